@@ -1,4 +1,5 @@
 #include "core/check.h"
+#include "heed/embedding.h"
 #include "heed/feed_forward.h"
 #include "heed/linear.h"
 #include "heed/norm.h"
@@ -96,6 +97,25 @@ class Bound final : public BoundLayer {
   Layer layer_;
 };
 
+/// Its input consists of integers.
+class BoundEmbedding : public BoundLayer {
+ public:
+  explicit BoundEmbedding(const val& o) : table_(readIndex(o, "numEmbeddings"), readIndex(o, "embedDim")) {}
+  Module& module() override { return table_; }
+
+  /// ids { data: Int32Array, shape } [...] -> [..., E].
+  val run(Call& call) override {
+    const val ids = call.arguments()["ids"];
+    std::vector<Index> extents = readShape(ids["shape"]).extents();
+    extents.push_back(table_.embedDim());
+    const Shape shape(std::move(extents));
+    return call.result(shape, table_.forward(call.evaluator(), readVector<int32_t>(ids["data"])));
+  }
+
+ private:
+  Embedding table_;
+};
+
 }  // namespace
 
 EMSCRIPTEN_BINDINGS(heed_tensor_layers) {
@@ -105,6 +125,7 @@ EMSCRIPTEN_BINDINGS(heed_tensor_layers) {
   registerLayer<Bound<Dropout, readDropoutOptions>>("Dropout");
   registerLayer<Bound<PositionalEncoding, readPositionalEncodingOptions>>("PositionalEncoding");
   registerLayer<Bound<FeedForward, readFeedForwardOptions>>("FeedForward");
+  registerLayer<BoundEmbedding>("Embedding");
 }
 
 }  // namespace heed::bindings

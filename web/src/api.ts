@@ -13,7 +13,9 @@ export type {
   RotaryFunctionOptions,
   RotaryOptions,
   RotaryPairing,
+  SoftmaxOptions,
 } from './functions.js';
+export type { IndexInput, NestedIntegers } from './indices.js';
 export type { FileBytes, ModelSource } from './io/source.js';
 export { type Cost, type CostOptions, type FlopsOptions, flops } from './layers/cost.js';
 export type {
@@ -29,6 +31,7 @@ export type {
   DecoderWeights,
 } from './layers/decoder.js';
 export type { Dropout, DropoutOptions } from './layers/dropout.js';
+export type { Embedding, EmbeddingOptions } from './layers/embedding.js';
 export type {
   Encoded,
   Encoder,
@@ -50,6 +53,7 @@ export type {
 export type { BatchNorm, BatchNormOptions, LayerNorm, LayerNormOptions } from './layers/norms.js';
 export type { PositionalEncoding, PositionalEncodingOptions } from './layers/positional-encoding.js';
 export { loadSafetensors, type SaveSafetensorsOptions, saveSafetensors } from './layers/safetensors.js';
+export type { SequentialOptions, SequentialPart } from './layers/sequential.js';
 export type { StateDict } from './layers/state-dict.js';
 export type {
   Transformed,

@@ -13,6 +13,12 @@ export interface RawTensor {
   shape: number[];
 }
 
+/** Class indices or ids. */
+export interface RawIndices {
+  data: Int32Array;
+  shape: number[];
+}
+
 /** Bytes (1 = may attend) or floats (added to the scores). */
 export interface RawMask {
   data: Uint8Array | Float32Array;

@@ -20,7 +20,8 @@ import {
   tensor,
 } from './options.js';
 import type { Runtime } from './owned.js';
-import { type MaskInput, readTensor, Tensor, type TensorInput } from './tensor.js';
+import { matmul, readAxis, transposed } from './products.js';
+import { MAX_SIZE, type MaskInput, readTensor, Tensor, type TensorInput } from './tensor.js';
 
 /** The activation phi of a layer. 'gelu' is the exact one (by erf), 'gelu_tanh' and 'quick_gelu', x sigmoid(1.702 x), its approximations. */
 export type Activation = 'identity' | 'relu' | 'gelu' | 'gelu_tanh' | 'tanh' | 'sigmoid' | 'silu' | 'quick_gelu';
@@ -63,6 +64,12 @@ export interface AttentionOptions<W extends boolean = boolean> {
   dropout?: { p: number; seed?: number };
   /** Also return the weights: the softmax's rows, before dropout and head mask. Default false: they are never stored. */
   returnWeights?: W;
+}
+
+/** Options of `softmax`. */
+export interface SoftmaxOptions {
+  /** The axis whose entries sum to 1; negative axes count from the end. Default -1, the last. */
+  axis?: number;
 }
 
 /** Parameters and options of `linear`. */
@@ -134,6 +141,10 @@ const attentionSchema = {
   scale: optional(finite, null),
   dropout: optional((value, name) => readOptions(name, attentionDropout, value), null),
 } satisfies Schema<AttentionOptions>;
+
+const softmaxSchema = {
+  axis: optional((value, name) => integer(value, name, -MAX_SIZE), -1),
+} satisfies Schema<SoftmaxOptions>;
 
 const linearSchema = {
   weight: tensor,
@@ -231,14 +242,51 @@ export abstract class Functions {
   }
 
   /**
-   * exp(x_i) / sum_j exp(x_j) over the last axis, without overflow. x [...,E] -> [...,E].
+   * exp(x_i) / sum_j exp(x_j) along an axis, without overflow. The result has the shape of x.
    *
    * @example
    * heed.softmax([0, 0, Math.log(2)]).toArray(); // [0.25, 0.25, 0.5]
+   * heed.softmax([[0, 1], [0, 1]], { axis: 0 }).toArray(); // [[0.5, 0.5], [0.5, 0.5]]
    */
-  softmax(x: TensorInput): Tensor;
-  softmax(x: TensorInput, options?: object): Tensor {
-    return run('softmax', { x }, {}, options, ([raw]) => toTensor(this.#calls.compute('softmax', { x: raw! })));
+  softmax(x: TensorInput, options?: SoftmaxOptions): Tensor {
+    return run('softmax', { x }, softmaxSchema, options, ([raw], { axis }) => {
+      const last = raw!.shape.length - 1;
+      const at = last < 0 ? last : readAxis(axis, 'softmax.axis', raw!); // the core refuses tensors without axes
+      if (at === last) return toTensor(this.#calls.compute('softmax', { x: raw! }));
+      const moved = this.transpose(raw!, at, last);
+      return this.transpose(
+        toTensor(this.#calls.compute('softmax', { x: { data: moved.data, shape: moved.shape } })),
+        at,
+        last,
+      );
+    });
+  }
+
+  /**
+   * The matrix product, as `torch.matmul`: of the last two axes, [...,L,K] and [...,K,M] -> [...,L,M]; all other axes broadcast. A vector [K] is a row on the left and a column on
+   * the right, and the result lacks its axis.
+   *
+   * @example
+   * heed.matmul([[1, 2], [3, 4]], [[1, 0], [1, 1]]).toArray(); // [[3, 2], [7, 4]]
+   * heed.matmul([[1, 2], [3, 4]], [1, 1]).toArray(); // [3, 7]
+   * @throws HeedError `SHAPE_MISMATCH` for inner extents that differ, leading axes that do not broadcast, and numbers
+   */
+  matmul(a: TensorInput, b: TensorInput): Tensor {
+    return run('matmul', { a, b }, {}, undefined, ([left, right]) => toTensor(matmul(this.#calls, left!, right!)));
+  }
+
+  /**
+   * A copy with two axes exchanged, as `torch.transpose`; negative axes count from the end. Default: the last two, as `mT` in PyTorch.
+   *
+   * @example
+   * heed.transpose([[1, 2, 3], [4, 5, 6]]).toArray(); // [[1, 4], [2, 5], [3, 6]]
+   * @throws HeedError `INVALID_ARGUMENT` for an axis that x does not have
+   */
+  transpose(x: TensorInput, axis0 = -2, axis1 = -1): Tensor {
+    return run('transpose', { x }, {}, undefined, ([raw]) => {
+      const [a, b] = [readAxis(axis0, 'transpose: axis0', raw!), readAxis(axis1, 'transpose: axis1', raw!)];
+      return toTensor(transposed(raw!, a, b));
+    });
   }
 
   /**

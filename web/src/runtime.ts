@@ -9,14 +9,16 @@ import { layers } from './layers/classes.js';
 import { flops } from './layers/cost.js';
 import type { Decoder, DecoderLayer, DecoderLayerOptions, DecoderOptions } from './layers/decoder.js';
 import type { Dropout, DropoutOptions } from './layers/dropout.js';
+import type { Embedding, EmbeddingOptions } from './layers/embedding.js';
 import type { Encoder, EncoderLayer, EncoderLayerOptions, EncoderOptions } from './layers/encoder.js';
 import type { FeedForward, FeedForwardOptions } from './layers/feed-forward.js';
 import { headImportance } from './layers/heads.js';
-import type { UnboundLayer } from './layers/layer.js';
+import type { Layer, UnboundLayer } from './layers/layer.js';
 import type { Linear, LinearOptions } from './layers/linear.js';
 import type { MultiHeadAttention, MultiHeadAttentionOptions } from './layers/multi-head-attention.js';
 import type { BatchNorm, BatchNormOptions, LayerNorm, LayerNormOptions } from './layers/norms.js';
 import type { PositionalEncoding, PositionalEncodingOptions } from './layers/positional-encoding.js';
+import { Sequential } from './layers/sequential.js';
 import type { Transformer, TransformerOptions } from './layers/transformer.js';
 import { type Masks, masksOf } from './masks.js';
 import { CoreStore } from './models/core-vectors.js';
@@ -38,7 +40,7 @@ import {
   type Variant,
   type WasmSource,
 } from './module.js';
-import { oneOf, optional, type Reader, readOptions, type Schema } from './options.js';
+import { oneOf, optional, plainOptions, type Reader, readOptions, type Schema } from './options.js';
 import type { PageRuntime, RawObject } from './owned.js';
 import { packaged } from './packaged.js';
 import { dispose, inspected, registry } from './platform.js';
@@ -112,6 +114,10 @@ export class Heed extends Functions {
   declare readonly DecoderLayer: LayerClass<DecoderLayer, DecoderLayerOptions>;
   declare readonly Decoder: LayerClass<Decoder, DecoderOptions>;
   declare readonly Transformer: LayerClass<Transformer, TransformerOptions>;
+  declare readonly Embedding: LayerClass<Embedding, EmbeddingOptions>;
+
+  /** Layers one after the other, as a model. */
+  readonly Sequential = Sequential;
 
   /**
    * Compares what attention, a dense, a convolutional and a recurrent layer of the same width cost; also an export of the package.
@@ -256,16 +262,18 @@ export class Heed extends Functions {
 }
 
 /** A subclass of `Base` named `name`, whose constructor takes a caller's options only. */
-export function bind(runtime: PageRuntime, name: string, Base: UnboundLayer<object, object>): object {
+export function bind(runtime: PageRuntime, name: string, Base: UnboundLayer<Layer, object>): object {
   const Bound = class extends Base {
     constructor(options?: object) {
-      super(runtime, name, readOptions(name, Base.schema as Record<string, Reader<unknown>>, options) as never);
+      const given = options && plainOptions<{ seed?: unknown }>(name, options);
+      super(runtime, name, readOptions(name, Base.schema as Record<string, Reader<unknown>>, given) as never);
+      this.hasOwnDraws = (given?.seed ?? null) !== null;
     }
   };
   return Object.defineProperty(Bound, 'name', { value: name });
 }
 
-for (const name of 'losses optim saveCheckpoint loadCheckpoint trainClassifier trainEmbedding Embedding Sequential Module custom'.split(
+for (const name of 'losses optim saveCheckpoint loadCheckpoint trainClassifier trainEmbedding Module custom'.split(
   ' ',
 )) {
   Object.defineProperty(Heed.prototype, name, {

@@ -4,11 +4,10 @@
 
 #include "attention.h"
 #include "graph.h"
-#include "heed/train/embedding.h"
 #include "heed/train/ops.h"
 #include "sites.h"
 
-/// Calls of layers and functions that are recorded, and the lookup table.
+/// Calls of layers and functions that are recorded.
 namespace heed::bindings {
 namespace {
 
@@ -75,28 +74,9 @@ val recordFunction(BoundGraph& graph, const std::string& name, const val& argume
   });
 }
 
-class BoundEmbedding : public BoundLayer {
- public:
-  explicit BoundEmbedding(const val& o) : table_(readIndex(o, "numEmbeddings"), readIndex(o, "embedDim")) {}
-  Module& module() override { return table_; }
-
-  /// ids { data: Int32Array, shape } [...] -> [..., E].
-  val run(Call& call) override {
-    const val ids = call.arguments()["ids"];
-    std::vector<Index> extents = readShape(ids["shape"]).extents();
-    extents.push_back(table_.embedDim());
-    const Shape shape(std::move(extents));
-    return call.result(shape, table_.forward(call.evaluator(), readVector<int32_t>(ids["data"])));
-  }
-
- private:
-  train::Embedding table_;
-};
-
 }  // namespace
 
 EMSCRIPTEN_BINDINGS(heed_train_layers) {
-  registerLayer<BoundEmbedding>("Embedding");
   emscripten::function("record", &record);
   emscripten::function("recordFunction", &recordFunction);
 }

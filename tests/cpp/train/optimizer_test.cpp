@@ -3,14 +3,13 @@
 #include <limits>
 
 #include "gradients.h"
-#include "heed/train/embedding.h"
+#include "heed/embedding.h"
 #include "heed/train/ops.h"
 #include "heed/train/recording_evaluator.h"
 
 namespace heed::test {
 namespace {
 
-using train::Embedding;
 using train::GroupOptions;
 using train::Optimizer;
 using train::ParameterGradients;

@@ -1,6 +1,6 @@
 #include "gradients.h"
+#include "heed/embedding.h"
 #include "heed/initialize.h"
-#include "heed/train/embedding.h"
 #include "heed/train/ops.h"
 #include "heed/train/recording_evaluator.h"
 #include "ops/reference.h"
@@ -9,7 +9,6 @@ namespace heed::test {
 namespace {
 
 using train::Backward;
-using train::Embedding;
 using train::Graph;
 using train::ParameterGradients;
 using train::Variable;

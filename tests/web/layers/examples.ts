@@ -1,5 +1,5 @@
 /** The sites of an encoder layer, and an example of every layer of heed and heed/train: options, and the tensors of a call. */
-import type { trainableLayers } from '../../../web/src/train/classes.js';
+import type { layers } from '../../../web/src/layers/classes.js';
 import { draw } from './numbers.js';
 
 export const siteNames = [
@@ -21,7 +21,7 @@ const x = draw(1, 2, 3, 8);
 const memory = draw(2, 2, 4, 8);
 
 /** With dropout where a layer has it. A layer without an example does not compile. */
-export const layerExamples: Record<keyof typeof trainableLayers, { options: object; given: unknown[] }> = {
+export const layerExamples: Record<keyof typeof layers, { options: object; given: unknown[] }> = {
   Linear: { options: { inFeatures: 8, outFeatures: 2 }, given: [x] },
   LayerNorm: { options: { normalizedShape: 8 }, given: [x] },
   BatchNorm: { options: { numFeatures: 8 }, given: [x] },

@@ -1,5 +1,5 @@
 /** Sequential, Module, Embedding and parameters: names, states, freezing, seeds. */
-import { type IndexInput, load, type TrainingHeed } from 'heed/train';
+import { type IndexInput, load, type Sequential, type TrainingHeed } from 'heed/train';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { draw, error } from '../layers/numbers.js';
 
@@ -31,7 +31,7 @@ describe('ids, with backward: true', () => {
   const ids = [[1, 2, 3]];
   const embedding = () => new heed.Embedding({ numEmbeddings: 5, embedDim: 3, seed: 1 });
   const linear = () => new heed.Linear({ inFeatures: 3, outFeatures: 2, seed: 2 });
-  const gradientsOf = (model: InstanceType<typeof heed.Sequential>, x: unknown) => {
+  const gradientsOf = (model: Sequential, x: unknown) => {
     const { output, backward } = model.forward(x as number[][], { backward: true });
     const { inputs, parameters } = backward(output);
     expect(inputs).toEqual({});

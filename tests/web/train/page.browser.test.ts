@@ -1,4 +1,6 @@
 /** heed/train in a real page, and its workers, with the files of dist/ under a strict content security policy. */
+
+import type { Sequential } from 'heed/train';
 import type { Page } from 'playwright-core';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { openSite, type Site } from '../models/site.js';
@@ -39,7 +41,7 @@ interface Kept {
   heed: Awaited<ReturnType<HeedTrain['load']>>;
   data: { inputs: number[][]; labels: number[][] };
   make(): {
-    model: InstanceType<Kept['heed']['Sequential']>;
+    model: Sequential;
     optimizer: InstanceType<Kept['heed']['optim']['AdamW']>;
   };
 }

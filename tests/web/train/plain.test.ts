@@ -11,20 +11,13 @@ const needsTraining = expect.objectContaining({
 });
 
 describe('heed', () => {
-  it.each([
-    'losses',
-    'optim',
-    'saveCheckpoint',
-    'trainClassifier',
-    'trainEmbedding',
-    'Embedding',
-    'Sequential',
-    'Module',
-    'custom',
-  ])('names heed/train for %s', async (name) => {
-    using heed = await load();
-    expect(() => heed[name as keyof Heed]).toThrow(needsTraining);
-  });
+  it.each(['losses', 'optim', 'saveCheckpoint', 'trainClassifier', 'trainEmbedding', 'Module', 'custom'])(
+    'names heed/train for %s',
+    async (name) => {
+      using heed = await load();
+      expect(() => heed[name as keyof Heed]).toThrow(needsTraining);
+    },
+  );
 
   it('names heed/train for the options backward and trainable', async () => {
     using heed = await load();

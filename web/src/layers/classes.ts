@@ -1,6 +1,7 @@
 /** The layer classes by their names, not yet bound to a runtime. */
 import { Decoder, DecoderLayer } from './decoder.js';
 import { Dropout } from './dropout.js';
+import { Embedding } from './embedding.js';
 import { Encoder, EncoderLayer } from './encoder.js';
 import { FeedForward } from './feed-forward.js';
 import { Linear } from './linear.js';
@@ -22,4 +23,5 @@ export const layers = {
   DecoderLayer,
   Decoder,
   Transformer,
+  Embedding,
 };

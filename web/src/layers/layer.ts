@@ -6,7 +6,7 @@ import { Owned, type Runtime } from '../owned.js';
 import { inspected } from '../platform.js';
 import { elementCount, Tensor, type TensorInput } from '../tensor.js';
 import { type FlopsOptions, layerSummary, type Pass, readPass } from './cost.js';
-import { fitState, type StateDict } from './state-dict.js';
+import { type StateDict, writeState } from './state-dict.js';
 
 /** Options that every layer takes. */
 export interface LayerOptions {
@@ -52,6 +52,8 @@ export interface UnboundLayer<Made, Options> extends LayerTraits {
 export abstract class Layer<Raw extends RawModule = RawModule> extends Owned<Raw> {
   /** @internal The constructor's options as its schema read them, every one present; subclasses declare which. */
   protected readonly options: object;
+  /** @internal Whether its values are chosen by a seed or were loaded, so that a `Sequential` does not draw them. */
+  hasOwnDraws = true;
   #training = false;
 
   /** @internal `name` is that of the class, here and in the core, which gets the options `given`. */
@@ -126,10 +128,9 @@ export abstract class Layer<Raw extends RawModule = RawModule> extends Owned<Raw
   loadStateDict(state: Readonly<Record<string, TensorInput>>): this {
     const { raw } = this;
     const argument = `${this.name}.loadStateDict`;
-    const writes = fitState(argument, raw.parameters(), state);
-    calling(argument, () => {
-      for (const { index, firstRow, bytes } of writes) raw.writeParameter(index, firstRow, bytes, 'F32', null);
-    });
+    const listed = raw.parameters().map((parameter, index) => ({ ...parameter, raw, index }));
+    writeState(argument, listed, state);
+    this.hasOwnDraws = true;
     return this;
   }
 
@@ -156,12 +157,28 @@ export abstract class Layer<Raw extends RawModule = RawModule> extends Owned<Raw
 
 /** A layer's options as its schema read them, as text. Widths that were left out are 0 there. */
 function optionsText(options: object): string {
-  const { embedDim = 0, numHeads = 1 } = options as { embedDim?: number; numHeads?: number };
+  type Widths = { embedDim?: number; numHeads?: number; keyDim?: number; rotary?: object | null };
+  const { embedDim = 0, numHeads = 1, keyDim = 0, rotary } = options as Widths;
   const width = embedDim / numHeads;
   const defaults = { keyDim: width, valueDim: width, keyInputDim: embedDim, valueInputDim: embedDim };
-  const shown = Object.entries({ ...options, seed: null })
-    .map(([name, value]) => [name, value || (defaults as Record<string, unknown>)[name] || value] as const)
+  return fieldsText({
+    ...withWidths(options, defaults),
+    ...(rotary && { rotary: withWidths(rotary, { dim: keyDim || width }) }),
+    seed: null,
+  });
+}
+
+/** The options with `defaults` in place of zeros. */
+function withWidths(options: object, defaults: Record<string, number>): object {
+  return Object.fromEntries(Object.entries(options).map(([name, value]) => [name, value || (defaults[name] ?? value)]));
+}
+
+function fieldsText(fields: object): string {
+  const texts = Object.entries(fields)
     .filter(([, value]) => value !== null && value !== undefined)
-    .map(([name, value]) => `${name}: ${JSON.stringify(value).replaceAll('"', "'")}`);
-  return `{ ${shown.join(', ')} }`;
+    .map(([name, value]) => {
+      const isFields = typeof value === 'object' && !Array.isArray(value);
+      return `${name}: ${isFields ? fieldsText(value) : JSON.stringify(value).replaceAll('"', "'")}`;
+    });
+  return `{ ${texts.join(', ')} }`;
 }

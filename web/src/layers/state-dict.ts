@@ -1,5 +1,6 @@
 /** How the tensors of a state dict fit the parameters of a layer. */
-import { describe, formatShape, guarded, invalid } from '../error.js';
+import type { RawModule } from '../core.js';
+import { calling, describe, formatShape, guarded, invalid } from '../error.js';
 import { readTensor, type Tensor } from '../tensor.js';
 
 /** Parameters by PyTorch's names. */
@@ -92,5 +93,22 @@ export function fitState(argument: string, parameters: readonly ListedParameter[
     const code = missing.length + unexpected.length > 0 ? 'INVALID_ARGUMENT' : 'SHAPE_MISMATCH';
     const got = `a state dict that does not fit: ${found.join('; ')}`;
     throw invalid(argument, "exactly this layer's parameters", got, code);
+  });
+}
+
+/** A parameter of several modules' parameters: the `index`-th of its module, under a name that is unique among all. */
+interface OwnedParameter extends ListedParameter {
+  readonly raw: RawModule;
+  readonly index: number;
+}
+
+/** Sets parameters to the values of a state dict that has each of them and nothing else. A failure changes nothing. @throws HeedError see `Layer.loadStateDict` */
+export function writeState(argument: string, parameters: readonly OwnedParameter[], state: unknown): void {
+  const writes = fitState(argument, parameters, state);
+  calling(argument, () => {
+    for (const { index, firstRow, bytes } of writes) {
+      const { raw, index: own } = parameters[index]!;
+      raw.writeParameter(own, firstRow, bytes, 'F32', null);
+    }
   });
 }

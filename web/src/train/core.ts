@@ -3,7 +3,7 @@
  *
  * Functions named `record…` compute on variables, and record what they compute in a graph if anything needs a gradient.
  */
-import type { Core, RawEncoderModel, RawLayer, RawMask, RawModule, RawSiteEdit, RawSites, RawTensor } from '../core.js';
+import type { Core, RawEncoderModel, RawMask, RawModule, RawSiteEdit, RawSites, RawTensor } from '../core.js';
 
 /** `RawSites` of calls that are recorded. */
 export interface RawRecordedSites extends Pick<RawSites, 'reads' | 'columns' | 'map'> {
@@ -12,12 +12,6 @@ export interface RawRecordedSites extends Pick<RawSites, 'reads' | 'columns' | '
   read(code: number, values: RawVariable): void;
   /** Gets the gradient of a site that was read, in a backward pass. */
   retain(code: number, gradient: Float32Array): void;
-}
-
-/** Class indices or ids. */
-export interface RawIndices {
-  data: Int32Array;
-  shape: number[];
 }
 
 /** A value and its place in a graph. */
@@ -73,8 +67,6 @@ export interface RawGraph {
   backward(output: RawVariable, cotangent: RawTensor | null): RawPass;
   delete(): void;
 }
-
-export type RawEmbedding = RawLayer<{ ids: RawIndices }, RawTensor>;
 
 /** The tokens of several texts, one text after the other. */
 export interface RawTokenBatch {

@@ -1,9 +1,10 @@
 /** Descriptions of models as plain data, from which a worker makes models of the same structure. */
 import { describe, invalid } from '../error.js';
+import { layers } from '../layers/classes.js';
 import { Layer, type UnboundLayer } from '../layers/layer.js';
+import type { SequentialPart } from '../layers/sequential.js';
 import type { Runtime } from '../owned.js';
-import { trainableLayers } from './classes.js';
-import { type Module, Sequential, type SequentialPart } from './module.js';
+import { type Module, Sequential } from './module.js';
 import type { Tape } from './tape.js';
 import { isOwnClass, trainable } from './trainable.js';
 
@@ -43,7 +44,7 @@ export function buildModel(tape: Tape, runtime: Runtime, description: Descriptio
       );
     else {
       const { layer: name, options } = part;
-      const Base = trainableLayers[name as 'Linear'] as unknown as UnboundLayer<Layer, object>;
+      const Base = layers[name as 'Linear'] as unknown as UnboundLayer<Layer, object>;
       // The options have been read: only the methods are those of the class with training.
       const Trained = trainable(tape, name, Base as unknown as new () => Layer) as new () => Layer;
       made[place] = Reflect.construct(Base, [runtime, name, options], Trained);

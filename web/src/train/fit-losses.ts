@@ -1,9 +1,10 @@
 /** The losses as `fit` uses them. */
+
+import type { RawIndices } from '../core.js';
 import { formatShape, invalid } from '../error.js';
 import { legal, type Reader } from '../options.js';
 import type { Tensor } from '../tensor.js';
 import type { Batch } from './batches.js';
-import type { RawIndices } from './core.js';
 import type { Loss } from './loss.js';
 import { type Losses, lossDefinitions, lossesOf, lossNames } from './losses.js';
 import { type Operations, operationsOf } from './operations.js';

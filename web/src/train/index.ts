@@ -1,9 +1,9 @@
 /** heed/train: all of heed, and training. Start with `load()`. */
 export * from '../api.js';
 export type { ClassifierMetrics, LabelMetrics } from '../evaluation/classification.js';
+export type { IndexInput, NestedIntegers } from '../indices.js';
 export type { Batch, Batches, Examples, ExampleValues } from './batches.js';
 export type { CheckpointParts, Checkpoints } from './checkpoint.js';
-export type { Embedding, EmbeddingOptions } from './embedding.js';
 export type { SavedFiles } from './fine-tuning/adapter.js';
 export type { ClassifierOptions, ClassifierProgress, ClassifierResult } from './fine-tuning/classifier.js';
 export type { EmbeddingResult, EmbeddingTrainingOptions } from './fine-tuning/embedding.js';
@@ -21,12 +21,11 @@ export type { SaveOptions } from './fine-tuning/save.js';
 export type { FineTuning, Savable } from './fine-tuning.js';
 export type { FitOptions, FitProgress, History } from './fit.js';
 export type { FitLoss } from './fit-losses.js';
-export type { IndexInput, NestedIntegers } from './indices.js';
 export type { Lora, LoraOptions } from './lora.js';
 export { Loss } from './loss.js';
 export type * from './losses.js';
 export type { MatryoshkaLosses, MatryoshkaOptions } from './matryoshka.js';
-export type { Module, Sequential, SequentialOptions, SequentialPart } from './module.js';
+export type { Module, Sequential } from './module.js';
 export type { ConcatenateOptions, CustomFunction, MeanOptions, Operations, SliceOptions } from './operations.js';
 export type { Optim } from './optim.js';
 export type * from './optimizer.js';

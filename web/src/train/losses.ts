@@ -1,5 +1,8 @@
 /** Losses, as PyTorch's functions of the same names; each is the mean over the examples. */
+
+import type { RawIndices } from '../core.js';
 import { run } from '../functions.js';
+import { type IndexInput, readIndices } from '../indices.js';
 import {
   finite,
   flag,
@@ -13,8 +16,6 @@ import {
   tensor,
 } from '../options.js';
 import { readTensor, type TensorInput } from '../tensor.js';
-import type { RawIndices } from './core.js';
-import { type IndexInput, readIndices } from './indices.js';
 import { Loss } from './loss.js';
 import type { Tape } from './tape.js';
 

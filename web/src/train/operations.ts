@@ -2,8 +2,17 @@
 import type { RawMask, RawTensor } from '../core.js';
 import { calling, describe, formatShape, guarded, HeedError, invalid } from '../error.js';
 import { callback, finite, integer, listOf, mask, optional, readOptions, type Schema, tensor } from '../options.js';
-import { isBoolean, type MaskInput, readTensor, Tensor, type TensorInput, type TensorLike } from '../tensor.js';
-import type { RawVariable } from './core.js';
+import { matmul, matrixNumbers, operands, readAxis, transposed } from '../products.js';
+import {
+  elementCount,
+  isBoolean,
+  type MaskInput,
+  readTensor,
+  Tensor,
+  type TensorInput,
+  type TensorLike,
+} from '../tensor.js';
+import type { RawVariable, TrainCore } from './core.js';
 import { type Loss, toResult } from './loss.js';
 import type { Recording } from './scope.js';
 import type { Tape } from './tape.js';
@@ -102,6 +111,20 @@ export interface Operations {
    */
   reshape(x: TensorInput, shape: readonly number[]): Tensor;
   /**
+   * As in `Heed`, with gradients; the product of two vectors is a `Loss`.
+   *
+   * @example
+   * heed.matmul([[1, 2], [3, 4]], [[1, 0], [1, 1]]).toArray(); // [[3, 2], [7, 4]]
+   */
+  matmul(a: TensorInput, b: TensorInput): Tensor;
+  /**
+   * As in `Heed`, with a gradient.
+   *
+   * @example
+   * heed.transpose([[1, 2, 3], [4, 5, 6]]).toArray(); // [[1, 4], [2, 5], [3, 6]]
+   */
+  transpose(x: TensorInput, axis0?: number, axis1?: number): Tensor;
+  /**
    * The mean over the tokens, x [..., L, E] -> [..., E].
    *
    * @example
@@ -140,7 +163,11 @@ export function operationsOf(tape: Tape): Operations {
   const { core } = tape;
 
   function recorded(name: string, record: (call: Recording) => RawVariable): Tensor {
-    return calling(name, () => tape.record(null, (call) => toResult(tape, call.output(record(call)))));
+    return computed(name, (call) => call.output(record(call)));
+  }
+
+  function computed(name: string, compute: (call: Recording) => RawTensor): Tensor {
+    return calling(name, () => tape.record(null, (call) => toResult(tape, compute(call))));
   }
 
   /** An operation of two tensors. */
@@ -176,6 +203,22 @@ export function operationsOf(tape: Tape): Operations {
       const extents = listOf((value, name) => integer(value, name, 0), 'an array of extents')(shape, 'reshape: shape');
       return recorded('reshape', (call) => core.recordReshape(call.graph, call.input('x', read), extents));
     },
+    matmul(a, b) {
+      const [left, right] = [readTensor('matmul: a', a), readTensor('matmul: b', b)];
+      return computed('matmul', (call) => {
+        const gradients = (gradient: Float32Array) => matmulGradients(core, left, right, gradient);
+        return call.external(matmul(core, left, right), [call.input('a', left), call.input('b', right)], gradients);
+      });
+    },
+    transpose(x, axis0 = -2, axis1 = -1) {
+      const read = readTensor('transpose: x', x);
+      const [i, j] = [readAxis(axis0, 'transpose: axis0', read), readAxis(axis1, 'transpose: axis1', read)];
+      const result = transposed(read, i, j);
+      return computed('transpose', (call) => {
+        const gradient = (data: Float32Array) => [transposed({ data, shape: result.shape }, i, j)];
+        return call.external(result, [call.input('x', read)], gradient);
+      });
+    },
     mean(x, options) {
       const read = readTensor('mean: x', x);
       const { mask: kept } = readOptions('mean', meanSchema, options);
@@ -189,17 +232,34 @@ export function operationsOf(tape: Tape): Operations {
         const constants = inputs.map(({ data, shape }) => new Tensor(data.slice(), shape));
         const output = readTensor('custom: the result of forward', forward(...constants));
         const context = { inputs: constants, output: new Tensor(output.data.slice(), output.shape) };
-        return calling('custom', () =>
-          tape.record(null, (call) => {
-            const variables = inputs.map((one, i) => call.input(`inputs[${i}]`, one));
-            const external = (gradient: Float32Array) =>
-              readGradients(backward(new Tensor(gradient, output.shape), context), inputs);
-            return toResult(tape, call.external(output, variables, external));
-          }),
-        );
+        return computed('custom', (call) => {
+          const variables = inputs.map((one, i) => call.input(`inputs[${i}]`, one));
+          const external = (gradient: Float32Array) =>
+            readGradients(backward(new Tensor(gradient, output.shape), context), inputs);
+          return call.external(output, variables, external);
+        });
       };
     },
   };
+}
+
+/** The gradients of a product: dY B^T and A^T dY, added up over the axes along which an operand was broadcast. */
+function matmulGradients(core: TrainCore, left: RawTensor, right: RawTensor, gradient: Float32Array): RawTensor[] {
+  const { a, b, batch } = operands(left, right);
+  const dy = { data: gradient, shape: [...batch, a.shape.at(-2)!, b.shape.at(-1)!] };
+  const flipped = (x: RawTensor) => transposed(x, x.shape.length - 2, x.shape.length - 1);
+  const summed = (whole: RawTensor, { batch: own, data }: { batch: number[]; data: Float32Array }) => {
+    const sum = new Float32Array(data.length);
+    const size = elementCount(whole.shape.slice(-2));
+    matrixNumbers(batch, own).forEach((number, i) => {
+      for (let k = 0; k < size; k++) sum[number * size + k]! += whole.data[i * size + k]!;
+    });
+    return sum;
+  };
+  return [
+    { data: summed(matmul(core, dy, flipped(b)), a), shape: left.shape },
+    { data: summed(matmul(core, flipped(a), dy), b), shape: right.shape },
+  ];
 }
 
 /** Reads what a custom function's `backward` returned. */

@@ -1,7 +1,6 @@
 /** Parameters as training sees them: values, gradients, and which of them are trained. */
 import type { RawModule } from '../core.js';
 import { calling, describe, formatShape, guarded, type HeedError, invalid } from '../error.js';
-import { fitState, type ListedParameter } from '../layers/state-dict.js';
 import { listOf, type Reader } from '../options.js';
 import { Tensor } from '../tensor.js';
 import type { ModuleState } from './scope.js';
@@ -10,22 +9,6 @@ import type { Tape } from './tape.js';
 /** Whatever owns an object of the core with parameters. */
 export interface HasParameters {
   readonly raw: RawModule;
-}
-
-/** A parameter of several owners' parameters: the `index`-th of its owner, under a name that is unique among all. */
-interface OwnedParameter extends HasParameters, ListedParameter {
-  readonly index: number;
-}
-
-/** Sets parameters to the values of a state dict that has each of them and nothing else. A failure changes nothing. @throws HeedError see `Layer.loadStateDict` */
-export function writeState(argument: string, parameters: readonly OwnedParameter[], state: unknown): void {
-  const writes = fitState(argument, parameters, state);
-  calling(argument, () => {
-    for (const { index, firstRow, bytes } of writes) {
-      const { raw, index: own } = parameters[index]!;
-      raw.writeParameter(own, firstRow, bytes, 'F32', null);
-    }
-  });
 }
 
 /**

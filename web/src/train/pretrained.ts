@@ -2,7 +2,7 @@
 import type { RawModule, RawSites, RawTensor, RawTensorLayer } from '../core.js';
 import { calling, type HeedError, invalid } from '../error.js';
 import type { ModelSource } from '../io/source.js';
-import type { StateDict } from '../layers/state-dict.js';
+import { type StateDict, writeState } from '../layers/state-dict.js';
 import { callSchema, embedSchema, loadSchema, requireTexts } from '../models/call-options.js';
 import { listsOf } from '../models/encode-outputs.js';
 import { type InputOptions, isTexts, longest, type ModelInput, type Row, readInput, rowsOf } from '../models/input.js';
@@ -23,7 +23,7 @@ import { HeadLayers } from './head-layers.js';
 import { isIn, type Lora, type LoraOptions, readLora } from './lora.js';
 import { toResult } from './loss.js';
 import { namedRowsOf } from './named-rows.js';
-import { type HasParameters, type NamePattern, type Parameter, parametersOf, writeState } from './parameters.js';
+import { type HasParameters, type NamePattern, type Parameter, parametersOf } from './parameters.js';
 import { type RecordedLayer, RecordedModule } from './recorded.js';
 import type { ModuleState, Recording } from './scope.js';
 import type { SiteActivation } from './sites.js';

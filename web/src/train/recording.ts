@@ -1,7 +1,7 @@
 /** What layers and functions call in heed/train: calls whose results need gradients are recorded, all others pass through to the core. */
 import type { Calls, RawFunctions, RawLayer, RawTensor } from '../core.js';
+import { layers } from '../layers/classes.js';
 import type { LayerTraits } from '../layers/layer.js';
-import { trainableLayers } from './classes.js';
 import type { TrainCore } from './core.js';
 import { RecordedLayer } from './recorded.js';
 import type { Tape } from './tape.js';
@@ -38,7 +38,7 @@ export function recordingCalls(core: TrainCore, tape: Tape): Calls {
     alibi: core.alibi,
     relativeBias,
   };
-  for (const [name, traits] of Object.entries(trainableLayers)) {
+  for (const [name, traits] of Object.entries(layers)) {
     const Raw = core[name as 'Linear'] as unknown as new (options: object) => RawLayer;
     calls[name] = class extends RecordedLayer {
       constructor(options: object) {

@@ -9,27 +9,28 @@ import type {
   LayerNormFunctionOptions,
   LinearFunctionOptions,
   RotaryFunctionOptions,
+  SoftmaxOptions,
 } from '../functions.js';
 import type { ModelSource } from '../io/source.js';
 import { layers } from '../layers/classes.js';
 import type { Layer } from '../layers/layer.js';
+import type { SequentialOptions, SequentialPart } from '../layers/sequential.js';
 import type { PretrainedModel } from '../models/model.js';
 import type { Choice } from '../module.js';
 import { plainOptions } from '../options.js';
 import type { Runtime } from '../owned.js';
 import { makePipeline, type Pipeline, type PipelineOptions, type PipelineTask } from '../pipeline.js';
 import type { WorkerLike } from '../platform.js';
-import { bind, Heed, type LayerClass, type LoadOptions, runtimeOf, start } from '../runtime.js';
+import { Heed, type LoadOptions, runtimeOf, start } from '../runtime.js';
 import type { Tensor, TensorInput } from '../tensor.js';
 import { type Checkpoints, checkpointsOf } from './checkpoint.js';
 import type { TrainCore } from './core.js';
-import { Embedding, type EmbeddingOptions } from './embedding.js';
 import type { Adaptable, FineTuning, Savable } from './fine-tuning.js';
 import { remoteFits } from './fit.js';
 import { remoteFit } from './fit-worker.js';
 import { type Losses, lossesOf } from './losses.js';
 import { type MatryoshkaLosses, matryoshkaOf } from './matryoshka.js';
-import { Module, Sequential, type SequentialOptions, type SequentialPart } from './module.js';
+import { Module, Sequential } from './module.js';
 import { type Operations, operationsOf } from './operations.js';
 import { type Optim, optimOf } from './optim.js';
 import type { PageModels, TrainingOptions } from './page-models.js';
@@ -65,7 +66,7 @@ export interface DifferentiableFunctions {
     value: TensorInput,
     options: AttentionOptions<W> & Differentiate,
   ): Differentiated<Attended<W>, 'query' | 'key' | 'value' | 'mask'>;
-  softmax(x: TensorInput, options: Differentiate): Differentiated<{ output: Tensor }, 'x'>;
+  softmax(x: TensorInput, options: SoftmaxOptions & Differentiate): Differentiated<{ output: Tensor }, 'x'>;
   linear(x: TensorInput, options: LinearFunctionOptions & Differentiate): Differentiated<{ output: Tensor }, 'x'>;
   layerNorm(x: TensorInput, options: LayerNormFunctionOptions & Differentiate): Differentiated<{ output: Tensor }, 'x'>;
   dropout(x: TensorInput, options: DropoutFunctionOptions & Differentiate): Differentiated<{ output: Tensor }, 'x'>;
@@ -80,6 +81,7 @@ interface Forwards {
   DecoderLayer: DecoderLayerForward;
   Decoder: DecoderStackForward;
   Transformer: TransformerForward;
+  Embedding: unknown;
 }
 
 type ForwardOf<Name> = Name extends keyof Forwards ? Forwards[Name] : TensorForward;
@@ -95,7 +97,7 @@ type TrainableClass<Class, Members> = Class extends new (
 /** Layer classes with training. */
 export type TrainableLayers = {
   readonly [Name in keyof typeof layers]: TrainableClass<Heed[Name], Trainable & ForwardOf<Name>>;
-} & { readonly Embedding: LayerClass<Embedding & Trainable, EmbeddingOptions> };
+};
 
 /**
  * One instance of heed with training, as `load()` of heed/train returns it.
@@ -176,7 +178,6 @@ function withTraining(core: TrainCore, choice: Choice, onDispose: () => void): T
   for (const name of Object.keys(layers)) {
     members[name] = trainable(tape, name, heed[name as 'Dropout'] as unknown as new (options?: object) => Layer);
   }
-  members.Embedding = trainable(tape, 'Embedding', bind(runtime, 'Embedding', Embedding) as never);
   for (const [name, at] of Object.entries(functions)) {
     const plain = heed[name as keyof DifferentiableFunctions].bind(heed) as (...args: unknown[]) => Tensor;
     members[name] = (...args: unknown[]) => differentiable(tape, name, args, at, () => [], plain);

@@ -133,14 +133,6 @@ export function differentiable(
   return backward ? tape.capture(name, null, parameters, () => forward(...given)) : forward(...given);
 }
 
-/** Layers that were made with a seed of their own. */
-const seeded = new WeakSet<object>();
-
-/** Whether `Sequential` may draw a layer's initial values anew: they are neither chosen by a seed nor loaded nor trained. */
-export function hasRandomValues(tape: Tape, layer: Layer): boolean {
-  return !seeded.has(layer) && !tape.stateOf(layer.raw).written;
-}
-
 /** Classes that heed made, which users have not extended. */
 const own = new WeakSet<object>();
 
@@ -162,12 +154,6 @@ export function trainable(tape: Tape, name: string, Base: new (options?: object)
   const { inputs: at = 1 } = Base as LayerTraits;
   const { forward } = Base.prototype as { forward: Forward };
   const Trained = class extends Base implements Trainable {
-    constructor(options?: object) {
-      const read = options === undefined ? options : plainOptions<{ seed?: unknown }>(name, options);
-      super(read);
-      if (read?.seed !== undefined && read.seed !== null) seeded.add(this);
-    }
-
     forward(...args: unknown[]) {
       const before = tape.owner;
       tape.owner = this;

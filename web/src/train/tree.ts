@@ -1,10 +1,10 @@
 /** What training uses of a `Module`. */
+import { allLayers } from '../layers/composite.js';
 import type { Layer } from '../layers/layer.js';
 import type { StateDict } from '../layers/state-dict.js';
 import type { TensorInput } from '../tensor.js';
 
-/** The method of a `Module` that lists its layers. A symbol, because users' modules may have a property of any name. */
-export const allLayers: unique symbol = Symbol('allLayers');
+export { allLayers };
 
 /** A `Module`, as `fit` trains it. */
 export interface LayerTree {

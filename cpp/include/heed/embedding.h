@@ -6,7 +6,7 @@
 #include "heed/evaluator.h"
 #include "heed/module.h"
 
-namespace heed::train {
+namespace heed {
 
 /// A lookup table (torch.nn.Embedding): row ids[t] for each t. Parameter: weight (num_embeddings, embed_dim), initially
 /// normal. Its gradient has only the rows that were looked up.
@@ -25,4 +25,4 @@ class Embedding final : public Module {
   std::vector<float> weight_;
 };
 
-}  // namespace heed::train
+}  // namespace heed

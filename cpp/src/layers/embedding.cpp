@@ -1,10 +1,10 @@
-#include "heed/train/embedding.h"
+#include "heed/embedding.h"
 
 #include <string>
 
 #include "core/check.h"
 
-namespace heed::train {
+namespace heed {
 
 Embedding::Embedding(Index num_embeddings, Index embed_dim) : num_embeddings_(num_embeddings), embed_dim_(embed_dim) {
   requireAtLeast("numEmbeddings", num_embeddings, 1);
@@ -30,4 +30,4 @@ std::vector<Parameter> Embedding::ownParameters() {
                          InitialValue::normal())};
 }
 
-}  // namespace heed::train
+}  // namespace heed

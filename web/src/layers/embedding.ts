@@ -1,10 +1,10 @@
+import type { RawIndices, RawLayer, RawTensor } from '../core.js';
 import { calling } from '../error.js';
 import { toTensor } from '../functions.js';
-import { Layer, type LayerOptions } from '../layers/layer.js';
+import { type IndexInput, readIndices } from '../indices.js';
 import { type Schema, seed, size } from '../options.js';
 import type { Tensor } from '../tensor.js';
-import type { RawEmbedding } from './core.js';
-import { type IndexInput, readIndices } from './indices.js';
+import { Layer, type LayerOptions } from './layer.js';
 
 /** Options of `Embedding`. */
 export interface EmbeddingOptions extends LayerOptions {
@@ -21,7 +21,7 @@ export interface EmbeddingOptions extends LayerOptions {
  * const embedding = new heed.Embedding({ numEmbeddings: 10, embedDim: 4 });
  * embedding.forward([[1, 2, 3]]).shape; // [1, 3, 4]
  */
-export class Embedding extends Layer<RawEmbedding> {
+export class Embedding extends Layer<RawLayer<{ ids: RawIndices }, RawTensor>> {
   /** @internal */
   static readonly takesIds = true;
 

@@ -1,5 +1,5 @@
-import { read } from '../tensor.js';
 import type { RawIndices } from './core.js';
+import { read } from './tensor.js';
 
 /** Integers in nested arrays; all rows of one axis have the same length. */
 export type NestedIntegers = readonly number[] | readonly NestedIntegers[];

@@ -1,0 +1,118 @@
+/** Layers composed to models, without what only training needs. */
+import { dispose, inspected } from '../platform.js';
+import type { TensorInput } from '../tensor.js';
+import { Layer } from './layer.js';
+import { type StateDict, writeState } from './state-dict.js';
+
+export type Child = Layer | Composite;
+
+export const isChild = (value: unknown): value is Child => value instanceof Layer || value instanceof Composite;
+
+/** The methods that list a model's layers and its children. Symbols, because models of one's own may have a property of any name. */
+export const allLayers: unique symbol = Symbol('allLayers');
+export const ownParts: unique symbol = Symbol('ownParts');
+
+/** A model of layers: parameters, modes and disposal are those of all its layers. */
+export abstract class Composite {
+  #training = false;
+
+  /** Whether dropout draws: true after `train()`, false at first and after `eval()`. */
+  get training(): boolean {
+    return this.#training;
+  }
+
+  /** Switches all layers to training mode. */
+  train(): this {
+    return this.#setTraining(true);
+  }
+
+  /** Switches all layers to evaluation mode. */
+  eval(): this {
+    return this.#setTraining(false);
+  }
+
+  /** Number of scalars in all parameters, without buffers. */
+  get parameterCount(): number {
+    return layersOf(this).reduce((sum, [layer]) => sum + layer.parameterCount, 0);
+  }
+
+  /** Copies of all parameters and buffers, by name: the names of the properties and indices that lead to a layer, and its own, joined by dots. */
+  stateDict(): StateDict {
+    const entries = layersOf(this).flatMap(([layer, prefix]) =>
+      Object.entries(layer.stateDict()).map(([name, tensor]) => [prefix + name, tensor] as const),
+    );
+    return Object.fromEntries(entries);
+  }
+
+  /**
+   * Sets all parameters and buffers. The state must have each in its shape and nothing else; see `Layer.loadStateDict`. A load that fails changes nothing.
+   * @throws HeedError `INVALID_ARGUMENT` or `SHAPE_MISMATCH`, listing all that is missing, unexpected or of another shape
+   */
+  loadStateDict(state: Readonly<Record<string, TensorInput>>): this {
+    const argument = `${this.constructor.name}.loadStateDict`;
+    const listed = layersOf(this).flatMap(([{ raw }, prefix]) =>
+      raw.parameters().map(({ name, shape }, index) => ({ raw, index, name: prefix + name, shape })),
+    );
+    writeState(argument, listed, state);
+    for (const [layer] of layersOf(this)) layer.hasOwnDraws = true;
+    return this;
+  }
+
+  /** @internal All layers, and the prefixes of their parameters' names. */
+  [allLayers](): [Layer, string][] {
+    return layersOf(this);
+  }
+
+  /** @internal The object whose properties are the children. */
+  [ownParts](): object {
+    return this;
+  }
+
+  /** Whether all layers were disposed of. */
+  get disposed(): boolean {
+    return layersOf(this).every(([layer]) => layer.disposed);
+  }
+
+  /** Frees the memory of all layers. */
+  dispose(): void {
+    for (const [layer] of layersOf(this)) layer.dispose();
+  }
+
+  [dispose](): void {
+    this.dispose();
+  }
+
+  /** @internal What `console.log` prints: the children, one per line, and the number of parameters. */
+  [inspected](): string {
+    const { name } = this.constructor;
+    if (this.disposed) return `${name} (no layers, or disposed)`;
+    const lines = childrenOf(this).map(([key, child]) => `  ${key}: ${child[inspected]().replaceAll('\n', '\n  ')}\n`);
+    return `${name} {\n${lines.join('')}}, ${this.parameterCount.toLocaleString('en')} parameters`;
+  }
+
+  #setTraining(training: boolean): this {
+    this.#training = training;
+    for (const [, child] of childrenOf(this)) training ? child.train() : child.eval();
+    return this;
+  }
+}
+
+/** All layers of a model, and the prefixes of their parameters' names. A layer that occurs twice is listed once, as in PyTorch. */
+export function layersOf(model: Composite, prefix = '', listed = new Set<object>()): [Layer, string][] {
+  return childrenOf(model).flatMap(([name, child]): [Layer, string][] => {
+    if (listed.has(child)) return [];
+    listed.add(child);
+    const inner = `${prefix}${name}.`;
+    return child instanceof Composite ? layersOf(child, inner, listed) : [[child, inner]];
+  });
+}
+
+// A function instead of a method, as the properties of a model of one's own may have any name.
+function childrenOf(model: Composite): [string, Child][] {
+  return Object.entries(model[ownParts]()).flatMap(([name, value]): [string, Child][] => {
+    if (isChild(value)) return [[name, value]];
+    return Array.isArray(value)
+      ? value.flatMap((entry, i): [string, Child][] => (isChild(entry) ? [[`${name}.${i}`, entry]] : []))
+      : [];
+  });
+}
