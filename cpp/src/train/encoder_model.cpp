@@ -33,7 +33,7 @@ class TrainingScope {
   Lora* lora_;
 };
 
-/// The draws of a pass, to repeat them.
+/// The state of the random draws at the start of a pass, so that they can be repeated.
 struct Draws {
   std::vector<Dropout*> dropouts;
   std::vector<DropoutKey> keys;

@@ -20,13 +20,13 @@ Matrix::Matrix(ConstMatrixView values) : Matrix(values.rows(), values.cols()) { 
 
 namespace {
 
-/// Numbers nodes, and changes of what requires a gradient between them.
+/// The next number of the sequence that orders nodes and the changes of what requires a gradient.
 uint64_t nextOrder() {
   static uint64_t next = 0;
   return next++;
 }
 
-/// All slices: without run-time type information, the only way to know that a part is one.
+/// All slices: without run-time type information, the only way to tell whether a part's storage is a slice.
 std::vector<const RowSlice*>& slices() {
   static std::vector<const RowSlice*> all;
   return all;
@@ -122,7 +122,7 @@ MatrixView ParameterGradients::dense(const Location& part) {
   if (!entry.dense.data()) {
     entry.dense = Matrix(parameter.shape[0], parameter.rowSize());
     entry.dense.view().setZero();
-    // A table whose rows were looked up before, and which is now used as a whole.
+    // The table was looked up by rows before and is now used as a whole: keep the gradients of its rows.
     for (size_t slot = 0; slot < entry.rows.order.size(); ++slot) {
       const Index width = parameter.rowSize();
       std::copy_n(entry.rows.values.data() + static_cast<Index>(slot) * width, width,
@@ -331,7 +331,7 @@ std::shared_ptr<Node> Backward::proceed(Matrix& gradient) {
     std::shared_ptr<Node> node = waiting_.top();
     // A node is queued by each of its users.
     while (!waiting_.empty() && waiting_.top() == node) waiting_.pop();
-    // Nothing has reached it if it has no gradient.
+    // A node without a gradient was not reached by this pass.
     if (node->leaf || !node->gradient.data()) continue;
     for (const std::shared_ptr<Node>& input : node->inputs) {
       if (input) waiting_.push(input);
@@ -339,10 +339,10 @@ std::shared_ptr<Node> Backward::proceed(Matrix& gradient) {
     gradient = std::move(node->gradient);
     node->gradient = Matrix();
     if (node->external) return node;
-    // In a pass within a backward function, which recomputes, the order of the outer node counts.
+    // A backward function that recomputes runs a pass of its own, in which the order of the outer node applies.
     const Assigned scope(graph_.differentiated_, std::min(graph_.differentiated_, node->order));
     node->backward(gradient, *this);
-    // Here the node, and what it keeps, is freed, unless something else refers to it.
+    // The node and what it keeps are freed here, unless something else refers to the node.
   }
   return nullptr;
 }

@@ -1,3 +1,5 @@
+/// Low-rank updates: y = phi(x W^T + b + scale dropout(x) A^T B^T). There is no backward pass here: LowRankLinear calls
+/// operations of an Evaluator, which records each with its gradient.
 #include "heed/train/lora.h"
 
 #include <cmath>

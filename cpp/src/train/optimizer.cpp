@@ -27,7 +27,7 @@ Index blockRows(Index width) {
 
 Index rowCount(const Parameter& parameter) { return parameter.shape[0]; }
 
-/// Copies the rows of `sparse`, which are the rows `order` of `dense`.
+/// Copies row k of `sparse` to row order[k] of `dense`.
 void spread(const std::vector<float>& sparse, const std::vector<Index>& order, Index width, std::vector<float>& dense) {
   const Index rows = static_cast<Index>(sparse.size()) / width;
   for (Index k = 0; k < rows; ++k)
@@ -97,7 +97,7 @@ void Optimizer::makeDense(Slot& slot) {
   slot.places = {};
 }
 
-/// Drops the rows whose moments are zeros, if these are most.
+/// Drops the rows whose moments are all zeros, if that is at least half of the rows.
 void Optimizer::makeSparse(Slot& slot) {
   const Index width = slot.value().rowSize(), rows = rowCount(slot.value());
   const auto is_zero = [&](const std::vector<float>& moments, Index row) {
@@ -129,7 +129,7 @@ void Optimizer::makeRoom(Slot& slot) const {
   const Parameter& parameter = slot.value();
   const ParameterGradients::Entry& gradient = slot.gradient();
   const size_t moments = momentNames(options).size();
-  // With L2 regularization every row of a table has a gradient, its own values.
+  // With L2 regularization every row of a table has a gradient, since its own values are added to it.
   const bool by_rows = gradient.by_rows && (rule_.decouples_decay || options.weight_decay == 0);
   if (slot.by_rows && !by_rows) makeDense(slot);
   if (by_rows && slot.first.empty()) slot.by_rows = true;
@@ -173,7 +173,7 @@ void Optimizer::updateDense(Slot& slot, Scratch& scratch, const UpdateStep& upda
   }
 }
 
-/// The same for the rows of a table that ever had a gradient.
+/// The same for the rows of a table that have ever had a gradient.
 void Optimizer::updateRows(Slot& slot, Scratch& scratch, const UpdateStep& update) {
   const Parameter& parameter = slot.value();
   const ParameterGradients::Rows& gradient = slot.gradient().rows;
@@ -194,7 +194,7 @@ void Optimizer::update(Slot& slot, Scratch& scratch) const {
   const GroupOptions& options = groups_[static_cast<size_t>(slot.group)];
   float decay = rule_.decouples_decay ? static_cast<float>(1 - options.lr * options.weight_decay) : 1;
   if (slot.by_rows && decay != 1) {
-    // Every row of a table decays, also those that never had a gradient.
+    // Every row of a table decays, including those that have never had a gradient.
     const Parameter& parameter = slot.value();
     const Index width = parameter.rowSize(), rows = rowCount(parameter), step = blockRows(width);
     for (Index row = 0; row < rows; row += step) {
@@ -223,7 +223,7 @@ bool Optimizer::step() {
     if (!allFinite(static_cast<Index>(gradient.rows.values.size()), gradient.rows.values.data())) return false;
     updated.push_back(&slot);
   }
-  // All memory before the first change.
+  // Allocates all memory before the first change.
   Scratch scratch;
   for (Slot* slot : updated) {
     scratch.fit(slot->value());
@@ -284,7 +284,7 @@ Optimizer::Slot Optimizer::restored(const Slot& slot, const Saved& saved) {
     allocate(slot.value().name.c_str(), slot.value().shape, values);
     saved.copy(i, values.data());
   }
-  // Of a table, only the rows that ever had a gradient are kept.
+  // Only those rows of a table that have ever had a gradient are kept.
   if (!saved.moments.empty() && slot.value().shape.rank() > 1) makeSparse(made);
   return made;
 }
@@ -296,7 +296,7 @@ void Optimizer::restore(std::span<const Saved> states) {
     const Slot& slot = slots_[i];
     return !slot.by_rows && !slot.first.empty() && !states[i].moments.empty();
   };
-  // All memory before the first change.
+  // Allocates all memory before the first change.
   std::vector<Slot> made(states.size());
   for (size_t i = 0; i < states.size(); ++i)
     if (!is_in_place(i)) made[i] = restored(slots_[i], states[i]);

@@ -4,7 +4,7 @@
 ///   Y = X + A   dX = dY, dA = sum of dY
 ///   Y = A       dX = 0 in S, dA = sum of dY
 ///
-/// A mean counts as a constant, and so does what a map returns; dX = dY where a map leaves a value as it was.
+/// A mean counts as a constant, and so does what a map returns; dX = dY where a map leaves a value unchanged.
 #include "heed/train/sites.h"
 
 #include <algorithm>
@@ -44,7 +44,7 @@ Variable RecordedSites::edit(Graph& graph, size_t number, const Variable& x, con
   if (verb == Verb::kMap) {
     changed.resize(static_cast<size_t>(y.rows() * y.cols()));
     const float* before = x.shared()->data();
-    // By their bits, so that NaN equals itself.
+    // Compared by their bits, so that NaN equals itself.
     const auto bits = [](float value) { return std::bit_cast<uint32_t>(value); };
     for (size_t i = 0; i < changed.size(); ++i) changed[i] = bits(before[i]) != bits(y.data()[i]);
   }

@@ -1,7 +1,8 @@
 /// With the unit vectors u_i = a_i / |a_i|, v_j = b_j / |b_j| and S = scale U V^T: L = mean over i of
 /// log(sum_j e^{S_ij}) - S_ii, where j skips the pairs that are not negatives of i.
 ///
-/// Backward, with P = softmax(S): dS = (P - I) / T, dU = scale dS V, dV = scale dS^T U, and da = (du - (u du) u) / |a|.
+/// Backward, with P = softmax(S) and N the number of rows of a: dS = (P - I) / N, dU = scale dS V, dV = scale dS^T U,
+/// and da = (du - (u du) u) / |a|.
 #include <cstring>
 #include <limits>
 

@@ -1,8 +1,8 @@
-/// With the unit vectors u_i = x_i / |x_i| and S = scale U U^T: L = mean over i of
-/// log(sum_{j != i} e^{S_ij}) - mean of S_ip over the P_i rows p != i with the label of i, of the rows with P_i > 0.
+/// With the unit vectors u_i = x_i / |x_i| and S = scale U U^T, for the N_i rows p != i that have the label of i:
+/// L = mean of log(sum_{j != i} e^{S_ij}) - mean_p S_ip over the A rows i with N_i > 0.
 ///
-/// Backward, with P = softmax(S) without the diagonal, Q_ip = 1 / P_i and A such rows: dS = (P - Q) / A in these rows,
-/// dU = scale (dS + dS^T) U, and dx = (du - (u du) u) / |x|.
+/// Backward, with P = softmax(S) without the diagonal and Q_ip = 1 / N_i: dS = (P - Q) / A in these A rows and 0 in the
+/// others, dU = scale (dS + dS^T) U, and dx = (du - (u du) u) / |x|.
 #include <limits>
 
 #include "gemm/gradient_products.h"

@@ -4,7 +4,7 @@
 
 #include "heed/train/graph.h"
 
-/// Rows divided by their lengths, of which losses of cosines are computed.
+/// Rows divided by their lengths, from which losses on cosines are computed.
 namespace heed::train {
 
 struct UnitRows {

@@ -26,7 +26,7 @@ void forEach(const Matrix& x, const F& f) {
     f(static_cast<size_t>(i), static_cast<size_t>(c));
 }
 
-/// What normalizes the columns: mean, and r = 1 / sqrt(variance + eps).
+/// The statistics that normalize the columns: mean, and r = 1 / sqrt(variance + eps).
 struct Statistics {
   std::vector<float> mean, scale;
 

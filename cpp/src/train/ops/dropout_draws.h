@@ -52,7 +52,7 @@ class DropoutDraws {
       low += 0x9e3779b9;
       high += 0xbb67ae85;
     }
-    // From one vector per word of the four blocks to one per block.
+    // Transposes one vector per word of the four blocks into one vector per block.
     simd::transpose4x4(c);
     simd::Floats<4> masks;
     HEED_UNROLL
@@ -73,7 +73,7 @@ class DropoutDraws {
   v128_t limit_;     // an entry is dropped if the upper 24 bits of its word, as a fraction, are less than p
   uint32_t row_[3];  // row, head, sequence
   uint32_t low_, high_;
-  Index first_ = -1;  // the first of the 16 columns whose draws drops() has, or -1
+  Index first_ = -1;  // the first of the 16 columns whose draws are in masks_, or -1
   int32_t masks_[16];
 };
 

@@ -178,7 +178,7 @@ Variable lookUp(Graph& graph, std::span<const TableRows> tables, Index width) {
   heed::lookUp(tables, y.view());
   return graph.record(std::move(y), {}, trains, [kept = std::move(kept), width](Matrix& dy, Backward& pass) {
     for (const Kept& table : kept) {
-      // Once a gradient is dense, its rows are found there.
+      // Makes the gradient dense; tableRow() then returns rows of the dense gradient.
       if (!table.sparse) pass.addToParameter(table.key, [](MatrixView, Index) {});
       for (size_t t = 0; t < table.rows.size(); ++t) {
         float* row = pass.tableRow(table.key, table.rows[t]);

@@ -16,8 +16,8 @@ constexpr Index kStep = 4 * kVectors;
 
 Vectors loadVectors(const float* from) { return simd::loadFloats<kVectors>(from); }
 
-/// Calls f(pointers) for every kStep elements of the arrays, of which f changes those that are not const. The last,
-/// incomplete elements are filled up with zeros.
+/// Calls f(pointers) for every kStep elements of the arrays; f changes the arrays that are not const. The last,
+/// incomplete step is padded with zeros.
 template <class F, class... Floats>
 void inVectors(Index count, const F& f, Floats*... arrays) {
   Index i = 0;
@@ -36,7 +36,7 @@ void inVectors(Index count, const F& f, Floats*... arrays) {
   with_tails(std::index_sequence_for<Floats...>{});
 }
 
-/// base^n by squaring. The engines' pow() may differ in the last bit, and trained parameters should not.
+/// base^n by squaring: pow() may differ in the last bit between engines, and trained parameters should not.
 double integerPower(double base, int64_t n) {
   double power = 1;
   for (; n > 0; n /= 2, base *= base) {
@@ -146,7 +146,7 @@ double squaresOf(Index count, const float* x) {
   for (; i + 8 <= count; i += 8) {
     HEED_UNROLL
     for (int half = 0; half < 4; ++half) {
-      // Two floats each.
+      // Each vector of doubles takes two floats.
       const v128_t two = wasm_f64x2_promote_low_f32x4(wasm_v128_load64_zero(x + i + 2 * half));
       sums[half] = wasm_f64x2_add(sums[half], wasm_f64x2_mul(two, two));
     }

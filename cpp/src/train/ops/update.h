@@ -11,12 +11,12 @@ namespace heed::train {
 
 /// The update rule of an optimizer.
 struct UpdateRule {
-  const char* name;  ///< that of its class in torch.optim
+  const char* name;  ///< of its class in torch.optim
   /// Whether weight decay multiplies parameters by 1 - lr wd in each step, instead of being added to gradients.
   bool decouples_decay;
   /// The names of m and v in PyTorch's state dicts, as far as the rule has them.
   std::vector<const char*> (*moments)(const GroupOptions& options);
-  /// Step n, from 1. `decay` multiplies the parameter first, if the rule decouples it.
+  /// Step n, from 1. `decay` multiplies the parameter first, if the rule's weight decay is decoupled.
   UpdateStep (*step)(const GroupOptions& options, int64_t n, float decay);
 };
 

@@ -24,7 +24,8 @@ void runVectors(const F& f, Index end, float* to, const float* const* from, std:
   loop(from[K]...);
 }
 
-/// The loop of a function of `inputs` arrays. It is compiled once per function, and everything around it once for all.
+/// The loop of a function of `inputs` arrays. Only this loop is compiled for each function; the code around it is
+/// shared.
 template <int N, size_t inputs, class F>
 VectorLoop vectorLoop() {
   return [](const void* f, Index end, float* to, const float* const* from) {
@@ -34,7 +35,7 @@ VectorLoop vectorLoop() {
 
 inline constexpr auto kProduct = [](const auto& a, const auto& b) { return a * b; };
 
-/// transform() for a loop that takes `step` elements at a time. Not inlined, as that would make copies of it.
+/// transform() for a loop that takes `step` elements at a time. Not inlined, as inlining would duplicate it.
 __attribute__((noinline)) void transformArrays(Index count, Index step, float* out,
                                                std::span<const float* const> inputs, VectorLoop loop, const void* f);
 /// The sum of what a loop of 16 elements at a time computes.
