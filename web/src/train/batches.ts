@@ -27,7 +27,7 @@ export interface Batch {
 /** Batches that come one by one, or a function that begins anew for each epoch. */
 export type Batches = Iterable<Batch> | AsyncIterable<Batch> | (() => Iterable<Batch> | AsyncIterable<Batch>);
 
-/** Values of which some can be taken. */
+/** A list of values, of which `take` returns those at given positions. */
 interface Column {
   readonly length: number;
   take(indices: readonly number[]): unknown;

@@ -51,7 +51,7 @@ export interface Checkpoints {
    */
   saveCheckpoint(parts: CheckpointParts): Uint8Array<ArrayBuffer>;
   /**
-   * Puts parts that were made as those of the checkpoint into its state; training then goes on as it would have without the interruption, bit for bit on the same build of the
+   * Restores the checkpoint's state in parts that were made as those it was saved from; training then continues as it would have without the interruption, bit for bit on the same build of the
    * module. The optimizer and the schedule may be left out. A load that fails changes nothing.
    *
    * @example
@@ -68,7 +68,7 @@ const VERSION = '1';
 
 type PartsRead = { model: Model; optimizer: Optimizer | null; schedule: Schedule | null };
 
-/** Whatever lists its layers, or a layer. */
+/** A layer, or an object that lists its layers. */
 type Model = Layer | { [allLayers](): [CheckpointLayer, string][] };
 
 /** A layer as checkpoints know it. */
@@ -246,7 +246,7 @@ function load(tape: Tape, given: Uint8Array | ArrayBuffer, parts: CheckpointPart
   }
 
   calling(name, () => {
-    // First, because it may find too little memory; it then changes nothing.
+    // First, because it may run out of memory; it then changes nothing.
     if (optimizer) optimizer.raw.restore(moments!);
     for (const { index, firstRow, bytes } of writes) {
       const { raw, index: own } = parameters[index]!;

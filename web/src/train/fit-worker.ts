@@ -17,7 +17,7 @@ import type { ScheduleKind } from './schedules.js';
 import type { Tape } from './tape.js';
 import { allLayers, type LayerTree } from './tree.js';
 
-/** A parameter by the number of its layer in the model, its own in the layer, and the name that the optimizer knows it by. */
+/** A parameter: the index of its layer in the model, its index in the layer, and its name in the optimizer. */
 export interface ParameterPlace {
   layer: number;
   index: number;
@@ -41,7 +41,7 @@ export interface FitJob {
   checkpoint: Uint8Array;
   data: Examples;
   options: Omit<FitOptions, 'optimizer' | 'schedule' | 'signal' | 'onStep' | 'worker' | 'workers'>;
-  /** Whether batches are divided, among as many other workers as it has got ports of. */
+  /** Whether batches are divided, among this worker and those whose ports it has received. */
   divided: boolean;
 }
 
@@ -65,7 +65,7 @@ export interface FitOutcome {
 }
 
 class FitConnection extends Connection {
-  /** Stops what a worker of the caller's does for this fit, and terminates others. */
+  /** Stops this fit in a worker that the caller created, and terminates any other worker. */
   override end(reason: HeedError): void {
     if (this.isCallers && !this.closed) this.call('release', []).catch(() => {}); // its answer does not matter
     super.end(reason);
@@ -76,13 +76,13 @@ class FitConnection extends Connection {
   }
 }
 
-/** Workers of callers in which a fit runs. */
+/** Workers created by callers in which a fit is running. */
 const busy = new WeakSet<WorkerLike>();
 
 export function remoteFit(runtime: PageRuntime, tape: Tape): RemoteFit {
   const { saveCheckpoint, loadCheckpoint } = checkpointsOf(tape);
   return async (tree, data, given, options) => {
-    const model = tree as Module; // the only class that is one
+    const model = tree as Module; // the trees that `fit` gets are Modules
     const { loss, optimizer, schedule, worker, workers, signal, onStep } = options;
     if (workers && typeof worker === 'object') throw invalid('fit.worker', 'true or false with `workers`', 'a Worker');
     if (typeof loss === 'function') throw invalid('fit.loss', 'a name of a loss with `worker`', 'a function');
@@ -120,7 +120,7 @@ export function remoteFit(runtime: PageRuntime, tape: Tape): RemoteFit {
     const stop = (error: unknown) => {
       if (failure) return;
       failure = { error };
-      connections[0]!.call('stop', []).catch(() => {}); // the answer to `fit` tells
+      connections[0]!.call('stop', []).catch(() => {}); // the answer to `fit` reports the outcome
     };
     const onAbort = () => stop(signal!.reason);
     const onProgress = (progress: FitProgress) => {

@@ -40,7 +40,7 @@ import { Schedule } from './schedules.js';
 import type { Tape } from './tape.js';
 import { allLayers, type LayerTree } from './tree.js';
 
-/** What `onStep` is told. */
+/** What `onStep` receives. */
 export interface FitProgress {
   /** Steps done, from 1. */
   readonly step: number;
@@ -48,7 +48,7 @@ export interface FitProgress {
   readonly steps: number | null;
   /** The epoch, from 0. */
   readonly epoch: number;
-  /** Of the batch, before the step. */
+  /** The loss of the batch, before the step. */
   readonly loss: number;
 }
 
@@ -58,9 +58,9 @@ export interface FitOptions {
   optimizer: Optimizer;
   /** Steps once after each step of the optimizer. Default: the learning rates stay. */
   schedule?: Schedule;
-  /** Clips the gradients to this norm before each step, see `optim.clipGradNorm`. Default: not. */
+  /** Clips the gradients to this norm before each step, see `optim.clipGradNorm`. Default: no clipping. */
   clipNorm?: number;
-  /** How often all data are gone through. Default 1. */
+  /** Passes through all data. Default 1. */
   epochs?: number;
   /** The epoch to begin with, for a run that goes on from a checkpoint. Default 0. */
   initialEpoch?: number;
@@ -69,11 +69,11 @@ export interface FitOptions {
   /** Data to measure the loss on after each epoch, or the part of the examples that is kept for that, in (0, 1), drawn by `seed`. Default: none. */
   validation?: number | Examples | Batches;
   /**
-   * Stops after `patience` epochs in a row whose validation loss (without validation: whose loss) is not below the best so far. In the end the model gets the parameters of the
+   * Stops after `patience` epochs in a row whose validation loss (without validation: whose loss) is not below the best so far. At the end the model gets the parameters of the
    * best epoch; the optimizer stays as it is.
    */
   earlyStopping?: { patience: number };
-  /** Of the order of the examples, which is drawn anew for each epoch. An integer from 0 to 2^53 - 1; chosen at random if left out. */
+  /** Seed of the order of the examples, which is drawn anew for each epoch. An integer from 0 to 2^53 - 1; chosen at random if left out. */
   seed?: number;
   /** Stops between two steps: `fit` rejects with the signal's reason, and the model is as the last whole step left it. */
   signal?: SignalLike;
@@ -150,7 +150,7 @@ type Trainee = LayerTree & { forward(inputs: unknown): Tensor | { output: Tensor
 /** Runs `fit` in a worker. `given`: the options as the caller gave them. */
 export type RemoteFit = (model: LayerTree, data: unknown, given: FitOptions, options: FitRead) => Promise<History>;
 
-/** By the tape of a page; a worker's has none. */
+/** By the tape of a page; the tape of a worker has no entry. */
 export const remoteFits = new WeakMap<Tape, RemoteFit>();
 
 /** Models that are being fitted. */

@@ -3,7 +3,7 @@ import { parameterRowsOf } from '../models/families.js';
 import type { LoadedModel } from '../models/load.js';
 import type { RawNamedRows } from './core.js';
 
-/** Of all tensors of a model's encoder. */
+/** The named rows of all tensors of a model's encoder. */
 export function namedRowsOf({ raw, family, config, names }: LoadedModel): RawNamedRows[] {
   const parameters = raw.parameters();
   const indices = new Map(parameters.map(({ name }, i) => [name, i]));

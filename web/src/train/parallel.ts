@@ -13,7 +13,7 @@ import type { Optimizer } from './optimizer.js';
 import type { Tape } from './tape.js';
 import { allLayers, type LayerTree } from './tree.js';
 
-/** Parts of a batch, or its number of examples if that is less; also the most workers that have work. */
+/** The number of parts of a batch, unless it has fewer examples; also the largest number of workers that get work. */
 export const PARTS = 8;
 
 /** The examples [first, first + count) of a batch. */
@@ -31,7 +31,7 @@ interface Node {
   readonly level: number;
   /** The losses of its parts times their shares, in order. */
   readonly losses: readonly number[];
-  /** By the list of parameters. */
+  /** In the order of the parameters. */
   readonly gradients: readonly (RawGradient | null)[];
 }
 
@@ -165,7 +165,7 @@ export function remoteAssistant(tape: Tape, model: LayerTree, measure: Measure):
   };
 }
 
-/** Leaves the gradients of a batch in the optimizer's parameters, and returns its loss. `assistants`: the first is of this thread. */
+/** Leaves the gradients of a batch in the optimizer's parameters, and returns its loss. `assistants`: the first is that of this thread. */
 export function divided(tape: Tape, model: LayerTree, optimizer: Optimizer, loss: LossName, assistants: Assistant[]) {
   const layers = model[allLayers]().map(([layer]) => layer);
   const states = layers.map(({ raw }) => tape.stateOf(raw));
@@ -184,7 +184,7 @@ export function divided(tape: Tape, model: LayerTree, optimizer: Optimizer, loss
     const answers = Promise.all(
       others.map((parts, i) => (parts.length > 0 ? assistants[i + 1]!({ state, parts }) : [])),
     );
-    answers.catch(() => {}); // if this thread's part fails before
+    answers.catch(() => {}); // in case this thread's part fails first
     const nodes = joined([...(await assistants[0]!({ state, parts: own! })), ...(await answers).flat()]);
     const whole = nodes.reduce((a, b) => join(a, b, 0, 0));
     optimizer.zeroGrad();

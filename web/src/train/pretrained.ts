@@ -74,7 +74,7 @@ export function loadTrainable(
 /** A part of the model with parameters: its object in the core, and the names of its parameters in the files. */
 interface Part extends HasParameters {
   readonly name: string;
-  /** Of its parameters' names in checkpoints of training. */
+  /** The prefix of its parameters' names in checkpoints of training. */
   readonly prefix: string;
   readonly state: ModuleState;
   /** null: the file has no such parameter, and it is not trained. */
@@ -91,10 +91,10 @@ class Trained extends LocalModel implements TrainableModel {
   #lora: { readonly part: Part; readonly raw: RecordedModule<RawLora>; readonly options: Lora } | null = null;
   /** Without a reference to the model, which the core's objects must not have. */
   readonly #attached: { lora: RawModule | null } = { lora: null };
-  /** That of the classifier's inputs. */
+  /** The dropout on the classifier's inputs. */
   readonly #dropout: RawTensorLayer;
   readonly #classifiers: readonly RawModule[];
-  /** The bias of an output layer for masked words that is tied to the word table: that of a linear layer, whose inputs are zeros. */
+  /** The bias of an output layer for masked words that is tied to the word table, kept as the bias of a linear layer whose inputs are zeros. */
   readonly #wordBias: RawTensorLayer | null;
   #training = false;
 
@@ -151,7 +151,7 @@ class Trained extends LocalModel implements TrainableModel {
       for (const other of others) other.delete();
       attached.lora?.delete();
       trained.delete();
-      // After it, as it may wait for a backward pass.
+      // After `trained`, as its deletion may wait for a backward pass.
       tape.whenIdle(() => encoder.delete());
     };
     trained.seed(options.seed);
@@ -357,7 +357,7 @@ class Trained extends LocalModel implements TrainableModel {
     return [...rowsOf(given, { ...options, prompt }, this.context)];
   }
 
-  /** Runs the encoder; `use` makes the result of its hidden rows [T,E]. In evaluation mode, too, it is recorded if sites are read, whose gradients are wanted. */
+  /** Runs the encoder; `use` computes the result from the hidden rows [T,E]. In evaluation mode, too, it is recorded if sites are read, whose gradients are wanted. */
   #record(
     name: string,
     rows: Row[],

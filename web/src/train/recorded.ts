@@ -1,4 +1,4 @@
-/** The core's modules as heed/train has them: the tape knows of their changes, and calls of layers are recorded where they must be. */
+/** The core's modules as heed/train has them: the tape keeps track of their changes, and calls of layers are recorded where they must be. */
 import type { RawIncrementalDecoder, RawLayer, RawModule } from '../core.js';
 import { formatShape, invalid } from '../error.js';
 import type { LayerTraits } from '../layers/layer.js';

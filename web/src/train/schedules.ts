@@ -102,12 +102,12 @@ export class Schedule {
     return this.#rates;
   }
 
-  /** @internal Whose rates it sets. */
+  /** @internal The optimizer whose rates it sets. */
   get optimizer(): Optimizer {
     return this.#optimizer;
   }
 
-  /** @internal Goes on where another schedule was. */
+  /** @internal Continues from the position of another schedule. */
   restore(count: number, rates: readonly number[]): void {
     this.#count = count;
     this.#rates = rates;

@@ -10,7 +10,7 @@ import { recordSites, SiteGradients } from './sites.js';
 /** Computes the gradients of the inputs of a result that JavaScript computed, null for those that have none. */
 export type ExternalBackward = (gradient: Float32Array) => (RawTensor | null)[];
 
-/** A module of the core with what the tape knows of it. */
+/** A module of the core with what the tape records about it. */
 export interface ModuleState extends RawModule {
   /** The core's object. */
   readonly inner: RawModule;
@@ -23,9 +23,9 @@ export interface ModuleState extends RawModule {
   deleted: boolean;
   /** Accumulated by the backward passes of losses; made when they are first needed. */
   gradients: RawGradients | null;
-  /** Of its dropouts, four words each: seed and number of calls, each with its lower half first. */
+  /** The state of its dropouts, four words each: seed and number of calls, each with its lower half first. */
   dropoutState(): number[];
-  /** Requires as many words. */
+  /** Takes the same number of words. */
   setDropoutState(words: readonly number[]): void;
 }
 
@@ -62,7 +62,7 @@ export abstract class Scope {
     return null;
   }
 
-  /** Is told of a call whose sites are read or edited. */
+  /** Called for each call whose sites are read or edited. */
   addSites(_sites: SiteGradients): void {}
 
   remember(data: Float32Array, entry: Entry): void {
@@ -111,7 +111,7 @@ export class Unrecorded extends Scope {
   use(): void {}
 }
 
-/** Where the result of a `backward` has the gradient of a tensor. */
+/** The field of a `backward`'s result that has the gradient of a tensor. */
 export type LeafKind = 'inputs' | 'parameters' | 'edits';
 
 /** A tensor whose gradient a call with `backward: true` returns. */
@@ -124,7 +124,7 @@ interface Leaf {
 /** The graph of one call with `backward: true`, and the gradients of the layers in it. */
 export class Capture extends Scope implements RawObject {
   readonly leaves = new Map<string, Leaf>();
-  /** Of the call; null if it has none. */
+  /** The gradients at the call's sites; null if it has none. */
   sites: SiteGradients | null = null;
   readonly modules = new Map<ModuleState, { gradients: RawGradients; version: number }>();
   readonly #core: TrainCore;

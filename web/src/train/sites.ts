@@ -23,7 +23,7 @@ export class SiteActivation extends Tensor {
     this.#code = code;
   }
 
-  /** Its gradient, which is that behind the edits of the site: the sum over the backward passes of losses, null before the first. */
+  /** Its gradient, after the edits of the site: the sum over the backward passes of losses, null before the first. */
   get grad(): Tensor | null {
     return this.#gradients.of(this.#code);
   }

@@ -1,7 +1,7 @@
 /**
  * Keeps the graphs of training: which tensors are variables, which forward passes are live, and the gradients of the layers' parameters.
  *
- * A tensor that a recorded call returned is known by its `data`: wherever that array comes back, in this or another shape, the graph goes on. Its values are a copy.
+ * A tensor that a recorded call returned is recognized by its `data`: wherever that array is passed again, in this or another shape, the graph continues. Its values are a copy.
  * A pass is live until its `backward()`, the next `zeroGrad()` or `step()`, or until its tensors have been collected.
  */
 import type { RawModule, RawTensor } from '../core.js';
@@ -32,7 +32,7 @@ export interface Gradients<Inputs extends string = string> {
   inputs: Record<Inputs, Tensor>;
   /** By the names of the state dict; frozen parameters have none. */
   parameters: Record<string, Tensor>;
-  /** Of the sites that `read` names: behind their edits. */
+  /** Of the sites that `read` names, after their edits. */
   activations?: Record<string, Tensor>;
   /** Of the tensor of each edit, or of its number; null for `map` and 'mean'. */
   edits?: (Tensor | null)[];
@@ -88,7 +88,7 @@ export class Tape {
     return state.gradients;
   }
 
-  /** Deletes a layer's object with `free`; passes that use it end. A backward pass that runs may need it, and is waited for. */
+  /** Deletes a layer's object with `free`; passes that use it end. A running backward pass may need it, so deletion waits for the pass. */
   release(state: ModuleState, free: () => void): void {
     state.deleted = true;
     this.whenIdle(() => {
@@ -123,7 +123,7 @@ export class Tape {
     if (this.#isFreed) throw new HeedError('DISPOSED', 'heed: used after dispose(). Call load() again');
   }
 
-  /** Runs a call of the core that exists only on variables: recorded if it is to be, or `always`. */
+  /** Runs a call of the core that exists only for variables. It is recorded if `records` says so, or `always`. */
   run<T>(
     state: ModuleState,
     body: (recording: Recording) => T,
@@ -143,7 +143,7 @@ export class Tape {
     }
   }
 
-  /** As PartRecorder. A part of a result whose pass has ended is one, too. */
+  /** See PartRecorder. A part of a result whose pass has ended is itself such a result. */
   readonly #part: PartRecorder = (whole, first, count) => {
     const scope = this.#capture ?? this.#losses;
     const entry = scope.entries.get(whole.data);
@@ -299,7 +299,7 @@ export class Tape {
     });
   }
 
-  /** Runs a backward pass, and JavaScript's part of it, whose errors are passed on. `release` frees the variables that only this pass needs, so that it can free what it has used. */
+  /** Runs a backward pass, and JavaScript's part of it, whose errors are passed on. `release` frees the variables that only this pass needs, so that the pass can free nodes as it goes. */
   #run(name: string, graph: RawGraph, output: RawVariable, seed: RawTensor | null, release: () => void): void {
     const pass = calling(name, () => graph.backward(output, seed));
     release();

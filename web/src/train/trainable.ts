@@ -119,7 +119,7 @@ export function readBackward<Options extends object>(
 
 type Forward = (...args: unknown[]) => Tensor | { output: Tensor };
 
-/** Runs a call of a layer or function whose options are argument `at`, so that it can be differentiated by itself if they say so. */
+/** Runs a call of a layer or function whose options are argument `at`. With `backward: true` in them, the call can be differentiated by itself. */
 export function differentiable(
   tape: Tape,
   name: string,
@@ -144,7 +144,7 @@ export function isOwnClass(Class: object): boolean {
   return own.has(Class);
 }
 
-/** Gives a class the name that minification takes. */
+/** Restores the name of a class, which minification removes. */
 export function named<T extends object>(name: string, Class: T): T {
   return Object.defineProperty(Class, 'name', { value: name });
 }

@@ -1,8 +1,8 @@
-/** The bias of an output layer for masked words whose matrix is the table of words: it is trained by itself. */
+/** The bias of an output layer for masked words whose matrix is the word table: a parameter of its own in training. */
 import type { RawTensorLayer } from '../core.js';
 import { filled, type Head, type HeadContext } from '../models/task-heads.js';
 
-/** That bias as the bias of a linear layer, whose inputs are zeros; from now on it is the head's. Null if the head has none. */
+/** Makes that bias the bias of a linear layer whose inputs are zeros; the head then uses it. Null if the head has none. */
 export function makeWordBias(head: Head | undefined, { calls, tensors }: HeadContext): RawTensorLayer | null {
   const found = head?.isTied && [...tensors].find(([, { data }]) => data === head.bias);
   if (!found) return null;

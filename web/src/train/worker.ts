@@ -34,7 +34,7 @@ const loadFineTuning = async () => ({ evaluateClassifier, loadAdapter, save, tra
 
 /** Stops the fit that runs, between two steps. */
 let stop = new AbortController();
-/** Ends it at once, or what this worker does for the fit of another. */
+/** Ends the fit at once, or this worker's part in the fit of another. */
 let release = new AbortController();
 /** To the other workers of the next fit, or to the one that this one is going to assist. */
 const ports: PortLike[] = [];
@@ -142,7 +142,7 @@ async function loadModel(
   return model;
 }
 
-/** Trainings follow each other, also if the page no longer waits for one. */
+/** Trainings run one after another, even if the page no longer waits for one. */
 let last: Promise<unknown> = Promise.resolve();
 
 function afterOthers<T>(body: () => Promise<T>): Promise<T> {

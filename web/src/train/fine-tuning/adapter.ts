@@ -16,7 +16,7 @@ export type SavedFiles = Record<string, Uint8Array<ArrayBuffer>>;
 
 const CONFIG = 'adapter_config.json';
 const WEIGHTS = 'adapter_model.safetensors';
-/** What PEFT puts before the names of the model that it wraps. */
+/** The prefix that PEFT adds to the names of the wrapped model's parameters. */
 const PREFIX = 'base_model.model.';
 
 /** What an adapter holds: the updates, and the modules that are trained besides. */

@@ -36,7 +36,7 @@ import { predictedLabels } from './predicted-labels.js';
 export interface ClassifierOptions extends CheckpointOptions {
   /**
    * What is trained. 'head' (the default): the classifier on the frozen vectors of the model, which takes seconds. Otherwise the encoder is trained, too, after the classifier: 'full':
-   * all parameters; names of parameters (globs or regular expressions): those; `{ lora }`: low-rank updates, see `addLora`. That takes a model loaded with `trainable: true`.
+   * all parameters; names of parameters (globs or regular expressions): those; `{ lora }`: low-rank updates, see `addLora`. Training the encoder requires a model loaded with `trainable: true`.
    */
   train?: 'head' | EncoderTraining;
   /**
@@ -44,21 +44,21 @@ export interface ClassifierOptions extends CheckpointOptions {
    * have; transformers loads them. 'auto' (the default): 'family' if the checkpoint has those layers for the same labels, else 'sentence'.
    */
   head?: 'auto' | 'sentence' | 'family';
-  /** How often all examples are gone through. Default: 100 for the head; if the encoder is trained, for about 60 steps, but 3 to 10 times. */
+  /** Passes through all examples. Default: 100 for the head; if the encoder is trained, as many as make about 60 steps, at least 3 and at most 10. */
   epochs?: number;
   /** Examples per step. Default 16. */
   batchSize?: number;
   /** Learning rate of AdamW. Default: 0.01 for the head; with the encoder 0.001 for low-rank updates and 5e-5 otherwise, after a warm-up of a tenth of the steps and falling to 0. */
   lr?: number;
-  /** Of AdamW. Default: 1 for the head, which keeps its scores moderate; 0.01 if the encoder is trained. */
+  /** Weight decay of AdamW. Default: 1 for the head, which keeps its scores moderate; 0.01 if the encoder is trained. */
   weightDecay?: number;
   /** Examples to measure on after each epoch, or the part of the examples that is kept for that, in (0, 1), the same part of each label. Default: none. */
   validation?: number | readonly ClassifierExample[];
-  /** Stops after `patience` epochs in a row whose validation loss (without validation: whose loss) is not below the best so far, and restores the best. Default: not. */
+  /** Stops after `patience` epochs in a row whose validation loss (without validation: whose loss) is not below the best so far, and restores the best. Default: never. */
   earlyStopping?: { patience: number };
   /** A factor on the loss of each label, or 'balanced': count / (labels * count of the label). Default: 1. */
   classWeight?: 'balanced' | Readonly<Record<string, number>>;
-  /** Of the split and the order of the examples. An integer from 0 to 2^53 - 1; chosen at random if left out. */
+  /** Seed of the split and of the order of the examples. An integer from 0 to 2^53 - 1; chosen at random if left out. */
   seed?: number;
   /** Stops between two steps: the call rejects with the signal's reason, and the model is as the last whole step left it. */
   signal?: SignalLike;
@@ -66,10 +66,10 @@ export interface ClassifierOptions extends CheckpointOptions {
   onStep?: (progress: ClassifierProgress) => void;
 }
 
-/** What `onStep` of `trainClassifier` is told. */
+/** What `onStep` of `trainClassifier` receives. */
 export interface ClassifierProgress extends FitProgress {
   readonly steps: number;
-  /** The part of the batch that was labelled correctly before the step. */
+  /** The fraction of the batch that was labelled correctly before the step. */
   readonly accuracy: number;
 }
 
@@ -77,11 +77,11 @@ export interface ClassifierProgress extends FitProgress {
 export interface ClassifierResult {
   /** The labels, in the order of the logits. */
   labels: string[];
-  /** The loss of each epoch, and with validation the validation's. */
+  /** The loss of each epoch and, with validation, the validation loss. */
   history: History;
   /** Measured on the examples for validation, after training; null if there are none. */
   validation: ClassifierMetrics | null;
-  /** Where the head is: see the option `head`. */
+  /** The kind of head: see the option `head`. */
   head: 'sentence' | 'family';
   /** How far training has moved the encoder's weights that were trained, as `EmbeddingResult.weightChange`; 0 if only the classifier was trained. */
   weightChange: number;
@@ -180,7 +180,7 @@ function readData(examples: unknown, { validation, seed }: OptionsRead): Data {
   return { all, trained: range(0, count), held: range(count, all.texts.length), labels };
 }
 
-/** The head in training: its vectors, once computed, and what they are of. */
+/** The head that is trained, and the vectors of all texts, which are computed once. */
 interface Frozen {
   readonly head: ClassifierHead;
   readonly module: Sequential;
@@ -268,10 +268,10 @@ async function trainEncoder(
 const HEAD = { epochs: 100, lr: 1e-2, weightDecay: 1 };
 const ENCODER = { lr: 5e-5, loraLr: 1e-3, weightDecay: 1e-2 };
 
-/** About 60 steps, as the head is fitted already; chosen by the accuracy on other labels than the model card's (web/model/README.md). */
+/** About 60 steps, as the head is fitted already; chosen by the accuracy on labels other than the model card's (web/model/README.md). */
 const encoderEpochs = (count: number, batchSize: number) => epochsFor(count, batchSize, 3);
 
-/** What is fitted, and to what. */
+/** The module that is fitted, its data and its settings. */
 interface Fitting {
   readonly module: Sequential | EncoderModule;
   /** The inputs of examples. */
@@ -281,7 +281,7 @@ interface Fitting {
   readonly isValidated?: boolean;
 }
 
-/** Fits a module that ends with the head, makes the head the model's, also if that is interrupted, and measures it. */
+/** Fits a module that ends with the head, gives the head to the model, even if fitting is interrupted, and measures it. */
 async function fitTo(
   kit: Kit,
   model: LocalModel,

@@ -36,27 +36,27 @@ import type { Kit } from './head.js';
 export interface EmbeddingTrainingOptions extends CheckpointOptions {
   /** What is trained: 'full' (the default), all parameters; names of parameters; `{ lora }`, low-rank updates, see `addLora`. */
   train?: EncoderTraining;
-  /** How often all examples are gone through. Default: for about 60 steps, but 1 to 10 times; labelled texts 8. */
+  /** Passes through all examples. Default: as many as make about 60 steps, at least 1 and at most 10; for labelled texts, 8. */
   epochs?: number;
-  /** Examples per step. The other texts of a batch are the negatives of each: larger batches teach more. Default 32, of fewer than 128 a quarter of them, at least 4; labelled texts 64. */
+  /** Examples per step. The other texts of a batch are the negatives of each: larger batches teach more. Default: 32; for fewer than 128 examples, a quarter of them, but at least 4; for labelled texts, 64. */
   batchSize?: number;
   /** Texts whose graph is in memory at a time. A larger batch is embedded twice (Gao et al. 2021, arXiv:2101.06983), with the same result. Default 64. */
   chunkSize?: number;
-  /** Factor on the cosines, the inverse of the temperature. Default 20; labelled texts 5. */
+  /** Factor on the cosines, the inverse of the temperature. Default: 20; for labelled texts, 5. */
   scale?: number;
-  /** Also train the first entries of the vectors, in these numbers, to be vectors that can be used with `dimensions`: the loss is the sum of theirs. Include the whole width. Default: the whole width alone. */
+  /** Also train the vectors cut to each of these widths, for use with `dimensions`: the loss is the sum of the losses at these widths. Include the whole width. Default: the whole width alone. */
   matryoshkaDims?: readonly number[];
   /** A factor for each of `matryoshkaDims`. Default: ones. */
   matryoshkaWeights?: readonly number[];
   /** Learning rate of AdamW, after a warm-up of a tenth of the steps and falling to 0. Default: 0.001 for low-rank updates, 2e-5 otherwise. */
   lr?: number;
-  /** Of AdamW. Default 0.01. */
+  /** Weight decay of AdamW. Default 0.01. */
   weightDecay?: number;
   /** Examples to measure the loss on after each epoch, or the part of the examples that is kept for that, in (0, 1). Default: none. */
   validation?: number | EmbeddingExamples;
-  /** Stops after `patience` epochs in a row whose validation loss (without validation: whose loss) is not below the best so far, and restores the best. Default: not. */
+  /** Stops after `patience` epochs in a row whose validation loss (without validation: whose loss) is not below the best so far, and restores the best. Default: never. */
   earlyStopping?: { patience: number };
-  /** Of all random draws but dropout. An integer from 0 to 2^53 - 1; chosen at random if left out. */
+  /** Seed of all random draws except those of dropout. An integer from 0 to 2^53 - 1; chosen at random if left out. */
   seed?: number;
   /** Stops between two steps: the call rejects with the signal's reason, and the model is as the last whole step left it. */
   signal?: SignalLike;
@@ -66,7 +66,7 @@ export interface EmbeddingTrainingOptions extends CheckpointOptions {
 
 /** What `trainEmbedding` returns. */
 export interface EmbeddingResult {
-  /** The loss of each epoch, and with validation the validation's. */
+  /** The loss of each epoch and, with validation, the validation loss. */
   history: History;
   /**
    * How far training has moved the weights that were trained: the length of their change divided by their own length, as estimated from a part of them. A fine-tuning of a few hundred steps
@@ -104,9 +104,9 @@ type OptionsRead = Read<typeof schema>;
 const PAIRS = { batchSize: 32, scale: 20 };
 const LABELLED = { batchSize: 64, scale: 5 };
 
-/** Of pairs: a quarter of the examples, but 4 to 32, so that few examples make several steps, too. */
+/** For pairs: a quarter of the examples, at least 4 and at most 32, so that even a few examples make several steps. */
 const batchOf = (count: number) => Math.min(PAIRS.batchSize, Math.max(4, Math.ceil(count / 4)));
-/** Of pairs: about 60 steps, in 1 to 10 epochs. One epoch is enough for 1,900 pairs. */
+/** For pairs: about 60 steps, in 1 to 10 epochs. One epoch is enough for 1,900 pairs. */
 const epochsOf = (count: number, batchSize: number) => epochsFor(count, batchSize, 1);
 const LABELLED_EPOCHS = 8;
 
@@ -238,7 +238,7 @@ class SimilarityModule extends EncoderModule {
       const chunk = { texts: texts.slice(first, first + this.#options.chunkSize), replay: this.draws() };
       this.#chunks.push(chunk);
       parts.push(this.#embed(chunk.texts));
-      this.#tape.endPasses(); // frees the graph; the vectors stay
+      this.#tape.endPasses(); // frees the graph; the vectors are kept
     }
     const width = parts[0]!.shape[1]!;
     const data = new Float32Array(texts.length * width);

@@ -21,7 +21,7 @@ export interface TextRow {
 /** What of the encoder is trained: all, the parameters whose names match, or low-rank updates. */
 export type EncoderTraining = 'full' | NamePattern | { readonly lora: LoraOptions };
 
-/** Reads what is trained; `or`: what else is legal, for the message. */
+/** Reads what is trained; `or`: what else is allowed, for the message. */
 export function readTraining(value: unknown, name: string, or = ''): EncoderTraining {
   const isPattern = (given: unknown) => typeof given === 'string' || isRegExp(given);
   const isList = Array.isArray(value) && value.length > 0 && value.every(isPattern);
@@ -49,7 +49,7 @@ export function requireTrainable(call: string, model: PretrainedModel): Trainabl
   });
 }
 
-/** Returns the function that chooses again which parameters are trained now. */
+/** Returns a function that restores the current choice of parameters to train. */
 export function choiceOf(model: TrainableModel): () => void {
   const required = new Map(model.parameters().map((parameter) => [parameter.name, parameter.requiresGrad]));
   return () => {
@@ -61,7 +61,7 @@ export function choiceOf(model: TrainableModel): () => void {
 export const isLora = (train: unknown): train is { readonly lora: LoraOptions } =>
   typeof train === 'object' && train !== null && 'lora' in train;
 
-/** Chooses what is trained; returns the function that chooses again what was before. If the training is not done and low-rank updates are still zeros, it removes them. */
+/** Chooses what is trained; returns a function that restores the earlier choice. Low-rank updates it removes only if training has not been completed and they are still zeros. */
 export function prepare(call: string, model: TrainableModel, what: EncoderTraining): (isDone: boolean) => void {
   const restore = choiceOf(model);
   if (isLora(what)) {
@@ -173,7 +173,7 @@ export class EncoderModule extends Module {
     ].filter(({ params }) => params.length > 0);
   }
 
-  /** What its dropouts will draw; returns a function that lets them draw it again. */
+  /** Saves the state of its dropouts; returns a function that restores it, so that the same draws are repeated. */
   draws(): () => void {
     const modules = this[allLayers]().map(([{ raw }]) => this.#tape.stateOf(raw));
     const saved = modules.map((module) => module.dropoutState());

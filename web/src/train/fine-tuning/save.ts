@@ -82,7 +82,7 @@ export async function save(model: LocalModel, { source, options }: Origin, given
         await Promise.all(['config.json', 'model.safetensors'].map((file) => copy(`${path}/${file}`)));
     }
     const stored = await readStored(folder, model.config.family === STATIC, signal);
-    // From here on nothing is awaited: the weights are those of one moment.
+    // Nothing is awaited from here on, so that all weights are of the same moment.
     requireIdle('save', model);
     const writer = new WeightWriter(model, stored, dtype);
     files['model.safetensors'] = writer.bytes();
@@ -141,9 +141,9 @@ class WeightWriter {
   readonly #stored: ReadonlyMap<string, Stored>;
   readonly #dtype: 'fp32' | 'q8' | null;
   readonly #core: Core;
-  /** Current values by the names of the file. */
+  /** Current values, by the tensors' names in the file. */
   readonly values: ReadonlyMap<string, () => RawTensor>;
-  /** Of matrices that the core multiplies in int8, their names in the file; whether each is a table of words. */
+  /** The matrices that the core multiplies in int8, by their names in the file, and whether each is a word table. */
   readonly #matrices: ReadonlyMap<string, boolean>;
   /** Values that are not those of the file. */
   readonly #changed: Map<string, RawTensor>;
@@ -168,7 +168,7 @@ class WeightWriter {
     this.values = valuesOf(model, new Map([...stored.keys()].map((name) => [bareOf(name), name])));
     const changed = [...stored].map(([name, tensor]) => [name, this.#changeOf(name, tensor)] as const);
     this.#changed = new Map(changed.filter((entry): entry is [string, RawTensor] => entry[1] !== null));
-    // A bias that has two names was read by the first.
+    // A bias that has two names was read under the first.
     const [read, ...others] = wordBiasNames(model.headContext.type).flatMap((bias) =>
       [...stored.keys()].filter((name) => bareOf(name) === bias),
     );
@@ -184,7 +184,7 @@ class WeightWriter {
     );
   }
 
-  /** What config.json has to say of the weights; undefined if all are as they were. */
+  /** What has to be in config.json about the weights; undefined if all are unchanged. */
   get quantization(): { config: object | null } | undefined {
     const all = this.#all();
     if (all.every(({ name, data }) => this.#stored.get(name)?.bytes === data)) return undefined;
