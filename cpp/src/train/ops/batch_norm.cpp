@@ -39,7 +39,7 @@ struct Statistics {
 
 Statistics batchStatistics(BatchNorm& layer, const Matrix& x) {
   if (x.rows() < 2)
-    refuseShape("x", "at least 2 rows in training mode, which has no variance otherwise", Shape{x.rows(), x.cols()});
+    refuseShape("x", "at least 2 rows in training mode, as one row has no variance", Shape{x.rows(), x.cols()});
   const auto count = static_cast<double>(x.rows());
   std::vector<double> mean(static_cast<size_t>(x.cols())), squares(mean);
   forEach(x, [&](size_t i, size_t c) { mean[c] += static_cast<double>(x.data()[i]); });

@@ -48,8 +48,8 @@ double integerPower(double base, int64_t n) {
 /// Adam and AdamW: g' = g + l2 w, m += (1 - beta_1) (g' - m), v = beta_2 v + (1 - beta_2) g'^2, and
 /// w = decay w - lr / (1 - beta_1^n) m / (sqrt(v) / sqrt(1 - beta_2^n) + eps).
 UpdateStep adamStep(const GroupOptions& options, int64_t n, float decay, double l2_factor) {
-  const float l2 = static_cast<float>(l2_factor), forget1 = static_cast<float>(1 - options.beta1),
-              beta2 = static_cast<float>(options.beta2), forget2 = static_cast<float>(1 - options.beta2),
+  const float l2 = static_cast<float>(l2_factor), one_minus_beta1 = static_cast<float>(1 - options.beta1),
+              beta2 = static_cast<float>(options.beta2), one_minus_beta2 = static_cast<float>(1 - options.beta2),
               step_size = static_cast<float>(options.lr / (1 - integerPower(options.beta1, n))),
               inverse_correction = static_cast<float>(1 / std::sqrt(1 - integerPower(options.beta2, n))),
               eps = static_cast<float>(options.eps);
@@ -62,9 +62,10 @@ UpdateStep adamStep(const GroupOptions& options, int64_t n, float decay, double 
           if (l2 != 0) gradient = gradient + weight * simd::splat(l2);
           const Vectors before = loadVectors(m_at), change = gradient - before;
           // torch.lerp, which is exact at both ends.
-          const Vectors first =
-              forget1 < 0.5f ? before + change * simd::splat(forget1) : gradient - change * simd::splat(1 - forget1);
-          const Vectors second = loadVectors(v_at) * simd::splat(beta2) + gradient * simd::splat(forget2) * gradient;
+          const Vectors first = one_minus_beta1 < 0.5f ? before + change * simd::splat(one_minus_beta1)
+                                                       : gradient - change * simd::splat(1 - one_minus_beta1);
+          const Vectors second =
+              loadVectors(v_at) * simd::splat(beta2) + gradient * simd::splat(one_minus_beta2) * gradient;
           store(m_at, first);
           store(v_at, second);
           const Vectors root = each([](v128_t x) { return wasm_f32x4_sqrt(x); }, second);

@@ -1,4 +1,4 @@
-/** How fast the model of the package runs, beside what the machine's peak lets expect. */
+/** How fast the model of the package runs, next to what the machine's peak would allow. */
 import { load, type ModelConfig, type PretrainedModel } from '../../index.js';
 import { measurePeak, type Peak } from './peak.js';
 
