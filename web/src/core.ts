@@ -62,6 +62,8 @@ export interface RawSites {
   /** The column of each row in padded tensors; null: 0, 1, 2, ... in each sequence. */
   columns: Int32Array | null;
   edits: RawSiteEdit[];
+  /** The number of edits of the whole call, of which `edits` has those that concern these texts. */
+  numEdits: number;
   /** Gets the values of a site: those of all sequences, one after the other, without padding. */
   read(code: number, values: Float32Array): void;
   /** Gets the selection of an edit, with zeros as padding; returns as many values. */

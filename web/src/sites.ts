@@ -279,6 +279,7 @@ export class SitePlan {
   readonly firstLayer: number;
   /** The number of texts. */
   readonly #texts: number;
+  readonly #numEdits: number;
   readonly #edits: { raw: Omit<RawSiteEdit, 'selected'>; selected: (Int32Array | null)[]; mapping: Mapping | null }[] =
     [];
   readonly #reads = new Map<
@@ -297,6 +298,7 @@ export class SitePlan {
   constructor({ read, edit, also = [], showsLayers = false }: ReadSites, layout: SiteLayout) {
     const { owner, stacks } = layout;
     this.#texts = stacks[0]!.sizesOf(0, false).texts ?? 1;
+    this.#numEdits = edit?.length ?? 0;
     for (const [i, one] of (edit ?? []).entries())
       for (const target of targetsOf(one.site, `${one.argument}.site`, layout)) this.#addEdit(i, one, target);
     const named = read ?? [];
@@ -371,6 +373,7 @@ export class SitePlan {
     return {
       reads: Int32Array.from(new Set([...this.#reads.values()].map(({ code }) => code))),
       columns: isPlain ? null : Int32Array.from(given!.flatMap(({ columns }) => columns)),
+      numEdits: this.#numEdits,
       edits: edits.map(({ raw, selected: [own = null, ...others] }) => ({
         ...raw,
         selected: [Int32Array.from(texts, (n) => (own ? own[n]! : n)), ...others],

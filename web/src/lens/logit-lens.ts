@@ -100,7 +100,7 @@ class Words {
     const text = (await this.#model.decode([id])).trim();
     if (text !== '') return text;
     // Decoding leaves special tokens out.
-    const { tokens } = await this.#model.encode({ inputIds: [[id]] });
+    const { tokens } = await this.#model.tokenize({ inputIds: [[id]] });
     return tokens[0]![0]!;
   }
 }

@@ -206,13 +206,13 @@ export interface PretrainedModel {
    */
   encodeDocument<O extends VectorOutput = 'float32'>(input: ModelInput, options?: EmbedCall<O>): Promise<VectorsOf<O>>;
   /**
-   * Tokens as the model would get them, special tokens included.
+   * The tokens that the model computes with, special tokens included. Of token ids, the same with the tokens' texts.
    *
    * @example
    * const { tokens, inputIds } = await model.tokenize('a fox');
    * tokens[0]; // ["[CLS]", "a", "fox", "[SEP]"]
    */
-  tokenize(texts: string | readonly string[], options?: TokenizeOptions): Promise<TokenizeResult>;
+  tokenize(input: ModelInput, options?: TokenizeOptions): Promise<TokenizeResult>;
   /**
    * The logits of a task's head.
    *

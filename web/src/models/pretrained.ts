@@ -176,9 +176,9 @@ export class LocalModel extends Owned<Parts> implements PretrainedModel {
     return embedAs<O>(this, 'document', input, options);
   }
 
-  async tokenize(texts: string | readonly string[], options: TokenizeOptions = {}): Promise<TokenizeResult> {
+  async tokenize(input: ModelInput, options: TokenizeOptions = {}): Promise<TokenizeResult> {
     const [read, pieceOptions] = this.begin('tokenize', tokenizeSchema, options);
-    const rows = await this.#allRows(readInput(texts), read, pieceOptions);
+    const rows = await this.#allRows(readInput(input), read, pieceOptions);
     return {
       inputIds: rows.map((row) => row.ids),
       ...listsOf(rows),

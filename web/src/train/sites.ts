@@ -36,9 +36,9 @@ export class SiteGradients {
   /** The number of the call's edits. */
   readonly edits: number;
 
-  constructor({ reads, layoutOf, edits }: RawSites) {
+  constructor({ reads, layoutOf, numEdits }: RawSites) {
     this.#layouts = new Map([...reads].map((code) => [code, layoutOf(code)]));
-    this.edits = edits.reduce((count, { number }) => Math.max(count, number + 1), 0);
+    this.edits = numEdits;
   }
 
   add(code: number, values: Float32Array): void {

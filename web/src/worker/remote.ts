@@ -70,8 +70,8 @@ export abstract class RemoteModel implements PretrainedModel {
     return this.call('embed', [input], options);
   }
 
-  tokenize(texts: string | readonly string[], options?: TokenizeOptions): Promise<TokenizeResult> {
-    return this.call('tokenize', [texts], options);
+  tokenize(input: ModelInput, options?: TokenizeOptions): Promise<TokenizeResult> {
+    return this.call('tokenize', [input], options);
   }
 
   predict(head: HeadName, input: ModelInput, options?: PredictOptions): Promise<Prediction> {
