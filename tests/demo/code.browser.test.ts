@@ -5,7 +5,7 @@ import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import type { Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { openSite, type Site, shownMatrix, shownWithin } from './site';
+import { openSite, type Site, sharedLabels, shownMatrix, shownWithin } from './site';
 
 let site: Site;
 beforeAll(async () => {
@@ -118,6 +118,37 @@ describe('the code of a page computes what the page shows', () => {
     const found = [...output.matchAll(/label: '(\w+)', score: ([\d.e-]+)/g)];
     expect(found).toHaveLength(Object.keys(shares).length);
     for (const [, label, score] of found) expect(Math.abs(100 * Number(score) - shares[label!]!)).toBeLessThan(1);
+  });
+
+  it('Teach it your labels, shared as a link', async () => {
+    const { page } = await site.open(`#learning?${sharedLabels}`);
+    await page.locator('.probabilities li').first().waitFor();
+    const shares = numbersIn((await page.locator('.probabilities .score').allInnerTexts()).join(' '));
+    const found = [...(await printed(page)).matchAll(/label: .(it’s up|down).*score: ([\d.e-]+)/g)];
+    expectNear(
+      found.map(([, , score]) => 100 * Number(score)),
+      shares,
+      1,
+    );
+  });
+
+  it.each([
+    '&task=reverse',
+    '&preset=&task=copy&heads=4&positions=0&scale=0',
+    '&preset=&task=sort&norm=0&dropout=0.1&width=64&heads=1&seed=7',
+    '&preset=&task=repeated&rate=0.01',
+  ])('Watch attention learn %s', async (settings) => {
+    const { page } = await site.open(`#learning?step=30&build=simd128${settings}`);
+    const figures = page.locator('.figures strong');
+    await expect.poll(async () => (await figures.allInnerTexts())[0]).toBe('30');
+    await page.getByRole('button', { name: 'Go on' }).waitFor();
+    const [, accuracy, loss] = (await figures.allInnerTexts()).map((text) => numbersIn(text)[0]!);
+    const output = await printed(page, (code) => code.replace('load()', "load({ build: 'simd128' })"));
+    const [foundLoss, foundAccuracy, ...answers] = numbersIn(output);
+    expectNear([foundLoss!, foundAccuracy!], [loss!, accuracy!], 0.0501);
+    expect(Math.abs(foundLoss! - loss!)).toBeLessThan(0.000501);
+    const shown = await page.locator('.sequence tr').nth(2).locator('td').allInnerTexts();
+    if (settings.includes('reverse')) expect(answers).toEqual(shown.map((text) => numbersIn(text)[0]));
   });
 
   it('Lens, with a head switched off', async () => {

@@ -2,7 +2,7 @@
 import type { Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { presets } from '../../demo/src/pages/hand/presets';
-import { drawn, newVisit, openSite, type Site } from './site';
+import { drawn, newVisit, openSite, type Site, sharedLabels } from './site';
 import { sweep } from './sweep';
 
 let site: Site;
@@ -61,6 +61,7 @@ describe('no page scrolls sideways', () => {
     '#model',
     '#learning',
     '#learning?part=labels',
+    `#learning?${sharedLabels}`,
     '#lens',
     '#speed',
   ])('%s, from 320 to 2560 px', async (hash) => {
@@ -88,6 +89,7 @@ describe('while the page loads', () => {
       '#model',
       '#learning',
       '#learning?part=labels',
+      `#learning?${sharedLabels}`,
       '#lens',
       '#speed',
     ].flatMap((hash) => [1280, 390].map((width) => [hash, width] as const)),

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { brotliCompressSync } from 'node:zlib';
 import type { Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { drawn, giveOwnClock, newVisit, openSite, type Site, shownMatrix, visit } from './site';
+import { drawn, giveOwnClock, newVisit, openSite, type Site, sharedLabels, shownMatrix, visit } from './site';
 
 let site: Site;
 beforeAll(async () => {
@@ -37,6 +37,7 @@ const allPages: typeof pages = [
   ['#lens', '.lens-table td', '.lens-cell[title]'],
   ['#learning', '.sequence td', '.gradients td', '.plot svg'],
   ['#learning?part=labels', '.mattered li', '.plot svg'],
+  [`#learning?${sharedLabels}`, '.probabilities li'],
 ];
 
 /** Goes to a page by a link, without loading the document again, and waits until it is complete. */

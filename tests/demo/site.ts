@@ -1,6 +1,7 @@
 /** The demo page, built and served by setup.ts, in Chromium. */
 import type { Browser, BrowserContext, BrowserContextOptions, Page } from 'playwright-core';
 import { inject } from 'vitest';
+import { pack } from '../../demo/src/engine/learning/shared';
 import { launchChromium } from '../../tools/chromium.mjs';
 
 export interface Visit {
@@ -108,3 +109,12 @@ export function largestDifference(a: number[][], b: number[][]): number {
     ...a.flatMap((row, i) => row.map((entry, j) => (entry === b[i]![j] ? 0 : Math.abs(entry - b[i]![j]!)))),
   );
 }
+
+const row = (phase: number) => Array.from({ length: 256 }, (_, i) => Math.sin(phase + i));
+
+/** The parameters of a link with a classifier of two labels, as “Teach it your labels” copies it. */
+export const sharedLabels = new URLSearchParams({
+  part: 'labels',
+  classifier: pack({ labels: ['it’s up', 'down'], weight: [row(0), row(2)], bias: [0, 0.5] })!,
+  test: "A ladder's top.",
+});

@@ -21,6 +21,8 @@ export interface Taught {
   /** [N][E] the sentence vectors, [N][C] their logits. */
   vectors: number[][];
   logits: number[][];
+  /** Weights [C][E] and biases [C] of the classifier that learned from all examples. */
+  classifier: { weight: number[][]; bias: number[] };
   /** What a classifier predicts that has not learned from the example; null if no other example has its label. */
   leftOut: (Prediction | null)[];
   /** In how many parts the examples were left out; N: one at a time. */
@@ -93,6 +95,7 @@ export class Teacher {
       labels,
       vectors,
       logits,
+      classifier: this.#classifier,
       leftOut: vectors.map((vector, i) =>
         counts[targets[i]!]! > 1 ? predictionOf(apply(classifiers[i % parts]!, vector)) : null,
       ),

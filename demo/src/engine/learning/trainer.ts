@@ -31,7 +31,7 @@ export interface Measure {
 export const batchSize = 32;
 /** Number of sequences that are not trained on, for the accuracy. */
 export const heldOut = 100;
-const heldOutStep = -2;
+export const heldOutStep = -2;
 const fixedStep = -3;
 
 export class Trainer {

@@ -3,7 +3,7 @@ import { CopyButton } from '../../components/controls';
 import { heed, shipped } from '../../engine/heed';
 import { type Page, page } from '../../state/url';
 import { result as handResult } from '../hand/result';
-import { labelsProgram } from '../learning/state';
+import { learningProgram } from '../learning/state';
 import { first, off, over, second } from '../lens/state';
 import { foldersOf } from '../model/address';
 import { dtype, explorer as ownExplorer, url } from '../model/state';
@@ -23,7 +23,7 @@ const programs: Record<Page, () => string | null> = {
   hand: () => handResult.value && handCode(handResult.value.input, handResult.value.result),
   text: () => ofEncoder(explorer, null, 'fp32'),
   model: () => ofEncoder(ownExplorer, foldersOf(url.value, document.baseURI)?.[0] ?? './my-model/', dtype.value),
-  learning: () => labelsProgram.value?.() ?? null,
+  learning: () => learningProgram.value?.() ?? null,
   lens: () => lensCode({ first: first.value, second: second.value, off: off.value, over: over.value }),
   speed: () => (shipped.value ? speedCode(shipped.value.model.config.maxLength) : null),
 };

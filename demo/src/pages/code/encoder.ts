@@ -1,5 +1,6 @@
 /** The programs that compute what the pages with an encoder show: “Your text”, “Your model”, “Speed” and “Teach it your labels”. */
 import type { LabelledText } from '../../engine/learning/examples';
+import { headerBytes, weightsOf } from '../../engine/learning/shared';
 import { literal, program } from './writing';
 
 export interface EncoderState {
@@ -44,6 +45,27 @@ export function labelsCode(examples: LabelledText[], text: string, recipe: objec
     `const examples = ${literal(examples)};`,
     `await heed.trainClassifier(model, examples, ${literal({ ...recipe, batchSize: examples.length, seed: 1 })});`,
     `console.log(await classify(model, ${literal(text)}, { topK: ${new Set(examples.map(({ label }) => label)).size} }));`,
+  ]);
+}
+
+/** `classifier`: as engine/learning/shared.ts writes it. */
+export function sharedCode(classifier: string, text: string): string {
+  const [, ...labels] = classifier.split('\t');
+  return program([
+    "import { load } from 'heed';",
+    '',
+    'const heed = await load();',
+    'const model = await heed.fromPretrained();',
+    `const labels = ${literal(labels)};`,
+    '// Of each label: a scale, a bias and the weights in 8 bits.',
+    `const bytes = Uint8Array.from(atob('${weightsOf(classifier)}'), (c) => c.charCodeAt(0));`,
+    'const size = bytes.length / labels.length;',
+    'const floatAt = (i) => new DataView(bytes.buffer).getFloat32(i, true);',
+    `const weightsAt = (i) => [...new Int8Array(bytes.buffer, i + ${headerBytes}, size - ${headerBytes})].map((w) => w * floatAt(i));`,
+    'const weight = labels.map((_, i) => weightsAt(i * size));',
+    'const bias = labels.map((_, i) => floatAt(i * size + 4));',
+    `const logits = heed.linear(await model.embed([${literal(text)}]), { weight, bias });`,
+    'heed.softmax(logits).data.forEach((score, i) => console.log({ label: labels[i], score }));',
   ]);
 }
 

@@ -86,11 +86,13 @@ export const sample = state('sample', 'topics', text);
 /** The reader's own examples and text to try; null: those of the set. */
 export const ownExamples = state<LabelledText[] | null>('examples', null, optional(labelled));
 export const ownTest = state<string | null>('test', null, { read: (value) => value, write: (value) => value ?? '' });
+/** A classifier that the link holds, as engine/learning/shared.ts writes it; empty: none. */
+export const sharedClassifier = state('classifier', '', text);
 /** Where the map shows the texts. */
 export const mapView = state<'before' | 'after'>('map', 'after', choice('before', 'after'));
 
 /** The program of the part that is shown, if it has one; its state is downloaded with the part. */
-export const labelsProgram = signal<(() => string) | null>(null);
+export const learningProgram = signal<(() => string | null) | null>(null);
 
 /** Whether everything that a part of the page needs has been loaded; until then opening it makes requests. */
 export const loadedParts = signal({ tasks: false, labels: false });

@@ -4,12 +4,14 @@ import { useEffect } from 'preact/hooks';
 import { CopyButton, Notice, RetryNotice } from '../../../components/controls';
 import { Examples } from '../../../components/examples';
 import { recipe } from '../../../engine/learning/examples';
+import { pack } from '../../../engine/learning/shared';
 import { labelsCode } from '../../code/encoder';
-import { labelsProgram, ownExamples, ownTest, sample } from '../state';
+import { learningProgram, ownExamples, ownTest, sample, sharedClassifier } from '../state';
 import { Editor } from './editor';
 import { LeftOut } from './left-out';
 import { TextMap } from './map';
 import { samples } from './samples';
+import { Shared } from './shared';
 import {
   checked,
   chosenSample,
@@ -25,12 +27,14 @@ import {
 } from './state';
 import { TryIt } from './test';
 
-export function Labels() {
+export const Labels = () => (sharedClassifier.value ? <Shared /> : <Teach />);
+
+function Teach() {
   useEffect(follow, []);
   useEffect(() => {
-    labelsProgram.value = () => labelsCode(checked.value.usable, testText.value.trim(), recipe);
+    learningProgram.value = () => labelsCode(checked.value.usable, testText.value.trim(), recipe);
     return () => {
-      labelsProgram.value = null;
+      learningProgram.value = null;
     };
   }, []);
   return (
@@ -94,7 +98,16 @@ for (const [best] of await classify(model, texts)) {
 }
 `;
 
+/** The address of this page with a classifier. */
+function linkTo(classifier: string, test: string): string {
+  const url = new URL(location.href);
+  url.hash = `learning?${new URLSearchParams({ part: 'labels', classifier, test })}`;
+  return url.href;
+}
+
 function TakeAway() {
+  const { taught } = result.value!;
+  const text = pack({ labels: taught.labels, ...taught.classifier });
   return (
     <section aria-labelledby="take-title">
       <h2 id="take-title">Take it with you</h2>
@@ -106,6 +119,20 @@ function TakeAway() {
         <CopyButton label="Copy the code" text={() => code} />
       </div>
       <pre class="code">{code}</pre>
+      <h3>Share it</h3>
+      <p class="learn">
+        {text === null
+          ? `A link can hold about 20 labels, and these are ${taught.labels.length}: send the folder instead.`
+          : 'A link holds the labels and what was learned, not your examples; whoever opens it has the same classifier.'}{' '}
+        The folder is opened, unzipped, on “Your model”.
+      </p>
+      <div class="buttons">
+        <CopyButton
+          label="Copy a link with the classifier"
+          disabled={text === null}
+          text={() => linkTo(text!, testText.peek())}
+        />
+      </div>
     </section>
   );
 }

@@ -1,9 +1,9 @@
 /** A sentence to try, and the probability of each label. */
 import { Notice } from '../../../components/controls';
-import { decimal, milliseconds, percent, plural } from '../../../components/numbers';
+import { decimal, milliseconds, plural } from '../../../components/numbers';
 import type { Explanation } from '../../../engine/learning/classifier';
-import { series } from '../../text/projection';
 import { ownTest } from '../state';
+import { Probabilities } from './probabilities';
 import { explained, result, testText } from './state';
 
 export function TryIt() {
@@ -23,31 +23,11 @@ export function TryIt() {
           ownTest.value = event.currentTarget.value;
         }}
       />
-      {current && tested && (
-        <ol class="probabilities" aria-label="Probability of each label">
-          {current.taught.labels.map((label, i) => (
-            <li key={label} class={i === tested.label ? 'best' : ''}>
-              <span>
-                <span class="swatch" style={{ background: series[i % series.length] }} /> {label}
-              </span>
-              <span class="track">
-                <span
-                  class="filled"
-                  style={{ '--share': tested.probabilities[i]!, '--colour': series[i % series.length]! }}
-                />
-              </span>
-              <span class="score">{percent(tested.probabilities[i]!)}</span>
-            </li>
-          ))}
-        </ol>
-      )}
+      {current && tested && <Probabilities labels={current.taught.labels} probabilities={tested.probabilities} />}
       {tested?.isUnknown && (
         <Notice>Nothing in this text is in the model’s vocabulary: the probabilities are a guess.</Notice>
       )}
       {tested && explained.value?.of === tested && <Tokens {...explained.value.explanation} />}
-      <p class="unseen" role="status">
-        {current && tested && `${current.taught.labels[tested.label]}, ${percent(tested.probabilities[tested.label]!)}`}
-      </p>
       {current && (
         <p class="timing">
           learned from {plural(current.examples.length, 'example')} in {milliseconds(current.taught.training)}, after

@@ -2,7 +2,8 @@
 import { useEffect } from 'preact/hooks';
 import { Notice, RetryNotice } from '../../../components/controls';
 import { Examples } from '../../../components/examples';
-import { lesson, setLesson } from '../state';
+import { taskCode } from '../../code/task';
+import { learningProgram, lesson, setLesson, trainerSettings } from '../state';
 import { Attention } from './attention';
 import { Curves } from './curves';
 import { Gradients } from './gradients';
@@ -15,7 +16,14 @@ import { Settings } from './settings';
 export function Lesson() {
   useEffect(() => {
     follow();
-    return pause;
+    learningProgram.value = () => {
+      const { snapshot, ids } = frame.value ?? {};
+      return snapshot ? taskCode(trainerSettings.value, snapshot.step, ids!) : null;
+    };
+    return () => {
+      pause();
+      learningProgram.value = null;
+    };
   }, []);
   return (
     <>
