@@ -5,8 +5,7 @@ import { Choice, CopyButton } from './components/controls';
 import { lazy } from './components/lazy';
 import { complete, failure, heed, savesData, shipped } from './engine/heed';
 import { offlineReady, online } from './offline/offline';
-import { HandPage } from './pages/hand/page';
-import { loadCode, loadLensPage, loadModelPage, loadSpeedPage, loadTextPage } from './pages/later';
+import { loadCode, loadHandPage, loadLensPage, loadModelPage, loadSpeedPage, loadTextPage } from './pages/later';
 import { LearningPage } from './pages/learning/lazy';
 import { loaded as learningLoaded } from './pages/learning/state';
 import { StartPage } from './pages/start/page';
@@ -22,6 +21,7 @@ const names: [Page, string][] = [
   ['lens', 'Lens'],
   ['speed', 'Speed'],
 ];
+const HandPage = lazy(() => loadHandPage().then(({ HandPage }) => HandPage));
 const ModelPage = lazy(() => loadModelPage().then(({ ModelPage }) => ModelPage));
 const LensPage = lazy(() => loadLensPage().then(({ LensPage }) => LensPage));
 const TextPage = lazy(() => loadTextPage().then(({ TextPage }) => TextPage));

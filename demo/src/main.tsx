@@ -3,14 +3,14 @@ import { render } from 'preact';
 import { App, followTitle } from './app';
 import { followBuild, start } from './engine/heed';
 import { followOffline } from './offline/offline';
-import { followHand } from './pages/hand/result';
-import { laterScripts } from './pages/later';
+import { laterScripts, loadHandPage } from './pages/later';
 import { followStart } from './pages/start/state';
 import { followFont } from './state/font';
 import { followTheme } from './state/theme';
-import { followUrl } from './state/url';
+import { followUrl, page } from './state/url';
 
 followUrl();
+if (page.peek() === 'hand') void loadHandPage().catch(() => {}); // the page itself reports a failure
 followTheme();
 followTitle();
 followOffline();
@@ -19,5 +19,4 @@ render(<App />, document.getElementById('app')!);
 void start(laterScripts);
 followFont();
 followBuild();
-followHand();
 followStart();

@@ -1,11 +1,12 @@
 /** Scripts that the first page does not need. They are downloaded when they are used, or in the background when the model has loaded. */
 
+import { loadPositions, loadTour } from './hand/later';
+
+export const loadHandPage = () => import('./hand/page');
 export const loadTextPage = () => import('./text/page');
 export const loadModelPage = () => import('./model/page');
 export const loadLensPage = () => import('./lens/page');
 export const loadSpeedPage = () => import('./speed/page');
-export const loadPositions = () => import('./hand/positions');
-export const loadTour = () => import('./hand/tour');
 /** Only when it is opened. */
 export const loadCode = () => import('./code/code');
 const loadPlots = () => import('../components/plot-library');
@@ -13,6 +14,7 @@ const loadPlots = () => import('../components/plot-library');
 const loadDictionary = () => import('../engine/dictionary').then(({ loadDictionary }) => loadDictionary());
 
 export const laterScripts = (): Promise<unknown>[] => [
+  loadHandPage(),
   loadDictionary(),
   loadTextPage(),
   loadModelPage(),

@@ -3,16 +3,18 @@ import { Notice } from '../../components/controls';
 import { Examples } from '../../components/examples';
 import { lazy } from '../../components/lazy';
 import { Waiting } from '../../components/waiting';
-import { loadPositions, loadTour } from '../later';
 import { carried, notice } from './carried';
 import { Explanation } from './explanation';
+import { loadPositions, loadTour } from './later';
 import { presets } from './presets';
-import { failure, result } from './result';
+import { failure, followHand, result } from './result';
 import { Settings } from './settings';
 import { hand, input, setAll } from './state';
 import { Input, Mask, Output, Projections, Scores, Weights } from './steps';
 import { ResultStrip } from './strip';
 import { tour, tourReady } from './tour-state';
+
+followHand();
 
 const PositionPlots = lazy(() => loadPositions().then(({ PositionPlots }) => PositionPlots));
 const Tour = lazy(() => loadTour().then(({ Tour }) => Tour));

@@ -1,0 +1,3 @@
+/** Parts of “By hand” that are downloaded when they are shown, or in the background. */
+export const loadPositions = () => import('./positions');
+export const loadTour = () => import('./tour');
