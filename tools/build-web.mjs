@@ -51,7 +51,7 @@ const kChunks = {
   // All that drawing, heed/util and the adapters need: in `core`, they would load 10 KB more.
   base: /web.src.(tensor|options|event-loop|random|models.tasks.(classification|similarity))\.ts$/,
   // What pages of heed/train need before they load a model: in `models`, those with layers alone would load 31 KB more.
-  core: /web.src.(module|event-loop|owned|shipped|start-worker|io.(bytes|safetensors)|models.(call-options|prompts|sparse|quantized)|worker.channel)\.ts$/,
+  core: /web.src.(module|event-loop|hub-options|owned|shipped|start-worker|io.(bytes|safetensors)|models.(call-options|prompts|sparse|quantized)|worker.channel)\.ts$/,
   // What runs a model, in a page or in a worker: one script in place of a dozen, which is 12 KB less.
   models: /web.src.worker.handler\.ts$/,
 };

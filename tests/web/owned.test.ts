@@ -36,7 +36,7 @@ describe('Owned', () => {
     const { Owned } = await import('../../web/src/owned.js');
     class Thing extends Owned<{ delete(): void }> {}
     const raw = { delete: vi.fn() };
-    const runtime = { core: {} as Core, calls: {} as Core, owned: new Set<{ delete(): void }>() };
+    const runtime = { core: {} as Core, calls: {} as Core, owned: new Set<{ delete(): void }>(), hub: {} };
     return { thing: new Thing('Thing', runtime, raw), raw, runtime };
   }
 

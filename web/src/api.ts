@@ -15,7 +15,10 @@ export type {
   RotaryPairing,
   SoftmaxOptions,
 } from './functions.js';
+export type { HubOptions } from './hub-options.js';
 export type { IndexInput, NestedIntegers } from './indices.js';
+export { clearCache, listCache } from './io/cache-functions.js';
+export type { CachedModel, CacheOptions } from './io/cached-models.js';
 export type { FileBytes, ModelSource } from './io/source.js';
 export { type Cost, type CostOptions, type FlopsOptions, flops } from './layers/cost.js';
 export type {
@@ -145,12 +148,11 @@ export {
 } from './models/tasks.js';
 export {
   type EmbeddedIndexOptions,
-  type LoadIndexOptions,
   type TextHit,
   TextIndex,
   type TextIndexOptions,
 } from './models/text-index.js';
-export type { AddOptions } from './models/text-index-changes.js';
+export type { AddOptions, LoadIndexOptions } from './models/text-index-changes.js';
 export type { Build, WasmModule, WasmSource } from './module.js';
 export type {
   ClassificationScore,

@@ -11,7 +11,7 @@ import type { PageRuntime } from './owned.js';
 import type { WorkerLike } from './platform.js';
 import { shippedModel } from './shipped.js';
 import { loadInWorker } from './worker/client.js';
-import { loadPool } from './worker/pool.js';
+import { loadPool, loadWorkers } from './worker/pool.js';
 
 export interface FromPretrainedOptions extends LoadModelOptions {
   /**
@@ -48,6 +48,11 @@ export async function fromPretrained(
     }
     return loadPool(runtime, source, load, workers);
   }
-  if (worker) return loadInWorker(runtime, source, load, worker === true ? undefined : worker);
+  if (worker) {
+    const own = worker === true ? undefined : worker;
+    // A function cannot be posted to a worker, so the files are fetched here.
+    if (load.fetch ?? runtime.hub.fetch) return (await loadWorkers(runtime, source, load, 1, own)).models[0]!;
+    return loadInWorker(runtime, source, load, own);
+  }
   return loadPretrained(runtime, source, load);
 }

@@ -1,6 +1,7 @@
 /** JavaScript objects that own an object of the core: freed by `dispose()`, by `using`, or by the garbage collector. */
 import type { Calls, Core } from './core.js';
 import { HeedError } from './error.js';
+import type { HubOptions } from './hub-options.js';
 import { dispose, registry, type WorkerLike } from './platform.js';
 
 /** A resource that must be deleted: an object of the core, a worker. */
@@ -16,6 +17,8 @@ export interface Runtime {
   readonly calls: Calls;
   /** What the caller made with it and has not deleted yet; disposing of the runtime deletes it. */
   readonly owned: Set<RawObject>;
+  /** Where its models are downloaded from. */
+  readonly hub: HubOptions;
 }
 
 /** That of a script that can start workers. */

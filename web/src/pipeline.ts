@@ -18,7 +18,7 @@ import {
 import { callback, flag, nearest, oneOf, optional, plainOptions, requireKnown } from './options.js';
 import { type PipelineData, type PipelineTensor, pipelineTensor } from './pipeline-tensor.js';
 import { dispose } from './platform.js';
-import type { Heed } from './runtime.js';
+import type { Heed, LoadOptions } from './runtime.js';
 import { Tensor } from './tensor.js';
 
 export type { PipelineData, PipelineSlice, PipelineTensor } from './pipeline-tensor.js';
@@ -156,7 +156,7 @@ export type PipelineProgress =
   | { status: 'ready'; task: string; model: string };
 
 /** Options of `pipeline`: those of `fromPretrained`, and some of transformers.js. */
-export interface PipelineOptions extends Omit<FromPretrainedOptions, 'onProgress'> {
+export interface PipelineOptions extends Omit<FromPretrainedOptions, 'onProgress'>, Pick<LoadOptions, 'hub'> {
   /** Called with the progress of loading. */
   progress_callback?: (progress: PipelineProgress) => void;
   /** heed runs on the processor: 'wasm', 'cpu' and 'auto' are the same. */
@@ -225,7 +225,7 @@ const plain = (name: string) => name.replaceAll('_', '').toLowerCase();
 
 /** @internal `pipeline` on the module that `load` loads. */
 export async function makePipeline<T extends PipelineTask>(
-  load: () => Promise<Heed>,
+  load: (options?: LoadOptions) => Promise<Heed>,
   task: T,
   folder?: ModelSource | null,
   options?: PipelineOptions,
@@ -236,7 +236,7 @@ export async function makePipeline<T extends PipelineTask>(
     const expected = `${typeof task === 'string' ? nearest(task, known) : 'a string'} (all: ${known.join(', ')})`;
     throw invalid('task', expected, describe(task), 'UNSUPPORTED');
   }
-  const { progress_callback: given, device, ...rest } = plainOptions('pipeline', options);
+  const { progress_callback: given, device, hub, ...rest } = plainOptions('pipeline', options);
   const progress = callback<NonNullable<typeof given>>(given, 'pipeline.progress_callback');
   if (progress && 'onProgress' in rest)
     throw invalid('pipeline.onProgress', 'none together with progress_callback', 'one');
@@ -245,7 +245,7 @@ export async function makePipeline<T extends PipelineTask>(
       hint: 'heed runs on the CPU only',
     });
   const name = typeof source === 'string' ? source : 'model';
-  const heed = await load();
+  const heed = await load({ hub });
   const end = () => heed.dispose(); // and with it the model
   let model: PretrainedModel;
   try {

@@ -64,6 +64,18 @@ export interface WorkerLike {
   terminate(): unknown;
 }
 
+/** What a function in place of `fetch` is called with. */
+export interface FetchInit {
+  readonly method?: string;
+  readonly headers?: object;
+  readonly redirect?: string;
+  readonly cache?: string;
+  readonly signal?: object | null;
+}
+
+/** A function with the signature of `fetch`, which is called with the URL as a string. */
+export type FetchLike = { call(url: string, init: FetchInit): PromiseLike<ResponseLike> }['call'];
+
 /** A Response, as `fetch` resolves to. */
 export interface ResponseLike {
   readonly ok: boolean;

@@ -4,6 +4,7 @@ import { countUpTo } from './cores.js';
 import { HeedError, importing, needsTraining } from './error.js';
 import type { FromPretrainedOptions, fromPretrained } from './from-pretrained.js';
 import { Functions } from './functions.js';
+import { type HubOptions, hubOptions } from './hub-options.js';
 import type { ModelSource } from './io/source.js';
 import { layers } from './layers/classes.js';
 import { flops } from './layers/cost.js';
@@ -25,6 +26,7 @@ import { CoreStore } from './models/core-vectors.js';
 import type { Inspection, InspectOptions } from './models/inspect.js';
 import { maxSim } from './models/max-sim.js';
 import type { PretrainedModel } from './models/model.js';
+import type { LoadTokenizerOptions, Tokenizer } from './models/own-tokenizer.js';
 import type { Pruned, PruneOptions } from './models/prune.js';
 import type { Quantized, QuantizeOptions } from './models/quantize.js';
 import { TextIndex } from './models/text-index.js';
@@ -58,6 +60,8 @@ export interface LoadOptions {
    * are cross-origin isolated; elsewhere one thread runs, and `info.threadsReason` says why. Results are the same, bit for bit, for any number.
    */
   threads?: number | 'auto';
+  /** The host of models that are given by their id, its token, a `fetch` of your own, and the cache, for all calls that download. Default: no host, in Node that of the environment variable HF_ENDPOINT. */
+  hub?: HubOptions;
 }
 
 /** What is running. */
@@ -165,6 +169,9 @@ export class Heed extends Functions {
       static override newStore(options: StoreOptions): CoreStore {
         return new CoreStore(runtime, options);
       }
+      static override get hub(): HubOptions {
+        return runtime.hub;
+      }
     };
     for (const [name, Base] of Object.entries(layers)) Object.assign(this, { [name]: bind(runtime, name, Base) });
   }
@@ -211,7 +218,20 @@ export class Heed extends Functions {
   async inspect(source: ModelSource = shippedModel(), options?: InspectOptions): Promise<Inspection> {
     void this.#runtime.core;
     const { inspect } = await importing(() => import('./models/inspect.js'));
-    return inspect(source, options);
+    return inspect(source, options, this.#runtime.hub);
+  }
+
+  /**
+   * The tokenizer of a model's folder; as `loadTokenizer`, also an export of the package, with the `hub` of this runtime.
+   *
+   * @example
+   * const tokenizer = await heed.loadTokenizer(source);
+   * tokenizer.count('the quick brown fox'); // 6
+   * @throws HeedError `NOT_FOUND` if there is no tokenizer.json, else as `fromPretrained`
+   */
+  async loadTokenizer(source: ModelSource, options?: LoadTokenizerOptions): Promise<Tokenizer> {
+    const { loadTokenizer } = await importing(() => import('./models/own-tokenizer.js'));
+    return loadTokenizer(source, options, this.#runtime.hub);
   }
 
   /**
@@ -291,12 +311,14 @@ export function runtimeOf(
   { startWorker }: Variant,
   given: Core,
   calls: Calls,
+  hub: HubOptions,
   onDispose: () => void,
   owned = new Set<RawObject>(),
 ): PageRuntime & { dispose(): void } {
   let core: Core | null = given;
   const runtime = {
     owned,
+    hub,
     startWorker,
     get core() {
       if (core === null) throw new HeedError('DISPOSED', 'heed: used after dispose(). Call load() again');
@@ -323,6 +345,7 @@ const loadSchema = {
   build: optional(oneOf(['auto', 'relaxed-simd', 'simd128']), 'auto' as const),
   wasm: optional(locate, undefined),
   threads: optional(countUpTo(16, 4), { count: 1, reason: 'the default' }),
+  hub: optional(hubOptions, {}),
 } satisfies Schema<LoadOptions>;
 
 /** An instance of the module and how many callers use it. */
@@ -340,9 +363,9 @@ const byObject = new WeakMap<object, Map<string, Shared>>();
 export async function start<T>(
   module: Variant,
   options: LoadOptions | undefined,
-  make: (core: Core, choice: Choice, onDispose: () => void) => T,
+  make: (core: Core, choice: Choice, hub: HubOptions, onDispose: () => void) => T,
 ): Promise<T> {
-  const { build, wasm, threads } = readOptions('load', loadSchema, options);
+  const { build, wasm, threads, hub } = readOptions('load', loadSchema, options);
   const variant = `${module.name} ${build} ${threads.count} ${threads.reason}`;
   const key = wasm?.key ?? '';
   const instances = (typeof key === 'string' ? byUrl : byObject) as Map<unknown, Map<string, Shared>>;
@@ -369,7 +392,7 @@ export async function start<T>(
   const { loading } = shared;
   shared.users++; // before it has loaded: another caller may dispose of it as soon as it has
   const [core, choice] = await loading!;
-  return make(core, choice, () => {
+  return make(core, choice, hub, () => {
     if (--shared.users > 0) return;
     endThreads(core);
     shared.loading = null; // a disposed but still referenced Heed does not keep the memory alive

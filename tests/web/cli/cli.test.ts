@@ -232,7 +232,19 @@ test('the commands of the documentation have the options that they show', async 
   );
   const names = [...new Set(shown.map(([name]) => name))];
   expect(names.sort()).toEqual([
-    ...['classify', 'completion', 'doctor', 'embed', 'evaluate', 'help', 'index', 'inspect', 'prune', 'quantize'],
+    ...[
+      'cache',
+      'classify',
+      'completion',
+      'doctor',
+      'embed',
+      'evaluate',
+      'help',
+      'index',
+      'inspect',
+      'prune',
+      'quantize',
+    ],
     ...['search', 'train classifier', 'train embedding'],
   ]);
   const help = new Map(
@@ -285,7 +297,7 @@ test.each([
 test.each([
   [
     ['nope'],
-    "command: expected one of embed, search, classify, index, quantize, prune, train, evaluate, inspect, doctor, completion, help, got 'nope'",
+    "command: expected one of embed, search, classify, index, quantize, prune, train, evaluate, inspect, doctor, cache, completion, help, got 'nope'",
   ],
   [['serch', 'fox'], "got 'serch' (Did you mean search?)"],
   [['embed', '--otu', 'x'], "unknown option '--otu' (Did you mean --out?)"],

@@ -230,6 +230,39 @@ test('models of a hub are kept, in the folder of --cache or among the caches of 
     expect(await embed(['--host', host, '--cache', path('mine')])).toBe(0);
     const { err } = await run(['inspect', 'org/tiny', '--host', host]);
     expect(err).toBe('');
+    // A host that sends no tags has to send the files again.
+    expect(await embed(['--host', host, '--cache', path('mine'), '--refresh'])).toBe(1);
+    for (const args of [
+      ['quantize', 'org/tiny', '--out', path('from-hub')],
+      ['prune', 'org/tiny', '--out', path('pruned-from-hub'), '--keep', path('texts.txt')],
+    ]) {
+      requests.length = 0;
+      expect((await run([...args, '--host', host, '--cache', path('mine')])).code).toBe(0);
+      expect(requests.filter((url) => url.endsWith('model.safetensors'))).toEqual([]);
+    }
+    const cache = ['--cache', path('mine')];
+    const [model] = JSON.parse((await run(['cache', ...cache, '--json'])).out);
+    expect(model).toMatchObject({ source: 'org/tiny', host, revision: 'main' });
+    const { bytes } = model as { bytes: number };
+    expect((await run(['cache', 'list', ...cache])).out).toMatch(
+      new RegExp(`^org/tiny +${bytes.toLocaleString('en')} bytes, \\d+ files, main of ${host}\n$`),
+    );
+    expect((await run(['doctor', path('mine')])).out).not.toContain('not ok');
+    expect(await run(['cache', 'clear', ...cache])).toMatchObject({
+      code: 2,
+      err: expect.stringContaining('a model or --all, got neither'),
+    });
+    expect(await run(['cache', 'clear', 'org/none', ...cache])).toMatchObject({
+      code: 1,
+      err: expect.stringContaining("got 'org/none'"),
+    });
+    expect(await run(['cache', 'clear', 'org/tiny', ...cache, '--json'])).toMatchObject({
+      code: 0,
+      out: `{"bytes":${bytes}}\n`,
+    });
+    expect(await run(['cache', 'list', ...cache])).toMatchObject({ code: 0, out: 'no models\n' });
+    expect(await run(['cache', 'clear', '--all', ...cache])).toMatchObject({ code: 0, out: 'removed 0 bytes\n' });
+    expect(fs.readdirSync(path('mine'))).toEqual([]);
   } finally {
     server.close();
   }

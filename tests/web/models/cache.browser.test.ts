@@ -279,3 +279,55 @@ test.each([true, false])(
     other.close();
   },
 );
+
+test('the cache of a page is listed, refreshed and cleared', async () => {
+  expectRight(await embed());
+  const listed = await page.evaluate(async () => {
+    const { listCache } = (globalThis as unknown as { heed: typeof import('heed') }).heed;
+    return listCache();
+  });
+  const source = `${site.origin}/models/bert/`;
+  const sizes = ['config.json', 'model.safetensors'].map((path) => ({ path, bytes: files[path]!.length }));
+  const bytes = sizes.reduce((sum, file) => sum + file.bytes, 0);
+  expect(listed).toEqual([{ source, host: null, revision: null, bytes, files: sizes }]);
+  asked.length = 0;
+  expectRight(await embed());
+  expect(asked.filter((path) => sizes.some((file) => path === `bert/${file.path}`))).toEqual([]);
+  const conditions: (string | undefined)[] = [];
+  answer = (path, request, response) => {
+    if (!files[path.replace('bert/', '')]) return false;
+    conditions.push(request.headers['if-none-match']);
+    response.writeHead(304).end();
+    return true;
+  };
+  expectRight(await embed({ refresh: true }));
+  expect(conditions).toEqual(['"1"', '"1"']);
+  const cleared = await page.evaluate(async (source) => {
+    const { clearCache, listCache } = (globalThis as unknown as { heed: typeof import('heed') }).heed;
+    return [await clearCache(source), await clearCache(), await listCache()];
+  }, source);
+  expect(cleared).toEqual([bytes, 0, []]);
+  expect(await kept()).toEqual({});
+});
+
+test.each([{}, { worker: true }])('a fetch of a page serves a model with %j', async (options) => {
+  const url = `${site.origin}/models/bert/`;
+  const [vectors, addresses] = await page.evaluate(
+    async ({ input, options, url }) => {
+      const { load } = (globalThis as unknown as { heed: typeof import('heed') }).heed;
+      const asked: string[] = [];
+      const own = (address: string, init: object) => {
+        asked.push(address);
+        return fetch(address.replace('https://hub.invalid/org/bert/resolve/main/', url), init);
+      };
+      const heed = await load({ hub: { host: 'https://hub.invalid', fetch: own } });
+      const model = await heed.fromPretrained('org/bert', options);
+      const { data } = await model.embed(input, { pooling: 'mean', normalize: true });
+      heed.dispose();
+      return [[...data], asked] as [number[], string[]];
+    },
+    { input, options, url },
+  );
+  expectRight({ vectors });
+  expect(addresses).toContain('https://hub.invalid/org/bert/resolve/main/model.safetensors');
+});

@@ -2,6 +2,7 @@
 /** The command `heed`. Each subcommand is a module in commands/, which adds it to the program. */
 import { Command, CommanderError } from 'commander';
 import { version } from '../version.js';
+import { addCache } from './commands/cache.js';
 import { addClassify } from './commands/classify.js';
 import { addCompletion } from './commands/completion.js';
 import { addDoctor } from './commands/doctor.js';
@@ -46,7 +47,7 @@ Exit codes: 0 success, 1 failure, 2 wrong usage.`,
 
 const subcommands = [
   ...[addEmbed, addSearch, addClassify, addIndex, addQuantize, addPrune, addTrain, addEvaluate, addInspect, addDoctor],
-  ...[addCompletion, addHelp],
+  ...[addCache, addCompletion, addHelp],
 ];
 for (const add of subcommands) add(program);
 

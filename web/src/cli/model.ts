@@ -15,6 +15,8 @@ export interface ModelOptions {
   host?: string;
   /** Where files from the network are kept; false: nowhere. Default: where the library keeps them. */
   cache?: string | boolean;
+  /** Whether to ask for newer files than those kept. */
+  refresh?: boolean;
   dtype?: 'fp32' | 'q8';
   /** Whether texts that are too long are cut; commander's default is true. */
   truncation?: boolean;
@@ -28,7 +30,7 @@ export interface ParallelOptions {
 export type EmbeddingOptions = Pick<EmbedOptions, 'pooling' | 'dimensions' | 'prompt'>;
 
 /** The options of `fromPretrained` that say where a model is read from. Files from the network are kept, as a command that is run again would otherwise download them again. */
-export const remoteOptions = ({ host, cache = true }: ModelOptions) => ({ remoteHost: host, cache });
+export const remoteOptions = ({ host, cache = true, refresh }: ModelOptions) => ({ remoteHost: host, cache, refresh });
 
 /** `input`: what the model is for, by whose size the number of workers is chosen if it is not given. */
 export async function openModel(

@@ -41,13 +41,20 @@ export function refuseBoth(first: string, second: string, both: boolean): void {
 }
 
 export const addModel = (command: Command): Command =>
+  addRemote(
+    command
+      .optionsGroup('Model:')
+      .option('--model <folder>', "a model's folder or URL, or its id on a hub (default: the model in the package)"),
+  ).addOption(choice('--dtype <type>', 'arithmetic: q8 is int8, smaller and faster (default: fp32)', ['fp32', 'q8']));
+
+/** Options of commands that read a model from a hub. */
+export const addRemote = (command: Command): Command =>
   command
     .optionsGroup('Model:')
-    .option('--model <folder>', "a model's folder or URL, or its id on a hub (default: the model in the package)")
     .option('--host <url>', 'the hub of models that are given by their id (default: HF_ENDPOINT, if it is set)')
     .option('--cache <folder>', "keeps files from the network (default: heed's folder among the user's caches)")
     .option('--no-cache', 'read files from the network each time')
-    .addOption(choice('--dtype <type>', 'arithmetic: q8 is int8, smaller and faster (default: fp32)', ['fp32', 'q8']));
+    .option('--refresh', 'ask the host for newer files than those kept');
 
 /** Options of commands that read files of texts. */
 export const addTexts = (command: Command): Command =>

@@ -46,7 +46,20 @@ const OPTIONS: Record<Mode, string[]> = {
   finish: ['finish', 'queue', 'retry', 'to', 'table', 'json'],
 };
 const ONE_FILE = [
-  ...['model', 'host', 'cache', 'dtype', 'format', 'delimiter', 'field', 'id', 'pooling', 'dimensions', 'prompt'],
+  ...[
+    'model',
+    'host',
+    'cache',
+    'refresh',
+    'dtype',
+    'format',
+    'delimiter',
+    'field',
+    'id',
+    'pooling',
+    'dimensions',
+    'prompt',
+  ],
   ...['normalize', 'output', 'out', 'resume', 'truncation', 'workers', 'threads', 'json'],
 ];
 

@@ -13,11 +13,25 @@ import { headerEnd, parseHeader } from './safetensors.js';
 /** true: the browser's cache storage named 'heed', in Node the folder `heed` among the user's caches (`$XDG_CACHE_HOME` or `~/.cache`, on macOS `~/Library/Caches`, on Windows `%LOCALAPPDATA%`); a string: another name, or another folder. */
 export type CacheOption = boolean | string;
 
-interface Store {
+/** An entry's file, which has no bytes if the server has none: where it is, and its path below its folder. */
+export interface Kept {
+  url: string;
+  path: string;
+  bytes: number;
+  /** Removes it. */
+  remove(): Promise<void>;
+}
+
+type About = Pick<Kept, 'url' | 'path'> & Pick<OpenFile, 'tag'>;
+
+export interface Store {
   get(key: string): Promise<OpenFile | null>;
   /** Receives a file's chunks; nothing is kept before `commit`. */
-  writer(key: string, file: Pick<OpenFile, 'size' | 'expectedSize'>): Promise<Writer>;
+  writer(key: string, file: Pick<OpenFile, 'size' | 'expectedSize'>, about: About): Promise<Writer>;
   remove(key: string): Promise<void>;
+  list(): Promise<Kept[]>;
+  /** Removes all that this store has written, also what `list` does not find. */
+  clear(): Promise<void>;
 }
 
 interface Writer {
@@ -28,12 +42,12 @@ interface Writer {
 
 /**
  * @internal `source`, whose files are kept once they have been read to their end. Missing files are kept as well, as entries without bytes: if the server cannot be reached, a file
- * is missing only if the server said so before.
+ * is missing only if the server said so before. `refresh`: asks the server whether kept files have changed; if it cannot be asked, the load fails, and the files remain.
  */
 export async function cachedSource(
   source: Source,
   urlOf: UrlOf,
-  cache: CacheOption,
+  { cache, refresh }: { cache: CacheOption; refresh: boolean },
   integrity: Integrity,
 ): Promise<Source> {
   const store = cache === false ? null : await openStore(cache).catch(() => null);
@@ -46,16 +60,19 @@ export async function cachedSource(
       const key = keyOf(url, integrity.of(path));
       const kept = await store.get(key).catch(() => null);
       const isMissing = kept?.size === 0;
-      if (kept && !isMissing) {
+      const use = (file: OpenFile) => {
         used.add(key);
-        return integrity.checked(path, { ...kept, name: url.href });
-      }
-      const found = await source.open(path, signal);
-      if (isFile(found)) return { ...found, chunks: () => keeping(found, path, key, store) };
-      if (found.status === 'unreachable') return isMissing ? { ...found, status: 'missing' } : found;
+        return integrity.checked(path, { ...file, name: url.href });
+      };
+      if (kept && !isMissing && !refresh) return use(kept);
+      const found = await source.open(path, signal, (!isMissing && kept?.tag) || undefined);
+      const about = { url: url.href, path, tag: (isFile(found) && found.tag) || null };
+      if (isFile(found)) return { ...found, chunks: () => keeping(found, about, key, store) };
+      if (found.status === 'unchanged') return use(kept!);
+      if (found.status === 'unreachable') return isMissing && !refresh ? { ...found, status: 'missing' } : found;
       if (!isMissing)
         await store
-          .writer(key, { size: 0 })
+          .writer(key, { size: 0 }, about)
           .then((writer) => writer.commit())
           .catch(() => {});
       return found;
@@ -76,9 +93,9 @@ function keyOf(url: URL, digest: string | null): string {
 }
 
 /** Passes a file's chunks on and keeps them. A file that is not read to its end, ends too soon or is invalid is not kept. */
-async function* keeping(file: OpenFile, path: string, key: string, store: Store): AsyncIterable<Uint8Array> {
-  let writer: Writer | null = await store.writer(key, file).catch(() => null);
-  const isWeights = path.endsWith('.safetensors');
+async function* keeping(file: OpenFile, about: About, key: string, store: Store): AsyncIterable<Uint8Array> {
+  let writer: Writer | null = await store.writer(key, file, about).catch(() => null);
+  const isWeights = about.path.endsWith('.safetensors');
   /** The bytes to check: all of a JSON file, of weights the header, which says how long the file is. */
   let start: Uint8Array = new Uint8Array();
   const parts: Uint8Array[] = [];
@@ -106,15 +123,18 @@ async function* keeping(file: OpenFile, path: string, key: string, store: Store)
   }
 }
 
-async function openStore(cache: CacheOption): Promise<Store | null> {
+/** @internal Null where there is none: on insecure pages. */
+export async function openStore(cache: CacheOption): Promise<Store | null> {
   const name = typeof cache === 'string' ? cache : undefined;
   if (fs) return folderStore(name);
-  if (typeof caches === 'undefined') return null; // on insecure pages
+  if (typeof caches === 'undefined') return null;
   return cacheStore(await caches.open(name ?? 'heed'));
 }
 
-/** The header for a size that is an estimate. */
+/** The headers for a size that is an estimate, and for a file's path below its folder and its URL, as a key may have a digest at its end. */
 const EXPECTED = 'x-expected-length';
+const PATH = 'x-path';
+const ADDRESS = 'x-url';
 
 function cacheStore(cache: Cache): Store {
   return {
@@ -125,10 +145,13 @@ function cacheStore(cache: Cache): Store {
       const length = (header: string) => (headers.has(header) ? Number(headers.get(header)) : null);
       // Some engines return no body if it is empty.
       const size = body ? length('content-length') : 0;
-      return { name: key, size, expectedSize: length(EXPECTED), chunks: () => streamChunks(key, body!) };
+      const chunks = () => streamChunks(key, body!);
+      return { name: key, size, expectedSize: length(EXPECTED), tag: headers.get('etag'), chunks };
     },
-    async writer(key, { size, expectedSize }) {
-      const headers = new Headers();
+    async writer(key, { size, expectedSize }, { url, path, tag }) {
+      // Encoded, as headers have no other characters than those of Latin-1.
+      const headers = new Headers({ [PATH]: encodeURIComponent(path), [ADDRESS]: encodeURIComponent(url) });
+      if (tag) headers.set('etag', tag);
       if (size !== null) headers.set('content-length', String(size));
       else if (expectedSize) headers.set(EXPECTED, String(expectedSize));
       const { readable, writable } = new TransformStream<Uint8Array, Uint8Array>();
@@ -146,6 +169,21 @@ function cacheStore(cache: Cache): Store {
     },
     async remove(key) {
       await cache.delete(key);
+    },
+    async list() {
+      const requests = await cache.keys();
+      const entries = requests.map(async (request) => {
+        const response = await cache.match(request);
+        if (!response) return [];
+        const text = (header: string) => decodeURIComponent(response.headers.get(header) ?? '');
+        const bytes = (await response.blob()).size;
+        const remove = async () => void (await cache.delete(request));
+        return [{ url: text(ADDRESS) || request.url, path: text(PATH), bytes, remove }];
+      });
+      return (await Promise.all(entries)).flat();
+    },
+    async clear() {
+      for (const request of await cache.keys()) await cache.delete(request);
     },
   };
 }
@@ -165,12 +203,26 @@ function folderStore(given: string | undefined): Store {
   const { createHash, randomUUID } = nodeModule<typeof import('node:crypto')>('crypto')!;
   const folder = given ?? defaultFolder();
   const pathOf = (key: string) => join(folder, createHash('sha256').update(key).digest('hex'));
+  const names = async () => (await fs!.readdir(folder).catch(() => [])).filter((name) => OWN_NAME.test(name));
+  const removeNamed = (name: string) => fs!.rm(join(folder, name), { force: true });
+  /** What is in the file beside an entry; null if it is missing or damaged. */
+  async function aboutOf(entry: string): Promise<About | null> {
+    try {
+      const about = JSON.parse(await fs!.readFile(`${entry}.json`, 'utf8')) as Partial<About>;
+      const { url, path, tag } = about;
+      return typeof url === 'string' && typeof path === 'string'
+        ? { url, path, tag: typeof tag === 'string' ? tag : null }
+        : null;
+    } catch {
+      return null;
+    }
+  }
   return {
     async get(key) {
       const file = await openPath(pathOf(key));
-      return isFile(file) ? file : null;
+      return isFile(file) ? { ...file, tag: (await aboutOf(pathOf(key)))?.tag ?? null } : null;
     },
-    async writer(key) {
+    async writer(key, _, about) {
       await fs!.mkdir(folder, { recursive: true });
       // Under another name until it is whole, as other processes may use the folder as well.
       const part = `${pathOf(key)}.${randomUUID()}`;
@@ -182,6 +234,9 @@ function folderStore(given: string | undefined): Store {
         async commit() {
           await handle.close();
           await fs!.rename(part, pathOf(key));
+          // Afterwards: new bytes with an old tag are only downloaded again, old bytes with a new tag would stay.
+          await fs!.writeFile(part, JSON.stringify(about));
+          await fs!.rename(part, `${pathOf(key)}.json`);
         },
         async abort() {
           await handle.close();
@@ -190,7 +245,25 @@ function folderStore(given: string | undefined): Store {
       };
     },
     async remove(key) {
-      await fs!.rm(pathOf(key), { force: true });
+      for (const path of [`${pathOf(key)}.json`, pathOf(key)]) await fs!.rm(path, { force: true });
+    },
+    async list() {
+      const entries = (await names()).map(async (name): Promise<Kept[]> => {
+        const entry = join(folder, name.slice(0, -'.json'.length));
+        const about = name.endsWith('.json') ? await aboutOf(entry) : null;
+        const file = about && (await fs!.stat(entry).catch(() => null));
+        const remove = async () => {
+          for (const each of [name, name.slice(0, -'.json'.length)]) await removeNamed(each);
+        };
+        return about && file ? [{ url: about.url, path: about.path, bytes: file.size, remove }] : [];
+      });
+      return (await Promise.all(entries)).flat();
+    },
+    async clear() {
+      for (const name of await names()) await removeNamed(name);
     },
   };
 }
+
+/** An entry, what is written beside it, and what an interrupted process has left. */
+const OWN_NAME = /^[\da-f]{64}(\.json|\.[\da-f-]{36})?$/;

@@ -9,6 +9,8 @@ export interface OpenFile {
   size: number | null;
   /** An estimate for progress reports if `size` is null. */
   expectedSize?: number | null;
+  /** Of a file from the network: its `ETag`, or else `Last-Modified`. */
+  tag?: string | null;
   /** A consumer that calls `next(true)` is done with the chunk before, whose memory may then be used again: reading a large file otherwise touches as much new memory. */
   chunks(): AsyncIterable<Uint8Array>;
   /**
@@ -26,9 +28,9 @@ export function expectedSize(file: OpenFile): number | null {
   return file.expectedSize ?? file.size;
 }
 
-/** Why there is no file: the source has none of that name ('missing'), or cannot be reached, which says nothing about the file ('unreachable'). */
+/** Why there is no file: the source has none of that name ('missing'), cannot be reached, which says nothing about the file ('unreachable'), or has the caller's copy ('unchanged'). */
 export interface NoFile {
-  status: 'missing' | 'unreachable';
+  status: 'missing' | 'unreachable' | 'unchanged';
   /** To be thrown if the file is required. */
   error: HeedError;
 }
@@ -36,11 +38,17 @@ export interface NoFile {
 export type Found = OpenFile | NoFile;
 
 /** @internal Fetches a URL with these headers. Not declared: users may compile without the types of the DOM. */
-export type Request = (url: URL, signal: SignalLike | undefined, headers?: Record<string, string>) => Promise<Response>;
+export type Request = (
+  url: URL,
+  signal: SignalLike | undefined,
+  headers?: Record<string, string>,
+  cache?: 'no-cache',
+) => Promise<Response>;
 
 /** Files by their paths below the model's folder. Implementations that add something wrap another source. */
 export interface Source {
-  open(path: string, signal?: SignalLike): Promise<Found>;
+  /** `tag`: that of a copy which the caller has; only with it, 'unchanged' may be the answer. */
+  open(path: string, signal?: SignalLike, tag?: string): Promise<Found>;
   /** @internal Where a file is, if the source reads URLs. */
   urlOf?(path: string): URL | null;
   /** @internal Fetches such a URL. */

@@ -1,7 +1,7 @@
 /** Files from the network. */
 import { HeedError, invalid, invalidFile } from '../error.js';
-import type { SignalLike } from '../platform.js';
-import { fromStream, type OpenFile, type Source } from './files.js';
+import type { FetchLike, SignalLike } from '../platform.js';
+import { fromStream, type OpenFile, type Request, type Source } from './files.js';
 
 /** Where each file is, for sources that read URLs; null for files that have none. */
 export type UrlOf = (path: string) => URL | null;
@@ -10,13 +10,13 @@ export type UrlOf = (path: string) => URL | null;
  * The files of one folder. Status 404 or 410 means that a file is missing. So does 403, which hosts that do not list their files send for missing ones, and an HTML page
  * instead of the file, but only if other files of the folder are served: otherwise a host, or a network, denies access to all of them.
  */
-export function httpSource(urlOf: UrlOf, fetcher: Fetcher = { request }): Source {
+export function httpSource(urlOf: UrlOf, fetcher: Fetcher): Source {
   const { request, refusal } = fetcher;
   const responses: Promise<Response>[] = [];
   let served = false;
   let trial: Promise<unknown> | undefined;
-  const requestFile = async (url: URL, signal?: SignalLike) => {
-    const response = await request(url, signal);
+  const requestFile = async (...given: Parameters<Request>) => {
+    const response = await request(...given);
     served ||= isServed(response);
     return response;
   };
@@ -32,9 +32,9 @@ export function httpSource(urlOf: UrlOf, fetcher: Fetcher = { request }): Source
     return served;
   }
   return {
-    async open(path, signal) {
+    async open(path, signal, tag) {
       const url = urlOf(path)!;
-      const pending = requestFile(url, signal);
+      const pending = tag ? requestFile(url, signal, conditionsOf(url, tag), 'no-cache') : requestFile(url, signal);
       responses.push(pending);
       let response: Response;
       try {
@@ -43,40 +43,62 @@ export function httpSource(urlOf: UrlOf, fetcher: Fetcher = { request }): Source
         if (error instanceof HeedError) return { status: 'unreachable', error };
         throw error;
       }
-      if (isServed(response)) return openResponse(url, response, request, signal);
+      const isKept = tag !== undefined && (response.status === 304 || (isServed(response) && tagOf(response) === tag));
+      if (isServed(response) && !isKept) return openResponse(url, response, request, signal);
       await discard(response);
-      const { ok, status, statusText } = response;
+      const { ok, status } = response;
+      if (isKept) return { status: 'unchanged', error: invalid(url.href, 'the file', `status ${status}`, 'NETWORK') };
       const isMissing =
         status === 404 || status === 410 || ((ok || status === 403) && (await isFolderServed(path, signal)));
-      const error = ok
-        ? pageError(url)
-        : isMissing
-          ? invalid(url.href, 'the file', `status ${status}`, 'NOT_FOUND')
-          : (refusal?.(url, response) ?? invalid(url.href, 'status 200', `${status} ${statusText}`, 'NETWORK'));
-      return { status: isMissing ? 'missing' : 'unreachable', error };
+      if (ok) return { status: isMissing ? 'missing' : 'unreachable', error: pageError(url) };
+      if (isMissing && status === 403)
+        return { status: 'missing', error: invalid(url.href, 'the file', 'status 403', 'NOT_FOUND') };
+      const { got, hint } = refusal(response);
+      return isMissing
+        ? { status: 'missing', error: invalid(url.href, 'the file', got, 'NOT_FOUND', { hint }) }
+        : { status: 'unreachable', error: invalid(url.href, 'status 200', got, 'NETWORK', { hint }) };
     },
   };
 }
 
 /** How files are fetched. */
 export interface Fetcher {
-  request: typeof request;
-  /** The error for a status that denies access; undefined for others. */
-  refusal?(url: URL, response: Response): HeedError | undefined;
+  request: Request;
+  /** What to report of a response without the file. */
+  refusal(response: Response): { got: string; hint: string | undefined };
 }
 
-export async function request(
-  url: URL,
-  signal: SignalLike | undefined,
-  headers: Record<string, string> = {},
-  redirect: 'follow' | 'manual' = 'follow',
-): Promise<Response> {
-  try {
-    return await fetch(url, { signal: (signal as AbortSignal | undefined) ?? null, headers, redirect });
-  } catch (cause) {
-    signal?.throwIfAborted();
-    throw new HeedError('NETWORK', `${url.href}: cannot be fetched (${(cause as Error).message})`, { cause });
-  }
+/** How `own`, or the global `fetch`, is called. */
+export function requestBy(own: FetchLike | undefined) {
+  return async (
+    url: URL,
+    signal: SignalLike | undefined,
+    headers: Record<string, string> = {},
+    cache: 'default' | 'no-cache' = 'default',
+    redirect: 'follow' | 'manual' = 'follow',
+  ): Promise<Response> => {
+    const init = { signal: signal ?? null, headers, redirect, cache };
+    try {
+      const response = (await (own ? own(url.href, init) : fetch(url, init as RequestInit))) as Response;
+      if (typeof response?.headers?.get === 'function' && typeof response.status === 'number') return response;
+    } catch (cause) {
+      signal?.throwIfAborted();
+      throw new HeedError('NETWORK', `${url.href}: cannot be fetched (${messageOf(cause)})`, { cause });
+    }
+    throw invalid('fetch', 'a function that returns a promise of a Response', `another result for ${url.href}`);
+  };
+}
+
+const messageOf = (cause: unknown) => (cause instanceof Error ? cause.message : String(cause));
+
+/**
+ * The headers of a request that is answered with status 304 if the file still has this tag. Requests of pages to other origins have none, as they would depend on a preflight; the
+ * browser may revalidate what it has itself.
+ */
+function conditionsOf(url: URL, tag: string): Record<string, string> {
+  const { location } = globalThis;
+  if (location && location.origin !== url.origin) return {};
+  return /^(W\/)?"/.test(tag) ? { 'If-None-Match': tag } : { 'If-Modified-Since': tag };
 }
 
 export async function discard({ body }: Response): Promise<void> {
@@ -101,12 +123,13 @@ function looksLikeHtml(bytes: Uint8Array): boolean {
   return /^<(!doctype|html|\?xml|head|body)/i.test(start);
 }
 
-function openResponse(url: URL, response: Response, request: Fetcher['request'], signal?: SignalLike): OpenFile {
+function openResponse(url: URL, response: Response, request: Request, signal?: SignalLike): OpenFile {
   const header = response.headers.get('content-length') ?? '';
   const length = /^\d+$/.test(header) && !isEncoded(response) ? Number(header) : null;
   // Another origin's Content-Encoding is hidden from scripts, and its Content-Length counts the bytes as sent, which may be compressed.
   const size = response.type === 'cors' ? null : length;
-  return { name: url.href, size, expectedSize: length, chunks: () => chunksOf(url, response, size, request, signal) };
+  const chunks = () => chunksOf(url, response, size, request, signal);
+  return { name: url.href, size, expectedSize: length, tag: tagOf(response), chunks };
 }
 
 export function isEncoded({ headers }: Response): boolean {
@@ -130,7 +153,7 @@ async function* chunksOf(
   url: URL,
   first: Response,
   size: number | null,
-  request: Fetcher['request'],
+  request: Request,
   signal?: SignalLike,
 ): AsyncIterable<Uint8Array> {
   const tag = tagOf(first);

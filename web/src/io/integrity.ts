@@ -30,8 +30,8 @@ export class Integrity {
 
   /** `source`, all of whose files are checked. */
   checkedSource(source: Source): Source {
-    const open: Source['open'] = async (path, signal) => {
-      const found = await source.open(path, signal);
+    const open: Source['open'] = async (path, signal, tag) => {
+      const found = await source.open(path, signal, tag);
       return isFile(found) ? this.checked(path, found) : found;
     };
     return { ...source, open };

@@ -1,11 +1,20 @@
 /** The kinds of sources that callers may give, and how each becomes a folder: the only module that combines the parts of io/. */
+
 import { describe, guarded, type HeedError, invalid } from '../error.js';
-import { type BlobLike, type FileLike, nodeModule, type SignalLike, type UrlLike } from '../platform.js';
+import { type HubOptions, hubHost } from '../hub-options.js';
+import {
+  type BlobLike,
+  type FetchLike,
+  type FileLike,
+  nodeModule,
+  type SignalLike,
+  type UrlLike,
+} from '../platform.js';
 import { isBlob } from './bytes.js';
 import { type CacheOption, cachedSource } from './cache.js';
 import { folderOf, type ModelFolder, missing, type Source } from './files.js';
-import { type Fetcher, httpSource, request, type UrlOf } from './http.js';
-import { environmentToken, fetcherOf } from './hub-token.js';
+import { httpSource, type UrlOf } from './http.js';
+import { fetcherOf, tokenFor } from './hub.js';
 import { Integrity, type IntegrityOption } from './integrity.js';
 import { memoryFile } from './memory.js';
 import { fs, openPath, pathSource, statusOf } from './node.js';
@@ -25,13 +34,17 @@ export interface RemoteOptions {
   remoteHost?: string;
   /** The branch, tag or commit of a model that is given by its hub id. Default 'main'. */
   revision?: string;
-  /** Keeps files from the network, see CacheOption. Default false. */
+  /** Keeps files from the network, see CacheOption. Default: as `load({ hub })` says, else false. */
   cache?: CacheOption;
+  /** With `cache`: true asks the host whether it has newer files than those kept, and downloads these. Default false: kept files are used without a request. */
+  refresh?: boolean;
   /**
    * A token of the hub, for models that require a login. It is sent to the hub only (`remoteHost`, or the host of a folder's URL), not to hosts that it redirects to; no effect on
-   * other sources. Default: for models that are given by their hub id, in Node, the environment variable HF_TOKEN. false: none.
+   * other sources. Default: as `load({ hub })` says, else for models that are given by their hub id, in Node, the environment variable HF_TOKEN. false: none.
    */
   token?: string | false;
+  /** Called in place of the global `fetch`, see HubOptions. */
+  fetch?: FetchLike;
   /** Expected digests of files, from wherever they are read. A file that differs makes the load fail, and is not kept in the cache. */
   integrity?: IntegrityOption;
 }
@@ -72,7 +85,15 @@ function valid<T>(argument: string, address: string, body: () => T): T {
 }
 
 const SCHEME = /^(https?|file|blob|data|chrome-extension|moz-extension):/i;
-const HUB_ID = /^[\w.-]+\/[\w.-]+$/;
+/** Not a relative URL: './model', '../model'. */
+export const HUB_ID = /^(?!\.\.?\/)[\w.-]+\/(?!\.\.?$)[\w.-]+$/;
+
+/** As a load passes them on. `hub`: what the options of the call leave open. */
+export interface OpenFolderOptions extends Omit<RemoteOptions, 'integrity'> {
+  hub?: HubOptions;
+  signal?: SignalLike;
+  integrity?: Integrity;
+}
 
 /** Opens a model's folder. `integrity`: pass it if the caller checks afterwards that every expected file was read. */
 export async function openFolder(
@@ -81,27 +102,32 @@ export async function openFolder(
     remoteHost,
     revision,
     token,
-    cache = false,
+    hub = {},
+    fetch = hub.fetch,
+    cache = hub.cache ?? false,
+    refresh = false,
     signal,
     integrity = new Integrity(),
-  }: Omit<RemoteOptions, 'integrity'> & { signal?: SignalLike; integrity?: Integrity } = {},
+  }: OpenFolderOptions = {},
 ): Promise<ModelFolder> {
   /** Files by their URLs, in Node also file: URLs. */
-  async function remote(urlOf: UrlOf, fetcher: Fetcher = { request }): Promise<Source> {
+  async function remote(urlOf: UrlOf, fetcher = fetcherOf('', null, fetch)): Promise<Source> {
     const http = httpSource(urlOf, fetcher);
-    const open: Source['open'] = (path, signal) => {
+    const open: Source['open'] = (path, signal, tag) => {
       const url = urlOf(path)!;
-      return url.protocol === 'file:' && fs ? openPath(pathOf(url), signal) : http.open(path, signal);
+      return url.protocol === 'file:' && fs ? openPath(pathOf(url), signal) : http.open(path, signal, tag);
     };
     return {
-      ...(await cachedSource(integrity.checkedSource({ open }), urlOf, cache, integrity)),
+      ...(await cachedSource(integrity.checkedSource({ open }), urlOf, { cache, refresh }, integrity)),
       urlOf,
       request: fetcher.request,
     };
   }
 
-  async function urlSource(url: URL, ownToken: string | null = token || null): Promise<Source> {
-    const fetcher = fetcherOf(url.origin, ownToken);
+  /** `revision`: of a model that is given by its id. */
+  async function urlSource(url: URL, revision?: string): Promise<Source> {
+    const ownToken = token === undefined ? tokenFor(url.origin, revision !== undefined, hub) : token || null;
+    const fetcher = fetcherOf(url.origin, ownToken, fetch, revision);
     if (url.pathname.endsWith('.safetensors')) {
       const single = (path: string) => (path === 'model.safetensors' ? url : null);
       return packedSource(await remote(single, fetcher), integrity, signal);
@@ -143,12 +169,12 @@ export async function openFolder(
   async function sourceOf(source: ReturnType<typeof readSource>): Promise<Source> {
     const isPath = fs && typeof source === 'string' && !SCHEME.test(source);
     const local = isPath ? await localSource(source) : null;
-    const host = remoteHost ?? nodeModule<typeof import('node:process')>('process')?.env.HF_ENDPOINT;
+    const host = remoteHost ?? hubHost(hub);
     const hubId = typeof source === 'string' && HUB_ID.test(source);
     if (hubId && host && !local) {
       const base = asUrl(host.endsWith('/') ? host : `${host}/`, undefined, 'remoteHost');
-      const folder = asUrl(`${source}/resolve/${encodeURIComponent(revision ?? 'main')}/`, base);
-      return urlSource(folder, (token ?? environmentToken()) || null);
+      const at = revision ?? 'main';
+      return urlSource(asUrl(`${source}/resolve/${encodeURIComponent(at)}/`, base), at);
     }
     if (revision !== undefined)
       throw invalid('revision', "none, except for a hub model ('org/name' with `remoteHost`)", describe(revision));
@@ -179,9 +205,10 @@ function isUrl(value: unknown): value is UrlLike {
 }
 
 /** The source for a worker: relative URLs are made absolute, as they are relative to the page. */
-export function sourceForWorker(given: ModelSource, remoteHost?: string): ModelSource {
+export function sourceForWorker(given: ModelSource, remoteHost: string | undefined, hub: HubOptions): ModelSource {
   const source = readSource(given);
-  const isHubId = remoteHost !== undefined && typeof source === 'string' && HUB_ID.test(source);
+  const host = remoteHost ?? hubHost(hub);
+  const isHubId = host !== undefined && typeof source === 'string' && HUB_ID.test(source);
   if (typeof source !== 'string' || fs || isHubId) return source;
   return asUrl(source, globalThis.location?.href).href;
 }

@@ -1,7 +1,8 @@
 /** The schemas of the options of `fromPretrained` and of a model's calls. */
 import { describe, invalid } from '../error.js';
-import { hubToken } from '../io/hub-token.js';
+import { cacheOption, hubToken } from '../hub-options.js';
 import type { IntegrityOption } from '../io/integrity.js';
+import type { RemoteOptions } from '../io/source.js';
 import {
   callback,
   flag,
@@ -10,11 +11,13 @@ import {
   oneOf,
   optional,
   type Reader,
+  type Schema,
   signal,
   size,
   text,
   texts,
 } from '../options.js';
+import type { FetchLike } from '../platform.js';
 import { editSchema, siteSchema } from '../sites.js';
 import { isTexts, type ModelInput } from './input.js';
 import type { LoadModelOptions } from './load.js';
@@ -69,20 +72,24 @@ export function requireTexts(input: ModelInput, options: object): void {
       throw invalid(name, 'texts together with it', 'token ids');
 }
 
-export const loadSchema = {
-  dtype: optional(oneOf(['fp32', 'q8']), 'fp32' as const),
-  onProgress: callback<NonNullable<LoadModelOptions['onProgress']>>,
-  signal,
+/** Where a model is read from. */
+export const remoteSchema = {
   remoteHost: optional(text, undefined),
   revision: optional(text, undefined),
   token: optional(hubToken, undefined),
+  fetch: callback<FetchLike>,
+  cache: cacheOption,
+  refresh: optional(flag, undefined),
   integrity: optional((value: unknown, name: string) => {
     if (typeof value !== 'object' || value === null)
       throw invalid(name, "{ 'model.safetensors': 'sha256-...' }", describe(value));
     return { ...(value as IntegrityOption) };
   }, undefined),
-  cache: optional(
-    (value: unknown, name: string) => (typeof value === 'string' && value !== '' ? value : flag(value, name)),
-    undefined,
-  ),
+} satisfies Schema<RemoteOptions>;
+
+export const loadSchema = {
+  dtype: optional(oneOf(['fp32', 'q8']), 'fp32' as const),
+  onProgress: callback<NonNullable<LoadModelOptions['onProgress']>>,
+  signal,
+  ...remoteSchema,
 };

@@ -1,5 +1,6 @@
 /** How the vectors of texts differ between two folders. */
 import { invalid } from '../error.js';
+import type { ModelFolder } from '../io/files.js';
 import type { ModelSource } from '../io/source.js';
 import type { Runtime } from '../owned.js';
 import type { SignalLike } from '../platform.js';
@@ -14,7 +15,7 @@ export interface VectorSimilarity {
   text: string;
 }
 
-/** The vectors of texts. `owner`: the call, for messages. */
+/** The vectors of texts. `owner`: the call, for messages; `folder`: the source's, if it is open. */
 export async function embedded(
   owner: string,
   runtime: Runtime,
@@ -22,8 +23,9 @@ export async function embedded(
   dtype: 'fp32' | 'q8',
   texts: readonly string[],
   signal: SignalLike | undefined,
+  folder?: ModelFolder,
 ) {
-  const model = await loadPretrained(runtime, source, { dtype, signal });
+  const model = await loadPretrained(runtime, source, { dtype, signal }, folder);
   try {
     if (!model.config.hasTokenizer)
       throw invalid(`${owner}.texts`, 'none for a folder without tokenizer.json', `${texts.length}`, 'UNSUPPORTED');

@@ -1,14 +1,17 @@
 /** What a model's folder has, and what loading it would download, without its weights. Loaded when it is used. */
+
 import { HeedError, invalidFile } from '../error.js';
+import type { HubOptions } from '../hub-options.js';
 import { expectedSize, type ModelFolder, type OpenFile, readAll } from '../io/files.js';
-import { hubToken } from '../io/hub-token.js';
 import { discard } from '../io/list-files.js';
 import { ByteReader } from '../io/reader.js';
 import { int4Width, parseHeader, readHeader, type TensorEntry } from '../io/safetensors.js';
 import { type ModelSource, openFolder, type RemoteOptions } from '../io/source.js';
-import { optional, readOptions, type Schema, signal, text } from '../options.js';
+import { readOptions, type Schema, signal } from '../options.js';
+
 import type { SignalLike } from '../platform.js';
 import { elementCount } from '../tensor.js';
+import { remoteSchema } from './call-options.js';
 import { Settings } from './config.js';
 import { parameterRowsOf } from './families.js';
 import { familyOf } from './family-of.js';
@@ -22,7 +25,7 @@ import { STATIC, staticTensors, tableSettings } from './static-embedding.js';
 import { isHeadTensor } from './task-heads.js';
 import { bareName, isScaleOf, openWeights, WORD_TABLE } from './weights.js';
 
-export interface InspectOptions extends Pick<RemoteOptions, 'remoteHost' | 'revision' | 'token'> {
+export interface InspectOptions extends Omit<RemoteOptions, 'integrity'> {
   signal?: SignalLike;
 }
 
@@ -48,21 +51,20 @@ export interface Inspection extends Omit<ModelConfig, 'dtype' | 'problemType' | 
   missing: string[];
 }
 
-const schema = {
-  remoteHost: optional(text, undefined),
-  revision: optional(text, undefined),
-  token: optional(hubToken, undefined),
-  signal,
-} satisfies Schema<InspectOptions>;
+const { integrity: _, ...schema } = { ...remoteSchema, signal } satisfies Schema<InspectOptions & RemoteOptions>;
 
 /** As `Heed.inspect`. */
-export async function inspect(source: ModelSource, options?: InspectOptions): Promise<Inspection> {
+export async function inspect(
+  source: ModelSource,
+  options: InspectOptions | undefined,
+  hub: HubOptions,
+): Promise<Inspection> {
   const read = readOptions('inspect', schema, options);
   const { signal } = read;
   const files: Inspection['files'] = [];
   const sizes: (number | null)[] = [];
   const absent: string[] = []; // files of the weights
-  const opened = await openFolder(source, read);
+  const opened = await openFolder(source, { ...read, hub });
   async function open(path: string, how: Parameters<ModelFolder['open']>[1]): Promise<OpenFile | null> {
     const file = await opened.open(path, how).catch((error: unknown) => {
       if (error instanceof HeedError && error.code === 'NOT_FOUND') absent.push(path);

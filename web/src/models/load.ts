@@ -4,6 +4,7 @@ import { allocating, type HeedError, importing, invalidFile } from '../error.js'
 import { expectedSize, type ModelFolder, type OpenFile, readAll } from '../io/files.js';
 import { Integrity } from '../io/integrity.js';
 import { type ModelSource, openFolder, type RemoteOptions } from '../io/source.js';
+import type { Runtime } from '../owned.js';
 import { linkedAbort, type SignalLike } from '../platform.js';
 import { Settings } from './config.js';
 import type { Family } from './family.js';
@@ -66,7 +67,7 @@ const pagedEmbeddings = () => importing(() => import('./paged-embeddings.js'));
 
 /** `opened`: the source's folder, if it is open already. */
 export async function loadModel(
-  core: Core,
+  { core, hub }: Pick<Runtime, 'core' | 'hub'>,
   source: ModelSource,
   options: LoadModelOptions,
   opened?: ModelFolder,
@@ -79,7 +80,7 @@ export async function loadModel(
   let raw: RawEncoderModel | undefined;
   let folder: ModelFolder | undefined;
   try {
-    folder = opened ?? (await openFolder(source, { ...options, signal, integrity }));
+    folder = opened ?? (await openFolder(source, { ...options, hub, signal, integrity }));
     const paged = embeddings === 'paged' ? (await pagedEmbeddings()).pagedFolder(folder, integrity) : null;
     const weightsFolder = paged?.folder ?? folder;
     const sentenceRead = readSentenceConfig(folder, signal);

@@ -1,11 +1,14 @@
 /** A tokenizer of its own. Loaded when it is used. */
+
 import { guarded, HeedError, invalid } from '../error.js';
+import type { HubOptions } from '../hub-options.js';
 import { readAll } from '../io/files.js';
 import { Integrity } from '../io/integrity.js';
 import { type ModelSource, openFolder, type RemoteOptions } from '../io/source.js';
-import { flag, integer, listOf, optional, readOptions, size, text, texts } from '../options.js';
+import { flag, integer, listOf, optional, readOptions, type Schema, signal, size, text, texts } from '../options.js';
+
 import { inspected, type SignalLike } from '../platform.js';
-import { loadSchema } from './call-options.js';
+import { remoteSchema } from './call-options.js';
 import { Settings } from './config.js';
 import { familyOf } from './family-of.js';
 import { pairsOf, positionLimit, requireFit } from './input.js';
@@ -36,8 +39,7 @@ export interface DecodeOptions {
   cleanUpTokenizationSpaces?: boolean;
 }
 
-const { remoteHost, revision, token, integrity, cache, signal } = loadSchema;
-const loadingSchema = { remoteHost, revision, token, integrity, cache, signal };
+const loadingSchema = { ...remoteSchema, signal } satisfies Schema<LoadTokenizerOptions>;
 const tokenizerSchema = {
   textPairs: optional(texts, undefined),
   addSpecialTokens: optional(flag, true),
@@ -176,10 +178,14 @@ export class Tokenizer {
 }
 
 /** As in load-tokenizer.ts. */
-export async function loadTokenizer(source: ModelSource, options?: LoadTokenizerOptions): Promise<Tokenizer> {
+export async function loadTokenizer(
+  source: ModelSource,
+  options: LoadTokenizerOptions | undefined,
+  hub: HubOptions = {},
+): Promise<Tokenizer> {
   const { signal, integrity: expected, ...remote } = readOptions('loadTokenizer', loadingSchema, options);
   const integrity = new Integrity(expected);
-  const folder = await openFolder(source, { ...remote, signal, integrity });
+  const folder = await openFolder(source, { ...remote, hub, signal, integrity });
   try {
     const sentence = await readSentenceConfig(folder, signal);
     const read = async (path: string, required = false) => {

@@ -11,7 +11,7 @@ import {
   type OpenOptions,
   type Request,
 } from '../io/files.js';
-import { discard, isEncoded, isTemporary, request, tagOf } from '../io/http.js';
+import { discard, isEncoded, isTemporary, requestBy, tagOf } from '../io/http.js';
 import type { Integrity } from '../io/integrity.js';
 import { headerEnd, parseHeader } from '../io/safetensors.js';
 import type { SignalLike } from '../platform.js';
@@ -46,7 +46,7 @@ export function pagedFolder(inner: ModelFolder, integrity: Integrity): PagedFold
     }
     if (integrity.of(path) !== null)
       throw invalid('integrity', `no digest of '${path}', which 'paged' does not read whole`, 'one');
-    const file = await RemoteFile.open(url, inner.request ?? request, options.signal);
+    const file = await RemoteFile.open(url, inner.request ?? requestBy(undefined), options.signal);
     // The server sends whole files only, or none, which is reported as for every file.
     if (!file) return inner.open(path, options);
     const onTable = (found: Table) => {

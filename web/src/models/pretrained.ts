@@ -76,7 +76,7 @@ export async function loadAs<Model>(
   folder: ModelFolder | undefined,
   make: (...parts: ConstructorParameters<typeof LocalModel>) => Model,
 ): Promise<Model> {
-  const loaded = await loadModel(runtime.core, source, options, folder);
+  const loaded = await loadModel(runtime, source, options, folder);
   const parts = new Parts(loaded.raw);
   try {
     const [layers, classifier] = await loadVectorLayers(runtime.calls, loaded, options.signal);

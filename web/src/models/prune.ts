@@ -4,10 +4,11 @@ import { makeYield } from '../event-loop.js';
 import { readAll } from '../io/files.js';
 import { folderWriter } from '../io/folder-writer.js';
 import { listFiles } from '../io/list-files.js';
-import { type ModelSource, openFolder } from '../io/source.js';
+import type { ModelSource, RemoteOptions } from '../io/source.js';
 import { callback, listOf, optional, readOptions, type Schema, signal, text } from '../options.js';
 import type { Runtime } from '../owned.js';
 import type { SignalLike } from '../platform.js';
+import { remoteSchema } from './call-options.js';
 import { Settings } from './config.js';
 import { parameterRowsOf, textFamilyOf } from './families.js';
 import { familyOf } from './family-of.js';
@@ -15,7 +16,7 @@ import { lossOf, type VectorSimilarity } from './folder-loss.js';
 import { notAtRoot, openModelFiles } from './model-files.js';
 import { type LocalModel, loadPretrained } from './pretrained.js';
 import { prunedConfig, prunedTokenizerConfig, unlike, Vocabulary } from './prune-tokenizer.js';
-import { type PlannedTensor, planWeights, totalsOf, writeFolder } from './rewrite.js';
+import { type PlannedTensor, planWeights, reopened, totalsOf, writeFolder } from './rewrite.js';
 import { readSentenceConfig } from './sentence-transformers.js';
 import { openTable, STATIC } from './static-embedding.js';
 import { LAYOUTS } from './task-heads.js';
@@ -23,7 +24,7 @@ import type { Token } from './tokenizer.js';
 import { bareName, openWeights, WORD_TABLE } from './weights.js';
 
 /** Options of `prune`. */
-export interface PruneOptions {
+export interface PruneOptions extends RemoteOptions {
   /** The texts whose vectors stay the same, bit for bit. */
   keep: readonly string[];
   /** Other texts, for the report of the loss. */
@@ -67,6 +68,7 @@ const schema = {
   out: optional(text, undefined),
   onProgress: callback<NonNullable<PruneOptions['onProgress']>>,
   signal,
+  ...remoteSchema,
 } satisfies Schema<PruneOptions>;
 
 /** Vocabularies of slow tokenizers, which tokenizer.json replaces. */
@@ -77,11 +79,12 @@ const BLOCK = 64;
 
 /** As `Heed.prune`. */
 export async function prune(runtime: Runtime, source: ModelSource, options: PruneOptions): Promise<Pruned> {
-  const { keep, texts, out, onProgress, signal } = readOptions('prune', schema, options ?? {});
+  const { keep, texts, out, onProgress, signal, ...remote } = readOptions('prune', schema, options ?? {});
   if (keep.length === 0) throw invalid('prune.keep', 'at least one text', 'none');
   if (texts?.length === 0) throw invalid('prune.texts', 'at least one text', 'none');
   const yieldToEventLoop = makeYield(signal);
-  const folder = await openFolder(source, { signal });
+  const { integrity, open } = reopened(runtime, source, remote, signal);
+  const folder = await open();
   const { configFile, tokenizerFile, within } = await openModelFiles(
     folder,
     () => readSentenceConfig(folder, signal),
@@ -94,7 +97,7 @@ export async function prune(runtime: Runtime, source: ModelSource, options: Prun
     throw settings.unsupported('model_type', 'a family that encodes texts only', `'${settings.get('model_type')}'`);
   if (!tokenizerFile) throw invalid('source', 'a folder with tokenizer.json', 'one without it', 'UNSUPPORTED');
   const tokenizerSettings = Settings.parse(await readAll(tokenizerFile), tokenizerFile.name);
-  const original = (await loadPretrained(runtime, source, { signal })) as LocalModel;
+  const original = (await loadPretrained(runtime, source, { signal }, await open())) as LocalModel;
   let writer: Awaited<ReturnType<typeof folderWriter>> | undefined;
   let model: LocalModel | undefined;
   try {
@@ -116,6 +119,7 @@ export async function prune(runtime: Runtime, source: ModelSource, options: Prun
     };
     const run = { onProgress, signal, yieldToEventLoop };
     const files = await writeFolder(writer, folder, paths, planned, rewritten, run);
+    integrity.requireAllFound();
     model = (await loadPretrained(runtime, writer.source, { signal })) as LocalModel;
     await requireSame(original, model, keep, newIds, run);
     const report: PruneReport = {
@@ -134,6 +138,7 @@ export async function prune(runtime: Runtime, source: ModelSource, options: Prun
     return { files: await writer.commit(), report };
   } catch (error) {
     await writer?.abort();
+    await folder.failed?.(error);
     throw signal?.aborted ? signal.reason : error;
   } finally {
     original.dispose();

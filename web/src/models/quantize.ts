@@ -9,10 +9,11 @@ import { folderWriter } from '../io/folder-writer.js';
 import { discard, listFiles } from '../io/list-files.js';
 import { type IntForm, quantizationConfig } from '../io/quantize-rows.js';
 import { readableDtype, type TensorEntry, tensorOf } from '../io/safetensors.js';
-import { type ModelSource, openFolder } from '../io/source.js';
+import type { ModelSource, RemoteOptions } from '../io/source.js';
 import { callback, listOf, oneOf, optional, readOptions, type Schema, signal, text } from '../options.js';
 import type { Runtime } from '../owned.js';
 import type { SignalLike } from '../platform.js';
+import { remoteSchema } from './call-options.js';
 import { Settings } from './config.js';
 import { parameterRowsOf } from './families.js';
 import { familyOf } from './family-of.js';
@@ -24,6 +25,7 @@ import {
   type PlannedTensor,
   plannedFile,
   planWeights,
+  reopened,
   totalsOf,
   writeFolder,
 } from './rewrite.js';
@@ -33,7 +35,7 @@ import { isHeadTensor } from './task-heads.js';
 import { bareName, isScaleOf, WORD_TABLE } from './weights.js';
 
 /** Options of `quantize`. */
-export interface QuantizeOptions {
+export interface QuantizeOptions extends RemoteOptions {
   /** The form of the table of words: 'int8' (default), or 'int4', half of its bytes, for tables of an even width. With 'int4', biases and norms become bfloat16. */
   tables?: 'int8' | 'int4';
   /** The form of the layers' matrices: 'int8' (default), or 'int4', half of their bytes. In memory they are int8 or fp32. */
@@ -75,15 +77,17 @@ const schema = {
   out: optional(text, undefined),
   onProgress: callback<NonNullable<QuantizeOptions['onProgress']>>,
   signal,
+  ...remoteSchema,
 } satisfies Schema<QuantizeOptions>;
 
 /** As `Heed.quantize`. */
 export async function quantize(runtime: Runtime, source: ModelSource, options?: QuantizeOptions): Promise<Quantized> {
-  const { tables, matrices, texts, out, onProgress, signal } = readOptions('quantize', schema, options);
+  const { tables, matrices, texts, out, onProgress, signal, ...remote } = readOptions('quantize', schema, options);
   const forms = { tables, matrices };
   if (texts?.length === 0) throw invalid('quantize.texts', 'at least one text', 'none');
   const yieldToEventLoop = makeYield(signal);
-  const folder = await openFolder(source, { signal });
+  const { integrity, open } = reopened(runtime, source, remote, signal);
+  const folder = await open();
   let sentence: Promise<SentenceConfig> | undefined;
   const readSentence = () => (sentence ??= readSentenceConfig(folder, signal));
   const { configFile, tokenizerFile, within } = await openModelFiles(folder, readSentence, signal);
@@ -92,7 +96,7 @@ export async function quantize(runtime: Runtime, source: ModelSource, options?: 
   const settings = Settings.parse(await readAll(configFile), configFile.name);
   const { pools } = await readSentence();
   const planned = await planOf(folder, settings, forms, pools, signal);
-  const original = texts && (await embedded('quantize', runtime, source, 'fp32', texts, signal));
+  const original = texts && (await embedded('quantize', runtime, source, 'fp32', texts, signal, await open()));
   const { paths, others } = await listFiles(source, folder);
   const writer = await folderWriter(out);
   try {
@@ -103,6 +107,7 @@ export async function quantize(runtime: Runtime, source: ModelSource, options?: 
       signal,
       yieldToEventLoop,
     });
+    integrity.requireAllFound();
     const loss = original && {
       fp32: lossOf(texts!, original, await embedded('quantize', runtime, writer.source, 'fp32', texts!, signal)),
       q8: lossOf(texts!, original, await embedded('quantize', runtime, writer.source, 'q8', texts!, signal)),
@@ -121,6 +126,7 @@ export async function quantize(runtime: Runtime, source: ModelSource, options?: 
     return { files: await writer.commit(), report };
   } catch (error) {
     await writer.abort();
+    await folder.failed?.(error);
     throw signal?.aborted ? signal.reason : error;
   }
 }

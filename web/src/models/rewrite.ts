@@ -3,6 +3,7 @@ import { invalidFile } from '../error.js';
 import { type ModelFolder, readAll } from '../io/files.js';
 import { type FileWriter, type FolderWriter, writeWhole } from '../io/folder-writer.js';
 import { int4Rows } from '../io/int4-rows.js';
+import { Integrity } from '../io/integrity.js';
 import { brainFloats, int8Rows, roundedBrainFloats } from '../io/quantize-rows.js';
 import { ByteReader } from '../io/reader.js';
 import {
@@ -17,11 +18,24 @@ import {
   tensorOf,
   widen,
 } from '../io/safetensors.js';
+import { type ModelSource, openFolder, type RemoteOptions } from '../io/source.js';
+import type { Runtime } from '../owned.js';
 import type { SignalLike } from '../platform.js';
 import { openWeights } from './weights.js';
 
 /** The files of the weights, which become one model.safetensors. */
 export const WEIGHTS = /^model(-\d+-of-\d+)?\.safetensors(\.index\.json)?$/;
+
+/** Opens a source, of which files in one file are read once for each time that it is opened. */
+export function reopened(
+  { hub }: Runtime,
+  source: ModelSource,
+  { integrity: digests, ...remote }: RemoteOptions,
+  signal: SignalLike | undefined,
+): { integrity: Integrity; open(): Promise<ModelFolder> } {
+  const integrity = new Integrity(digests);
+  return { integrity, open: () => openFolder(source, { ...remote, hub, signal, integrity }) };
+}
 
 /** How a tensor is written: rounded (bf16: fp32 numbers only), byte for byte, or not at all. */
 export type Form = 'int8' | 'int4' | 'bf16' | 'copy' | 'none';

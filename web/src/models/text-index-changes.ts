@@ -5,14 +5,20 @@
  * `similarity`, which is 'dot'), `model`, and `next_id`, from which ids that
  * are not given are counted.
  */
+
 import { formatShape, guarded, type HeedError, invalid, invalidFile } from '../error.js';
+import type { HubOptions } from '../hub-options.js';
 import { bytesOf, isBlob } from '../io/bytes.js';
 import { concatenate, type ModelFolder, readAll } from '../io/files.js';
+import { Integrity } from '../io/integrity.js';
 import { ByteReader } from '../io/reader.js';
 import { metadataOf, parseHeader, readHeader, writeSafetensors } from '../io/safetensors.js';
-import { type ModelSource, openFolder } from '../io/source.js';
-import { listOf, natural, optional, readOptions } from '../options.js';
+import { type ModelSource, type OpenFolderOptions, openFolder, type RemoteOptions } from '../io/source.js';
+import { listOf, natural, optional, readOptions, type Schema, text } from '../options.js';
+
 import type { BlobLike, UrlLike } from '../platform.js';
+import { remoteSchema } from './call-options.js';
+import type { PretrainedModel } from './model.js';
 import { lengthsOf, type Rows } from './quantized.js';
 import {
   appended,
@@ -24,6 +30,13 @@ import {
   type VectorStore,
   vectorTensors,
 } from './vector-store.js';
+
+export interface LoadIndexOptions extends RemoteOptions {
+  /** The name of the model whose vectors these are, to be saved with them, or as which they were saved. */
+  model?: string;
+  /** The model that embeds texts which are added or searched for. */
+  embedder?: PretrainedModel;
+}
 
 export interface AddOptions {
   /** An integer from 0 to 2^53 - 1 for each text, none of them twice. Default: the integers that follow the largest id so far, from 0. */
@@ -39,27 +52,55 @@ interface StoredTensor {
 /** A folder with an index, or its file: bytes, a Blob or File, or a path or URL that ends in `.safetensors`. */
 export type IndexSource = ModelSource | ArrayBufferLike | ArrayBufferView | BlobLike;
 
+const loadSchema = {
+  model: optional(text, null),
+  embedder: (value: unknown) => value,
+  ...remoteSchema,
+} satisfies Schema<LoadIndexOptions>;
+
 const FILE = 'index.safetensors';
 
 /** The folder of an index, and the name of its file there. */
-async function openIndex(source: IndexSource): Promise<{ folder: ModelFolder; path: string }> {
+async function openIndex(
+  source: IndexSource,
+  remote: OpenFolderOptions,
+): Promise<{ folder: ModelFolder; path: string }> {
   const bytes = guarded('source', () => bytesOf(source) ?? (isBlob(source) ? source : null));
-  if (bytes) return { folder: await openFolder({ [FILE]: bytes }), path: FILE };
+  if (bytes) return { folder: await openFolder({ [FILE]: bytes }, remote), path: FILE };
   const address = typeof source === 'string' ? source : guarded('source', () => (source as UrlLike | null)?.href);
   // What is before the last slash, the name, and a query, which belongs to all files of the folder.
   const [, folder = './', path, query = ''] =
     /^(.*[/\\])?([^/\\?#]+\.safetensors)(\?[^#]*)?$/.exec(address ?? '') ?? [];
-  if (path === undefined) return { folder: await openFolder(source as ModelSource), path: FILE };
-  return { folder: await openFolder(folder + query), path };
+  if (path === undefined) return { folder: await openFolder(source as ModelSource, remote), path: FILE };
+  return { folder: await openFolder(folder + query, remote), path };
 }
 
-/** The parts of an index, with its vectors in `store`; `model`: refuses an index of another one. */
+/** The parts of an index, with its vectors in a new store. The embedder is left to the caller. */
 export async function readIndex(
   source: IndexSource,
+  options: LoadIndexOptions,
+  newStore: (options: StoreOptions) => VectorStore,
+  hub: HubOptions,
+): Promise<IndexState> {
+  const { model, embedder: _, integrity: digests, ...remote } = readOptions('TextIndex.load', loadSchema, options);
+  const integrity = new Integrity(digests);
+  const { folder, path } = await openIndex(source, { ...remote, hub, integrity });
+  try {
+    const state = await readState(folder, path, model, newStore);
+    integrity.requireAllFound();
+    return state;
+  } catch (error) {
+    await folder.failed?.(error);
+    throw error;
+  }
+}
+
+async function readState(
+  folder: ModelFolder,
+  path: string,
   model: string | null,
   newStore: (options: StoreOptions) => VectorStore,
 ): Promise<IndexState> {
-  const { folder, path } = await openIndex(source);
   const { name, metadata, tensors } = await readFile(folder, path);
   const { heed_index: version = '1', model: stored = null, next_id: next = '0', similarity = 'cosine' } = metadata;
   if (version !== '1' && version !== '2')

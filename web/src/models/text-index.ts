@@ -2,7 +2,9 @@
  * Texts and their vectors for semantic search: int8 with one scale per vector, or bits. A search compares the query with all of them, so there is no graph to build or to keep
  * up to date. text-index-changes.ts loads, changes and saves an index; it is fetched when that is done.
  */
+
 import { describe, formatShape, guarded, importing, invalid } from '../error.js';
+import type { HubOptions } from '../hub-options.js';
 import { writeSafetensors } from '../io/safetensors.js';
 import {
   finite,
@@ -11,6 +13,7 @@ import {
   natural,
   oneOf,
   optional,
+  plainOptions,
   type Reader,
   readOptions,
   type Schema,
@@ -18,13 +21,14 @@ import {
   size,
   text,
 } from '../options.js';
+
 import { dispose, inspected, type SignalLike } from '../platform.js';
 import { kindOf, readTensor, Tensor, type TensorInput } from '../tensor.js';
 import type { PretrainedModel } from './model.js';
 import { normsOf, OUTPUTS, type Rows, type VectorOutput } from './quantized.js';
 import { type Corpus, type Hit, readCorpus, readRows, type SearchOptions, searchSchema } from './tasks/similarity.js';
 import { strings, topCount } from './tasks/task.js';
-import type { AddOptions, IndexSource } from './text-index-changes.js';
+import type { AddOptions, IndexSource, LoadIndexOptions } from './text-index-changes.js';
 import {
   ArrayStore,
   dimensionsOf,
@@ -59,14 +63,7 @@ export interface TextSearchOptions extends SearchOptions {
   exact?: boolean;
 }
 
-export interface LoadIndexOptions {
-  /** The name of the model whose vectors these are, to be saved with them, or as which they were saved. */
-  model?: string;
-  /** The model that embeds texts which are added or searched for. */
-  embedder?: PretrainedModel;
-}
-
-export interface TextIndexOptions extends LoadIndexOptions {
+export interface TextIndexOptions extends Pick<LoadIndexOptions, 'model' | 'embedder'> {
   /**
    * How vectors are stored: in 4 D, D + 4 or D / 8 bytes per text. Default 'int8', or 'binary' if the first vectors are bits.
    */
@@ -89,9 +86,9 @@ const embedderOf: Reader<PretrainedModel> = (value, name) => {
 };
 const isModel = (value: unknown): value is PretrainedModel =>
   guarded('TextIndex.of', () => typeof (value as PretrainedModel | null)?.encodeDocument === 'function');
-const loadSchema = { model: optional(text, null), embedder: optional(embedderOf, null) };
+const ownSchema = { model: optional(text, null), embedder: optional(embedderOf, null) };
 const ofSchema = {
-  ...loadSchema,
+  ...ownSchema,
   dtype: optional(oneOf(OUTPUTS), null),
   similarity: optional(oneOf(SIMILARITIES), 'cosine' as const),
 };
@@ -125,6 +122,11 @@ export class TextIndex {
   /** @internal Where the vectors of a new index are kept. */
   static newStore(options: StoreOptions): VectorStore {
     return new ArrayStore(options);
+  }
+
+  /** @internal Where `load` downloads from. */
+  static get hub(): HubOptions {
+    return {};
   }
 
   /** @internal */
@@ -199,9 +201,11 @@ export class TextIndex {
    * @throws HeedError INVALID_FILE for files that are damaged, do not fit each other, or are of another model
    */
   static async load(source: IndexSource, options?: LoadIndexOptions): Promise<TextIndex> {
-    const { model, embedder } = readOptions('TextIndex.load', loadSchema, options);
+    const given = plainOptions('TextIndex.load', options);
+    const { embedder } = readOptions('TextIndex.load', { embedder: ownSchema.embedder }, { embedder: given.embedder });
     // biome-ignore lint/complexity/noThisInStatic: as in `of`
-    const state = await (await changes()).readIndex(source, model, (form) => this.newStore(form));
+    const { hub, newStore } = this;
+    const state = await (await changes()).readIndex(source, given, newStore, hub);
     return new this({ ...state, embedder });
   }
 

@@ -90,11 +90,12 @@ export function savable(load: Load, code: Code): Load {
   return async (given, options) => {
     const model = await load(given, options);
     if (model instanceof LocalModel) {
-      const { remoteHost, revision, token, cache, integrity } = options ?? {};
-      const source = sourceForWorker(given ?? shippedModel(), remoteHost); // a copy, with absolute URLs
+      const { hub } = model.runtime;
+      const { remoteHost, revision, token, fetch, cache, integrity } = options ?? {};
+      const source = sourceForWorker(given ?? shippedModel(), remoteHost, hub); // a copy, with absolute URLs
       const origin: Origin = {
         source,
-        options: { remoteHost, revision, token, cache, integrity } as Origin['options'],
+        options: { remoteHost, revision, token, fetch, cache, integrity } as Origin['options'],
       };
       const save: Savable['save'] = async (options) => (await code()).save(model, origin, options);
       Object.defineProperty(model, 'save', { value: save });

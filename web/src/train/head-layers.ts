@@ -20,6 +20,7 @@ export class HeadLayers {
     const own = { Linear: shared('Linear'), LayerNorm: shared('LayerNorm') };
     return {
       owned: runtime.owned,
+      hub: runtime.hub,
       get core() {
         return runtime.core;
       },

@@ -1,4 +1,5 @@
 /** `load()` of heed/train and the object that it returns: all that heed offers, and training. */
+
 import type { Core } from '../core.js';
 import { importing } from '../error.js';
 import type { FromPretrainedOptions } from '../from-pretrained.js';
@@ -11,6 +12,7 @@ import type {
   RotaryFunctionOptions,
   SoftmaxOptions,
 } from '../functions.js';
+import type { HubOptions } from '../hub-options.js';
 import type { ModelSource } from '../io/source.js';
 import { layers } from '../layers/classes.js';
 import type { Layer } from '../layers/layer.js';
@@ -151,10 +153,10 @@ export type TrainingHeed = TrainableLayers &
   } & Heed;
 
 /** A `Heed` with what belongs to training. */
-function withTraining(core: TrainCore, choice: Choice, onDispose: () => void): TrainingHeed {
+function withTraining(core: TrainCore, choice: Choice, hub: HubOptions, onDispose: () => void): TrainingHeed {
   const owned: Runtime['owned'] = new Set();
   const tape = new Tape(core, owned);
-  const runtime = runtimeOf(training, core, recordingCalls(core, tape), onDispose, owned);
+  const runtime = runtimeOf(training, core, recordingCalls(core, tape), hub, onDispose, owned);
   let models: PageModels | undefined;
   const loadModels = async () => {
     const { pageModels } = await importing(() => import('./page-models.js'));
@@ -211,8 +213,8 @@ function withTraining(core: TrainCore, choice: Choice, onDispose: () => void): T
  * @throws HeedError `LOAD_FAILED`, `UNSUPPORTED`, `INVALID_ARGUMENT`
  */
 export function load(options?: LoadOptions): Promise<TrainingHeed> {
-  return start(training, options, (core: Core, choice, onDispose) =>
-    withTraining(core as TrainCore, choice, onDispose),
+  return start(training, options, (core: Core, choice, hub, onDispose) =>
+    withTraining(core as TrainCore, choice, hub, onDispose),
   );
 }
 

@@ -57,7 +57,7 @@ async function withModel<T>(wasm: WasmModule, description: Description, body: (j
   try {
     const plain = (await instantiate(glue, locate(wasm, 'wasm'))) as TrainCore;
     const tape = new Tape(plain, owned);
-    const runtime = { core: plain, calls: recordingCalls(plain, tape), owned };
+    const runtime = { core: plain, calls: recordingCalls(plain, tape), owned, hub: {} };
     const model = buildModel(tape, runtime, description);
     return await body({ ...own, tape, runtime, model, ...checkpointsOf(tape) });
   } finally {
@@ -124,13 +124,13 @@ async function assist({ released, ports, tape, model, loadCheckpoint }: Job, job
 let pretrained: { model: PretrainedModel & Savable; fineTuning: FineTuning };
 
 async function loadModel(
-  { core: plain, owned }: Runtime,
+  { core: plain, owned, hub }: Runtime,
   source: ModelSource,
   options: LoadModelOptions = {},
   folder?: ModelFolder,
 ): Promise<PretrainedModel> {
   const tape = new Tape(plain as TrainCore, owned);
-  const runtime = { core: plain, calls: recordingCalls(plain as TrainCore, tape), owned };
+  const runtime = { core: plain, calls: recordingCalls(plain as TrainCore, tape), owned, hub };
   const { trainable } = options as Partial<TrainableOptions>;
   const load: Parameters<typeof savable>[0] = async (given, read) =>
     trainable

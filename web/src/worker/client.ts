@@ -21,12 +21,12 @@ const taken = new WeakSet<WorkerLike>();
 
 /**
  * Loads a model in a worker: a new one, or one that the caller made and that runs heed's worker.js. If `given` is null, the worker loads the files that `files` serves;
- * otherwise it reads the source itself.
+ * otherwise it reads the source itself, by its own `fetch`.
  */
 export async function loadInWorker(
   runtime: PageRuntime,
   given: ModelSource | null,
-  { signal, onProgress, ...options }: LoadModelOptions,
+  { signal, onProgress, fetch: _, ...options }: LoadModelOptions,
   worker?: WorkerLike,
   files: FileServer | null = null,
 ): Promise<WorkerModel> {
@@ -34,7 +34,7 @@ export async function loadInWorker(
   const wasm = moduleOf(runtime.core);
   // A worker has threads of its own. The workers of a pool have none: they are the threads.
   const threads = files ? 1 : threadsOf(runtime.core).count;
-  const source = given && sourceForWorker(given, options.remoteHost);
+  const source = given && sourceForWorker(given, options.remoteHost, runtime.hub);
   if (worker) {
     if (taken.has(worker))
       throw invalid('fromPretrained.worker', 'a Worker that runs no other model', 'one that was given before');
@@ -42,7 +42,9 @@ export async function loadInWorker(
   }
   const connection = new Connection(worker ?? runtime.startWorker(), runtime.owned, files);
   try {
-    const config = await connection.call<ModelConfig>('load', [source, wasm, threads], options, signal, onProgress);
+    const { fetch: _, ...hub } = runtime.hub; // a function cannot be posted
+    const load = { ...options, hub };
+    const config = await connection.call<ModelConfig>('load', [source, wasm, threads], load, signal, onProgress);
     return new WorkerModel(connection, config);
   } catch (error) {
     connection.end(new HeedError('WORKER_FAILED', 'worker: its model could not be loaded'));

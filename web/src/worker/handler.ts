@@ -1,8 +1,11 @@
 /** The worker's side: loads one model and runs its methods. */
+
+import type { HubOptions } from '../hub-options.js';
 import type { ModelFolder, OpenFile, OpenOptions } from '../io/files.js';
 import type { PretrainedModel } from '../models/model.js';
 import { loadPretrained } from '../models/pretrained.js';
 import { type Glue, instantiate, locate, type WasmModule } from '../module.js';
+
 import { Channel } from './channel.js';
 import type { FileRequest, Message } from './protocol.js';
 
@@ -19,12 +22,12 @@ export function makeHandler(
     source: Parameters<typeof loadPretrained>[1] | null,
     wasm: WasmModule,
     threads: number,
-    options: object,
+    { hub = {}, ...options }: { hub?: HubOptions },
   ): Promise<unknown> {
     // Not by `load`, which can start workers: Turbopack does not terminate if a worker's script refers to itself.
     const core = await instantiate(glue, locate(wasm, 'wasm'), { count: threads, reason: '' });
     const folder = source === null ? servedFolder(channel) : undefined;
-    model = await loadModel({ core, calls: core, owned: new Set() }, source ?? '', options, folder);
+    model = await loadModel({ core, calls: core, owned: new Set(), hub }, source ?? '', options, folder);
     return model.config;
   }
 

@@ -23,7 +23,7 @@ import type { VectorsOf } from '../models/quantized.js';
 import type { SparseVector } from '../models/sparse.js';
 import type { HeadName } from '../models/task-heads.js';
 import type { PageRuntime } from '../owned.js';
-import { linkedAbort, type SignalLike } from '../platform.js';
+import { linkedAbort, type SignalLike, type WorkerLike } from '../platform.js';
 import type { Tensor } from '../tensor.js';
 import { loadInWorker, readCall, type WorkerModel } from './client.js';
 import { disposed } from './connection.js';
@@ -48,7 +48,7 @@ export async function loadPool(
   { onProgress, signal, ...options }: LoadModelOptions,
   workers: Workers,
 ): Promise<PretrainedModel> {
-  const source = sourceForWorker(given, options.remoteHost);
+  const source = sourceForWorker(given, options.remoteHost, runtime.hub);
   const load = (count: number, more: LoadModelOptions) => loadWorkers(runtime, source, { ...options, ...more }, count);
   const { models, fingerprint } = await load(workers.count, { onProgress, signal });
   const loadReplacement = async (poolSignal: SignalLike) => {
@@ -61,12 +61,13 @@ export async function loadPool(
   return new PoolModel(models, workers, loadReplacement);
 }
 
-/** Loads the model in `count` new workers. The files are read once, here. If one worker fails, all are stopped. */
-async function loadWorkers(
+/** Loads the model in `count` new workers, or in `worker`. The files are read once, here. If one worker fails, all are stopped. */
+export async function loadWorkers(
   runtime: PageRuntime,
   source: ModelSource,
   { onProgress, signal, integrity: expected, ...options }: LoadModelOptions,
   count: number,
+  worker?: WorkerLike,
 ): Promise<{ models: WorkerModel[]; fingerprint: string }> {
   const integrity = new Integrity(expected);
   const { stop, unlink } = linkedAbort(signal);
@@ -75,7 +76,7 @@ async function loadWorkers(
   let loads: Promise<WorkerModel>[] = [];
   const loaded = new Array<number>(count).fill(0);
   try {
-    folder = await openFolder(source, { ...options, signal: stop.signal, integrity });
+    folder = await openFolder(source, { ...options, hub: runtime.hub, signal: stop.signal, integrity });
     files = serveFiles(folder, count, stop.signal);
     loads = loaded.map((_, i) => {
       const onEach = (progress: LoadProgress) => {
@@ -83,7 +84,7 @@ async function loadWorkers(
         if (Math.min(...loaded) === progress.loaded) onProgress!(progress); // all workers have loaded this much
       };
       const each = { ...options, signal: stop.signal, onProgress: onProgress && onEach };
-      return loadInWorker(runtime, null, each, undefined, files);
+      return loadInWorker(runtime, null, each, worker, files);
     });
     const models = await Promise.all(loads);
     integrity.requireAllFound();

@@ -1,7 +1,7 @@
 /** `heed inspect`: the family, sizes and parameters of a model. */
 import type { Command } from 'commander';
 import { HeedError, load } from '../../index.js';
-import type { ModelOptions } from '../model.js';
+import { type ModelOptions, remoteOptions } from '../model.js';
 import { addExamples, addJson, addModel, refuseBoth } from '../options.js';
 import { printJson, printTable } from '../terminal.js';
 
@@ -17,9 +17,9 @@ export function addInspect(program: Command): void {
   });
 }
 
-async function inspect({ model: source, host, dtype, json }: Options): Promise<void> {
+async function inspect({ model: source, dtype, json, ...options }: Options): Promise<void> {
   using heed = await load();
-  const found = await heed.inspect(source, { remoteHost: host });
+  const found = await heed.inspect(source, remoteOptions(options));
   if (json) return printJson(found);
   const bytes = (count: number | null) => (count === null ? 'unknown' : `${count.toLocaleString('en')} bytes`);
   const { fp32, q8 } = found.memory;

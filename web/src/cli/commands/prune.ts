@@ -1,49 +1,52 @@
 /** `heed prune`: a model's folder without the words that a corpus does not need. */
 import type { Command } from 'commander';
 import { type Heed, load, type PruneOptions } from '../../index.js';
-import { addExamples, addJson, addTexts } from '../options.js';
+import { type ModelOptions, remoteOptions } from '../model.js';
+import { addExamples, addJson, addRemote, addTexts } from '../options.js';
 import { Progress } from '../progress.js';
 import { allTexts, type RecordOptions } from '../records.js';
 import { stoppable } from '../signals.js';
 import { printJson, printTable } from '../terminal.js';
 
-interface Options extends RecordOptions {
-  keep: string;
-  out: string;
-  texts?: string;
-  json?: boolean;
-}
+type Options = RecordOptions &
+  ModelOptions & {
+    keep: string;
+    out: string;
+    texts?: string;
+    json?: boolean;
+  };
 
 export function addPrune(program: Command): void {
   const command = program
-    .command('prune <folder>')
+    .command('prune <model>')
     .description("write a model's folder without the words that a corpus does not need")
     .requiredOption('--keep <file>', 'the corpus: texts whose vectors stay the same, bit for bit')
     .requiredOption('--out <folder>', 'a new folder')
     .option('--texts <file>', 'other texts, on which to report unknown tokens and the cosine of the vectors');
+  addRemote(command);
   addTexts(command);
   addJson(command, 'the report as one line of JSON');
   addExamples(
     command,
     'heed prune ./model --keep corpus.txt --out ./model-pruned',
     'heed prune ./model-int8 --keep corpus.txt --out ./model-small --texts queries.txt',
-  ).action((folder: string, options: Options) =>
+  ).action((model: string, options: Options) =>
     stoppable(
-      (signal) => prune(folder, options, signal),
+      (signal) => prune(model, options, signal),
       () => 'nothing was written',
     ),
   );
 }
 
 async function prune(
-  folder: string,
+  model: string,
   { keep, out, texts: file, json, ...options }: Options,
   signal: AbortSignal,
 ): Promise<void> {
   const corpus = await allTexts(keep, options);
   const texts = file === undefined ? undefined : await allTexts(file, options);
   using heed = await load();
-  const report = await pruned(heed, folder, { keep: corpus, out, texts, signal });
+  const report = await pruned(heed, model, { ...remoteOptions(options), keep: corpus, out, texts, signal });
   if (json) return printJson(report);
   const number = (count: number) => count.toLocaleString('en');
   const percent = (share: number) => `${(100 * share).toFixed(2)} %`;
@@ -62,8 +65,8 @@ async function prune(
   ]);
 }
 
-async function pruned(heed: Heed, folder: string, options: PruneOptions) {
+async function pruned(heed: Heed, model: string, options: PruneOptions) {
   using progress = new Progress('pruning', 'bytes');
   const onProgress = ({ done, total }: { done: number; total: number }) => progress.update(done, done / total);
-  return (await heed.prune(folder, { ...options, onProgress })).report;
+  return (await heed.prune(model, { ...options, onProgress })).report;
 }

@@ -1,50 +1,53 @@
 /** `heed quantize`: a model's folder with matrices and tables in int8 or 4 bits. */
 import type { Command } from 'commander';
 import { type Heed, load, type QuantizeOptions, type VectorSimilarity } from '../../index.js';
-import { addExamples, addJson, addTexts, choice } from '../options.js';
+import { type ModelOptions, remoteOptions } from '../model.js';
+import { addExamples, addJson, addRemote, addTexts, choice } from '../options.js';
 import { Progress } from '../progress.js';
 import { allTexts, type RecordOptions } from '../records.js';
 import { stoppable } from '../signals.js';
 import { printJson, printTable } from '../terminal.js';
 
-interface Options extends RecordOptions {
-  out: string;
-  tables?: 'int8' | 'int4';
-  matrices?: 'int8' | 'int4';
-  texts?: string;
-  json?: boolean;
-}
+type Options = RecordOptions &
+  ModelOptions & {
+    out: string;
+    tables?: 'int8' | 'int4';
+    matrices?: 'int8' | 'int4';
+    texts?: string;
+    json?: boolean;
+  };
 
 export function addQuantize(program: Command): void {
   const command = program
-    .command('quantize <folder>')
+    .command('quantize <model>')
     .description("write a model's folder in int8, a quarter of its bytes, or in 4 bits")
     .requiredOption('--out <folder>', 'a new folder')
     .addOption(choice('--tables <type>', 'the table of words: int8, or int4 for half of its bytes', ['int8', 'int4']))
     .addOption(choice('--matrices <type>', 'the matrices of the layers: int8, or int4', ['int8', 'int4']))
     .option('--texts <file>', 'texts on which to report the cosine of the vectors before and after');
+  addRemote(command);
   addTexts(command);
   addJson(command, 'the report as one line of JSON');
   addExamples(
     command,
     'heed quantize ./model --out ./model-int8',
     'heed quantize ./model --out ./model-int4 --tables int4 --texts sentences.txt',
-  ).action((folder: string, options: Options) =>
+  ).action((model: string, options: Options) =>
     stoppable(
-      (signal) => quantize(folder, options, signal),
+      (signal) => quantize(model, options, signal),
       () => 'nothing was written',
     ),
   );
 }
 
 async function quantize(
-  folder: string,
+  model: string,
   { out, tables, matrices, texts: file, json, ...options }: Options,
   signal: AbortSignal,
 ): Promise<void> {
   const texts = file === undefined ? undefined : await allTexts(file, options);
   using heed = await load();
-  const report = await quantized(heed, folder, { out, tables, matrices, texts, signal });
+  const report = await quantized(heed, model, { ...remoteOptions(options), out, tables, matrices, texts, signal });
   if (json) return printJson(report);
   const bytes = (count: number) => `${count.toLocaleString('en')} bytes`;
   const cosines = ({ mean, worst, text }: VectorSimilarity) =>
@@ -59,8 +62,8 @@ async function quantize(
   ]);
 }
 
-async function quantized(heed: Heed, folder: string, options: QuantizeOptions) {
+async function quantized(heed: Heed, model: string, options: QuantizeOptions) {
   using progress = new Progress('quantizing', 'bytes');
   const onProgress = ({ done, total }: { done: number; total: number }) => progress.update(done, done / total);
-  return (await heed.quantize(folder, { ...options, onProgress })).report;
+  return (await heed.quantize(model, { ...options, onProgress })).report;
 }

@@ -100,8 +100,8 @@ async function loadedFrom(heed: Heed, folder: string): Promise<Finding> {
 const summaryOf = ({ family, numLayers, embedDim, parameterCount, pooling, normalize }: ModelConfig) =>
   `${family}, ${numLayers} layers of width ${embedDim}, ${parameterCount.toLocaleString('en')} parameters, ${pooling} pooling${normalize ? ', normalized' : ''}`;
 
-// Names in heed's own cache: digests of addresses; with a suffix while a file is written.
-const isCached = (name: string) => /^[0-9a-f]{64}(\.[0-9a-f-]{36})?$/.test(name);
+// Names in heed's own cache: digests of addresses; with a suffix while a file is written, or of what describes it.
+const isCached = (name: string) => /^[0-9a-f]{64}(\.[0-9a-f-]{36}|\.json)?$/.test(name);
 
 function checkCache(folder: string): FolderReport {
   const names = fs.readdirSync(folder).filter(isCached);

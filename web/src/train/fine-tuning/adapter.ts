@@ -4,6 +4,7 @@ import { readAll } from '../../io/files.js';
 import { readableDtype, readTensors, tensorOf, widened, writeSafetensors } from '../../io/safetensors.js';
 import { type ModelSource, openFolder } from '../../io/source.js';
 import { Settings } from '../../models/config.js';
+import type { LocalModel } from '../../models/pretrained.js';
 import { Tensor } from '../../tensor.js';
 import { isIn } from '../lora.js';
 import type { Parameter } from '../parameters.js';
@@ -60,7 +61,7 @@ export function adapterFiles(model: TrainableModel): SavedFiles {
 export async function loadAdapter(model: TrainableModel, source: ModelSource): Promise<void> {
   const call = 'loadAdapter';
   requireIdle(call, model);
-  const folder = await openFolder(source);
+  const folder = await openFolder(source, { hub: (model as unknown as LocalModel).runtime.hub });
   const [configFile, weightsFile] = await Promise.all([
     folder.open(CONFIG, { required: true }),
     folder.open(WEIGHTS, { required: true }),

@@ -66,7 +66,12 @@ export async function save(model: LocalModel, { source, options }: Origin, given
   requireIdle('save', model);
   if (adapter) return adapterFiles(requireTrainable('save.adapter', model));
   const { integrity, ...remote } = options;
-  const folder = await openFolder(source, { ...remote, signal, integrity: new Integrity(integrity) });
+  const folder = await openFolder(source, {
+    ...remote,
+    hub: model.runtime.hub,
+    signal,
+    integrity: new Integrity(integrity),
+  });
   try {
     const files: SavedFiles = {};
     const copy = async (path: string) => {

@@ -1,0 +1,43 @@
+/** `heed cache`: the models from the network that are kept, and their removal. */
+import type { Command } from 'commander';
+import { clearCache, listCache } from '../../index.js';
+import { invalid } from '../../node/error.js';
+import { addExamples, addJson } from '../options.js';
+import { counted, print, printJson, printTable } from '../terminal.js';
+
+interface Options {
+  cache?: string;
+  all?: boolean;
+  json?: boolean;
+}
+
+export function addCache(program: Command): void {
+  const cache = program.command('cache').description('list or remove the models from the network that are kept');
+  const list = cache.command('list', { isDefault: true }).description('list the models and their sizes');
+  const clear = cache.command('clear [model]').description('remove the files of a model, given by its id or URL');
+  for (const command of [list, clear])
+    command.option('--cache <folder>', "where files are kept (default: heed's folder among the user's caches)");
+  addJson(list, 'one line of JSON [{ source, host, revision, bytes, files }]').action(
+    async ({ json, ...options }: Options) => {
+      const models = await listCache(options);
+      if (json) return printJson(models);
+      if (models.length === 0) return print('no models');
+      printTable(
+        models.map(({ source, host, revision, bytes, files }): [string, string] => [
+          source,
+          `${bytes.toLocaleString('en')} bytes, ${counted(files.length, 'file')}${host === null ? '' : `, ${revision} of ${host}`}`,
+        ]),
+      );
+    },
+  );
+  addJson(clear.option('--all', 'remove all models'), 'one line of JSON { bytes }').action(
+    async (model: string | undefined, { json, all = false, ...options }: Options) => {
+      if (all === (model !== undefined)) throw invalid('model', 'a model or --all', all ? 'both' : 'neither');
+      const bytes = await clearCache(model, options);
+      if (bytes === 0 && model !== undefined) throw invalid('model', 'a model in the cache', `'${model}'`, 'NOT_FOUND');
+      if (json) printJson({ bytes });
+      else print(`removed ${bytes.toLocaleString('en')} bytes`);
+    },
+  );
+  addExamples(cache, 'heed cache', 'heed cache clear org/name', 'heed cache clear --all');
+}

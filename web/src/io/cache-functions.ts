@@ -1,0 +1,28 @@
+/** What the cache keeps of models from the network. */
+import { importing } from '../error.js';
+import type { UrlLike } from '../platform.js';
+import type { CachedModel, CacheOptions } from './cached-models.js';
+
+const cachedModels = () => importing(() => import('./cached-models.js'));
+
+/**
+ * The models that the cache has files of: of the page's origin, or in Node of the user.
+ *
+ * @example
+ * for (const { source, bytes } of await listCache()) console.log(source, bytes);
+ * @throws HeedError `INVALID_ARGUMENT` for illegal options
+ */
+export async function listCache(options?: CacheOptions): Promise<CachedModel[]> {
+  return (await cachedModels()).listCache(options);
+}
+
+/**
+ * Removes the files of a model from the cache, or of all models; models that are loaded are not affected. Resolves to the number of bytes removed.
+ *
+ * @example
+ * await clearCache('org/name'); // or its folder's URL; without a source, all models
+ * @throws HeedError `INVALID_ARGUMENT` for illegal options
+ */
+export async function clearCache(source?: string | UrlLike, options?: CacheOptions): Promise<number> {
+  return (await cachedModels()).clearCache(source, options);
+}

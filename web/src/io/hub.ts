@@ -1,0 +1,98 @@
+/**
+ * The hub: the host of models that are given by their ids, its access tokens, and how files are fetched. A token is sent as `Authorization: Bearer ...` to one origin only: a hub
+ * answers with a redirect to the host that stores the file, which must not receive it.
+ */
+
+import { HeedError } from '../error.js';
+import { environment, type HubOptions, hubHost, hubToken, originOf } from '../hub-options.js';
+import type { FetchLike, SignalLike } from '../platform.js';
+import type { Request } from './files.js';
+import { discard, type Fetcher, requestBy } from './http.js';
+
+/** As browsers follow them. */
+const MAX_REDIRECTS = 20;
+
+/** The token for files of `origin`; null for none. `isHub`: whether the model is given by its id. */
+export function tokenFor(origin: string, isHub: boolean, hub: HubOptions): string | null {
+  if (hub.token !== undefined) {
+    const host = hubHost(hub);
+    return host !== undefined && originOf(host, 'hub.host') === origin ? hub.token || null : null;
+  }
+  const value = isHub && environment()?.HF_TOKEN?.trim();
+  return value ? hubToken(value, 'the environment variable HF_TOKEN') || null : null;
+}
+
+/** `request` with a token for URLs of `origin`. */
+function withToken(origin: string, token: string, request: ReturnType<typeof requestBy>): Request {
+  let redirect: 'manual' | 'follow' = 'manual';
+  return async (url, signal: SignalLike | undefined, headers = {}, cache) => {
+    let at = url;
+    for (let count = 0; count <= MAX_REDIRECTS; count++) {
+      if (at.origin !== origin) return request(at, signal, headers, cache);
+      const authorized = { ...headers, Authorization: `Bearer ${token}` };
+      let response = await request(at, signal, authorized, cache, redirect);
+      if (response.type === 'opaqueredirect') {
+        // Browsers hide the target of a redirect. They follow it without the header if its origin is another (Fetch standard, HTTP-redirect fetch).
+        redirect = 'follow';
+        response = await request(at, signal, authorized, cache, redirect);
+      }
+      const location = response.headers.get('location');
+      if (response.status < 300 || response.status >= 400 || location === null) return response;
+      await discard(response);
+      at = redirectTarget(location, at);
+    }
+    throw new HeedError('NETWORK', `${url.href}: cannot be fetched (more than ${MAX_REDIRECTS} redirects)`);
+  };
+}
+
+function redirectTarget(location: string, from: URL): URL {
+  try {
+    const target = new URL(location, from);
+    if (/^https?:$/.test(target.protocol)) return target;
+  } catch {} // reported below
+  throw new HeedError('NETWORK', `${from.href}: cannot be fetched (a redirect to '${location}')`);
+}
+
+/** Fetches with a token for URLs of `origin`, or without one, and describes what a refusal may need. `revision`: that of a model that is given by its id. */
+export function fetcherOf(
+  origin: string,
+  token: string | null,
+  fetch: FetchLike | undefined,
+  revision?: string,
+): Fetcher {
+  const request = requestBy(fetch);
+  return {
+    request: token === null ? request : withToken(origin, token, request),
+    refusal({ status, statusText, headers }) {
+      const isMissing = status === 404 || status === 410;
+      const said = headers.get('x-error-message')?.slice(0, 300).replace(/\.$/, ''); // as hubs give it
+      const reason = token === null ? said : said?.replaceAll(token, '***');
+      if (isMissing)
+        return {
+          got: `status ${status}`,
+          hint: revision && `Check the model's id, and whether it has this file at revision '${revision}'`,
+        };
+      return { got: `${status} ${reason ?? statusText}`.trim(), hint: hintOf(status, headers, token !== null) };
+    },
+  };
+}
+
+function hintOf(status: number, headers: Headers, hasToken: boolean): string | undefined {
+  if ((status === 401 || status === 403) && !hasToken)
+    return 'The host may require a login: give a token as `token`, or in the environment variable HF_TOKEN';
+  if (status === 401) return 'The host does not accept the token';
+  if (status === 403)
+    return "The token's account has no access. A gated model is accessible once its conditions are accepted on its page";
+  if (status === 429) {
+    const seconds = secondsOf(headers.get('retry-after'));
+    const when = seconds === null ? 'later' : `in ${seconds} s`;
+    return `The host limits how much is requested: try again ${when}${hasToken ? '' : ', or with a token, which may have a higher limit'}`;
+  }
+  return status >= 500 ? 'The host has failed: try again later' : undefined;
+}
+
+/** The header Retry-After, which has seconds or a date. */
+function secondsOf(header: string | null): number | null {
+  const seconds = /^\d+$/.test(header ?? '') ? Number(header) : (Date.parse(header ?? '') - Date.now()) / 1000;
+  return Number.isFinite(seconds) ? Math.max(0, Math.ceil(seconds)) : null;
+}
