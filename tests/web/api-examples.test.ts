@@ -162,7 +162,7 @@ describe('the examples run', async () => {
     });
     const names = scope();
     // Modules of heed/train are trained; heed's `model` is a pretrained encoder.
-    if (/^(train\/)?index: (pipeline|loadTokenizer|Heed\.(inspect|prune|quantize))$/.test(name))
+    if (/^(train\/)?index: (pipeline|loadTokenizer|Heed\.(inspect|loadTokenizer|prune|quantize))$/.test(name))
       names.source = tinyModel();
     if (name.startsWith('train/')) Object.assign(names, { model: names.sequential, target: [[0], [0], [0]] });
     await new Function(...Object.keys(names), `return (async () => {${script}\n})()`)(...Object.values(names));
