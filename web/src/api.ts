@@ -140,6 +140,8 @@ export {
   type Label,
   rerank,
   type SearchOptions,
+  type SearchRuntime,
+  type SemanticSearchOptions,
   semanticSearch,
   similarity,
   type TaskOptions,

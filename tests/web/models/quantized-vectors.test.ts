@@ -93,6 +93,49 @@ describe('search', () => {
   const queries = matrix(3, 24, 8);
   const exact = semanticSearch(queries, corpus, { topK: 5 });
 
+  test.each([
+    ['fp32', corpus, {}],
+    ['int8', int8(corpus), {}],
+    ['bits', bits(corpus), {}],
+    ['bits, with more candidates', bits(corpus), { rescoreMultiplier: 12 }],
+    ['bits with rescore', bits(corpus), { rescore: int8(corpus) }],
+  ])('over %s in the core finds the same rows, and leaves no memory', (form, rows, options) => {
+    const indices = (hits: { index: number }[][]) => hits.map((each) => each.map(({ index }) => index));
+    for (const topK of [1, 7, 1000]) {
+      const plain = semanticSearch(queries, rows, { topK, ...options });
+      const found = semanticSearch(queries, rows, { topK, ...options, runtime: heed });
+      // Of bits, several rows have the same score.
+      if (!form.startsWith('bits')) expect(indices(found)).toEqual(indices(plain));
+      found.forEach((hits, n) => {
+        expect(hits).toHaveLength(plain[n]!.length);
+        hits.forEach(({ score }, i) => expect(score).toBeCloseTo(plain[n]![i]!.score, 6));
+      });
+    }
+    const before = heed.info.memoryBytes;
+    for (let call = 0; call < 200; call++) semanticSearch(queries, rows, { ...options, runtime: heed });
+    expect(heed.info.memoryBytes).toBe(before);
+  });
+
+  test('in the core of an empty corpus, of a zero row, of NaN, and of a runtime that is no more', async () => {
+    expect(semanticSearch(queries, new Tensor(new Float32Array(), [0, 24]), { runtime: heed })).toEqual([[], [], []]);
+    for (const value of [0, Number.NaN, Number.POSITIVE_INFINITY]) {
+      const rows = matrix(3, 24, 7);
+      rows.data.fill(value, 0, 24);
+      const plain = semanticSearch(queries, rows);
+      const found = semanticSearch(queries, rows, { runtime: heed });
+      // A row of zeros is compared in the core, whose scores may differ in their last digits.
+      if (value !== 0) expect(found).toEqual(plain);
+      const indices = (hits: typeof plain) => hits.map((each) => each.map(({ index }) => index));
+      expect(indices(found)).toEqual(indices(plain));
+    }
+    const ended = await load();
+    ended.dispose();
+    expect(() => semanticSearch(queries, corpus, { runtime: ended })).toThrow(/used after dispose/);
+    expect(() => semanticSearch(queries, corpus, { runtime: {} as never })).toThrow(
+      'semanticSearch.runtime: expected what `load()` returned, got an object',
+    );
+  });
+
   test('over int8 scores as the dequantized vectors', () => {
     const rounded = int8(corpus);
     const values = Float32Array.from(rounded.data, (v, i) => v * rounded.scales[Math.floor(i / 24)]!);

@@ -1,9 +1,9 @@
 /** Similarity of vectors, and the search for the most similar ones. */
 import type { RawTensor } from '../../core.js';
-import { formatShape, guarded, invalid } from '../../error.js';
-import { optional, readOptions, size } from '../../options.js';
+import { describe, formatShape, guarded, invalid } from '../../error.js';
+import { optional, type Reader, readOptions, size } from '../../options.js';
 import { MAX_SIZE, read, readTensor, Tensor, type TensorInput } from '../../tensor.js';
-import { bitsOf, dot, normsOf, type Rows } from '../quantized.js';
+import { bitsOf, dot, normsOf, type Rows, type VectorOutput } from '../quantized.js';
 import { topCount } from './task.js';
 
 /**
@@ -43,6 +43,42 @@ export interface SearchOptions {
   rescoreMultiplier?: number;
 }
 
+export interface SemanticSearchOptions extends SearchOptions {
+  /** The rows of the corpus as fp32 or int8, from which the scores are computed if the corpus consists of bits. */
+  rescore?: Corpus;
+  /**
+   * What `load()` returned: the search runs in WebAssembly, on its threads, into whose memory the corpus is copied meanwhile. Same hits; scores may differ in their last digits. Searches
+   * with `rescore`, and of vectors that are not finite, run in JavaScript as without it.
+   */
+  runtime?: SearchRuntime;
+}
+
+/** What `load()` returns. */
+export interface SearchRuntime {
+  readonly TextIndex: object;
+}
+
+/** As VectorStore, whose module a search in JavaScript does without. */
+interface Store {
+  append(rows: Rows): void;
+  search(
+    queries: Float32Array,
+    options: { topK: number; threshold: number; candidates: number; allowed: null },
+  ): Hit[][];
+  dispose(): void;
+}
+
+interface StoreMaker {
+  newStore(options: { dtype: VectorOutput; similarity: 'cosine' }): Store;
+}
+
+const runtimeOption: Reader<SearchRuntime> = (value, name) =>
+  guarded(name, () => {
+    const { newStore } = ((value as SearchRuntime | null)?.TextIndex ?? {}) as Partial<StoreMaker>;
+    if (typeof newStore === 'function') return value as SearchRuntime;
+    throw invalid(name, 'what `load()` returned', describe(value));
+  });
+
 export const searchSchema = { topK: optional(topCount, 10), rescoreMultiplier: optional(size, 0) };
 
 /**
@@ -56,14 +92,10 @@ export const searchSchema = { topK: optional(topCount, 10), rescoreMultiplier: o
  * const [hits] = semanticSearch(await model.embed('a fox'), bits, { topK: 3, rescore });
  * @throws HeedError SHAPE_MISMATCH if the widths do not fit
  */
-export function semanticSearch(
-  queries: TensorInput,
-  corpus: Corpus,
-  options?: SearchOptions & { rescore?: Corpus },
-): Hit[][] {
+export function semanticSearch(queries: TensorInput, corpus: Corpus, options?: SemanticSearchOptions): Hit[][] {
   const rows = (value: unknown, name: string) => readCorpus(name, value);
-  const schema = { ...searchSchema, rescore: optional(rows, null) };
-  const { topK, rescoreMultiplier, rescore } = readOptions('semanticSearch', schema, options);
+  const schema = { ...searchSchema, rescore: optional(rows, null), runtime: optional(runtimeOption, null) };
+  const { topK, rescoreMultiplier, rescore, runtime } = readOptions('semanticSearch', schema, options);
   const { data, shape } = readRows('queries', queries);
   const [count, width] = shape as [number, number];
   const found = readCorpus('corpus', corpus);
@@ -73,13 +105,40 @@ export function semanticSearch(
   if (exact.count !== found.count)
     throw invalid('semanticSearch.rescore', `${found.count} rows, as the corpus`, `${exact.count}`, 'SHAPE_MISMATCH');
   const factors = exact.bits ? null : normsOf(exact.data, width).map((norm) => 1 / norm);
+  const candidates = found.bits ? topK * (rescoreMultiplier || 4) : 0;
+  // The core has bits in whole bytes, and refuses what is not finite.
+  const fits = () => (found.bits ? width % 8 === 0 : allFinite(found.data) && factors!.every((factor) => factor > 0));
+  if (runtime && !rescore && found.count > 0 && count > 0 && allFinite(data) && fits())
+    return searchIn(runtime, found, data, topK, candidates);
   return Array.from({ length: count }, (_, n) => {
     const query = data.subarray(n * width, (n + 1) * width);
-    const candidates = found.bits
-      ? nearestBits(query, found.data as Uint8Array, topK * (rescoreMultiplier || 4))
-      : null;
-    return bestRows(query, exact, factors, topK, candidates);
+    const selected = found.bits ? nearestBits(query, found.data as Uint8Array, candidates) : null;
+    return bestRows(query, exact, factors, topK, selected);
   });
+}
+
+/** Whether no entry is infinite or NaN, which times 0 are NaN. */
+function allFinite(data: ArrayLike<number>): boolean {
+  let sum = 0;
+  for (let i = 0; i < data.length; i++) sum += data[i]! * 0;
+  return sum === 0;
+}
+
+function searchIn(
+  { TextIndex }: SearchRuntime,
+  rows: Rows,
+  queries: Float32Array,
+  topK: number,
+  candidates: number,
+): Hit[][] {
+  const dtype = rows.bits ? 'binary' : rows.data.BYTES_PER_ELEMENT === 4 ? 'float32' : 'int8';
+  const store = (TextIndex as StoreMaker).newStore({ dtype, similarity: 'cosine' });
+  try {
+    store.append(rows);
+    return store.search(queries, { topK, threshold: -Infinity, candidates, allowed: null });
+  } finally {
+    store.dispose();
+  }
 }
 
 export function readCorpus(name: string, value: unknown): Rows {
