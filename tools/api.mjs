@@ -78,6 +78,39 @@ export function linkPages(site, index) {
   });
 }
 
+/** What examples in pages do not need of the package. */
+const notInPages = /\.map$|^types\/|^adapters\/|^cli\.js$|^node\.js$|^heed-threads-/;
+
+const runStyle = `<style>
+.run-example { margin: 0.25rem 0 1rem; padding: 0.2rem 0.9rem; cursor: pointer; }
+.run-output { margin: 0 0 1rem; max-height: 24rem; overflow: auto; }
+</style>`;
+
+/**
+ * Adds buttons that run examples to the pages of docs/, with a copy of heed.
+ * @param {string} site the folder of the site
+ * @param {string} dist the built package
+ */
+export function addExamples(site, dist) {
+  for (const file of filesBelow(dist).map((name) => name.slice(dist.length + 1)))
+    if (!notInPages.test(file.replaceAll('\\', '/'))) {
+      fs.mkdirSync(dirname(join(site, 'heed', file)), { recursive: true });
+      fs.copyFileSync(join(dist, file), join(site, 'heed', file));
+    }
+  fs.mkdirSync(join(site, 'assets'), { recursive: true });
+  for (const name of ['run.js', 'run-worker.js'])
+    fs.copyFileSync(join(root, 'tools/site', name), join(site, 'assets', name));
+  for (const file of filesBelow(join(site, 'documents')).filter((name) => name.endsWith('.html'))) {
+    const html = fs.readFileSync(file, 'utf8');
+    if (!html.includes('<code class="js">')) continue;
+    const script = '<script type="module" src="../assets/run.js"></script>';
+    fs.writeFileSync(
+      file,
+      html.replace('</head>', () => `${runStyle}${script}</head>`),
+    );
+  }
+}
+
 /**
  * Checks that every relative link of a site, with its anchor, has a target.
  * @throws PlainError that lists those that do not
@@ -103,6 +136,7 @@ if (import.meta.url === pathToFileURL(process.argv[1] ?? '').href) {
   await runMain(async () => {
     await setup();
     await apiReference();
+    addExamples(join(root, 'build/docs'), join(root, 'dist'));
     linkPages(join(root, 'build/docs'), fs.readFileSync(join(root, 'docs/README.md'), 'utf8'));
     checkLinks(join(root, 'build/docs'));
     say('the documentation is in build/docs/');
