@@ -26,7 +26,7 @@ function installed(name: string): URL | null {
   const { createRequire } = nodeModule<typeof import('node:module')>('module')!;
   const { pathToFileURL } = nodeModule<typeof import('node:url')>('url')!;
   try {
-    const require = createRequire(`${process.cwd()}/package.json`);
+    const require = createRequire(`${nodeModule<typeof import('node:process')>('process')!.cwd()}/package.json`);
     const found = require.resolve('heed/package.json');
     return require(found).version === version ? new URL(`./dist/${name}`, pathToFileURL(found)) : null;
   } catch {

@@ -2,6 +2,7 @@
 import { describe, invalid } from './error.js';
 import type { FromPretrainedOptions } from './from-pretrained.js';
 import type { ModelSource } from './io/source.js';
+import type { ImageCallOptions } from './models/image-encoder.js';
 import type { LoadProgress } from './models/load.js';
 import type { PretrainedModel } from './models/model.js';
 import { normalized, quantized } from './models/quantized.js';
@@ -11,16 +12,19 @@ import {
   answerQuestion,
   classify,
   classifyTokens,
+  type Filling,
   fillMask,
   type TaskOptions,
   zeroShotClassify,
 } from './models/tasks.js';
 import { callback, flag, nearest, oneOf, optional, plainOptions, requireKnown } from './options.js';
+import { imageClassification, imageFeatureExtraction, type PipelineImages } from './pipeline-images.js';
 import { type PipelineData, type PipelineTensor, pipelineTensor } from './pipeline-tensor.js';
 import { dispose } from './platform.js';
 import type { Heed, LoadOptions } from './runtime.js';
 import { Tensor } from './tensor.js';
 
+export type { PipelineImage, PipelineImages } from './pipeline-images.js';
 export type { PipelineData, PipelineSlice, PipelineTensor } from './pipeline-tensor.js';
 
 type Texts = string | readonly string[];
@@ -37,7 +41,7 @@ export interface FeatureExtractionOptions extends TaskOptions {
   precision?: 'binary' | 'ubinary';
 }
 
-/** A label of 'text-classification'. */
+/** A label of 'text-classification' and 'image-classification'. */
 export interface ClassificationScore {
   label: string;
   score: number;
@@ -124,6 +128,16 @@ export interface Pipelines {
     labels: Texts,
     options?: TaskOptions & { hypothesis_template?: string; multi_label?: boolean },
   ) => Promise<PerText<T, ZeroShotResult>>;
+  /** Labels, best first; `top_k` (default 5) limits them, null: all. Of a list of images a list of these. */
+  'image-classification': <T extends PipelineImages>(
+    images: T,
+    options?: ImageCallOptions & { top_k?: number | null },
+  ) => Promise<T extends readonly unknown[] ? ClassificationScore[][] : ClassificationScore[]>;
+  /** -> [images, rows, width], with `pool` the pooled rows [images, width]; of CLIP and SigLIP the vectors [images, width]. */
+  'image-feature-extraction': (
+    images: PipelineImages,
+    options?: ImageCallOptions & { pool?: boolean },
+  ) => Promise<PipelineTensor>;
   'sentiment-analysis': Pipelines['text-classification'];
   ner: Pipelines['token-classification'];
 }
@@ -172,10 +186,12 @@ const makers = {
   ner: tokenClassification,
   'fill-mask': (model: PretrainedModel) => async (texts: Texts, options?: object) => {
     const all = await fillMask(model, texts, renamed('fill-mask', { top_k: 'topK' }, options));
-    return single(
-      texts,
-      all.map((list) => list.map(({ score, token, word, sequence }) => ({ score, token, token_str: word, sequence }))),
-    );
+    // `word` lacks the space before a word, which byte-level tokens have.
+    const named = async ({ score, token, sequence }: Filling) => {
+      const token_str = await model.decode([token]);
+      return { score, token, token_str, sequence };
+    };
+    return single(texts, await Promise.all(all.map((list) => Promise.all(list.map(named)))));
   },
   'question-answering': (model: PretrainedModel) => async (question: Texts, context: Texts, options?: object) => {
     const call = renamed('question-answering', { top_k: 'topK' }, options);
@@ -191,6 +207,8 @@ const makers = {
     return single(question, results);
   },
   'zero-shot-classification': zeroShotClassification,
+  'image-classification': imageClassification,
+  'image-feature-extraction': imageFeatureExtraction,
 };
 
 function zeroShotClassification(model: PretrainedModel) {
