@@ -8,7 +8,7 @@ import { pathToFileURL } from 'node:url';
 import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { launchChromium } from '../../tools/chromium.mjs';
-import { copyRuntime, install, root, runNode } from './installed.js';
+import { copyRuntime, install, root, run, runNode } from './installed.js';
 import { checkPage, checkResult } from './page.js';
 import { serve } from './serve.js';
 
@@ -128,7 +128,12 @@ test('Astro, no configuration', async () => {
   const folder = installApp('astro');
   const astro = join(bundlers, 'node_modules/astro/bin/astro.mjs');
   const program = fs.existsSync(astro) ? astro : join(bundlers, 'node_modules/astro/astro.js');
-  await runNode([program, 'build'], { cwd: folder, env: { ASTRO_TELEMETRY_DISABLED: '1' } });
+  // Astro 6 and later need Node 22.12.
+  const node =
+    Number(process.versions.node.split('.')[0]) >= 22
+      ? process.execPath
+      : join(bundlers, 'node_modules/node-22/bin/node');
+  await run(node, [program, 'build'], { cwd: folder, env: { ASTRO_TELEMETRY_DISABLED: '1' } });
   await check(join(folder, 'dist'));
 });
 
