@@ -288,7 +288,7 @@ function layoutOf(picture: Picture, widthOf: (label: string) => number): Layout 
     const title = `${names ? `${names}: ` : ''}${Number(value.toPrecision(4))}`;
     rects.push({ x, y, width: cell, height: cell, value, title });
     if (decimals === undefined || isBare) return;
-    const isLight = picture.opacity(value) > 0.6;
+    const isLight = picture.opacity(value) > 0.75;
     texts.push({ content: value.toFixed(decimals), x: x + cell / 2, y: y + cell / 2, align: 'middle', isLight });
   });
   if (isBare) return layout;

@@ -226,7 +226,9 @@ describe('token-classification', () => {
 
   test('an unknown aggregation_strategy is refused', async () => {
     const call = made.pipe(texts, { aggregation_strategy: 'last' as 'first' });
-    await expect(call).rejects.toThrow(/aggregation: expected one of 'none', 'simple', 'first', 'average', 'max'/);
+    await expect(call).rejects.toThrow(
+      /^token-classification\.aggregation_strategy: expected one of 'none', 'simple', 'first', 'average', 'max'/,
+    );
   });
 });
 
