@@ -1,5 +1,5 @@
 /// With the unit vectors u_i = a_i / |a_i|, v_j = b_j / |b_j| and S = scale U V^T: L = mean over i of
-/// log(sum_j e^{S_ij}) - S_ii, where j skips the pairs that are not negatives of i.
+/// log(sum_j e^{S_ij}) - S_ii, where j runs over i and its negatives.
 ///
 /// Backward, with P = softmax(S) and N the number of rows of a: dS = (P - I) / N, dU = scale dS V, dV = scale dS^T U,
 /// and da = (du - (u du) u) / |a|.
