@@ -3,27 +3,27 @@ import { describe, guarded, invalid } from '../../error.js';
 import { finite, lengthOf, requireKnown } from '../../options.js';
 import { type ExampleSet, labelsOf, readExamples, readText, split, subset } from './examples.js';
 
-/** Two texts that belong together. */
+/** Two texts with similar meanings. */
 export interface PairExample {
   readonly a: string;
   readonly b: string;
 }
 
-/** A text, one that is similar to it, and one that is not. */
+/** A text, a text that is similar to it, and one that is not. */
 export interface TripletExample {
   readonly anchor: string;
   readonly positive: string;
   readonly negative: string;
 }
 
-/** Two texts and how similar they are: any numbers, of which larger ones mean more similar, such as the scores from 0 to 5 of STS. */
+/** Two texts and how similar they are, on any scale on which larger numbers mean more similar, such as the scores from 0 to 5 of STS. */
 export interface ScoredPair {
   readonly a: string;
   readonly b: string;
   readonly score: number;
 }
 
-/** A text of a class, whose texts are similar to each other. */
+/** A text and its class; texts of the same class are similar to each other. */
 export interface LabelledText {
   readonly text: string;
   readonly label: string;
@@ -52,7 +52,7 @@ interface DataOptions {
 
 const NAME = 'trainEmbedding';
 
-/** For each row an id: rows that share a text, directly or through others, have the same. */
+/** An id for each row: rows that share a text, directly or through other rows, have the same id. */
 export function groupsOf(rows: readonly (readonly string[])[]): number[] {
   const parents = rows.map((_, i) => i);
   const rootOf = (i: number): number => {
@@ -162,7 +162,7 @@ function kindOf(examples: unknown, argument: string): (typeof KINDS)[number] {
   });
 }
 
-/** Rows of texts; `note` reads the `score` of a row, which is not one of its texts. */
+/** Reads rows of texts; `note` reads the `score` of a row, which is not one of its texts. */
 function readRows(
   examples: unknown,
   keys: readonly string[],
