@@ -52,7 +52,7 @@ interface DataOptions {
 
 const NAME = 'trainEmbedding';
 
-/** An id for each row: rows that share a text, directly or through other rows, have the same id. */
+/** An id for each row: rows that share their first or their second text, directly or through other rows, have the same id. */
 export function groupsOf(rows: readonly (readonly string[])[]): number[] {
   const parents = rows.map((_, i) => i);
   const rootOf = (i: number): number => {
