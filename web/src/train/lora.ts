@@ -61,7 +61,7 @@ const schema = {
 /** Whether a parameter of the core is the weight of a linear module. */
 const isLinear = (core: string) =>
   /([qkv]_proj_weight|in_proj_weight|out_proj\.weight|linear[12]\.weight|projection\.weight)$/.test(core);
-/** Whether it belongs to the projections of queries and values, which may be in one module with that of the keys. */
+/** Whether a parameter belongs to the projections of queries and values, which may be in one module with that of the keys. */
 const isDefault = (core: string, { firstRow, rows }: RawNamedRows) =>
   /[qv]_proj_weight$/.test(core) ||
   (core.endsWith('in_proj_weight') && (rows > firstRow || firstRow === 0 || firstRow === 2 * rows));

@@ -108,8 +108,8 @@ export class Sequential extends Module {
   }
 
   /**
-   * `x` is the input of the first layer: a tensor, or ids for an `Embedding`. With `backward: true`, ids for a module or a function of your own are a tensor of integers: `{ data:
-   * Int32Array, shape }`.
+   * `x` is the input of the first layer: a tensor, or ids for an `Embedding`. With `backward: true`, ids for a module or a function of your own are a tensor of integers:
+   * `{ data: Int32Array, shape }`.
    */
   forward(x: TensorInput | IndexInput): Tensor;
   forward(x: TensorInput | IndexInput, options: Differentiate): Differentiated<{ output: Tensor }, 'x'>;

@@ -60,7 +60,7 @@ import { training } from './training.js';
 /** The functions that take `backward: true`, with the number of their tensor arguments. */
 const functions = { attention: 3, softmax: 1, linear: 1, layerNorm: 1, dropout: 1, rotary: 1 };
 
-/** Functions when called with `backward: true`; without it, they are those of `Heed`. The gradients of `weight` and `bias` are in `parameters`. */
+/** The functions as called with `backward: true`; without it, they are those of `Heed`. The gradients of `weight` and `bias` are in `parameters`. */
 export interface DifferentiableFunctions {
   attention<W extends boolean = false>(
     query: TensorInput,

@@ -57,7 +57,7 @@ export class SiteGradients {
     return new Tensor(data, layout.shape);
   }
 
-  /** All gradients, by the names of the sites; zeros for sites that none has reached. */
+  /** All gradients, by the names of the sites; zeros for sites that no gradient has reached. */
   all(): Record<string, Tensor> {
     const entries = [...this.#layouts].flatMap(([code, { names, shape }]) =>
       names.map((name) => [name, this.of(code) ?? new Tensor(new Float32Array(elementCount(shape)), shape)] as const),

@@ -2,7 +2,7 @@
 import type { RawTensorLayer } from '../core.js';
 import { filled, type Head, type HeadContext } from '../models/task-heads.js';
 
-/** Makes it the bias of a linear layer whose inputs are zeros, which the head then uses. Returns null if the head has none. */
+/** Stores it as the bias of a linear layer whose inputs are zeros, which the head then uses. Returns null if the head has none. */
 export function makeWordBias(head: Head | undefined, { calls, tensors }: HeadContext): RawTensorLayer | null {
   const found = head?.isTied && [...tensors].find(([, { data }]) => data === head.bias);
   if (!found) return null;

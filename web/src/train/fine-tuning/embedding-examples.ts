@@ -1,9 +1,9 @@
-/** What `trainEmbedding` learns from. */
+/** The examples of `trainEmbedding`: types and checks. */
 import { describe, guarded, invalid } from '../../error.js';
 import { finite, lengthOf, requireKnown } from '../../options.js';
 import { type ExampleSet, labelsOf, readExamples, readText, split, subset } from './examples.js';
 
-/** Two texts with similar meanings. */
+/** Two texts that belong together, such as a question and its answer. */
 export interface PairExample {
   readonly a: string;
   readonly b: string;
@@ -29,7 +29,7 @@ export interface LabelledText {
   readonly label: string;
 }
 
-/** What `trainEmbedding` learns from: examples of one kind. */
+/** The examples of `trainEmbedding`, all of the same kind. */
 export type EmbeddingExamples =
   | readonly PairExample[]
   | readonly ScoredPair[]

@@ -35,7 +35,7 @@ function fault(at: string, expected: string, got: string, hint?: string): HeedEr
 }
 
 /**
- * Reads examples. `like`: other examples of the same call, which these must match in `isMultiLabel` and `hasPairs`.
+ * Reads examples. `like`: other examples of the same call, whose fields these must have, too.
  * @throws HeedError `INVALID_ARGUMENT` for empty texts, for a text with two labels, and for examples that do not all have the same fields
  */
 export function readExamples(argument: string, given: unknown, like?: ExampleSet): ExampleSet {

@@ -37,7 +37,7 @@ export const checkpointSchema = {
 /** Reads the option `weightDecay`. */
 export const decay: Reader<number> = (value, name) => (value === 0 ? 0 : positive(value, name));
 
-/** The fraction of the steps in which the learning rate rises. In the first of them the rate is 0, a step that short trainings cannot afford to lose. */
+/** The fraction of the steps in which the learning rate rises. The rate of the first step is then 0, so runs of few steps have no warm-up. */
 const WARMUP = 0.1;
 const warmupOf = (steps: number) => (steps < 10 ? 0 : Math.ceil(WARMUP * steps));
 
