@@ -187,22 +187,12 @@ void ParameterGradients::scale(size_t parameter, float factor) {
   scaleBy(factor, static_cast<Index>(entry.rows.values.size()), entry.rows.values.data());
 }
 
-void ParameterGradients::scale(float factor) {
-  for (size_t i = 0; i < entries_.size(); ++i) scale(i, factor);
-}
-
 double ParameterGradients::sumOfSquares(size_t parameter) const {
   const Entry& entry = entries_[parameter];
   if (!entry.required || !entry.present) return 0;
   double sum = 0;
   if (entry.dense.data()) sum += squaresOf(entry.dense.rows() * entry.dense.cols(), entry.dense.data());
   return sum + squaresOf(static_cast<Index>(entry.rows.values.size()), entry.rows.values.data());
-}
-
-double ParameterGradients::sumOfSquares() const {
-  double sum = 0;
-  for (size_t i = 0; i < entries_.size(); ++i) sum += sumOfSquares(i);
-  return sum;
 }
 
 void ParameterGradients::zero(size_t parameter) {

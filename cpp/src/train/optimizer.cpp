@@ -312,15 +312,4 @@ void Optimizer::restore(std::span<const Saved> states) {
   }
 }
 
-double clipGradNorm(std::span<ParameterGradients* const> gradients, double max_norm) {
-  requireNotNegative("maxNorm", max_norm);
-  double squares = 0;
-  for (const ParameterGradients* all : gradients) squares += all->sumOfSquares();
-  const double norm = std::sqrt(squares), factor = max_norm / (norm + 1e-6);
-  if (std::isfinite(norm) && factor < 1) {
-    for (ParameterGradients* all : gradients) all->scale(static_cast<float>(factor));
-  }
-  return norm;
-}
-
 }  // namespace heed::train

@@ -1,6 +1,7 @@
 /** `model.fit`: the training loop. */
 import { describe, invalid } from '../error.js';
 import { makeYield } from '../event-loop.js';
+import type { StateDict } from '../layers/state-dict.js';
 import {
   callback,
   count,
@@ -341,7 +342,7 @@ export async function runFit(
 
   const history: History = { loss: [], ...(validation && { validation: [] }) };
   const steps = stepsPerEpoch && stepsPerEpoch * Math.max(0, epochs - initialEpoch);
-  let best = { loss: Infinity, epoch: -1, state: model.stateDict() };
+  let best: { loss: number; epoch: number; state?: StateDict } = { loss: Infinity, epoch: -1 };
   const restoreModes = modesOf(model);
   try {
     for (let epoch = initialEpoch, step = 0; epoch < epochs; epoch++) {
@@ -369,7 +370,7 @@ export async function runFit(
       if (loss < best.loss) best = { loss, epoch: last, state: model.stateDict() };
       else if (last - best.epoch >= earlyStopping.patience) break;
     }
-    if (earlyStopping && best.epoch >= 0) {
+    if (best.state) {
       model.loadStateDict(best.state);
       history.best = best.epoch;
     }

@@ -63,7 +63,7 @@ export interface TripletOptions {
 export interface InfoNCEOptions {
   /** Factor on the cosines; default 20. */
   scale?: number;
-  /** One id per row of `a`: rows of the same id are not each other's negatives. Needed with dropout, which makes the rows of equal inputs differ. */
+  /** One id per row of `a`, or one per row of `b`: rows of the same id are not each other's negatives. Needed with dropout, which makes the rows of equal inputs differ. */
   groups?: IndexInput;
 }
 
@@ -125,7 +125,7 @@ export interface Losses {
   triplet(anchor: TensorInput, positive: TensorInput, negative: TensorInput, options?: TripletOptions): Loss;
   /**
    * In-batch negatives: a [N, E], b [M, E], M >= N. Row i of b belongs to row i of a; the other rows of b are its negatives (van den Oord et al. 2018, arXiv:1807.03748). Pair j is
-   * not a negative of i if its rows equal those of i, or if both have the same id in `groups`.
+   * not a negative of i if its rows equal those of i, or if both have the same id in `groups`, which may have ids of all rows of b.
    *
    * @example
    * heed.losses.infoNCE([[1, 0], [0, 1]], [[1, 0], [0, 1]], { scale: 1 }).item(); // 0.313

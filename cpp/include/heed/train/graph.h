@@ -87,13 +87,11 @@ class ParameterGradients {
   void read(size_t parameter, Index first, Index count, float* out) const;
   /// Adds rows to the gradient, as a backward pass does; for gradients computed elsewhere.
   void add(size_t parameter, Index first, Index count, const float* rows);
-  /// Multiplies one gradient, or all of them, by `factor`, for clipping.
+  /// Multiplies a gradient by `factor`, for clipping.
   void scale(size_t parameter, float factor);
-  void scale(float factor);
-  /// The sum of squares of one gradient, or of all of them, in double; not finite if any element is not. Gradients that
-  /// are not required or not present count as zeros.
+  /// The sum of squares of a gradient, in double; not finite if any element is not. A gradient that is not required or
+  /// not present counts as zeros.
   double sumOfSquares(size_t parameter) const;
-  double sumOfSquares() const;
   /// Drops one gradient, or all of them: they become zeros and are not present.
   void zero(size_t parameter);
   void zero();

@@ -38,8 +38,8 @@ Variable triplet(Graph& graph, const Variable& anchor, const Variable& positive,
                  float margin);
 /// In-batch negatives (sentence-transformers' MultipleNegativesRankingLoss; van den Oord et al. 2018,
 /// arXiv:1807.03748): the cross entropy of scale cos(a_i, b_j) over j with label i. Pair j is not a negative of i if
-/// both of its rows equal those of i bit for bit, or if `groups` (T, or empty) are equal. b has at least T rows; those
-/// after the first T are negatives of every a_i.
+/// both of its rows equal those of i bit for bit, or if `groups` are equal (empty, or one for each row of a or of b).
+/// b has at least T rows; those after the first T are negatives of every a_i of another group.
 Variable infoNCE(Graph& graph, const Variable& a, const Variable& b, float scale, std::vector<int32_t> groups);
 /// Rows with the same label attract each other, all others repel (Khosla et al. 2020, arXiv:2004.11362, their L_out):
 /// the mean over i of the mean over p of -log(e^{scale cos(x_i, x_p)} / sum over j != i of e^{scale cos(x_i, x_j)}),

@@ -99,9 +99,4 @@ class Optimizer {
   std::vector<Slot> slots_;
 };
 
-/// torch.nn.utils.clip_grad_norm_: scales all gradients by the factor min(1, max_norm / (norm + 1e-6)), so that their
-/// norm is at most `max_norm`; returns the norm before scaling. If that norm is not finite, the gradients stay as they
-/// are.
-double clipGradNorm(std::span<ParameterGradients* const> gradients, double max_norm);
-
 }  // namespace heed::train

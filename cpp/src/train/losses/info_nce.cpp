@@ -29,16 +29,17 @@ Variable infoNCE(Graph& graph, const Variable& a, const Variable& b, float scale
     refuseShape("b", "a row per row of a, " + Shape{count, width}.toString() + ", and any number of further negatives",
                 Shape{b.rows(), b.cols()});
   }
-  if (!groups.empty()) requireOnePerRow("groups", groups.size(), count);
+  if (!groups.empty() && groups.size() != static_cast<size_t>(b.rows()))
+    requireOnePerRow("groups", groups.size(), count);
   auto u = std::make_shared<UnitRows>(unitRowsOf(*a.shared())), v = std::make_shared<UnitRows>(unitRowsOf(*b.shared()));
   auto p = std::make_shared<Matrix>(count, b.rows());
   heed::linear(u->rows.values(), v->rows.values(), nullptr, Activation::kIdentity, p->view(), graph.context());
   p->view() *= scale;
 
   const auto is_negative = [&](Index i, Index j) {
-    if (j >= count) return true;
-    if (!groups.empty() && groups[static_cast<size_t>(i)] == groups[static_cast<size_t>(j)]) return false;
-    return !(sameRow(*a.shared(), i, j) && sameRow(*b.shared(), i, j));
+    const auto has_group = static_cast<size_t>(j) < groups.size();
+    if (has_group && groups[static_cast<size_t>(i)] == groups[static_cast<size_t>(j)]) return false;
+    return j >= count || !(sameRow(*a.shared(), i, j) && sameRow(*b.shared(), i, j));
   };
   double sum = 0;
   for (Index i = 0; i < count; ++i) {

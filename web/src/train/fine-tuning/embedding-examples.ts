@@ -52,7 +52,10 @@ interface DataOptions {
 
 const NAME = 'trainEmbedding';
 
-/** An id for each row: rows that share their first or their second text, directly or through other rows, have the same id. */
+/**
+ * An id for each row, [N], or of triplets for each row and then for each negative, [2 N]: rows that share one of their first two texts, directly or through other rows, have the same
+ * id, and so has a negative that is one of these texts. What a triplet itself names as its negative has an id of its own where it would have that of its row.
+ */
 export function groupsOf(rows: readonly (readonly string[])[]): number[] {
   const parents = rows.map((_, i) => i);
   const rootOf = (i: number): number => {
@@ -61,14 +64,20 @@ export function groupsOf(rows: readonly (readonly string[])[]): number[] {
     return at;
   };
   const seen = new Map<string, number>();
-  for (const [i, [a, b]] of rows.entries()) {
-    for (const key of [`a${a}`, `b${b}`]) {
-      const before = seen.get(key);
-      if (before === undefined) seen.set(key, i);
+  for (const [i, row] of rows.entries()) {
+    for (const text of row.slice(0, 2)) {
+      const before = seen.get(text);
+      if (before === undefined) seen.set(text, i);
       else parents[rootOf(i)] = rootOf(before);
     }
   }
-  return rows.map((_, i) => rootOf(i));
+  const negatives = rows.flatMap(([, , negative], i) => {
+    if (negative === undefined) return [];
+    const row = seen.get(negative);
+    const own = rows.length + i;
+    return row === undefined || rootOf(row) === rootOf(i) ? own : rootOf(row);
+  });
+  return [...rows.map((_, i) => rootOf(i)), ...negatives];
 }
 
 const KINDS = [

@@ -307,7 +307,7 @@ class SimilarityModule extends EncoderModule {
     return losses.coSENT(a!, b!, [...labels], { scale });
   }
 
-  /** In-batch negatives: MultipleNegativesRankingLoss of sentence-transformers, except that rows of one group (see `groupsOf`) are not negatives of each other. */
+  /** In-batch negatives: MultipleNegativesRankingLoss of sentence-transformers, except that texts of one group (see `groupsOf`) are not negatives of each other. */
   #pairLoss(x: Tensor, rows: readonly (readonly string[])[]): Loss {
     const [a, b, negative] = this.#columns(x, rows[0]!.length);
     const others = negative ? operationsOf(this.#tape).concatenate([b!, negative], { axis: 0 }) : b!;
