@@ -1,6 +1,6 @@
 /** Draws attention weights and matrices on a canvas or into an SVG element. A separate entry, `heed/draw`, so that pages that draw nothing do not download it. */
 import { describe, formatShape, invalid } from './error.js';
-import { count, listOf, optional, positive, readOptions, size, text } from './options.js';
+import { count, finite, listOf, optional, positive, readOptions, size, text } from './options.js';
 import { readTensor, type TensorInput, type TensorLike } from './tensor.js';
 
 /** A 2D context of a canvas, as far as it is used. */
@@ -68,6 +68,15 @@ export interface AttentionDrawOptions extends DrawOptions {
   index?: number;
   /** The tokens of the keys, if they are not those of the queries. */
   keys?: readonly string[];
+}
+
+export interface GridOptions extends DrawOptions {
+  /** One label per column, such as the tokens. Default: 0, 1, 2, ..., as heads are counted. */
+  columns?: readonly string[];
+  /** The value of the run without a change. Default 0. */
+  baseline?: number;
+  /** The difference from the baseline that is drawn without transparency. Default: the largest one. */
+  max?: number;
 }
 
 const color = (value: unknown, name: string): Color => {
@@ -201,6 +210,41 @@ export function attention(
     { data: weights, shape: [queries.length, columns.length] },
     // Most weights are small.
     { ...drawing, title: drawing.title ?? title, rows: queries, columns, max: 1, gamma: 0.6 },
+  );
+}
+
+const gridSchema = {
+  ...drawSchema,
+  columns: optional(labels, undefined),
+  baseline: optional(finite, 0),
+  max: optional(positive, undefined),
+};
+
+/**
+ * Draws a grid of layers by heads, positions or blocks, as `patchGrid` of heed/lens returns it: differences from the baseline, one row per layer.
+ *
+ * @example
+ * const values = await patchGrid(model, { clean, corrupted, metric, over: 'heads' });
+ * grid(document.querySelector('canvas'), values, { baseline: metric(await model.encode(corrupted)) });
+ * @throws HeedError SHAPE_MISMATCH if `values` is not a matrix or the labels do not fit
+ */
+export function grid(target: CanvasLike | SvgLike, values: TensorInput, options: GridOptions = {}): void {
+  const { baseline, columns, title, ...drawing } = readOptions('draw.grid', gridSchema, options);
+  const { data, shape } = readTensor('draw.grid: values', values);
+  const [layers = 0, width = 0] = shape;
+  if (shape.length !== 2)
+    throw invalid('draw.grid: values', '[layers, columns]', `shape ${formatShape(shape)}`, 'SHAPE_MISMATCH');
+  if (columns && columns.length !== width)
+    throw invalid('draw.grid.columns', `${width} labels`, `${columns.length}`, 'SHAPE_MISMATCH');
+  matrix(
+    target,
+    { data: data.map((value) => value - baseline), shape },
+    {
+      ...drawing,
+      title: title ?? `Grid of ${layers} layers and ${width} columns`,
+      rows: Array.from({ length: layers }, (_, layer) => `layer ${layer}`),
+      columns: columns ?? Array.from({ length: width }, (_, column) => `${column}`),
+    },
   );
 }
 
