@@ -94,7 +94,7 @@ it('a model of the reader’s own: the masked word, the label, and the words of 
   await page.locator('input[type=file]').setInputFiles(folder);
   await page.getByRole('heading', { name: 'Contents' }).waitFor();
   await page.getByRole('navigation', { name: 'Pages' }).getByRole('link', { name: 'Lens' }).click();
-  await page.getByText('the one opened on “Your model”').click();
+  await page.getByText('opened by you').click();
   await page.getByText('the masked word').click();
   await page.getByText('Write [MASK] once in the first sentence').waitFor();
   const own: [string, string] = ['the quick [MASK] fox', 'a quick [MASK] fox'];
@@ -126,7 +126,7 @@ it('the model trained on “Learning”: a head off costs accuracy', async () =>
   await page.locator('.facts, .run').first().waitFor();
   await page.getByRole('button', { name: 'Go on' }).waitFor(); // trained to the step that the link names
   await page.getByRole('navigation', { name: 'Pages' }).getByRole('link', { name: 'Lens' }).click();
-  await page.getByText('the one trained on “Learning”').click();
+  await page.getByText('trained by you').click();
   const result = page.locator('#lens-trained ~ .lens-result');
   await result.getByText('After step 150').waitFor();
   const accuracy = async () => Number(/([\d.]+) %/.exec(await result.innerText())![1]);

@@ -19,6 +19,8 @@ import { first, from, measure, model, off, over, second, source, strength, to } 
 
 export interface Edited {
   measure: Measure;
+  /** The heads that are off in it; while a click is being answered, others are. */
+  off: readonly string[];
   /** With all heads, best first. */
   plain: Candidate[];
   /** With heads switched off. */
@@ -92,7 +94,7 @@ follow(
       const candidates = await candidatesWithout(of.model, of.measure, of.texts, off);
       const milliseconds = performance.now() - start;
       if (off.length === 0) known = { of, candidates };
-      return { measure: of.measure, edited: candidates, milliseconds, plain: await unedited(of) };
+      return { measure: of.measure, off, edited: candidates, milliseconds, plain: await unedited(of) };
     }),
   (result) => {
     edited.value = result;

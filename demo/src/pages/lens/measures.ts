@@ -12,13 +12,16 @@ export interface Candidate {
   score: number;
 }
 
-/** Those that a model may have. A model with a mask token may lack the head for it; it says so when it is used. */
-export function measuresOf({ config }: PretrainedModel): Measure[] {
-  return [
-    'similarity',
-    ...(config.maskToken ? ['word' as const] : []),
-    ...(config.labels.length ? ['label' as const] : []),
-  ];
+/** Those that a model has. Only a call tells whether its checkpoint has the head. */
+export async function measuresOf(model: PretrainedModel): Promise<Measure[]> {
+  const { maskToken, labels } = model.config;
+  const has = (measure: 'word' | 'label') =>
+    model.predict(headOf[measure], maskToken ?? 'a').then(
+      () => true,
+      () => false,
+    );
+  const [word, label] = [maskToken !== null && (await has('word')), labels.length > 0 && (await has('label'))];
+  return ['similarity', ...(word ? ['word' as const] : []), ...(label ? ['label' as const] : [])];
 }
 
 export const cosine = (a: Tensor, b: Tensor): number => similarity(a, b).at<number>(0, 0);

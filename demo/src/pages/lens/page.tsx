@@ -15,9 +15,9 @@ import { first, measure, model, off, over, type Source, second, source, sources 
 const Trained = lazy(() => import('./trained').then(({ Trained }) => Trained));
 
 const sourceNames: Record<Source, string> = {
-  bundled: 'the bundled one',
-  own: 'the one opened on “Your model”',
-  trained: 'the one trained on “Learning”',
+  bundled: 'bundled',
+  own: 'opened by you',
+  trained: 'trained by you',
 };
 
 function choose(example: LensExample): void {
@@ -41,7 +41,13 @@ export function LensPage() {
         </p>
       </header>
       <Model />
-      {source.value === 'trained' ? <Trained /> : <Pretrained />}
+      {source.value === 'trained' ? (
+        <div class="lens">
+          <Trained />
+        </div>
+      ) : (
+        <Pretrained />
+      )}
     </>
   );
 }

@@ -45,12 +45,12 @@ export function Heads() {
   const current = edited.value;
   const changes = effects.value;
   const { numLayers, numHeads } = model.value!.config;
-  const anyOff = firstOff(off.value, numLayers, numHeads);
+  const anyOff = (names: readonly string[]) => firstOff(names, numLayers, numHeads) !== undefined;
   return (
     <section aria-labelledby="lens-heads">
       <h2 id="lens-heads">Switch off heads</h2>
       <p role="status" class="lens-result">
-        {current ? said(current, anyOff !== undefined) : 'Computing … '}{' '}
+        {current ? said(current, anyOff(current.off)) : 'Computing … '}{' '}
         {current && <span class="timing">in {milliseconds(current.milliseconds)}</span>}
       </p>
       {current && current.measure !== 'similarity' && <Candidates {...current} />}
@@ -65,7 +65,7 @@ export function Heads() {
       <p class="hint">
         The colour of a head shows how {scored(current)} changes if it alone is off: blue where it rises, orange where
         it falls, by at most {decimal(largestOf(changes), 4)}.{' '}
-        {anyOff && (
+        {anyOff(off.value) && (
           <button type="button" onClick={() => (off.value = [])}>
             Switch all on
           </button>

@@ -1,8 +1,9 @@
 /** The settings of the page “Lens”; they are part of the link. */
-import { computed, type ReadonlySignal, type Signal } from '@preact/signals';
-import { own, shipped } from '../../engine/heed';
+import { computed, effect, type ReadonlySignal, type Signal, signal } from '@preact/signals';
+import type { PretrainedModel } from 'heed';
+import { inTurn, own, shipped } from '../../engine/heed';
 import { choice, list, number, text } from '../../state/codecs';
-import { completeState, urlState } from '../../state/url';
+import { completeState, page, urlState } from '../../state/url';
 import { loadedParts } from '../learning/state';
 import { type Measure, measuresOf } from './measures';
 import { type Over, opening } from './presets';
@@ -33,7 +34,21 @@ export const sources = computed(() => (Object.keys(isThere) as Source[]).filter(
 export const source = withFallback(wantedSource, sources, 'bundled');
 /** The pretrained model that is examined. */
 export const model = computed(() => (source.value === 'own' ? own.value?.model : shipped.value?.model));
-export const measures = computed(() => (model.value ? measuresOf(model.value) : []));
+/** What can be followed of a model; others than the similarity appear when the model has been asked. */
+const found = signal<{ of: PretrainedModel; measures: Measure[] } | null>(null);
+effect(() => {
+  const of = model.value;
+  if (of && page.value === 'lens' && found.peek()?.of !== of)
+    void inTurn(() => measuresOf(of)).then(
+      (measures) => {
+        found.value = { of, measures };
+      },
+      () => {},
+    );
+});
+export const measures = computed(() =>
+  found.value?.of === model.value ? (found.value?.measures ?? []) : ['similarity' as const],
+);
 export const measure = withFallback(wantedMeasure, measures, 'similarity');
 
 /** What is wanted, or `otherwise` where it is not to be had. */
