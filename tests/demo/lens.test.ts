@@ -1,8 +1,10 @@
 /** What the examples of the page “Lens” say holds for the bundled model. If it changes, choose others in demo/src/pages/lens/presets.ts. Other models: what the page follows is what the library says. */
-import { classify, fillMask, type Heed, load, type PretrainedModel } from 'heed';
+import { classify, fillMask, type Heed, load, type PretrainedModel, type Tensor } from 'heed';
+import { patchGrid } from 'heed/lens';
 import { load as loadTraining, type TrainingHeed } from 'heed/train';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { Trainer } from '../../demo/src/engine/learning/trainer';
+import { lensCode } from '../../demo/src/pages/code/lens';
 import {
   candidatesWithout,
   type Grid,
@@ -138,6 +140,46 @@ describe('a model with words and labels', () => {
     expect(grid.values[0]![1]).toBeCloseTo(best!.score, 5);
     expect(grid.values[0]![2]).toBeCloseTo(grid.unpatched, 5);
     expect(await patched(tiny, 'word', [texts[0], 'a quick x fox'], 'heads')).toContain('[MASK]');
+  });
+
+  it.each(['word', 'label'] as const)('the code for the %s prints what the page shows', async (measure) => {
+    const off = ['1.1'];
+    const code = lensCode({
+      source: './tiny/',
+      dtype: 'fp32',
+      measure,
+      first: texts[0],
+      second: texts[1],
+      off,
+      over: 'blocks',
+    });
+    expect(code).toContain("fromPretrained('./tiny/')");
+    const printed: unknown[] = [];
+    const run = Object.getPrototypeOf(async () => {}).constructor as new (
+      ...args: string[]
+    ) => (...given: unknown[]) => Promise<void>;
+    const program = new run(
+      'heed',
+      'classify',
+      'fillMask',
+      'patchGrid',
+      'console',
+      code.replace(/^import.*$|^const heed.*$/gm, ''),
+    );
+    const fromPretrained = async () => tiny;
+    await program({ softmax: (x: Tensor) => heed.softmax(x), fromPretrained }, classify, fillMask, patchGrid, {
+      log: (value: unknown) => printed.push(value),
+    });
+    const wanted = await candidatesWithout(tiny, measure, texts, off);
+    const scores = (printed[0] as unknown[][])
+      .flat()
+      .map((each) => (Array.isArray(each) ? each[1] : ((each as { score?: number }).score ?? each)));
+    expect(scores).toEqual(expect.arrayContaining(wanted.map(({ score }) => score)));
+    const { values } = (await patched(tiny, measure, texts, 'blocks')) as Grid;
+    const grid = String(printed[1])
+      .match(/-?\d+\.\d+/g)!
+      .map(Number);
+    values.flat().forEach((value, i) => expect(grid[i]).toBeCloseTo(value, 3));
   });
 
   it('the last layer’s words are the model’s', async () => {

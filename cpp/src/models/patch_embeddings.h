@@ -8,8 +8,8 @@
 
 namespace heed {
 
-/// LN([class + p_0; registers; W patch_i + b + p_i]): each image as the rows of the layers' input. A patch is a square of
-/// P x P pixels; the product with W is a convolution with stride P.
+/// LN([class + p_0; registers; W patch_i + b + p_i]): each image as the rows of the layers' input. A patch is a square
+/// of P x P pixels; the product with W is a convolution with stride P.
 ///
 /// Notation: E width, P side of a patch, G rows of the position table (that of the class row first, if there is one),
 /// R registers, L rows of an image. Parameters: class.weight (1, E), registers.weight (R, E), patch.weight (E, 3, P, P)

@@ -1,10 +1,21 @@
 /** Every checkpoint of the fixtures, of texts and of images, has every site; what reading and editing keep whatever the family, the threads, or the number of images. */
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { type EncodeResult, type Heed, load, type PretrainedModel, type SiteEdit, Tensor } from 'heed';
+import {
+  classify,
+  classifyTokens,
+  type EncodeResult,
+  fillMask,
+  type Heed,
+  load,
+  type PretrainedModel,
+  type SiteEdit,
+  Tensor,
+} from 'heed';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { siteNames } from '../layers/examples.js';
 import { expectClose, fixture, fixtures } from './fixtures.js';
+import { tinyModel } from './tiny.js';
 
 interface Config {
   vision_config?: object;
@@ -152,6 +163,19 @@ describe('several images in a call', () => {
       (await model.embedImage(pictures, { edit: [{ ...edit[0]!, map: undefined!, scale: 0 }] })).data,
     );
   });
+});
+
+test('tasks pass edits on', async () => {
+  using model = await heed.fromPretrained(tinyModel('bert'));
+  const [text, edit] = ['the quick [MASK] fox', [{ site: 'layers.2.output', set: 0 }]];
+  const scoresOf = async (options: { edit?: SiteEdit[] }) => [
+    (await fillMask(model, text, options)).flat().map(({ score }) => score),
+    (await classify(model, text, options)).flat().map(({ score }) => score),
+    (await classifyTokens(model, text, options)).flat().map(({ score }) => score),
+  ];
+  const [plain, edited] = [await scoresOf({}), await scoresOf({ edit })];
+  plain.forEach((scores, i) => expect(edited[i]).not.toEqual(scores));
+  expect(await scoresOf({})).toEqual(plain);
 });
 
 test('“*” edits every layer, in the order of the edits', async () => {
