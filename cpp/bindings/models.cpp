@@ -85,7 +85,7 @@ EncoderModelConfig readConfig(const val& config) {
   return c;
 }
 
-/// A batch of texts, or an image, between the layers of a model. It owns its hidden states instead of taking them from
+/// A batch of texts or of images between the layers of a model. It owns its hidden states instead of taking them from
 /// the arena, because the calls of several batches may alternate.
 class BoundEncoding {
  public:
@@ -101,9 +101,9 @@ class BoundEncoding {
   }
 
   void setKeyMask(std::vector<float> key_mask) { key_mask_ = std::move(key_mask); }
-  /// `angles` (L, Dk / 2): rotates the queries and keys of row i by those of row i.
+  /// `angles` (L, Dk / 2): rotates the queries and keys of each sequence's row i by those of row i.
   void setAngles(ConstMatrixView angles) {
-    requireShape("angles", angles, sequences_.totalRows(), model_->config().head_dim / 2);
+    requireShape("angles", angles, sequences_.maxLength(), model_->config().head_dim / 2);
     rotary_.emplace(angles);
   }
 
@@ -180,15 +180,16 @@ class BoundEncoderModel : public BoundModule {
     });
   }
 
-  /// pixels [3, height, width]; positions and angles as in ImageInput and setAngles(), or null.
-  BoundEncoding* beginImage(const val& pixels, const val& positions, const val& angles, const val& sites) {
+  /// pixels [N, 3, height, width]; positions and angles as in ImageInput and setAngles(), or null.
+  BoundEncoding* beginImages(const val& pixels, const val& positions, const val& angles, const val& sites) {
     return guarded([&] {
       const Input image = readTensor(pixels);
-      if (image.shape.rank() != 3 || image.shape[0] != 3) refuseShape("pixels", "[3, height, width]", image.shape);
-      ImageInput input{image.data, image.shape[-2], image.shape[-1]};
+      if (image.shape.rank() != 4 || image.shape[1] != 3) refuseShape("pixels", "[N, 3, height, width]", image.shape);
+      ImageInput input{image.data, image.shape[-2], image.shape[-1], image.shape[0]};
       if (const auto table = readOptionalTensor(positions)) input.positions = table->matrix();
       const Index rows = model_->imageRows(input.height, input.width);
-      auto encoding = std::make_unique<BoundEncoding>(model_, Sequences::ofLengths({rows}), input, sites);
+      const std::vector<Index> lengths(static_cast<size_t>(input.count), rows);
+      auto encoding = std::make_unique<BoundEncoding>(model_, Sequences::ofLengths(lengths), input, sites);
       if (const auto given = readOptionalTensor(angles)) encoding->setAngles(readOnly(given->matrix()));
       return encoding.release();
     });
@@ -224,7 +225,7 @@ EMSCRIPTEN_BINDINGS(heed_models) {
   class_<BoundEncoderModel, base<BoundModule>>("EncoderModel")
       .constructor(&makeEncoderModel, allow_raw_pointers())
       .function("begin", &BoundEncoderModel::begin, allow_raw_pointers())
-      .function("beginImage", &BoundEncoderModel::beginImage, allow_raw_pointers())
+      .function("beginImages", &BoundEncoderModel::beginImages, allow_raw_pointers())
       .function("wordLogits", &BoundEncoderModel::wordLogits);
 }
 

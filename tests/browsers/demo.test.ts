@@ -22,6 +22,7 @@ const pages: Record<string, string[]> = {
   'learning?part=labels': ['.mattered li', '.plot svg'],
   [`learning?${sharedLabels}`]: ['.probabilities li'],
   lens: ['.lens-table td', '.lens-cell[title]'],
+  'lens?off=1.6&over=heads&strength=1': ['.lens-table td', '.lens-cell[title]', '.lens-cell[aria-pressed=true]'],
   speed: ['main h1'],
 };
 
@@ -86,6 +87,31 @@ describe.each(Object.keys(engines) as (keyof typeof engines)[])('%s', (name) => 
     );
     await engine.screenshot(`${folder}${name}-${nameOf(hash)}-phone.png`);
     expect(width).toBeLessThanOrEqual(390);
+  });
+
+  test('heads switch off with a click and with the keyboard, and the result follows (#lens)', async () => {
+    await engine.resize(1280, 900);
+    expect(await open('lens', pages.lens!)).toEqual([]);
+    const seen = await engine.evaluate(async () => {
+      const result = () => document.querySelector('#lens-heads ~ .lens-result')!.textContent!;
+      const until = async (holds: () => boolean) => {
+        while (!holds()) await new Promise(requestAnimationFrame);
+      };
+      const cell = (name: string) => document.querySelector<HTMLElement>(`[aria-label="Switch off ${name}"]`)!;
+      const isOff = (name: string) => cell(name).getAttribute('aria-pressed');
+      await until(() => /sentences: [\d.]+/.test(result()));
+      const plain = Number(/sentences: ([\d.]+)/.exec(result())![1]);
+      cell('layer 2, head 7').focus();
+      cell('layer 2, head 7').click();
+      await until(() => result().includes('with all heads'));
+      const [edited, before] = /sentences: ([\d.]+), with all heads ([\d.]+)/.exec(result())!.slice(1).map(Number);
+      cell('layer 2, head 7').dispatchEvent(new KeyboardEvent('keydown', { key: 'ArrowUp', bubbles: true }));
+      const focused = document.activeElement!.getAttribute('aria-label');
+      return { plain, edited, before, pressed: isOff('layer 2, head 7'), focused };
+    }, null);
+    expect(seen.before).toBe(seen.plain);
+    expect(seen.plain - seen.edited!).toBeGreaterThan(0.05);
+    expect(seen).toMatchObject({ pressed: 'true', focused: 'Switch off layer 1, head 7' });
   });
 
   test.each(['hand', 'hand?width=8&scale=1&seed=2816', 'hand?heads=4&width=8'])(

@@ -232,3 +232,42 @@ describe('attention', () => {
     painted.forEach((row, i) => row.forEach((opacity, j) => expect(Math.abs(opacity - cross[i]![j]!)).toBeLessThan(1)));
   });
 });
+
+describe('grid', () => {
+  test('draws differences from the baseline, with a row per layer', async () => {
+    const seen = await page.evaluate(() => {
+      const target = svg();
+      draw.grid(
+        target,
+        [
+          [0.5, 0.25],
+          [1, 0.5],
+        ],
+        { baseline: 0.5, columns: ['attention', 'feed-forward'] },
+      );
+      const rects = [...target.querySelectorAll('rect')];
+      const canvas = document.createElement('canvas');
+      draw.grid(canvas, [[3, 1]], { baseline: 2, cell: 1, max: 2 });
+      return {
+        name: target.getAttribute('aria-label'),
+        fills: rects.map((rect) => rect.getAttribute('fill')),
+        opacities: rects.map((rect) => rect.getAttribute('fill-opacity')),
+        tooltips: rects.map((rect) => rect.textContent),
+        opacity: [pixel(canvas, 0, 0)[3], pixel(canvas, 1, 0)[3]], // half of `max`
+      };
+    });
+    const [blue, orange] = ['rgb(37,99,235)', 'rgb(217,95,2)'];
+    expect(seen).toEqual({
+      name: 'Grid of 2 layers and 2 columns',
+      fills: [blue, orange, blue, blue],
+      opacities: ['0', '0.5', '1', '0'],
+      tooltips: [
+        'layer 0 → attention: 0',
+        'layer 0 → feed-forward: -0.25',
+        'layer 1 → attention: 0.5',
+        'layer 1 → feed-forward: 0',
+      ],
+      opacity: [128, 128],
+    });
+  });
+});

@@ -38,6 +38,9 @@ test.each([
   ],
   [() => draw.attention(canvas, weights(1), ['a']), 'expected shape [N, H, L, S], [H, L, S] or [L, S], got [1]'],
   [() => draw.attention(canvas, weights(1, 1), ['a', 'b']), 'draw.attention: tokens: expected at most 1 tokens, got 2'],
+  [() => draw.grid(canvas, [1]), 'draw.grid: values: expected [layers, columns], got shape [1]'],
+  [() => draw.grid(canvas, [[1]], { columns: ['a', 'b'] }), 'draw.grid.columns: expected 1 labels, got 2'],
+  [() => draw.grid(canvas, [[1]], { rows: ['a'] } as object), "the unknown option 'rows'"],
   [
     () => draw.attention(canvas, weights(1, 1), 3 as never),
     'draw.attention: tokens: expected an array of texts, got 3',

@@ -247,10 +247,10 @@ export interface RawEncoderModel extends RawModule {
     sites: RawSites | null,
   ): RawEncoding;
   /**
-   * The same for one image, pixels [3, height, width]. positions null: those of the model's table, for images of the checkpoint's size; angles [L, Dk / 2]: of the rotary positions of
-   * its rows, or null.
+   * The same for images, pixels [N, 3, height, width]. positions null: those of the model's table, for images of the checkpoint's size; angles [L, Dk / 2]: of the rotary positions of
+   * an image's rows, or null.
    */
-  beginImage(
+  beginImages(
     pixels: RawTensor,
     positions: RawTensor | null,
     angles: RawTensor | null,

@@ -121,6 +121,9 @@ function readEdit(given: unknown, argument: string): ReadEdit {
   });
 }
 
+/** Whether all texts or images must be computed together for it. */
+export const needsAll = ({ verb }: ReadEdit): boolean => verb >= MEAN;
+
 /** The options `read` and `edit`. */
 export const siteSchema = {
   read: optional(listOf(text, 'an array of names of sites'), null) as Reader<string[] | null>,
@@ -310,7 +313,7 @@ export class SitePlan {
         const data = floatsOf(owner, shapeOf(axes));
         this.#reads.set(target.name, { code: codeOf(target), site, sizes, axes, data, isNamed: i < named.length });
       }
-    this.needsAll = this.#edits.some(({ raw }) => raw.verb >= MEAN);
+    this.needsAll = edit?.some(needsAll) ?? false;
     const seen = [
       ...[...this.#reads.values()].map(({ code }) => layerOf(code)),
       ...this.#edits.filter(({ mapping }) => mapping).map(({ raw }) => layerOf(raw.code)),

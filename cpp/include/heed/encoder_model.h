@@ -103,8 +103,9 @@ struct TokenBatch {
 /// An image, and the positions of its patches. R and C are the numbers of rows and columns of patches, c is 1 if the
 /// model has a class row, otherwise 0.
 struct ImageInput {
-  const float* pixels;   ///< (3, height, width), normalized
+  const float* pixels;   ///< (count, 3, height, width), normalized
   Index height, width;   ///< pixels beyond a multiple of the patch's side are ignored
+  Index count = 1;       ///< images, one sequence of rows each
   Value positions = {};  ///< kAbsolute: (c + R C, E), for other grids than that of the position table; empty: the table
 };
 
@@ -141,7 +142,7 @@ class EncoderModel : public Module {
   /// The embeddings (T, E). Throws kInvalidArgument for ids outside the vocabulary and for texts with more tokens than
   /// the model has positions.
   Value embed(Evaluator& e, const TokenBatch& batch);
-  /// The same for an image: (L, E), where L = imageRows().
+  /// The same for N images: (N L, E), where L = imageRows().
   Value embed(Evaluator& e, const ImageInput& image) const;
   /// The number of rows of an image of that size: class row, registers and patches. Throws kShapeMismatch for images
   /// without a patch, kUnsupported for models of texts.

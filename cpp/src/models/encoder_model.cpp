@@ -223,7 +223,7 @@ Value EncoderModel::embed(Evaluator& e, const TokenBatch& batch) {
 }
 
 Value EncoderModel::embed(Evaluator& e, const ImageInput& image) const {
-  requireRange("images", imageRows(image.height, image.width), 1, kMaxRows);
+  requireRange("images", image.count * imageRows(image.height, image.width), 1, kMaxRows);
   e.enterLayer(0);
   return e.at(Site::kInput, patches_->forward(e, image));
 }

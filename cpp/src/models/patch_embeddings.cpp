@@ -16,11 +16,11 @@ Value tableRows(Evaluator& e, const float* table, Index width, Index first, Inde
   return e.lookUp({&all, 1}, width);
 }
 
-/// The pixels of each patch, (patches, 3 P P), in the order of torch.nn.Conv2d's weight.
-void gatherPatches(const ImageInput& image, Index side, MatrixView patches) {
+/// The pixels of each patch of one image, (patches, 3 P P), in the order of torch.nn.Conv2d's weight.
+void gatherPatches(const ImageInput& image, const float* pixels, Index side, MatrixView patches) {
   const Index columns = image.width / side;
   for (Index i = 0; i < patches.rows(); ++i) {
-    const float* corner = image.pixels + i / columns * side * image.width + i % columns * side;
+    const float* corner = pixels + i / columns * side * image.width + i % columns * side;
     float* to = patches.data() + i * patches.outerStride();
     for (Index channel = 0; channel < 3; ++channel) {
       for (Index y = 0; y < side; ++y) to = std::copy_n(corner + (channel * image.height + y) * image.width, side, to);
@@ -47,6 +47,15 @@ Index EncoderModel::PatchEmbeddings::rows(Index height, Index width) const {
 }
 
 Value EncoderModel::PatchEmbeddings::forward(Evaluator& e, const ImageInput& image) const {
+  Value all;
+  for (Index n = 0; n < image.count; ++n) {
+    const Value x = embed(e, image, image.pixels + 3 * n * image.height * image.width);
+    all = all ? e.concatenateRows(all, x) : x;
+  }
+  return all;
+}
+
+Value EncoderModel::PatchEmbeddings::embed(Evaluator& e, const ImageInput& image, const float* pixels) const {
   const Index count = (image.height / side_) * (image.width / side_), first = class_.empty() ? 0 : 1;
   const float* positions = image.positions ? image.positions.data() : position_.data();
   const bool has_positions = !position_.empty();
@@ -54,9 +63,9 @@ Value EncoderModel::PatchEmbeddings::forward(Evaluator& e, const ImageInput& ima
     const Index rows = image.positions ? image.positions.rows() : static_cast<Index>(position_.size()) / width_;
     requireShape("positions", {rows}, {first + count});
   }
-  const MatrixView pixels = e.context().arena.matrix(count, 3 * side_ * side_);
-  gatherPatches(image, side_, pixels);
-  Value x = patch_.forward(e, pixels);
+  const MatrixView patches = e.context().arena.matrix(count, 3 * side_ * side_);
+  gatherPatches(image, pixels, side_, patches);
+  Value x = patch_.forward(e, patches);
   if (has_positions) x = e.add(x, tableRows(e, positions, width_, first, count));
   if (const auto registers = static_cast<Index>(registers_.size()) / width_; registers > 0)
     x = e.concatenateRows(tableRows(e, registers_.data(), width_, 0, registers), x);

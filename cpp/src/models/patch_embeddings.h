@@ -8,8 +8,8 @@
 
 namespace heed {
 
-/// LN([class + p_0; registers; W patch_i + b + p_i]): an image as the rows of the layers' input. A patch is a square of
-/// P x P pixels; the product with W is a convolution with stride P.
+/// LN([class + p_0; registers; W patch_i + b + p_i]): each image as the rows of the layers' input. A patch is a square
+/// of P x P pixels; the product with W is a convolution with stride P.
 ///
 /// Notation: E width, P side of a patch, G rows of the position table (that of the class row first, if there is one),
 /// R registers, L rows of an image. Parameters: class.weight (1, E), registers.weight (R, E), patch.weight (E, 3, P, P)
@@ -18,11 +18,13 @@ class EncoderModel::PatchEmbeddings : public Module {
  public:
   explicit PatchEmbeddings(const EncoderModelConfig& config);
 
-  /// (L, E). Throws kShapeMismatch if there are not as many positions as patches.
+  /// (N L, E) of N images. Throws kShapeMismatch if there are not as many positions as patches.
   Value forward(Evaluator& e, const ImageInput& image) const;
   Index rows(Index height, Index width) const;
 
  private:
+  /// (L, E) of the image whose pixels are given.
+  Value embed(Evaluator& e, const ImageInput& image, const float* pixels) const;
   std::vector<Child> children() override;
   std::vector<Parameter> ownParameters() override;
 

@@ -62,7 +62,8 @@ export function Slider({
 
 interface ChoiceProps<T extends string | number> {
   label: string;
-  state: Signal<T>;
+  /** A signal, or what reads and writes one. */
+  state: { value: T };
   options: readonly (readonly [value: T, name: ComponentChildren])[];
 }
 

@@ -26,6 +26,8 @@ export const build = urlState<Build | 'auto'>('all', 'build', 'auto', choice('au
 
 export const heed = signal<Heed | undefined>(undefined);
 export const shipped = signal<OpenModel | undefined>(undefined);
+/** The model that the reader has opened on the page “Your model”. */
+export const own = signal<OpenModel | undefined>();
 export const shippedProgress = signal(0);
 export const failure = signal<Failure | undefined>(undefined);
 /** Whether the page has loaded all that any of its parts needs; from then on it makes no request. */

@@ -2,6 +2,7 @@
 import type { RawEncoderModelConfig, RawSites } from '../core.js';
 import { describe, formatShape, HeedError, invalid } from '../error.js';
 import { makeYield } from '../event-loop.js';
+import { concatenate } from '../io/files.js';
 import type {
   ImageCalls as CallsOfImages,
   EmbedImageOptions,
@@ -12,7 +13,16 @@ import type {
 import { normalized } from '../models/quantized.js';
 import type { PieceHooks, PieceOptions } from '../models/run.js';
 import { callback, flag, optional, readOptions, type Schema, signal } from '../options.js';
-import { editSchema, encoderSizes, fullRows, planSites, type SitePlan, siteSchema } from '../sites.js';
+import {
+  editSchema,
+  encoderSizes,
+  fullRows,
+  needsAll,
+  planSites,
+  type ReadEdit,
+  type SitePlan,
+  siteSchema,
+} from '../sites.js';
 import { Tensor } from '../tensor.js';
 import { type Checked, readImages, rgbOf } from './pixels.js';
 import type { Preprocessing } from './preprocessing.js';
@@ -30,13 +40,13 @@ interface RunsImages {
   readonly vectorWidth: number;
   /** null: the folder has no preprocessor_config.json. */
   readonly preprocessing: Preprocessing | null;
-  /** The last layer's rows [L,E], the pooled row [E], the vector of one image, and, of a classifier, its logits. */
+  /** The last layer's rows [N,L,E] of N images of one size, and of each the pooled row [E], the vector, and, of a classifier, its logits. */
   run(
-    image: Values,
+    images: readonly Values[],
     options: PieceOptions,
     hooks?: Omit<PieceHooks, 'use'>,
     siteOf?: (length: number) => RawSites | null,
-  ): Promise<{ rows: Float32Array; pooled: Float32Array; vector: Float32Array; logits: Float32Array | null }>;
+  ): Promise<{ rows: Float32Array; pooled: Float32Array[]; vectors: Float32Array[]; logits: Float32Array[] }>;
 }
 
 const schema = { signal, onProgress: callback<NonNullable<ImageCallOptions['onProgress']>> };
@@ -64,9 +74,9 @@ export class ImageCalls implements CallsOfImages {
     const vectors: Float32Array[] = [];
     await this.#each(images, read, alive, async (values, options, n) => {
       const siteOf = (length: number) =>
-        this.#sites('embedImage', read, images.length, length)?.raw(n, fullRows(1, length)) ?? null;
-      const { vector } = await this.encoder.run(values, options, {}, siteOf);
-      vectors.push(normalize ? normalized(vector) : vector);
+        this.#sites('embedImage', read, images.length, length)?.raw(n, fullRows(values.length, length)) ?? null;
+      const run = await this.encoder.run(values, options, {}, siteOf);
+      vectors.push(...(normalize ? run.vectors.map(normalized) : run.vectors));
     });
     return joined(vectors, [vectors[0]?.length ?? this.encoder.vectorWidth]);
   }
@@ -91,7 +101,7 @@ export class ImageCalls implements CallsOfImages {
       const siteOf = (length: number) => {
         requireLength(length);
         sites ??= this.#sites('encodeImage', read, images.length, length);
-        return sites?.raw(n, fullRows(1, length)) ?? null;
+        return sites?.raw(n, fullRows(values.length, length)) ?? null;
       };
       const hooks: Omit<PieceHooks, 'use'> = {
         returnWeights: read.outputAttentions,
@@ -102,10 +112,10 @@ export class ImageCalls implements CallsOfImages {
       };
       const out = await this.encoder.run(values, options, hooks, siteOf);
       last.push(out.rows);
-      pooled.push(out.pooled);
-      if (out.logits) logits.push(out.logits);
+      pooled.push(...out.pooled);
+      logits.push(...out.logits);
     });
-    const length = (last[0]?.length ?? 0) / embedDim;
+    const length = last.reduce((sum, { length }) => sum + length, 0) / embedDim / Math.max(1, images.length);
     const rows = (parts: Float32Array[]) => joined(parts, [length, embedDim]);
     return {
       lastHiddenState: rows(last),
@@ -121,23 +131,15 @@ export class ImageCalls implements CallsOfImages {
   #sites(owner: string, read: Parameters<typeof planSites>[0], count: number, length: number): SitePlan | null {
     const { vision } = this.encoder.about;
     const sizes = encoderSizes(vision, count, length);
-    const plan = planSites(read, () => ({ owner, stacks: [{ numLayers: vision.numLayers, sizesOf: () => sizes }] }));
-    if (plan?.needsAll && count > 1)
-      throw invalid(
-        `${owner}.edit`,
-        'one image for a mean or a map, as images run one by one',
-        `${count}`,
-        'UNSUPPORTED',
-      );
-    return plan;
+    return planSites(read, () => ({ owner, stacks: [{ numLayers: vision.numLayers, sizesOf: () => sizes }] }));
   }
 
-  /** Preprocesses and runs images one after the other. */
+  /** Preprocesses and runs images one after the other, or together if an edit needs all of them; `n`: the number of the first one that `use` gets. */
   async #each(
     images: Checked[],
-    { signal, onProgress }: ImageCallOptions,
+    { signal, onProgress, edit }: Pick<ImageCallOptions, 'signal' | 'onProgress'> & { edit: ReadEdit[] | null },
     alive: () => void,
-    use: (values: Values, options: PieceOptions, n: number) => Promise<void>,
+    use: (values: readonly Values[], options: PieceOptions, n: number) => Promise<void>,
   ): Promise<void> {
     const pause = makeYield(signal);
     const options = {
@@ -148,12 +150,17 @@ export class ImageCalls implements CallsOfImages {
         alive();
       },
     };
+    const together = edit?.some(needsAll) ? images.length : 1;
+    let waiting: Values[] = [];
     for (const [n, image] of images.entries()) {
       const name = images.length === 1 ? 'images' : `images[${n}]`;
       try {
-        const values = await this.#preprocessed(image, name);
+        waiting.push(await this.#preprocessed(image, name));
         alive();
-        await use(values, options, n);
+        if (waiting.length < together) continue;
+        const values = waiting;
+        waiting = [];
+        await use(values, options, n + 1 - values.length);
       } catch (error) {
         if (error instanceof HeedError && images.length > 1)
           error.message = error.message.replace(/^images:/, `${name}:`);
@@ -175,14 +182,11 @@ export class ImageCalls implements CallsOfImages {
   }
 }
 
-/** Tensors of the same shape as one, with an axis before theirs. */
+/** Tensors of that shape, one or several in each part, with an axis before theirs. */
 export function joined(parts: Float32Array[], shape: number[]): Tensor {
   const size = shape.reduce((a, b) => a * b, 1);
-  const out = new Float32Array(parts.length * size);
-  parts.forEach((part, n) => {
-    if (part.length !== size)
-      throw invalid('images', `results of shape ${formatShape(shape)}`, `${part.length} values`, 'INTERNAL');
-    out.set(part, n * size);
-  });
-  return new Tensor(out, [parts.length, ...shape]);
+  const wrong = parts.find((part) => part.length % size !== 0);
+  if (wrong) throw invalid('images', `results of shape ${formatShape(shape)}`, `${wrong.length} values`, 'INTERNAL');
+  const out = concatenate(Float32Array, parts);
+  return new Tensor(out, [out.length / (size || 1), ...shape]);
 }

@@ -13,7 +13,7 @@ import type {
   RawTensorLayer,
 } from '../core.js';
 import { calling, formatShape, invalid, invalidFile } from '../error.js';
-import { readAll } from '../io/files.js';
+import { concatenate, readAll } from '../io/files.js';
 import { Settings } from '../models/config.js';
 import type { Completion, ImageEncoder, ImagesOf } from '../models/image-encoder.js';
 import type { Row } from '../models/input.js';
@@ -102,8 +102,8 @@ export class ImageTextEncoder implements RawEncoderModel, ImageEncoder {
     return this.#requireText().begin(...batch);
   }
 
-  beginImage(...image: Parameters<RawEncoderModel['beginImage']>): RawEncoding {
-    return this.#vision.beginImage(...image);
+  beginImages(...images: Parameters<RawEncoderModel['beginImages']>): RawEncoding {
+    return this.#vision.beginImages(...images);
   }
 
   wordLogits(x: RawTensor): RawTensor {
@@ -278,30 +278,54 @@ export class ImageTextEncoder implements RawEncoderModel, ImageEncoder {
     return this.#classifier.forward({ x: { data, shape: [1, 2 * embedDim] } }).data;
   }
 
-  /** Runs one image, whose sites `siteOf` gives for its number of rows: the last layer's rows [L,E] as the model returns them, the pooled row [E], the vector, and a classifier's logits. */
+  /** Runs N images of one size, whose sites `siteOf` gives for the number of rows of each: the last layer's rows [N,L,E] as the model returns them, and of each image the pooled row [E], the vector and, of a classifier, the logits. */
   async run(
-    image: Values,
+    images: readonly Values[],
     options: PieceOptions,
     hooks: Omit<PieceHooks, 'use'> = {},
     siteOf?: (length: number) => RawSites | null,
   ) {
     const { vision } = this.about;
     const { embedDim, numLayers } = vision;
-    const [rows, columns] = this.#gridOf(image);
-    const pixels = { data: image.values, shape: [3, image.height, image.width] };
+    const { height, width } = images[0]!;
+    const [rows, columns] = this.#gridOf(images[0]!);
+    const other = images.findIndex((image) => image.height !== height || image.width !== width);
+    if (other > 0)
+      throw invalid(
+        `images[${other}]`,
+        `${width} x ${height} pixels, as the first image`,
+        'another size',
+        'SHAPE_MISMATCH',
+      );
+    const pixels = {
+      data: concatenate(
+        Float32Array,
+        images.map(({ values }) => values),
+      ),
+      shape: [images.length, 3, height, width],
+    };
     let data: Float32Array = new Float32Array();
     const length = rows * columns + (vision.classRow ? 1 : 0) + (vision.registers ?? 0);
     const sites = siteOf?.(length) ?? null;
     const begin = () =>
-      this.beginImage(pixels, this.#positionsFor(rows, columns), this.#anglesFor(rows, columns), sites);
+      this.beginImages(pixels, this.#positionsFor(rows, columns), this.#anglesFor(rows, columns), sites);
     await runLayers(begin, () => {}, numLayers, options, { ...hooks, use: (encoding) => (data = encoding.hidden()) });
     return calling('model', () => {
-      let pooled: RawTensor = { data: data.slice(0, embedDim), shape: [1, embedDim] };
-      if (this.#pooling) pooled = this.#pooling.forward({ data, shape: [data.length / embedDim, embedDim] });
-      if (this.#norm) pooled = this.#norm.forward({ x: pooled });
-      const vector = (this.#projection?.forward({ x: pooled }) ?? pooled).data;
-      if (this.#pooler) pooled = this.#pooler.forward({ x: pooled });
-      return { rows: data, pooled: pooled.data, vector, logits: this.#logitsOf(data) };
+      const parts = images.map((_, n) => {
+        const own = data.subarray(n * length * embedDim, (n + 1) * length * embedDim);
+        let pooled: RawTensor = { data: own.slice(0, embedDim), shape: [1, embedDim] };
+        if (this.#pooling) pooled = this.#pooling.forward({ data: own, shape: [length, embedDim] });
+        if (this.#norm) pooled = this.#norm.forward({ x: pooled });
+        const vector = (this.#projection?.forward({ x: pooled }) ?? pooled).data;
+        if (this.#pooler) pooled = this.#pooler.forward({ x: pooled });
+        return { pooled: pooled.data, vector, logits: this.#logitsOf(own) };
+      });
+      return {
+        rows: data,
+        pooled: parts.map(({ pooled }) => pooled),
+        vectors: parts.map(({ vector }) => vector),
+        logits: parts.flatMap(({ logits }) => (logits ? [logits] : [])),
+      };
     });
   }
 }

@@ -32,8 +32,15 @@ export interface Forward {
   weights: Tensor[][];
 }
 
+export interface ForwardOptions {
+  /** Default false. */
+  withWeights?: boolean;
+  /** Heads whose results are zeros, as "layer.head". */
+  off?: readonly string[];
+}
+
 export interface Transformer extends Module {
-  forward(ids: number[][], withWeights?: boolean): Forward;
+  forward(ids: number[][], options?: ForwardOptions): Forward;
 }
 
 export const layerCount = 2;
@@ -68,7 +75,8 @@ export function makeModel(heed: TrainingHeed, settings: ModelSettings, shape: Mo
     afterAttention = new Residual();
     afterFeedForward = new Residual();
 
-    forward(x: Tensor, returnWeights: boolean): { output: Tensor; weights: Tensor[] } {
+    /** `off`: heads of this layer whose results are zeros. */
+    forward(x: Tensor, returnWeights: boolean, off: readonly number[]): { output: Tensor; weights: Tensor[] } {
       const [query, key, value] = [this.query, this.key, this.value].map((layer) => layer.forward(x)) as Three;
       const attended = Array.from({ length: heads }, (_, head) => {
         const columns = { axis: -1, start: head * headWidth, end: (head + 1) * headWidth };
@@ -76,7 +84,7 @@ export function makeModel(heed: TrainingHeed, settings: ModelSettings, shape: Mo
         const scale = settings.scale ? 1 / Math.sqrt(headWidth) : 1;
         return heed.attention(q, k, v, { scale, causal: shape.causal, returnWeights });
       });
-      const outputs = attended.map(({ output }) => output);
+      const outputs = attended.map(({ output }, head) => (off.includes(head) ? heed.multiply(output, 0) : output));
       const joined = heads > 1 ? heed.concatenate(outputs) : outputs[0]!;
       const mixed = this.afterAttention.forward(x, this.output.forward(joined));
       return {
@@ -91,12 +99,14 @@ export function makeModel(heed: TrainingHeed, settings: ModelSettings, shape: Mo
     layers = Array.from({ length: layerCount }, () => new Layer());
     head = linear(width, shape.symbols);
 
-    forward(ids: number[][], withWeights = false): Forward {
+    forward(ids: number[][], { withWeights = false, off = [] }: ForwardOptions = {}): Forward {
       const embedded = this.embedding.forward(ids);
       let x = settings.positions ? heed.add(embedded, positions) : embedded;
       const weights: Tensor[][] = [];
-      for (const layer of this.layers) {
-        const result = layer.forward(x, withWeights);
+      const headsOff = off.map((name) => name.split('.').map(Number));
+      for (const [i, layer] of this.layers.entries()) {
+        const own = headsOff.filter(([of]) => of === i).map(([, head]) => head!);
+        const result = layer.forward(x, withWeights, own);
         x = result.output;
         weights.push(result.weights);
       }

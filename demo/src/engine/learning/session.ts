@@ -5,7 +5,7 @@
 import type { TrainingHeed } from 'heed/train';
 import { asFailure, type Failure } from '../failure';
 import { lastStep } from './constants';
-import { type Measure, type Snapshot, Trainer, type TrainerSettings } from './trainer';
+import { type Ablation, type Measure, type Snapshot, Trainer, type TrainerSettings } from './trainer';
 
 export type SessionCommand =
   /** Starts over; `run` numbers the runs, so that the page can tell frames of an earlier one. `digits`: as in `read`. */
@@ -18,6 +18,8 @@ export type SessionCommand =
   | { type: 'step' }
   /** Goes to the last saved step that is not later. */
   | { type: 'rewind'; step: number }
+  /** Reports what the model computes without the heads `off`, for the page “Lens”. */
+  | { type: 'ablate'; off: string[] }
   /** Whether the page draws every step. The next one is then computed while it draws. */
   | { type: 'pace'; everyStep: boolean }
   /** The page has drawn the last frame. */
@@ -39,7 +41,10 @@ export interface Frame {
   milliseconds: number;
 }
 
-export type SessionReport = { type: 'frame'; frame: Frame } | { type: 'failed'; run: number; failure: Failure };
+export type SessionReport =
+  | { type: 'frame'; frame: Frame }
+  | { type: 'ablated'; run: number; off: string[]; ablation: Ablation }
+  | { type: 'failed'; run: number; failure: Failure };
 
 export const stepsPerMeasure = 10;
 /** Saved states; when there are more, every second one is dropped. */
@@ -91,13 +96,16 @@ export class Session {
   }
 
   #perform(command: SessionCommand): void {
-    this.#changed ||= command.type !== 'drawn';
+    this.#changed ||= command.type !== 'drawn' && command.type !== 'ablate';
     if (command.type === 'drawn') this.#drawn = true;
     else if (command.type === 'pace') this.#everyStep = command.everyStep;
     else if (command.type === 'reset') this.#reset(command);
     else if (!this.#trainer) return;
     else if (command.type === 'read') this.#trainer.read(command.digits);
-    else if (command.type === 'train') {
+    else if (command.type === 'ablate') {
+      const { off } = command;
+      this.#post({ type: 'ablated', run: this.#run, off, ablation: this.#trainer.without(off) });
+    } else if (command.type === 'train') {
       this.#until = command.until;
       this.#training = this.#trainer.step < this.#end;
     } else {

@@ -1,6 +1,6 @@
 /** Trains the small transformer step by step, measures it, and goes back to earlier steps. */
 import type { Optimizer, Tensor, TrainingHeed } from 'heed/train';
-import { gradientNorms, type ModelSettings, makeModel, type Transformer } from './model';
+import { gradientNorms, layerCount, type ModelSettings, makeModel, type Transformer } from './model';
 import { type Batch, drawBatch, type Example, noAnswer, symbols, type Task, type TaskName, tasks } from './tasks';
 
 export interface TrainerSettings extends ModelSettings {
@@ -19,6 +19,18 @@ export interface Snapshot {
   weights: Float32Array[][];
   /** Per layer and head, the mean over queries of the largest weight: 1 / L if the weights are equal, 1 if each query attends to one key. */
   sharpness: number[][];
+}
+
+/** What is left of a model's skill when heads are off. */
+export interface Ablation {
+  /** To each token of the sequence that is shown. */
+  answers: number[];
+  /** On sequences that are not trained on. */
+  accuracy: number;
+  /** That accuracy with all heads. */
+  whole: number;
+  /** [layers][heads] that accuracy with one head off alone. */
+  alone: number[][];
 }
 
 /** Loss and accuracy after some steps. */
@@ -86,10 +98,24 @@ export class Trainer {
     return gradientNorms(this.#model);
   }
 
-  /** Loss and accuracy on sequences that are not trained on, without dropout. */
-  measure(): Measure {
+  /** What the model computes without the heads `off`, given as "layer.head". */
+  without(off: readonly string[]): Ablation {
+    const names = Array.from({ length: layerCount }, (_, layer) =>
+      Array.from({ length: this.#settings.heads }, (_, head) => `${layer}.${head}`),
+    );
+    const { logits } = this.#model.eval().forward([this.shown.ids], { off });
+    return {
+      answers: largest(logits),
+      accuracy: this.measure(off).accuracy,
+      whole: this.measure().accuracy,
+      alone: names.map((heads) => heads.map((name) => this.measure([name]).accuracy)),
+    };
+  }
+
+  /** Loss and accuracy on sequences that are not trained on, without dropout and without the heads `off`. */
+  measure(off: readonly string[] = []): Measure {
     const { ids, labels } = this.#test;
-    const { logits } = this.#model.eval().forward(ids);
+    const { logits } = this.#model.eval().forward(ids, { off });
     const loss = this.#heed.losses.crossEntropy(logits, labels).item();
     const asked = labels.flat();
     const answers = largest(logits);
@@ -98,7 +124,7 @@ export class Trainer {
   }
 
   snapshot(): Snapshot {
-    const { logits, weights } = this.#model.eval().forward([this.shown.ids], true);
+    const { logits, weights } = this.#model.eval().forward([this.shown.ids], { withWeights: true });
     const maps = weights.map((heads) => heads.map(({ data }) => data));
     const { length } = this.task;
     const sharpnessOf = (map: Float32Array) => {

@@ -4,7 +4,7 @@ import { heed, shipped } from '../../engine/heed';
 import { type Page, page } from '../../state/url';
 import { result as handResult } from '../hand/result';
 import { learningProgram } from '../learning/state';
-import { first, off, over, second } from '../lens/state';
+import * as lens from '../lens/state';
 import { foldersOf } from '../model/address';
 import { dtype, explorer as ownExplorer, url } from '../model/state';
 import { shown } from '../start/opening';
@@ -22,11 +22,24 @@ const programs: Record<Page, () => string | null> = {
       : null,
   hand: () => handResult.value && handCode(handResult.value.input, handResult.value.result),
   text: () => ofEncoder(explorer, null, 'fp32'),
-  model: () => ofEncoder(ownExplorer, foldersOf(url.value, document.baseURI)?.[0] ?? './my-model/', dtype.value),
+  model: () => ofEncoder(ownExplorer, sourceOfOwn(), dtype.value),
   learning: () => learningProgram.value?.() ?? null,
-  lens: () => lensCode({ first: first.value, second: second.value, off: off.value, over: over.value }),
+  lens: () =>
+    lens.source.value === 'trained'
+      ? null
+      : lensCode({
+          source: lens.source.value === 'own' ? sourceOfOwn() : null,
+          dtype: dtype.value,
+          measure: lens.measure.value,
+          first: lens.first.value,
+          second: lens.second.value,
+          off: lens.off.value,
+          over: lens.over.value,
+        }),
   speed: () => (shipped.value ? speedCode(shipped.value.model.config.maxLength) : null),
 };
+
+const sourceOfOwn = () => foldersOf(url.value, document.baseURI)?.[0] ?? './my-model/';
 
 function ofEncoder(of: Explorer, source: string | null, dtype: 'fp32' | 'q8'): string | null {
   const { texts, sentence, layer, head, headMask, opened } = of;

@@ -42,3 +42,7 @@ export const examples: readonly LensExample[] = [
     over: 'heads',
   },
 ];
+
+/** Of the model that “Learning” trains with the settings with which it opens. */
+export const trainedNotice =
+  'Which head reverses the sequence? With the settings with which “Learning” opens, after 200 steps, it is layer 2, head 1: without it, fewer than 90 % of the answers are right; without any other one head, more than 95 %. Without both heads of layer 2, fewer than 35 %.';

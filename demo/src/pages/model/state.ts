@@ -1,7 +1,7 @@
 /** The reader's own model: its source, the progress of loading it, and its views. */
 import { effect, signal } from '@preact/signals';
 import type { ModelSource } from 'heed';
-import { asFailure, type Failure, inTurn, type OpenModel, openModel } from '../../engine/heed';
+import { asFailure, type Failure, inTurn, type OpenModel, own as opened, openModel } from '../../engine/heed';
 import { choice, text } from '../../state/codecs';
 import { urlState } from '../../state/url';
 import { followDocument, makeDocumentSearch } from '../text/document/state';
@@ -14,7 +14,7 @@ export const dtype = urlState<'fp32' | 'q8'>('model', 'dtype', 'fp32', choice('f
 /** The URL of the model folder. Local files cannot be part of a link. */
 export const url = urlState('model', 'url', '', text);
 export const files = signal<LocalFile[]>([]);
-export const opened = signal<OpenModel | undefined>(undefined);
+export { opened };
 export interface Progress {
   /** What is being opened. */
   from: string;

@@ -1,6 +1,8 @@
 /** Classification of texts, and reranking with a cross-encoder. */
+
 import { invalid } from '../../error.js';
 import { oneOf, optional, text } from '../../options.js';
+import type { EditOptions } from '../../sites.js';
 import type { Tensor } from '../../tensor.js';
 import type { ImagesInput } from '../image-encoder.js';
 import type { PretrainedModel } from '../model.js';
@@ -23,7 +25,7 @@ export interface Label {
 export async function classify(
   model: PretrainedModel,
   texts: string | readonly string[],
-  options?: TaskOptions & { topK?: number; textPairs?: string | readonly string[] },
+  options?: TaskOptions & EditOptions & { topK?: number; textPairs?: string | readonly string[] },
 ): Promise<Label[][]> {
   const [{ topK }, call] = taskOptions('classify', model, { topK: optional(topCount, Infinity) }, options);
   const { logits } = await model.predict('sequence-classification', texts, call);
@@ -83,7 +85,7 @@ export async function rerank(
   model: PretrainedModel,
   query: string,
   documents: readonly string[],
-  options?: TaskOptions & { topK?: number; activation?: 'identity' | 'sigmoid' },
+  options?: TaskOptions & EditOptions & { topK?: number; activation?: 'identity' | 'sigmoid' },
 ): Promise<Hit[]> {
   const schema = {
     topK: optional(topCount, Infinity),

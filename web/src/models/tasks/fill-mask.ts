@@ -1,6 +1,8 @@
 /** Words for mask tokens. */
+
 import { invalid } from '../../error.js';
 import { optional } from '../../options.js';
+import type { EditOptions } from '../../sites.js';
 import type { PretrainedModel } from '../model.js';
 import { best } from './similarity.js';
 import { listOfTexts, softmax, type TaskOptions, taskOptions, topCount } from './task.js';
@@ -24,7 +26,7 @@ export interface Filling {
 export async function fillMask(
   model: PretrainedModel,
   input: string | readonly string[],
-  options?: TaskOptions & { topK?: number },
+  options?: TaskOptions & EditOptions & { topK?: number },
 ): Promise<Filling[][]> {
   const [{ topK }, call] = taskOptions('fillMask', model, { topK: optional(topCount, 5) }, options);
   const list = listOfTexts(input);

@@ -1,5 +1,7 @@
 /** Extractive question answering. */
+
 import { optional, text } from '../../options.js';
+import type { EditOptions } from '../../sites.js';
 import type { PretrainedModel } from '../model.js';
 import { best } from './similarity.js';
 import { softmax, type TaskOptions, taskOptions, topCount } from './task.js';
@@ -24,7 +26,7 @@ export async function answerQuestion(
   model: PretrainedModel,
   question: string,
   context: string,
-  options?: TaskOptions & { topK?: number; maxAnswerLength?: number },
+  options?: TaskOptions & EditOptions & { topK?: number; maxAnswerLength?: number },
 ): Promise<Answer[]> {
   const schema = { topK: optional(topCount, 1), maxAnswerLength: optional(topCount, 15) };
   const [{ topK, maxAnswerLength }, call] = taskOptions('answerQuestion', model, schema, options);

@@ -1,5 +1,7 @@
 /** Classification of tokens, as in named entity recognition, and of the spans that they form. */
+
 import { oneOf, optional } from '../../options.js';
+import type { EditOptions } from '../../sites.js';
 import type { PretrainedModel } from '../model.js';
 import { best } from './similarity.js';
 import { labelOf, listOfTexts, softmax, strings, type TaskOptions, taskOptions } from './task.js';
@@ -31,7 +33,7 @@ export type Aggregation = (typeof AGGREGATIONS)[number];
 export async function classifyTokens(
   model: PretrainedModel,
   input: string | readonly string[],
-  options?: TaskOptions & { aggregation?: Aggregation; ignoreLabels?: readonly string[] },
+  options?: TaskOptions & EditOptions & { aggregation?: Aggregation; ignoreLabels?: readonly string[] },
 ): Promise<Entity[][]> {
   const schema = {
     aggregation: optional(oneOf(AGGREGATIONS), 'none' as const),

@@ -6,11 +6,34 @@ import { frame } from './session';
 
 export function Sequence() {
   const { ids, labels, snapshot } = frame.value!;
+  const total = labels.filter((label) => label !== noAnswer).length;
+  const right = labels.filter((label, i) => label === snapshot.answers[i]).length;
+  return (
+    <section class="one-sequence" aria-labelledby="sequence-title">
+      <header>
+        <h2 id="sequence-title">One sequence</h2>
+        <p class="timing">
+          {right} of {plural(total, 'answer')} right
+        </p>
+      </header>
+      <OwnDigits />
+      <AnswerTable ids={ids} labels={labels} answers={snapshot.answers} label="One sequence" />
+    </section>
+  );
+}
+
+interface AnswerTableProps {
+  ids: readonly number[];
+  labels: readonly number[];
+  answers: readonly number[];
+  label: string;
+}
+
+/** What the model reads, the right answers, and the model's. */
+export function AnswerTable({ ids, labels, answers, label }: AnswerTableProps) {
   const asked = labels.map((label) => label !== noAnswer);
-  const isRight = labels.map((label, i) => label === snapshot.answers[i]);
-  const total = asked.filter(Boolean).length;
-  const right = isRight.filter(Boolean).length;
-  const row = (name: string, values: number[], shows: boolean[], marks = false) => (
+  const isRight = labels.map((label, i) => label === answers[i]);
+  const row = (name: string, values: readonly number[], shows: boolean[], marks = false) => (
     <tr>
       <th scope="row">{name}</th>
       {values.map((id, i) => (
@@ -22,26 +45,17 @@ export function Sequence() {
     </tr>
   );
   return (
-    <section class="one-sequence" aria-labelledby="sequence-title">
-      <header>
-        <h2 id="sequence-title">One sequence</h2>
-        <p class="timing">
-          {right} of {plural(total, 'answer')} right
-        </p>
-      </header>
-      <OwnDigits />
-      <table class="sequence" aria-labelledby="sequence-title" style={{ '--tokens': ids.length }}>
-        <tbody>
-          {row(
-            'The model reads',
-            ids,
-            ids.map(() => true),
-          )}
-          {row('Right answer', labels, asked)}
-          {row('Its answer', snapshot.answers, asked, true)}
-        </tbody>
-      </table>
-    </section>
+    <table class="sequence" aria-label={label} style={{ '--tokens': ids.length }}>
+      <tbody>
+        {row(
+          'The model reads',
+          ids,
+          ids.map(() => true),
+        )}
+        {row('Right answer', labels, asked)}
+        {row('Its answer', answers, asked, true)}
+      </tbody>
+    </table>
   );
 }
 

@@ -4,11 +4,13 @@ import type { Failure } from '../../../engine/failure';
 import type { WorkerCommand, WorkerReport } from '../../../engine/learning/learning-handler';
 import type { Frame } from '../../../engine/learning/session';
 import { readDigits } from '../../../engine/learning/tasks';
-import type { TrainerSettings } from '../../../engine/learning/trainer';
+import type { Ablation, TrainerSettings } from '../../../engine/learning/trainer';
 import { type Connection, connect } from '../connection';
 import { everyStep, lesson, linkedStep, loadedParts, ownDigits, trainerSettings } from '../state';
 
 export const frame = signal<Frame | null>(null);
+/** What the model computes without some heads, as the page “Lens” last asked for it. */
+export const ablated = signal<{ off: string[]; ablation: Ablation } | null>(null);
 /** Training has failed, for example because the loss is not finite. */
 export const failure = signal<Failure | null>(null);
 /** The worker could not be started. */
@@ -62,6 +64,7 @@ function start(): void {
 
 function reset(settings: TrainerSettings): void {
   failure.value = null;
+  ablated.value = null;
   send({ type: 'reset', run: ++run, settings, digits: ownExample.peek() });
 }
 
@@ -78,6 +81,8 @@ function receive(report: WorkerReport): void {
   } else if (report.type === 'frame') {
     if (report.frame.run === run) frame.value = report.frame;
     afterDrawing(() => send({ type: 'drawn' }));
+  } else if (report.type === 'ablated') {
+    if (report.run === run) ablated.value = report;
   }
 }
 
@@ -109,6 +114,7 @@ export function step(): void {
   linkedStep.value = 0;
   send({ type: 'step' });
 }
+export const ablate = (off: string[]): void => send({ type: 'ablate', off });
 export function rewind(target: number): void {
   failure.value = null;
   linkedStep.value = 0;
