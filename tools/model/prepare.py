@@ -6,7 +6,7 @@ Writes to build/model/, or the folder that the environment variable HEED_MODEL_D
   heldout.json     what training never sees, and the queries that evaluate it
   dictionary.txt   the common words among which a definition's word is sought
   dictionary.jsonl the same words with their definitions of pairs.tsv, for `npx heed index`
-  vocabulary.txt   the WordPiece vocabulary
+  vocabulary.txt   the WordPiece vocabulary: a new one, or that of the model folder --vocabulary
 
 Two held-out sets, each with a part for development and a part for the reported number:
   words    (strict) of these words no definition, synonym or relation is trained on: every synset that holds one is left
@@ -83,6 +83,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--out", type=Path, default=sources.DATA)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--vocabulary", type=Path, help="a model folder whose vocabulary is kept; for runs too short to train new word pieces")
     options = parser.parse_args()
     folder = options.out / "sources"
     sources.fetch(folder)
@@ -92,9 +93,13 @@ def main() -> None:
     shown = {w for entry in json.loads(DESCRIPTIONS.read_text()) for w in entry["words"]}
     held = split(synsets, dictionary, shown, rng)
     pairs = training.build(folder, synsets, dictionary, held, rng)
-    texts = {text for _, _, *both in pairs for text in both}
-    counts = Counter(word for text in texts for word in wordpiece.split_words(text))
-    vocabulary = wordpiece.train(counts, VOCABULARY_SIZE)
+    if options.vocabulary:
+        ids = json.loads((options.vocabulary / "tokenizer.json").read_text())["model"]["vocab"]
+        vocabulary = sorted(ids, key=ids.get)
+    else:
+        texts = {text for _, _, *both in pairs for text in both}
+        counts = Counter(word for text in texts for word in wordpiece.split_words(text))
+        vocabulary = wordpiece.train(counts, VOCABULARY_SIZE)
 
     (options.out / "pairs.tsv").write_text("".join("\t".join(pair) + "\n" for pair in pairs))
     (options.out / "heldout.json").write_text(json.dumps(held, indent=1) + "\n")
