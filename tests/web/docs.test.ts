@@ -11,6 +11,7 @@ import * as heedSemanticEmbedder from 'heed/semantic-embedder';
 import * as heedTrain from 'heed/train';
 import * as heedUtil from 'heed/util';
 import { describe, expect, it } from 'vitest';
+import { fixtures } from './models/fixtures.js';
 import { tinyClip, tinyModel } from './models/tiny.js';
 
 const folder = new URL('../../docs/', import.meta.url);
@@ -92,6 +93,7 @@ async function run(examples: Example[]): Promise<string[]> {
         .replaceAll(claim, 'expect($1, String.raw`$1`).toEqual($2);')
         .replaceAll(/'\/models\/clip[\w.-]*\/'/g, 'clip')
         .replaceAll("'/models/nli/'", 'nli')
+        .replaceAll("'/models/gliner/'", 'gliner')
         .replaceAll("'/models/cross-encoder/'", 'crossEncoderFiles')
         .replaceAll(folders, 'folder')
         .replaceAll(
@@ -109,6 +111,7 @@ async function run(examples: Example[]): Promise<string[]> {
     'folder',
     'clip',
     'nli',
+    'gliner',
     'crossEncoderFiles',
     'document',
     `return (async () => {${script}\n})()`,
@@ -126,9 +129,9 @@ async function run(examples: Example[]): Promise<string[]> {
     'node:os': os,
     sharp: fakeSharp,
   };
-  await main(entries, log, format, expect, tinyModel(), tinyClip(), entailment(), tinyModel('bert-one-label'), {
-    querySelector: () => new FakeCanvas(),
-  });
+  const gliner = `${fixtures}gliner`;
+  const files = [tinyModel(), tinyClip(), entailment(), gliner, tinyModel('bert-one-label')];
+  await main(entries, log, format, expect, ...files, { querySelector: () => new FakeCanvas() });
   return printed;
 }
 

@@ -257,7 +257,7 @@ function imageText(type: 'clip' | 'siglip', settings: Settings): Described {
       ...(isClip && { optionalBiases: /^vision_model\.embeddings\.patch_embedding\.bias$/ }),
       layerPrefix: 'text_model.encoder.layers.{i}.',
       layer: layerNames,
-      imageTensors: HEAD_TENSORS[type],
+      headTensors: HEAD_TENSORS[type],
     },
     about: {
       type,
@@ -304,7 +304,7 @@ function dino(
       ...(optionalBiases && { optionalBiases }),
       layerPrefix: '',
       layer: {},
-      imageTensors: NO_TENSORS,
+      headTensors: NO_TENSORS,
     },
     about: { type, vision, ...about, head: {}, pooling: 'cls', text: null },
   };

@@ -9,6 +9,7 @@ import { linkedAbort, type SignalLike } from '../platform.js';
 import { Settings } from './config.js';
 import type { Family } from './family.js';
 import { familyOf } from './family-of.js';
+import type { GlinerConfig } from './gliner-config.js';
 import type { ImageEncoder } from './image-encoder.js';
 import { openModelFiles } from './model-files.js';
 import type { FetchRows } from './paged-embeddings.js';
@@ -58,6 +59,8 @@ export interface LoadedModel {
   integrity: Integrity;
   /** Null if all rows of the word table are there. */
   fetchRows: FetchRows | null;
+  /** Of a folder with gliner_config.json. */
+  gliner: GlinerConfig | null;
 }
 
 /** The `architectures` of ColBERTs that Stanford publishes. */
@@ -113,7 +116,7 @@ export async function loadModel(
       settings = table.settings;
       weights.files = [async () => table!.file];
     }
-    const { type, family, config } = await familyOf(settings!);
+    const { type, family, config, gliner = null } = await familyOf(settings!);
     config.int8 = dtype === 'q8';
     config.int4Table = config.int8 && hasInt4Table(settings!);
     const tokenizerSettings = tokenizerConfigFile ? await progress.readSettings(tokenizerConfigFile) : undefined;
@@ -153,7 +156,7 @@ export async function loadModel(
       config,
       type,
       family,
-      settings: settings!,
+      settings: gliner?.encoder ?? settings!,
       tokenizer,
       sentence,
       storage,
@@ -161,6 +164,7 @@ export async function loadModel(
       folder,
       integrity,
       fetchRows,
+      gliner,
     };
   } catch (error) {
     raw?.delete();

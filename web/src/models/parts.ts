@@ -1,10 +1,13 @@
 import type { LoadedModel } from './load.js';
+import type { SpanScorer } from './span-scorer.js';
 import { Chain, type Head, type HeadName } from './task-heads.js';
 
 /** The core's objects that a model owns. */
 export class Parts {
   vectorLayers = Chain.of([]);
   pooler: Chain | null = null;
+  /** Of a GLiNER. */
+  spans: SpanScorer | null = null;
   /** 'tokens': the layer that `embedTokens` applies to each token, of checkpoints that have it beside the encoder. */
   readonly heads = new Map<HeadName | 'tokens', Head>();
   /** Deletes the encoder. A model that is trained deletes what uses it first. */
@@ -18,6 +21,7 @@ export class Parts {
     if (this.#deleted) return;
     this.#deleted = true;
     this.pooler?.delete();
+    this.spans?.delete();
     this.vectorLayers.delete();
     for (const { chain } of this.heads.values()) chain.delete();
     this.deleteEncoder();

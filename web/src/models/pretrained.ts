@@ -41,6 +41,8 @@ import type {
   Prediction,
   PredictOptions,
   PretrainedModel,
+  ScoreSpansOptions,
+  SpanScores,
   TokenizeOptions,
   TokenizeResult,
 } from './model.js';
@@ -82,6 +84,10 @@ export async function loadAs<Model>(
     const [layers, classifier] = await loadVectorLayers(runtime.calls, loaded, options.signal);
     parts.vectorLayers = layers!;
     if (classifier) parts.heads.set('sequence-classification', { chain: classifier, takesVectors: true });
+    if (loaded.gliner) {
+      const { spanScorer } = await importing(() => import('./gliner.js'));
+      parts.spans = spanScorer(runtime.calls, loaded.gliner, loaded);
+    }
     loaded.integrity.requireAllFound();
     return make(runtime, loaded, parts, options.dtype);
   } catch (error) {
@@ -268,6 +274,15 @@ export class LocalModel extends Owned<Parts> implements PretrainedModel {
   async embedTokens(texts: string | readonly string[], options?: EmbedTokensOptions): Promise<Tensor[]> {
     const { embedTokens } = await importing(() => import('./late-interaction.js'));
     return embedTokens(this, texts, options);
+  }
+
+  async scoreSpans(
+    texts: string | readonly string[],
+    labels: readonly string[],
+    options?: ScoreSpansOptions,
+  ): Promise<SpanScores[]> {
+    const { scoreSpans } = await importing(() => import('./gliner.js'));
+    return scoreSpans(this, texts, labels, options);
   }
 
   /** A head's logits, without the bias of a tied decoder. */
