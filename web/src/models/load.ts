@@ -11,6 +11,7 @@ import type { Family } from './family.js';
 import { familyOf } from './family-of.js';
 import type { GlinerConfig } from './gliner-config.js';
 import type { ImageEncoder } from './image-encoder.js';
+import { reserveFor } from './memory.js';
 import { openModelFiles } from './model-files.js';
 import type { FetchRows } from './paged-embeddings.js';
 import { readSentenceConfig, type SentenceConfig } from './sentence-transformers.js';
@@ -45,6 +46,8 @@ export interface LoadModelOptions extends RemoteOptions {
 
 export interface LoadedModel {
   raw: RawEncoderModel & Partial<ImageEncoder>;
+  /** To be called when `raw` is deleted. */
+  release: () => void;
   config: RawEncoderModelConfig;
   type: string;
   family: Family;
@@ -81,6 +84,7 @@ export async function loadModel(
   const { stop, unlink } = linkedAbort(options.signal);
   const { signal } = stop;
   let raw: RawEncoderModel | undefined;
+  let release: (() => void) | undefined;
   let folder: ModelFolder | undefined;
   try {
     folder = opened ?? (await openFolder(source, { ...options, hub, signal, integrity }));
@@ -138,6 +142,7 @@ export async function loadModel(
       const expected = `at most ${config.vocabSize} tokens, the vocab_size of config.json`;
       throw invalidFile(tokenizerFile!.name, expected, `${tokenizer.vocabSize}`);
     }
+    release = reserveFor(core, config);
     const images = family.images?.(core, settings!, makeEncoder);
     raw = images ?? makeEncoder(core, config);
     const tied = settings!.flag('tie_word_embeddings', true);
@@ -153,6 +158,7 @@ export async function loadModel(
     const fetchRows = paged?.fetchRows() ?? null;
     return {
       raw,
+      release,
       config,
       type,
       family,
@@ -168,6 +174,7 @@ export async function loadModel(
     };
   } catch (error) {
     raw?.delete();
+    release?.();
     stop.abort();
     await folder?.failed?.(error);
     throw options.signal?.aborted ? options.signal.reason : error;

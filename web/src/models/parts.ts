@@ -14,7 +14,11 @@ export class Parts {
   deleteEncoder = (): void => this.encoder.delete();
   #deleted = false;
 
-  constructor(readonly encoder: LoadedModel['raw']) {}
+  /** `release` is called once the encoder is deleted. */
+  constructor(
+    readonly encoder: LoadedModel['raw'],
+    private readonly release: () => void,
+  ) {}
 
   /** May be called twice: by a load that fails late, and by the garbage collector for the incomplete model. */
   delete(): void {
@@ -25,5 +29,6 @@ export class Parts {
     this.vectorLayers.delete();
     for (const { chain } of this.heads.values()) chain.delete();
     this.deleteEncoder();
+    this.release();
   }
 }

@@ -32,6 +32,7 @@ import {
   rowsOf,
 } from './input.js';
 import { type LoadedModel, type LoadModelOptions, loadModel } from './load.js';
+import { workingBytes } from './memory.js';
 import type {
   EmbedCall,
   EmbedTokensOptions,
@@ -79,7 +80,7 @@ export async function loadAs<Model>(
   make: (...parts: ConstructorParameters<typeof LocalModel>) => Model,
 ): Promise<Model> {
   const loaded = await loadModel(runtime, source, options, folder);
-  const parts = new Parts(loaded.raw);
+  const parts = new Parts(loaded.raw, loaded.release);
   try {
     const [layers, classifier] = await loadVectorLayers(runtime.calls, loaded, options.signal);
     parts.vectorLayers = layers!;
@@ -87,6 +88,7 @@ export async function loadAs<Model>(
     if (loaded.gliner) {
       const { spanScorer } = await importing(() => import('./gliner.js'));
       parts.spans = spanScorer(runtime.calls, loaded.gliner, loaded);
+      runtime.core.reserveMemory(workingBytes(loaded.config)); // of which its layers have taken some
     }
     loaded.integrity.requireAllFound();
     return make(runtime, loaded, parts, options.dtype);
