@@ -138,8 +138,8 @@ std::string compiler() {
 
 double memoryBytes() { return static_cast<double>(__builtin_wasm_memory_size(0)) * 65536; }
 
-/// Makes room for `bytes` in one block, by at most one growth of the memory. Without effect where there is none: what then
-/// needs the memory reports it.
+/// Makes room for `bytes` in one block, by at most one growth of the memory. Without effect where there is none: what
+/// then needs the memory reports it.
 void reserveMemory(double bytes) {
   constexpr double kMost = 4.0 * 1024 * 1024 * 1024 - 65536;
   void* block = bytes > 0 && bytes < kMost ? std::malloc(static_cast<size_t>(bytes)) : nullptr;
