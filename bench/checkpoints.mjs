@@ -88,7 +88,7 @@ async function millisecondsOf(heed, files, dtype, model, isImages) {
   return times;
 }
 
-/** WebAssembly memory after loading, and after calls with texts of up to 512 tokens, or with images. */
+/** WebAssembly memory after calls with texts of up to 512 tokens, or with an image; null for checkpoints that are not measured. */
 async function memoryOf(name, dtype) {
   const { PUBLISHED, PUBLISHED_IMAGES, layersOf, filesOf, imageFilesOf } = await publishedShapes();
   const isImages = !(name in PUBLISHED);
@@ -100,7 +100,6 @@ async function memoryOf(name, dtype) {
   const { load } = await import('../dist/index.js');
   const heed = await load();
   const encoder = await heed.fromPretrained(files, { dtype });
-  const loaded = heed.info.memoryBytes;
   if (isImages) await encoder.embedImage(imageFor(model));
   else {
     for (const [count, length] of [
@@ -111,14 +110,14 @@ async function memoryOf(name, dtype) {
       await encoder.embed({ inputIds: Array(count).fill(ids) });
     }
   }
-  return { loaded, used: heed.info.memoryBytes };
+  return heed.info.memoryBytes;
 }
 
 function memoryRow(name) {
   const cells = [name];
   for (const dtype of ['fp32', 'q8']) {
     const memory = JSON.parse(inChild('--memory-of', name, dtype));
-    cells.push(...(memory ? [megabytes(memory.loaded), megabytes(memory.used)] : ['not measured', 'not measured']));
+    cells.push(memory ? megabytes(memory) : 'not measured');
   }
   return `| ${cells.join(' | ')} |`;
 }
