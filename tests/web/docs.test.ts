@@ -11,7 +11,7 @@ import * as heedSemanticEmbedder from 'heed/semantic-embedder';
 import * as heedTrain from 'heed/train';
 import * as heedUtil from 'heed/util';
 import { describe, expect, it } from 'vitest';
-import { fixtures } from './models/fixtures.js';
+import { fixture, fixtures } from './models/fixtures.js';
 import { tinyClip, tinyModel } from './models/tiny.js';
 
 const folder = new URL('../../docs/', import.meta.url);
@@ -92,6 +92,7 @@ async function run(examples: Example[]): Promise<string[]> {
         .replaceAll('console.log(', `log(${i}, `)
         .replaceAll(claim, 'expect($1, String.raw`$1`).toEqual($2);')
         .replaceAll(/'\/models\/clip[\w.-]*\/'/g, 'clip')
+        .replaceAll("'/models/vit-base-patch16-224/'", 'vit')
         .replaceAll("'/models/nli/'", 'nli')
         .replaceAll("'/models/gliner/'", 'gliner')
         .replaceAll("'/models/cross-encoder/'", 'crossEncoderFiles')
@@ -110,6 +111,7 @@ async function run(examples: Example[]): Promise<string[]> {
     'expect',
     'folder',
     'clip',
+    'vit',
     'nli',
     'gliner',
     'crossEncoderFiles',
@@ -129,8 +131,8 @@ async function run(examples: Example[]): Promise<string[]> {
     'node:os': os,
     sharp: fakeSharp,
   };
-  const gliner = `${fixtures}gliner`;
-  const files = [tinyModel(), tinyClip(), entailment(), gliner, tinyModel('bert-one-label')];
+  const { folder: vit } = fixture('vit-labels');
+  const files = [tinyModel(), tinyClip(), vit, entailment(), `${fixtures}gliner`, tinyModel('bert-one-label')];
   await main(entries, log, format, expect, ...files, { querySelector: () => new FakeCanvas() });
   return printed;
 }
