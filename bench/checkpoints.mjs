@@ -1,5 +1,5 @@
 // Writes the tables of docs/checkpoints.md: what published checkpoints cost in bytes and milliseconds. `node bench/checkpoints.mjs`, after `npm run build`; with names, it prints only
-// the rows of these.
+// the rows of these; with --memory, it writes only the table of memory.
 //
 // Each has its published shapes (tests/web/models/published.ts and published-images.ts), all layers and all words, and random weights. Texts are one of 16 and one of 128 token ids,
 // on one thread; images one of the checkpoint's size, preprocessed. Milliseconds are medians of processor time, so that other programs matter less. Checkpoints above 1.5 GB are not timed. Each runs in a process of its own, as WebAssembly
@@ -67,12 +67,16 @@ async function measured(name) {
   return { name, isImages, family: model.config.model_type, parameters, bytes, ms };
 }
 
+function imageFor({ preprocessor }) {
+  const side = preprocessor.crop_size?.height ?? preprocessor.size.height ?? preprocessor.size;
+  return { data: new Uint8ClampedArray(3 * side * side).map((_, i) => i % 251), width: side, height: side };
+}
+
 async function millisecondsOf(heed, files, dtype, model, isImages) {
   const encoder = await heed.fromPretrained(files, { dtype });
   const times = [];
   if (isImages) {
-    const side = model.preprocessor.crop_size?.height ?? model.preprocessor.size.height ?? model.preprocessor.size;
-    const image = { data: new Uint8ClampedArray(3 * side * side).map((_, i) => i % 251), width: side, height: side };
+    const image = imageFor(model);
     times.push(await timed(() => encoder.embedImage(image)));
   } else {
     for (const length of [16, 128]) {
@@ -82,6 +86,40 @@ async function millisecondsOf(heed, files, dtype, model, isImages) {
   }
   encoder.dispose();
   return times;
+}
+
+/** WebAssembly memory after calls with texts of up to 512 tokens, or with an image; null for checkpoints that are not measured. */
+async function memoryOf(name, dtype) {
+  const { PUBLISHED, PUBLISHED_IMAGES, layersOf, filesOf, imageFilesOf } = await publishedShapes();
+  const isImages = !(name in PUBLISHED);
+  const model = isImages ? PUBLISHED_IMAGES[name] : PUBLISHED[name];
+  const files = isImages
+    ? imageFilesOf(model, model.layers, model.vocab)
+    : filesOf(model, layersOf(model.config), model.config.vocab_size);
+  if (files['model.safetensors'].length > LARGEST) return null;
+  const { load } = await import('../dist/index.js');
+  const heed = await load();
+  const encoder = await heed.fromPretrained(files, { dtype });
+  if (isImages) await encoder.embedImage(imageFor(model));
+  else {
+    for (const [count, length] of [
+      [64, 16],
+      [1, 512],
+    ]) {
+      const ids = Array.from({ length }, (_, i) => (7919 * i + 13) % model.config.vocab_size);
+      await encoder.embed({ inputIds: Array(count).fill(ids) });
+    }
+  }
+  return heed.info.memoryBytes;
+}
+
+function memoryRow(name) {
+  const cells = [name];
+  for (const dtype of ['fp32', 'q8']) {
+    const memory = JSON.parse(inChild('--memory-of', name, dtype));
+    cells.push(memory ? megabytes(memory) : 'not measured');
+  }
+  return `| ${cells.join(' | ')} |`;
 }
 
 const megabytes = (bytes) => `${Math.round(bytes / 1e6)} MB`;
@@ -95,20 +133,24 @@ function rowOf({ name, isImages, family, parameters, bytes, ms }) {
 }
 
 function main(names) {
-  const rows = { texts: [], images: [] };
-  for (const name of names.length > 0 ? names : JSON.parse(inChild('--names'))) {
+  const onlyMemory = names[0] === '--memory';
+  const rows = onlyMemory ? { memory: [] } : { texts: [], images: [], memory: [] };
+  for (const name of names.length > 0 && !onlyMemory ? names : JSON.parse(inChild('--names'))) {
+    if (names.length === 0 || onlyMemory) rows.memory.push(memoryRow(name));
+    if (onlyMemory) continue;
     const result = JSON.parse(inChild('--measure', name));
     const row = rowOf(result);
     console.log(row);
     rows[result.isImages ? 'images' : 'texts'].push(row);
   }
-  if (names.length > 0) return;
+  if (names.length > 0 && !onlyMemory) return;
   let page = fs.readFileSync(PAGE, 'utf8');
   for (const [kind, lines] of Object.entries(rows))
     page = page.replace(
       new RegExp(`(<!-- ${kind} -->\n\\|.*\n\\|.*\n)(\\|.*\n)*`),
       (_, head) => `${head}${lines.join('\n')}\n`,
     );
+  if (onlyMemory) return void fs.writeFileSync(PAGE, page);
   const machine = `${os.cpus()[0].model}, Node ${process.versions.node}`;
   fs.writeFileSync(
     PAGE,
@@ -126,8 +168,9 @@ function inChild(...args) {
   return stdout;
 }
 
-const [mode, name] = process.argv.slice(2);
+const [mode, name, dtype] = process.argv.slice(2);
 if (mode === '--measure') console.log(JSON.stringify(await measured(name)));
+else if (mode === '--memory-of') console.log(JSON.stringify(await memoryOf(name, dtype)));
 else if (mode === '--names') {
   const { PUBLISHED, PUBLISHED_IMAGES } = await publishedShapes();
   console.log(JSON.stringify([...Object.keys(PUBLISHED), ...Object.keys(PUBLISHED_IMAGES)]));

@@ -2,6 +2,7 @@
 #include <emscripten/version.h>
 
 #include <algorithm>
+#include <cstdlib>
 
 #include "call.h"
 #include "core/check.h"
@@ -137,6 +138,15 @@ std::string compiler() {
 
 double memoryBytes() { return static_cast<double>(__builtin_wasm_memory_size(0)) * 65536; }
 
+/// Makes room for `bytes` in one block, by at most one growth of the memory. Without effect where there is none: what
+/// then needs the memory reports it.
+void reserveMemory(double bytes) {
+  constexpr double kMost = 4.0 * 1024 * 1024 * 1024 - 65536;
+  void* block = bytes > 0 && bytes < kMost ? std::malloc(static_cast<size_t>(bytes)) : nullptr;
+  asm volatile("" : : "r"(block));  // or the optimizer removes both calls
+  std::free(block);
+}
+
 val compute(const std::string& name, const val& arguments) {
   return guarded([&] {
     InferenceCall call(arguments);
@@ -160,6 +170,7 @@ EMSCRIPTEN_BINDINGS(heed_functions) {
   emscripten::function("relativeBias", &relativeBiasOf);
   emscripten::function("compiler", &compiler);
   emscripten::function("memoryBytes", &memoryBytes);
+  emscripten::function("reserveMemory", &reserveMemory);
   emscripten::function("useTallRowBlocks", &useTallRowBlocks);
 }
 

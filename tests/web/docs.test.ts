@@ -11,7 +11,7 @@ import * as heedSemanticEmbedder from 'heed/semantic-embedder';
 import * as heedTrain from 'heed/train';
 import * as heedUtil from 'heed/util';
 import { describe, expect, it } from 'vitest';
-import { fixture } from './models/fixtures.js';
+import { fixture, fixtures } from './models/fixtures.js';
 import { tinyClip, tinyModel } from './models/tiny.js';
 
 const folder = new URL('../../docs/', import.meta.url);
@@ -94,6 +94,7 @@ async function run(examples: Example[]): Promise<string[]> {
         .replaceAll(/'\/models\/clip[\w.-]*\/'/g, 'clip')
         .replaceAll("'/models/vit-base-patch16-224/'", 'vit')
         .replaceAll("'/models/nli/'", 'nli')
+        .replaceAll("'/models/gliner/'", 'gliner')
         .replaceAll("'/models/cross-encoder/'", 'crossEncoderFiles')
         .replaceAll(folders, 'folder')
         .replaceAll(
@@ -112,6 +113,7 @@ async function run(examples: Example[]): Promise<string[]> {
     'clip',
     'vit',
     'nli',
+    'gliner',
     'crossEncoderFiles',
     'document',
     `return (async () => {${script}\n})()`,
@@ -129,20 +131,9 @@ async function run(examples: Example[]): Promise<string[]> {
     'node:os': os,
     sharp: fakeSharp,
   };
-  await main(
-    entries,
-    log,
-    format,
-    expect,
-    tinyModel(),
-    tinyClip(),
-    fixture('vit-labels').folder,
-    entailment(),
-    tinyModel('bert-one-label'),
-    {
-      querySelector: () => new FakeCanvas(),
-    },
-  );
+  const { folder: vit } = fixture('vit-labels');
+  const files = [tinyModel(), tinyClip(), vit, entailment(), `${fixtures}gliner`, tinyModel('bert-one-label')];
+  await main(entries, log, format, expect, ...files, { querySelector: () => new FakeCanvas() });
   return printed;
 }
 

@@ -323,4 +323,6 @@ export interface Core extends Calls {
   compiler(): string;
   /** Size of the WebAssembly memory, in bytes. */
   memoryBytes(): number;
+  /** Makes room for `bytes` in one block, by at most one growth of the memory; without effect where there is none. */
+  reserveMemory(bytes: number): void;
 }

@@ -271,7 +271,7 @@ function imageText(type: 'clip' | 'siglip', settings: Settings): Described {
       ...(isClip && { optionalBiases: /^vision_model\.embeddings\.patch_embedding\.bias$/ }),
       layerPrefix: 'text_model.encoder.layers.{i}.',
       layer: layerNames,
-      imageTensors: HEAD_TENSORS[type],
+      headTensors: HEAD_TENSORS[type],
     },
     about: {
       type,
@@ -320,7 +320,7 @@ function imagesOnly(
       ...(optionalBiases && { optionalBiases }),
       layerPrefix: '',
       layer: {},
-      imageTensors: after.length > 0 ? new RegExp(`^(${after.join('|')})\\.(weight|bias)$`) : NO_TENSORS,
+      headTensors: after.length > 0 ? new RegExp(`^(${after.join('|')})\\.(weight|bias)$`) : NO_TENSORS,
     },
     about: { type, vision, ...about, head, pooling: 'cls', text: null },
   };

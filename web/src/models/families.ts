@@ -20,6 +20,7 @@ import {
   sizesOf,
   valueRows,
 } from './family.js';
+import type { GlinerConfig } from './gliner-config.js';
 import { gemma3, gte, modernBert, nomicBert, qwen3 } from './rotary-families.js';
 import { STATIC } from './static-embedding.js';
 
@@ -327,6 +328,8 @@ export interface FamilyConfig {
   type: string;
   family: Family;
   config: RawEncoderModelConfig;
+  /** Of a GLiNER, whose encoder these are. */
+  gliner?: GlinerConfig;
 }
 
 /** The key that names the family. */

@@ -2,9 +2,16 @@
 import { importing } from '../error.js';
 import type { Settings } from './config.js';
 import { type FamilyConfig, IMAGE_FAMILIES, TYPE, textFamilyOf } from './families.js';
+import { GLINER_CONFIG } from './model-files.js';
 
-/** The family that config.json's model_type names, and the core's options for the model; if the family encodes texts and images, for the encoder of texts. */
+/** The family that the settings' model_type names, and the core's options for the model; if the family encodes texts and images, for the encoder of texts. */
 export async function familyOf(settings: Settings): Promise<FamilyConfig> {
+  if (settings.file.endsWith(GLINER_CONFIG)) {
+    const { GlinerConfig } = await importing(() => import('./gliner-config.js'));
+    const gliner = new GlinerConfig(settings);
+    const found = textFamilyOf(gliner.encoder);
+    return { ...found, family: gliner.family(found.family), gliner };
+  }
   const type = IMAGE_FAMILIES.find((name) => name === settings.get(TYPE));
   if (!type) return textFamilyOf(settings);
   // biome-ignore lint/style/noRestrictedImports: images/ builds on models/; it is loaded here alone

@@ -56,8 +56,8 @@ export interface Family {
   images?: ImagesOf;
   /** Of these families, how texts are pooled, or images, if there are no texts. */
   pooling?: 'cls' | 'last';
-  /** Of these families, the tensors of what follows the encoders, by their names without the prefix. */
-  imageTensors?: RegExp;
+  /** Of these families and GLiNERs, the tensors of what follows the encoders, by their names without the prefix. */
+  headTensors?: RegExp;
 }
 
 /** The rows of the queries, keys or values: of one matrix if all have the width of the model, otherwise of three; of one bias. */

@@ -18,7 +18,7 @@ import { familyOf } from './family-of.js';
 import type { ModelConfig } from './model.js';
 import { labelsIn } from './model-config.js';
 import { openModelFiles, peek } from './model-files.js';
-import { quantizedBytes } from './quantize.js';
+import { isSettings, quantizedBytes } from './quantize.js';
 import { WEIGHTS } from './rewrite.js';
 import { readSentenceConfig, type SentenceConfig } from './sentence-transformers.js';
 import { STATIC, staticTensors, tableSettings } from './static-embedding.js';
@@ -137,7 +137,7 @@ export async function inspect(
   const memoryOf = (bytes: (entry: TensorEntry) => number) => encoder.reduce((sum, entry) => sum + bytes(entry), 0);
   const download = sizes.some((bytes) => bytes === null) ? null : sizes.reduce<number>((sum, bytes) => sum + bytes!, 0);
   const quantizedDownload = async () => {
-    const isReplaced = (path: string) => path === 'config.json' || WEIGHTS.test(path);
+    const isReplaced = (path: string) => isSettings(path) || WEIGHTS.test(path);
     const replaced = files.reduce((sum, { path, bytes }) => sum + (isReplaced(path) ? (bytes ?? 0) : 0), 0);
     const isWhole = download !== null && fileSettings && within === '' && entries.length > 0;
     if (!isWhole || files.length !== sizes.length) return download; // a packed file is not quantized
@@ -155,7 +155,7 @@ export async function inspect(
     ...absent.map((path) => `${path}: ${weights ? 'a part of ' : ''}the weights`),
   ];
   return {
-    family: String(settings!.get('model_type') ?? 'none'),
+    family: known?.type ?? String(settings!.get('model_type') ?? 'none'),
     problem,
     vocabSize: config?.vocabSize ?? 0,
     embedDim: config?.embedDim ?? 0,

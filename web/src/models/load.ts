@@ -9,7 +9,9 @@ import { linkedAbort, type SignalLike } from '../platform.js';
 import { Settings } from './config.js';
 import type { Family } from './family.js';
 import { familyOf } from './family-of.js';
+import type { GlinerConfig } from './gliner-config.js';
 import type { ImageEncoder } from './image-encoder.js';
+import { reserveFor } from './memory.js';
 import { openModelFiles } from './model-files.js';
 import type { FetchRows } from './paged-embeddings.js';
 import { readSentenceConfig, type SentenceConfig } from './sentence-transformers.js';
@@ -44,6 +46,8 @@ export interface LoadModelOptions extends RemoteOptions {
 
 export interface LoadedModel {
   raw: RawEncoderModel & Partial<ImageEncoder>;
+  /** To be called when `raw` is deleted. */
+  release: () => void;
   config: RawEncoderModelConfig;
   type: string;
   family: Family;
@@ -58,6 +62,8 @@ export interface LoadedModel {
   integrity: Integrity;
   /** Null if all rows of the word table are there. */
   fetchRows: FetchRows | null;
+  /** Of a folder with gliner_config.json. */
+  gliner: GlinerConfig | null;
 }
 
 /** The `architectures` of ColBERTs that Stanford publishes. */
@@ -78,6 +84,7 @@ export async function loadModel(
   const { stop, unlink } = linkedAbort(options.signal);
   const { signal } = stop;
   let raw: RawEncoderModel | undefined;
+  let release: (() => void) | undefined;
   let folder: ModelFolder | undefined;
   try {
     folder = opened ?? (await openFolder(source, { ...options, hub, signal, integrity }));
@@ -113,7 +120,7 @@ export async function loadModel(
       settings = table.settings;
       weights.files = [async () => table!.file];
     }
-    const { type, family, config } = await familyOf(settings!);
+    const { type, family, config, gliner = null } = await familyOf(settings!);
     config.int8 = dtype === 'q8';
     config.int4Table = config.int8 && hasInt4Table(settings!);
     const tokenizerSettings = tokenizerConfigFile ? await progress.readSettings(tokenizerConfigFile) : undefined;
@@ -135,6 +142,7 @@ export async function loadModel(
       const expected = `at most ${config.vocabSize} tokens, the vocab_size of config.json`;
       throw invalidFile(tokenizerFile!.name, expected, `${tokenizer.vocabSize}`);
     }
+    release = reserveFor(core, config);
     const images = family.images?.(core, settings!, makeEncoder);
     raw = images ?? makeEncoder(core, config);
     const tied = settings!.flag('tie_word_embeddings', true);
@@ -150,10 +158,11 @@ export async function loadModel(
     const fetchRows = paged?.fetchRows() ?? null;
     return {
       raw,
+      release,
       config,
       type,
       family,
-      settings: settings!,
+      settings: gliner?.encoder ?? settings!,
       tokenizer,
       sentence,
       storage,
@@ -161,9 +170,11 @@ export async function loadModel(
       folder,
       integrity,
       fetchRows,
+      gliner,
     };
   } catch (error) {
     raw?.delete();
+    release?.();
     stop.abort();
     await folder?.failed?.(error);
     throw options.signal?.aborted ? options.signal.reason : error;

@@ -5,10 +5,13 @@ import { discard } from '../io/list-files.js';
 import type { SignalLike } from '../platform.js';
 import type { SentenceConfig } from './sentence-transformers.js';
 
+/** What the folder of a GLiNER has in place of config.json. */
+export const GLINER_CONFIG = 'gliner_config.json';
+
 export interface ModelFiles {
   /** The path before the names of the model's files; empty unless modules.json names a folder of their own. */
   within: string;
-  /** config.json. Null only for a StaticEmbedding, which may have none. */
+  /** config.json, or gliner_config.json. Null only for a StaticEmbedding, which may have none. */
   configFile: OpenFile | null;
   /** tokenizer.json. Null if there is none: the model then takes token ids only. */
   tokenizerFile: OpenFile | null;
@@ -36,7 +39,9 @@ export async function openModelFiles(
     files = await openIn(sentence.modelFolder);
   }
   if (!sentence?.isStatic)
-    files.configFile ??= await folder.open(`${files.within}config.json`, { required: true, signal });
+    files.configFile ??=
+      (await folder.open(files.within + GLINER_CONFIG, { signal })) ??
+      (await folder.open(`${files.within}config.json`, { required: true, signal }));
   return files;
 }
 

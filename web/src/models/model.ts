@@ -112,6 +112,16 @@ export interface EmbedTokensOptions extends CallOptions, Pick<InputOptions, 'tru
   maxLength?: number;
 }
 
+export interface ScoreSpansOptions extends Pick<CallOptions, 'signal' | 'onProgress'> {}
+
+/** A text's words and the scores of its spans. Notation: W words, K the largest number of words in a span, C labels. */
+export interface SpanScores {
+  /** The range of each word in the text, [start, end) in UTF-16 units. */
+  words: [number, number][];
+  /** [W,K,C]: entry (i, k, c) for words i to i + k and label c; -Infinity for spans that end after the last word. */
+  logits: Tensor;
+}
+
 /** The logits of a task's head. */
 export interface Prediction {
   /** sequence-classification: [N, labels]; token-classification: [N, L, labels]; question-answering: [N, L, 2]; fill-mask: [masks, V], V words */
@@ -243,6 +253,20 @@ export interface PretrainedModel {
    * @throws HeedError UNSUPPORTED if the folder has no tokenizer.json, or no token to pad queries with
    */
   embedTokens(texts: string | readonly string[], options?: EmbedTokensOptions): Promise<Tensor[]>;
+  /**
+   * The logits of each text's spans for each label, by a GLiNER; see `extractEntities`. Texts may have any length: they are scored in windows of as many words as the model takes, each with K - 1
+   * words of the preceding one.
+   *
+   * @example
+   * const [{ words, logits }] = await gliner.scoreSpans('Ada lives in London.', ['person', 'city']);
+   * logits.shape; // words, words per span, labels
+   * @throws HeedError UNSUPPORTED for other models; TOO_LONG if the labels leave no room for words
+   */
+  scoreSpans(
+    texts: string | readonly string[],
+    labels: readonly string[],
+    options?: ScoreSpansOptions,
+  ): Promise<SpanScores[]>;
   /**
    * One vector per image: [N,E]. In CLIP and SigLIP, they are in one space with the vectors of texts that `embed` returns.
    *

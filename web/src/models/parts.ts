@@ -1,25 +1,34 @@
 import type { LoadedModel } from './load.js';
+import type { SpanScorer } from './span-scorer.js';
 import { Chain, type Head, type HeadName } from './task-heads.js';
 
 /** The core's objects that a model owns. */
 export class Parts {
   vectorLayers = Chain.of([]);
   pooler: Chain | null = null;
+  /** Of a GLiNER. */
+  spans: SpanScorer | null = null;
   /** 'tokens': the layer that `embedTokens` applies to each token, of checkpoints that have it beside the encoder. */
   readonly heads = new Map<HeadName | 'tokens', Head>();
   /** Deletes the encoder. A model that is trained deletes what uses it first. */
   deleteEncoder = (): void => this.encoder.delete();
   #deleted = false;
 
-  constructor(readonly encoder: LoadedModel['raw']) {}
+  /** `release` is called once the encoder is deleted. */
+  constructor(
+    readonly encoder: LoadedModel['raw'],
+    private readonly release: () => void,
+  ) {}
 
   /** May be called twice: by a load that fails late, and by the garbage collector for the incomplete model. */
   delete(): void {
     if (this.#deleted) return;
     this.#deleted = true;
     this.pooler?.delete();
+    this.spans?.delete();
     this.vectorLayers.delete();
     for (const { chain } of this.heads.values()) chain.delete();
     this.deleteEncoder();
+    this.release();
   }
 }

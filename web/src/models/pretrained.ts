@@ -32,6 +32,7 @@ import {
   rowsOf,
 } from './input.js';
 import { type LoadedModel, type LoadModelOptions, loadModel } from './load.js';
+import { workingBytes } from './memory.js';
 import type {
   EmbedCall,
   EmbedTokensOptions,
@@ -41,6 +42,8 @@ import type {
   Prediction,
   PredictOptions,
   PretrainedModel,
+  ScoreSpansOptions,
+  SpanScores,
   TokenizeOptions,
   TokenizeResult,
 } from './model.js';
@@ -77,11 +80,16 @@ export async function loadAs<Model>(
   make: (...parts: ConstructorParameters<typeof LocalModel>) => Model,
 ): Promise<Model> {
   const loaded = await loadModel(runtime, source, options, folder);
-  const parts = new Parts(loaded.raw);
+  const parts = new Parts(loaded.raw, loaded.release);
   try {
     const [layers, classifier] = await loadVectorLayers(runtime.calls, loaded, options.signal);
     parts.vectorLayers = layers!;
     if (classifier) parts.heads.set('sequence-classification', { chain: classifier, takesVectors: true });
+    if (loaded.gliner) {
+      const { spanScorer } = await importing(() => import('./gliner.js'));
+      parts.spans = spanScorer(runtime.calls, loaded.gliner, loaded);
+      runtime.core.reserveMemory(workingBytes(loaded.config)); // of which its layers have taken some
+    }
     loaded.integrity.requireAllFound();
     return make(runtime, loaded, parts, options.dtype);
   } catch (error) {
@@ -268,6 +276,15 @@ export class LocalModel extends Owned<Parts> implements PretrainedModel {
   async embedTokens(texts: string | readonly string[], options?: EmbedTokensOptions): Promise<Tensor[]> {
     const { embedTokens } = await importing(() => import('./late-interaction.js'));
     return embedTokens(this, texts, options);
+  }
+
+  async scoreSpans(
+    texts: string | readonly string[],
+    labels: readonly string[],
+    options?: ScoreSpansOptions,
+  ): Promise<SpanScores[]> {
+    const { scoreSpans } = await importing(() => import('./gliner.js'));
+    return scoreSpans(this, texts, labels, options);
   }
 
   /** A head's logits, without the bias of a tied decoder. */

@@ -93,7 +93,9 @@ export async function prune(runtime: Runtime, source: ModelSource, options: Prun
   if (!configFile || within !== '') throw notAtRoot('source');
   const settings = Settings.parse(await readAll(configFile), configFile.name);
   const isStatic = settings.get('model_type') === STATIC;
-  if (!isStatic && (await familyOf(settings)).family.images)
+  const { family, gliner } = isStatic ? {} : await familyOf(settings);
+  if (gliner) throw invalid('source', 'a folder with config.json', 'that of a GLiNER', 'UNSUPPORTED');
+  if (family?.images)
     throw settings.unsupported('model_type', 'a family that encodes texts only', `'${settings.get('model_type')}'`);
   if (!tokenizerFile) throw invalid('source', 'a folder with tokenizer.json', 'one without it', 'UNSUPPORTED');
   const tokenizerSettings = Settings.parse(await readAll(tokenizerFile), tokenizerFile.name);

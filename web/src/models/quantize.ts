@@ -18,7 +18,7 @@ import { Settings } from './config.js';
 import { parameterRowsOf } from './families.js';
 import { familyOf } from './family-of.js';
 import { embedded, lossOf, type VectorSimilarity } from './folder-loss.js';
-import { notAtRoot, openModelFiles } from './model-files.js';
+import { GLINER_CONFIG, notAtRoot, openModelFiles } from './model-files.js';
 import {
   type Form,
   type Plan,
@@ -101,7 +101,7 @@ export async function quantize(runtime: Runtime, source: ModelSource, options?: 
   const writer = await folderWriter(out);
   try {
     const rewritten = (path: string, bytes: Uint8Array) =>
-      path === 'config.json' ? configOf(settings, forms, planned) : bytes;
+      isSettings(path) ? configOf(settings, forms, planned) : bytes;
     const files = await writeFolder(writer, folder, paths, planned, rewritten, {
       onProgress,
       signal,
@@ -135,6 +135,9 @@ interface Forms {
   tables: IntForm;
   matrices: IntForm;
 }
+
+/** config.json, or that of a GLiNER. */
+export const isSettings = (path: string) => path === 'config.json' || path === GLINER_CONFIG;
 
 /** Matrices with fewer rows or columns than this keep their form: heads with few labels, tables of token types and of position buckets. */
 const LEAST = 16;

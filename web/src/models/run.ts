@@ -10,7 +10,7 @@ import type { Pooling } from './sentence-transformers.js';
  * Tokens per piece: enough that reading a layer's weights, once per piece, takes a small part of the time; few enough that one layer takes some 13 ms at 30 GFLOP/s, and less
  * than 50 ms at 10 GFLOP/s, which is how fast a call can be stopped.
  */
-function pieceTokens({ embedDim, numHeads, keyValueHeads, headDim, ...config }: RawEncoderModelConfig): number {
+export function pieceTokens({ embedDim, numHeads, keyValueHeads, headDim, ...config }: RawEncoderModelConfig): number {
   const attention = 2 * (numHeads + keyValueHeads) * headDim;
   const flops = 2 * embedDim * (attention + (config.gated ? 3 : 2) * config.feedForwardDim);
   return Math.min(2048, Math.max(64, Math.round(0.4e9 / flops)));

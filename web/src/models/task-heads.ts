@@ -99,7 +99,7 @@ const HEAD_NAMES =
 
 /** Whether a head, or the family's encoder of images, may use the tensor. `tied`: the decoder's weight is the word table, of which the checkpoint may have a copy. */
 export function isHeadTensor(name: string, tied: boolean, family?: Family): boolean {
-  if (family?.imageTensors) return family.imageTensors.test(name);
+  if (family?.headTensors) return family.headTensors.test(name);
   return HEAD_NAMES.test(name) && !(tied && Object.values(LAYOUTS).some(({ decoder }) => name === `${decoder}.weight`));
 }
 

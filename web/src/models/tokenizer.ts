@@ -158,6 +158,11 @@ export class TextTokenizer {
     return this.#using(() => this.#template([], isPair ? [] : null).tokens.length);
   }
 
+  /** A text's tokens with those of the template; the given objects are passed on. */
+  withSpecialTokens(tokens: Token[]): Token[] {
+    return this.#using(() => this.#template(tokens, null).tokens);
+  }
+
   /** Runs `body` on a text, which may reveal defects of the file. */
   #using<T>(body: () => T): T {
     try {

@@ -103,7 +103,8 @@ export async function openWeights(
 const OTHER_WEIGHTS = {
   'onnx/model.onnx': 'This is an ONNX export: use the repository from which it was made',
   'model.onnx': 'This is an ONNX export: use the repository from which it was made',
-  'pytorch_model.bin': 'In Python, AutoModel.from_pretrained(folder).save_pretrained(folder) writes safetensors',
+  'pytorch_model.bin':
+    'In Python, save_pretrained(folder, safe_serialization=True) of the loaded model writes safetensors',
 };
 
 /** The error for missing weights, which says what other weights the folder has. */

@@ -67,6 +67,8 @@ export function loadTrainable(
   return loadAs(runtime, source, load as LoadModelOptions, undefined, (own, loaded, parts, dtype) => {
     if (loaded.family.images)
       throw invalid('fromPretrained.trainable', 'a model of texts', `'${loaded.type}'`, 'UNSUPPORTED');
+    if (loaded.gliner)
+      throw invalid('fromPretrained.trainable', 'a folder with config.json', 'that of a GLiNER', 'UNSUPPORTED');
     return new Trained(own, loaded, parts, dtype, tape, { recompute, dropout, seed });
   });
 }

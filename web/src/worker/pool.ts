@@ -17,6 +17,8 @@ import type {
   Prediction,
   PredictOptions,
   PretrainedModel,
+  ScoreSpansOptions,
+  SpanScores,
   Workers,
 } from '../models/model.js';
 import type { VectorsOf } from '../models/quantized.js';
@@ -160,6 +162,16 @@ class PoolModel extends RemoteModel {
   override embedTokens(texts: string | readonly string[], options?: EmbedTokensOptions): Promise<Tensor[]> {
     return this.#divided('embedTokens', texts, options, joinLists<Tensor>, (model, share, call) =>
       model.embedTokens(share as string[], call),
+    );
+  }
+
+  override scoreSpans(
+    texts: string | readonly string[],
+    labels: readonly string[],
+    options?: ScoreSpansOptions,
+  ): Promise<SpanScores[]> {
+    return this.#divided('scoreSpans', texts, options, joinLists<SpanScores>, (model, share, call) =>
+      model.scoreSpans(share as string[], labels, call),
     );
   }
 

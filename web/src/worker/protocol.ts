@@ -22,6 +22,7 @@ export type Method =
   | 'embed'
   | 'embedSparse'
   | 'embedTokens'
+  | 'scoreSpans'
   | 'embedImage'
   | 'encodeImage'
   | 'tokenize'

@@ -14,6 +14,8 @@ import type {
   Prediction,
   PredictOptions,
   PretrainedModel,
+  ScoreSpansOptions,
+  SpanScores,
   TokenizeOptions,
   TokenizeResult,
   Workers,
@@ -84,6 +86,14 @@ export abstract class RemoteModel implements PretrainedModel {
 
   embedTokens(texts: string | readonly string[], options?: EmbedTokensOptions): Promise<Tensor[]> {
     return this.call('embedTokens', [texts], options);
+  }
+
+  scoreSpans(
+    texts: string | readonly string[],
+    labels: readonly string[],
+    options?: ScoreSpansOptions,
+  ): Promise<SpanScores[]> {
+    return this.call('scoreSpans', [texts, labels], options);
   }
 
   async embedImage(images: ImagesInput, options?: EmbedImageOptions): Promise<Tensor> {
