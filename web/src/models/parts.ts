@@ -1,3 +1,4 @@
+import type { ModelDevice } from './device.js';
 import type { LoadedModel } from './load.js';
 import { Chain, type Head, type HeadName } from './task-heads.js';
 
@@ -5,6 +6,8 @@ import { Chain, type Head, type HeadName } from './task-heads.js';
 export class Parts {
   vectorLayers = Chain.of([]);
   pooler: Chain | null = null;
+  /** Null: the core runs all. */
+  device: ModelDevice | null = null;
   /** 'tokens': the layer that `embedTokens` applies to each token, of checkpoints that have it beside the encoder. */
   readonly heads = new Map<HeadName | 'tokens', Head>();
   /** Deletes the encoder. A model that is trained deletes what uses it first. */
@@ -17,6 +20,7 @@ export class Parts {
   delete(): void {
     if (this.#deleted) return;
     this.#deleted = true;
+    this.device?.delete();
     this.pooler?.delete();
     this.vectorLayers.delete();
     for (const { chain } of this.heads.values()) chain.delete();
