@@ -27,11 +27,8 @@ const withHeads = [
   'deberta-v2-unshared',
   'deberta-v2-convolution',
   'new',
-  'bert-f16',
-  'bert-bf16',
-  'bert-i8',
 ];
-const headless = ['nomic_bert', 'qwen3', 'gemma3_text', 'bert-bare'];
+const headless = ['nomic_bert', 'qwen3', 'gemma3_text', 'bert-i8'];
 
 /** Plain arrays of the tensors in an object, and their shapes, so that they can leave the page. */
 type Plain = { data: number[]; shape: number[] };

@@ -166,7 +166,8 @@ async function checked(
   if (!images || images.about.text) {
     const limit = config.maxPositions - config.positionOffset;
     const lengths = [LENGTHS.short, LENGTHS.long[request]].map((length) => Math.min(limit, length));
-    await add('text', config, '', textProbe(raw, config, pause), [...new Set(lengths)]);
+    const modes = request === 'auto' ? MODES : loaded.sentence.pooling;
+    await add('text', config, '', textProbe(raw, config, modes, pause), [...new Set(lengths)]);
   }
   const reason = reasonOf(request, stacks, measured);
   const type = Object.values(stacks).some(({ least }) => least < Number.POSITIVE_INFINITY) ? 'webgpu' : 'wasm';
@@ -234,8 +235,13 @@ const optionsFor = (layers: DeviceLayers | null, yieldToEventLoop: () => Promise
   layers,
 });
 
-/** Texts of tokens from all over the vocabulary: their last rows, and, of several texts, their vectors in all poolings. */
-function textProbe(raw: RawEncoderModel, config: RawEncoderModelConfig, pause: () => Promise<void>): Probe {
+/** Texts of tokens from all over the vocabulary: their last rows, and, of several texts, their vectors in these poolings. */
+function textProbe(
+  raw: RawEncoderModel,
+  config: RawEncoderModelConfig,
+  modes: readonly PoolingName[],
+  pause: () => Promise<void>,
+): Probe {
   return async (layers, given) => {
     const lengths = Int32Array.from(given);
     const total = given.reduce((a, b) => a + b, 0);
@@ -253,7 +259,7 @@ function textProbe(raw: RawEncoderModel, config: RawEncoderModelConfig, pause: (
     await run({ use: (encoding) => keep(encoding.hidden()) });
     if (given.length > 1) {
       const use: Parameters<typeof run>[0]['use'] = (encoding) => {
-        for (const mode of MODES)
+        for (const mode of modes)
           keep(
             encoding.pool(
               mode,
@@ -261,7 +267,7 @@ function textProbe(raw: RawEncoderModel, config: RawEncoderModelConfig, pause: (
             ),
           );
       };
-      await run({ use, pooling: { modes: MODES, skipped: 1 } });
+      await run({ use, pooling: { modes, skipped: 1 } });
     }
     return results;
   };
