@@ -98,3 +98,40 @@ test.each(['mpnet-long', 'deberta-v2-long', 'deberta-v2-distances', 'modernbert-
     expectClose(tensor(last), expected.get('hidden_states.3'), 'last hidden state');
   },
 );
+
+test.each(['clip', 'siglip', 'dinov2-registers', 'dinov2-swiglu', 'dinov3', 'dinov3-gated'])(
+  "%s: PyTorch's vectors, hidden states and attentions of images",
+  async (name) => {
+    const { expected } = fixture(name);
+    const { data, shape } = expected.get('pixels')!;
+    const out = await site.page.evaluate(
+      async ([name, data, shape]) => {
+        const plain = ({ data, shape }: { data: ArrayLike<number>; shape: readonly number[] }) => ({
+          data: Array.from(data),
+          shape: [...shape],
+        });
+        const runtime = await heed.load();
+        const model = await runtime.fromPretrained(`/models/${name}`, { device: 'webgpu' });
+        const pixels = { data: Float32Array.from(data), shape };
+        const all = await model.encodeImage(pixels, { outputAttentions: true, outputHiddenStates: true });
+        const result = {
+          measured: model.device.measured.map(({ input }) => input),
+          vectors: plain(await model.embedImage(pixels)),
+          states: all.hiddenStates!.map(plain),
+          attentions: all.attentions!.map(plain),
+        };
+        runtime.dispose();
+        return result;
+      },
+      [name, Array.from(data), shape] as const,
+    );
+    expect(out.measured).toContain('image');
+    expectClose(tensor(out.vectors), expected.get('image.vectors'), 'vectors');
+    out.states.forEach((state, i) => {
+      expectClose(tensor(state), expected.get(`image.hidden_states.${i}`), `hidden state ${i}`);
+    });
+    out.attentions.forEach((weights, i) => {
+      expectClose(tensor(weights), expected.get(`image.attentions.${i}`), `attention ${i}`);
+    });
+  },
+);
