@@ -1,7 +1,7 @@
 /** How a GPU is chosen, what its runs cost, and what becomes of errors. */
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
 import { leastRows } from '../../../web/src/gpu/open.js';
-import { type GpuSite, openGpuSite } from './site.js';
+import { everything, type GpuSite, openGpuSite } from './site.js';
 
 // biome-ignore lint/suspicious/noExplicitAny: WebGPU's objects, whose types TypeScript's library lacks
 type Any = any;
@@ -79,7 +79,7 @@ test('vectors are the same bit for bit, in each of 100 runs, in a batch and alon
       const model = await runtime.fromPretrained(`/models/${name}`, { device: 'webgpu' });
       [dispatches, submissions] = [0, 0];
       await model.embed(input);
-      counts[name] = [dispatches / model.config.numLayers, submissions];
+      counts[name] = [(dispatches - 2) / model.config.numLayers, submissions]; // without the final norm and the pooling
       if (name === 'gemma3_text') model.dispose();
       else {
         const first = await model.embed(input);
@@ -102,13 +102,13 @@ test('vectors are the same bit for bit, in each of 100 runs, in a batch and alon
   }, input);
   expect(out).toMatchObject({ same: true, alone: true });
   for (const [perLayer, submissions] of Object.values(out!.counts)) {
-    expect(perLayer).toBeLessThanOrEqual(10.5); // with the final norm and the pooling, of all layers together
+    expect(perLayer).toBeLessThanOrEqual(10);
     expect(submissions).toBe(1);
   }
 });
 
 /** In a kernel's source: what is replaced, and by what. */
-const faults: [string, string][] = [
+const allFaults: [string, string][] = [
   ['x[m * K + k]', 'x[m * K + k + 1u]'], // a wrong stride
   ['w[n * K + k]', 'w[n * K]'],
   ['if (m < M && k < K)', 'if (m < M && k + 1u < K)'], // a dropped tail
@@ -132,6 +132,8 @@ const faults: [string, string][] = [
   ['i32(j) - i32(i)', 'i32(i)'],
   ['f32(end - begin)', 'f32(end - begin + 9u)'], // a wrong divisor of a pooling
 ];
+
+const faults = everything ? allFaults : allFaults.filter((_, i) => i % 6 === 0);
 
 test("faulty kernels are found when the model is loaded: 'auto' runs it in WebAssembly", async () => {
   const out = await site.page.evaluate(
@@ -168,7 +170,7 @@ test("faulty kernels are found when the model is loaded: 'auto' runs it in WebAs
     expect(each, each.fault).toMatchObject({ type: 'wasm', same: true });
     expect(each.reason, each.fault).toMatch(/differ from those of WebAssembly|error of kind/);
   }
-});
+}, 1_200_000);
 
 test("'auto' takes the GPU where it is faster, and the core for the same call once the GPU fails", async () => {
   const out = await site.page.evaluate(async (input) => {
@@ -220,7 +222,11 @@ test('what speaks against a GPU is one clear error, or with auto the reason for 
     await attempt('q8', null, { device: 'webgpu', dtype: 'q8' });
     await attempt(
       'small limits',
-      gpuWith(() => {}, { maxBufferSize: 1024 }),
+      gpuWith((made) =>
+        Object.defineProperty(made, 'limits', {
+          value: { maxBufferSize: 1024, maxStorageBufferBindingSize: 1024, maxComputeWorkgroupsPerDimension: 65_535 },
+        }),
+      ),
       { device: 'webgpu' },
     );
     await attempt('read', null, { device: 'webgpu' }, (model) => model.encode(input, { read: ['layers.0.heads'] }));

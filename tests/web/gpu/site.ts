@@ -6,6 +6,9 @@ import { chromiumArguments } from '../../../tools/chromium.mjs';
 import { fixtures } from '../models/fixtures.js';
 import { openSite, type Site } from '../models/site.js';
 
+/** The software adapter takes seconds to compile a kernel: by default, a part of the checkpoints and of the faults is tested. */
+export const everything = process.env.HEED_TEST_GPU === 'all';
+
 export interface GpuSite extends Site {
   /** Skips a test where Chromium offers no adapter. */
   require(context: TestContext): void;

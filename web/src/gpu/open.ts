@@ -140,15 +140,7 @@ async function checked(
   const add = async (input: Input, about: RawEncoderModelConfig, prefix: string, probe: Probe, lengths: number[]) => {
     const layers = await GpuEncoder.open(device, about, raw, prefix);
     const difference = await differenceOf(probe, layers, lengths);
-    const figures: DeviceFigures[] = [];
-    for (const length of lengths)
-      figures.push({
-        input,
-        length,
-        difference,
-        wasm: request === 'auto' ? await timeOf(() => probe(null, [length])) : null,
-        webgpu: request === 'auto' ? await timeOf(() => probe(layers, [length])) : null,
-      });
+    const figures = lengths.map((length): DeviceFigures => ({ input, length, difference, wasm: null, webgpu: null }));
     measured.push(...figures);
     if (!(difference <= TOLERANCE)) {
       const error = invalid(
@@ -158,6 +150,12 @@ async function checked(
         'GPU_FAILED',
       );
       throw Object.assign(error, { measured });
+    }
+    if (request === 'auto') {
+      for (const of of figures) {
+        of.wasm = await timeOf(() => probe(null, [of.length]));
+        of.webgpu = await timeOf(() => probe(layers, [of.length]));
+      }
     }
     stacks[input] = { layers, least: request === 'auto' ? leastRows(figures) : 0 };
   };
