@@ -49,6 +49,15 @@ function escapes(code) {
   return [...found].map(({ index, 0: char }) => ({ start: index, end: index + 1, text: escaped(char) }));
 }
 
+/** Quotes around the type of workers, of which minifiers make templates: Parcel knows `{ type: 'module' }` by a string only. */
+function quotes(code) {
+  return [...code.matchAll(/\btype:`module`/g)].map(({ index, 0: text }) => ({
+    start: index,
+    end: index + text.length,
+    text: 'type:"module"',
+  }));
+}
+
 /** Where a line and column of a script are after these edits, as a function to be called with ascending positions. */
 function mover(code, edits) {
   const starts = [0];
@@ -137,7 +146,10 @@ function edited({ code, map }, edits) {
 
 /** Finishes a minified script and its source map: escapes what is not ASCII, and breaks it into lines. */
 export function finished(script) {
-  const ascii = edited(script, escapes(script.code));
+  const ascii = edited(
+    script,
+    [...escapes(script.code), ...quotes(script.code)].sort((a, b) => a.start - b.start),
+  );
   return edited(ascii, lineBreaks(ascii.code));
 }
 

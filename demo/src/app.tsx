@@ -7,7 +7,7 @@ import { complete, failure, heed, savesData, shipped } from './engine/heed';
 import { offlineReady, online } from './offline/offline';
 import { loadCode, loadHandPage, loadLensPage, loadModelPage, loadSpeedPage, loadTextPage } from './pages/later';
 import { LearningPage } from './pages/learning/lazy';
-import { loaded as learningLoaded } from './pages/learning/state';
+import { loaded as learningLoaded, sharedClassifier } from './pages/learning/state';
 import { StartPage } from './pages/start/page';
 import { chosenTheme } from './state/theme';
 import { currentLink, linkIsComplete, links, type Page, page } from './state/url';
@@ -145,7 +145,7 @@ function offline(): string {
       ? 'You are offline; the page still works.'
       : 'You are offline; the page still works, “Learning” if it has been opened before.';
   if (savesData) return 'Your browser saves data: parts of the page are downloaded when they are opened.';
-  if (page.value === 'learning' && !all) return '';
+  if (page.value === 'learning' && !all && !sharedClassifier.value) return ''; // it is being loaded; a shared classifier needs none of it
   if (offlineReady.value)
     return all
       ? 'Saved: the page now works offline.'

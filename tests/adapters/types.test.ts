@@ -8,6 +8,8 @@ import { root } from './support.js';
 
 const source = `
 import type { EmbeddingModelV4, RerankingModelV4 } from '@ai-sdk/provider';
+import { embedMany as embedMany5 } from 'ai-5';
+import { embedMany as embedMany6, rerank as rerank6 } from 'ai-6';
 import type { EmbeddingsInterface } from '@langchain/core/embeddings';
 import type { EmbeddingFunction } from 'chromadb';
 import { TextEmbeddingFunction, register } from '@lancedb/lancedb/embedding';
@@ -19,6 +21,11 @@ import * as langchain from 'heed/langchain';
 declare const model: PretrainedModel;
 export const embedding: EmbeddingModelV4 = ai.embeddingModel(model);
 export const reranking: RerankingModelV4 = ai.rerankingModel(model);
+export const five = embedMany5({ model: ai.embeddingModel(model, { specificationVersion: 'v2' }), values: [] });
+export const six = [
+  embedMany6({ model: ai.embeddingModel(model), values: [] }),
+  rerank6({ model: ai.rerankingModel(model), query: '', documents: [''] }),
+];
 export const embeddings: EmbeddingsInterface = langchain.embeddings(model);
 export const ef: EmbeddingFunction = chroma.embeddingFunction(model);
 register('heed')(lancedb.embeddingFunction(TextEmbeddingFunction, model));

@@ -1,7 +1,10 @@
 /** The demo page in Firefox and WebKit. Screenshots are written to build/tests/browsers for a look. */
 import { mkdirSync } from 'node:fs';
+import { readFile } from 'node:fs/promises';
+import { createRequire } from 'node:module';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
+import { sharedLabels } from '../demo/site';
 import { sweep } from '../demo/sweep';
 import { type Engine, engines } from './engines.mjs';
 
@@ -17,8 +20,22 @@ const pages: Record<string, string[]> = {
   model: ['.drop'],
   learning: ['.sequence td', '.gradients td', '.plot svg'],
   'learning?part=labels': ['.mattered li', '.plot svg'],
+  [`learning?${sharedLabels}`]: ['.probabilities li'],
+  lens: ['.lens-table td', '.lens-cell[title]'],
   speed: ['main h1'],
 };
+
+const nameOf = (hash: string) => hash.slice(0, 40).replace(/\W+/g, '-');
+
+const axe = await readFile(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
+/** Runs axe in the page. Its source is part of the script, because the page's policy forbids to evaluate texts. */
+const withAxe = Object.assign(async (_: null): Promise<string[]> => [], {
+  toString: () => `async () => {
+    ${axe};
+    const { violations } = await window.axe.run({ resultTypes: ['violations'] });
+    return violations.map(({ id, nodes }) => id + ': ' + nodes.slice(0, 3).map(({ html }) => html).join(' '));
+  }`,
+});
 
 describe.each(Object.keys(engines) as (keyof typeof engines)[])('%s', (name) => {
   let engine: Engine;
@@ -44,10 +61,12 @@ describe.each(Object.keys(engines) as (keyof typeof engines)[])('%s', (name) => 
     }, shown);
   };
 
-  test.each(Object.entries(pages))('shows #%s', async (hash, shown) => {
+  // The page's policy holds here, too: what it forbids would not be shown.
+  test.each(Object.entries(pages))('shows #%s, in which axe finds nothing', async (hash, shown) => {
     await engine.resize(1280, 900);
     expect(await open(hash, shown)).toEqual([]);
-    await engine.screenshot(`${folder}${name}-${hash.replace(/\W+/g, '-')}.png`);
+    await engine.screenshot(`${folder}${name}-${nameOf(hash)}.png`);
+    expect(await engine.evaluate(withAxe, null)).toEqual([]);
   });
 
   test.each(Object.entries(pages))('does not scroll sideways on a phone (#%s)', async (hash, shown) => {
@@ -65,7 +84,7 @@ describe.each(Object.keys(engines) as (keyof typeof engines)[])('%s', (name) => 
       },
       { url: `${url}?${documents++}#${hash}`, shown },
     );
-    await engine.screenshot(`${folder}${name}-${hash.replace(/\W+/g, '-')}-phone.png`);
+    await engine.screenshot(`${folder}${name}-${nameOf(hash)}-phone.png`);
     expect(width).toBeLessThanOrEqual(390);
   });
 

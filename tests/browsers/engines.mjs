@@ -82,19 +82,40 @@ async function openWebKit() {
   await answers(driver, url);
   const libraries = '/usr/lib/x86_64-linux-gnu';
   const folder = readdirSync(libraries).findLast((name) => name.startsWith('webkit2gtk-4.'));
-  const session = await new Builder()
-    .usingServer(url)
-    .withCapabilities({
-      browserName: 'MiniBrowser',
-      'webkitgtk:browserOptions': { binary: `${libraries}/${folder}/MiniBrowser`, args: ['--automation'] },
-    })
-    .build();
-  await session.manage().setTimeouts({ script: 280_000, pageLoad: 120_000 });
+  let size;
+  const start = async () => {
+    const started = await new Builder()
+      .usingServer(url)
+      .withCapabilities({
+        browserName: 'MiniBrowser',
+        'webkitgtk:browserOptions': { binary: `${libraries}/${folder}/MiniBrowser`, args: ['--automation'] },
+      })
+      .build();
+    await started.manage().setTimeouts({ script: 280_000, pageLoad: 60_000 });
+    if (size) await started.manage().window().setRect(size);
+    return started;
+  };
+  let session = await start();
+  /** Opens a page. The driver sometimes waits for ever for one whose process is replaced, as that of an isolated page is; a new browser opens it. */
+  const goto = async (address, again = true) => {
+    try {
+      await session.get(address);
+      await session.executeScript('return document.readyState');
+    } catch (error) {
+      if (error.name !== 'TimeoutError' || !again) throw error;
+      await session.quit().catch(() => {});
+      session = await start();
+      await goto(address, false);
+    }
+  };
   return {
-    goto: (address) => session.get(address),
+    goto: (address) => goto(address),
     evaluate: async (script, given) =>
       unwrap(await session.executeAsyncScript(`${settled(script, given)}.then(arguments[0])`)),
-    resize: (width, height) => session.manage().window().setRect({ width, height }),
+    resize: (width, height) => {
+      size = { width, height };
+      return session.manage().window().setRect(size);
+    },
     screenshot: async (file) => writeFile(file, await session.takeScreenshot(), 'base64'),
     close: async () => {
       await session.quit().catch(() => {});

@@ -5,10 +5,11 @@ import * as fs from 'node:fs';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
+import { brotliCompressSync } from 'node:zlib';
 import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { launchChromium } from '../../tools/chromium.mjs';
-import { copyRuntime, install, root, runNode } from './installed.js';
+import { copyRuntime, install, root, run, runNode } from './installed.js';
 import { checkPage, checkResult } from './page.js';
 import { serve } from './serve.js';
 
@@ -55,10 +56,22 @@ async function bundleByRollup(folder: string): Promise<string> {
   return out;
 }
 
+/** Without scope hoisting, with which Parcel 2.16 leaves a module out of the scripts of workers that share it with others. */
 async function bundleByParcel(folder: string): Promise<string> {
   const parcel = require.resolve('parcel/lib/bin.js');
   await runNode(
-    [parcel, 'build', 'index.html', '--dist-dir', 'out', '--public-url', './', '--no-cache', '--no-autoinstall'],
+    [
+      parcel,
+      'build',
+      'index.html',
+      '--dist-dir',
+      'out',
+      '--public-url',
+      './',
+      '--no-scope-hoist',
+      '--no-cache',
+      '--no-autoinstall',
+    ],
     { cwd: folder },
   );
   return join(folder, 'out');
@@ -71,6 +84,14 @@ describe('webpack, no configuration', () => {
     check(await bundleByWebpack(installApp('own-worker', 'webpack-own-worker')), '/', { worker: false }));
 });
 
+test('one function, by webpack: less than 6 KB and no WebAssembly module', async () => {
+  const folder = installApp('one-function', 'webpack-one-function');
+  fs.writeFileSync(join(folder, 'index.html'), '');
+  const out = await bundleByWebpack(folder);
+  expect(fs.readdirSync(out).sort()).toEqual(['index.html', 'main.js']);
+  expect(brotliCompressSync(fs.readFileSync(join(out, 'main.js'))).length).toBeLessThan(6000);
+});
+
 test('Rollup, with its node-resolve plugin', async () => {
   const folder = installApp('rollup');
   const out = await bundleByRollup(folder);
@@ -78,7 +99,7 @@ test('Rollup, with its node-resolve plugin', async () => {
   await check(out, '/some/where/');
 });
 
-describe('Parcel, no configuration', () => {
+describe('Parcel, --no-scope-hoist', () => {
   test('a page', async () => check(await bundleByParcel(installApp('parcel')), '/some/where/'));
 
   test("a worker of the page's own", async () =>
@@ -126,9 +147,15 @@ describe.each([5, 6, 7, 8])('Vite %d', (version) => {
 
 test('Astro, no configuration', async () => {
   const folder = installApp('astro');
+  fs.writeFileSync(join(folder, 'tsconfig.json'), '{}'); // instead of the repository's, whose paths Astro would follow
   const astro = join(bundlers, 'node_modules/astro/bin/astro.mjs');
   const program = fs.existsSync(astro) ? astro : join(bundlers, 'node_modules/astro/astro.js');
-  await runNode([program, 'build'], { cwd: folder, env: { ASTRO_TELEMETRY_DISABLED: '1' } });
+  // Astro 6 and later need Node 22.12.
+  const node =
+    Number(process.versions.node.split('.')[0]) >= 22
+      ? process.execPath
+      : join(bundlers, 'node_modules/node-22/bin/node');
+  await run(node, [program, 'build'], { cwd: folder, env: { ASTRO_TELEMETRY_DISABLED: '1' } });
   await check(join(folder, 'dist'));
 });
 

@@ -31,6 +31,12 @@ test('lines are short and ASCII', () => {
   expect(code).not.toMatch(/[^\0-\x7f]/);
 });
 
+test('the type of a worker is a string, as Parcel looks for one', () => {
+  expect(finished({ code: 'new Worker(u,{type:`module`});f({subtype:`module`})' }).code).toBe(
+    'new Worker(u,{type:"module"});f({subtype:`module`})',
+  );
+});
+
 test('the script means the same', async () => {
   const load = (text: string) => import(`data:text/javascript,${encodeURIComponent(text)}`);
   const [before, after] = await Promise.all([load(script.code), load(code)]);

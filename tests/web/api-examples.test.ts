@@ -8,6 +8,7 @@ import * as heedTrain from 'heed/train';
 import * as heedUtil from 'heed/util';
 import { afterAll, describe, expect, it } from 'vitest';
 import { ambiguousTypes, publicItems, typeErrors } from './api-examples.js';
+import { fixture } from './models/fixtures.js';
 import { tinyClip, tinyModel } from './models/tiny.js';
 
 const items = publicItems();
@@ -87,6 +88,7 @@ describe('the examples run', async () => {
   const withHeads = await training.fromPretrained(tinyModel());
   const entailmentModel = await training.fromPretrained(withLabels(['contradiction', 'neutral', 'entailment']));
   const imageModel = await training.fromPretrained(tinyClip());
+  const imageClassifier = await training.fromPretrained(fixture('vit-labels').folder);
   const crossEncoder = await training.fromPretrained(tinyModel('bert-one-label'));
   afterAll(() => {
     training.dispose();
@@ -114,6 +116,7 @@ describe('the examples run', async () => {
       tagger: withHeads,
       maskedModel: withHeads,
       imageModel,
+      imageClassifier,
       imageData: { data: new Uint8ClampedArray(4 * 30 * 20), width: 30, height: 20 },
       blob: { data: new Uint8Array(3 * 8 * 8), width: 8, height: 8 }, // Node decodes none
       entailmentModel,

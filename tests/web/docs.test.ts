@@ -11,6 +11,7 @@ import * as heedSemanticEmbedder from 'heed/semantic-embedder';
 import * as heedTrain from 'heed/train';
 import * as heedUtil from 'heed/util';
 import { describe, expect, it } from 'vitest';
+import { fixture } from './models/fixtures.js';
 import { tinyClip, tinyModel } from './models/tiny.js';
 
 const folder = new URL('../../docs/', import.meta.url);
@@ -91,6 +92,7 @@ async function run(examples: Example[]): Promise<string[]> {
         .replaceAll('console.log(', `log(${i}, `)
         .replaceAll(claim, 'expect($1, String.raw`$1`).toEqual($2);')
         .replaceAll(/'\/models\/clip[\w.-]*\/'/g, 'clip')
+        .replaceAll("'/models/vit-base-patch16-224/'", 'vit')
         .replaceAll("'/models/nli/'", 'nli')
         .replaceAll("'/models/cross-encoder/'", 'crossEncoderFiles')
         .replaceAll(folders, 'folder')
@@ -108,6 +110,7 @@ async function run(examples: Example[]): Promise<string[]> {
     'expect',
     'folder',
     'clip',
+    'vit',
     'nli',
     'crossEncoderFiles',
     'document',
@@ -126,9 +129,20 @@ async function run(examples: Example[]): Promise<string[]> {
     'node:os': os,
     sharp: fakeSharp,
   };
-  await main(entries, log, format, expect, tinyModel(), tinyClip(), entailment(), tinyModel('bert-one-label'), {
-    querySelector: () => new FakeCanvas(),
-  });
+  await main(
+    entries,
+    log,
+    format,
+    expect,
+    tinyModel(),
+    tinyClip(),
+    fixture('vit-labels').folder,
+    entailment(),
+    tinyModel('bert-one-label'),
+    {
+      querySelector: () => new FakeCanvas(),
+    },
+  );
   return printed;
 }
 

@@ -98,6 +98,77 @@ describe('matrix', () => {
   });
 });
 
+describe('numbers and a legend', () => {
+  test('in an SVG: each number in its square, and the colors from -max to max below', async () => {
+    const seen = await page.evaluate(() => {
+      const drawn = (values: number[][], options: object) => {
+        const target = svg();
+        draw.matrix(target, values, options);
+        const texts = [...target.querySelectorAll('text')].map((node) => [
+          node.textContent,
+          node.getAttribute('fill'),
+          Number(node.getAttribute('x')),
+          Number(node.getAttribute('y')),
+        ]);
+        const bar = [...target.querySelectorAll('rect')].slice(values.flat().length);
+        return {
+          texts,
+          size: ['width', 'height'].map((name) => Number(target.getAttribute(name))),
+          bar: bar.map((rect) => [rect.getAttribute('fill'), Number(rect.getAttribute('fill-opacity'))]),
+          ends: bar.map((rect) => Number(rect.getAttribute('x'))),
+        };
+      };
+      const signed = drawn([[0.5, -1.25, 0]], {
+        decimals: 2,
+        legend: true,
+        color: [1, 2, 3],
+        negativeColor: [4, 5, 6],
+      });
+      return { signed, positive: drawn([[0.5, 3]], { legend: true }), plain: drawn([[0.5, 3]], {}) };
+    });
+    const { signed, positive, plain } = seen;
+    expect(signed.texts.slice(0, 3)).toEqual([
+      ['0.50', 'currentColor', 20, 20],
+      ['-1.25', '#fff', 60, 20],
+      ['0.00', 'currentColor', 100, 20],
+    ]);
+    expect(signed.texts.slice(3).map(([content, , x]) => [content, x])).toEqual([
+      ['-1.25', 0],
+      ['0', 60],
+      ['1.25', 120],
+    ]);
+    const half = signed.bar.length / 2;
+    expect(new Set(signed.bar.slice(0, half).map(([fill]) => fill))).toEqual(new Set(['rgb(4,5,6)']));
+    expect(new Set(signed.bar.slice(half).map(([fill]) => fill))).toEqual(new Set(['rgb(1,2,3)']));
+    const opacities = signed.bar.map(([, opacity]) => opacity as number);
+    expect(opacities.slice(half)).toEqual(opacities.slice(0, half).reverse());
+    expect(opacities.slice(half)).toEqual([...opacities.slice(half)].sort((a, b) => a - b));
+    expect(signed.size[1]).toBeGreaterThan(40);
+    expect(positive.texts.map(([content]) => content)).toEqual(['0', '3']);
+    expect(positive.bar[0]![1]).toBeLessThan(0.1);
+    expect([plain.texts, plain.bar, plain.size]).toEqual([[], [], [36, 18]]);
+  });
+
+  test('on a canvas: numbers are written over the squares, the legend below them', async () => {
+    const seen = await page.evaluate(() => {
+      const canvas = document.createElement('canvas');
+      const opaque = (left: number, top: number, width: number, height: number) => {
+        const { data } = canvas.getContext('2d')!.getImageData(left, top, width, height);
+        let count = 0;
+        for (let i = 3; i < data.length; i += 4) if (data[i]! > 0) count++;
+        return count;
+      };
+      draw.matrix(canvas, [[0, 0]], { decimals: 1 });
+      const numbers = opaque(0, 0, 80, 40);
+      draw.matrix(canvas, [[0, 1]], { decimals: 1, legend: true });
+      return { numbers, height: canvas.height, below: opaque(0, 52, 80, canvas.height - 52) };
+    });
+    expect(seen.numbers).toBeGreaterThan(20); // zeros are transparent, their digits are not
+    expect(seen.height).toBeGreaterThan(60);
+    expect(seen.below).toBeGreaterThan(300);
+  });
+});
+
 describe('attention', () => {
   test('draws a head of a layer, without padding, or the mean of the heads', async () => {
     const seen = await page.evaluate(() => {

@@ -17,6 +17,11 @@ test.each([
   [() => draw.matrix(canvas, [1]), 'draw.matrix: values: expected [rows, columns], got shape [1]'],
   [() => draw.matrix(canvas, [[1]], { rows: ['a', 'b'] }), 'draw.matrix.rows: expected 1 labels, got 2'],
   [() => draw.matrix(canvas, [[1]], { color: [1, 2] as never }), 'draw.matrix.color: expected red, green and blue'],
+  [
+    () => draw.matrix(canvas, [[1]], { decimals: 11 }),
+    'draw.matrix.decimals: expected an integer from 0 to 10, got 11',
+  ],
+  [() => draw.matrix(canvas, [[1]], { legend: 1 as never }), 'draw.matrix.legend: expected'],
   [() => draw.matrix(canvas, [[1]], { cell: 0 }), 'draw.matrix.cell: expected an integer from 1'],
   [() => draw.matrix(canvas, [[1]], { scale: 2 } as object), "the unknown option 'scale'"],
   [

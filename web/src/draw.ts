@@ -1,6 +1,6 @@
 /** Draws attention weights and matrices on a canvas or into an SVG element. A separate entry, `heed/draw`, so that pages that draw nothing do not download it. */
 import { describe, formatShape, invalid } from './error.js';
-import { count, listOf, optional, positive, readOptions, size, text } from './options.js';
+import { count, flag, listOf, optional, positive, readOptions, size, text } from './options.js';
 import { readTensor, type TensorInput, type TensorLike } from './tensor.js';
 
 /** A 2D context of a canvas, as far as it is used. */
@@ -36,8 +36,12 @@ export interface SvgLike {
 export type Color = readonly [number, number, number];
 
 export interface DrawOptions {
-  /** The width and height of an entry in pixels. Default 18. With 1, nothing but the entries is drawn, one pixel each, to be enlarged by CSS. */
+  /** The width and height of an entry in pixels. Default 18, with `decimals` 40. With 1, nothing but the entries is drawn, one pixel each, to be enlarged by CSS. */
   cell?: number;
+  /** Writes each entry's number into its square, with this many decimals. Default: no numbers. */
+  decimals?: number;
+  /** Whether to draw the colors and what they stand for below the entries. Default false. */
+  legend?: boolean;
   /** The color of positive entries; those of smaller magnitude are more transparent. Default blue. */
   color?: Color;
   /** The color of negative entries. Default orange. */
@@ -76,10 +80,16 @@ const color = (value: unknown, name: string): Color => {
     throw invalid(name, 'red, green and blue from 0 to 255', describe(value));
   return list as unknown as Color;
 };
+const decimals = (value: unknown, name: string): number => {
+  if (count(value, name) > 10) throw invalid(name, 'an integer from 0 to 10', describe(value));
+  return value as number;
+};
 const labels = listOf(text, 'an array of texts');
 
 const drawSchema = {
-  cell: optional(size, 18),
+  cell: optional(size, undefined),
+  decimals: optional(decimals, undefined),
+  legend: optional(flag, false),
   color: optional(color, [37, 99, 235] as const),
   negativeColor: optional(color, [217, 95, 2] as const),
   labelColor: optional(text, '#555'),
@@ -126,11 +136,13 @@ export function matrix(target: CanvasLike | SvgLike, values: TensorInput, option
     (data.reduce((largest, value) => (Number.isFinite(value) ? Math.max(largest, Math.abs(value)) : largest), 0) || 1);
   const picture: Picture = {
     ...read,
+    cell: read.cell ?? (read.decimals === undefined ? 18 : 40),
     data,
     height,
     width,
-    rows: read.cell > 1 ? (read.rows ?? []) : [],
-    columns: read.cell > 1 ? (read.columns ?? []) : [],
+    rows: read.rows ?? [],
+    columns: read.columns ?? [],
+    max,
     title: read.title ?? `Matrix of ${height} rows and ${width} columns`,
     // NaN is drawn like 0.
     opacity: (value) => Math.min(1, Math.abs(value) / max || 0) ** read.gamma,
@@ -224,17 +236,90 @@ interface Picture {
   height: number;
   width: number;
   cell: number;
+  decimals?: number;
+  legend: boolean;
   rows: readonly string[];
   columns: readonly string[];
   color: Color;
   negativeColor: Color;
   labelColor: string;
   title: string;
+  max: number;
   opacity(value: number): number;
 }
 
+/** Where everything is, the same on a canvas and in an SVG. */
+interface Layout {
+  width: number;
+  height: number;
+  rects: { x: number; y: number; width: number; height: number; value: number; title: string }[];
+  /** `turned`: upwards. `isLight`: on an opaque square. */
+  texts: {
+    content: string;
+    x: number;
+    y: number;
+    align: 'start' | 'middle' | 'end';
+    turned?: boolean;
+    isLight?: boolean;
+  }[];
+}
+
 const GAP = 6;
-const fontSize = (cell: number) => Math.min(13, Math.round(cell * 0.7));
+/** The steps of a legend. */
+const STEPS = 24;
+
+function fontSize({ cell, decimals }: Picture): number {
+  const forNumbers = decimals === undefined ? 13 : Math.max(6, Math.round(cell / (0.62 * (decimals + 4))));
+  return Math.min(13, Math.round(cell * 0.7), forNumbers);
+}
+
+function layoutOf(picture: Picture, widthOf: (label: string) => number): Layout {
+  const { data, width, height, cell, decimals, rows, columns } = picture;
+  const isBare = cell === 1;
+  const longest = (list: readonly string[]) =>
+    list.reduce((most, label) => Math.max(most, Math.ceil(widthOf(label)) + GAP), 0);
+  const [left, top] = isBare ? [0, 0] : [longest(rows), longest(columns)];
+  const layout: Layout = { width: left + width * cell, height: top + height * cell, rects: [], texts: [] };
+  const { rects, texts } = layout;
+  data.forEach((value, i) => {
+    const [row, column] = [Math.floor(i / width), i % width];
+    const [x, y] = [left + column * cell, top + row * cell];
+    const names = [rows[row], columns[column]].filter((label) => label !== undefined).join(' → ');
+    const title = `${names ? `${names}: ` : ''}${Number(value.toPrecision(4))}`;
+    rects.push({ x, y, width: cell, height: cell, value, title });
+    if (decimals === undefined || isBare) return;
+    const isLight = picture.opacity(value) > 0.75;
+    texts.push({ content: value.toFixed(decimals), x: x + cell / 2, y: y + cell / 2, align: 'middle', isLight });
+  });
+  if (isBare) return layout;
+  rows.forEach((content, i) => {
+    texts.push({ content, x: left - GAP, y: top + (i + 0.5) * cell, align: 'end' });
+  });
+  columns.forEach((content, i) => {
+    texts.push({ content, x: left + (i + 0.5) * cell, y: top - GAP, align: 'start', turned: true });
+  });
+  if (picture.legend) addLegend(picture, layout, left);
+  return layout;
+}
+
+/** A bar of the colors from -max, or from 0 if no entry is negative, to max, and these numbers. */
+function addLegend(picture: Picture, layout: Layout, left: number): void {
+  const { max, data } = picture;
+  const font = fontSize(picture);
+  const bar = Math.max(picture.width * picture.cell, 8 * font);
+  const lowest = data.some((value) => value < 0) ? -max : 0;
+  const y = layout.height + 2 * GAP;
+  for (let i = 0; i < STEPS; i++) {
+    const value = lowest + ((max - lowest) * (i + 0.5)) / STEPS;
+    const [x, width] = [left + (bar * i) / STEPS, bar / STEPS];
+    layout.rects.push({ x, y, width, height: font, value, title: `${Number(value.toPrecision(2))}` });
+  }
+  const ends = [[lowest, 0, 'start'], ...(lowest < 0 ? [[0, 0.5, 'middle'] as const] : []), [max, 1, 'end']] as const;
+  for (const [value, at, align] of ends)
+    layout.texts.push({ content: `${Number(value.toPrecision(3))}`, x: left + at * bar, y: y + 1.8 * font, align });
+  layout.width = Math.max(layout.width, left + bar);
+  layout.height = Math.ceil(y + 2.5 * font);
+}
 
 function isCanvas(target: unknown): target is CanvasLike {
   return typeof (target as CanvasLike | null)?.getContext === 'function';
@@ -248,7 +333,7 @@ function isSvg(target: unknown): target is SvgLike {
 }
 
 function drawOnCanvas(canvas: CanvasLike, picture: Picture): void {
-  const { data, width, height, cell, rows, columns } = picture;
+  const { data, width, height, cell } = picture;
   const context = canvas.getContext('2d') as CanvasContextLike | null;
   if (!context) throw invalid('draw: target', 'a canvas that has a 2D context', 'one that does not', 'UNSUPPORTED');
   if (cell === 1) {
@@ -264,34 +349,27 @@ function drawOnCanvas(canvas: CanvasLike, picture: Picture): void {
   }
   // Physical pixels are smaller than CSS's on dense screens.
   const density = (globalThis as { devicePixelRatio?: number }).devicePixelRatio ?? 1;
-  const font = `${fontSize(cell)}px system-ui, sans-serif`;
+  const font = `${fontSize(picture)}px system-ui, sans-serif`;
   context.font = font;
-  const longest = (list: readonly string[]) =>
-    list.reduce((most, label) => Math.max(most, Math.ceil(context.measureText(label).width) + GAP), 0);
-  const [left, top] = [longest(rows), longest(columns)];
-  const [fullWidth, fullHeight] = [left + width * cell, top + height * cell];
-  canvas.width = Math.max(1, Math.round(fullWidth * density)); // this also clears the canvas and resets the context
-  canvas.height = Math.max(1, Math.round(fullHeight * density));
+  const layout = layoutOf(picture, (label) => context.measureText(label).width);
+  canvas.width = Math.max(1, Math.round(layout.width * density)); // this also clears the canvas and resets the context
+  canvas.height = Math.max(1, Math.round(layout.height * density));
   const { style } = canvas as { style?: { width: string; height: string } };
-  if (style) Object.assign(style, { width: `${fullWidth}px`, height: `${fullHeight}px` });
+  if (style) Object.assign(style, { width: `${layout.width}px`, height: `${layout.height}px` });
   context.setTransform(density, 0, 0, density, 0, 0);
-  data.forEach((value, i) => {
+  for (const { x, y, width, height, value } of layout.rects) {
     context.fillStyle = `rgba(${colorOf(picture, value)}, ${picture.opacity(value)})`;
-    context.fillRect(left + (i % width) * cell, top + Math.floor(i / width) * cell, cell, cell);
-  });
+    context.fillRect(x, y, width, height);
+  }
   context.font = font;
-  context.fillStyle = picture.labelColor;
   context.textBaseline = 'middle';
-  context.textAlign = 'right';
-  rows.forEach((label, i) => {
-    context.fillText(label, left - GAP, top + (i + 0.5) * cell);
-  });
-  context.textAlign = 'left';
-  columns.forEach((label, i) => {
-    context.setTransform(density, 0, 0, density, density * (left + (i + 0.5) * cell), density * (top - GAP));
-    context.rotate(-Math.PI / 2);
-    context.fillText(label, 0, 0);
-  });
+  for (const { content, x, y, align, turned, isLight } of layout.texts) {
+    context.fillStyle = isLight ? '#fff' : picture.labelColor;
+    context.textAlign = align === 'middle' ? 'center' : align;
+    context.setTransform(density, 0, 0, density, density * x, density * y);
+    if (turned) context.rotate(-Math.PI / 2);
+    context.fillText(content, 0, 0);
+  }
   context.setTransform(1, 0, 0, 1, 0, 0);
 }
 
@@ -304,7 +382,6 @@ interface SvgNode {
 }
 
 function drawAsSvg(svg: SvgLike, picture: Picture): void {
-  const { data, width, height, cell, rows, columns, title } = picture;
   const owner = svg.ownerDocument as { createElementNS(namespace: string, name: string): SvgNode };
   const make = (name: string, attributes: Record<string, string | number>, content = ''): SvgNode => {
     const node = owner.createElementNS(SVG, name);
@@ -312,42 +389,24 @@ function drawAsSvg(svg: SvgLike, picture: Picture): void {
     if (content) node.textContent = content;
     return node;
   };
-  const font = fontSize(cell);
+  const font = fontSize(picture);
   // Text cannot be measured before it is shown; 0.62 em is wider than the average of proportional fonts.
-  const longest = (list: readonly string[]) =>
-    list.reduce((most, label) => Math.max(most, Math.ceil([...label].length * font * 0.62) + GAP), 0);
-  const [left, top] = [longest(rows), longest(columns)];
-  const nodes = [...data].map((value, i) => {
-    const [row, column] = [Math.floor(i / width), i % width];
-    const rect = make('rect', {
-      x: left + column * cell,
-      y: top + row * cell,
-      width: cell,
-      height: cell,
-      fill: `rgb(${colorOf(picture, value)})`,
-      'fill-opacity': Number(picture.opacity(value).toFixed(4)),
-    });
-    const names = [rows[row], columns[column]].filter((label) => label !== undefined).join(' → ');
-    rect.append(make('title', {}, `${names ? `${names}: ` : ''}${Number(value.toPrecision(4))}`));
+  const { width, height, rects, texts } = layoutOf(picture, (label) => [...label].length * font * 0.62);
+  const nodes = rects.map(({ title, value, ...place }) => {
+    const opacity = Number(picture.opacity(value).toFixed(4));
+    const rect = make('rect', { ...place, fill: `rgb(${colorOf(picture, value)})`, 'fill-opacity': opacity });
+    rect.append(make('title', {}, title));
     return rect;
   });
-  const label = (content: string, attributes: Record<string, string | number>) =>
-    nodes.push(
-      make('text', { 'font-size': font, 'dominant-baseline': 'middle', fill: 'currentColor', ...attributes }, content),
-    );
-  rows.forEach((content, i) => label(content, { x: left - GAP, y: top + (i + 0.5) * cell, 'text-anchor': 'end' }));
-  columns.forEach((content, i) => {
-    const [x, y] = [left + (i + 0.5) * cell, top - GAP];
-    label(content, { x, y, transform: `rotate(-90 ${x} ${y})` });
-  });
-  const [fullWidth, fullHeight] = [left + width * cell, top + height * cell];
-  const attributes = {
-    viewBox: `0 0 ${fullWidth} ${fullHeight}`,
-    width: fullWidth,
-    height: fullHeight,
-    role: 'img',
-    'aria-label': title,
-  };
+  for (const { content, x, y, align, turned, isLight } of texts) {
+    const attributes = {
+      ...{ x, y, 'font-size': font, 'dominant-baseline': 'middle', fill: isLight ? '#fff' : 'currentColor' },
+      ...(align !== 'start' && { 'text-anchor': align }),
+      ...(turned && { transform: `rotate(-90 ${x} ${y})` }),
+    };
+    nodes.push(make('text', attributes, content));
+  }
+  const attributes = { viewBox: `0 0 ${width} ${height}`, width, height, role: 'img', 'aria-label': picture.title };
   for (const [key, value] of Object.entries(attributes)) svg.setAttribute(key, String(value));
   svg.replaceChildren(...(nodes as never[]));
 }

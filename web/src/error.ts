@@ -54,7 +54,7 @@ export class HeedError extends Error {
     this.name = 'HeedError';
     this.code = code;
     // Assigned rather than passed to super: `ErrorOptions` is not in every consumer's library types.
-    if (options && 'cause' in options)
+    if (options?.cause !== undefined)
       Object.defineProperty(this, 'cause', { value: options.cause, configurable: true });
   }
 }

@@ -48,10 +48,12 @@ export const hubOptions: Reader<HubOptions> = (value, name) => {
 export function originOf(host: string, name: string): string {
   const url = URL.canParse(host) ? new URL(host) : null;
   if (url && /^https?:$/.test(url.protocol)) return url.origin;
-  throw invalid(name, 'the URL of a host, such as https://hub.example', describe(host));
+  throw invalid(name, 'the URL of a host, with https:// or http://', describe(host));
 }
 
-export const environment = () => nodeModule<typeof import('node:process')>('process')?.env;
+/** Its type is written out, as declarations must not need the types of Node. */
+export const environment = (): Record<string, string | undefined> | undefined =>
+  nodeModule<typeof import('node:process')>('process')?.env;
 
 /** The host of models that are given by their ids; undefined if there is none. */
 export function hubHost({ host }: HubOptions): string | undefined {

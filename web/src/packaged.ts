@@ -9,7 +9,8 @@ export const isPrepared = (url: string) => /\/node_modules\/\.[^?#]*\/deps\/[^/]
  * The URL of a file of the package: `url`, which is relative to heed's script and which most bundlers replace with the URL of a copy.
  *
  * Vite's development server, before Vite 8, moves only the script; the file stays in node_modules/heed/dist.
- * Bundlers for servers, such as Next.js's, name the URL that browsers would request; Node reads the installed package instead.
+ * Bundlers for servers, such as Next.js's, name the URL that browsers would request; Node reads the installed package instead. Turbopack names a renamed copy, in a folder in
+ * which Node takes scripts for CommonJS.
  */
 export function packaged(name: string, url: URL): URL {
   const { protocol, pathname } = url;
@@ -17,7 +18,12 @@ export function packaged(name: string, url: URL): URL {
   if (prepared >= 0 && pathname.endsWith(`/deps/${name}`))
     return new URL(`${pathname.slice(0, prepared)}/node_modules/heed/dist/${name}`, url);
   const fs = nodeModule<typeof import('node:fs')>('fs');
-  if (!fs || /^(https?|blob|data):$/.test(protocol) || (protocol === 'file:' && fs.existsSync(url))) return url;
+  if (
+    !fs ||
+    /^(https?|blob|data):$/.test(protocol) ||
+    (protocol === 'file:' && pathname.endsWith(`/${name}`) && fs.existsSync(url))
+  )
+    return url;
   return installed(name) ?? url;
 }
 
@@ -26,7 +32,7 @@ function installed(name: string): URL | null {
   const { createRequire } = nodeModule<typeof import('node:module')>('module')!;
   const { pathToFileURL } = nodeModule<typeof import('node:url')>('url')!;
   try {
-    const require = createRequire(`${process.cwd()}/package.json`);
+    const require = createRequire(`${nodeModule<typeof import('node:process')>('process')!.cwd()}/package.json`);
     const found = require.resolve('heed/package.json');
     return require(found).version === version ? new URL(`./dist/${name}`, pathToFileURL(found)) : null;
   } catch {

@@ -21,6 +21,8 @@ export interface PipelineTensor<Data extends PipelineData = Float32Array> {
   tolist(): NestedNumbers;
   /** The value of a tensor that has one. */
   item(): number;
+  /** The mean of all values, of the same type, as a tensor without axes. */
+  mean(): PipelineTensor<Data>;
   /** A copy of a part; negative numbers count from the end of an axis. */
   slice(...slices: PipelineSlice[]): PipelineTensor<Data>;
   /** A copy of the part at an index of the first axis. */
@@ -39,6 +41,11 @@ export function pipelineTensor<Data extends PipelineData>(data: Data, dims: read
     item() {
       if (data.length === 1) return data[0]!;
       throw invalid('item', 'a tensor with one value', `${data.length}`);
+    },
+    mean() {
+      let sum = 0;
+      for (const value of data) sum += value;
+      return pipelineTensor(new (data.constructor as new (values: number[]) => Data)([sum / data.length]), []);
     },
     *[Symbol.iterator]() {
       for (let i = 0; i < (dims[0] ?? 0); i++) yield dims.length === 1 ? data[i]! : slice(i);

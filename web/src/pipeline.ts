@@ -1,7 +1,8 @@
 /** heed's models with the conventions of transformers.js: names, arguments and shapes of results, so that a page can switch by changing the import. */
-import { describe, invalid } from './error.js';
+import { describe, HeedError, invalid } from './error.js';
 import type { FromPretrainedOptions } from './from-pretrained.js';
 import type { ModelSource } from './io/source.js';
+import type { ImageCallOptions } from './models/image-encoder.js';
 import type { LoadProgress } from './models/load.js';
 import type { PretrainedModel } from './models/model.js';
 import { normalized, quantized } from './models/quantized.js';
@@ -11,16 +12,19 @@ import {
   answerQuestion,
   classify,
   classifyTokens,
+  type Filling,
   fillMask,
   type TaskOptions,
   zeroShotClassify,
 } from './models/tasks.js';
 import { callback, flag, nearest, oneOf, optional, plainOptions, requireKnown } from './options.js';
+import { imageClassification, imageFeatureExtraction, type PipelineImages } from './pipeline-images.js';
 import { type PipelineData, type PipelineTensor, pipelineTensor } from './pipeline-tensor.js';
 import { dispose } from './platform.js';
 import type { Heed, LoadOptions } from './runtime.js';
 import { Tensor } from './tensor.js';
 
+export type { PipelineImage, PipelineImages } from './pipeline-images.js';
 export type { PipelineData, PipelineSlice, PipelineTensor } from './pipeline-tensor.js';
 
 type Texts = string | readonly string[];
@@ -37,7 +41,7 @@ export interface FeatureExtractionOptions extends TaskOptions {
   precision?: 'binary' | 'ubinary';
 }
 
-/** A label of 'text-classification'. */
+/** A label of 'text-classification' and 'image-classification'. */
 export interface ClassificationScore {
   label: string;
   score: number;
@@ -124,6 +128,16 @@ export interface Pipelines {
     labels: Texts,
     options?: TaskOptions & { hypothesis_template?: string; multi_label?: boolean },
   ) => Promise<PerText<T, ZeroShotResult>>;
+  /** Labels, best first; `top_k` (default 5) limits them, null: all. Of a list of images a list of these. */
+  'image-classification': <T extends PipelineImages>(
+    images: T,
+    options?: ImageCallOptions & { top_k?: number | null },
+  ) => Promise<T extends readonly unknown[] ? ClassificationScore[][] : ClassificationScore[]>;
+  /** -> [images, rows, width], with `pool` the pooled rows [images, width]; of CLIP and SigLIP the vectors [images, width]. */
+  'image-feature-extraction': (
+    images: PipelineImages,
+    options?: ImageCallOptions & { pool?: boolean },
+  ) => Promise<PipelineTensor>;
   'sentiment-analysis': Pipelines['text-classification'];
   ner: Pipelines['token-classification'];
 }
@@ -173,14 +187,16 @@ const makers = {
   'token-classification': tokenClassification,
   ner: tokenClassification,
   'fill-mask': (model: PretrainedModel) => async (texts: Texts, options?: object) => {
-    const all = await fillMask(model, texts, renamed('fill-mask', { top_k: 'topK' }, options));
-    return single(
-      texts,
-      all.map((list) => list.map(({ score, token, word, sequence }) => ({ score, token, token_str: word, sequence }))),
-    );
+    const all = await fillMask(model, texts, renamed('fill-mask', ['top_k'], options));
+    // `word` lacks the space before a word, which byte-level tokens have.
+    const named = async ({ score, token, sequence }: Filling) => {
+      const token_str = await model.decode([token]);
+      return { score, token, token_str, sequence };
+    };
+    return single(texts, await Promise.all(all.map((list) => Promise.all(list.map(named)))));
   },
   'question-answering': (model: PretrainedModel) => async (question: Texts, context: Texts, options?: object) => {
-    const call = renamed('question-answering', { top_k: 'topK' }, options);
+    const call = renamed('question-answering', ['top_k'], options);
     const questions = listOfTexts(question, 'question');
     const contexts = typeof context === 'string' ? questions.map(() => context) : listOfTexts(context, 'context');
     if (contexts.length !== questions.length)
@@ -193,10 +209,12 @@ const makers = {
     return single(question, results);
   },
   'zero-shot-classification': zeroShotClassification,
+  'image-classification': imageClassification,
+  'image-feature-extraction': imageFeatureExtraction,
 };
 
 function zeroShotClassification(model: PretrainedModel) {
-  const names = { hypothesis_template: 'hypothesisTemplate', multi_label: 'multiLabel' };
+  const names = ['hypothesis_template', 'multi_label'] as const;
   return async (texts: Texts, labels: Texts, options?: object) => {
     const all = await zeroShotClassify(model, texts, labels, renamed('zero-shot-classification', names, options));
     const sequences = typeof texts === 'string' ? [texts] : texts;
@@ -209,10 +227,30 @@ function zeroShotClassification(model: PretrainedModel) {
   };
 }
 
+/** The options of transformers.js that have other names in heed. */
+const OURS = {
+  top_k: 'topK',
+  hypothesis_template: 'hypothesisTemplate',
+  multi_label: 'multiLabel',
+  ignore_labels: 'ignoreLabels',
+  aggregation_strategy: 'aggregation',
+} as const;
+
+/** An error with the name of an option as the caller has written it. */
+function asWritten(error: unknown, task: string): unknown {
+  if (error instanceof HeedError)
+    error.message = error.message.replace(/^\w+\.(\w+)/, (all, name) => {
+      const theirs = Object.entries(OURS).find(([, ours]) => ours === name)?.[0];
+      return theirs ? `${task}.${theirs}` : all;
+    });
+  return error;
+}
+
 /** A copy of options in which those that `names` lists have heed's names; options that already have these are refused. */
-function renamed(task: string, names: Record<string, string>, options?: object): Record<string, never> {
+function renamed(task: string, names: readonly (keyof typeof OURS)[], options?: object): Record<string, never> {
   const call = plainOptions(task, options) as Record<string, never>;
-  for (const [theirs, ours] of Object.entries(names)) {
+  for (const theirs of names) {
+    const ours = OURS[theirs];
     const written = Object.keys(call).find((name) => name !== theirs && plain(name) === plain(theirs));
     if (written !== undefined) requireKnown(task, [written], [theirs]);
     if (ours in call) requireKnown(task, [ours], [theirs]);
@@ -259,7 +297,11 @@ export async function makePipeline<T extends PipelineTask>(
     end();
     throw error;
   }
-  const call = makers[task](model) as unknown as Pipelines[T];
+  const run = makers[task](model) as unknown as (...args: unknown[]) => Promise<unknown>;
+  const call = ((...args: unknown[]) =>
+    run(...args).catch((error) => {
+      throw asWritten(error, task);
+    })) as unknown as Pipelines[T];
   return Object.assign(call, { task, model, dispose: async () => end(), [dispose]: end }) as Pipeline<T>;
 }
 
@@ -355,7 +397,7 @@ function signsOf({ data, shape }: Tensor, precision: 'binary' | 'ubinary'): Pipe
 
 function textClassification(model: PretrainedModel) {
   return async (texts: Texts, options?: object) => {
-    const { topK = 1, ...call } = renamed('text-classification', { top_k: 'topK' }, options);
+    const { topK = 1, ...call } = renamed('text-classification', ['top_k'], options);
     const all = await classify(model, texts, { ...call, ...(topK !== null && { topK }) });
     // As in transformers.js, one label per text comes in a flat list.
     return topK === 1 ? all.flat() : single(texts, all);
@@ -363,7 +405,7 @@ function textClassification(model: PretrainedModel) {
 }
 
 function tokenClassification(model: PretrainedModel) {
-  const names = { ignore_labels: 'ignoreLabels', aggregation_strategy: 'aggregation' };
+  const names = ['ignore_labels', 'aggregation_strategy'] as const;
   return async (texts: Texts, options?: object) => {
     const call = renamed('token-classification', names, options);
     const all = await classifyTokens(model, texts, call);

@@ -11,7 +11,7 @@
 namespace heed::train {
 namespace {
 
-/// Switches dropout on for the calls in a scope.
+/// Enables dropout for the calls in a scope.
 class TrainingScope {
  public:
   TrainingScope(TrainableEncoder& encoder, Lora* lora, bool training) : encoder_(encoder), lora_(lora) {
@@ -54,7 +54,7 @@ struct Draws {
 
 Variable withoutNode(const Variable& v) { return v ? Variable(v.shared(), nullptr) : v; }
 
-/// A leaf that stands for a variable: it takes the gradient that has reached the variable so far.
+/// A leaf in place of a variable. The gradient that has reached the variable so far moves to the leaf.
 Variable standIn(const Graph& graph, const Variable& v) {
   if (!v || !v.needsGradient()) return v;
   auto node = std::make_shared<Node>();
@@ -133,7 +133,7 @@ Value TrainableEncoder::recomputedLayer(RecordingEvaluator& e, Index i, const Va
   const Draws draws(layerDropouts(i), lora_, graph.context());
   const auto recorded = [&](const Value& v) { return v.variable() < 0 ? Variable() : e.variable(v); };
   const Variable in = e.take(x), bias = recorded(positions.bias), embeddings = recorded(positions.distances.embeddings);
-  // The layer's result, computed by an evaluator from the variables in f's order.
+  // The layer's result, computed by the evaluator `with` from variables in place of the values.
   const auto run = [this, i, sequences, positions](RecordingEvaluator& with, const Variable& from,
                                                    const Variable& own_bias, const Variable& own_embeddings) {
     PassPositions own = positions;

@@ -12,7 +12,7 @@ namespace heed::train {
 
 Matrix::Matrix(Index rows, Index columns) : rows_(rows), columns_(columns) {
   const size_t size = requireRoom("activations", {rows, columns});
-  // One element even for an empty matrix, so that data() tells whether there is one.
+  // One element even for an empty matrix, so that data() tells whether there is a matrix.
   data_ = std::unique_ptr<float[]>(new float[std::max<size_t>(size, 1)]);
 }
 
@@ -20,13 +20,14 @@ Matrix::Matrix(ConstMatrixView values) : Matrix(values.rows(), values.cols()) { 
 
 namespace {
 
-/// The next number of the sequence that orders nodes and the changes of what requires a gradient.
+/// The next number in the sequence that orders nodes and changes of what requires a gradient.
 uint64_t nextOrder() {
   static uint64_t next = 0;
   return next++;
 }
 
-/// All slices: without run-time type information, the only way to tell whether a part's storage is a slice.
+/// All slices. Without run-time type information, this list is the only way to tell whether a part's storage is a
+/// slice.
 std::vector<const RowSlice*>& slices() {
   static std::vector<const RowSlice*> all;
   return all;
@@ -122,7 +123,7 @@ MatrixView ParameterGradients::dense(const Location& part) {
   if (!entry.dense.data()) {
     entry.dense = Matrix(parameter.shape[0], parameter.rowSize());
     entry.dense.view().setZero();
-    // The table was looked up by rows before and is now used as a whole: keep the gradients of its rows.
+    // The table was looked up by rows before, and is now used as a whole: the gradients of its rows are kept.
     for (size_t slot = 0; slot < entry.rows.order.size(); ++slot) {
       const Index width = parameter.rowSize();
       std::copy_n(entry.rows.values.data() + static_cast<Index>(slot) * width, width,
@@ -186,10 +187,6 @@ void ParameterGradients::scale(size_t parameter, float factor) {
   scaleBy(factor, static_cast<Index>(entry.rows.values.size()), entry.rows.values.data());
 }
 
-void ParameterGradients::scale(float factor) {
-  for (size_t i = 0; i < entries_.size(); ++i) scale(i, factor);
-}
-
 double ParameterGradients::sumOfSquares(size_t parameter) const {
   const Entry& entry = entries_[parameter];
   if (!entry.required || !entry.present) return 0;
@@ -198,18 +195,12 @@ double ParameterGradients::sumOfSquares(size_t parameter) const {
   return sum + squaresOf(static_cast<Index>(entry.rows.values.size()), entry.rows.values.data());
 }
 
-double ParameterGradients::sumOfSquares() const {
-  double sum = 0;
-  for (size_t i = 0; i < entries_.size(); ++i) sum += sumOfSquares(i);
-  return sum;
-}
-
 void ParameterGradients::zero(size_t parameter) {
   Entry& entry = entries_[parameter];
   entry.present = false;
   entry.dense = Matrix();
-  // The order of rows decides how sums over them round: it must not depend on earlier steps, or a resumed run would
-  // differ.
+  // The order of rows determines how sums over them are rounded. It must not depend on earlier steps, or a resumed run
+  // would differ.
   entry.rows.slots.clear();
   entry.rows.order.clear();
   entry.rows.values.clear();
@@ -220,7 +211,8 @@ void ParameterGradients::zero() {
 }
 
 Node::~Node() {
-  // Not recursively, as a long chain would use up the stack: `dropped` keeps the inputs of a node alive beyond it.
+  // Not recursive, because a long chain would use up the stack: `dropped` keeps the inputs of a node alive until they
+  // are freed in turn.
   std::vector<std::shared_ptr<Node>> dropped = std::move(inputs);
   backward = {};
   while (!dropped.empty()) {
@@ -329,7 +321,7 @@ Backward::~Backward() {
 std::shared_ptr<Node> Backward::proceed(Matrix& gradient) {
   while (!waiting_.empty()) {
     std::shared_ptr<Node> node = waiting_.top();
-    // A node is queued by each of its users.
+    // A node is queued once for each node that uses it.
     while (!waiting_.empty() && waiting_.top() == node) waiting_.pop();
     // A node without a gradient was not reached by this pass.
     if (node->leaf || !node->gradient.data()) continue;
@@ -339,7 +331,7 @@ std::shared_ptr<Node> Backward::proceed(Matrix& gradient) {
     gradient = std::move(node->gradient);
     node->gradient = Matrix();
     if (node->external) return node;
-    // A backward function that recomputes runs a pass of its own, in which the order of the outer node applies.
+    // A backward function that recomputes runs a pass of its own, in which the order of the outer node still applies.
     const Assigned scope(graph_.differentiated_, std::min(graph_.differentiated_, node->order));
     node->backward(gradient, *this);
     // The node and what it keeps are freed here, unless something else refers to the node.

@@ -1,5 +1,5 @@
 /// Low-rank updates: y = phi(x W^T + b + scale dropout(x) A^T B^T). There is no backward pass here: LowRankLinear calls
-/// operations of an Evaluator, which records each with its gradient.
+/// operations of an Evaluator, and each is recorded with its gradient.
 #include "heed/train/lora.h"
 
 #include <cmath>
@@ -16,11 +16,11 @@ const void* keyOf(const Linear& layer) { return static_cast<const RowStorage*>(&
 
 }  // namespace
 
-/// The update of one target. A module of a checkpoint may be several layers of the model, or a part of one: B has a
-/// part for each.
+/// The update of one target. A module of a checkpoint may correspond to several layers of the model, or to a part of
+/// one; B has one part for each.
 struct Lora::Update {
   struct Part {
-    const void* key;  // of the layer's weight
+    const void* key;  // the layer's weight
     Index first;      // the first of its output features that the part updates
     Linear b;
   };
@@ -71,7 +71,7 @@ class Lora::LowRankLinear final : public LinearDecorator {
     Update& update;
     const Update::Part& part;
   };
-  /// Dropout(x). The parts of a module draw the same for its one input.
+  /// Dropout(x). All parts of a module use the same draws, since they have the same input.
   static Value inputOf(Evaluator& e, Update& update, const Update::Part& part, const Value& x) {
     const DropoutKey key = update.dropout.key();
     const Value dropped = e.dropout(update.dropout, e.copy(x));

@@ -1,4 +1,4 @@
-/// Optimizers: which elements a step updates, and where their moments are. The formulas are in train/ops/update.h.
+/// Optimizers: which elements a step updates, and where their moments are. The formulas are in train/ops/update.cpp.
 #include "heed/train/optimizer.h"
 
 #include <algorithm>
@@ -36,7 +36,7 @@ void spread(const std::vector<float>& sparse, const std::vector<Index>& order, I
 
 }  // namespace
 
-/// Copies of a block of rows. Parameters are stored in several forms, which are read and written by rows.
+/// Copies of a block of rows. Parameters are stored in several formats, all of which are read and written by rows.
 struct Optimizer::Scratch {
   std::vector<float> values, gradient;
 
@@ -123,7 +123,7 @@ void Optimizer::makeSparse(Slot& slot) {
   slot.by_rows = true;
 }
 
-/// Provides the moments for all rows that the step will update.
+/// Makes room for the moments of all rows that the step will update.
 void Optimizer::makeRoom(Slot& slot) const {
   const GroupOptions& options = groups_[static_cast<size_t>(slot.group)];
   const Parameter& parameter = slot.value();
@@ -284,7 +284,7 @@ Optimizer::Slot Optimizer::restored(const Slot& slot, const Saved& saved) {
     allocate(slot.value().name.c_str(), slot.value().shape, values);
     saved.copy(i, values.data());
   }
-  // Only those rows of a table that have ever had a gradient are kept.
+  // Of a table, only the rows that have had a gradient are kept.
   if (!saved.moments.empty() && slot.value().shape.rank() > 1) makeSparse(made);
   return made;
 }
@@ -310,17 +310,6 @@ void Optimizer::restore(std::span<const Saved> states) {
     for (size_t k = 0; k < states[i].moments.size(); ++k)
       states[i].copy(k, k == 0 ? slot.first.data() : slot.second.data());
   }
-}
-
-double clipGradNorm(std::span<ParameterGradients* const> gradients, double max_norm) {
-  requireNotNegative("maxNorm", max_norm);
-  double squares = 0;
-  for (const ParameterGradients* all : gradients) squares += all->sumOfSquares();
-  const double norm = std::sqrt(squares), factor = max_norm / (norm + 1e-6);
-  if (std::isfinite(norm) && factor < 1) {
-    for (ParameterGradients* all : gradients) all->scale(static_cast<float>(factor));
-  }
-  return norm;
 }
 
 }  // namespace heed::train

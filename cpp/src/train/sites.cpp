@@ -4,7 +4,7 @@
 ///   Y = X + A   dX = dY, dA = sum of dY
 ///   Y = A       dX = 0 in S, dA = sum of dY
 ///
-/// A mean counts as a constant, and so does what a map returns; dX = dY where a map leaves a value unchanged.
+/// Means and the values that a map changes are constants; dX = dY where a map leaves a value unchanged.
 #include "heed/train/sites.h"
 
 #include <algorithm>

@@ -280,6 +280,17 @@ TEST(TrainInfoNce, PairsOfOneGroupAreNotNegatives) {
       });
 }
 
+TEST(TrainInfoNce, FurtherRowsOfOneGroupAreNotNegatives) {
+  const std::vector<int32_t> groups{7, 3, 7, 5, 3, 9};
+  expectGradients(
+      {randomMatrix(3, 7, 1), randomMatrix(6, 7, 2)},
+      [&](Graph& graph, const auto& x) { return infoNCE(graph, x[0], x[1], 20, groups); },
+      [&](const auto& x) {
+        return scalar(
+            infoNceOf(x[0], x[1], 20, [&](Index i, Index j) { return groups[size_t(i)] == groups[size_t(j)]; }));
+      });
+}
+
 TEST(TrainInfoNce, EqualPairsAreNotNegatives) {
   RowMajorMatrix a = randomMatrix(4, 7, 1), b = randomMatrix(4, 7, 2);
   a.row(2) = a.row(0);

@@ -355,34 +355,5 @@ TEST(TrainOptimizer, WritesCallTheHooksOfParameters) {
   expectSame(read(module, "weight"), RowMajorMatrix::Constant(2, 3, -1));
 }
 
-TEST(TrainClipGradNorm, ScalesAllGradients) {
-  Linear layer({.in_features = 9, .out_features = 5});
-  Embedding table(4, 3);
-  ParameterGradients gradients(layer), rows(table);
-  const RowMajorMatrix dw = randomMatrix(5, 9, 1), db = randomMatrix(5, 1, 2);
-  setGradient(gradients, 0, dw);
-  setGradient(gradients, 1, db);
-  rows.row({0, 0, 4}, 2)[1] = 3;
-  const double norm = std::sqrt(toDouble(dw).squaredNorm() + toDouble(db).squaredNorm() + 9);
-  const std::vector<ParameterGradients*> all{&gradients, &rows};
-  EXPECT_NEAR(train::clipGradNorm(all, 100), norm, 1e-6);
-  expectSame(gradientOf(gradients, "weight"), dw);
-  EXPECT_NEAR(train::clipGradNorm(all, 1), norm, 1e-6);
-  expectNear(gradientOf(gradients, "weight"), dw / float(norm + 1e-6));
-  expectNear(gradientOf(gradients, "bias"), db / float(norm + 1e-6));
-  EXPECT_NEAR(gradientOf(rows, "weight")(2, 1), 3 / norm, 1e-6);
-  EXPECT_NEAR(train::clipGradNorm(all, 1), 1, 1e-5);
-  expectError(ErrorCode::kInvalidArgument, "maxNorm:", [&] { train::clipGradNorm(all, -1); });
-}
-
-TEST(TrainClipGradNorm, LeavesGradientsThatAreNotFinite) {
-  Linear layer({.in_features = 2, .out_features = 1});
-  ParameterGradients gradients(layer);
-  setGradient(gradients, 0, matrix({{std::numeric_limits<float>::infinity(), 2}}));
-  const std::vector<ParameterGradients*> all{&gradients};
-  EXPECT_EQ(train::clipGradNorm(all, 1), std::numeric_limits<double>::infinity());
-  EXPECT_EQ(gradientOf(gradients, "weight")(0, 1), 2);
-}
-
 }  // namespace
 }  // namespace heed::test

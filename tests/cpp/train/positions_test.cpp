@@ -129,7 +129,7 @@ TEST(TrainEmbedding, ATableThatIsAlsoUsedAsAWholeHasADenseGradient) {
   expected(3, 1) = 4;
   expected(0, 0) = 4;
   expectSame(gradientOf(gradients, "weight"), expected);
-  EXPECT_EQ(gradients.sumOfSquares(), 32);
+  EXPECT_EQ(gradients.sumOfSquares(0), 32);
 }
 
 TEST(TrainEmbedding, RefusesIdsOutsideTheTable) {

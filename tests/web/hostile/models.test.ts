@@ -114,6 +114,7 @@ const tasks: [string, fc.Arbitrary<unknown>[]][] = [
   ['similarity', [or(matrix), or(matrix)]],
   ['semanticSearch', [or(matrix), or(matrix), options({ topK })]],
   ['attentionRollout', [or(fc.array(or(fc.oneof(filled([1, 2, 3, 3]), tensor(4, 4))), { maxLength: 3 }))]],
+  ['classifyImages', [model, or(fc.array(tensor(4, 4))), options(taskOptions)]],
   ['classify', [model, or(texts), options({ ...taskOptions, textPairs: texts })]],
   [
     'classifyTokens',

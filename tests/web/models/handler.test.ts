@@ -15,7 +15,7 @@ test('a result that cannot be sent is answered with an error', async () => {
     if (answer.type === 'result' && refuses) throw new DOMException('no clone of it', 'DataCloneError');
     answers.push(answer);
   });
-  handle({ type: 'call', id: 0, method: 'load', args: [tinyModel(), wasm], options: {}, progress: false });
+  handle({ type: 'call', id: 0, method: 'load', args: [tinyModel(), wasm, 1], options: {}, progress: false });
   await vi.waitFor(() => expect(answers).toHaveLength(1));
   expect(answers[0]).toMatchObject({ type: 'result', id: 0 });
   refuses = true;

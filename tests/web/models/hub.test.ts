@@ -147,7 +147,7 @@ describe('set once', () => {
   });
 
   test.each([
-    [{ host: 'hub' }, "load.hub.host: expected the URL of a host, such as https://hub.example, got 'hub'"],
+    [{ host: 'hub' }, "load.hub.host: expected the URL of a host, with https:// or http://, got 'hub'"],
     [{ host: 'ftp://hub.example' }, 'load.hub.host: expected the URL of a host'],
     [{ token }, 'load.hub.token: expected `host` beside it'],
     [{ host: 'https://hub.example', token: 'a b' }, 'load.hub.token: expected visible ASCII characters'],

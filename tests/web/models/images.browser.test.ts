@@ -1,7 +1,7 @@
 /** Images as browsers have them, in a page and in its worker, against pixels in Node. */
 import { readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
-import { load } from 'heed';
+import { classifyImages, load } from 'heed';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { fixture, fixtures } from './fixtures.js';
 import { openSite, type Site } from './site.js';
@@ -63,3 +63,29 @@ test.each([false, true])(
     expect(found.messages[2]).toMatch(/^images\[1\]: .* new Blob\(\[bytes\]\)$/);
   },
 );
+
+test('image-classification fetches addresses of images', async () => {
+  const heed = await load();
+  using model = await heed.fromPretrained(fixture('vit-labels').folder);
+  const expected = await classifyImages(model, { data: Uint8ClampedArray.from(pixels), width, height });
+  const found = await site.page.evaluate(
+    async ({ pixels, width, height }) => {
+      const { pipeline } = (globalThis as unknown as { heed: typeof import('heed') }).heed;
+      const classifier = await pipeline('image-classification', '/models/vit-labels');
+      const canvas = new OffscreenCanvas(width, height);
+      canvas.getContext('2d')!.putImageData(new ImageData(Uint8ClampedArray.from(pixels), width, height), 0, 0);
+      const address = URL.createObjectURL(await canvas.convertToBlob({ type: 'image/png' }));
+      const missing = await classifier('/models/none.png').catch((error: Error) => error.message);
+      const all = [await classifier(address), ...(await classifier([address, canvas]))];
+      await classifier.dispose();
+      return { all, missing };
+    },
+    { pixels, width, height },
+  );
+  expect(found.all).toHaveLength(3);
+  for (const labels of found.all) {
+    expect(labels.map(({ label }) => label)).toEqual(expected[0]!.map(({ label }) => label));
+    for (const [i, { score }] of labels.entries()) expect(score).toBeCloseTo(expected[0]![i]!.score, 4);
+  }
+  expect(found.missing).toBe("images: expected the address of an image, got '/models/none.png' (status 404)");
+});

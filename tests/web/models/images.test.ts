@@ -1,4 +1,4 @@
-/** CLIP, SigLIP and DINOv2: tiny checkpoints, and images that Pillow has preprocessed. */
+/** CLIP, SigLIP, ViT, DINOv2 and DINOv3: tiny checkpoints, and images that Pillow has preprocessed. */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { load, semanticSearch } from 'heed';
@@ -41,6 +41,9 @@ const names = [
   'dinov2-registers-larger',
   'dinov3',
   'dinov3-gated',
+  'vit',
+  'vit-labels',
+  'dinov2-labels',
 ];
 const withTexts = ['clip', 'clip-end', 'clip-text-gelu', 'clip-image-gelu', 'siglip'];
 
@@ -60,6 +63,9 @@ describe.each(names)('%s', (name) => {
       expectClose(weights, expected.get(`image.attentions.${i}`), `attention ${i}`);
     expectClose(out.lastHiddenState, expected.get('image.hidden_states.3'), 'last hidden state');
     expectClose(out.poolerOutput, expected.get('image.pooler'), 'pooler output');
+    const logits = expected.get('image.logits');
+    if (logits) expectClose(out.logits!, logits, 'logits');
+    else expect(out.logits).toBeUndefined();
   });
 
   test('takes one image, images with alpha, and preprocessed ones', async () => {
@@ -95,9 +101,10 @@ describe.each(names)('%s', (name) => {
   test('uses every tensor that the published code uses', async () => {
     const heed = await load();
     using model = await heed.fromPretrained(folder);
-    const unused = { clip: ['logit_scale'], siglip: ['logit_scale', 'logit_bias'] };
+    const unused = { clip: ['logit_scale'], siglip: ['logit_scale', 'logit_bias'], vit: [] };
     const { unusedTensors, family } = model.config;
-    expect(unusedTensors).toEqual(unused[family as keyof typeof unused] ?? ['embeddings.mask_token']);
+    const names = unusedTensors.map((name) => name.replace(`${family}.`, ''));
+    expect(names).toEqual(unused[family as keyof typeof unused] ?? ['embeddings.mask_token']);
   });
 });
 

@@ -294,6 +294,20 @@ describe('options', () => {
     });
   });
 
+  test('textPairs that are no texts are refused as by a model in the page', async () => {
+    using pool = await heed.fromPretrained(tinyModel(), { workers: 2 });
+    const hostile = new Proxy(['a', 'b'], {
+      get: () => {
+        throw new TypeError('hostile');
+      },
+    });
+    for (const textPairs of [hostile, [1, 2]] as unknown as string[][])
+      await expect(pool.embed(texts, { textPairs })).rejects.toMatchObject({
+        code: 'INVALID_ARGUMENT',
+        message: expect.stringMatching(/^embed\.textPairs/),
+      });
+  });
+
   test('textPairs and masks must be as long as the texts', async () => {
     using pool = await heed.fromPretrained(tinyModel(), { workers: 2 });
     await expect(pool.embed(texts, { textPairs: [...texts, 'a'] })).rejects.toMatchObject({ code: 'INVALID_ARGUMENT' });

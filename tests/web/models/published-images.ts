@@ -72,6 +72,46 @@ const siglip = (vocab: number, thousands: number, text: object): PublishedImages
   }),
 });
 
+const vit: PublishedImages = {
+  thousands: 86_568,
+  layers: 12,
+  vocab: 0,
+  config: {
+    model_type: 'vit',
+    hidden_act: 'gelu',
+    hidden_size: 768,
+    id2label: Object.fromEntries(Array.from({ length: 1000 }, (_, i) => [i, `class ${i}`])),
+    image_size: 224,
+    intermediate_size: 3072,
+    layer_norm_eps: 1e-12,
+    num_attention_heads: 12,
+    num_channels: 3,
+    num_hidden_layers: 12,
+    patch_size: 16,
+    qkv_bias: true,
+  },
+  preprocessor: { do_normalize: true, do_resize: true, ...half, size: 224 },
+  unused: [],
+  shapes: ({ layers }) => ({
+    'vit.embeddings.cls_token': [1, 1, 768],
+    'vit.embeddings.patch_embeddings.projection.bias': [768],
+    'vit.embeddings.patch_embeddings.projection.weight': [768, 3, 16, 16],
+    'vit.embeddings.position_embeddings': [1, 197, 768],
+    ...stack(layers, (i) => ({
+      ...dense(`vit.encoder.layer.${i}.attention.attention.key`, 768, 768),
+      ...dense(`vit.encoder.layer.${i}.attention.attention.query`, 768, 768),
+      ...dense(`vit.encoder.layer.${i}.attention.attention.value`, 768, 768),
+      ...dense(`vit.encoder.layer.${i}.attention.output.dense`, 768, 768),
+      ...dense(`vit.encoder.layer.${i}.intermediate.dense`, 3072, 768),
+      ...norm(`vit.encoder.layer.${i}.layernorm_after`, 768),
+      ...norm(`vit.encoder.layer.${i}.layernorm_before`, 768),
+      ...dense(`vit.encoder.layer.${i}.output.dense`, 768, 3072),
+    })),
+    ...norm('vit.layernorm', 768),
+    ...dense('classifier', 1000, 768),
+  }),
+};
+
 const dinov2 = (thousands: number, registers: number): PublishedImages => ({
   thousands,
   layers: 12,
@@ -177,6 +217,7 @@ export const PUBLISHED_IMAGES: Record<string, PublishedImages> = {
   },
   'google/siglip-base-patch16-224': siglip(32000, 203_156, {}),
   'google/siglip2-base-patch16-224': siglip(256000, 375_188, { vocab_size: 256000 }),
+  'google/vit-base-patch16-224': vit,
   'facebook/dinov2-small': dinov2(22_057, 0),
   'facebook/dinov2-with-registers-small': dinov2(22_058, 4),
 };

@@ -314,6 +314,25 @@ describe('trainEmbedding', () => {
     expect(groups[0]).toBe(groups[2]);
     expect(groups[2]).toBe(groups[3]);
     expect(new Set(groups).size).toBe(3);
+    const [first, second] = groupsOf([
+      ['a', 'b'],
+      ['b', 'c'],
+    ]);
+    expect(first).toBe(second);
+  });
+
+  it('takes the negative of a triplet for a negative of other triplets, unless it is one of their texts', () => {
+    const groups = groupsOf([
+      ['a', 'b', 'd'],
+      ['c', 'd', 'x'],
+      ['e', 'f', 'e'],
+    ]);
+    expect(groups).toHaveLength(6);
+    const [ab, cd, ef, d, x, e] = groups;
+    expect(d).toBe(cd);
+    expect(new Set([ab, cd, ef]).size).toBe(3);
+    expect([ab, cd, ef]).not.toContain(x);
+    expect(e).not.toBe(ef); // the triplet's own
   });
 
   it('batches labelled texts so that labels occur several times, and evenly over the epoch', () => {

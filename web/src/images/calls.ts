@@ -30,13 +30,13 @@ interface RunsImages {
   readonly vectorWidth: number;
   /** null: the folder has no preprocessor_config.json. */
   readonly preprocessing: Preprocessing | null;
-  /** The last layer's rows [L,E], the pooled row [E], and the vector of one image. */
+  /** The last layer's rows [L,E], the pooled row [E], the vector of one image, and, of a classifier, its logits. */
   run(
     image: Values,
     options: PieceOptions,
     hooks?: Omit<PieceHooks, 'use'>,
     siteOf?: (length: number) => RawSites | null,
-  ): Promise<{ rows: Float32Array; pooled: Float32Array; vector: Float32Array }>;
+  ): Promise<{ rows: Float32Array; pooled: Float32Array; vector: Float32Array; logits: Float32Array | null }>;
 }
 
 const schema = { signal, onProgress: callback<NonNullable<ImageCallOptions['onProgress']>> };
@@ -79,6 +79,7 @@ export class ImageCalls implements CallsOfImages {
     const weights = Array.from({ length: numLayers }, (): Float32Array[] => []);
     const last: Float32Array[] = [];
     const pooled: Float32Array[] = [];
+    const logits: Float32Array[] = [];
     let sites: SitePlan | null = null;
     await this.#each(images, read, alive, async (values, options, n) => {
       const requireLength = (length: number) => {
@@ -103,12 +104,14 @@ export class ImageCalls implements CallsOfImages {
       const out = await this.encoder.run(values, options, hooks, siteOf);
       last.push(out.rows);
       pooled.push(out.pooled);
+      if (out.logits) logits.push(out.logits);
     });
     const length = (last[0]?.length ?? 0) / embedDim;
     const rows = (parts: Float32Array[]) => joined(parts, [length, embedDim]);
     return {
       lastHiddenState: rows(last),
       poolerOutput: joined(pooled, [embedDim]),
+      ...(logits.length > 0 && { logits: joined(logits, [logits[0]!.length]) }),
       ...(read.outputAttentions && { attentions: weights.map((parts) => joined(parts, [numHeads, length, length])) }),
       ...(read.outputHiddenStates && { hiddenStates: states.map(rows) }),
       ...(read.read && { activations: (sites as SitePlan | null)?.activations() ?? {} }),

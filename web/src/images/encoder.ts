@@ -47,6 +47,8 @@ export class ImageTextEncoder implements RawEncoderModel, ImageEncoder {
   #norm: RawTensorLayer | null = null;
   #projection: RawTensorLayer | null = null;
   #pooling: AttentionPooling | null = null;
+  #pooler: RawTensorLayer | null = null;
+  #classifier: RawTensorLayer | null = null;
   #vectorWidth = 0;
   #positions: { key: string; rows: RawTensor } | null = null;
   /** null: the folder has no preprocessor_config.json. */
@@ -182,6 +184,17 @@ export class ImageTextEncoder implements RawEncoderModel, ImageEncoder {
       this.#projection = own(makeDense(this.#core, { name, weight, bias: heads.get(`${name}.bias`) }, 'identity'));
       this.#vectorWidth = width;
     }
+    const { pooler, classifier } = head;
+    if (pooler && heads.has(`${pooler}.weight`)) {
+      const [weight, bias] = [take(`${pooler}.weight`, [embedDim, embedDim]), take(`${pooler}.bias`, [embedDim])];
+      this.#pooler = own(makeDense(this.#core, { name: pooler, weight, bias }, 'tanh'));
+    }
+    if (classifier && heads.has(`${classifier.name}.weight`)) {
+      const { name, rows } = classifier;
+      const [labels = 0] = take(`${name}.weight`).shape;
+      const weight = take(`${name}.weight`, [labels, rows === 'class' ? embedDim : 2 * embedDim]);
+      this.#classifier = own(makeDense(this.#core, { name, weight, bias: take(`${name}.bias`, [labels]) }, 'identity'));
+    }
     if (head.pooling) this.#pooling = new AttentionPooling(this.#core, vision, head.pooling, take, own);
     sentence.pooling = [pooling];
     if (text) {
@@ -249,7 +262,26 @@ export class ImageTextEncoder implements RawEncoderModel, ImageEncoder {
     return { data, shape: [length, pairs] };
   }
 
-  /** Runs one image, whose sites `siteOf` gives for its number of rows: the last layer's rows [L,E] as the model returns them, the pooled row [E], and the vector. */
+  /** The logits of a classifier [labels] of the last layer's rows [L,E]; null: the model is none. */
+  #logitsOf(rows: Float32Array): Float32Array | null {
+    const { vision, head } = this.about;
+    const { embedDim } = vision;
+    if (!this.#classifier) return null;
+    if (head.classifier!.rows === 'class')
+      return this.#classifier.forward({ x: { data: rows.slice(0, embedDim), shape: [1, embedDim] } }).data;
+    const data = new Float32Array(2 * embedDim);
+    data.set(rows.subarray(0, embedDim));
+    const first = (1 + (vision.registers ?? 0)) * embedDim;
+    const count = (rows.length - first) / embedDim;
+    for (let i = 0; i < embedDim; i++) {
+      let sum = 0;
+      for (let at = first + i; at < rows.length; at += embedDim) sum += rows[at]!;
+      data[embedDim + i] = sum / count;
+    }
+    return this.#classifier.forward({ x: { data, shape: [1, 2 * embedDim] } }).data;
+  }
+
+  /** Runs one image, whose sites `siteOf` gives for its number of rows: the last layer's rows [L,E] as the model returns them, the pooled row [E], the vector, and a classifier's logits. */
   async run(
     image: Values,
     options: PieceOptions,
@@ -274,7 +306,9 @@ export class ImageTextEncoder implements RawEncoderModel, ImageEncoder {
       let pooled: RawTensor = { data: data.slice(0, embedDim), shape: [1, embedDim] };
       if (this.#pooling) pooled = this.#pooling.forward({ data, shape: [data.length / embedDim, embedDim] });
       if (this.#norm) pooled = this.#norm.forward({ x: pooled });
-      return { rows: data, pooled: pooled.data, vector: (this.#projection?.forward({ x: pooled }) ?? pooled).data };
+      const vector = (this.#projection?.forward({ x: pooled }) ?? pooled).data;
+      if (this.#pooler) pooled = this.#pooler.forward({ x: pooled });
+      return { rows: data, pooled: pooled.data, vector, logits: this.#logitsOf(data) };
     });
   }
 }

@@ -1,7 +1,7 @@
 /**
  * The families that encode images: CLIP (Radford et al. 2021, arXiv:2103.00020) and SigLIP (Zhai et al. 2023, arXiv:2303.15343; SigLIP 2's checkpoints of fixed resolution have its
  * form), which encode texts, too, DINOv2 (Oquab et al. 2023, arXiv:2304.07193), also with registers (Darcet et al. 2023, arXiv:2309.16588), and DINOv3's vision transformers
- * (Siméoni et al. 2025, arXiv:2508.10104).
+ * (Siméoni et al. 2025, arXiv:2508.10104). Classifiers: ViT (Dosovitskiy et al. 2021, arXiv:2010.11929), of which DINO's first checkpoints have the form, too, and those of DINOv2.
  * Notation: E width, {i} a layer's number.
  */
 import type { RawEncoderModelConfig } from '../core.js';
@@ -47,6 +47,17 @@ const dinoLayerNames: Record<string, CoreName> = {
   'mlp.weights_in': 'linear1.',
   'mlp.weights_out': 'linear2.',
   norm2: 'norm2.',
+};
+
+const vitLayerNames: Record<string, CoreName> = {
+  'attention.attention.query': queryRows,
+  'attention.attention.key': keyRows,
+  'attention.attention.value': valueRows,
+  'attention.output.dense': 'self_attn.out_proj.',
+  layernorm_before: 'norm1.',
+  'intermediate.dense': 'linear1.',
+  'output.dense': 'linear2.',
+  layernorm_after: 'norm2.',
 };
 
 const dinov3LayerNames: Record<string, CoreName> = {
@@ -183,22 +194,25 @@ const HEAD_TENSORS = {
   siglip: /^(vision_model\.head\.|text_model\.head\.)/,
 };
 const NO_TENSORS = /^$/;
+const CLASSIFIER = 'classifier';
 
 const DINO_SCALES = {
   'layer_scale1.lambda1': 'layer_scale1.weight',
   'layer_scale2.lambda1': 'layer_scale2.weight',
 };
 
-export type ImageType = 'clip' | 'siglip' | 'dinov2' | 'dinov2_with_registers' | 'dinov3_vit';
+export type ImageType = 'clip' | 'siglip' | 'vit' | 'dinov2' | 'dinov2_with_registers' | 'dinov3_vit';
 
-/** The family of a config.json, and the core's options for its encoder of texts; of DINOv2, which has none, the sizes of its encoder of images. */
+/** The family of a config.json, and the core's options for its encoder of texts; of ViT and DINO, which have none, the sizes of its encoder of images. */
 export function imageFamily(type: ImageType, settings: Settings): FamilyConfig {
   const described =
     type === 'clip' || type === 'siglip'
       ? imageText(type, settings)
       : type === 'dinov3_vit'
         ? dinov3(settings)
-        : dinov2(type, settings);
+        : type === 'vit'
+          ? vit(settings)
+          : dinov2(type, settings);
   const { family, config, about } = described;
   return {
     type,
@@ -274,7 +288,7 @@ function imageText(type: 'clip' | 'siglip', settings: Settings): Described {
   };
 }
 
-interface DinoNames {
+interface ImageNames {
   prefix: string;
   /** The names of modules around the layers. */
   around: Record<string, CoreName>;
@@ -283,13 +297,15 @@ interface DinoNames {
 }
 
 /** A model that encodes images only. */
-function dino(
+function imagesOnly(
   type: string,
   vision: ImageFamily['vision'],
-  names: DinoNames,
-  about: Pick<ImageFamily, 'imageSize' | 'interpolates' | 'rotaryBase'>,
+  names: ImageNames,
+  about: Pick<ImageFamily, 'imageSize' | 'interpolates' | 'rotaryBase'> & { head?: ImageFamily['head'] },
   optionalBiases?: RegExp,
 ): Described {
+  const { head = {} } = about;
+  const after = [head.pooler, head.classifier?.name].filter((name) => name !== undefined);
   const tensors: Record<string, ParameterRows> = {
     'embeddings.cls_token': { parameter: 'embeddings.class.weight', firstRow: 0 },
     'embeddings.register_tokens': { parameter: 'embeddings.registers.weight', firstRow: 0 },
@@ -304,9 +320,9 @@ function dino(
       ...(optionalBiases && { optionalBiases }),
       layerPrefix: '',
       layer: {},
-      imageTensors: NO_TENSORS,
+      imageTensors: after.length > 0 ? new RegExp(`^(${after.join('|')})\\.(weight|bias)$`) : NO_TENSORS,
     },
-    about: { type, vision, ...about, head: {}, pooling: 'cls', text: null },
+    about: { type, vision, ...about, head, pooling: 'cls', text: null },
   };
 }
 
@@ -344,7 +360,7 @@ function dinov3(settings: Settings): Described {
     layer: { ...dinov3LayerNames, ...up },
   };
   const rotaryBase = s.between('rope_theta', 0, Infinity, 100);
-  return dino(
+  return imagesOnly(
     'dinov3_vit',
     vision,
     names,
@@ -383,5 +399,21 @@ function dinov2(type: 'dinov2' | 'dinov2_with_registers', settings: Settings): D
     layerPrefix: 'encoder.layer.{i}.',
     layer: dinoLayerNames,
   };
-  return dino(type, vision, names, { imageSize, interpolates: { antialias: hasRegisters } });
+  const head = { classifier: { name: CLASSIFIER, rows: 'class and mean' as const } };
+  return imagesOnly(type, vision, names, { imageSize, interpolates: { antialias: hasRegisters }, head });
+}
+
+function vit(settings: Settings): Described {
+  const defaults = { ...shared, ...BASE, layer_norm_eps: 1e-12, hidden_act: 'gelu', patch_size: 16 };
+  const s = new Settings({ ...defaults, ...Object.fromEntries(settings.entries()) }, settings.file, '', '');
+  const { vision: sizes, imageSize } = visionConfig(s, { classRow: true });
+  const names = {
+    prefix: 'vit.',
+    around: { 'embeddings.patch_embeddings.projection': 'embeddings.patch.', layernorm: 'norm.' },
+    layerPrefix: 'encoder.layer.{i}.',
+    layer: vitLayerNames,
+  };
+  const biases = s.flag('qkv_bias', true) ? undefined : /\.attention\.attention\.(query|key|value)\.bias$/;
+  const head = { pooler: 'pooler.dense', classifier: { name: CLASSIFIER, rows: 'class' as const } };
+  return imagesOnly('vit', { ...sizes, feedForwardDim: feedForwardOf(s) }, names, { imageSize, head }, biases);
 }

@@ -9,6 +9,10 @@ export interface VisionHead {
   projection?: string;
   /** SigLIP's attention pooling, in place of the first row. */
   pooling?: string;
+  /** ViT's layer with tanh after the class's row, which not all checkpoints have. */
+  pooler?: string;
+  /** The layer from an image's row to its labels, which classifiers have: of the class's row alone ('class'), or followed by the mean of the patches' rows. */
+  classifier?: { name: string; rows: 'class' | 'class and mean' };
 }
 
 /** An encoder of texts that is part of a CLIP or a SigLIP. */

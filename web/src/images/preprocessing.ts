@@ -1,6 +1,6 @@
 /**
- * What a model's images go through before it: preprocessor_config.json, as Hugging Face's CLIPImageProcessor, SiglipImageProcessor, BitImageProcessor and DINOv3ViTImageProcessorFast
- * apply it. Notation: P side of a patch.
+ * What a model's images go through before it: preprocessor_config.json, as Hugging Face's CLIPImageProcessor, SiglipImageProcessor, ViTImageProcessor, BitImageProcessor and
+ * DINOv3ViTImageProcessorFast apply it. Notation: P side of a patch.
  */
 import { invalid } from '../error.js';
 import type { Settings } from '../models/config.js';
@@ -29,7 +29,8 @@ const CLIP_STD = [0.26862954, 0.26130258, 0.27577711];
 const IMAGENET_MEAN = [0.485, 0.456, 0.406];
 const IMAGENET_STD = [0.229, 0.224, 0.225];
 
-const PROCESSORS = 'CLIPImageProcessor, SiglipImageProcessor, BitImageProcessor or DINOv3ViTImageProcessorFast';
+const PROCESSORS =
+  'CLIPImageProcessor, SiglipImageProcessor, ViTImageProcessor, BitImageProcessor or DINOv3ViTImageProcessorFast';
 
 export class Preprocessing {
   readonly #steps: Steps;
@@ -38,20 +39,20 @@ export class Preprocessing {
   constructor(settings: Settings, type: string) {
     const key = settings.keyOf(['image_processor_type', 'feature_extractor_type']);
     const name = settings.text(key, type);
-    const kind = ['clip', 'siglip', 'bit', 'dinov2', 'dinov3'].find((each) =>
+    const kind = ['clip', 'siglip', 'vit', 'bit', 'dinov2', 'dinov3'].find((each) =>
       new RegExp(`^${each}(ViT)?(Image|Feature|_|$)`, 'i').test(name),
     );
     if (!kind) throw settings.unsupported(key, PROCESSORS, `'${name}'`);
-    const isSiglip = kind === 'siglip';
+    const halves = kind === 'siglip' || kind === 'vit';
     const exact = kind === 'dinov3';
-    const square = isSiglip || exact;
+    const square = halves || exact;
     const fallback = square ? { width: 224, height: 224 } : { shortest: 224 };
-    const resample = settings.count('resample', exact ? 2 : 3);
+    const resample = settings.count('resample', exact || kind === 'vit' ? 2 : 3);
     if (!Object.hasOwn(FILTERS, resample))
       throw settings.unsupported('resample', '2 (bilinear) or 3 (bicubic)', `${resample}`);
-    const crops = !isSiglip && settings.flag('do_center_crop', !exact);
+    const crops = !halves && settings.flag('do_center_crop', !exact);
     if (exact && crops) throw settings.unsupported('do_center_crop', 'false', 'true');
-    const [mean, std] = isSiglip
+    const [mean, std] = halves
       ? [
           [0.5, 0.5, 0.5],
           [0.5, 0.5, 0.5],

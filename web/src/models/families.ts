@@ -318,7 +318,7 @@ const FAMILIES: Record<string, Family> = {
 };
 
 /** Families that encode images. */
-export const IMAGE_FAMILIES = ['clip', 'siglip', 'dinov2', 'dinov2_with_registers', 'dinov3_vit'] as const;
+export const IMAGE_FAMILIES = ['clip', 'siglip', 'vit', 'dinov2', 'dinov2_with_registers', 'dinov3_vit'] as const;
 
 /** The families that encode texts only, as `model_type` names them. */
 export const textFamilies: readonly string[] = Object.keys(FAMILIES);

@@ -55,12 +55,14 @@ export interface EncodeImageOptions extends ImageCallOptions, SiteOptions {
   outputHiddenStates?: boolean;
 }
 
-/** L: the class token in CLIP, DINOv2 and DINOv3, the registers in the latter two, and the patches, in this order. */
+/** L: the class token (not in SigLIP), the registers of DINOv2 and DINOv3, and the patches, in this order. */
 export interface EncodeImageResult {
   /** [N,L,E] */
   lastHiddenState: Tensor;
-  /** [N,E]. CLIP, DINOv2 and DINOv3: the row of the class token after the last norm; SigLIP: the output of the attention pooling. */
+  /** [N,E]. CLIP, ViT, DINOv2 and DINOv3: the row of the class token after the last norm, and after ViT's pooler if the checkpoint has one; SigLIP: the output of the attention pooling. */
   poolerOutput: Tensor;
+  /** [N,labels], of checkpoints of ViT and DINOv2 that are classifiers. */
+  logits?: Tensor;
   /** One tensor [N,H,L,L] per layer: the softmax's output. */
   attentions?: Tensor[];
   /** The embeddings and each layer's output, [N,L,E] each; the last is lastHiddenState. */

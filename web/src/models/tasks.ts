@@ -1,6 +1,6 @@
 /** Tasks on top of `PretrainedModel`, one per file. */
 export { attentionRollout } from './tasks/attention-rollout.js';
-export { classify, type Label, rerank } from './tasks/classification.js';
+export { classify, classifyImages, type Label, rerank } from './tasks/classification.js';
 export { type Filling, fillMask } from './tasks/fill-mask.js';
 export { type Answer, answerQuestion } from './tasks/question-answering.js';
 export {

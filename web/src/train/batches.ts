@@ -1,4 +1,4 @@
-/** The data of `fit`: examples that are cut into batches, or batches that come one by one. */
+/** The data of `fit`: examples that are divided into batches, or batches that arrive one by one. */
 import { describe, guarded, invalid } from '../error.js';
 import { lengthOf } from '../options.js';
 import type { SignalLike } from '../platform.js';
@@ -10,13 +10,13 @@ export type ExampleValues =
   | TensorLike
   | { readonly data: Int32Array; readonly shape: readonly number[] };
 
-/** Examples: `inputs` as the model's `forward` takes them, `labels` as the loss does, if it takes any; both have one entry for each example. */
+/** Examples: `inputs` for the model's `forward`, and `labels` for the loss, if it takes any. Both have one entry per example. */
 export interface Examples {
   readonly inputs: ExampleValues;
   readonly labels?: ExampleValues;
 }
 
-/** What one step learns from. */
+/** The data of one step. */
 export interface Batch {
   /** The argument of the model's `forward`. */
   readonly inputs: unknown;
@@ -24,23 +24,23 @@ export interface Batch {
   readonly labels?: unknown;
 }
 
-/** Batches that come one by one, or a function that begins anew for each epoch. */
+/** Batches that arrive one by one, or a function that is called for each epoch and returns its batches. */
 export type Batches = Iterable<Batch> | AsyncIterable<Batch> | (() => Iterable<Batch> | AsyncIterable<Batch>);
 
-/** A list of values, of which `take` returns those at given positions. */
+/** A list of values; `take` returns those at the given positions. */
 interface Column {
   readonly length: number;
   take(indices: readonly number[]): unknown;
 }
 
-/** Examples by their positions. */
+/** Examples, by position. */
 export interface Table {
   readonly inputs: Column;
   readonly labels: Column | null;
   readonly length: number;
 }
 
-/** Values with one entry for each example. */
+/** Reads values that have one entry per example. */
 export function readColumn(argument: string, value: unknown): Column {
   return guarded(argument, () => {
     if (Array.isArray(value)) {
@@ -49,7 +49,7 @@ export function readColumn(argument: string, value: unknown): Column {
     }
     const expected = 'an array with an entry for each example, or a tensor whose first axis counts them';
     const kinds = 'a Float32Array or an Int32Array';
-    // Arrays are read when their batch is, as ids or as numbers.
+    // Arrays are read together with their batch, as ids or as numbers.
     const none = { Store: Float32Array, entryOf: () => null, entries: '' };
     const { data, shape } = read<Float32Array | Int32Array>(argument, value, expected, kinds, none);
     if (shape.length === 0) throw invalid(argument, expected, 'a tensor without axes');
@@ -69,7 +69,7 @@ export function readColumn(argument: string, value: unknown): Column {
 
 const EXPECTED = '{ inputs, labels }, or an iterable of such batches';
 
-/** Reads data: a table, or a function that begins to yield batches. */
+/** Reads data: a table, or a function that returns an iterator of batches. */
 export function readData(argument: string, value: unknown): Table | (() => Iterable<unknown> | AsyncIterable<unknown>) {
   return guarded(argument, () => {
     if (typeof value === 'function') return value as () => Iterable<unknown>;
@@ -94,12 +94,12 @@ export function readData(argument: string, value: unknown): Table | (() => Itera
   });
 }
 
-/** A batch and how much its loss counts in the mean of an epoch: its number of examples, where that is known. */
+/** A batch and the weight of its loss in the mean of an epoch: its number of examples, if that is known. */
 export interface Weighted extends Batch {
   readonly count: number;
 }
 
-/** The batches of a table in an order. */
+/** The batches of a table, with the examples in the given order. */
 export function* batchesOf(table: Table, order: readonly number[], batchSize: number): Generator<Weighted> {
   for (let first = 0; first < order.length; first += batchSize) {
     const indices = order.slice(first, first + batchSize);
@@ -107,7 +107,7 @@ export function* batchesOf(table: Table, order: readonly number[], batchSize: nu
   }
 }
 
-/** The batches that a caller's iterator yields. A fired signal ends the wait for the next, and throws its reason. */
+/** The batches that a caller's iterator yields. If the signal fires, the wait for the next batch ends, and the signal's reason is thrown. */
 export async function* streamed(
   argument: string,
   begin: () => Iterable<unknown> | AsyncIterable<unknown>,
@@ -131,7 +131,7 @@ export async function* streamed(
       yield { inputs, labels, count: guarded(argument, () => countOf(labels ?? inputs)) };
     }
   } finally {
-    // Not awaited: a source that never answers could not be stopped otherwise.
+    // Not awaited, so that a source that never answers can be stopped.
     if (!isDone) void Promise.resolve(iterator.return?.()).catch(() => {});
   }
 }
@@ -141,7 +141,7 @@ function countOf(values: unknown): number {
   return (Array.isArray(values) ? length : shape?.[0]) || 1;
 }
 
-/** Settles as `promise` does, or rejects with the reason of a signal that fires before. */
+/** Settles as `promise` does, or rejects with the reason of a signal that fires first. */
 async function abortable<T>(promise: T | PromiseLike<T>, signal: SignalLike | undefined): Promise<T> {
   if (!signal) return promise;
   let onAbort = () => {};

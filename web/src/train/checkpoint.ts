@@ -1,8 +1,8 @@
 /**
- * Checkpoints: all that a run needs to go on exactly as if it had not been interrupted, in one safetensors file.
+ * Checkpoints: everything that a run needs to continue exactly as if it had not been interrupted, in one safetensors file.
  *
  * Tensors `model.<name>` are parameters and buffers, `optimizer.<i>.<moment>` the moments of the optimizer's i-th parameter. The metadata has `format`, `version` and `state`:
- * JSON with the kinds and counters of all parts, and seeds and counters of all dropouts.
+ * JSON with the kinds and counters of all parts and the seeds and counters of all dropouts.
  */
 import type { RawModule } from '../core.js';
 import { calling, describe, formatShape, guarded, HeedError, invalid } from '../error.js';
@@ -32,7 +32,7 @@ import type { Tape } from './tape.js';
 import type { TrainableModel } from './trainable-model.js';
 import { allLayers } from './tree.js';
 
-/** What a checkpoint holds. */
+/** The parts of a run that a checkpoint contains. */
 export interface CheckpointParts {
   /** A model, or a single layer. */
   model: Module | Layer | TrainableModel;
@@ -51,13 +51,13 @@ export interface Checkpoints {
    */
   saveCheckpoint(parts: CheckpointParts): Uint8Array<ArrayBuffer>;
   /**
-   * Restores the checkpoint's state in parts that were made as those it was saved from; training then continues as it would have without the interruption, bit for bit on the same build of the
-   * module. The optimizer and the schedule may be left out. A load that fails changes nothing.
+   * Restores the checkpoint's state in parts that were made like those it was saved from. Training then continues as it would have without the interruption, bit for bit on the
+   * same build of the module. The optimizer and the schedule may be left out. A load that fails changes nothing.
    *
    * @example
    * const bytes = heed.saveCheckpoint({ model, optimizer });
    * heed.loadCheckpoint(bytes, { model, optimizer }); // made in the same way, in this process or a later one
-   * @throws HeedError `INVALID_FILE` for bytes that are no checkpoint; `INVALID_ARGUMENT` or `SHAPE_MISMATCH` for the checkpoint of another model, optimizer or schedule
+   * @throws HeedError `INVALID_FILE` for bytes that are not a checkpoint; `INVALID_ARGUMENT` or `SHAPE_MISMATCH` for the checkpoint of another model, optimizer or schedule
    */
   loadCheckpoint(bytes: Uint8Array | ArrayBuffer, parts: CheckpointParts): void;
 }
@@ -71,7 +71,7 @@ type PartsRead = { model: Model; optimizer: Optimizer | null; schedule: Schedule
 /** A layer, or an object that lists its layers. */
 type Model = Layer | { [allLayers](): [CheckpointLayer, string][] };
 
-/** A layer as checkpoints know it. */
+/** What checkpoints use of a layer. */
 interface CheckpointLayer {
   readonly name: string;
   readonly raw: RawModule;
@@ -92,7 +92,7 @@ const rate: Reader<number> = (value, name) => {
   if (finite(value, name) >= 0) return value as number;
   throw invalid(name, 'a number >= 0', describe(value));
 };
-/** An object whose members are compared with others. */
+/** An object whose members are compared with those of another. */
 const settings = legal<object>('an object', (value) => typeof value === 'object' && value !== null);
 
 const object =
@@ -142,7 +142,7 @@ function listed(layers: readonly [CheckpointLayer, string][]) {
   );
 }
 
-/** The options of a group that must be equal when a run goes on. */
+/** The options of a group that must be the same when a run continues. */
 function withoutRate({ lr: _, ...rest }: { lr?: unknown }): object {
   return rest;
 }
@@ -246,7 +246,7 @@ function load(tape: Tape, given: Uint8Array | ArrayBuffer, parts: CheckpointPart
   }
 
   calling(name, () => {
-    // First, because it may run out of memory; it then changes nothing.
+    // First, because it may run out of memory, in which case it changes nothing.
     if (optimizer) optimizer.raw.restore(moments!);
     for (const { index, firstRow, bytes } of writes) {
       const { raw, index: own } = parameters[index]!;
@@ -256,7 +256,7 @@ function load(tape: Tape, given: Uint8Array | ArrayBuffer, parts: CheckpointPart
     const frozen = new Set(state.frozen);
     for (const parameter of trainable) parameter.requiresGrad = !frozen.has(parameter.name);
     if (schedule) schedule.restore(state.schedule!.count, state.schedule!.rates);
-    // Last, because the rates may have been set by hand after the schedule's.
+    // Last, because the rates may have been set by hand after the schedule set them.
     for (const [i, group] of (optimizer?.paramGroups ?? []).entries()) group.lr = state.optimizer!.groups[i]!.lr;
   });
 }
@@ -273,7 +273,7 @@ function broken(expected: string, got: string, cause?: unknown): HeedError {
   return invalid(FILE, expected, got, 'INVALID_FILE', { cause });
 }
 
-/** The checked contents of a file; the tensors have not been compared with anything yet. */
+/** The checked contents of a file; the tensors have not yet been compared with anything. */
 function parse(bytes: Uint8Array): { state: State; tensors: Map<string, TensorLike> } {
   const end = headerEnd(bytes, FILE, bytes.length);
   const json = bytes.subarray(8, end);
@@ -320,7 +320,7 @@ function readMoments({ groups }: OptimizerState, tensors: Map<string, TensorLike
     }));
 }
 
-/** What two optimizers, or two schedules, must have in common, as lines of text. */
+/** The properties that two optimizers, or two schedules, must share, as text. */
 type Description = { [part: string]: string };
 
 function requireSame(what: string, theirs: Description | null, ours: Description): void {
@@ -333,7 +333,7 @@ function requireSame(what: string, theirs: Description | null, ours: Description
   }
 }
 
-/** JSON with the keys in order. */
+/** JSON with sorted keys. */
 function sorted(value: object): string {
   return JSON.stringify(Object.fromEntries(Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1))));
 }

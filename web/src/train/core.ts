@@ -1,23 +1,23 @@
 /**
- * What the modules with training offer beyond `Core`. Handles must be deleted.
+ * What the modules for training export in addition to `Core`. Handles must be deleted.
  *
- * Functions named `record…` compute on variables, and record what they compute in a graph if anything needs a gradient.
+ * Functions named `record…` compute on variables, and record the computation in a graph if anything needs a gradient.
  */
 import type { Core, RawEncoderModel, RawMask, RawModule, RawSiteEdit, RawSites, RawTensor } from '../core.js';
 
-/** `RawSites` of calls that are recorded. */
+/** `RawSites` of recorded calls. */
 export interface RawRecordedSites extends Pick<RawSites, 'reads' | 'columns' | 'map'> {
   edits: (RawSiteEdit & { variable: RawVariable | null })[];
-  /** Gets the variable of a site: its rows of features, (T H, D), or its values, (T, 1). */
+  /** Receives the variable of a site: its rows of features, (T H, D), or its values, (T, 1). */
   read(code: number, values: RawVariable): void;
-  /** Gets the gradient of a site that was read, in a backward pass. */
+  /** Receives, in a backward pass, the gradient of a site that was read. */
   retain(code: number, gradient: Float32Array): void;
 }
 
 /** A value and its place in a graph. */
 export interface RawVariable {
   value(): RawTensor;
-  /** Of a leaf: what backward passes have left there, or zeros. */
+  /** For a leaf: the gradient that backward passes have left there, or zeros. */
   gradient(): RawTensor;
   needsGradient(): boolean;
   delete(): void;
@@ -30,14 +30,14 @@ export interface RawGradients {
   setRequiresGradient(index: number, required: boolean): void;
   /** null before a backward pass has reached the parameter. */
   read(index: number): Float32Array | null;
-  /** Not finite if an entry is not. */
+  /** Not finite if any entry is not. */
   sumOfSquares(index: number): number;
   scale(index: number, factor: number): void;
   zero(index: number): void;
   delete(): void;
 }
 
-/** A gradient that travels between workers: of all rows, or of those rows of a table that were looked up. */
+/** A gradient that is sent between workers: of all rows, or of the rows of a table that were looked up. */
 export interface RawGradient {
   rows: Int32Array | null;
   values: Float32Array;
@@ -45,7 +45,7 @@ export interface RawGradient {
 
 /** A backward pass. */
 export interface RawPass {
-  /** Runs up to the next external variable, or to the end: null. `gradient` is that of the variable; its inputs' are to be given. */
+  /** Runs to the next external variable, or to the end and returns null. `gradient` is that of the variable; pass the gradients of its inputs to `give`. */
   proceed(): { external: unknown; gradient: Float32Array } | null;
   /** Whether input `i` of the external variable needs a gradient. */
   wants(i: number): boolean;
@@ -56,14 +56,14 @@ export interface RawPass {
 export interface RawGraph {
   /** A copy of the values. */
   leaf(tensor: RawTensor, needsGradient: boolean): RawVariable;
-  /** A result that JavaScript has computed; backward passes hand `external` back. */
+  /** A result that JavaScript has computed; backward passes return `external`. */
   external(result: RawTensor, inputs: RawVariable[], external: unknown): RawVariable;
-  /** The gradients of a module that are wanted, until they are forgotten. */
+  /** Requests the gradients of a module, until they are forgotten. */
   add(gradients: RawGradients): void;
   forget(gradients: RawGradients): void;
-  /** Makes all that is recorded stale. */
+  /** Makes everything that is recorded stale. */
   invalidate(): void;
-  /** cotangent null: ones. */
+  /** `cotangent`: null for ones. */
   backward(output: RawVariable, cotangent: RawTensor | null): RawPass;
   delete(): void;
 }
@@ -71,14 +71,14 @@ export interface RawGraph {
 /** The tokens of several texts, one text after the other. */
 export interface RawTokenBatch {
   ids: Int32Array;
-  /** null: all 0 */
+  /** null: all are 0 */
   tokenTypes: Int32Array | null;
   /** null: 0, 1, 2, ... from the model's offset in each text */
   positions: Int32Array | null;
   lengths: Int32Array;
 }
 
-/** Rows of a parameter of the core under a name of their own. */
+/** Rows of a parameter of the core, under another name. */
 export interface RawNamedRows {
   name: string;
   parameter: number;
@@ -86,7 +86,7 @@ export interface RawNamedRows {
   rows: number;
 }
 
-/** Rates by place: see `EncoderDropout` of the core. */
+/** Rates by place; see `EncoderDropout` in the core. */
 export interface RawDropoutRates {
   embedding: number;
   attention: number;
@@ -102,15 +102,15 @@ export interface RawLora extends RawModule {
 }
 
 export interface RawOptimizer {
-  /** Returns the group's index. The core has the defaults of absent options. */
+  /** Returns the group's index. The core sets the defaults of missing options. */
   addGroup(options: object): number;
   setRate(group: number, lr: number): void;
   addParameter(group: number, gradients: RawGradients, index: number): void;
-  /** false, with the parameters unchanged, if a gradient is not finite. */
+  /** Returns false, with the parameters unchanged, if a gradient is not finite. */
   step(): boolean;
-  /** Of a parameter, in the order of `addParameter`. */
+  /** The state of a parameter, by its index in the order of `addParameter`. */
   state(parameter: number): RawOptimizerState;
-  /** Those of all parameters. Throws `OUT_OF_MEMORY`, with the states unchanged. */
+  /** Restores the states of all parameters. Throws `OUT_OF_MEMORY`, with the states unchanged. */
   restore(states: readonly RawOptimizerState[]): void;
   delete(): void;
 }
@@ -126,7 +126,7 @@ export interface TrainCore extends Core {
   Graph: new () => RawGraph;
   Gradients: new (module: RawModule) => RawGradients;
   Optimizer: new (kind: string) => RawOptimizer;
-  /** The parameters of a model by other names, in other parts; the model must outlive it. */
+  /** The parameters of a model, named and divided as in a checkpoint; the model must outlive this object. */
   TrainableEncoder: new (
     model: RawEncoderModel,
     names: readonly RawNamedRows[],
@@ -139,7 +139,7 @@ export interface TrainCore extends Core {
     options: { rank: number; alpha: number; dropout: number },
   ) => RawLora;
 
-  /** Shapes broadcast. */
+  /** The shapes are broadcast. */
   recordAdd(graph: RawGraph, a: RawVariable, b: RawVariable): RawVariable;
   recordMultiply(graph: RawGraph, a: RawVariable, b: RawVariable): RawVariable;
   recordScale(graph: RawGraph, x: RawVariable, factor: number): RawVariable;
@@ -148,11 +148,11 @@ export interface TrainCore extends Core {
   recordConcatenate(graph: RawGraph, tensors: RawVariable[], axis: number): RawVariable;
   /** mask: bytes, or null */
   recordMean(graph: RawGraph, x: RawVariable, mask: RawMask | null): RawVariable;
-  /** `RawLayer.forward` with variables in the place of tensors and of additive masks, and of the tensors of the result that can be differentiated. */
+  /** `RawLayer.forward` with variables in place of tensors, of additive masks and of those tensors of the result that can be differentiated. */
   record(graph: RawGraph, layer: RawModule, given: object): RawVariable | object;
   /** The same for `RawFunctions.compute`. */
   recordFunction(graph: RawGraph, name: string, given: object): RawVariable | object;
-  /** The loss `name` of its arguments by name: variables, and options as the loss's schema has read them. */
+  /** The loss `name`. `given`: its arguments by name, as variables, and its options as the loss's schema has read them. */
   recordLoss(graph: RawGraph, name: string, given: object): RawVariable;
 
   /** See `ModuleState`. */
@@ -162,7 +162,7 @@ export interface TrainCore extends Core {
   /** null before a backward pass has reached the parameter. */
   takeGradient(gradients: RawGradients, index: number): RawGradient | null;
   addGradient(gradients: RawGradients, index: number, part: RawGradient): void;
-  /** Where the first sequence and row of the next calls stand in their batch, for the draws of dropout. */
+  /** The positions in their batch of the first sequence and the first row of the next calls, for the draws of dropout. */
   setPosition(sequence: number, row: number): void;
 
   /** The last hidden rows of all texts, [T,E]. */
@@ -175,7 +175,7 @@ export interface TrainCore extends Core {
   ): RawVariable;
   /** [rows, V] */
   recordWordLogits(graph: RawGraph, encoder: RawModule, x: RawVariable): RawVariable;
-  /** Rows [T,E] to one per text, [N,E]; `skipped` as in `RawEncoding.pool`. */
+  /** Pools rows [T,E] to one per text, [N,E]; `skipped` as in `RawEncoding.pool`. */
   recordPool(
     graph: RawGraph,
     x: RawVariable,
@@ -187,6 +187,6 @@ export interface TrainCore extends Core {
   recordNormalize(graph: RawGraph, x: RawVariable): RawVariable;
   /** Rows of a matrix. */
   recordGatherRows(graph: RawGraph, x: RawVariable, indices: Int32Array): RawVariable;
-  /** A tensor whose rows at `indices` are those of x, and all others zeros. */
+  /** A tensor whose rows at `indices` are those of x; all others are zeros. */
   recordScatterRows(graph: RawGraph, x: RawVariable, indices: Int32Array, shape: readonly number[]): RawVariable;
 }

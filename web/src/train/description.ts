@@ -8,7 +8,7 @@ import { type Module, Sequential } from './module.js';
 import type { Tape } from './tape.js';
 import { isOwnClass, trainable } from './trainable.js';
 
-/** A layer by its class and options, a `Sequential` by its parts, or what stands at an earlier place (counted from 0, in this order) once more. */
+/** A layer by its class and options, a `Sequential` by its parts, or a repetition of what was described before, by its position in this order, from 0. */
 export type Description =
   | { readonly layer: string; readonly options: object }
   | { readonly parts: readonly Description[] }
@@ -31,7 +31,7 @@ export function describeModel(argument: string, model: object): Description {
   return visit(model, '');
 }
 
-/** Makes the model of a description. */
+/** Makes a model from its description. */
 export function buildModel(tape: Tape, runtime: Runtime, description: Description): Module {
   const made: object[] = [];
   const build = (part: Description): object => {
@@ -45,7 +45,7 @@ export function buildModel(tape: Tape, runtime: Runtime, description: Descriptio
     else {
       const { layer: name, options } = part;
       const Base = layers[name as 'Linear'] as unknown as UnboundLayer<Layer, object>;
-      // The options have been read: only the methods are those of the class with training.
+      // The options have already been read; only the methods are those of the class with training.
       const Trained = trainable(tape, name, Base as unknown as new () => Layer) as new () => Layer;
       made[place] = Reflect.construct(Base, [runtime, name, options], Trained);
     }

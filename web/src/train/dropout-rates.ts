@@ -1,15 +1,15 @@
-/** The dropout rates that config.json gives, by the places at which each family's published model has them. */
+/** The dropout rates in config.json, for the places at which each family's published model has dropout. */
 import { HeedError } from '../error.js';
 import type { Settings } from '../models/config.js';
 import { isJinaBert } from '../models/families.js';
 import { STATIC } from '../models/static-embedding.js';
 import type { RawDropoutRates } from './core.js';
 
-/** A key of config.json, and the rate where it is absent. */
+/** A key of config.json, and the rate if the key is absent. */
 type Rate = readonly [key: string, fallback: number];
 
 interface Places extends Partial<Record<keyof RawDropoutRates, Rate>> {
-  /** Of the inputs of the classifier's layers; the first key that is present. */
+  /** On the inputs of the classifier's layers; the first key that is present applies. */
   classifier: readonly Rate[];
 }
 
@@ -79,7 +79,7 @@ const FAMILIES: Record<string, Places> = {
 };
 
 /**
- * @param given the rate at all of the family's places; null: config.json's
+ * @param given the rate at all of the family's places; null: those of config.json
  * @throws HeedError `UNSUPPORTED` for a family whose places are not known
  */
 export function dropoutRates(

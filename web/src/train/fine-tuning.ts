@@ -1,4 +1,4 @@
-/** Teaching a pretrained model. The code is in a chunk of its own, which is loaded when it is first used. */
+/** Fine-tuning of pretrained models. The code is in a separate chunk, which is loaded when it is first used. */
 
 import type { ClassifierMetrics } from '../evaluation/classification.js';
 import type { FromPretrainedOptions } from '../from-pretrained.js';
@@ -17,7 +17,7 @@ import type * as code from './fine-tuning/index.js';
 import type { Origin, SaveOptions } from './fine-tuning/save.js';
 import type { TrainableModel } from './trainable-model.js';
 
-/** Functions that teach a pretrained model. */
+/** Functions that fine-tune a pretrained model. */
 export interface FineTuning {
   /**
    * Teaches a model to label texts. Afterwards `model.predict('sequence-classification', texts)` and `classify(model, texts)` use the classifier, and `model.config.labels` are the
@@ -27,8 +27,8 @@ export interface FineTuning {
    * const model = await heed.fromPretrained();
    * await heed.trainClassifier(model, [{ text: 'a red apple', label: 'fruit' }, { text: 'a loud trumpet', label: 'instrument' }], { seed: 1 });
    * const [[best]] = await classify(model, 'a ripe pear'); // { label: 'fruit', score: 0.9 }
-   * @throws HeedError `INVALID_ARGUMENT` for examples of one label only, empty texts, a text with two labels, or a label with one example where a part is kept for validation;
-   * `DIVERGED` if a loss is not finite. If it rejects, the model is as the last whole step left it
+   * @throws HeedError `INVALID_ARGUMENT` for examples with only one label, empty texts, a text with two labels, or a label with a single example if a part of the examples is kept
+   * for validation; `DIVERGED` if a loss is not finite. After a rejection, the model is as it was after the last complete step
    */
   trainClassifier(
     model: PretrainedModel,
@@ -36,20 +36,20 @@ export interface FineTuning {
     options?: ClassifierOptions,
   ): Promise<ClassifierResult>;
   /**
-   * Teaches a model which texts are similar, from pairs, triplets or labelled texts. For pairs and triplets the other texts of a batch are negatives. For labelled texts, `trainClassifier`
-   * may follow: together they are SetFit.
+   * Teaches a model which texts are similar, from pairs, triplets or labelled texts. For pairs and triplets, the other texts of a batch are negatives. For labelled texts, followed
+   * by `trainClassifier`, this is the method of SetFit.
    *
    * @example
    * const model = await heed.fromPretrained(undefined, { trainable: true });
    * await heed.trainEmbedding(model, [{ a: 'How do I pay?', b: 'Payment methods' }, { a: 'Where is my parcel?', b: 'Tracking' }], { train: { lora: {} } });
-   * @throws HeedError `UNSUPPORTED` for a model without `trainable: true`, otherwise as `trainClassifier`
+   * @throws HeedError `UNSUPPORTED` for a model without `trainable: true`; otherwise as for `trainClassifier`
    */
   trainEmbedding(
     model: PretrainedModel,
     examples: EmbeddingExamples,
     options?: EmbeddingTrainingOptions,
   ): Promise<EmbeddingResult>;
-  /** Compares the labels that a model predicts with those of examples. @throws HeedError `UNSUPPORTED` for a model without a classifier */
+  /** Compares the labels that a model predicts with the labels of examples. @throws HeedError `UNSUPPORTED` for a model without a classifier */
   evaluateClassifier(
     model: PretrainedModel,
     examples: readonly ClassifierExample[],
@@ -60,13 +60,13 @@ export interface FineTuning {
 /** A model that can be saved: what `fromPretrained` of heed/train returns, except for a pool of workers. */
 export interface Savable {
   /**
-   * The files of the model's folder with the current weights, by their paths: heed loads them, transformers loads the weights, and sentence-transformers the vectors; with a
-   * classifier on sentence vectors, its `encode` returns the logits. Files that have not changed are copied from the model's source, which is read again.
+   * The files of the model's folder with the current weights, by path, for heed, transformers and sentence-transformers. With a classifier on sentence vectors, `encode` of
+   * sentence-transformers returns the logits. Files that have not changed are copied from the model's source, which is read again.
    *
    * @example
    * const files = await model.save();
    * const again = await heed.fromPretrained(files);
-   * @throws HeedError `INVALID_ARGUMENT` while the model is being trained; as `fromPretrained` if its source can no longer be read
+   * @throws HeedError `INVALID_ARGUMENT` while the model is being trained; the errors of `fromPretrained` if its source can no longer be read
    */
   save(options?: SaveOptions): Promise<SavedFiles>;
 }
@@ -74,18 +74,18 @@ export interface Savable {
 /** A model with `trainable: true` in this thread. */
 export interface Adaptable {
   /**
-   * Adds the low-rank updates that `save({ adapter: true })` or PEFT stored; the model must be of the same checkpoint. Other parameters are frozen, as after `addLora`.
-   * @throws HeedError `INVALID_FILE` or `UNSUPPORTED` for files that are not LoRA's of this model, which then is as before
+   * Adds the low-rank updates that `save({ adapter: true })` or PEFT stored; the model must come from the same checkpoint. All other parameters are frozen, as after `addLora`.
+   * @throws HeedError `INVALID_FILE` or `UNSUPPORTED` for files that are not low-rank updates of this model, which then stays as it was
    */
   loadAdapter(source: ModelSource): Promise<void>;
 }
 
-/** How a script loads the code of fine-tuning: pages import it when it is first used, workers contain it. */
+/** How a script loads the code for fine-tuning: pages import it when it is first used; workers contain it. */
 type Code = () => Promise<typeof code>;
 
 type Load = (source?: ModelSource, options?: FromPretrainedOptions) => Promise<PretrainedModel>;
 
-/** `fromPretrained` whose models can be saved. */
+/** Makes the models that `load` returns savable. */
 export function savable(load: Load, code: Code): Load {
   return async (given, options) => {
     const model = await load(given, options);

@@ -10,19 +10,19 @@ import { type Losses, lossDefinitions, lossesOf, lossNames } from './losses.js';
 import { type Operations, operationsOf } from './operations.js';
 import type { Tape } from './tape.js';
 
-/** A loss by its name. */
+/** The name of a loss. */
 export type LossName = keyof Losses;
 
 /**
- * A loss by its name in `losses`, or a function of the model's output and the labels. For `cosineEmbedding` (labels 1 or -1), `coSENT` (labels: scores) and `infoNCE` (labels: `groups`, or none) the
- * output is [N, 2, E], for `triplet` (no labels) [N, 3, E].
+ * A loss by its name in `losses`, or a function of the model's output and the labels. For `cosineEmbedding` (labels 1 or -1), `coSENT` (labels: scores) and `infoNCE` (labels:
+ * `groups`, or none) the output is [N, 2, E]; for `triplet` (no labels), it is [N, 3, E].
  */
 export type FitLoss =
   | LossName
   // biome-ignore lint/suspicious/noExplicitAny: labels are whatever the data has
   | ((output: Tensor, labels: any, batch: Batch) => Loss);
 
-/** A function of the caller's, or the name of a loss, also where the function of that name was given. */
+/** A function of the caller, or the name of a loss, even if the loss was given as a function. */
 export type LossRead = LossName | ((output: Tensor, labels: unknown, batch: Batch) => unknown);
 
 export const lossOption: Reader<LossRead> = (value, name) => {
@@ -48,7 +48,7 @@ export function relatesExamples(loss: LossRead): boolean {
   return typeof loss === 'string' && lossDefinitions[loss].relatesExamples === true;
 }
 
-/** How many entries of the labels the mean of a loss is over. */
+/** The number of entries of the labels over which a loss takes its mean. */
 export function countOf(loss: LossName, labels: unknown, examples: number): number {
   if (!takesLabels(loss)) return examples;
   const { ignored } = lossDefinitions[loss];

@@ -1,4 +1,4 @@
-/** `fit` in a worker, the page's side: the model is described, its state goes there and comes back as a checkpoint. */
+/** `fit` in a worker, the page's side. The worker receives a description of the model and its state, and returns the new state as a checkpoint. */
 import { HeedError, invalid } from '../error.js';
 import type { LayerTraits } from '../layers/layer.js';
 import { moduleOf } from '../module.js';
@@ -24,7 +24,7 @@ export interface ParameterPlace {
   name: string;
 }
 
-/** What a worker that only computes gradients needs to know. */
+/** The task of a worker that only computes gradients. */
 export interface AssistantJob {
   model: Description;
   /** The state to begin with. */
@@ -32,7 +32,7 @@ export interface AssistantJob {
   loss: LossRead;
 }
 
-/** What the worker with the loop needs to know. */
+/** The task of the worker that runs the loop. */
 export interface FitJob {
   model: Description;
   optimizer: { kind: keyof Optimizers; groups: { params: ParameterPlace[]; settings: object }[] };
@@ -41,23 +41,23 @@ export interface FitJob {
   checkpoint: Uint8Array;
   data: Examples;
   options: Omit<FitOptions, 'optimizer' | 'schedule' | 'signal' | 'onStep' | 'worker' | 'workers'>;
-  /** Whether batches are divided, among this worker and those whose ports it has received. */
+  /** Whether batches are divided among this worker and those whose ports it has received. */
   divided: boolean;
 }
 
-/** A MessagePort. The declarations of the package do without those of the DOM. */
+/** A MessagePort. The package's declarations do not depend on those of the DOM. */
 export interface PortLike {
   postMessage(message: unknown, transfer: ArrayBuffer[]): void;
   onmessage: ((event: never) => void) | null;
   close(): void;
 }
 
-/** Posted before the call: the port to another worker. */
+/** The port to another worker, posted before the call. */
 export interface PortMessage {
   readonly port: PortLike;
 }
 
-/** How the worker ended; the checkpoint is the state after its last whole step. */
+/** How the worker ended. The checkpoint is the state after its last complete step. */
 export interface FitOutcome {
   history: History | null;
   failure: PackedError | null;
@@ -67,7 +67,7 @@ export interface FitOutcome {
 class FitConnection extends Connection {
   /** Stops this fit in a worker that the caller created, and terminates any other worker. */
   override end(reason: HeedError): void {
-    if (this.isCallers && !this.closed) this.call('release', []).catch(() => {}); // its answer does not matter
+    if (this.isCallers && !this.closed) this.call('release', []).catch(() => {}); // the answer does not matter
     super.end(reason);
   }
 
@@ -82,7 +82,7 @@ const busy = new WeakSet<WorkerLike>();
 export function remoteFit(runtime: PageRuntime, tape: Tape): RemoteFit {
   const { saveCheckpoint, loadCheckpoint } = checkpointsOf(tape);
   return async (tree, data, given, options) => {
-    const model = tree as Module; // the trees that `fit` gets are Modules
+    const model = tree as Module; // all trees that `fit` receives are Modules
     const { loss, optimizer, schedule, worker, workers, signal, onStep } = options;
     if (workers && typeof worker === 'object') throw invalid('fit.worker', 'true or false with `workers`', 'a Worker');
     if (typeof loss === 'function') throw invalid('fit.loss', 'a name of a loss with `worker`', 'a function');
@@ -147,7 +147,7 @@ export function remoteFit(runtime: PageRuntime, tape: Tape): RemoteFit {
         post(other, port2);
         const assistantJob: AssistantJob = { model: job.model, checkpoint: saveCheckpoint({ model }), loss };
         const failure = connection.call<never>('assist', [wasm, assistantJob]); // answered only if it fails
-        failure.catch(() => {}); // also if the next worker cannot be started
+        failure.catch(() => {}); // handled even if the next worker cannot be started
         failures.push(failure);
       }
       const run = main.call<FitOutcome>('fit', [wasm, job], {}, undefined, onProgress as never);
@@ -183,7 +183,7 @@ function requireDivisible(model: LayerTree, loss: LossRead): void {
   throw invalid('fit.workers', expected, relates, 'UNSUPPORTED', { hint: 'Leave `workers` out' });
 }
 
-/** Examples that can be sent. */
+/** Examples that can be sent to a worker. */
 function examplesOf(argument: string, data: unknown): Examples {
   if (typeof readData(argument, data) === 'function')
     throw invalid(argument, '{ inputs, labels } with `worker`', 'batches that come one by one');

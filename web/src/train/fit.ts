@@ -1,6 +1,7 @@
-/** `model.fit`: the loop of training. */
+/** `model.fit`: the training loop. */
 import { describe, invalid } from '../error.js';
 import { makeYield } from '../event-loop.js';
+import type { StateDict } from '../layers/state-dict.js';
 import {
   callback,
   count,
@@ -42,9 +43,9 @@ import { allLayers, type LayerTree } from './tree.js';
 
 /** What `onStep` receives. */
 export interface FitProgress {
-  /** Steps done, from 1. */
+  /** The number of the step, from 1. */
   readonly step: number;
-  /** Steps in all; null where the batches come one by one. */
+  /** The total number of steps; null if the batches arrive one by one. */
   readonly steps: number | null;
   /** The epoch, from 0. */
   readonly epoch: number;
@@ -56,48 +57,49 @@ export interface FitProgress {
 export interface FitOptions {
   loss: FitLoss;
   optimizer: Optimizer;
-  /** Steps once after each step of the optimizer. Default: the learning rates stay. */
+  /** A schedule whose `step()` is called after each step of the optimizer. Default: constant learning rates. */
   schedule?: Schedule;
-  /** Clips the gradients to this norm before each step, see `optim.clipGradNorm`. Default: no clipping. */
+  /** The norm to which gradients are clipped before each step; see `optim.clipGradNorm`. Default: no clipping. */
   clipNorm?: number;
   /** Passes through all data. Default 1. */
   epochs?: number;
-  /** The epoch to begin with, for a run that goes on from a checkpoint. Default 0. */
+  /** The epoch to begin with, for a run that continues from a checkpoint. Default 0. */
   initialEpoch?: number;
-  /** Examples per step; of batches that come one by one, what they have. Default 32. */
+  /** Examples per step. Batches that arrive one by one keep their sizes. Default 32. */
   batchSize?: number;
-  /** Data to measure the loss on after each epoch, or the part of the examples that is kept for that, in (0, 1), drawn by `seed`. Default: none. */
+  /** Data on which the loss is measured after each epoch, or the fraction of the examples, in (0, 1), that is kept for that, drawn by `seed`. Default: none. */
   validation?: number | Examples | Batches;
   /**
-   * Stops after `patience` epochs in a row whose validation loss (without validation: whose loss) is not below the best so far. At the end the model gets the parameters of the
-   * best epoch; the optimizer stays as it is.
+   * Stops after `patience` consecutive epochs in which the validation loss (without validation, the loss) has not improved. At the end, the model gets the parameters of the best
+   * epoch; the optimizer stays as it is.
    */
   earlyStopping?: { patience: number };
   /** Seed of the order of the examples, which is drawn anew for each epoch. An integer from 0 to 2^53 - 1; chosen at random if left out. */
   seed?: number;
-  /** Stops between two steps: `fit` rejects with the signal's reason, and the model is as the last whole step left it. */
+  /** Stops between two steps: `fit` rejects with the signal's reason, and the model is as it was after the last complete step. */
   signal?: SignalLike;
   /** Called after each step. */
   onStep?: (progress: FitProgress) => void;
   /**
-   * true: the loop runs in a worker, so that it does not block this thread, and has the same result bit for bit. Or a Worker that you created to run heed's train-worker.js; it
-   * is not terminated. For a `Sequential` of layers, `{ inputs, labels }` and a loss by name. The model here changes when `fit` ends.
+   * true: the loop runs in a worker, so that it does not block this thread; the result is the same, bit for bit. Or a Worker that you created to run heed's train-worker.js, which
+   * is not terminated. Requires a `Sequential` of layers, `{ inputs, labels }` and a loss by name. The model in this thread changes when `fit` ends.
    */
   worker?: boolean | WorkerLike;
   /**
-   * Divides each batch among this many workers, 1 to 8, or among these Workers that you created, which are not terminated. The result has the same bits for any number of them, and equals
-   * that of `worker` up to rounding. As for `worker`, and without `BatchNorm`, `infoNCE`, `supervisedContrastive` and `coSENT`, which relate the examples of a batch to each other.
+   * Divides each batch among this many workers, 1 to 8, or among these Workers that you created, which are not terminated. The result has the same bits for any number of workers,
+   * and equals that of `worker` up to rounding. The requirements are those of `worker`; in addition, `BatchNorm`, `infoNCE`, `supervisedContrastive` and `coSENT` are not
+   * supported, because they relate the examples of a batch to each other.
    */
   workers?: number | readonly WorkerLike[];
 }
 
 /** What `fit` measured. */
 export interface History {
-  /** The mean loss of each epoch, over the examples as they were when their steps began. */
+  /** The mean loss of each epoch; the loss of each batch is measured before its step. */
   loss: number[];
   /** The mean validation loss after each epoch; present if there are validation data. */
   validation?: number[];
-  /** With early stopping: the index in these lists of the epoch whose parameters the model has. */
+  /** With early stopping: the epoch whose parameters the model has, as an index into these lists. */
   best?: number;
 }
 
@@ -106,7 +108,7 @@ const patienceSchema = { patience: size } satisfies Schema<NonNullable<FitOption
 /** @internal */
 export const patience = (value: unknown, name: string) => readOptions(name, patienceSchema, value);
 
-/** @internal The part of the examples that is kept for validation. */
+/** @internal The fraction of the examples that is kept for validation. */
 export const fraction = legal<number>(
   'a number above 0 and below 1, or data',
   (value) => typeof value === 'number' && value > 0 && value < 1,
@@ -150,7 +152,7 @@ type Trainee = LayerTree & { forward(inputs: unknown): Tensor | { output: Tensor
 /** Runs `fit` in a worker. `given`: the options as the caller gave them. */
 export type RemoteFit = (model: LayerTree, data: unknown, given: FitOptions, options: FitRead) => Promise<History>;
 
-/** By the tape of a page; the tape of a worker has no entry. */
+/** Keyed by the tape of a page; the tape of a worker has no entry. */
 export const remoteFits = new WeakMap<Tape, RemoteFit>();
 
 /** Models that are being fitted. */
@@ -182,13 +184,13 @@ export async function startFit(
 
 /** The examples to train on and the batches to validate with. */
 interface Split {
-  /** The order of the examples in an epoch, or the whole of the data. */
+  /** The batches of an epoch: examples in the epoch's order, or the batches that arrive one by one. */
   batches(epoch: number): Iterable<Weighted> | AsyncIterable<Weighted>;
   validation: (() => Iterable<Weighted> | AsyncIterable<Weighted>) | null;
   stepsPerEpoch: number | null;
 }
 
-/** Streams of random draws: that of the split, and from `EPOCHS` on those of the epochs. */
+/** Streams of random draws: one for the split and, from `EPOCHS` on, one for each epoch. */
 const SPLIT = 0;
 const EPOCHS = 1;
 
@@ -237,7 +239,7 @@ function split(data: unknown, { loss, validation, batchSize, seed, signal }: Fit
   };
 }
 
-/** Whether layers are in training mode; returns a function that restores it. */
+/** Saves which layers are in training mode; returns a function that restores their modes. */
 function modesOf(model: LayerTree): () => void {
   const before = model.training;
   const layers = model[allLayers]().map(([layer]) => [layer, layer.training] as const);
@@ -248,7 +250,7 @@ function modesOf(model: LayerTree): () => void {
   };
 }
 
-/** What forward passes change, draws of dropout and moving averages; returns a function that restores it. */
+/** Saves the state that forward passes change (draws of dropout, moving averages); returns a function that restores it. */
 function changedByPasses(tape: Tape, model: LayerTree): () => void {
   const saved = model[allLayers]().map(([{ raw }]) => {
     const layer = tape.stateOf(raw);
@@ -276,7 +278,7 @@ class Mean {
     this.#count += count;
   }
 
-  /** @throws HeedError if there was none */
+  /** @throws HeedError if there were no batches */
   value(argument: string): number {
     if (this.#count > 0) return this.#sum / this.#count;
     throw invalid(argument, 'batches in each epoch', 'none', 'INVALID_ARGUMENT', {
@@ -296,7 +298,7 @@ export function measureWith(tape: Tape, model: LayerTree, loss: LossRead): (batc
   };
 }
 
-/** The loop, in this thread. `others`: the other workers among which batches are divided; null: they are not divided. */
+/** The loop, in this thread. `others`: the other workers among which batches are divided, or null if they are not divided. */
 export async function runFit(
   tape: Tape,
   model: LayerTree,
@@ -340,7 +342,7 @@ export async function runFit(
 
   const history: History = { loss: [], ...(validation && { validation: [] }) };
   const steps = stepsPerEpoch && stepsPerEpoch * Math.max(0, epochs - initialEpoch);
-  let best = { loss: Infinity, epoch: -1, state: model.stateDict() };
+  let best: { loss: number; epoch: number; state?: StateDict } = { loss: Infinity, epoch: -1 };
   const restoreModes = modesOf(model);
   try {
     for (let epoch = initialEpoch, step = 0; epoch < epochs; epoch++) {
@@ -368,7 +370,7 @@ export async function runFit(
       if (loss < best.loss) best = { loss, epoch: last, state: model.stateDict() };
       else if (last - best.epoch >= earlyStopping.patience) break;
     }
-    if (earlyStopping && best.epoch >= 0) {
+    if (best.state) {
       model.loadStateDict(best.state);
       history.best = best.epoch;
     }

@@ -3,9 +3,9 @@ import type { Calls, RawLayers, RawTensorLayer } from '../core.js';
 import type { Runtime } from '../owned.js';
 import type { RecordedLayer } from './recorded.js';
 
-/** Makes the layers of heads, each once: several heads may have a layer of the checkpoint, which they train together. */
+/** Makes each layer of the heads once: several heads may share a layer of the checkpoint, which they then train together. */
 export class HeadLayers {
-  /** By their names in the checkpoint. */
+  /** The layers, by their names in the checkpoint. */
   readonly made = new Map<string, RawTensorLayer>();
 
   /** A runtime whose linear and norm layers are shared. */

@@ -1,4 +1,4 @@
-/** heed/train: all of heed, and training. Start with `load()`. */
+/** heed/train: everything in heed, and training. Start with `load()`. */
 export * from '../api.js';
 export type { ClassifierMetrics, LabelMetrics } from '../evaluation/classification.js';
 export type { IndexInput, NestedIntegers } from '../indices.js';

@@ -1,4 +1,4 @@
-/** Low-rank updates of a pretrained encoder's linear modules (Hu et al. 2021, arXiv:2106.09685), with PEFT's names and behaviour. */
+/** Low-rank updates of a pretrained encoder's linear modules (Hu et al. 2021, arXiv:2106.09685), with the names and behaviour of PEFT. */
 import { invalid } from '../error.js';
 import {
   finite,
@@ -23,15 +23,15 @@ export interface LoraOptions {
   alpha?: number;
   /** Dropout of the updates' inputs in training mode. Default 0. */
   dropout?: number;
-  /** The modules that get an update: the ends of their names in the checkpoint, from a dot on. Default: queries and values, as `['query', 'value']` in BERT. */
+  /** The modules to update, by the last parts of their names in the checkpoint. Default: the projections of queries and values, such as `['query', 'value']` for BERT. */
   targets?: readonly string[];
-  /** Modules that stay trainable besides, such as `['classifier']`, with the modules inside them: the ends of their names. Default: none. */
+  /** Other modules that stay trainable, such as `['classifier']`, with the modules inside them, by the last parts of their names. Default: none. */
   modulesToSave?: readonly string[];
   /** Seed of A and of the updates' dropout, an integer from 0 to 2^53 - 1; chosen at random if left out. */
   seed?: number;
 }
 
-/** The updates of a model. */
+/** The low-rank updates of a model. */
 export interface Lora {
   readonly rank: number;
   readonly alpha: number;
@@ -58,10 +58,10 @@ const schema = {
   seed,
 } satisfies Schema<LoraOptions>;
 
-/** Linear modules by the names of their weights in the core. */
+/** Whether a parameter of the core is the weight of a linear module. */
 const isLinear = (core: string) =>
   /([qkv]_proj_weight|in_proj_weight|out_proj\.weight|linear[12]\.weight|projection\.weight)$/.test(core);
-/** The projections of queries and values, which may be one module with those of the keys. */
+/** Whether a parameter belongs to the projections of queries and values, which may be in one module with that of the keys. */
 const isDefault = (core: string, { firstRow, rows }: RawNamedRows) =>
   /[qv]_proj_weight$/.test(core) ||
   (core.endsWith('in_proj_weight') && (rows > firstRow || firstRow === 0 || firstRow === 2 * rows));

@@ -25,10 +25,10 @@ export class Loss extends Tensor {
   }
 
   /**
-   * Adds its gradient to that of every parameter that it depends on, and ends its pass. Losses that share a part of their passes may be backed in any order, if all were
-   * computed before the first `backward()`.
+   * Adds the loss's gradient to that of every parameter that it depends on, and ends its pass. If losses share a part of their passes, compute all of them before the first
+   * `backward()`; their `backward()` may then be called in any order.
    *
-   * @throws HeedError `DIVERGED` if it is not finite; `INVALID_ARGUMENT` if it depends on no parameter, or if its pass has ended or used other values of the parameters;
+   * @throws HeedError `DIVERGED` if the loss is not finite; `INVALID_ARGUMENT` if it depends on no parameter, or if its pass has ended or used other values of the parameters;
    * `DISPOSED` if one of its layers was disposed of
    */
   backward(): void {

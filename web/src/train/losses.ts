@@ -1,4 +1,4 @@
-/** Losses, as PyTorch's functions of the same names; each is the mean over the examples. */
+/** Losses. Those that PyTorch also has follow its functions; unless stated otherwise, a loss is the mean over the examples. */
 
 import type { RawIndices } from '../core.js';
 import { run } from '../functions.js';
@@ -23,15 +23,15 @@ import type { Tape } from './tape.js';
 export interface CrossEntropyOptions {
   /** Examples with this label do not count. Default -100. */
   ignoreIndex?: number;
-  /** In [0, 1]: this part of the target is spread over all classes. Default 0. */
+  /** The fraction of the target, in [0, 1], that is spread over all classes. Default 0. */
   labelSmoothing?: number;
-  /** A factor per class, [C]; the mean is weighted by them. Default: ones. */
+  /** One factor per class, [C]; the mean is weighted by these factors. Default: ones. */
   weight?: TensorInput;
 }
 
 /** Options of `losses.bceWithLogits`. */
 export interface BceWithLogitsOptions {
-  /** A factor per entry of the last axis, [C]. Default: ones. */
+  /** One factor per entry of the last axis, [C]. Default: ones. */
   weight?: TensorInput;
   /** A factor on the positive targets of each entry of the last axis, [C]. Default: ones. */
   posWeight?: TensorInput;
@@ -39,7 +39,7 @@ export interface BceWithLogitsOptions {
 
 /** Options of `losses.poisson`. */
 export interface PoissonOptions {
-  /** The input is the logarithm of the rate: exp(x) - y x; otherwise x - y log(x + eps). Default true. */
+  /** Whether the input is the logarithm of the rate. If so, the loss is exp(x) - y x; otherwise x - y log(x + eps). Default true. */
   logInput?: boolean;
   /** Adds Stirling's approximation of log(y!). Default false. */
   full?: boolean;
@@ -63,7 +63,7 @@ export interface TripletOptions {
 export interface InfoNCEOptions {
   /** Factor on the cosines; default 20. */
   scale?: number;
-  /** One id per row of `a`: rows of the same id are not each other's negatives. Needed with dropout, which makes equal inputs differ. */
+  /** One id per row of `a`, or one per row of `b`: rows of the same id are not each other's negatives. Needed with dropout, which makes the rows of equal inputs differ. */
   groups?: IndexInput;
 }
 
@@ -82,28 +82,28 @@ export interface CoSENTOptions {
 /** The losses. Inputs may be results of layers in training mode or plain tensors. Errors: `SHAPE_MISMATCH`, `INVALID_ARGUMENT`. */
 export interface Losses {
   /**
-   * Of logits [..., C] and class indices [...] in [0, C): -log(softmax(logits)[label]). NaN if all labels are ignored, as in PyTorch.
+   * -log(softmax(logits)[label]) of logits [..., C] and class indices [...] in [0, C). NaN if all labels are ignored, as in PyTorch.
    *
    * @example
    * heed.losses.crossEntropy([[2, 0], [0, 2]], [0, 1]).item(); // 0.1269
    */
   crossEntropy(logits: TensorInput, labels: IndexInput, options?: CrossEntropyOptions): Loss;
   /**
-   * (input - target)^2 of two tensors of one shape.
+   * (input - target)^2 of two tensors of the same shape.
    *
    * @example
    * heed.losses.mse([1, 2], [1, 4]).item(); // 2
    */
   mse(input: TensorInput, target: TensorInput): Loss;
   /**
-   * Binary cross entropy of logits and targets in [0, 1] of one shape [..., C].
+   * Binary cross entropy of logits [..., C] and targets of the same shape, in [0, 1].
    *
    * @example
    * heed.losses.bceWithLogits([[0, 2]], [[1, 1]]).item(); // 0.41
    */
   bceWithLogits(logits: TensorInput, target: TensorInput, options?: BceWithLogitsOptions): Loss;
   /**
-   * Negative log-likelihood of counts `target` under Poisson distributions, of two tensors of one shape.
+   * Negative log-likelihood of the counts `target` under Poisson distributions; both tensors have the same shape.
    *
    * @example
    * heed.losses.poisson([0, 1], [1, 2]).item(); // 0.859
@@ -117,32 +117,32 @@ export interface Losses {
    */
   cosineEmbedding(a: TensorInput, b: TensorInput, labels: TensorInput, options?: CosineEmbeddingOptions): Loss;
   /**
-   * max(0, |anchor - positive| - |anchor - negative| + margin) of tensors [..., E] of one shape.
+   * max(0, |anchor - positive| - |anchor - negative| + margin) of tensors [..., E] of the same shape.
    *
    * @example
    * heed.losses.triplet([[0, 0]], [[0, 1]], [[3, 0]], { margin: 3 }).item(); // 1
    */
   triplet(anchor: TensorInput, positive: TensorInput, negative: TensorInput, options?: TripletOptions): Loss;
   /**
-   * In-batch negatives: a [N, E], b [M, E], M >= N. Row i of b belongs to row i of a; the other rows of b are its negatives (van den Oord et al. 2018, arXiv:1807.03748). A
-   * pair j is no negative of i if its rows equal those of i, or by `groups`.
+   * In-batch negatives: a [N, E], b [M, E], M >= N. Row i of b belongs to row i of a; the other rows of b are its negatives (van den Oord et al. 2018, arXiv:1807.03748). Pair j is
+   * not a negative of i if its rows equal those of i, or if both have the same id in `groups`, which may have ids of all rows of b.
    *
    * @example
    * heed.losses.infoNCE([[1, 0], [0, 1]], [[1, 0], [0, 1]], { scale: 1 }).item(); // 0.313
    */
   infoNCE(a: TensorInput, b: TensorInput, options?: InfoNCEOptions): Loss;
   /**
-   * Of vectors x [..., E] and labels [...]: rows with the label of row i attract it, all others repel it (Khosla et al. 2020, arXiv:2004.11362). The mean of
-   * -log(exp(scale cos(x_i, x_p)) / sum of exp(scale cos(x_i, x_j))) over the other rows p of the label, j being all other rows; then the mean over the rows i that have a p, or
-   * 0 if none has.
+   * For vectors x [..., E] and labels [...]: rows with the label of row i attract it, all others repel it (Khosla et al. 2020, arXiv:2004.11362). The mean of
+   * -log(exp(scale cos(x_i, x_p)) / sum of exp(scale cos(x_i, x_j))) over the other rows p with the label of i, where j runs over all rows except i; then the mean over the rows i
+   * that have such a p, or 0 if there are none.
    *
    * @example
    * heed.losses.supervisedContrastive([[1, 0], [1, 0], [0, 1]], [0, 0, 1], { scale: 1 }).item(); // 0.313
    */
   supervisedContrastive(x: TensorInput, labels: IndexInput, options?: SupervisedContrastiveOptions): Loss;
   /**
-   * Of pairs of vectors a, b [..., E] and labels [...], which say how similar they are. Pairs with a larger label should have a larger cosine (Huang et al. 2024,
-   * doi:10.1109/TASLP.2024.3402087). log(1 + sum of exp(scale (cos(a_i, b_i) - cos(a_j, b_j))) over the i and j with labels_i < labels_j); not a mean.
+   * For pairs of vectors a, b [..., E] and labels [...] that state how similar they are: pairs with larger labels should have larger cosines (Huang et al. 2024,
+   * doi:10.1109/TASLP.2024.3402087). The loss is log(1 + sum of exp(scale (cos(a_i, b_i) - cos(a_j, b_j))) over the i and j with labels_i < labels_j), which is not a mean.
    *
    * @example
    * heed.losses.coSENT([[1, 0], [1, 0]], [[1, 0], [0, 1]], [0.2, 0.9], { scale: 1 }).item(); // 1.313
@@ -150,20 +150,20 @@ export interface Losses {
   coSENT(a: TensorInput, b: TensorInput, labels: TensorInput, options?: CoSENTOptions): Loss;
 }
 
-/** A loss by its arguments: tensors, labels if it has any, and options. */
+/** The arguments of a loss: tensors, labels if it has any, and options. */
 interface LossDefinition {
   /** The names of its tensors. */
   readonly tensors: readonly string[];
   /** Reads the labels. */
   readonly labels?: (name: string, value: unknown) => unknown;
   readonly schema: Record<string, Reader<unknown>>;
-  /** In `fit`, the number of its tensors that the model's output has along axis 1. Default: the output is the first, and the labels are the next argument. */
+  /** In `fit`, the number of its tensors that are taken from axis 1 of the model's output. Default: the output is the first argument, and the labels are the next. */
   readonly outputs?: number;
-  /** In `fit`, the option that the labels are. */
+  /** In `fit`, the option that the labels are passed as. */
   readonly labelOption?: string;
   /** A label that does not count. */
   readonly ignored?: number;
-  /** It relates the examples of a batch to each other. Default false. */
+  /** Whether it relates the examples of a batch to each other. Default false. */
   readonly relatesExamples?: boolean;
 }
 

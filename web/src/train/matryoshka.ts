@@ -1,4 +1,4 @@
-/** Matryoshka representation learning (Kusupati et al. 2022, arXiv:2205.13147): vectors whose first entries are vectors, too. */
+/** Matryoshka representation learning (Kusupati et al. 2022, arXiv:2205.13147): vectors whose first entries can be used as shorter vectors. */
 import { describe, invalid } from '../error.js';
 import { finite, listOf, optional, readOptions, type Schema, size } from '../options.js';
 import { readTensor, type Tensor, type TensorInput } from '../tensor.js';
@@ -8,20 +8,21 @@ import type { Tape } from './tape.js';
 
 /** Options of `losses.matryoshka`. */
 export interface MatryoshkaOptions {
-  /** The numbers of first entries of which the loss is computed. Include the whole width, which is not trained otherwise. */
+  /** The numbers of first entries for which the loss is computed. Include the whole width, which is not trained otherwise. */
   dims: readonly number[];
-  /** A factor for each; default: ones. */
+  /** One factor for each of `dims`. Default: ones. */
   weights?: readonly number[];
 }
 
 export interface MatryoshkaLosses {
   /**
-   * The weighted sum of a loss of the first `dims` entries of vectors [..., E]. `loss` gets the vectors cut, in their order; cosines (`infoNCE`, `coSENT`) normalize them.
+   * The weighted sum of a loss over vectors [..., E] cut to each of `dims`. `loss` receives the cut vectors, in the same order; losses of cosines (`infoNCE`, `coSENT`) normalize
+   * them.
    *
    * @example
    * const cosines = (a, b) => heed.losses.cosineEmbedding(a, b, [1]);
    * heed.losses.matryoshka(cosines, [[[1, 0, 1, 0]], [[1, 1, 0, 0]]], { dims: [4, 2] }).item(); // 0.793
-   * @throws HeedError INVALID_ARGUMENT for a dimension above the width, and for another number of weights
+   * @throws HeedError INVALID_ARGUMENT for a dimension above the width, and for a number of weights other than that of `dims`
    */
   matryoshka(loss: (...vectors: Tensor[]) => Loss, vectors: readonly TensorInput[], options: MatryoshkaOptions): Loss;
 }
@@ -33,7 +34,7 @@ const schema = {
   weights: optional(listOf(finite, 'an array of numbers'), null),
 } satisfies Schema<MatryoshkaOptions>;
 
-/** Checks dimensions of vectors of a width, and their weights. `names`: of both options, for messages. */
+/** Checks the dimensions for vectors of a given width, and their weights. `names`: the names of both options, for messages. */
 export function readDims(
   names: { readonly dims: string; readonly weights: string },
   { dims, weights }: { readonly dims: readonly number[]; readonly weights?: readonly number[] | null },

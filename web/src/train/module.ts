@@ -1,4 +1,4 @@
-/** Layers composed to models: `Module`, the base of a user's own, and `Sequential`. */
+/** Layers composed into models: `Module`, the base of user-defined models, and `Sequential`. */
 import { guarded } from '../error.js';
 import type { IndexInput } from '../indices.js';
 import { Composite, layersOf, ownParts } from '../layers/composite.js';
@@ -13,7 +13,7 @@ import type { Tape } from './tape.js';
 import { type Differentiate, type Differentiated, readBackward, type Trainable } from './trainable.js';
 
 /**
- * Base of models of one's own, as `torch.nn.Module`: layers and modules that are properties of the object, or in arrays that are, are its children.
+ * Base class of your own models, like `torch.nn.Module`. Layers and modules that are properties of the object, or elements of arrays that are, are its children.
  *
  * @example
  * class Classifier extends heed.Module {
@@ -55,15 +55,15 @@ export abstract class Module extends Composite implements Trainable {
   }
 
   /**
-   * Trains the model. The layers are in training mode meanwhile, and in their own again afterwards. The thread's event loop runs between steps.
+   * Trains the model. Layers are in training mode during the call, and return to their previous modes afterwards. The thread's event loop runs between steps.
    *
    * @example
    * const history = await model.fit({ inputs, labels }, {
    *   loss: 'crossEntropy', optimizer, epochs: 10, batchSize: 32, validation: 0.2, earlyStopping: { patience: 3 }, seed: 1,
    * });
    * history.loss; // [2.31, 1.87, ...]
-   * @throws HeedError `DIVERGED` if a loss or a gradient is not finite: the model is then as the last whole step left it; `WORKER_FAILED`, with the model as it was before;
-   * and whatever its parts throw
+   * @throws HeedError `DIVERGED` if a loss or a gradient is not finite; the model is then as it was after the last complete step. `WORKER_FAILED`, with the model as it was before
+   * the call. Errors of the model's parts
    */
   fit(data: Examples | Batches, options: FitOptions): Promise<History> {
     return startFit(this.#tape, this, data, options);
@@ -79,7 +79,7 @@ export abstract class Module extends Composite implements Trainable {
 const differentiateSchema = {};
 
 /**
- * Layers one after the other: `torch.nn.Sequential`. Of a layer that returns more than a tensor, `output` goes on. Parameters `0.*`, `1.*`, ...
+ * Layers one after another: `torch.nn.Sequential`. If a layer returns more than a tensor, its `output` is passed on. Parameters are named `0.*`, `1.*`, ...
  *
  * @example
  * const model = new heed.Sequential([
@@ -108,7 +108,7 @@ export class Sequential extends Module {
   }
 
   /**
-   * x as the first layer takes it: a tensor, or ids for an `Embedding`. With `backward: true`, ids for a module or a function of one's own are a tensor of integers:
+   * `x` is the input of the first layer: a tensor, or ids for an `Embedding`. With `backward: true`, ids for a module or a function of your own are a tensor of integers:
    * `{ data: Int32Array, shape }`.
    */
   forward(x: TensorInput | IndexInput): Tensor;
@@ -124,7 +124,7 @@ export class Sequential extends Module {
     const inputs: Record<string, Tensor> = {};
     if (!isIds) {
       const { data, shape } = readTensor(`${name}: x`, x);
-      inputs.x = new Tensor(data.subarray(), shape); // an array of its own, which is not yet a variable
+      inputs.x = new Tensor(data.subarray(), shape); // a new array, which is not yet a variable
     }
     return this.#tape.capture(
       name,
@@ -140,7 +140,7 @@ export class Sequential extends Module {
   }
 }
 
-/** The part that takes the input, in Sequentials inside each other. */
+/** The part that takes the input, also in nested Sequentials. */
 function firstPart({ parts }: Sequential): SequentialPart | undefined {
   for (const part of parts) {
     const first = part instanceof Sequential ? firstPart(part) : part;
@@ -149,7 +149,7 @@ function firstPart({ parts }: Sequential): SequentialPart | undefined {
   return undefined;
 }
 
-/** A tensor of integers, as modules and functions take ids. */
+/** Whether x is a tensor of integers, the form in which modules and functions take ids. */
 function isIntegers(x: unknown): boolean {
   return guarded('Sequential.forward: x', () => kindOf((x as { data?: unknown } | null)?.data) === 'Int32Array');
 }

@@ -1,4 +1,4 @@
-/** The names that a checkpoint's tensors give to rows of the core's parameters: a parameter such as `in_proj_weight` may be stored as several tensors. */
+/** Maps a checkpoint's tensors to rows of the core's parameters: a parameter such as `in_proj_weight` may be stored as several tensors. */
 import { parameterRowsOf } from '../models/families.js';
 import type { LoadedModel } from '../models/load.js';
 import type { RawNamedRows } from './core.js';

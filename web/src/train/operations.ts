@@ -1,4 +1,4 @@
-/** Small operations to compose models and losses of, and results that JavaScript computes. */
+/** Small operations from which models and losses are composed, and results that JavaScript computes. */
 import type { RawMask, RawTensor } from '../core.js';
 import { calling, describe, formatShape, guarded, HeedError, invalid } from '../error.js';
 import { callback, finite, integer, listOf, mask, optional, readOptions, type Schema, tensor } from '../options.js';
@@ -29,23 +29,23 @@ export interface SliceOptions {
   axis?: number;
   /** First entry; negative positions count from the end. Default 0. */
   start?: number;
-  /** The entry after the last; negative positions count from the end. Default: all. */
+  /** The position after the last entry; negative positions count from the end. Default: the end of the axis. */
   end?: number;
 }
 
 /** Options of `mean`. */
 export interface MeanOptions {
-  /** Marks the tokens that count, [..., L]; boolean. Default: all. The mean of none is 0. */
+  /** Boolean mask of the tokens that count, [..., L]. Default: all. The mean of no tokens is 0. */
   mask?: MaskInput;
 }
 
-/** What JavaScript computes, with its gradient. */
+/** A function that JavaScript computes, and its gradient. */
 export interface CustomFunction<Inputs extends readonly Tensor[] = Tensor[]> {
-  /** From copies of the inputs to the output. */
+  /** Computes the output from copies of the inputs. */
   forward(...inputs: Inputs): TensorInput;
   /**
-   * The gradients of sum(cotangent * output) with respect to the inputs, in their shapes: an array with one per input, in which null stands for zeros; a function of one input
-   * may return the tensor itself. It runs in the middle of a backward pass, and must not train.
+   * The gradients of sum(cotangent * output) with respect to the inputs, in the inputs' shapes: an array with one entry per input, in which null stands for zeros. A function of
+   * one input may return the tensor itself. It runs during a backward pass, and must not train.
    */
   backward(
     cotangent: Tensor,
@@ -90,7 +90,7 @@ export interface Operations {
   multiply(a: Loss, b: Loss | number): Loss;
   multiply(a: TensorInput | number, b: TensorInput | number): Tensor;
   /**
-   * The tensors one after the other along an axis; elsewhere their extents are the same.
+   * Joins tensors along an axis; all other axes must have the same extents.
    *
    * @example
    * heed.concatenate([[[1], [2]], [[3], [4]]], { axis: -1 }).toArray(); // [[1, 3], [2, 4]]
@@ -104,7 +104,7 @@ export interface Operations {
    */
   slice(x: TensorInput, options?: SliceOptions): Tensor;
   /**
-   * The same entries in another shape.
+   * The same entries, in another shape.
    *
    * @example
    * heed.reshape([[1, 2], [3, 4]], [4]).toArray(); // [1, 2, 3, 4]
@@ -125,14 +125,14 @@ export interface Operations {
    */
   transpose(x: TensorInput, axis0?: number, axis1?: number): Tensor;
   /**
-   * The mean over the tokens, x [..., L, E] -> [..., E].
+   * The mean over the tokens: x [..., L, E] -> [..., E].
    *
    * @example
    * heed.mean([[1, 2], [3, 4]]).toArray(); // [2, 3]
    */
   mean(x: TensorInput, options?: MeanOptions): Tensor;
   /**
-   * A function of tensors that JavaScript computes, and whose gradient it knows.
+   * A function of tensors that is computed by JavaScript, together with its gradient.
    *
    * @example
    * const square = heed.custom({
@@ -243,7 +243,7 @@ export function operationsOf(tape: Tape): Operations {
   };
 }
 
-/** The gradients of a product: dY B^T and A^T dY, added up over the axes along which an operand was broadcast. */
+/** The gradients of a product: dY B^T and A^T dY, summed over the axes along which an operand was broadcast. */
 function matmulGradients(core: TrainCore, left: RawTensor, right: RawTensor, gradient: Float32Array): RawTensor[] {
   const { a, b, batch } = operands(left, right);
   const dy = { data: gradient, shape: [...batch, a.shape.at(-2)!, b.shape.at(-1)!] };

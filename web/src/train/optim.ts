@@ -8,8 +8,8 @@ import { named } from './trainable.js';
 /** Optimizers, schedules and clipping. */
 export interface Optim extends Optimizers {
   /**
-   * Scales all gradients so that their norm, taken together, is at most `maxNorm`; returns the norm before: `torch.nn.utils.clip_grad_norm_`. If that is not finite, the
-   * gradients stay as they are.
+   * Scales all gradients so that their total norm is at most `maxNorm`; returns the norm before scaling. The same as `torch.nn.utils.clip_grad_norm_`. If the norm is not finite,
+   * the gradients stay as they are.
    *
    * @example
    * heed.losses.mse(layer.forward(x), target).backward();

@@ -1,4 +1,4 @@
-/** Optimizers as in torch.optim, and clipping. */
+/** Optimizers as in torch.optim, and gradient clipping. */
 import { calling, describe, guarded, HeedError, invalid } from '../error.js';
 import { flag, legal, optional, type Reader, readOptions } from '../options.js';
 import { Owned, type Runtime } from '../owned.js';
@@ -14,7 +14,7 @@ export interface SGDOptions {
   momentum?: number;
   /** Nesterov's momentum. Default false. */
   nesterov?: boolean;
-  /** Times the parameter, added to its gradient. Default 0. */
+  /** L2 penalty: this factor times the parameter is added to its gradient. Default 0. */
   weightDecay?: number;
 }
 
@@ -22,15 +22,18 @@ export interface SGDOptions {
 export interface AdamOptions {
   /** Learning rate; default 1e-3. */
   lr?: number;
-  /** Decay of the averages of gradients and of their squares; default [0.9, 0.999]. */
+  /** Decay rates of the moving averages of the gradients and of their squares; default [0.9, 0.999]. */
   betas?: readonly [number, number];
   /** Added to the denominator; default 1e-8. */
   eps?: number;
-  /** Of Adam: times the parameter, added to its gradient, default 0. Of AdamW: times learning rate and parameter, subtracted from the parameter, default 0.01. */
+  /**
+   * Adam (default 0): this factor times the parameter is added to its gradient. AdamW (default 0.01): this factor times the learning rate and the parameter is subtracted from the
+   * parameter.
+   */
   weightDecay?: number;
 }
 
-/** Parameters, and options that differ from the optimizer's. */
+/** Parameters, with the options in which they differ from the rest of the optimizer. */
 export type ParameterGroup<Options> = { params: Parameter | Iterable<Parameter> } & Options;
 
 /** What an optimizer takes: parameters, or groups of them. */
@@ -71,7 +74,7 @@ type Defaults<Options> = { readonly [K in keyof Options]-?: readonly [Reader<unk
 
 interface OptimizerKind<Options> {
   options: Defaults<Options>;
-  /** The names of the moments that it keeps. */
+  /** The names of the moments that the optimizer keeps. */
   moments: (options: Options) => string[];
 }
 
@@ -95,7 +98,7 @@ const sgd: OptimizerKind<SGDOptions> = {
   moments: ({ momentum }) => (momentum ? ['momentum_buffer'] : []),
 };
 
-/** @internal The kinds of optimizers by the names of PyTorch's classes. */
+/** @internal The kinds of optimizers, by the names of PyTorch's classes. */
 export const kinds: Record<keyof Optimizers, OptimizerKind<object>> = { SGD: sgd, Adam: adam(0), AdamW: adam(0.01) };
 
 /** @internal */
@@ -110,7 +113,7 @@ function schemaOf(kind: Kind, given: Record<string, unknown> = {}): Record<strin
 }
 
 /**
- * Base of the optimizers. Their state is kept until `dispose()` or until they are collected.
+ * Base class of the optimizers. Their state is kept until `dispose()` is called or they are garbage-collected.
  *
  * @example
  * const layer = new heed.Linear({ inFeatures: 8, outFeatures: 1 }).train();
@@ -122,11 +125,11 @@ function schemaOf(kind: Kind, given: Record<string, unknown> = {}): Record<strin
  * optimizer.dispose();
  */
 export class Optimizer extends Owned<RawOptimizer> {
-  /** The parameters in groups. */
+  /** The groups of parameters. */
   readonly paramGroups: readonly OptimizerGroup[];
   /** @internal */
   readonly kind: Kind;
-  /** @internal The options of each group, with the learning rates that they began with. */
+  /** @internal The options of each group, with its initial learning rate. */
   readonly settings: readonly object[];
   readonly #tape: Tape;
 
@@ -148,7 +151,7 @@ export class Optimizer extends Owned<RawOptimizer> {
     }
   }
 
-  /** Drops the gradients of all its parameters, and ends all passes that are live. */
+  /** Drops the gradients of all its parameters, and ends all live passes. */
   zeroGrad(): void {
     void this.raw;
     this.#tape.endPasses();
@@ -157,7 +160,7 @@ export class Optimizer extends Owned<RawOptimizer> {
   }
 
   /**
-   * Updates its parameters that are not frozen and have a gradient, and ends all passes that are live.
+   * Updates the parameters that are not frozen and have a gradient, and ends all live passes.
    * @throws HeedError `DIVERGED` if a gradient is not finite; the parameters are then unchanged
    */
   step(): void {
@@ -234,7 +237,7 @@ function readGroups(tape: Tape, name: string, given: unknown, schema: Record<str
 
 const maxNormReader = legal<number>('a positive number', (value) => typeof value === 'number' && value > 0);
 
-/** @internal Scales gradients, see `Optim.clipGradNorm`. */
+/** @internal Scales gradients; see `Optim.clipGradNorm`. */
 export function clipGradNorm(tape: Tape, params: unknown, maxNorm: unknown): number {
   const name = 'optim.clipGradNorm';
   const parameters = readParameters(tape, `${name}: params`, params);

@@ -1,4 +1,4 @@
-/** Pretrained models in heed/train, as pages use them: in this thread or in workers. A chunk of its own, because training layers does not need it. */
+/** Pretrained models in heed/train, as used in pages: in this thread or in workers. A separate chunk, because training layers does not need it. */
 import { importing } from '../error.js';
 import { type FromPretrainedOptions, fromPretrained } from '../from-pretrained.js';
 import type { ModelSource } from '../io/source.js';
@@ -9,7 +9,7 @@ import { anywhere, loadTrainableInWorker, remotelySavable } from './remote-train
 import type { Tape } from './tape.js';
 import type { TrainableOptions } from './trainable-model.js';
 
-/** What `fromPretrained` takes in heed/train. */
+/** The options of `fromPretrained` in heed/train. */
 export type TrainingOptions = FromPretrainedOptions & { trainable?: boolean };
 
 export interface PageModels extends FineTuning {

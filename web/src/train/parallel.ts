@@ -1,8 +1,8 @@
 /**
- * One step on several workers. A batch is cut into parts, whatever the number of workers; each part has a forward and a backward pass of its own, and the gradients of the
- * parts are added in the order of a binary tree. So the result has the same bits for any number of workers. Each worker adds the parts that it has as far as the tree allows.
+ * One step on several workers. A batch is cut into the same parts for any number of workers; each part has its own forward and backward pass, and the gradients of the parts are
+ * added in the order of a binary tree. The result therefore has the same bits for any number of workers. Each worker adds its own parts as far as the tree allows.
  *
- * The first worker runs the loop of `fit` and has the optimizer; the others only compute gradients, with the parameters that they get for each step.
+ * The first worker runs the loop of `fit` and has the optimizer; the others only compute gradients, with the parameters that they receive for each step.
  */
 import { type Batch, readColumn } from './batches.js';
 import type { RawGradient } from './core.js';
@@ -13,7 +13,7 @@ import type { Optimizer } from './optimizer.js';
 import type { Tape } from './tape.js';
 import { allLayers, type LayerTree } from './tree.js';
 
-/** The number of parts of a batch, unless it has fewer examples; also the largest number of workers that get work. */
+/** The number of parts of a batch, unless it has fewer examples; also the largest number of workers that receive work. */
 export const PARTS = 8;
 
 /** The examples [first, first + count) of a batch. */
@@ -21,11 +21,11 @@ interface Part extends Batch {
   readonly index: number;
   readonly first: number;
   readonly count: number;
-  /** The share of its mean in the mean over the batch. */
+  /** The weight of its mean in the mean over the batch. */
   readonly share: number;
 }
 
-/** The sum of the gradients of parts: leaf or inner node of the tree. Node i of a level has the children 2 i and 2 i + 1 one level below. */
+/** The sum of the gradients of some parts: a leaf or an inner node of the tree. The children of node i of a level are nodes 2 i and 2 i + 1 of the level below. */
 interface Node {
   readonly index: number;
   readonly level: number;
@@ -35,10 +35,10 @@ interface Node {
   readonly gradients: readonly (RawGradient | null)[];
 }
 
-/** A parameter by its layer and its index in that. */
+/** A parameter, by its layer and its index in the layer. */
 export type Place = readonly [layer: number, index: number];
 
-/** What a step begins with: the values of the trained parameters, and the draws of each layer's dropout. */
+/** The state at the start of a step: the values of the trained parameters, and the draws of each layer's dropout. */
 interface State {
   readonly places: readonly Place[];
   readonly values: readonly Float32Array[];
@@ -71,7 +71,7 @@ function partsOf(loss: LossName, { inputs, labels }: Batch, count: number): Part
   });
 }
 
-/** a + b; a null has no gradient. Tables have the rows of both. */
+/** a + b, where null is no gradient. For tables, the result has the rows of both. */
 function sum(a: RawGradient | null, b: RawGradient | null): RawGradient | null {
   if (!a?.values.length || !b?.values.length) return a?.values.length ? a : b;
   if (a.rows && !b.rows) return sum(b, a);
@@ -102,7 +102,7 @@ function join(a: Node, b: Node, index: number, level: number): Node {
   };
 }
 
-/** Adds the nodes that are siblings, and their sums. `nodes` are in order. */
+/** Adds siblings, then their sums, and so on. `nodes` are in order. */
 function joined(nodes: readonly Node[]): Node[] {
   const done: Node[] = [];
   for (let node of nodes) {
@@ -127,7 +127,7 @@ export function assistant(tape: Tape, model: LayerTree, measure: Measure): Assis
     }));
     tape.endPasses();
     for (const { of, index } of gradients) of.zero(index);
-    // Each part draws the dropout of the same step.
+    // All parts use the dropout draws of the same step.
     for (const [i, { raw }] of layers.entries()) tape.stateOf(raw).setDropoutState(dropout[i]!);
     tape.part = part;
     let loss: Loss;
@@ -151,7 +151,7 @@ export function assistant(tape: Tape, model: LayerTree, measure: Measure): Assis
   return async ({ state, parts }) => joined(parts.map((part) => compute(state, part)));
 }
 
-/** The same in another worker than the one that trains: the parameters are written first. */
+/** The same in a worker other than the one that runs the loop: the parameters are written first. */
 export function remoteAssistant(tape: Tape, model: LayerTree, measure: Measure): Assistant {
   const layers = model[allLayers]().map(([layer]) => layer);
   const compute = assistant(tape, model, measure);
@@ -165,7 +165,7 @@ export function remoteAssistant(tape: Tape, model: LayerTree, measure: Measure):
   };
 }
 
-/** Leaves the gradients of a batch in the optimizer's parameters, and returns its loss. `assistants`: the first is that of this thread. */
+/** Returns a function that sets the gradients of the optimizer's parameters to those of a batch and returns its loss. `assistants`: the first is that of this thread. */
 export function divided(tape: Tape, model: LayerTree, optimizer: Optimizer, loss: LossName, assistants: Assistant[]) {
   const layers = model[allLayers]().map(([layer]) => layer);
   const states = layers.map(({ raw }) => tape.stateOf(raw));
@@ -194,7 +194,7 @@ export function divided(tape: Tape, model: LayerTree, optimizer: Optimizer, loss
   };
 }
 
-/** The arrays of an answer, which are moved instead of being copied. */
+/** The arrays of an answer, which are transferred instead of copied. */
 export function buffersOf(nodes: readonly Node[]): ArrayBuffer[] {
   return nodes.flatMap(({ gradients }) =>
     gradients.flatMap((part) => (part ? [part.values.buffer as ArrayBuffer] : [])),

@@ -1,4 +1,4 @@
-/** Parameters as training sees them: values, gradients, and which of them are trained. */
+/** Parameters in training: their values, their gradients, and which of them are trained. */
 import type { RawModule } from '../core.js';
 import { calling, describe, formatShape, guarded, type HeedError, invalid } from '../error.js';
 import { listOf, type Reader } from '../options.js';
@@ -6,13 +6,13 @@ import { Tensor } from '../tensor.js';
 import type { ModuleState } from './scope.js';
 import type { Tape } from './tape.js';
 
-/** Whatever owns an object of the core with parameters. */
+/** An owner of an object of the core that has parameters. */
 export interface HasParameters {
   readonly raw: RawModule;
 }
 
 /**
- * A parameter of a layer or module. Several objects may stand for the same parameter.
+ * A parameter of a layer or module. Several `Parameter` objects may represent the same parameter.
  *
  * @example
  * const [weight, bias] = new heed.Linear({ inFeatures: 8, outFeatures: 2 }).parameters();
@@ -28,7 +28,7 @@ export class Parameter {
   readonly state: ModuleState;
   /** @internal */
   readonly index: number;
-  readonly #layer: HasParameters; // also keeps it from being collected
+  readonly #layer: HasParameters; // also keeps the layer from being collected
   readonly #tape: Tape;
 
   /** @internal */
@@ -59,7 +59,7 @@ export class Parameter {
     return data && this.#tensor(data);
   }
 
-  /** Whether it is trained; false after `freeze`. */
+  /** Whether the parameter is trained; false after `freeze`. */
   get requiresGrad(): boolean {
     return this.gradients.requiresGradient(this.index);
   }
@@ -91,7 +91,10 @@ export class Parameter {
   }
 }
 
-/** The parameters of a layer, without buffers. `naming`: what precedes their names, or makes them; those that it gives no name are frozen and left out. */
+/**
+ * The parameters of a layer, without buffers. `naming`: a prefix of their names, or a function that returns their names; parameters for which it returns null are frozen and left
+ * out.
+ */
 export function parametersOf(
   tape: Tape,
   layer: HasParameters,
@@ -108,10 +111,10 @@ export function parametersOf(
   });
 }
 
-/** Names of parameters: a glob, in which `*` stands for any characters and `?` for one, a regular expression, or several of them. */
+/** A pattern of parameter names: a glob, in which `*` matches any characters and `?` a single one, a regular expression, or a list of these. */
 export type NamePattern = string | RegExp | readonly (string | RegExp)[];
 
-/** Also of another realm. */
+/** Recognizes regular expressions of other realms, too. */
 export const isRegExp = (value: unknown): value is RegExp =>
   Object.prototype.toString.call(value) === '[object RegExp]';
 

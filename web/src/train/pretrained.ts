@@ -1,4 +1,4 @@
-/** Pretrained encoders that can be trained: `fromPretrained` with `trainable: true`. Notation: N texts, L the longest one's tokens, T tokens of all, E width. */
+/** Pretrained encoders that can be trained: `fromPretrained` with `trainable: true`. Notation: N texts, L tokens in the longest one, T tokens in all, E width. */
 import type { RawModule, RawSites, RawTensor, RawTensorLayer } from '../core.js';
 import { calling, type HeedError, invalid } from '../error.js';
 import type { ModelSource } from '../io/source.js';
@@ -56,7 +56,7 @@ interface TrainingOptions {
   seed: number;
 }
 
-/** Loads a model to train. `tape` is that of the runtime. */
+/** Loads a model for training. `tape` is that of the runtime. */
 export function loadTrainable(
   runtime: Runtime,
   tape: Tape,
@@ -71,13 +71,13 @@ export function loadTrainable(
   });
 }
 
-/** A part of the model with parameters: its object in the core, and the names of its parameters in the files. */
+/** A part of the model that has parameters: its object in the core, and the names of its parameters in the files. */
 interface Part extends HasParameters {
   readonly name: string;
   /** The prefix of its parameters' names in checkpoints of training. */
   readonly prefix: string;
   readonly state: ModuleState;
-  /** null: the file has no such parameter, and it is not trained. */
+  /** Returns null if the file has no such parameter; it is then not trained. */
   readonly nameOf: (own: string) => string | null;
 }
 
@@ -89,7 +89,7 @@ class Trained extends LocalModel implements TrainableModel {
   readonly #others: Part[];
   readonly #names: RawNamedRows[];
   #lora: { readonly part: Part; readonly raw: RecordedModule<RawLora>; readonly options: Lora } | null = null;
-  /** Without a reference to the model, which the core's objects must not have. */
+  /** Without a reference to the model, because the core's objects must not hold one. */
   readonly #attached: { lora: RawModule | null } = { lora: null };
   /** The dropout on the classifier's inputs. */
   readonly #dropout: RawTensorLayer;
@@ -113,7 +113,7 @@ class Trained extends LocalModel implements TrainableModel {
     super(heads.sharing(runtime), loaded, parts, dtype);
     this.#tape = tape;
     this.#options = options;
-    // All at once: each is made with the values of the file.
+    // All heads at once, because each is made with the values of the file.
     for (const name of Object.keys(HEADS) as HeadName[]) {
       try {
         this.head(name);
@@ -144,21 +144,21 @@ class Trained extends LocalModel implements TrainableModel {
     const trained = new RecordedModule(tape, 'TrainableEncoder', raw);
     const attached = this.#attached;
     const dropout = new runtime.calls.Dropout({ p: classifier, scaling: 'inverted' });
-    // Heads may be replaced, but their layers remain parameters of the model.
+    // Heads may be replaced, but the parameters of their layers remain those of the model.
     const kept = [...heads.made.values(), ...onVectors].map((layer) => (layer as RecordedLayer).retain());
     const others = [...kept, ...(this.#wordBias ? [this.#wordBias] : []), dropout];
     parts.deleteEncoder = () => {
       for (const other of others) other.delete();
       attached.lora?.delete();
       trained.delete();
-      // After `trained`, as its deletion may wait for a backward pass.
+      // After `trained`, whose deletion may wait for a backward pass.
       tape.whenIdle(() => encoder.delete());
     };
     trained.seed(options.seed);
     dropout.seed(options.seed);
     this.#dropout = dropout;
     this.#encoder = this.#part(trained);
-    this.parameters(); // freezes what the file does not have
+    this.parameters(); // freezes the parameters that the file does not have
   }
 
   get training(): boolean {
@@ -331,7 +331,7 @@ class Trained extends LocalModel implements TrainableModel {
     return Object.defineProperty({ name: state.name, prefix, state, nameOf } as Part, 'raw', { get });
   }
 
-  /** @internal For checkpoints of training. */
+  /** @internal Used by checkpoints of training. */
   [allLayers](): [Part, string][] {
     return [...this.#parts, this.#part(this.#dropout, 'dropout.')].map((part) => [part, part.prefix]);
   }
@@ -357,7 +357,7 @@ class Trained extends LocalModel implements TrainableModel {
     return [...rowsOf(given, { ...options, prompt }, this.context)];
   }
 
-  /** Runs the encoder; `use` computes the result from the hidden rows [T,E]. In evaluation mode, too, it is recorded if sites are read, whose gradients are wanted. */
+  /** Runs the encoder; `use` computes the result from the hidden rows [T,E]. If sites are read, it is recorded in evaluation mode, too, so that the sites have gradients. */
   #record(
     name: string,
     rows: Row[],
@@ -375,7 +375,7 @@ class Trained extends LocalModel implements TrainableModel {
     return this.#run(name, body, [sites], (sites?.reads.length ?? 0) > 0);
   }
 
-  /** Runs a call that uses the encoder's parameters, or follows one that does. */
+  /** Runs a call that uses the encoder's parameters, or one that depends on such a call. */
   #run(
     name: string,
     body: (call: Recording) => RawVariable,
@@ -406,7 +406,7 @@ class Trained extends LocalModel implements TrainableModel {
     });
   }
 
-  /** Modules are in training mode only during the calls that are to be recorded: `embed` and `predict` use the same. */
+  /** Modules are in training mode only during calls that are to be recorded, because `embed` and `predict` use the same modules. */
   #inMode<T>(states: readonly ModuleState[], body: () => T): T {
     const { owner } = this.#tape;
     this.#tape.owner = this;

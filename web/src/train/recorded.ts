@@ -1,4 +1,4 @@
-/** The core's modules as heed/train has them: the tape keeps track of their changes, and calls of layers are recorded where they must be. */
+/** The core's modules in heed/train. The tape keeps track of their changes, and calls of layers are recorded where necessary. */
 import type { RawIncrementalDecoder, RawLayer, RawModule } from '../core.js';
 import { formatShape, invalid } from '../error.js';
 import type { LayerTraits } from '../layers/layer.js';
@@ -19,7 +19,7 @@ export class RecordedModule<Inner extends RawModule = RawModule> implements Modu
   readonly #user: ModuleState | null;
   #owners = 1;
 
-  /** `user`: a module whose passes use the parameters of this one, too. */
+  /** `user`: a module whose passes also use the parameters of this one. */
   constructor(tape: Tape, name: string, inner: Inner, user: ModuleState | null = null) {
     this.tape = tape;
     this.name = name;
@@ -65,7 +65,7 @@ export class RecordedModule<Inner extends RawModule = RawModule> implements Modu
     this.tape.core.setDropoutState(this.inner, words);
   }
 
-  /** Adds an owner: it is freed when each of them has deleted it. */
+  /** Adds an owner. The module is freed when all its owners have deleted it. */
   retain(): this {
     this.#owners++;
     return this;
@@ -109,7 +109,7 @@ export class RecordedLayer extends RecordedModule<RawLayer> implements RawIncrem
     return (this.inner as RawIncrementalDecoder).step(...given);
   }
 
-  /** For a part of a batch: dropout draws what it would draw in the whole batch. `shape` is that of the first input. */
+  /** For a part of a batch, makes dropout draw what it would draw in the whole batch. `shape` is that of the first input. */
   #setPosition(shape: readonly number[]): void {
     const { part, core } = this.tape;
     if (!part) return;

@@ -1,4 +1,4 @@
-/** What layers and functions call in heed/train: calls whose results need gradients are recorded, all others pass through to the core. */
+/** The calls of layers and functions in heed/train. Those whose results need gradients are recorded; all others go straight to the core. */
 import type { Calls, RawFunctions, RawLayer, RawTensor } from '../core.js';
 import { layers } from '../layers/classes.js';
 import type { LayerTraits } from '../layers/layer.js';
@@ -6,7 +6,7 @@ import type { TrainCore } from './core.js';
 import { RecordedLayer } from './recorded.js';
 import type { Tape } from './tape.js';
 
-/** Adds gradients [H, L, S] of a relative bias to those of its table [buckets, H], given the bucket of each query and key. */
+/** Sums the gradients [H, L, S] of a relative bias into those of its table [buckets, H], given the bucket of each query and key. */
 function tableGradient(gradient: Float32Array, buckets: Float32Array, [rows, heads]: readonly number[]): RawTensor {
   const data = new Float32Array(rows! * heads!);
   gradient.forEach((value, i) => {
@@ -16,7 +16,7 @@ function tableGradient(gradient: Float32Array, buckets: Float32Array, [rows, hea
   return { data, shape: [rows!, heads!] };
 }
 
-/** Those of `core` that record in `tape`. */
+/** The calls of `core`, recorded in `tape`. */
 export function recordingCalls(core: TrainCore, tape: Tape): Calls {
   const relativeBias: RawFunctions['relativeBias'] = (table, options) => {
     if (!tape.records(null, [table])) return core.relativeBias(table, options);

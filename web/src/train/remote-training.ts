@@ -1,4 +1,4 @@
-/** Fine-tuning of models that run in a worker: the calls are sent there. Not part of the worker's own script, which must not refer to itself. */
+/** Fine-tuning of models that run in a worker: the calls are sent to the worker. This is not part of the worker's own script, which must not refer to itself. */
 import { invalid } from '../error.js';
 import type { FromPretrainedOptions } from '../from-pretrained.js';
 import type { ModelSource } from '../io/source.js';
@@ -16,7 +16,7 @@ import type { ClassifierResult } from './fine-tuning/classifier.js';
 import type { FineTuning, Savable } from './fine-tuning.js';
 import { trainingSchema } from './trainable-model.js';
 
-/** Calls of the worker's script, beyond those of a model. */
+/** Calls that the worker's script answers, in addition to those of a model. */
 type Call = 'trainClassifier' | 'trainEmbedding' | 'save' | 'config';
 
 interface CallOptions {
@@ -42,7 +42,7 @@ export function anywhere(local: FineTuning): FineTuning {
       if (!(model instanceof RemoteModel)) return local.trainClassifier(model, examples, options);
       const result = send<ClassifierResult>('trainClassifier', model, [examples], options);
       const update = async () => Object.assign(model.config, await send<ModelConfig>('config', model, [], undefined));
-      // A training that was stopped has given the model its labels, too. If the worker has ended, `result` says so.
+      // A training that was stopped has also set the model's labels. If the worker has ended, `result` reports it.
       return result.finally(() => update().catch(() => {}));
     },
     async trainEmbedding(model, examples, options) {
@@ -64,7 +64,7 @@ export function loadTrainableInWorker(
   return loadInWorker(runtime, source, options, worker === true ? undefined : (worker as never));
 }
 
-/** Gives a model in a worker its `save`. */
+/** Adds `save` to a model in a worker. */
 export function remotelySavable(model: PretrainedModel): void {
   if (!(model instanceof WorkerModel)) return;
   const save: Savable['save'] = async (options) =>

@@ -1,4 +1,4 @@
-/** `load()` of heed/train and the object that it returns: all that heed offers, and training. */
+/** `load()` of heed/train and the object that it returns: everything that heed offers, and training. */
 
 import type { Core } from '../core.js';
 import { importing } from '../error.js';
@@ -57,10 +57,10 @@ import {
 import type { TrainableModel, TrainableOptions } from './trainable-model.js';
 import { training } from './training.js';
 
-/** Functions that take `backward: true`, and their numbers of tensors. */
+/** The functions that take `backward: true`, with the number of their tensor arguments. */
 const functions = { attention: 3, softmax: 1, linear: 1, layerNorm: 1, dropout: 1, rotary: 1 };
 
-/** The functions with `backward: true`; without it they are those of `Heed`. Gradients of `weight` and `bias` are in `parameters`. */
+/** The functions as called with `backward: true`; without it, they are those of `Heed`. The gradients of `weight` and `bias` are in `parameters`. */
 export interface DifferentiableFunctions {
   attention<W extends boolean = false>(
     query: TensorInput,
@@ -75,7 +75,7 @@ export interface DifferentiableFunctions {
   rotary(x: TensorInput, options: RotaryFunctionOptions & Differentiate): Differentiated<{ output: Tensor }, 'x'>;
 }
 
-/** What `forward` of layers that are no `TensorForward` has in training. */
+/** The types of `forward` in training, for layers whose `forward` is not a `TensorForward`. */
 interface Forwards {
   MultiHeadAttention: MultiHeadAttentionForward;
   EncoderLayer: EncoderLayerForward;
@@ -104,8 +104,8 @@ export type TrainableLayers = {
 /**
  * One instance of heed with training, as `load()` of heed/train returns it.
  *
- * In training mode (`train()`), the results of layers remember how they were computed: they can be passed on to other layers, to functions, operations and losses, and
- * `loss.backward()` adds gradients to the parameters. In evaluation mode layers compute exactly as in heed.
+ * In training mode (`train()`), layers record how their results were computed. The results can be passed to other layers, functions, operations and losses; `loss.backward()` then
+ * adds gradients to the parameters. In evaluation mode, layers compute exactly as in heed.
  *
  * @example
  * const heed = await load();
@@ -139,12 +139,12 @@ export type TrainingHeed = TrainableLayers &
       source: ModelSource | undefined,
       options: TrainableOptions,
     ): Promise<TrainableModel & Savable & Adaptable>;
-    /** The same in a worker: `trainClassifier`, `trainEmbedding` and `save` run there, and so do the calls of a model. */
+    /** The same in a worker: `trainClassifier`, `trainEmbedding`, `save` and the calls of a model run there. */
     fromPretrained(
       source: ModelSource | undefined,
       options: TrainableOptions & { worker: true | WorkerLike },
     ): Promise<PretrainedModel & Savable>;
-    /** As in heed; the model can be saved. */
+    /** The same as in heed; in addition, the model can be saved. */
     fromPretrained(source?: ModelSource, options?: FromPretrainedOptions): Promise<PretrainedModel & Savable>;
     readonly losses: Losses & MatryoshkaLosses;
     readonly optim: Optim;
@@ -152,7 +152,7 @@ export type TrainingHeed = TrainableLayers &
     readonly Module: abstract new () => Module;
   } & Heed;
 
-/** A `Heed` with what belongs to training. */
+/** A `Heed` with training. */
 function withTraining(core: TrainCore, choice: Choice, hub: HubOptions, onDispose: () => void): TrainingHeed {
   const owned: Runtime['owned'] = new Set();
   const tape = new Tape(core, owned);
@@ -173,7 +173,7 @@ function withTraining(core: TrainCore, choice: Choice, hub: HubOptions, onDispos
     losses: { ...lossesOf(tape), ...matryoshkaOf(tape) },
     optim: optimOf(runtime, tape),
   };
-  // Without waiting where it is loaded, as for every model: calls of a model keep their order.
+  // Without waiting if it is already loaded, as for every model, so that calls of a model keep their order.
   for (const name of ['trainClassifier', 'trainEmbedding', 'evaluateClassifier'] as const)
     members[name] = async (...args: never[]) =>
       ((models ?? (await loadModels()))[name] as (...args: never[]) => unknown)(...args);
@@ -198,14 +198,14 @@ function withTraining(core: TrainCore, choice: Choice, hub: HubOptions, onDispos
   members.Sequential = named('Sequential', OwnSequential);
   addOwnClass(members.Sequential as object);
   remoteFits.set(tape, remoteFit(runtime, tape));
-  // Defined rather than assigned: heed answers some of these names with an error.
+  // Defined rather than assigned, because accessing some of these names in heed throws an error.
   for (const [name, value] of Object.entries(members))
     Object.defineProperty(heed, name, { value, enumerable: true, configurable: true });
   return heed as unknown as TrainingHeed;
 }
 
 /**
- * Loads the WebAssembly module with training; otherwise as `load` of heed.
+ * Loads the WebAssembly module with training. Otherwise the same as `load` of heed.
  *
  * @example
  * const heed = await load();
@@ -223,7 +223,7 @@ export function load(options?: LoadOptions): Promise<TrainingHeed> {
  *
  * @example
  * const extract = await pipeline('feature-extraction', source);
- * @throws HeedError as there
+ * @throws HeedError as `pipeline` of heed does
  */
 export function pipeline<T extends PipelineTask>(
   task: T,

@@ -7,7 +7,7 @@ import { Optimizer } from './optimizer.js';
 export interface ScheduleOptions {
   /** Steps in which the rate rises linearly from 0. */
   warmup: number;
-  /** Steps in all. */
+  /** The total number of steps. */
   steps: number;
 }
 
@@ -29,7 +29,7 @@ const schema = { warmup: count, steps: size } satisfies Schema<ScheduleOptions>;
 const constantSchema = { warmup: count } satisfies Schema<ConstantScheduleOptions>;
 const noamSchema = { embedDim: size, warmup: size } satisfies Schema<NoamOptions>;
 
-/** How far `step` is from the end of the warmup to `steps`. */
+/** The progress of `step`: 0 at the end of the warmup, 1 at `steps`. */
 const progress = (step: number, { warmup, steps }: ScheduleOptions) => (step - warmup) / Math.max(1, steps - warmup);
 
 const rising = (step: number, warmup: number) => step / Math.max(1, warmup);
@@ -57,7 +57,7 @@ const factors = {
 export type ScheduleKind = keyof typeof factors;
 
 /**
- * Sets the learning rates of an optimizer's groups: their rates when the schedule was made, times a factor.
+ * Sets the learning rate of each group of an optimizer to the rate that it had when the schedule was made, times a factor.
  *
  * @example
  * const optimizer = new heed.optim.SGD(model.parameters(), { lr: 0.1 });
@@ -86,7 +86,7 @@ export class Schedule {
     this.#apply();
   }
 
-  /** How often `step()` was called. */
+  /** The number of calls of `step()`. */
   get count(): number {
     return this.#count;
   }
@@ -130,7 +130,7 @@ export interface Schedules {
    */
   linear(optimizer: Optimizer, options: ScheduleOptions): Schedule;
   /**
-   * Rises to 1 in `warmup` steps, then falls to 0 at `steps` by half a cosine.
+   * Rises to 1 in `warmup` steps, then falls to 0 at `steps` along half a cosine.
    *
    * @example
    * const schedule = heed.optim.schedules.cosine(optimizer, { warmup: 100, steps: 1000 });

@@ -1,4 +1,4 @@
-/** Graphs that are being recorded, and the calls that are recorded in them. */
+/** Graphs in which calls are recorded, and those calls. */
 import type { RawModule, RawSites, RawTensor } from '../core.js';
 import { formatShape } from '../error.js';
 import type { RawObject } from '../owned.js';
@@ -7,10 +7,10 @@ import { kindOf, type PartRecorder, recordParts } from '../tensor.js';
 import type { RawGradients, RawGraph, RawRecordedSites, RawVariable, TrainCore } from './core.js';
 import { recordSites, SiteGradients } from './sites.js';
 
-/** Computes the gradients of the inputs of a result that JavaScript computed, null for those that have none. */
+/** Computes the gradients of the inputs of a result that JavaScript computed; null for inputs without a gradient. */
 export type ExternalBackward = (gradient: Float32Array) => (RawTensor | null)[];
 
-/** A module of the core with what the tape records about it. */
+/** A module of the core, with what the tape records about it. */
 export interface ModuleState extends RawModule {
   /** The core's object. */
   readonly inner: RawModule;
@@ -18,14 +18,14 @@ export interface ModuleState extends RawModule {
   training: boolean;
   /** Counts the changes of its parameters. */
   version: number;
-  /** Whether they have other values than the initial ones. */
+  /** Whether they have values other than the initial ones. */
   written: boolean;
   deleted: boolean;
-  /** Accumulated by the backward passes of losses; made when they are first needed. */
+  /** The gradients that backward passes of losses accumulate; created when first needed. */
   gradients: RawGradients | null;
-  /** The state of its dropouts, four words each: seed and number of calls, each with its lower half first. */
+  /** The state of its dropouts, four words each: the seed and the number of calls, both with the lower half first. */
   dropoutState(): number[];
-  /** Takes the same number of words. */
+  /** Sets that state from the same number of words. */
   setDropoutState(words: readonly number[]): void;
 }
 
@@ -35,16 +35,16 @@ export interface Entry {
   variable: RawVariable | null;
   readonly shape: readonly number[];
   readonly sources: readonly Entry[];
-  /** The layer that computed it, with the version of its parameters; `owner` keeps it from being collected. */
+  /** The layer that computed it, and the version of its parameters; `owner` keeps the layer from being collected. */
   readonly module: ModuleState | null;
   readonly version: number;
   readonly owner: object | null;
 }
 
-/** Where calls are recorded: the graph of the losses, or that of one call with `backward: true`. */
+/** A graph in which calls are recorded: that of the losses, or that of one call with `backward: true`. */
 export abstract class Scope {
   readonly graph: RawGraph;
-  /** The tensors that are variables, by their data. */
+  /** The tensors that are variables, keyed by their data. */
   readonly entries = new WeakMap<Float32Array, Entry>();
   /** Records parts of these tensors; null: they are constants. */
   recorder: PartRecorder | null = null;
@@ -111,7 +111,7 @@ export class Unrecorded extends Scope {
   use(): void {}
 }
 
-/** The field of a `backward`'s result that has the gradient of a tensor. */
+/** The field of the result of `backward` in which the gradient of a tensor is returned. */
 export type LeafKind = 'inputs' | 'parameters' | 'edits';
 
 /** A tensor whose gradient a call with `backward: true` returns. */
@@ -131,7 +131,7 @@ export class Capture extends Scope implements RawObject {
   readonly #owned: Set<RawObject>;
   readonly #isSingle: boolean;
 
-  /** `isSingle`: all tensors without a variable are inputs; otherwise only those of `addInput`. It is in `owned` until it is deleted. */
+  /** `isSingle`: all tensors without a variable are inputs; otherwise only those passed to `addInput`. The object is in `owned` until it is deleted. */
   constructor(core: TrainCore, owned: Set<RawObject>, isSingle: boolean) {
     super(new core.Graph());
     this.#core = core;
@@ -202,7 +202,7 @@ export class Recording {
     this.#owner = owner;
   }
 
-  /** The variable of a tensor: the one that it is in the graph, or a new leaf. `name` is that of the argument. */
+  /** The variable of a tensor: its existing variable in the graph, or a new leaf. `name` is that of the argument. */
   input(name: string, tensor: RawTensor, kind: LeafKind = 'inputs'): RawVariable {
     const entry = this.#scope.entries.get(tensor.data);
     if (entry?.variable) {
@@ -214,7 +214,7 @@ export class Recording {
     return this.#scope.leaf(name, tensor, kind) ?? this.keep(this.graph.leaf(tensor, false));
   }
 
-  /** A copy of a result, which remembers its variable if anything needs a gradient. */
+  /** A copy of a result, linked to its variable if anything needs a gradient. */
   output(variable: RawVariable): RawTensor {
     let kept: RawVariable | null = null;
     try {
@@ -259,7 +259,7 @@ export class Recording {
     return this.#results(this.#core.recordFunction(this.graph, name, this.#variables(given, ['weight', 'bias'])));
   }
 
-  /** Arguments in which variables take the places of tensors. */
+  /** The arguments, with variables in place of tensors. */
   #variables(given: object, parameters: readonly string[] = []): object {
     const isTensor = (value: { data?: unknown } | null) => kindOf(value?.data) === 'Float32Array';
     return Object.fromEntries(
@@ -270,7 +270,7 @@ export class Recording {
     );
   }
 
-  /** A result, or an object of results, in which copies take the places of variables. */
+  /** A result or an object of results, with copies in place of variables. */
   #results(given: RawVariable | object): unknown {
     const { Variable } = this.#core;
     if (given instanceof Variable) return this.output(given as RawVariable);
@@ -292,12 +292,12 @@ export class Recording {
     return this.output(this.graph.external(result, inputs, backward));
   }
 
-  /** Frees what only this call needed. */
+  /** Frees the variables that only this call needed. */
   end(): void {
     for (const variable of this.#temporary) variable.delete();
   }
 
-  /** A variable that only this call needs. */
+  /** Registers a variable that only this call needs. */
   keep(variable: RawVariable): RawVariable {
     this.#temporary.push(variable);
     return variable;

@@ -1,10 +1,10 @@
-/** Sites of recorded calls: what is read of them can be differentiated and has a gradient, and so have the tensors of edits. */
+/** Sites of recorded calls: the values that are read can be differentiated and have gradients, and so do the tensors of edits. */
 import type { RawSiteLayout, RawSites, RawTensor } from '../core.js';
 import { elementCount, Tensor } from '../tensor.js';
 import type { RawGraph, RawRecordedSites, RawVariable, TrainCore } from './core.js';
 
 /**
- * What a recorded call read of a site.
+ * The values that a recorded call read at a site.
  *
  * @example
  * const layer = new heed.EncoderLayer({ embedDim: 8, numHeads: 2, feedForwardDim: 16 }).train();
@@ -23,13 +23,13 @@ export class SiteActivation extends Tensor {
     this.#code = code;
   }
 
-  /** Its gradient, after the edits of the site: the sum over the backward passes of losses, null before the first. */
+  /** Its gradient, taken after the edits of the site: the sum over the backward passes of losses; null before the first one. */
   get grad(): Tensor | null {
     return this.#gradients.of(this.#code);
   }
 }
 
-/** The gradients that backward passes left at the sites of a call. Graphs refer to it, so that it must not refer to the call's tensors. */
+/** The gradients that backward passes left at the sites of a call. Because graphs refer to this object, it must not refer to the call's tensors. */
 export class SiteGradients {
   readonly #layouts: ReadonlyMap<number, RawSiteLayout>;
   readonly #found = new Map<number, Float32Array>();
@@ -57,7 +57,7 @@ export class SiteGradients {
     return new Tensor(data, layout.shape);
   }
 
-  /** By the names of the sites; zeros where none arrived. */
+  /** All gradients, by the names of the sites; zeros for sites that no gradient has reached. */
   all(): Record<string, Tensor> {
     const entries = [...this.#layouts].flatMap(([code, { names, shape }]) =>
       names.map((name) => [name, this.of(code) ?? new Tensor(new Float32Array(elementCount(shape)), shape)] as const),
@@ -70,7 +70,7 @@ export class SiteGradients {
   }
 }
 
-/** The place in the tensor of a site of each row of a head that the core has, or of each score or weight. */
+/** For each row of a head in the core, or each score or weight, its position in the tensor of the site. */
 function placesOf({ shape, heads, rows, keys }: RawSiteLayout): Int32Array {
   const length = shape.at(-2)!;
   const places: number[] = [];
@@ -85,10 +85,10 @@ function placesOf({ shape, heads, rows, keys }: RawSiteLayout): Int32Array {
   return Int32Array.from(places);
 }
 
-/** The function that gets gradients. Made here, because a function refers to everything in the scope that made it. */
+/** The function that receives gradients. It is created here, because a function refers to everything in the scope in which it was created. */
 const retainer = (gradients: SiteGradients) => (code: number, values: Float32Array) => gradients.add(code, values);
 
-/** What a `Recording` does for sites. */
+/** The operations of a `Recording` that sites use. */
 interface Call {
   readonly graph: RawGraph;
   input(name: string, tensor: RawTensor, kind: 'edits'): RawVariable;
@@ -96,7 +96,7 @@ interface Call {
   keep(variable: RawVariable): RawVariable;
 }
 
-/** A call's sites for the core, and what makes the activations when it has returned. */
+/** A call's sites for the core, and a function that makes the activations after the call has returned. */
 export function recordSites(
   core: TrainCore,
   call: Call,

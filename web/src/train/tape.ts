@@ -1,8 +1,8 @@
 /**
  * Keeps the graphs of training: which tensors are variables, which forward passes are live, and the gradients of the layers' parameters.
  *
- * A tensor that a recorded call returned is recognized by its `data`: wherever that array is passed again, in this or another shape, the graph continues. Its values are a copy.
- * A pass is live until its `backward()`, the next `zeroGrad()` or `step()`, or until its tensors have been collected.
+ * A tensor that a recorded call returned is recognized by its `data`: wherever that array is passed again, in the same or another shape, the graph continues. Its values are a
+ * copy. A pass is live until its `backward()`, until the next `zeroGrad()` or `step()`, or until its tensors have been collected.
  */
 import type { RawModule, RawTensor } from '../core.js';
 import { calling, formatShape, HeedError, invalid } from '../error.js';
@@ -12,13 +12,13 @@ import { type PartRecorder, readTensor, Tensor, type TensorInput } from '../tens
 import type { RawGradients, RawGraph, RawVariable, TrainCore } from './core.js';
 import { Capture, type ExternalBackward, LossScope, type ModuleState, Recording, Unrecorded } from './scope.js';
 
-/** Frees what a call with `backward: true` keeps, if its `backward` was collected. */
+/** Frees what a call with `backward: true` keeps when its `backward` is garbage-collected. */
 const dropped = registry<Capture>((capture) => capture.delete());
 
 const ENDED =
   'A pass ends with its backward(), the next zeroGrad() or step(): call zeroGrad() before the forward pass or after step(), and run the forward pass again';
 
-/** A parameter as its layer and index in it, for the gradients of a call. */
+/** A parameter, by its layer and its index in the layer, for the gradients of a call. */
 export interface Located {
   readonly name: string;
   readonly shape: readonly number[];
@@ -26,21 +26,21 @@ export interface Located {
   readonly index: number;
 }
 
-/** The gradients that a `backward` returns, each of the shape of what it is the gradient of. */
+/** The gradients that `backward` returns. Each has the shape of the tensor that it belongs to. */
 export interface Gradients<Inputs extends string = string> {
-  /** By the names of the arguments; boolean masks and whatever was not given have none. */
+  /** By the names of the arguments; boolean masks and arguments that were not given have none. */
   inputs: Record<Inputs, Tensor>;
-  /** By the names of the state dict; frozen parameters have none. */
+  /** By the names in the state dict; frozen parameters have none. */
   parameters: Record<string, Tensor>;
-  /** Of the sites that `read` names, after their edits. */
+  /** The gradients of the sites that `read` names, after their edits. */
   activations?: Record<string, Tensor>;
-  /** Of the tensor of each edit, or of its number; null for `map` and 'mean'. */
+  /** The gradient of each edit's tensor or number; null for `map` and 'mean'. */
   edits?: (Tensor | null)[];
 }
 
 export class Tape {
   readonly core: TrainCore;
-  /** What is to be deleted with the runtime. */
+  /** The objects to delete with the runtime. */
   readonly owned: Set<RawObject>;
   /** The layer whose call is being recorded. */
   owner: object | null = null;
@@ -74,7 +74,7 @@ export class Tape {
     this.#modules.add(module);
   }
 
-  /** The object of a layer that was made for this tape. */
+  /** The object of a layer, which must have been made for this tape. */
   stateOf(raw: RawModule): ModuleState {
     if (!this.#modules.has(raw)) throw invalid('layer', 'one that was made through the same load()', "another's");
     return raw as ModuleState;
@@ -88,7 +88,7 @@ export class Tape {
     return state.gradients;
   }
 
-  /** Deletes a layer's object with `free`; passes that use it end. A running backward pass may need it, so deletion waits for the pass. */
+  /** Deletes a layer's object by calling `free`, and ends the passes that use it. A running backward pass may need the object, so deletion waits for that pass. */
   release(state: ModuleState, free: () => void): void {
     state.deleted = true;
     this.whenIdle(() => {
@@ -123,7 +123,7 @@ export class Tape {
     if (this.#isFreed) throw new HeedError('DISPOSED', 'heed: used after dispose(). Call load() again');
   }
 
-  /** Runs a call of the core that exists only for variables. It is recorded if `records` says so, or `always`. */
+  /** Runs a call of the core that takes only variables. It is recorded if `records` says so, or `always`. */
   run<T>(
     state: ModuleState,
     body: (recording: Recording) => T,
@@ -143,7 +143,7 @@ export class Tape {
     }
   }
 
-  /** See PartRecorder. A part of a result whose pass has ended is itself such a result. */
+  /** See PartRecorder. A part of a result whose pass has ended is also a result whose pass has ended. */
   readonly #part: PartRecorder = (whole, first, count) => {
     const scope = this.#capture ?? this.#losses;
     const entry = scope.entries.get(whole.data);
@@ -174,7 +174,7 @@ export class Tape {
     }
   }
 
-  /** Runs a call whose result can be differentiated by itself. `inputs`: those of a composed call; null for a single layer or function. */
+  /** Runs a call whose result can be differentiated on its own. `inputs`: those of a composed call; null for a single layer or function. */
   capture<T extends Tensor | { output: Tensor }>(
     name: string,
     inputs: Record<string, Tensor> | null,
@@ -299,7 +299,10 @@ export class Tape {
     });
   }
 
-  /** Runs a backward pass, and JavaScript's part of it, whose errors are passed on. `release` frees the variables that only this pass needs, so that the pass can free nodes as it goes. */
+  /**
+   * Runs a backward pass, including the functions of JavaScript in it, whose errors are rethrown. `release` frees the variables that only this pass needs, so that the pass can
+   * free nodes as it proceeds.
+   */
   #run(name: string, graph: RawGraph, output: RawVariable, seed: RawTensor | null, release: () => void): void {
     const pass = calling(name, () => graph.backward(output, seed));
     release();

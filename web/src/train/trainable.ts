@@ -1,4 +1,4 @@
-/** What layers have in heed/train beyond what they have in heed: gradients of one call, and their parameters. */
+/** The members that layers have in heed/train in addition to those in heed: gradients of one call, and parameters. */
 import type { Attended } from '../functions.js';
 import type { DecodedByLayer, DecoderCall, DecoderWeights } from '../layers/decoder.js';
 import type { EncoderCall } from '../layers/encoder.js';
@@ -12,7 +12,7 @@ import type { Tensor, TensorInput } from '../tensor.js';
 import { matching, type NamePattern, type Parameter, parametersOf } from './parameters.js';
 import type { Gradients, Tape } from './tape.js';
 
-/** The option of calls that can be differentiated by themselves. */
+/** The option of calls that can be differentiated on their own. */
 export interface Differentiate {
   /** Return `backward`, too. */
   backward: true;
@@ -21,7 +21,7 @@ export interface Differentiate {
 /** The result of a call with `backward: true`. */
 export type Differentiated<Result, Inputs extends string> = Result & {
   /**
-   * The gradients of sum(cotangent * output) with respect to the inputs and the parameters. May be called once, while the parameters are those of the forward pass.
+   * The gradients of sum(cotangent * output) with respect to the inputs and the parameters. May be called once, as long as the parameters are those of the forward pass.
    *
    * `cotangent` has the shape of the output. Nothing is added to the parameters' `grad`.
    * @throws HeedError `SHAPE_MISMATCH`; `INVALID_ARGUMENT` for a second call, or after the parameters have changed; `DISPOSED`
@@ -39,7 +39,7 @@ export interface Trainable {
    */
   parameters(): Parameter[];
   /**
-   * Excludes the parameters whose names match from training; without a pattern, all.
+   * Excludes the parameters whose names match from training; without a pattern, all parameters.
    *
    * @example
    * model.freeze('*.bias').parameters().filter(({ requiresGrad }) => requiresGrad); // all but the biases
@@ -47,7 +47,7 @@ export interface Trainable {
    */
   freeze(pattern?: NamePattern): this;
   /**
-   * Includes them again.
+   * Includes such parameters in training again.
    *
    * @example
    * model.freeze().unfreeze(/weight$/); // only weights are trained
@@ -60,7 +60,7 @@ export interface TensorForward {
   forward(x: TensorInput, options: Differentiate): Differentiated<{ output: Tensor }, 'x'>;
 }
 
-/** `forward` of `MultiHeadAttention`. In self-attention `query` holds the whole gradient of the input. */
+/** `forward` of `MultiHeadAttention`. In self-attention, `query` has the whole gradient of the input. */
 export interface MultiHeadAttentionForward {
   forward<W extends boolean = false, A extends boolean = false>(
     query: TensorInput,
@@ -119,7 +119,7 @@ export function readBackward<Options extends object>(
 
 type Forward = (...args: unknown[]) => Tensor | { output: Tensor };
 
-/** Runs a call of a layer or function whose options are argument `at`. With `backward: true` in them, the call can be differentiated by itself. */
+/** Runs a call of a layer or function whose options are argument `at`. If they contain `backward: true`, the call can be differentiated on its own. */
 export function differentiable(
   tape: Tape,
   name: string,
@@ -133,7 +133,7 @@ export function differentiable(
   return backward ? tape.capture(name, null, parameters, () => forward(...given)) : forward(...given);
 }
 
-/** Classes that heed made, which users have not extended. */
+/** The classes that heed made itself, as opposed to classes that extend them. */
 const own = new WeakSet<object>();
 
 export function addOwnClass(Class: object): void {
@@ -149,7 +149,7 @@ export function named<T extends object>(name: string, Class: T): T {
   return Object.defineProperty(Class, 'name', { value: name });
 }
 
-/** A subclass of the layer's class `Base` that can be trained. It has no fields: pruned layers are made without its constructor. */
+/** A subclass of the layer class `Base` that can be trained. It has no fields, because pruned layers are made without its constructor. */
 export function trainable(tape: Tape, name: string, Base: new (options?: object) => Layer): object {
   const { inputs: at = 1 } = Base as LayerTraits;
   const { forward } = Base.prototype as { forward: Forward };

@@ -4,7 +4,7 @@ import type { Variant } from '../module.js';
 import { packaged } from '../packaged.js';
 import { nodeOptions, start } from '../start-worker.js';
 
-/** @internal Bundlers recognize exactly these expressions: they copy a module, and make a script a bundle of its own. */
+/** @internal Bundlers recognize exactly these expressions: they copy the module, and bundle the script separately. */
 export const training: Variant = {
   name: 'training',
   prefix: 'train-',

@@ -1,4 +1,4 @@
-/** What training uses of a `Module`. */
+/** The members of a `Module` that training uses. */
 import { allLayers } from '../layers/composite.js';
 import type { Layer } from '../layers/layer.js';
 import type { StateDict } from '../layers/state-dict.js';
@@ -13,6 +13,6 @@ export interface LayerTree {
   eval(): this;
   stateDict(): StateDict;
   loadStateDict(state: Readonly<Record<string, TensorInput>>): this;
-  /** All layers, and the prefixes of their parameters' names. */
+  /** All layers, with the prefixes of their parameters' names. */
   [allLayers](): [Layer, string][];
 }

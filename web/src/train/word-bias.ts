@@ -1,8 +1,8 @@
-/** The bias of an output layer for masked words whose matrix is the word table: a parameter of its own in training. */
+/** The bias of an output layer for masked words whose matrix is the word table. In training, it is a separate parameter. */
 import type { RawTensorLayer } from '../core.js';
 import { filled, type Head, type HeadContext } from '../models/task-heads.js';
 
-/** Makes that bias the bias of a linear layer whose inputs are zeros; the head then uses it. Null if the head has none. */
+/** Stores it as the bias of a linear layer whose inputs are zeros, which the head then uses. Returns null if the head has none. */
 export function makeWordBias(head: Head | undefined, { calls, tensors }: HeadContext): RawTensorLayer | null {
   const found = head?.isTied && [...tensors].find(([, { data }]) => data === head.bias);
   if (!found) return null;

@@ -1,4 +1,4 @@
-/** The script of a worker of heed/train: it runs a pretrained model, as worker.js does, and trains it; or it runs one call of `fit`, or assists another that does. */
+/** The script of a worker of heed/train: it runs a pretrained model, as worker.js does, and trains it; or it runs one call of `fit`, or assists another worker that does. */
 import create from 'heed-glue/training';
 import { HeedError } from '../error.js';
 import type { ModelFolder } from '../io/files.js';
@@ -32,14 +32,14 @@ import { allLayers } from './tree.js';
 const glue = { create, loadThreaded: null };
 const loadFineTuning = async () => ({ evaluateClassifier, loadAdapter, save, trainClassifier, trainEmbedding });
 
-/** Stops the fit that runs, between two steps. */
+/** Stops the running fit between two steps. */
 let stop = new AbortController();
 /** Ends the fit at once, or this worker's part in the fit of another. */
 let release = new AbortController();
-/** To the other workers of the next fit, or to the one that this one is going to assist. */
+/** Ports to the other workers of the next fit, or to the worker that this one will assist. */
 const ports: PortLike[] = [];
 
-/** What a fit, or the assistance of one, works with. */
+/** The objects with which a fit is run or assisted. */
 interface Job extends ReturnType<typeof checkpointsOf> {
   tape: Tape;
   runtime: Runtime;
@@ -49,7 +49,7 @@ interface Job extends ReturnType<typeof checkpointsOf> {
   ports: PortLike[];
 }
 
-/** Runs `body` with a copy of the model that the page describes, and frees what it used: a worker may run several fits, one after the other. */
+/** Runs `body` with a copy of the model that the page describes, and then frees everything: a worker may run several fits, one after another. */
 async function withModel<T>(wasm: WasmModule, description: Description, body: (job: Job) => Promise<T>): Promise<T> {
   [stop, release] = [new AbortController(), new AbortController()];
   const own = { stop: stop.signal, released: release.signal, ports: ports.splice(0) };
@@ -106,7 +106,7 @@ function assistantAt(port: PortLike, released: AbortSignal): Assistant {
   return (task) => channel.call('compute', [task]);
 }
 
-/** Computes gradients for the worker behind the port until this worker is ended or released. */
+/** Computes gradients for the worker behind the port until this worker is terminated or released. */
 async function assist({ released, ports, tape, model, loadCheckpoint }: Job, job: AssistantJob): Promise<void> {
   loadCheckpoint(job.checkpoint, { model });
   model.train();
@@ -142,7 +142,7 @@ async function loadModel(
   return model;
 }
 
-/** Trainings run one after another, even if the page no longer waits for one. */
+/** Training calls run one after another, even if the page no longer waits for one. */
 let last: Promise<unknown> = Promise.resolve();
 
 function afterOthers<T>(body: () => Promise<T>): Promise<T> {
@@ -151,7 +151,7 @@ function afterOthers<T>(body: () => Promise<T>): Promise<T> {
   return next;
 }
 
-/** The options of a call from the page, as training takes them. */
+/** The options of a call from the page, in the form that training takes. */
 function trainingOptions({ onProgress, ...options }: { onProgress?: (progress: never) => void }): object {
   return { ...options, ...(onProgress && { onStep: onProgress }) };
 }
@@ -162,7 +162,7 @@ const training = {
   trainEmbedding: (examples: never, options: object) =>
     afterOthers(() => pretrained.fineTuning.trainEmbedding(pretrained.model, examples, trainingOptions(options))),
   config: () => afterOthers(async () => pretrained.model.config),
-  // As a list, which is not searched for tensors.
+  // As a list, because lists are not searched for tensors.
   save: (options: object) => afterOthers(async () => Object.entries(await pretrained.model.save(options))),
 };
 

@@ -23,6 +23,7 @@ import type {
 import type { VectorsOf } from '../models/quantized.js';
 import type { SparseVector } from '../models/sparse.js';
 import type { HeadName } from '../models/task-heads.js';
+import { optional, texts as readTexts } from '../options.js';
 import type { PageRuntime } from '../owned.js';
 import { linkedAbort, type SignalLike, type WorkerLike } from '../platform.js';
 import type { Tensor } from '../tensor.js';
@@ -42,6 +43,8 @@ import {
   sharesOf,
   textsOf,
 } from './shares.js';
+
+const readPairs = optional(readTexts, undefined);
 
 export async function loadPool(
   runtime: PageRuntime,
@@ -172,7 +175,7 @@ class PoolModel extends RemoteModel {
     run: (model: WorkerModel, texts: ModelInput, options: Options | undefined) => Promise<Result>,
   ): Promise<Result> {
     const { signal, onProgress, ...rest } = readCall(owner, options);
-    const { textPairs } = rest;
+    const textPairs = readPairs(rest.textPairs, `${owner}.textPairs`);
     const input = readInput(texts);
     if (Array.isArray(textPairs)) pairsOf(input, { textPairs });
     const total = countTexts(input);

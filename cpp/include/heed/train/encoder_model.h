@@ -10,14 +10,14 @@
 /// Training of pretrained encoders. Notation: T tokens of all texts, N texts, E width of the model, H heads.
 namespace heed::train {
 
-/// Dropout rates by place, as the published models have them.
+/// Dropout rates at the places where the published models have dropout.
 struct EncoderDropout {
   float embedding = 0;         ///< of the embeddings, after their norm
   float attention = 0;         ///< of the attention weights
   float attention_output = 0;  ///< of the attention's output, before the residual connection
   float hidden = 0;            ///< of the feed-forward's hidden features
   float output = 0;            ///< of the feed-forward's output, before the residual connection; of the convolution's
-  float position = 0;          ///< of the embeddings of distances (kDisentangled), in each layer anew
+  float position = 0;          ///< of the embeddings of distances (kDisentangled), drawn anew in each layer
 };
 
 /// Rows [first_row, first_row + rows) of a parameter under a name of their own.
@@ -27,23 +27,23 @@ struct NamedRows {
   Index first_row, rows;
 };
 
-/// How a forward pass runs.
+/// Options of a forward pass.
 struct EncoderPass {
-  bool training = false;   ///< whether dropout draws
-  bool recompute = false;  ///< keep the input of each layer only, and run its forward pass again in the backward pass
+  bool training = false;   ///< whether dropout is active
+  bool recompute = false;  ///< keep only each layer's input, and repeat the layer's forward pass in the backward pass
 };
 
 /// An EncoderModel whose forward passes can be differentiated. Without dropout they compute what the model computes,
-/// bit for bit. Its parameters are those of the model under other names and in other parts: those of a checkpoint,
-/// which may have the query's, key's and value's projections apart.
+/// bit for bit. Its parameters are those of the model, named and divided as in a checkpoint, which may store the
+/// projections of queries, keys and values separately.
 class TrainableEncoder final : public Module {
  public:
   /// `model` must outlive this object. Throws kUnsupported for configurations that cannot be trained.
   TrainableEncoder(EncoderModel& model, const std::vector<NamedRows>& names, const EncoderDropout& dropout);
   ~TrainableEncoder() override;
 
-  /// The rows after the last layer and the final norm (T, E). `sites`: null for none; layers that have any are not
-  /// recomputed. Throws as EncoderModel::embed().
+  /// The rows after the last layer and the final norm (T, E). `sites`: null for none; layers with sites are not
+  /// recomputed. Throws what EncoderModel::embed() throws.
   Variable forward(Graph& graph, const TokenBatch& batch, const EncoderPass& pass, RecordedSites* sites = nullptr);
   /// x (rows, D) W_word^T, as EncoderModel::wordLogits(). The word table's gradient is then dense.
   Variable wordLogits(Graph& graph, const Variable& x) const;
@@ -53,17 +53,18 @@ class TrainableEncoder final : public Module {
   std::vector<Linear*> linears() const;
   /// The low-rank updates of the model's linear layers, or null.
   void setLora(Lora* lora) { lora_ = lora; }
-  /// All dropouts: that of the embeddings, then those of each layer; one that layers share, once for each.
+  /// All dropouts: that of the embeddings, then those of each layer; one that several layers share is listed once per
+  /// layer.
   std::vector<Dropout*> dropouts() override;
 
  private:
   std::vector<Child> children() override;
   std::vector<Parameter> ownParameters() override { return parameters_; }
   void seedOwn(uint64_t seed) override;
-  /// EncoderModel::runLayer(), of which only the input is kept.
+  /// EncoderModel::runLayer(), keeping only its input.
   Value recomputedLayer(RecordingEvaluator& e, Index i, const Value& x, const Sequences& sequences,
                         const PassPositions& positions);
-  /// Layer i's, in the order of their calls.
+  /// The dropouts of layer i, in the order of their calls.
   std::vector<Dropout*> layerDropouts(Index i);
   void addParameter(const NamedRows& rows, const Parameter& whole);
   bool trainsLayer(const Graph& graph, Index i) const;

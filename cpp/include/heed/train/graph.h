@@ -12,8 +12,8 @@
 #include "heed/context.h"
 #include "heed/module.h"
 
-/// Reverse-mode differentiation. In training, operations and layers (train/ops.h, train/layers.h) compute the same
-/// results as in inference and record how to differentiate them; backward() walks the record in reverse.
+/// Reverse-mode differentiation. In training, operations (train/ops.h) and layers (train/recording_evaluator.h) compute
+/// the same results as in inference and record how to differentiate them; Backward walks the record in reverse.
 ///
 /// Only what a gradient needs is kept: an operation's backward function holds the matrices that it reads, and
 /// everything else is freed as soon as the forward pass has used it.
@@ -39,8 +39,8 @@ class Matrix {
   Index rows_ = 0, columns_ = 0;
 };
 
-/// Rows [first, first + rows) of a part as a part of their own: of a parameter that has them under another name.
-/// Gradients belong to the address of the whole.
+/// Rows [first, first + rows) of a part, as the storage of a parameter that has these rows under another name. Their
+/// gradients are found by the address of the whole part.
 class RowSlice final : public RowStorage {
  public:
   RowSlice(const Parameter::Part& whole, Index first, Index row_size);
@@ -52,7 +52,7 @@ class RowSlice final : public RowStorage {
   void writeInt8(Index first, Index count, const signed char* rows, const float* scales) override;
   void read(Index first, Index count, float* rows) const override;
 
-  /// The address of the values of a part, and which of the rows there is its first.
+  /// The address of a part's values, and the index of the part's first row among the rows there.
   struct Place {
     const void* key;
     Index first;
@@ -67,7 +67,7 @@ class RowSlice final : public RowStorage {
 /// The gradients of the parameters of one module and its children. An object lives as long as its module.
 ///
 /// A part of a parameter (Parameter::Part) is identified by the address of its values, which operations know: the
-/// PackedWeight of a Linear, the floats of a bias. Several parameters may have rows of one address. Gradients are
+/// PackedWeight of a Linear, the floats of a bias. Several parameters may share the rows at one address. Gradients are
 /// row-major, whatever the format of the values.
 class ParameterGradients {
  public:
@@ -79,28 +79,26 @@ class ParameterGradients {
   void setRequiresGradient(size_t parameter, bool required);
   /// Whether the parameter required a gradient when the node with this Node::order was recorded.
   bool requiredGradientAt(size_t parameter, uint64_t order) const;
-  /// Forgets the earlier requirements, when no node from before will be differentiated.
+  /// Forgets earlier requirements. Call it only when no earlier node will be differentiated any more.
   void forgetRequirements();
   /// Whether any backward pass has reached the parameter since the gradient was last dropped.
   bool hasGradient(size_t parameter) const { return entries_[parameter].present; }
-  /// Copies rows [first, first + count) of the gradient, zeros for rows without one.
+  /// Copies rows [first, first + count) of the gradient; rows without one are zeros.
   void read(size_t parameter, Index first, Index count, float* out) const;
   /// Adds rows to the gradient, as a backward pass does; for gradients computed elsewhere.
   void add(size_t parameter, Index first, Index count, const float* rows);
-  /// Multiplies a gradient, or all, for clipping.
+  /// Multiplies a gradient by `factor`, for clipping.
   void scale(size_t parameter, float factor);
-  void scale(float factor);
-  /// The sum of squares of a gradient, or of all, in double: not finite if an element is not. Gradients that are not
-  /// required or not present count as zeros.
+  /// The sum of squares of a gradient, in double; not finite if any element is not. A gradient that is not required or
+  /// not present counts as zeros.
   double sumOfSquares(size_t parameter) const;
-  double sumOfSquares() const;
-  /// Drops a gradient, or all: it is zeros and not present.
+  /// Drops one gradient, or all of them: they become zeros and are not present.
   void zero(size_t parameter);
   void zero();
 
-  /// Rows of a table of which only some have a gradient: those that were ever looked up.
+  /// The gradient of a table in which only some rows have one: those that were looked up.
   struct Rows {
-    std::vector<Index> slots;   ///< for each row of the table its row of `values`, or -1; empty at first
+    std::vector<Index> slots;   ///< for each row of the table, its row in `values`, or -1; initially empty
     std::vector<Index> order;   ///< slot -> row of the table
     std::vector<float> values;  ///< (slots, row size)
 
@@ -110,10 +108,10 @@ class ParameterGradients {
       return slot < 0 ? nullptr : values.data() + slot * row_size;
     }
   };
-  /// A parameter's gradient: dense, or by rows where an embedding's lookup made it.
+  /// A parameter's gradient: dense, or by rows if it comes from embedding look-ups only.
   struct Entry {
     bool required = true;
-    std::vector<uint64_t> changes;  // of `required`, in the order of nodes
+    std::vector<uint64_t> changes;  // of `required`, numbered as Node::order
     bool present = false;
     bool by_rows = false;
     Matrix dense;  // (rows, row size), empty until the first backward pass
@@ -121,7 +119,8 @@ class ParameterGradients {
   };
   Entry& entry(size_t parameter) { return entries_[parameter]; }
 
-  /// A part: rows [first_row, first_row + rows) of a parameter are those from `storage_row` on at the address `key`.
+  /// A part: rows [first_row, first_row + rows) of a parameter are stored at the address `key`, from row `storage_row`
+  /// on.
   struct Location {
     size_t parameter;
     Index first_row;
@@ -129,10 +128,10 @@ class ParameterGradients {
     Index storage_row = 0;
     const void* key = nullptr;
   };
-  /// The parts at an address; none if it is not one of this module's.
+  /// The parts stored at an address; none if the address is not one of this module's.
   std::span<const Location> find(const void* key) const;
 
-  /// The dense gradient of the part at `key` to add to; zeros at first.
+  /// The dense gradient of a part, to add to; initially zeros.
   MatrixView dense(const Location& part);
   /// The gradient of one row of a table, to add to.
   float* row(const Location& table, Index row);
@@ -146,8 +145,8 @@ class ParameterGradients {
 class Graph;
 class Backward;
 
-/// A function void(Matrix& gradient, Backward& pass), or none. Instead of std::function, which also generates code to
-/// copy what each function captures: the download of training would be a tenth larger.
+/// A function void(Matrix& gradient, Backward& pass), or none. It replaces std::function, whose code for copying what
+/// each function captures would make the download of training a tenth larger.
 class BackwardFunction {
  public:
   BackwardFunction() = default;
@@ -180,16 +179,17 @@ struct Node {
   uint64_t generation = 0;                    // Graph::generation() at that time
   Index rows = 0, columns = 0;                // of the value and of its gradient
   std::vector<std::shared_ptr<Node>> inputs;  // null for inputs that need no gradient
-  /// Adds to the gradients of the inputs and parameters. It may consume `gradient`, but not what it saved: a node that
-  /// two losses share runs once for each. Null for leaves and external nodes.
+  /// Adds to the gradients of the inputs and parameters. It may consume `gradient`, but not what it has saved: a node
+  /// that two losses share runs once for each loss. Null for leaves and external nodes.
   BackwardFunction backward;
-  /// Set for external nodes, whose gradients the caller computes, see Backward::proceed(): whatever it needs to do so.
+  /// Set for external nodes, whose gradients the caller computes (see Backward::proceed()): whatever the caller needs
+  /// for that.
   std::shared_ptr<void> external;
-  Matrix gradient;  // sum of what reached this node in the current backward pass; empty: nothing yet
+  Matrix gradient;  // the sum of what has reached this node in the current backward pass; empty at first
   bool leaf = false;
 };
 
-/// Computes a value again, from what its operation keeps for its own gradient anyway.
+/// Recomputes a value from what its operation keeps for its own gradient anyway.
 struct Recomputation {
   Recomputation() = default;
   Recomputation(const Recomputation&) = delete;
@@ -204,8 +204,8 @@ class Variable {
   Variable() = default;
   Variable(std::shared_ptr<const Matrix> value, std::shared_ptr<Node> node)
       : value_(std::move(value)), node_(std::move(node)) {}
-  /// The same value; a backward function that reads it calls `f`, a function Matrix() that returns it, instead of
-  /// keeping it. For values that are cheap to compute, where what `f` captures is kept for a gradient anyway.
+  /// The same value, except that a backward function that reads it calls `f`, a function Matrix() that returns it,
+  /// instead of keeping it. For values that are cheap to compute, if what `f` captures is kept for a gradient anyway.
   template <class F>
   Variable recomputedBy(F f) && {
     if (node_) recomputation_ = std::make_shared<const Holder<F>>(std::move(f));
@@ -235,7 +235,7 @@ class Variable {
   std::shared_ptr<const Recomputation> recomputation_;
 };
 
-/// A value that a backward function reads: kept, or computed again when it is read.
+/// A value that a backward function reads: kept, or recomputed when it is read.
 class Kept {
  public:
   Kept() = default;
@@ -251,7 +251,7 @@ class Kept {
   std::shared_ptr<const Recomputation> recomputation_;
 };
 
-/// What operations record into, and the parameters whose gradients are wanted.
+/// The record of the operations, and the parameters whose gradients are wanted.
 class Graph {
  public:
   explicit Graph(Context& context) : context_(context) {}
@@ -266,8 +266,8 @@ class Graph {
 
   /// A leaf: an input of the graph. With `needs_gradient`, its gradient can be read after backward().
   Variable leaf(Matrix&& value, bool needs_gradient = false);
-  /// The result of an operation. `uses_parameters`: whether one of its parameters requires a gradient. If neither that
-  /// nor any input does, nothing is recorded and `backward` is dropped. Inputs may be empty Variables.
+  /// The result of an operation. `uses_parameters`: whether one of its parameters requires a gradient. If no parameter
+  /// or input requires one, nothing is recorded and `backward` is dropped. Inputs may be empty Variables.
   Variable record(Matrix&& value, std::initializer_list<std::reference_wrapper<const Variable>> inputs,
                   bool uses_parameters, BackwardFunction backward);
   Variable record(Matrix&& value, const std::vector<Variable>& inputs, bool uses_parameters, BackwardFunction backward);
@@ -282,8 +282,8 @@ class Graph {
   friend class Backward;
   Variable recordNodes(Matrix&& value, std::vector<std::shared_ptr<Node>>&& inputs, bool uses_parameters,
                        BackwardFunction&& backward);
-  /// Calls f(gradients, location) for each part at `key` that requires a gradient: in a backward pass, that did so in
-  /// the forward pass, too.
+  /// Calls f(gradients, location) for each part at `key` that requires a gradient and, in a backward pass, also
+  /// required one in the forward pass.
   template <class F>
   void forEachPart(const void* key, const F& f) const {
     for (ParameterGradients* gradients : gradients_) {
@@ -302,19 +302,19 @@ class Graph {
 };
 
 /// One backward pass: d(sum(seed * output)) / d(everything that output depends on). Gradients of parameters are added
-/// to theirs; gradients of leaves are left in their nodes. Each node, and what its operation keeps, is freed as soon as
-/// it has run, unless a Variable or another node refers to it.
+/// to those in ParameterGradients; gradients of leaves are left in their nodes. Each node, and what its operation
+/// keeps, is freed as soon as it has run, unless a Variable or another node refers to it.
 class Backward {
  public:
   /// Prepares the pass. Throws kInvalidArgument after Graph::invalidate(), kShapeMismatch for a seed of another shape.
   Backward(Graph& graph, const Variable& output, Matrix&& seed);
   Backward(const Backward&) = delete;
   Backward& operator=(const Backward&) = delete;
-  /// Drops the gradients of nodes that a pass which ended early has not come to.
+  /// Drops the gradients of the nodes that a pass did not reach because it ended early.
   ~Backward();
 
-  /// Runs the pass to its end and returns null, or up to the next external node and returns that and its gradient. The
-  /// caller adds the gradients of the node's inputs, see give(), and calls proceed() again.
+  /// Runs the pass to its end and returns null, or to the next external node and returns the node and its gradient. The
+  /// caller then adds the gradients of the node's inputs with give() and calls proceed() again.
   std::shared_ptr<Node> proceed(Matrix& gradient);
   /// The whole pass. Throws kUnsupported at an external node.
   static void run(Graph& graph, Variable output, Matrix&& seed);
@@ -334,18 +334,18 @@ class Backward {
     const ConstMatrixView before = readOnly(out);
     f(out, first ? nullptr : &before);
   }
-  /// Adds a matrix that is not needed any more, without a copy where it is the first contribution.
+  /// Adds a matrix that is no longer needed; the first contribution is moved rather than copied.
   void give(const std::shared_ptr<Node>& node, Matrix&& gradient);
 
-  /// Calls f(MatrixView gradient, Index first) with the gradients to add to for the values at `key`: once for each part
-  /// that requires one, whose first row among those values is `first`.
+  /// Calls f(MatrixView gradient, Index first) for each part of the values at `key` that requires a gradient:
+  /// `gradient` is the one to add to, `first` the index of the part's first row among those values.
   template <class F>
   void addToParameter(const void* key, const F& f) {
     graph_.forEachPart(key, [&](ParameterGradients& gradients, const ParameterGradients::Location& location) {
       f(gradients.dense(location), location.storage_row);
     });
   }
-  /// The gradient to add to for one row of the table at `key`; null if it does not require one.
+  /// The gradient to add to for one row of the table at `key`; null if the row requires none.
   float* tableRow(const void* key, Index row);
 
  private:

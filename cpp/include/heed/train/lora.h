@@ -15,7 +15,7 @@ class TrainableEncoder;
 struct LoraOptions {
   Index rank;
   float alpha;
-  float dropout = 0;  ///< of the input of A
+  float dropout = 0;  ///< on the input of A
 };
 
 /// A linear module that gets an update: its name and its weight.
@@ -30,8 +30,8 @@ struct LoraTarget {
 /// fresh updates change nothing.
 class Lora final : public Module {
  public:
-  /// Decorates the linear layers of `encoder` whose weights the targets have, until merge(), or until this object or
-  /// the encoder is destroyed. Throws kInvalidArgument.
+  /// Decorates the linear layers of `encoder` that hold the targets' weights, until merge() or detach(), or until this
+  /// object or the encoder is destroyed. Throws kInvalidArgument.
   Lora(TrainableEncoder& encoder, const std::vector<LoraTarget>& targets, const LoraOptions& options);
   ~Lora() override;
 

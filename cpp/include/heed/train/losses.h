@@ -4,7 +4,7 @@
 
 #include "heed/train/graph.h"
 
-/// Losses: scalars (1, 1), the mean over examples as PyTorch's default reduction. All throw kShapeMismatch and
+/// Losses: scalars (1, 1), the mean over examples, PyTorch's default reduction. All throw kShapeMismatch and
 /// kInvalidArgument, naming the argument. Sums are in double, so that a loss of many examples keeps its digits.
 /// Notation: T examples, C classes, E features.
 namespace heed::train::losses {
@@ -17,7 +17,7 @@ struct CrossEntropyOptions {
 /// torch.nn.CrossEntropyLoss: logits (T, C), labels (T) in [0, C). NaN if every label is ignored, as in PyTorch.
 Variable crossEntropy(Graph& graph, const Variable& logits, std::vector<int32_t> labels,
                       const CrossEntropyOptions& options);
-/// torch.nn.MSELoss of two tensors of one shape.
+/// torch.nn.MSELoss of two tensors of the same shape.
 Variable mse(Graph& graph, const Variable& input, const Variable& target);
 struct BceOptions {
   std::vector<float> weight, pos_weight;  ///< empty, or broadcast over rows: (C)
@@ -38,17 +38,17 @@ Variable triplet(Graph& graph, const Variable& anchor, const Variable& positive,
                  float margin);
 /// In-batch negatives (sentence-transformers' MultipleNegativesRankingLoss; van den Oord et al. 2018,
 /// arXiv:1807.03748): the cross entropy of scale cos(a_i, b_j) over j with label i. Pair j is not a negative of i if
-/// both of its rows equal those of i bit for bit, or if `groups` (T, or empty) are equal. b has at least the T rows of
-/// a; the others are negatives of every a_i.
+/// both of its rows equal those of i bit for bit, or if `groups` are equal (empty, or one for each row of a or of b).
+/// b has at least T rows; those after the first T are negatives of every a_i of another group.
 Variable infoNCE(Graph& graph, const Variable& a, const Variable& b, float scale, std::vector<int32_t> groups);
-/// Rows of one label attract each other, all others repel (Khosla et al. 2020, arXiv:2004.11362, their L_out): the mean
-/// over i of the mean over p of -log(e^{scale cos(x_i, x_p)} / sum over j != i of e^{scale cos(x_i, x_j)}), where p are
-/// the other rows with the label of i. x (T, E), labels (T). Rows that are alone with their label are not among the i;
-/// 0 if all are.
+/// Rows with the same label attract each other, all others repel (Khosla et al. 2020, arXiv:2004.11362, their L_out):
+/// the mean over i of the mean over p of -log(e^{scale cos(x_i, x_p)} / sum over j != i of e^{scale cos(x_i, x_j)}),
+/// where p are the other rows with the label of i. x (T, E), labels (T). Rows whose label no other row has are not
+/// among the i; 0 if that holds for all rows.
 Variable supervisedContrastive(Graph& graph, const Variable& x, const std::vector<int32_t>& labels, float scale);
 /// Orders pairs by their labels (Huang et al. 2024, doi:10.1109/TASLP.2024.3402087; sentence-transformers' CoSENTLoss):
 /// log(1 + sum of e^{scale (cos(a_i, b_i) - cos(a_j, b_j))} over the i and j with labels_i < labels_j). a, b (T, E),
-/// labels (T), finite. Not a mean: a sum over pairs of examples.
+/// labels (T), finite. Not a mean, but one value for all pairs of examples.
 Variable coSENT(Graph& graph, const Variable& a, const Variable& b, const std::vector<float>& labels, float scale);
 
 }  // namespace heed::train::losses

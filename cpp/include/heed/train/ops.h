@@ -12,8 +12,9 @@
 #include "heed/table_rows.h"
 #include "heed/train/graph.h"
 
-/// Operations that can be differentiated. Each computes what the operation of the same name in inference computes, bit
-/// for bit, and records its gradient. Each file in src/train/ops states the formulas of both passes.
+/// Operations that can be differentiated. Each computes the same result as the operation of the same name in inference,
+/// bit for bit, and records its gradient. The formulas of both passes are at the top of
+/// src/ops/<operation>_backward.cpp or of the file in src/train/ops.
 /// Notation: T rows, E columns, dX the gradient of X.
 namespace heed::train {
 
@@ -29,7 +30,7 @@ Variable concatenateColumns(Graph& graph, const std::vector<Variable>& parts);
 Variable concatenateRows(Graph& graph, const Variable& a, const Variable& b);
 /// Columns [first, first + count).
 Variable sliceColumns(Graph& graph, const Variable& x, Index first, Index count);
-/// The rows at `indices`, in that order; repeated rows add up in the gradient. Also slices and reorders.
+/// The rows at `indices`, in that order; the gradients of repeated rows add up. Also used to slice and to reorder.
 Variable gatherRows(Graph& graph, const Variable& x, std::vector<Index> indices);
 /// The same elements as a (rows, columns) matrix.
 Variable reshape(Graph& graph, const Variable& x, Index rows, Index columns);
@@ -69,14 +70,14 @@ Variable linear(Graph& graph, const Variable& x, const Variable& weight, const V
 Variable layerNorm(Graph& graph, const LayerNorm& layer, const Variable& x);
 /// The same with weight and bias (1, E), or empty Variables.
 Variable layerNorm(Graph& graph, const Variable& x, const Variable& weight, const Variable& bias, float eps);
-/// A layer's factors on the columns.
+/// Multiplies the columns by a layer's factors.
 Variable scaleColumns(Graph& graph, const LayerScale& layer, const Variable& x);
 /// Batch norm. In training mode it normalizes with the mean and the biased variance of the batch's T rows and updates
-/// the moving averages (with the unbiased variance, as PyTorch); otherwise it uses the moving averages.
+/// the moving averages (with the unbiased variance, as in PyTorch); otherwise it uses the moving averages.
 Variable batchNorm(Graph& graph, BatchNorm& layer, const Variable& x);
 
-/// Rotates queries or keys (T, H Dh) of all sequences, whose first rows have the position `first_position`, see Rotary.
-/// The gradient is rotated back.
+/// Rotates the queries or keys (T, H Dh) of all sequences; the first row of each has the position `first_position`. See
+/// Rotary. The gradient is rotated back.
 Variable rotate(Graph& graph, const std::shared_ptr<const Rotary>& rotary, const Variable& x,
                 const Sequences& sequences, Index num_heads, Index first_position = 0);
 /// Adds or appends positional encodings; a learned table gets a gradient.

@@ -51,7 +51,7 @@ class Optimizer {
   int64_t steps(Index parameter) const { return slots_[static_cast<size_t>(parameter)].steps; }
   std::vector<State> state(Index parameter) const;
 
-  /// A state to be restored, without its values: these are copied to their place only once.
+  /// A state to be restored. Its values are not held here, so that they are copied only once, to their destination.
   struct Saved {
     struct Moment {
       std::string name;
@@ -62,13 +62,13 @@ class Optimizer {
     std::function<void(size_t moment, float* to)> copy;  ///< must not throw
   };
   /// Restores the states of all parameters, in the order in which they were added. Dense moments are overwritten in
-  /// place, so that this needs no more memory than the steps did. Throws kShapeMismatch, kInvalidArgument or
+  /// place, so that restoring needs no more memory than the steps did. Throws kShapeMismatch, kInvalidArgument or
   /// kOutOfMemory; the states are then unchanged.
   void restore(std::span<const Saved> states);
 
  private:
-  /// A parameter and its moments. A table whose gradient is by rows has moments for the rows that ever had a gradient
-  /// only: the others' are zeros and would not move their row.
+  /// A parameter and its moments. A table whose gradient is by rows has moments only for rows that have had a gradient;
+  /// those of all other rows are zeros and would not change their rows.
   struct Slot {
     Index group = 0;
     ParameterGradients* gradients = nullptr;
@@ -98,9 +98,5 @@ class Optimizer {
   std::vector<GroupOptions> groups_;
   std::vector<Slot> slots_;
 };
-
-/// torch.nn.utils.clip_grad_norm_: scales all gradients so that their norm is at most `max_norm`, by the factor min(1,
-/// max_norm / (norm + 1e-6)); returns the norm before. If that is not finite, the gradients stay as they are.
-double clipGradNorm(std::span<ParameterGradients* const> gradients, double max_norm);
 
 }  // namespace heed::train

@@ -23,9 +23,9 @@ class RecordingEvaluator final : public Evaluator {
   }
   /// The value of a variable; empty for an empty one.
   Value value(const Variable& variable);
-  /// The variable of a value; a new leaf, with a copy of the matrix, for one that is not recorded.
+  /// The variable of a value; for one that is not recorded, a new leaf with a copy of the matrix.
   Variable variable(const Value& value) const;
-  /// The same, and the value must not be used any more: its matrix is freed when nothing else needs it.
+  /// The same, for a value that will not be used any more: its matrix is freed when nothing else needs it.
   Variable take(const Value& value);
   /// Keeps an argument of operations, such as Rotary tables or a mask's bytes, for as long as the graph needs it.
   /// Returns its address.

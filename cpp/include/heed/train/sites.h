@@ -7,13 +7,13 @@
 
 namespace heed::train {
 
-/// Sites of a pass that is recorded. Gradients flow through kScale, kAdd and what an edit leaves in place; kSet and
-/// kMean cut them, and so does kMap where it changes a value.
+/// The sites of a recorded pass. Gradients flow through kScale, kAdd and the values that an edit leaves unchanged; kSet
+/// and kMean stop them, and so does kMap where it changes a value.
 class RecordedSites : public Sites {
  public:
   using Sites::Sites;
 
-  /// The values of a site, see Sites::at(), after its edits. Each edit, and what is read, is an operation of the graph.
+  /// The values of a site (see Sites::at()) after its edits. Each edit and each read is an operation of the graph.
   Variable visit(Graph& graph, Site site, const Variable& x, Index heads);
   /// The same for kScores and kWeights, (1, size).
   Variable visitMatrices(Graph& graph, Site site, const Variable& x, Index heads);
@@ -21,7 +21,7 @@ class RecordedSites : public Sites {
   bool touchesLayer(Index layer) const;
 
  protected:
-  /// Records that a site is read; the result is what the pass goes on with.
+  /// Records that a site is read; the pass continues with the result.
   virtual Variable readVariable(Graph& graph, Index layer, Site site, const Variable& x, const SiteValues& values) = 0;
   /// The operand of an edit; empty for one that needs no gradient.
   virtual Variable operand(size_t edit) const = 0;

@@ -1,8 +1,8 @@
-/// L = mean of w l over all elements, where with the class's factor q on positive targets
+/// L = mean of w l over all elements, with the class's weight w and its factor q on positive targets:
 ///
 ///   l = (1 - y) softplus(x) + q y softplus(-x), softplus(x) = log(1 + e^x)
 ///
-/// which is -(1 - y) log(1 - sigmoid(x)) - q y log(sigmoid(x)).
+/// that is, -(1 - y) log(1 - sigmoid(x)) - q y log(sigmoid(x)).
 /// Backward: dl/dx = (1 - y) sigmoid(x) - q y sigmoid(-x), dl/dy = q softplus(-x) - softplus(x).
 #include "core/check.h"
 #include "train/losses/loss.h"
@@ -14,7 +14,7 @@ void requirePerClass(const char* argument, const std::vector<float>& values, Ind
   if (!values.empty()) requireShape(argument, Shape{static_cast<Index>(values.size())}, Shape{classes});
 }
 
-/// A factor per class as a row: `values`, or ones.
+/// One factor per class, as a row: `values`, or ones.
 std::vector<float> rowOf(const std::vector<float>& values, Index classes) {
   return values.empty() ? std::vector<float>(static_cast<size_t>(classes), 1) : values;
 }

@@ -1,4 +1,4 @@
-/// L = mean of l over the rows, where with c = a b / sqrt((a a + e) (b b + e)) and e = 1e-12
+/// L = mean of l over the rows, with c = a b / sqrt((a a + e) (b b + e)) and e = 1e-12:
 ///
 ///   l = 1 - c                  for the label 1
 ///   l = max(0, c - margin)     for the label -1
@@ -56,7 +56,7 @@ Variable cosineEmbedding(Graph& graph, const Variable& a, const Variable& b, std
       [x = a.shared(), y = b.shared(), dx = a.node(), dy = b.node(), labels = std::move(labels), margin](
           Matrix& gradient, Backward& pass) {
         const double factor = seedOf(gradient) / static_cast<double>(x->rows());
-        // The gradient of `from`, whose squared lengths are length_from2.
+        // Adds the gradient of `from`, whose squared lengths are `squared_length`.
         const auto add = [&](const std::shared_ptr<Node>& node, const Matrix& from, const Matrix& other,
                              double Cosine::* squared_length) {
           pass.add(node, [&](MatrixView out, const ConstMatrixView* residual) {

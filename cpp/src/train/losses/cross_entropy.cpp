@@ -1,5 +1,5 @@
-/// L = sum_t l_t / sum_t w_{y_t} over the rows t whose label y_t is not ignored, where with log-probabilities
-/// log p_k = x_k - log(sum_c e^{x_c}) and the smoothing s
+/// L = sum_t l_t / sum_t w_{y_t} over the rows t whose label y_t is not ignored, with the log-probabilities
+/// log p_k = x_k - log(sum_c e^{x_c}) and the smoothing s:
 ///
 ///   l = -(1 - s) w_y log p_y - s / C sum_k w_k log p_k
 ///

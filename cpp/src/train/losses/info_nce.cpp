@@ -1,5 +1,5 @@
 /// With the unit vectors u_i = a_i / |a_i|, v_j = b_j / |b_j| and S = scale U V^T: L = mean over i of
-/// log(sum_j e^{S_ij}) - S_ii, where j skips the pairs that are not negatives of i.
+/// log(sum_j e^{S_ij}) - S_ii, where j runs over i and its negatives.
 ///
 /// Backward, with P = softmax(S) and N the number of rows of a: dS = (P - I) / N, dU = scale dS V, dV = scale dS^T U,
 /// and da = (du - (u du) u) / |a|.
@@ -29,16 +29,17 @@ Variable infoNCE(Graph& graph, const Variable& a, const Variable& b, float scale
     refuseShape("b", "a row per row of a, " + Shape{count, width}.toString() + ", and any number of further negatives",
                 Shape{b.rows(), b.cols()});
   }
-  if (!groups.empty()) requireOnePerRow("groups", groups.size(), count);
+  if (!groups.empty() && groups.size() != static_cast<size_t>(b.rows()))
+    requireOnePerRow("groups", groups.size(), count);
   auto u = std::make_shared<UnitRows>(unitRowsOf(*a.shared())), v = std::make_shared<UnitRows>(unitRowsOf(*b.shared()));
   auto p = std::make_shared<Matrix>(count, b.rows());
   heed::linear(u->rows.values(), v->rows.values(), nullptr, Activation::kIdentity, p->view(), graph.context());
   p->view() *= scale;
 
   const auto is_negative = [&](Index i, Index j) {
-    if (j >= count) return true;
-    if (!groups.empty() && groups[static_cast<size_t>(i)] == groups[static_cast<size_t>(j)]) return false;
-    return !(sameRow(*a.shared(), i, j) && sameRow(*b.shared(), i, j));
+    const auto has_group = static_cast<size_t>(j) < groups.size();
+    if (has_group && groups[static_cast<size_t>(i)] == groups[static_cast<size_t>(j)]) return false;
+    return j >= count || !(sameRow(*a.shared(), i, j) && sameRow(*b.shared(), i, j));
   };
   double sum = 0;
   for (Index i = 0; i < count; ++i) {

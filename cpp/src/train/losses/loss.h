@@ -4,7 +4,7 @@
 #include "heed/train/losses.h"
 #include "train/ops/vectors.h"
 
-/// Shared by the losses.
+/// Functions that several losses use.
 namespace heed::train {
 
 /// The (1, 1) value of a loss.

@@ -20,7 +20,7 @@ double stirling(double y) {
 
 double stirlingSlope(double y) { return y > 1 ? elementary::log(y) + 1 / (2 * y) : 0; }
 
-/// out = e^(x / 2), so that the square overflows where e^x does: simd::exp is limited to arguments below 88.3.
+/// out = e^(x / 2), whose square overflows where e^x does; simd::exp itself is limited to arguments below 88.3.
 void halfExponentials(Index count, const float* x, float* out) {
   transform<2>(count, out, [](const auto& a) { return exp(minimum(a * simd::splat(0.5f), simd::splat(88.3f))); }, x);
 }

@@ -4,7 +4,7 @@
 
 #include "heed/train/graph.h"
 
-/// Rows divided by their lengths, from which losses on cosines are computed.
+/// Rows scaled to unit length, the input of cosine losses.
 namespace heed::train {
 
 struct UnitRows {
@@ -12,7 +12,7 @@ struct UnitRows {
   std::vector<float> lengths;
 };
 
-/// As torch.nn.functional.normalize: rows shorter than 1e-12 are divided by that.
+/// As torch.nn.functional.normalize: rows shorter than 1e-12 are divided by 1e-12.
 UnitRows unitRowsOf(const Matrix& x);
 
 /// Replaces the gradient of the unit rows u by that of x: (du - (u du) u) / |x|.

@@ -1,7 +1,8 @@
-/// Y = m (Z * P) V with P = softmax(Q K^T scale + M), the dropout factors Z and the head mask m. For the gradients see
-/// attention_backward.cpp. Only the inputs are kept: P is computed again.
+/// Y = m (Z * P) V with P = softmax(Q K^T scale + M), the dropout factors Z and the head mask m. For the gradients, see
+/// ops/attention_backward.cpp. Only the inputs are kept; the backward pass computes P again.
 #include "train/ops/attention.h"
 
+#include "core/check.h"
 #include "ops/attention_backward.h"
 
 namespace heed::train {
@@ -34,6 +35,7 @@ AttentionCall::AttentionCall(AttentionVariables&& given, const Sequences& query_
 
 Variable recordAttention(Graph& graph, AttentionVariables variables, const Sequences& queries, const Sequences& keys,
                          Index num_heads, const AttentionOptions& options, float* weights, RecordedSites* sites) {
+  requireRange("queryOffset", options.query_offset, 0, 0);  // decoding with a cache is not recorded
   auto call =
       std::make_shared<AttentionCall>(std::move(variables), queries, keys, num_heads, options, graph.context().random);
   if (sites) return recordTouchedAttention(graph, call, *sites, weights);

@@ -9,12 +9,12 @@
 
 namespace heed::train {
 
-/// The variables of one call of attention. Except for query, key and value, they are empty where the matrix is not
-/// recorded and needs no gradient.
+/// The variables of one call of attention. All except query, key and value are empty if their matrix is not recorded
+/// and needs no gradient.
 struct AttentionVariables {
   Variable query, key, value;
   Variable head_mask, bias, position_key, position_query;
-  std::vector<Variable> masks;                      ///< of additive masks: one for each mask, a row of its elements
+  std::vector<Variable> masks;                      ///< one for each mask: the elements of an additive mask as a row
   std::vector<std::shared_ptr<const void>> shared;  ///< what must live until the backward pass
 };
 
@@ -24,11 +24,11 @@ struct AttentionVariables {
 ///
 /// With P = softmax(Q K^T scale + M), O = P V and D = rowsum(dO * O): dV = P^T dO, dP = dO V^T, dS = P * (dP - D),
 /// dQ = scale dS K, dK = scale dS^T Q, dM = dS (Dao et al. 2022, arXiv:2205.14135, appendix B.4). The gradient of a
-/// mask adds up along the axes that repeat. Forbidden keys and their values have gradients of exactly 0, and so has a
-/// query whose keys are all forbidden.
+/// mask is summed over the axes along which it repeats. Forbidden keys, their values, and queries whose keys are all
+/// forbidden have gradients of exactly 0.
 ///
-/// `sites`: null unless kScores or kWeights are touched. Scores and weights are then operations of their own, which are
-/// kept; the results have the same bits where nothing is edited.
+/// `sites`: null unless kScores or kWeights are touched. Scores and weights are then recorded as separate operations,
+/// whose results are kept; results that no edit changes have the same bits.
 Variable recordAttention(Graph& graph, AttentionVariables variables, const Sequences& queries, const Sequences& keys,
                          Index num_heads, const AttentionOptions& options, float* weights,
                          RecordedSites* sites = nullptr);

@@ -19,14 +19,14 @@ namespace {
 
 constexpr double kMomentum = 0.1;
 
-/// Calls f(i, c) for every element, whose index is i and whose column is c.
+/// Calls f(i, c) for every element, where i is its index and c its column.
 template <class F>
 void forEach(const Matrix& x, const F& f) {
   for (Index i = 0, c = 0; i < sizeOf(x); ++i, c = c + 1 == x.cols() ? 0 : c + 1)
     f(static_cast<size_t>(i), static_cast<size_t>(c));
 }
 
-/// The statistics that normalize the columns: mean, and r = 1 / sqrt(variance + eps).
+/// The statistics by which columns are normalized: the mean, and r = 1 / sqrt(variance + eps).
 struct Statistics {
   std::vector<float> mean, scale;
 

@@ -1,4 +1,4 @@
-/// Operations on matrices of one shape, element by element:
+/// Elementwise operations on matrices of the same shape:
 ///
 ///   Y = A + B   dA = dY, dB = dY
 ///   Y = A * B   dA = dY * B, dB = dY * A

@@ -31,7 +31,7 @@ Variable recordLinear(Graph& graph, const Linear& layer, const Variable& x, Matr
     pass.addToParameter(layer.bias(), [&](MatrixView db, Index first) {
       addBiasGradient(columnsOf(dz, first, db.rows()), heed::view(db.data(), 1, db.size()));
     });
-    // Last, when an X that was computed again has been freed.
+    // Last, after a recomputed X has been freed.
     pass.add(input, [&](MatrixView out, const ConstMatrixView* residual) {
       inputGradient(dz.values(), layer.weight(), out, residual, context);
     });
@@ -55,7 +55,7 @@ Variable product(Graph& graph, const Linear& layer, const Variable& x) {
 }
 
 Variable linear(Graph& graph, const Linear& layer, const Variable& x) {
-  // phi is an operation of its own, so that its argument is kept and not its result.
+  // phi is recorded as a separate operation, so that its argument is kept instead of its result.
   return activate(graph, product(graph, layer, x), layer.options().activation);
 }
 

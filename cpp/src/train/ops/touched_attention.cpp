@@ -1,11 +1,11 @@
-/// Attention whose scores and weights are operations of their own, as they are read or edited:
+/// Attention whose scores and weights are separate operations, because they are read or edited:
 ///
 ///   S = Q K^T scale + B        dQ = scale dS K, dK = scale dS^T Q, dB = dS, and as in attention_backward.cpp for the
 ///                              terms of relative positions
 ///   P = softmax(S + M)         dS = dM = P * (dP - rowsum(P * dP))
 ///   Y = m (Z * P) V            dP = m Z * (dY V^T), dV = m (Z * P)^T dY, dm = sum(Z * P * (dY V^T))
 ///
-/// S and P may be edited in between. Rows that no edit changes have the bits of the fused operation.
+/// S and P may be edited in between. Rows that no edit changes have the same bits as those of the fused operation.
 #include <algorithm>
 #include <cmath>
 
@@ -24,7 +24,7 @@ float dot(Index count, const float* a, const float* b) {
   return sum;
 }
 
-/// Row `row` of head h, `width` wide.
+/// Row `row` of head h, of width `width`.
 template <class Pointer>
 Pointer headRow(Pointer all, Index columns, Index row, Index h, Index width) {
   return all + row * columns + h * width;
@@ -71,7 +71,7 @@ void scoresBackward(const AttentionCall& call, const Matrix& ds, Backward& pass)
   });
 }
 
-/// Replaces dP by dS, and adds it to the gradients of masks.
+/// Replaces dP by dS, and adds dS to the gradients of masks.
 void softmaxBackward(const AttentionCall& call, const Matrix& weights, Matrix& dp, Backward& pass) {
   std::vector<float*> gradients;
   gradients.reserve(call.variables.masks.size());

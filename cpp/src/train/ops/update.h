@@ -11,10 +11,11 @@ namespace heed::train {
 
 /// The update rule of an optimizer.
 struct UpdateRule {
-  const char* name;  ///< of its class in torch.optim
-  /// Whether weight decay multiplies parameters by 1 - lr wd in each step, instead of being added to gradients.
+  const char* name;  ///< the name of the class in torch.optim
+  /// Whether weight decay multiplies the parameters by 1 - lr wd in each step, rather than being added to the
+  /// gradients.
   bool decouples_decay;
-  /// The names of m and v in PyTorch's state dicts, as far as the rule has them.
+  /// The names in PyTorch's state dicts of those of m and v that the rule has.
   std::vector<const char*> (*moments)(const GroupOptions& options);
   /// Step n, from 1. `decay` multiplies the parameter first, if the rule's weight decay is decoupled.
   UpdateStep (*step)(const GroupOptions& options, int64_t n, float decay);

@@ -8,7 +8,7 @@
 #include "ops/elementwise.h"
 #include "train/ops/accumulate.h"
 
-/// Loops over arrays of floats by SIMD vectors, for operations that are computed element by element.
+/// Loops over arrays of floats in SIMD vectors, for elementwise operations.
 namespace heed::train {
 
 inline Index sizeOf(const Matrix& m) { return m.rows() * m.cols(); }
@@ -24,7 +24,7 @@ void runVectors(const F& f, Index end, float* to, const float* const* from, std:
   loop(from[K]...);
 }
 
-/// The loop of a function of `inputs` arrays. Only this loop is compiled for each function; the code around it is
+/// The loop for a function of `inputs` arrays. Only this loop is compiled for each function; the surrounding code is
 /// shared.
 template <int N, size_t inputs, class F>
 VectorLoop vectorLoop() {
@@ -38,12 +38,12 @@ inline constexpr auto kProduct = [](const auto& a, const auto& b) { return a * b
 /// transform() for a loop that takes `step` elements at a time. Not inlined, as inlining would duplicate it.
 __attribute__((noinline)) void transformArrays(Index count, Index step, float* out,
                                                std::span<const float* const> inputs, VectorLoop loop, const void* f);
-/// The sum of what a loop of 16 elements at a time computes.
+/// The sum of the results of a loop that takes 16 elements at a time.
 __attribute__((noinline)) double sumArrays(Index count, std::span<const float* const> inputs, VectorLoop loop,
                                            const void* f);
 
 /// out[i] = f(inputs[i]...) for i in [0, count), where f takes and returns simd::Floats<N>. `out` may be one of the
-/// inputs. For the last, incomplete vectors f gets zeros in place of the missing elements.
+/// inputs. In the last, incomplete vectors, zeros take the place of the missing elements.
 template <int N, class F, class... Inputs>
 void transform(Index count, float* out, const F& f, const Inputs*... inputs) {
   transformArrays(count, 4 * N, out, std::array<const float*, sizeof...(Inputs)>{inputs...},

@@ -1,9 +1,11 @@
 /** Classification of texts, and reranking with a cross-encoder. */
 import { invalid } from '../../error.js';
 import { oneOf, optional, text } from '../../options.js';
+import type { Tensor } from '../../tensor.js';
+import type { ImagesInput } from '../image-encoder.js';
 import type { PretrainedModel } from '../model.js';
 import { best, type Hit } from './similarity.js';
-import { labelOf, sigmoid, softmax, strings, type TaskOptions, taskOptions, topCount } from './task.js';
+import { labelOf, requireModel, sigmoid, softmax, strings, type TaskOptions, taskOptions, topCount } from './task.js';
 
 export interface Label {
   label: string;
@@ -25,6 +27,38 @@ export async function classify(
 ): Promise<Label[][]> {
   const [{ topK }, call] = taskOptions('classify', model, { topK: optional(topCount, Infinity) }, options);
   const { logits } = await model.predict('sequence-classification', texts, call);
+  return labelsOf(model, logits, topK);
+}
+
+/**
+ * The labels of each image, best first, of a checkpoint of ViT or DINOv2 that is a classifier. Scores are as of `classify`.
+ *
+ * @example
+ * const [labels] = await classifyImages(imageClassifier, imageData, { topK: 2 });
+ * labels[0]; // { label, score }
+ * @throws HeedError UNSUPPORTED for a model that does not classify images
+ */
+export async function classifyImages(
+  model: PretrainedModel,
+  images: ImagesInput,
+  options?: TaskOptions & { topK?: number },
+): Promise<Label[][]> {
+  requireModel('classifyImages', model, 'encodeImage');
+  const [{ topK }, call] = taskOptions('classifyImages', model, { topK: optional(topCount, Infinity) }, options);
+  const { logits, poolerOutput } = await model.encodeImage(images, call);
+  if (poolerOutput.shape[0] === 0) return [];
+  if (!logits)
+    throw invalid(
+      'classifyImages: model',
+      'a checkpoint that classifies images',
+      `'${model.config.family}' without a classifier`,
+      'UNSUPPORTED',
+    );
+  return labelsOf(model, logits, topK);
+}
+
+/** The `topK` best labels of each row of logits. */
+function labelsOf(model: PretrainedModel, logits: Tensor, topK: number): Label[][] {
   const [count, labels] = logits.shape as [number, number];
   const { problemType } = model.config;
   const scoresOf = (row: Float32Array) => {

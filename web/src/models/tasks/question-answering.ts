@@ -37,7 +37,10 @@ export async function answerQuestion(
     });
     /** The indices of the context's tokens. */
     const indices = parts[0]!.flatMap((part, i) => (part === 1 ? [i] : []));
-    const probabilities = (column: number) => softmax(Float32Array.from(indices, (i) => logits.data[2 * i + column]!));
+    // As in Hugging Face's pipeline, the first row, of [CLS], takes part: it stands for no answer.
+    const none = parts[0]![0] === null ? [0] : [];
+    const probabilities = (column: number) =>
+      softmax(Float32Array.from([...none, ...indices], (i) => logits.data[2 * i + column]!)).subarray(none.length);
     for (const { first, last, score } of bestSpans(probabilities(0), probabilities(1), maxAnswerLength, topK)) {
       const start = from + offsets[0]![indices[first]!]![0];
       const end = from + offsets[0]![indices[last]!]![1];

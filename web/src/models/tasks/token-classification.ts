@@ -89,20 +89,25 @@ function wordsOf(tokens: Tagged[], how: 'first' | 'average' | 'max'): Tagged[] {
   });
 }
 
-/** Joins runs of one group; the prefix 'B-' starts a new run. */
+/** B-, I-, E- or S-: the begin, the inside, the end of a group, or one of a single token. */
+const PREFIX = /^[BIES]-/;
+
+/** Joins runs of one group: 'B-' and 'S-' start a new run, 'E-', except as its first, and 'S-' end it. */
 function groupsOf(entities: Entity[], text: string): Entity[] {
   const groups: Entity[][] = [];
-  let last = '';
+  let open: string | null = null;
   for (const entity of entities) {
-    const group = entity.label.replace(/^[BI]-/, '');
-    if (groups.length > 0 && group === last && !entity.label.startsWith('B-')) groups.at(-1)!.push(entity);
+    const prefix = PREFIX.exec(entity.label)?.[0];
+    const group = entity.label.replace(PREFIX, '');
+    const continues: boolean = group === open && prefix !== 'B-' && prefix !== 'S-';
+    if (continues) groups.at(-1)!.push(entity);
     else groups.push([entity]);
-    last = group;
+    open = prefix === 'S-' || (continues && prefix === 'E-') ? null : group;
   }
   return groups.map((group) => {
     const [first] = group as [Entity];
     const end = group.at(-1)!.end;
     const score = group.reduce((sum, { score }) => sum + score, 0) / group.length;
-    return { ...first, label: first.label.replace(/^[BI]-/, ''), score, end, word: text.slice(first.start, end) };
+    return { ...first, label: first.label.replace(PREFIX, ''), score, end, word: text.slice(first.start, end) };
   });
 }

@@ -1,4 +1,4 @@
-/** Low-rank updates as PEFT stores them: adapter_config.json and adapter_model.safetensors (huggingface/peft, utils/save_and_load.py). */
+/** Low-rank updates in PEFT's format: adapter_config.json and adapter_model.safetensors (huggingface/peft, utils/save_and_load.py). */
 import { formatShape, invalid, invalidFile } from '../../error.js';
 import { readAll } from '../../io/files.js';
 import { readableDtype, readTensors, tensorOf, widened, writeSafetensors } from '../../io/safetensors.js';
@@ -12,7 +12,7 @@ import type { TrainableModel } from '../trainable-model.js';
 import { requireIdle } from './busy.js';
 import { choiceOf } from './encoder.js';
 
-/** The files of a folder, by their paths. */
+/** The files of a folder, by path. */
 export type SavedFiles = Record<string, Uint8Array<ArrayBuffer>>;
 
 const CONFIG = 'adapter_config.json';
@@ -20,7 +20,7 @@ const WEIGHTS = 'adapter_model.safetensors';
 /** The prefix that PEFT adds to the names of the wrapped model's parameters. */
 const PREFIX = 'base_model.model.';
 
-/** What an adapter holds: the updates, and the modules that are trained besides. */
+/** The parameters in an adapter: those of the updates, and those of the other modules that are trained. */
 function ownParameters(model: TrainableModel): Parameter[] {
   const { modulesToSave = [] } = model.lora ?? {};
   return model.parameters().filter(({ name }) => /\.lora_[AB]\.weight$/.test(name) || isIn(name, modulesToSave));
@@ -125,7 +125,7 @@ function readConfig(settings: Settings) {
   };
 }
 
-/** The weights of the modules that have an update, with it: W + alpha / rank B A, summed in double precision. */
+/** The weights of the modules that have an update, with the update added: W + alpha / rank B A, summed in double precision. */
 export function mergedWeights(model: TrainableModel): Map<string, () => { shape: number[]; data: Float32Array }> {
   const merged = new Map<string, () => { shape: number[]; data: Float32Array }>();
   const { lora } = model;

@@ -11,7 +11,7 @@ export function requireIdle(call: string, model: object): void {
   });
 }
 
-/** Runs `body`, which trains the model, unless another call trains it already. */
+/** Runs `body`, which trains the model, unless another call is already training it. */
 export async function trainingOf<T>(call: string, model: object, body: () => Promise<T>): Promise<T> {
   requireIdle(call, model);
   training.add(model);

@@ -35,32 +35,36 @@ import { predictedLabels } from './predicted-labels.js';
 /** Options of `trainClassifier`. */
 export interface ClassifierOptions extends CheckpointOptions {
   /**
-   * What is trained. 'head' (the default): the classifier on the frozen vectors of the model, which takes seconds. Otherwise the encoder is trained, too, after the classifier: 'full':
-   * all parameters; names of parameters (globs or regular expressions): those; `{ lora }`: low-rank updates, see `addLora`. Training the encoder requires a model loaded with `trainable: true`.
+   * What is trained. 'head' (the default): only the classifier, on the frozen vectors of the model, which takes seconds. All other values also train the encoder, after the
+   * classifier. 'full': all parameters; a name pattern (globs or regular expressions): the parameters that match; `{ lora }`: low-rank updates, see `addLora`. Training the encoder
+   * requires a model loaded with `trainable: true`.
    */
   train?: 'head' | EncoderTraining;
   /**
-   * 'sentence': one linear layer on the vectors that `embed` returns. 'family': the layers that published classifiers of the model's family have, which the checkpoint must
-   * have; transformers loads them. 'auto' (the default): 'family' if the checkpoint has those layers for the same labels, else 'sentence'.
+   * 'sentence': one linear layer on the vectors that `embed` returns. 'family': the layers of the family's published classifiers, which the checkpoint must have and which
+   * transformers loads. 'auto' (the default): 'family' if the checkpoint has those layers for the same labels, otherwise 'sentence'.
    */
   head?: 'auto' | 'sentence' | 'family';
-  /** Passes through all examples. Default: 100 for the head; if the encoder is trained, as many as make about 60 steps, at least 3 and at most 10. */
+  /** Passes through all examples. Default: 100 for the head; if the encoder is trained, the number that makes about 60 steps, at least 3 and at most 10. */
   epochs?: number;
   /** Examples per step. Default 16. */
   batchSize?: number;
-  /** Learning rate of AdamW. Default: 0.01 for the head; with the encoder 0.001 for low-rank updates and 5e-5 otherwise, after a warm-up of a tenth of the steps and falling to 0. */
+  /**
+   * Learning rate of AdamW. Default: 0.01 for the head; if the encoder is trained, 0.001 for low-rank updates and 5e-5 otherwise. With the encoder, the rate rises for a tenth of
+   * the steps and then falls to 0.
+   */
   lr?: number;
   /** Weight decay of AdamW. Default: 1 for the head, which keeps its scores moderate; 0.01 if the encoder is trained. */
   weightDecay?: number;
-  /** Examples to measure on after each epoch, or the part of the examples that is kept for that, in (0, 1), the same part of each label. Default: none. */
+  /** Examples to measure on after each epoch, or the fraction of the examples, in (0, 1), that is kept for that, the same fraction of each label. Default: none. */
   validation?: number | readonly ClassifierExample[];
-  /** Stops after `patience` epochs in a row whose validation loss (without validation: whose loss) is not below the best so far, and restores the best. Default: never. */
+  /** Stops after `patience` consecutive epochs in which the validation loss (without validation, the loss) has not improved, and restores the best parameters. Default: never. */
   earlyStopping?: { patience: number };
   /** A factor on the loss of each label, or 'balanced': count / (labels * count of the label). Default: 1. */
   classWeight?: 'balanced' | Readonly<Record<string, number>>;
   /** Seed of the split and of the order of the examples. An integer from 0 to 2^53 - 1; chosen at random if left out. */
   seed?: number;
-  /** Stops between two steps: the call rejects with the signal's reason, and the model is as the last whole step left it. */
+  /** Stops between two steps: the call rejects with the signal's reason, and the model is as it was after the last complete step. */
   signal?: SignalLike;
   /** Called after each step. */
   onStep?: (progress: ClassifierProgress) => void;
@@ -69,7 +73,7 @@ export interface ClassifierOptions extends CheckpointOptions {
 /** What `onStep` of `trainClassifier` receives. */
 export interface ClassifierProgress extends FitProgress {
   readonly steps: number;
-  /** The fraction of the batch that was labelled correctly before the step. */
+  /** The fraction of the batch that was labelled correctly, before the step. */
   readonly accuracy: number;
 }
 
@@ -83,7 +87,7 @@ export interface ClassifierResult {
   validation: ClassifierMetrics | null;
   /** The kind of head: see the option `head`. */
   head: 'sentence' | 'family';
-  /** How far training has moved the encoder's weights that were trained, as `EmbeddingResult.weightChange`; 0 if only the classifier was trained. */
+  /** The relative change of the encoder's trained weights, as in `EmbeddingResult.weightChange`; 0 if only the classifier was trained. */
   weightChange: number;
   /** The number of examples that were cut to the model's limit of tokens. */
   truncated: number;
@@ -120,7 +124,7 @@ const schema = {
 
 type OptionsRead = Read<typeof schema>;
 
-/** The examples to train on and those to validate with, and where both are in `all`. */
+/** The examples to train on, those to validate with, and the positions of both in `all`. */
 interface Data {
   readonly all: ExampleSet;
   readonly trained: readonly number[];
@@ -145,7 +149,7 @@ export async function trainClassifier(
   return trainingOf(NAME, own, () => trainEncoder(kit, own, trainable, data, { ...read, train }));
 }
 
-/** @throws HeedError for models that `fromPretrained` of the same heed/train did not return */
+/** @throws HeedError for models that were not returned by `fromPretrained` of the same heed/train */
 export function requireOwn({ tape }: Kit, call: string, model: unknown): LocalModel {
   return guarded(`${call}: model`, () => {
     if (!(model instanceof LocalModel) || model.runtime.owned !== tape.owned)
@@ -216,7 +220,7 @@ async function trainHead(kit: Kit, model: LocalModel, data: Data, options: Optio
   }
 }
 
-/** Trains the head, and then encoder and head together (Kumar et al. 2022, arXiv:2202.10054). */
+/** Trains the head, then the encoder and the head together (Kumar et al. 2022, arXiv:2202.10054). */
 async function trainEncoder(
   kit: Kit,
   model: LocalModel,
@@ -268,20 +272,20 @@ async function trainEncoder(
 const HEAD = { epochs: 100, lr: 1e-2, weightDecay: 1 };
 const ENCODER = { lr: 5e-5, loraLr: 1e-3, weightDecay: 1e-2 };
 
-/** About 60 steps, as the head is fitted already; chosen by the accuracy on labels other than the model card's (web/model/README.md). */
+/** About 60 steps, because the head is already fitted; chosen by the accuracy on labels other than the model card's (web/model/README.md). */
 const encoderEpochs = (count: number, batchSize: number) => epochsFor(count, batchSize, 3);
 
 /** The module that is fitted, its data and its settings. */
 interface Fitting {
   readonly module: Sequential | EncoderModule;
-  /** The inputs of examples. */
+  /** The inputs of the examples at `indices`. */
   part(indices: readonly number[]): ExampleValues;
   readonly groups: { params: Parameter[]; lr: number; weightDecay: number }[];
   readonly epochs: number;
   readonly isValidated?: boolean;
 }
 
-/** Fits a module that ends with the head, gives the head to the model, even if fitting is interrupted, and measures it. */
+/** Fits a module that ends with the head, installs the head in the model, even if fitting is interrupted, and measures it. */
 async function fitTo(
   kit: Kit,
   model: LocalModel,
@@ -299,7 +303,7 @@ async function fitTo(
   const fitted = await fitModule(kit, data, { ...options, onStep }, fitting).finally(() => {
     if (isTrained && !model.disposed) install(kit, model, { ...trainedHead(head, last), ...labelling(data) });
   });
-  void model.raw; // throws if it was disposed of meanwhile
+  void model.raw; // throws if the model was disposed of meanwhile
   const measured = subset(all, held);
   return {
     labels: [...labels],
@@ -347,7 +351,7 @@ async function fitModule(
   }
 }
 
-/** Cross entropy, of each label by itself if texts have several; and the accuracy of the last batch that it was computed for. */
+/** The cross entropy, for each label separately if texts have several, and the accuracy in the last batch for which it was computed. */
 function lossOf(
   { tape }: Kit,
   trained: ExampleSet,
@@ -369,7 +373,7 @@ function lossOf(
   };
 }
 
-/** Class indices, or with several labels per text 1 for those that hold, [N, C]. */
+/** Class indices or, with several labels per text, [N, C] with 1 for the labels that apply. */
 type Targets = number[] | TensorLike;
 
 function targetsOf({ labels: given, isMultiLabel }: ExampleSet, labels: readonly string[]): Targets {

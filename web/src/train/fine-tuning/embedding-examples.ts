@@ -1,35 +1,35 @@
-/** What `trainEmbedding` learns from. */
+/** The examples of `trainEmbedding`: types and checks. */
 import { describe, guarded, invalid } from '../../error.js';
 import { finite, lengthOf, requireKnown } from '../../options.js';
 import { type ExampleSet, labelsOf, readExamples, readText, split, subset } from './examples.js';
 
-/** Two texts that belong together. */
+/** Two texts that belong together, such as a question and its answer. */
 export interface PairExample {
   readonly a: string;
   readonly b: string;
 }
 
-/** A text, one that is similar to it, and one that is not. */
+/** A text, a text that is similar to it, and one that is not. */
 export interface TripletExample {
   readonly anchor: string;
   readonly positive: string;
   readonly negative: string;
 }
 
-/** Two texts and how similar they are: any numbers, of which larger ones mean more similar, such as the scores from 0 to 5 of STS. */
+/** Two texts and how similar they are, on any scale on which larger numbers mean more similar, such as the scores from 0 to 5 of STS. */
 export interface ScoredPair {
   readonly a: string;
   readonly b: string;
   readonly score: number;
 }
 
-/** A text of a class, whose texts are similar to each other. */
+/** A text and its class; texts of the same class are similar to each other. */
 export interface LabelledText {
   readonly text: string;
   readonly label: string;
 }
 
-/** What `trainEmbedding` learns from: examples of one kind. */
+/** The examples of `trainEmbedding`, all of the same kind. */
 export type EmbeddingExamples =
   | readonly PairExample[]
   | readonly ScoredPair[]
@@ -52,7 +52,10 @@ interface DataOptions {
 
 const NAME = 'trainEmbedding';
 
-/** For each row an id: rows that share a text, directly or through others, have the same. */
+/**
+ * An id for each row, [N], or of triplets for each row and then for each negative, [2 N]: rows that share one of their first two texts, directly or through other rows, have the same
+ * id, and so has a negative that is one of these texts. What a triplet itself names as its negative has an id of its own where it would have that of its row.
+ */
 export function groupsOf(rows: readonly (readonly string[])[]): number[] {
   const parents = rows.map((_, i) => i);
   const rootOf = (i: number): number => {
@@ -61,14 +64,20 @@ export function groupsOf(rows: readonly (readonly string[])[]): number[] {
     return at;
   };
   const seen = new Map<string, number>();
-  for (const [i, [a, b]] of rows.entries()) {
-    for (const key of [`a${a}`, `b${b}`]) {
-      const before = seen.get(key);
-      if (before === undefined) seen.set(key, i);
+  for (const [i, row] of rows.entries()) {
+    for (const text of row.slice(0, 2)) {
+      const before = seen.get(text);
+      if (before === undefined) seen.set(text, i);
       else parents[rootOf(i)] = rootOf(before);
     }
   }
-  return rows.map((_, i) => rootOf(i));
+  const negatives = rows.flatMap(([, , negative], i) => {
+    if (negative === undefined) return [];
+    const row = seen.get(negative);
+    const own = rows.length + i;
+    return row === undefined || rootOf(row) === rootOf(i) ? own : rootOf(row);
+  });
+  return [...rows.map((_, i) => rootOf(i)), ...negatives];
 }
 
 const KINDS = [
@@ -162,7 +171,7 @@ function kindOf(examples: unknown, argument: string): (typeof KINDS)[number] {
   });
 }
 
-/** Rows of texts; `note` reads the `score` of a row, which is not one of its texts. */
+/** Reads rows of texts; `note` reads the `score` of a row, which is not one of its texts. */
 function readRows(
   examples: unknown,
   keys: readonly string[],

@@ -34,31 +34,34 @@ import type { Kit } from './head.js';
 
 /** Options of `trainEmbedding`. */
 export interface EmbeddingTrainingOptions extends CheckpointOptions {
-  /** What is trained: 'full' (the default), all parameters; names of parameters; `{ lora }`, low-rank updates, see `addLora`. */
+  /** What is trained. 'full' (the default): all parameters; a name pattern: the parameters that match; `{ lora }`: low-rank updates, see `addLora`. */
   train?: EncoderTraining;
-  /** Passes through all examples. Default: as many as make about 60 steps, at least 1 and at most 10; for labelled texts, 8. */
+  /** Passes through all examples. Default: the number that makes about 60 steps, at least 1 and at most 10; for labelled texts, 8. */
   epochs?: number;
-  /** Examples per step. The other texts of a batch are the negatives of each: larger batches teach more. Default: 32; for fewer than 128 examples, a quarter of them, but at least 4; for labelled texts, 64. */
+  /**
+   * Examples per step. The negatives of a text are the other texts of its batch, so larger batches teach more. Default: 32; for fewer than 128 examples, a quarter of them, but at
+   * least 4; for labelled texts, 64.
+   */
   batchSize?: number;
-  /** Texts whose graph is in memory at a time. A larger batch is embedded twice (Gao et al. 2021, arXiv:2101.06983), with the same result. Default 64. */
+  /** The number of texts whose graph is in memory at a time. Larger batches are embedded twice (Gao et al. 2021, arXiv:2101.06983), with the same result. Default 64. */
   chunkSize?: number;
   /** Factor on the cosines, the inverse of the temperature. Default: 20; for labelled texts, 5. */
   scale?: number;
-  /** Also train the vectors cut to each of these widths, for use with `dimensions`: the loss is the sum of the losses at these widths. Include the whole width. Default: the whole width alone. */
+  /** The widths to which vectors can later be cut with `dimensions`: the loss is the sum of the losses at these widths. Include the whole width. Default: the whole width only. */
   matryoshkaDims?: readonly number[];
-  /** A factor for each of `matryoshkaDims`. Default: ones. */
+  /** One factor for each of `matryoshkaDims`. Default: ones. */
   matryoshkaWeights?: readonly number[];
-  /** Learning rate of AdamW, after a warm-up of a tenth of the steps and falling to 0. Default: 0.001 for low-rank updates, 2e-5 otherwise. */
+  /** Learning rate of AdamW, which rises for a tenth of the steps and then falls to 0. Default: 0.001 for low-rank updates, 2e-5 otherwise. */
   lr?: number;
   /** Weight decay of AdamW. Default 0.01. */
   weightDecay?: number;
-  /** Examples to measure the loss on after each epoch, or the part of the examples that is kept for that, in (0, 1). Default: none. */
+  /** Examples on which the loss is measured after each epoch, or the fraction of the examples, in (0, 1), that is kept for that. Default: none. */
   validation?: number | EmbeddingExamples;
-  /** Stops after `patience` epochs in a row whose validation loss (without validation: whose loss) is not below the best so far, and restores the best. Default: never. */
+  /** Stops after `patience` consecutive epochs in which the validation loss (without validation, the loss) has not improved, and restores the best parameters. Default: never. */
   earlyStopping?: { patience: number };
   /** Seed of all random draws except those of dropout. An integer from 0 to 2^53 - 1; chosen at random if left out. */
   seed?: number;
-  /** Stops between two steps: the call rejects with the signal's reason, and the model is as the last whole step left it. */
+  /** Stops between two steps: the call rejects with the signal's reason, and the model is as it was after the last complete step. */
   signal?: SignalLike;
   /** Called after each step. */
   onStep?: (progress: FitProgress) => void;
@@ -69,8 +72,8 @@ export interface EmbeddingResult {
   /** The loss of each epoch and, with validation, the validation loss. */
   history: History;
   /**
-   * How far training has moved the weights that were trained: the length of their change divided by their own length, as estimated from a part of them. A fine-tuning of a few hundred steps
-   * typically gives 0.001 to 0.1.
+   * The relative change of the weights that were trained: the norm of their change divided by their norm before training, estimated from a sample of them. Typically 0.001 to 0.1
+   * for fine-tuning of a few hundred steps.
    */
   weightChange: number;
   /** The number of texts that were cut to the model's limit of tokens. */
@@ -100,7 +103,7 @@ const schema = {
 
 type OptionsRead = Read<typeof schema>;
 
-/** Defaults that depend on the form of the examples; those of labelled texts were chosen as web/model/README.md says. */
+/** Defaults that depend on the form of the examples. How those for labelled texts were chosen is described in web/model/README.md. */
 const PAIRS = { batchSize: 32, scale: 20 };
 const LABELLED = { batchSize: 64, scale: 5 };
 
@@ -183,8 +186,8 @@ async function fitRows(
 }
 
 /**
- * The batches of one epoch of labelled texts. Two texts of a label follow each other, since a text without another of its label in the batch is only a negative; the pairs of each
- * label are spread evenly over the epoch.
+ * The batches of one epoch of labelled texts. Texts come in pairs of the same label, because a text without another one of its label in the batch is only a negative. The pairs of
+ * each label are spread evenly over the epoch.
  */
 export function* labelledBatches(
   { texts, labels }: { texts: Rows['texts']; labels: readonly number[] },
@@ -215,7 +218,7 @@ interface SimilarityOptions {
   readonly matryoshkaWeights: readonly number[] | null;
 }
 
-/** From rows of texts to vectors: those of the first texts of all rows, then those of the second, ... [columns * N, E]. */
+/** Maps rows of texts to vectors: those of the first texts of all rows, then those of the second texts, and so on, [columns * N, E]. */
 class SimilarityModule extends EncoderModule {
   readonly #tape: Tape;
   readonly #options: SimilarityOptions;
@@ -250,7 +253,7 @@ class SimilarityModule extends EncoderModule {
     return this.vectors(texts.map((text) => ({ text })));
   }
 
-  /** The loss of a batch; `output` is what `forward` has returned for it. */
+  /** The loss of a batch; `output` is the result of `forward` for it. */
   loss(output: Tensor, labels: readonly number[] | null, rows: readonly (readonly string[])[]): Loss {
     const chunks = this.#chunks;
     const { matryoshkaDims: dims, matryoshkaWeights: weights } = this.#options;
@@ -271,7 +274,7 @@ class SimilarityModule extends EncoderModule {
     return new ChunkedLoss(tape, loss, () => this.#backward(chunks, inputs.x!));
   }
 
-  /** Embeds each chunk again, with the same dropout, and passes the gradient of its vectors on. */
+  /** Embeds each chunk again, with the same dropout, and propagates the gradient of its vectors. */
   #backward(chunks: readonly { texts: string[]; replay: () => void }[], gradient: Tensor): void {
     const { custom } = operationsOf(this.#tape);
     const width = gradient.shape[1]!;
@@ -304,7 +307,7 @@ class SimilarityModule extends EncoderModule {
     return losses.coSENT(a!, b!, [...labels], { scale });
   }
 
-  /** In-batch negatives: MultipleNegativesRankingLoss of sentence-transformers, except that texts that also belong to an equal text are not its negatives. */
+  /** In-batch negatives: MultipleNegativesRankingLoss of sentence-transformers, except that texts of one group (see `groupsOf`) are not negatives of each other. */
   #pairLoss(x: Tensor, rows: readonly (readonly string[])[]): Loss {
     const [a, b, negative] = this.#columns(x, rows[0]!.length);
     const others = negative ? operationsOf(this.#tape).concatenate([b!, negative], { axis: 0 }) : b!;

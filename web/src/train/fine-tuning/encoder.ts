@@ -1,4 +1,4 @@
-/** A pretrained encoder as `fit` trains it: from texts to vectors, or to what a head makes of them. */
+/** A pretrained encoder in the form that `fit` trains: it maps texts to vectors, or to the output of a head on them. */
 import { describe, guarded, invalid } from '../../error.js';
 import type { Layer } from '../../layers/layer.js';
 import type { StateDict } from '../../layers/state-dict.js';
@@ -12,16 +12,16 @@ import type { Tape } from '../tape.js';
 import type { SentenceVectorOptions, TrainableModel } from '../trainable-model.js';
 import { allLayers } from '../tree.js';
 
-/** A text or a pair. */
+/** A text, or a pair of texts. */
 export interface TextRow {
   readonly text: string;
   readonly pair?: string | undefined;
 }
 
-/** What of the encoder is trained: all, the parameters whose names match, or low-rank updates. */
+/** Which parameters of the encoder are trained: all, those whose names match, or low-rank updates. */
 export type EncoderTraining = 'full' | NamePattern | { readonly lora: LoraOptions };
 
-/** Reads what is trained; `or`: what else is allowed, for the message. */
+/** Reads which parameters are trained. `or`: other values that are allowed, for the message. */
 export function readTraining(value: unknown, name: string, or = ''): EncoderTraining {
   const isPattern = (given: unknown) => typeof given === 'string' || isRegExp(given);
   const isList = Array.isArray(value) && value.length > 0 && value.every(isPattern);
@@ -49,7 +49,7 @@ export function requireTrainable(call: string, model: PretrainedModel): Trainabl
   });
 }
 
-/** Returns a function that restores the current choice of parameters to train. */
+/** Returns a function that restores the current selection of trained parameters. */
 export function choiceOf(model: TrainableModel): () => void {
   const required = new Map(model.parameters().map((parameter) => [parameter.name, parameter.requiresGrad]));
   return () => {
@@ -61,7 +61,10 @@ export function choiceOf(model: TrainableModel): () => void {
 export const isLora = (train: unknown): train is { readonly lora: LoraOptions } =>
   typeof train === 'object' && train !== null && 'lora' in train;
 
-/** Chooses what is trained; returns a function that restores the earlier choice. Low-rank updates it removes only if training has not been completed and they are still zeros. */
+/**
+ * Selects the parameters to train; returns a function that restores the earlier selection. That function removes low-rank updates only if training was not completed and they are
+ * still zeros.
+ */
 export function prepare(call: string, model: TrainableModel, what: EncoderTraining): (isDone: boolean) => void {
   const restore = choiceOf(model);
   if (isLora(what)) {
@@ -89,7 +92,7 @@ export function prepare(call: string, model: TrainableModel, what: EncoderTraini
   return restore;
 }
 
-/** The module that `fit` trains. Its state is that of the parameters that are trained. */
+/** The module that `fit` trains. Its state consists of the parameters that are trained. */
 export class EncoderModule extends Module {
   readonly model: TrainableModel;
   readonly head: (Module & { forward(x: TensorInput): Tensor }) | null;
@@ -143,7 +146,7 @@ export class EncoderModule extends Module {
     return this;
   }
 
-  /** The objects of the core that have the parameters, as `fit` and checkpoints take layers, with the prefixes of their parameters' names. */
+  /** The objects of the core that have the parameters, in place of layers for `fit` and checkpoints, with the prefixes of their parameters' names. */
   override [allLayers](): [Layer, string][] {
     const parts = new Map<ModuleState, string>();
     for (const { state, name, index } of this.model.parameters())
@@ -162,7 +165,7 @@ export class EncoderModule extends Module {
     return [...encoder, ...super[allLayers]()];
   }
 
-  /** Parameters in two groups for an optimizer: matrices, and biases and norms, which do not decay, as in transformers' Trainer. */
+  /** The parameters in two groups for an optimizer: matrices, and biases and norms, to which weight decay does not apply, as in transformers' Trainer. */
   groups(lr: number, weightDecay: number): { params: Parameter[]; lr: number; weightDecay: number }[] {
     const [matrices, others] = [true, false].map((isMatrix) =>
       this.trained().filter(({ shape }) => shape.length > 1 === isMatrix),

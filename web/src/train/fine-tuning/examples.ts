@@ -4,14 +4,14 @@ import { lengthOf, listOf, type Reader, requireKnown, text } from '../../options
 import { shuffled } from '../../random.js';
 import { fraction } from '../fit.js';
 
-/** A text, or with `pair` a pair of texts, and its label, or with `labels` those of its labels that hold. */
+/** A text (or, with `pair`, a pair of texts) and its label (or, with `labels`, all labels that apply). */
 export interface ClassifierExample {
   readonly text: string;
-  /** The second text of a pair; all examples have one, or none has. */
+  /** The second text of a pair. Either all examples have one, or none has. */
   readonly pair?: string;
   /** One label per text. */
   readonly label?: string;
-  /** Any number of labels per text; all examples have `labels`, or all have `label`. */
+  /** Any number of labels per text. Either all examples have `labels`, or all have `label`. */
   readonly labels?: readonly string[];
 }
 
@@ -26,7 +26,7 @@ export interface ExampleSet {
 
 const labelList = listOf(text, 'an array of labels');
 
-/** The option `validation`: a fraction of the examples, or examples, which are read later. */
+/** Reads the option `validation`: a fraction of the examples, or examples, which are read later. */
 export const heldOut: Reader<number | object> = (value, name) =>
   typeof value === 'number' ? fraction(value, name) : (value as object);
 
@@ -35,8 +35,8 @@ function fault(at: string, expected: string, got: string, hint?: string): HeedEr
 }
 
 /**
- * Reads examples. `isMultiLabel` and `hasPairs`: those of other examples of the same call, which these must be like.
- * @throws HeedError `INVALID_ARGUMENT` for empty texts, for a text with two labels, and for examples that differ in what they have
+ * Reads examples. `like`: other examples of the same call, whose fields these must have, too.
+ * @throws HeedError `INVALID_ARGUMENT` for empty texts, for a text with two labels, and for examples that do not all have the same fields
  */
 export function readExamples(argument: string, given: unknown, like?: ExampleSet): ExampleSet {
   return guarded(argument, () => {
@@ -98,7 +98,7 @@ function readExample(value: unknown, at: string) {
   };
 }
 
-/** A text with something to learn from. */
+/** Reads a text that is not empty. */
 export function readText(value: unknown, at: string, expected = 'a text that is not empty'): string {
   const read = text(value, at);
   if (read.trim() === '') throw fault(at, expected, describe(read));
@@ -115,7 +115,7 @@ export function subset(set: ExampleSet, indices: readonly number[]): ExampleSet 
   };
 }
 
-/** The labels that occur, in the order of their UTF-16 units, as scikit-learn's encoder orders classes. */
+/** The labels that occur, ordered by their UTF-16 units, as scikit-learn's encoder orders classes. */
 export function labelsOf({ labels, isMultiLabel }: ExampleSet, argument: string): string[] {
   const found = [...new Set(labels.flat())].sort();
   const least = isMultiLabel ? 1 : 2;
@@ -123,12 +123,13 @@ export function labelsOf({ labels, isMultiLabel }: ExampleSet, argument: string)
   throw fault(argument, `examples of at least ${least} labels`, found.map((label) => `'${label}'`).join() || 'none');
 }
 
-/** The stream of random draws that chooses the examples for validation. */
+/** The stream of random draws by which the examples for validation are chosen. */
 const SPLIT = 2 ** 31 - 1;
 
 /**
- * Indices of examples to train on, and of those that are kept for validation: the part `fraction` of each label's examples, at least one; of examples with several labels, of all.
- * @throws HeedError `INVALID_ARGUMENT` for a label with one example only
+ * Indices of the examples to train on, and of those that are kept for validation: `fraction` of the examples of each label, at least one; with several labels per text, `fraction`
+ * of all examples.
+ * @throws HeedError `INVALID_ARGUMENT` for a label with only one example
  */
 export function split(
   { labels, isMultiLabel }: ExampleSet,

@@ -1,4 +1,4 @@
-/** The loop that trains an encoder: AdamW with a warm-up, clipping, and checkpoints. */
+/** The loop that trains an encoder: AdamW with a warm-up, gradient clipping and checkpoints. */
 import { invalid } from '../../error.js';
 import { bytesOf } from '../../io/bytes.js';
 import { callback, legal, optional, positive, type Reader } from '../../options.js';
@@ -12,12 +12,16 @@ import type { EncoderModule } from './encoder.js';
 import type { Kit } from './head.js';
 import { Movement } from './movement.js';
 
-/** Options of training that can be continued. */
+/** Options of training that can be resumed. */
 export interface CheckpointOptions {
-  /** Called after each epoch in which the encoder was trained, with all that is needed to continue: weights, moments, counters. Its size is about three times that of what is trained. */
+  /**
+   * Called after each epoch in which the encoder was trained, with everything that is needed to continue: weights, moments and counters. The size is about three times that of the
+   * parameters that are trained.
+   */
   onCheckpoint?: (bytes: Uint8Array) => void;
   /**
-   * Continues after such an epoch. With the same model, examples, options and seed the result is that of a training without interruption; early stopping does not know the epochs before.
+   * The bytes of such a checkpoint, from which training continues. With the same model, examples, options and seed, the result is that of training without interruption, except
+   * that early stopping ignores the epochs before the checkpoint.
    */
   resume?: Uint8Array;
 }
@@ -30,18 +34,18 @@ export const checkpointSchema = {
   ),
 };
 
-/** The option `weightDecay`. */
+/** Reads the option `weightDecay`. */
 export const decay: Reader<number> = (value, name) => (value === 0 ? 0 : positive(value, name));
 
-/** The part of the steps in which the learning rate rises. The first of them has the rate 0, which trainings of few steps cannot spare. */
+/** The fraction of the steps in which the learning rate rises. The rate of the first step is then 0, so runs of few steps have no warm-up. */
 const WARMUP = 0.1;
 const warmupOf = (steps: number) => (steps < 10 ? 0 : Math.ceil(WARMUP * steps));
 
-/** For about 60 steps, but `fewest` to 10 epochs. */
+/** The number of epochs that makes about 60 steps, at least `fewest` and at most 10. */
 export const epochsFor = (count: number, batchSize: number, fewest: number): number =>
   Math.min(10, Math.max(fewest, Math.round(60 / Math.ceil(count / batchSize))));
 
-/** What training an encoder has done. */
+/** The outcome of training an encoder. */
 export interface Fitted {
   readonly history: History;
   /** See `EmbeddingResult.weightChange`. */
@@ -59,7 +63,7 @@ interface Job extends Omit<FitOptions, 'optimizer' | 'schedule' | 'clipNorm'> {
 }
 
 /**
- * `call`: for messages. `data`: examples, or the batches of an epoch.
+ * `call`: the name of the call, for messages. `data`: examples, or the batches of an epoch.
  * @throws HeedError INVALID_ARGUMENT if steps were taken and no weight has changed
  */
 export async function fitEncoder(

@@ -1,4 +1,4 @@
-/** Classifiers of texts: their layers while they are trained, and as the head of a model. */
+/** Text classifiers: their layers during training, and as the head of a model. */
 import type { RawTensor } from '../../core.js';
 import { invalid } from '../../error.js';
 import { activation } from '../../models/family.js';
@@ -10,7 +10,7 @@ import { buildModel, type Description } from '../description.js';
 import type { Sequential } from '../module.js';
 import type { Tape } from '../tape.js';
 
-/** The parts of heed that training runs on. */
+/** The parts of heed that training uses. */
 export interface Kit {
   readonly runtime: Runtime;
   readonly tape: Tape;
@@ -25,21 +25,21 @@ interface HeadLayer {
 }
 
 /**
- * A classifier. 'sentence': one dense layer on the vectors that `embed` returns; 'family': the layers that the published models of the family have, on the hidden states of one
- * token or their mean.
+ * A classifier. 'sentence': one dense layer on the vectors that `embed` returns; 'family': the layers of the family's published models, on the hidden state of one token or the
+ * mean of all.
  */
 export interface ClassifierHead {
   readonly kind: 'sentence' | 'family';
   readonly layers: readonly HeadLayer[];
 }
 
-/** What `trainClassifier` has given a model, for `save`. */
+/** The classifier that `trainClassifier` has installed in a model, for `save`. */
 export interface Installed extends ClassifierHead {
   readonly labels: readonly string[];
   readonly problemType: 'single_label_classification' | 'multi_label_classification';
 }
 
-/** The heads of models that were trained here. */
+/** The heads of the models that were trained in this thread. */
 export const installed = new WeakMap<LocalModel, Installed>();
 
 const TASK = 'sequence-classification';
@@ -63,14 +63,14 @@ export function familyLayers({ type, tensors, settings }: HeadContext): HeadLaye
   return layers.length > 0 && !layers.includes(null) ? (layers as HeadLayer[]) : null;
 }
 
-/** The options of `embed` that make the rows which the head takes. */
+/** The options of `embed` that compute the input of the head. */
 export function inputOf(model: LocalModel, { kind }: ClassifierHead): EmbedOptions {
   if (kind === 'sentence') return {};
   const pooling = model.headContext.settings.get('classifier_pooling') === 'mean' ? 'mean' : 'cls';
   return { pooling, normalize: false, prompt: '' };
 }
 
-/** The head that a classifier of `labels` gets: see `ClassifierOptions.head`. Its last layer is new if the labels are. */
+/** The head for a classifier of `labels`; see `ClassifierOptions.head`. Its last layer is new if the labels are. */
 export function chooseHead(
   model: LocalModel,
   wanted: 'auto' | 'sentence' | 'family',
@@ -127,7 +127,7 @@ export function trainableHead({ tape, runtime }: Kit, { layers }: ClassifierHead
   return module.loadStateDict(Object.fromEntries(state)) as Sequential;
 }
 
-/** The head with the values that training has given it. */
+/** The head with its trained values. */
 export function trainedHead({ kind, layers }: ClassifierHead, module: Sequential): ClassifierHead {
   const state = module.stateDict();
   const tensor = (name: string): RawTensor | undefined =>
@@ -138,7 +138,7 @@ export function trainedHead({ kind, layers }: ClassifierHead, module: Sequential
   };
 }
 
-/** Makes it the head of the model for 'sequence-classification'. */
+/** Installs the head in the model, for 'sequence-classification'. */
 export function install({ runtime }: Kit, model: LocalModel, head: Installed): void {
   const { kind, layers, labels, problemType } = head;
   const { raw, headContext, config } = model;
@@ -155,7 +155,7 @@ export function install({ runtime }: Kit, model: LocalModel, head: Installed): v
     !old.takesVectors === (kind === 'family') &&
     String(shapes) === String(layers.map(({ weight }) => weight.shape))
   ) {
-    // In place, as a model that can be trained has the layers among its parameters.
+    // In place, because the layers are among the parameters of a model that can be trained.
     for (const [i, { weight, bias }] of layers.entries()) filled(old.chain.layers[i]!, [weight, bias]);
   } else {
     const { calls } = runtime;

@@ -1,4 +1,4 @@
-/** What heed/train loads when it is first used. */
+/** The parts of heed/train that are loaded when they are first used. */
 
 /** @internal */
 export { loadAdapter } from './adapter.js';

@@ -1,7 +1,7 @@
-/** How far training has moved weights. */
+/** How far training has changed the weights. */
 import type { Parameter } from '../parameters.js';
 
-/** Entries of a parameter that are compared: a copy of all weights would take as much memory as the model. */
+/** The number of entries of a parameter that are compared; a copy of all weights would take as much memory as the model. */
 const SAMPLE = 2 ** 16;
 
 interface Before {
@@ -39,8 +39,8 @@ export class Movement {
   }
 
   /**
-   * The length of the change of all parameters divided by their length before, ||now - before|| / ||before||, estimated from at most 65,536 entries of each; null if no entry of any
-   * parameter has changed.
+   * The norm of the change of all parameters divided by their norm before training, ||now - before|| / ||before||, estimated from at most 65,536 entries of each; null if no entry
+   * of any parameter has changed.
    */
   measure(): number | null {
     let [change, length] = [0, 0];

@@ -1,6 +1,6 @@
-/** What a classifier predicts. */
+/** The labels that a classifier predicts. */
 
-/** The indices of the labels that each row of logits [N, C] predicts: of the largest, or with several labels per text of the positive ones. */
+/** The indices of the labels that each row of logits [N, C] predicts: that of the largest logit or, with several labels per text, those of the positive logits. */
 export function predictedLabels(
   { data, shape }: { data: Float32Array; shape: readonly number[] },
   isMultiLabel: boolean,

@@ -1,4 +1,4 @@
-/** `model.save()`: a model's folder with its current weights, as heed, transformers and sentence-transformers read it. */
+/** `model.save()`: a model's folder with its current weights, in the form that heed, transformers and sentence-transformers read. */
 
 import type { Core, RawTensor } from '../../core.js';
 import { allocating, invalid } from '../../error.js';
@@ -36,11 +36,11 @@ import { type Installed, installed } from './head.js';
 export interface SaveOptions {
   /**
    * How weights are stored. 'fp32': all in single precision. 'q8': matrices as int8 with a scale per row (X.weight_scale), in the layout that compressed-tensors calls
-   * int-quantized. Default: tensors that have not changed as they were in the file, others in single precision; if any has changed, none in int8. A table in 4 bits stays so
-   * while it has not changed, except for 'fp32'.
+   * int-quantized. Default: tensors that have not changed are stored as they were in the file, all others in single precision; if any tensor has changed, none is stored in int8. A
+   * table in 4 bits stays in 4 bits until it changes, except for 'fp32'.
    */
   dtype?: 'fp32' | 'q8';
-  /** true: only the low-rank updates, as PEFT stores them. Default false: the whole folder, with the updates added to the weights. */
+  /** true: only the low-rank updates, in PEFT's format. Default false: the whole folder, with the updates added to the weights. */
   adapter?: boolean;
   signal?: SignalLike;
 }
@@ -87,7 +87,7 @@ export async function save(model: LocalModel, { source, options }: Origin, given
         await Promise.all(['config.json', 'model.safetensors'].map((file) => copy(`${path}/${file}`)));
     }
     const stored = await readStored(folder, model.config.family === STATIC, signal);
-    // Nothing is awaited from here on, so that all weights are of the same moment.
+    // Nothing is awaited from here on, so that all weights are from the same moment.
     requireIdle('save', model);
     const writer = new WeightWriter(model, stored, dtype);
     files['model.safetensors'] = writer.bytes();
@@ -102,7 +102,7 @@ export async function save(model: LocalModel, { source, options }: Origin, given
   }
 }
 
-/** A tensor as the file has it. */
+/** A tensor as it is in the file. */
 interface Stored {
   readonly dtype: string;
   readonly shape: number[];
@@ -150,7 +150,7 @@ class WeightWriter {
   readonly values: ReadonlyMap<string, () => RawTensor>;
   /** The matrices that the core multiplies in int8, by their names in the file, and whether each is a word table. */
   readonly #matrices: ReadonlyMap<string, boolean>;
-  /** Values that are not those of the file. */
+  /** Values that differ from those of the file. */
   readonly #changed: Map<string, RawTensor>;
   #tensors: Written[] | null = null;
 
@@ -173,7 +173,7 @@ class WeightWriter {
     this.values = valuesOf(model, new Map([...stored.keys()].map((name) => [bareOf(name), name])));
     const changed = [...stored].map(([name, tensor]) => [name, this.#changeOf(name, tensor)] as const);
     this.#changed = new Map(changed.filter((entry): entry is [string, RawTensor] => entry[1] !== null));
-    // A bias that has two names was read under the first.
+    // A bias with two names was read under the first one.
     const [read, ...others] = wordBiasNames(model.headContext.type).flatMap((bias) =>
       [...stored.keys()].filter((name) => bareOf(name) === bias),
     );
@@ -189,7 +189,7 @@ class WeightWriter {
     );
   }
 
-  /** What has to be in config.json about the weights; undefined if all are unchanged. */
+  /** The settings in config.json that describe the weights; undefined if all weights are unchanged. */
   get quantization(): { config: object | null } | undefined {
     const all = this.#all();
     if (all.every(({ name, data }) => this.#stored.get(name)?.bytes === data)) return undefined;
@@ -199,7 +199,7 @@ class WeightWriter {
     return { config: quantizationConfig(formOf(true), formOf(false), this.#ignored) };
   }
 
-  /** Modules with a matrix that is not in int8. */
+  /** The modules with a matrix that is not in int8. */
   get #ignored(): string[] {
     return this.#all()
       .filter(({ name, dtype, shape }) => shape.length === 2 && !/^[IU]8$/.test(dtype) && name.endsWith('.weight'))
@@ -244,7 +244,7 @@ class WeightWriter {
   #keeps(name: string, { dtype }: Stored): boolean {
     if (this.#isInt4(name)) return this.#dtype !== 'fp32';
     if (dtype === 'I8' && this.#scales(name)) return this.isQuantized;
-    // Types that are not read belong to tensors that are not used, such as `position_ids`.
+    // Tensors of types that heed does not read are tensors that it does not use, such as `position_ids`.
     return (
       this.#dtype === null ||
       !Object.hasOwn(DTYPE_BYTES, dtype) ||
@@ -261,7 +261,7 @@ class WeightWriter {
     return this.#matrices.has(name) && this.#stored.get(name)!.dtype === 'U8';
   }
 
-  /** The current value of a tensor, if it is not that of the file. */
+  /** The current value of a tensor, if it differs from that of the file. */
   #changeOf(name: string, tensor: Stored): RawTensor | null {
     const value = this.values.get(name)?.();
     if (!value) return null;
@@ -286,7 +286,7 @@ class WeightWriter {
   }
 }
 
-/** The numbers that 4-bit rows stand for, which the core decodes. */
+/** The values of 4-bit rows, decoded by the core. */
 function int4Values(core: Core, bytes: Uint8Array, scales: Float32Array, width: number): Float32Array {
   const options = { inFeatures: width, outFeatures: scales.length, bias: false, activation: 'identity', name: '' };
   const layer = allocating('weight', [scales.length, width], 4 * scales.length * width, () => new core.Linear(options));
@@ -300,7 +300,7 @@ function int4Values(core: Core, bytes: Uint8Array, scales: Float32Array, width: 
 
 const written = (name: string, { dtype, shape, bytes: data }: Stored): Written => ({ name, dtype, shape, data });
 
-/** The values that may have changed: those of parameters, and of a head that was trained. `names`: of tensors in the file by those without the family's prefix. */
+/** The values that may have changed: those of parameters and of a head that was trained. `names`: the names of tensors in the file, by their names without the family's prefix. */
 function valuesOf(model: LocalModel, names: ReadonlyMap<string, string>): Map<string, () => RawTensor> {
   const values = new Map<string, () => RawTensor>();
   for (const parameter of (model as { parameters?(): Parameter[] }).parameters?.() ?? []) {
@@ -319,7 +319,7 @@ function valuesOf(model: LocalModel, names: ReadonlyMap<string, string>): Map<st
   return values;
 }
 
-/** Writes the layers after the pooling, of a model whose parameters they are. */
+/** Writes the layers after the pooling, for a model that has them among its parameters. */
 function writeLayers(files: SavedFiles, { values }: WeightWriter): void {
   for (const path of Object.keys(files)) {
     const folder = /^(.+)\/model\.safetensors$/.exec(path)?.[1];
@@ -334,7 +334,7 @@ function writeLayers(files: SavedFiles, { values }: WeightWriter): void {
   }
 }
 
-/** config.json: as it was, unless labels or the storage have changed. */
+/** config.json, unchanged unless the labels or the storage have changed. */
 function configOf(bytes: Uint8Array<ArrayBuffer>, writer: WeightWriter, head: Installed | undefined) {
   const config = parseJson(bytes, 'config.json') as Record<string, unknown>;
   const changes: Record<string, unknown> = {};
