@@ -73,6 +73,7 @@ export {
   masks,
   type RelativeBiasOptions,
 } from './masks.js';
+export type { Device, DeviceFigures } from './models/device.js';
 export type { VectorSimilarity } from './models/folder-loss.js';
 export type {
   Drawable,

@@ -145,12 +145,8 @@ export interface RawIncrementalDecoder<Arguments extends object = object, Result
   step(given: { target: RawTensor }, cache: RawDecoderCache): RawTensor;
 }
 
-/** One batch of texts, or one image, being encoded by an `EncoderModel`. */
-export interface RawEncoding {
-  /** Runs layer `i`; weights of all texts one after the other, each [H, L_n, L_n], or null. */
-  runLayer(i: number, headMask: Float32Array | null, returnWeights: boolean): Float32Array | null;
-  /** Applies the final norm, if the model has one. */
-  applyFinalNorm(): void;
+/** The current rows of a batch of texts, or of an image. */
+export interface RawRows {
   /** A copy of the current rows, [T, E]. */
   hidden(): Float32Array;
   /** [N, E]; `skipped`: tokens at each text's beginning that a mean or a maximum leaves out, null for none. */
@@ -158,6 +154,14 @@ export interface RawEncoding {
     pooling: 'mean' | 'cls' | 'last' | 'max' | 'mean_sqrt_len' | 'weighted_mean',
     skipped: Int32Array | null,
   ): Float32Array;
+}
+
+/** One batch of texts, or one image, being encoded by an `EncoderModel`. */
+export interface RawEncoding extends RawRows {
+  /** Runs layer `i`; weights of all texts one after the other, each [H, L_n, L_n], or null. */
+  runLayer(i: number, headMask: Float32Array | null, returnWeights: boolean): Float32Array | null;
+  /** Applies the final norm, if the model has one. */
+  applyFinalNorm(): void;
   delete(): void;
 }
 

@@ -22,6 +22,8 @@ export type HeedErrorCode =
   | 'TOO_LONG'
   /** the worker died or could not start */
   | 'WORKER_FAILED'
+  /** the GPU is missing, was lost, reported an error, or gave other vectors than WebAssembly */
+  | 'GPU_FAILED'
   /** training: a loss or a gradient that is not finite; the parameters are unchanged */
   | 'DIVERGED'
   /** a bug in heed; please report it */

@@ -4,8 +4,8 @@ import { invalid } from './error.js';
 import type { ModelSource } from './io/source.js';
 import { loadSchema } from './models/call-options.js';
 import type { LoadModelOptions } from './models/load.js';
+import { loadPretrained } from './models/load-pretrained.js';
 import type { PretrainedModel } from './models/model.js';
-import { loadPretrained } from './models/pretrained.js';
 import { oneOf, optional, readOptions, workerOption } from './options.js';
 import type { PageRuntime } from './owned.js';
 import type { WorkerLike } from './platform.js';
@@ -31,6 +31,7 @@ const schema = {
   workers: optional(countUpTo(64, 8), null),
   ...loadSchema,
   embeddings: optional(oneOf(['whole', 'paged']), undefined),
+  device: optional(oneOf(['wasm', 'webgpu', 'auto']), 'wasm' as const),
 };
 
 export async function fromPretrained(
@@ -39,6 +40,23 @@ export async function fromPretrained(
   options?: FromPretrainedOptions,
 ): Promise<PretrainedModel> {
   const { worker, workers, ...load } = readOptions('fromPretrained', schema, options);
+  const { device } = load;
+  if (device !== 'wasm' && (workers || worker) && runtime.gpu)
+    throw invalid(
+      'fromPretrained.worker',
+      'none with `gpu` of load(), which cannot be posted to one',
+      'a worker',
+      'UNSUPPORTED',
+    );
+  if (device === 'webgpu' && workers)
+    throw invalid(
+      'fromPretrained.workers',
+      "none with device 'webgpu', as workers would share one GPU",
+      'a pool',
+      'UNSUPPORTED',
+    );
+  // Pools exist for the throughput of processors: their workers compute there.
+  if (device === 'auto' && workers) load.device = 'wasm';
   if (workers) {
     if (worker !== null && worker !== true) {
       const got = worker ? 'a Worker' : 'false';

@@ -18,8 +18,8 @@ export function load(options?: LoadOptions): Promise<Heed> {
   return start(
     inference,
     options,
-    (core, choice, hub, onDispose) =>
-      new Heed(runtimeOf(inference, core, core, hub, onDispose), choice, fromPretrained),
+    (core, choice, hub, onDispose, gpu) =>
+      new Heed(runtimeOf(inference, core, core, hub, onDispose, undefined, gpu), choice, fromPretrained),
   );
 }
 

@@ -2,7 +2,7 @@
 import type { Calls, Core } from './core.js';
 import { HeedError } from './error.js';
 import type { HubOptions } from './hub-options.js';
-import { dispose, registry, type WorkerLike } from './platform.js';
+import { dispose, type GpuLike, registry, type WorkerLike } from './platform.js';
 
 /** A resource that must be deleted: an object of the core, a worker. */
 export interface RawObject {
@@ -19,6 +19,8 @@ export interface Runtime {
   readonly owned: Set<RawObject>;
   /** Where its models are downloaded from. */
   readonly hub: HubOptions;
+  /** Where its models look for a GPU; undefined: where the engine has one. */
+  readonly gpu?: GpuLike | undefined;
 }
 
 /** That of a script that can start workers. */

@@ -170,10 +170,12 @@ export type PipelineProgress =
   | { status: 'ready'; task: string; model: string };
 
 /** Options of `pipeline`: those of `fromPretrained`, and some of transformers.js. */
-export interface PipelineOptions extends Omit<FromPretrainedOptions, 'onProgress'>, Pick<LoadOptions, 'hub'> {
+export interface PipelineOptions
+  extends Omit<FromPretrainedOptions, 'onProgress' | 'device'>,
+    Pick<LoadOptions, 'hub'> {
   /** Called with the progress of loading. */
   progress_callback?: (progress: PipelineProgress) => void;
-  /** heed runs on the processor: 'wasm', 'cpu' and 'auto' are the same. */
+  /** Pipelines run on the processor: 'wasm', 'cpu' and 'auto' are the same. For a GPU, see `fromPretrained`. */
   device?: 'wasm' | 'cpu' | 'auto';
 }
 
@@ -280,7 +282,7 @@ export async function makePipeline<T extends PipelineTask>(
     throw invalid('pipeline.onProgress', 'none together with progress_callback', 'one');
   if (device !== undefined && !['wasm', 'cpu', 'auto'].includes(device))
     throw invalid('device', "'wasm', 'cpu' or 'auto'", describe(device), 'UNSUPPORTED', {
-      hint: 'heed runs on the CPU only',
+      hint: "`fromPretrained` has device: 'webgpu'",
     });
   const name = typeof source === 'string' ? source : 'model';
   const heed = await load({ hub });

@@ -64,6 +64,11 @@ export interface WorkerLike {
   terminate(): unknown;
 }
 
+/** A GPU object of WebGPU: `navigator.gpu`, or in Node what `create()` of the package `webgpu` returns. */
+export interface GpuLike {
+  requestAdapter(options?: { powerPreference?: 'high-performance' }): Promise<unknown>;
+}
+
 /** What a function in place of `fetch` is called with. */
 export interface FetchInit {
   readonly method?: string;

@@ -1,7 +1,7 @@
 /** `load()` and the object that it returns: the functions, layers and pretrained encoders, bound to one instance of the module. */
 import type { Calls, Core } from './core.js';
 import { countUpTo } from './cores.js';
-import { HeedError, importing, needsTraining } from './error.js';
+import { describe, HeedError, importing, invalid, needsTraining } from './error.js';
 import type { FromPretrainedOptions, fromPretrained } from './from-pretrained.js';
 import { Functions } from './functions.js';
 import { type HubOptions, hubOptions } from './hub-options.js';
@@ -45,7 +45,7 @@ import {
 import { oneOf, optional, plainOptions, type Reader, readOptions, type Schema } from './options.js';
 import type { PageRuntime, RawObject } from './owned.js';
 import { packaged } from './packaged.js';
-import { dispose, inspected, registry } from './platform.js';
+import { dispose, type GpuLike, inspected, registry } from './platform.js';
 import { shippedModel } from './shipped.js';
 import { version } from './version.js';
 
@@ -62,6 +62,8 @@ export interface LoadOptions {
   threads?: number | 'auto';
   /** The host of models that are given by their id, its token, a `fetch` of your own, and the cache, for all calls that download. Default: no host, in Node that of the environment variable HF_ENDPOINT. */
   hub?: HubOptions;
+  /** Where `fromPretrained` looks for a GPU: in Node, what `create([])` of the package `webgpu` returns. Default: `navigator.gpu`. */
+  gpu?: GpuLike;
 }
 
 /** What is running. */
@@ -314,11 +316,13 @@ export function runtimeOf(
   hub: HubOptions,
   onDispose: () => void,
   owned = new Set<RawObject>(),
+  gpu?: GpuLike,
 ): PageRuntime & { dispose(): void } {
   let core: Core | null = given;
   const runtime = {
     owned,
     hub,
+    gpu,
     startWorker,
     get core() {
       if (core === null) throw new HeedError('DISPOSED', 'heed: used after dispose(). Call load() again');
@@ -341,11 +345,17 @@ export function runtimeOf(
   return runtime;
 }
 
+const gpuOption: Reader<GpuLike> = (value, name) => {
+  if (typeof (value as GpuLike | null)?.requestAdapter === 'function') return value as GpuLike;
+  throw invalid(name, 'a GPU object, such as navigator.gpu', describe(value));
+};
+
 const loadSchema = {
   build: optional(oneOf(['auto', 'relaxed-simd', 'simd128']), 'auto' as const),
   wasm: optional(locate, undefined),
   threads: optional(countUpTo(16, 4), { count: 1, reason: 'the default' }),
   hub: optional(hubOptions, {}),
+  gpu: optional(gpuOption, undefined),
 } satisfies Schema<LoadOptions>;
 
 /** An instance of the module and how many callers use it. */
@@ -363,9 +373,9 @@ const byObject = new WeakMap<object, Map<string, Shared>>();
 export async function start<T>(
   module: Variant,
   options: LoadOptions | undefined,
-  make: (core: Core, choice: Choice, hub: HubOptions, onDispose: () => void) => T,
+  make: (core: Core, choice: Choice, hub: HubOptions, onDispose: () => void, gpu?: GpuLike) => T,
 ): Promise<T> {
-  const { build, wasm, threads, hub } = readOptions('load', loadSchema, options);
+  const { build, wasm, threads, hub, gpu } = readOptions('load', loadSchema, options);
   const variant = `${module.name} ${build} ${threads.count} ${threads.reason}`;
   const key = wasm?.key ?? '';
   const instances = (typeof key === 'string' ? byUrl : byObject) as Map<unknown, Map<string, Shared>>;
@@ -392,10 +402,11 @@ export async function start<T>(
   const { loading } = shared;
   shared.users++; // before it has loaded: another caller may dispose of it as soon as it has
   const [core, choice] = await loading!;
-  return make(core, choice, hub, () => {
+  const onDispose = () => {
     if (--shared.users > 0) return;
     endThreads(core);
     shared.loading = null; // a disposed but still referenced Heed does not keep the memory alive
     forget();
-  });
+  };
+  return make(core, choice, hub, onDispose, gpu);
 }

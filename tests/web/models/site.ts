@@ -35,6 +35,8 @@ export interface Serving {
   policy?: string;
   /** The file of dist/ that the page imports. */
   entry?: string;
+  /** Of Chromium, in place of the usual ones. */
+  chromiumArguments?: string[];
 }
 
 /** Serves dist/, `models` below /models/, and at / a page that imports heed and sets it as the global `heed`. */
@@ -74,7 +76,8 @@ export async function serveHeed(
 /** The page of `serveHeed` in Chromium. */
 export async function openSite(models: Models, serving: Serving = {}): Promise<Site> {
   const server = await serveHeed(models, serving);
-  const browser = await launchChromium();
+  const { chromiumArguments: args } = serving;
+  const browser = await launchChromium(args && { args });
   const page = await browser.newPage();
   await page.goto(`${server.origin}/`);
   await page.waitForFunction('globalThis.heed');

@@ -105,6 +105,7 @@ export class ImageCalls implements CallsOfImages {
       };
       const hooks: Omit<PieceHooks, 'use'> = {
         returnWeights: read.outputAttentions,
+        returnStates: read.outputHiddenStates,
         onLayer(layer, encoding, softmax) {
           if (read.outputHiddenStates) states[layer + 1]!.push(encoding.hidden());
           if (softmax) weights[layer]!.push(softmax);

@@ -8,6 +8,7 @@ import type {
   RawEncoderModel,
   RawEncoderModelConfig,
   RawEncoding,
+  RawRows,
   RawSites,
   RawTensor,
   RawTensorLayer,
@@ -15,9 +16,10 @@ import type {
 import { calling, formatShape, invalid, invalidFile } from '../error.js';
 import { concatenate, readAll } from '../io/files.js';
 import { Settings } from '../models/config.js';
+import type { ModelDevice } from '../models/device.js';
 import type { Completion, ImageEncoder, ImagesOf } from '../models/image-encoder.js';
 import type { Row } from '../models/input.js';
-import { type PieceHooks, type PieceOptions, runLayers } from '../models/run.js';
+import { type DeviceLayers, type PieceHooks, type PieceOptions, runLayers } from '../models/run.js';
 import { makeDense, makeNorm } from '../models/task-heads.js';
 import { AttentionPooling } from './attention-pooling.js';
 import { ImageCalls, type Values } from './calls.js';
@@ -31,6 +33,7 @@ export const VISION = 'vision.';
 
 export class ImageTextEncoder implements RawEncoderModel, ImageEncoder {
   readonly images: ImageCalls;
+  device: ModelDevice | null = null;
   readonly about: ImageFamily;
   readonly #core: Core;
   readonly #config: RawEncoderModelConfig;
@@ -307,9 +310,13 @@ export class ImageTextEncoder implements RawEncoderModel, ImageEncoder {
     let data: Float32Array = new Float32Array();
     const length = rows * columns + (vision.classRow ? 1 : 0) + (vision.registers ?? 0);
     const sites = siteOf?.(length) ?? null;
-    const begin = () =>
-      this.beginImages(pixels, this.#positionsFor(rows, columns), this.#anglesFor(rows, columns), sites);
-    await runLayers(begin, () => {}, numLayers, options, { ...hooks, use: (encoding) => (data = encoding.hidden()) });
+    const angles = this.#anglesFor(rows, columns);
+    const begin = () => this.beginImages(pixels, this.#positionsFor(rows, columns), angles, sites);
+    const batch = { lengths: Int32Array.from(images, () => length), keyMask: null, angles };
+    const use = (encoding: RawRows) => (data = encoding.hidden());
+    const run = (layers: DeviceLayers | null) =>
+      runLayers(begin, () => {}, numLayers, { ...options, layers }, { ...hooks, use }, batch);
+    await (this.device ? this.device.attempt('image', length, sites, run) : run(options.layers ?? null));
     return calling('model', () => {
       const parts = images.map((_, n) => {
         const own = data.subarray(n * length * embedDim, (n + 1) * length * embedDim);

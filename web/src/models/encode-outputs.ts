@@ -1,5 +1,5 @@
 /** The tensors that `encode` returns, collected from the pieces that the core runs. Notation: N texts, L the longest one's tokens, E width, H heads. */
-import type { RawEncoderModelConfig, RawEncoding } from '../core.js';
+import type { RawEncoderModelConfig, RawRows } from '../core.js';
 import { calling, floatsOf } from '../error.js';
 import { padRows, padWeights } from '../padding.js';
 import type { SitePlan } from '../sites.js';
@@ -55,10 +55,11 @@ export class EncodeOutputs {
     const { numLayers, numHeads, embedDim } = this.#config;
     const { outputAttentions, outputHiddenStates } = this.#requested;
     const width = this.#width;
-    const copy = (encoding: RawEncoding, out: Float32Array) =>
+    const copy = (encoding: RawRows, out: Float32Array) =>
       padRows(encoding.hidden(), piece, width, embedDim, out.subarray(first * width * embedDim));
     return {
       returnWeights: outputAttentions,
+      returnStates: outputHiddenStates,
       onLayer: (layer, encoding, weights) => {
         if (weights) {
           const out = this.#attentions[layer]!.subarray(first * numHeads * width * width);

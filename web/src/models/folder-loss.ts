@@ -4,7 +4,7 @@ import type { ModelFolder } from '../io/files.js';
 import type { ModelSource } from '../io/source.js';
 import type { Runtime } from '../owned.js';
 import type { SignalLike } from '../platform.js';
-import { loadPretrained } from './pretrained.js';
+import { loadPretrained } from './load-pretrained.js';
 import { dot } from './quantized.js';
 
 /** Cosine similarity of vectors before and after. */

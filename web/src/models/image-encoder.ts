@@ -8,7 +8,9 @@ import type { BlobLike, SignalLike } from '../platform.js';
 import type { EditOptions, SiteOptions } from '../sites.js';
 import type { Tensor, TensorLike } from '../tensor.js';
 import type { Settings } from './config.js';
+import type { ModelDevice } from './device.js';
 import type { Row } from './input.js';
+import type { PieceHooks, PieceOptions } from './run.js';
 import type { SentenceConfig } from './sentence-transformers.js';
 import type { TextTokenizer } from './tokenizer.js';
 
@@ -83,6 +85,16 @@ export interface ImageCalls {
 /** What loading and running need of an encoder of images, apart from what encoders of texts have. */
 export interface ImageEncoder {
   readonly images: ImageCalls;
+  /** Set once the model has been loaded, if its layers may run elsewhere than in the core. */
+  device: ModelDevice | null;
+  /** The description of the encoder of images, the side of an image in pixels, and whether there is an encoder of texts. */
+  readonly about: { readonly vision: RawEncoderModelConfig; readonly imageSize: number; readonly text: object | null };
+  /** Runs images of one size, of normalized values. */
+  run(
+    images: readonly { values: Float32Array; height: number; width: number }[],
+    options: PieceOptions,
+    hooks?: Omit<PieceHooks, 'use'>,
+  ): Promise<{ rows: Float32Array }>;
   /** After the encoders' parameters have been written: makes what follows them. */
   complete(parts: Completion): Promise<void>;
   /** The rows of texts as the family runs them; `isText`: not token ids, which are run as they are; `isPooled`: only the last row matters. */

@@ -40,6 +40,11 @@ export interface LoadModelOptions extends RemoteOptions {
    * server learns which parts of the vocabulary the texts use.
    */
   embeddings?: 'whole' | 'paged';
+  /**
+   * 'wasm' (default); 'webgpu', experimental: the layers run on the GPU, in fp32; or 'auto': on the GPU where it gives the same vectors and is faster, which is measured when the model
+   * is loaded, else in WebAssembly.
+   */
+  device?: 'wasm' | 'webgpu' | 'auto';
   onProgress?: (progress: LoadProgress) => void;
   signal?: SignalLike;
 }

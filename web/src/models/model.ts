@@ -2,6 +2,7 @@
 import type { SignalLike } from '../platform.js';
 import type { EditOptions, SiteOptions } from '../sites.js';
 import type { Tensor, TensorInput } from '../tensor.js';
+import type { Device } from './device.js';
 import type { EmbedImageOptions, EncodeImageOptions, EncodeImageResult, ImagesInput } from './image-encoder.js';
 import type { InputOptions, ModelInput } from './input.js';
 import type { VectorOutput, VectorsOf } from './quantized.js';
@@ -177,6 +178,8 @@ export interface Workers {
 export interface PretrainedModel {
   readonly config: ModelConfig;
   readonly workers: Workers;
+  /** What runs the model's layers, and why. In a worker: as it was when the model was loaded. */
+  readonly device: Device;
   readonly disposed: boolean;
   /**
    * The encoder's outputs for each token.

@@ -1,3 +1,4 @@
+import type { ModelDevice } from './device.js';
 import type { LoadedModel } from './load.js';
 import type { SpanScorer } from './span-scorer.js';
 import { Chain, type Head, type HeadName } from './task-heads.js';
@@ -8,6 +9,8 @@ export class Parts {
   pooler: Chain | null = null;
   /** Of a GLiNER. */
   spans: SpanScorer | null = null;
+  /** Null: the core runs all. */
+  device: ModelDevice | null = null;
   /** 'tokens': the layer that `embedTokens` applies to each token, of checkpoints that have it beside the encoder. */
   readonly heads = new Map<HeadName | 'tokens', Head>();
   /** Deletes the encoder. A model that is trained deletes what uses it first. */
@@ -24,6 +27,7 @@ export class Parts {
   delete(): void {
     if (this.#deleted) return;
     this.#deleted = true;
+    this.device?.delete();
     this.pooler?.delete();
     this.spans?.delete();
     this.vectorLayers.delete();

@@ -1,9 +1,8 @@
 /** A pretrained encoder in this thread. Notation: N texts, L the longest one's tokens, E width, H heads. */
-import type { RawEncoderModelConfig, RawEncoding, RawTensor } from '../core.js';
+import type { RawEncoderModelConfig, RawRows, RawTensor } from '../core.js';
 import { floatsOf, formatShape, importing, invalid } from '../error.js';
 import { makeYield } from '../event-loop.js';
-import { concatenate, type ModelFolder } from '../io/files.js';
-import type { ModelSource } from '../io/source.js';
+import { concatenate } from '../io/files.js';
 import { integer, listOf, oneOf, type Read, type Reader, readOptions } from '../options.js';
 import { Owned, type Runtime } from '../owned.js';
 import { padRows } from '../padding.js';
@@ -11,6 +10,7 @@ import { inspected } from '../platform.js';
 import { encoderSizes, planSites, type SitePlan } from '../sites.js';
 import { elementCount, Tensor } from '../tensor.js';
 import { callSchema, embedSchema, encodeSchema, predictSchema, requireTexts, tokenizeSchema } from './call-options.js';
+import { type Device, onCore } from './device.js';
 import { EncodeOutputs, listsOf, sitesOf } from './encode-outputs.js';
 import type {
   EmbedImageOptions,
@@ -31,8 +31,7 @@ import {
   readInput,
   rowsOf,
 } from './input.js';
-import { type LoadedModel, type LoadModelOptions, loadModel } from './load.js';
-import { workingBytes } from './memory.js';
+import type { LoadedModel } from './load.js';
 import type {
   EmbedCall,
   EmbedTokensOptions,
@@ -49,55 +48,25 @@ import type {
 } from './model.js';
 import { modelConfig, modelText } from './model-config.js';
 import type { FetchRows } from './paged-embeddings.js';
-import { Parts } from './parts.js';
+import type { Parts } from './parts.js';
 import { embedAs } from './prompts.js';
 import { normalized, type VectorOutput, type VectorsOf, vectorsOf } from './quantized.js';
-import { type PieceHooks, type PieceOptions, piecesOf, poolRows, rowsOfToken, runPiece } from './run.js';
+import {
+  type DeviceLayers,
+  type PieceHooks,
+  type PieceOptions,
+  piecesOf,
+  poolRows,
+  rowsOfToken,
+  runPiece,
+} from './run.js';
 import { type Pooling, promptOf, type SentenceConfig } from './sentence-transformers.js';
 import { SparsePooling, type SparseVector } from './sparse.js';
 import { STATIC } from './static-embedding.js';
 import { HEADS, type Head, type HeadContext, type HeadName, makeHead, makePooler } from './task-heads.js';
-import { loadVectorLayers, vectorForm } from './vector-layers.js';
+import { vectorForm } from './vector-layers.js';
 
 const ids = listOf((value, name) => integer(value, name, 0), 'an array of token ids');
-
-/** Loads the encoder in a model's folder. `options` have been checked; `folder`: the source's, if it is open already. */
-export async function loadPretrained(
-  runtime: Runtime,
-  source: ModelSource,
-  options: LoadModelOptions = {},
-  folder?: ModelFolder,
-): Promise<PretrainedModel> {
-  return loadAs(runtime, source, options, folder, (...parts) => new LocalModel(...parts));
-}
-
-/** The same for a model that `make` makes of what was loaded. */
-export async function loadAs<Model>(
-  runtime: Runtime,
-  source: ModelSource,
-  options: LoadModelOptions,
-  folder: ModelFolder | undefined,
-  make: (...parts: ConstructorParameters<typeof LocalModel>) => Model,
-): Promise<Model> {
-  const loaded = await loadModel(runtime, source, options, folder);
-  const parts = new Parts(loaded.raw, loaded.release);
-  try {
-    const [layers, classifier] = await loadVectorLayers(runtime.calls, loaded, options.signal);
-    parts.vectorLayers = layers!;
-    if (classifier) parts.heads.set('sequence-classification', { chain: classifier, takesVectors: true });
-    if (loaded.gliner) {
-      const { spanScorer } = await importing(() => import('./gliner.js'));
-      parts.spans = spanScorer(runtime.calls, loaded.gliner, loaded);
-      runtime.core.reserveMemory(workingBytes(loaded.config)); // of which its layers have taken some
-    }
-    loaded.integrity.requireAllFound();
-    return make(runtime, loaded, parts, options.dtype);
-  } catch (error) {
-    parts.delete();
-    await loaded.folder.failed?.(error);
-    throw error;
-  }
-}
 
 /** A model in this thread. */
 export class LocalModel extends Owned<Parts> implements PretrainedModel {
@@ -131,6 +100,10 @@ export class LocalModel extends Owned<Parts> implements PretrainedModel {
     this.config = modelConfig(loaded, dtype, maxLength, parameterCount);
   }
 
+  get device(): Device {
+    return this.raw.device?.about ?? onCore;
+  }
+
   /** @internal */
   [inspected](): string {
     return modelText(this);
@@ -147,6 +120,7 @@ export class LocalModel extends Owned<Parts> implements PretrainedModel {
       });
     const rows = await this.#allRows(readInput(input), read, pieceOptions);
     pieceOptions.sites = this.sites('encode', sitesOf(read), rows);
+    pieceOptions.small = read.outputAttentions || read.outputHiddenStates;
     const outputs = new EncodeOutputs(rows, this.#core, read);
     await this.run(rows, rows.length, read, pieceOptions, (piece, first) => outputs.hooksOf(piece, first));
     return outputs.result(this.raw.pooler, pieceOptions.sites) as EncodeResultFor<A, S, P>;
@@ -168,6 +142,7 @@ export class LocalModel extends Owned<Parts> implements PretrainedModel {
     const truncated: number[] = [];
     const all = this.withSites('embed', read, rows, pieceOptions);
     await this.run(all, total, read, pieceOptions, (piece, first) => ({
+      pooling: { modes: pooling, skipped },
       use: (encoding) => {
         for (const { cut } of piece) truncated.push(cut);
         out.set(this.#vectors(encoding, piece, pooling, normalize, skipped, width).data, first * width);
@@ -217,18 +192,20 @@ export class LocalModel extends Owned<Parts> implements PretrainedModel {
     let labels = 0;
     /** The rows of each kind of head. */
     const inputs = {
-      pooled: (encoding: RawEncoding, piece: Row[]) =>
+      pooled: (encoding: RawRows, piece: Row[]) =>
         takesVectors
           ? this.#vectors(encoding, piece, pooling, normalize, skipped)
           : poolRows(encoding, piece.length, embedDim, [this.classPooling]),
-      tokens(encoding: RawEncoding) {
+      tokens(encoding: RawRows) {
         const data = encoding.hidden();
         return { data, shape: [data.length / embedDim, embedDim] };
       },
-      masks: (encoding: RawEncoding, piece: Row[], first: number) =>
+      masks: (encoding: RawRows, piece: Row[], first: number) =>
         rowsOfToken(encoding.hidden(), piece, maskId, embedDim, (text, token) => masks.push([first + text, token])),
     };
+    const modes = takesVectors ? pooling : [this.classPooling];
     await this.run(rows, count, read, pieceOptions, (piece, first) => ({
+      ...(kind === 'pooled' && { pooling: { modes, skipped: takesVectors ? skipped : 0 } }),
       use: (encoding) => {
         const { data, shape } = this.#logits(found, inputs[kind](encoding, piece, first));
         labels = shape.at(-1)!;
@@ -341,12 +318,25 @@ export class LocalModel extends Owned<Parts> implements PretrainedModel {
     let done = 0;
     const { sites } = options;
     const all = sites?.needsAll ? [...rows] : [];
-    for (const piece of all.length > 0 ? [all] : piecesOf(rows, this.#core)) {
+    const run = async (piece: Row[], layers: DeviceLayers | null) => {
       await this.#fetchRows?.(piece, () => void this.raw, signal);
       const raw = sites?.raw(done, piece) ?? null;
-      await runPiece(() => this.raw.encoder, this.#core, piece, options, hooksOf(piece, done), raw);
+      await runPiece(() => this.raw.encoder, this.#core, piece, { ...options, layers }, hooksOf(piece, done), raw);
       done += piece.length;
       onProgress?.({ done, total });
+    };
+    const { device } = this.raw;
+    const budget = options.small ? undefined : device?.maxRows;
+    for (const piece of all.length > 0 ? [all] : piecesOf(rows, this.#core, budget)) {
+      if (!device) await run(piece, null);
+      else {
+        const tokens = piece.reduce((sum, { ids }) => sum + ids.length, 0);
+        await device.attempt('text', tokens, sites, async (layers) => {
+          // A GPU's pieces are larger than the core's.
+          const parts = layers || all.length > 0 ? [piece] : piecesOf(piece, this.#core);
+          for (const part of parts) await run(part, layers);
+        });
+      }
     }
   }
 
@@ -375,7 +365,7 @@ export class LocalModel extends Owned<Parts> implements PretrainedModel {
 
   /** The first `width` entries of the vectors as `embed` returns them, [N, width]; default: all. */
   #vectors(
-    encoding: RawEncoding,
+    encoding: RawRows,
     piece: Row[],
     pooling: readonly Pooling[],
     normalize: boolean,

@@ -1,5 +1,5 @@
 /** Runs rows of tokens through the core in pieces of bounded work, layer by layer, so that a call can be stopped and observed, and does not block the thread for long. */
-import type { RawEncoderModel, RawEncoderModelConfig, RawEncoding, RawSites, RawTensor } from '../core.js';
+import type { RawEncoderModel, RawEncoderModelConfig, RawEncoding, RawRows, RawSites, RawTensor } from '../core.js';
 import { calling } from '../error.js';
 import { concatenate } from '../io/files.js';
 import type { SitePlan } from '../sites.js';
@@ -17,8 +17,11 @@ export function pieceTokens({ embedDim, numHeads, keyValueHeads, headDim, ...con
 }
 
 /** Groups rows in order; a text that is longer than a piece is a piece by itself. */
-export function* piecesOf(rows: Iterable<Row>, config: RawEncoderModelConfig): Generator<Row[]> {
-  const budget = pieceTokens(config);
+export function* piecesOf(
+  rows: Iterable<Row>,
+  config: RawEncoderModelConfig,
+  budget = pieceTokens(config),
+): Generator<Row[]> {
   let piece: Row[] = [];
   let tokens = 0;
   for (const row of rows) {
@@ -40,15 +43,36 @@ export interface PieceOptions {
   headMask: Float32Array[] | null;
   /** What the call reads and edits; null: nothing. */
   sites: SitePlan | null;
+  /** Whether the results of each layer are kept, so that a GPU must not run many texts at a time. */
+  small?: boolean;
+  /** Runs the layers in place of the core. */
+  layers?: DeviceLayers | null;
+}
+
+/** What a device needs to know of a batch besides its rows: as for `begin`, and `beginImage`. */
+export interface DeviceBatch {
+  lengths: Int32Array;
+  keyMask: Float32Array | null;
+  angles: RawTensor | null;
+}
+
+/** The layers of an encoder on another device than the core's. */
+export interface DeviceLayers {
+  /** Runs all layers on what `begin` embeds. */
+  run(begin: () => RawEncoding, batch: DeviceBatch, headMask: Float32Array[] | null, hooks: PieceHooks): Promise<void>;
 }
 
 /** What is done with one piece. The hooks must copy what they need from an encoding. */
 export interface PieceHooks {
   /** After the last layer. */
-  use(encoding: RawEncoding): void;
+  use(encoding: RawRows): void;
   /** After the embeddings (-1) and after each layer. */
-  onLayer?(layer: number, encoding: RawEncoding, weights: Float32Array | null): void;
+  onLayer?(layer: number, encoding: RawRows, weights: Float32Array | null): void;
   returnWeights?: boolean;
+  /** Whether `onLayer` reads the rows. */
+  returnStates?: boolean;
+  /** Of hooks whose `use` only pools. */
+  pooling?: { modes: readonly Pooling[]; skipped: number };
 }
 
 /** The tokens of rows, one row after the other; types and positions are null if they are all the default. */
@@ -88,7 +112,7 @@ export function rowsOfToken(
 
 /** The vectors of a piece's `count` texts, [count, modes * E]; `skipped`: tokens at each text's beginning that means and maxima leave out. */
 export function poolRows(
-  encoding: RawEncoding,
+  encoding: RawRows,
   count: number,
   width: number,
   pooling: readonly Pooling[],
@@ -115,7 +139,7 @@ export function runPiece(
 ): Promise<void> {
   const { ids, tokenTypes, positions, lengths, keyMask } = batchOf(piece, positionOffset);
   const begin = () => model().begin(ids, tokenTypes, positions, lengths, keyMask, sites);
-  return runLayers(begin, model, numLayers, options, hooks);
+  return runLayers(begin, model, numLayers, options, hooks, { lengths, keyMask, angles: null });
 }
 
 /** Runs the layers on what `begin` embeds, those left out that need not run. `alive` is called before each layer and throws once the model has been disposed of. */
@@ -123,9 +147,15 @@ export async function runLayers(
   begin: () => RawEncoding,
   alive: () => void,
   numLayers: number,
-  { yieldToEventLoop, headMask, sites }: PieceOptions,
-  { use, onLayer, returnWeights = false }: PieceHooks,
+  { yieldToEventLoop, headMask, sites, layers }: PieceOptions,
+  hooks: PieceHooks,
+  batch: DeviceBatch,
 ): Promise<void> {
+  if (layers) {
+    await yieldToEventLoop();
+    return layers.run(begin, batch, headMask, hooks);
+  }
+  const { use, onLayer, returnWeights = false } = hooks;
   const encoding = calling('model', begin);
   try {
     onLayer?.(-1, encoding, null);

@@ -7,8 +7,9 @@ import { callSchema, embedSchema, loadSchema, requireTexts } from '../models/cal
 import { listsOf } from '../models/encode-outputs.js';
 import { type InputOptions, isTexts, longest, type ModelInput, type Row, readInput, rowsOf } from '../models/input.js';
 import type { LoadedModel, LoadModelOptions } from '../models/load.js';
+import { loadAs } from '../models/load-pretrained.js';
 import type { Parts } from '../models/parts.js';
-import { LocalModel, loadAs } from '../models/pretrained.js';
+import { LocalModel } from '../models/pretrained.js';
 import { batchOf } from '../models/run.js';
 import { HEADS, type HeadName, wordBiasNames } from '../models/task-heads.js';
 import { vectorForm } from '../models/vector-layers.js';

@@ -2,8 +2,8 @@
 
 import type { HubOptions } from '../hub-options.js';
 import type { ModelFolder, OpenFile, OpenOptions } from '../io/files.js';
+import { loadPretrained } from '../models/load-pretrained.js';
 import type { PretrainedModel } from '../models/model.js';
-import { loadPretrained } from '../models/pretrained.js';
 import { type Glue, instantiate, locate, type WasmModule } from '../module.js';
 
 import { Channel } from './channel.js';
@@ -28,7 +28,7 @@ export function makeHandler(
     const core = await instantiate(glue, locate(wasm, 'wasm'), { count: threads, reason: '' });
     const folder = source === null ? servedFolder(channel) : undefined;
     model = await loadModel({ core, calls: core, owned: new Set(), hub }, source ?? '', options, folder);
-    return model.config;
+    return { config: model.config, device: model.device };
   }
 
   const channel = new Channel(

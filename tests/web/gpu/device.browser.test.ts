@@ -1,0 +1,273 @@
+/** How a GPU is chosen, what its runs cost, and what becomes of errors. */
+import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
+import { leastRows } from '../../../web/src/gpu/open.js';
+import { everything, type GpuSite, openGpuSite } from './site.js';
+
+// biome-ignore lint/suspicious/noExplicitAny: WebGPU's objects, whose types TypeScript's library lacks
+type Any = any;
+
+let site: GpuSite;
+beforeAll(async () => {
+  site = await openGpuSite();
+  // A GPU object in front of the page's, which says that it is no fallback adapter, and whose device a test may change.
+  await site.page.evaluate(() => {
+    const real = (navigator as unknown as { gpu?: { requestAdapter(): Promise<Any> } }).gpu!;
+    Object.assign(globalThis, {
+      gpuWith: (change: (device: Any) => void, more: object = {}) => ({
+        async requestAdapter() {
+          const { limits, info, ...rest } = await real.requestAdapter().then((adapter) => ({
+            limits: { ...pick(adapter.limits), ...more },
+            info: { vendor: adapter.info.vendor, isFallbackAdapter: false },
+            requestDevice: (options: object) => adapter.requestDevice(options),
+          }));
+          return {
+            limits,
+            info,
+            async requestDevice(options: object) {
+              const device = await rest.requestDevice(options);
+              change(device);
+              return device;
+            },
+          };
+        },
+      }),
+    });
+    const pick = ({ maxBufferSize, maxStorageBufferBindingSize, maxComputeWorkgroupsPerDimension }: Any) => ({
+      maxBufferSize,
+      maxStorageBufferBindingSize,
+      maxComputeWorkgroupsPerDimension,
+    });
+  });
+});
+beforeEach((context) => site.require(context));
+afterAll(() => site?.close());
+
+declare const heed: typeof import('heed');
+declare const gpuWith: (change: (device: Any) => void, more?: object) => Any;
+
+const input = { inputIds: [[5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21], [5], [9, 8, 7]] };
+
+test('vectors are the same bit for bit, in each of 100 runs, in a batch and alone; runs cost one submission and few dispatches', async () => {
+  const out = await site.page.evaluate(async (input) => {
+    let [dispatches, submissions] = [0, 0];
+    const runtime = await heed.load({
+      gpu: gpuWith((device) => {
+        const submit = device.queue.submit.bind(device.queue);
+        device.queue.submit = (commands: object[]) => {
+          submissions++;
+          submit(commands);
+        };
+        const create = device.createCommandEncoder.bind(device);
+        device.createCommandEncoder = () => {
+          const encoder = create();
+          const begin = encoder.beginComputePass.bind(encoder);
+          encoder.beginComputePass = () => {
+            const pass = begin();
+            const dispatch = pass.dispatchWorkgroups.bind(pass);
+            pass.dispatchWorkgroups = (...groups: number[]) => {
+              dispatches++;
+              dispatch(...groups);
+            };
+            return pass;
+          };
+          return encoder;
+        };
+      }),
+    });
+    const counts: Record<string, number[]> = {};
+    for (const name of ['gemma3_text', 'bert']) {
+      const model = await runtime.fromPretrained(`/models/${name}`, { device: 'webgpu' });
+      [dispatches, submissions] = [0, 0];
+      await model.embed(input);
+      counts[name] = [(dispatches - 2) / model.config.numLayers, submissions]; // without the final norm and the pooling
+      if (name === 'gemma3_text') model.dispose();
+      else {
+        const first = await model.embed(input);
+        const width = model.config.embedDim;
+        let same = true;
+        for (let i = 0; i < 100; i++) {
+          const again = await model.embed(input);
+          same &&= again.data.every((value, at) => value === first.data[at]);
+        }
+        let alone = true;
+        for (const [n, ids] of input.inputIds.entries()) {
+          const { data } = await model.embed({ inputIds: [ids] });
+          alone &&= data.every((value, at) => value === first.data[n * width + at]);
+        }
+        runtime.dispose();
+        return { counts, same, alone };
+      }
+    }
+    return null;
+  }, input);
+  expect(out).toMatchObject({ same: true, alone: true });
+  for (const [perLayer, submissions] of Object.values(out!.counts)) {
+    expect(perLayer).toBeLessThanOrEqual(10);
+    expect(submissions).toBe(1);
+  }
+});
+
+/** In a kernel's source: what is replaced, and by what. */
+const allFaults: [string, string][] = [
+  ['x[m * K + k]', 'x[m * K + k + 1u]'], // a wrong stride
+  ['w[n * K + k]', 'w[n * K]'],
+  ['if (m < M && k < K)', 'if (m < M && k + 1u < K)'], // a dropped tail
+  ['if (n < N && k < K)', 'if (n + 9u < N && k < K)'],
+  ['acc2 += rows4.z * by', 'acc2 += rows4.y * by'],
+  ['* N + n + 1u', '* N + n + 2u'],
+  [' + b[n + 0u]', ''], // a missing bias
+  [' + r[at]', ''], // a missing residual connection
+  ['x * select(upper', 'x * x * select(upper'],
+  ['let mean = sum_of', 'let mean = 2.0 * sum_of'],
+  [' * w[e]', ''],
+  ['+ b[e]', '- b[e]'],
+  ['parts[i] += parts[i + n]', 'parts[i] = parts[i + n]'],
+  ['sum *= fade;', ''], // the sum of the keys before
+  ['acc0 *= fade;', 'acc0 *= 0.5;'],
+  ['if (i >= length || j >= length) { return false; }', ''], // keys of the next text
+  ['h / 1u', '0u'],
+  ['let q_at = h * D;', 'let q_at = 0u;'],
+  ['let v_at = VALUES', 'let v_at = KEYS'],
+  ['k0 += 32u', 'k0 += 64u'], // every other tile of keys
+  ['i32(j) - i32(i)', 'i32(i)'],
+  ['f32(end - begin)', 'f32(end - begin + 9u)'], // a wrong divisor of a pooling
+];
+
+const faults = everything ? allFaults : allFaults.filter((_, i) => i % 6 === 0);
+
+test("faulty kernels are found when the model is loaded: 'auto' runs it in WebAssembly", async () => {
+  const out = await site.page.evaluate(
+    async ([faults, input]) => {
+      const plain = await heed.load();
+      const found: { fault: string; applied: number; type: string; reason: string; same: boolean }[] = [];
+      const expected: Record<string, Float32Array> = {};
+      for (const name of ['bert', 'mpnet'])
+        expected[name] = (await (await plain.fromPretrained(`/models/${name}`)).embed(input)).data as Float32Array;
+      for (const [from, to] of faults) {
+        let applied = 0;
+        const name = from.startsWith('i32(j)') ? 'mpnet' : 'bert';
+        const gpu = gpuWith((device) => {
+          const create = device.createShaderModule.bind(device);
+          device.createShaderModule = ({ code }: { code: string }) => {
+            if (code.includes(from)) applied++;
+            return create({ code: code.replaceAll(from, to) });
+          };
+        });
+        const runtime = await heed.load({ gpu });
+        const model = await runtime.fromPretrained(`/models/${name}`, { device: 'auto' });
+        const { data } = await model.embed(input);
+        const same = (data as Float32Array).every((value, i) => value === expected[name]![i]);
+        found.push({ fault: from, applied, type: model.device.type, reason: model.device.reason, same });
+        runtime.dispose();
+      }
+      plain.dispose();
+      return found;
+    },
+    [faults, input] as const,
+  );
+  for (const each of out) {
+    expect(each.applied, each.fault).toBeGreaterThan(0);
+    expect(each, each.fault).toMatchObject({ type: 'wasm', same: true });
+    expect(each.reason, each.fault).toMatch(/differ from those of WebAssembly|error of kind/);
+  }
+}, 1_200_000);
+
+test("'auto' takes the GPU where it is faster, and the core for the same call once the GPU fails", async () => {
+  const out = await site.page.evaluate(async (input) => {
+    const real = performance.now.bind(performance);
+    let device: Any;
+    const runtime = await heed.load({ gpu: gpuWith((made) => (device = made)) });
+    // A clock that counts its readings: the core's runs read it before each layer, those of the GPU once.
+    let now = 0;
+    performance.now = () => (now += 10);
+    const model = await runtime.fromPretrained('/models/bert', { device: 'auto' });
+    performance.now = real;
+    const before = { ...model.device };
+    const first = await model.embed(input);
+    device.destroy();
+    await device.lost;
+    const second = await model.embed(input);
+    const after = { ...model.device };
+    const plain = await heed.load();
+    const expected = await (await plain.fromPretrained('/models/bert')).embed(input);
+    const difference = Math.max(...Array.from(first.data, (v, i) => Math.abs(v - expected.data[i]!)));
+    const isCores = second.data.every((value, i) => value === expected.data[i]);
+    runtime.dispose();
+    plain.dispose();
+    return { before, after, difference, isCores };
+  }, input);
+  expect(out.before.type).toBe('webgpu');
+  expect(out.before.reason).toContain('texts run on the GPU: ');
+  expect(out.before.measured.map(({ length }) => length)).toHaveLength(2);
+  expect(out.difference).toBeLessThan(1e-4);
+  expect(out.isCores).toBe(true);
+  expect(out.after).toMatchObject({ type: 'wasm', reason: expect.stringContaining('the GPU failed in a call') });
+});
+
+test('what speaks against a GPU is one clear error, or with auto the reason for WebAssembly', async () => {
+  const out = await site.page.evaluate(async (input) => {
+    const results: Record<string, unknown> = {};
+    const attempt = async (name: string, gpu: unknown, options: object, use?: (model: Any) => Promise<unknown>) => {
+      const runtime = await heed.load(gpu === null ? {} : { gpu: gpu as never });
+      results[name] = await runtime
+        .fromPretrained('/models/bert', options)
+        .then(async (model) => (use ? await use(model) : model.device.reason))
+        .catch((error) => `${error.name} ${error.code}: ${error.message}`);
+      runtime.dispose();
+    };
+    const none = { requestAdapter: async () => null };
+    await attempt('no adapter', none, { device: 'webgpu' });
+    await attempt('no adapter, auto', none, { device: 'auto' });
+    await attempt('a fallback adapter, auto', null, { device: 'auto' });
+    await attempt('q8', null, { device: 'webgpu', dtype: 'q8' });
+    await attempt(
+      'small limits',
+      gpuWith((made) =>
+        Object.defineProperty(made, 'limits', {
+          value: { maxBufferSize: 1024, maxStorageBufferBindingSize: 1024, maxComputeWorkgroupsPerDimension: 65_535 },
+        }),
+      ),
+      { device: 'webgpu' },
+    );
+    await attempt('read', null, { device: 'webgpu' }, (model) => model.encode(input, { read: ['layers.0.heads'] }));
+    await attempt('disposed', null, { device: 'webgpu' }, (model) => {
+      const call = model.embed(input);
+      model.dispose();
+      return call;
+    });
+    let device: Any;
+    await attempt(
+      'lost',
+      gpuWith((made) => (device = made)),
+      { device: 'webgpu' },
+      async (model) => {
+        device.destroy();
+        return model.embed(input);
+      },
+    );
+    await attempt('gpu', { requestAdapter: 1 }, {}).catch((error) => (results.gpu = `${error.code}: ${error.message}`));
+    await attempt('in a worker', null, { device: 'webgpu', worker: true }, async (model) => model.device.type);
+    return results;
+  }, input);
+  expect(out['no adapter']).toMatch(/^HeedError GPU_FAILED: device: expected a GPU, got no adapter/);
+  expect(out['no adapter, auto']).toMatch(/^device: expected a GPU, got no adapter/);
+  expect(out['a fallback adapter, auto']).toMatch(/got a fallback adapter/);
+  expect(out.q8).toMatch(/^HeedError UNSUPPORTED: device: expected 'wasm' with dtype 'q8'/);
+  expect(out['small limits']).toMatch(/^HeedError (OUT_OF_MEMORY|GPU_FAILED): device: /);
+  expect(out.read).toMatch(/^HeedError UNSUPPORTED: device: expected 'wasm' or 'auto' for `read`/);
+  expect(out.disposed).toMatch(/^HeedError DISPOSED: PretrainedModel: used after dispose\(\)/);
+  expect(out.lost).toMatch(/^HeedError GPU_FAILED: device: .*lost/);
+  expect(out.gpu).toMatch(/^INVALID_ARGUMENT: load.gpu: expected a GPU object/);
+  expect(out['in a worker']).toBe('webgpu');
+});
+
+test('the length from which the GPU is faster lies between those that were measured, or beyond', () => {
+  const of = (short: [number, number], long: [number, number]) =>
+    leastRows([
+      { length: 10, wasm: short[0], webgpu: short[1] },
+      { length: 110, wasm: long[0], webgpu: long[1] },
+    ]);
+  expect(of([1, 5], [20, 10])).toBe(Math.ceil(10 + (4 / 14) * 100));
+  expect(of([5, 1], [20, 10])).toBe(0);
+  expect(of([1, 5], [10, 20])).toBe(Number.POSITIVE_INFINITY);
+});

@@ -1,0 +1,140 @@
+/** Every family's golden checkpoint on a GPU, through the public API, against PyTorch. */
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { expectClose, fixture } from '../models/fixtures.js';
+import { everything, type GpuSite, openGpuSite } from './site.js';
+
+let site: GpuSite;
+beforeAll(async () => {
+  site = await openGpuSite();
+});
+beforeEach((context) => site.require(context));
+afterAll(() => site?.close());
+
+declare const heed: typeof import('heed');
+
+const withHeads = [
+  'bert',
+  'roberta',
+  'xlm-roberta',
+  'distilbert',
+  'mpnet',
+  'electra',
+  'albert',
+  'modernbert',
+  'jina-bert-v2',
+  'jina-bert-v2-code',
+  'deberta-v2',
+  'deberta-v2-unshared',
+  'deberta-v2-convolution',
+  'new',
+];
+const headless = ['nomic_bert', 'qwen3', 'gemma3_text', 'bert-i8'];
+
+/** Plain arrays of the tensors in an object, and their shapes, so that they can leave the page. */
+type Plain = { data: number[]; shape: number[] };
+const tensor = ({ data, shape }: Plain) => ({ data: Float32Array.from(data), shape });
+
+/** One checkpoint for each kind of positions and of norms. */
+const some = ['bert', 'gemma3_text', 'deberta-v2-convolution', 'jina-bert-v2-code'];
+
+describe.each(everything ? [...withHeads, ...headless] : some)('%s', (name) => {
+  const { expected, input } = fixture(name);
+
+  test("gives PyTorch's hidden states, attentions, pooled vectors and logits", async () => {
+    const out = await site.page.evaluate(
+      async ([name, input, hasHeads]) => {
+        const plain = ({ data, shape }: { data: ArrayLike<number>; shape: readonly number[] }) => ({
+          data: Array.from(data),
+          shape: [...shape],
+        });
+        const runtime = await heed.load();
+        const model = await runtime.fromPretrained(`/models/${name}`, { device: 'webgpu' });
+        const all = await model.encode(input, { outputAttentions: true, outputHiddenStates: true });
+        const logits: Record<string, Plain> = {};
+        const heads = { sequence: 'sequence-classification', token: 'token-classification' } as const;
+        for (const [key, head] of Object.entries(heads))
+          if (hasHeads) logits[key] = plain((await model.predict(head, input)).logits);
+        const result = {
+          device: model.device.type,
+          states: all.hiddenStates.map(plain),
+          attentions: all.attentions.map(plain),
+          last: plain((await model.encode(input)).lastHiddenState),
+          mean: plain(await model.embed(input, { pooling: 'mean', normalize: true })),
+          cls: plain(await model.embed(input, { pooling: 'cls', normalize: false })),
+          max: plain(await model.embed(input, { pooling: 'max', normalize: false })),
+          logits,
+        };
+        runtime.dispose();
+        return result;
+      },
+      [name, input, withHeads.includes(name)] as const,
+    );
+    expect(out.device).toBe('webgpu');
+    out.states.forEach((state, i) => {
+      expectClose(tensor(state), expected.get(`hidden_states.${i}`), `hidden state ${i}`);
+    });
+    out.attentions.forEach((weights, i) => {
+      expectClose(tensor(weights), expected.get(`attentions.${i}`), `attention ${i}`);
+    });
+    expectClose(tensor(out.last), expected.get(`hidden_states.${out.states.length - 1}`), 'last hidden state');
+    for (const pooling of ['mean', 'cls', 'max'] as const)
+      expectClose(tensor(out[pooling]), expected.get(pooling), pooling);
+    for (const [key, logits] of Object.entries(out.logits))
+      if (expected.has(key)) expectClose(tensor(logits), expected.get(key), key);
+  });
+});
+
+test.each(everything ? ['mpnet-long', 'deberta-v2-long', 'deberta-v2-distances', 'modernbert-layers'] : ['mpnet-long'])(
+  '%s: distances and windows of long texts',
+  async (name) => {
+    const { expected, input } = fixture(name);
+    const last = await site.page.evaluate(
+      async ([name, input]) => {
+        const runtime = await heed.load();
+        const model = await runtime.fromPretrained(`/models/${name}`, { device: 'webgpu' });
+        const { data, shape } = (await model.encode(input)).lastHiddenState;
+        runtime.dispose();
+        return { data: Array.from(data), shape: [...shape] };
+      },
+      [name, input] as const,
+    );
+    expectClose(tensor(last), expected.get('hidden_states.3'), 'last hidden state');
+  },
+);
+
+test.each(everything ? ['clip', 'siglip', 'dinov2-registers', 'dinov2-swiglu', 'dinov3', 'dinov3-gated'] : ['dinov3'])(
+  "%s: PyTorch's vectors, hidden states and attentions of images",
+  async (name) => {
+    const { expected } = fixture(name);
+    const { data, shape } = expected.get('pixels')!;
+    const out = await site.page.evaluate(
+      async ([name, data, shape]) => {
+        const plain = ({ data, shape }: { data: ArrayLike<number>; shape: readonly number[] }) => ({
+          data: Array.from(data),
+          shape: [...shape],
+        });
+        const runtime = await heed.load();
+        const model = await runtime.fromPretrained(`/models/${name}`, { device: 'webgpu' });
+        const pixels = { data: Float32Array.from(data), shape };
+        const all = await model.encodeImage(pixels, { outputAttentions: true, outputHiddenStates: true });
+        const result = {
+          measured: model.device.measured.map(({ input }) => input),
+          vectors: plain(await model.embedImage(pixels)),
+          states: all.hiddenStates!.map(plain),
+          attentions: all.attentions!.map(plain),
+        };
+        runtime.dispose();
+        return result;
+      },
+      [name, Array.from(data), shape] as const,
+    );
+    expect(out.measured).toContain('image');
+    expectClose(tensor(out.vectors), expected.get('image.vectors'), 'vectors');
+    out.states.forEach((state, i) => {
+      expectClose(tensor(state), expected.get(`image.hidden_states.${i}`), `hidden state ${i}`);
+    });
+    out.attentions.forEach((weights, i) => {
+      expectClose(tensor(weights), expected.get(`image.attentions.${i}`), `attention ${i}`);
+    });
+  },
+);

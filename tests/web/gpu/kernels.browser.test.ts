@@ -1,0 +1,206 @@
+/** Each kernel against its formula in double precision, at sizes that are no multiples of its tiles. */
+import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
+import { attention, QUERIES } from '../../../web/src/gpu/kernels/attention.js';
+import { LINEAR_TILE, linear } from '../../../web/src/gpu/kernels/linear.js';
+import { norm } from '../../../web/src/gpu/kernels/norm.js';
+import { type GpuSite, openGpuSite } from './site.js';
+
+let site: GpuSite;
+beforeAll(async () => {
+  site = await openGpuSite();
+});
+beforeEach((context) => site.require(context));
+afterAll(() => site?.close());
+
+// biome-ignore lint/suspicious/noExplicitAny: WebGPU's objects, whose types TypeScript's library lacks
+type Any = any;
+
+interface Run {
+  code: string;
+  /** Values, as floats or, of tiles, as whole numbers. */
+  inputs: { data: number[]; whole?: boolean }[];
+  output: number;
+  groups: [number, number];
+}
+
+/** Runs a kernel; input number `output` is the one that it writes. */
+const run = (kernel: Run): Promise<number[]> =>
+  site.page.evaluate(async ({ code, inputs, output, groups }) => {
+    const adapter = await (navigator as Any).gpu.requestAdapter();
+    const device = await adapter.requestDevice();
+    device.pushErrorScope('validation');
+    const buffers = inputs.map(({ data, whole }) => {
+      const values = whole ? Uint32Array.from(data) : Float32Array.from(data);
+      const buffer = device.createBuffer({ size: values.byteLength, usage: 128 | 8 | 4 });
+      device.queue.writeBuffer(buffer, 0, values);
+      return buffer;
+    });
+    const module = device.createShaderModule({ code });
+    const pipeline = device.createComputePipeline({ layout: 'auto', compute: { module } });
+    const entries = buffers.map((buffer, binding) => ({ binding, resource: { buffer } }));
+    const commands = device.createCommandEncoder();
+    const pass = commands.beginComputePass();
+    pass.setPipeline(pipeline);
+    pass.setBindGroup(0, device.createBindGroup({ layout: pipeline.getBindGroupLayout(0), entries }));
+    pass.dispatchWorkgroups(...groups);
+    pass.end();
+    const result = device.createBuffer({ size: buffers[output].size, usage: 1 | 8 });
+    commands.copyBufferToBuffer(buffers[output], 0, result, 0, result.size);
+    device.queue.submit([commands.finish()]);
+    const error = await device.popErrorScope();
+    if (error) throw new Error(error.message);
+    await result.mapAsync(1);
+    const values = Array.from(new Float32Array(result.getMappedRange()));
+    device.destroy();
+    return values;
+  }, kernel);
+
+let state = 7;
+/** Values between -1 and 1, as fp32 has them. */
+const values = (count: number) =>
+  Array.from({ length: count }, () => {
+    state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0;
+    return Math.fround(state / 2 ** 31 - 1);
+  });
+
+function expectNear(actual: number[], expected: number[]) {
+  expect(actual).toHaveLength(expected.length);
+  const worst = Math.max(...expected.map((value, i) => Math.abs(actual[i]! - value) / (1e-5 + 1e-4 * Math.abs(value))));
+  expect(worst).toBeLessThanOrEqual(1);
+}
+
+test.each([
+  [1, 3, 5],
+  [3, 63, 65],
+  [17, 30, 6],
+  [63, 17, 130],
+  [65, 33, 64],
+  [257, 19, 10],
+])('linear: %i rows, %i to %i columns', async (rows, inputs, outputs) => {
+  const [x, w, b, r] = [values(rows * inputs), values(outputs * inputs), values(outputs), values(rows * outputs)];
+  const product = (m: number, n: number) => {
+    let sum = b[n]!;
+    for (let k = 0; k < inputs; k++) sum += x[m * inputs + k]! * w[n * inputs + k]!;
+    return sum;
+  };
+  const silu = (v: number) => v / (1 + Math.exp(-v));
+  const groups: [number, number] = [Math.ceil(outputs / LINEAR_TILE.columns), Math.ceil(rows / LINEAR_TILE.rows)];
+  const options = { inputs, outputs, activation: 'silu', bias: true };
+  const plain = await run({
+    code: linear({ ...options, residual: true, gated: false }),
+    inputs: [x, w, new Array(rows * outputs).fill(0), b, r].map((data) => ({ data })),
+    output: 2,
+    groups,
+  });
+  expectNear(
+    plain,
+    Array.from(r, (value, at) => silu(product(Math.floor(at / outputs), at % outputs)) + value),
+  );
+  if (outputs % 2 !== 0) return;
+  const half = outputs / 2;
+  const gated = await run({
+    code: linear({ ...options, residual: false, gated: true }),
+    inputs: [x, w, new Array(rows * half).fill(0), b].map((data) => ({ data })),
+    output: 2,
+    groups,
+  });
+  expectNear(
+    gated,
+    Array.from({ length: rows * half }, (_, at) => {
+      const [m, n] = [Math.floor(at / half), 2 * (at % half)];
+      return silu(product(m, n)) * product(m, n + 1);
+    }),
+  );
+});
+
+test.each([
+  [1, 1],
+  [3, 63],
+  [17, 65],
+  [257, 130],
+])('norms: %i rows of width %i', async (rows, width) => {
+  const [x, w, b, r] = [values(rows * width), values(width), values(width), values(rows * width)];
+  for (const rms of [false, true]) {
+    const actual = await run({
+      code: norm({ width, eps: 1e-3, rms, bias: !rms, residual: true }),
+      inputs: [x, w, new Array(rows * width).fill(0), ...(rms ? [] : [b]), r].map((data) => ({ data })),
+      output: 2,
+      groups: [rows, 1],
+    });
+    const expected = x.map((value, at) => {
+      const row = x.slice(at - (at % width), at - (at % width) + width);
+      const mean = rms ? 0 : row.reduce((sum, v) => sum + v, 0) / width;
+      const variance = row.reduce((sum, v) => sum + (v - mean) ** 2, 0) / width;
+      const e = at % width;
+      return ((value - mean) / Math.sqrt(variance + 1e-3)) * w[e]! + (rms ? 0 : b[e]!) + r[at]!;
+    });
+    expectNear(actual, expected);
+  }
+});
+
+test.each([
+  { lengths: [1, 3, 17], headDim: 5, heads: 2, keyHeads: 1, window: -1, causal: false, masked: false },
+  { lengths: [63, 65], headDim: 33, heads: 2, keyHeads: 2, window: 3, causal: false, masked: false },
+  { lengths: [65, 2], headDim: 64, heads: 2, keyHeads: 2, window: -1, causal: true, masked: false },
+  { lengths: [20, 20], headDim: 6, heads: 1, keyHeads: 1, window: -1, causal: false, masked: true },
+  { lengths: [1025], headDim: 4, heads: 1, keyHeads: 1, window: -1, causal: false, masked: false },
+])('attention: $lengths rows, width $headDim, window $window', async (of) => {
+  const { lengths, headDim, heads, keyHeads, window, causal, masked } = of;
+  const scale = 1 / Math.sqrt(headDim);
+  const stride = (heads + 2 * keyHeads) * headDim;
+  const total = lengths.reduce((a, b) => a + b, 0);
+  const x = values(total * stride).map((value) => Math.fround(3 * value));
+  // Of the first text, no key is visible; of the second, every other.
+  const mask = Array.from({ length: total }, (_, t) => (t < lengths[0]! || t % 2 === 0 ? -1 : 0));
+  const tiles: number[] = [];
+  const expected: number[] = [];
+  let begin = 0;
+  for (const length of lengths) {
+    for (let i = 0; i < length; i += QUERIES) tiles.push(begin, length, i, 0);
+    for (let i = 0; i < length; i++) {
+      for (let h = 0; h < heads; h++) {
+        const keyHead = Math.floor((h * keyHeads) / heads);
+        const at = (row: number, first: number) => (begin + row) * stride + first;
+        const weights: number[] = [];
+        for (let j = 0; j < length; j++) {
+          const isHidden =
+            (window >= 0 && Math.abs(i - j) > window) || (causal && j > i) || (masked && mask[begin + j]! < 0);
+          let score = 0;
+          for (let d = 0; d < headDim; d++)
+            score += x[at(i, h * headDim + d)]! * x[at(j, (heads + keyHead) * headDim + d)]!;
+          weights.push(isHidden ? 0 : Math.exp(score * scale));
+        }
+        const sum = weights.reduce((a, b) => a + b, 0) || 1;
+        for (let d = 0; d < headDim; d++) {
+          const v = (j: number) => x[at(j, (heads + keyHeads + keyHead) * headDim + d)]!;
+          expected.push(weights.reduce((all, weight, j) => all + (weight / sum) * v(j), 0));
+        }
+      }
+    }
+    begin += length;
+  }
+  const kernel = {
+    heads,
+    keyHeads,
+    headDim,
+    scale,
+    window,
+    causal,
+    keyMask: masked,
+    headMask: false,
+    bias: null,
+    distances: null,
+  };
+  const actual = await run({
+    code: attention(kernel),
+    inputs: [
+      { data: new Array(expected.length).fill(7) },
+      { data: tiles, whole: true },
+      { data: x },
+      ...(masked ? [{ data: mask }] : []),
+    ],
+    output: 0,
+    groups: [tiles.length / 4, heads],
+  });
+  expectNear(actual, expected);
+});

@@ -1,0 +1,220 @@
+/** A GPU's device: its buffers and pipelines, and runs of many kernels with one submission and one read-back. */
+import { HeedError, invalid } from '../error.js';
+import {
+  type Adapter,
+  type Binding,
+  type GpuBuffer,
+  type GpuDevice,
+  type GpuPipeline,
+  MAP_READ,
+  USAGE,
+} from './webgpu.js';
+
+const SCOPES = ['validation', 'out-of-memory', 'internal'] as const;
+
+/** The error of a GPU that cannot run the model, or no longer. */
+export const failure = (got: string, code: 'GPU_FAILED' | 'OUT_OF_MEMORY' = 'GPU_FAILED', cause?: unknown): HeedError =>
+  invalid('device', 'a GPU that runs the model', got, code, { hint: "Load it with device: 'auto' or 'wasm'", cause });
+
+/** Records the kernels of a run. Their order is that of their effects. */
+export interface Recorder {
+  /** A buffer of that name with room for so many values, which keeps its place and its values until the next run. */
+  scratch(name: string, count: number): Binding;
+  /** The same with these values. */
+  write(name: string, data: Float32Array | Uint32Array): Binding;
+  dispatch(code: string, bindings: Binding[], x: number, y?: number): void;
+  /** Returns the values that the binding has at this place of the run. */
+  read(binding: Binding): void;
+}
+
+export class Device {
+  readonly limits: GpuDevice['limits'];
+  readonly #device: GpuDevice;
+  readonly #pipelines = new Map<string, GpuPipeline>();
+  readonly #scratch = new Map<string, GpuBuffer>();
+  #staging: GpuBuffer | null = null;
+  /** The last run; runs wait for each other, as they share buffers. */
+  #last: Promise<unknown> = Promise.resolve();
+  #lost: string | null = null;
+  #destroyed = false;
+
+  private constructor(device: GpuDevice) {
+    this.#device = device;
+    this.limits = device.limits;
+    device.lost.then(({ message }) => {
+      this.#lost ??= `one that was lost (${message || 'no reason is known'})`;
+    });
+  }
+
+  /** With the adapter's own limits, as tables and batches may exceed the defaults. */
+  static async open(adapter: Adapter): Promise<Device> {
+    const { maxBufferSize, maxStorageBufferBindingSize } = adapter.limits;
+    try {
+      return new Device(
+        await adapter.requestDevice({ requiredLimits: { maxBufferSize, maxStorageBufferBindingSize } }),
+      );
+    } catch (cause) {
+      throw failure(`one that gives no device (${(cause as Error).message})`, 'GPU_FAILED', cause);
+    }
+  }
+
+  /** A buffer with these values, for the device's lifetime. */
+  upload(data: Float32Array | Uint32Array): Binding {
+    const buffer = this.#buffer(data.byteLength, USAGE.storage | USAGE.copyTarget);
+    this.#device.queue.writeBuffer(buffer, 0, data);
+    return { buffer, offset: 0, size: data.byteLength };
+  }
+
+  /** An empty buffer for the device's lifetime. */
+  allocate(count: number): Binding {
+    return { buffer: this.#buffer(4 * count, USAGE.storage), offset: 0, size: 4 * count };
+  }
+
+  /** Runs what `record` records, and returns what it reads, `readCount` values in all. */
+  run(readCount: number, record: (recorder: Recorder) => void): Promise<Float32Array[]> {
+    const run = this.#last.then(() => this.#run(readCount, record));
+    this.#last = run.catch(() => {});
+    return run;
+  }
+
+  /** Runs `body`, which makes buffers or submits work. Throws one error if the device reports any. */
+  async checked<T>(body: () => T | Promise<T>): Promise<T> {
+    this.#requireAlive();
+    const device = this.#device;
+    for (const scope of SCOPES) device.pushErrorScope(scope);
+    let result: { value: T | Promise<T> } | { error: unknown };
+    try {
+      result = { value: body() };
+    } catch (error) {
+      result = { error };
+    }
+    const scopes = SCOPES.map(() => device.popErrorScope().catch(() => null)).reverse();
+    const value = 'value' in result ? Promise.resolve(result.value) : Promise.reject(result.error);
+    const outcome = value.then(
+      (value) => ({ value }),
+      (error: unknown) => ({ error }),
+    );
+    const lost = device.lost.then(() => null);
+    const found = await Promise.race([Promise.all([outcome, ...scopes]), lost]);
+    this.#requireAlive();
+    const [settled, ...errors] = found!;
+    errors.forEach((error, i) => {
+      if (error)
+        throw failure(
+          `an error of kind ${SCOPES[i]} (${error.message})`,
+          SCOPES[i] === 'out-of-memory' ? 'OUT_OF_MEMORY' : 'GPU_FAILED',
+          error,
+        );
+    });
+    if ('value' in settled) return settled.value;
+    const { error } = settled;
+    if (error instanceof HeedError) throw error;
+    throw failure(
+      `one that failed (${(error as Error).message})`,
+      error instanceof RangeError ? 'OUT_OF_MEMORY' : 'GPU_FAILED',
+      error,
+    );
+  }
+
+  /** Frees all its memory. Runs under way fail with `DISPOSED`. */
+  destroy(): void {
+    this.#destroyed = true;
+    this.#device.destroy();
+  }
+
+  #requireAlive(): void {
+    if (this.#destroyed) throw new HeedError('DISPOSED', 'PretrainedModel: used after dispose()');
+    if (this.#lost) throw failure(this.#lost);
+  }
+
+  #buffer(size: number, usage: number): GpuBuffer {
+    const most = Math.min(this.limits.maxBufferSize, this.limits.maxStorageBufferBindingSize);
+    if (size > most) throw failure(`one whose buffers have at most ${most} bytes, for one of ${size}`, 'OUT_OF_MEMORY');
+    return this.#device.createBuffer({ size: Math.max(4, size), usage });
+  }
+
+  /** The buffer, or a larger one in its place: by half at least, so that growing texts do not replace it each time. */
+  #grown(buffer: GpuBuffer | null | undefined, size: number, usage: number): GpuBuffer {
+    if (buffer && buffer.size >= size) return buffer;
+    const most = Math.min(this.limits.maxBufferSize, this.limits.maxStorageBufferBindingSize);
+    const made = this.#buffer(Math.max(size, Math.min(most, Math.ceil((buffer?.size ?? 0) * 0.375) * 4)), usage);
+    buffer?.destroy();
+    return made;
+  }
+
+  #run(readCount: number, record: (recorder: Recorder) => void): Promise<Float32Array[]> {
+    const device = this.#device;
+    return this.checked(async () => {
+      const commands = device.createCommandEncoder();
+      this.#staging = this.#grown(this.#staging, 4 * readCount, USAGE.mapRead | USAGE.copyTarget);
+      const staging = this.#staging;
+      let pass: ReturnType<typeof commands.beginComputePass> | null = null;
+      const ends = [0];
+      const scratch = (name: string, count: number): Binding => {
+        const buffer = this.#grown(
+          this.#scratch.get(name),
+          4 * count,
+          USAGE.storage | USAGE.copySource | USAGE.copyTarget,
+        );
+        this.#scratch.set(name, buffer);
+        return { name, buffer, offset: 0, size: Math.max(4, 4 * count) };
+      };
+      record({
+        scratch,
+        write(name, data) {
+          const binding = scratch(name, data.length);
+          device.queue.writeBuffer(binding.buffer, 0, data);
+          return binding;
+        },
+        dispatch: (code, bindings, x, y = 1) => {
+          const { maxComputeWorkgroupsPerDimension: most } = this.limits;
+          if (Math.max(x, y) > most) throw failure(`one with at most ${most} workgroups, for ${Math.max(x, y)} rows`);
+          const pipeline = this.#pipeline(code);
+          pass ??= commands.beginComputePass();
+          pass.setPipeline(pipeline);
+          const entries = bindings.map((resource, binding) => ({ binding, resource }));
+          pass.setBindGroup(0, device.createBindGroup({ layout: pipeline.getBindGroupLayout(0), entries }));
+          pass.dispatchWorkgroups(x, y);
+        },
+        read({ buffer, offset, size }) {
+          pass?.end();
+          pass = null;
+          const at = ends.at(-1)!;
+          commands.copyBufferToBuffer(buffer, offset, staging, at, size);
+          ends.push(at + size);
+        },
+      });
+      (pass as { end(): void } | null)?.end();
+      device.queue.submit([commands.finish()]);
+      const total = ends.at(-1)!;
+      if (total === 0) return [];
+      const stop = hurry(device);
+      try {
+        await staging.mapAsync(MAP_READ, 0, total);
+      } finally {
+        stop();
+      }
+      const mapped = staging.getMappedRange(0, total);
+      const results = ends.slice(1).map((end, i) => new Float32Array(mapped.slice(ends[i]!, end)));
+      staging.unmap();
+      return results;
+    });
+  }
+
+  #pipeline(code: string): GpuPipeline {
+    let pipeline = this.#pipelines.get(code);
+    if (!pipeline) {
+      const module = this.#device.createShaderModule({ code });
+      pipeline = this.#device.createComputePipeline({ layout: 'auto', compute: { module } });
+      this.#pipelines.set(code, pipeline);
+    }
+    return pipeline;
+  }
+}
+
+/** Firefox looks for finished work only every 100 ms, unless something is submitted. Returns what ends it. */
+function hurry(device: GpuDevice): () => void {
+  if (typeof navigator !== 'object' || !/Firefox/.test(navigator.userAgent ?? '')) return () => {};
+  const timer = setInterval(() => device.queue.submit([]), 1);
+  return () => clearInterval(timer);
+}

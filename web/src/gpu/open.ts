@@ -1,0 +1,285 @@
+/** Opens a model's device: finds the GPU, uploads the layers, and compares and times both devices. */
+import type { RawEncoderModel, RawEncoderModelConfig, RawEncoding } from '../core.js';
+import { HeedError, invalid } from '../error.js';
+import { makeYield } from '../event-loop.js';
+import type { Device as About, DeviceFigures, ModelDevice } from '../models/device.js';
+import type { ImageEncoder } from '../models/image-encoder.js';
+import type { LoadedModel } from '../models/load.js';
+import { type DeviceBatch, type DeviceLayers, type PieceOptions, runLayers } from '../models/run.js';
+import type { GpuLike, SignalLike } from '../platform.js';
+import { Device } from './device.js';
+import { GpuEncoder } from './encoder.js';
+import type { PoolingName } from './kernels/pool.js';
+import type { Adapter } from './webgpu.js';
+
+type Request = 'webgpu' | 'auto';
+type Input = DeviceFigures['input'];
+
+/** The greatest |a - b| / |b| that passes. */
+const TOLERANCE = 0.01;
+/** Lengths of the texts that are compared, as far as the model allows; neither is a multiple of the kernels' tiles. */
+const LENGTHS = { short: 7, long: { auto: 250, webgpu: 41 } };
+const MODES: PoolingName[] = ['mean', 'cls', 'last', 'max', 'mean_sqrt_len', 'weighted_mean'];
+
+/** One of a model's encoders, on the GPU. */
+interface Stack {
+  layers: GpuEncoder;
+  /** The least number of rows from which the GPU is faster. */
+  least: number;
+}
+
+/** Runs an input on the GPU, or on the core if `layers` is null; returns rows to compare. */
+type Probe = (layers: DeviceLayers | null, lengths: number[]) => Promise<{ rows: Float32Array; width: number }[]>;
+
+class Choice implements ModelDevice {
+  about: About;
+  readonly #request: Request;
+  readonly #device: Device | null;
+  readonly #stacks: Partial<Record<Input, Stack>>;
+
+  constructor(request: Request, about: About, device: Device | null = null, stacks: Choice['stacks'] = {}) {
+    this.#request = request;
+    this.about = about;
+    this.#device = device;
+    this.#stacks = stacks;
+  }
+
+  get stacks(): Partial<Record<Input, Stack>> {
+    return this.#stacks;
+  }
+
+  get maxRows(): number {
+    return this.#stacks.text?.layers.maxRows ?? Number.POSITIVE_INFINITY;
+  }
+
+  async attempt(
+    input: Input,
+    rows: number,
+    sites: object | null,
+    run: (layers: DeviceLayers | null) => Promise<void>,
+  ): Promise<void> {
+    if (sites && this.#request === 'webgpu')
+      throw invalid('device', "'wasm' or 'auto' for `read`, `edit` and projections", "'webgpu'", 'UNSUPPORTED');
+    const stack = this.#stacks[input];
+    if (!stack || sites || rows === 0 || rows < stack.least || this.about.type === 'wasm') return run(null);
+    try {
+      await run(stack.layers);
+    } catch (error) {
+      const isGpus = error instanceof HeedError && ['GPU_FAILED', 'OUT_OF_MEMORY'].includes(error.code);
+      if (!isGpus || this.#request === 'webgpu') throw error;
+      // Memory may suffice for the next call; a GPU that has failed otherwise is not trusted again.
+      if (error.code === 'GPU_FAILED')
+        this.about = { ...this.about, type: 'wasm', reason: `the GPU failed in a call: ${error.message}` };
+      await run(null);
+    }
+  }
+
+  delete(): void {
+    this.#device?.destroy();
+  }
+}
+
+/** The device for a model that has just been loaded. With 'auto', whatever speaks against the GPU is the reason for WebAssembly; with 'webgpu' it is thrown. */
+export async function openDevice(
+  gpu: GpuLike | undefined,
+  request: Request,
+  loaded: LoadedModel,
+  { dtype, signal }: { dtype?: 'fp32' | 'q8'; signal?: SignalLike },
+): Promise<ModelDevice> {
+  let device: Device | undefined;
+  try {
+    if (dtype === 'q8')
+      throw invalid('device', "'wasm' with dtype 'q8', as GPUs compute in fp32", `'${request}'`, 'UNSUPPORTED', {
+        hint: "Files with int8 weights can be loaded with dtype 'fp32'",
+      });
+    if (loaded.config.numLayers === 0 && !loaded.raw.images)
+      throw invalid('device', "'wasm' for a model without layers", `'${request}'`, 'UNSUPPORTED');
+    const adapter = await findAdapter(gpu, request);
+    device = await Device.open(adapter);
+    return await checked(device, describeAdapter(adapter), request, loaded, signal);
+  } catch (error) {
+    device?.destroy();
+    signal?.throwIfAborted();
+    if (request === 'webgpu' || !(error instanceof HeedError)) throw error;
+    const measured = (error as { measured?: DeviceFigures[] }).measured ?? [];
+    return new Choice(request, { type: 'wasm', reason: error.message, adapter: null, measured });
+  }
+}
+
+async function findAdapter(given: GpuLike | undefined, request: Request): Promise<Adapter> {
+  const gpu = given ?? (globalThis as { navigator?: { gpu?: GpuLike } }).navigator?.gpu;
+  const refuse = (got: string, hint: string) => invalid('device', 'a GPU', got, 'GPU_FAILED', { hint });
+  if (!gpu)
+    throw refuse('an engine without WebGPU', 'In Node, give load() the `gpu` of the package webgpu; pages need https');
+  const adapter = (await gpu
+    .requestAdapter({ powerPreference: 'high-performance' })
+    .catch(() => null)) as Adapter | null;
+  if (!adapter) throw refuse('no adapter', 'The GPU may be unsupported or blocked: see chrome://gpu or about:support');
+  if (request === 'auto' && (adapter.info?.isFallbackAdapter ?? adapter.isFallbackAdapter))
+    throw refuse('a fallback adapter, which computes in software', "'webgpu' takes it");
+  return adapter;
+}
+
+function describeAdapter({ info }: Adapter): string {
+  const parts = [info?.vendor, info?.architecture, info?.device, info?.description].filter((part) => part);
+  return [...new Set(parts)].join(' ') || 'an adapter without a description';
+}
+
+/** Uploads the layers and compares them with the core's. */
+async function checked(
+  device: Device,
+  adapter: string,
+  request: Request,
+  loaded: LoadedModel,
+  signal: SignalLike | undefined,
+): Promise<ModelDevice> {
+  const { raw, config } = loaded;
+  const pause = makeYield(signal);
+  const stacks: Partial<Record<Input, Stack>> = {};
+  const measured: DeviceFigures[] = [];
+  const add = async (input: Input, about: RawEncoderModelConfig, prefix: string, probe: Probe, lengths: number[]) => {
+    const layers = await GpuEncoder.open(device, about, raw, prefix);
+    const difference = await differenceOf(probe, layers, lengths);
+    const figures = lengths.map((length): DeviceFigures => ({ input, length, difference, wasm: null, webgpu: null }));
+    measured.push(...figures);
+    if (!(difference <= TOLERANCE)) {
+      const error = invalid(
+        'device',
+        `a GPU whose rows differ from those of WebAssembly by at most ${TOLERANCE} of their length`,
+        `${difference} for ${input}s on ${adapter}`,
+        'GPU_FAILED',
+      );
+      throw Object.assign(error, { measured });
+    }
+    if (request === 'auto') {
+      for (const of of figures) {
+        of.wasm = await timeOf(() => probe(null, [of.length]));
+        of.webgpu = await timeOf(() => probe(layers, [of.length]));
+      }
+    }
+    stacks[input] = { layers, least: request === 'auto' ? leastRows(figures) : 0 };
+  };
+  const images = raw.images ? (raw as RawEncoderModel & ImageEncoder) : null;
+  if (images) await add('image', images.about.vision, 'vision.', imageProbe(images, pause), [imageRows(images)]);
+  if (!images || images.about.text) {
+    const limit = config.maxPositions - config.positionOffset;
+    const lengths = [LENGTHS.short, LENGTHS.long[request]].map((length) => Math.min(limit, length));
+    const modes = request === 'auto' ? MODES : loaded.sentence.pooling;
+    await add('text', config, '', textProbe(raw, config, modes, pause), [...new Set(lengths)]);
+  }
+  const reason = reasonOf(request, stacks, measured);
+  const type = Object.values(stacks).some(({ least }) => least < Number.POSITIVE_INFINITY) ? 'webgpu' : 'wasm';
+  const choice = new Choice(request, { type, reason, adapter, measured }, device, stacks);
+  if (images) images.device = choice;
+  return choice;
+}
+
+function reasonOf(request: Request, stacks: Partial<Record<Input, Stack>>, measured: DeviceFigures[]): string {
+  if (request === 'webgpu') return 'requested; its rows are those of WebAssembly';
+  return Object.entries(stacks)
+    .map(([input, { least }]) => {
+      const { length, wasm, webgpu } = measured.filter((figures) => figures.input === input).at(-1)!;
+      const times = `${length} rows take ${webgpu!.toFixed(1)} ms on the GPU, ${wasm!.toFixed(1)} in WebAssembly`;
+      if (least === Number.POSITIVE_INFINITY) return `${input}s run in WebAssembly: ${times}`;
+      return `${input}s run on the GPU${least > 0 ? ` from ${least} rows on` : ''}: ${times}`;
+    })
+    .join('; ');
+}
+
+/** From how many rows on the GPU is faster, if times grow in proportion between and beyond those that were measured. @internal */
+export function leastRows(figures: readonly Pick<DeviceFigures, 'length' | 'wasm' | 'webgpu'>[]): number {
+  const gain = ({ wasm, webgpu }: (typeof figures)[number]) => wasm! - webgpu!;
+  const [short, long] = [figures[0]!, figures.at(-1)!];
+  if (gain(long) <= 0) return Number.POSITIVE_INFINITY;
+  if (gain(short) >= 0) return 0;
+  const share = -gain(short) / (gain(long) - gain(short));
+  return Math.ceil(short.length + share * (long.length - short.length));
+}
+
+/** All lengths in one batch, so that texts of different lengths are next to each other. */
+async function differenceOf(probe: Probe, layers: DeviceLayers, lengths: number[]): Promise<number> {
+  const expected = await probe(null, lengths);
+  const actual = await probe(layers, lengths);
+  let worst = 0;
+  expected.forEach(({ rows, width }, i) => {
+    for (let at = 0; at < rows.length; at += width) {
+      let [square, error] = [0, 0];
+      for (let e = at; e < at + width; e++) {
+        square += rows[e]! ** 2;
+        error += (actual[i]!.rows[e]! - rows[e]!) ** 2;
+      }
+      const difference = error === 0 ? 0 : Math.sqrt(error / square);
+      if (!(difference <= worst)) worst = Number.isNaN(worst) ? worst : difference; // NaN is the worst
+    }
+  });
+  return worst;
+}
+
+/** The faster of two runs, in milliseconds. */
+async function timeOf(run: () => Promise<unknown>): Promise<number> {
+  let least = Number.POSITIVE_INFINITY;
+  for (let i = 0; i < 2; i++) {
+    const start = performance.now();
+    await run();
+    least = Math.min(least, performance.now() - start);
+  }
+  return least;
+}
+
+const optionsFor = (layers: DeviceLayers | null, yieldToEventLoop: () => Promise<void>): PieceOptions => ({
+  yieldToEventLoop,
+  headMask: null,
+  sites: null,
+  layers,
+});
+
+/** Texts of tokens from all over the vocabulary: their last rows, and, of several texts, their vectors in these poolings. */
+function textProbe(
+  raw: RawEncoderModel,
+  config: RawEncoderModelConfig,
+  modes: readonly PoolingName[],
+  pause: () => Promise<void>,
+): Probe {
+  return async (layers, given) => {
+    const lengths = Int32Array.from(given);
+    const total = given.reduce((a, b) => a + b, 0);
+    let state = 1;
+    const ids = Int32Array.from({ length: total }, () => {
+      state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0;
+      return Math.floor((state / 2 ** 32) * config.vocabSize);
+    });
+    const begin = (): RawEncoding => raw.begin(ids, null, null, lengths, null, null);
+    const batch: DeviceBatch = { lengths, keyMask: null, angles: null };
+    const results: { rows: Float32Array; width: number }[] = [];
+    const keep = (rows: Float32Array) => void results.push({ rows, width: config.embedDim });
+    const run = (hooks: Parameters<typeof runLayers>[4]) =>
+      runLayers(begin, () => {}, config.numLayers, optionsFor(layers, pause), hooks, batch);
+    await run({ use: (encoding) => keep(encoding.hidden()) });
+    if (given.length > 1) {
+      const use: Parameters<typeof run>[0]['use'] = (encoding) => {
+        for (const mode of modes)
+          keep(
+            encoding.pool(
+              mode,
+              Int32Array.from(given, () => 1),
+            ),
+          );
+      };
+      await run({ use, pooling: { modes, skipped: 1 } });
+    }
+    return results;
+  };
+}
+
+const imageRows = ({ about: { vision, imageSize } }: ImageEncoder): number =>
+  Math.floor(imageSize / vision.patchSize!) ** 2 + (vision.classRow ? 1 : 0) + (vision.registers ?? 0);
+
+/** An image of waves. */
+function imageProbe(images: ImageEncoder, pause: () => Promise<void>): Probe {
+  const { imageSize: side, vision } = images.about;
+  const values = Float32Array.from({ length: 3 * side * side }, (_, i) => Math.sin(i / 7) + Math.cos(i / 311));
+  return async (layers) => {
+    const { rows } = await images.run([{ values, height: side, width: side }], optionsFor(layers, pause));
+    return [{ rows, width: vision.embedDim }];
+  };
+}

@@ -1,0 +1,82 @@
+/** The part of WebGPU that is used here, as structural types: the package's declarations compile without those of WebGPU. */
+
+export interface GpuBuffer {
+  readonly size: number;
+  getMappedRange(offset?: number, size?: number): ArrayBuffer;
+  mapAsync(mode: number, offset?: number, size?: number): Promise<void>;
+  unmap(): void;
+  destroy(): void;
+}
+
+/** A range of a buffer, in bytes. */
+export interface Binding {
+  buffer: GpuBuffer;
+  offset: number;
+  size: number;
+  /** Of a buffer that runs share. */
+  name?: string;
+}
+
+export interface GpuPipeline {
+  getBindGroupLayout(index: number): object;
+}
+
+interface ComputePass {
+  setPipeline(pipeline: GpuPipeline): void;
+  setBindGroup(index: number, group: object): void;
+  dispatchWorkgroups(x: number, y?: number): void;
+  end(): void;
+}
+
+export interface CommandEncoder {
+  beginComputePass(): ComputePass;
+  copyBufferToBuffer(from: GpuBuffer, fromOffset: number, to: GpuBuffer, toOffset: number, size: number): void;
+  finish(): object;
+}
+
+interface Limits {
+  maxStorageBufferBindingSize: number;
+  maxBufferSize: number;
+  maxComputeWorkgroupsPerDimension: number;
+}
+
+export interface GpuDevice {
+  readonly limits: Limits;
+  readonly lost: Promise<{ reason?: string; message: string }>;
+  readonly queue: {
+    submit(commands: object[]): void;
+    writeBuffer(buffer: GpuBuffer, offset: number, data: ArrayBufferView): void;
+  };
+  createBuffer(options: { size: number; usage: number; mappedAtCreation?: boolean }): GpuBuffer;
+  createShaderModule(options: { code: string }): object;
+  createComputePipeline(options: { layout: 'auto'; compute: { module: object } }): GpuPipeline;
+  createBindGroup(options: { layout: object; entries: { binding: number; resource: Binding }[] }): object;
+  createCommandEncoder(): CommandEncoder;
+  pushErrorScope(filter: 'validation' | 'out-of-memory' | 'internal'): void;
+  popErrorScope(): Promise<{ message: string } | null>;
+  destroy(): void;
+}
+
+export interface Adapter {
+  readonly limits: Limits;
+  readonly info?: {
+    vendor?: string;
+    architecture?: string;
+    device?: string;
+    description?: string;
+    isFallbackAdapter?: boolean;
+  };
+  /** Of older browsers. */
+  readonly isFallbackAdapter?: boolean;
+  requestDevice(options: { requiredLimits: Partial<Limits> }): Promise<GpuDevice>;
+}
+
+/** `GPUBufferUsage` and `GPUMapMode`, which are globals in pages only. */
+export const USAGE = { mapRead: 1, copySource: 4, copyTarget: 8, storage: 128 } as const;
+export const MAP_READ = 1;
+
+/** One of the names of buffers of rows [M,E] that none of these has. */
+export const free = (...taken: Binding[]): string =>
+  ['x0', 'x1', 'x2'].find((name) => taken.every((binding) => binding.name !== name))!;
+
+export const bound = (bindings: (Binding | null | undefined)[]): Binding[] => bindings.filter((binding) => !!binding);

@@ -1,0 +1,54 @@
+/** Loads a pretrained encoder with all that its folder has around it: layers after the pooling, heads, the device. */
+import { importing } from '../error.js';
+import type { ModelFolder } from '../io/files.js';
+import type { ModelSource } from '../io/source.js';
+import type { Runtime } from '../owned.js';
+import { type LoadModelOptions, loadModel } from './load.js';
+import { workingBytes } from './memory.js';
+import type { PretrainedModel } from './model.js';
+import { Parts } from './parts.js';
+import { LocalModel } from './pretrained.js';
+import { loadVectorLayers } from './vector-layers.js';
+
+/** Loads the encoder in a model's folder. `options` have been checked; `folder`: the source's, if it is open already. */
+export async function loadPretrained(
+  runtime: Runtime,
+  source: ModelSource,
+  options: LoadModelOptions = {},
+  folder?: ModelFolder,
+): Promise<PretrainedModel> {
+  return loadAs(runtime, source, options, folder, (...parts) => new LocalModel(...parts));
+}
+
+/** The same for a model that `make` makes of what was loaded. */
+export async function loadAs<Model>(
+  runtime: Runtime,
+  source: ModelSource,
+  options: LoadModelOptions,
+  folder: ModelFolder | undefined,
+  make: (...parts: ConstructorParameters<typeof LocalModel>) => Model,
+): Promise<Model> {
+  const loaded = await loadModel(runtime, source, options, folder);
+  const parts = new Parts(loaded.raw, loaded.release);
+  try {
+    const [layers, classifier] = await loadVectorLayers(runtime.calls, loaded, options.signal);
+    parts.vectorLayers = layers!;
+    if (classifier) parts.heads.set('sequence-classification', { chain: classifier, takesVectors: true });
+    if (loaded.gliner) {
+      const { spanScorer } = await importing(() => import('./gliner.js'));
+      parts.spans = spanScorer(runtime.calls, loaded.gliner, loaded);
+      runtime.core.reserveMemory(workingBytes(loaded.config)); // of which its layers have taken some
+    }
+    loaded.integrity.requireAllFound();
+    const { device = 'wasm' } = options;
+    if (device !== 'wasm') {
+      const { openDevice } = await importing(() => import('../gpu/open.js'));
+      parts.device = await openDevice(runtime.gpu, device, loaded, options);
+    }
+    return make(runtime, loaded, parts, options.dtype);
+  } catch (error) {
+    parts.delete();
+    await loaded.folder.failed?.(error);
+    throw error;
+  }
+}
