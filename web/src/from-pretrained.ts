@@ -1,6 +1,6 @@
 /** Loads pretrained encoders in this thread, in a worker, or in a pool of workers. */
 import { countUpTo } from './cores.js';
-import { invalid } from './error.js';
+import { importing, invalid } from './error.js';
 import type { ModelSource } from './io/source.js';
 import { loadSchema } from './models/call-options.js';
 import type { LoadModelOptions } from './models/load.js';
@@ -41,22 +41,11 @@ export async function fromPretrained(
 ): Promise<PretrainedModel> {
   const { worker, workers, ...load } = readOptions('fromPretrained', schema, options);
   const { device } = load;
-  if (device !== 'wasm' && (workers || worker) && runtime.gpu)
-    throw invalid(
-      'fromPretrained.worker',
-      'none with `gpu` of load(), which cannot be posted to one',
-      'a worker',
-      'UNSUPPORTED',
-    );
-  if (device === 'webgpu' && workers)
-    throw invalid(
-      'fromPretrained.workers',
-      "none with device 'webgpu', as workers would share one GPU",
-      'a pool',
-      'UNSUPPORTED',
-    );
-  // Pools exist for the throughput of processors: their workers compute there.
-  if (device === 'auto' && workers) load.device = 'wasm';
+  if (workers || worker) {
+    if (device === 'webgpu')
+      throw invalid('fromPretrained.device', "'wasm' or 'auto' in workers", "'webgpu'", 'UNSUPPORTED');
+    load.device = 'wasm';
+  }
   if (workers) {
     if (worker !== null && worker !== true) {
       const got = worker ? 'a Worker' : 'false';
@@ -72,5 +61,5 @@ export async function fromPretrained(
     if (load.fetch ?? runtime.hub.fetch) return (await loadWorkers(runtime, source, load, 1, own)).models[0]!;
     return loadInWorker(runtime, source, load, own);
   }
-  return loadPretrained(runtime, source, load);
+  return loadPretrained(runtime, source, load, undefined, () => importing(() => import('./gpu/open.js')));
 }

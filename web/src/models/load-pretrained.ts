@@ -10,14 +10,18 @@ import { Parts } from './parts.js';
 import { LocalModel } from './pretrained.js';
 import { loadVectorLayers } from './vector-layers.js';
 
+/** Loads what opens a GPU. Given by its callers, as scripts of workers, whose bundles have all that they may load, do without it. */
+export type Devices = () => Promise<typeof import('../gpu/open.js')>;
+
 /** Loads the encoder in a model's folder. `options` have been checked; `folder`: the source's, if it is open already. */
 export async function loadPretrained(
   runtime: Runtime,
   source: ModelSource,
   options: LoadModelOptions = {},
   folder?: ModelFolder,
+  devices?: Devices,
 ): Promise<PretrainedModel> {
-  return loadAs(runtime, source, options, folder, (...parts) => new LocalModel(...parts));
+  return loadAs(runtime, source, options, folder, (...parts) => new LocalModel(...parts), devices);
 }
 
 /** The same for a model that `make` makes of what was loaded. */
@@ -27,6 +31,7 @@ export async function loadAs<Model>(
   options: LoadModelOptions,
   folder: ModelFolder | undefined,
   make: (...parts: ConstructorParameters<typeof LocalModel>) => Model,
+  devices?: Devices,
 ): Promise<Model> {
   const loaded = await loadModel(runtime, source, options, folder);
   const parts = new Parts(loaded.raw, loaded.release);
@@ -41,8 +46,8 @@ export async function loadAs<Model>(
     }
     loaded.integrity.requireAllFound();
     const { device = 'wasm' } = options;
-    if (device !== 'wasm') {
-      const { openDevice } = await importing(() => import('../gpu/open.js'));
+    if (device !== 'wasm' && devices) {
+      const { openDevice } = await devices();
       parts.device = await openDevice(runtime.gpu, device, loaded, options);
     }
     return make(runtime, loaded, parts, options.dtype);
