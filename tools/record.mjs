@@ -48,10 +48,11 @@ export function ratiosOf(markdown) {
   return places;
 }
 
-/** The ratios that fell from one entry to the next. Places are matched by their first word, without the version of browser or Node. */
+/** The ratios that fell from one entry to the next. A place is compared with the same one, or else with the first of the same browser or of Node in another version. */
 export function slowdowns(before, after) {
   const found = [];
-  const sameKind = (places, place) => Object.keys(places).find((other) => other.split(' ')[0] === place.split(' ')[0]);
+  const sameKind = (places, place) =>
+    place in places ? place : Object.keys(places).find((other) => other.split(' ')[0] === place.split(' ')[0]);
   for (const [place, rows] of Object.entries(after.speed)) {
     const old = before.speed[sameKind(before.speed, place)] ?? {};
     for (const [pair, shapes] of Object.entries(rows)) {

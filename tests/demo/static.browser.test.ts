@@ -58,9 +58,9 @@ describe('before the page can be used', () => {
     {
       hash: '#hand',
       shown: '#output td',
-      others: /^(page|matrix|examples|presets|result|arrow-keys)-[\w-]+\.js$/,
-      files: 11,
-      limit: 192_000,
+      others: /^(page|state|focus|tour-state|carried|random|matrix|examples|presets|result|arrow-keys)-[\w-]+\.js$/,
+      files: 16,
+      limit: 194_000,
     },
   ])('“$hash” requests its document, style, scripts and the module', async ({ hash, shown, others, files, limit }) => {
     const { page, context } = await newVisit(site.browser, { serviceWorkers: 'block' });

@@ -235,4 +235,11 @@ describe('the page “Your text”', () => {
     await expect.poll(async () => (await shownMatrix(page, 'shipped-cosines')).length).toBe(1);
     expect(complaints).toEqual([]);
   });
+
+  it('draws the lines of a long sentence, whose weights are all small', async () => {
+    const words = Array.from({ length: 10 }, () => 'the old man went to the bank by the river').join(' ');
+    const { page } = await site.open(`#text?${new URLSearchParams({ text: words })}`);
+    await expect.poll(() => page.locator('.queries .token').count()).toBeGreaterThan(90);
+    await expect.poll(() => page.locator('.lines line').count()).toBeGreaterThan(3);
+  });
 });

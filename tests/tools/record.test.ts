@@ -70,6 +70,9 @@ it('finds ratios that fell since the previous entry', () => {
   expect(slowdowns(made(1, 1.5), made(1, 1.43, 'Node 26.0'))).toEqual([]);
   expect(slowdowns(made(1, 1.5), made(1, 1.4, 'Node 26.0'))).toEqual(['Node 26.0: heed / peer, 1 x 128: 1.5 to 1.4']);
   expect(slowdowns(made(1, 1.5), made(1, 1.4, 'Chrome 200'))).toEqual([]);
+  // Several versions of Node in both entries.
+  const both = { ...made(1, 1), speed: { ...made(1, 1.9, 'Node 24.0').speed, ...made(1, 1.4, 'Node 20.0').speed } };
+  expect(slowdowns(both, both)).toEqual([]);
 });
 
 it('compares sizes within 2 % between releases, and to the byte for a release', () => {

@@ -1,6 +1,6 @@
 /** Scripts that the first page does not need. They are downloaded when they are used, or in the background when the model has loaded. */
 
-import { loadPositions, loadTour } from './hand/later';
+import { loadCarried, loadPositions, loadTour } from './hand/later';
 
 export const loadHandPage = () => import('./hand/page');
 export const loadTextPage = () => import('./text/page');
@@ -15,6 +15,7 @@ const loadDictionary = () => import('../engine/dictionary').then(({ loadDictiona
 
 export const laterScripts = (): Promise<unknown>[] => [
   loadHandPage(),
+  loadCarried(),
   loadDictionary(),
   loadTextPage(),
   loadModelPage(),

@@ -87,7 +87,7 @@ function readInto(targets: Field[]): void {
 }
 
 /** Pages whose scripts, and with them their parameters, are still to be loaded; until then, the address is left as it is. */
-const unregistered = signal<ReadonlySet<Page>>(new Set(['text', 'model', 'lens', 'speed']));
+const unregistered = signal<ReadonlySet<Page>>(new Set(['hand', 'text', 'model', 'lens', 'speed']));
 
 /** Called when all parameters of a page are registered. */
 export function completeState(target: Page): void {

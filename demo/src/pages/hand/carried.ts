@@ -1,7 +1,7 @@
 /** Opens “By hand” with a query of a model, and the keys and values of all tokens of the sentence. */
 import type { Matrix } from '../../engine/hand';
 import { links } from '../../state/url';
-import { limits, setAll } from './state';
+import { setAll } from './state';
 import { tour } from './tour-state';
 
 export interface Vectors {
@@ -12,8 +12,6 @@ export interface Vectors {
 
 /** The preset of settings that come from a model. */
 export const carried = 'model';
-
-export const mostTokens = limits.words;
 
 /**
  * One query attends to all tokens. The weights hold the model's vectors: X is the number 1, so W_Q is the query itself, and Y the identity, so that each token

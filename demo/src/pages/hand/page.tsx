@@ -3,6 +3,7 @@ import { Notice } from '../../components/controls';
 import { Examples } from '../../components/examples';
 import { lazy } from '../../components/lazy';
 import { Waiting } from '../../components/waiting';
+import { completeState } from '../../state/url';
 import { carried, notice } from './carried';
 import { Explanation } from './explanation';
 import { loadPositions, loadTour } from './later';
@@ -14,6 +15,7 @@ import { Input, Mask, Output, Projections, Scores, Weights } from './steps';
 import { ResultStrip } from './strip';
 import { tour, tourReady } from './tour-state';
 
+completeState('hand');
 followHand();
 
 const PositionPlots = lazy(() => loadPositions().then(({ PositionPlots }) => PositionPlots));

@@ -5,9 +5,10 @@ import type { Matrix, StepsInput } from '../../engine/hand';
 import { hash, randomMatrix } from '../../engine/random';
 import { choice, flag, integer, list, matrix, number, optional, text, word } from '../../state/codecs';
 import { type Codec, reset, urlState } from '../../state/url';
+import { mostWords } from './limits';
 
 /** What readers can set, except that links may have wider heads, as those of models. */
-export const limits = { words: 12, features: 12, width: 8, linkedWidth: 64, heads: 4, entry: 1000 };
+export const limits = { words: mostWords, features: 12, width: 8, linkedWidth: 64, heads: 4, entry: 1000 };
 
 const state = <T>(name: string, initial: T, codec: Codec<T>): Signal<T> => urlState('hand', name, initial, codec);
 const optionalMatrix = optional(matrix(-limits.entry, limits.entry));

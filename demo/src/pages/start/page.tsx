@@ -5,7 +5,8 @@ import { TokenAttention } from '../../components/token-attention';
 import { Waiting } from '../../components/waiting';
 import { shipped } from '../../engine/heed';
 import { links } from '../../state/url';
-import { computeByHand, mostTokens } from '../hand/carried';
+import { loadCarried } from '../hand/later';
+import { mostWords } from '../hand/limits';
 import { others, sentence, shown } from './opening';
 import { failure, token, type View, view, written } from './state';
 
@@ -85,14 +86,17 @@ function Shares({ tokens, weights, query }: View & { query: number }) {
 }
 
 /** Where to go from here. */
+const byHand = async (...given: Parameters<Awaited<ReturnType<typeof loadCarried>>['computeByHand']>) =>
+  (await loadCarried()).computeByHand(...given);
+
 function Ways({ tokens, vectors, query, weights }: View & { query: number }) {
   const row = weights.subarray(query * tokens.length, (query + 1) * tokens.length);
   const key = row.indexOf(Math.max(...row));
-  const isShort = tokens.length <= mostTokens;
+  const isShort = tokens.length <= mostWords;
   return (
     <div class="ways">
       {vectors && isShort ? (
-        <button type="button" class="first" onClick={() => computeByHand(tokens, vectors, query, key)}>
+        <button type="button" class="first" onClick={() => byHand(tokens, vectors, query, key)}>
           Compute this weight by hand
         </button>
       ) : (
@@ -102,7 +106,7 @@ function Ways({ tokens, vectors, query, weights }: View & { query: number }) {
       )}
       <p class="timing">
         {!isShort
-          ? `For up to ${mostTokens} tokens.`
+          ? `For up to ${mostWords} tokens.`
           : vectors
             ? `With the model’s own query of “${tokens[query]}” and keys of all tokens.`
             : shipped.value
