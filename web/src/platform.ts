@@ -78,8 +78,12 @@ export interface FetchInit {
   readonly signal?: object | null;
 }
 
+/** The signature of `FetchLike`, as a method: a function that takes more than it is called with has that type, too. */
+interface Fetching {
+  fetch(url: string, init: FetchInit): PromiseLike<ResponseLike>;
+}
 /** A function with the signature of `fetch`, which is called with the URL as a string. */
-export type FetchLike = { call(url: string, init: FetchInit): PromiseLike<ResponseLike> }['call'];
+export type FetchLike = Fetching['fetch'];
 
 /** A Response, as `fetch` resolves to. */
 export interface ResponseLike {

@@ -14,6 +14,10 @@ export interface EmbeddingOptions extends LayerOptions {
   embedDim: number;
 }
 
+interface RawEmbeddingInputs {
+  ids: RawIndices;
+}
+
 /**
  * A table of vectors that are looked up by id: `torch.nn.Embedding`. ids [...] -> [..., E]. Parameter `weight` [numEmbeddings, E], initially normal.
  *
@@ -21,7 +25,7 @@ export interface EmbeddingOptions extends LayerOptions {
  * const embedding = new heed.Embedding({ numEmbeddings: 10, embedDim: 4 });
  * embedding.forward([[1, 2, 3]]).shape; // [1, 3, 4]
  */
-export class Embedding extends Layer<RawLayer<{ ids: RawIndices }, RawTensor>> {
+export class Embedding extends Layer<RawLayer<RawEmbeddingInputs, RawTensor>> {
   /** @internal */
   static readonly takesIds = true;
 
