@@ -7,7 +7,7 @@ import { fromStream, type OpenFile, type Request, type Source } from './files.js
 export type UrlOf = (path: string) => URL | null;
 
 /**
- * The files of one folder. Status 404 or 410 means that a file is missing. So does 403, which hosts that do not list their files send for missing ones, and an HTML page
+ * @internal The files of one folder. Status 404 or 410 means that a file is missing. So does 403, which hosts that do not list their files send for missing ones, and an HTML page
  * instead of the file, but only if other files of the folder are served: otherwise a host, or a network, denies access to all of them.
  */
 export function httpSource(urlOf: UrlOf, fetcher: Fetcher): Source {
@@ -61,7 +61,7 @@ export function httpSource(urlOf: UrlOf, fetcher: Fetcher): Source {
   };
 }
 
-/** How files are fetched. */
+/** @internal How files are fetched. */
 export interface Fetcher {
   request: Request;
   /** What to report of a response without the file. */

@@ -53,7 +53,7 @@ function redirectTarget(location: string, from: URL): URL {
   throw new HeedError('NETWORK', `${from.href}: cannot be fetched (a redirect to '${location}')`);
 }
 
-/** Fetches with a token for URLs of `origin`, or without one, and describes what a refusal may need. `revision`: that of a model that is given by its id. */
+/** @internal Fetches with a token for URLs of `origin`, or without one, and describes what a refusal may need. `revision`: that of a model that is given by its id. */
 export function fetcherOf(
   origin: string,
   token: string | null,

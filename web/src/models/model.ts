@@ -119,7 +119,7 @@ export interface ScoreSpansOptions extends Pick<CallOptions, 'signal' | 'onProgr
 export interface SpanScores {
   /** The range of each word in the text, [start, end) in UTF-16 units. */
   words: [number, number][];
-  /** [W,K,C]: entry (i, k, c) for words i to i + k and label c; -Infinity for spans that end after the last word. */
+  /** [W,K,C]. Entry (i, k, c) is for words i to i + k and label c; -Infinity for spans that end after the last word. */
   logits: Tensor;
 }
 
