@@ -146,8 +146,10 @@ describe('search in a document', () => {
     await page.goto(`${site.url}#text?ask=ships`);
     await allRead(page).waitFor();
     // What is read again need not be embedded, so its passages can be searched.
-    await paste(page, `${longText.slice(0, 2000)}\n\nThe end.`);
-    await allRead(page).waitFor();
+    const beginning = `${longText.slice(0, 2000)}\n\nThe end.`;
+    await paste(page, beginning);
+    const passages = [...passagesOf(beginning)].length;
+    await expect.poll(() => allRead(page).innerText()).toBe(`${passages} passages, all read.`);
     await paste(page, longText);
     const failure = page.getByRole('alert').getByText('Refused by the test.');
     await failure.waitFor();

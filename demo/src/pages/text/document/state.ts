@@ -182,7 +182,10 @@ async function readDocument(
     const batch = missing.slice(at, at + batchSize);
     const { data, shape } = await inTurn(() =>
       model.embed(batch, { normalize: true, signal, ...prompt(model, 'document') }),
-    );
+    ).catch((reason: unknown) => {
+      if (!signal.aborted) show(indexOf(passages, known)); // what has been read can be searched
+      throw reason;
+    });
     signal.throwIfAborted();
     for (const [i, sentence] of batch.entries()) known.set(sentence, data.slice(i * shape[1]!, (i + 1) * shape[1]!));
     if (performance.now() - shown < betweenUpdates && at + batchSize < missing.length) continue;
