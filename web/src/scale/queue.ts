@@ -17,6 +17,15 @@ const INTERVAL = 2;
 /** Jobs per request. */
 const BATCH = 5000;
 
+/** Clients whose next query reports a lost connection. A pool listens to idle ones only, and an error of another without a listener would end the process. */
+const steady = ({ Client }: typeof import('pg')) =>
+  class extends Client {
+    constructor(...config: ConstructorParameters<typeof Client>) {
+      super(...config);
+      this.on('error', () => {});
+    }
+  };
+
 export class ChunkQueue {
   readonly #bull: BullMQ;
   readonly #address: string;
@@ -43,7 +52,7 @@ export class ChunkQueue {
     const isRedis = kind === 'redis';
     const driver = isRedis ? 'ioredis' : 'pg';
     this.#bull = requirePeer<BullMQ>('--queue', 'bullmq', `bullmq ${driver}`);
-    requirePeer('--queue', driver, `bullmq ${driver}`);
+    const peer = requirePeer<typeof import('pg')>('--queue', driver, `bullmq ${driver}`);
     this.#timeout = timeout;
     this.#problem = problem;
     this.#refused = new Promise((_, reject) => {
@@ -53,7 +62,14 @@ export class ChunkQueue {
     this.#name = `heed-${planId(manifest)}`;
     const connection = isRedis
       ? { url, maxRetriesPerRequest: null, retryStrategy: () => 500 }
-      : { connectionString: url, schema: 'heed', migrate: true, max: 4, connectionTimeoutMillis: 10_000 };
+      : {
+          connectionString: url,
+          schema: 'heed',
+          migrate: true,
+          max: 4,
+          connectionTimeoutMillis: 10_000,
+          Client: steady(peer),
+        };
     this.#options = { connection: connection as never, streams: { events: { maxLen: 100 } } };
     this.#backend = (isRedis ? this.#bull.createRedisBackend : this.#bull.createPostgresBackend) as never;
     this.#queue = new this.#bull.Queue(this.#name, this.#options, this.#backend);
