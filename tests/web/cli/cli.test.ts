@@ -392,17 +392,6 @@ describe('a file of texts that cannot be read is reported in one line with its p
   });
 });
 
-test('JSON lines may be strings', async () => {
-  writeFileSync(path('plain.jsonl'), '"the fox"\n\n"a quick x"\n');
-  const { code, out } = await heed(['embed', path('plain.jsonl')]);
-  expect(code).toBe(0);
-  const texts = out
-    .trim()
-    .split('\n')
-    .map((line) => JSON.parse(line).text);
-  expect(texts).toEqual(['the fox', 'a quick x']);
-});
-
 test('a .npy file that heed did not write is not changed', async () => {
   writeFileSync(path('other.npy'), 'x'.repeat(400));
   const { code, err } = await heed(['embed', path('texts.txt'), '--out', path('other.npy'), '--resume']);

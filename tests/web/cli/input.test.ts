@@ -22,6 +22,13 @@ beforeAll(() => {
 afterAll(() => fs.rmSync(folder, { recursive: true }));
 
 describe('text files', () => {
+  test('JSON lines may be strings', async () => {
+    fs.writeFileSync(path('plain.jsonl'), '"the fox"\n\n"a quick x"\n');
+    const { code, out } = await heed(['embed', path('plain.jsonl')]);
+    expect(code).toBe(0);
+    expect(textsOf(out)).toEqual(['the fox', 'a quick x']);
+  });
+
   test.each([
     ['bom.txt', '\uFEFFthe fox\r\na quick x\r\n'],
     ['bom.jsonl', '\uFEFF{"text":"the fox"}\r\n{"text":"a quick x"}\r\n'],

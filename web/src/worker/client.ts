@@ -1,7 +1,6 @@
 /** A pretrained encoder in a worker: each method sends a call to the worker. */
 import { HeedError, invalid } from '../error.js';
 import { type ModelSource, sourceForWorker } from '../io/source.js';
-import type { Device } from '../models/device.js';
 import type { LoadModelOptions } from '../models/load.js';
 import type { CallOptions, ModelConfig } from '../models/model.js';
 import { moduleOf, threadsOf } from '../module.js';
@@ -46,27 +45,22 @@ export async function loadInWorker(
     const { fetch: _, ...hub } = runtime.hub; // a function cannot be posted
     const load = { ...options, hub };
     const args = [source, wasm, threads];
-    const about = await connection.call<Loaded>('load', args, load, signal, onProgress);
-    return new WorkerModel(connection, about);
+    const config = await connection.call<ModelConfig>('load', args, load, signal, onProgress);
+    return new WorkerModel(connection, config);
   } catch (error) {
     connection.end(new HeedError('WORKER_FAILED', 'worker: its model could not be loaded'));
     throw error;
   }
 }
 
-/** What a worker says of the model that it has loaded. */
-type Loaded = { config: ModelConfig; device: Device };
-
 export class WorkerModel extends RemoteModel {
   readonly config: ModelConfig;
-  readonly device: Device;
   readonly workers = { count: 1, reason: 'the model runs in one worker; `workers` starts a pool' };
   readonly #connection: Connection;
 
-  constructor(connection: Connection, { config, device }: Loaded) {
+  constructor(connection: Connection, config: ModelConfig) {
     super();
     this.config = config;
-    this.device = device;
     this.#connection = connection;
     forgotten?.register(this, connection, this);
   }

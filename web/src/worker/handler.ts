@@ -28,7 +28,7 @@ export function makeHandler(
     const core = await instantiate(glue, locate(wasm, 'wasm'), { count: threads, reason: '' });
     const folder = source === null ? servedFolder(channel) : undefined;
     model = await loadModel({ core, calls: core, owned: new Set(), hub }, source ?? '', options, folder);
-    return { config: model.config, device: model.device };
+    return model.config;
   }
 
   const channel = new Channel(

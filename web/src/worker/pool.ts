@@ -6,7 +6,6 @@ import { HeedError, invalidFile } from '../error.js';
 import type { ModelFolder } from '../io/files.js';
 import { Integrity } from '../io/integrity.js';
 import { type ModelSource, openFolder, sourceForWorker } from '../io/source.js';
-import type { Device } from '../models/device.js';
 import { countTexts, type ModelInput, pairsOf, readInput } from '../models/input.js';
 import type { LoadModelOptions, LoadProgress } from '../models/load.js';
 import type {
@@ -117,7 +116,6 @@ interface Slot {
 class PoolModel extends RemoteModel {
   readonly config: ModelConfig;
   readonly workers: Workers;
-  readonly device: Device;
   readonly #loadReplacement: (signal: SignalLike) => Promise<WorkerModel>;
   readonly #slots: Slot[];
   readonly #stop = new AbortController();
@@ -126,7 +124,6 @@ class PoolModel extends RemoteModel {
     super();
     this.config = models[0]!.config;
     this.workers = workers;
-    this.device = models[0]!.device;
     this.#loadReplacement = loadReplacement;
     this.#slots = models.map((model) => ({ model, busy: 0, replacement: null }));
   }

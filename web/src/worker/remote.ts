@@ -2,7 +2,7 @@
 
 import { importing } from '../error.js';
 import { outputOption } from '../models/call-options.js';
-import type { Device } from '../models/device.js';
+import { onCore } from '../models/device.js';
 import type { EmbedImageOptions, EncodeImageOptions, EncodeImageResult, ImagesInput } from '../models/image-encoder.js';
 import type { ModelInput } from '../models/input.js';
 import type {
@@ -34,7 +34,7 @@ import type { Method } from './protocol.js';
 export abstract class RemoteModel implements PretrainedModel {
   abstract readonly config: ModelConfig;
   abstract readonly workers: Workers;
-  abstract readonly device: Device;
+  readonly device = onCore;
   abstract readonly disposed: boolean;
   abstract dispose(): void;
 
