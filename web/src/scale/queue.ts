@@ -18,7 +18,7 @@ const INTERVAL = 2;
 const BATCH = 5000;
 
 /** Clients whose next query reports a lost connection. A pool listens to idle ones only, and an error of another without a listener would end the process. */
-const steady = ({ Client }: typeof import('pg')) =>
+const clientsWithListener = ({ Client }: typeof import('pg')) =>
   class extends Client {
     constructor(...config: ConstructorParameters<typeof Client>) {
       super(...config);
@@ -68,7 +68,7 @@ export class ChunkQueue {
           migrate: true,
           max: 4,
           connectionTimeoutMillis: 10_000,
-          Client: steady(peer),
+          Client: clientsWithListener(peer),
         };
     this.#options = { connection: connection as never, streams: { events: { maxLen: 100 } } };
     this.#backend = (isRedis ? this.#bull.createRedisBackend : this.#bull.createPostgresBackend) as never;
