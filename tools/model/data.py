@@ -80,11 +80,11 @@ class Pairs:
                 rows[kind].append(row)
         self.texts = [np.array(self.tokenizer.encode(t)[:LONGEST], np.int64) for t in self.index]
         self.kinds = {kind: np.array(r, np.int64).reshape(-1, 3) for kind, r in rows.items()}
-        names = [word for word in common if word in self.index]  # held-out words are in no pair
-        self.common = np.array([self.index[word] for word in names])
+        self.names = [word for word in common if word in self.index]  # held-out words are in no pair
+        self.common = np.array([self.index[word] for word in self.names])
         self.place = {text: place for place, text in enumerate(self.common.tolist())}
         self.related = self._related()
-        self.variation = Variation(self.tokenizer, self._substitutes(), names)
+        self.variation = Variation(self.tokenizer, self._substitutes(), self.names)
         self.orders = {}
 
     def batch(self, step: int, scale: float) -> Batch:

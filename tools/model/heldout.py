@@ -87,10 +87,14 @@ class HeldOut:
         for kind, queries in self.sets.items():
             texts = embed_many(model, [self.encode(q["text"]) for q in queries])
             for name, index in indexes.items():
-                result[kind + name] = summary([self._rank(row, q) for row, q in zip(texts @ index.T, queries)])
+                result[kind + name] = self.ranks(texts @ index.T, queries)
         scores = embed_many(model, [self.encode(text) for text, _ in self.examples]) @ embed_many(model, [self.encode(g) for g in self.glosses]).T
         result["examples"] = summary([int((row > row[right]).sum()) + 1 for row, (_, right) in zip(scores, self.examples)])
         return result
+
+    def ranks(self, scores: torch.Tensor, queries: list) -> dict:
+        """Scores [Q,C] of the words for each query -> how its right word ranks."""
+        return summary([self._rank(row, query) for row, query in zip(scores, queries)])
 
     def _rank(self, scores: torch.Tensor, query: dict) -> int:
         scores[[self.place[word] for word in query["ignore"]]] = -2

