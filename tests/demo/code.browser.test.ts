@@ -170,14 +170,19 @@ describe('the code of a page computes what the page shows', () => {
     async (settings) => {
       const { page } = await site.open(`#learning?step=40&build=simd128${settings.replace(/&off.*/, '')}`);
       await page.getByRole('button', { name: 'Go on' }).waitFor();
-      await page.evaluate((off) => {
-        location.hash = `#lens?build=simd128&model=trained${off}`;
-      }, settings.match(/&off.*/)![0]);
+      await page.evaluate(
+        (off) => {
+          location.hash = `#lens?build=simd128&model=trained${off}`;
+        },
+        settings.match(/&off.*/)![0],
+      );
       const section = page.locator('section[aria-labelledby="lens-trained"]');
       await section.getByText('After step 40').waitFor();
       const anyOff = !settings.endsWith('=');
       if (anyOff) await section.getByText('with all heads').waitFor();
-      const shown = numbersIn((await section.locator('.lens-result').innerText()).replace(/After step 40|to \d+ other/g, ''));
+      const shown = numbersIn(
+        (await section.locator('.lens-result').innerText()).replace(/After step 40|to \d+ other/g, ''),
+      );
       const most = Number(/at most ([\d.]+) %/.exec(await section.innerText())![1]);
       const answers = await section.locator('.sequence tr').nth(2).locator('td').allInnerTexts();
       const output = await printed(page, (code) => code.replace('load()', "load({ build: 'simd128' })"));
@@ -201,9 +206,12 @@ describe('the code of a page computes what the page shows', () => {
     await page.getByRole('heading', { name: 'Contents' }).waitFor();
     const [first, second] = ['the quick [MASK] fox', 'a quick [MASK] fox'];
     for (const measure of ['word', 'label']) {
-      await page.evaluate((hash) => {
-        location.hash = hash;
-      }, `#lens?${new URLSearchParams({ model: 'own', measure, text: first, other: second, off: '1.1' })}`);
+      await page.evaluate(
+        (hash) => {
+          location.hash = hash;
+        },
+        `#lens?${new URLSearchParams({ model: 'own', measure, text: first, other: second, off: '1.1' })}`,
+      );
       const rows = page.locator('#lens-candidates tbody tr');
       const grid = page.locator('.lens-table').first().locator('tbody td');
       await page.getByText(measure === 'word' ? 'the masked word' : 'the label', { exact: true }).click();
@@ -216,7 +224,9 @@ describe('the code of a page computes what the page shows', () => {
       // The words or labels with their scores, best first, then the grid.
       for (const [name, share] of candidates) {
         const found = new RegExp(`'${name}'(?:, score:|,)\\s+([\\d.e-]+)`).exec(output);
-        expect(Math.abs(100 * Number(found?.[1]) - Number.parseFloat(share!)), `${name} in ${output}`).toBeLessThan(0.0501);
+        expect(Math.abs(100 * Number(found?.[1]) - Number.parseFloat(share!)), `${name} in ${output}`).toBeLessThan(
+          0.0501,
+        );
       }
       expectNear(numbersIn(output).slice(-cells.length), cells);
     }
