@@ -9,13 +9,19 @@ import { openSite, type Site } from '../models/site.js';
 /** The software adapter takes seconds to compile a kernel: by default, a part of the checkpoints and of the faults is tested. */
 export const everything = process.env.HEED_TEST_GPU === 'all';
 
+/** Of a Chromium with SwiftShader. */
+export const gpuArguments = [
+  ...chromiumArguments.filter((argument) => argument !== '--disable-gpu'),
+  '--enable-unsafe-webgpu',
+  '--use-webgpu-adapter=swiftshader',
+];
+
 export interface GpuSite extends Site {
   /** Skips a test where Chromium offers no adapter. */
   require(context: TestContext): void;
 }
 
 export async function openGpuSite(): Promise<GpuSite> {
-  const args = chromiumArguments.filter((argument) => argument !== '--disable-gpu');
   const site = await openSite(
     (path, _, response) => {
       const file = join(fixtures, path);
@@ -23,7 +29,7 @@ export async function openGpuSite(): Promise<GpuSite> {
       if (isThere) response.writeHead(200, { 'content-length': statSync(file).size }).end(readFileSync(file));
       return isThere ?? false;
     },
-    { chromiumArguments: [...args, '--enable-unsafe-webgpu', '--use-webgpu-adapter=swiftshader'] },
+    { chromiumArguments: gpuArguments },
   );
   const hasAdapter = await site.page.evaluate(
     async () => !!(await (navigator as unknown as { gpu?: { requestAdapter(): unknown } }).gpu?.requestAdapter()),
