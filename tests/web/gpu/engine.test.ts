@@ -9,7 +9,11 @@ test.each([
   ['none', undefined, 'got an engine without WebGPU'],
   ['no adapter', async () => null, 'got no adapter'],
   ['adapters refused', () => Promise.reject(new Error('blocked')), 'got no adapter'],
-  ['no device', async () => ({ limits: {}, requestDevice: () => Promise.reject(new Error('in use')) }), 'got one that gives no device (in use)'],
+  [
+    'no device',
+    async () => ({ limits: {}, requestDevice: () => Promise.reject(new Error('in use')) }),
+    'got one that gives no device (in use)',
+  ],
 ])('%s: an error, and with auto the reason for WebAssembly', async (_, requestAdapter, message) => {
   const heed = await load(requestAdapter && { gpu: { requestAdapter } });
   const plain = await heed.fromPretrained(tinyModel());

@@ -1,4 +1,4 @@
-/** What becomes of calls whose GPU fails in their midst, of memory over many calls, of models beside each other, and of pages that are hidden. */
+/** What becomes of calls whose GPU fails in their midst, of memory over many calls, and of models beside each other. */
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
 import { encoderFiles } from '../../../bench/random-encoder.mjs';
 import { type Any, everything, type GpuSite, openGpuSite } from './site.js';
@@ -321,8 +321,8 @@ test('limits: says what is too large, and cuts batches', async () => {
   );
 });
 
-test('a call needs no timers and no frames, which hidden pages get rarely, and ends after the page was frozen', async () => {
-  await site.page.evaluate(async () => {
+test('a call waits for no timers and no frames, which pages that are hidden get rarely', async () => {
+  const out = await site.page.evaluate(async () => {
     const runtime = await heed.load();
     const model = await runtime.fromPretrained(small, { device: 'webgpu' });
     const input = { inputIds: [[5, 6, 7], [8]] };
@@ -333,30 +333,10 @@ test('a call needs no timers and no frames, which hidden pages get rarely, and e
     Object.assign(globalThis, { setTimeout: never, setInterval: never, requestAnimationFrame: never });
     const isSame = same(await model.embed(input), expected);
     Object.assign(globalThis, real);
-    if (!isSame || asked > 0) throw new Error(`asked for ${asked} timers`);
-    const seen: string[] = [];
-    for (const type of ['freeze', 'resume']) document.addEventListener(type, () => seen.push(type));
-    // Calls follow each other until the page has been frozen and resumed.
-    const calls = (async () => {
-      let count = 0;
-      while (!seen.includes('resume')) {
-        if (!same(await model.embed(input), expected)) throw new Error('other vectors');
-        count++;
-      }
-      runtime.dispose();
-      return count;
-    })();
-    Object.assign(globalThis, { hidden: { seen, calls } });
+    runtime.dispose();
+    return { isSame, asked };
   });
-  const session = await site.page.context().newCDPSession(site.page);
-  await session.send('Page.setWebLifecycleState', { state: 'frozen' });
-  await session.send('Page.setWebLifecycleState', { state: 'active' });
-  const out = await site.page.evaluate(async () => {
-    const { seen, calls } = (globalThis as Any).hidden;
-    return { count: await calls, seen };
-  });
-  expect(out.seen).toEqual(['freeze', 'resume']);
-  expect(out.count).toBeGreaterThan(0);
+  expect(out).toEqual({ isSame: true, asked: 0 });
 });
 
 test("Firefox's slow mapping is hurried by empty submissions, other browsers' is not", async () => {

@@ -52,20 +52,13 @@ class Choice implements ModelDevice {
     return this.about.type === 'webgpu' ? this.#stacks.text?.layers.maxRows : undefined;
   }
 
-  async attempt(
-    input: Input,
-    rows: number,
-    sites: object | null,
-    run: (layers: DeviceLayers | null) => Promise<void>,
-  ): Promise<void> {
-    if (sites && this.#request === 'webgpu')
-      throw invalid('device', "'wasm' or 'auto' for `read`, `edit` and projections", "'webgpu'", 'UNSUPPORTED');
+  async attempt(input: Input, rows: number, run: (layers: DeviceLayers | null) => Promise<void>): Promise<void> {
     const stack = this.#stacks[input];
-    if (!stack || sites || rows === 0 || rows < stack.least || this.about.type === 'wasm') return run(null);
+    if (!stack || rows === 0 || rows < stack.least || this.about.type === 'wasm') return run(null);
     try {
       await run(stack.layers);
     } catch (error) {
-      const isGpus = error instanceof HeedError && ['GPU_FAILED', 'OUT_OF_MEMORY'].includes(error.code);
+      const isGpus = error instanceof HeedError && ['GPU_FAILED', 'OUT_OF_MEMORY', 'UNSUPPORTED'].includes(error.code);
       if (!isGpus || this.#request === 'webgpu') throw error;
       // Memory may suffice for the next call; a GPU that has failed otherwise is not trusted again.
       if (error.code === 'GPU_FAILED' && this.about.type === 'webgpu') {
@@ -252,7 +245,7 @@ function textProbe(
       return Math.floor((state / 2 ** 32) * config.vocabSize);
     });
     const begin = (): RawEncoding => raw.begin(ids, null, null, lengths, null, null);
-    const batch: DeviceBatch = { lengths, keyMask: null, angles: null };
+    const batch: DeviceBatch = { lengths, keyMask: null, angles: null, sites: null };
     const results: { rows: Float32Array; width: number }[] = [];
     const keep = (rows: Float32Array) => void results.push({ rows, width: config.embedDim });
     const run = (hooks: Parameters<typeof runLayers>[4]) =>

@@ -28,15 +28,10 @@ export interface ModelDevice {
   /** The most rows of texts that run at a time; undefined: as in the core. */
   readonly maxRows: number | undefined;
   /**
-   * Runs `run` with the layers on the GPU, or with null for those of the core: for few rows, if the GPU is slower for them, and if the GPU fails, with 'auto'. `sites`: what
-   * the call reads or edits, which only the core can.
+   * Runs `run` with the layers on the GPU, or with null for those of the core: for few rows, if the GPU is slower for them; and with 'auto', if the GPU fails or lacks what the
+   * call needs.
    */
-  attempt(
-    input: 'text' | 'image',
-    rows: number,
-    sites: object | null,
-    run: (layers: DeviceLayers | null) => Promise<void>,
-  ): Promise<void>;
+  attempt(input: 'text' | 'image', rows: number, run: (layers: DeviceLayers | null) => Promise<void>): Promise<void>;
   delete(): void;
 }
 
