@@ -97,7 +97,7 @@ describe('the page “Your model”', () => {
     expect(complaints).toEqual([]);
   });
 
-  it('explains that the browser passed on no files of a dropped folder', async () => {
+  it('explains that the browser did not provide the files of a dropped folder', async () => {
     const { page } = await site.open('#model');
     await page.waitForSelector('.drop');
     await page.evaluate(() => {
