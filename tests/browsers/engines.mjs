@@ -36,6 +36,7 @@ async function openFirefox() {
   return {
     goto: (url) => page.goto(url, { waitUntil: 'load', timeout: 120_000 }),
     evaluate: async (script, given) => unwrap(await page.evaluate(settled(script, given))),
+    press: (key) => page.keyboard.press(key),
     resize: (width, height) => page.setViewport({ width, height }),
     screenshot: async (file) => writeFile(file, await page.screenshot()),
     close: () => browser.close(),
@@ -70,8 +71,11 @@ async function answers(driver, url) {
   }
 }
 
+/** "ArrowUp" is ARROW_UP in selenium-webdriver. */
+const webDriverName = (key) => key.replace(/(?<=[a-z])[A-Z]/g, '_$&').toUpperCase();
+
 async function openWebKit() {
-  const { Builder } = await import('selenium-webdriver');
+  const { Builder, Key } = await import('selenium-webdriver');
   const { screen, display } = await openScreen();
   const port = await freePort();
   const driver = spawn('WebKitWebDriver', ['--host=127.0.0.1', `--port=${port}`], {
@@ -112,6 +116,11 @@ async function openWebKit() {
     goto: (address) => goto(address),
     evaluate: async (script, given) =>
       unwrap(await session.executeAsyncScript(`${settled(script, given)}.then(arguments[0])`)),
+    press: (key) =>
+      session
+        .actions()
+        .sendKeys(Key[webDriverName(key)] ?? key)
+        .perform(),
     resize: (width, height) => {
       size = { width, height };
       return session.manage().window().setRect(size);

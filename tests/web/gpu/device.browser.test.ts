@@ -1,43 +1,11 @@
 /** How a GPU is chosen, what its runs cost, and what becomes of errors. */
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
 import { leastRows } from '../../../web/src/gpu/open.js';
-import { everything, type GpuSite, openGpuSite } from './site.js';
-
-// biome-ignore lint/suspicious/noExplicitAny: WebGPU's objects, whose types TypeScript's library lacks
-type Any = any;
+import { type Any, everything, type GpuSite, openGpuSite } from './site.js';
 
 let site: GpuSite;
 beforeAll(async () => {
   site = await openGpuSite();
-  // A GPU object in front of the page's, which says that it is no fallback adapter, and whose device a test may change.
-  await site.page.evaluate(() => {
-    const real = (navigator as unknown as { gpu?: { requestAdapter(): Promise<Any> } }).gpu!;
-    Object.assign(globalThis, {
-      gpuWith: (change: (device: Any) => void, more: object = {}) => ({
-        async requestAdapter() {
-          const { limits, info, ...rest } = await real.requestAdapter().then((adapter) => ({
-            limits: { ...pick(adapter.limits), ...more },
-            info: { vendor: adapter.info.vendor, isFallbackAdapter: false },
-            requestDevice: (options: object) => adapter.requestDevice(options),
-          }));
-          return {
-            limits,
-            info,
-            async requestDevice(options: object) {
-              const device = await rest.requestDevice(options);
-              change(device);
-              return device;
-            },
-          };
-        },
-      }),
-    });
-    const pick = ({ maxBufferSize, maxStorageBufferBindingSize, maxComputeWorkgroupsPerDimension }: Any) => ({
-      maxBufferSize,
-      maxStorageBufferBindingSize,
-      maxComputeWorkgroupsPerDimension,
-    });
-  });
 });
 beforeEach((context) => site.require(context));
 afterAll(() => site?.close());

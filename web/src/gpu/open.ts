@@ -48,8 +48,8 @@ class Choice implements ModelDevice {
     return this.#stacks;
   }
 
-  get maxRows(): number {
-    return this.#stacks.text?.layers.maxRows ?? Number.POSITIVE_INFINITY;
+  get maxRows(): number | undefined {
+    return this.about.type === 'webgpu' ? this.#stacks.text?.layers.maxRows : undefined;
   }
 
   async attempt(input: Input, rows: number, run: (layers: DeviceLayers | null) => Promise<void>): Promise<void> {
@@ -61,8 +61,10 @@ class Choice implements ModelDevice {
       const isGpus = error instanceof HeedError && ['GPU_FAILED', 'OUT_OF_MEMORY', 'UNSUPPORTED'].includes(error.code);
       if (!isGpus || this.#request === 'webgpu') throw error;
       // Memory may suffice for the next call; a GPU that has failed otherwise is not trusted again.
-      if (error.code === 'GPU_FAILED')
+      if (error.code === 'GPU_FAILED' && this.about.type === 'webgpu') {
         this.about = { ...this.about, type: 'wasm', reason: `the GPU failed in a call: ${error.message}` };
+        this.#device?.abandon();
+      }
       await run(null);
     }
   }
@@ -159,6 +161,7 @@ async function checked(
   }
   const reason = reasonOf(request, stacks, measured);
   const type = Object.values(stacks).some(({ least }) => least < Number.POSITIVE_INFINITY) ? 'webgpu' : 'wasm';
+  if (type === 'wasm') device.destroy(); // frees the weights
   const choice = new Choice(request, { type, reason, adapter, measured }, device, stacks);
   if (images) images.device = choice;
   return choice;

@@ -25,8 +25,8 @@ export interface DeviceFigures {
 /** A model's device, for the calls of the model. */
 export interface ModelDevice {
   readonly about: Device;
-  /** The most rows that run at a time. */
-  readonly maxRows: number;
+  /** The most rows of texts that run at a time; undefined: as in the core. */
+  readonly maxRows: number | undefined;
   /**
    * Runs `run` with the layers on the GPU, or with null for those of the core: for few rows, if the GPU is slower for them; and with 'auto', if the GPU fails or lacks what the
    * call needs.

@@ -31,7 +31,7 @@ export function TextPage() {
             ? `${plural(config.numLayers, 'layer')}, ${plural(config.numHeads, 'head')} each, width ${config.embedDim}, ${count(config.parameterCount)} parameters`
             : failure.value
               ? 'The model could not be loaded.'
-              : 'The model is being loaded.'}
+              : 'The model is being loaded. Its size will be shown here.'}
         </p>
       </header>
       <div class="duo">
