@@ -222,7 +222,7 @@ test('what speaks against a GPU is one clear error, or with auto the reason for 
     await attempt('gpu', { requestAdapter: 1 }, {}).catch((error) => (results.gpu = `${error.code}: ${error.message}`));
     await attempt('in workers', null, { device: 'webgpu', workers: 2 });
     await attempt('a given gpu and a worker', none, { device: 'webgpu', worker: true });
-    const worker = new Worker('/dist/worker.js', { type: 'module' });
+    const worker = new Worker('/worker.js', { type: 'module' });
     await attempt('a worker without a GPU', null, { device: 'webgpu', worker });
     return results;
   }, input);
@@ -252,12 +252,12 @@ test('a model in a worker runs on the GPU there, the same bit for bit', async ()
     const results: Record<string, unknown> = {};
     for (const [name, options] of Object.entries({
       worker: { device: 'webgpu', worker: true },
-      'given worker': { device: 'webgpu', worker: new Worker('/dist/gpu-worker.js', { type: 'module' }) },
+      'given worker': { device: 'webgpu', worker: new Worker('/gpu-worker.js', { type: 'module' }) },
       'given files': { device: 'webgpu', worker: true, fetch: (url: string) => fetch(url) },
       auto: { device: 'auto', worker: true },
       'auto in a worker without a GPU': {
         device: 'auto',
-        worker: new Worker('/dist/worker.js', { type: 'module' }),
+        worker: new Worker('/worker.js', { type: 'module' }),
       },
       'auto in workers': { device: 'auto', workers: 1 },
     } as const)) {
