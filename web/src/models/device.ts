@@ -15,7 +15,7 @@ export interface DeviceFigures {
   input: 'text' | 'image';
   /** Tokens, or rows of an image. */
   length: number;
-  /** The greatest |a - b| / |b| of any row a and of its row b in WebAssembly. Up to 0.01 passes, at which the cosine of the two is at least 0.99995. */
+  /** The greatest |a - b| / |b| of any row a and of its row b in WebAssembly. Up to 0.01 passes, at which the cosine of the two is at least 0.99995; with dtype 'q8' up to 0.1. */
   difference: number;
   /** Milliseconds of the faster of two runs; null with 'webgpu', which does not time. */
   wasm: number | null;
