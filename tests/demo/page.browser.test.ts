@@ -123,7 +123,7 @@ describe('the page', () => {
 
   it('opens “Learning” offline once it has been opened', async () => {
     const { page, context, complaints } = await visit(site, '');
-    await page.getByText('Saved: the page now works offline, “Learning” once it has been opened.').waitFor();
+    await page.getByText('Saved: the page now works offline, except “Learning” until it has been opened.').waitFor();
     await page.goto(`${site.url}#learning?part=labels`);
     await page.locator('.mattered li').first().waitFor();
     await page.getByText('Saved: the page now works offline.').waitFor();
@@ -169,7 +169,7 @@ describe('the page', () => {
     await page.getByLabel('Your sentences').fill('A sentence\nand another');
     await expect.poll(async () => (await shownMatrix(page, 'shipped-cosines')).length).toBe(2);
     const words = await page.locator('.words .word').allInnerTexts();
-    await page.getByLabel('Describe a thing').fill('a place to sleep');
+    await page.getByLabel('Describe something').fill('a place to sleep');
     await expect.poll(() => page.locator('.words .word').allInnerTexts()).not.toEqual(words);
     await expect.poll(() => page.url()).toContain('define=a+place+to+sleep'); // the last effect of typing
     expect(requests).toEqual([]);
@@ -271,7 +271,7 @@ describe('the page', () => {
     await expect.poll(async () => (await shownMatrix(page, 'shipped-cosines')).length).toBe(cosines.length + 1);
     await expect.poll(async () => (await calls()).encode! - before.encode!).toBe(4); // attention and hidden states
     expect((await calls()).embed! - before.embed!).toBe(2);
-    await page.getByLabel('Describe a thing').focus();
+    await page.getByLabel('Describe something').focus();
     await type(' that one cannot leave');
     await expect.poll(() => page.locator('.words .word').allInnerTexts()).not.toEqual(words);
     await expect.poll(async () => (await calls()).embed! - before.embed!).toBe(4);

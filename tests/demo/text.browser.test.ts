@@ -175,7 +175,7 @@ describe('the page “Your text”', () => {
       expect(Math.abs(score - expected[rank]!.score)).toBeLessThan(shownWithin);
       expect(Math.abs(score - expected.find(({ text }) => text === word)!.score)).toBeLessThan(shownWithin);
     });
-    await page.getByLabel('Describe a thing').fill('person who studies insects');
+    await page.getByLabel('Describe something').fill('person who studies insects');
     await expect
       .poll(async () => page.locator('.words .word').allInnerTexts())
       .not.toEqual(shown.map(({ word }) => word));

@@ -25,7 +25,7 @@ describe('traffic', () => {
     });
     await page.goto(`${site.url}#hand`);
     await page.locator('#output td').first().waitFor();
-    await page.getByText('Your browser saves data').waitFor();
+    await page.getByText('Your browser is set to save data').waitFor();
     await page.waitForLoadState('networkidle');
     const loaded = [...names].join(' ');
     expect(loaded).not.toMatch(/safetensors|words-|plot-library|sw\.js/);
@@ -42,7 +42,7 @@ describe('traffic', () => {
     const { page, context } = await visit(site);
     await page.getByText('Saved: the page now works offline').waitFor();
     await context.setOffline(true);
-    await page.getByText('the page still works, “Learning” if it has been opened before').waitFor();
+    await page.getByText('the page still works, except “Learning” if it was not opened before').waitFor();
     await page.getByRole('link', { name: 'Learning' }).click();
     await expect
       .poll(() => page.getByRole('alert').innerText())

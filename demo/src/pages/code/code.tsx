@@ -61,7 +61,7 @@ export function Code() {
   if (!heed.value) return null;
   const program = programs[page.value]();
   if (program === null)
-    return <p class="facts">There is no short program for what is shown here; the demo’s sources have it.</p>;
+    return <p class="facts">There is no short program for what is shown here; see the demo’s source code.</p>;
   return (
     <>
       <p class="facts">

@@ -37,7 +37,7 @@ export function Trained() {
     <section aria-labelledby="lens-trained">
       <h2 id="lens-trained">Switch off heads of the model that you trained</h2>
       <p role="status" class="lens-result">
-        After step {count(step!)}: {percent(accuracy, 1)} of the answers to {heldOut} other sequences are right
+        After step {count(step!)}: {percent(accuracy, 1)} of the answers to {heldOut} held-out sequences are right
         {anyOff ? `, with all heads ${percent(whole, 1)}` : ''}
       </p>
       <HeadGrid
