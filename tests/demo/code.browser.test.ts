@@ -141,7 +141,7 @@ describe('the code of a page computes what the page shows', () => {
     const { page } = await site.open(`#learning?step=30&build=simd128${settings}`);
     const figures = page.locator('.figures strong');
     await expect.poll(async () => (await figures.allInnerTexts())[0]).toBe('30');
-    await page.getByRole('button', { name: 'Continue' }).waitFor();
+    await page.getByRole('button', { name: 'Go on' }).waitFor();
     const [, accuracy, loss] = (await figures.allInnerTexts()).map((text) => numbersIn(text)[0]!);
     const output = await printed(page, (code) => code.replace('load()', "load({ build: 'simd128' })"));
     const [foundLoss, foundAccuracy, ...answers] = numbersIn(output);
