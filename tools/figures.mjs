@@ -217,6 +217,8 @@ const kFigures = {
     )}\n`;
   },
   'demo-first-page': () => demoLoad('By hand').kb,
+  'demo-start': () => demoLoad('First page').seconds,
+  'demo-start-lighthouse': () => demoLoad('First page, as Lighthouse throttles').seconds,
   'demo-by-hand': () => demoLoad('By hand').seconds,
   'demo-your-text': () => demoLoad('Your text').seconds,
   model: () => megabytes(sum(modelFiles().map((file) => fs.statSync(file).size))),

@@ -1,43 +1,11 @@
 /** How a GPU is chosen, what its runs cost, and what becomes of errors. */
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
 import { leastRows } from '../../../web/src/gpu/open.js';
-import { everything, type GpuSite, openGpuSite } from './site.js';
-
-// biome-ignore lint/suspicious/noExplicitAny: WebGPU's objects, whose types TypeScript's library lacks
-type Any = any;
+import { type Any, everything, type GpuSite, openGpuSite } from './site.js';
 
 let site: GpuSite;
 beforeAll(async () => {
   site = await openGpuSite();
-  // A GPU object in front of the page's, which says that it is no fallback adapter, and whose device a test may change.
-  await site.page.evaluate(() => {
-    const real = (navigator as unknown as { gpu?: { requestAdapter(): Promise<Any> } }).gpu!;
-    Object.assign(globalThis, {
-      gpuWith: (change: (device: Any) => void, more: object = {}) => ({
-        async requestAdapter() {
-          const { limits, info, ...rest } = await real.requestAdapter().then((adapter) => ({
-            limits: { ...pick(adapter.limits), ...more },
-            info: { vendor: adapter.info.vendor, isFallbackAdapter: false },
-            requestDevice: (options: object) => adapter.requestDevice(options),
-          }));
-          return {
-            limits,
-            info,
-            async requestDevice(options: object) {
-              const device = await rest.requestDevice(options);
-              change(device);
-              return device;
-            },
-          };
-        },
-      }),
-    });
-    const pick = ({ maxBufferSize, maxStorageBufferBindingSize, maxComputeWorkgroupsPerDimension }: Any) => ({
-      maxBufferSize,
-      maxStorageBufferBindingSize,
-      maxComputeWorkgroupsPerDimension,
-    });
-  });
 });
 beforeEach((context) => site.require(context));
 afterAll(() => site?.close());
@@ -225,7 +193,6 @@ test('what speaks against a GPU is one clear error, or with auto the reason for 
     await attempt('no adapter', none, { device: 'webgpu' });
     await attempt('no adapter, auto', none, { device: 'auto' });
     await attempt('a fallback adapter, auto', null, { device: 'auto' });
-    await attempt('q8', null, { device: 'webgpu', dtype: 'q8' });
     await attempt(
       'small limits',
       gpuWith((made) =>
@@ -255,14 +222,13 @@ test('what speaks against a GPU is one clear error, or with auto the reason for 
     await attempt('gpu', { requestAdapter: 1 }, {}).catch((error) => (results.gpu = `${error.code}: ${error.message}`));
     await attempt('in workers', null, { device: 'webgpu', workers: 2 });
     await attempt('a given gpu and a worker', none, { device: 'webgpu', worker: true });
-    const worker = new Worker('/dist/worker.js', { type: 'module' });
+    const worker = new Worker('/worker.js', { type: 'module' });
     await attempt('a worker without a GPU', null, { device: 'webgpu', worker });
     return results;
   }, input);
   expect(out['no adapter']).toMatch(/^HeedError GPU_FAILED: device: expected a GPU, got no adapter/);
   expect(out['no adapter, auto']).toMatch(/^device: expected a GPU, got no adapter/);
   expect(out['a fallback adapter, auto']).toMatch(/got a fallback adapter/);
-  expect(out.q8).toMatch(/^HeedError UNSUPPORTED: device: expected 'wasm' with dtype 'q8'/);
   expect(out['small limits']).toMatch(/^HeedError (OUT_OF_MEMORY|GPU_FAILED): device: /);
   expect(out.weights).toMatch(/^HeedError UNSUPPORTED: edit: expected other sites on a GPU, got 'scores' or 'weights'/);
   expect(out.disposed).toMatch(/^HeedError DISPOSED: PretrainedModel: used after dispose\(\)/);
@@ -286,12 +252,12 @@ test('a model in a worker runs on the GPU there, the same bit for bit', async ()
     const results: Record<string, unknown> = {};
     for (const [name, options] of Object.entries({
       worker: { device: 'webgpu', worker: true },
-      'given worker': { device: 'webgpu', worker: new Worker('/dist/gpu-worker.js', { type: 'module' }) },
-      'given files': { device: 'webgpu', worker: true, fetch: (...args: Parameters<typeof fetch>) => fetch(...args) },
+      'given worker': { device: 'webgpu', worker: new Worker('/gpu-worker.js', { type: 'module' }) },
+      'given files': { device: 'webgpu', worker: true, fetch: (url: string) => fetch(url) },
       auto: { device: 'auto', worker: true },
       'auto in a worker without a GPU': {
         device: 'auto',
-        worker: new Worker('/dist/worker.js', { type: 'module' }),
+        worker: new Worker('/worker.js', { type: 'module' }),
       },
       'auto in workers': { device: 'auto', workers: 1 },
     } as const)) {

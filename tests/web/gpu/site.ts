@@ -16,6 +16,9 @@ export const gpuArguments = [
   '--use-webgpu-adapter=swiftshader',
 ];
 
+// biome-ignore lint/suspicious/noExplicitAny: WebGPU's objects, whose types TypeScript's library lacks
+export type Any = any;
+
 export interface GpuSite extends Site {
   /** Skips a test where Chromium offers no adapter. */
   require(context: TestContext): void;
@@ -31,6 +34,35 @@ export async function openGpuSite(): Promise<GpuSite> {
     },
     { chromiumArguments: gpuArguments },
   );
+  // A GPU object in front of the page's, which says that it is no fallback adapter, and whose device a test may change.
+  await site.page.evaluate(() => {
+    const real = (navigator as unknown as { gpu?: { requestAdapter(): Promise<Any> } }).gpu!;
+    Object.assign(globalThis, {
+      gpuWith: (change: (device: Any) => void, more: object = {}) => ({
+        async requestAdapter() {
+          const { limits, info, ...rest } = await real.requestAdapter().then((adapter) => ({
+            limits: { ...pick(adapter.limits), ...more },
+            info: { vendor: adapter.info.vendor, isFallbackAdapter: false },
+            requestDevice: (options: object) => adapter.requestDevice(options),
+          }));
+          return {
+            limits,
+            info,
+            async requestDevice(options: object) {
+              const device = await rest.requestDevice(options);
+              change(device);
+              return device;
+            },
+          };
+        },
+      }),
+    });
+    const pick = ({ maxBufferSize, maxStorageBufferBindingSize, maxComputeWorkgroupsPerDimension }: Any) => ({
+      maxBufferSize,
+      maxStorageBufferBindingSize,
+      maxComputeWorkgroupsPerDimension,
+    });
+  });
   const hasAdapter = await site.page.evaluate(
     async () => !!(await (navigator as unknown as { gpu?: { requestAdapter(): unknown } }).gpu?.requestAdapter()),
   );

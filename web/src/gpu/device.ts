@@ -43,6 +43,8 @@ interface ReadBack {
 
 export class Device {
   readonly limits: GpuDevice['limits'];
+  /** What is uploaded next, for errors. */
+  uploading = 'a table';
   readonly #device: GpuDevice;
   readonly #pipelines = new Map<string, GpuPipeline>();
   readonly #scratch = new Map<string, GpuBuffer>();
@@ -74,14 +76,14 @@ export class Device {
 
   /** A buffer with these values, for the device's lifetime. */
   upload(data: Float32Array | Uint32Array): Binding {
-    const buffer = this.#buffer(data.byteLength, USAGE.storage | USAGE.copyTarget);
+    const buffer = this.#buffer(data.byteLength, USAGE.storage | USAGE.copyTarget, this.uploading);
     this.#device.queue.writeBuffer(buffer, 0, data);
     return { buffer, offset: 0, size: data.byteLength };
   }
 
   /** An empty buffer for the device's lifetime. */
   allocate(count: number): Binding {
-    return { buffer: this.#buffer(4 * count, USAGE.storage), offset: 0, size: 4 * count };
+    return { buffer: this.#buffer(4 * count, USAGE.storage, this.uploading), offset: 0, size: 4 * count };
   }
 
   /** Runs what `record` records: one submission and one read-back, unless it yields. */
@@ -136,14 +138,21 @@ export class Device {
     this.#device.destroy();
   }
 
+  /** The same for a device that failed: runs under way fail with `GPU_FAILED`. */
+  abandon(): void {
+    this.#lost ??= 'one that failed in another call';
+    this.#device.destroy();
+  }
+
   #requireAlive(): void {
     if (this.#destroyed) throw new HeedError('DISPOSED', 'PretrainedModel: used after dispose()');
     if (this.#lost) throw failure(this.#lost);
   }
 
-  #buffer(size: number, usage: number): GpuBuffer {
+  #buffer(size: number, usage: number, purpose: string): GpuBuffer {
     const most = Math.min(this.limits.maxBufferSize, this.limits.maxStorageBufferBindingSize);
-    if (size > most) throw failure(`one whose buffers have at most ${most} bytes, for one of ${size}`, 'OUT_OF_MEMORY');
+    if (size > most)
+      throw failure(`one whose buffers have at most ${most} bytes, for ${purpose} with ${size}`, 'OUT_OF_MEMORY');
     return this.#device.createBuffer({ size: Math.max(4, size), usage });
   }
 
@@ -151,7 +160,8 @@ export class Device {
   #grown(buffer: GpuBuffer | null | undefined, size: number, usage: number): GpuBuffer {
     if (buffer && buffer.size >= size) return buffer;
     const most = Math.min(this.limits.maxBufferSize, this.limits.maxStorageBufferBindingSize);
-    const made = this.#buffer(Math.max(size, Math.min(most, Math.ceil((buffer?.size ?? 0) * 0.375) * 4)), usage);
+    const larger = Math.max(size, Math.min(most, Math.ceil((buffer?.size ?? 0) * 0.375) * 4));
+    const made = this.#buffer(larger, usage, 'values of a batch');
     buffer?.destroy();
     return made;
   }

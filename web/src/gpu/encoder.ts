@@ -33,6 +33,7 @@ export class GpuEncoder implements DeviceLayers {
   ): Promise<GpuEncoder> {
     const all = new Map(model.parameters().map(({ name, shape }, i) => [name, { i, shape }]));
     const read: Read = (name) => {
+      device.uploading = prefix + name;
       const found = all.get(prefix + name);
       return found ? { data: model.readParameter(found.i), shape: found.shape } : null;
     };
