@@ -181,7 +181,7 @@ describe('the code of a page computes what the page shows', () => {
       const anyOff = !settings.endsWith('=');
       if (anyOff) await section.getByText('with all heads').waitFor();
       const shown = numbersIn(
-        (await section.locator('.lens-result').innerText()).replace(/After step 40|to \d+ other/g, ''),
+        (await section.locator('.lens-result').innerText()).replace(/After step 40|to \d+ held-out/g, ''),
       );
       const most = Number(/at most ([\d.]+) %/.exec(await section.innerText())![1]);
       const answers = await section.locator('.sequence tr').nth(2).locator('td').allInnerTexts();
