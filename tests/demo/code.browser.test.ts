@@ -144,7 +144,7 @@ describe('the code of a page computes what the page shows', () => {
     const { page } = await site.open(`#learning?step=30&build=simd128${settings}`);
     const figures = page.locator('.figures strong');
     await expect.poll(async () => (await figures.allInnerTexts())[0]).toBe('30');
-    await page.getByRole('button', { name: 'Continue' }).waitFor();
+    await page.getByRole('button', { name: 'Go on' }).waitFor();
     const [, accuracy, loss] = (await figures.allInnerTexts()).map((text) => numbersIn(text)[0]!);
     const output = await printed(page, (code) => code.replace('load()', "load({ build: 'simd128' })"));
     const [foundLoss, foundAccuracy, ...answers] = numbersIn(output);
@@ -181,7 +181,7 @@ describe('the code of a page computes what the page shows', () => {
       const anyOff = !settings.endsWith('=');
       if (anyOff) await section.getByText('with all heads').waitFor();
       const shown = numbersIn(
-        (await section.locator('.lens-result').innerText()).replace(/After step 40|to \d+ other/g, ''),
+        (await section.locator('.lens-result').innerText()).replace(/After step 40|to \d+ held-out/g, ''),
       );
       const most = Number(/at most ([\d.]+) %/.exec(await section.innerText())![1]);
       const answers = await section.locator('.sequence tr').nth(2).locator('td').allInnerTexts();

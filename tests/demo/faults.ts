@@ -254,7 +254,7 @@ export function testFaults(name: string, start: () => Promise<Engine>): void {
       await open('#learning?step=30&build=simd128', '.figures strong');
       const shown = await engine.evaluate(async () => {
         const texts = (selector: string) => [...document.querySelectorAll(selector)].map((one) => one.textContent!);
-        await until(() => texts('.figures strong')[0] === '30' && buttonOf('Continue'));
+        await until(() => texts('.figures strong')[0] === '30' && buttonOf('Go on'));
         return { figures: texts('.figures strong'), shares: texts('.head small') };
       }, null);
       const largest = `${Math.max(...shares.map((share) => Number.parseInt(share, 10)))} %`;

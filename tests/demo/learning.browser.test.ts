@@ -33,7 +33,7 @@ const shownStep = async (page: Page) => Number((await figure(page, 'Step').inner
 async function openTasks(settings = '') {
   const visited = await site.open(`#learning?build=simd128${settings}`);
   // A link to a step trains at once, so that the button has another name.
-  await visited.page.getByRole('button', { name: /^(Train|Pause|Continue)$/ }).waitFor();
+  await visited.page.getByRole('button', { name: /^(Train|Pause|Go on)$/ }).waitFor();
   return visited;
 }
 
@@ -81,7 +81,7 @@ describe('watch attention learn', () => {
     await button(page, 'Pause').waitFor();
     await expect.poll(async () => Number.parseFloat(await figure(page, 'Accuracy').innerText())).toBeGreaterThan(99);
     await page.keyboard.press('Enter'); // the same button pauses
-    await button(page, 'Continue').waitFor();
+    await button(page, 'Go on').waitFor();
     const end = await shownStep(page);
     const answers = await page.locator('.sequence td.right').count();
     expect(answers).toBe(10);
@@ -122,7 +122,7 @@ describe('watch attention learn', () => {
     await page.getByRole('link', { name: 'By hand' }).click();
     await page.getByRole('heading', { name: 'Attention by hand' }).waitFor();
     await page.getByRole('link', { name: 'Learning' }).click();
-    await button(page, 'Continue').waitFor();
+    await button(page, 'Go on').waitFor();
     expect(await shownStep(page)).toBeGreaterThan(1);
   });
 
@@ -199,7 +199,7 @@ describe('on one screen', () => {
 
   it('reverses ten digits that one types', async () => {
     const { page } = await openTasks('&step=160');
-    await button(page, 'Continue').waitFor();
+    await button(page, 'Go on').waitFor();
     await expect.poll(() => shownStep(page)).toBe(160);
     const field = page.getByLabel('Your own ten digits');
     await field.fill('31415');
@@ -223,7 +223,7 @@ describe('on one screen', () => {
     await button(page, 'Train').click();
     await expect.poll(() => shownStep(page)).toBeGreaterThan(12);
     await button(page, 'Pause').click();
-    await button(page, 'Continue').waitFor();
+    await button(page, 'Go on').waitFor();
     const paused = await shownStep(page);
     await button(page, 'One step').click(); // not only at saved steps
     await expect.poll(() => shownStep(page)).toBe(paused + 1);
@@ -235,7 +235,7 @@ describe('on one screen', () => {
     const shown = (of: Page) => of.locator('.figures strong, .head small, .gradients td, .sequence td').allInnerTexts();
     const other = await context.newPage();
     await other.goto(link);
-    await button(other, 'Continue').waitFor();
+    await button(other, 'Go on').waitFor();
     await expect.poll(() => shown(other)).toEqual(await shown(page));
     // Another setting, or more training, is no longer at that step.
     await button(other, 'One step').click();

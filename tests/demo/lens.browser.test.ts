@@ -124,7 +124,7 @@ it('a model of the reader’s own: the masked word, the label, and the words of 
 it('the model trained on “Learning”: a head off costs accuracy', async () => {
   const { page, complaints } = await site.open('#learning?step=150');
   await page.locator('.facts, .run').first().waitFor();
-  await page.getByRole('button', { name: 'Continue' }).waitFor(); // trained to the step that the link names
+  await page.getByRole('button', { name: 'Go on' }).waitFor(); // trained to the step that the link names
   await page.getByRole('navigation', { name: 'Pages' }).getByRole('link', { name: 'Lens' }).click();
   await page.getByText('trained by you').click();
   const result = page.locator('#lens-trained ~ .lens-result');

@@ -23,7 +23,7 @@ export function RunControls() {
           disabled={!training.value && snapshot.step >= lastStep}
           onClick={training.value ? pause : train}
         >
-          {training.value ? 'Pause' : snapshot.step ? 'Continue' : 'Train'}
+          {training.value ? 'Pause' : snapshot.step ? 'Go on' : 'Train'}
         </button>
         <button type="button" onClick={step}>
           One step
