@@ -367,7 +367,7 @@ test("Firefox's slow mapping is hurried by empty submissions, other browsers' is
         return buffer;
       };
     });
-    const real = { setInterval, clearInterval };
+    const real = { setInterval: setInterval.bind(globalThis), clearInterval: clearInterval.bind(globalThis) };
     Object.assign(globalThis, {
       setInterval: (...timer: [Any]) => {
         counts.timers++;
