@@ -100,13 +100,13 @@ async function openWebKit() {
     return started;
   };
   let session = await start();
-  /** Opens a page. The driver sometimes waits for ever for one whose process is replaced, as that of an isolated page is; a new browser opens it. */
+  /** Opens a page. The driver sometimes waits for ever for one whose process is replaced, as that of an isolated page is, and ends the session if the process crashes; a new browser opens the page. */
   const goto = async (address, again = true) => {
     try {
       await session.get(address);
       await session.executeScript('return document.readyState');
     } catch (error) {
-      if (error.name !== 'TimeoutError' || !again) throw error;
+      if (!['TimeoutError', 'NoSuchSessionError'].includes(error.name) || !again) throw error;
       await session.quit().catch(() => {});
       session = await start();
       await goto(address, false);
