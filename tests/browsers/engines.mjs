@@ -30,6 +30,7 @@ async function openFirefox() {
     browser: 'firefox',
     executablePath: firefoxPath(),
     headless: true,
+    timeout: 120_000, // on a busy machine, several browsers start at once
     protocolTimeout: 280_000,
   });
   const page = await browser.newPage();
