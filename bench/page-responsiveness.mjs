@@ -85,7 +85,7 @@ export async function measurePageResponsiveness({ rounds = 5 } = {}) {
     for (let round = 0; round < rounds; round++) {
       const page = await browser.newPage({ viewport: { width: 1280, height: 900 } });
       await page.goto(`http://localhost:${server.httpServer.address().port}/#text`);
-      await page.locator('.words li').first().waitFor();
+      await page.locator('.words .word').first().waitFor();
       await page.locator('.plot svg').first().waitFor();
       for (const [name, act] of Object.entries(scenarios)) {
         await browser.startTracing(page, {

@@ -2,9 +2,9 @@
 
 import { writeSafetensors } from './safetensors.mjs';
 
-/** config.json and model.safetensors of the encoder that models.py describes, by default with a smaller vocabulary. */
-export function encoderFiles(layers = 6, vocab = 3000) {
-  const [width, inner, positions] = [384, 1536, 512];
+/** config.json and model.safetensors of the encoder that models.py describes, by default with a smaller vocabulary; and what they contain. */
+export function encoderFiles(layers = 6, vocab = 3000, { width = 384, heads = 12, positions = 512 } = {}) {
+  const inner = 4 * width;
   let state = 12345;
   const next = () => {
     state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
@@ -49,7 +49,7 @@ export function encoderFiles(layers = 6, vocab = 3000) {
     intermediate_size: inner,
     layer_norm_eps: 1e-12,
     max_position_embeddings: positions,
-    num_attention_heads: 12,
+    num_attention_heads: heads,
     num_hidden_layers: layers,
     pad_token_id: 0,
     type_vocab_size: 2,
@@ -57,6 +57,8 @@ export function encoderFiles(layers = 6, vocab = 3000) {
   };
   return {
     vocab,
+    config,
+    tensors,
     files: {
       'config.json': new TextEncoder().encode(JSON.stringify(config)),
       'model.safetensors': writeSafetensors(tensors),

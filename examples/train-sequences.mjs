@@ -1,4 +1,4 @@
-// Trains the same small encoder to reverse and to sort sequences: 16 of 10 symbols.
+// Trains the same small encoder to reverse and to sort sequences of 16 symbols (10 different ones).
 import { load } from 'heed/train';
 import { generator } from './support/random.mjs';
 

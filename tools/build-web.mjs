@@ -33,6 +33,7 @@ const kEntries = {
     ]),
   ),
   worker: 'web/src/worker/worker.ts',
+  'gpu-worker': 'web/src/worker/gpu-worker.ts',
   'train-worker': 'web/src/train/worker.ts',
   thread: 'web/src/worker/thread.ts',
   // For Node only.
@@ -128,7 +129,9 @@ async function bundle(forCoverage) {
   });
   await bundled.close();
   const scripts = filesBelow(next).filter((file) => file.endsWith('.js'));
-  const added = new Map(['worker.js', 'train-worker.js'].map((name) => [join(next, name), linkLater(name)]));
+  const added = new Map(
+    ['worker.js', 'gpu-worker.js', 'train-worker.js'].map((name) => [join(next, name), linkLater(name)]),
+  );
   if (!forCoverage) for (const file of scripts) finishFile(file, added.get(file));
 }
 

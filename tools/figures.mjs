@@ -58,8 +58,8 @@ export function engineRatios(markdown) {
 }
 
 /**
- * How many times as many sentences per second heed embeds as transformers.js, in int8, by place: the tables of real sentences in
- * bench/RESULTS.md.
+ * How many times as many sentences per second heed embeds as transformers.js, in int8, by place and by heed's workers: the tables of
+ * real sentences in bench/RESULTS.md.
  * @param {string} markdown
  */
 export function sentenceRatios(markdown) {
@@ -68,9 +68,10 @@ export function sentenceRatios(markdown) {
     sections.map((section) => {
       const [place] = section.split('\n');
       const rates = rowsOf(section.split('\n#')[0]);
-      const best = (name) =>
-        Math.max(...rates.filter(([each]) => each.startsWith(name)).map(([, rate]) => Number(rate)));
-      return [place.replace(/\..*/, ''), best('heed q8') / best('transformers.js q8')];
+      const of = (name) => rates.filter(([each]) => each.startsWith(name)).map(([each, rate]) => [each, Number(rate)]);
+      const theirs = Math.max(...of('transformers.js q8').map(([, rate]) => rate));
+      const ratios = of('heed q8, ').map(([each, rate]) => [each.slice('heed q8, '.length), rate / theirs]);
+      return [place.replace(/\..*/, ''), Object.fromEntries(ratios)];
     }),
   );
 }
@@ -110,13 +111,14 @@ function speedTable(engines, results) {
           ...ratios.map((some) => (some.length > 0 ? rangeOf(some) : '')),
         ]);
     }
-  for (const [place, ratio] of Object.entries(sentenceRatios(results)))
-    rows.push([
-      `transformers.js${place.startsWith('Node') ? ' (native code)' : ''}: sentences per second`,
-      place,
-      '',
-      rangeOf([ratio]),
-    ]);
+  for (const [place, ratios] of Object.entries(sentenceRatios(results)))
+    for (const [workers, ratio] of Object.entries(ratios))
+      rows.push([
+        `transformers.js${place.startsWith('Node') ? ' (native code)' : ''}: sentences per second`,
+        `${place}, heed with ${workers}`,
+        '',
+        rangeOf([ratio]),
+      ]);
   const starts = results.match(/heed starts ([\d.]+) times as fast in fp32 and ([\d.]+) times as fast in int8/);
   if (starts)
     rows.push([
@@ -215,6 +217,8 @@ const kFigures = {
     )}\n`;
   },
   'demo-first-page': () => demoLoad('By hand').kb,
+  'demo-start': () => demoLoad('First page').seconds,
+  'demo-start-lighthouse': () => demoLoad('First page, as Lighthouse throttles').seconds,
   'demo-by-hand': () => demoLoad('By hand').seconds,
   'demo-your-text': () => demoLoad('Your text').seconds,
   model: () => megabytes(sum(modelFiles().map((file) => fs.statSync(file).size))),

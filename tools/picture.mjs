@@ -24,7 +24,7 @@ async function openTextPage(browser, url, parameters, viewport) {
     bypassCSP: true, // of styles that are added here
   });
   await page.goto(`${url}#text?${new URLSearchParams(parameters)}`);
-  await page.locator('.words li').first().waitFor();
+  await page.locator('.words .word').first().waitFor();
   await page.locator(`${attention} .lines`).waitFor();
   await page.evaluate(() => document.fonts.ready);
   return page;

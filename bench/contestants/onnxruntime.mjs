@@ -20,7 +20,7 @@ export async function onnxContestant({ ort, name, graph, session = {} }) {
         attention_mask: int64(() => 1n),
         token_type_ids: int64(() => 0n),
       };
-      if (!encoder.inputNames.includes('token_type_ids')) delete feeds.token_type_ids;
+      for (const name of Object.keys(feeds)) if (!encoder.inputNames.includes(name)) delete feeds[name];
       return (await encoder.run(feeds)).last_hidden_state.data;
     },
     dispose: () => encoder.release(),

@@ -143,13 +143,13 @@ function offline(): string {
   if (!online.value)
     return all
       ? 'You are offline; the page still works.'
-      : 'You are offline; the page still works, “Learning” if it has been opened before.';
-  if (savesData) return 'Your browser saves data: parts of the page are downloaded when they are opened.';
+      : 'You are offline; the page still works, except “Learning” if it was not opened before.';
+  if (savesData) return 'Your browser is set to save data: parts of the page are downloaded when they are opened.';
   if (page.value === 'learning' && !all && !sharedClassifier.value) return ''; // it is being loaded; a shared classifier needs none of it
   if (offlineReady.value)
     return all
       ? 'Saved: the page now works offline.'
-      : 'Saved: the page now works offline, “Learning” once it has been opened.';
+      : 'Saved: the page now works offline, except “Learning” until it has been opened.';
   if (!complete.value) return '';
   return all
     ? 'Loaded: the page makes no further requests of its own. “Code” is loaded when it is opened.'

@@ -4,27 +4,11 @@ import { readFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
-import { sharedLabels } from '../demo/site';
-import { sweep } from '../demo/sweep';
+import { openIn } from '../demo/faults';
+import { exampleOf, hands, pages } from '../demo/pages';
 import { type Engine, engines } from './engines.mjs';
 
 const folder = fileURLToPath(new URL('../../build/tests/browsers/', import.meta.url));
-
-/** Links to the pages, each with the elements that appear last. */
-const pages: Record<string, string[]> = {
-  start: ['.shares li', '.ways button:enabled'],
-  'hand?tour=4': ['.tour h1', '#output td'],
-  'hand?positions=add&heads=2': ['#mixed td', '.plots svg'],
-  text: ['.words li', '#shipped-cosines td', '.plot svg', '.passages li'],
-  'text?view=map': ['.map-area canvas', '.plot svg'],
-  model: ['.drop'],
-  learning: ['.sequence td', '.gradients td', '.plot svg'],
-  'learning?part=labels': ['.mattered li', '.plot svg'],
-  [`learning?${sharedLabels}`]: ['.probabilities li'],
-  lens: ['.lens-table td', '.lens-cell[title]'],
-  'lens?off=1.6&over=heads&strength=1': ['.lens-table td', '.lens-cell[title]', '.lens-cell[aria-pressed=true]'],
-  speed: ['main h1'],
-};
 
 const nameOf = (hash: string) => hash.slice(0, 40).replace(/\W+/g, '-');
 
@@ -41,57 +25,62 @@ const withAxe = Object.assign(async (_: null): Promise<string[]> => [], {
 describe.each(Object.keys(engines) as (keyof typeof engines)[])('%s', (name) => {
   let engine: Engine;
   const { url } = inject('demo');
-  let documents = 0;
   beforeAll(async () => {
     mkdirSync(folder, { recursive: true });
     engine = await engines[name]();
   });
   afterAll(() => engine?.close());
 
-  /** Opens a page of the demo in a new document and waits until it is complete. Returns the errors that it shows. */
-  const open = async (hash: string, shown: string[]) => {
-    await engine.goto(`${url}?${documents++}#${hash}`);
-    return engine.evaluate(async (selectors) => {
-      const complete = () =>
-        /Loaded:|Saved:/.test(document.querySelector('.status-line')?.textContent ?? '') &&
-        !document.querySelector('.waiting, .plot:empty') &&
-        selectors.every((selector) => document.querySelector(selector));
-      const failed = () => document.querySelector('[role=alert]');
-      while (!complete() && !failed()) await new Promise(requestAnimationFrame);
-      return [...document.querySelectorAll('[role=alert]')].map((alert) => alert.textContent);
-    }, shown);
-  };
+  const open = (hash: string, shown: string[]) => openIn(engine, url, hash, shown);
 
-  // The page's policy holds here, too: what it forbids would not be shown.
-  test.each(Object.entries(pages))('shows #%s, in which axe finds nothing', async (hash, shown) => {
+  test.each(Object.entries(pages))('shows %s, in which axe finds nothing', async (hash, shown) => {
     await engine.resize(1280, 900);
     expect(await open(hash, shown)).toEqual([]);
     await engine.screenshot(`${folder}${name}-${nameOf(hash)}.png`);
     expect(await engine.evaluate(withAxe, null)).toEqual([]);
   });
 
-  test.each(Object.entries(pages))('does not scroll sideways on a phone (#%s)', async (hash, shown) => {
+  const all = { ...pages, ...Object.fromEntries(hands.map((hash) => [hash, ['#output td']])) };
+  test.each(Object.entries(all))('does not scroll sideways, from 320 to 2560 px: %s', async (hash, shown) => {
     await engine.resize(600, 1000);
-    await engine.goto(`${url}?${documents++}#speed`);
-    // In a frame, because WebKitGTK's windows are not narrower than their toolbar.
-    const width = await engine.evaluate(
-      async ({ url, shown }) => {
+    await engine.goto(`${url}?frames#speed`);
+    const example = exampleOf(hash);
+    // In frames, because WebKitGTK's windows are not narrower than their toolbar.
+    const overflows = await engine.evaluate(
+      async ({ url, shown, widths, example }) => {
+        const drawn = () => new Promise(requestAnimationFrame);
         const frame = Object.assign(document.createElement('iframe'), { src: url, width: '390', height: '800' });
         document.body.replaceChildren(frame);
         await new Promise((resolve) => frame.addEventListener('load', resolve, { once: true }));
         const { document: page } = frame.contentWindow!;
-        while (!shown.every((selector) => page.querySelector(selector))) await new Promise(requestAnimationFrame);
-        return page.documentElement.scrollWidth;
+        const complete = () =>
+          !page.querySelector('.waiting, .plot:empty') && shown.every((selector) => page.querySelector(selector));
+        while (!complete()) await drawn();
+        if (example) {
+          const button = [...page.querySelectorAll('button')].find(({ textContent }) => textContent === example)!;
+          button.click();
+          while (button.ariaPressed !== 'true' || !complete()) await drawn();
+        }
+        const found: Record<string, number> = {};
+        for (const width of widths) {
+          frame.width = `${width}`;
+          // Plots follow the width.
+          for (let i = 0; i < 3; i++) await drawn();
+          found[width] = page.documentElement.scrollWidth - page.documentElement.clientWidth;
+        }
+        frame.width = '390';
+        await drawn();
+        return found;
       },
-      { url: `${url}?${documents++}#${hash}`, shown },
+      { url: `${url}?frame${example ? '#hand' : hash}`, shown, widths: [320, 360, 390, 600, 1280, 2560], example },
     );
     await engine.screenshot(`${folder}${name}-${nameOf(hash)}-phone.png`);
-    expect(width).toBeLessThanOrEqual(390);
+    for (const [width, pixels] of Object.entries(overflows)) expect(pixels, `at ${width} px`).toBeLessThanOrEqual(0);
   });
 
   test('heads switch off with a click and with the keyboard, and the result follows (#lens)', async () => {
     await engine.resize(1280, 900);
-    expect(await open('lens', pages.lens!)).toEqual([]);
+    expect(await open('#lens', pages['#lens']!)).toEqual([]);
     const seen = await engine.evaluate(async () => {
       const result = () => document.querySelector('#lens-heads ~ .lens-result')!.textContent!;
       const until = async (holds: () => boolean) => {
@@ -112,45 +101,5 @@ describe.each(Object.keys(engines) as (keyof typeof engines)[])('%s', (name) => 
     expect(seen.before).toBe(seen.plain);
     expect(seen.plain - seen.edited!).toBeGreaterThan(0.05);
     expect(seen).toMatchObject({ pressed: 'true', focused: 'Switch off layer 1, head 7' });
-  });
-
-  test.each(['hand', 'hand?width=8&scale=1&seed=2816', 'hand?heads=4&width=8'])(
-    'nothing moves while the pointer does (#%s)',
-    async (hash) => {
-      await engine.resize(1280, 900);
-      expect(await open(hash, ['#output td'])).toEqual([]);
-      await engine.evaluate(async () => {
-        while (!document.fonts.check('1rem "Source Serif 4"')) await new Promise(requestAnimationFrame);
-      }, null);
-      const { pixels, which } = await engine.evaluate(sweep, null);
-      expect(pixels, which).toBeLessThanOrEqual(1);
-    },
-  );
-
-  test.each(['hand?heads=4&width=8', 'hand?words=donaudampfschifffahrtsgesellschaft|b|c|d'])(
-    'wide matrices and long words do not widen the page (#%s)',
-    async (hash) => {
-      await engine.resize(1280, 900);
-      expect(await open(hash, ['#output td'])).toEqual([]);
-      const [all, visible] = await engine.evaluate(
-        async () => [document.documentElement.scrollWidth, document.documentElement.clientWidth],
-        null,
-      );
-      expect(all).toBeLessThanOrEqual(visible!);
-    },
-  );
-
-  test('garbage in a link is ignored, and primes stand on the line of their letters', async () => {
-    expect(await open('hand?x=;;;&words=&positions=add', ['#output td', '.plots svg'])).toEqual([]);
-    const above = await engine.evaluate(
-      async () =>
-        [...document.querySelectorAll('mo.prime')].map((prime) => {
-          const [mark, letter] = [prime, prime.previousElementSibling!].map((one) => one.getBoundingClientRect());
-          return (letter!.top - mark!.top) / letter!.height;
-        }),
-      null,
-    );
-    expect(above.length).toBeGreaterThan(3);
-    expect(Math.max(...above)).toBeLessThan(0.3);
   });
 });

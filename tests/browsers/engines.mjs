@@ -30,12 +30,14 @@ async function openFirefox() {
     browser: 'firefox',
     executablePath: firefoxPath(),
     headless: true,
+    timeout: 120_000, // on a busy machine, several browsers start at once
     protocolTimeout: 280_000,
   });
   const page = await browser.newPage();
   return {
     goto: (url) => page.goto(url, { waitUntil: 'load', timeout: 120_000 }),
     evaluate: async (script, given) => unwrap(await page.evaluate(settled(script, given))),
+    press: (key) => page.keyboard.press(key),
     resize: (width, height) => page.setViewport({ width, height }),
     screenshot: async (file) => writeFile(file, await page.screenshot()),
     close: () => browser.close(),
@@ -70,8 +72,11 @@ async function answers(driver, url) {
   }
 }
 
+/** "ArrowUp" is ARROW_UP in selenium-webdriver. */
+const webDriverName = (key) => key.replace(/(?<=[a-z])[A-Z]/g, '_$&').toUpperCase();
+
 async function openWebKit() {
-  const { Builder } = await import('selenium-webdriver');
+  const { Builder, Key } = await import('selenium-webdriver');
   const { screen, display } = await openScreen();
   const port = await freePort();
   const driver = spawn('WebKitWebDriver', ['--host=127.0.0.1', `--port=${port}`], {
@@ -96,13 +101,13 @@ async function openWebKit() {
     return started;
   };
   let session = await start();
-  /** Opens a page. The driver sometimes waits for ever for one whose process is replaced, as that of an isolated page is; a new browser opens it. */
+  /** Opens a page. The driver sometimes waits for ever for one whose process is replaced, as that of an isolated page is, and ends the session if the process crashes; a new browser opens the page. */
   const goto = async (address, again = true) => {
     try {
       await session.get(address);
       await session.executeScript('return document.readyState');
     } catch (error) {
-      if (error.name !== 'TimeoutError' || !again) throw error;
+      if (!['TimeoutError', 'NoSuchSessionError'].includes(error.name) || !again) throw error;
       await session.quit().catch(() => {});
       session = await start();
       await goto(address, false);
@@ -112,6 +117,11 @@ async function openWebKit() {
     goto: (address) => goto(address),
     evaluate: async (script, given) =>
       unwrap(await session.executeAsyncScript(`${settled(script, given)}.then(arguments[0])`)),
+    press: (key) =>
+      session
+        .actions()
+        .sendKeys(Key[webDriverName(key)] ?? key)
+        .perform(),
     resize: (width, height) => {
       size = { width, height };
       return session.manage().window().setRect(size);

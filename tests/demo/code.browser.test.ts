@@ -1,11 +1,14 @@
 /** “Code” on every page: the program is run in Node and prints the numbers that the page shows. */
 import { execFile } from 'node:child_process';
-import { mkdir, writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import type { Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { openSite, type Site, sharedLabels, shownMatrix, shownWithin } from './site';
+import { tinyModel } from '../web/models/tiny';
+import { drawn, giveOwnClock, openSite, type Site, sharedLabels, shownMatrix, shownWithin, visit } from './site';
 
 let site: Site;
 beforeAll(async () => {
@@ -19,7 +22,7 @@ let programs = 0;
 
 /** Runs the program of the page, after `edit`, and returns what it prints. */
 async function printed(page: Page, edit = (code: string) => code): Promise<string> {
-  await page.locator('.program summary').click();
+  if ((await page.locator('.program[open]').count()) === 0) await page.locator('.program summary').click();
   const code = edit(await page.locator('.program .code').innerText());
   await mkdir(folder, { recursive: true });
   const file = `${folder}${programs++}.mjs`;
@@ -162,10 +165,96 @@ describe('the code of a page computes what the page shows', () => {
     expectNear([found[0]!, ...found.slice(-grid.length)], [edited!, ...grid]);
   });
 
-  it('Speed', async () => {
-    const { page } = await site.open('#speed');
-    await page.getByRole('button', { name: 'Measure' }).waitFor();
-    expect(await printed(page)).toMatch(/^\d.* tokens per second/);
+  it.each(['&off=1.0,1.1,9.9', '&heads=1&width=64&preset=&off=0.0', '&preset=&task=copy&heads=4&off='])(
+    'Lens, with the model of “Learning” %s',
+    async (settings) => {
+      const { page } = await site.open(`#learning?step=40&build=simd128${settings.replace(/&off.*/, '')}`);
+      await page.getByRole('button', { name: 'Go on' }).waitFor();
+      await page.evaluate(
+        (off) => {
+          location.hash = `#lens?build=simd128&model=trained${off}`;
+        },
+        settings.match(/&off.*/)![0],
+      );
+      const section = page.locator('section[aria-labelledby="lens-trained"]');
+      await section.getByText('After step 40').waitFor();
+      const anyOff = !settings.endsWith('=');
+      if (anyOff) await section.getByText('with all heads').waitFor();
+      const shown = numbersIn(
+        (await section.locator('.lens-result').innerText()).replace(/After step 40|to \d+ held-out/g, ''),
+      );
+      const most = Number(/at most ([\d.]+) %/.exec(await section.innerText())![1]);
+      const answers = await section.locator('.sequence tr').nth(2).locator('td').allInnerTexts();
+      const output = await printed(page, (code) => code.replace('load()', "load({ build: 'simd128' })"));
+      const [without, all] = output.split('\n').map((line) => numbersIn(line)[0]!);
+      expectNear(anyOff ? [without!, all!] : [without!], shown, 0.0501);
+      const alone = [...output.matchAll(/without .* ([\d.]+) %/g)].map(([, accuracy]) => Number(accuracy));
+      expect(alone).toHaveLength(/heads=(\d)/.test(settings) ? 2 * Number(/heads=(\d)/.exec(settings)![1]) : 4);
+      expect(Math.abs(Math.max(...alone.map((accuracy) => Math.abs(accuracy - all!))) - most)).toBeLessThan(0.0501);
+      const printedAnswers = numbersIn(output.split('\n').find((line) => line.startsWith('answers'))!);
+      answers.forEach((text, i) => {
+        if (/\d/.test(text)) expect(printedAnswers[i]).toBe(numbersIn(text)[0]);
+      });
+    },
+  );
+
+  it('Lens, with a model of the reader’s own: words and labels', async () => {
+    const folder = await mkdtemp(join(tmpdir(), 'heed-'));
+    for (const [name, content] of Object.entries(tinyModel())) await writeFile(join(folder, name), content);
+    const { page } = await site.open('#model');
+    await page.locator('input[type=file]').setInputFiles(folder);
+    await page.getByRole('heading', { name: 'Contents' }).waitFor();
+    const [first, second] = ['the quick [MASK] fox', 'a quick [MASK] fox'];
+    for (const measure of ['word', 'label']) {
+      await page.evaluate(
+        (hash) => {
+          location.hash = hash;
+        },
+        `#lens?${new URLSearchParams({ model: 'own', measure, text: first, other: second, off: '1.1' })}`,
+      );
+      const rows = page.locator('#lens-candidates tbody tr');
+      const grid = page.locator('.lens-table').first().locator('tbody td');
+      await page.getByText(measure === 'word' ? 'the masked word' : 'the label', { exact: true }).click();
+      await expect.poll(async () => (await rows.allInnerTexts()).length).toBeGreaterThan(1);
+      await grid.first().waitFor();
+      await drawn(page);
+      const candidates = (await rows.allInnerTexts()).map((row) => row.split('\t'));
+      const cells = (await grid.allInnerTexts()).map(Number);
+      const output = await printed(page, (code) => code.replace("'./my-model/'", JSON.stringify(folder)));
+      // The words or labels with their scores, best first, then the grid.
+      const found = [...output.matchAll(/'(.*)'(?:, score:|,)\s+([\d.e-]+)/g)];
+      expectNear(
+        found.map(([, , score]) => 100 * Number(score)),
+        candidates.map(([, share]) => Number.parseFloat(share!)),
+        0.0501,
+      );
+      // The page names special tokens by their ids; they have no text.
+      for (const [i, [name]] of candidates.entries()) if (!name!.startsWith('[')) expect(found[i]![1]).toBe(name);
+      expectNear(numbersIn(output).slice(-cells.length), cells);
+    }
+  });
+
+  it('Speed: encodes the longest texts that the page measures', async () => {
+    const { page, context } = await visit(site, '', { serviceWorkers: 'block' });
+    await giveOwnClock(context);
+    await page.goto(`${site.url}?#speed`);
+    await page.getByRole('button', { name: 'Measure' }).click();
+    await page.getByRole('button', { name: 'Copy as text' }).waitFor();
+    const lengths = await page.locator('#length-table tbody th').allInnerTexts();
+    // A clock that advances by 10 ms with each call that is measured.
+    const clock = 'let now = 0;\nperformance.now = () => now;\n';
+    const call = 'await model.encode({ inputIds });\nconsole.log';
+    const output = await printed(page, (code) => {
+      expect(code).toContain(call);
+      const shape = 'console.log((await model.encode({ inputIds })).lastHiddenState.shape);\n';
+      return `${clock}${code}`
+        .replace(call, `{ await model.encode({ inputIds }); now += 10; }\nconsole.log`)
+        .replace('const calls', `${shape}const calls`);
+    });
+    const [texts, length, , rate] = numbersIn(output);
+    expect([texts, length]).toEqual([1, Number(lengths.at(-1))]);
+    expect(rate).toBe((1000 / 10) * length!);
+    await context.close();
   });
 
   it('the footer leads to the package', async () => {

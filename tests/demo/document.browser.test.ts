@@ -116,7 +116,7 @@ describe('search in a document', () => {
       () => (globalThis as unknown as { gate: { waiting: unknown[] } }).gate.waiting.length > 0,
     );
     await page.getByRole('button', { name: 'Cancel' }).click();
-    await page.getByText(/^Stopped: [\d,]+ of [\d,]+ passages can be found\.$/).waitFor();
+    await page.getByText(/^Stopped: [\d,]+ of [\d,]+ passages can be searched\.$/).waitFor();
     await setHeld(false);
     await page.getByLabel('Your question').fill('harbour');
     await expect.poll(() => page.locator('.passages li').first().innerText()).toContain('harbour master');
@@ -175,7 +175,7 @@ describe('search in a document', () => {
     await choose('photo.txt', Uint8Array.of(0x89, 0x50, 0x4e, 0x47, 0, 0, 0, 13));
     await alert.getByText('“photo.txt” is not a text file.').waitFor();
     await choose('huge.txt', 'a '.repeat(600_000));
-    await alert.getByText('“huge.txt” has 1.2 MB. This page searches texts of up to 1.0 MB').waitFor();
+    await alert.getByText('“huge.txt” is 1.2 MB. This page searches texts of up to 1.0 MB').waitFor();
     expect(await box(page).inputValue()).toBe(sampleText); // unchanged
 
     await choose('utf16.txt', Buffer.from('\ufeffEin Café am Fluss.', 'utf16le'));

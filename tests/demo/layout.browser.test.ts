@@ -1,7 +1,7 @@
-/** What moves and what overflows: nothing moves under the pointer, hardly anything while the page loads, and no page scrolls sideways. */
+/** What moves and what overflows: nothing moves under the pointer on a phone (on a desktop: faults.ts), hardly anything while the page loads, and no page scrolls sideways. */
 import type { Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { presets } from '../../demo/src/pages/hand/presets';
+import { exampleOf, hands } from './pages';
 import { drawn, newVisit, openSite, type Site, sharedLabels } from './site';
 import { sweep } from './sweep';
 
@@ -11,25 +11,16 @@ beforeAll(async () => {
 });
 afterAll(() => site?.close());
 
-/** Links to “By hand”: every example, and settings that need much space. */
-const hands = [
-  ...presets.map(({ id }) => `#hand?preset=${id}`),
-  '#hand?heads=4&width=8',
-  '#hand?heads=3&width=5&scale=0.35&norm=1&positions=concat&dropout=0.4',
-  '#hand?words=donaudampfschifffahrtsgesellschaft|antidisestablishmentarianism|a|b',
-  `#hand?words=${'one|two|three|four|five|six|seven|eight'}&causal=1&positions=add`,
-];
-
 async function openHand(hash: string): Promise<Page> {
-  const { page } = await site.open(hash.startsWith('#hand?preset') ? '#hand' : hash);
+  const example = exampleOf(hash);
+  const { page } = await site.open(example ? '#hand' : hash);
   await page.locator('#output td').first().waitFor();
   await page
     .locator('.status-line')
     .getByText(/Loaded:|Saved:/)
     .waitFor(); // the line grows
-  const preset = presets.find(({ id }) => hash.endsWith(`preset=${id}`));
-  if (preset) {
-    await page.getByRole('button', { name: preset.name, exact: true }).click();
+  if (example) {
+    await page.getByRole('button', { name: example, exact: true }).click();
     await page.mouse.move(0, 0);
   }
   // The typeface has other widths than the one that is shown until it has loaded.
@@ -39,14 +30,12 @@ async function openHand(hash: string): Promise<Page> {
 }
 
 describe('nothing moves while the pointer does', () => {
-  it.each(hands)('%s', async (hash) => {
+  it.each(hands.filter((hash) => /preset=(words|unscaled)|words=/.test(hash)))('%s on a phone', async (hash) => {
     const page = await openHand(hash);
-    for (const width of /preset=(words|unscaled)|words=/.test(hash) ? [1280, 320] : [1280]) {
-      await page.setViewportSize({ width, height: 800 });
-      await drawn(page);
-      const { pixels, which } = await page.evaluate(sweep);
-      expect(pixels, `${width} px: ${which}`).toBeLessThanOrEqual(1);
-    }
+    await page.setViewportSize({ width: 320, height: 800 });
+    await drawn(page);
+    const { pixels, which } = await page.evaluate(sweep);
+    expect(pixels, which).toBeLessThanOrEqual(1);
     await page.setViewportSize({ width: 1280, height: 900 });
   });
 });
@@ -125,36 +114,5 @@ describe('while the page loads', () => {
     console.log(`layout shift of ${hash} at ${width} px: ${total.toFixed(3)}`);
     expect(total, JSON.stringify(shifts, null, 1)).toBeLessThan(0.05);
     await context.close();
-  });
-});
-
-describe('formulas', () => {
-  it('have primes beside the upper part of the letter, also without a mathematical font', async () => {
-    const page = await openHand('#hand?positions=add');
-    for (const font of ['math', 'serif', 'sans-serif']) {
-      // The content security policy forbids style elements.
-      await page.evaluate((family) => {
-        const sheet = new CSSStyleSheet();
-        sheet.replaceSync(`math { font-family: ${family} !important }`);
-        document.adoptedStyleSheets = [sheet];
-      }, font);
-      expect(
-        await page
-          .locator('math')
-          .first()
-          .evaluate((math) => getComputedStyle(math).fontFamily),
-      ).toBe(font);
-      const places = await page.locator('mo.prime').evaluateAll((primes) =>
-        primes.map((prime) => {
-          const [mark, letter] = [prime, prime.previousElementSibling!].map((one) => one.getBoundingClientRect());
-          return { above: (letter!.top - mark!.top) / letter!.height, isRight: mark!.left >= letter!.left };
-        }),
-      );
-      expect(places.length).toBeGreaterThan(3);
-      for (const { above, isRight } of places) {
-        expect(isRight).toBe(true);
-        expect(above).toBeLessThan(0.3); // does not float above the letter
-      }
-    }
   });
 });

@@ -205,7 +205,7 @@ describe('on one screen', () => {
     await field.fill('31415');
     await page.getByText('5 more digits.').waitFor();
     await field.fill('3 1 4 1 5 9 2 6 5 3');
-    await page.getByText('The model reads yours.').waitFor();
+    await page.getByText('The model reads your digits.').waitFor();
     const cells = (row: number) => page.locator('.sequence tr').nth(row).locator('td').allInnerTexts();
     await expect.poll(async () => (await cells(0)).join('')).toBe('3141592653');
     expect((await cells(2)).join('')).toBe('3562951413');
@@ -306,7 +306,7 @@ describe('teach it your labels', () => {
     await page.getByLabel('Text 2').fill('word '.repeat(600));
     await page.getByLabel('Label 2').fill('b');
     await page.getByText('Longer than the model reads').waitFor();
-    await page.getByText('Each label has one example only.').waitFor();
+    await page.getByText('Each label has only one example.').waitFor();
     expect(await page.getByLabel('Text 1').inputValue()).toBe('first');
   });
 

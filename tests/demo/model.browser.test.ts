@@ -97,7 +97,7 @@ describe('the page “Your model”', () => {
     expect(complaints).toEqual([]);
   });
 
-  it('explains that the browser passed on no files of a dropped folder', async () => {
+  it('explains that the browser did not provide the files of a dropped folder', async () => {
     const { page } = await site.open('#model');
     await page.waitForSelector('.drop');
     await page.evaluate(() => {
@@ -105,7 +105,7 @@ describe('the page “Your model”', () => {
       dataTransfer.setData('text/uri-list', 'file:///home/reader/model'); // all that WebKitGTK provides
       document.querySelector('.drop')!.dispatchEvent(new DragEvent('drop', { dataTransfer, bubbles: true }));
     });
-    await expect.poll(() => alert(page)).toMatch(/passed on no files.*“Choose a folder”/s);
+    await expect.poll(() => alert(page)).toMatch(/did not provide the files.*“Choose a folder”/s);
   });
 
   it('offers links to the files of a host that it cannot read from', async () => {

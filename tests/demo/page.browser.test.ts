@@ -5,7 +5,8 @@ import { join } from 'node:path';
 import { brotliCompressSync } from 'node:zlib';
 import type { Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { drawn, giveOwnClock, newVisit, openSite, type Site, sharedLabels, shownMatrix, visit } from './site';
+import { pages } from './pages';
+import { drawn, giveOwnClock, newVisit, openSite, type Site, shownMatrix, visit } from './site';
 
 let site: Site;
 beforeAll(async () => {
@@ -21,27 +22,12 @@ async function visitWithout(accepts: (module: Uint8Array) => boolean, hash: stri
   return { page, context };
 }
 
-/** Links to the pages that are loaded at once, each with the elements that appear last. */
-const pages: [hash: string, ...shown: string[]][] = [
-  ['#start', '.shares li', '.ways button:enabled'],
-  ['#hand?tour=3', '.tour h1', '#mixed td'],
-  ['#hand?positions=add&heads=2', '#mixed td', '.plots svg'],
-  ['#text', '.words li', '#shipped-cosines td', '.plot svg', '.passages li'],
-  ['#text?view=map', '.map-area canvas', '.plot svg'],
-  ['#model', '.drop'],
-  ['#speed', '.plot svg'],
-];
-/** With the page that is loaded when it is opened. */
-const allPages: typeof pages = [
-  ...pages,
-  ['#lens', '.lens-table td', '.lens-cell[title]'],
-  ['#learning', '.sequence td', '.gradients td', '.plot svg'],
-  ['#learning?part=labels', '.mattered li', '.plot svg'],
-  [`#learning?${sharedLabels}`, '.probabilities li'],
-];
+const allPages = Object.entries(pages);
+/** Without the page that is loaded when it is opened. */
+const loadedAtOnce = allPages.filter(([hash]) => !/learning|lens/.test(hash));
 
 /** Goes to a page by a link, without loading the document again, and waits until it is complete. */
-async function enter(page: Page, [hash, ...shown]: (typeof pages)[number]): Promise<void> {
+async function enter(page: Page, [hash, shown]: [string, string[]]): Promise<void> {
   await page.evaluate((to) => {
     location.hash = to;
   }, hash);
@@ -62,7 +48,7 @@ describe('the page', () => {
     const fetched = new Set<string>();
     context.on('request', (request) => fetched.add(new URL(request.url()).pathname.split('/heed/')[1] || 'index.html'));
     await page.goto(site.url);
-    for (const target of pages) await enter(page, target);
+    for (const target of loadedAtOnce) await enter(page, target);
     const model = /safetensors|words-/;
     const weights = await Promise.all(
       [...fetched]
@@ -116,7 +102,7 @@ describe('the page', () => {
       // As if they became due before the hashchange event is delivered.
       for (const task of (globalThis as unknown as { timers: (() => void)[] }).timers) task();
     });
-    await page.locator('.words li').first().waitFor();
+    await page.locator('.words .word').first().waitFor();
     await context.close();
   });
 
@@ -128,7 +114,7 @@ describe('the page', () => {
     await page.getByLabel('Your sentences').fill('Nothing goes over the wire.\nAll is computed here.');
     await expect.poll(async () => (await shownMatrix(page, 'shipped-cosines')).length).toBe(2);
     await page.reload();
-    await page.locator('.words li').first().waitFor();
+    await page.locator('.words .word').first().waitFor();
     await page.goto(`${site.url}#hand?positions=add`);
     await page.locator('.plots svg').first().waitFor();
     expect(complaints).toEqual([]);
@@ -137,7 +123,7 @@ describe('the page', () => {
 
   it('opens “Learning” offline once it has been opened', async () => {
     const { page, context, complaints } = await visit(site, '');
-    await page.getByText('Saved: the page now works offline, “Learning” once it has been opened.').waitFor();
+    await page.getByText('Saved: the page now works offline, except “Learning” until it has been opened.').waitFor();
     await page.goto(`${site.url}#learning?part=labels`);
     await page.locator('.mattered li').first().waitFor();
     await page.getByText('Saved: the page now works offline.').waitFor();
@@ -163,7 +149,7 @@ describe('the page', () => {
     await page.getByRole('button', { name: 'Positions', exact: true }).click();
     await page.locator('.plots svg').first().waitFor();
     await page.getByRole('link', { name: 'Your text' }).click();
-    await page.locator('.words li').first().waitFor();
+    await page.locator('.words .word').first().waitFor();
     await page.locator('.plot svg').first().waitFor();
     await page.getByRole('link', { name: 'Speed' }).click();
     await page.getByRole('button', { name: 'Measure' }).click();
@@ -175,7 +161,7 @@ describe('the page', () => {
   it('makes no request while one types', async () => {
     const { page, context } = await visit(site, '#text');
     await page.getByText('Saved: the page now works offline').waitFor();
-    await page.locator('.words li').first().waitFor();
+    await page.locator('.words .word').first().waitFor();
     await page.locator('.plot svg').first().waitFor();
     const requests: string[] = [];
     // Chromium requests the icon whenever the address changes, and gets it from the cache.
@@ -183,7 +169,7 @@ describe('the page', () => {
     await page.getByLabel('Your sentences').fill('A sentence\nand another');
     await expect.poll(async () => (await shownMatrix(page, 'shipped-cosines')).length).toBe(2);
     const words = await page.locator('.words .word').allInnerTexts();
-    await page.getByLabel('Describe a thing').fill('a place to sleep');
+    await page.getByLabel('Describe something').fill('a place to sleep');
     await expect.poll(() => page.locator('.words .word').allInnerTexts()).not.toEqual(words);
     await expect.poll(() => page.url()).toContain('define=a+place+to+sleep'); // the last effect of typing
     expect(requests).toEqual([]);
@@ -234,7 +220,7 @@ describe('the page', () => {
     await expect.poll(() => alert.innerText()).toMatch(/heed could not start.*HTML page.*\.wasm/s);
     await page.unroute(/\.wasm$/);
     await page.getByRole('button', { name: 'Try again' }).click();
-    await page.locator('.words li').first().waitFor();
+    await page.locator('.words .word').first().waitFor();
 
     await page.route(/worker-.*\.js$/, (route) => route.abort());
     await page.reload();
@@ -276,7 +262,7 @@ describe('the page', () => {
         }
       }, characters);
 
-    await enter(page, ['#text', '.words li', '#shipped-cosines td', '.plot svg', '.passages li']);
+    await enter(page, ['#text', pages['#text']!]);
     const cosines = await shownMatrix(page, 'shipped-cosines');
     const words = await page.locator('.words .word').allInnerTexts();
     const before = await calls();
@@ -285,7 +271,7 @@ describe('the page', () => {
     await expect.poll(async () => (await shownMatrix(page, 'shipped-cosines')).length).toBe(cosines.length + 1);
     await expect.poll(async () => (await calls()).encode! - before.encode!).toBe(4); // attention and hidden states
     expect((await calls()).embed! - before.embed!).toBe(2);
-    await page.getByLabel('Describe a thing').focus();
+    await page.getByLabel('Describe something').focus();
     await type(' that one cannot leave');
     await expect.poll(() => page.locator('.words .word').allInnerTexts()).not.toEqual(words);
     await expect.poll(async () => (await calls()).embed! - before.embed!).toBe(4);

@@ -76,7 +76,7 @@ describe('pictures', () => {
     await page
       .getByLabel('Choose pictures')
       .setInputFiles([...files, { name: 'broken.png', mimeType: 'image/png', buffer: Buffer.from('no picture') }]);
-    await page.getByText('6 pictures can be found.').waitFor();
+    await page.getByText('6 pictures can be searched.').waitFor();
     await page.getByText('This browser cannot show broken.png').waitFor();
     const shown = () =>
       page.locator('.pictures img').evaluateAll((all) => all.map((img) => (img as HTMLImageElement).alt));
@@ -103,7 +103,7 @@ describe('pictures', () => {
     await page.waitForSelector('.drop');
     await page.locator('.drop input[type=file]').setInputFiles(dino);
     await page.getByLabel('Choose pictures').setInputFiles(files);
-    await page.getByText('6 pictures can be found.').waitFor();
+    await page.getByText('6 pictures can be searched.').waitFor();
     expect(await page.getByLabel('What is in the picture').count()).toBe(0);
     expect(await page.getByRole('alert').count()).toBe(0);
     await page.getByRole('button', { name: 'picture-4.bmp' }).click();

@@ -60,7 +60,7 @@ it('measures one thread and two where the page is cross-origin isolated, chosen 
   expect(await page.getByText('One thread:').count()).toBe(0);
   await page.getByRole('button', { name: 'Measure' }).focus();
   await page.keyboard.press('Enter');
-  await page.getByText('2 threads beside one: asked for.').waitFor();
+  await page.getByText('Measured with one thread and with 2: asked for.').waitFor();
   await page.getByRole('button', { name: 'Copy as text' }).click();
   const text = await page.evaluate(() => navigator.clipboard.readText());
   expect(text).toMatch(/^tokens {2}tokens\/s {2}with 2 threads$/m);
@@ -101,7 +101,7 @@ it('measures one thread if no more are wanted', async () => {
   await page.getByRole('button', { name: 'Measure' }).click();
   await page.getByRole('button', { name: 'Measure again' }).waitFor();
   expect(await page.locator('#length-table thead th').count()).toBe(3);
-  expect(await page.getByText('beside one').count()).toBe(0);
+  expect(await page.getByText('Measured with').count()).toBe(0);
   expect(complaints).toEqual([]);
   await context.close();
 });

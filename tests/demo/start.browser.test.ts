@@ -40,7 +40,7 @@ describe('the first page', () => {
     const [weights] = await shownMatrix(page, 'weights');
     weights!.forEach((weight, key) => expect(Math.abs(100 * weight - expected[key]!)).toBeLessThan(1.6));
     expect((await shownMatrix(page, 'q'))[0]).toHaveLength(32);
-    expect(await page.locator('.hint').innerText()).toContain('The query of “bank” as the model computed it');
+    expect(await page.locator('.hint').innerText()).toContain('the query of “bank” as the model computed it');
     // The link has all of it.
     await expect.poll(() => page.url()).toContain('preset=model');
     const link = page.url();

@@ -20,7 +20,7 @@ describe('below a longer path', () => {
     await page.getByRole('button', { name: 'Compute this weight by hand' }).click();
     await page.locator('#output td').first().waitFor();
     await page.getByRole('link', { name: 'Your text' }).click();
-    for (const part of ['.words li', '#shipped-cosines td', '.passages li', '.plot svg'])
+    for (const part of ['.words .word', '#shipped-cosines td', '.passages li', '.plot svg'])
       await page.locator(part).first().waitFor();
     await page.getByRole('link', { name: 'Your model' }).click();
     await page.getByText('Drop a model folder').waitFor();
@@ -31,7 +31,7 @@ describe('below a longer path', () => {
     await context.setOffline(true);
     await page.goto(`${site.deepUrl}#text`);
     await page.reload();
-    await page.locator('.words li').first().waitFor();
+    await page.locator('.words .word').first().waitFor();
     expect(complaints).toEqual([]);
     await context.close();
   });

@@ -36,6 +36,7 @@ test('contains the files that its manifest names, but no sources and no native b
     'THIRD_PARTY.md',
     'dist/index.js',
     'dist/worker.js',
+    'dist/gpu-worker.js',
     'dist/thread.js',
     'dist/cli.js',
     'dist/node.js',
@@ -83,7 +84,7 @@ test('scripts are ASCII, in lines that consoles can show, and have source maps',
   }
 });
 
-describe.each(['worker.js', 'train-worker.js'])('%s', (worker) => {
+describe.each(['worker.js', 'gpu-worker.js', 'train-worker.js'])('%s', (worker) => {
   // Turbopack does not terminate if a worker's script refers to itself.
   test('refers to no script that refers to it', () => {
     const scripts = closureOf(worker).map(([, code]) => code);
@@ -124,7 +125,7 @@ test('only the entries for Node import modules of Node', () => {
     .flatMap(({ default: path }) => (path?.endsWith('.js') ? [path.slice('./dist/'.length)] : []))
     .filter((entry) => closureOf(entry).some(([, code]) => /\b(?:from|import)\s*["'`]node:/.test(code)));
   expect(needNode).toEqual(['node.js']);
-  for (const worker of ['worker.js', 'train-worker.js', 'thread.js'])
+  for (const worker of ['worker.js', 'gpu-worker.js', 'train-worker.js', 'thread.js'])
     for (const [name, code] of closureOf(worker)) expect(code, name).not.toMatch(/\b(?:from|import)\s*["'`]node:/);
 });
 

@@ -16,6 +16,7 @@ const types: Record<string, string> = {
   '.js': 'text/javascript',
   '.wasm': 'application/wasm',
   '.json': 'application/json',
+  '.css': 'text/css',
 };
 
 /** Pages whose examples need no files of the reader's. */
@@ -42,7 +43,7 @@ const escaped = (code: string) =>
     .map((line) => `<span>${line}</span>`)
     .join('<br/>');
 const pageOf = (blocks: Block[]) =>
-  `<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><link rel="icon" href="data:,"><title>A page</title></head><body><div><h1>A page</h1>${blocks
+  `<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><link rel="icon" href="data:,"><link rel="stylesheet" href="../assets/custom.css"><title>A page</title></head><body><div class="tsd-typography"><h1>A page</h1>${blocks
     .map(({ code }) => `<pre><code class="js">${escaped(code)}</code><button type="button">Copy</button></pre>`)
     .join('')}</div>\n<div class="col-sidebar"></div></body></html>`;
 
@@ -56,6 +57,8 @@ const complaints: string[] = [];
 beforeAll(async () => {
   folder = fs.mkdtempSync(join(tmpdir(), 'heed-docs-'));
   fs.mkdirSync(join(folder, 'documents'));
+  fs.mkdirSync(join(folder, 'assets'));
+  fs.copyFileSync(join(root, 'tools/site/site.css'), join(folder, 'assets/custom.css')); // as TypeDoc's customCss does
   for (const name of pages) fs.writeFileSync(join(folder, `documents/${name}.html`), pageOf(blocksOf(name)));
   const own = ["console.log('<b>');\nthrow new TypeError('no');\n", "import fs from 'node:fs';\n"];
   fs.writeFileSync(join(folder, 'documents/own.html'), pageOf(own.map((code) => ({ code, printed: '' }))));
@@ -120,6 +123,23 @@ describe('examples in the page', () => {
     await page.getByRole('button', { name: 'Run' }).click();
     await page.getByRole('button', { name: 'Stop' }).click();
     await page.getByRole('button', { name: 'Run' }).waitFor();
+  });
+
+  it('does not scroll sideways on a phone, though its tables and lines of code are wide', async () => {
+    await open('own');
+    await page.setViewportSize({ width: 390, height: 844 });
+    const widths = await page.evaluate(() => {
+      const wide = 'wide'.repeat(100);
+      const table = `<table><tbody><tr><td>${wide}</td><td>${wide}</td></tr></tbody></table>`;
+      document
+        .querySelector('.tsd-typography')!
+        .insertAdjacentHTML('beforeend', `${table}<pre><code>${wide}</code></pre>`);
+      const { scrollWidth, clientWidth } = document.documentElement;
+      return { scrollWidth, clientWidth, table: document.querySelector('table')!.scrollWidth };
+    });
+    expect(widths.scrollWidth).toBe(widths.clientWidth);
+    expect(widths.table).toBeGreaterThan(widths.clientWidth);
+    await page.setViewportSize({ width: 1280, height: 800 });
   });
 
   it('stands beside links to the previous and the next page', async () => {

@@ -45,10 +45,13 @@ it('reads the rates of real sentences, the best of each library', () => {
     '## Cold start',
     '| heed q8 | 5000 | |',
   ];
-  expect(sentenceRatios(text.join('\n'))).toEqual({ 'Chrome 156': 4.5 });
+  expect(sentenceRatios(text.join('\n'))).toEqual({ 'Chrome 156': { 'no workers': 2.5, '2 workers': 4.5 } });
   const measured = sentenceRatios(read('RESULTS.md'));
   expect(Object.keys(measured).join()).toMatch(/Node .*Chrome|Chrome.*Node /);
-  for (const ratio of Object.values(measured)) expect(ratio).toBeGreaterThan(0);
+  for (const ratios of Object.values(measured)) {
+    expect(Object.keys(ratios)).toEqual(['no workers', '2 workers']);
+    for (const ratio of Object.values(ratios)) expect(ratio).toBeGreaterThan(0);
+  }
 });
 
 it('finds and writes figures that differ, and reports those without a source', () => {

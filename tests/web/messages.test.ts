@@ -9,7 +9,7 @@ import { tinyModel } from './models/tiny.js';
 
 const page = readFileSync(new URL('../../docs/troubleshooting.md', import.meta.url), 'utf8');
 const documented = [...page.matchAll(/^\| `(.+?)` \|/gm)].map(([, message]) => message!);
-const [library, commandLine] = [documented.slice(0, 12), documented.slice(12)];
+const [library, commandLine] = [documented.slice(0, 14), documented.slice(14)];
 
 let folder: string;
 const path = (name: string) => join(folder, name);
@@ -71,6 +71,9 @@ const causes: (() => unknown)[] = [
         ],
       },
     ),
+  () => heed.fromPretrained(tinyModel(), { device: 'webgpu' }),
+  async () =>
+    (await load({ gpu: { requestAdapter: async () => null } })).fromPretrained(tinyModel(), { device: 'webgpu' }),
   async () => (await heed.fromPretrained(tinyModel())).embed([`${'a '.repeat(60)}`], { truncation: false }),
 ];
 

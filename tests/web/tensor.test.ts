@@ -239,7 +239,7 @@ it('refuses a transferred buffer', () => {
   const data = new Float32Array(2);
   structuredClone(data, { transfer: [data.buffer] });
   expect(failure(() => readTensor('x', { data, shape: [2] }))).toMatch(
-    /x(\.data: expected values, got an array whose buffer was transferred|: expected 2 values for shape \[2\], got 0)/,
+    /x(\.data: expected values, got an array whose buffer is detached|: expected 2 values for shape \[2\], got 0)/,
   );
 });
 

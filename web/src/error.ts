@@ -129,7 +129,7 @@ export function floatsOf(what: string, shape: readonly number[]): Float32Array<A
 function asHeedError(what: string, error: unknown, code: HeedErrorCode, how: string): HeedError {
   if (error instanceof HeedError) return error;
   if (error instanceof RangeError && !/call stack/i.test(error.message)) {
-    return new HeedError('OUT_OF_MEMORY', `${what}: the engine refused the memory (${error.message})`, {
+    return new HeedError('OUT_OF_MEMORY', `${what}: out of memory (${error.message})`, {
       cause: error,
     });
   }
@@ -151,7 +151,7 @@ export function describe(value: unknown): string {
       ? `${/^[AEIO]/.test(name) ? 'an' : 'a'} ${name}`
       : 'an object';
   } catch {
-    return 'an object that throws when looked at';
+    return 'an object that throws when it is read';
   }
 }
 

@@ -15,7 +15,7 @@ import { loadPool, loadWorkers } from './worker/pool.js';
 
 export interface FromPretrainedOptions extends LoadModelOptions {
   /**
-   * true: the model runs in a worker and never blocks this thread; the calls are the same. Or a Worker that you created to run heed's worker.js, if a bundler or a security
+   * true: the model runs in a worker and never blocks this thread; the calls are the same. Or a Worker that you created to run heed's worker.js (with `device`: gpu-worker.js), if a bundler or a security
    * policy requires that; `dispose()` terminates it.
    */
   worker?: boolean | WorkerLike;
@@ -40,13 +40,9 @@ export async function fromPretrained(
   options?: FromPretrainedOptions,
 ): Promise<PretrainedModel> {
   const { worker, workers, ...load } = readOptions('fromPretrained', schema, options);
-  const { device } = load;
-  if (workers || worker) {
-    if (device === 'webgpu')
-      throw invalid('fromPretrained.device', "'wasm' or 'auto' in workers", "'webgpu'", 'UNSUPPORTED');
-    load.device = 'wasm';
-  }
   if (workers) {
+    if (load.device === 'webgpu')
+      throw invalid('fromPretrained.device', "'wasm' or 'auto' with `workers`", "'webgpu'", 'UNSUPPORTED');
     if (worker !== null && worker !== true) {
       const got = worker ? 'a Worker' : 'false';
       throw invalid('fromPretrained.worker', 'true or nothing with `workers`', got, 'INVALID_ARGUMENT', {
@@ -57,9 +53,15 @@ export async function fromPretrained(
   }
   if (worker) {
     const own = worker === true ? undefined : worker;
+    const { device } = load;
     // A function cannot be posted to a worker, so the files are fetched here.
-    if (load.fetch ?? runtime.hub.fetch) return (await loadWorkers(runtime, source, load, 1, own)).models[0]!;
-    return loadInWorker(runtime, source, load, own);
+    const loadFrom = async (from: PageRuntime) =>
+      (load.fetch ?? runtime.hub.fetch)
+        ? (await loadWorkers(from, source, load, 1, own)).models[0]!
+        : loadInWorker(from, source, load, own);
+    if (device === 'wasm') return loadFrom(runtime);
+    const { loadOnGpu } = await importing(() => import('./worker/gpu-client.js'));
+    return loadOnGpu(runtime, device, loadFrom);
   }
   return loadPretrained(runtime, source, load, undefined, () => importing(() => import('./gpu/open.js')));
 }

@@ -41,7 +41,7 @@ export const hubOptions: Reader<HubOptions> = (value, name) => {
   const hub = readOptions(name, schema, value ?? {});
   if (hub.host !== undefined) originOf(hub.host, `${name}.host`);
   else if (hub.token && hubHost(hub) === undefined)
-    throw invalid(`${name}.token`, `\`host\` beside it, to which it is sent`, 'a token alone');
+    throw invalid(`${name}.token`, 'a `host` to which the token is sent', 'a token without a host');
   return hub;
 };
 

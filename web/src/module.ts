@@ -137,7 +137,7 @@ function start(
     const fail = (cause: unknown) =>
       reject(
         cause instanceof RangeError
-          ? new HeedError('OUT_OF_MEMORY', 'load: the engine refused the memory that the module starts with', { cause })
+          ? new HeedError('OUT_OF_MEMORY', "load: out of memory for the module's initial memory", { cause })
           : failed(`heed's own module, of version ${version}`, 'one that does not start', cause),
       );
     createModule({

@@ -172,11 +172,11 @@ export type PipelineProgress =
 /** Options of `pipeline`: those of `fromPretrained`, and some of transformers.js. */
 export interface PipelineOptions
   extends Omit<FromPretrainedOptions, 'onProgress' | 'device'>,
-    Pick<LoadOptions, 'hub'> {
+    Pick<LoadOptions, 'hub' | 'gpu'> {
   /** Called with the progress of loading. */
   progress_callback?: (progress: PipelineProgress) => void;
-  /** Pipelines run on the processor: 'wasm', 'cpu' and 'auto' are the same. For a GPU, see `fromPretrained`. */
-  device?: 'wasm' | 'cpu' | 'auto';
+  /** As of `fromPretrained`; 'cpu' is 'wasm'. */
+  device?: FromPretrainedOptions['device'] | 'cpu';
 }
 
 // Each returns the function of a task over a model; TypeScript cannot see that results fit the options that they follow from.
@@ -276,16 +276,15 @@ export async function makePipeline<T extends PipelineTask>(
     const expected = `${typeof task === 'string' ? nearest(task, known) : 'a string'} (all: ${known.join(', ')})`;
     throw invalid('task', expected, describe(task), 'UNSUPPORTED');
   }
-  const { progress_callback: given, device, hub, ...rest } = plainOptions('pipeline', options);
+  const { progress_callback: given, device, hub, gpu, ...others } = plainOptions('pipeline', options);
   const progress = callback<NonNullable<typeof given>>(given, 'pipeline.progress_callback');
-  if (progress && 'onProgress' in rest)
+  if (progress && 'onProgress' in others)
     throw invalid('pipeline.onProgress', 'none together with progress_callback', 'one');
-  if (device !== undefined && !['wasm', 'cpu', 'auto'].includes(device))
-    throw invalid('device', "'wasm', 'cpu' or 'auto'", describe(device), 'UNSUPPORTED', {
-      hint: "`fromPretrained` has device: 'webgpu'",
-    });
+  if (device !== undefined && !['wasm', 'cpu', 'webgpu', 'auto'].includes(device))
+    throw invalid('device', "'wasm', 'cpu', 'webgpu' or 'auto'", describe(device), 'UNSUPPORTED');
+  const rest = { ...others, device: device === 'cpu' ? ('wasm' as const) : device };
   const name = typeof source === 'string' ? source : 'model';
-  const heed = await load({ hub });
+  const heed = await load({ hub, gpu });
   const end = () => heed.dispose(); // and with it the model
   let model: PretrainedModel;
   try {

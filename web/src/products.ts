@@ -6,7 +6,8 @@ import { elementCount } from './tensor.js';
 
 /** Reads an axis of a tensor; negative ones count from the end. */
 export function readAxis(value: unknown, name: string, { shape: { length } }: RawTensor): number {
-  if (length === 0) throw new HeedError('SHAPE_MISMATCH', `${name}: expected at least one axis, got a tensor without`);
+  if (length === 0)
+    throw new HeedError('SHAPE_MISMATCH', `${name}: expected at least one axis, got a tensor without axes`);
   const axis = integer(value, name, -length, length - 1);
   return axis < 0 ? axis + length : axis;
 }

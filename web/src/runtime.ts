@@ -1,7 +1,7 @@
 /** `load()` and the object that it returns: the functions, layers and pretrained encoders, bound to one instance of the module. */
 import type { Calls, Core } from './core.js';
 import { countUpTo } from './cores.js';
-import { describe, HeedError, importing, invalid, needsTraining } from './error.js';
+import { HeedError, importing, needsTraining } from './error.js';
 import type { FromPretrainedOptions, fromPretrained } from './from-pretrained.js';
 import { Functions } from './functions.js';
 import { type HubOptions, hubOptions } from './hub-options.js';
@@ -42,7 +42,7 @@ import {
   type Variant,
   type WasmSource,
 } from './module.js';
-import { oneOf, optional, plainOptions, type Reader, readOptions, type Schema } from './options.js';
+import { legal, oneOf, optional, plainOptions, type Reader, readOptions, type Schema } from './options.js';
 import type { PageRuntime, RawObject } from './owned.js';
 import { packaged } from './packaged.js';
 import { dispose, type GpuLike, inspected, registry } from './platform.js';
@@ -345,10 +345,10 @@ export function runtimeOf(
   return runtime;
 }
 
-const gpuOption: Reader<GpuLike> = (value, name) => {
-  if (typeof (value as GpuLike | null)?.requestAdapter === 'function') return value as GpuLike;
-  throw invalid(name, 'a GPU object, such as navigator.gpu', describe(value));
-};
+const gpuOption = legal<GpuLike>(
+  'a GPU object, such as navigator.gpu',
+  ({ requestAdapter }) => typeof requestAdapter === 'function',
+);
 
 const loadSchema = {
   build: optional(oneOf(['auto', 'relaxed-simd', 'simd128']), 'auto' as const),

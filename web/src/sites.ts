@@ -22,7 +22,7 @@ const SITES = [
   'feedForward',
   'output',
 ] as const;
-type SiteName = (typeof SITES)[number];
+export type SiteName = (typeof SITES)[number];
 /** Those of multi-head attention. */
 export const ATTENTION_SITES = SITES.slice(1, 8);
 /** Those of a decoder layer, whose attentions have the names that they have in state dicts. */
@@ -68,9 +68,10 @@ export interface SiteOptions extends EditOptions {
 
 /** In the core's order, without the mean's. */
 const VERBS = ['scale', 'add', 'set', 'map'] as const;
-const SET = 2;
-const MEAN = 3;
-const MAP = 4;
+export const SCALE = 0;
+export const SET = 2;
+export const MEAN = 3;
+export const MAP = 4;
 const SELECTORS = ['texts', 'heads', 'positions', 'keys'] as const;
 type Selector = (typeof SELECTORS)[number];
 
@@ -194,10 +195,11 @@ interface Target {
 
 /** Sites per layer in the core's numbers of sites. */
 const PER_LAYER = 16;
-const codeOf = ({ layer, site }: Pick<Target, 'layer' | 'site'>) => layer * PER_LAYER + SITES.indexOf(site);
+export const codeOf = ({ layer, site }: Pick<Target, 'layer' | 'site'>) => layer * PER_LAYER + SITES.indexOf(site);
+export const siteOf = (code: number): SiteName | undefined => SITES[code % PER_LAYER];
 const layerOf = (code: number) => Math.floor(code / PER_LAYER);
 const isInput = (code: number) => code % PER_LAYER === SITES.indexOf('input');
-const isMatrix = (site: SiteName) => site === 'scores' || site === 'weights';
+export const isMatrix = (site: SiteName | undefined) => site === 'scores' || site === 'weights';
 
 /** The sites that a name stands for. */
 function targetsOf(name: string, argument: string, { stacks }: SiteLayout): Target[] {

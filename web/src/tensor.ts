@@ -292,7 +292,7 @@ function checkedLength(argument: string, data: TensorData | Int32Array): number 
   const { length, buffer } = data;
   // The array's own length may be stale: V8 before 12 keeps it in optimized code that has also seen arrays over resizable buffers.
   if (buffer.byteLength === 0 && (length > 0 || (buffer as { detached?: boolean }).detached)) {
-    throw invalid(`${argument}.data`, 'values', 'an array whose buffer was transferred away');
+    throw invalid(`${argument}.data`, 'values', 'an array whose buffer is detached');
   }
   return length;
 }

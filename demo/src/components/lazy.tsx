@@ -2,21 +2,20 @@
 import { signal } from '@preact/signals';
 import type { FunctionComponent } from 'preact';
 import { useEffect } from 'preact/hooks';
-import { asFailure, type Failure } from '../engine/failure';
 import { online } from '../offline/offline';
 import { RetryNotice } from './controls';
 
 /** The component that `load` downloads, when it is first shown. */
 export function lazy(load: () => Promise<FunctionComponent>): FunctionComponent {
   const loaded = signal<{ Content: FunctionComponent } | undefined>(undefined);
-  const failure = signal<Failure | undefined>(undefined);
+  const hasFailed = signal(false);
   const start = () =>
     load().then(
       (Content) => {
         loaded.value = { Content };
       },
-      (reason: unknown) => {
-        failure.value = asFailure(reason);
+      () => {
+        hasFailed.value = true;
       },
     );
   return function Lazy() {
@@ -25,13 +24,13 @@ export function lazy(load: () => Promise<FunctionComponent>): FunctionComponent 
     }, []);
     const { Content } = loaded.value ?? {};
     if (Content) return <Content />;
-    if (failure.value)
+    if (hasFailed.value)
       return (
         <RetryNotice
           title="This page could not be loaded. "
           message={
             online.value
-              ? failure.value.message
+              ? 'Parts of it could not be downloaded. Check your connection to the network, then try again.'
               : 'You are offline, and this page is downloaded when it is first opened. Connect to the network, then try again.'
           }
           retry={() => location.reload()}

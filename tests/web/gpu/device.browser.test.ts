@@ -1,43 +1,11 @@
 /** How a GPU is chosen, what its runs cost, and what becomes of errors. */
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
 import { leastRows } from '../../../web/src/gpu/open.js';
-import { everything, type GpuSite, openGpuSite } from './site.js';
-
-// biome-ignore lint/suspicious/noExplicitAny: WebGPU's objects, whose types TypeScript's library lacks
-type Any = any;
+import { type Any, everything, type GpuSite, openGpuSite } from './site.js';
 
 let site: GpuSite;
 beforeAll(async () => {
   site = await openGpuSite();
-  // A GPU object in front of the page's, which says that it is no fallback adapter, and whose device a test may change.
-  await site.page.evaluate(() => {
-    const real = (navigator as unknown as { gpu?: { requestAdapter(): Promise<Any> } }).gpu!;
-    Object.assign(globalThis, {
-      gpuWith: (change: (device: Any) => void, more: object = {}) => ({
-        async requestAdapter() {
-          const { limits, info, ...rest } = await real.requestAdapter().then((adapter) => ({
-            limits: { ...pick(adapter.limits), ...more },
-            info: { vendor: adapter.info.vendor, isFallbackAdapter: false },
-            requestDevice: (options: object) => adapter.requestDevice(options),
-          }));
-          return {
-            limits,
-            info,
-            async requestDevice(options: object) {
-              const device = await rest.requestDevice(options);
-              change(device);
-              return device;
-            },
-          };
-        },
-      }),
-    });
-    const pick = ({ maxBufferSize, maxStorageBufferBindingSize, maxComputeWorkgroupsPerDimension }: Any) => ({
-      maxBufferSize,
-      maxStorageBufferBindingSize,
-      maxComputeWorkgroupsPerDimension,
-    });
-  });
 });
 beforeEach((context) => site.require(context));
 afterAll(() => site?.close());
@@ -184,6 +152,9 @@ test("'auto' takes the GPU where it is faster, and the core for the same call on
     performance.now = real;
     const before = { ...model.device };
     const first = await model.embed(input);
+    const edit = [{ site: 'layers.0.weights', scale: 2 }]; // which the GPU lacks
+    const edited = await model.embed(input, { edit });
+    const afterEdit = model.device.type;
     device.destroy();
     await device.lost;
     const second = await model.embed(input);
@@ -191,16 +162,19 @@ test("'auto' takes the GPU where it is faster, and the core for the same call on
     const plain = await heed.load();
     const expected = await (await plain.fromPretrained('/models/bert')).embed(input);
     const difference = Math.max(...Array.from(first.data, (v, i) => Math.abs(v - expected.data[i]!)));
+    const editedOnCore = await (await plain.fromPretrained('/models/bert')).embed(input, { edit });
+    const isEditCores = edited.data.every((value, i) => value === editedOnCore.data[i]);
     const isCores = second.data.every((value, i) => value === expected.data[i]);
     runtime.dispose();
     plain.dispose();
-    return { before, after, difference, isCores };
+    return { before, after, difference, isCores, isEditCores, afterEdit };
   }, input);
   expect(out.before.type).toBe('webgpu');
   expect(out.before.reason).toContain('texts run on the GPU: ');
   expect(out.before.measured.map(({ length }) => length)).toHaveLength(2);
   expect(out.difference).toBeLessThan(1e-4);
   expect(out.isCores).toBe(true);
+  expect(out).toMatchObject({ isEditCores: true, afterEdit: 'webgpu' });
   expect(out.after).toMatchObject({ type: 'wasm', reason: expect.stringContaining('the GPU failed in a call') });
 });
 
@@ -219,7 +193,6 @@ test('what speaks against a GPU is one clear error, or with auto the reason for 
     await attempt('no adapter', none, { device: 'webgpu' });
     await attempt('no adapter, auto', none, { device: 'auto' });
     await attempt('a fallback adapter, auto', null, { device: 'auto' });
-    await attempt('q8', null, { device: 'webgpu', dtype: 'q8' });
     await attempt(
       'small limits',
       gpuWith((made) =>
@@ -229,7 +202,8 @@ test('what speaks against a GPU is one clear error, or with auto the reason for 
       ),
       { device: 'webgpu' },
     );
-    await attempt('read', null, { device: 'webgpu' }, (model) => model.encode(input, { read: ['layers.0.heads'] }));
+    const edit = [{ site: 'layers.0.weights', scale: 2 }];
+    await attempt('weights', null, { device: 'webgpu' }, (model) => model.encode(input, { edit }));
     await attempt('disposed', null, { device: 'webgpu' }, (model) => {
       const call = model.embed(input);
       model.dispose();
@@ -246,21 +220,79 @@ test('what speaks against a GPU is one clear error, or with auto the reason for 
       },
     );
     await attempt('gpu', { requestAdapter: 1 }, {}).catch((error) => (results.gpu = `${error.code}: ${error.message}`));
-    await attempt('in a worker', null, { device: 'webgpu', worker: true }, async (model) => model.device.type);
+    await attempt('in workers', null, { device: 'webgpu', workers: 2 });
+    await attempt('a given gpu and a worker', none, { device: 'webgpu', worker: true });
+    const worker = new Worker('/worker.js', { type: 'module' });
+    await attempt('a worker without a GPU', null, { device: 'webgpu', worker });
     return results;
   }, input);
   expect(out['no adapter']).toMatch(/^HeedError GPU_FAILED: device: expected a GPU, got no adapter/);
   expect(out['no adapter, auto']).toMatch(/^device: expected a GPU, got no adapter/);
   expect(out['a fallback adapter, auto']).toMatch(/got a fallback adapter/);
-  expect(out.q8).toMatch(/^HeedError UNSUPPORTED: device: expected 'wasm' with dtype 'q8'/);
   expect(out['small limits']).toMatch(/^HeedError (OUT_OF_MEMORY|GPU_FAILED): device: /);
-  expect(out.read).toMatch(/^HeedError UNSUPPORTED: device: expected 'wasm' or 'auto' for `read`/);
+  expect(out.weights).toMatch(/^HeedError UNSUPPORTED: edit: expected other sites on a GPU, got 'scores' or 'weights'/);
   expect(out.disposed).toMatch(/^HeedError DISPOSED: PretrainedModel: used after dispose\(\)/);
   expect(out.lost).toMatch(/^HeedError GPU_FAILED: device: .*lost/);
   expect(out.gpu).toMatch(/^INVALID_ARGUMENT: load.gpu: expected a GPU object/);
-  expect(out['in a worker']).toMatch(
-    /^HeedError UNSUPPORTED: fromPretrained.device: expected 'wasm' or 'auto' in workers/,
+  expect(out['in workers']).toMatch(
+    /^HeedError UNSUPPORTED: fromPretrained.device: expected 'wasm' or 'auto' with `workers`/,
   );
+  const refused = /^HeedError UNSUPPORTED: fromPretrained.worker: expected a worker that runs gpu-worker.js/;
+  expect(out['a given gpu and a worker']).toMatch(refused);
+  expect(out['a worker without a GPU']).toMatch(refused);
+});
+
+test('a model in a worker runs on the GPU there, the same bit for bit', async () => {
+  const out = await site.page.evaluate(async (input) => {
+    const runtime = await heed.load();
+    const here = await runtime.fromPretrained('/models/bert', { device: 'webgpu' });
+    const expected = await here.embed(input);
+    const edit = [{ site: 'layers.1.heads', heads: [1], scale: 0 }];
+    const edited = await here.embed(input, { edit });
+    const results: Record<string, unknown> = {};
+    for (const [name, options] of Object.entries({
+      worker: { device: 'webgpu', worker: true },
+      'given worker': { device: 'webgpu', worker: new Worker('/gpu-worker.js', { type: 'module' }) },
+      'given files': { device: 'webgpu', worker: true, fetch: (url: string) => fetch(url) },
+      auto: { device: 'auto', worker: true },
+      'auto in a worker without a GPU': {
+        device: 'auto',
+        worker: new Worker('/worker.js', { type: 'module' }),
+      },
+      'auto in workers': { device: 'auto', workers: 1 },
+    } as const)) {
+      const model = await runtime.fromPretrained('/models/bert', options);
+      const same = ({ data }: { data: ArrayLike<number> }, other: { data: ArrayLike<number> }) =>
+        Array.from(data).every((value, i) => value === other.data[i]);
+      const { type, reason } = model.device;
+      const [plain, ablated] = [await model.embed(input), await model.embed(input, { edit })];
+      results[name] = {
+        type,
+        reason,
+        same: same(plain, expected),
+        edited: same(ablated, edited),
+        after: model.device.type,
+      };
+      model.dispose();
+    }
+    runtime.dispose();
+    return results;
+  }, input);
+  const onGpu = {
+    type: 'webgpu',
+    reason: expect.stringMatching(/^requested/),
+    same: true,
+    edited: true,
+    after: 'webgpu',
+  };
+  expect(out).toMatchObject({
+    worker: onGpu,
+    'given worker': onGpu,
+    'given files': onGpu,
+    auto: { type: 'wasm', reason: expect.stringMatching(/got a fallback adapter/) },
+    'auto in a worker without a GPU': { type: 'wasm', reason: 'its worker lacks the part of heed for GPUs' },
+    'auto in workers': { type: 'wasm' },
+  });
 });
 
 test('the length from which the GPU is faster lies between those that were measured, or beyond', () => {

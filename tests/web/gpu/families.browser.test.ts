@@ -138,3 +138,42 @@ test.each(everything ? ['clip', 'siglip', 'dinov2-registers', 'dinov2-swiglu', '
     });
   },
 );
+
+test("int8: the weights of a file in fp32 arithmetic, PyTorch's vectors of these weights", async () => {
+  const { expected, input } = fixture('bert-i8');
+  const out = await site.page.evaluate(async (input) => {
+    const runtime = await heed.load();
+    const model = await runtime.fromPretrained('/models/bert-i8', { device: 'webgpu', dtype: 'q8' });
+    const { data, shape } = await model.embed(input, { pooling: 'mean', normalize: true });
+    const core = await runtime.fromPretrained('/models/bert-i8', { dtype: 'q8' });
+    const ofCore = await core.embed(input, { pooling: 'mean', normalize: true });
+    const result = {
+      dtypes: [model.config.dtype, core.config.dtype],
+      differences: model.device.measured.map(({ difference }) => difference),
+      mean: { data: Array.from(data), shape: [...shape] },
+      far: Math.max(...Array.from(ofCore.data, (value, i) => Math.abs(value - data[i]!))),
+    };
+    runtime.dispose();
+    return result;
+  }, input);
+  expect(out.dtypes).toEqual(['q8', 'q8']);
+  expectClose(tensor(out.mean), expected.get('mean'), 'mean');
+  // The core rounds activations.
+  for (const difference of [...out.differences, out.far]) expect(difference).toBeGreaterThan(1e-4);
+});
+
+test('pipeline() passes its device on', async () => {
+  const out = await site.page.evaluate(async () => {
+    const vectors: Record<string, { type: string; data: number[] }> = {};
+    for (const device of ['cpu', 'webgpu'] as const) {
+      const extract = await heed.pipeline('feature-extraction', null, { device });
+      const { data } = await extract('The cat sat on the mat.', { pooling: 'mean', normalize: true });
+      vectors[device] = { type: extract.model.device.type, data: Array.from(data as Float32Array) };
+      await extract.dispose();
+    }
+    return vectors;
+  });
+  expect([out.cpu!.type, out.webgpu!.type]).toEqual(['wasm', 'webgpu']);
+  const shape = [out.cpu!.data.length];
+  expectClose(tensor({ data: out.webgpu!.data, shape }), tensor({ data: out.cpu!.data, shape }), 'vectors');
+});

@@ -1,8 +1,9 @@
 /** Each kernel against its formula in double precision, at sizes that are no multiples of its tiles. */
-import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
+import { afterAll, beforeAll, beforeEach, test } from 'vitest';
 import { attention, QUERIES } from '../../../web/src/gpu/kernels/attention.js';
 import { LINEAR_TILE, linear } from '../../../web/src/gpu/kernels/linear.js';
 import { norm } from '../../../web/src/gpu/kernels/norm.js';
+import { expectNear, type Kernel, runKernel, values } from './kernel.js';
 import { type GpuSite, openGpuSite } from './site.js';
 
 let site: GpuSite;
@@ -11,63 +12,7 @@ beforeAll(async () => {
 });
 beforeEach((context) => site.require(context));
 afterAll(() => site?.close());
-
-// biome-ignore lint/suspicious/noExplicitAny: WebGPU's objects, whose types TypeScript's library lacks
-type Any = any;
-
-interface Run {
-  code: string;
-  /** Values, as floats or, of tiles, as whole numbers. */
-  inputs: { data: number[]; whole?: boolean }[];
-  output: number;
-  groups: [number, number];
-}
-
-/** Runs a kernel; input number `output` is the one that it writes. */
-const run = (kernel: Run): Promise<number[]> =>
-  site.page.evaluate(async ({ code, inputs, output, groups }) => {
-    const adapter = await (navigator as Any).gpu.requestAdapter();
-    const device = await adapter.requestDevice();
-    device.pushErrorScope('validation');
-    const buffers = inputs.map(({ data, whole }) => {
-      const values = whole ? Uint32Array.from(data) : Float32Array.from(data);
-      const buffer = device.createBuffer({ size: values.byteLength, usage: 128 | 8 | 4 });
-      device.queue.writeBuffer(buffer, 0, values);
-      return buffer;
-    });
-    const module = device.createShaderModule({ code });
-    const pipeline = device.createComputePipeline({ layout: 'auto', compute: { module } });
-    const entries = buffers.map((buffer, binding) => ({ binding, resource: { buffer } }));
-    const commands = device.createCommandEncoder();
-    const pass = commands.beginComputePass();
-    pass.setPipeline(pipeline);
-    pass.setBindGroup(0, device.createBindGroup({ layout: pipeline.getBindGroupLayout(0), entries }));
-    pass.dispatchWorkgroups(...groups);
-    pass.end();
-    const result = device.createBuffer({ size: buffers[output].size, usage: 1 | 8 });
-    commands.copyBufferToBuffer(buffers[output], 0, result, 0, result.size);
-    device.queue.submit([commands.finish()]);
-    const error = await device.popErrorScope();
-    if (error) throw new Error(error.message);
-    await result.mapAsync(1);
-    const values = Array.from(new Float32Array(result.getMappedRange()));
-    device.destroy();
-    return values;
-  }, kernel);
-
-let state = 7;
-/** Values between -1 and 1, as fp32 has them. */
-const values = (count: number) =>
-  Array.from({ length: count }, () => {
-    state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0;
-    return Math.fround(state / 2 ** 31 - 1);
-  });
-
-function expectNear(actual: number[], expected: number[]) {
-  expect(actual).toHaveLength(expected.length);
-  const worst = Math.max(...expected.map((value, i) => Math.abs(actual[i]! - value) / (1e-5 + 1e-4 * Math.abs(value))));
-  expect(worst).toBeLessThanOrEqual(1);
-}
+const run = (kernel: Kernel) => runKernel(site, kernel);
 
 test.each([
   [1, 3, 5],

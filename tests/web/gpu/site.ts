@@ -9,13 +9,22 @@ import { openSite, type Site } from '../models/site.js';
 /** The software adapter takes seconds to compile a kernel: by default, a part of the checkpoints and of the faults is tested. */
 export const everything = process.env.HEED_TEST_GPU === 'all';
 
+/** Of a Chromium with SwiftShader. */
+export const gpuArguments = [
+  ...chromiumArguments.filter((argument) => argument !== '--disable-gpu'),
+  '--enable-unsafe-webgpu',
+  '--use-webgpu-adapter=swiftshader',
+];
+
+// biome-ignore lint/suspicious/noExplicitAny: WebGPU's objects, whose types TypeScript's library lacks
+export type Any = any;
+
 export interface GpuSite extends Site {
   /** Skips a test where Chromium offers no adapter. */
   require(context: TestContext): void;
 }
 
 export async function openGpuSite(): Promise<GpuSite> {
-  const args = chromiumArguments.filter((argument) => argument !== '--disable-gpu');
   const site = await openSite(
     (path, _, response) => {
       const file = join(fixtures, path);
@@ -23,8 +32,37 @@ export async function openGpuSite(): Promise<GpuSite> {
       if (isThere) response.writeHead(200, { 'content-length': statSync(file).size }).end(readFileSync(file));
       return isThere ?? false;
     },
-    { chromiumArguments: [...args, '--enable-unsafe-webgpu', '--use-webgpu-adapter=swiftshader'] },
+    { chromiumArguments: gpuArguments },
   );
+  // A GPU object in front of the page's, which says that it is no fallback adapter, and whose device a test may change.
+  await site.page.evaluate(() => {
+    const real = (navigator as unknown as { gpu?: { requestAdapter(): Promise<Any> } }).gpu!;
+    Object.assign(globalThis, {
+      gpuWith: (change: (device: Any) => void, more: object = {}) => ({
+        async requestAdapter() {
+          const { limits, info, ...rest } = await real.requestAdapter().then((adapter) => ({
+            limits: { ...pick(adapter.limits), ...more },
+            info: { vendor: adapter.info.vendor, isFallbackAdapter: false },
+            requestDevice: (options: object) => adapter.requestDevice(options),
+          }));
+          return {
+            limits,
+            info,
+            async requestDevice(options: object) {
+              const device = await rest.requestDevice(options);
+              change(device);
+              return device;
+            },
+          };
+        },
+      }),
+    });
+    const pick = ({ maxBufferSize, maxStorageBufferBindingSize, maxComputeWorkgroupsPerDimension }: Any) => ({
+      maxBufferSize,
+      maxStorageBufferBindingSize,
+      maxComputeWorkgroupsPerDimension,
+    });
+  });
   const hasAdapter = await site.page.evaluate(
     async () => !!(await (navigator as unknown as { gpu?: { requestAdapter(): unknown } }).gpu?.requestAdapter()),
   );

@@ -149,7 +149,7 @@ describe('set once', () => {
   test.each([
     [{ host: 'hub' }, "load.hub.host: expected the URL of a host, with https:// or http://, got 'hub'"],
     [{ host: 'ftp://hub.example' }, 'load.hub.host: expected the URL of a host'],
-    [{ token }, 'load.hub.token: expected `host` beside it'],
+    [{ token }, 'load.hub.token: expected a `host` to which the token is sent, got a token without a host'],
     [{ host: 'https://hub.example', token: 'a b' }, 'load.hub.token: expected visible ASCII characters'],
     [{ fetch: 1 }, 'load.hub.fetch: expected a function, got 1'],
     [{ endpoint: 'x' }, "load.hub: expected 'token'"],

@@ -370,8 +370,20 @@ describe("pipeline keeps transformers.js's conventions", () => {
 
   test('what it does not do', async () => {
     await expect(pipeline('feature_extraction' as 'feature-extraction')).rejects.toThrow(/'feature-extraction'/);
-    await expect(pipeline('feature-extraction', tinyModel(), { device: 'webgpu' as 'wasm' })).rejects.toMatchObject({
+    await expect(pipeline('feature-extraction', tinyModel(), { device: 'npu' as 'wasm' })).rejects.toMatchObject({
       code: 'UNSUPPORTED',
     });
+  });
+
+  test.each(['wasm', 'cpu', 'auto', 'webgpu'] as const)('device %s where there is no GPU', async (device) => {
+    const gpu = { requestAdapter: async () => null };
+    const made = pipeline('feature-extraction', tinyModel(), { device, gpu });
+    if (device === 'webgpu') await expect(made).rejects.toMatchObject({ code: 'GPU_FAILED' });
+    else {
+      const extract = await made;
+      expect(extract.model.device.type).toBe('wasm');
+      expect(extract.model.device.reason).toMatch(device === 'auto' ? /got no adapter/ : /^the default$/);
+      await extract.dispose();
+    }
   });
 });

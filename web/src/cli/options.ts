@@ -52,9 +52,12 @@ export const addRemote = (command: Command): Command =>
   command
     .optionsGroup('Model:')
     .option('--host <url>', 'the hub of models that are given by their id (default: HF_ENDPOINT, if it is set)')
-    .option('--cache <folder>', "keeps files from the network (default: heed's folder among the user's caches)")
+    .option(
+      '--cache <folder>',
+      "keep files from the network in this folder (default: heed's folder among the user's caches)",
+    )
     .option('--no-cache', 'read files from the network each time')
-    .option('--refresh', 'ask the host for newer files than those kept');
+    .option('--refresh', 'ask the host for newer versions of cached files');
 
 /** Options of commands that read files of texts. */
 export const addTexts = (command: Command): Command =>
@@ -67,14 +70,14 @@ export const addFormat = (command: Command, fallback: 'lines' | 'jsonl'): Comman
     .addOption(
       choice(
         '--format <format>',
-        `the files' format (default: by the file's ending, else ${fallback})`,
+        `the files' format (default: by the file's extension, else ${fallback})`,
         fallback === 'lines' ? FORMATS : FORMATS.filter((format) => format !== 'lines'),
       ),
     )
     .addOption(
       new Option(
         '--delimiter <character>',
-        "separates a CSV file's columns, such as ';' or tab (default: ,)",
+        "separator of a CSV file's columns, such as ';' or tab (default: ,)",
       ).argParser((value: string) => {
         const delimiter = value === 'tab' || value === '\\t' ? '\t' : value;
         if (delimiter.length === 1 && !/["\r\n]/.test(delimiter)) return delimiter;
@@ -85,7 +88,10 @@ export const addFormat = (command: Command, fallback: 'lines' | 'jsonl'): Comman
 export const addInput = (command: Command): Command =>
   addTexts(command)
     .option('--id <name>', 'the key or column with the id, which outputs repeat (default: id, if there is one)')
-    .option('--no-truncation', "refuse texts that exceed the model's limit of tokens (default: cut them, and say so)");
+    .option(
+      '--no-truncation',
+      "refuse texts that exceed the model's limit of tokens (default: truncate them, with a warning)",
+    );
 
 export const addOutput = (command: Command): Command =>
   command
@@ -113,7 +119,7 @@ export const addParallel = (command: Command): Command =>
     .addOption(
       countOrAuto(
         '--threads <n>',
-        'instead of workers: threads that share one copy of the model, or auto: up to 4',
+        'number of threads that share one copy of the model, instead of workers, or auto: up to 4',
         16,
       ),
     );

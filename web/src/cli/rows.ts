@@ -11,7 +11,7 @@ export const FORMATS = ['lines', 'jsonl', 'json', 'csv', 'tsv'] as const;
 export type Format = (typeof FORMATS)[number];
 
 export interface FormatOptions {
-  /** Default: by the file's ending, otherwise lines. */
+  /** Default: by the file's extension, otherwise lines. */
   format?: Format;
   /** What separates the cells of a CSV file; default ','. */
   delimiter?: string;

@@ -79,7 +79,7 @@ export function addScale(command: Command): Command {
       '--work <folder>',
       "embed chunks of a plan; any number of processes may do so at once; --model names a copy of the plan's model",
     )
-    .option('--status <folder>', 'print how far a plan is')
+    .option('--status <folder>', 'print the progress of a plan')
     .option('--finish <folder>', 'count every row of a plan; exit code 1 while something is missing')
     .addOption(count('--chunk <lines>', 'with --plan: lines per chunk (default: 10000)'))
     .addOption(
@@ -93,7 +93,7 @@ export function addScale(command: Command): Command {
     )
     .addOption(new Option('--shard <i/n>', 'with --work: only this share of the chunks, as in 0/3').argParser(shardOf))
     .option('--queue <url>', 'with --work: a queue that hands out chunks, redis:// or postgres:// (with bullmq)')
-    .option('--retry', 'wait for a queue that is away, without a limit')
+    .option('--retry', 'wait without a limit for a queue that cannot be reached')
     .addOption(count('--lock <seconds>', 'seconds until the chunk of a dead process is handed out again (default: 30)'))
     .option('--to <url>', 'with --work and --finish: also insert the rows into PostgreSQL with pgvector')
     .option('--table <name>', 'the table for --to (default: embeddings)');

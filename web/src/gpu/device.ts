@@ -16,19 +16,35 @@ const SCOPES = ['validation', 'out-of-memory', 'internal'] as const;
 export const failure = (got: string, code: 'GPU_FAILED' | 'OUT_OF_MEMORY' = 'GPU_FAILED', cause?: unknown): HeedError =>
   invalid('device', 'a GPU that runs the model', got, code, { hint: "Load it with device: 'auto' or 'wasm'", cause });
 
+/** Records a run. It yields where it needs the values that it reads, which ends a submission. */
+export type Recording<Result = void> = Generator<void, Result, void>;
+
 /** Records the kernels of a run. Their order is that of their effects. */
 export interface Recorder {
   /** A buffer of that name with room for so many values, which keeps its place and its values until the next run. */
   scratch(name: string, count: number): Binding;
-  /** The same with these values. */
+  /** The same with these values, from the beginning of the submission on. */
   write(name: string, data: Float32Array | Uint32Array): Binding;
   dispatch(code: string, bindings: Binding[], x: number, y?: number): void;
-  /** Returns the values that the binding has at this place of the run. */
-  read(binding: Binding): void;
+  /** Calls `use` with the values that the binding has at this place of the run, once they have been read. */
+  read(binding: Binding, use: (values: Float32Array) => void): void;
+}
+
+interface Dispatch {
+  pipeline: GpuPipeline;
+  bindings: Binding[];
+  x: number;
+  y: number;
+}
+interface ReadBack {
+  binding: Binding;
+  use(values: Float32Array): void;
 }
 
 export class Device {
   readonly limits: GpuDevice['limits'];
+  /** What is uploaded next, for errors. */
+  uploading = 'a table';
   readonly #device: GpuDevice;
   readonly #pipelines = new Map<string, GpuPipeline>();
   readonly #scratch = new Map<string, GpuBuffer>();
@@ -60,19 +76,19 @@ export class Device {
 
   /** A buffer with these values, for the device's lifetime. */
   upload(data: Float32Array | Uint32Array): Binding {
-    const buffer = this.#buffer(data.byteLength, USAGE.storage | USAGE.copyTarget);
+    const buffer = this.#buffer(data.byteLength, USAGE.storage | USAGE.copyTarget, this.uploading);
     this.#device.queue.writeBuffer(buffer, 0, data);
     return { buffer, offset: 0, size: data.byteLength };
   }
 
   /** An empty buffer for the device's lifetime. */
   allocate(count: number): Binding {
-    return { buffer: this.#buffer(4 * count, USAGE.storage), offset: 0, size: 4 * count };
+    return { buffer: this.#buffer(4 * count, USAGE.storage, this.uploading), offset: 0, size: 4 * count };
   }
 
-  /** Runs what `record` records, and returns what it reads, `readCount` values in all. */
-  run(readCount: number, record: (recorder: Recorder) => void): Promise<Float32Array[]> {
-    const run = this.#last.then(() => this.#run(readCount, record));
+  /** Runs what `record` records: one submission and one read-back, unless it yields. */
+  run(record: (recorder: Recorder) => Recording): Promise<void> {
+    const run = this.#last.then(() => this.#run(record));
     this.#last = run.catch(() => {});
     return run;
   }
@@ -122,14 +138,21 @@ export class Device {
     this.#device.destroy();
   }
 
+  /** The same for a device that failed: runs under way fail with `GPU_FAILED`. */
+  abandon(): void {
+    this.#lost ??= 'one that failed in another call';
+    this.#device.destroy();
+  }
+
   #requireAlive(): void {
     if (this.#destroyed) throw new HeedError('DISPOSED', 'PretrainedModel: used after dispose()');
     if (this.#lost) throw failure(this.#lost);
   }
 
-  #buffer(size: number, usage: number): GpuBuffer {
+  #buffer(size: number, usage: number, purpose: string): GpuBuffer {
     const most = Math.min(this.limits.maxBufferSize, this.limits.maxStorageBufferBindingSize);
-    if (size > most) throw failure(`one whose buffers have at most ${most} bytes, for one of ${size}`, 'OUT_OF_MEMORY');
+    if (size > most)
+      throw failure(`one whose buffers have at most ${most} bytes, for ${purpose} with ${size}`, 'OUT_OF_MEMORY');
     return this.#device.createBuffer({ size: Math.max(4, size), usage });
   }
 
@@ -137,68 +160,85 @@ export class Device {
   #grown(buffer: GpuBuffer | null | undefined, size: number, usage: number): GpuBuffer {
     if (buffer && buffer.size >= size) return buffer;
     const most = Math.min(this.limits.maxBufferSize, this.limits.maxStorageBufferBindingSize);
-    const made = this.#buffer(Math.max(size, Math.min(most, Math.ceil((buffer?.size ?? 0) * 0.375) * 4)), usage);
+    const larger = Math.max(size, Math.min(most, Math.ceil((buffer?.size ?? 0) * 0.375) * 4));
+    const made = this.#buffer(larger, usage, 'values of a batch');
     buffer?.destroy();
     return made;
   }
 
-  #run(readCount: number, record: (recorder: Recorder) => void): Promise<Float32Array[]> {
-    const device = this.#device;
-    return this.checked(async () => {
-      const commands = device.createCommandEncoder();
-      this.#staging = this.#grown(this.#staging, 4 * readCount, USAGE.mapRead | USAGE.copyTarget);
-      const staging = this.#staging;
-      let pass: ReturnType<typeof commands.beginComputePass> | null = null;
-      const ends = [0];
-      const scratch = (name: string, count: number): Binding => {
-        const buffer = this.#grown(
-          this.#scratch.get(name),
-          4 * count,
-          USAGE.storage | USAGE.copySource | USAGE.copyTarget,
-        );
-        this.#scratch.set(name, buffer);
-        return { name, buffer, offset: 0, size: Math.max(4, 4 * count) };
-      };
-      record({
-        scratch,
-        write(name, data) {
-          const binding = scratch(name, data.length);
-          device.queue.writeBuffer(binding.buffer, 0, data);
-          return binding;
-        },
-        dispatch: (code, bindings, x, y = 1) => {
-          const { maxComputeWorkgroupsPerDimension: most } = this.limits;
-          if (Math.max(x, y) > most) throw failure(`one with at most ${most} workgroups, for ${Math.max(x, y)} rows`);
-          const pipeline = this.#pipeline(code);
-          pass ??= commands.beginComputePass();
-          pass.setPipeline(pipeline);
-          const entries = bindings.map((resource, binding) => ({ binding, resource }));
-          pass.setBindGroup(0, device.createBindGroup({ layout: pipeline.getBindGroupLayout(0), entries }));
-          pass.dispatchWorkgroups(x, y);
-        },
-        read({ buffer, offset, size }) {
-          pass?.end();
-          pass = null;
-          const at = ends.at(-1)!;
-          commands.copyBufferToBuffer(buffer, offset, staging, at, size);
-          ends.push(at + size);
-        },
-      });
-      (pass as { end(): void } | null)?.end();
-      device.queue.submit([commands.finish()]);
-      const total = ends.at(-1)!;
-      if (total === 0) return [];
-      const stop = hurry(device);
-      try {
-        await staging.mapAsync(MAP_READ, 0, total);
-      } finally {
-        stop();
-      }
-      const mapped = staging.getMappedRange(0, total);
-      const results = ends.slice(1).map((end, i) => new Float32Array(mapped.slice(ends[i]!, end)));
-      staging.unmap();
-      return results;
+  async #run(record: (recorder: Recorder) => Recording): Promise<void> {
+    let steps: (Dispatch | ReadBack)[] = [];
+    const scratch = (name: string, count: number): Binding => {
+      const usage = USAGE.storage | USAGE.copySource | USAGE.copyTarget;
+      const buffer = this.#grown(this.#scratch.get(name), 4 * count, usage);
+      this.#scratch.set(name, buffer);
+      return { name, buffer, offset: 0, size: Math.max(4, 4 * count) };
+    };
+    const recording = record({
+      scratch,
+      write: (name, data) => {
+        const binding = scratch(name, data.length);
+        this.#device.queue.writeBuffer(binding.buffer, 0, data);
+        return binding;
+      },
+      dispatch: (code, bindings, x, y = 1) => {
+        const { maxComputeWorkgroupsPerDimension: most } = this.limits;
+        if (Math.max(x, y) > most)
+          throw failure(`one with at most ${most} workgroups, for ${Math.max(x, y)} rows`, 'OUT_OF_MEMORY');
+        steps.push({ pipeline: this.#pipeline(code), bindings, x, y });
+      },
+      read: (binding, use) => void steps.push({ binding, use }),
     });
+    for (let isDone = false; !isDone; steps = []) {
+      isDone = await this.checked(() => {
+        const { done = false } = recording.next();
+        return this.#submit(steps).then(() => done);
+      });
+    }
+  }
+
+  async #submit(steps: readonly (Dispatch | ReadBack)[]): Promise<void> {
+    const device = this.#device;
+    const commands = device.createCommandEncoder();
+    const reads = steps.filter((step) => 'use' in step);
+    const total = reads.reduce((sum, { binding }) => sum + binding.size, 0);
+    this.#staging = this.#grown(this.#staging, total, USAGE.mapRead | USAGE.copyTarget);
+    const staging = this.#staging;
+    let pass: ReturnType<typeof commands.beginComputePass> | null = null;
+    let end = 0;
+    for (const step of steps) {
+      if ('use' in step) {
+        const { buffer, offset, size } = step.binding;
+        pass?.end();
+        pass = null;
+        commands.copyBufferToBuffer(buffer, offset, staging, end, size);
+        end += size;
+      } else {
+        const { pipeline, bindings, x, y } = step;
+        pass ??= commands.beginComputePass();
+        pass.setPipeline(pipeline);
+        const entries = bindings.map((resource, binding) => ({ binding, resource }));
+        pass.setBindGroup(0, device.createBindGroup({ layout: pipeline.getBindGroupLayout(0), entries }));
+        pass.dispatchWorkgroups(x, y);
+      }
+    }
+    pass?.end();
+    device.queue.submit([commands.finish()]);
+    if (total === 0) return;
+    const stop = hurry(device);
+    try {
+      await staging.mapAsync(MAP_READ, 0, total);
+    } finally {
+      stop();
+    }
+    const mapped = staging.getMappedRange(0, total);
+    let begin = 0;
+    const values = reads.map(({ binding: { size } }) => {
+      begin += size;
+      return new Float32Array(mapped.slice(begin - size, begin));
+    });
+    staging.unmap();
+    reads.forEach(({ use }, i) => void use(values[i]!));
   }
 
   #pipeline(code: string): GpuPipeline {

@@ -95,7 +95,7 @@ export class ImageCalls implements CallsOfImages {
       const requireLength = (length: number) => {
         if (n === 0 || length * embedDim === last[0]!.length) return;
         throw invalid(`images[${n}]`, `as many patches as the first image`, 'another number', 'SHAPE_MISMATCH', {
-          hint: 'Encode images of different sizes in calls of their own',
+          hint: 'Encode images of different sizes in separate calls',
         });
       };
       const siteOf = (length: number) => {

@@ -312,11 +312,11 @@ export class ImageTextEncoder implements RawEncoderModel, ImageEncoder {
     const sites = siteOf?.(length) ?? null;
     const angles = this.#anglesFor(rows, columns);
     const begin = () => this.beginImages(pixels, this.#positionsFor(rows, columns), angles, sites);
-    const batch = { lengths: Int32Array.from(images, () => length), keyMask: null, angles };
+    const batch = { lengths: Int32Array.from(images, () => length), keyMask: null, angles, sites };
     const use = (encoding: RawRows) => (data = encoding.hidden());
     const run = (layers: DeviceLayers | null) =>
       runLayers(begin, () => {}, numLayers, { ...options, layers }, { ...hooks, use }, batch);
-    await (this.device ? this.device.attempt('image', length, sites, run) : run(options.layers ?? null));
+    await (this.device ? this.device.attempt('image', length, run) : run(options.layers ?? null));
     return calling('model', () => {
       const parts = images.map((_, n) => {
         const own = data.subarray(n * length * embedDim, (n + 1) * length * embedDim);

@@ -15,7 +15,7 @@ export interface DeviceFigures {
   input: 'text' | 'image';
   /** Tokens, or rows of an image. */
   length: number;
-  /** The greatest |a - b| / |b| of any row a and of its row b in WebAssembly. Up to 0.01 passes, at which the cosine of the two is at least 0.99995. */
+  /** The greatest |a - b| / |b| of any row a and of its row b in WebAssembly. Up to 0.01 passes, at which the cosine of the two is at least 0.99995; with dtype 'q8' up to 0.1. */
   difference: number;
   /** Milliseconds of the faster of two runs; null with 'webgpu', which does not time. */
   wasm: number | null;
@@ -25,18 +25,13 @@ export interface DeviceFigures {
 /** A model's device, for the calls of the model. */
 export interface ModelDevice {
   readonly about: Device;
-  /** The most rows that run at a time. */
-  readonly maxRows: number;
+  /** The most rows of texts that run at a time; undefined: as in the core. */
+  readonly maxRows: number | undefined;
   /**
-   * Runs `run` with the layers on the GPU, or with null for those of the core: for few rows, if the GPU is slower for them, and if the GPU fails, with 'auto'. `sites`: what
-   * the call reads or edits, which only the core can.
+   * Runs `run` with the layers on the GPU, or with null for those of the core: for few rows, if the GPU is slower for them; and with 'auto', if the GPU fails or lacks what the
+   * call needs.
    */
-  attempt(
-    input: 'text' | 'image',
-    rows: number,
-    sites: object | null,
-    run: (layers: DeviceLayers | null) => Promise<void>,
-  ): Promise<void>;
+  attempt(input: 'text' | 'image', rows: number, run: (layers: DeviceLayers | null) => Promise<void>): Promise<void>;
   delete(): void;
 }
 

@@ -10,8 +10,8 @@ import { Parts } from './parts.js';
 import { LocalModel } from './pretrained.js';
 import { loadVectorLayers } from './vector-layers.js';
 
-/** Loads what opens a GPU. Given by its callers, as scripts of workers, whose bundles have all that they may load, do without it. */
-export type Devices = () => Promise<typeof import('../gpu/open.js')>;
+/** Loads what opens a GPU. Given by its callers, as worker.js, whose bundle has all that it may load, does without it. */
+export type Devices = () => Promise<Pick<typeof import('../gpu/open.js'), 'openDevice'>>;
 
 /** Loads the encoder in a model's folder. `options` have been checked; `folder`: the source's, if it is open already. */
 export async function loadPretrained(

@@ -326,12 +326,12 @@ export class LocalModel extends Owned<Parts> implements PretrainedModel {
       onProgress?.({ done, total });
     };
     const { device } = this.raw;
-    const budget = options.small ? undefined : device?.maxRows;
+    const budget = options.small || sites ? undefined : device?.maxRows;
     for (const piece of all.length > 0 ? [all] : piecesOf(rows, this.#core, budget)) {
       if (!device) await run(piece, null);
       else {
         const tokens = piece.reduce((sum, { ids }) => sum + ids.length, 0);
-        await device.attempt('text', tokens, sites, async (layers) => {
+        await device.attempt('text', tokens, async (layers) => {
           // A GPU's pieces are larger than the core's.
           const parts = layers || all.length > 0 ? [piece] : piecesOf(piece, this.#core);
           for (const part of parts) await run(part, layers);

@@ -54,12 +54,14 @@ export interface DeviceBatch {
   lengths: Int32Array;
   keyMask: Float32Array | null;
   angles: RawTensor | null;
+  /** What is read and edited. */
+  sites: RawSites | null;
 }
 
 /** The layers of an encoder on another device than the core's. */
 export interface DeviceLayers {
   /** Runs all layers on what `begin` embeds. */
-  run(begin: () => RawEncoding, batch: DeviceBatch, headMask: Float32Array[] | null, hooks: PieceHooks): Promise<void>;
+  run(begin: () => RawEncoding, batch: DeviceBatch, options: PieceOptions, hooks: PieceHooks): Promise<void>;
 }
 
 /** What is done with one piece. The hooks must copy what they need from an encoding. */
@@ -139,7 +141,7 @@ export function runPiece(
 ): Promise<void> {
   const { ids, tokenTypes, positions, lengths, keyMask } = batchOf(piece, positionOffset);
   const begin = () => model().begin(ids, tokenTypes, positions, lengths, keyMask, sites);
-  return runLayers(begin, model, numLayers, options, hooks, { lengths, keyMask, angles: null });
+  return runLayers(begin, model, numLayers, options, hooks, { lengths, keyMask, angles: null, sites });
 }
 
 /** Runs the layers on what `begin` embeds, those left out that need not run. `alive` is called before each layer and throws once the model has been disposed of. */
@@ -147,13 +149,14 @@ export async function runLayers(
   begin: () => RawEncoding,
   alive: () => void,
   numLayers: number,
-  { yieldToEventLoop, headMask, sites, layers }: PieceOptions,
+  options: PieceOptions,
   hooks: PieceHooks,
   batch: DeviceBatch,
 ): Promise<void> {
+  const { yieldToEventLoop, headMask, sites, layers } = options;
   if (layers) {
     await yieldToEventLoop();
-    return layers.run(begin, batch, headMask, hooks);
+    return layers.run(begin, batch, options, hooks);
   }
   const { use, onLayer, returnWeights = false } = hooks;
   const encoding = calling('model', begin);

@@ -28,7 +28,7 @@ export function readFiniteRows(name: string, value: unknown): Matrix {
   return { data, count, width };
 }
 
-const notFinite = (name: string, row: number) => invalid(name, 'finite numbers', `others in row ${row}`);
+const notFinite = (name: string, row: number) => invalid(name, 'finite numbers', `NaN or infinity in row ${row}`);
 
 export function requireSameWidth(name: string, rows: Matrix, width: number): void {
   if (rows.count > 0 && rows.width !== width)

@@ -26,7 +26,7 @@ const programs: Record<Page, () => string | null> = {
   learning: () => learningProgram.value?.() ?? null,
   lens: () =>
     lens.source.value === 'trained'
-      ? null
+      ? (learningProgram.value?.() ?? null)
       : lensCode({
           source: lens.source.value === 'own' ? sourceOfOwn() : null,
           dtype: dtype.value,
@@ -39,7 +39,8 @@ const programs: Record<Page, () => string | null> = {
   speed: () => (shipped.value ? speedCode(shipped.value.model.config.maxLength) : null),
 };
 
-const sourceOfOwn = () => foldersOf(url.value, document.baseURI)?.[0] ?? './my-model/';
+/** An empty address would be that of the page. */
+const sourceOfOwn = () => (url.value.trim() && foldersOf(url.value, document.baseURI)?.[0]) || './my-model/';
 
 function ofEncoder(of: Explorer, source: string | null, dtype: 'fp32' | 'q8'): string | null {
   const { texts, sentence, layer, head, headMask, opened } = of;
@@ -60,7 +61,7 @@ export function Code() {
   if (!heed.value) return null;
   const program = programs[page.value]();
   if (program === null)
-    return <p class="facts">There is no short program for what is shown here; the demo’s sources have it.</p>;
+    return <p class="facts">There is no short program for what is shown here; see the demo’s source code.</p>;
   return (
     <>
       <p class="facts">

@@ -1,4 +1,4 @@
-/** The program that trains the model of “Watch attention learn” to the step that is shown, with the same numbers. */
+/** The program that trains the model of “Watch attention learn” to the step that is shown, with the same numbers; for the page “Lens”, without some of its heads. */
 
 import { layerCount } from '../../engine/learning/model';
 import { symbols, type TaskName, tasks } from '../../engine/learning/tasks';
@@ -42,10 +42,12 @@ const examples: Record<TaskName, string[]> = {
   ],
 };
 
-export function taskCode(settings: TrainerSettings, steps: number, ids: number[]): string {
+/** `off`: heads that are switched off after the training, as "layer.head"; undefined: the program has no such option. */
+export function taskCode(settings: TrainerSettings, steps: number, ids: number[], off?: readonly string[]): string {
   const { task, heads, width, positions, scale, layerNorm, dropout, learningRate, seed } = settings;
   const { length, causal } = tasks[task];
   const headWidth = width / heads;
+  const [input, inputs] = off ? ['x, off', 'ids, off = []'] : ['x', 'ids'];
   return program([
     "import { load } from 'heed/train';",
     '',
@@ -84,16 +86,24 @@ export function taskCode(settings: TrainerSettings, steps: number, ids: number[]
     `  down = linear(${2 * width}, ${width});`,
     '  afterAttention = new Residual();',
     '  afterFeedForward = new Residual();',
-    '  forward(x) {',
+    `  forward(${input}) {`,
     '    const [query, key, value] = [this.query, this.key, this.value].map((layer) => layer.forward(x));',
     `    const options = { scale: ${scale ? `1 / Math.sqrt(${headWidth})` : '1'}, causal: ${causal} };`,
     ...(heads === 1
-      ? ['    const joined = heed.attention(query, key, value, options).output;']
+      ? [
+          `    const ${off ? '{ output }' : 'joined'} = heed.attention(query, key, value, options)${off ? '' : '.output'};`,
+          off && '    const joined = off.includes(0) ? heed.multiply(output, 0) : output;',
+        ]
       : [
           `    const outputs = ${literal(Array.from({ length: heads }, (_, head) => head))}.map((head) => {`,
           `      const columns = { axis: -1, start: head * ${headWidth}, end: (head + 1) * ${headWidth} };`,
           '      const [q, k, v] = [query, key, value].map((all) => heed.slice(all, columns));',
-          '      return heed.attention(q, k, v, options).output;',
+          ...(off
+            ? [
+                '      const { output } = heed.attention(q, k, v, options);',
+                '      return off.includes(head) ? heed.multiply(output, 0) : output;',
+              ]
+            : ['      return heed.attention(q, k, v, options).output;']),
           '    });',
           '    const joined = heed.concatenate(outputs);',
         ]),
@@ -105,9 +115,14 @@ export function taskCode(settings: TrainerSettings, steps: number, ids: number[]
     `  embedding = new heed.Embedding({ numEmbeddings: ${symbols}, embedDim: ${width}, seed: seed() });`,
     `  layers = [${Array.from({ length: layerCount }, () => 'new Layer()').join(', ')}];`,
     `  head = linear(${width}, ${symbols});`,
-    '  forward(ids) {',
+    `  forward(${inputs}) {`,
     `    const x = ${positions ? 'heed.add(this.embedding.forward(ids), positions)' : 'this.embedding.forward(ids)'};`,
-    '    return this.head.forward(this.layers.reduce((rows, layer) => layer.forward(rows), x));',
+    ...(off
+      ? [
+          '    const offIn = (layer) => off.filter(([of]) => of === layer).map(([, head]) => head);',
+          '    return this.head.forward(this.layers.reduce((rows, layer, i) => layer.forward(rows, offIn(i)), x));',
+        ]
+      : ['    return this.head.forward(this.layers.reduce((rows, layer) => layer.forward(rows), x));']),
     '  }',
     '}',
     '',
@@ -124,17 +139,38 @@ export function taskCode(settings: TrainerSettings, steps: number, ids: number[]
     '',
     '// Sequences that it has not been trained on, and the one that is shown.',
     `const { ids, labels } = batchOf(${heldOut}, ${heldOutStep});`,
-    'const logits = model.eval().forward(ids);',
+    'model.eval();',
     'const answersOf = ({ data }) =>',
     `  Array.from({ length: data.length / ${symbols} }, (_, i) => {`,
     `    const row = data.subarray(${symbols} * i, ${symbols} * (i + 1));`,
     '    return row.indexOf(Math.max(...row));',
     '  });',
-    'const answers = answersOf(logits);',
-    'const asked = labels.flat().map((label, i) => label !== -100 && answers[i] === label);',
-    'const right = asked.filter(Boolean).length / labels.flat().filter((label) => label !== -100).length;',
-    "console.log('loss', heed.losses.crossEntropy(logits, labels).item());",
-    "console.log('accuracy', 100 * right, '%');",
-    `console.log('answers', answersOf(model.forward([${literal(ids)}])).join(' '));`,
+    'const asked = labels.flat();',
+    'const accuracyOf = (logits) => {',
+    '  const answers = answersOf(logits);',
+    '  const right = asked.filter((label, i) => label === answers[i]).length;',
+    '  return (100 * right) / asked.filter((label) => label !== -100).length;',
+    '};',
+    ...(off ? withoutHeads(settings, off) : withAllHeads),
+    `console.log('answers', answersOf(model.forward([${literal(ids)}]${off ? ', off' : ''})).join(' '));`,
   ]);
+}
+
+const withAllHeads = [
+  'const logits = model.forward(ids);',
+  "console.log('loss', heed.losses.crossEntropy(logits, labels).item());",
+  "console.log('accuracy', accuracyOf(logits), '%');",
+];
+
+function withoutHeads({ heads }: TrainerSettings, off: readonly string[]): string[] {
+  const pairs = off.map((name) => name.split('.').map(Number) as [number, number]);
+  const those = pairs.filter(([layer, head]) => layer >= 0 && layer < layerCount && head >= 0 && head < heads);
+  return [
+    `const off = ${literal(those)}; // layer and head, from 0`,
+    "console.log('accuracy', accuracyOf(model.forward(ids, off)), '%');",
+    "console.log('with all heads', accuracyOf(model.forward(ids)), '%');",
+    `for (let layer = 0; layer < ${layerCount}; layer++)`,
+    `  for (let head = 0; head < ${heads}; head++)`,
+    "    console.log('without', [layer, head], accuracyOf(model.forward(ids, [[layer, head]])), '%');",
+  ];
 }

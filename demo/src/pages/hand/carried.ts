@@ -38,4 +38,4 @@ export function computeByHand(tokens: string[], { queries, keys, values }: Vecto
 }
 
 export const notice = (query: string, width: number): string =>
-  `The query of “${query}” as the model computed it, and the keys and values of all tokens, ${width} numbers each, rounded to two decimals. X is 1 and Y the identity, so that the weight matrices are these vectors. Follow them to the weight: q · k, divided by √${width}, and the softmax over all keys. Edit a number to see what it does.`;
+  `This is the query of “${query}” as the model computed it, with the keys and values of all tokens: ${width} numbers each, rounded to two decimals. X is 1 and Y is the identity matrix, so that the weight matrices are these vectors. The weight follows from q · k, divided by √${width}, and the softmax over all keys. Edit a number to see its effect.`;

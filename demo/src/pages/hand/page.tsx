@@ -55,7 +55,7 @@ function Opening() {
         <h1>Attention by hand</h1>
         <p class="lede">
           Each query is compared with all keys; the results weight the values. Choose an example, point at a row, or
-          edit a number. <a href="#hand?tour=1">Why each part? A tour in six steps</a>
+          edit a number. <a href="#hand?tour=1">Why does it have these parts? A tour in six steps</a>
         </p>
       </header>
       <Examples

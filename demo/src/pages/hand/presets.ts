@@ -21,7 +21,7 @@ export const presets: Preset[] = [
     id: 'shuffled',
     name: 'Shuffled keys',
     notice:
-      'Keys and values are in a different order. The columns of the scores move with them, but the output H does not change: attention looks up by content, not by position.',
+      'Keys and values are in a different order. The columns of the scores move with them, but the output H does not change: attention depends on the contents of the keys, not on their order.',
     settings: { order: [2, 0, 3, 1] },
   },
   {
@@ -99,7 +99,7 @@ export const presets: Preset[] = [
     name: 'Audio and text',
     at: { query: 0 },
     notice:
-      'Cross-attention: the queries come from three pieces of text, the keys and values from six frames of audio, and each piece finds the frames in which it is spoken. The two sequences may differ in length and width; only queries and keys must have the same width.',
+      'Cross-attention: the queries come from three pieces of text, the keys and values from six frames of audio, and each piece attends most to the frames in which it is spoken. The two sequences may differ in length and width; only queries and keys must have the same width.',
     settings: {
       words: ['hel', 'lo', '?'],
       x: [

@@ -32,17 +32,17 @@ const example = (wanted: string): Partial<HandSettings> => presets.find(({ id })
 export const steps: readonly TourStep[] = [
   {
     title: 'Why project?',
-    why: 'Here the weight matrices change nothing: each word is compared as it is and attends to what resembles it, and the scores are symmetric: “red” matters to “apple” as much as “apple” to “red”. Learned projections separate what a word looks for, its query, from what it is found by, its key.',
+    why: 'Here the weight matrices are identity matrices. Each word’s vector is compared as it is, so words attend to similar words, and the scores are symmetric: that of “red” and “apple” equals that of “apple” and “red”. Learned projections separate what a word looks for, its query, from what it is matched by, its key.',
     settings: { width: 3, queryWeight: identity, keyWeight: identity, valueWeight: identity },
     attempt: {
-      label: 'Give queries and keys weights of their own',
+      label: 'Use different weights for queries and keys',
       settings: { queryWeight: null, keyWeight: null, valueWeight: null, width: 2 },
       see: 'The scores are no longer symmetric: compare “red” with “apple” and “apple” with “red”.',
     },
   },
   {
     title: 'Why scale?',
-    why: 'The wider the keys, the larger their dot products. The softmax turns large scores into weights near 0 and 1: each query reads almost one value only, and where weights are that extreme, hardly any gradient gets through. The factor 1/√d keeps scores in the same range for every width.',
+    why: 'The wider the keys, the larger their dot products with queries. The softmax turns large scores into weights near 0 and 1: each output is then almost a single value, and the gradients through the softmax are close to zero. The factor 1/√d keeps scores in the same range for every width.',
     settings: example('unscaled'),
     attempt: {
       label: 'Divide by √8',
@@ -52,7 +52,7 @@ export const steps: readonly TourStep[] = [
   },
   {
     title: 'Why several heads?',
-    why: 'A head has one weight per query and key, and averages all values with them: it can look for one thing at a time. Two heads have projections of their own and look for two things. Their outputs are put side by side, and W mixes them.',
+    why: 'A head has one weight per query and key, so each query averages the values in one way only. Two heads have separate projections, so one query can attend to different words for different reasons. Their outputs are concatenated and multiplied by W.',
     settings: example('heads'),
     attempt: {
       label: 'Show the other head',
@@ -62,7 +62,7 @@ export const steps: readonly TourStep[] = [
   },
   {
     title: 'What does a mask do?',
-    why: 'A decoder writes word by word and must not look at words that it has yet to write. The mask adds −∞ to their scores; the exponential of that is 0, and so is the weight. Here no word sees a later one, and the first one sees only itself.',
+    why: 'A decoder generates text word by word, so a word must not attend to later ones. The mask adds −∞ to their scores; the exponential of −∞ is 0, and so is the weight. Here no word attends to a later one, and the first one attends only to itself.',
     settings: example('causal'),
     attempt: {
       label: 'Hide “red” from “apple”, too',
@@ -79,18 +79,18 @@ export const steps: readonly TourStep[] = [
   },
   {
     title: 'What do positions add?',
-    why: 'Attention compares contents and knows no order. “red” occurs twice, and both times its output is the same: rows 1 and 3 of H are equal. The word order has to come with the input.',
+    why: 'Attention compares vectors and ignores their order. “red” occurs twice, and both times its output is the same: rows 1 and 3 of H are equal. Information about the word order must be added to the input.',
     at: { query: 0 },
     settings: { ...example('positions'), positions: 'none' },
     attempt: {
       label: 'Add the positional encoding',
       settings: { positions: 'add' },
-      see: 'A vector of waves that depends on the position is added to each word, and rows 1 and 3 of H differ.',
+      see: 'A vector of sines and cosines that depends on the position is added to each word, so rows 1 and 3 of H differ.',
     },
   },
   {
     title: 'What does the layer norm do?',
-    why: 'The vector of “apple” has become ten times as long, as can happen after many layers. Some of its scores are beyond 100, and its weights are 0 and 1. Layer norm gives each row mean 0 and variance 1, whatever its length.',
+    why: 'Here the vector of “apple” is ten times as long, as can happen after many layers. Some of its scores exceed 100, and its weights are 0 and 1. Layer norm gives each row mean 0 and variance 1, whatever its length.',
     settings: { x: loud },
     attempt: {
       label: 'Switch on layer norm',

@@ -91,7 +91,7 @@ export const sharedClassifier = state('classifier', '', text);
 /** Where the map shows the texts. */
 export const mapView = state<'before' | 'after'>('map', 'after', choice('before', 'after'));
 
-/** The program of the part that is shown, if it has one; its state is downloaded with the part. */
+/** The program of the part that is shown, or of the model that it has trained on the page “Lens”; its state is downloaded with the part. */
 export const learningProgram = signal<(() => string | null) | null>(null);
 
 /** Whether everything that a part of the page needs has been loaded; until then opening it makes requests. */

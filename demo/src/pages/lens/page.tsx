@@ -86,7 +86,7 @@ function Pretrained() {
           examples={examples}
           chosen={chosen.value}
           choose={choose}
-          otherwise="Your own sentences. An example says what to look for."
+          otherwise="These are your own sentences. Each example says what to look for."
         />
       )}
       <div class="lens">

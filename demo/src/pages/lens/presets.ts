@@ -15,7 +15,7 @@ export const opening: LensExample = {
   id: 'not',
   name: 'Not good, very good',
   notice:
-    'Two opposite judgements whose similarity is above 0.8. One head brings them closest together: switch off layer 2, head 7, and the similarity falls by more than 0.05, more than for any other head.',
+    'The sentences are opposite judgements, but their similarity is above 0.8. One head contributes most to it: switch off layer 2, head 7, and the similarity falls by more than 0.05, more than for any other head.',
   first: 'The film was not good.',
   second: 'The film was very good.',
   over: 'positions',
@@ -27,7 +27,7 @@ export const examples: readonly LensExample[] = [
     id: 'one-word',
     name: 'One other word',
     notice:
-      'The sentences differ in one word, and it stays where it is: in every layer, patching in the position of “cat” makes the vectors nearly the same, and no other position changes the similarity by more than 0.01.',
+      'The sentences differ in one word, and the difference stays at its position: in every layer, patching the position of “cat” makes the vectors nearly the same, and no other position changes the similarity by more than 0.01.',
     first: 'The cat sat on the mat.',
     second: 'The dog sat on the mat.',
     over: 'positions',
@@ -36,7 +36,7 @@ export const examples: readonly LensExample[] = [
     id: 'order',
     name: 'Who bites whom',
     notice:
-      'The same words in another order: the similarity is above 0.99, and no single head changes it by more than 0.002. This small model hardly sees the order of words.',
+      'The sentences have the same words in another order: their similarity is above 0.99, and no single head changes it by more than 0.002. Word order has little effect in this small model.',
     first: 'The dog bit the man.',
     second: 'The man bit the dog.',
     over: 'heads',
@@ -45,4 +45,4 @@ export const examples: readonly LensExample[] = [
 
 /** Of the model that “Learning” trains with the settings with which it opens. */
 export const trainedNotice =
-  'Which head reverses the sequence? With the settings with which “Learning” opens, after 200 steps, it is layer 2, head 1: without it, fewer than 90 % of the answers are right; without any other one head, more than 95 %. Without both heads of layer 2, fewer than 35 %.';
+  'Which head reverses the sequence? With the initial settings of “Learning”, after 200 steps, it is layer 2, head 1: without it, fewer than 90 % of the answers are right; without any other single head, more than 95 %. Without both heads of layer 2, fewer than 35 % are right.';

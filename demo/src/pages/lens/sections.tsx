@@ -205,9 +205,9 @@ export function Words() {
   if (measure.value !== 'word') return null;
   return (
     <section aria-labelledby="lens-words">
-      <h2 id="lens-words">Which word it is, layer by layer</h2>
+      <h2 id="lens-words">The most probable word, layer by layer</h2>
       <p class="lens-caption" id="lens-words-caption">
-        The most probable word if the model’s output layer were applied after each layer; stronger colours are larger
+        The word that the model’s output layer gives if it is applied after each layer; stronger colours are larger
         probabilities
       </p>
       {!found && <p class="hint">Computing …</p>}

@@ -3,6 +3,8 @@ import '../../styles/learning.css';
 import { useEffect } from 'preact/hooks';
 import { count, percent } from '../../components/numbers';
 import { heldOut } from '../../engine/learning/trainer';
+import { taskCode } from '../code/task';
+import { learningProgram, trainerSettings } from '../learning/state';
 import { AnswerTable } from '../learning/tasks/sequence';
 import { ablate, ablated, frame } from '../learning/tasks/session';
 import { firstOff, HeadGrid, largestOf } from './head-grid';
@@ -16,6 +18,15 @@ export function Trained() {
   useEffect(() => {
     if (step !== undefined) ablate(off.value);
   }, [step, off.value, frame.value?.run]);
+  useEffect(() => {
+    learningProgram.value = () => {
+      const { snapshot, ids } = frame.value ?? {};
+      return snapshot ? taskCode(trainerSettings.value, snapshot.step, ids!, off.value) : null;
+    };
+    return () => {
+      learningProgram.value = null;
+    };
+  }, []);
   if (!frame.value || !current) return <p class="hint">Computing …</p>;
   const { ids, labels } = frame.value;
   const { accuracy, alone, answers, whole } = current.ablation;
@@ -26,7 +37,7 @@ export function Trained() {
     <section aria-labelledby="lens-trained">
       <h2 id="lens-trained">Switch off heads of the model that you trained</h2>
       <p role="status" class="lens-result">
-        After step {count(step!)}: {percent(accuracy, 1)} of the answers to {heldOut} other sequences are right
+        After step {count(step!)}: {percent(accuracy, 1)} of the answers to {heldOut} held-out sequences are right
         {anyOff ? `, with all heads ${percent(whole, 1)}` : ''}
       </p>
       <HeadGrid

@@ -23,7 +23,7 @@ export function ModelPage() {
         <h1>Your model</h1>
         <p class="lede">
           Open an encoder in the Hugging Face format: a folder with config.json, tokenizer.json and model.safetensors.
-          It runs in this tab, and nothing is uploaded.
+          Nothing is uploaded.
         </p>
       </header>
       {ready.value ? <Source /> : <Waiting what="The form to open a model" />}

@@ -10,7 +10,7 @@ import { chosenFiles, droppedFiles } from './drop';
 import { deleteKept, dtype, failure, kept, openCheckpoint, openFiles, openUrl, progress, url } from './state';
 
 const noFiles =
-  'The browser passed on no files. Some browsers do not let a page read a dropped folder; use “Choose a folder” instead.';
+  'The browser did not provide the files. Some browsers do not let a page read a dropped folder; use “Choose a folder” instead.';
 
 export function Source() {
   const isLoading = progress.value !== null;

@@ -64,8 +64,8 @@ export function SpeedPage() {
       <header class="page-head">
         <h1>Speed</h1>
         <p class="lede">
-          Measures the speed on this machine: with one thread, which needs no special headers, and with several, where
-          the page may have them.
+          This page measures heed’s speed on your machine, with one thread and, if the page is cross-origin isolated,
+          with several.
         </p>
       </header>
       {shipped.value ? (
@@ -127,7 +127,7 @@ function Measurements() {
       {noThreads && <p class="facts">One thread: {noThreads}.</p>}
       {ran.value && (
         <p class="facts">
-          {threadNames(ran.value.count)} beside one: {ran.value.reason}.
+          Measured with one thread{ran.value.count > 1 && ` and with ${ran.value.count}`}: {ran.value.reason}.
         </p>
       )}
       {running.value && (
@@ -147,7 +147,6 @@ function Measurements() {
   );
 }
 
-const threadNames = (count: number) => (count === 1 ? 'No more threads' : `${count} threads`);
 /** How many times as fast the threads are as one. */
 const gain = ({ tokensPerSecond, withThreads }: LengthResult) => `${(withThreads! / tokensPerSecond).toFixed(2)}×`;
 const buildNames = { 'relaxed-simd': 'relaxed SIMD', simd128: 'SIMD128' };

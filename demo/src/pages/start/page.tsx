@@ -17,8 +17,8 @@ export function StartPage() {
       <header class="page-head">
         <h1>See how attention works</h1>
         <p class="lede">
-          Attention lets each word of a sentence look at all others and take from them what it needs. These are the
-          weights of one head of a small encoder that runs in this tab: change a word and watch them move.
+          Attention computes a new vector for each word: a weighted average over all words of the sentence. These are
+          the weights of one head of a small encoder that runs in this tab. Change a word to see how they change.
         </p>
       </header>
       <label class="field sentence">
@@ -106,12 +106,12 @@ function Ways({ tokens, vectors, query, weights }: View & { query: number }) {
       )}
       <p class="timing">
         {!isShort
-          ? `For up to ${mostWords} tokens.`
+          ? `Available for up to ${mostWords} tokens.`
           : vectors
-            ? `With the model’s own query of “${tokens[query]}” and keys of all tokens.`
+            ? `With the model’s query of “${tokens[query]}” and the keys of all tokens.`
             : shipped.value
               ? 'The model is reading the sentence …'
-              : 'When the model has loaded.'}
+              : 'Available when the model has loaded.'}
       </p>
       <p>
         <a href="#hand?tour=1">Why does it work? A tour in six steps</a>

@@ -73,7 +73,7 @@ export function ReverseDictionary() {
         )}
       </header>
       <label class="field">
-        <span>Describe a thing to find its word</span>
+        <span>Describe something to find the word for it</span>
         <input
           type="text"
           autocomplete="off"
@@ -94,7 +94,7 @@ export function ReverseDictionary() {
           </button>
         ))}
       </div>
-      <p class="facts">The model is small: of descriptions in words of your own, it finds some and misses others.</p>
+      <p class="facts">The model is small: it finds the words for some of your own descriptions and misses others.</p>
       {failure.value && <Notice kind="alert">{failure.value.message}</Notice>}
       {!current && (
         <ol class="words pending" aria-hidden="true">

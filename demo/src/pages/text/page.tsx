@@ -25,13 +25,13 @@ export function TextPage() {
     <>
       <header class="page-head">
         <h1>An encoder on your text</h1>
-        <p class="lede">A small English sentence encoder runs in this tab. Your text is not sent anywhere.</p>
+        <p class="lede">A small English sentence encoder runs in this tab. Nothing is uploaded.</p>
         <p class="facts">
           {config
             ? `${plural(config.numLayers, 'layer')}, ${plural(config.numHeads, 'head')} each, width ${config.embedDim}, ${count(config.parameterCount)} parameters`
             : failure.value
               ? 'The model could not be loaded.'
-              : 'The model is being loaded.'}
+              : 'The model is being loaded. Its size will be shown here.'}
         </p>
       </header>
       <div class="duo">

@@ -47,8 +47,8 @@ export function Projection({ explorer }: { explorer: Explorer }) {
         <div class="beside">
           <p class="learn">
             The tokens of all sentences in the plane of their two principal components, coloured by sentence. An
-            embedding is the sum of a word’s vector and its position’s, so even there the same word lies at different
-            points; each layer adds what its attention gathers from the other tokens. Point at a token to find it in the
+            embedding is the sum of a word’s vector and its position’s, so even among the embeddings, the same word lies
+            at different points. Each layer adds information from the other tokens. Point at a token to find it in the
             other sentences.
           </p>
           <div class="through">

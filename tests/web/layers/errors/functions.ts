@@ -215,7 +215,7 @@ export const rows: Row[] = [
     'a tensor whose memory the engine refuses',
     () => heed.softmax(made(2 ** 53)),
     'OUT_OF_MEMORY',
-    /: the engine refused the memory \(/,
+    /: out of memory \(/,
   ],
 ];
 

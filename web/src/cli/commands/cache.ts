@@ -12,7 +12,7 @@ interface Options {
 }
 
 export function addCache(program: Command): void {
-  const cache = program.command('cache').description('list or remove the models from the network that are kept');
+  const cache = program.command('cache').description('list or remove the cached models from the network');
   const list = cache.command('list', { isDefault: true }).description('list the models and their sizes');
   const clear = cache.command('clear [model]').description('remove the files of a model, given by its id or URL');
   for (const command of [list, clear])

@@ -13,7 +13,7 @@ interface Options {
 export function addDoctor(program: Command): void {
   const command = program
     .command('doctor [folder]')
-    .description('say which build runs, why, and how fast; or what the folder of a model or of a cache lacks');
+    .description("report which build runs, why, and how fast; or what is missing in a model's folder or in a cache");
   addJson(command, 'one line of JSON');
   addExamples(command, 'heed doctor', 'heed doctor ./model', 'heed doctor ~/.cache/huggingface/hub').action(
     (folder: string | undefined, options: Options) =>

@@ -46,7 +46,7 @@ export function addEvaluate(program: Command): void {
   const command = program
     .command('evaluate <files...>')
     .description(
-      'measure a classifier on labelled texts, a search on the keys or columns a (a query) and b (a text that it should find), or similarities on a, b, score',
+      'measure a classifier on labelled texts; retrieval on the keys or columns a (a query) and b (a text to find); or similarity on a, b, score',
     );
   addModel(command);
   addLabelled(command)

@@ -20,9 +20,9 @@ type Options = RecordOptions &
 export function addQuantize(program: Command): void {
   const command = program
     .command('quantize <model>')
-    .description("write a model's folder in int8, a quarter of its bytes, or in 4 bits")
+    .description("write a model's folder in int8 (a quarter of the bytes) or in 4 bits")
     .requiredOption('--out <folder>', 'a new folder')
-    .addOption(choice('--tables <type>', 'the table of words: int8, or int4 for half of its bytes', ['int8', 'int4']))
+    .addOption(choice('--tables <type>', 'the word embeddings: int8, or int4 for half of the bytes', ['int8', 'int4']))
     .addOption(choice('--matrices <type>', 'the matrices of the layers: int8, or int4', ['int8', 'int4']))
     .option('--texts <file>', 'texts on which to report the cosine of the vectors before and after');
   addRemote(command);

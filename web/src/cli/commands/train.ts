@@ -36,8 +36,8 @@ type EmbeddingOptions = TrainOptions & FormatOptions;
 export const addLabelled = (command: Command): Command =>
   addFormat(command, 'jsonl')
     .option('--field <name>', 'the key (JSON) or column (CSV) with the text', 'text')
-    .option('--pair <name>', 'that with the second text of a pair (default: none)')
-    .option('--label <name>', 'that with the label; a list of labels in JSON', 'label')
+    .option('--pair <name>', 'the key or column with the second text of a pair (default: none)')
+    .option('--label <name>', 'the key or column with the label; in JSON, also a list of labels', 'label')
     .option('--label-separator <text>', 'separates several labels of a text (default: there is one)');
 
 const isPositive = (value: number) => value > 0 && value < Infinity;
@@ -60,8 +60,15 @@ const addTraining = (command: Command, what: 'head' | 'full'): Command =>
       '--train <what>',
       `${what === 'head' ? 'head: the classifier alone; ' : ''}full: all parameters; lora: low-rank updates; or the names of parameters, with * (default: ${what})`,
     )
-    .addOption(count('--rank <r>', 'of low-rank updates (default: 8)'))
-    .addOption(number('--alpha <a>', 'their factor is alpha / rank (default: 8)', 'a positive number', isPositive))
+    .addOption(count('--rank <r>', 'rank of the low-rank updates (default: 8)'))
+    .addOption(
+      number(
+        '--alpha <a>',
+        'the low-rank updates are multiplied by alpha / rank (default: 8)',
+        'a positive number',
+        isPositive,
+      ),
+    )
     .addOption(
       new Option(
         '--targets <names>',
@@ -70,16 +77,16 @@ const addTraining = (command: Command, what: 'head' | 'full'): Command =>
     )
     .option(
       '--validation <part>',
-      'examples to measure on: a file, or the part of the examples, as 0.2 (default: none)',
+      'examples for validation: a file, or a fraction of the examples, such as 0.2 (default: none)',
     )
     .addOption(count('--patience <n>', 'stop after n epochs without a better validation loss, and keep the best'))
-    .addOption(count('--epochs <n>', 'how often all examples are gone through'))
+    .addOption(count('--epochs <n>', 'number of passes through the examples'))
     .addOption(count('--batch-size <n>', 'examples per step'))
     .addOption(number('--lr <rate>', 'learning rate', 'a positive number', isPositive))
     .addOption(
       number(
         '--seed <n>',
-        'of all random draws (default: drawn at random)',
+        'seed of all random draws (default: drawn at random)',
         'an integer from 0',
         (value) => Number.isSafeInteger(value) && value >= 0,
       ),
@@ -133,7 +140,7 @@ export function addTrain(program: Command): void {
   embedding
     .optionsGroup('Input:')
     .addOption(
-      choice('--format <format>', "the files' format (default: csv by the file's ending, else jsonl)", [
+      choice('--format <format>', "the files' format (default: csv by the file's extension, else jsonl)", [
         'jsonl',
         'csv',
       ]),

@@ -2,8 +2,8 @@
 import { reduce, THREADS } from './reduce.js';
 import { FORBIDDEN, type ScoresKernel, scores } from './scores.js';
 
-/** Bindings: y, rows (the text's first row, its length, where its matrices [H,L,L] begin), then those of the scores. Workgroups: rows, heads. */
-export function weights(kernel: ScoresKernel): string {
+/** Of both kernels: y, rows (the text's first row, its length, where its matrices [H,L,L] begin), then the bindings of the scores. Workgroups: rows, heads. */
+function matrices(kernel: ScoresKernel, body: string): string {
   const { distances } = kernel;
   return /* wgsl */ `
 @group(0) @binding(0) var<storage, read_write> y: array<f32>;
@@ -26,6 +26,14 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_index) th
   let h = group.y;
   let i = group.x - text.x;
   let out = text.z + (h * text.y + i) * text.y;
+  ${body}
+}`;
+}
+
+export const weights = (kernel: ScoresKernel): string =>
+  matrices(
+    kernel,
+    /* wgsl */ `
   var part = ${FORBIDDEN};
   for (var j = thread; j < text.y; j += ${THREADS}u) {
     if (allowed(text.x, text.y, i, j)) {
@@ -43,6 +51,12 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_index) th
     part += value;
   }
   let sum = sum_of(thread, part);
-  for (var j = thread; j < text.y; j += ${THREADS}u) { y[out + j] *= select(0.0, 1.0 / sum, sum > 0.0); }
-}`;
-}
+  for (var j = thread; j < text.y; j += ${THREADS}u) { y[out + j] *= select(0.0, 1.0 / sum, sum > 0.0); }`,
+  );
+
+/** The scores themselves, those that masks forbid among them. */
+export const scoreMatrices = (kernel: ScoresKernel): string =>
+  matrices(
+    { ...kernel, keyMask: false },
+    `for (var j = thread; j < text.y; j += ${THREADS}u) { y[out + j] = score_of(h, text.x, i, j); }`,
+  );

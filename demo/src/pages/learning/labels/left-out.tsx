@@ -21,15 +21,14 @@ export function LeftOut() {
     <section aria-labelledby="left-out-title">
       <h2 id="left-out-title">{parts === examples.length ? 'Leave one out' : `Leave out one of ${parts} parts`}</h2>
       {tested.length === 0 ? (
-        <p class="learn">Each label has one example only. With a second one, it can be tested.</p>
+        <p class="learn">Each label has only one example. With a second one, it can be tested.</p>
       ) : (
         <>
           <p>
             <strong>
               {right} of {tested.length}
             </strong>{' '}
-            examples ({percent(right / tested.length)}) are labelled as you did by a classifier that has not learned
-            from them.
+            examples ({percent(right / tested.length)}) get your label from a classifier that was not trained on them.
           </p>
           {wrong.length > 0 && (
             <>

@@ -39,9 +39,9 @@ export function TextMap() {
       </header>
       <p class="learn">
         {isAfter
-          ? 'What the trained layer makes of the vectors (the logits): examples of one label move together.'
+          ? 'The outputs of the trained layer (logits): examples with the same label move together.'
           : 'The encoder’s vectors, which do not change.'}{' '}
-        Principal components; two of them explain {percent(kept)} of the variance. The ring is the text that you try.
+        The two principal components explain {percent(kept)} of the variance. The ring marks the text that you try.
       </p>
       <ol class="legend">
         {taught.labels.map((label, i) => (

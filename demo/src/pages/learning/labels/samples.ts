@@ -15,7 +15,7 @@ export const samples: Sample[] = [
     id: 'topics',
     name: 'Three topics',
     notice:
-      'Six sentences per label are enough to tell most others on these topics apart: the encoder is trained already; only a layer on its vectors learns.',
+      'Six sentences per label are enough to tell most others on these topics apart: the encoder is already trained, and only a layer on its vectors learns.',
     test: 'Add the onions and let them simmer.',
     examples: labelled({
       cooking: [

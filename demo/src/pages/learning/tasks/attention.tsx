@@ -55,8 +55,8 @@ export function Attention() {
         changing={training.value}
       />
       <p class="learn">
-        One row per query, one column per key; stronger colours are larger weights. Below each small map: the largest
-        weight of a query, on average.
+        One row per query, one column per key; stronger colours are larger weights. The number below each small map is
+        the largest weight of a query, on average.
       </p>
     </section>
   );

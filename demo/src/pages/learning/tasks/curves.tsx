@@ -37,7 +37,7 @@ export function Curves() {
   const most = Math.max(...measures.map((measure: Measure) => measure.loss));
   return (
     <section class="curves" aria-label="Accuracy and loss">
-      <Figure caption={`Accuracy on other sequences: ${percent(accuracy, 1)} at step ${count(at)}`}>
+      <Figure caption={`Accuracy on held-out sequences: ${percent(accuracy, 1)} at step ${count(at)}`}>
         {curve(
           'accuracy',
           `Accuracy by step: ${percent(accuracy, 1)} at step ${count(at)}.`,
@@ -46,7 +46,7 @@ export function Curves() {
           'var(--value)',
         )}
       </Figure>
-      <Figure caption={`Loss, cross entropy on these: ${decimal(loss, 3)}`}>
+      <Figure caption={`Loss (cross entropy) on the same sequences: ${decimal(loss, 3)}`}>
         {curve('loss', `Loss by step: ${decimal(loss, 3)} at step ${count(at)}.`, [0, most], '.1f', 'var(--query)')}
       </Figure>
     </section>

@@ -60,12 +60,12 @@ export function Progress() {
   const sharpest = heads.reduce((best, one) => (one.share > best.share ? one : best));
   const facts = [
     ['Step', count(snapshot.step), `${decimal(milliseconds / 1000, 1)} s of training`],
-    ['Accuracy', percent(accuracy, 1), `of ${heldOut} other sequences, step ${count(measuredAt)}`],
-    ['Loss', decimal(loss, 3), 'cross entropy on these'],
+    ['Accuracy', percent(accuracy, 1), `on ${heldOut} held-out sequences, step ${count(measuredAt)}`],
+    ['Loss', decimal(loss, 3), 'cross entropy on the same sequences'],
     [
       'Largest weight',
       percent(sharpest.share),
-      `of a query, on average, in the sharpest head: layer ${sharpest.layer + 1}, head ${sharpest.head + 1}`,
+      `of a query, on average, in the head where it is largest: layer ${sharpest.layer + 1}, head ${sharpest.head + 1}`,
     ],
   ] as const;
   return (

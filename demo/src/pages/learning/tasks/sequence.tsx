@@ -63,7 +63,7 @@ function OwnDigits() {
   const task = lesson.task.value;
   const { digits } = tasks[task];
   const read = readDigits(task, ownDigits.value);
-  const said = typeof read === 'string' ? read : read ? 'The model reads yours.' : '';
+  const said = typeof read === 'string' ? read : read ? 'The model reads your digits.' : '';
   return (
     <div class="own-digits">
       <label class="field inline">

@@ -24,7 +24,7 @@ export function PicturesSection({ takesTexts }: { takesTexts: boolean }) {
         Each picture becomes a vector, in a worker of this tab.{' '}
         {takesTexts
           ? 'The model puts texts into the same space: a text finds the pictures whose vectors are nearest to its own.'
-          : 'The model has no encoder of texts: choose a picture to find those like it.'}
+          : 'The model has no text encoder: choose a picture to find similar ones.'}
       </p>
       <Chooser />
       <Reading />
@@ -90,7 +90,7 @@ function Reading() {
         {reading.value
           ? 'Reading the pictures …'
           : total > 0
-            ? `${plural(total, 'picture')} can be found.`
+            ? `${plural(total, 'picture')} can be searched.`
             : `Nothing is uploaded. Up to ${count(mostPictures)} pictures, or drop them on this page.`}
       </p>
       {reading.value && (

@@ -9,7 +9,7 @@ export async function readText(file: File): Promise<{ text: string } | { problem
   if (file.size === 0) return { problem: `“${file.name}” is empty.` };
   if (file.size > mostText)
     return {
-      problem: `“${file.name}” has ${bytes(file.size)}. This page searches texts of up to ${bytes(mostText)}; paste a part of it.`,
+      problem: `“${file.name}” is ${bytes(file.size)}. This page searches texts of up to ${bytes(mostText)}; paste a part of it.`,
     };
   let data: Uint8Array<ArrayBuffer>;
   try {
@@ -20,7 +20,7 @@ export async function readText(file: File): Promise<{ text: string } | { problem
   const text = decoded(data);
   if (text === undefined)
     return {
-      problem: `“${file.name}” is not a text file. Of a PDF or a word processor’s file, copy the text and paste it here.`,
+      problem: `“${file.name}” is not a text file. From a PDF or a word processor, copy the text and paste it here.`,
     };
   return { text };
 }

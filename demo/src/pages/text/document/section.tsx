@@ -29,7 +29,7 @@ export function DocumentSection({ search, takesDrops = false, children }: Sectio
       </header>
       <p class="learn">
         The text is split into passages, and each of their sentences becomes a vector. A question finds the passages
-        with the sentences, marked here, whose vectors are nearest to its own. {children}
+        with the sentences whose vectors are nearest to its own; these sentences are marked. {children}
       </p>
       <div class="duo">
         <div class="document">
@@ -80,7 +80,7 @@ function TextInput({ search, takesDrops }: { search: DocumentSearch; takesDrops:
   const over = useDrop(takesDrops, (transfer) => {
     const [file] = transfer.files;
     if (file) void search.open(file);
-    else problem.value = 'The browser passed on no file. Use “Choose a text file” instead.';
+    else problem.value = 'The browser did not provide a file. Use “Choose a text file” instead.';
   });
   return (
     <>
@@ -141,7 +141,7 @@ function Reading({ search }: { search: DocumentSearch }) {
     <div class="reading">
       <p role="status" class="timing">
         {stopped.value && isIncomplete
-          ? `Stopped: ${count(passages.length)} of ${plural(total, 'passage')} can be found.`
+          ? `Stopped: ${count(passages.length)} of ${plural(total, 'passage')} can be searched.`
           : reading.value && isIncomplete
             ? 'Reading the document …'
             : total > 0 && `${plural(total, 'passage')}, all read.`}

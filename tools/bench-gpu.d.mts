@@ -1,0 +1,1 @@
+export function makeGpuPage(folder: string, options?: { onnxruntime?: boolean }): Promise<void>;

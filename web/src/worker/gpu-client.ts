@@ -1,0 +1,67 @@
+/** Models in workers whose layers may run on a GPU. */
+import { HeedError, invalid } from '../error.js';
+import { type Device, onCore } from '../models/device.js';
+import type { PageRuntime } from '../owned.js';
+import { packaged } from '../packaged.js';
+import { nodeOptions, start } from '../start-worker.js';
+import type { WorkerModel } from './client.js';
+import type { Method } from './protocol.js';
+
+/** Bundlers recognize exactly these expressions, see inference.ts. */
+const startWorker = () =>
+  start(
+    'gpu-worker.js',
+    ({ Worker }) => new Worker(packaged('gpu-worker.js', new URL('./gpu-worker.js', import.meta.url)), nodeOptions),
+    () => new Worker(new URL('./gpu-worker.js', import.meta.url), { type: 'module' }),
+  );
+
+type Request = 'webgpu' | 'auto';
+
+const refusal = (got: string, cause?: unknown) =>
+  invalid(
+    'fromPretrained.worker',
+    "a worker that runs gpu-worker.js, for a `device` other than 'wasm'",
+    got,
+    'UNSUPPORTED',
+    {
+      cause,
+    },
+  );
+
+/** Loads a model by `load`, in a worker of the runtime that it gets. With 'auto', one without the part for GPUs will do. */
+export async function loadOnGpu(
+  runtime: PageRuntime,
+  request: Request,
+  load: (from: PageRuntime) => Promise<WorkerModel>,
+): Promise<WorkerModel> {
+  const against = runtime.gpu
+    ? 'a `gpu` of load(), which cannot be sent to a worker'
+    : 'TrainableEncoder' in runtime.core && 'a worker of heed/train';
+  if (against && request === 'webgpu') throw refusal(against);
+  const model = await load(against ? runtime : Object.create(runtime, { startWorker: { value: startWorker } }));
+  try {
+    return withDevice(model, await deviceOf(model));
+  } catch (cause) {
+    const isOther = cause instanceof HeedError && cause.code === 'INTERNAL'; // it knows no such method
+    if (isOther && request === 'auto')
+      return withDevice(model, { ...onCore, reason: 'its worker lacks the part of heed for GPUs' });
+    model.dispose();
+    throw isOther ? refusal('one that runs another script', cause) : cause;
+  }
+}
+
+const deviceOf = (model: WorkerModel): Promise<Device> => model.call('device' as Method, []);
+
+/** The model, with the device of its worker. With 'auto', a call may give up the GPU. */
+function withDevice(model: WorkerModel, device: Device): WorkerModel {
+  const call: WorkerModel['call'] = model.call.bind(model);
+  const own = Object.assign(model, { device }); // of the instance, as pages without a GPU need none of this
+  own.call = async <T>(...args: Parameters<WorkerModel['call']>) => {
+    try {
+      return await call<T>(...args);
+    } finally {
+      if (own.device.type === 'webgpu') own.device = await call<Device>('device' as Method, []).catch(() => own.device);
+    }
+  };
+  return model;
+}

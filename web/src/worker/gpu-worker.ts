@@ -1,0 +1,17 @@
+/** The script of a worker that runs a model whose layers may run on a GPU: worker.js, and the part of heed for GPUs. */
+import create from 'heed-glue/inference';
+import { openDevice } from '../gpu/open.js';
+import { loadPretrained } from '../models/load-pretrained.js';
+import type { PretrainedModel } from '../models/model.js';
+import { threaded } from '../threaded.js';
+import { makeHandler } from './handler.js';
+import { listen } from './port.js';
+
+let model: PretrainedModel;
+const load: typeof loadPretrained = async (runtime, source, options, folder) => {
+  model = await loadPretrained(runtime, source, options, folder, async () => ({ openDevice }));
+  return model;
+};
+const device = async () => model.device;
+
+listen((post) => makeHandler({ create, loadThreaded: async () => threaded }, post, { device }, load));
