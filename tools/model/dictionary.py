@@ -28,7 +28,7 @@ WIDTH = 128  # entries of a vector, the first of the model's
 WEIGHT = 0.5  # of the mean of a word's definitions
 QUERIES = 1024  # of a step
 TEMPERATURE = 0.05
-VARIANTS = 1  # texts that are embedded of each description
+VARIANTS = 2  # texts that are embedded of each description
 
 
 class Dictionary:
