@@ -1,6 +1,6 @@
 """Which words occur in the company of the same words: GloVe's vectors (Pennington et al. 2014) as soft labels of training.
 
-Dictionaries say what a word means in few words. Vectors counted from billions of words of running text know what they leave out: that a hospital has to
+A definition describes a word in few words. Vectors from counts over billions of words of running text also reflect what it leaves out: that a hospital has to
 do with nurses and patients, and "inhospitable" has not.
 """
 

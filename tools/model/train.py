@@ -46,10 +46,10 @@ def product(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     return (a.bfloat16() @ b.bfloat16().T).float()
 
 
-def contrastive(batch: Batch, vectors: torch.Tensor, places: np.ndarray, table: torch.Tensor, temperature: float, wanted) -> torch.Tensor:
+def contrastive(batch: Batch, vectors: torch.Tensor, places: np.ndarray, table: torch.Tensor, temperature: float, soft) -> torch.Tensor:
     """vectors [B + B + M, E] of the batch's texts; places [M] of its words in the table of all common words [C,E] -> the loss.
 
-    `wanted`: what Wanted says of this batch, or None.
+    `soft`: the SoftLabels of this batch, or None.
     """
     a, b, c = vectors.split([len(batch.a), len(batch.b), len(batch.c)])
     same = alike(batch.groups, batch.first, batch.second)
@@ -71,13 +71,13 @@ def contrastive(batch: Batch, vectors: torch.Tensor, places: np.ndarray, table: 
         total = torch.cat([scores, wrong], 1).logsumexp(1)
         total = total.index_put((described,), torch.logaddexp(total[described], far.logsumexp(1)))
         loss = loss + ((total - scores.diagonal()).mean() + F.cross_entropy(scores.T, target)) / 2
-        if wanted:
-            words = product(torch.cat([second, others]), common[wanted.others]) / temperature
-            loss = loss + wanted.loss(far[:, wanted.others], words)
+        if soft:
+            words = product(torch.cat([second, others]), common[soft.others]) / temperature
+            loss = loss + soft.loss(far[:, soft.others], words)
     return loss / len(MATRYOSHKA)
 
 
-class Wanted:
+class SoftLabels:
     """The neighbours over `others`, a draw of the common words, that a batch's descriptions and words shall have."""
 
     def __init__(self, neighbours: Neighbours, batch: Batch, place: dict, places: np.ndarray, weight: float, rng: np.random.Generator):
@@ -136,23 +136,23 @@ class Training:
             self.table = embed_many(self.compute, [pairs.texts[t] for t in pairs.common]).bfloat16()
         batch = pairs.batch(self.step, self.options.batch / PAIRS)
         places = np.array([pairs.place[word] for word in batch.words.tolist()])
-        wanted = None
+        soft = None
         if self.neighbours:
             rng = np.random.default_rng((self.options.seed, self.step, 2))
-            wanted = Wanted(self.neighbours, batch, pairs.place, places, self.options.neighbours, rng)
+            soft = SoftLabels(self.neighbours, batch, pairs.place, places, self.options.neighbours, rng)
         texts = batch.a + batch.b + batch.c
         chunks = self._chunks(texts)
         self.compute.train()
         if len(chunks) == 1:
             vectors = self._embed(texts, 0)
-            loss = contrastive(batch, vectors, places, self.table, self.options.temperature, wanted)
+            loss = contrastive(batch, vectors, places, self.table, self.options.temperature, soft)
             loss.backward()
         else:
             with torch.no_grad():
                 parts = [self._embed([texts[i] for i in chunk], n) for n, chunk in enumerate(chunks)]
                 vectors = torch.cat(parts)[torch.from_numpy(np.argsort(np.concatenate(chunks)))]
             vectors.requires_grad_()
-            loss = contrastive(batch, vectors, places, self.table, self.options.temperature, wanted)
+            loss = contrastive(batch, vectors, places, self.table, self.options.temperature, soft)
             loss.backward()
             for n, chunk in enumerate(chunks):
                 self._embed([texts[i] for i in chunk], n).backward(vectors.grad[torch.from_numpy(chunk)])

@@ -1,14 +1,9 @@
 /** How a GPU is chosen, what its runs cost, and what becomes of errors. */
-import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { leastRows } from '../../../web/src/gpu/open.js';
-import { type Any, everything, type GpuSite, openGpuSite } from './site.js';
+import { type Any, everything, useGpuSite } from './site.js';
 
-let site: GpuSite;
-beforeAll(async () => {
-  site = await openGpuSite();
-});
-beforeEach((context) => site.require(context));
-afterAll(() => site?.close());
+const site = useGpuSite();
 
 declare const heed: typeof import('heed');
 declare const gpuWith: (change: (device: Any) => void, more?: object) => Any;

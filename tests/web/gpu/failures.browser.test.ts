@@ -1,11 +1,10 @@
 /** What becomes of calls whose GPU fails in their midst, of memory over many calls, and of models beside each other. */
-import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
+import { beforeAll, expect, test } from 'vitest';
 import { encoderFiles } from '../../../bench/random-encoder.mjs';
-import { type Any, everything, type GpuSite, openGpuSite } from './site.js';
+import { type Any, everything, useGpuSite } from './site.js';
 
-let site: GpuSite;
+const site = useGpuSite();
 beforeAll(async () => {
-  site = await openGpuSite();
   // Of two layers, so that the clock of loadAuto() is slower for the core.
   const { files } = encoderFiles(2, 40, { width: 12, heads: 2, positions: 20 });
   const plain = Object.entries(files).map(([name, bytes]) => [name, Array.from(bytes)] as const);
@@ -34,8 +33,6 @@ beforeAll(async () => {
     });
   }, plain);
 });
-beforeEach((context) => site.require(context));
-afterAll(() => site?.close());
 
 declare const heed: typeof import('heed');
 declare const gpuWith: (change: (device: Any) => void, more?: object) => Any;

@@ -1,14 +1,9 @@
 /** Every family's golden checkpoint on a GPU, through the public API, against PyTorch. */
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { expectClose, fixture } from '../models/fixtures.js';
-import { everything, type GpuSite, openGpuSite } from './site.js';
+import { everything, useGpuSite } from './site.js';
 
-let site: GpuSite;
-beforeAll(async () => {
-  site = await openGpuSite();
-});
-beforeEach((context) => site.require(context));
-afterAll(() => site?.close());
+const site = useGpuSite();
 
 declare const heed: typeof import('heed');
 

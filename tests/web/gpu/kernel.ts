@@ -1,6 +1,7 @@
 /** Runs one kernel, and compares what it writes. */
 import { expect } from 'vitest';
-import type { Any, GpuSite } from './site.js';
+import type { Site } from '../models/site.js';
+import type { Any } from './site.js';
 
 export interface Kernel {
   code: string;
@@ -11,7 +12,7 @@ export interface Kernel {
 }
 
 /** Runs a kernel; input number `output` is the one that it writes. */
-export const runKernel = (site: GpuSite, kernel: Kernel): Promise<number[]> =>
+export const runKernel = (site: Pick<Site, 'page'>, kernel: Kernel): Promise<number[]> =>
   site.page.evaluate(async ({ code, inputs, output, groups }) => {
     const adapter = await (navigator as Any).gpu.requestAdapter();
     const device = await adapter.requestDevice();

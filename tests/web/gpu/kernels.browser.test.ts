@@ -1,17 +1,12 @@
 /** Each kernel against its formula in double precision, at sizes that are no multiples of its tiles. */
-import { afterAll, beforeAll, beforeEach, test } from 'vitest';
+import { test } from 'vitest';
 import { attention, QUERIES } from '../../../web/src/gpu/kernels/attention.js';
 import { LINEAR_TILE, linear } from '../../../web/src/gpu/kernels/linear.js';
 import { norm } from '../../../web/src/gpu/kernels/norm.js';
 import { expectNear, type Kernel, runKernel, values } from './kernel.js';
-import { type GpuSite, openGpuSite } from './site.js';
+import { useGpuSite } from './site.js';
 
-let site: GpuSite;
-beforeAll(async () => {
-  site = await openGpuSite();
-});
-beforeEach((context) => site.require(context));
-afterAll(() => site?.close());
+const site = useGpuSite();
 const run = (kernel: Kernel) => runKernel(site, kernel);
 
 test.each([

@@ -1,5 +1,5 @@
 /** The kernels that work on rows of texts, each against its formula in double precision, at sizes that are no multiples of its threads. */
-import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { attention, QUERIES } from '../../../web/src/gpu/kernels/attention.js';
 import { type HeadsKernel, headGroups, heads } from '../../../web/src/gpu/kernels/heads.js';
 import { type PoolingName, pool } from '../../../web/src/gpu/kernels/pool.js';
@@ -7,14 +7,9 @@ import { rowStride, type ScoresKernel } from '../../../web/src/gpu/kernels/score
 import { weights } from '../../../web/src/gpu/kernels/weights.js';
 import { windows } from '../../../web/src/gpu/kernels/windows.js';
 import { expectNear, type Kernel, runKernel, values } from './kernel.js';
-import { type GpuSite, openGpuSite } from './site.js';
+import { useGpuSite } from './site.js';
 
-let site: GpuSite;
-beforeAll(async () => {
-  site = await openGpuSite();
-});
-beforeEach((context) => site.require(context));
-afterAll(() => site?.close());
+const site = useGpuSite();
 const run = (kernel: Kernel) => runKernel(site, kernel);
 
 const sum = (parts: number[]) => parts.reduce((a, b) => a + b, 0);

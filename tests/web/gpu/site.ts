@@ -1,7 +1,7 @@
 /** A page with heed in a Chromium whose GPU is SwiftShader, which computes on the processor, and the golden checkpoints. */
 import { readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
-import type { TestContext } from 'vitest';
+import { afterAll, beforeAll, beforeEach, type TestContext } from 'vitest';
 import { chromiumArguments } from '../../../tools/chromium.mjs';
 import { fixtures } from '../models/fixtures.js';
 import { openSite, type Site } from '../models/site.js';
@@ -19,12 +19,12 @@ export const gpuArguments = [
 // biome-ignore lint/suspicious/noExplicitAny: WebGPU's objects, whose types TypeScript's library lacks
 export type Any = any;
 
-export interface GpuSite extends Site {
+interface GpuSite extends Site {
   /** Skips a test where Chromium offers no adapter. */
   require(context: TestContext): void;
 }
 
-export async function openGpuSite(): Promise<GpuSite> {
+async function openGpuSite(): Promise<GpuSite> {
   const site = await openSite(
     (path, _, response) => {
       const file = join(fixtures, path);
@@ -68,4 +68,19 @@ export async function openGpuSite(): Promise<GpuSite> {
   );
   const require = (context: TestContext) => context.skip(!hasAdapter, 'Chromium offers no WebGPU adapter');
   return { ...site, require };
+}
+
+/** The page of a file's tests, which are skipped where Chromium offers no adapter. */
+export function useGpuSite(): Pick<Site, 'page'> {
+  let site: GpuSite;
+  beforeAll(async () => {
+    site = await openGpuSite();
+  });
+  beforeEach((context) => site.require(context));
+  afterAll(() => site?.close());
+  return {
+    get page() {
+      return site.page;
+    },
+  };
 }

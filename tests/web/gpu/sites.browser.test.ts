@@ -1,28 +1,12 @@
 /** Reading and editing sites on a GPU: what hooks on the reference models give, and the ways in which calls run. */
-import { readFileSync } from 'node:fs';
-import { join } from 'node:path';
-import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
-import { expectClose, fixtures, readSafetensors } from '../models/fixtures.js';
-import { everything, type GpuSite, openGpuSite } from './site.js';
+import { expect, test } from 'vitest';
+import { expectClose, type SiteCase, siteFixtures } from '../models/fixtures.js';
+import { everything, useGpuSite } from './site.js';
 
-interface Case {
-  folder: string;
-  input?: { inputIds: number[][]; attentionMask: number[][] };
-  pixels?: number[];
-  read: string[];
-  edit: { site: string }[];
-}
-
-const cases = JSON.parse(readFileSync(join(fixtures, 'sites.json'), 'utf8')) as Case[];
-const golden = readSafetensors(join(fixtures, 'sites.safetensors'));
+const { cases, expected: golden } = siteFixtures();
 const folders = [...new Set(cases.map(({ folder }) => folder))];
 
-let site: GpuSite;
-beforeAll(async () => {
-  site = await openGpuSite();
-});
-beforeEach((context) => site.require(context));
-afterAll(() => site?.close());
+const site = useGpuSite();
 
 declare const heed: typeof import('heed');
 
@@ -30,7 +14,7 @@ declare const heed: typeof import('heed');
 type Plain = { data: number[]; shape: number[] };
 const tensor = ({ data, shape }: Plain) => ({ data: Float32Array.from(data), shape });
 
-const isOfMatrix = ({ edit }: Case) => edit.some(({ site }) => /\.(scores|weights)$/.test(site));
+const isOfMatrix = ({ edit }: SiteCase) => edit.some(({ site }) => /\.(scores|weights)$/.test(site));
 
 test.each(everything ? folders : ['bert', 'clip'])(
   "%s: PyTorch's values of sites, with and without edits",

@@ -70,3 +70,17 @@ export const headerOf = (file: Uint8Array) =>
   JSON.parse(
     new TextDecoder().decode(file.subarray(8, 8 + new DataView(file.buffer, file.byteOffset).getUint32(0, true))),
   );
+
+/** What sites.json records of a run: what was read, with which edits; sites.safetensors has the values. */
+export interface SiteCase {
+  folder: string;
+  input?: { inputIds: number[][]; attentionMask: number[][] };
+  pixels?: number[];
+  read: string[];
+  edit: { site: string }[];
+}
+
+export const siteFixtures = () => ({
+  cases: JSON.parse(readFileSync(join(fixtures, 'sites.json'), 'utf8')) as SiteCase[],
+  expected: readSafetensors(join(fixtures, 'sites.safetensors')),
+});

@@ -1,24 +1,14 @@
 /** Reading and editing sites of pretrained encoders: what hooks on the reference models give, selections, errors, and the ways in which models run. */
-import { readFileSync } from 'node:fs';
-import { join } from 'node:path';
 import { load, Tensor } from 'heed';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { editSchema, SitePlan } from '../../../web/src/sites.js';
 import { siteNames } from '../layers/examples.js';
-import { expectClose, fixture, fixtures, readSafetensors } from './fixtures.js';
+import { expectClose, fixture, siteFixtures } from './fixtures.js';
 
 type Heed = Awaited<ReturnType<typeof load>>;
 type Model = Awaited<ReturnType<Heed['fromPretrained']>>;
-interface Case {
-  folder: string;
-  input?: { inputIds: number[][]; attentionMask: number[][] };
-  pixels?: number[];
-  read: string[];
-  edit: { site: string }[];
-}
 
-const cases = JSON.parse(readFileSync(join(fixtures, 'sites.json'), 'utf8')) as Case[];
-const expected = readSafetensors(join(fixtures, 'sites.safetensors'));
+const { cases, expected } = siteFixtures();
 
 let heed: Heed;
 const models = new Map<string, Model>();
