@@ -157,6 +157,63 @@ test("int8: the weights of a file in fp32 arithmetic, PyTorch's vectors of these
   for (const difference of [...out.differences, out.far]) expect(difference).toBeGreaterThan(1e-4);
 });
 
+/** The least cosine of a row and PyTorch's. */
+function leastCosine({ data }: Plain, expected: { data: Float32Array; shape: number[] } | undefined): number {
+  const width = expected!.shape.at(-1)!;
+  expect(data).toHaveLength(expected!.data.length);
+  let least = 1;
+  for (let at = 0; at < data.length; at += width) {
+    const [a, b] = [data.slice(at, at + width), expected!.data.subarray(at, at + width)];
+    const dot = (x: ArrayLike<number>, y: ArrayLike<number>) =>
+      Array.from(x, (v, i) => v * y[i]!).reduce((p, q) => p + q);
+    const cosine = dot(a, b) / Math.sqrt(dot(a, a) * dot(b, b) || 1);
+    if (dot(b, b) > 0 && !(cosine >= least)) least = cosine; // rows of padding are zeros
+  }
+  return least;
+}
+
+const inHalves = everything
+  ? [...withHeads, ...headless, 'bert-f16', 'bert-bf16', 'modernbert-layers']
+  : ['bert-f16', 'bert-bf16', 'bert', 'qwen3'];
+
+test.each(inHalves)(
+  "%s: weights in fp16 give nearly PyTorch's rows, and of a file in fp16 or bfloat16 the same",
+  async (name) => {
+    const { expected, input } = fixture(name);
+    const out = await site.page.evaluate(
+      async ([name, input]) => {
+        const plain = ({ data, shape }: { data: ArrayLike<number>; shape: readonly number[] }) => ({
+          data: Array.from(data),
+          shape: [...shape],
+        });
+        const runtime = await heed.load();
+        const model = await runtime.fromPretrained(`/models/${name}`, { device: 'webgpu', dtype: 'fp16' });
+        const { device, config } = model;
+        const result = {
+          device: { type: device.type, dtype: device.dtype },
+          dtype: config.dtype,
+          last: plain((await model.encode(input)).lastHiddenState),
+          mean: plain(await model.embed(input, { pooling: 'mean', normalize: true })),
+        };
+        runtime.dispose();
+        return result;
+      },
+      [name, input] as const,
+    );
+    expect(out).toMatchObject({ device: { type: 'webgpu', dtype: 'fp16' }, dtype: 'fp32' });
+    const states = [...expected.keys()].filter((key) => key.startsWith('hidden_states.'));
+    const last = expected.get(`hidden_states.${states.length - 1}`);
+    if (/f16$/.test(name)) {
+      expectClose(tensor(out.last), last, 'last hidden state');
+      expectClose(tensor(out.mean), expected.get('mean'), 'mean');
+    } else {
+      const least = Math.min(leastCosine(out.last, last), leastCosine(out.mean, expected.get('mean')));
+      expect(least).toBeGreaterThan(0.99999);
+      expect(least).toBeLessThan(1 - 1e-9); // they are in fp16
+    }
+  },
+);
+
 test('pipeline() passes its device on', async () => {
   const out = await site.page.evaluate(async () => {
     const vectors: Record<string, { type: string; data: number[] }> = {};

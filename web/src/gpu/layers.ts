@@ -2,6 +2,7 @@
 import type { RawEncoderModelConfig } from '../core.js';
 import { concatenate } from '../io/files.js';
 import type { Device } from './device.js';
+import { halves } from './halves.js';
 import { type Linear, type Norm, type Parameter, projectionOf, type Read } from './parameters.js';
 import { alibiBias, bucketBias, distanceRows, rotaryTurns } from './positions.js';
 import type { Binding } from './webgpu.js';
@@ -34,6 +35,8 @@ export interface Parameters {
   distanceRows: Binding | null;
 }
 
+export type Weights = 'fp32' | 'fp16';
+
 /** The number of layers with parameters. */
 export const numOwnLayers = ({ sharedLayers, numLayers }: RawEncoderModelConfig): number =>
   sharedLayers ? Math.min(1, numLayers) : numLayers;
@@ -42,11 +45,14 @@ export class Uploads {
   readonly #device: Device;
   readonly #config: RawEncoderModelConfig;
   readonly #read: Read;
+  readonly #weights: Weights;
 
-  constructor(device: Device, config: RawEncoderModelConfig, read: Read) {
+  /** `weights`: the type of those of matrix products on the GPU. */
+  constructor(device: Device, config: RawEncoderModelConfig, read: Read, weights: Weights) {
     this.#device = device;
     this.#config = config;
     this.#read = read;
+    this.#weights = weights;
   }
 
   parameters(): Parameters {
@@ -92,8 +98,20 @@ export class Uploads {
       }
       return out;
     };
-    const upload = (data: Float32Array) => this.#device.upload(gated || scale ? arranged(data) : data);
-    return { weight: upload(weight!.data), bias: bias && upload(bias.data), inputs, outputs, activation, gated };
+    const [values, ofBias] = [weight, bias].map(
+      (given) => given && (gated || scale ? arranged(given.data) : given.data),
+    );
+    const device = this.#device;
+    const { words, scales } = this.#weights === 'fp16' ? halves(values!, outputs) : { words: values!, scales: null };
+    return {
+      weight: device.upload(words),
+      scales: scales && device.upload(scales),
+      bias: ofBias ? device.upload(ofBias) : null,
+      inputs,
+      outputs,
+      activation,
+      gated,
+    };
   }
 
   norm(name: string): Norm | null {
