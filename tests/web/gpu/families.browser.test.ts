@@ -177,7 +177,7 @@ const inHalves = everything
   : ['bert-f16', 'bert-bf16', 'bert', 'qwen3'];
 
 test.each(inHalves)(
-  "%s: weights in fp16 give nearly PyTorch's rows, and of a file in fp16 or bfloat16 the same",
+  "%s: weights in fp16 give nearly PyTorch's rows, and the same for files in fp16 and bfloat16",
   async (name) => {
     const { expected, input } = fixture(name);
     const out = await site.page.evaluate(
@@ -213,6 +213,54 @@ test.each(inHalves)(
     }
   },
 );
+
+test('weights that fp16 has keep their rows, behind factors of rows and gates, too', async () => {
+  const out = await site.page.evaluate(async () => {
+    const runtime = await heed.load();
+    const differences: Record<string, number[]> = {};
+    for (const name of ['dinov2-registers', 'dinov2-swiglu']) {
+      const read = async (file: string) => new Uint8Array(await (await fetch(`/models/${name}/${file}`)).arrayBuffer());
+      const weights = await read('model.safetensors');
+      const header = 8 + Number(new DataView(weights.buffer).getBigUint64(0, true));
+      // Numbers of fp16, by leaving out the 13 bits that it lacks.
+      const bits = new Uint32Array(weights.buffer.slice(header)).map((each) => each & 0xffffe000);
+      weights.set(new Uint8Array(bits.buffer), header);
+      const files = { 'config.json': await read('config.json'), 'model.safetensors': weights };
+      const model = await runtime.fromPretrained(files, { device: 'webgpu', dtype: 'fp16' });
+      differences[name] = model.device.measured.map(({ difference }) => difference);
+    }
+    runtime.dispose();
+    return differences;
+  });
+  for (const [name, differences] of Object.entries(out)) {
+    expect(differences, name).toHaveLength(1);
+    expect(differences[0], name).toBeLessThan(1e-5);
+  }
+});
+
+test('4-bit matrices and tables: the rows of their values in WebAssembly', async () => {
+  const { input } = fixture('bert');
+  const out = await site.page.evaluate(async (input) => {
+    const runtime = await heed.load();
+    const { files, report } = await runtime.quantize('/models/bert', { tables: 'int4', matrices: 'int4' });
+    const rows = async (source: typeof files | string, options: object) =>
+      (await (await runtime.fromPretrained(source, options)).encode(input)).lastHiddenState.data;
+    const expected = await rows(files, {});
+    const far = (data: Float32Array) => Math.max(...data.map((value, i) => Math.abs(value - expected[i]!)));
+    const result = {
+      int4: report.int4.length,
+      original: far(await rows('/models/bert', {})),
+      fp32: far(await rows(files, { device: 'webgpu' })),
+      fp16: far(await rows(files, { device: 'webgpu', dtype: 'fp16' })),
+    };
+    runtime.dispose();
+    return result;
+  }, input);
+  expect(out.int4).toBeGreaterThan(3);
+  expect(out.original).toBeGreaterThan(0.1); // 4 bits
+  expect(out.fp32).toBeLessThan(1e-4);
+  expect(out.fp16).toBeLessThan(1e-2);
+});
 
 test('pipeline() passes its device on', async () => {
   const out = await site.page.evaluate(async () => {

@@ -84,29 +84,29 @@ export class Uploads {
     };
   }
 
-  /** `scale`: factors on the rows of the weight and of the bias. `gated`: their halves are interleaved, the activated one first. */
+  /** `scale`: factors on the rows of the weight and of the bias. `gated`, without `scale`: their halves are interleaved, the activated one first. */
   linear(weight: Parameter, bias: Parameter, activation = 'identity', gated = false, scale?: Float32Array): Linear {
     const [outputs, inputs] = [weight!.shape[0]!, weight!.data.length / weight!.shape[0]!];
     const arranged = (data: Float32Array) => {
+      if (!gated) return data;
       const width = data.length / outputs;
       const out = new Float32Array(data.length);
       for (let row = 0; row < outputs; row++) {
         const second = row % 2 === (this.#config.gateSecond ? 0 : 1) ? outputs / 2 : 0;
-        const from = gated ? second + (row >> 1) : row;
-        const values = data.subarray(from * width, (from + 1) * width);
-        out.set(scale ? values.map((value) => value * scale[row]!) : values, row * width);
+        const from = second + (row >> 1);
+        out.set(data.subarray(from * width, (from + 1) * width), row * width);
       }
       return out;
     };
-    const [values, ofBias] = [weight, bias].map(
-      (given) => given && (gated || scale ? arranged(given.data) : given.data),
-    );
+    const scaled = (data: Float32Array) =>
+      scale ? data.map((value, at) => value * scale[Math.floor(at / (data.length / outputs))]!) : data;
     const device = this.#device;
-    const { words, scales } = this.#weights === 'fp16' ? halves(values!, outputs) : { words: values!, scales: null };
+    const values = arranged(weight!.data);
+    const half = this.#weights === 'fp16' ? halves(values, outputs) : null;
     return {
-      weight: device.upload(words),
-      scales: scales && device.upload(scales),
-      bias: ofBias ? device.upload(ofBias) : null,
+      weight: device.upload(half?.words ?? scaled(values)),
+      scales: half && device.upload(scaled(half.scales)),
+      bias: bias && device.upload(scaled(arranged(bias.data))),
       inputs,
       outputs,
       activation,
