@@ -173,7 +173,7 @@ function leastCosine({ data }: Plain, expected: { data: Float32Array; shape: num
 }
 
 const inHalves = everything
-  ? [...withHeads, ...headless, 'bert-f16', 'bert-bf16', 'modernbert-layers']
+  ? [...withHeads, ...headless, 'bert-f16', 'bert-bf16']
   : ['bert-f16', 'bert-bf16', 'bert', 'qwen3'];
 
 test.each(inHalves)(
