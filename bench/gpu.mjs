@@ -7,6 +7,7 @@ import { agreement, makeBatch, median, race, speedup } from './harness.mjs';
 import { encoderFiles } from './random-encoder.mjs';
 
 export const HEED = 'heed, WebGPU';
+const HALF = 'heed, WebGPU, weights in fp16';
 const WASM = 'heed, WebAssembly';
 const PEER = 'onnxruntime-web, WebGPU';
 
@@ -53,6 +54,7 @@ async function makeContestants({ heed, ort, encoder, log, warn }) {
   const make = {
     [WASM]: () => heedContestant({ heed, dtype: 'fp32', files, device: 'wasm' }),
     [HEED]: () => heedContestant({ heed, dtype: 'fp32', files, device: 'webgpu' }),
+    [HALF]: () => heedContestant({ heed, dtype: 'fp16', files, device: 'webgpu' }),
     ...(ort && {
       [PEER]: () => onnxContestant({ ort, graph: encoderGraph(encoder), session: { executionProviders: ['webgpu'] } }),
     }),
@@ -123,12 +125,13 @@ export function rowOf({ adapter, browser, results, date }) {
     if (!ours) return 'failed';
     if (ours.ms === null) return 'compared';
     const against = [WASM, PEER].map((name) => ratio(of(contestants, name)?.speedup));
-    return `${ours.ms.toFixed(ours.ms < 10 ? 2 : 1)} ms, ${against.join(', ')}`;
+    const time = (ms) => ms?.toFixed(ms < 10 ? 2 : 1) ?? '–';
+    return `${time(ours.ms)} ms (${time(of(contestants, HALF)?.ms)} in fp16), ${against.join(', ')}`;
   });
   const cosine = (name) => {
     const all = results.map(({ contestants }) => of(contestants, name)?.cosine ?? null);
     return all.includes(null) ? '–' : Math.min(...all).toFixed(7);
   };
   const about = `${adapter.name}${adapter.isSoftware ? ' (software: correctness only)' : ''}`;
-  return `| ${[about, browser, ...cells, cosine(HEED), cosine(PEER), date].join(' | ')} |`;
+  return `| ${[about, browser, ...cells, cosine(HEED), cosine(HALF), cosine(PEER), date].join(' | ')} |`;
 }

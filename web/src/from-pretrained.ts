@@ -30,6 +30,7 @@ const schema = {
   worker: optional(workerOption, null),
   workers: optional(countUpTo(64, 8), null),
   ...loadSchema,
+  dtype: optional(oneOf(['fp32', 'q8', 'fp16']), 'fp32' as const),
   embeddings: optional(oneOf(['whole', 'paged']), undefined),
   device: optional(oneOf(['wasm', 'webgpu', 'auto']), 'wasm' as const),
 };
@@ -40,6 +41,8 @@ export async function fromPretrained(
   options?: FromPretrainedOptions,
 ): Promise<PretrainedModel> {
   const { worker, workers, ...load } = readOptions('fromPretrained', schema, options);
+  if (load.dtype === 'fp16' && load.device === 'wasm')
+    throw invalid('fromPretrained.dtype', "'fp32' or 'q8', or `device: 'webgpu'` or 'auto' together with it", "'fp16'");
   if (workers) {
     if (load.device === 'webgpu')
       throw invalid('fromPretrained.device', "'wasm' or 'auto' with `workers`", "'webgpu'", 'UNSUPPORTED');

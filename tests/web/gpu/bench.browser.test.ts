@@ -45,15 +45,15 @@ test('prints a row for bench/GPU.md, which says that the adapter is software', a
   }
   expect(await page.textContent('#warnings')).toMatch(everything ? /^$/ : /^without onnxruntime-web/);
   const [compared, timed] = rows.map(cellsOf);
-  expect(compared).toHaveLength(9); // with those before and after the row
+  expect(compared).toHaveLength(10); // with those before and after the row
   expect(compared![1]).toMatch(/swiftshader .*\(software: correctness only\)$/i);
   expect(compared![2]).toMatch(/^Chrome \d+, Linux$/);
   expect(compared!.slice(3, 5)).toEqual(['compared', 'compared']);
   const ratio = String.raw`\d+\.\d\d \(\d+\.\d\d–\d+\.\d\d\)`;
-  expect(timed![3]).toMatch(new RegExp(`^[\\d.]+ ms, ${ratio}, ${everything ? ratio : '–'}$`));
+  expect(timed![3]).toMatch(new RegExp(`^[\\d.]+ ms \\([\\d.]+ in fp16\\), ${ratio}, ${everything ? ratio : '–'}$`));
   for (const cells of [compared!, timed!]) {
-    const [ours, peer, date] = cells.slice(-4, -1);
-    expect(Number(ours)).toBeGreaterThan(0.99999);
+    const [ours, half, peer, date] = cells.slice(-5, -1);
+    for (const cosine of [ours, half]) expect(Number(cosine)).toBeGreaterThan(0.99999);
     if (everything) expect(Number(peer)).toBeGreaterThan(0.99999);
     expect(date).toMatch(/^\d{4}-\d\d-\d\d$/);
   }
@@ -62,7 +62,7 @@ test('prints a row for bench/GPU.md, which says that the adapter is software', a
 test('has as many columns as the table, whose rows it adds to', () => {
   const table = readFileSync(new URL('../../../bench/GPU.md', import.meta.url), 'utf8').match(/^\|.*\|$/gm)!;
   const columns = new Set(table.map((row) => cellsOf(row).length));
-  expect([...columns]).toEqual([9 + 2]); // four shapes in place of two
+  expect([...columns]).toEqual([10 + 2]); // four shapes in place of two
 });
 
 test('says that a browser has no WebGPU', async () => {

@@ -98,15 +98,25 @@ const allFaults: [string, string][] = [
 
 const faults = everything ? allFaults : allFaults.filter((_, i) => i % 6 === 0);
 
+/** With weights in fp16. */
+const halfFaults: [string, string][] = [
+  ['at % 2u == 1u', 'at % 2u == 0u'], // numbers of a word in the wrong order
+  ['w[at / 2u]', 'w[(at + 1u) / 2u]'],
+  ['let at = n * K + k', 'let at = n * K'],
+  [' * s[n + 1u]', ''], // a row without its scale
+  [' * s[n + 2u]', ' * s[n + 3u]'],
+];
+
 test("faulty kernels are found when the model is loaded: 'auto' runs it in WebAssembly", async () => {
   const out = await site.page.evaluate(
-    async ([faults, input]) => {
+    async ([faults, halfFaults, input]) => {
       const plain = await heed.load();
       const found: { fault: string; applied: number; type: string; reason: string; same: boolean }[] = [];
       const expected: Record<string, Float32Array> = {};
       for (const name of ['bert', 'mpnet'])
         expected[name] = (await (await plain.fromPretrained(`/models/${name}`)).embed(input)).data as Float32Array;
-      for (const [from, to] of faults) {
+      for (const [from, to] of [...faults, ...halfFaults]) {
+        const dtype = halfFaults.some((fault) => fault[0] === from) ? 'fp16' : 'fp32';
         let applied = 0;
         const name = from.startsWith('i32(j)') ? 'mpnet' : 'bert';
         const gpu = gpuWith((device) => {
@@ -117,7 +127,7 @@ test("faulty kernels are found when the model is loaded: 'auto' runs it in WebAs
           };
         });
         const runtime = await heed.load({ gpu });
-        const model = await runtime.fromPretrained(`/models/${name}`, { device: 'auto' });
+        const model = await runtime.fromPretrained(`/models/${name}`, { device: 'auto', dtype });
         const { data } = await model.embed(input);
         const same = (data as Float32Array).every((value, i) => value === expected[name]![i]);
         found.push({ fault: from, applied, type: model.device.type, reason: model.device.reason, same });
@@ -126,7 +136,7 @@ test("faulty kernels are found when the model is loaded: 'auto' runs it in WebAs
       plain.dispose();
       return found;
     },
-    [faults, input] as const,
+    [faults, everything ? halfFaults : halfFaults.filter((_, i) => i % 3 === 0), input] as const,
   );
   for (const each of out) {
     expect(each.applied, each.fault).toBeGreaterThan(0);
@@ -171,6 +181,68 @@ test("'auto' takes the GPU where it is faster, and the core for the same call on
   expect(out.isCores).toBe(true);
   expect(out).toMatchObject({ isEditCores: true, afterEdit: 'webgpu' });
   expect(out.after).toMatchObject({ type: 'wasm', reason: expect.stringContaining('the GPU failed in a call') });
+});
+
+test("dtype 'fp16' halves the weights on the GPU; those in WebAssembly stay in fp32, and take over once the GPU fails", async () => {
+  const out = await site.page.evaluate(async (input) => {
+    const real = performance.now.bind(performance);
+    const plain = await heed.load();
+    const core = await plain.fromPretrained('/models/bert');
+    const expected = await core.embed(input);
+    const found = [];
+    for (const dtype of ['fp32', 'fp16'] as const) {
+      let device: Any;
+      let uploaded = 0;
+      const gpu = gpuWith((made) => {
+        device = made;
+        const create = made.createBuffer.bind(made);
+        made.createBuffer = (of: { size: number; usage: number }) => {
+          if (of.usage === (128 | 8)) uploaded += of.size; // only written and used
+          return create(of);
+        };
+      });
+      const runtime = await heed.load({ gpu });
+      let now = 0;
+      performance.now = () => (now += 10); // see above
+      const model = await runtime.fromPretrained('/models/bert', { device: 'auto', dtype });
+      performance.now = real;
+      const [first, second] = [await model.embed(input), await model.embed(input)];
+      const [alone, before] = [await model.embed({ inputIds: [input.inputIds[2]!] }), { ...model.device }];
+      device.destroy();
+      await device.lost;
+      const last = await model.embed(input);
+      const width = model.config.embedDim;
+      found.push({
+        uploaded,
+        before,
+        after: { ...model.device },
+        difference: Math.max(...Array.from(first.data, (value, i) => Math.abs(value - expected.data[i]!))),
+        isSame: second.data.every((value, i) => value === first.data[i]),
+        isSameAlone: alone.data.every((value, i) => value === first.data[2 * width + i]),
+        isCores: last.data.every((value, i) => value === expected.data[i]),
+        dtype: model.config.dtype,
+      });
+      runtime.dispose();
+    }
+    const { embedDim, feedForwardDim, numLayers } = core.config;
+    plain.dispose();
+    return { found, embedDim, feedForwardDim, numLayers };
+  }, input);
+  const { found, embedDim: width, feedForwardDim: wide, numLayers } = out;
+  const [whole, half] = found;
+  const weights = numLayers * (4 * width * width + 2 * width * wide);
+  const rows = numLayers * (5 * width + wide);
+  expect(whole!.uploaded - half!.uploaded).toBe(2 * weights - 4 * rows); // with a factor for each row
+  found.forEach((each, i) => {
+    expect(each).toMatchObject({
+      before: { type: 'webgpu', dtype: ['fp32', 'fp16'][i] },
+      after: { type: 'wasm', dtype: null },
+      dtype: 'fp32',
+      ...{ isSame: true, isSameAlone: true, isCores: true },
+    });
+  });
+  expect(half!.difference).toBeLessThan(1e-2);
+  expect(half!.difference).toBeGreaterThan(10 * whole!.difference);
 });
 
 test('what speaks against a GPU is one clear error, or with auto the reason for WebAssembly', async () => {
@@ -249,6 +321,7 @@ test('a model in a worker runs on the GPU there, the same bit for bit', async ()
       worker: { device: 'webgpu', worker: true },
       'given worker': { device: 'webgpu', worker: new Worker('/gpu-worker.js', { type: 'module' }) },
       'given files': { device: 'webgpu', worker: true, fetch: (url: string) => fetch(url) },
+      'fp16 in a worker': { device: 'webgpu', worker: true, dtype: 'fp16' },
       auto: { device: 'auto', worker: true },
       'auto in a worker without a GPU': {
         device: 'auto',
@@ -259,11 +332,12 @@ test('a model in a worker runs on the GPU there, the same bit for bit', async ()
       const model = await runtime.fromPretrained('/models/bert', options);
       const same = ({ data }: { data: ArrayLike<number> }, other: { data: ArrayLike<number> }) =>
         Array.from(data).every((value, i) => value === other.data[i]);
-      const { type, reason } = model.device;
+      const { type, reason, dtype } = model.device;
       const [plain, ablated] = [await model.embed(input), await model.embed(input, { edit })];
       results[name] = {
         type,
         reason,
+        dtype,
         same: same(plain, expected),
         edited: same(ablated, edited),
         after: model.device.type,
@@ -275,6 +349,7 @@ test('a model in a worker runs on the GPU there, the same bit for bit', async ()
   }, input);
   const onGpu = {
     type: 'webgpu',
+    dtype: 'fp32',
     reason: expect.stringMatching(/^requested/),
     same: true,
     edited: true,
@@ -284,6 +359,7 @@ test('a model in a worker runs on the GPU there, the same bit for bit', async ()
     worker: onGpu,
     'given worker': onGpu,
     'given files': onGpu,
+    'fp16 in a worker': { type: 'webgpu', dtype: 'fp16', same: false },
     auto: { type: 'wasm', reason: expect.stringMatching(/got a fallback adapter/) },
     'auto in a worker without a GPU': { type: 'wasm', reason: 'its worker lacks the part of heed for GPUs' },
     'auto in workers': { type: 'wasm' },

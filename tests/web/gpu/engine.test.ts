@@ -29,6 +29,26 @@ test.each([
   heed.dispose();
 });
 
+test("dtype 'fp16' needs a `device`, and is fp32 in WebAssembly", async () => {
+  const heed = await load();
+  for (const options of [{}, { device: 'wasm' }, { worker: true }] as const)
+    await expect(heed.fromPretrained(tinyModel(), { ...options, dtype: 'fp16' })).rejects.toMatchObject({
+      code: 'INVALID_ARGUMENT',
+      message:
+        "fromPretrained.dtype: expected 'fp32' or 'q8', or `device: 'webgpu'` or 'auto' together with it, got 'fp16'",
+    });
+  const plain = await heed.fromPretrained(tinyModel());
+  const expected = (await plain.embed(input)).data;
+  for (const options of [{}, { worker: true }, { workers: 1 }] as const) {
+    const model = await heed.fromPretrained(tinyModel(), { ...options, device: 'auto', dtype: 'fp16' });
+    expect(model.config.dtype).toBe('fp32');
+    expect(model.device).toMatchObject({ type: 'wasm', dtype: null });
+    expect((await model.embed(input)).data).toEqual(expected);
+    model.dispose();
+  }
+  heed.dispose();
+});
+
 test('a GPU object without requestAdapter is refused', async () => {
   await expect(load({ gpu: {} as never })).rejects.toMatchObject({
     code: 'INVALID_ARGUMENT',

@@ -157,6 +157,111 @@ test("int8: the weights of a file in fp32 arithmetic, PyTorch's vectors of these
   for (const difference of [...out.differences, out.far]) expect(difference).toBeGreaterThan(1e-4);
 });
 
+/** The least cosine of a row and PyTorch's. */
+function leastCosine({ data }: Plain, expected: { data: Float32Array; shape: number[] } | undefined): number {
+  const width = expected!.shape.at(-1)!;
+  expect(data).toHaveLength(expected!.data.length);
+  let least = 1;
+  for (let at = 0; at < data.length; at += width) {
+    const [a, b] = [data.slice(at, at + width), expected!.data.subarray(at, at + width)];
+    const dot = (x: ArrayLike<number>, y: ArrayLike<number>) =>
+      Array.from(x, (v, i) => v * y[i]!).reduce((p, q) => p + q);
+    const cosine = dot(a, b) / Math.sqrt(dot(a, a) * dot(b, b) || 1);
+    if (dot(b, b) > 0 && !(cosine >= least)) least = cosine; // rows of padding are zeros
+  }
+  return least;
+}
+
+const inHalves = everything
+  ? [...withHeads, ...headless, 'bert-f16', 'bert-bf16']
+  : ['bert-f16', 'bert-bf16', 'bert', 'qwen3'];
+
+test.each(inHalves)(
+  "%s: weights in fp16 give nearly PyTorch's rows, and the same for files in fp16 and bfloat16",
+  async (name) => {
+    const { expected, input } = fixture(name);
+    const out = await site.page.evaluate(
+      async ([name, input]) => {
+        const plain = ({ data, shape }: { data: ArrayLike<number>; shape: readonly number[] }) => ({
+          data: Array.from(data),
+          shape: [...shape],
+        });
+        const runtime = await heed.load();
+        const model = await runtime.fromPretrained(`/models/${name}`, { device: 'webgpu', dtype: 'fp16' });
+        const { device, config } = model;
+        const result = {
+          device: { type: device.type, dtype: device.dtype },
+          dtype: config.dtype,
+          last: plain((await model.encode(input)).lastHiddenState),
+          mean: plain(await model.embed(input, { pooling: 'mean', normalize: true })),
+        };
+        runtime.dispose();
+        return result;
+      },
+      [name, input] as const,
+    );
+    expect(out).toMatchObject({ device: { type: 'webgpu', dtype: 'fp16' }, dtype: 'fp32' });
+    const states = [...expected.keys()].filter((key) => key.startsWith('hidden_states.'));
+    const last = expected.get(`hidden_states.${states.length - 1}`);
+    if (/f16$/.test(name)) {
+      expectClose(tensor(out.last), last, 'last hidden state');
+      expectClose(tensor(out.mean), expected.get('mean'), 'mean');
+    } else {
+      const least = Math.min(leastCosine(out.last, last), leastCosine(out.mean, expected.get('mean')));
+      expect(least).toBeGreaterThan(0.99999);
+      expect(least).toBeLessThan(1 - 1e-9); // they are in fp16
+    }
+  },
+);
+
+test('weights that fp16 has keep their rows, behind factors of rows and gates, too', async () => {
+  const out = await site.page.evaluate(async () => {
+    const runtime = await heed.load();
+    const differences: Record<string, number[]> = {};
+    for (const name of ['dinov2-registers', 'dinov2-swiglu']) {
+      const read = async (file: string) => new Uint8Array(await (await fetch(`/models/${name}/${file}`)).arrayBuffer());
+      const weights = await read('model.safetensors');
+      const header = 8 + Number(new DataView(weights.buffer).getBigUint64(0, true));
+      // Numbers of fp16, by leaving out the 13 bits that it lacks.
+      const bits = new Uint32Array(weights.buffer.slice(header)).map((each) => each & 0xffffe000);
+      weights.set(new Uint8Array(bits.buffer), header);
+      const files = { 'config.json': await read('config.json'), 'model.safetensors': weights };
+      const model = await runtime.fromPretrained(files, { device: 'webgpu', dtype: 'fp16' });
+      differences[name] = model.device.measured.map(({ difference }) => difference);
+    }
+    runtime.dispose();
+    return differences;
+  });
+  for (const [name, differences] of Object.entries(out)) {
+    expect(differences, name).toHaveLength(1);
+    expect(differences[0], name).toBeLessThan(1e-5);
+  }
+});
+
+test('4-bit matrices and tables: the rows of their values in WebAssembly', async () => {
+  const { input } = fixture('bert');
+  const out = await site.page.evaluate(async (input) => {
+    const runtime = await heed.load();
+    const { files, report } = await runtime.quantize('/models/bert', { tables: 'int4', matrices: 'int4' });
+    const rows = async (source: typeof files | string, options: object) =>
+      (await (await runtime.fromPretrained(source, options)).encode(input)).lastHiddenState.data;
+    const expected = await rows(files, {});
+    const far = (data: Float32Array) => Math.max(...data.map((value, i) => Math.abs(value - expected[i]!)));
+    const result = {
+      int4: report.int4.length,
+      original: far(await rows('/models/bert', {})),
+      fp32: far(await rows(files, { device: 'webgpu' })),
+      fp16: far(await rows(files, { device: 'webgpu', dtype: 'fp16' })),
+    };
+    runtime.dispose();
+    return result;
+  }, input);
+  expect(out.int4).toBeGreaterThan(3);
+  expect(out.original).toBeGreaterThan(0.1); // 4 bits
+  expect(out.fp32).toBeLessThan(1e-4);
+  expect(out.fp16).toBeLessThan(1e-2);
+});
+
 test('pipeline() passes its device on', async () => {
   const out = await site.page.evaluate(async () => {
     const vectors: Record<string, { type: string; data: number[] }> = {};

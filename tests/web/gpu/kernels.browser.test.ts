@@ -1,8 +1,10 @@
 /** Each kernel against its formula in double precision, at sizes that are no multiples of its tiles. */
 import { test } from 'vitest';
+import { halves } from '../../../web/src/gpu/halves.js';
 import { attention, QUERIES } from '../../../web/src/gpu/kernels/attention.js';
 import { LINEAR_TILE, linear } from '../../../web/src/gpu/kernels/linear.js';
 import { norm } from '../../../web/src/gpu/kernels/norm.js';
+import { widen } from '../../../web/src/io/safetensors.js';
 import { expectNear, type Kernel, runKernel, values } from './kernel.js';
 import { useGpuSite } from './site.js';
 
@@ -24,8 +26,8 @@ test.each([
     return sum;
   };
   const silu = (v: number) => v / (1 + Math.exp(-v));
-  const groups: [number, number] = [Math.ceil(outputs / LINEAR_TILE.columns), Math.ceil(rows / LINEAR_TILE.rows)];
-  const options = { inputs, outputs, activation: 'silu', bias: true };
+  const groups = groupsOf(rows, outputs);
+  const options = { inputs, outputs, activation: 'silu', bias: true, scales: false };
   const plain = await run({
     code: linear({ ...options, residual: true, gated: false }),
     inputs: [x, w, new Array(rows * outputs).fill(0), b, r].map((data) => ({ data })),
@@ -52,6 +54,56 @@ test.each([
     }),
   );
 });
+
+const groupsOf = (rows: number, outputs: number): [number, number] => [
+  Math.ceil(outputs / LINEAR_TILE.columns),
+  Math.ceil(rows / LINEAR_TILE.rows),
+];
+
+test.each([
+  [1, 3, 5],
+  [17, 30, 6],
+  [65, 33, 64],
+])(
+  'linear with weights in fp16, of rows of any magnitude: %i rows, %i to %i columns',
+  async (rows, inputs, outputs) => {
+    const magnitude = (n: number) => [1, 1e-7, 3e6][n % 3]!;
+    const w = values(outputs * inputs).map((value, at) => value * magnitude(Math.floor(at / inputs)));
+    const [x, b] = [values(rows * inputs), values(outputs).map((value, n) => value * magnitude(n))];
+    const { words, scales } = halves(Float32Array.from(w), outputs);
+    const rounded = widen(new Uint8Array(words.buffer), 'F16');
+    const actual = await run({
+      code: linear({
+        inputs,
+        outputs,
+        activation: 'identity',
+        bias: true,
+        residual: false,
+        gated: false,
+        scales: true,
+      }),
+      inputs: [
+        { data: x },
+        { data: Array.from(words), whole: true },
+        { data: new Array(rows * outputs).fill(0) },
+        { data: b },
+        { data: Array.from(scales) },
+      ],
+      output: 2,
+      groups: groupsOf(rows, outputs),
+    });
+    const expected = actual.map((_, at) => {
+      const [m, n] = [Math.floor(at / outputs), at % outputs];
+      let sum = b[n]!;
+      for (let k = 0; k < inputs; k++) sum += x[m * inputs + k]! * rounded[n * inputs + k]! * scales[n]!;
+      return sum / magnitude(n);
+    });
+    expectNear(
+      actual.map((value, at) => value / magnitude(at % outputs)),
+      expected,
+    );
+  },
+);
 
 test.each([
   [1, 1],

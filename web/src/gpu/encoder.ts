@@ -1,6 +1,6 @@
 /**
- * The layers of an encoder on a GPU: the same description and the same parameters as the core's `EncoderModel`, in fp32. The core embeds the tokens or the patches, so that the
- * tables of words, which may be larger than a GPU's buffers, stay where they are.
+ * The layers of an encoder on a GPU: the same description and the same parameters as the core's `EncoderModel`, in fp32; weights may be in fp16. The core embeds the tokens or the
+ * patches, so that the tables of words, which may be larger than a GPU's buffers, stay where they are.
  * Notation: M rows of all texts together, E width, H heads.
  */
 import type { RawEncoderModel, RawEncoderModelConfig, RawEncoding } from '../core.js';
@@ -8,7 +8,7 @@ import { calling, HeedError } from '../error.js';
 import type { DeviceBatch, DeviceLayers, PieceHooks, PieceOptions } from '../models/run.js';
 import type { Device, Recorder, Recording } from './device.js';
 import { QUERIES } from './kernels/attention.js';
-import { numOwnLayers, type Parameters, Uploads } from './layers.js';
+import { numOwnLayers, type Parameters, Uploads, type Weights } from './layers.js';
 import { distanceProjection, type Linear, type Norm, type Read } from './parameters.js';
 import { type About, multiply, normalize, Pass, type Results } from './pass.js';
 import { givenTurns } from './positions.js';
@@ -29,6 +29,7 @@ export class GpuEncoder implements DeviceLayers {
     device: Device,
     config: RawEncoderModelConfig,
     model: RawEncoderModel,
+    weights: Weights,
     prefix = '',
   ): Promise<GpuEncoder> {
     const all = new Map(model.parameters().map(({ name, shape }, i) => [name, { i, shape }]));
@@ -37,7 +38,7 @@ export class GpuEncoder implements DeviceLayers {
       const found = all.get(prefix + name);
       return found ? { data: model.readParameter(found.i), shape: found.shape } : null;
     };
-    const uploads = new Uploads(device, config, read);
+    const uploads = new Uploads(device, config, read, weights);
     const made = new GpuEncoder(device, await device.checked(() => uploads.parameters()));
     if (config.positions === 'disentangled') await made.#projectDistances(uploads, read);
     return made;

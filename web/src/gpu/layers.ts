@@ -2,6 +2,7 @@
 import type { RawEncoderModelConfig } from '../core.js';
 import { concatenate } from '../io/files.js';
 import type { Device } from './device.js';
+import { halves } from './halves.js';
 import { type Linear, type Norm, type Parameter, projectionOf, type Read } from './parameters.js';
 import { alibiBias, bucketBias, distanceRows, rotaryTurns } from './positions.js';
 import type { Binding } from './webgpu.js';
@@ -34,6 +35,8 @@ export interface Parameters {
   distanceRows: Binding | null;
 }
 
+export type Weights = 'fp32' | 'fp16';
+
 /** The number of layers with parameters. */
 export const numOwnLayers = ({ sharedLayers, numLayers }: RawEncoderModelConfig): number =>
   sharedLayers ? Math.min(1, numLayers) : numLayers;
@@ -42,11 +45,14 @@ export class Uploads {
   readonly #device: Device;
   readonly #config: RawEncoderModelConfig;
   readonly #read: Read;
+  readonly #weights: Weights;
 
-  constructor(device: Device, config: RawEncoderModelConfig, read: Read) {
+  /** `weights`: the type of those of matrix products on the GPU. */
+  constructor(device: Device, config: RawEncoderModelConfig, read: Read, weights: Weights) {
     this.#device = device;
     this.#config = config;
     this.#read = read;
+    this.#weights = weights;
   }
 
   parameters(): Parameters {
@@ -78,22 +84,34 @@ export class Uploads {
     };
   }
 
-  /** `scale`: factors on the rows of the weight and of the bias. `gated`: their halves are interleaved, the activated one first. */
+  /** `scale`: factors on the rows of the weight and of the bias. `gated`, without `scale`: their halves are interleaved, the activated one first. */
   linear(weight: Parameter, bias: Parameter, activation = 'identity', gated = false, scale?: Float32Array): Linear {
     const [outputs, inputs] = [weight!.shape[0]!, weight!.data.length / weight!.shape[0]!];
     const arranged = (data: Float32Array) => {
+      if (!gated) return data;
       const width = data.length / outputs;
       const out = new Float32Array(data.length);
       for (let row = 0; row < outputs; row++) {
         const second = row % 2 === (this.#config.gateSecond ? 0 : 1) ? outputs / 2 : 0;
-        const from = gated ? second + (row >> 1) : row;
-        const values = data.subarray(from * width, (from + 1) * width);
-        out.set(scale ? values.map((value) => value * scale[row]!) : values, row * width);
+        const from = second + (row >> 1);
+        out.set(data.subarray(from * width, (from + 1) * width), row * width);
       }
       return out;
     };
-    const upload = (data: Float32Array) => this.#device.upload(gated || scale ? arranged(data) : data);
-    return { weight: upload(weight!.data), bias: bias && upload(bias.data), inputs, outputs, activation, gated };
+    const scaled = (data: Float32Array) =>
+      scale ? data.map((value, at) => value * scale[Math.floor(at / (data.length / outputs))]!) : data;
+    const device = this.#device;
+    const values = arranged(weight!.data);
+    const half = this.#weights === 'fp16' ? halves(values, outputs) : null;
+    return {
+      weight: device.upload(half?.words ?? scaled(values)),
+      scales: half && device.upload(scaled(half.scales)),
+      bias: bias && device.upload(scaled(arranged(bias.data))),
+      inputs,
+      outputs,
+      activation,
+      gated,
+    };
   }
 
   norm(name: string): Norm | null {

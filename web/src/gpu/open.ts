@@ -2,9 +2,9 @@
 import type { RawEncoderModel, RawEncoderModelConfig, RawEncoding } from '../core.js';
 import { HeedError, invalid } from '../error.js';
 import { makeYield } from '../event-loop.js';
-import type { Device as About, DeviceFigures, ModelDevice } from '../models/device.js';
+import { type Device as About, type DeviceFigures, type ModelDevice, onCore } from '../models/device.js';
 import type { ImageEncoder } from '../models/image-encoder.js';
-import type { LoadedModel } from '../models/load.js';
+import type { LoadedModel, LoadModelOptions } from '../models/load.js';
 import { type DeviceBatch, type DeviceLayers, type PieceOptions, runLayers } from '../models/run.js';
 import type { GpuLike, SignalLike } from '../platform.js';
 import { Device } from './device.js';
@@ -15,8 +15,11 @@ import type { Adapter } from './webgpu.js';
 type Request = 'webgpu' | 'auto';
 type Input = DeviceFigures['input'];
 
-/** The greatest |a - b| / |b| that passes. In int8, the core rounds activations, too, which the GPU does not. */
-const TOLERANCES = { fp32: 0.01, q8: 0.1 };
+/**
+ * The greatest |a - b| / |b| that passes. In int8, the core rounds activations, too, which the GPU does not. With weights in fp16, the checkpoints of the tests
+ * differ by up to 0.002.
+ */
+const TOLERANCES = { fp32: 0.01, fp16: 0.01, q8: 0.1 };
 /** Lengths of the texts that are compared, as far as the model allows; neither is a multiple of the kernels' tiles. */
 const LENGTHS = { short: 7, long: { auto: 250, webgpu: 41 } };
 const MODES: PoolingName[] = ['mean', 'cls', 'last', 'max', 'mean_sqrt_len', 'weighted_mean'];
@@ -62,7 +65,7 @@ class Choice implements ModelDevice {
       if (!isGpus || this.#request === 'webgpu') throw error;
       // Memory may suffice for the next call; a GPU that has failed otherwise is not trusted again.
       if (error.code === 'GPU_FAILED' && this.about.type === 'webgpu') {
-        this.about = { ...this.about, type: 'wasm', reason: `the GPU failed in a call: ${error.message}` };
+        this.about = { ...this.about, type: 'wasm', reason: `the GPU failed in a call: ${error.message}`, dtype: null };
         this.#device?.abandon();
       }
       await run(null);
@@ -79,7 +82,7 @@ export async function openDevice(
   gpu: GpuLike | undefined,
   request: Request,
   loaded: LoadedModel,
-  { dtype = 'fp32', signal }: { dtype?: 'fp32' | 'q8'; signal?: SignalLike },
+  { dtype = 'fp32', signal }: Pick<LoadModelOptions, 'dtype' | 'signal'>,
 ): Promise<ModelDevice> {
   let device: Device | undefined;
   try {
@@ -87,13 +90,13 @@ export async function openDevice(
       throw invalid('device', "'wasm' for a model without layers", `'${request}'`, 'UNSUPPORTED');
     const adapter = await findAdapter(gpu, request);
     device = await Device.open(adapter);
-    return await checked(device, describeAdapter(adapter), request, loaded, TOLERANCES[dtype], signal);
+    return await checked(device, describeAdapter(adapter), request, loaded, dtype, signal);
   } catch (error) {
     device?.destroy();
     signal?.throwIfAborted();
     if (request === 'webgpu' || !(error instanceof HeedError)) throw error;
     const measured = (error as { measured?: DeviceFigures[] }).measured ?? [];
-    return new Choice(request, { type: 'wasm', reason: error.message, adapter: null, measured });
+    return new Choice(request, { ...onCore, reason: error.message, measured });
   }
 }
 
@@ -122,15 +125,17 @@ async function checked(
   adapter: string,
   request: Request,
   loaded: LoadedModel,
-  tolerance: number,
+  dtype: keyof typeof TOLERANCES,
   signal: SignalLike | undefined,
 ): Promise<ModelDevice> {
   const { raw, config } = loaded;
+  const tolerance = TOLERANCES[dtype];
+  const weights = dtype === 'fp16' ? 'fp16' : 'fp32';
   const pause = makeYield(signal);
   const stacks: Partial<Record<Input, Stack>> = {};
   const measured: DeviceFigures[] = [];
   const add = async (input: Input, about: RawEncoderModelConfig, prefix: string, probe: Probe, lengths: number[]) => {
-    const layers = await GpuEncoder.open(device, about, raw, prefix);
+    const layers = await GpuEncoder.open(device, about, raw, weights, prefix);
     const difference = await differenceOf(probe, layers, lengths);
     const figures = lengths.map((length): DeviceFigures => ({ input, length, difference, wasm: null, webgpu: null }));
     measured.push(...figures);
@@ -162,7 +167,8 @@ async function checked(
   const reason = reasonOf(request, stacks, measured);
   const type = Object.values(stacks).some(({ least }) => least < Number.POSITIVE_INFINITY) ? 'webgpu' : 'wasm';
   if (type === 'wasm') device.destroy(); // frees the weights
-  const choice = new Choice(request, { type, reason, adapter, measured }, device, stacks);
+  const about = { type, reason, adapter, dtype: type === 'webgpu' ? weights : null, measured } as const;
+  const choice = new Choice(request, about, device, stacks);
   if (images) images.device = choice;
   return choice;
 }

@@ -9,6 +9,8 @@ export type Read = (name: string) => Parameter;
 /** A matrix product's parameters. */
 export interface Linear {
   weight: Binding;
+  /** Factors of the weight's rows, if it is in fp16. */
+  scales: Binding | null;
   bias: Binding | null;
   inputs: number;
   outputs: number;

@@ -54,15 +54,23 @@ type Block = (from: Binding, residual: Binding | null, name: string) => Recordin
 /** `out`: a binding, or the name of a new one. */
 export function multiply(
   to: Recorder,
-  { inputs, outputs, activation, gated, weight, bias }: Linear,
+  { inputs, outputs, activation, gated, weight, scales, bias }: Linear,
   x: Binding,
   out: string | Binding,
   residual: Binding | null = null,
 ): Binding {
   const rows = x.size / 4 / inputs;
   const y = typeof out === 'string' ? to.scratch(out, (rows * outputs) / (gated ? 2 : 1)) : out;
-  const code = linear({ inputs, outputs, activation, gated, bias: bias !== null, residual: residual !== null });
-  const bindings = bound([x, weight, y, bias, residual]);
+  const code = linear({
+    inputs,
+    outputs,
+    activation,
+    gated,
+    bias: bias !== null,
+    residual: residual !== null,
+    scales: scales !== null,
+  });
+  const bindings = bound([x, weight, y, bias, residual, scales]);
   to.dispatch(code, bindings, Math.ceil(outputs / LINEAR_TILE.columns), Math.ceil(rows / LINEAR_TILE.rows));
   return y;
 }

@@ -7,6 +7,8 @@ export interface Device {
   readonly reason: string;
   /** The GPU, as its adapter describes itself; null without one. */
   readonly adapter: string | null;
+  /** The type in which the GPU keeps the weights of matrix products, whose arithmetic is fp32 always. Null in WebAssembly, where the model's `config.dtype` says it. */
+  readonly dtype: 'fp32' | 'fp16' | null;
   /** What was compared when the model was loaded: for each length of texts (and for an image), both devices. */
   readonly measured: readonly DeviceFigures[];
 }
@@ -35,4 +37,4 @@ export interface ModelDevice {
   delete(): void;
 }
 
-export const onCore: Device = { type: 'wasm', reason: 'the default', adapter: null, measured: [] };
+export const onCore: Device = { type: 'wasm', reason: 'the default', adapter: null, dtype: null, measured: [] };

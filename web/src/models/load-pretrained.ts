@@ -50,7 +50,7 @@ export async function loadAs<Model>(
       const { openDevice } = await devices();
       parts.device = await openDevice(runtime.gpu, device, loaded, options);
     }
-    return make(runtime, loaded, parts, options.dtype);
+    return make(runtime, loaded, parts);
   } catch (error) {
     parts.delete();
     await loaded.folder.failed?.(error);

@@ -33,15 +33,18 @@ export interface LoadProgress {
 }
 
 export interface LoadModelOptions extends RemoteOptions {
-  /** 'fp32' (default): exact. 'q8': int8 weights and activations, which is smaller, faster and less accurate. */
-  dtype?: 'fp32' | 'q8';
+  /**
+   * 'fp32' (default): exact. 'q8': int8 weights and activations, which is smaller, faster and less accurate. 'fp16', with `device` 'webgpu' or 'auto': the GPU keeps the
+   * weights in fp16, half of the memory, and computes in fp32; in WebAssembly, the same as 'fp32'.
+   */
+  dtype?: 'fp32' | 'q8' | 'fp16';
   /**
    * 'whole' (default), or 'paged': from a folder on a server that answers range requests, the rows of the word table are fetched when tokens need them, with the same vectors. The
    * server learns which parts of the vocabulary the texts use.
    */
   embeddings?: 'whole' | 'paged';
   /**
-   * 'wasm' (default); 'webgpu', experimental: the layers run on the GPU, in fp32; or 'auto': on the GPU where it gives the same vectors and is faster, which is measured when the model
+   * 'wasm' (default); 'webgpu', experimental: the layers run on the GPU; or 'auto': on the GPU where it gives the same vectors and is faster, which is measured when the model
    * is loaded, else in WebAssembly.
    */
   device?: 'wasm' | 'webgpu' | 'auto';

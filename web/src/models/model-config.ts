@@ -11,14 +11,13 @@ export function labelsIn(settings: Settings): string[] {
 /** `maxLength`: the number of tokens that texts are cut to; `parameterCount`: of the encoder's parameters. */
 export function modelConfig(
   { config, settings, tokenizer, family, sentence, type, storage, unused }: LoadedModel,
-  dtype: 'fp32' | 'q8',
   maxLength: number,
   parameterCount: number,
 ): ModelConfig {
-  const { vocabSize, embedDim, numLayers, numHeads, feedForwardDim } = config;
+  const { vocabSize, embedDim, numLayers, numHeads, feedForwardDim, int8 } = config;
   return {
     family: type,
-    dtype,
+    dtype: int8 ? 'q8' : 'fp32',
     storage,
     vocabSize,
     embedDim,

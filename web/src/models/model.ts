@@ -142,6 +142,7 @@ export interface Prediction {
 export interface ModelConfig {
   /** config.json's model_type */
   family: string;
+  /** In WebAssembly; of weights on a GPU, `device.dtype` says it. */
   dtype: 'fp32' | 'q8';
   /** Types in which the file stores the encoder's matrices: 'F32', 'F16', ... */
   storage: string[];

@@ -83,7 +83,7 @@ export class LocalModel extends Owned<Parts> implements PretrainedModel {
   /** @internal */
   readonly classPooling: Pooling;
 
-  constructor(runtime: Runtime, loaded: LoadedModel, parts: Parts, dtype: 'fp32' | 'q8' = 'fp32') {
+  constructor(runtime: Runtime, loaded: LoadedModel, parts: Parts) {
     super('PretrainedModel', runtime, parts);
     const { config, settings, tokenizer, sentence, family, type, heads: tensors } = loaded;
     const { positionOffset, eps } = config;
@@ -97,7 +97,7 @@ export class LocalModel extends Owned<Parts> implements PretrainedModel {
     this.classPooling = settings.get('classifier_pooling') === 'mean' ? 'mean' : 'cls';
     parts.pooler = makePooler(family.pooler, this.headContext);
     const parameterCount = parts.encoder.parameters().reduce((sum, { shape }) => sum + elementCount(shape), 0);
-    this.config = modelConfig(loaded, dtype, maxLength, parameterCount);
+    this.config = modelConfig(loaded, maxLength, parameterCount);
   }
 
   get device(): Device {

@@ -65,12 +65,12 @@ export function loadTrainable(
   options: TrainableOptions,
 ): Promise<TrainableModel> {
   const { trainable: _, recompute, dropout, seed, ...load } = readOptions('fromPretrained', schema, options);
-  return loadAs(runtime, source, load as LoadModelOptions, undefined, (own, loaded, parts, dtype) => {
+  return loadAs(runtime, source, load as LoadModelOptions, undefined, (own, loaded, parts) => {
     if (loaded.family.images)
       throw invalid('fromPretrained.trainable', 'a model of texts', `'${loaded.type}'`, 'UNSUPPORTED');
     if (loaded.gliner)
       throw invalid('fromPretrained.trainable', 'a folder with config.json', 'that of a GLiNER', 'UNSUPPORTED');
-    return new Trained(own, loaded, parts, dtype, tape, { recompute, dropout, seed });
+    return new Trained(own, loaded, parts, tape, { recompute, dropout, seed });
   });
 }
 
@@ -101,19 +101,12 @@ class Trained extends LocalModel implements TrainableModel {
   readonly #wordBias: RawTensorLayer | null;
   #training = false;
 
-  constructor(
-    runtime: Runtime,
-    loaded: LoadedModel,
-    parts: Parts,
-    dtype: 'fp32' | 'q8' | undefined,
-    tape: Tape,
-    options: TrainingOptions,
-  ) {
+  constructor(runtime: Runtime, loaded: LoadedModel, parts: Parts, tape: Tape, options: TrainingOptions) {
     if (loaded.sentence.layers.some(({ residual }) => residual))
       throw invalid('fromPretrained.trainable', 'layers without use_residual', 'one with it', 'UNSUPPORTED');
     const { classifier, ...rates } = dropoutRates(loaded.type, loaded.settings, options.dropout);
     const heads = new HeadLayers();
-    super(heads.sharing(runtime), loaded, parts, dtype);
+    super(heads.sharing(runtime), loaded, parts);
     this.#tape = tape;
     this.#options = options;
     // All heads at once, because each is made with the values of the file.

@@ -2,6 +2,8 @@
  * Y = phi(X W^T + b) + R, with X [M,K], W [N,K], b [N] and R [M,N]; b and R may be absent.
  * Gated: the rows of W alternate between the two halves, and Y [M,N/2] = phi(a) * c for each two columns a and c.
  *
+ * With scales s [N], W is in fp16 and row n of it is to be multiplied by s_n (halves.ts). Each weight is widened to fp32, in which all is computed.
+ *
  * A workgroup computes 32 x 64 entries and a thread 4 x 4 of them, from 16 columns of X and W at a time. Each entry is a sum in the order of k, whatever M is.
  */
 import { activationOf } from './activations.js';
@@ -15,34 +17,41 @@ export interface LinearKernel {
   bias: boolean;
   residual: boolean;
   gated: boolean;
+  scales: boolean;
 }
 
 /** Rows and columns of Y (before gating) of a workgroup. */
 export const LINEAR_TILE = { rows: 32, columns: 64 };
 
-/** Bindings: x, w, y, then b and r, if there are. Workgroups: columns, rows. */
-export function linear({ inputs, outputs, activation, bias, residual, gated }: LinearKernel): string {
+/** Bindings: x, w, y, then b, r and s, if there are. Workgroups: columns, rows. */
+export function linear({ inputs, outputs, activation, bias, residual, gated, scales }: LinearKernel): string {
   const entry = (r: number, c: number) => {
-    const value = (at: number) => `acc${r}[${at}]${bias ? ` + b[n + ${at}u]` : ''}`;
+    const value = (at: number) => `acc${r}[${at}]${scales ? ` * s[n + ${at}u]` : ''}${bias ? ` + b[n + ${at}u]` : ''}`;
     const result = gated ? `phi(${value(c)}) * (${value(c + 1)})` : `phi(${value(c)})`;
     const at = gated ? `(m + ${r}u) * ${outputs / 2}u + n / 2u + ${c / 2}u` : `(m + ${r}u) * N + n + ${c}u`;
     return `if (n + ${c}u < N) { let at = ${at}; y[at] = ${result}${residual ? ' + r[at]' : ''}; }`;
   };
   const row = (r: number) =>
     `if (m + ${r}u < M) { ${(gated ? [0, 2] : [0, 1, 2, 3]).map((c) => entry(r, c)).join('\n    ')} }`;
+  let binding = 3;
+  const declare = (name: string) => `@group(0) @binding(${binding++}) var<storage, read> ${name}: array<f32>;`;
+  const weight = scales
+    ? 'let at = n * K + k; let two = unpack2x16float(w[at / 2u]); return select(two.x, two.y, at % 2u == 1u);'
+    : 'return w[n * K + k];';
   return /* wgsl */ `
 const K = ${inputs}u;
 const N = ${outputs}u;
 @group(0) @binding(0) var<storage, read> x: array<f32>;
-@group(0) @binding(1) var<storage, read> w: array<f32>;
+@group(0) @binding(1) var<storage, read> w: array<${scales ? 'u32' : 'f32'}>;
 @group(0) @binding(2) var<storage, read_write> y: array<f32>;
-${bias ? '@group(0) @binding(3) var<storage, read> b: array<f32>;' : ''}
-${residual ? `@group(0) @binding(${bias ? 4 : 3}) var<storage, read> r: array<f32>;` : ''}
+${bias ? declare('b') : ''}
+${residual ? declare('r') : ''}
+${scales ? declare('s') : ''}
 ${activationOf(activation)}
 var<workgroup> xs: array<vec4f, 128>; // [16 k][8 groups of rows]
 var<workgroup> ws: array<vec4f, 256>; // [16 k][16 groups of columns]
 fn x_at(m: u32, k: u32, M: u32) -> f32 { if (m < M && k < K) { return x[m * K + k]; } return 0.0; }
-fn w_at(n: u32, k: u32) -> f32 { if (n < N && k < K) { return w[n * K + k]; } return 0.0; }
+fn w_at(n: u32, k: u32) -> f32 { if (n < N && k < K) { ${weight} } return 0.0; }
 fn xs_of(m: u32, k: u32, M: u32) -> vec4f {
   return vec4f(x_at(m, k, M), x_at(m + 1u, k, M), x_at(m + 2u, k, M), x_at(m + 3u, k, M));
 }
