@@ -16,7 +16,7 @@ const queries = await model.embed(
   { dimensions: index.dimensions },
 );
 const found = descriptions.map((description, i) => {
-  const top = nearestWords(index, queries.at(i), 10);
+  const top = nearestWords(index, description.text, queries.at(i), 10);
   return { ...description, top: top.map(({ text }) => text) };
 });
 const took = performance.now() - started;

@@ -1,3 +1,8 @@
 import type { TensorInput, TextHit, TextIndex } from 'heed';
 
-export function nearestWords(index: TextIndex, query: TensorInput | Float32Array, count: number): TextHit[];
+export function nearestWords(
+  index: TextIndex,
+  description: string,
+  query: TensorInput | Float32Array,
+  count: number,
+): TextHit[];

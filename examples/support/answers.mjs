@@ -9,8 +9,9 @@ const vulgar = new Set(
   ).split(' '),
 );
 
-/** The `count` words of `index` that are nearest to a vector, best first. */
-export function nearestWords(index, query, count) {
-  const nearest = index.search(query, { topK: count + vulgar.size });
-  return nearest.filter(({ text }) => !vulgar.has(text)).slice(0, count);
+/** The `count` words of `index` that are nearest to a description's vector, best first, but for the description's own words: who describes a word has not found it. */
+export function nearestWords(index, description, query, count) {
+  const left = new Set([...vulgar, ...(description.toLowerCase().match(/[a-z]+/g) ?? [])]);
+  const nearest = index.search(query, { topK: count + left.size });
+  return nearest.filter(({ text }) => !left.has(text)).slice(0, count);
 }

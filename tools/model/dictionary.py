@@ -4,9 +4,9 @@
 A word starts from its own vector plus half the mean vector of its definitions, as `npx heed index --weight 0.5` makes it, and learns an offset: each
 description in the training data is to find its word among all common words (InfoNCE), and next to it the words that occur in the company of
 the same words (neighbours.py). The vector that a definition is to find leaves that definition out of the mean, or every word would be found already.
-Held-out words keep the vectors that they start from; they are no negatives either.
+Held-out words are no negatives, and get the mean offset of all others.
 
-  HEED_MODEL_DATA=folder python3 tools/model/dictionary.py [--model web/model] [--steps 400]
+  HEED_MODEL_DATA=folder python3 tools/model/dictionary.py [--model web/model] [--steps 300]
 """
 
 import argparse
@@ -57,7 +57,9 @@ class Dictionary:
         return F.normalize(self.words[places] + WEIGHT * sums / counts.clamp_min(1)[:, None])
 
     def vectors(self, places=slice(None), without=None) -> torch.Tensor:
-        return F.normalize(self.start(places, without) + self.offset[places] * self.trained[places, None])
+        # Held-out words get the mean offset: trained words move away from what all queries have in common, and would rank behind them otherwise.
+        offset = torch.where(self.trained[:, None], self.offset, self.offset[self.trained].mean(0))
+        return F.normalize(self.start(places, without) + offset[places])
 
     def _queries(self, embedded, pairs: Pairs, dev: HeldOut, rng: np.random.Generator) -> tuple:
         """-> vectors of descriptions [N,W], the places of their words [N], rows of the definitions that they are, words that are as right."""
@@ -109,9 +111,9 @@ def main() -> None:
     parser.add_argument("--data", type=Path, default=sources.DATA)
     parser.add_argument("--model", type=Path, default=sources.ROOT / "web" / "model")
     parser.add_argument("--out", type=Path, help="the file to write, unless it is the model's own")
-    parser.add_argument("--steps", type=int, default=400)
+    parser.add_argument("--steps", type=int, default=300)
     parser.add_argument("--lr", type=float, default=2e-3)
-    parser.add_argument("--neighbours", type=float, default=0.3, help="weight of the neighbours' cross entropy")
+    parser.add_argument("--neighbours", type=float, default=1.0, help="weight of the neighbours' cross entropy")
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
     torch.set_num_threads(1)

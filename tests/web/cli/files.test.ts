@@ -1,10 +1,12 @@
 /** Files that commands read and write: their encodings and formats, where texts are from, indexes, and models from a hub that are kept. */
+import { createHash } from 'node:crypto';
 import * as fs from 'node:fs';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { basename, join } from 'node:path';
 import { load, TextIndex } from 'heed';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { BUNDLED } from '../../../web/src/cli/indexing.js';
 import { tinyModel } from '../models/tiny.js';
 import { makeFolder, run, start } from './support.js';
 
@@ -185,8 +187,25 @@ describe('an index', () => {
     const { err, code } = await run(['search', 'fox', '--index', path('of.safetensors')]);
     expect([code, err]).toEqual([
       1,
-      `heed: ${path('of.safetensors')}: expected an index of the model 'heed', got one of '${basename(folder)}'. Give the model's folder or id with --model\n`,
+      `heed: ${path('of.safetensors')}: expected an index of the model '${BUNDLED}', got one of '${basename(folder)}'. Give the model's folder or id with --model\n`,
     ]);
+  });
+
+  test('of the bundled model of another release is to be made again', async () => {
+    const index = TextIndex.of(['a fox'], [[1, 0]], { model: 'heed' });
+    fs.writeFileSync(path('older.safetensors'), await index.save());
+    const { err, code } = await run(['search', 'fox', '--index', path('older.safetensors')]);
+    expect([code, err]).toEqual([
+      1,
+      `heed: ${path('older.safetensors')}: expected an index of the model '${BUNDLED}', got one of 'heed'. That is the bundled model of another release: make the index again with 'heed index'\n`,
+    ]);
+  });
+
+  test('keeps the name of the bundled model, which belongs to its weights', () => {
+    const weights = fs.readFileSync(new URL('../../../web/model/model.safetensors', import.meta.url));
+    const sha256 = createHash('sha256').update(weights).digest('hex');
+    // New weights need a new name.
+    expect([BUNDLED, sha256]).toEqual(['heed-2', '181519adea4a07a2bbbec3b950e9b948cdec149f0ba73f8a121dbf55f4ad4a85']);
   });
 });
 

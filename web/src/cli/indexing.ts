@@ -91,9 +91,20 @@ export async function writeIndex(file: string, index: TextIndex): Promise<number
   return bytes.length;
 }
 
-/** The name under which an index keeps its model: that of its folder, or as it is on its hub; 'heed' for the model in the package. */
+/** The bundled model's name in saved indexes. It changes with the model's weights, as vectors of different weights cannot be compared. */
+export const BUNDLED = 'heed-2';
+
+/** The name under which an index keeps its model: that of its folder, or as it is on its hub; `BUNDLED` for the model in the package. */
 export function nameOf(model: string | undefined): string {
-  if (model === undefined) return 'heed';
+  if (model === undefined) return BUNDLED;
   if (/^https?:/i.test(model)) return model.replace(/[?#].*$/, '').replace(/\/+$/, '');
   return statusOf(model) ? basename(resolve(model)) : model;
+}
+
+/** What to do about an index of the model `recorded`, if that is not the model of the search. */
+export function remedyOf(recorded: string): string {
+  if (recorded === BUNDLED) return 'Leave out --model';
+  if (/^heed(-\d+)?$/.test(recorded))
+    return `That is the bundled model of another release: make the index again with 'heed index'`;
+  return "Give the model's folder or id with --model";
 }

@@ -12,12 +12,12 @@ export interface LensExample extends Example {
 }
 
 export const opening: LensExample = {
-  id: 'not',
-  name: 'Not good, very good',
+  id: 'sold',
+  name: 'Sold, bought',
   notice:
-    'The sentences are opposite judgements, but their similarity is above 0.8. One head contributes most to it: switch off layer 2, head 7, and the similarity falls by more than 0.05, more than for any other head.',
-  first: 'The film was not good.',
-  second: 'The film was very good.',
+    'The sentences say the opposite, but their similarity is above 0.7. One head contributes most to it: switch off layer 2, head 4, and the similarity falls by more than 0.05, more than for any other head.',
+  first: 'He sold the car.',
+  second: 'He bought the car.',
   over: 'positions',
 };
 

@@ -3,23 +3,22 @@
  * tests/demo/examples.test.ts compares the weights with the model's.
  */
 
-export const sentence = 'The bank gave her a loan';
+export const sentence = 'The bank lent her money';
 
 /** `token` is the index of “bank”. */
 export const shown = { layer: 1, head: 7, token: 2 };
 
-export const tokens = ['[CLS]', 'the', 'bank', 'gave', 'her', 'a', 'loan', '[SEP]'];
+export const tokens = ['[CLS]', 'the', 'bank', 'lent', 'her', 'money', '[SEP]'];
 
 /** One row per query, in thousandths. */
 export const thousandths = [
-  [677, 20, 9, 106, 37, 33, 58, 60],
-  [45, 51, 349, 131, 107, 27, 279, 12],
-  [39, 1, 211, 13, 2, 0, 589, 146],
-  [14, 1, 570, 5, 4, 1, 364, 41],
-  [26, 3, 600, 71, 10, 6, 283, 1],
-  [63, 6, 310, 197, 99, 12, 311, 2],
-  [12, 2, 529, 8, 13, 3, 298, 135],
-  [0, 788, 0, 2, 13, 196, 0, 0],
+  [681, 58, 19, 18, 53, 63, 108],
+  [30, 2, 199, 281, 6, 472, 10],
+  [144, 1, 37, 485, 5, 18, 310],
+  [402, 3, 36, 238, 6, 34, 281],
+  [75, 1, 372, 438, 1, 109, 5],
+  [8, 1, 576, 324, 3, 18, 69],
+  [0, 942, 1, 1, 54, 2, 0],
 ];
 
 /** Sentences to try, each with the token to which “bank” attends most in this head. */

@@ -31,7 +31,7 @@ async function define(model: PretrainedModel, description: string, headMask: Hea
       normalize: true,
       ...(headMask.length && { headMask }),
     });
-    const words = nearestWords(dictionary, query, shownWords);
+    const words = nearestWords(dictionary, description, query, shownWords);
     return { words, searched: dictionary.texts.length, milliseconds: performance.now() - start };
   });
 }

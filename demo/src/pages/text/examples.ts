@@ -4,20 +4,20 @@
  */
 
 export const sentences = [
-  'The bank approved the loan this morning.',
+  'The bank lent us the money this morning.',
   'She sat on the bank of the river.',
   'He borrowed money to buy a house.',
   'The stream was too cold to swim in.',
 ];
 
-/** In the first sentence, this head connects two words: “bank” with “loan”, and “loan” with “bank”. `token` is the index of “bank”. */
+/** In the first sentence, “bank” attends most to “lent” in this head. `token` is the index of “bank”. */
 export const shownHead = { layer: 1, head: 7, token: 2 };
-export const connected = ['bank', 'loan'] as const;
+export const connected = ['bank', 'lent'] as const;
 
 /** Descriptions, each with the word that the dictionary finds first. */
 export const descriptions: readonly (readonly [description: string, word: string])[] = [
   ['person who studies insects', 'entomologist'],
-  ['to speak very quietly', 'whisper'],
-  ['instrument for measuring temperature', 'thermometer'],
+  ['a doctor who treats children', 'pediatrician'],
+  ['the day before today', 'yesterday'],
   ['a person who repairs pipes', 'plumber'],
 ];

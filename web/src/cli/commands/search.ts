@@ -3,7 +3,7 @@ import { type Command, Option } from 'commander';
 import { semanticSearch, TextIndex } from '../../index.js';
 import { batches } from '../../node/batches.js';
 import { invalidFile } from '../../node/error.js';
-import { nameOf } from '../indexing.js';
+import { nameOf, remedyOf } from '../indexing.js';
 import { type EmbeddingOptions, type ModelOptions, openModel, type ParallelOptions } from '../model.js';
 import { addEmbedding, addExamples, addInput, addJson, addModel, addParallel, count, refuseBoth } from '../options.js';
 import { inParallel } from '../parallel.js';
@@ -65,10 +65,9 @@ async function searchIndex(query: string, options: Options): Promise<Hit[]> {
   const { pooling, prompt, top: topK = 10, index: path = '' } = options;
   const index = await TextIndex.load(path);
   const name = nameOf(options.model);
-  if (index.model !== null && index.model !== name) {
-    const hint = index.model === 'heed' ? 'Leave out --model' : "Give the model's folder or id with --model";
-    throw invalidFile(path, `an index of the model '${name}'`, `one of '${index.model}'. ${hint}`);
-  }
+  const { model: recorded } = index;
+  if (recorded !== null && recorded !== name)
+    throw invalidFile(path, `an index of the model '${name}'`, `one of '${recorded}'. ${remedyOf(recorded)}`);
   using model = await openModel(options);
   const { dimensions } = index;
   const vector = await model.embed(query, { pooling, dimensions, prompt, normalize: true });
