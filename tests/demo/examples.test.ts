@@ -1,6 +1,6 @@
 /** What the page “Your text” opens with holds for the bundled model. If it changes, choose other examples in demo/src/pages/text/examples.ts. */
 import { fileURLToPath } from 'node:url';
-import { type Heed, load, type PretrainedModel, semanticSearch, TextIndex } from 'heed';
+import { type Heed, load, type PretrainedModel, semanticSearch, similarity, TextIndex } from 'heed';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import * as opening from '../../demo/src/pages/start/opening';
 import { passagesOf } from '../../demo/src/pages/text/document/passages';
@@ -64,6 +64,15 @@ describe('the page “Your text” opens with examples that hold', () => {
       const [hits] = semanticSearch(await model.embed([question], { normalize: true }), vectors, { topK: 1 });
       expect(all[of[hits![0]!.index]!]!.join(' '), question).toContain(answer);
     }
+  });
+
+  it('sentences about the same are more similar than two with the same word', async () => {
+    const vectors = await model.embed(sentences, { normalize: true });
+    const cosine = similarity(vectors).toArray<number[][]>();
+    const [loan, walk, , boat] = cosine as [number[], number[], number[], number[]];
+    expect(loan[2]).toBeGreaterThan(loan[1]!);
+    expect(walk[3]).toBeGreaterThan(walk[0]!);
+    expect(Math.max(...boat.slice(0, 3))).toBe(boat[1]);
   });
 
   it('in the head that is shown, a word of the first sentence attends most to another', async () => {

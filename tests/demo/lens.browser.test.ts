@@ -27,7 +27,7 @@ afterAll(async () => {
   await site?.close();
 });
 
-const texts: [string, string] = ['He sold the car.', 'He bought the car.'];
+const texts: [string, string] = ['The glass is full.', 'The glass is empty.'];
 const similarityWithout = async (off: string[]) => (await candidatesWithout(model, 'similarity', texts, off))[0]!.score;
 const status = (page: Page) => page.locator('#lens-heads ~ .lens-result');
 const shown = (similarity: number) => `sentences: ${similarity.toFixed(4)}`;

@@ -12,12 +12,12 @@ export interface LensExample extends Example {
 }
 
 export const opening: LensExample = {
-  id: 'sold',
-  name: 'Sold, bought',
+  id: 'full',
+  name: 'Full, empty',
   notice:
-    'The sentences say the opposite, but their similarity is above 0.7. One head contributes most to it: switch off layer 2, head 4, and the similarity falls by more than 0.05, more than for any other head.',
-  first: 'He sold the car.',
-  second: 'He bought the car.',
+    'The sentences are opposites, but their similarity is above 0.7. One head contributes most to it: switch off layer 2, head 4, and the similarity falls by more than 0.04, more than for any other head.',
+  first: 'The glass is full.',
+  second: 'The glass is empty.',
   over: 'positions',
 };
 

@@ -5,9 +5,9 @@
 
 export const sentences = [
   'The bank lent us the money this morning.',
-  'She sat on the bank of the river.',
+  'They walked along the river bank.',
   'He borrowed money to buy a house.',
-  'The stream was too cold to swim in.',
+  'The boat drifted down the stream.',
 ];
 
 /** In the first sentence, “bank” attends most to “lent” in this head. `token` is the index of “bank”. */
