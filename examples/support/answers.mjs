@@ -9,9 +9,9 @@ const vulgar = new Set(
   ).split(' '),
 );
 
-/** The `count` words of `index` that are nearest to a description's vector, best first, but for the description's own words: who describes a word has not found it. */
+/** The `count` words of `index` that are nearest to a description's vector `query`, best first, without the description's own words. */
 export function nearestWords(index, description, query, count) {
-  const left = new Set([...vulgar, ...(description.toLowerCase().match(/[a-z]+/g) ?? [])]);
-  const nearest = index.search(query, { topK: count + left.size });
-  return nearest.filter(({ text }) => !left.has(text)).slice(0, count);
+  const omitted = new Set([...vulgar, ...(description.toLowerCase().match(/[a-z]+/g) ?? [])]);
+  const nearest = index.search(query, { topK: count + omitted.size });
+  return nearest.filter(({ text }) => !omitted.has(text)).slice(0, count);
 }

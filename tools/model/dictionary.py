@@ -10,7 +10,6 @@ Held-out words are no negatives, and get the mean offset of all others.
 """
 
 import argparse
-import json
 from pathlib import Path
 
 import numpy as np
@@ -21,7 +20,7 @@ import safetensors
 import sources
 from data import DEFINITIONS, DESCRIPTIONS, Pairs
 from heldout import HeldOut, describe, embed_many
-from model import Bert, Config
+from model import Bert, read_folder
 from neighbours import Neighbours
 
 WIDTH = 128  # entries of a vector, the first of the model's
@@ -117,11 +116,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
     torch.set_num_threads(1)
-    weights, _ = safetensors.read_model(options.model)
-    config = json.loads((options.model / "config.json").read_text())
-    model = Bert(Config(**{k: v for k, v in config.items() if k in Config.__dataclass_fields__}))
-    model.load_state_dict(weights)
-    model = model.to(torch.bfloat16).eval()
+    model = read_folder(options.model)[0].to(torch.bfloat16).eval()
     pairs = Pairs(options.data, options.seed)
     dev = HeldOut(options.data, pairs.tokenizer, pairs.index)
     rng = np.random.default_rng(options.seed)

@@ -21,8 +21,7 @@ import torch.nn.functional as F
 import corpus
 import sources
 from data import sort
-from model import Bert, Config
-from safetensors import read_model
+from model import Bert, Config, read_folder
 from wordpiece import WordPiece
 
 EVERYDAY = Path(__file__).with_name("everyday.json")
@@ -121,15 +120,13 @@ def main() -> None:
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     if options.model:
-        weights, vocabulary = read_model(options.model)
-        config = Config(**{k: v for k, v in json.loads((options.model / "config.json").read_text()).items() if k in Config.__dataclass_fields__})
+        model, vocabulary = read_folder(options.model)
     else:
         state = torch.load(options.data / options.checkpoint)
-        weights, config = state["average"], Config(**state["config"])
+        model = Bert(Config(**state["config"]))
+        model.load_state_dict(state["average"])
         vocabulary = (options.data / "vocabulary.txt").read_text().splitlines()
         print(f"step {state['step']}")
-    model = Bert(config)
-    model.load_state_dict(weights)
     dev = HeldOut(options.data, WordPiece(vocabulary))
     print(describe(dev.evaluate(model.to(torch.bfloat16), [float(weight) for weight in options.weights.split(",")])))
 

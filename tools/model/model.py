@@ -6,11 +6,15 @@ once and attention runs over the texts of one length together.
 Letters: T tokens of all texts, N texts, n texts of L tokens, E width, H heads.
 """
 
+import json
 from dataclasses import asdict, dataclass
+from pathlib import Path
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+
+from safetensors import read_model
 
 
 @dataclass
@@ -63,6 +67,15 @@ class Bert(nn.Module):
             x = layer(x, groups, drop)
         means = [part.view(n, length, -1).float().mean(1) for part, n, length in split(x, groups)]
         return torch.cat(means)
+
+
+def read_folder(folder: Path) -> tuple:
+    """A model folder that export.py wrote -> its encoder in fp32, and its vocabulary."""
+    weights, vocabulary = read_model(folder)
+    config = json.loads((folder / "config.json").read_text())
+    model = Bert(Config(**{k: v for k, v in config.items() if k in Config.__dataclass_fields__}))
+    model.load_state_dict(weights)
+    return model, vocabulary
 
 
 def split(x: Tensor, groups: list):

