@@ -10,7 +10,8 @@ import {
   USAGE,
 } from './webgpu.js';
 
-const SCOPES = ['validation', 'out-of-memory', 'internal'] as const;
+/** The kinds of errors, in the order in which they are reported: a buffer without memory makes all commands that use it invalid, too. */
+const SCOPES = ['out-of-memory', 'internal', 'validation'] as const;
 
 /** The error of a GPU that cannot run the model, or no longer. */
 export const failure = (got: string, code: 'GPU_FAILED' | 'OUT_OF_MEMORY' = 'GPU_FAILED', cause?: unknown): HeedError =>
@@ -49,6 +50,8 @@ export class Device {
   readonly #pipelines = new Map<string, GpuPipeline>();
   readonly #scratch = new Map<string, GpuBuffer>();
   #staging: GpuBuffer | null = null;
+  /** Buffers that larger ones have replaced, but that commands of the next submission may still use. */
+  #replaced: GpuBuffer[] = [];
   /** The last run; runs wait for each other, as they share buffers. */
   #last: Promise<unknown> = Promise.resolve();
   #lost: string | null = null;
@@ -104,7 +107,7 @@ export class Device {
     } catch (error) {
       result = { error };
     }
-    const scopes = SCOPES.map(() => device.popErrorScope().catch(() => null)).reverse();
+    const scopes = SCOPES.map(() => device.popErrorScope().catch(() => null)).reverse(); // the last one pushed is popped first
     const value = 'value' in result ? Promise.resolve(result.value) : Promise.reject(result.error);
     const outcome = value.then(
       (value) => ({ value }),
@@ -162,8 +165,21 @@ export class Device {
     const most = Math.min(this.limits.maxBufferSize, this.limits.maxStorageBufferBindingSize);
     const larger = Math.max(size, Math.min(most, Math.ceil((buffer?.size ?? 0) * 0.375) * 4));
     const made = this.#buffer(larger, usage, 'values of a batch');
-    buffer?.destroy();
+    if (buffer) this.#replaced.push(buffer);
     return made;
+  }
+
+  #destroyReplaced(): void {
+    for (const buffer of this.#replaced.splice(0)) buffer.destroy();
+  }
+
+  /** Frees the buffers that runs share. After an error, any of them may be invalid. */
+  #releaseScratch(): void {
+    this.#destroyReplaced();
+    for (const buffer of this.#scratch.values()) buffer.destroy();
+    this.#scratch.clear();
+    this.#staging?.destroy();
+    this.#staging = null;
   }
 
   async #run(record: (recorder: Recorder) => Recording): Promise<void> {
@@ -189,11 +205,16 @@ export class Device {
       },
       read: (binding, use) => void steps.push({ binding, use }),
     });
-    for (let isDone = false; !isDone; steps = []) {
-      isDone = await this.checked(() => {
-        const { done = false } = recording.next();
-        return this.#submit(steps).then(() => done);
-      });
+    try {
+      for (let isDone = false; !isDone; steps = []) {
+        isDone = await this.checked(() => {
+          const { done = false } = recording.next();
+          return this.#submit(steps).then(() => done);
+        });
+      }
+    } catch (error) {
+      this.#releaseScratch();
+      throw error;
     }
   }
 
@@ -224,6 +245,7 @@ export class Device {
     }
     pass?.end();
     device.queue.submit([commands.finish()]);
+    this.#destroyReplaced();
     if (total === 0) return;
     const stop = hurry(device);
     try {
