@@ -38,6 +38,8 @@ const coverage = process.env.NODE_V8_COVERAGE
 // `npm run test:arm64`: Vitest starts its workers with this Node, which is one under an emulator.
 if (process.env.HEED_TEST_NODE) process.execPath = process.env.HEED_TEST_NODE;
 const browser = ['tests/**/*.browser.test.ts'];
+// These take minutes on a software adapter; of the GPU's tests, `npm test` runs those of smoke.browser.test.ts alone.
+const gpu = ['tests/web/gpu/!(smoke).browser.test.ts'];
 const bundlers = ['tests/package/bundlers.test.ts'];
 const packaged = ['tests/package/*.test.ts'];
 const withPackages = ['tests/adapters/*.test.ts'];
@@ -87,10 +89,12 @@ export default defineConfig({
         test: {
           name: 'browser',
           include: browser,
-          exclude: [...packaged, '**/node_modules/**'],
+          exclude: [...gpu, ...packaged, '**/node_modules/**'],
           globalSetup: 'tests/demo/setup.ts',
         },
       },
+      // Models on WebGPU's software adapter: `npm run test:gpu`.
+      { extends: true, test: { name: 'gpu', include: gpu } },
       {
         extends: true,
         test: {

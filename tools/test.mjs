@@ -18,6 +18,11 @@ const vitest = (...projects) =>
     ...projects.flatMap((name) => ['--project', name]),
   ]);
 
+async function testCore(...presets) {
+  for (const preset of presets) await buildCMake(preset);
+  await Promise.all(presets.map(ctest));
+}
+
 async function checkPackage() {
   checkSizes();
   await run([process.execPath, 'tools/record.mjs', 'check']);
@@ -65,16 +70,16 @@ async function ensureArm64Node() {
 }
 
 const kParts = {
-  // The C++ core under the address, undefined-behaviour and leak sanitizers, with 64-bit indices and with WebAssembly's 32-bit ones.
-  cpp: async () => {
-    const presets = ['native-sanitize', 'native-sanitize-index32'];
-    for (const preset of presets) await buildCMake(preset);
-    await Promise.all(presets.map(ctest));
-  },
+  // The C++ core with WebAssembly's 32-bit indices.
+  cpp: () => testCore('native-test'),
+  // The same under the address, undefined-behaviour and leak sanitizers, also with 64-bit indices.
+  sanitizers: () => testCore('native-sanitize', 'native-sanitize-index32'),
   // The TypeScript API in Node.
   web: () => vitest('node'),
   // The API and the demo page in a real Chromium.
   browser: () => vitest('browser'),
+  // Models on WebGPU's software adapter, which takes seconds to compile a kernel.
+  gpu: () => vitest('gpu'),
   // The packed tarball, installed elsewhere.
   package: async () => {
     await checkPackage();
