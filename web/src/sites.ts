@@ -122,6 +122,16 @@ function readEdit(given: unknown, argument: string): ReadEdit {
   });
 }
 
+/**
+ * The edit as a caller gives it, in plain data that can be sent to a worker.
+ * @throws HeedError UNSUPPORTED for `map`, as functions cannot be sent
+ */
+export function plainEdit({ argument, site, selected, verb, operand }: ReadEdit): SiteEdit {
+  if (verb === MAP)
+    throw invalid(`${argument}.map`, '`scale`, `add` or `set` in a worker', 'a function', 'UNSUPPORTED');
+  return { site, ...selected, ...(verb === MEAN ? { set: 'mean' as const } : { [VERBS[verb]!]: operand }) };
+}
+
 /** Whether all texts or images must be computed together for it. */
 export const needsAll = ({ verb }: ReadEdit): boolean => verb >= MEAN;
 

@@ -10,19 +10,11 @@ import type {
   EncodeImageResult,
   ImageCallOptions,
 } from '../models/image-encoder.js';
+import { embedImageSchema, encodeImageSchema } from '../models/image-options.js';
 import { normalized } from '../models/quantized.js';
 import type { PieceHooks, PieceOptions } from '../models/run.js';
-import { callback, flag, optional, readOptions, type Schema, signal } from '../options.js';
-import {
-  editSchema,
-  encoderSizes,
-  fullRows,
-  needsAll,
-  planSites,
-  type ReadEdit,
-  type SitePlan,
-  siteSchema,
-} from '../sites.js';
+import { readOptions } from '../options.js';
+import { encoderSizes, fullRows, needsAll, planSites, type ReadEdit, type SitePlan } from '../sites.js';
 import { Tensor } from '../tensor.js';
 import { type Checked, readImages, rgbOf } from './pixels.js';
 import type { Preprocessing } from './preprocessing.js';
@@ -49,15 +41,6 @@ interface RunsImages {
   ): Promise<{ rows: Float32Array; pooled: Float32Array[]; vectors: Float32Array[]; logits: Float32Array[] }>;
 }
 
-const schema = { signal, onProgress: callback<NonNullable<ImageCallOptions['onProgress']>> };
-const embedSchema = { ...schema, ...editSchema, normalize: optional(flag, null) } satisfies Schema<EmbedImageOptions>;
-const encodeSchema = {
-  ...schema,
-  ...siteSchema,
-  outputAttentions: optional(flag, false),
-  outputHiddenStates: optional(flag, false),
-} satisfies Schema<EncodeImageOptions>;
-
 /** The calls; `alive` throws once the model has been disposed of. */
 export class ImageCalls implements CallsOfImages {
   constructor(readonly encoder: RunsImages) {}
@@ -68,7 +51,7 @@ export class ImageCalls implements CallsOfImages {
     normalizes: boolean,
     alive: () => void,
   ): Promise<Tensor> {
-    const read = readOptions('embedImage', embedSchema, options);
+    const read = readOptions('embedImage', embedImageSchema, options);
     const images = readImages(given);
     const normalize = read.normalize ?? normalizes;
     const vectors: Float32Array[] = [];
@@ -82,7 +65,7 @@ export class ImageCalls implements CallsOfImages {
   }
 
   async encode(given: unknown, options: EncodeImageOptions | undefined, alive: () => void): Promise<EncodeImageResult> {
-    const read = readOptions('encodeImage', encodeSchema, options);
+    const read = readOptions('encodeImage', encodeImageSchema, options);
     const images = readImages(given);
     const { embedDim, numHeads, numLayers } = this.encoder.about.vision;
     const states = Array.from({ length: numLayers + 1 }, (): Float32Array[] => []);

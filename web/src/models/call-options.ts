@@ -7,6 +7,7 @@ import {
   callback,
   flag,
   headMask,
+  integer,
   listOf,
   oneOf,
   optional,
@@ -53,7 +54,6 @@ export const encodeSchema = {
   outputHiddenStates: optional(flag, false),
   outputProjections: optional(flag, false),
 };
-export const outputOption = optional(oneOf(OUTPUTS), 'float32' as const);
 export const embedSchema = {
   ...callSchema,
   pooling: optional(poolings, undefined),
@@ -61,8 +61,16 @@ export const embedSchema = {
   dimensions: optional(size, undefined),
   prompt: optional(text, undefined),
   promptName: optional(text, undefined),
-  output: outputOption,
+  output: optional(oneOf(OUTPUTS), 'float32' as const),
 };
+export const embedTokensSchema = {
+  ...callSchema,
+  promptName: optional(oneOf(['query', 'document']), 'document' as const),
+};
+export const scoreSpansSchema = { signal, onProgress: callSchema.onProgress };
+
+/** Token ids to decode. */
+export const decodeIds = listOf((value, name) => integer(value, name, 0), 'an array of token ids');
 
 /** Refuses options for texts if the input is token ids, which are run as they are. */
 export function requireTexts(input: ModelInput, options: object): void {

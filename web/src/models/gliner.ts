@@ -5,8 +5,9 @@
 import type { RawEncoding, RawLayers, RawTensor } from '../core.js';
 import { invalid, invalidFile } from '../error.js';
 import { makeYield } from '../event-loop.js';
-import { callback, listOf, readOptions, signal, text } from '../options.js';
+import { readOptions } from '../options.js';
 import { Tensor } from '../tensor.js';
+import { scoreSpansSchema } from './call-options.js';
 import type { GlinerConfig } from './gliner-config.js';
 import type { InputContext, Row } from './input.js';
 import type { LoadedModel } from './load.js';
@@ -14,7 +15,7 @@ import type { CallOptions, ScoreSpansOptions, SpanScores } from './model.js';
 import type { Parts } from './parts.js';
 import type { PieceHooks, PieceOptions } from './run.js';
 import { SpanScorer } from './span-scorer.js';
-import { listOfTexts } from './tasks/task.js';
+import { listOfTexts, strings } from './tasks/task.js';
 import type { TextTokenizer, Token } from './tokenizer.js';
 
 /**
@@ -52,9 +53,6 @@ interface SpanModel {
   ): Promise<void>;
 }
 
-const schema = { signal, onProgress: callback<NonNullable<CallOptions['onProgress']>> };
-const strings = listOf(text, 'an array of strings');
-
 /** As `PretrainedModel.scoreSpans`. */
 export async function scoreSpans(
   model: SpanModel,
@@ -63,13 +61,13 @@ export async function scoreSpans(
   options?: ScoreSpansOptions,
 ): Promise<SpanScores[]> {
   const { spans } = model.raw;
-  if (!spans)
-    throw invalid('scoreSpans', `a GLiNER, whose folder has gliner_config.json`, 'another model', 'UNSUPPORTED');
-  const read = readOptions('scoreSpans', schema, options);
+  const read = readOptions('scoreSpans', scoreSpansSchema, options);
+  const yieldToEventLoop = makeYield(read.signal);
   const list = listOfTexts(texts);
   const labels = strings(given, 'labels');
+  if (!spans)
+    throw invalid('scoreSpans', `a GLiNER, whose folder has gliner_config.json`, 'another model', 'UNSUPPORTED');
   if (labels.length === 0) throw invalid('labels', 'at least one label', 'none');
-  const yieldToEventLoop = makeYield(read.signal);
   const pieceOptions: PieceOptions = { yieldToEventLoop, headMask: null, sites: null };
   const tokenizer = model.context.tokenizer!;
   const tokensOf = (word: string) => tokenizer.tokenize(word, undefined, Infinity, false).tokens;

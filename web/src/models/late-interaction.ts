@@ -4,9 +4,9 @@
  */
 import type { RawLayers, RawTensor, RawTensorLayer } from '../core.js';
 import { invalid, invalidFile } from '../error.js';
-import { oneOf, optional, type Read, texts as textsOption } from '../options.js';
+import { type Read, texts as textsOption } from '../options.js';
 import { Tensor } from '../tensor.js';
-import { callSchema } from './call-options.js';
+import { embedTokensSchema } from './call-options.js';
 import type { Settings } from './config.js';
 import { type InputContext, positionLimit, type Row, requireFit } from './input.js';
 import { STANFORD } from './load.js';
@@ -18,10 +18,7 @@ import type { SentenceConfig, VectorLayer } from './sentence-transformers.js';
 import { STATIC } from './static-embedding.js';
 import { Chain, type HeadContext, makeDense } from './task-heads.js';
 
-const kind = oneOf(['query', 'document']);
-const schema = { ...callSchema, promptName: optional(kind, 'document' as const) };
-
-type Options = Read<typeof schema>;
+type Options = Read<typeof embedTokensSchema>;
 
 /** What is needed of the model, a LocalModel. */
 interface TokenModel {
@@ -30,7 +27,7 @@ interface TokenModel {
   readonly sentence: SentenceConfig;
   readonly context: InputContext;
   readonly headContext: HeadContext;
-  begin(owner: string, read: typeof schema, options: object): [Options, PieceOptions];
+  begin(owner: string, read: typeof embedTokensSchema, options: object): [Options, PieceOptions];
   withSites(owner: string, read: Options, rows: Iterable<Row>, options: PieceOptions): Iterable<Row>;
   run(
     rows: Iterable<Row>,
@@ -61,11 +58,11 @@ export async function embedTokens(
   texts: string | readonly string[],
   options: EmbedTokensOptions = {},
 ): Promise<Tensor[]> {
-  const [read, pieceOptions] = model.begin('embedTokens', schema, options);
+  const [read, pieceOptions] = model.begin('embedTokens', embedTokensSchema, options);
+  const given = textsOption(texts, 'texts');
   if (model.config.family === STATIC)
     throw invalid('embedTokens', 'a model with an encoder', 'static embeddings', 'UNSUPPORTED');
   if (read.textPairs) throw invalid('embedTokens.textPairs', 'none', 'texts', 'UNSUPPORTED');
-  const given = textsOption(texts, 'texts');
   const list = typeof given === 'string' ? [given] : given;
   const encoding = encodingOf(model, read.promptName, read.maxLength);
   const layers = layersOf(model);

@@ -1,4 +1,5 @@
 /** What a loaded model tells about itself. */
+import { type HeedError, invalid } from '../error.js';
 import type { Settings } from './config.js';
 import type { LoadedModel } from './load.js';
 import type { ModelConfig, PretrainedModel } from './model.js';
@@ -50,4 +51,9 @@ export function modelText({ config, disposed }: PretrainedModel): string {
     ...(disposed ? ['disposed'] : []),
   ];
   return `PretrainedModel '${family}': ${notes.join(', ')}`;
+}
+
+/** The error of a call for images of a model that has no encoder of images. */
+export function withoutImages(owner: string, { family }: ModelConfig): HeedError {
+  return invalid(owner, 'a model with an encoder of images', `'${family}'`, 'UNSUPPORTED');
 }

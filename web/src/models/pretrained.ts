@@ -3,13 +3,21 @@ import type { RawEncoderModelConfig, RawRows, RawTensor } from '../core.js';
 import { floatsOf, formatShape, importing, invalid } from '../error.js';
 import { makeYield } from '../event-loop.js';
 import { concatenate } from '../io/files.js';
-import { integer, listOf, oneOf, type Read, type Reader, readOptions } from '../options.js';
+import { type Read, type Reader, readOptions } from '../options.js';
 import { Owned, type Runtime } from '../owned.js';
 import { padRows } from '../padding.js';
 import { inspected } from '../platform.js';
 import { encoderSizes, planSites, type SitePlan } from '../sites.js';
 import { elementCount, Tensor } from '../tensor.js';
-import { callSchema, embedSchema, encodeSchema, predictSchema, requireTexts, tokenizeSchema } from './call-options.js';
+import {
+  callSchema,
+  decodeIds,
+  embedSchema,
+  encodeSchema,
+  predictSchema,
+  requireTexts,
+  tokenizeSchema,
+} from './call-options.js';
 import { type Device, onCore } from './device.js';
 import { EncodeOutputs, listsOf, sitesOf } from './encode-outputs.js';
 import type {
@@ -46,7 +54,7 @@ import type {
   TokenizeOptions,
   TokenizeResult,
 } from './model.js';
-import { modelConfig, modelText } from './model-config.js';
+import { modelConfig, modelText, withoutImages } from './model-config.js';
 import type { FetchRows } from './paged-embeddings.js';
 import type { Parts } from './parts.js';
 import { embedAs } from './prompts.js';
@@ -63,10 +71,8 @@ import {
 import { type Pooling, promptOf, type SentenceConfig } from './sentence-transformers.js';
 import { SparsePooling, type SparseVector } from './sparse.js';
 import { STATIC } from './static-embedding.js';
-import { HEADS, type Head, type HeadContext, type HeadName, makeHead, makePooler } from './task-heads.js';
+import { HEADS, type Head, type HeadContext, type HeadName, makeHead, makePooler, readHead } from './task-heads.js';
 import { vectorForm } from './vector-layers.js';
-
-const ids = listOf((value, name) => integer(value, name, 0), 'an array of token ids');
 
 /** A model in this thread. */
 export class LocalModel extends Owned<Parts> implements PretrainedModel {
@@ -114,11 +120,12 @@ export class LocalModel extends Owned<Parts> implements PretrainedModel {
     options: EncodeCall<A, S, P> = {},
   ): Promise<EncodeResultFor<A, S, P>> {
     const [read, pieceOptions] = this.begin('encode', encodeSchema, options);
+    const given = readInput(input);
     if (this.config.family === STATIC)
       throw invalid('encode', 'a model with an encoder', 'static embeddings', 'UNSUPPORTED', {
         hint: 'They have vectors of texts only: use embed()',
       });
-    const rows = await this.#allRows(readInput(input), read, pieceOptions);
+    const rows = await this.#allRows(given, read, pieceOptions);
     pieceOptions.sites = this.sites('encode', sitesOf(read), rows);
     pieceOptions.small = read.outputAttentions || read.outputHiddenStates;
     const outputs = new EncodeOutputs(rows, this.#core, read);
@@ -131,9 +138,9 @@ export class LocalModel extends Owned<Parts> implements PretrainedModel {
     options: EmbedCall<O> = {},
   ): Promise<VectorsOf<O>> {
     const [read, pieceOptions] = this.begin('embed', embedSchema, options);
+    const given = readInput(input);
     const { pooling, normalize, width } = vectorForm('embed', this.sentence, this.#core.embedDim, read);
     const prompt = this.prompt(read);
-    const given = readInput(input);
     requireTexts(given, read);
     const skipped = isTexts(given) ? this.tokensOf(prompt) : 0;
     const total = countTexts(given);
@@ -172,13 +179,13 @@ export class LocalModel extends Owned<Parts> implements PretrainedModel {
 
   async predict(head: HeadName, input: ModelInput, options: PredictOptions = {}): Promise<Prediction> {
     const [read, pieceOptions] = this.begin('predict', predictSchema, options);
-    const name = oneOf(Object.keys(HEADS) as HeadName[])(head, 'predict: head');
+    const name = readHead(head, 'predict: head');
+    const given = readInput(input);
     const kind = HEADS[name];
     const found = this.head(name);
     const { isTied, bias, takesVectors } = found;
     const { pooling, normalize } = this.sentence;
     const prompt = takesVectors ? this.prompt() : '';
-    const given = readInput(input);
     const skipped = isTexts(given) ? this.tokensOf(prompt) : 0;
     const rows = await this.#allRows(given, read, pieceOptions, prompt);
     pieceOptions.sites = this.sites('predict', read, rows);
@@ -228,8 +235,8 @@ export class LocalModel extends Owned<Parts> implements PretrainedModel {
 
   async embedSparse(input: ModelInput, options: PredictOptions = {}): Promise<SparseVector[]> {
     const [read, pieceOptions] = this.begin('embedSparse', callSchema, options);
-    const head = this.head('fill-mask');
     const given = readInput(input);
+    const head = this.head('fill-mask');
     requireTexts(given, read);
     const { embedDim, vocabSize } = this.#core;
     const vectors: SparseVector[] = [];
@@ -285,14 +292,15 @@ export class LocalModel extends Owned<Parts> implements PretrainedModel {
   #images(owner: string): ImageCalls {
     const { images } = this.raw.encoder;
     if (images) return images;
-    throw invalid(owner, 'a model with an encoder of images', `'${this.config.family}'`, 'UNSUPPORTED');
+    throw withoutImages(owner, this.config);
   }
 
   async decode(tokenIds: readonly number[]): Promise<string> {
     void this.raw;
+    const ids = decodeIds(tokenIds, 'decode: ids');
     const { tokenizer } = this.context;
     if (!tokenizer) throw invalid('decode', 'a model with tokenizer.json', 'one without it', 'UNSUPPORTED');
-    return tokenizer.decode(ids(tokenIds, 'decode: ids'));
+    return tokenizer.decode(ids);
   }
 
   /** @internal Reads a call's options. Throws if the model has been disposed of or the signal has fired. */

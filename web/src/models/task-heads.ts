@@ -4,6 +4,7 @@
  */
 import type { Core, RawLayers, RawModule, RawTensor, RawTensorLayer } from '../core.js';
 import { allocating, formatShape, invalid, invalidFile } from '../error.js';
+import { oneOf } from '../options.js';
 import type { Settings } from './config.js';
 import { activation, type Family } from './family.js';
 
@@ -15,6 +16,7 @@ export const HEADS = {
   'fill-mask': 'masks',
 } as const;
 export type HeadName = keyof typeof HEADS;
+export const readHead = oneOf(Object.keys(HEADS) as HeadName[]);
 
 /** A dense layer or a layer norm, by its name in the checkpoint. `activationKey`: the key of config.json that names its activation. */
 export type Step = { dense: string; activation?: string; activationKey?: string } | { norm: string };

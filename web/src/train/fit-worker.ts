@@ -113,8 +113,10 @@ export function remoteFit(runtime: PageRuntime, tape: Tape): RemoteFit {
     if (used.some((one) => busy.has(one)))
       throw invalid('fit', 'workers that no other fit is using', 'one that another is using');
     const connect = (worker: WorkerLike) => {
-      connections.push(new FitConnection(worker, runtime.owned, null, used.includes(worker)));
-      return connections.at(-1)!;
+      const connection = new FitConnection(worker, runtime.owned, null, used.includes(worker));
+      connections.push(connection);
+      void connection.greet('fit');
+      return connection;
     };
     let failure: { error: unknown } | null = null;
     const stop = (error: unknown) => {

@@ -4,7 +4,7 @@ import type { FromPretrainedOptions } from '../from-pretrained.js';
 import type { ModelSource } from '../io/source.js';
 import { loadSchema } from '../models/call-options.js';
 import type { ModelConfig, PretrainedModel } from '../models/model.js';
-import { callback, plainOptions, readOptions, workerOption } from '../options.js';
+import { callback, plainOptions, readOptions, signal as readSignal, workerOption } from '../options.js';
 import type { PageRuntime } from '../owned.js';
 import type { SignalLike } from '../platform.js';
 import { shippedModel } from '../shipped.js';
@@ -29,9 +29,10 @@ function send<T>(name: Call, model: RemoteModel, args: unknown[], options: CallO
     throw invalid(`${name}: model`, 'a model in this thread or in one worker', 'a pool of workers', 'UNSUPPORTED', {
       hint: 'Each worker of a pool has a model of its own',
     });
-  const { onStep, ...rest } = plainOptions(name, options);
+  const { onStep, signal: given, ...rest } = plainOptions(name, options);
   const onProgress = callback<(progress: never) => void>(onStep, `${name}.onStep`);
-  return model.call(name as Method, args, { ...rest, ...(onProgress && { onProgress }) });
+  const signal = readSignal(given, `${name}.signal`);
+  return model.call(name as Method, args, { ...rest, ...(signal && { signal }), ...(onProgress && { onProgress }) });
 }
 
 /** Fine-tuning wherever the model is. */

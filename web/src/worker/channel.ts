@@ -1,7 +1,7 @@
 /** One end of the protocol: calls methods of the other end, and serves the calls that arrive from there. */
 import { describe, type HeedError, invalid } from '../error.js';
 import type { SignalLike } from '../platform.js';
-import { type Message, packError, unpackError } from './protocol.js';
+import { type Message, packError, revived, unpackError } from './protocol.js';
 
 type OnProgress = (progress: never) => void;
 
@@ -63,7 +63,7 @@ export class Channel {
     const type = message?.type;
     if (type === 'call') void this.#run(message);
     else if (type === 'abort') this.#running.get(id)?.abort();
-    else if (type === 'result') this.#settle(id)?.resolve(message.value as never);
+    else if (type === 'result') this.#settle(id)?.resolve(revived(message.value) as never);
     else if (type === 'error') this.#settle(id)?.reject(unpackError(message.error));
     else if (type === 'progress') {
       try {

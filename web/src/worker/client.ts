@@ -2,16 +2,15 @@
 import { HeedError, invalid } from '../error.js';
 import { type ModelSource, sourceForWorker } from '../io/source.js';
 import type { LoadModelOptions } from '../models/load.js';
-import type { CallOptions, ModelConfig } from '../models/model.js';
+import type { ModelConfig } from '../models/model.js';
 import { moduleOf, threadsOf } from '../module.js';
-import { callback, plainOptions, signal } from '../options.js';
 import type { PageRuntime } from '../owned.js';
 import { registry, type WorkerLike } from '../platform.js';
-import { Tensor } from '../tensor.js';
 import { Connection } from './connection.js';
 import type { FileServer } from './files.js';
 import type { Method } from './protocol.js';
-import { RemoteModel } from './remote.js';
+import { type RemoteCall, RemoteModel } from './remote.js';
+import type { Control } from './sent-options.js';
 
 /** Ends the workers of models that were garbage-collected without dispose(). */
 const forgotten = registry<Connection>((connection) => connection.delete());
@@ -42,6 +41,7 @@ export async function loadInWorker(
   }
   const connection = new Connection(worker ?? runtime.startWorker(), runtime.owned, files);
   try {
+    void connection.greet('load');
     const { fetch: _, ...hub } = runtime.hub; // a function cannot be posted
     const load = { ...options, hub };
     const args = [source, wasm, threads];
@@ -79,38 +79,12 @@ export class WorkerModel extends RemoteModel {
     this.#connection.delete();
   }
 
-  async call<T>(method: Method, args: unknown[], options?: object): Promise<T> {
-    const { signal, onProgress, ...rest } = readCall(method, options as CallOptions | undefined);
-    return revived(await this.#connection.call(method, args, options ? rest : null, signal, onProgress)) as T;
+  call<T>(method: Method, args: unknown[], options?: Control): Promise<T> {
+    const { signal, onProgress, ...rest } = options ?? {};
+    return this.#connection.call(method, args, options ? rest : null, signal, onProgress);
   }
-}
 
-/** Reads the options of a call. `signal` and `onProgress` stay on this side and are checked here, the others in the worker. */
-export function readCall<T extends CallOptions>(owner: string, options: T | undefined) {
-  const read = plainOptions(owner, options);
-  requireNoMap(owner, read.edit);
-  return {
-    ...read,
-    signal: signal(read.signal, `${owner}.signal`),
-    onProgress: callback<NonNullable<CallOptions['onProgress']>>(read.onProgress, `${owner}.onProgress`),
-  };
-}
-
-/** Functions cannot be sent to a worker. */
-function requireNoMap(owner: string, edits: unknown): void {
-  const at = Array.isArray(edits) ? edits.findIndex((edit) => edit?.map !== undefined) : -1;
-  if (at >= 0)
-    throw invalid(`${owner}.edit[${at}].map`, '`scale`, `add` or `set` in a worker', 'a function', 'UNSUPPORTED');
-}
-
-/** Makes Tensors of the tensors in a result, which lose their class when they are cloned. */
-function revived(value: unknown): unknown {
-  if (typeof value !== 'object' || value === null) return value;
-  if ('data' in value && 'shape' in value) {
-    const { data, shape, ...more } = value as { data: Float32Array; shape: number[] };
-    return Object.assign(new Tensor(data, shape), more);
+  protected run<T>({ method, input, args, options }: RemoteCall<T>): Promise<T> {
+    return this.call(method, args(input), options);
   }
-  // Lists have either only tensors or none; long lists without any need not be searched.
-  if (Array.isArray(value)) return (value[0] as { data?: unknown } | undefined)?.data ? value.map(revived) : value;
-  return Object.fromEntries(Object.entries(value).map(([name, part]) => [name, revived(part)]));
 }

@@ -5,14 +5,19 @@ import type { WorkerLike } from '../platform.js';
 import { keepAlive, listen } from '../start-worker.js';
 import { Channel } from './channel.js';
 import type { FileServer } from './files.js';
-import type { Message } from './protocol.js';
+import { GREETING, type Message } from './protocol.js';
 
 /** A worker that is listened to. One worker may have several connections, one after the other; those that are made after its end fail. */
 interface Listened {
   readonly connections: Set<Connection>;
   /** How the worker ended; null while it runs. */
   ended: { readonly how: string; readonly cause?: unknown } | null;
+  /** What it answered to the greeting. A worker that may be computing for another call is not greeted again. */
+  greeted?: Promise<unknown>;
 }
+
+/** How long a worker may take to load its script and to answer the greeting, in milliseconds: any worker of heed does, also on slow networks and busy machines. */
+const GREETING_LIMIT = 30_000;
 
 const listenedWorkers = new WeakMap<WorkerLike, Listened>();
 
@@ -60,6 +65,20 @@ export class Connection extends Channel implements RawObject {
     if (!isCallers) keepAlive(worker, false); // so that the process can exit while no call is pending
     const { ended } = this.#listened;
     if (ended) this.#release(failure(ended.how, ended.cause));
+  }
+
+  /**
+   * Ends the connection if the worker's script is not one of heed's that has this method: another script may ignore all calls. To be called before the first call, which need not
+   * wait for the answer.
+   */
+  async greet(method: string): Promise<void> {
+    const got = 'one that runs another script';
+    const silent = () => this.fail(`${got}, or has not started within ${GREETING_LIMIT / 1000} s`);
+    const timer = setTimeout(silent, GREETING_LIMIT);
+    this.#listened.greeted ??= this.call<unknown>(GREETING, []).catch(() => null);
+    const methods = await this.#listened.greeted;
+    clearTimeout(timer);
+    if (!Array.isArray(methods) || !methods.includes(method)) this.fail(got);
   }
 
   /** Ends it because its worker has failed or ended. */

@@ -59,7 +59,8 @@ export function serveFiles(folder: ModelFolder, readers: number, signal: SignalL
       return chunk === undefined ? (file?.about ?? null) : take(file!, chunk);
     },
     async fingerprint() {
-      const read = [...files].map(async ([key, opening]) => `${key} ${(await opening)?.hash}`);
+      // A file that could not be opened is one that the model turned out not to need.
+      const read = [...files].map(async ([key, opening]) => `${key} ${(await opening.catch(() => null))?.hash}`);
       return (await Promise.all(read)).sort().join();
     },
     close() {

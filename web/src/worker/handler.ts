@@ -7,7 +7,7 @@ import type { PretrainedModel } from '../models/model.js';
 import { type Glue, instantiate, locate, type WasmModule } from '../module.js';
 
 import { Channel } from './channel.js';
-import type { FileRequest, Message } from './protocol.js';
+import { buffersOf, type FileRequest, GREETING, type Message } from './protocol.js';
 
 /** @internal Returns the handler of the page's messages, which answers by `post`. `glue`: that of the page's module; `others`: methods in addition to those of a model; `loadModel`: how it is loaded. */
 export function makeHandler(
@@ -31,13 +31,16 @@ export function makeHandler(
     return model.config;
   }
 
+  const own: Record<string, (...args: never[]) => Promise<unknown>> = {
+    ...others,
+    load,
+    [GREETING]: async () => Object.keys(own),
+  };
   const channel = new Channel(
     (message) => post(message, message.type === 'result' ? buffersOf(message.value) : []),
-    (method, args: unknown[]) =>
-      method === 'load'
-        ? load(...(args as Parameters<typeof load>))
-        : ((others[method] as ((...args: unknown[]) => Promise<unknown>) | undefined)?.(...args) ??
-          (model as unknown as Record<string, (...args: unknown[]) => Promise<unknown>>)[method]!(...args)),
+    (method, args: never[]) =>
+      own[method]?.(...args) ??
+      (model as unknown as Record<string, (...args: never[]) => Promise<unknown>>)[method]!(...args),
   );
   return (message) => channel.receive(message);
 }
@@ -60,13 +63,4 @@ function servedFolder(channel: Channel): ModelFolder {
     }
   }
   return { open: open as ModelFolder['open'] };
-}
-
-/** The buffers of the tensors in a result, which are moved to the page instead of being copied. */
-function buffersOf(value: unknown): ArrayBuffer[] {
-  if (typeof value !== 'object' || value === null) return [];
-  if (ArrayBuffer.isView(value)) return [value.buffer as ArrayBuffer];
-  if (Array.isArray(value))
-    return typeof value[0] === 'object' && value[0] !== null && 'data' in value[0] ? value.flatMap(buffersOf) : [];
-  return Object.values(value).flatMap(buffersOf);
 }

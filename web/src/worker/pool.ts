@@ -2,50 +2,21 @@
  * A pretrained encoder in several workers. Each has a model of its own, and long lists of texts are divided among them, which does not change their vectors. No memory is shared,
  * so no cross-origin-isolation headers are needed. A worker that has died (connection.ts) is replaced by `#replace`.
  */
-import { HeedError, invalidFile } from '../error.js';
+import { invalidFile } from '../error.js';
 import type { ModelFolder } from '../io/files.js';
 import { Integrity } from '../io/integrity.js';
 import { type ModelSource, openFolder, sourceForWorker } from '../io/source.js';
-import { countTexts, type ModelInput, pairsOf, readInput } from '../models/input.js';
+import { countTexts, type InputOptions, isTexts, pairsOf } from '../models/input.js';
 import type { LoadModelOptions, LoadProgress } from '../models/load.js';
-import type {
-  EmbedOptions,
-  EmbedTokensOptions,
-  EncodeCall,
-  EncodeResultFor,
-  ModelConfig,
-  Prediction,
-  PredictOptions,
-  PretrainedModel,
-  ScoreSpansOptions,
-  SpanScores,
-  Workers,
-} from '../models/model.js';
-import type { VectorsOf } from '../models/quantized.js';
-import type { SparseVector } from '../models/sparse.js';
-import type { HeadName } from '../models/task-heads.js';
-import { optional, texts as readTexts } from '../options.js';
+import type { ModelConfig, PretrainedModel, Workers } from '../models/model.js';
 import type { PageRuntime } from '../owned.js';
 import { linkedAbort, type SignalLike, type WorkerLike } from '../platform.js';
-import type { Tensor } from '../tensor.js';
-import { loadInWorker, readCall, type WorkerModel } from './client.js';
+import { loadInWorker, type WorkerModel } from './client.js';
 import { disposed } from './connection.js';
+import { Failures } from './failures.js';
 import { type FileServer, serveFiles } from './files.js';
-import type { Method } from './protocol.js';
-import { RemoteModel } from './remote.js';
-import {
-  type Joiner,
-  joinLists,
-  joinMasks,
-  joinRecords,
-  joinVectors,
-  LEAST_TEXTS,
-  lengthsOf,
-  sharesOf,
-  textsOf,
-} from './shares.js';
-
-const readPairs = optional(readTexts, undefined);
+import { type RemoteCall, RemoteModel } from './remote.js';
+import { LEAST_TEXTS, lengthsOf, sharesOf, textsOf } from './shares.js';
 
 export async function loadPool(
   runtime: PageRuntime,
@@ -132,81 +103,36 @@ class PoolModel extends RemoteModel {
     return this.#slots.every(({ model }) => model.disposed);
   }
 
-  call<T>(method: Method, args: unknown[], options?: object): Promise<T> {
-    return this.#run((model) => model.call(method, args, options));
-  }
-
-  override embedFloats(texts: ModelInput, options?: EmbedOptions): Promise<VectorsOf<'float32'>> {
-    return this.#divided('embed', texts, options, joinVectors, (model, input, call) => model.embedFloats(input, call));
-  }
-
-  override encode<A extends boolean, S extends boolean, P extends boolean>(
-    input: ModelInput,
-    options?: EncodeCall<A, S, P>,
-  ): Promise<EncodeResultFor<A, S, P>> {
-    const join = (total: number) => joinRecords<EncodeResultFor<A, S, P>>('encode', total);
-    return this.#divided('encode', input, options, join, (model, share, call) => model.encode(share, call));
-  }
-
-  override predict(head: HeadName, input: ModelInput, options?: PredictOptions): Promise<Prediction> {
-    const join = (total: number) =>
-      head === 'fill-mask' ? joinMasks(total) : joinRecords<Prediction>('predict', total);
-    return this.#divided('predict', input, options, join, (model, share, call) => model.predict(head, share, call));
-  }
-
-  override embedSparse(input: ModelInput, options?: PredictOptions): Promise<SparseVector[]> {
-    const join = joinLists<SparseVector>;
-    return this.#divided('embedSparse', input, options, join, (model, share, call) => model.embedSparse(share, call));
-  }
-
-  override embedTokens(texts: string | readonly string[], options?: EmbedTokensOptions): Promise<Tensor[]> {
-    return this.#divided('embedTokens', texts, options, joinLists<Tensor>, (model, share, call) =>
-      model.embedTokens(share as string[], call),
-    );
-  }
-
-  override scoreSpans(
-    texts: string | readonly string[],
-    labels: readonly string[],
-    options?: ScoreSpansOptions,
-  ): Promise<SpanScores[]> {
-    return this.#divided('scoreSpans', texts, options, joinLists<SpanScores>, (model, share, call) =>
-      model.scoreSpans(share as string[], labels, call),
-    );
+  call<T>(...args: Parameters<WorkerModel['call']>): Promise<T> {
+    return this.#run((model) => model.call(...args));
   }
 
   /** Runs a call on the workers together, or on one of them if there is little to do. */
-  async #divided<Result, Options extends EmbedOptions & { read?: unknown }>(
-    owner: string,
-    texts: ModelInput,
-    options: Options | undefined,
-    join: (total: number) => Joiner<Result>,
-    run: (model: WorkerModel, texts: ModelInput, options: Options | undefined) => Promise<Result>,
-  ): Promise<Result> {
-    const { signal, onProgress, ...rest } = readCall(owner, options);
-    const textPairs = readPairs(rest.textPairs, `${owner}.textPairs`);
-    const input = readInput(texts);
-    if (Array.isArray(textPairs)) pairsOf(input, { textPairs });
+  protected async run<T>({ method, input, options, args, join }: RemoteCall<T>): Promise<T> {
+    const { signal, onProgress, ...rest } = options;
+    const textPairs = isTexts(input) ? pairsOf(input, rest as InputOptions) : undefined;
     const total = countTexts(input);
     // What a call reads and edits names its texts, and may need all of them.
-    if (total <= LEAST_TEXTS || rest.edit || rest.read) return this.#run((model) => run(model, input, options));
+    if (!join || total <= LEAST_TEXTS || rest.edit || rest.read) return this.call(method, args(input), options);
     const shares = sharesOf(lengthsOf(input, textPairs), this.workers.count);
     const { stop, unlink } = linkedAbort(signal);
     const joiner = join(total);
+    const failures = new Failures();
     let done = 0;
     const work = async () => {
-      for (const share of shares) {
-        const pairs = Array.isArray(textPairs) ? { textPairs: share.map((n) => textPairs[n]!) } : {};
-        const call = { ...rest, ...pairs, signal: stop.signal } as unknown as Options;
-        const result = await this.#run((model) => run(model, textsOf(input, share), call)).catch((error: unknown) => {
-          // The index of the text in the call instead of in the share.
-          if (error instanceof HeedError)
-            error.message = error.message.replace(/^(\w+\[)(\d+)/, (_, name, n) => `${name}${share[n] ?? n}`);
-          throw error;
-        });
-        joiner.add(share, result);
+      for (const all of shares) {
+        const share = failures.before(all);
+        if (share.length === 0) continue;
+        const pairs = textPairs && { textPairs: share.map((n) => textPairs[n]!) };
+        const call = { ...rest, ...pairs, signal: stop.signal };
+        try {
+          joiner.add(share, await this.call<T>(method, args(textsOf(input, share)), call));
+        } catch (error) {
+          if (stop.signal.aborted || !failures.add(error, share)) throw error;
+          continue;
+        }
         done += share.length;
-        onProgress?.({ done, total });
+        if (!failures.first) onProgress?.({ done, total });
       }
     };
     try {
@@ -217,6 +143,7 @@ class PoolModel extends RemoteModel {
     } finally {
       unlink();
     }
+    if (failures.first) throw failures.first.error;
     return joiner.joined();
   }
 

@@ -6,6 +6,7 @@
  * Own protocol: comlink has neither cancellation nor an answer when a worker dies, and would enlarge the download.
  */
 import { describe, HeedError, type HeedErrorCode } from '../error.js';
+import { Tensor } from '../tensor.js';
 
 export type Message =
   /** Calls a method. `options` is its last argument without `signal` and `onProgress`; `progress`: whether to report progress. */
@@ -15,6 +16,9 @@ export type Message =
   | { type: 'progress'; id: number; progress: unknown }
   | { type: 'result'; id: number; value: unknown }
   | { type: 'error'; id: number; error: PackedError };
+
+/** The method that every script of heed with a handler answers at once, with the names of the methods that it has besides those of a model. */
+export const GREETING = 'hello';
 
 /** The methods of a model that run in a worker. */
 export type Method =
@@ -36,6 +40,28 @@ export interface FileRequest {
   nth: number;
   required: boolean;
   chunk?: number;
+}
+
+/** Lists of records are searched for tensors. Others need no search: they have numbers, strings or lists, such as tokens and offsets. */
+const isSearched = (value: unknown): boolean =>
+  !Array.isArray(value) || (typeof value[0] === 'object' && value[0] !== null && !Array.isArray(value[0]));
+
+/** The buffers in a result, each once, which are moved to the caller instead of being copied. */
+export function buffersOf(value: unknown, found = new Set<ArrayBuffer>()): ArrayBuffer[] {
+  if (ArrayBuffer.isView(value)) found.add(value.buffer as ArrayBuffer);
+  else if (typeof value === 'object' && value !== null && isSearched(value))
+    for (const part of Object.values(value)) buffersOf(part, found);
+  return [...found];
+}
+
+/** A result with its classes, which it has lost when it was cloned: what looks like a tensor is one. Changes the value that it gets. */
+export function revived(value: unknown): unknown {
+  if (typeof value !== 'object' || value === null || ArrayBuffer.isView(value) || !isSearched(value)) return value;
+  const record = value as Record<string, unknown>;
+  for (const [name, part] of Object.entries(record)) record[name] = revived(part);
+  if (!('data' in record && 'shape' in record)) return record;
+  const { data, shape, ...more } = record;
+  return Object.assign(new Tensor(data as Float32Array, shape as number[]), more);
 }
 
 /** An error as plain data: structured clones of errors lose their class, and in some engines their cause or stack. */

@@ -1,18 +1,20 @@
 /** Calls for images of a model in one or several workers: images are sent one by one, so that workers share them and messages stay small. */
-import { HeedError } from '../error.js';
 import { joined } from '../images/calls.js';
-import { portable, readImages } from '../images/pixels.js';
+import { type Checked, portable, readImages } from '../images/pixels.js';
 import type { EmbedImageOptions, EncodeImageOptions, EncodeImageResult } from '../models/image-encoder.js';
+import { embedImageSchema, encodeImageSchema } from '../models/image-options.js';
 import type { Workers } from '../models/model.js';
-import { callback, plainOptions, signal } from '../options.js';
+import { readOptions } from '../options.js';
 import { linkedAbort } from '../platform.js';
 import type { Tensor } from '../tensor.js';
+import { Failures } from './failures.js';
 import type { Method } from './protocol.js';
+import { type Control, sentOptions } from './sent-options.js';
 
 /** The model, a RemoteModel. */
 interface Caller {
   readonly workers: Workers;
-  call<T>(method: Method, args: unknown[], options?: object): Promise<T>;
+  call<T>(method: Method, args: unknown[], options?: Control): Promise<T>;
 }
 
 export async function embedRemotely(
@@ -20,41 +22,38 @@ export async function embedRemotely(
   given: unknown,
   options: EmbedImageOptions | undefined,
 ): Promise<Tensor> {
-  const { signal: outer, onProgress, ...rest } = plainOptions('embedImage', options);
-  const checkedSignal = signal(outer, 'embedImage.signal');
-  const report = callback<NonNullable<EmbedImageOptions['onProgress']>>(onProgress, 'embedImage.onProgress');
+  const read = sentOptions(readOptions('embedImage', embedImageSchema, options));
   const images = readImages(given);
-  if (images.length === 0 || rest.edit) {
-    const sent = images.map((image, n) => portable(image, images.length === 1 ? 'images' : `images[${n}]`));
-    return model.call('embedImage', [await Promise.all(sent)], { ...rest, signal: checkedSignal, onProgress: report });
-  }
-  const { stop, unlink } = linkedAbort(checkedSignal);
+  if (images.length < 2 || read.edit) return model.call('embedImage', [await sent(images)], read);
+  const { signal, onProgress, ...rest } = read;
+  const { stop, unlink } = linkedAbort(signal);
   const vectors: Float32Array[] = [];
+  const failures = new Failures();
   let next = 0;
   let done = 0;
   const work = async () => {
-    while (next < images.length) {
+    while (next < images.length && !failures.first) {
       const n = next++;
-      const name = images.length === 1 ? 'images' : `images[${n}]`;
-      const call = { ...rest, signal: stop.signal };
-      const { data } = await model
-        .call<Tensor>('embedImage', [await portable(images[n]!, name)], call)
-        .catch((error: unknown) => {
-          if (error instanceof HeedError) error.message = error.message.replace(/^images(?=[:.])/, name);
-          throw error;
-        });
-      vectors[n] = data;
-      report?.({ done: ++done, total: images.length });
+      try {
+        const image = await portable(images[n]!, 'images');
+        const { data } = await model.call<Tensor>('embedImage', [[image]], { ...rest, signal: stop.signal });
+        vectors[n] = data;
+      } catch (error) {
+        if (stop.signal.aborted || !failures.add(error, [n])) throw error;
+        return;
+      }
+      if (!failures.first) onProgress?.({ done: ++done, total: images.length });
     }
   };
   try {
     await Promise.all(Array.from({ length: Math.min(images.length, model.workers.count) }, work));
   } catch (error) {
-    stop.abort(error);
+    stop.abort();
     throw error;
   } finally {
     unlink();
   }
+  if (failures.first) throw failures.first.error;
   return joined(vectors, [vectors[0]!.length]);
 }
 
@@ -63,7 +62,11 @@ export async function encodeRemotely(
   given: unknown,
   options: EncodeImageOptions | undefined,
 ): Promise<EncodeImageResult> {
-  const images = readImages(given);
-  const sent = images.map((image, n) => portable(image, images.length === 1 ? 'images' : `images[${n}]`));
-  return model.call('encodeImage', [await Promise.all(sent)], options);
+  const read = sentOptions(readOptions('encodeImage', encodeImageSchema, options));
+  return model.call('encodeImage', [await sent(readImages(given))], read);
+}
+
+function sent(images: readonly Checked[]): Promise<object[]> {
+  const nameOf = (n: number) => (images.length === 1 ? 'images' : `images[${n}]`);
+  return Promise.all(images.map((image, n) => portable(image, nameOf(n))));
 }

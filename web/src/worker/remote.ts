@@ -1,13 +1,24 @@
-/** A model that runs elsewhere: each method is a call there. */
+/**
+ * A model that runs elsewhere: each method is a call there. Arguments are read here as the model there reads them, so that errors are those of a model in this thread, also for values that
+ * cannot be sent.
+ */
 
 import { importing } from '../error.js';
-import { outputOption } from '../models/call-options.js';
+import {
+  callSchema,
+  decodeIds,
+  embedSchema,
+  embedTokensSchema,
+  encodeSchema,
+  predictSchema,
+  scoreSpansSchema,
+  tokenizeSchema,
+} from '../models/call-options.js';
 import { onCore } from '../models/device.js';
 import type { EmbedImageOptions, EncodeImageOptions, EncodeImageResult, ImagesInput } from '../models/image-encoder.js';
-import type { ModelInput } from '../models/input.js';
+import { type ModelInput, readInput } from '../models/input.js';
 import type {
   EmbedCall,
-  EmbedOptions,
   EmbedTokensOptions,
   EncodeCall,
   EncodeResultFor,
@@ -21,15 +32,30 @@ import type {
   TokenizeResult,
   Workers,
 } from '../models/model.js';
-import { modelText } from '../models/model-config.js';
+import { modelText, withoutImages } from '../models/model-config.js';
 import { embedAs } from '../models/prompts.js';
 import { type VectorOutput, type VectorsOf, vectorsOf } from '../models/quantized.js';
 import type { SparseVector } from '../models/sparse.js';
-import type { HeadName } from '../models/task-heads.js';
-import { plainOptions } from '../options.js';
+import { type HeadName, readHead } from '../models/task-heads.js';
+import { listOfTexts, strings } from '../models/tasks/task.js';
+import { type Read, type Reader, readOptions } from '../options.js';
 import { dispose, inspected } from '../platform.js';
 import type { Tensor } from '../tensor.js';
+import { disposed } from './connection.js';
 import type { Method } from './protocol.js';
+import { type Control, type SentOptions, sentOptions } from './sent-options.js';
+import { type Joiner, joinLists, joinMasks, joinRecords, joinVectors } from './shares.js';
+
+/** A call for texts, whose arguments have been read. */
+export interface RemoteCall<Result> {
+  method: Method;
+  input: ModelInput;
+  options: SentOptions;
+  /** The arguments before the options, for all texts or for some of them. */
+  args(input: ModelInput): unknown[];
+  /** Joins the results for some of the texts each; null: all texts are to be sent together. */
+  join: ((total: number) => Joiner<Result>) | null;
+}
 
 export abstract class RemoteModel implements PretrainedModel {
   abstract readonly config: ModelConfig;
@@ -38,27 +64,32 @@ export abstract class RemoteModel implements PretrainedModel {
   abstract readonly disposed: boolean;
   abstract dispose(): void;
 
-  /** Calls a method of the model. */
-  abstract call<T>(method: Method, args: unknown[], options?: object): Promise<T>;
+  /** Calls a method of the model, with plain data as arguments. */
+  abstract call<T>(method: Method, args: unknown[], options?: Control): Promise<T>;
+
+  /** Runs a call whose texts may be divided. */
+  protected abstract run<T>(call: RemoteCall<T>): Promise<T>;
 
   /** @internal */
   [inspected](): string {
     return modelText(this);
   }
 
-  encode<A extends boolean, S extends boolean, P extends boolean>(
-    input: ModelInput,
+  async encode<A extends boolean, S extends boolean, P extends boolean>(
+    given: ModelInput,
     options?: EncodeCall<A, S, P>,
   ): Promise<EncodeResultFor<A, S, P>> {
-    return this.call('encode', [input], options);
+    const read = this.#options('encode', encodeSchema, options);
+    const join = (total: number) => joinRecords<EncodeResultFor<A, S, P>>('encode', total);
+    return this.run({ method: 'encode', input: readInput(given), options: read, args: (input) => [input], join });
   }
 
   /** The vectors are put into the requested form here, so that those of several workers are joined before. */
-  async embed<O extends VectorOutput = 'float32'>(input: ModelInput, options?: EmbedCall<O>): Promise<VectorsOf<O>> {
-    const { output, ...rest } = plainOptions('embed', options);
-    const form = outputOption(output, 'embed.output') as O;
-    const floats = await this.embedFloats(input, options && rest);
-    return vectorsOf(floats, form, floats.truncated);
+  async embed<O extends VectorOutput = 'float32'>(given: ModelInput, options?: EmbedCall<O>): Promise<VectorsOf<O>> {
+    const { output, ...read } = this.#options('embed', embedSchema, options);
+    const input = readInput(given);
+    const floats = await this.run({ method: 'embed', input, options: read, args: (each) => [each], join: joinVectors });
+    return vectorsOf(floats, output as O, floats.truncated);
   }
 
   encodeQuery<O extends VectorOutput = 'float32'>(input: ModelInput, options?: EmbedCall<O>) {
@@ -69,38 +100,52 @@ export abstract class RemoteModel implements PretrainedModel {
     return embedAs<O>(this, 'document', input, options);
   }
 
-  /** `embed` with fp32 vectors. */
-  embedFloats(input: ModelInput, options?: EmbedOptions): Promise<VectorsOf<'float32'>> {
-    return this.call('embed', [input], options);
+  async tokenize(given: ModelInput, options?: TokenizeOptions): Promise<TokenizeResult> {
+    const read = this.#options('tokenize', tokenizeSchema, options);
+    return this.run({
+      method: 'tokenize',
+      input: readInput(given),
+      options: read,
+      args: (input) => [input],
+      join: null,
+    });
   }
 
-  tokenize(input: ModelInput, options?: TokenizeOptions): Promise<TokenizeResult> {
-    return this.call('tokenize', [input], options);
+  async predict(given: HeadName, texts: ModelInput, options?: PredictOptions): Promise<Prediction> {
+    const read = this.#options('predict', predictSchema, options);
+    const head = readHead(given, 'predict: head');
+    const join = head === 'fill-mask' ? joinMasks : (total: number) => joinRecords<Prediction>('predict', total);
+    const args = (input: ModelInput) => [head, input];
+    return this.run({ method: 'predict', input: readInput(texts), options: read, args, join });
   }
 
-  predict(head: HeadName, input: ModelInput, options?: PredictOptions): Promise<Prediction> {
-    return this.call('predict', [head, input], options);
+  async embedSparse(given: ModelInput, options?: PredictOptions): Promise<SparseVector[]> {
+    const read = this.#options('embedSparse', callSchema, options);
+    const join = joinLists<SparseVector>;
+    return this.run({ method: 'embedSparse', input: readInput(given), options: read, args: (input) => [input], join });
   }
 
-  embedSparse(input: ModelInput, options?: PredictOptions): Promise<SparseVector[]> {
-    return this.call('embedSparse', [input], options);
+  async embedTokens(texts: string | readonly string[], options?: EmbedTokensOptions): Promise<Tensor[]> {
+    const read = this.#options('embedTokens', embedTokensSchema, options);
+    const input = listOfTexts(texts);
+    const join = joinLists<Tensor>;
+    return this.run({ method: 'embedTokens', input, options: read, args: (each) => [each], join });
   }
 
-  embedTokens(texts: string | readonly string[], options?: EmbedTokensOptions): Promise<Tensor[]> {
-    return this.call('embedTokens', [texts], options);
-  }
-
-  scoreSpans(
+  async scoreSpans(
     texts: string | readonly string[],
-    labels: readonly string[],
+    given: readonly string[],
     options?: ScoreSpansOptions,
   ): Promise<SpanScores[]> {
-    return this.call('scoreSpans', [texts, labels], options);
+    const read = this.#options('scoreSpans', scoreSpansSchema, options);
+    const input = listOfTexts(texts);
+    const labels = strings(given, 'labels');
+    const join = joinLists<SpanScores>;
+    return this.run({ method: 'scoreSpans', input, options: read, args: (each) => [each, labels], join });
   }
 
   async embedImage(images: ImagesInput, options?: EmbedImageOptions): Promise<Tensor> {
-    const { embedRemotely } = await importing(() => import('./remote-images.js'));
-    return embedRemotely(this, images, options);
+    return (await this.#images('embedImage')).embedRemotely(this, images, options);
   }
 
   embedImages(images: ImagesInput, options?: EmbedImageOptions): Promise<Tensor> {
@@ -108,15 +153,35 @@ export abstract class RemoteModel implements PretrainedModel {
   }
 
   async encodeImage(images: ImagesInput, options?: EncodeImageOptions): Promise<EncodeImageResult> {
-    const { encodeRemotely } = await importing(() => import('./remote-images.js'));
-    return encodeRemotely(this, images, options);
+    return (await this.#images('encodeImage')).encodeRemotely(this, images, options);
   }
 
-  decode(ids: readonly number[]): Promise<string> {
-    return this.call('decode', [ids]);
+  async decode(ids: readonly number[]): Promise<string> {
+    this.#requireUndisposed();
+    return this.call('decode', [decodeIds(ids, 'decode: ids')]);
   }
 
   [dispose](): void {
     this.dispose();
+  }
+
+  #requireUndisposed(): void {
+    if (this.disposed) throw disposed();
+  }
+
+  /** Reads a call's options. Throws if the model has been disposed of or the signal has fired, as in this thread. */
+  #options<S extends Record<string, Reader<unknown>>>(
+    owner: string,
+    schema: S,
+    given: object | undefined,
+  ): Omit<Read<S>, keyof SentOptions> & SentOptions {
+    this.#requireUndisposed();
+    return sentOptions(readOptions(owner, schema, given));
+  }
+
+  #images(owner: string): Promise<typeof import('./remote-images.js')> {
+    this.#requireUndisposed();
+    if (!this.config.hasImageEncoder) throw withoutImages(owner, this.config);
+    return importing(() => import('./remote-images.js'));
   }
 }

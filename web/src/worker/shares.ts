@@ -11,7 +11,7 @@ const MOST_TEXTS = 256;
 
 /**
  * Divides a list into shares, which the workers take one by one: the longest texts first, and each share a part of the work that is left, so that all workers finish at about the
- * same time. (The order makes no single worker faster, because texts are not padded.)
+ * same time. (The order makes no single worker faster, because texts are not padded.) Within a share, texts are in the order of the list.
  */
 export function* sharesOf(lengths: readonly number[], workers: number): Generator<number[]> {
   const order = [...lengths.keys()].sort((a, b) => lengths[b]! - lengths[a]!);
@@ -25,7 +25,7 @@ export function* sharesOf(lengths: readonly number[], workers: number): Generato
       share.push(order[next++]!);
     }
     left -= size;
-    yield share;
+    yield share.sort((a, b) => a - b);
   }
 }
 

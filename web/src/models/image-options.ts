@@ -1,0 +1,17 @@
+/** The schemas of the options of calls for images. */
+import { callback, flag, optional, type Schema, signal } from '../options.js';
+import { editSchema, siteSchema } from '../sites.js';
+import type { EmbedImageOptions, EncodeImageOptions, ImageCallOptions } from './image-encoder.js';
+
+const schema = { signal, onProgress: callback<NonNullable<ImageCallOptions['onProgress']>> };
+export const embedImageSchema = {
+  ...schema,
+  ...editSchema,
+  normalize: optional(flag, null),
+} satisfies Schema<EmbedImageOptions>;
+export const encodeImageSchema = {
+  ...schema,
+  ...siteSchema,
+  outputAttentions: optional(flag, false),
+  outputHiddenStates: optional(flag, false),
+} satisfies Schema<EncodeImageOptions>;
