@@ -87,8 +87,15 @@ export interface ReadEdit {
 
 const indices = listOf((value, name) => integer(value, name, 0), 'an array of indices');
 
-const readOperand: Reader<RawTensor> = (value, name) =>
-  typeof value === 'number' ? { data: Float32Array.of(value), shape: [] } : readTensor(name, value);
+/** Factors are finite, and summands finite or -Infinity, which masks scores: others would only make NaN. Values to set may be anything, as NaN shows what depends on them. */
+function readOperand(value: unknown, verb: 'scale' | 'add' | 'set', name: string): RawTensor {
+  const read = typeof value === 'number' ? { data: Float32Array.of(value), shape: [] } : readTensor(name, value);
+  if (verb === 'set') return read;
+  const wrong = read.data.findIndex((entry) => !Number.isFinite(entry) && (verb === 'scale' || entry !== -Infinity));
+  if (wrong < 0) return read;
+  const expected = verb === 'scale' ? 'finite factors' : 'finite numbers or -Infinity';
+  throw invalid(name, expected, `${read.data[wrong]}${read.shape.length > 0 ? ` at entry ${wrong}` : ''}`);
+}
 
 function readEdit(given: unknown, argument: string): ReadEdit {
   return guarded(argument, () => {
@@ -110,13 +117,15 @@ function readEdit(given: unknown, argument: string): ReadEdit {
     const verb = verbs[0]!;
     const value = edit[verb];
     const isMean = verb === 'set' && value === 'mean';
+    if (verb === 'set' && typeof value === 'string' && !isMean)
+      throw invalid(`${argument}.set`, `a tensor, a number or 'mean'`, describe(value));
     if (verb === 'map' && typeof value !== 'function') throw invalid(`${argument}.map`, 'a function', describe(value));
     return {
       argument,
       site: text(edit.site, `${argument}.site`),
       selected,
       verb: verb === 'map' ? MAP : isMean ? MEAN : VERBS.indexOf(verb),
-      operand: verb === 'map' || isMean ? null : readOperand(value, `${argument}.${verb}`),
+      operand: verb === 'map' || isMean ? null : readOperand(value, verb, `${argument}.${verb}`),
       map: edit.map ?? null,
     };
   });

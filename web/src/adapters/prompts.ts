@@ -1,6 +1,6 @@
 /** Shared by the adapters: embeds queries and documents with the prompts that the model's folder defines for them. */
 import { describe, invalid } from '../error.js';
-import { promptText, type Role, withPrompt } from '../models/prompts.js';
+import { type Role, withPrompt } from '../models/prompts.js';
 import { optional, type Read, readOptions, text } from '../options.js';
 import type { SignalLike } from '../platform.js';
 import type { Tensor } from '../tensor.js';
@@ -11,8 +11,7 @@ export interface Embedder {
   embed(
     texts: readonly string[],
     options?: { prompt?: string; promptName?: string; dimensions?: number; signal?: SignalLike },
-  ): Promise<Tensor & { readonly truncated?: readonly number[] }>;
-  tokenize?(texts: readonly string[], options?: { signal?: SignalLike }): Promise<{ inputIds: number[][] }>;
+  ): Promise<Tensor & { readonly truncated?: readonly number[]; readonly tokens?: readonly number[] }>;
 }
 
 export interface PromptOptions {
@@ -56,13 +55,10 @@ export function makeEmbedTexts<S extends Parameters<typeof readOptions>[1]>(
   const promptOf = (role: Role): { prompt?: string; promptName?: string } =>
     given[role] === undefined ? withPrompt(model.config.prompts, role, {}) : { prompt: given[role] };
   const embedAndCount: EmbedAndCount = async (role, texts, call = {}) => {
-    const prompt = promptOf(role);
-    const vectors = await model.embed(texts, { ...prompt, ...definedOf(call) });
-    const before = promptText(model.config.prompts, prompt);
-    const tokenized = await model.tokenize?.(texts.map((text) => before + text));
+    const vectors = await model.embed(texts, { ...promptOf(role), ...definedOf(call) });
     return {
       embeddings: vectors.toArray<number[][]>(),
-      tokens: tokenized?.inputIds.reduce((sum, { length }) => sum + length, 0),
+      tokens: vectors.tokens?.reduce((sum, count) => sum + count, 0),
       cut: (vectors.truncated ?? []).filter((count) => count > 0).length,
     };
   };

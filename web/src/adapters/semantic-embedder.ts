@@ -3,6 +3,7 @@
  * `heed/semantic-embedder`. Errors are those that a browser's own class throws: TypeError, InvalidStateError and the signal's reason.
  */
 import { describe, invalid } from '../error.js';
+import { turn } from '../event-loop.js';
 import { namedPrompt, PROMPT_NAMES } from '../models/prompts.js';
 import type { SignalLike } from '../platform.js';
 import type { Embedder } from './prompts.js';
@@ -121,7 +122,8 @@ export function semanticEmbedder(load: LoadEmbedder): SemanticEmbedderClass {
         const model = await load({ onProgress, ...(signal && { signal }) });
         state = 'available';
         report(1);
-        // A listener of the last event may have aborted, too.
+        // A listener of the last event may abort, too, also in what it continues with asynchronously.
+        await turn();
         if (signal?.aborted) {
           model.dispose();
           throw signal.reason;

@@ -18,7 +18,7 @@ import { concatenate, readAll } from '../io/files.js';
 import { Settings } from '../models/config.js';
 import type { ModelDevice } from '../models/device.js';
 import type { Completion, ImageEncoder, ImagesOf } from '../models/image-encoder.js';
-import type { Row } from '../models/input.js';
+import type { Row, RowSteps } from '../models/input.js';
 import { type DeviceLayers, type PieceHooks, type PieceOptions, runLayers } from '../models/run.js';
 import { makeDense, makeNorm } from '../models/task-heads.js';
 import { AttentionPooling } from './attention-pooling.js';
@@ -130,11 +130,12 @@ export class ImageTextEncoder implements RawEncoderModel, ImageEncoder {
   }
 
   /** The rows of texts as the family runs them; `isText`: not token ids, which are run as they are; `isPooled`: only the last row matters. */
-  *textRows(rows: Iterable<Row>, isText: boolean, isPooled: boolean): Iterable<Row> {
+  *textRows(rows: RowSteps, isText: boolean, isPooled: boolean): Generator<Row | null> {
     this.#requireText();
     const { end } = this.about.text!;
     for (const row of rows) {
-      if (end === undefined) yield isText ? this.#padded(row) : row;
+      if (!row) yield null;
+      else if (end === undefined) yield isText ? this.#padded(row) : row;
       else yield isPooled ? cutAtEnd(row, end) : row;
     }
   }

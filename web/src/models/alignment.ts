@@ -5,6 +5,7 @@
  * base character with its marks.
  */
 import type { Normalizer } from '@huggingface/tokenizers';
+import { completed, STEP, type Steps } from '../event-loop.js';
 
 /** A text and, for each of its UTF-16 units, the range of the original text that it stands for. */
 export interface Aligned {
@@ -13,18 +14,23 @@ export interface Aligned {
   ends: number[];
 }
 
-export function aligned(text: string, origin = 0): Aligned {
+export function* aligning(text: string): Steps<Aligned> {
   const starts: number[] = [];
   const ends: number[] = [];
+  let points = 0;
   for (const point of text) {
-    const at = origin + starts.length;
+    const at = starts.length;
     for (let unit = 0; unit < point.length; unit++) {
       starts.push(at);
       ends.push(at + point.length);
     }
+    if (++points % STEP === 0) yield null;
   }
   return { text, starts, ends };
 }
+
+/** The same at once. */
+export const aligned = (text: string): Aligned => completed(aligning(text));
 
 /** The UTF-16 units [from, to) of `a`. */
 export function slice(a: Aligned, from: number, to: number): Aligned {
@@ -34,12 +40,18 @@ export function slice(a: Aligned, from: number, to: number): Aligned {
 type Config = Record<string, unknown> & { type: string };
 
 /** Applies `normalizer` to an aligned text. */
-export function normalize(normalizer: Normalizer, source: Aligned): Aligned {
+export const normalize = (normalizer: Normalizer, source: Aligned): Aligned =>
+  completed(normalizing(normalizer, source));
+
+/** The same in steps. */
+export function* normalizing(normalizer: Normalizer, source: Aligned): Steps<Aligned> {
   const config = normalizer.config as unknown as Config;
   switch (config.type) {
     case 'Sequence': {
       const { normalizers } = normalizer as unknown as { normalizers: (Normalizer | null)[] };
-      return normalizers.reduce((a, step) => (step ? normalize(step, a) : a), source);
+      let out = source;
+      for (const each of normalizers) if (each) out = yield* normalizing(each, out);
+      return out;
     }
     case 'Strip':
       return strip(source, config.strip_left !== false, config.strip_right !== false);
@@ -61,14 +73,14 @@ export function normalize(normalizer: Normalizer, source: Aligned): Aligned {
         });
         rules.set(normalizer, rule);
       }
-      return byPieces(source, isBert || config.type === 'Lowercase' ? CODE_POINTS : CLUSTERS, rule);
+      return yield* byPieces(source, isBert || config.type === 'Lowercase' ? CODE_POINTS : CLUSTERS, rule);
     }
   }
 }
 
 /** The text in lower case. */
-export function lowerCased(source: Aligned): Aligned {
-  const apart = byPieces(source, CODE_POINTS, (point) => point.toLowerCase());
+export function* lowerCasing(source: Aligned): Steps<Aligned> {
+  const apart = yield* byPieces(source, CODE_POINTS, (point) => point.toLowerCase());
   // Rules that depend on neighbours (the Greek final sigma) do not change the length.
   const text = source.text.toLowerCase();
   return text.length === apart.text.length ? { ...apart, text } : apart;
@@ -117,7 +129,7 @@ function pointsOf(points: string[], out: string, rule: (piece: string) => string
 }
 
 /** Applies `rule` to each piece of the text. */
-function byPieces(source: Aligned, pattern: RegExp, rule: (piece: string) => string): Aligned {
+function* byPieces(source: Aligned, pattern: RegExp, rule: (piece: string) => string): Steps<Aligned> {
   let text = '';
   const starts: number[] = [];
   const ends: number[] = [];
@@ -128,6 +140,7 @@ function byPieces(source: Aligned, pattern: RegExp, rule: (piece: string) => str
       ends.push(source.ends[to - 1]!);
     }
   };
+  let pieces = 0;
   for (const { 0: piece, index } of source.text.matchAll(pattern)) {
     const points = [...piece];
     const outs = pointsOf(points, rule(piece), rule);
@@ -136,6 +149,7 @@ function byPieces(source: Aligned, pattern: RegExp, rule: (piece: string) => str
       emit(outs[i]!, at, at + point.length);
       at += point.length;
     });
+    if (++pieces % STEP === 0) yield null;
   }
   return { text, starts, ends };
 }

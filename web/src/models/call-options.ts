@@ -1,5 +1,6 @@
 /** The schemas of the options of `fromPretrained` and of a model's calls. */
-import { describe, invalid } from '../error.js';
+import type { RawTensor } from '../core.js';
+import { describe, formatShape, invalid } from '../error.js';
 import { cacheOption, hubToken } from '../hub-options.js';
 import type { IntegrityOption } from '../io/integrity.js';
 import type { RemoteOptions } from '../io/source.js';
@@ -22,7 +23,7 @@ import type { FetchLike } from '../platform.js';
 import { editSchema, siteSchema } from '../sites.js';
 import { isTexts, type ModelInput } from './input.js';
 import type { LoadModelOptions } from './load.js';
-import type { EncodeOptions } from './model.js';
+import type { EncodeOptions, ModelConfig } from './model.js';
 import { OUTPUTS } from './quantized.js';
 import { POOLINGS, type Pooling } from './sentence-transformers.js';
 
@@ -71,6 +72,18 @@ export const scoreSpansSchema = { signal, onProgress: callSchema.onProgress };
 
 /** Token ids to decode. */
 export const decodeIds = listOf((value, name) => integer(value, name, 0), 'an array of token ids');
+
+/** The factors of each layer's heads, of a call to a model with these sizes. */
+export function headMaskRows(
+  mask: RawTensor | null | undefined,
+  { numLayers, numHeads }: Pick<ModelConfig, 'numLayers' | 'numHeads'>,
+): Float32Array[] | null {
+  if (!mask) return null;
+  const expected = formatShape([numLayers, numHeads]);
+  const got = formatShape(mask.shape);
+  if (got !== expected) throw invalid('headMask', `shape ${expected} (layers and heads)`, got, 'SHAPE_MISMATCH');
+  return Array.from({ length: numLayers }, (_, i) => mask.data.slice(i * numHeads, (i + 1) * numHeads));
+}
 
 /** Refuses options for texts if the input is token ids, which are run as they are. */
 export function requireTexts(input: ModelInput, options: object): void {

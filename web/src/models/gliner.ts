@@ -37,6 +37,9 @@ export function spanScorer(
   return new SpanScorer(calls, heads, gliner, config.embedDim);
 }
 
+/** Words that are tokenized between two turns of the event loop. */
+const WORDS_PER_STEP = 256;
+
 /** As the package's splitter: runs of letters and digits, also with single hyphens and underscores in between, and every other character by itself. Python's \w and \S, not JavaScript's. */
 const WORD = /[\p{L}\p{N}_]+(?:[-_][\p{L}\p{N}_]+)*|[^\p{White_Space}]/gu;
 
@@ -83,6 +86,7 @@ export async function scoreSpans(
       if (own.length === 0) continue; // such as invisible characters, which the normalizer removes
       words.push([index, index + word.length]);
       tokens.push(own);
+      if (words.length % WORDS_PER_STEP === 0) await yieldToEventLoop();
     }
     const logits = new Float32Array(words.length * maxWidth * labels.length).fill(-Infinity);
     let seen = 0; // words of preceding windows

@@ -9,7 +9,7 @@ import type { EditOptions, SiteOptions } from '../sites.js';
 import type { Tensor, TensorLike } from '../tensor.js';
 import type { Settings } from './config.js';
 import type { ModelDevice } from './device.js';
-import type { Row } from './input.js';
+import type { RowSteps } from './input.js';
 import type { PieceHooks, PieceOptions } from './run.js';
 import type { SentenceConfig } from './sentence-transformers.js';
 import type { TextTokenizer } from './tokenizer.js';
@@ -98,7 +98,7 @@ export interface ImageEncoder {
   /** After the encoders' parameters have been written: makes what follows them. */
   complete(parts: Completion): Promise<void>;
   /** The rows of texts as the family runs them; `isText`: not token ids, which are run as they are; `isPooled`: only the last row matters. */
-  textRows(rows: Iterable<Row>, isText: boolean, isPooled: boolean): Iterable<Row>;
+  textRows(rows: RowSteps, isText: boolean, isPooled: boolean): RowSteps;
 }
 
 /** What an encoder of images needs besides its parameters. */

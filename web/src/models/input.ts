@@ -1,6 +1,7 @@
 /** Turns the input of `encode`, `embed` and `predict`, texts or token ids, into rows of tokens for the core. */
 import type { RawEncoderModelConfig } from '../core.js';
 import { describe, guarded, type HeedError, invalid } from '../error.js';
+import type { Steps } from '../event-loop.js';
 import { integer, lengthOf, listOf, type Reader, requireKnown, texts } from '../options.js';
 import type { TextTokenizer, Token } from './tokenizer.js';
 
@@ -112,19 +113,25 @@ export function pairsOf(input: ModelInput, { textPairs }: InputOptions): readonl
   throw invalid('textPairs', `${count} texts, one for each of \`texts\``, `${pairs.length}`);
 }
 
+/** Rows as their texts are tokenized. null: between two steps of a long text, when the event loop may have its turn. */
+export type RowSteps = Iterable<Row | null>;
+
+/** All rows, at once. */
+export const allRows = (rows: RowSteps): Row[] => [...rows].filter((row) => row !== null);
+
 /** The rows of an input that `readInput` returned, in order; lazily, so that a long list is not tokenized before the first text runs. `prompt` precedes every text. */
 export function* rowsOf(
   input: ModelInput,
   { truncation, maxLength, ...options }: InputOptions & { prompt?: string },
   context: InputContext,
-): Generator<Row> {
+): Generator<Row | null> {
   const pairs = pairsOf(input, options);
   const { prompt = '' } = options;
   if (isTexts(input)) {
     const limit = lengthLimit(maxLength, context, context.maxLength);
     const rowContext = { ...context, limit, truncation: truncation ?? true, prompt };
     for (const [n, text] of (typeof input === 'string' ? [input] : input).entries())
-      yield textRow(text, pairs?.[n], n, rowContext);
+      yield yield* textRow(text, pairs?.[n], n, rowContext);
     return;
   }
   // The tokenizer's limit does not apply to ids.
@@ -170,11 +177,12 @@ function tooLong(name: string, length: number, limit: number): HeedError {
   return invalid(name, `at most ${limit} tokens`, `${length}`, 'TOO_LONG', { hint });
 }
 
-function textRow(text: string, pair: string | undefined, n: number, context: RowContext): Row {
+function* textRow(text: string, pair: string | undefined, n: number, context: RowContext): Steps<Row> {
   const { tokenizer, config, limit, truncation, prompt } = context;
   if (!tokenizer)
     throw invalid(`texts[${n}]`, '{ inputIds }, as the model folder has no tokenizer.json', 'a text', 'UNSUPPORTED');
-  const { tokens, typeIds, cut } = tokenizer.tokenize(prompt + text, pair, truncation ? limit : Infinity);
+  const steps = tokenizer.tokenizing(prompt + text, pair, truncation ? limit : Infinity);
+  const { tokens, typeIds, cut } = yield* steps;
   const special = () => tokenizer.specialCount(pair !== undefined);
   requireFit(`texts[${n}]`, tokens.length + cut, limit, truncation, special);
   const ids = tokens.map((token) => token.id);

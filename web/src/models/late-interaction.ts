@@ -8,7 +8,7 @@ import { type Read, texts as textsOption } from '../options.js';
 import { Tensor } from '../tensor.js';
 import { embedTokensSchema } from './call-options.js';
 import type { Settings } from './config.js';
-import { type InputContext, positionLimit, type Row, requireFit } from './input.js';
+import { type InputContext, positionLimit, type Row, type RowSteps, requireFit } from './input.js';
 import { STANFORD } from './load.js';
 import type { EmbedTokensOptions, ModelConfig } from './model.js';
 import type { Parts } from './parts.js';
@@ -28,9 +28,9 @@ interface TokenModel {
   readonly context: InputContext;
   readonly headContext: HeadContext;
   begin(owner: string, read: typeof embedTokensSchema, options: object): [Options, PieceOptions];
-  withSites(owner: string, read: Options, rows: Iterable<Row>, options: PieceOptions): Iterable<Row>;
+  withSites(owner: string, read: Options, rows: RowSteps, options: PieceOptions): Promise<RowSteps>;
   run(
-    rows: Iterable<Row>,
+    rows: RowSteps,
     total: number,
     options: Options,
     pieceOptions: PieceOptions,
@@ -69,7 +69,7 @@ export async function embedTokens(
   const vectors: Tensor[] = [];
   const rows = rowsOf(model, list, encoding, read.truncation ?? true);
   await model.run(
-    model.withSites('embedTokens', read, rows, pieceOptions),
+    await model.withSites('embedTokens', read, rows, pieceOptions),
     list.length,
     read,
     pieceOptions,
@@ -105,7 +105,7 @@ function* rowsOf(
   texts: string[],
   { prefix, length, expands, attends }: Encoding,
   truncation: boolean,
-): Generator<Row> {
+): Generator<Row | null> {
   const { tokenizer } = context;
   if (!tokenizer) throw invalid('embedTokens', 'a model with tokenizer.json', 'one without it', 'UNSUPPORTED');
   const idOf = (token: string) => {
@@ -117,7 +117,7 @@ function* rowsOf(
   if (expands && config.maskToken === null)
     throw invalid('embedTokens', 'a tokenizer with a mask token to pad queries', 'one without it', 'UNSUPPORTED');
   for (const [n, text] of texts.entries()) {
-    const { tokens, cut } = tokenizer.tokenize(text, undefined, length - added.length);
+    const { tokens, cut } = yield* tokenizer.tokenizing(text, undefined, length - added.length);
     const ids = tokens.map(({ id }) => id);
     ids.splice(1, 0, ...added);
     const special = () => tokenizer.specialCount(false) + added.length;

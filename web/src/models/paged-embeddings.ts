@@ -3,6 +3,7 @@
  * are mostly ordered by frequency, so that a page of frequent tokens serves many texts. Servers are untrusted: each response must be the range that was asked for, of the same file.
  */
 import { HeedError, invalid } from '../error.js';
+import { abortable } from '../event-loop.js';
 import {
   concatenate,
   fromStream,
@@ -239,7 +240,9 @@ class Table {
         for (const page of pages) this.#pages.delete(page);
       });
     }
-    await aborting(Promise.all([...needed].map((page) => this.#pages.get(page))), signal);
+    const pending = Promise.all([...needed].map((page) => this.#pages.get(page)));
+    pending.catch(() => {}); // also of pages that nobody waits for any longer
+    await abortable(pending, signal);
   }
 
   /** Not stopped by a call's signal, as other calls may wait for the same pages. */
@@ -249,21 +252,5 @@ class Table {
     const bytes = await this.file.bytes(this.begin + first * this.rowBytes, this.begin + end * this.rowBytes);
     requireLive();
     this.write(bytes, first);
-  }
-}
-
-/** `pending`, or a rejection with the signal's reason once that has fired. */
-async function aborting(pending: Promise<unknown>, signal: SignalLike | undefined): Promise<void> {
-  pending.catch(() => {}); // also of one that nobody waits for any longer
-  signal?.throwIfAborted();
-  let stop = () => {};
-  const stopped = new Promise<never>((_, reject) => {
-    stop = () => reject(signal!.reason);
-    signal?.addEventListener('abort', stop);
-  });
-  try {
-    await Promise.race([pending, stopped]);
-  } finally {
-    signal?.removeEventListener('abort', stop);
   }
 }

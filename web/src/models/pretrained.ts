@@ -1,6 +1,6 @@
 /** A pretrained encoder in this thread. Notation: N texts, L the longest one's tokens, E width, H heads. */
 import type { RawEncoderModelConfig, RawRows, RawTensor } from '../core.js';
-import { floatsOf, formatShape, importing, invalid } from '../error.js';
+import { floatsOf, importing, invalid } from '../error.js';
 import { makeYield } from '../event-loop.js';
 import { concatenate } from '../io/files.js';
 import { type Read, type Reader, readOptions } from '../options.js';
@@ -14,6 +14,7 @@ import {
   decodeIds,
   embedSchema,
   encodeSchema,
+  headMaskRows,
   predictSchema,
   requireTexts,
   tokenizeSchema,
@@ -28,6 +29,7 @@ import type {
   ImagesInput,
 } from './image-encoder.js';
 import {
+  allRows,
   countTexts,
   type InputContext,
   type InputOptions,
@@ -36,6 +38,7 @@ import {
   type ModelInput,
   positionLimit,
   type Row,
+  type RowSteps,
   readInput,
   rowsOf,
 } from './input.js';
@@ -147,15 +150,19 @@ export class LocalModel extends Owned<Parts> implements PretrainedModel {
     const out = floatsOf('embed', [total, width]);
     const rows = this.#rows(given, { ...read, prompt }, true);
     const truncated: number[] = [];
-    const all = this.withSites('embed', read, rows, pieceOptions);
+    const tokens: number[] = [];
+    const all = await this.withSites('embed', read, rows, pieceOptions);
     await this.run(all, total, read, pieceOptions, (piece, first) => ({
       pooling: { modes: pooling, skipped },
       use: (encoding) => {
-        for (const { cut } of piece) truncated.push(cut);
+        for (const { cut, ids } of piece) {
+          truncated.push(cut);
+          tokens.push(ids.length);
+        }
         out.set(this.#vectors(encoding, piece, pooling, normalize, skipped, width).data, first * width);
       },
     }));
-    return vectorsOf(new Tensor(out, [total, width]), read.output as O, truncated);
+    return vectorsOf(new Tensor(out, [total, width]), read.output as O, { truncated, tokens });
   }
 
   encodeQuery<O extends VectorOutput = 'float32'>(input: ModelInput, options?: EmbedCall<O>) {
@@ -240,7 +247,7 @@ export class LocalModel extends Owned<Parts> implements PretrainedModel {
     requireTexts(given, read);
     const { embedDim, vocabSize } = this.#core;
     const vectors: SparseVector[] = [];
-    const rows = this.withSites('embedSparse', read, rowsOf(given, read, this.context), pieceOptions);
+    const rows = await this.withSites('embedSparse', read, rowsOf(given, read, this.context), pieceOptions);
     await this.run(rows, countTexts(given), read, pieceOptions, (piece) => ({
       use: (encoding) => {
         const hidden = encoding.hidden();
@@ -312,12 +319,12 @@ export class LocalModel extends Owned<Parts> implements PretrainedModel {
     void this.raw;
     const read = readOptions(owner, schema, options);
     const { signal, headMask = null } = read as Read<typeof callSchema>;
-    return [read, { yieldToEventLoop: makeYield(signal), headMask: this.#headMask(headMask), sites: null }];
+    return [read, { yieldToEventLoop: makeYield(signal), headMask: headMaskRows(headMask, this.#core), sites: null }];
   }
 
   /** @internal Runs rows piece by piece; `hooksOf` says what to do with each piece, of which `first` is the first text. */
   async run(
-    rows: Iterable<Row>,
+    rows: RowSteps,
     total: number,
     { onProgress, signal }: Pick<Read<typeof callSchema>, 'onProgress' | 'signal'>,
     options: PieceOptions,
@@ -325,7 +332,7 @@ export class LocalModel extends Owned<Parts> implements PretrainedModel {
   ): Promise<void> {
     let done = 0;
     const { sites } = options;
-    const all = sites?.needsAll ? [...rows] : [];
+    const all = sites?.needsAll ? allRows(rows) : [];
     const run = async (piece: Row[], layers: DeviceLayers | null) => {
       await this.#fetchRows?.(piece, () => void this.raw, signal);
       const raw = sites?.raw(done, piece) ?? null;
@@ -336,13 +343,15 @@ export class LocalModel extends Owned<Parts> implements PretrainedModel {
     const { device } = this.raw;
     const budget = options.small || sites ? undefined : device?.maxRows;
     for (const piece of all.length > 0 ? [all] : piecesOf(rows, this.#core, budget)) {
+      await options.yieldToEventLoop();
+      if (!piece) continue;
       if (!device) await run(piece, null);
       else {
         const tokens = piece.reduce((sum, { ids }) => sum + ids.length, 0);
         await device.attempt('text', tokens, async (layers) => {
           // A GPU's pieces are larger than the core's.
           const parts = layers || all.length > 0 ? [piece] : piecesOf(piece, this.#core);
-          for (const part of parts) await run(part, layers);
+          for (const part of parts) if (part) await run(part, layers);
         });
       }
     }
@@ -358,15 +367,15 @@ export class LocalModel extends Owned<Parts> implements PretrainedModel {
     });
   }
 
-  /** @internal The rows of a call; all at once if their sites are edited. */
-  withSites(
+  /** @internal The rows of a call; all of them, tokenized, if their sites are edited. */
+  async withSites(
     owner: string,
     read: Parameters<typeof planSites>[0],
-    rows: Iterable<Row>,
+    rows: RowSteps,
     options: PieceOptions,
-  ): Iterable<Row> {
+  ): Promise<RowSteps> {
     if (!read.edit) return rows;
-    const all = [...rows];
+    const all = await collected(rows, options);
     options.sites = this.sites(owner, read, all);
     return all;
   }
@@ -402,7 +411,7 @@ export class LocalModel extends Owned<Parts> implements PretrainedModel {
   }
 
   /** The rows of an input as the model runs them; `isPooled`: for their vectors. */
-  #rows(input: ModelInput, options: InputOptions & { prompt?: string }, isPooled = false): Iterable<Row> {
+  #rows(input: ModelInput, options: InputOptions & { prompt?: string }, isPooled = false): RowSteps {
     const rows = rowsOf(input, options, this.context);
     return this.raw.encoder.textRows?.(rows, isTexts(input), isPooled) ?? rows;
   }
@@ -410,16 +419,11 @@ export class LocalModel extends Owned<Parts> implements PretrainedModel {
   async #allRows(
     input: ModelInput,
     options: InputOptions,
-    { yieldToEventLoop }: PieceOptions,
+    pieceOptions: PieceOptions,
     prompt = '',
   ): Promise<Row[]> {
     requireTexts(input, options);
-    const rows: Row[] = [];
-    for (const row of this.#rows(input, { ...options, prompt })) {
-      rows.push(row);
-      await yieldToEventLoop();
-    }
-    return rows;
+    return collected(this.#rows(input, { ...options, prompt }), pieceOptions);
   }
 
   /** @internal */
@@ -436,13 +440,14 @@ export class LocalModel extends Owned<Parts> implements PretrainedModel {
     heads.set(name, head);
     return head;
   }
+}
 
-  #headMask(mask: RawTensor | null): Float32Array[] | null {
-    if (mask === null) return null;
-    const { numLayers, numHeads } = this.#core;
-    const expected = formatShape([numLayers, numHeads]);
-    const got = formatShape(mask.shape);
-    if (got !== expected) throw invalid('headMask', `shape ${expected} (layers and heads)`, got, 'SHAPE_MISMATCH');
-    return Array.from({ length: numLayers }, (_, i) => mask.data.slice(i * numHeads, (i + 1) * numHeads));
+/** All rows. Yields to the event loop between texts, and within long ones. */
+async function collected(rows: RowSteps, { yieldToEventLoop }: PieceOptions): Promise<Row[]> {
+  const all: Row[] = [];
+  for (const row of rows) {
+    if (row) all.push(row);
+    await yieldToEventLoop();
   }
+  return all;
 }

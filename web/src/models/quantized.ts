@@ -20,6 +20,8 @@ export type BinaryVectors = Tensor<Uint8Array>;
 export interface OfTexts {
   /** The number of tokens cut from each text, as it was longer than the model's limit or `maxLength`. */
   readonly truncated: number[];
+  /** The number of tokens of each text that were embedded, special ones and those of a prompt included. */
+  readonly tokens: number[];
 }
 
 /** What `embed` returns for an output. */
@@ -43,9 +45,13 @@ export function bitsOf(vector: Float32Array | Int8Array): Uint8Array {
   return bits;
 }
 
-/** fp32 vectors in the requested form, of texts from which `truncated` tokens were cut. */
-export function vectorsOf<O extends VectorOutput>(vectors: Tensor, output: O, truncated: number[]): VectorsOf<O> {
-  return Object.assign(quantized(vectors, output), { truncated }) as VectorsOf<O>;
+/** fp32 vectors of these texts in the requested form. */
+export function vectorsOf<O extends VectorOutput>(
+  vectors: Tensor,
+  output: O,
+  { truncated, tokens }: OfTexts,
+): VectorsOf<O> {
+  return Object.assign(quantized(vectors, output), { truncated, tokens }) as VectorsOf<O>;
 }
 
 /** Vectors [N,D] in the requested form. */

@@ -3,7 +3,7 @@ import type { RawEncoderModel, RawEncoderModelConfig, RawEncoding, RawRows, RawS
 import { calling } from '../error.js';
 import { concatenate } from '../io/files.js';
 import type { SitePlan } from '../sites.js';
-import type { Row } from './input.js';
+import type { Row, RowSteps } from './input.js';
 import type { Pooling } from './sentence-transformers.js';
 
 /**
@@ -16,15 +16,19 @@ export function pieceTokens({ embedDim, numHeads, keyValueHeads, headDim, ...con
   return Math.min(2048, Math.max(64, Math.round(0.4e9 / flops)));
 }
 
-/** Groups rows in order; a text that is longer than a piece is a piece by itself. */
+/** Groups rows in order; a text that is longer than a piece is a piece by itself. null: as in the rows. */
 export function* piecesOf(
-  rows: Iterable<Row>,
+  rows: RowSteps,
   config: RawEncoderModelConfig,
   budget = pieceTokens(config),
-): Generator<Row[]> {
+): Generator<Row[] | null> {
   let piece: Row[] = [];
   let tokens = 0;
   for (const row of rows) {
+    if (!row) {
+      yield null;
+      continue;
+    }
     if (piece.length > 0 && tokens + row.ids.length > budget) {
       yield piece;
       piece = [];

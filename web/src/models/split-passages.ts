@@ -1,5 +1,6 @@
 /** How texts are divided into passages, and what is made of their vectors. Loaded when it is used. */
 import { describe, floatsOf, guarded, invalid } from '../error.js';
+import { makeYield } from '../event-loop.js';
 import { count, optional, plainOptions, readOptions, size, text } from '../options.js';
 import type { SignalLike } from '../platform.js';
 import { Tensor } from '../tensor.js';
@@ -96,6 +97,7 @@ async function split(
   const [special, promptLength] = (await lengthsOf(['', prompt])) as [number, number];
   const countTokens: CountTokens = async (texts) =>
     texts.length === 0 ? [] : (await lengthsOf(texts)).map((length) => length - special);
+  const yieldToEventLoop = makeYield(signal);
   const room = maxTokens - promptLength;
   if (room < 1) {
     const expected = `at least ${promptLength + 1}, one more than the special tokens and those of the prompt`;
@@ -105,18 +107,13 @@ async function split(
   // Tokens of parts need not be those of the whole, as some tokenizers join characters over spaces: what turns out to be too long is divided again.
   for (let reserve = 0; ; ) {
     const most = room - reserve;
-    const units = await unitsOf(
-      owner,
-      source,
-      { start: 0, end: source.length, tokens: Infinity },
-      most,
-      locale,
-      countTokens,
-    );
+    const whole = { start: 0, end: source.length, tokens: Infinity };
+    const units: Unit[] = [];
+    await addUnits(units, whole, { owner, source, most, locale, countTokens, yieldToEventLoop });
     const passages = joined(source, units, most, Math.min(overlap, most - 1));
     const counts = await countTokens(passages.map(({ text }) => text));
     const wholes = prompt === '' ? counts : await countTokens(passages.map(({ text }) => prompt + text));
-    const excess = Math.max(0, ...wholes.map((tokens) => tokens + special - maxTokens));
+    const excess = wholes.reduce((most, tokens) => Math.max(most, tokens + special - maxTokens), 0);
     if (excess === 0) return passages.map((passage, n) => ({ ...passage, tokens: counts[n]! }));
     reserve += excess;
   }
@@ -152,50 +149,70 @@ const FINER: Record<Granularity, Granularity | null> = {
   point: null,
 };
 
-/** The sentences of a range; of those that have more than `most` tokens, the words, and of words the characters. */
-async function unitsOf(
-  owner: string,
-  source: string,
+/** What the division of a text depends on. */
+interface Division {
+  owner: string;
+  source: string;
+  most: number;
+  locale: string | undefined;
+  countTokens: CountTokens;
+  yieldToEventLoop: () => Promise<void>;
+}
+
+/** Adds the sentences of a range; of those that have more than `most` tokens, the words, and of words the characters. */
+async function addUnits(
+  units: Unit[],
   range: Unit,
-  most: number,
-  locale: string | undefined,
-  countTokens: CountTokens,
+  division: Division,
   granularity: Granularity = 'sentence',
-): Promise<Unit[]> {
-  const ranges = segmentsOf(owner, source.slice(range.start, range.end), granularity, locale).map(([start, end]) => ({
-    start: range.start + start,
-    end: range.start + end,
-  }));
-  const counts = await countTokens(ranges.map(({ start, end }) => source.slice(start, end).trim()));
-  const units: Unit[] = [];
-  for (const [n, { start, end }] of ranges.entries()) {
+): Promise<void> {
+  const { owner, source, most, countTokens } = division;
+  const ranges = await rangesOf(range, division, granularity);
+  const counts = await countTokens(ranges.map(([start, end]) => source.slice(start, end).trim()));
+  for (const [n, [start, end]] of ranges.entries()) {
     const unit = { start, end, tokens: counts[n]! };
     const finer = FINER[granularity];
     if (unit.tokens <= most) units.push(unit);
-    else if (finer) units.push(...(await unitsOf(owner, source, unit, most, locale, countTokens, finer)));
+    else if (finer) await addUnits(units, unit, division, finer);
     else {
       const got = `'${source.slice(start, end)}', which has ${unit.tokens} tokens`;
       throw invalid(`${owner}.maxTokens`, 'room for every character', got);
     }
   }
-  return units;
+}
+
+/** Segments that are found between two turns of the event loop. */
+const SEGMENTS_PER_STEP = 512;
+
+/** The ranges of the segments of a range, which cover it. */
+async function rangesOf(
+  { start: first, end: last }: Unit,
+  { owner, source, locale, yieldToEventLoop }: Division,
+  granularity: Granularity,
+): Promise<[start: number, end: number][]> {
+  const ranges: [start: number, end: number][] = [];
+  for (const [start, end] of segmentsOf(owner, source.slice(first, last), granularity, locale)) {
+    ranges.push([first + start, first + end]);
+    if (ranges.length % SEGMENTS_PER_STEP === 0) await yieldToEventLoop();
+  }
+  return ranges;
 }
 
 /** The ranges of a text's segments, which cover it. */
-function segmentsOf(
+function* segmentsOf(
   owner: string,
   source: string,
   granularity: Granularity,
   locale: string | undefined,
-): [start: number, end: number][] {
-  if (granularity === 'point' || typeof Intl.Segmenter !== 'function') return matchesOf(source, granularity);
+): Generator<[start: number, end: number]> {
+  if (granularity === 'point' || typeof Intl.Segmenter !== 'function') return yield* matchesOf(source, granularity);
   let segmenter: Intl.Segmenter;
   try {
     segmenter = new Intl.Segmenter(locale, { granularity });
   } catch (cause) {
     throw invalid(`${owner}.locale`, 'a language tag', describe(locale), 'INVALID_ARGUMENT', { cause });
   }
-  return Array.from(segmenter.segment(source), ({ index, segment }) => [index, index + segment.length]);
+  for (const { index, segment } of segmenter.segment(source)) yield [index, index + segment.length];
 }
 
 /** Approximations, for engines without Intl.Segmenter. */
@@ -206,11 +223,9 @@ const PATTERNS: Record<Granularity, RegExp> = {
   point: /[\s\S]/gu,
 };
 
-function matchesOf(source: string, granularity: Granularity): [start: number, end: number][] {
-  return Array.from(source.matchAll(PATTERNS[granularity]), ({ 0: { length }, index }): [number, number] => [
-    index,
-    index + length,
-  ]).filter(([start, end]) => end > start);
+function* matchesOf(source: string, granularity: Granularity): Generator<[start: number, end: number]> {
+  for (const { 0: found, index } of source.matchAll(PATTERNS[granularity]))
+    if (found !== '') yield [index, index + found.length];
 }
 
 /** Passages of successive units, each with as many as have at most `most` tokens. */

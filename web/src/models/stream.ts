@@ -1,5 +1,6 @@
 /** Results as they come, for lists that are long or still arriving. */
 import { describe, guarded, invalid } from '../error.js';
+import { abortable } from '../event-loop.js';
 import { optional, plainOptions, size, text } from '../options.js';
 import { linkedAbort, type SignalLike } from '../platform.js';
 import type { EmbedCall, EncodeCall, EncodeResultFor, PretrainedModel } from './model.js';
@@ -101,10 +102,6 @@ function batches<Result, Batch>(
 
   async function* generate(): AsyncGenerator<Batch, void, undefined> {
     const { stop, unlink } = linkedAbort(signal);
-    const aborted = new Promise<never>((_, reject) => {
-      stop.signal.addEventListener('abort', () => reject(stop.signal.reason));
-    });
-    aborted.catch(() => {});
     let start = 0;
     let ended = false;
     let isWaiting = false;
@@ -113,7 +110,7 @@ function batches<Result, Batch>(
       while (!ended && batch.length < most) {
         const next = texts.next();
         isWaiting = 'then' in next;
-        const { done, value } = isWaiting ? await Promise.race([next, aborted]) : (next as IteratorResult<unknown>);
+        const { done, value } = isWaiting ? await abortable(next as Promise<IteratorResult<unknown>>, stop.signal) : (next as IteratorResult<unknown>);
         isWaiting = false;
         if (done) ended = true;
         else batch.push(text(value, `texts[${start + batch.length}]`));

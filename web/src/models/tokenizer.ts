@@ -9,8 +9,9 @@ import {
   WhitespaceSplitPreTokenizer,
 } from '@huggingface/tokenizers';
 import { HeedError, invalid, invalidFile } from '../error.js';
+import { completed, STEP, type Steps } from '../event-loop.js';
 import { type AddedToken, isSpace, Splitter } from './added-tokens.js';
-import { type Aligned, aligned, lowerCased, memoized, normalize } from './alignment.js';
+import { type Aligned, aligned, aligning, lowerCasing, memoized, normalize, normalizing } from './alignment.js';
 import type { Settings } from './config.js';
 
 export interface Token {
@@ -150,7 +151,16 @@ export class TextTokenizer {
 
   /** Tokens that exceed `limit`, special ones included, are cut from the end, or from the beginning if the folder says so; of a pair, from the longer text first. */
   tokenize(text: string, pair: string | undefined, limit: number, withSpecial = true): TokenizedText {
-    return this.#using(() => this.#tokenized(text, pair, limit, withSpecial));
+    return completed(this.tokenizing(text, pair, limit, withSpecial));
+  }
+
+  /** The same in steps, for texts that may be long. */
+  *tokenizing(text: string, pair: string | undefined, limit: number, withSpecial = true): Steps<TokenizedText> {
+    try {
+      return yield* this.#tokenized(text, pair, limit, withSpecial);
+    } catch (cause) {
+      throw this.#failure('fails on a text', cause);
+    }
   }
 
   /** The number of special tokens of a text, or of a pair. */
@@ -172,12 +182,12 @@ export class TextTokenizer {
     }
   }
 
-  #tokenized(text: string, pair: string | undefined, limit: number, withSpecial: boolean): TokenizedText {
-    const whole = this.#split(text, 0);
+  *#tokenized(text: string, pair: string | undefined, limit: number, withSpecial: boolean): Steps<TokenizedText> {
+    const whole = yield* this.#split(text, 0);
     const most = limit * this.#medianLength;
     const start = text.length > most ? [...text].slice(0, most).join('') : text;
-    const first = start === text ? whole : this.#split(start, 0);
-    const second = pair === undefined ? null : this.#split(pair, 1);
+    const first = start === text ? whole : yield* this.#split(start, 0);
+    const second = pair === undefined ? null : yield* this.#split(pair, 1);
     const room = Math.max(0, limit - (withSpecial ? this.specialCount(second !== null) : 0));
     const [n, m] = truncatedLengths(first.length, second?.length ?? 0, room);
     const cut = whole.length - n + (second ? second.length - m : 0);
@@ -207,29 +217,35 @@ export class TextTokenizer {
     return { id, text, start: 0, end: 0, part: null };
   }
 
-  #split(text: string, part: 0 | 1): Token[] {
+  *#split(text: string, part: 0 | 1): Steps<Token[]> {
     // A lone surrogate is not a character; UTF-8 encoders replace it by U+FFFD.
-    const whole = aligned(text.replace(/\p{Surrogate}/gu, '\uFFFD'));
-    const source = this.#lowerCase ? lowerCased(whole) : whole;
+    const whole = yield* aligning(text.replace(/\p{Surrogate}/gu, '\uFFFD'));
+    const source = this.#lowerCase ? yield* lowerCasing(whole) : whole;
     const tokens: Token[] = [];
-    this.#raw.split(source).forEach((section, index) => {
+    for (const [index, section] of this.#raw.split(source).entries()) {
       if (section.added) tokens.push(this.#addedToken(section.added, section.text, part));
-      else this.#splitSection(section.text, index, part, tokens);
-    });
+      else yield* this.#splitSection(section.text, index, part, tokens);
+    }
     return this.#skippedId < 0 ? tokens : tokens.filter(({ id }) => id !== this.#skippedId);
   }
 
-  #splitSection(section: Aligned, index: number, part: 0 | 1, tokens: Token[]): void {
+  *#splitSection(section: Aligned, index: number, part: 0 | 1, tokens: Token[]): Steps<void> {
     const { normalizer } = this.#library;
-    const normalized = normalizer ? normalize(normalizer, section) : section;
+    const normalized = normalizer ? yield* normalizing(normalizer, section) : section;
     for (const piece of this.#normalized.split(normalized)) {
       if (piece.added) {
         tokens.push(this.#addedToken(piece.added, piece.text, part));
         continue;
       }
       if (piece.text.text === '') continue;
-      for (const word of words(piece.text, this.#library.pre_tokenizer, index, this.#alphabet, this.#splitsOnSpace))
+      let units = 0;
+      for (const word of words(piece.text, this.#library.pre_tokenizer, index, this.#alphabet, this.#splitsOnSpace)) {
         this.#splitWord(word, part, tokens);
+        units += word.text.length;
+        if (units < STEP) continue;
+        yield null;
+        units = 0;
+      }
     }
   }
 

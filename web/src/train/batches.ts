@@ -1,5 +1,6 @@
 /** The data of `fit`: examples that are divided into batches, or batches that arrive one by one. */
 import { describe, guarded, invalid } from '../error.js';
+import { abortable } from '../event-loop.js';
 import { lengthOf } from '../options.js';
 import type { SignalLike } from '../platform.js';
 import { read, type TensorLike } from '../tensor.js';
@@ -139,20 +140,4 @@ export async function* streamed(
 function countOf(values: unknown): number {
   const { length, shape } = values as { length?: number; shape?: readonly number[] };
   return (Array.isArray(values) ? length : shape?.[0]) || 1;
-}
-
-/** Settles as `promise` does, or rejects with the reason of a signal that fires first. */
-async function abortable<T>(promise: T | PromiseLike<T>, signal: SignalLike | undefined): Promise<T> {
-  if (!signal) return promise;
-  let onAbort = () => {};
-  const aborted = new Promise<never>((_, reject) => {
-    onAbort = () => reject(signal.reason);
-    signal.addEventListener('abort', onAbort);
-  });
-  try {
-    signal.throwIfAborted();
-    return await Promise.race([promise, aborted]);
-  } finally {
-    signal.removeEventListener('abort', onAbort);
-  }
 }

@@ -5,7 +5,7 @@ import type { ModelSource } from '../io/source.js';
 import { type StateDict, writeState } from '../layers/state-dict.js';
 import { callSchema, embedSchema, loadSchema, requireTexts } from '../models/call-options.js';
 import { listsOf } from '../models/encode-outputs.js';
-import { type InputOptions, isTexts, longest, type ModelInput, type Row, readInput, rowsOf } from '../models/input.js';
+import { allRows, type InputOptions, isTexts, longest, type ModelInput, type Row, readInput, rowsOf } from '../models/input.js';
 import type { LoadedModel, LoadModelOptions } from '../models/load.js';
 import { loadAs } from '../models/load-pretrained.js';
 import type { Parts } from '../models/parts.js';
@@ -350,7 +350,7 @@ class Trained extends LocalModel implements TrainableModel {
     this.#requireTrainable(name);
     const given = readInput(input);
     requireTexts(given, options);
-    return [...rowsOf(given, { ...options, prompt }, this.context)];
+    return allRows(rowsOf(given, { ...options, prompt }, this.context));
   }
 
   /** Runs the encoder; `use` computes the result from the hidden rows [T,E]. If sites are read, it is recorded in evaluation mode, too, so that the sites have gradients. */

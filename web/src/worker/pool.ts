@@ -6,7 +6,7 @@ import { invalidFile } from '../error.js';
 import type { ModelFolder } from '../io/files.js';
 import { Integrity } from '../io/integrity.js';
 import { type ModelSource, openFolder, sourceForWorker } from '../io/source.js';
-import { countTexts, type InputOptions, isTexts, pairsOf } from '../models/input.js';
+import { countTexts } from '../models/input.js';
 import type { LoadModelOptions, LoadProgress } from '../models/load.js';
 import type { ModelConfig, PretrainedModel, Workers } from '../models/model.js';
 import type { PageRuntime } from '../owned.js';
@@ -110,10 +110,11 @@ class PoolModel extends RemoteModel {
   /** Runs a call on the workers together, or on one of them if there is little to do. */
   protected async run<T>({ method, input, options, args, join }: RemoteCall<T>): Promise<T> {
     const { signal, onProgress, ...rest } = options;
-    const textPairs = isTexts(input) ? pairsOf(input, rest as InputOptions) : undefined;
+    const textPairs = rest.textPairs as string | readonly string[] | undefined;
     const total = countTexts(input);
-    // What a call reads and edits names its texts, and may need all of them.
-    if (!join || total <= LEAST_TEXTS || rest.edit || rest.read) return this.call(method, args(input), options);
+    // What a call reads and edits names its texts, and may need all of them; and a worker rejects pairs that do not fit the texts.
+    const isWhole = rest.edit || rest.read || (textPairs !== undefined && textPairs.length !== total);
+    if (!join || total <= LEAST_TEXTS || isWhole) return this.call(method, args(input), options);
     const shares = sharesOf(lengthsOf(input, textPairs), this.workers.count);
     const { stop, unlink } = linkedAbort(signal);
     const joiner = join(total);

@@ -3,6 +3,7 @@
  * cannot be sent.
  */
 
+import type { RawTensor } from '../core.js';
 import { importing } from '../error.js';
 import {
   callSchema,
@@ -10,6 +11,7 @@ import {
   embedSchema,
   embedTokensSchema,
   encodeSchema,
+  headMaskRows,
   predictSchema,
   scoreSpansSchema,
   tokenizeSchema,
@@ -89,7 +91,7 @@ export abstract class RemoteModel implements PretrainedModel {
     const { output, ...read } = this.#options('embed', embedSchema, options);
     const input = readInput(given);
     const floats = await this.run({ method: 'embed', input, options: read, args: (each) => [each], join: joinVectors });
-    return vectorsOf(floats, output as O, floats.truncated);
+    return vectorsOf(floats, output as O, floats);
   }
 
   encodeQuery<O extends VectorOutput = 'float32'>(input: ModelInput, options?: EmbedCall<O>) {
@@ -176,7 +178,10 @@ export abstract class RemoteModel implements PretrainedModel {
     given: object | undefined,
   ): Omit<Read<S>, keyof SentOptions> & SentOptions {
     this.#requireUndisposed();
-    return sentOptions(readOptions(owner, schema, given));
+    const read = readOptions(owner, schema, given);
+    const sent = sentOptions(read);
+    headMaskRows((read as { headMask?: RawTensor | null }).headMask, this.config);
+    return sent;
   }
 
   #images(owner: string): Promise<typeof import('./remote-images.js')> {

@@ -56,6 +56,7 @@ export interface Joiner<Result> {
 /** Joins vectors as they come, so that they are in memory once. */
 export function joinVectors(total: number): Joiner<VectorsOf<'float32'>> {
   const truncated = new Array<number>(total);
+  const tokens = new Array<number>(total);
   let data: Float32Array<ArrayBuffer> | undefined;
   let width = 0;
   return {
@@ -65,9 +66,10 @@ export function joinVectors(total: number): Joiner<VectorsOf<'float32'>> {
       share.forEach((n, i) => {
         data!.set(vectors.data.subarray(i * width, (i + 1) * width), n * width);
         truncated[n] = vectors.truncated[i]!;
+        tokens[n] = vectors.tokens[i]!;
       });
     },
-    joined: () => vectorsOf(new Tensor(data!, [total, width]), 'float32', truncated),
+    joined: () => vectorsOf(new Tensor(data!, [total, width]), 'float32', { truncated, tokens }),
   };
 }
 
@@ -116,7 +118,7 @@ export function joinMasks(total: number): Joiner<Prediction> {
         data.set(logits, i * labels);
       });
       const masks = rows.map(({ text, token }): [number, number] => [text, token]);
-      return { ...joined(), logits: new Tensor(data, [rows.length, labels]), masks };
+      return Object.assign({ logits: new Tensor(data, [rows.length, labels]) }, joined(), { masks });
     },
   };
 }
