@@ -59,7 +59,11 @@ const kinds: Record<string, () => Files> = {
       module(0, '0_Transformer', 'sentence_transformers.models.Transformer'),
       module(1, '1_Pooling', 'sentence_transformers.models.Pooling'),
     ]),
-    '1_Pooling/config.json': json({ word_embedding_dimension: 24, pooling_mode_mean_tokens: true, include_prompt: false }),
+    '1_Pooling/config.json': json({
+      word_embedding_dimension: 24,
+      pooling_mode_mean_tokens: true,
+      include_prompt: false,
+    }),
     'config_sentence_transformers.json': json({ prompts: { query: 'the ', document: 'a ' } }),
   }),
   SPLADE: () => ({
@@ -165,7 +169,15 @@ const examples: { [M in Method]: Example & { options: Record<keyof OptionsOf<M>,
   embed,
   encodeQuery: embed,
   encodeDocument: embed,
-  tokenize: { args: texts, options: { signal: call.signal, textPairs: input.textPairs, truncation: input.truncation, maxLength: input.maxLength } },
+  tokenize: {
+    args: texts,
+    options: {
+      signal: call.signal,
+      textPairs: input.textPairs,
+      truncation: input.truncation,
+      maxLength: input.maxLength,
+    },
+  },
   predict: {
     args: (['sequence-classification', 'token-classification', 'question-answering', 'fill-mask'] as const).flatMap(
       (head) => texts.map(([given]) => [head, given]),
@@ -175,7 +187,14 @@ const examples: { [M in Method]: Example & { options: Record<keyof OptionsOf<M>,
   embedSparse: { args: texts, options: { ...input, ...sites, headMask } },
   embedTokens: {
     args: texts,
-    options: { ...call, truncation: flags, maxLength: [4, 41], headMask, edit: edits, promptName: ['query', 'document'] },
+    options: {
+      ...call,
+      truncation: flags,
+      maxLength: [4, 41],
+      headMask,
+      edit: edits,
+      promptName: ['query', 'document'],
+    },
   },
   scoreSpans: { args: [few, many, 'a fox', []].map((given) => [given, labels]), options: call },
   embedImage: {
@@ -334,8 +353,7 @@ describe('errors of callbacks and signals', () => {
           const stop = new AbortController();
           const aborted = await ended({ signal: stop.signal, onProgress: () => stop.abort(reason) });
           // The last report may come too late to stop the call.
-          if (aborted !== 'a result')
-            expect((aborted as { error: unknown }).error, method).toBe(stop.signal.reason);
+          if (aborted !== 'a result') expect((aborted as { error: unknown }).error, method).toBe(stop.signal.reason);
         }
       }
       model.dispose();

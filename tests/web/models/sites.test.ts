@@ -209,6 +209,10 @@ describe('bad input', () => {
     ['a layer beyond', { read: ['layers.3.heads'] }, 'INVALID_ARGUMENT', 'a layer from 0 to 2'],
     ['a string', { read: 'output' }, 'INVALID_ARGUMENT', 'encode.read'],
     ['no verb', { edit: [{ site: 'output' }] }, 'INVALID_ARGUMENT', 'one of scale, add, set, map, got none'],
+    ['another word', { edit: [{ site: 'output', set: 'median' }] }, 'INVALID_ARGUMENT', "edit[0].set: expected a tensor, a number or 'mean', got 'median'"], // biome-ignore format: a line of the table
+    ['a factor that is NaN', { edit: [{ site: 'output', scale: NaN }] }, 'INVALID_ARGUMENT', 'edit[0].scale: expected finite factors, got NaN'], // biome-ignore format: a line of the table
+    ['an infinite factor', { edit: [{ site: 'output', scale: [1, Infinity] }] }, 'INVALID_ARGUMENT', 'got Infinity at entry 1'], // biome-ignore format: a line of the table
+    ['a summand that is NaN', { edit: [{ site: 'output', add: NaN }] }, 'INVALID_ARGUMENT', 'edit[0].add: expected finite numbers or -Infinity, got NaN'], // biome-ignore format: a line of the table
     ['two verbs', { edit: [{ site: 'output', add: 1, scale: 2 }] }, 'INVALID_ARGUMENT', 'got scale and add'],
     ['an unknown key', { edit: [{ site: 'output', head: 1, add: 1 }] }, 'INVALID_ARGUMENT', "'heads'"],
     ['no edit', { edit: [null] }, 'INVALID_ARGUMENT', 'encode.edit[0]'],

@@ -1,6 +1,16 @@
 /** `embedStream` and `encodeStream`: results as they come. */
-import { embedStream, encodeStream, load, type PretrainedModel, type TextStream } from 'heed';
+import {
+  embedLong,
+  embedStream,
+  encodeStream,
+  load,
+  type PretrainedModel,
+  splitPassages,
+  Tensor,
+  type TextStream,
+} from 'heed';
 import { describe, expect, test } from 'vitest';
+import { writeSafetensors } from '../../../web/src/io/safetensors.js';
 import { tinyModel } from './tiny.js';
 
 const heed = await load();
@@ -147,4 +157,75 @@ describe('a loop ends with one error', () => {
     await expect(failing(model, texts, { signal: stop.signal })).rejects.toThrow('enough');
     expect((await model.embed('fox')).shape).toEqual([1, 24]);
   });
+});
+
+test('a stream retains nothing of the texts that it has embedded', async () => {
+  const collectGarbage = globalThis.gc as () => void;
+  const vectors = Object.assign(new Tensor(new Float32Array(1), [1, 1]), { truncated: [0] });
+  const instant = { config: {}, workers: { count: 0 }, embed: async () => vectors } as unknown as PretrainedModel;
+  const used: number[] = [];
+  async function* arriving() {
+    for (let n = 0; n < 60_000; n++) {
+      yield 'a fox';
+      if (n % 30_000 !== 1000) continue;
+      collectGarbage();
+      used.push(process.memoryUsage().heapUsed);
+    }
+    collectGarbage();
+    used.push(process.memoryUsage().heapUsed);
+  }
+  for await (const _ of embedStream(instant, arriving(), { batchSize: 64 }));
+  // It was 352 bytes per text.
+  expect((used.at(-1)! - used[0]!) / 59_000).toBeLessThan(50);
+});
+
+describe.each(['embed', 'encode', 'tokenize', 'predict', 'embedSparse', 'embedTokens', 'splitPassages', 'embedLong'])(
+  'a long text: %s',
+  (method) => {
+    test('leaves the event loop its turns, and stops when the signal fires', async () => {
+      using model = await heed.fromPretrained(files);
+      const text = 'the quick brown fox, a x. '.repeat(20_000);
+      const stop = new AbortController();
+      const call = { signal: stop.signal };
+      const calls: Record<string, () => Promise<unknown>> = {
+        embed: () => model.embed(text, call),
+        encode: () => model.encode(text, call),
+        tokenize: () => model.tokenize(text, call),
+        predict: () => model.predict('sequence-classification', text, call),
+        embedSparse: () => model.embedSparse(text, { ...call, edit: [] }),
+        embedTokens: () => model.embedTokens(text, call),
+        splitPassages: () => splitPassages(model, text, call),
+        embedLong: () => embedLong(model, text, call),
+      };
+      let ended = false;
+      const rejected = expect(
+        calls[method]!().finally(() => {
+          ended = true;
+        }),
+      ).rejects.toThrow('enough');
+      let turns = 0;
+      while (turns < 3 && !ended) {
+        await new Promise((resolve) => setTimeout(resolve));
+        turns++;
+      }
+      expect(ended).toBe(false);
+      stop.abort(new Error('enough'));
+      await rejected;
+    });
+  },
+);
+
+test('many texts of a model without layers leave the event loop its turns', async () => {
+  using model = await heed.fromPretrained({
+    'config.json': JSON.stringify({ model_type: 'model2vec', hidden_dim: 16, normalize: true }),
+    'model.safetensors': writeSafetensors([
+      { name: 'embeddings', dtype: 'F32', shape: [24, 16], data: new Float32Array(24 * 16).fill(1) },
+    ]),
+    'tokenizer.json': tinyModel()['tokenizer.json']!,
+  });
+  const stop = new AbortController();
+  const many = Array.from({ length: 50_000 }, (_, i) => `the quick brown fox ${i}`);
+  const rejected = expect(model.embed(many, { signal: stop.signal })).rejects.toThrow('enough');
+  setTimeout(() => stop.abort(new Error('enough')));
+  await rejected;
 });

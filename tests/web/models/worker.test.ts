@@ -1,7 +1,8 @@
 import { readFileSync } from 'node:fs';
 import { Worker } from 'node:worker_threads';
 import { HeedError, load } from 'heed';
-import { describe, expect, test } from 'vitest';
+import { load as loadTraining } from 'heed/train';
+import { describe, expect, test, vi } from 'vitest';
 import { fixtures } from './fixtures.js';
 import { tinyModel } from './tiny.js';
 
@@ -133,6 +134,50 @@ describe('a model in a worker', () => {
     await expect(
       heed.fromPretrained(tinyModel(), { worker: new Worker('process.exit(3)', { eval: true }) }),
     ).rejects.toMatchObject({ code: 'WORKER_FAILED' });
+  });
+});
+
+describe('a worker that runs another script', () => {
+  const rejected = {
+    code: 'WORKER_FAILED',
+    message: expect.stringMatching(/worker\.js, got one that runs another script/),
+  };
+
+  test.each([
+    [
+      'echoes',
+      "const { parentPort } = require('worker_threads'); parentPort.on('message', (m) => parentPort.postMessage(m))",
+    ],
+    [
+      'answers in its own way',
+      "const { parentPort } = require('worker_threads'); parentPort.on('message', ({ id }) => parentPort.postMessage({ type: 'result', id, value: 1 }))",
+    ],
+  ])('is rejected: one that %s', async (_, script) => {
+    const worker = new Worker(script, { eval: true });
+    await expect(heed.fromPretrained(tinyModel(), { worker })).rejects.toMatchObject(rejected);
+  });
+
+  test('is rejected: one that never answers', async () => {
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+    try {
+      const worker = new Worker('setInterval(() => {}, 1000)', { eval: true });
+      const loading = expect(heed.fromPretrained(tinyModel(), { worker })).rejects.toMatchObject(rejected);
+      await vi.waitFor(() => expect(vi.getTimerCount()).toBeGreaterThan(0));
+      await vi.advanceTimersByTimeAsync(30_000);
+      await loading;
+    } finally {
+      vi.useRealTimers();
+    }
+  });
+
+  test('is rejected by fit, also if it is a script of heed that cannot train', async () => {
+    const training = await loadTraining();
+    const model = new training.Sequential([new training.Linear({ inFeatures: 1, outFeatures: 1 })]);
+    const optimizer = new training.optim.SGD(model.parameters(), { lr: 0.1 });
+    const worker = new Worker(script);
+    const fit = model.fit({ inputs: [[1]], labels: [[1]] }, { loss: 'mse', optimizer, epochs: 1, worker });
+    await expect(fit).rejects.toMatchObject({ code: 'WORKER_FAILED', cause: { code: 'WORKER_FAILED' } });
+    await worker.terminate();
   });
 });
 

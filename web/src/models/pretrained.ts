@@ -416,12 +416,7 @@ export class LocalModel extends Owned<Parts> implements PretrainedModel {
     return this.raw.encoder.textRows?.(rows, isTexts(input), isPooled) ?? rows;
   }
 
-  async #allRows(
-    input: ModelInput,
-    options: InputOptions,
-    pieceOptions: PieceOptions,
-    prompt = '',
-  ): Promise<Row[]> {
+  async #allRows(input: ModelInput, options: InputOptions, pieceOptions: PieceOptions, prompt = ''): Promise<Row[]> {
     requireTexts(input, options);
     return collected(this.#rows(input, { ...options, prompt }), pieceOptions);
   }

@@ -110,7 +110,9 @@ function batches<Result, Batch>(
       while (!ended && batch.length < most) {
         const next = texts.next();
         isWaiting = 'then' in next;
-        const { done, value } = isWaiting ? await abortable(next as Promise<IteratorResult<unknown>>, stop.signal) : (next as IteratorResult<unknown>);
+        const { done, value } = isWaiting
+          ? await abortable(next as Promise<IteratorResult<unknown>>, stop.signal)
+          : (next as IteratorResult<unknown>);
         isWaiting = false;
         if (done) ended = true;
         else batch.push(text(value, `texts[${start + batch.length}]`));

@@ -6,6 +6,7 @@ import {
   BertPreTokenizer,
   Tokenizer as Library,
   type PreTokenizer,
+  WhitespacePreTokenizer,
   WhitespaceSplitPreTokenizer,
 } from '@huggingface/tokenizers';
 import { HeedError, invalid, invalidFile } from '../error.js';
@@ -385,6 +386,26 @@ const SPACE_MARK = '\u2581';
 
 const utf8Length = (point: string) => (point <= '\u007F' ? 1 : point <= '\u07FF' ? 2 : point.length === 2 ? 4 : 3);
 
+/** Pre-tokenizers whose words end at white space, whatever follows it. */
+const SPLIT_ON_SPACE = [BertPreTokenizer, WhitespacePreTokenizer, WhitespaceSplitPreTokenizer];
+
+function splitsOnSpace(pre: PreTokenizer): boolean {
+  const [first] = (pre as unknown as { tokenizers?: PreTokenizer[] }).tokenizers ?? [];
+  return first ? splitsOnSpace(first) : SPLIT_ON_SPACE.some((type) => pre instanceof type);
+}
+
+/** A text's words. Of a long text, by parts where white space divides words anyway, so that not all are computed in one step. */
+function* preTokenized(text: string, pre: PreTokenizer | null, sectionIndex: number): Iterable<string> {
+  if (!pre) return yield text;
+  for (let from = 0; from < text.length; ) {
+    const isLong = text.length - from > STEP && splitsOnSpace(pre);
+    const length = isLong ? text.slice(from + STEP).search(/\p{White_Space}/u) : -1;
+    const to = length < 0 ? text.length : from + STEP + length;
+    yield* pre.pre_tokenize(text.slice(from, to), { section_index: sectionIndex });
+    from = to;
+  }
+}
+
 /** The pre-tokenizer's words in the model's alphabet, with the range of the original text for each UTF-16 unit. */
 function* words(
   source: Aligned,
@@ -393,10 +414,9 @@ function* words(
   alphabet: Alphabet,
   splitsOnSpace: boolean,
 ): Iterable<Aligned> {
-  const found = pre ? pre.pre_tokenize(source.text, { section_index: sectionIndex }) : [source.text];
   const { text } = source;
   let at = 0;
-  for (const word of found) {
+  for (const word of preTokenized(text, pre, sectionIndex)) {
     const out: Aligned = { text: word, starts: [], ends: [] };
     const add = (first: number, last: number) => {
       out.starts.push(source.starts[first] ?? 0);

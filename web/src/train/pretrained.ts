@@ -5,7 +5,16 @@ import type { ModelSource } from '../io/source.js';
 import { type StateDict, writeState } from '../layers/state-dict.js';
 import { callSchema, embedSchema, loadSchema, requireTexts } from '../models/call-options.js';
 import { listsOf } from '../models/encode-outputs.js';
-import { allRows, type InputOptions, isTexts, longest, type ModelInput, type Row, readInput, rowsOf } from '../models/input.js';
+import {
+  allRows,
+  type InputOptions,
+  isTexts,
+  longest,
+  type ModelInput,
+  type Row,
+  readInput,
+  rowsOf,
+} from '../models/input.js';
 import type { LoadedModel, LoadModelOptions } from '../models/load.js';
 import { loadAs } from '../models/load-pretrained.js';
 import type { Parts } from '../models/parts.js';
