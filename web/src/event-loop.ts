@@ -43,7 +43,7 @@ export async function abortable<T>(promise: T | PromiseLike<T>, signal: SignalLi
     signal.addEventListener('abort', onAbort);
   });
   try {
-    signal.throwIfAborted();
+    if (signal.aborted) onAbort();
     return await Promise.race([promise, aborted]);
   } finally {
     signal.removeEventListener('abort', onAbort);
