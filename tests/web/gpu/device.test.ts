@@ -31,7 +31,7 @@ async function openDevice(memory = Number.POSITIVE_INFINITY) {
   const state = { memory, buffers: [] as FakeBuffer[] };
   const scopes: { filter: Filter; error: string | null }[] = [];
   const report = (filter: Filter, message: string) => {
-    const scope = scopes.findLast((scope) => scope.filter === filter)!;
+    const scope = [...scopes].reverse().find((scope) => scope.filter === filter)!;
     scope.error ??= message;
   };
   let used: FakeBuffer[] = [];
