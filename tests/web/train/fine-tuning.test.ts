@@ -1,5 +1,5 @@
 /** Training of the encoder by trainClassifier and trainEmbedding, also in a worker. */
-import { HeedError, load, type TrainingHeed } from 'heed/train';
+import { HeedError, load, type PretrainedModel, type TrainingHeed } from 'heed/train';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { tinyModel } from '../models/tiny.js';
 import { changed, examples, pairs, stateOf, tiny } from './tiny-models.js';
@@ -365,7 +365,7 @@ describe('in a worker', () => {
     expect(result).toEqual(expected);
     expect(steps).toEqual([1, 2]);
     expect(model.config.labels).toEqual(['x', 'y']);
-    const logits = async (one: typeof model) => (await one.predict('sequence-classification', 'x fox')).logits.data;
+    const logits = async (one: PretrainedModel) => (await one.predict('sequence-classification', 'x fox')).logits.data;
     expect(await logits(model)).toEqual(await logits(local));
     const { history } = await heed.trainEmbedding(model, pairs, { seed: 1 });
     expect(history).toEqual((await heed.trainEmbedding(local, pairs, { seed: 1 })).history);

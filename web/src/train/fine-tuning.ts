@@ -80,6 +80,15 @@ export interface Adaptable {
   loadAdapter(source: ModelSource): Promise<void>;
 }
 
+/** A model with `trainable: true` in a worker. */
+export interface RemotelyTrained extends Savable {
+  /**
+   * Adds low-rank updates that a training with `{ lora }` has left to the weights, and removes them. Other parameters, or updates with other settings, can then be trained.
+   * @throws HeedError `INVALID_ARGUMENT` for a model without updates
+   */
+  mergeLora(): Promise<void>;
+}
+
 /** How a script loads the code for fine-tuning: pages import it when it is first used; workers contain it. */
 type Code = () => Promise<typeof code>;
 

@@ -287,6 +287,22 @@ class Mean {
   }
 }
 
+/** @throws HeedError if a backward pass has reached none of the optimizer's parameters, so that its steps change nothing */
+function requireReached({ paramGroups }: Optimizer): void {
+  const params = paramGroups.flatMap(({ params }) => params);
+  if (params.some(({ gradients, index }) => gradients.read(index) !== null)) return;
+  const got = params.some(({ requiresGrad }) => requiresGrad) ? 'one of others' : 'one of frozen parameters';
+  throw invalid(
+    'fit.optimizer',
+    'an optimizer of parameters that the loss depends on',
+    `${got}, '${params[0]!.name}'`,
+    undefined,
+    {
+      hint: 'Make it with model.parameters() of the model that is fitted, and leave those to train unfrozen',
+    },
+  );
+}
+
 /** Computes the loss of a batch. */
 export function measureWith(tape: Tape, model: LayerTree, loss: LossRead): (batch: Batch) => Loss {
   const lossOf = makeLoss(tape, loss);
@@ -317,11 +333,14 @@ export async function runFit(
     loss.backward();
     return loss.item();
   };
+  let isReached = false;
   const trainStep = async (batch: Weighted): Promise<number> => {
     const undo = changedByPasses(tape, model);
     optimizer.zeroGrad();
     try {
       const loss = together ? await together(batch, batch.count) : alone(batch);
+      if (!isReached) requireReached(optimizer);
+      isReached = true;
       if (clipNorm !== null)
         clipGradNorm(
           tape,
@@ -373,6 +392,11 @@ export async function runFit(
     if (best.state) {
       model.loadStateDict(best.state);
       history.best = best.epoch;
+    } else if (earlyStopping && history.loss.length > 0) {
+      const [argument, losses] = validation ? ['fit.validation', history.validation!] : ['fit: data', history.loss];
+      throw invalid(argument, 'a finite loss after at least one epoch', losses.join(', '), 'DIVERGED', {
+        hint: 'Early stopping compares losses. Check the data and the loss; a lower learning rate may help',
+      });
     }
     return history;
   } finally {

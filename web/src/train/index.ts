@@ -18,7 +18,7 @@ export type { EncoderTraining } from './fine-tuning/encoder.js';
 export type { ClassifierExample } from './fine-tuning/examples.js';
 export type { CheckpointOptions } from './fine-tuning/fit-encoder.js';
 export type { SaveOptions } from './fine-tuning/save.js';
-export type { FineTuning, Savable } from './fine-tuning.js';
+export type { FineTuning, RemotelyTrained, Savable } from './fine-tuning.js';
 export type { FitOptions, FitProgress, History } from './fit.js';
 export type { FitLoss } from './fit-losses.js';
 export type { Lora, LoraOptions } from './lora.js';

@@ -78,7 +78,7 @@ export function readLora(
   given: LoraOptions | undefined,
   listed: readonly RawNamedRows[],
   core: readonly string[],
-): Read<typeof schema> & { targets: string[]; chosen: { name: string; parameter: number }[] } {
+): Read<typeof schema> & { targets: string[]; modules: string[]; chosen: { name: string; parameter: number }[] } {
   const options = readOptions('addLora', schema, given);
   const linear = listed.flatMap((rows, parameter) =>
     isLinear(core[rows.parameter]!)
@@ -93,8 +93,12 @@ export function readLora(
     options.targets ? options.targets.some((target) => endsWith(rows.name, target)) : isDefault(rows.core, rows),
   );
   const targets = options.targets ?? [...new Set(chosen.map(({ name }) => name.slice(name.lastIndexOf('.') + 1)))];
-  return { ...options, targets, chosen: chosen.map(({ name, parameter }) => ({ name, parameter })) };
+  const modules = chosen.map(({ name }) => name);
+  return { ...options, targets, modules, chosen: chosen.map(({ name, parameter }) => ({ name, parameter })) };
 }
+
+/** Whether a parameter is A or B of an update. */
+export const isUpdate = (parameter: string): boolean => /\.lora_[AB]\.weight$/.test(parameter);
 
 /** Whether a parameter belongs to one of the modules, or to a module inside one of them. */
 export function isIn(parameter: string, modules: readonly string[]): boolean {

@@ -5,7 +5,7 @@ import type { ModelSource } from '../io/source.js';
 import type { PretrainedModel } from '../models/model.js';
 import type { PageRuntime } from '../owned.js';
 import { type FineTuning, fineTuningOf, savable } from './fine-tuning.js';
-import { anywhere, loadTrainableInWorker, remotelySavable } from './remote-training.js';
+import { anywhere, loadTrainableInWorker, remotelyTrainable } from './remote-training.js';
 import type { Tape } from './tape.js';
 import type { TrainableOptions } from './trainable-model.js';
 
@@ -30,7 +30,7 @@ export function pageModels(runtime: PageRuntime, tape: Tape): PageModels {
     ...anywhere(fineTuningOf({ runtime, tape }, loadFineTuning)),
     async fromPretrained(source, options) {
       const model = await load(source, options);
-      remotelySavable(model);
+      remotelyTrainable(model);
       return model;
     },
   };

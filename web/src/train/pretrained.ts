@@ -197,27 +197,33 @@ class Trained extends LocalModel implements TrainableModel {
   }
 
   addLora(given?: LoraOptions): this {
+    void this.raw;
     const { core } = this.#tape;
-    const { encoder } = this.raw;
     if (this.#lora)
       throw invalid('addLora', 'a model without updates', 'one with updates', 'INVALID_ARGUMENT', {
         hint: 'Call mergeLora() first',
       });
-    this.#requireTrainable('addLora');
-    const { chosen, seed, ...options } = readLora(
-      given,
-      this.#names,
-      encoder.parameters().map(({ name }) => name),
-    );
+    const { chosen, seed, ...options } = this.#readLora(given);
     const made = calling('addLora', () => new core.Lora(this.#encoder.state.inner, chosen, options));
     const raw = new RecordedModule(this.#tape, 'Lora', made, this.#encoder.state);
     for (const parameter of this.parameters()) parameter.requiresGrad = isIn(parameter.name, options.modulesToSave);
     raw.initialize(seed);
     raw.seed(seed);
-    const modules = chosen.map(({ name }) => name);
     this.#attached.lora = raw;
-    this.#lora = { part: this.#part(raw), raw, options: Object.freeze({ ...options, modules }) };
+    this.#lora = { part: this.#part(raw), raw, options: Object.freeze(options) };
     return this;
+  }
+
+  /** @internal */
+  loraOf(given?: LoraOptions): Lora {
+    const { chosen, seed, ...options } = this.#readLora(given);
+    return options;
+  }
+
+  #readLora(given: LoraOptions | undefined) {
+    this.#requireTrainable('addLora');
+    const core = this.raw.encoder.parameters().map(({ name }) => name);
+    return readLora(given, this.#names, core);
   }
 
   mergeLora(): this {

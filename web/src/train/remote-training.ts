@@ -13,11 +13,11 @@ import type { Method } from '../worker/protocol.js';
 import { RemoteModel } from '../worker/remote.js';
 import type { SavedFiles } from './fine-tuning/adapter.js';
 import type { ClassifierResult } from './fine-tuning/classifier.js';
-import type { FineTuning, Savable } from './fine-tuning.js';
+import type { FineTuning, RemotelyTrained, Savable } from './fine-tuning.js';
 import { trainingSchema } from './trainable-model.js';
 
 /** Calls that the worker's script answers, in addition to those of a model. */
-type Call = 'trainClassifier' | 'trainEmbedding' | 'save' | 'config';
+type Call = 'trainClassifier' | 'trainEmbedding' | 'save' | 'config' | 'mergeLora';
 
 interface CallOptions {
   readonly signal?: SignalLike;
@@ -65,10 +65,11 @@ export function loadTrainableInWorker(
   return loadInWorker(runtime, source, options, worker === true ? undefined : (worker as never));
 }
 
-/** Adds `save` to a model in a worker. */
-export function remotelySavable(model: PretrainedModel): void {
+/** Adds the methods for training to a model in a worker. */
+export function remotelyTrainable(model: PretrainedModel): void {
   if (!(model instanceof WorkerModel)) return;
   const save: Savable['save'] = async (options) =>
     Object.fromEntries(await send<[string, SavedFiles[string]][]>('save', model, [], options));
-  Object.defineProperty(model, 'save', { value: save });
+  const mergeLora: RemotelyTrained['mergeLora'] = () => send('mergeLora', model, [], undefined);
+  Object.defineProperties(model, { save: { value: save }, mergeLora: { value: mergeLora } });
 }

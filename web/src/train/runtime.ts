@@ -27,7 +27,7 @@ import { Heed, type LoadOptions, runtimeOf, start } from '../runtime.js';
 import type { Tensor, TensorInput } from '../tensor.js';
 import { type Checkpoints, checkpointsOf } from './checkpoint.js';
 import type { TrainCore } from './core.js';
-import type { Adaptable, FineTuning, Savable } from './fine-tuning.js';
+import type { Adaptable, FineTuning, RemotelyTrained, Savable } from './fine-tuning.js';
 import { remoteFits } from './fit.js';
 import { remoteFit } from './fit-worker.js';
 import { type Losses, lossesOf } from './losses.js';
@@ -139,11 +139,11 @@ export type TrainingHeed = TrainableLayers &
       source: ModelSource | undefined,
       options: TrainableOptions,
     ): Promise<TrainableModel & Savable & Adaptable>;
-    /** The same in a worker: `trainClassifier`, `trainEmbedding`, `save` and the calls of a model run there. */
+    /** The same in a worker: `trainClassifier`, `trainEmbedding`, `save`, `mergeLora` and the calls of a model run there. */
     fromPretrained(
       source: ModelSource | undefined,
       options: TrainableOptions & { worker: true | WorkerLike },
-    ): Promise<PretrainedModel & Savable>;
+    ): Promise<PretrainedModel & RemotelyTrained>;
     /** The same as in heed; in addition, the model can be saved. */
     fromPretrained(source?: ModelSource, options?: FromPretrainedOptions): Promise<PretrainedModel & Savable>;
     readonly losses: Losses & MatryoshkaLosses;

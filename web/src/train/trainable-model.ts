@@ -79,6 +79,8 @@ export interface TrainableModel extends PretrainedModel, Trainable {
   mergeLora(): this;
   /** The updates; null if there are none. */
   readonly lora: Lora | null;
+  /** @internal The updates that `addLora` would make. */
+  loraOf(options?: LoraOptions): Lora;
   /** Copies of all parameters, by name. */
   stateDict(): StateDict;
   /** Sets all parameters. A load that fails changes nothing. */

@@ -15,6 +15,7 @@ import { type Message, packError } from '../worker/protocol.js';
 import { checkpointsOf } from './checkpoint.js';
 import type { TrainCore } from './core.js';
 import { buildModel, type Description } from './description.js';
+import { requireTrainable } from './fine-tuning/encoder.js';
 import { evaluateClassifier, loadAdapter, save, trainClassifier, trainEmbedding } from './fine-tuning/index.js';
 import { type FineTuning, fineTuningOf, type Savable, savable } from './fine-tuning.js';
 import { type FitProgress, measureWith, startFit } from './fit.js';
@@ -161,6 +162,10 @@ const training = {
     afterOthers(() => pretrained.fineTuning.trainClassifier(pretrained.model, examples, trainingOptions(options))),
   trainEmbedding: (examples: never, options: object) =>
     afterOthers(() => pretrained.fineTuning.trainEmbedding(pretrained.model, examples, trainingOptions(options))),
+  mergeLora: () =>
+    afterOthers(async () => {
+      requireTrainable('mergeLora', pretrained.model).mergeLora();
+    }),
   config: () => afterOthers(async () => pretrained.model.config),
   // As a list, because lists are not searched for tensors.
   save: (options: object) => afterOthers(async () => Object.entries(await pretrained.model.save(options))),

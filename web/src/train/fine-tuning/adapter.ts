@@ -6,7 +6,7 @@ import { type ModelSource, openFolder } from '../../io/source.js';
 import { Settings } from '../../models/config.js';
 import type { LocalModel } from '../../models/pretrained.js';
 import { Tensor } from '../../tensor.js';
-import { isIn } from '../lora.js';
+import { isIn, isUpdate } from '../lora.js';
 import type { Parameter } from '../parameters.js';
 import type { TrainableModel } from '../trainable-model.js';
 import { requireIdle } from './busy.js';
@@ -23,7 +23,7 @@ const PREFIX = 'base_model.model.';
 /** The parameters in an adapter: those of the updates, and those of the other modules that are trained. */
 function ownParameters(model: TrainableModel): Parameter[] {
   const { modulesToSave = [] } = model.lora ?? {};
-  return model.parameters().filter(({ name }) => /\.lora_[AB]\.weight$/.test(name) || isIn(name, modulesToSave));
+  return model.parameters().filter(({ name }) => isUpdate(name) || isIn(name, modulesToSave));
 }
 
 export function adapterFiles(model: TrainableModel): SavedFiles {

@@ -30,6 +30,7 @@ import { EncoderModule, type EncoderTraining, isLora, prepare, readTraining, req
 import { type ClassifierExample, type ExampleSet, heldOut, labelsOf, readExamples, split, subset } from './examples.js';
 import { type CheckpointOptions, checkpointSchema, decay, epochsFor, type Fitted, fitEncoder } from './fit-encoder.js';
 import { type ClassifierHead, chooseHead, inputOf, install, type Kit, trainableHead, trainedHead } from './head.js';
+import { Movement } from './movement.js';
 import { predictedLabels } from './predicted-labels.js';
 
 /** Options of `trainClassifier`. */
@@ -344,8 +345,11 @@ async function fitModule(
     return fitEncoder(kit, NAME, module, examples(trained) as never, job as Parameters<typeof fitEncoder>[4]);
   }
   const optimizer = new Optimizer(runtime, tape, 'AdamW', groups, {});
+  const movement = new Movement(module.parameters());
   try {
-    return { history: await startFit(tape, module, examples(trained), { ...options, optimizer }), weightChange: 0 };
+    const history = await startFit(tape, module, examples(trained), { ...options, optimizer });
+    movement.measure(NAME, `${history.loss.length} epochs at a learning rate of ${groups[0]!.lr}`);
+    return { history, weightChange: 0 };
   } finally {
     optimizer.dispose();
   }
@@ -397,7 +401,7 @@ function weightsOf({ labels: given }: ExampleSet, labels: readonly string[], by:
   const unexpected = Object.keys(by).find((label) => !labels.includes(label));
   if (unexpected !== undefined)
     throw invalid(argument, `labels of the examples (${labels.join(', ')})`, describe(unexpected));
-  return labels.map((label) => by[label] ?? 1);
+  return labels.map((label) => (Object.hasOwn(by, label) ? by[label]! : 1));
 }
 
 function rowsOf({ data, shape }: Tensor, indices: readonly number[]): TensorLike {

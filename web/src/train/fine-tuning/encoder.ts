@@ -4,7 +4,7 @@ import type { Layer } from '../../layers/layer.js';
 import type { StateDict } from '../../layers/state-dict.js';
 import type { PretrainedModel } from '../../models/model.js';
 import type { Tensor, TensorInput } from '../../tensor.js';
-import type { LoraOptions } from '../lora.js';
+import { isIn, isUpdate, type Lora, type LoraOptions } from '../lora.js';
 import { Module } from '../module.js';
 import { isRegExp, matching, type NamePattern, type Parameter } from '../parameters.js';
 import type { ModuleState } from '../scope.js';
@@ -61,14 +61,22 @@ export function choiceOf(model: TrainableModel): () => void {
 export const isLora = (train: unknown): train is { readonly lora: LoraOptions } =>
   typeof train === 'object' && train !== null && 'lora' in train;
 
+/** Whether `addLora` with these settings would make the updates that a model has; the seed does not matter. */
+const isSame = (lora: Lora, other: Lora): boolean =>
+  (['rank', 'alpha', 'dropout'] as const).every((key) => lora[key] === other[key]) &&
+  (['modules', 'modulesToSave'] as const).every(
+    (key) => String([...lora[key]].sort()) === String([...other[key]].sort()),
+  );
+
 /**
- * Selects the parameters to train; returns a function that restores the earlier selection. That function removes low-rank updates only if training was not completed and they are
- * still zeros.
+ * Selects the low-rank updates to train: new ones, or those that the model has. The function that it returns restores the earlier selection, except that updates that were added stay
+ * selected; they are removed only if training was not completed and they are still zeros.
  */
-export function prepare(call: string, model: TrainableModel, what: EncoderTraining): (isDone: boolean) => void {
+function prepareLora(call: string, model: TrainableModel, given: LoraOptions): (isDone: boolean) => void {
   const restore = choiceOf(model);
-  if (isLora(what)) {
-    model.addLora(what.lora);
+  const { lora } = model;
+  if (!lora) {
+    model.addLora(given);
     return (isDone) => {
       const updates = model.parameters().filter(({ name }) => name.endsWith('.lora_B.weight'));
       if (isDone || updates.some(({ value }) => value.data.some((entry) => entry !== 0))) return;
@@ -76,15 +84,32 @@ export function prepare(call: string, model: TrainableModel, what: EncoderTraini
       restore();
     };
   }
+  const wanted = model.loraOf(given);
+  if (!isSame(lora, wanted)) {
+    const shown = ({ rank, alpha, dropout, targets, modulesToSave }: Lora) =>
+      `rank ${rank}, alpha ${alpha}, dropout ${dropout}, modules ${[...targets, ...modulesToSave].join(', ')}`;
+    const expected = `the settings of the model's updates (${shown(lora)})`;
+    throw invalid(`${call}.lora`, expected, shown(wanted), 'INVALID_ARGUMENT', { hint: MERGE });
+  }
+  const { modulesToSave } = lora;
+  for (const parameter of model.parameters())
+    parameter.requiresGrad = isUpdate(parameter.name) || isIn(parameter.name, modulesToSave);
+  return restore;
+}
+
+const MERGE = 'To train other parameters, add the updates to the weights first: model.mergeLora()';
+
+/** Selects the parameters to train; returns a function that restores the earlier selection, and takes whether training was completed. */
+export function prepare(call: string, model: TrainableModel, what: EncoderTraining): (isDone: boolean) => void {
+  if (isLora(what)) return prepareLora(call, model, what.lora);
+  const restore = choiceOf(model);
   if (model.lora)
     throw invalid(
       call,
-      'a model without low-rank updates, or { lora }',
-      `one with updates, and ${describe(what)}`,
+      "{ lora } with the settings of the model's low-rank updates",
+      describe(what),
       'INVALID_ARGUMENT',
-      {
-        hint: 'Call mergeLora() first',
-      },
+      { hint: MERGE },
     );
   const patterns = what === 'full' ? '*' : what;
   const chosen = new Set(matching(call, model.parameters(), patterns).map(({ name }) => name));

@@ -96,14 +96,8 @@ export async function fitEncoder(
     const batches = typeof data === 'function' ? () => data(epoch++) : data;
     const fit = { ...options, initialEpoch, optimizer, schedule, clipNorm: 1, onStep };
     const history = await startFit(tape, model, batches, fit);
-    const weightChange = movement.measure();
-    if (weightChange === null && history.loss.length > 0) {
-      const got = `${schedule.count} steps at a learning rate of ${rates} that changed none`;
-      throw invalid(call, 'a training that changes weights', got, 'INVALID_ARGUMENT', {
-        hint: 'Give a higher `lr` or more `epochs`',
-      });
-    }
-    return { history, weightChange: weightChange ?? 0 };
+    const how = `${schedule.count} steps at a learning rate of ${rates}`;
+    return { history, weightChange: history.loss.length > 0 ? movement.measure(call, how) : 0 };
   } finally {
     optimizer.dispose();
   }

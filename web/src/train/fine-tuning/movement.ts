@@ -1,4 +1,5 @@
 /** How far training has changed the weights. */
+import { invalid } from '../../error.js';
 import type { Parameter } from '../parameters.js';
 
 /** The number of entries of a parameter that are compared; a copy of all weights would take as much memory as the model. */
@@ -30,6 +31,9 @@ function readNow(parameter: Parameter): Before {
   return { parameter, sample: sampleOf(data, stride), stride, hash: hashOf(data) };
 }
 
+/** Half the distance between 1 and the next float32: a relative change below it is lost when numbers are rounded. */
+const LEAST = 2 ** -24;
+
 /** The parameters as they are before training. */
 export class Movement {
   readonly #before: readonly Before[];
@@ -39,10 +43,11 @@ export class Movement {
   }
 
   /**
-   * The norm of the change of all parameters divided by their norm before training, ||now - before|| / ||before||, estimated from at most 65,536 entries of each; null if no entry
-   * of any parameter has changed.
+   * The norm of the change of all parameters divided by their norm before training, ||now - before|| / ||before||, estimated from at most 65,536 entries of each; for parameters that
+   * were zeros, the norm of the change.
+   * @throws HeedError `INVALID_ARGUMENT` if the weights are the same as before, or differ by less than their rounding. `call`: the call that trained them; `how`: in which steps
    */
-  measure(): number | null {
+  measure(call: string, how: string): number {
     let [change, length] = [0, 0];
     let isSame = true;
     for (const { parameter, sample, stride, hash } of this.#before) {
@@ -53,6 +58,12 @@ export class Movement {
         length += stride * sample[i]! ** 2;
       }
     }
-    return isSame ? null : Math.sqrt(change / (length || 1));
+    const relative = Math.sqrt(change / (length || 1));
+    // The sample may have missed what has changed.
+    if (!isSame && (change === 0 || relative >= LEAST)) return relative;
+    const got = `${how} that changed ${relative > 0 ? `them by ${relative.toPrecision(1)} of their norm` : 'none'}`;
+    throw invalid(call, 'a training that changes weights', got, 'INVALID_ARGUMENT', {
+      hint: 'Give a higher `lr` or more `epochs`',
+    });
   }
 }
