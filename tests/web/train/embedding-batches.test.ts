@@ -1,6 +1,6 @@
 /** The batches of trainEmbedding: which texts are negatives of each other, and how labelled texts are drawn. */
 import { expect, it } from 'vitest';
-import { labelledBatches } from '../../../web/src/train/fine-tuning/embedding.js';
+import { rowBatches } from '../../../web/src/train/fine-tuning/embedding-batches.js';
 import { groupsOf } from '../../../web/src/train/fine-tuning/embedding-examples.js';
 
 it('does not take equal texts for negatives of each other', () => {
@@ -39,7 +39,7 @@ it('takes the negative of a triplet for a negative of other triplets, unless it 
 it('batches labelled texts so that labels occur several times, and evenly over the epoch', () => {
   const labels = [...Array(7).fill(0), ...Array(20).fill(1), ...Array(3).fill(2), 3];
   const texts = labels.map((_, i) => [String(i)]);
-  const batches = (epoch: number) => [...labelledBatches({ texts, labels }, 10, 1, epoch)];
+  const batches = (epoch: number) => [...rowBatches({ texts, labels }, 10, 1, epoch)];
   const all = batches(0);
   expect(all.map(({ inputs }) => (inputs as string[][]).length)).toEqual([10, 10, 10, 1]);
   const seen = all.flatMap(({ inputs }) => (inputs as string[][]).flat()).map(Number);
@@ -56,6 +56,6 @@ it('batches labelled texts so that labels occur several times, and evenly over t
 
 it('draws the texts of many labels in pairs', () => {
   const labels = Array.from({ length: 40 }, (_, i) => i % 20);
-  const [first] = labelledBatches({ texts: labels.map(() => ['x']), labels }, 8, 1, 0);
+  const [first] = rowBatches({ texts: labels.map(() => ['x']), labels }, 8, 1, 0);
   expect(new Set(first!.labels as number[]).size).toBe(4);
 });

@@ -4,6 +4,7 @@ import { abortable } from '../event-loop.js';
 import { lengthOf } from '../options.js';
 import type { SignalLike } from '../platform.js';
 import { read, type TensorLike } from '../tensor.js';
+import { batchesWithin, type Contrast } from './contrast.js';
 
 /** One value for each example along the first axis: an array, or a tensor of floats or integers. */
 export type ExampleValues =
@@ -100,10 +101,14 @@ export interface Weighted extends Batch {
   readonly count: number;
 }
 
-/** The batches of a table, with the examples in the given order. */
-export function* batchesOf(table: Table, order: readonly number[], batchSize: number): Generator<Weighted> {
-  for (let first = 0; first < order.length; first += batchSize) {
-    const indices = order.slice(first, first + batchSize);
+/** The batches of a table, with the examples in the given order. `contrast`: what the loss compares, if it compares examples. */
+export function* batchesOf(
+  table: Table,
+  order: readonly number[],
+  batchSize: number,
+  contrast: Contrast | null,
+): Generator<Weighted> {
+  for (const indices of batchesWithin(order, batchSize, contrast)) {
     yield { inputs: table.inputs.take(indices), labels: table.labels?.take(indices), count: indices.length };
   }
 }

@@ -4,7 +4,8 @@ import type { RawIndices } from '../core.js';
 import { formatShape, invalid } from '../error.js';
 import { legal, type Reader } from '../options.js';
 import type { Tensor } from '../tensor.js';
-import type { Batch } from './batches.js';
+import type { Batch, Table } from './batches.js';
+import type { Contrast } from './contrast.js';
 import type { Loss } from './loss.js';
 import { type Losses, lossDefinitions, lossesOf, lossNames } from './losses.js';
 import { type Operations, operationsOf } from './operations.js';
@@ -46,6 +47,15 @@ export function needsLabels(loss: LossRead): boolean {
 /** Whether it relates the examples of a batch to each other. */
 export function relatesExamples(loss: LossRead): boolean {
   return typeof loss === 'string' && lossDefinitions[loss].relatesExamples === true;
+}
+
+/** What the loss compares in each batch of a table; null if it computes each example on its own, or is a function. */
+export function contrastOf(loss: LossRead, { labels, length }: Table): Contrast | null {
+  if (!relatesExamples(loss)) return null;
+  const all = Array.from({ length }, (_, i) => i);
+  const taken = labels?.take(all) as unknown[] | RawIndices | undefined;
+  const keys = Array.isArray(taken) ? taken : taken ? [...taken.data] : all;
+  return { keys, needsPair: lossDefinitions[loss as LossName].needsPair === true };
 }
 
 /** The number of entries of the labels over which a loss takes its mean. */

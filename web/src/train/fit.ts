@@ -21,19 +21,10 @@ import {
   workerOption,
 } from '../options.js';
 import type { SignalLike, WorkerLike } from '../platform.js';
-import { shuffled } from '../random.js';
 import { Tensor } from '../tensor.js';
-import {
-  type Batch,
-  type Batches,
-  batchesOf,
-  type Examples,
-  readData,
-  streamed,
-  type Table,
-  type Weighted,
-} from './batches.js';
-import { type FitLoss, type LossName, type LossRead, lossOption, makeLoss, needsLabels } from './fit-losses.js';
+import { type Batch, type Batches, type Examples, readData, type Weighted } from './batches.js';
+import { split } from './fit-data.js';
+import { type FitLoss, type LossName, type LossRead, lossOption, makeLoss } from './fit-losses.js';
 import { Loss } from './loss.js';
 import { clipGradNorm, Optimizer } from './optimizer.js';
 import { type Assistant, assistant, divided, PARTS } from './parallel.js';
@@ -180,63 +171,6 @@ export async function startFit(
   } finally {
     busy.delete(model);
   }
-}
-
-/** The examples to train on and the batches to validate with. */
-interface Split {
-  /** The batches of an epoch: examples in the epoch's order, or the batches that arrive one by one. */
-  batches(epoch: number): Iterable<Weighted> | AsyncIterable<Weighted>;
-  validation: (() => Iterable<Weighted> | AsyncIterable<Weighted>) | null;
-  stepsPerEpoch: number | null;
-}
-
-/** Streams of random draws: one for the split and, from `EPOCHS` on, one for each epoch. */
-const SPLIT = 0;
-const EPOCHS = 1;
-
-function split(data: unknown, { loss, validation, batchSize, seed, signal }: FitRead): Split {
-  const labelled = needsLabels(loss);
-  const read = readData('fit: data', data);
-  const isTable = typeof read !== 'function';
-  for (const [name, table] of Object.entries({ 'fit: data': read, 'fit.validation': validation })) {
-    if (labelled && typeof table === 'object' && table && !table.labels)
-      throw invalid(name, `labels for ${loss}`, 'inputs alone');
-  }
-  if (typeof validation === 'number' && !isTable)
-    throw invalid('fit.validation', 'data', 'a fraction, while the batches come one by one');
-  const inOrder = (table: Table) => () =>
-    batchesOf(
-      table,
-      Array.from({ length: table.length }, (_, i) => i),
-      batchSize,
-    );
-  const measured =
-    validation === null || typeof validation === 'number'
-      ? null
-      : typeof validation === 'function'
-        ? () => streamed('fit.validation', validation, labelled, signal)
-        : inOrder(validation);
-  if (!isTable)
-    return { batches: () => streamed('fit: data', read, labelled, signal), validation: measured, stepsPerEpoch: null };
-
-  const all =
-    typeof validation === 'number'
-      ? shuffled(read.length, seed, SPLIT)
-      : Array.from({ length: read.length }, (_, i) => i);
-  const kept = typeof validation === 'number' ? Math.max(1, Math.round(read.length * validation)) : 0;
-  if (kept >= read.length)
-    throw invalid('fit.validation', 'a part that leaves an example to train on', `${validation} of ${read.length}`);
-  const [held, trained] = [all.slice(0, kept), all.slice(kept)];
-  return {
-    batches: (epoch) =>
-      batchesOf(
-        read,
-        shuffled(trained.length, seed, EPOCHS + epoch).map((i) => trained[i]!),
-        batchSize,
-      ),
-    validation: kept > 0 ? () => batchesOf(read, held, batchSize) : measured,
-    stepsPerEpoch: Math.ceil(trained.length / batchSize),
-  };
 }
 
 /** Saves which layers are in training mode; returns a function that restores their modes. */

@@ -165,6 +165,8 @@ interface LossDefinition {
   readonly ignored?: number;
   /** Whether it relates the examples of a batch to each other. Default false. */
   readonly relatesExamples?: boolean;
+  /** Whether it then needs two examples with the same label. Default false. */
+  readonly needsPair?: boolean;
 }
 
 const notNegative = legal<number>('a number >= 0', (value) => typeof value === 'number' && value >= 0);
@@ -221,6 +223,7 @@ export const lossDefinitions: Record<keyof Losses, LossDefinition> = {
     labels: readIndices,
     schema: { scale: optional(positive, 10) } satisfies Schema<SupervisedContrastiveOptions>,
     relatesExamples: true,
+    needsPair: true,
   },
   coSENT: {
     tensors: ['a', 'b'],

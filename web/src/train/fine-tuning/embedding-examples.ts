@@ -95,14 +95,6 @@ export function readData(examples: unknown, options: DataOptions): { trained: Ro
     throw invalid(`${NAME}.batchSize`, 'at least 2: texts are compared with others of their batch', '1');
   if (kind[0] === 'text') return readLabelled(examples, options);
   const read = readRows(examples, kind, `${NAME}: examples`);
-  if (kind[0] === 'a' && new Set(groupsOf(read)).size < 2)
-    throw invalid(
-      `${NAME}: examples`,
-      'at least two pairs that share no text',
-      `${read.length} that shared texts connect`,
-      undefined,
-      { hint: 'The texts of other pairs are the negatives' },
-    );
   const rows = (texts: readonly (readonly string[])[]): Rows => ({ texts, labels: null });
   if (validation === null) return { trained: rows(read), held: null };
   if (typeof validation !== 'number')
@@ -127,7 +119,6 @@ function readScored(
     return { texts, labels: scores, isScored: true };
   };
   const all = rowsOf(examples, `${NAME}: examples`);
-  if (new Set(all.labels).size < 2) throw invalid(`${NAME}: examples`, 'at least two scores', `one: ${all.labels[0]}`);
   if (validation === null) return { trained: all, held: null };
   if (typeof validation !== 'number') return { trained: all, held: rowsOf(validation, `${NAME}.validation`) };
   const set = { texts: [], textPairs: undefined, labels: all.labels.map(() => []), isMultiLabel: true };
@@ -148,8 +139,6 @@ function readLabelled(examples: unknown, { validation, seed }: DataOptions) {
     labels: labels.map(([label]) => indexOf(label!)),
   });
   const indexOf = (label: string) => known.indexOf(label) + 1 || known.push(label);
-  if (all.labels.length === known.length)
-    throw invalid(`${NAME}: examples`, 'at least two texts of a label', `one of each: ${known.join(', ')}`);
   if (validation === null) return { trained: rows(all), held: null };
   if (typeof validation !== 'number')
     return { trained: rows(all), held: rows(readExamples(`${NAME}.validation`, validation, all)) };

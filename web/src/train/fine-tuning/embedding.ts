@@ -15,7 +15,6 @@ import {
   size,
 } from '../../options.js';
 import type { SignalLike } from '../../platform.js';
-import { shuffled } from '../../random.js';
 import { Tensor, type TensorLike } from '../../tensor.js';
 import type { Batch } from '../batches.js';
 import { type FitProgress, type History, patience } from '../fit.js';
@@ -26,6 +25,7 @@ import { operationsOf } from '../operations.js';
 import type { Tape } from '../tape.js';
 import { trainingOf } from './busy.js';
 import { requireOwn } from './classifier.js';
+import { requireComparable, rowBatches } from './embedding-batches.js';
 import { type EmbeddingExamples, groupsOf, type Rows, readData } from './embedding-examples.js';
 import { EncoderModule, type EncoderTraining, isLora, prepare, readTraining, requireTrainable } from './encoder.js';
 import { heldOut } from './examples.js';
@@ -122,7 +122,9 @@ export async function trainEmbedding(
 ): Promise<EmbeddingResult> {
   const read = readOptions(NAME, schema, options);
   const trainable = requireTrainable(NAME, requireOwn(kit, NAME, model));
-  const { trained, held } = readData(examples, read);
+  const data = readData(examples, read);
+  requireComparable(data);
+  const { trained, held } = data;
   if (read.matryoshkaWeights && !read.matryoshkaDims)
     throw invalid(DIM_NAMES.weights, 'none without `matryoshkaDims`', 'weights');
   read.signal?.throwIfAborted();
@@ -167,47 +169,17 @@ async function fitRows(
   }: OptionsRead & { epochs: number; batchSize: number },
 ): Promise<Fitted> {
   const groups = module.groups(lr ?? (isLora(train) ? 1e-3 : 2e-5), weightDecay);
-  const data = ({ texts, labels, isScored }: Rows) =>
-    labels && !isScored
-      ? (epoch: number) => labelledBatches({ texts, labels }, batchSize, seed, epoch)
-      : { inputs: texts as readonly unknown[], ...(labels && { labels }) };
-  const validation = held && data(held);
-  return fitEncoder(kit, NAME, module, data(trained), {
+  return fitEncoder(kit, NAME, module, (epoch) => rowBatches(trained, batchSize, seed, epoch), {
     loss: (output: Tensor, labels: readonly number[] | undefined, batch: Batch) =>
       module.loss(output, labels ?? null, batch.inputs as string[][]),
     groups,
     count: trained.texts.length,
     ...{ epochs, batchSize, seed, resume, onCheckpoint },
     ...(signal && { signal }),
-    ...(validation && { validation: typeof validation === 'function' ? () => validation(0) : validation }),
+    ...(held && { validation: () => rowBatches(held, batchSize, seed, null) }),
     ...(earlyStopping && { earlyStopping }),
     ...(onStep && { onStep }),
   });
-}
-
-/**
- * The batches of one epoch of labelled texts. Texts come in pairs of the same label, because a text without another one of its label in the batch is only a negative. The pairs of
- * each label are spread evenly over the epoch.
- */
-export function* labelledBatches(
-  { texts, labels }: { texts: Rows['texts']; labels: readonly number[] },
-  batchSize: number,
-  seed: number,
-  epoch: number,
-): Generator<Batch> {
-  const byLabel = new Map<number, number[]>();
-  for (const i of shuffled(texts.length, seed, epoch)) byLabel.set(labels[i]!, [...(byLabel.get(labels[i]!) ?? []), i]);
-  const pairs = [...byLabel.values()].flatMap((indices) =>
-    Array.from({ length: Math.ceil(indices.length / 2) }, (_, k) => ({
-      indices: indices.slice(2 * k, 2 * k + 2),
-      place: (2 * k + 1) / indices.length,
-    })),
-  );
-  const order = pairs.sort((a, b) => a.place - b.place).flatMap(({ indices }) => indices);
-  for (let first = 0; first < order.length; first += batchSize) {
-    const batch = order.slice(first, first + batchSize);
-    yield { inputs: batch.map((i) => texts[i]!), labels: batch.map((i) => labels[i]!) };
-  }
 }
 
 interface SimilarityOptions {

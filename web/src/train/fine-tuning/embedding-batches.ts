@@ -1,0 +1,66 @@
+/** The batches of `trainEmbedding`. */
+import { invalid } from '../../error.js';
+import { shuffled } from '../../random.js';
+import type { Batch } from '../batches.js';
+import { batchesWithin, type Contrast, isConstant } from '../contrast.js';
+import { epochOrder } from '../fit-data.js';
+import { groupsOf, type Rows } from './embedding-examples.js';
+
+/** What the loss compares; null for triplets, which have negatives of their own. */
+export function contrastOf({ texts, labels, isScored = false }: Rows): Contrast | null {
+  if (labels) return { keys: labels, needsPair: !isScored };
+  return texts[0]!.length > 2 ? null : { keys: groupsOf(texts) };
+}
+
+/**
+ * Checks the examples to train on and those to validate with.
+ * @throws HeedError `INVALID_ARGUMENT` if the loss is constant for them, because nothing can be compared
+ */
+export function requireComparable({ trained, held }: { trained: Rows; held: Rows | null }): void {
+  for (const [name, rows, purpose] of [
+    [': examples', trained, 'train on'],
+    ['.validation', held, 'validate with'],
+  ] as const) {
+    const contrast = rows && contrastOf(rows);
+    if (!contrast || !isConstant([...rows.texts.keys()], contrast)) continue;
+    const expected = !rows.labels
+      ? 'at least two pairs that share no text'
+      : rows.isScored
+        ? 'at least two scores'
+        : 'at least two texts of a label, and a third text';
+    const got = `${rows.texts.length} without that to ${purpose}`;
+    throw invalid(`trainEmbedding${name}`, expected, got, 'INVALID_ARGUMENT', {
+      hint: 'A text is compared with the others of its batch',
+    });
+  }
+}
+
+/** The batches of one epoch; for validation, `epoch` is null, and the order is always the same. */
+export function* rowBatches(rows: Rows, batchSize: number, seed: number, epoch: number | null): Generator<Batch> {
+  const { texts, labels, isScored } = rows;
+  const isLabelled = labels !== null && !isScored;
+  const order = isLabelled
+    ? labelledOrder(labels, seed, epoch ?? 0)
+    : epoch === null
+      ? [...texts.keys()]
+      : epochOrder(texts.length, seed, epoch);
+  for (const batch of batchesWithin(order, batchSize, contrastOf(rows)))
+    yield { inputs: batch.map((i) => texts[i]!), ...(labels && { labels: batch.map((i) => labels[i]!) }) };
+}
+
+/**
+ * The order of labelled texts in an epoch. Texts come in pairs of the same label, because a text without another one of its label in the batch is only a negative. The pairs of each
+ * label are spread evenly over the epoch.
+ */
+function labelledOrder(labels: readonly number[], seed: number, epoch: number): number[] {
+  const byLabel = new Map<number, number[]>();
+  for (const i of shuffled(labels.length, seed, epoch))
+    byLabel.set(labels[i]!, [...(byLabel.get(labels[i]!) ?? []), i]);
+  const pairs = [...byLabel.values()].flatMap((indices) =>
+    Array.from({ length: Math.ceil(indices.length / 2) }, (_, k) => ({
+      indices: indices.slice(2 * k, 2 * k + 2),
+      place: (2 * k + 1) / indices.length,
+    })),
+  );
+  return pairs.sort((a, b) => a.place - b.place).flatMap(({ indices }) => indices);
+}

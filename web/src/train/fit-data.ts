@@ -1,0 +1,75 @@
+/** The data of `fit`: the batches to train on, and those to validate with. */
+import { invalid } from '../error.js';
+import type { SignalLike } from '../platform.js';
+import { shuffled } from '../random.js';
+import { batchesOf, readData, streamed, type Table, type Weighted } from './batches.js';
+import { isConstant } from './contrast.js';
+import { contrastOf, type LossRead, needsLabels } from './fit-losses.js';
+
+type Stream = Iterable<Weighted> | AsyncIterable<Weighted>;
+
+/** The examples to train on and the batches to validate with. */
+interface Split {
+  /** The batches of an epoch: examples in the epoch's order, or the batches that arrive one by one. */
+  batches(epoch: number): Stream;
+  validation: (() => Stream) | null;
+  stepsPerEpoch: number | null;
+}
+
+/** The options of `fit` that concern its data. */
+interface SplitOptions {
+  readonly loss: LossRead;
+  readonly validation: number | ReturnType<typeof readData> | null;
+  readonly batchSize: number;
+  readonly seed: number;
+  readonly signal: SignalLike | undefined;
+}
+
+/** Streams of random draws: one for the split and, from `EPOCHS` on, one for each epoch. */
+const SPLIT = 0;
+const EPOCHS = 1;
+
+/** A random order of the examples to train on in an epoch. */
+export const epochOrder = (count: number, seed: number, epoch: number): number[] =>
+  shuffled(count, seed, EPOCHS + epoch);
+
+const allOf = ({ length }: { readonly length: number }) => Array.from({ length }, (_, i) => i);
+
+export function split(data: unknown, { loss, validation, batchSize, seed, signal }: SplitOptions): Split {
+  const labelled = needsLabels(loss);
+  const read = readData('fit: data', data);
+  const isTable = typeof read !== 'function';
+  for (const [name, table] of Object.entries({ 'fit: data': read, 'fit.validation': validation })) {
+    if (labelled && typeof table === 'object' && table && !table.labels)
+      throw invalid(name, `labels for ${loss}`, 'inputs alone');
+  }
+  if (typeof validation === 'number' && !isTable)
+    throw invalid('fit.validation', 'data', 'a fraction, while the batches come one by one');
+  /** Returns a function that divides these examples of a table, in a given order. */
+  const dividing = (argument: string, table: Table, indices: readonly number[]) => {
+    const contrast = contrastOf(loss, table);
+    if (contrast && isConstant(indices, contrast))
+      throw invalid(argument, `examples that ${loss} can compare with each other`, `${indices.length} that it cannot`);
+    return (order = indices) => batchesOf(table, order, batchSize, contrast);
+  };
+  const measured =
+    validation === null || typeof validation === 'number'
+      ? null
+      : typeof validation === 'function'
+        ? () => streamed('fit.validation', validation, labelled, signal)
+        : dividing('fit.validation', validation, allOf(validation));
+  if (!isTable)
+    return { batches: () => streamed('fit: data', read, labelled, signal), validation: measured, stepsPerEpoch: null };
+
+  const all = typeof validation === 'number' ? shuffled(read.length, seed, SPLIT) : allOf(read);
+  const kept = typeof validation === 'number' ? Math.max(1, Math.round(read.length * validation)) : 0;
+  if (kept >= read.length)
+    throw invalid('fit.validation', 'a part that leaves an example to train on', `${validation} of ${read.length}`);
+  const [held, trained] = [all.slice(0, kept), all.slice(kept)];
+  const batches = dividing('fit: data', read, trained);
+  return {
+    batches: (epoch) => batches(epochOrder(trained.length, seed, epoch).map((i) => trained[i]!)),
+    validation: kept > 0 ? dividing('fit.validation', read, held) : measured,
+    stepsPerEpoch: Math.ceil(trained.length / batchSize),
+  };
+}
