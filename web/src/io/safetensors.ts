@@ -100,13 +100,15 @@ export function metadataOf(json: Uint8Array, file: string): Record<string, strin
   throw invalidFile(file, 'metadata of strings by name', 'other values');
 }
 
-/** All tensors of a small file: their shapes and bytes. */
+/** All tensors of a small file: their shapes and bytes. `note` receives the metadata. */
 export async function readTensors(
   file: OpenFile,
+  note?: (metadata: Record<string, string>) => void,
 ): Promise<Map<string, { dtype: string; shape: number[]; bytes: Uint8Array }>> {
   const reader = new ByteReader(file);
   try {
     const [, json] = await readHeader(reader);
+    note?.(metadataOf(json, file.name));
     const tensors = new Map<string, { dtype: string; shape: number[]; bytes: Uint8Array }>();
     for (const entry of parseHeader(json, file.name, file.size)) {
       const { name, dtype, shape, begin, end } = entry;

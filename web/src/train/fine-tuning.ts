@@ -74,7 +74,8 @@ export interface Savable {
 /** A model with `trainable: true` in this thread. */
 export interface Adaptable {
   /**
-   * Adds the low-rank updates that `save({ adapter: true })` or PEFT stored; the model must come from the same checkpoint. All other parameters are frozen, as after `addLora`.
+   * Adds the low-rank updates that `save({ adapter: true })` or PEFT stored, and the classifier that was trained with them; the model must come from the same checkpoint. All other
+   * parameters are frozen, as after `addLora`.
    * @throws HeedError `INVALID_FILE` or `UNSUPPORTED` for files that are not low-rank updates of this model, which then stays as it was
    */
   loadAdapter(source: ModelSource): Promise<void>;
@@ -95,7 +96,7 @@ type Code = () => Promise<typeof code>;
 type Load = (source?: ModelSource, options?: FromPretrainedOptions) => Promise<PretrainedModel>;
 
 /** Makes the models that `load` returns savable. */
-export function savable(load: Load, code: Code): Load {
+export function savable(load: Load, code: Code, kit: Kit): Load {
   return async (given, options) => {
     const model = await load(given, options);
     if (model instanceof LocalModel) {
@@ -109,7 +110,7 @@ export function savable(load: Load, code: Code): Load {
       const save: Savable['save'] = async (options) => (await code()).save(model, origin, options);
       Object.defineProperty(model, 'save', { value: save });
       const loadAdapter: Adaptable['loadAdapter'] = async (source) =>
-        (await code()).loadAdapter(model as unknown as TrainableModel, source);
+        (await code()).loadAdapter(kit, model as unknown as TrainableModel, source);
       if ('sentenceVectors' in model) Object.defineProperty(model, 'loadAdapter', { value: loadAdapter });
     }
     return model;

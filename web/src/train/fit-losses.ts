@@ -54,7 +54,7 @@ export function contrastOf(loss: LossRead, { labels, length }: Table): Contrast 
   if (!relatesExamples(loss)) return null;
   const all = Array.from({ length }, (_, i) => i);
   const taken = labels?.take(all) as unknown[] | RawIndices | undefined;
-  const keys = Array.isArray(taken) ? taken : taken ? [...taken.data] : all;
+  const keys = Array.isArray(taken) ? taken.map(String) : taken ? [...taken.data] : all; // a label may be in an array
   return { keys, needsPair: lossDefinitions[loss as LossName].needsPair === true };
 }
 

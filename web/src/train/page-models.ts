@@ -19,15 +19,20 @@ export interface PageModels extends FineTuning {
 const loadFineTuning = () => importing(() => import('./fine-tuning/index.js'));
 
 export function pageModels(runtime: PageRuntime, tape: Tape): PageModels {
-  const load = savable(async (source, { trainable = false, ...options }: TrainingOptions = {}) => {
-    if (!trainable) return fromPretrained(runtime, source, options);
-    const read = { ...options, trainable } as TrainableOptions & FromPretrainedOptions;
-    if (read.worker) return loadTrainableInWorker(runtime, source, read);
-    const { loadTrainable } = await importing(() => import('./pretrained.js'));
-    return loadTrainable(runtime, tape, source, read);
-  }, loadFineTuning);
+  const kit = { runtime, tape };
+  const load = savable(
+    async (source, { trainable = false, ...options }: TrainingOptions = {}) => {
+      if (!trainable) return fromPretrained(runtime, source, options);
+      const read = { ...options, trainable } as TrainableOptions & FromPretrainedOptions;
+      if (read.worker) return loadTrainableInWorker(runtime, source, read);
+      const { loadTrainable } = await importing(() => import('./pretrained.js'));
+      return loadTrainable(runtime, tape, source, read);
+    },
+    loadFineTuning,
+    kit,
+  );
   return {
-    ...anywhere(fineTuningOf({ runtime, tape }, loadFineTuning)),
+    ...anywhere(fineTuningOf(kit, loadFineTuning)),
     async fromPretrained(source, options) {
       const model = await load(source, options);
       remotelyTrainable(model);

@@ -138,7 +138,10 @@ async function loadModel(
       ? loadTrainable(runtime, tape, given, read as TrainableOptions)
       : loadPretrained(runtime, given!, read as LoadModelOptions, folder);
   // A pool's workers have no source of their own.
-  const model = (await (folder ? load : savable(load, loadFineTuning))(source, options)) as PretrainedModel & Savable;
+  const model = (await (folder ? load : savable(load, loadFineTuning, { runtime, tape }))(
+    source,
+    options,
+  )) as PretrainedModel & Savable;
   pretrained = { model, fineTuning: fineTuningOf({ runtime, tape }, loadFineTuning) };
   return model;
 }

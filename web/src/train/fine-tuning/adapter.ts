@@ -1,5 +1,6 @@
 /** Low-rank updates in PEFT's format: adapter_config.json and adapter_model.safetensors (huggingface/peft, utils/save_and_load.py). */
-import { formatShape, invalid, invalidFile } from '../../error.js';
+import type { RawTensor } from '../../core.js';
+import { describe, formatShape, invalid, invalidFile } from '../../error.js';
 import { readAll } from '../../io/files.js';
 import { readableDtype, readTensors, tensorOf, widened, writeSafetensors } from '../../io/safetensors.js';
 import { type ModelSource, openFolder } from '../../io/source.js';
@@ -11,6 +12,7 @@ import type { Parameter } from '../parameters.js';
 import type { TrainableModel } from '../trainable-model.js';
 import { requireIdle } from './busy.js';
 import { choiceOf } from './encoder.js';
+import { type ClassifierHead, chooseHead, familyLayers, type Installed, install, installed, type Kit } from './head.js';
 
 /** The files of a folder, by path. */
 export type SavedFiles = Record<string, Uint8Array<ArrayBuffer>>;
@@ -20,10 +22,22 @@ const WEIGHTS = 'adapter_model.safetensors';
 /** The prefix that PEFT adds to the names of the wrapped model's parameters. */
 const PREFIX = 'base_model.model.';
 
+/** The key of the metadata with the classifier that `trainClassifier` has trained. */
+const CLASSIFIER = 'heed_classifier';
+/** Its weight and bias, if it is on sentence vectors: it is then no module of the wrapped model, and PEFT ignores it. */
+const SENTENCE = 'classifier';
+
+type Labelling = Omit<Installed, 'layers'>;
+
 /** The parameters in an adapter: those of the updates, and those of the other modules that are trained. */
-function ownParameters(model: TrainableModel): Parameter[] {
-  const { modulesToSave = [] } = model.lora ?? {};
+function ownParameters(model: TrainableModel, modulesToSave: readonly string[]): Parameter[] {
   return model.parameters().filter(({ name }) => isUpdate(name) || isIn(name, modulesToSave));
+}
+
+/** The modules of a classifier of the model's family, by their full names. */
+function modulesOf(model: TrainableModel, layers: ClassifierHead['layers']): string[] {
+  const modules = model.parameters().map(({ name }) => name.slice(0, name.lastIndexOf('.')));
+  return [...new Set(modules.filter((module) => layers.some(({ name }) => `.${module}`.endsWith(`.${name}`))))];
 }
 
 export function adapterFiles(model: TrainableModel): SavedFiles {
@@ -31,7 +45,11 @@ export function adapterFiles(model: TrainableModel): SavedFiles {
     throw invalid('save.adapter', 'a model with low-rank updates', 'one without', 'INVALID_ARGUMENT', {
       hint: 'addLora, or training with { lora }, adds them',
     });
-  const { rank, alpha, dropout, targets, modulesToSave } = model.lora;
+  const { rank, alpha, dropout, targets } = model.lora;
+  const head = installed.get(model as unknown as LocalModel);
+  const ofFamily = head?.kind === 'family' ? modulesOf(model, head.layers) : [];
+  const besides = model.lora.modulesToSave;
+  const modulesToSave = [...besides, ...ofFamily.filter((module) => !isIn(`${module}.weight`, besides))];
   const config = {
     peft_type: 'LORA',
     task_type: null,
@@ -45,62 +63,122 @@ export function adapterFiles(model: TrainableModel): SavedFiles {
     bias: 'none',
     fan_in_fan_out: false,
   };
-  const tensors = ownParameters(model).map(({ name, value: { data, shape } }) => ({
+  const tensors = ownParameters(model, modulesToSave).map(({ name, value: { data, shape } }) => ({
     name: PREFIX + name,
     dtype: 'F32' as const,
     shape: [...shape],
     data,
   }));
+  const [last] = head?.kind === 'sentence' ? head.layers : [];
+  for (const [part, tensor] of Object.entries(last ? { weight: last.weight, bias: last.bias! } : {}))
+    tensors.push({ name: `${SENTENCE}.${part}`, dtype: 'F32', ...tensor });
+  const { kind, labels, problemType } = head ?? {};
+  const metadata = head && { [CLASSIFIER]: JSON.stringify({ kind, labels, problemType } as Labelling) };
   return {
     [CONFIG]: new TextEncoder().encode(`${JSON.stringify(config, null, 2)}\n`),
-    [WEIGHTS]: writeSafetensors(tensors, { format: 'pt' }),
+    [WEIGHTS]: writeSafetensors(tensors, { format: 'pt', ...metadata }),
   };
 }
 
 /** @internal See `Adaptable.loadAdapter`. */
-export async function loadAdapter(model: TrainableModel, source: ModelSource): Promise<void> {
+export async function loadAdapter(kit: Kit, model: TrainableModel, source: ModelSource): Promise<void> {
   const call = 'loadAdapter';
   requireIdle(call, model);
-  const folder = await openFolder(source, { hub: (model as unknown as LocalModel).runtime.hub });
+  const local = model as unknown as LocalModel;
+  const folder = await openFolder(source, { hub: local.runtime.hub });
   const [configFile, weightsFile] = await Promise.all([
     folder.open(CONFIG, { required: true }),
     folder.open(WEIGHTS, { required: true }),
   ]);
   const settings = Settings.parse(await readAll(configFile), configFile.name);
-  const tensors = await readTensors(weightsFile);
-  const options = readConfig(settings);
+  let metadata: Record<string, string> = {};
+  const tensors = await readTensors(weightsFile, (given) => {
+    metadata = given;
+  });
+  const labelling = readLabelling(metadata[CLASSIFIER], weightsFile.name);
+  const { modulesToSave, ...options } = readConfig(settings);
   requireIdle(call, model); // a training may have begun meanwhile
+  const taken = new Set<string>();
+  const take = (key: string, shape: readonly number[]): RawTensor => {
+    const tensor = tensors.get(key);
+    const at = tensorOf(weightsFile.name, key);
+    if (!tensor || String(tensor.shape) !== String(shape)) {
+      const expected = `shape ${formatShape(shape)}, as ${CONFIG} and the model call for`;
+      throw invalidFile(at, expected, tensor ? formatShape(tensor.shape) : 'none');
+    }
+    taken.add(key);
+    return {
+      data: widened(tensor.bytes, readableDtype(tensor.dtype, at), { name: key, shape: tensor.shape }),
+      shape: tensor.shape,
+    };
+  };
+  const head = labelling && headOf(local, labelling, take, weightsFile.name);
+  const ofFamily = head?.kind === 'family' ? modulesOf(model, head.layers) : [];
   const restore = choiceOf(model);
-  model.addLora(options);
+  model.addLora({ ...options, modulesToSave: modulesToSave.filter((name) => !ofFamily.includes(name)) });
   try {
-    const parameters = ownParameters(model);
-    const writes = parameters.map((parameter) => {
-      const name = PREFIX + parameter.name;
-      const tensor = tensors.get(name);
-      if (!tensor || String(tensor.shape) !== String(parameter.shape))
-        throw invalidFile(
-          tensorOf(weightsFile.name, name),
-          `shape ${formatShape(parameter.shape)}, as ${CONFIG} and the model call for`,
-          tensor ? formatShape(tensor.shape) : 'none',
-        );
-      const { shape, bytes, dtype } = tensor;
-      const data = widened(bytes, readableDtype(dtype, tensorOf(weightsFile.name, name)), { name, shape });
+    const writes = ownParameters(model, [...modulesToSave, ...ofFamily]).map((parameter) => {
+      const { data, shape } = take(PREFIX + parameter.name, parameter.shape);
       return () => parameter.write(new Tensor(data, shape));
     });
-    const known = new Set(parameters.map(({ name }) => PREFIX + name));
-    const unexpected = [...tensors.keys()].find((name) => !known.has(name));
+    const unexpected = [...tensors.keys()].find((name) => !taken.has(name));
     if (unexpected !== undefined)
       throw invalidFile(
         weightsFile.name,
         `tensors of the modules ${model.lora!.modules.join(', ')}`,
         `'${unexpected}'`,
       );
+    if (head) install(kit, local, head);
     for (const write of writes) write();
   } catch (error) {
     model.mergeLora(); // still zeros
     restore();
     throw error;
   }
+}
+
+/** The classifier of an adapter. `take`: returns a tensor of the file. */
+function headOf(
+  model: LocalModel,
+  labelling: Labelling,
+  take: (key: string, shape: readonly number[]) => RawTensor,
+  file: string,
+): Installed {
+  const { kind, labels } = labelling;
+  if (kind === 'sentence') {
+    const [layer] = chooseHead(model, 'sentence', labels).layers;
+    const [weight, bias] = [layer!.weight, layer!.bias!].map(({ shape }, i) =>
+      take(`${SENTENCE}.${i === 0 ? 'weight' : 'bias'}`, shape),
+    );
+    return { ...labelling, layers: [{ ...layer!, weight: weight!, bias }] };
+  }
+  const layers = familyLayers(model.headContext);
+  if (!layers) throw invalidFile(file, "a classifier that the model's checkpoint has", "the one of a model's family");
+  const names = (model as unknown as TrainableModel).parameters().map(({ name }) => name);
+  const own = (name: string, tensor: RawTensor) =>
+    take(PREFIX + names.find((one) => `.${one}`.endsWith(`.${name}`)), tensor.shape);
+  return {
+    ...labelling,
+    layers: layers.map((layer) => ({
+      ...layer,
+      weight: own(`${layer.name}.weight`, layer.weight),
+      bias: layer.bias && own(`${layer.name}.bias`, layer.bias),
+    })),
+  };
+}
+
+/** Reads the metadata of a classifier; null if there is none. */
+function readLabelling(given: string | undefined, file: string): Labelling | null {
+  if (given === undefined) return null;
+  let read: Partial<Labelling> | null = null;
+  try {
+    read = JSON.parse(given);
+  } catch {} // reported below
+  const { kind, labels, problemType } = read ?? {};
+  const isText = (label: unknown) => typeof label === 'string';
+  if ((kind === 'sentence' || kind === 'family') && Array.isArray(labels) && labels.every(isText) && problemType)
+    return { kind, labels, problemType };
+  throw invalidFile(`${file}: ${CLASSIFIER}`, '{ kind, labels, problemType }', describe(given));
 }
 
 function readConfig(settings: Settings) {

@@ -40,7 +40,10 @@ export interface SaveOptions {
    * table in 4 bits stays in 4 bits until it changes, except for 'fp32'.
    */
   dtype?: 'fp32' | 'q8';
-  /** true: only the low-rank updates, in PEFT's format. Default false: the whole folder, with the updates added to the weights. */
+  /**
+   * true: only the low-rank updates and the classifier that was trained with them, in PEFT's format. Default false: the whole folder, with the updates added to the weights. Layers
+   * of a family's classifier are among `modules_to_save`. PEFT has no place for a classifier on sentence vectors: it ignores `classifier.weight` and `classifier.bias`.
+   */
   adapter?: boolean;
   signal?: SignalLike;
 }
