@@ -100,6 +100,11 @@ const object =
   (value, name) =>
     readOptions(name, schema, value);
 
+const run: Reader<Record<string, string>> = (value, name) => {
+  const entries = Object.entries(settings(value, name));
+  return Object.fromEntries(entries.map(([key, part]) => [key, text(part, `${name}.${key}`)]));
+};
+
 const stateSchema = {
   layers: listOf(object({ name: text, prefix: text, dropout: listOf(word, 'an array') }), 'an array'),
   frozen: listOf(text, 'an array'),
@@ -121,6 +126,7 @@ const stateSchema = {
     null,
   ),
   schedule: optional(object({ kind: text, options: settings, count: steps, rates: listOf(rate, 'an array') }), null),
+  run: optional(run, null),
 };
 
 type State = Read<typeof stateSchema>;
@@ -158,9 +164,16 @@ export function checkpointsOf(tape: Tape): Checkpoints {
   };
 }
 
-function save(tape: Tape, given: CheckpointParts): Uint8Array<ArrayBuffer> {
+function requireOwnSchedule(name: string, optimizer: Optimizer | null, schedule: Schedule | null): void {
+  if (optimizer && schedule && schedule.optimizer !== optimizer)
+    throw invalid(`${name}.schedule`, 'a schedule of the optimizer', "another optimizer's");
+}
+
+/** @internal `run`: describes the training, for `runOf`. */
+export function save(tape: Tape, given: CheckpointParts, run?: Readonly<Record<string, string>>) {
   const name = 'saveCheckpoint';
   const { model, optimizer, schedule } = readOptions(name, partsSchema, given) as PartsRead;
+  requireOwnSchedule(name, optimizer, schedule);
   return calling(name, () => {
     const layers = layersOf(model);
     const tensors = listed(layers).map(({ raw, index, name, shape }) => ({
@@ -176,7 +189,7 @@ function save(tape: Tape, given: CheckpointParts): Uint8Array<ArrayBuffer> {
         tensors.push({ name: `optimizer.${i}.${name}`, dtype: 'F32', shape: shapes[i]!, data: values });
     }
     let next = 0;
-    const state: State = {
+    const state: Omit<State, 'run'> & { run?: State['run'] } = {
       layers: layers.map(([layer, prefix]) => ({
         name: layer.name,
         prefix,
@@ -202,6 +215,7 @@ function save(tape: Tape, given: CheckpointParts): Uint8Array<ArrayBuffer> {
         count: schedule.count,
         rates: [...schedule.rates],
       },
+      ...(run && { run }),
     };
     return writeSafetensors(tensors, { format: FORMAT, version: VERSION, state: JSON.stringify(state) });
   });
@@ -210,6 +224,7 @@ function save(tape: Tape, given: CheckpointParts): Uint8Array<ArrayBuffer> {
 function load(tape: Tape, given: Uint8Array | ArrayBuffer, parts: CheckpointParts): void {
   const name = 'loadCheckpoint';
   const { model, optimizer, schedule } = readOptions(name, partsSchema, parts) as PartsRead;
+  requireOwnSchedule(name, optimizer, schedule);
   tape.requireIdle();
   const { state, tensors } = parse(readBytes(`${name}: bytes`, given));
   const layers = layersOf(model);
@@ -273,8 +288,8 @@ function broken(expected: string, got: string, cause?: unknown): HeedError {
   return invalid(FILE, expected, got, 'INVALID_FILE', { cause });
 }
 
-/** The checked contents of a file; the tensors have not yet been compared with anything. */
-function parse(bytes: Uint8Array): { state: State; tensors: Map<string, TensorLike> } {
+/** The checked state in a file, and where its tensors are. */
+function readState(bytes: Uint8Array) {
   const end = headerEnd(bytes, FILE, bytes.length);
   const json = bytes.subarray(8, end);
   const entries = parseHeader(json, FILE, bytes.length);
@@ -282,20 +297,28 @@ function parse(bytes: Uint8Array): { state: State; tensors: Map<string, TensorLi
   if (format !== FORMAT) throw broken('a file that saveCheckpoint made', `one of the format ${describe(format)}`);
   if (version !== VERSION)
     throw invalid(FILE, `version ${VERSION} of the format`, `version ${describe(version)}`, 'UNSUPPORTED');
-  let read: State;
   try {
-    read = readOptions(`${FILE}: state`, stateSchema, JSON.parse(String(state)));
+    return { state: readOptions(`${FILE}: state`, stateSchema, JSON.parse(String(state))) as State, entries, end };
   } catch (cause) {
     if (cause instanceof HeedError) throw new HeedError('INVALID_FILE', cause.message, { cause });
     throw broken('the state as JSON in the metadata', describe(state), cause);
   }
+}
+
+/** @internal The description of the training that `save` stored; null if there is none. */
+export const runOf = (given: Uint8Array): Record<string, string> | null =>
+  readState(readBytes('checkpoint', given)).state.run;
+
+/** The checked contents of a file; the tensors have not yet been compared with anything. */
+function parse(bytes: Uint8Array): { state: State; tensors: Map<string, TensorLike> } {
+  const { state, entries, end } = readState(bytes);
   const tensors = new Map<string, TensorLike>();
   for (const { name, dtype, shape, begin, end: last } of entries) {
     if (dtype !== 'F32') throw invalid(tensorOf(FILE, name), 'F32', dtype, 'INVALID_FILE');
     const part = bytes.subarray(end + begin, end + last);
     tensors.set(name, { data: calling(FILE, () => widen(part, 'F32')), shape });
   }
-  return { state: read, tensors };
+  return { state, tensors };
 }
 
 /** The states of the optimizer's parameters; takes their moments out of `tensors`. */

@@ -32,6 +32,7 @@ import { type CheckpointOptions, checkpointSchema, decay, epochsFor, type Fitted
 import { type ClassifierHead, chooseHead, inputOf, install, type Kit, trainableHead, trainedHead } from './head.js';
 import { Movement } from './movement.js';
 import { predictedLabels } from './predicted-labels.js';
+import { describeRun, withSeed } from './run.js';
 
 /** Options of `trainClassifier`. */
 export interface ClassifierOptions extends CheckpointOptions {
@@ -140,7 +141,7 @@ export async function trainClassifier(
   examples: readonly ClassifierExample[],
   options?: ClassifierOptions,
 ): Promise<ClassifierResult> {
-  const read = readOptions(NAME, schema, options);
+  const read = withSeed(NAME, readOptions(NAME, schema, options), options);
   const own = requireOwn(kit, NAME, model);
   const data = readData(examples, read);
   read.signal?.throwIfAborted();
@@ -284,6 +285,7 @@ interface Fitting {
   readonly groups: { params: Parameter[]; lr: number; weightDecay: number }[];
   readonly epochs: number;
   readonly isValidated?: boolean;
+  readonly onResume?: () => void;
 }
 
 /** Fits a module that ends with the head, installs the head in the model, even if fitting is interrupted, and measures it. */
@@ -296,12 +298,15 @@ async function fitTo(
   fitting: Fitting & { measured(): Promise<TensorLike> },
 ): Promise<ClassifierResult> {
   const { all, labels, held } = data;
-  let isTrained = options.resume !== null;
+  let isTrained = false;
+  const onResume = () => {
+    isTrained = true;
+  };
   const onStep = (progress: ClassifierProgress) => {
     isTrained = true;
     options.onStep?.(progress);
   };
-  const fitted = await fitModule(kit, data, { ...options, onStep }, fitting).finally(() => {
+  const fitted = await fitModule(kit, data, { ...options, onStep }, { ...fitting, onResume }).finally(() => {
     if (isTrained && !model.disposed) install(kit, model, { ...trainedHead(head, last), ...labelling(data) });
   });
   void model.raw; // throws if the model was disposed of meanwhile
@@ -323,8 +328,8 @@ const labelling = ({ labels, all }: Data) => ({
 async function fitModule(
   kit: Kit,
   { all, labels, trained, held }: Data,
-  { classWeight, batchSize, seed, signal, earlyStopping, onStep, resume, onCheckpoint }: OptionsRead,
-  { module, part, groups, epochs, isValidated = held.length > 0 }: Fitting,
+  { train, classWeight, batchSize, seed, signal, earlyStopping, onStep, resume, onCheckpoint }: OptionsRead,
+  { module, part, groups, epochs, isValidated = held.length > 0, onResume }: Fitting,
 ): Promise<Fitted> {
   const { tape, runtime } = kit;
   const loss = lossOf(kit, subset(all, trained), labels, classWeight);
@@ -341,7 +346,11 @@ async function fitModule(
       onStep?.({ ...progress, steps: steps!, accuracy: loss.accuracy() }),
   };
   if (module instanceof EncoderModule) {
-    const job = { ...options, groups, count: trained.length, resume, onCheckpoint } as const;
+    const { lr, weightDecay } = groups[0]!;
+    const settings = { training: NAME, seed, epochs, batchSize, lr, weightDecay, classWeight };
+    const rows = trained.map((i) => [all.texts[i], all.textPairs?.[i], all.labels[i]]);
+    const run = describeRun(settings, train as EncoderTraining, rows);
+    const job = { ...options, groups, count: trained.length, resume, onCheckpoint, run, onResume } as const;
     return fitEncoder(kit, NAME, module, examples(trained) as never, job as Parameters<typeof fitEncoder>[4]);
   }
   const optimizer = new Optimizer(runtime, tape, 'AdamW', groups, {});

@@ -31,6 +31,7 @@ import { EncoderModule, type EncoderTraining, isLora, prepare, readTraining, req
 import { heldOut } from './examples.js';
 import { type CheckpointOptions, checkpointSchema, decay, epochsFor, type Fitted, fitEncoder } from './fit-encoder.js';
 import type { Kit } from './head.js';
+import { describeRun, withSeed } from './run.js';
 
 /** Options of `trainEmbedding`. */
 export interface EmbeddingTrainingOptions extends CheckpointOptions {
@@ -120,7 +121,7 @@ export async function trainEmbedding(
   examples: EmbeddingExamples,
   options?: EmbeddingTrainingOptions,
 ): Promise<EmbeddingResult> {
-  const read = readOptions(NAME, schema, options);
+  const read = withSeed(NAME, readOptions(NAME, schema, options), options);
   const trainable = requireTrainable(NAME, requireOwn(kit, NAME, model));
   const data = readData(examples, read);
   requireComparable(data);
@@ -140,7 +141,7 @@ export async function trainEmbedding(
       const count = trained.texts.length;
       const batchSize = read.batchSize ?? (isLabelled ? LABELLED.batchSize : batchOf(count));
       const epochs = read.epochs ?? (isLabelled ? LABELLED_EPOCHS : epochsOf(count, batchSize));
-      const fitted = await fitRows(kit, module, trained, held, { ...read, epochs, batchSize });
+      const fitted = await fitRows(kit, module, trained, held, { ...read, scale, epochs, batchSize });
       isDone = true;
       return { ...fitted, truncated: truncated.filter((cut) => cut > 0).length };
     } finally {
@@ -166,13 +167,20 @@ async function fitRows(
     onStep,
     resume,
     onCheckpoint,
+    scale,
+    matryoshkaDims,
+    matryoshkaWeights,
   }: OptionsRead & { epochs: number; batchSize: number },
 ): Promise<Fitted> {
-  const groups = module.groups(lr ?? (isLora(train) ? 1e-3 : 2e-5), weightDecay);
+  const rate = lr ?? (isLora(train) ? 1e-3 : 2e-5);
+  const groups = module.groups(rate, weightDecay);
+  const settings = { seed, epochs, batchSize, lr: rate, weightDecay, scale, matryoshkaDims, matryoshkaWeights };
+  const rows = trained.texts.map((texts, i) => [texts, trained.labels?.[i]]);
   return fitEncoder(kit, NAME, module, (epoch) => rowBatches(trained, batchSize, seed, epoch), {
     loss: (output: Tensor, labels: readonly number[] | undefined, batch: Batch) =>
       module.loss(output, labels ?? null, batch.inputs as string[][]),
     groups,
+    run: describeRun({ training: NAME, ...settings }, train, rows),
     count: trained.texts.length,
     ...{ epochs, batchSize, seed, resume, onCheckpoint },
     ...(signal && { signal }),

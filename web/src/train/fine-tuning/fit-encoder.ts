@@ -3,7 +3,7 @@ import { invalid } from '../../error.js';
 import { bytesOf } from '../../io/bytes.js';
 import { callback, legal, optional, positive, type Reader } from '../../options.js';
 import type { Batch } from '../batches.js';
-import { checkpointsOf } from '../checkpoint.js';
+import { checkpointsOf, save } from '../checkpoint.js';
 import { type FitOptions, type FitProgress, type History, startFit } from '../fit.js';
 import { Optimizer } from '../optimizer.js';
 import type { Parameter } from '../parameters.js';
@@ -11,6 +11,7 @@ import { schedules } from '../schedules.js';
 import type { EncoderModule } from './encoder.js';
 import type { Kit } from './head.js';
 import { Movement } from './movement.js';
+import { type Run, requireSameRun } from './run.js';
 
 /** Options of training that can be resumed. */
 export interface CheckpointOptions {
@@ -20,8 +21,8 @@ export interface CheckpointOptions {
    */
   onCheckpoint?: (bytes: Uint8Array) => void;
   /**
-   * The bytes of such a checkpoint, from which training continues. With the same model, examples, options and seed, the result is that of training without interruption, except
-   * that early stopping ignores the epochs before the checkpoint.
+   * The bytes of such a checkpoint, from which training continues. The model, the examples and the options must be the same; if `seed` is left out, it is that of the checkpoint. The
+   * result is that of training without interruption, except that early stopping ignores the epochs before the checkpoint.
    */
   resume?: Uint8Array;
 }
@@ -60,6 +61,10 @@ interface Job extends Omit<FitOptions, 'optimizer' | 'schedule' | 'clipNorm'> {
   readonly count: number;
   readonly resume: Uint8Array | null;
   readonly onCheckpoint: CheckpointOptions['onCheckpoint'];
+  /** What a checkpoint must share with this training. */
+  readonly run: Run;
+  /** Called when the state of a checkpoint has been loaded. */
+  readonly onResume?: () => void;
 }
 
 /**
@@ -71,8 +76,9 @@ export async function fitEncoder(
   call: string,
   model: EncoderModule,
   data: { inputs: readonly unknown[]; labels?: unknown } | ((epoch: number) => Iterable<Batch>),
-  { groups, count, resume, onCheckpoint, ...options }: Job,
+  { groups, count, resume, onCheckpoint, run, onResume, ...options }: Job,
 ): Promise<Fitted> {
+  if (resume) requireSameRun(call, resume, run);
   const { epochs, batchSize } = options;
   const perEpoch = Math.ceil(count / batchSize);
   const steps = epochs * perEpoch;
@@ -82,15 +88,17 @@ export async function fitEncoder(
   try {
     const schedule = schedules.linear(optimizer, { warmup: warmupOf(steps), steps });
     const parts = { model, optimizer, schedule };
-    const { saveCheckpoint, loadCheckpoint } = checkpointsOf(tape);
-    if (resume) loadCheckpoint(resume, parts);
+    if (resume) {
+      checkpointsOf(tape).loadCheckpoint(resume, parts);
+      onResume?.();
+    }
     const initialEpoch = schedule.count / perEpoch;
     if (!Number.isInteger(initialEpoch) || initialEpoch > epochs)
       throw invalid('resume', 'a checkpoint of the same examples and options', 'one of others');
     const onStep = (progress: FitProgress) => {
       const step = initialEpoch * perEpoch + progress.step;
       options.onStep?.({ ...progress, step, steps });
-      if (step % perEpoch === 0) onCheckpoint?.(saveCheckpoint(parts));
+      if (step % perEpoch === 0) onCheckpoint?.(save(tape, parts, run));
     };
     let epoch = initialEpoch;
     const batches = typeof data === 'function' ? () => data(epoch++) : data;

@@ -1,0 +1,63 @@
+/** What a training that continues from a checkpoint must share with the training that wrote it. */
+import { describe, invalid } from '../../error.js';
+import { runOf } from '../checkpoint.js';
+import { type EncoderTraining, isLora } from './encoder.js';
+
+/** Settings and data of a training, by their names in messages. */
+export type Run = Readonly<Record<string, string>>;
+
+/** FNV-1a of the UTF-16 units of a text. */
+function hashOf(text: string): string {
+  let hash = 0x811c9dc5;
+  for (let i = 0; i < text.length; i++) hash = Math.imul(hash ^ text.charCodeAt(i), 0x01000193);
+  return (hash >>> 0).toString(16).padStart(8, '0');
+}
+
+/** Describes a training. `settings`: its options that change the result; `examples`: those that are trained on, in order. */
+export function describeRun(
+  settings: Readonly<Record<string, unknown>>,
+  train: EncoderTraining,
+  examples: readonly unknown[],
+): Run {
+  const shown = Object.entries(settings).map(([name, value]) => [name, JSON.stringify(value)]);
+  // The parameters that are trained are compared by name and shape, but factors on the updates are not.
+  const { alpha = 8, dropout = 0 } = isLora(train) ? train.lora : {};
+  return {
+    ...Object.fromEntries(shown),
+    ...(isLora(train) && { alpha: String(alpha), dropout: String(dropout) }),
+    examples: `${examples.length} (hash ${hashOf(JSON.stringify(examples))})`,
+  };
+}
+
+/** @throws HeedError `INVALID_ARGUMENT` for the checkpoint of another run; the message says what differs */
+export function requireSameRun(call: string, bytes: Uint8Array, run: Run): void {
+  const other = runOf(bytes);
+  if (!other) return; // saved by saveCheckpoint, or by version 0.2.0
+  const differing = [...new Set([...Object.keys(run), ...Object.keys(other)])].filter(
+    (name) => run[name] !== other[name],
+  );
+  if (differing.length === 0) return;
+  const list = (of: Run) => differing.map((name) => `${name} ${of[name] ?? 'none'}`).join(', ');
+  throw invalid(
+    `${call}.resume`,
+    `a checkpoint of the same training (${list(run)})`,
+    `one with ${list(other)}`,
+    'INVALID_ARGUMENT',
+    {
+      hint: 'Give the same examples and options as before, or leave `resume` out',
+    },
+  );
+}
+
+/** The options with the seed of the checkpoint, unless a seed was given. */
+export function withSeed<T extends { readonly seed: number; readonly resume: Uint8Array | null }>(
+  call: string,
+  read: T,
+  given: { readonly seed?: number } | undefined,
+): T {
+  const run = read.resume && runOf(read.resume);
+  if (!run || given?.seed !== undefined) return read;
+  const seed = Number(run.seed);
+  if (Number.isSafeInteger(seed) && seed >= 0) return { ...read, seed };
+  throw invalid(`${call}.resume`, 'a checkpoint with a seed', describe(run.seed), 'INVALID_FILE');
+}
