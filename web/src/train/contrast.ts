@@ -45,7 +45,10 @@ function missingIn(
     missing.push(...(match === undefined ? firstPair(order, keys) : [match]));
   }
   for (const i of missing) kinds.add(keys[i]);
-  const other = kinds.size === 1 ? order.find((i) => !kinds.has(keys[i])) : undefined;
+  if (kinds.size > 1) return missing;
+  for (const i of missing) own.add(i);
+  const isSmall = needsPair && own.size < 3; // two examples of the only label there is
+  const other = order.find((i) => !kinds.has(keys[i])) ?? (isSmall ? order.find((i) => !own.has(i)) : undefined);
   return other === undefined ? missing : [...missing, other];
 }
 
