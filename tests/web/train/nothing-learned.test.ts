@@ -72,7 +72,7 @@ describe('fit', () => {
   it('refuses examples for which a contrastive loss is constant', async () => {
     const model = new heed.Sequential([new heed.Linear({ inFeatures: 2, outFeatures: 2 })], { seed: 1 });
     const optimizer = new heed.optim.SGD(model.parameters());
-    const rows = inputs.map((row) => [row, row.toReversed()]);
+    const rows = inputs.map((row) => [row, [...row].reverse()]);
     for (const [loss, labels] of [
       ['infoNCE', [1, 1, 1]],
       ['coSENT', [0.5, 0.5, 0.5]],
@@ -115,7 +115,7 @@ describe('fine-tuning', () => {
       };
       const even = await run();
       expect(await run({ y: 1 })).toEqual(even);
-      expect(await run({ ['__proto__x'.slice(0, 0) + name]: 1 })).toEqual(even);
+      expect(await run({ [name]: 1 })).toEqual(even);
       expect(await run({ [name]: 5 })).not.toEqual(even);
     }
   });
@@ -156,7 +156,7 @@ describe('fine-tuning', () => {
     const before = [stateOf(model), model.config.labels];
     for (const [given, change, part] of [
       [examples, { seed: 2 }, 'seed 1'],
-      [examples.toReversed(), {}, 'examples 10'],
+      [[...examples].reverse(), {}, 'examples 10'],
       [examples.slice(1), {}, 'examples 10'],
       [examples, { lr: 1e-3 }, 'lr 0.00005'],
       [examples, { batchSize: 5 }, 'batchSize 4'],

@@ -224,7 +224,6 @@ export function save(tape: Tape, given: CheckpointParts, run?: Readonly<Record<s
 function load(tape: Tape, given: Uint8Array | ArrayBuffer, parts: CheckpointParts): void {
   const name = 'loadCheckpoint';
   const { model, optimizer, schedule } = readOptions(name, partsSchema, parts) as PartsRead;
-  requireOwnSchedule(name, optimizer, schedule);
   tape.requireIdle();
   const { state, tensors } = parse(readBytes(`${name}: bytes`, given));
   const layers = layersOf(model);
@@ -259,6 +258,7 @@ function load(tape: Tape, given: Uint8Array | ArrayBuffer, parts: CheckpointPart
     if (state.schedule!.rates.length !== schedule.rates.length)
       throw fault(`a schedule of ${schedule.rates.length} learning rates`, `one of ${state.schedule!.rates.length}`);
   }
+  requireOwnSchedule(name, optimizer, schedule);
 
   calling(name, () => {
     // First, because it may run out of memory, in which case it changes nothing.
