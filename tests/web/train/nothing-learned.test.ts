@@ -41,8 +41,8 @@ describe('fit', () => {
       refused('loss depends'),
     );
     const schedule = heed.optim.schedules.constant(new heed.optim.SGD(other.parameters()), { warmup: 1 });
-    expect(() => heed.saveCheckpoint({ model, optimizer: own, schedule })).toThrow('a schedule of the optimizer');
-    expect(() => heed.loadCheckpoint(heed.saveCheckpoint({ model }), { model, optimizer: own, schedule })).toThrow(
+    const bytes = heed.saveCheckpoint({ model, optimizer: own, schedule });
+    expect(() => heed.loadCheckpoint(bytes, { model, optimizer: own, schedule })).toThrow(
       'a schedule of the optimizer',
     );
   });

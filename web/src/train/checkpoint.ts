@@ -164,16 +164,10 @@ export function checkpointsOf(tape: Tape): Checkpoints {
   };
 }
 
-function requireOwnSchedule(name: string, optimizer: Optimizer | null, schedule: Schedule | null): void {
-  if (optimizer && schedule && schedule.optimizer !== optimizer)
-    throw invalid(`${name}.schedule`, 'a schedule of the optimizer', "another optimizer's");
-}
-
 /** @internal `run`: describes the training, for `runOf`. */
 export function save(tape: Tape, given: CheckpointParts, run?: Readonly<Record<string, string>>) {
   const name = 'saveCheckpoint';
   const { model, optimizer, schedule } = readOptions(name, partsSchema, given) as PartsRead;
-  requireOwnSchedule(name, optimizer, schedule);
   return calling(name, () => {
     const layers = layersOf(model);
     const tensors = listed(layers).map(({ raw, index, name, shape }) => ({
@@ -258,7 +252,8 @@ function load(tape: Tape, given: Uint8Array | ArrayBuffer, parts: CheckpointPart
     if (state.schedule!.rates.length !== schedule.rates.length)
       throw fault(`a schedule of ${schedule.rates.length} learning rates`, `one of ${state.schedule!.rates.length}`);
   }
-  requireOwnSchedule(name, optimizer, schedule);
+  if (optimizer && schedule && schedule.optimizer !== optimizer)
+    throw invalid(`${name}.schedule`, 'a schedule of the optimizer', "another optimizer's");
 
   calling(name, () => {
     // First, because it may run out of memory, in which case it changes nothing.
