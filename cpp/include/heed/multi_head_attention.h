@@ -46,14 +46,14 @@ class MultiHeadAttention : public Module {
   Value forward(Evaluator& e, const AttentionInput& input, const AttentionOptions& options, float* weights = nullptr,
                 const Value* residual = nullptr);
 
-  /// The inputs as they are multiplied, before rotation: q (rows, H Dk), k (rows, Hk Dk), v (rows, Hk Dv).
+  /// The inputs as they are multiplied, normalized but not rotated: q (rows, H Dk), k (rows, Hk Dk), v (rows, Hk Dv).
   struct Projections {
     Value query, key, value;
   };
   Projections project(Evaluator& e, const Value& query, const Value& key, const Value& value) const;
-  /// The key's and the value's, for caches, without norms; the query is empty.
+  /// The key's and the value's, for caches; the query is empty.
   Projections projectKeyValue(Evaluator& e, const Value& key, const Value& value) const;
-  /// The query's, without a norm.
+  /// The query's.
   Value projectQuery(Evaluator& e, const Value& query) const;
   /// Attention over projected (and, if applicable, rotated) q, k and v, then the output projection W^O.
   Value attend(Evaluator& e, const AttentionInput& projected, const AttentionOptions& options, float* weights,

@@ -9,6 +9,18 @@
 namespace heed {
 namespace {
 
+/// Refuses what only encoder layers have.
+EncoderLayerOptions supported(const EncoderLayerOptions& options) {
+  const char* unknown = options.output_norms           ? "outputNorms"
+                        : options.layer_scale          ? "layerScale"
+                        : options.nested_norm          ? "nestedNorm"
+                        : !options.attention_norm      ? "attentionNorm"
+                        : options.position_projections ? "positionProjections"
+                                                       : nullptr;
+  if (unknown) refuse(ErrorCode::kUnsupported, unknown, "the default in decoder layers", "another value");
+  return options;
+}
+
 using GrowingRows = DecoderLayerCache::GrowingRows;
 
 /// Appends rows to each of `count` sequences that have `before` rows so far. `fresh` (count L_new, width) has
@@ -42,7 +54,7 @@ Value joined(const GrowingRows& kept, Index count, Index length, Index width, Ar
 }  // namespace
 
 DecoderLayer::DecoderLayer(const EncoderLayerOptions& options)
-    : options_(options),
+    : options_(supported(options)),
       self_attn_(attentionOptions(options)),
       multihead_attn_(attentionOptions(options)),
       feed_forward_(feedForwardOptions(options)),
@@ -122,9 +134,9 @@ Value DecoderLayer::cachedSelfAttention(Evaluator& e, const Value& in, Cache& ca
   const Sequences queries = Sequences::uniform(count, added), keys = Sequences::uniform(count, length);
   auto [q, k, v] = self_attn_.project(e, in, in, in);
   if (options.rotary) {
-    const Index heads = self_attn_.options().num_heads;
-    q = e.rotate(*options.rotary, q, queries, heads, before);
-    k = e.rotate(*options.rotary, k, queries, heads, before);
+    const MultiHeadAttentionOptions& o = self_attn_.options();
+    q = e.rotate(*options.rotary, q, queries, o.num_heads, before);
+    k = e.rotate(*options.rotary, k, queries, o.key_value_heads, before);
   }
   append(cache.self_key, k.values(), count, before);
   append(cache.self_value, v.values(), count, before);
@@ -141,7 +153,7 @@ Value DecoderLayer::cachedSelfAttention(Evaluator& e, const Value& in, Cache& ca
 Value DecoderLayer::cachedCrossAttention(Evaluator& e, const Value& in, const Cache& cache,
                                          const AttentionOptions& options, const Value* residual) {
   const MultiHeadAttentionOptions& o = multihead_attn_.options();
-  const Index key_width = o.num_heads * o.key_dim, value_width = o.num_heads * o.value_dim;
+  const Index key_width = o.key_value_heads * o.key_dim, value_width = o.key_value_heads * o.value_dim;
   const Index memory_rows = static_cast<Index>(cache.memory_key.size()) / key_width;
   const Sequences queries = Sequences::uniform(cache.count, in.rows() / cache.count),
                   keys = Sequences::uniform(cache.count, memory_rows / cache.count);

@@ -43,6 +43,10 @@ LinearOptions projection(const MultiHeadAttentionOptions& o, Index in, Index out
   return {.in_features = in, .out_features = out, .bias = o.bias, .activation = o.activation, .precision = o.precision};
 }
 
+Value normalized(Evaluator& e, const std::optional<LayerNorm>& norm, const Value& x) {
+  return norm ? e.normalize(*norm, x, true) : x;
+}
+
 /// One parameter with the rows of three, one after the other: PyTorch's in_proj_weight and in_proj_bias.
 Parameter stacked(const char* name, InitialValue initial, const std::array<Parameter, 3>& three) {
   Parameter all = three[0];
@@ -98,27 +102,23 @@ Value MultiHeadAttention::forward(Evaluator& e, const AttentionInput& input, con
 
 MultiHeadAttention::Projections MultiHeadAttention::project(Evaluator& e, const Value& query, const Value& key,
                                                             const Value& value) const {
-  Projections all;
   if (query == key && key == value) {
     requireColumns("key", key.values(), options_.key_input_dim);
     requireColumns("value", value.values(), options_.value_input_dim);
     const std::array layers = {&q_proj_, &k_proj_, &v_proj_};
     std::array<Value, 3> projected;
     forwardAll(e, layers, query, projected.data());
-    all = {projected[0], projected[1], projected[2]};
-  } else {
-    const Value q = projectQuery(e, query);
-    all = projectKeyValue(e, key, value);
-    all.query = q;
+    return {normalized(e, q_norm_, projected[0]), normalized(e, k_norm_, projected[1]), projected[2]};
   }
-  if (q_norm_) all.query = e.normalize(*q_norm_, all.query, true);
-  if (k_norm_) all.key = e.normalize(*k_norm_, all.key, true);
+  const Value q = projectQuery(e, query);
+  Projections all = projectKeyValue(e, key, value);
+  all.query = q;
   return all;
 }
 
 Value MultiHeadAttention::projectQuery(Evaluator& e, const Value& query) const {
   requireColumns("query", query.values(), options_.embed_dim);
-  return q_proj_.forward(e, query);
+  return normalized(e, q_norm_, q_proj_.forward(e, query));
 }
 
 MultiHeadAttention::Projections MultiHeadAttention::projectKeyValue(Evaluator& e, const Value& key,
@@ -126,13 +126,13 @@ MultiHeadAttention::Projections MultiHeadAttention::projectKeyValue(Evaluator& e
   requireColumns("key", key.values(), options_.key_input_dim);
   requireShape("value", value.values(), key.rows(), options_.value_input_dim);
   if (key != value) {
-    const Value k = k_proj_.forward(e, key);
+    const Value k = normalized(e, k_norm_, k_proj_.forward(e, key));
     return {{}, k, v_proj_.forward(e, value)};
   }
   const std::array layers = {&k_proj_, &v_proj_};
   std::array<Value, 2> projected;
   forwardAll(e, layers, key, projected.data());
-  return {{}, projected[0], projected[1]};
+  return {{}, normalized(e, k_norm_, projected[0]), projected[1]};
 }
 
 Value MultiHeadAttention::attend(Evaluator& e, const AttentionInput& projected, const AttentionOptions& options,

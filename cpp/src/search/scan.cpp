@@ -159,6 +159,7 @@ Index VectorIndex::Scan::rank(Index q, const Best& best, VectorHit* ranked) cons
 }
 
 bool VectorIndex::Scan::isCertain(Index q, const Best& best, const VectorHit* ranked, Index size) const {
+  if (options_.top_k == 0) return true;
   const float least = size < options_.top_k ? options_.thresholds[q] : ranked[size - 1].score;
   return !best.isFull() || best.limit + errors_[q] < least;
 }

@@ -18,13 +18,20 @@ Value RecordingEvaluator::value(const Variable& variable) {
 }
 
 Variable RecordingEvaluator::variable(const Value& value) const {
-  if (value.variable() >= 0) return variables_[static_cast<size_t>(value.variable())];
+  if (value.variable() >= 0) return variables_[placeOf(value)];
   return value ? graph_.leaf(Matrix(value.values())) : Variable();
 }
 
 Variable RecordingEvaluator::take(const Value& value) {
   if (value.variable() < 0) return variable(value);
-  return std::exchange(variables_[static_cast<size_t>(value.variable())], {});
+  return std::exchange(variables_[placeOf(value)], {});
+}
+
+size_t RecordingEvaluator::placeOf(const Value& value) const {
+  const auto place = static_cast<size_t>(value.variable());
+  if (place >= variables_.size() || !variables_[place])
+    refuse(ErrorCode::kInvalidArgument, "value", "one that no operation has consumed", "a consumed one");
+  return place;
 }
 
 std::shared_ptr<const void> RecordingEvaluator::ownerOf(const void* address) const {

@@ -154,6 +154,25 @@ TEST(Decoder, StepsEqualTheFullPassWithPositionsWindowsAndBiases) {
   expectNear(steps(decoder, target, memory, {1, 1, 3, 4}, options), run(decoder, target, memory, options));
 }
 
+TEST(Decoder, StepsEqualTheFullPassWithGroupedQueriesAndNormsOfQueriesAndKeys) {
+  const RowMajorMatrix target = randomMatrix(9, 8, 2), memory = randomMatrix(5, 8, 3);
+  const Rotary rotary(2, 9, 100, Rotary::Pairing::kHalfSplit);
+  DecoderCallOptions options = causal();
+  options.self.rotary = &rotary;
+  for (const Index key_value_heads : {1, 2, 4}) {
+    for (const bool qk_norm : {false, true}) {
+      Decoder decoder(with([=](auto& o) {
+                        o.embed_dim = 8, o.num_heads = 4;
+                        o.key_value_heads = key_value_heads;
+                        o.qk_norm = o.rms_norm = qk_norm;
+                      }),
+                      2, false);
+      fillRandomly(decoder, 1);
+      expectNear(steps(decoder, target, memory, {1, 1, 3, 4}, options), run(decoder, target, memory, options));
+    }
+  }
+}
+
 TEST(Decoder, BatchedStepsAreBitIdenticalToSingleSteps) {
   Decoder decoder(with([](auto& o) { o.num_heads = 3, o.key_dim = 4, o.value_dim = 5; }), 2, true);
   fillRandomly(decoder, 1);
@@ -237,6 +256,18 @@ TEST(Decoder, DropoutIsSeeded) {
   EXPECT_NE(run(decoder, target, memory), first);
   decoder.seed(1);
   expectSame(run(decoder, target, memory), first);
+}
+
+TEST(Decoder, RejectsWhatOnlyEncoderLayersHave) {
+  const auto refuses = [](const std::string& name, auto change) {
+    expectError(ErrorCode::kUnsupported, name + ": expected the default in decoder layers",
+                [&] { DecoderLayer layer(with(change)); });
+  };
+  refuses("outputNorms", [](auto& o) { o.output_norms = true; });
+  refuses("layerScale", [](auto& o) { o.layer_scale = true; });
+  refuses("nestedNorm", [](auto& o) { o.nested_norm = true; });
+  refuses("attentionNorm", [](auto& o) { o.attention_norm = false; });
+  refuses("positionProjections", [](auto& o) { o.position_projections = true; });
 }
 
 TEST(Decoder, RejectsIncompatibleArguments) {

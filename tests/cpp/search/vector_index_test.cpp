@@ -280,6 +280,22 @@ TEST(VectorIndex, AppendsAndRemovesRows) {
   }
 }
 
+TEST(VectorIndex, FindsNothingIfNothingIsWanted) {
+  for (const VectorForm form : {VectorForm::kInt8, VectorForm::kBits, VectorForm::kFloat32}) {
+    const Corpus corpus(form, 300, 24, 1);
+    VectorIndex index = corpus.index();
+    Context context;
+    const RowMajorMatrix query = randomMatrix(1, 24, 2);
+    const float none = -kInfinity;
+    for (const Index candidates : {0, 5}) {
+      Index count = -1;
+      index.search(query.data(), 1, {.top_k = 0, .thresholds = &none, .candidates = candidates, .allowed = {}}, context,
+                   nullptr, &count);
+      EXPECT_EQ(count, 0);
+    }
+  }
+}
+
 TEST(VectorIndex, RefusesWidths) {
   for (const Index width : {-1, 0, 65537})
     expectError(ErrorCode::kInvalidArgument, "width", [&] { VectorIndex(VectorForm::kInt8, width); });

@@ -2,6 +2,7 @@
 #include "gradients.h"
 #include "heed/train/losses.h"
 #include "heed/train/ops.h"
+#include "heed/train/recording_evaluator.h"
 
 namespace heed::test {
 namespace {
@@ -17,6 +18,19 @@ TEST(TrainGraph, GradientsReachALeafOnEveryPath) {
       {randomMatrix(3, 9, 1)},
       [](Graph& graph, const auto& x) { return multiply(graph, x[0], add(graph, x[0], scale(graph, x[0], 2))); },
       [](const auto& x) -> DoubleMatrix { return 3 * x[0].cwiseProduct(x[0]); });
+}
+
+TEST(TrainGraph, ConsumedValuesAreRefused) {
+  Context context;
+  Graph graph(context);
+  train::RecordingEvaluator e(graph);
+  const RowMajorMatrix x = randomMatrix(3, 4, 1);
+  const Value consumed = e.value(graph.leaf(train::Matrix(window(x)))), sum = e.add(consumed, e.copy(valueOf(x)));
+  expectSame(e.variable(sum).value(), x + x);
+  for (const auto& use : {std::function<void()>([&] { (void)e.variable(consumed); }),
+                          {[&] { (void)e.take(consumed); }},
+                          {[&] { (void)e.add(sum, consumed); }}})
+    expectError(ErrorCode::kInvalidArgument, "value: expected one that no operation has consumed", use);
 }
 
 TEST(TrainGraph, LossesThatShareANodeAddUp) {

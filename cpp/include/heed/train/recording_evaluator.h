@@ -23,7 +23,8 @@ class RecordingEvaluator final : public Evaluator {
   }
   /// The value of a variable; empty for an empty one.
   Value value(const Variable& variable);
-  /// The variable of a value; for one that is not recorded, a new leaf with a copy of the matrix.
+  /// The variable of a value; for one that is not recorded, a new leaf with a copy of the matrix. Throws
+  /// kInvalidArgument for a value that was consumed.
   Variable variable(const Value& value) const;
   /// The same, for a value that will not be used any more: its matrix is freed when nothing else needs it.
   Variable take(const Value& value);
@@ -72,6 +73,8 @@ class RecordingEvaluator final : public Evaluator {
   Value visit(Site site, const Value& x, Index heads) override {
     return value(sites_->visit(graph_, site, take(x), heads));
   }
+  /// The place of a recorded value among the variables.
+  size_t placeOf(const Value& value) const;
   /// What was shared at an address; null if nothing was.
   std::shared_ptr<const void> ownerOf(const void* address) const;
 
