@@ -45,7 +45,7 @@ class Call {
 
   /// The elements of x as a matrix of another form.
   virtual Value reshape(const Value& x, Index rows, Index columns) = 0;
-  /// Keeps tables for as long as the call's results need them.
+  /// Keeps tables for as long as the call, or its results, need them: their owner may replace them before that.
   virtual const Rotary* share(const std::shared_ptr<const Rotary>& tables) = 0;
   /// A result of this shape, which has the elements of `value`.
   virtual val result(const Shape& shape, const Value& value) = 0;
@@ -74,12 +74,15 @@ class InferenceCall final : public Call {
   Value attention(const BatchedAttention& attention, const Argument& query, const Argument& key, const Argument& value,
                   AttentionOptions options, std::optional<MaskTensor> mask, float* weights) override;
   Value reshape(const Value& x, Index rows, Index columns) override { return view(x.view().data(), rows, columns); }
-  const Rotary* share(const std::shared_ptr<const Rotary>& tables) override { return tables.get(); }
+  const Rotary* share(const std::shared_ptr<const Rotary>& tables) override {
+    return shared_.emplace_back(tables).get();
+  }
   val result(const Shape& shape, const Value& value) override { return writeTensor(shape, value.data()); }
 
  private:
   InferenceEvaluator computing_;
   std::unique_ptr<BoundSites> sites_;
+  std::vector<std::shared_ptr<const Rotary>> shared_;
 };
 
 /// Memory for attention weights of this shape if the call's option returnWeights is true; otherwise null.

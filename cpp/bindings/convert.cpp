@@ -31,24 +31,37 @@ void raise(const char* code, const std::string& message) {
 
 namespace {
 
-/// Releases the arena memory that a call took. After calls that took a lot, also frees the memory, so that weights can
-/// use it.
+int depth = 0;  // of calls within calls: a function that edits activations may call the core in turn
+
+/// Releases the arena memory that a call took, and restores the random state that it found. After calls that took a
+/// lot, also frees the memory, so that weights can use it.
 class CallScope {
  public:
-  CallScope() { ++depth; }
+  CallScope() {
+    ++depth;
+    context().random = {};
+  }
   ~CallScope() {
     scope_.reset();
-    // A function that edits activations may call the core in turn.
     if (--depth == 0) arena().trim(kKeptBytes);
   }
 
  private:
   static constexpr size_t kKeptBytes = 64 << 20;
-  static inline int depth = 0;  // of calls within calls
+  RandomScope random_{context()};
   std::optional<Arena::Scope> scope_{std::in_place, arena()};
 };
 
 }  // namespace
+
+RunScope::RunScope(const Module& module) { running.push_back(&module); }
+RunScope::~RunScope() { running.pop_back(); }
+bool RunScope::runs(const Module& module) { return std::ranges::find(running, &module) != running.end(); }
+
+void abandonCalls() {
+  depth = 0;
+  RunScope::running.clear();
+}
 
 void runGuarded(void (*body)(void*), void* argument) {
   const char* code = errorCodeName(ErrorCode::kOutOfMemory);
@@ -80,14 +93,22 @@ namespace {
 /// The `count` values of a tensor's data.
 template <class T>
 T* readData(const val& array, Index count) {
-  if (array["length"].as<double>() != static_cast<double>(count)) {
-    refuse(ErrorCode::kShapeMismatch, "data", std::to_string(count) + " values, the size of its shape",
-           std::to_string(array["length"].as<unsigned>()));
-  }
+  requireCount("data", array["length"].as<double>(), count);
   return readArray<T>(array).data();
 }
 
 }  // namespace
+
+void requireCount(const char* argument, double got, Index expected) {
+  if (got == static_cast<double>(expected)) return;
+  refuse(ErrorCode::kShapeMismatch, argument, std::to_string(expected) + " values", numberText(got));
+}
+
+std::vector<int32_t> readIndices(const char* argument, const val& indices) {
+  std::vector<int32_t> all = readVector<int32_t>(indices["data"]);
+  requireCount(argument, all.size(), readShape(indices["shape"]).size());
+  return all;
+}
 
 Input readTensor(const val& tensor) {
   Shape shape = readShape(tensor["shape"]);

@@ -14,6 +14,7 @@
 #include "heed/arena.h"
 #include "heed/attention.h"
 #include "heed/dropout.h"
+#include "heed/module.h"
 #include "heed/positional_encoding.h"
 #include "heed/tensor.h"
 
@@ -55,6 +56,24 @@ auto guarded(Body body) {
   }
 }
 
+/// Marks a module as running. A callback of that call, such as the map of an edit, can call the module, but must not
+/// change it.
+class RunScope {
+ public:
+  explicit RunScope(const Module& module);
+  ~RunScope();
+  RunScope(const RunScope&) = delete;
+  RunScope& operator=(const RunScope&) = delete;
+  static bool runs(const Module& module);
+
+ private:
+  friend void abandonCalls();
+  static inline std::vector<const Module*> running;  // the innermost call last
+};
+
+/// Forgets the calls in progress. To be called after a trap, which ends calls without running destructors.
+void abandonCalls();
+
 /// A tensor whose data is in the arena.
 struct Input {
   Shape shape;
@@ -65,11 +84,16 @@ struct Input {
 };
 
 Shape readShape(const val& array);
+/// The data of RawIndices { data, shape }, as many as the shape says.
+std::vector<int32_t> readIndices(const char* argument, const val& indices);
 Input readTensor(const val& tensor);
 std::optional<Input> readOptionalTensor(const val& tensor);
 val writeTensor(const Shape& shape, const float* data);
 val writeFloats(const float* data, Index count);
 val writeShape(const Shape& shape);
+
+/// Requires an array argument to have `expected` entries.
+void requireCount(const char* argument, double got, Index expected);
 
 /// Copies a typed array of T into the arena; empty if it is null.
 template <class T>
@@ -111,8 +135,8 @@ Shape withWidth(const Shape& shape, Index width);
 class RotaryOption {
  public:
   RotaryOption(const val& options, Index head_dim);
-  /// Tables for `length` positions from `first`; null if the option is null. Graphs share them, so that they may be
-  /// replaced.
+  /// Tables for `length` positions from `first`; null if the option is null. A longer sequence replaces them, so a call
+  /// that uses them shares them (Call::share()).
   const std::shared_ptr<const Rotary>& tables(Index length, Index first = 0);
 
  private:

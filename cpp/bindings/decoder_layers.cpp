@@ -59,7 +59,7 @@ class IncrementalDecoder : public BoundLayer {
                     t.shape(options_.embed_dim));
       }
       DecoderCallOptions options;
-      options.self.rotary = rotary_.tables(cache.decoded + t.length).get();
+      options.self.rotary = call.share(rotary_.tables(cache.decoded + t.length));
       std::optional<MaskTensor> mask;
       if (cache.mask_kind) {
         mask = {"keyMask", *cache.mask_kind, cache.mask.data(), {cache.count, cache.memory_length}, true};
@@ -172,7 +172,7 @@ class BoundTransformer : public IncrementalDecoder {
  private:
   Decoder& decoder() override { return transformer_.decoder(); }
   Value memory(Call& call, const Batch& source, AttentionCall& attention) override {
-    attention.options.rotary = rotary_.tables(source.length).get();
+    attention.options.rotary = call.share(rotary_.tables(source.length));
     return transformer_.encoder().forward(call.evaluator(), source.rows, source.sequences, attention.options);
   }
 

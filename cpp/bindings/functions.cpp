@@ -171,6 +171,7 @@ EMSCRIPTEN_BINDINGS(heed_functions) {
   emscripten::function("compiler", &compiler);
   emscripten::function("memoryBytes", &memoryBytes);
   emscripten::function("reserveMemory", &reserveMemory);
+  emscripten::function("abandonCalls", &abandonCalls);
   emscripten::function("useTallRowBlocks", &useTallRowBlocks);
 }
 

@@ -6,6 +6,7 @@ namespace heed::bindings {
 
 val BoundLayer::forward(const val& arguments) {
   return guarded([&] {
+    const RunScope scope(module());
     InferenceCall call(arguments);
     return run(call);
   });

@@ -96,11 +96,22 @@ class BoundEncoding {
         sequences_(std::move(sequences)),
         sites_(readSites(sites, sequences_, sequences_)),
         hidden_(model_->hiddenStates(sequences_)) {
+    if (model_->training()) {
+      refuse(ErrorCode::kInvalidArgument, "model", "no pass of its training in progress",
+             "a call from a callback of one");
+    }
+    const RunScope scope(*model_);
     InferenceEvaluator e = evaluator();
     keep(model_->embed(e, input));
   }
 
-  void setKeyMask(std::vector<float> key_mask) { key_mask_ = std::move(key_mask); }
+  void setKeyMask(std::vector<float> key_mask) {
+    if (!key_mask.empty()) {
+      requireCount("keyMask", key_mask.size(), sequences_.count() * sequences_.maxLength());
+      requireCount("keyMask", key_mask.size(), sequences_.totalRows());
+    }
+    key_mask_ = std::move(key_mask);
+  }
   /// `angles` (L, Dk / 2): rotates the queries and keys of each sequence's row i by those of row i.
   void setAngles(ConstMatrixView angles) {
     requireShape("angles", angles, sequences_.maxLength(), model_->config().head_dim / 2);
@@ -109,6 +120,7 @@ class BoundEncoding {
 
   val runLayer(int i, const val& head_mask, bool return_weights) {
     return guarded([&] {
+      const RunScope scope(*model_);
       const std::span<float> factors = readArray<float>(head_mask);
       const Index size = return_weights ? attentionWeightsSize(model_->config().num_heads, sequences_, sequences_) : 0;
       float* weights = return_weights ? arena().take(size) : nullptr;
@@ -126,6 +138,7 @@ class BoundEncoding {
 
   void applyFinalNorm() {
     guarded([&] {
+      const RunScope scope(*model_);
       InferenceEvaluator e = evaluator();
       model_->applyFinalNorm(e, rows());
     });
@@ -198,6 +211,7 @@ class BoundEncoderModel : public BoundModule {
   val wordLogits(const val& x) {
     return guarded([&] {
       const Input rows = readTensor(x);
+      if (rows.shape.rank() < 1) refuseShape("x", "[rows, D]", rows.shape);
       const Index words = model_->config().vocab_size;
       InferenceEvaluator e(context());
       const Value logits = model_->wordLogits(e, rows.matrix());

@@ -85,6 +85,7 @@ void BoundModule::writeParameter(unsigned index, double first_row, const val& by
     const auto row_bytes = static_cast<Index>(row_size), rows = static_cast<Index>(length / row_size),
                first = static_cast<Index>(from);
     const bool scaled = int8 || int4;
+    if (scaled) requireCount("scales", scales["length"].as<double>(), rows);
     float* row_scales = arena().take<float>(scaled ? rows : 0);
     if (scaled) val(emscripten::typed_memory_view(static_cast<size_t>(rows), row_scales)).call<void>("set", scales);
     const Index chunk = std::max<Index>(1, kChunkBytes / row_bytes);
@@ -132,6 +133,7 @@ EMSCRIPTEN_BINDINGS(heed_module) {
       .function("writeParameter", &BoundModule::writeParameter)
       .function("setTraining", &BoundModule::setTraining)
       .function("seed", &BoundModule::seed)
+      .function("isRunning", &BoundModule::isRunning)
       .function("initialize", &BoundModule::initialize);
 }
 

@@ -14,6 +14,8 @@ class BoundModule {
  public:
   virtual ~BoundModule() = default;
   virtual Module& module() = 0;
+  /// The module that runs with its parameters.
+  virtual const Module& runner() { return module(); }
 
   val parameters();
   val readParameter(unsigned index);
@@ -21,6 +23,8 @@ class BoundModule {
   void writeParameter(unsigned index, double first_row, const val& bytes, const std::string& dtype, const val& scales);
   void setTraining(bool training) { module().setTraining(training); }
   void seed(const val& seed) { module().seed(readSeed(seed)); }
+  /// Whether a call that uses its parameters is in progress, and has called back.
+  bool isRunning() { return RunScope::runs(runner()); }
   void initialize(const val& seed);
 
  protected:

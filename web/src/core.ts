@@ -92,6 +92,8 @@ export interface RawModule {
   seed(seed: number): void;
   /** Initializes its parameters as PyTorch's module of the same name does. */
   initialize(seed: number): void;
+  /** Whether a call that uses its parameters is in progress. */
+  isRunning(): boolean;
   delete(): void;
 }
 
@@ -329,4 +331,6 @@ export interface Core extends Calls {
   memoryBytes(): number;
   /** Makes room for `bytes` in one block, by at most one growth of the memory; without effect where there is none. */
   reserveMemory(bytes: number): void;
+  /** Forgets the calls in progress, which a trap has ended. */
+  abandonCalls(): void;
 }

@@ -3,6 +3,7 @@ import { gc, simd } from 'wasm-feature-detect';
 import type { Core } from './core.js';
 import type { Count } from './cores.js';
 import { describe, guarded, HeedError, invalid } from './error.js';
+import { inCall } from './in-progress.js';
 import { nodeModule, type ResponseLike, type UrlLike, type WorkerLike } from './platform.js';
 import { obstacle, sharedMemory } from './shared-memory.js';
 import type { Threads } from './threads.js';
@@ -157,26 +158,39 @@ function start(
 // biome-ignore lint/complexity/noBannedTypes: functions and classes alike
 type Callable = Function;
 
+/** How deep calls may be nested: each takes some of the module's stack. */
+const MAX_CALLS = 16;
+
 /**
- * Restores the module's stack pointer whenever one of its functions throws: JavaScript exceptions unwind wasm frames without doing so, and after some thousand errors the
- * stack would be used up. No wasm frame is active then, as nothing that the module calls calls back into it. After a trap or the end of a thread, threads may still be at
- * work for the call, and are replaced.
+ * Keeps track of the calls of the module's functions, which may be nested: a function of the caller's that edits activations can call the module. Restores the stack pointer
+ * that a call found whenever the call throws: JavaScript exceptions unwind wasm frames without doing so, and after some thousand errors the stack would be used up. After a
+ * trap or the end of a thread, threads may still be at work for the call, and are replaced.
  */
 function keepStack(core: RawCore, threads: Threads | null): void {
-  const { stackRestore } = core;
-  const base = core.stackSave();
-  const restoring = <T>(body: () => T): T => {
+  const { stackSave, stackRestore, abandonCalls } = core;
+  let depth = 0;
+  let isTrapped = false;
+  const tracked = <T>(body: () => T): T => {
+    if (depth === MAX_CALLS) throw invalid('heed', `at most ${MAX_CALLS} calls within calls`, 'one more');
+    const pointer = stackSave();
+    depth++;
     try {
-      return body();
+      return inCall(body);
     } catch (error) {
-      stackRestore(base);
+      stackRestore(pointer);
+      isTrapped ||= !(error instanceof HeedError);
       if (!(error instanceof HeedError) || error.code === 'WORKER_FAILED') threads?.restart();
       throw error;
+    } finally {
+      if (--depth === 0 && isTrapped) {
+        isTrapped = false;
+        abandonCalls();
+      }
     }
   };
   const handler: ProxyHandler<Callable> = {
-    apply: (target, self, given) => restoring(() => Reflect.apply(target, self, given)),
-    construct: (target, given, made) => restoring(() => Reflect.construct(target, given, made)),
+    apply: (target, self, given) => tracked(() => Reflect.apply(target, self, given)),
+    construct: (target, given, made) => tracked(() => Reflect.construct(target, given, made)),
   };
   const wrap = (owner: object): void => {
     for (const [name, { value, writable }] of Object.entries(Object.getOwnPropertyDescriptors(owner))) {

@@ -2,6 +2,7 @@
 import type { Calls, Core } from './core.js';
 import { HeedError } from './error.js';
 import type { HubOptions } from './hub-options.js';
+import { whenIdle } from './in-progress.js';
 import { dispose, type GpuLike, registry, type WorkerLike } from './platform.js';
 
 /** A resource that must be deleted: an object of the core, a worker. */
@@ -34,9 +35,9 @@ interface Held {
   owned: Set<RawObject>;
 }
 
-/** Deletes an object unless its owner, the garbage collector or its runtime already has. */
+/** Deletes an object unless its owner, the garbage collector or its runtime already has; if calls are in progress, after them. */
 function release({ raw, owned }: Held): void {
-  if (owned.delete(raw)) raw.delete();
+  if (owned.delete(raw)) whenIdle(() => raw.delete());
 }
 
 // The registry holds the raw object, which therefore lives until its owner is collected.
@@ -64,7 +65,7 @@ export abstract class Owned<Raw extends RawObject> {
     return this.#raw === null || !this.runtime.owned.has(this.#raw);
   }
 
-  /** Frees the memory. Calling it again does nothing; any other use afterwards throws `DISPOSED`. */
+  /** Frees the memory, from a callback of a call after that call. Calling it again does nothing; any other use afterwards throws `DISPOSED`. */
   dispose(): void {
     const raw = this.#raw;
     if (raw === null) return;

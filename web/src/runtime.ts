@@ -5,6 +5,7 @@ import { HeedError, importing, needsTraining } from './error.js';
 import type { FromPretrainedOptions, fromPretrained } from './from-pretrained.js';
 import { Functions } from './functions.js';
 import { type HubOptions, hubOptions } from './hub-options.js';
+import { whenIdle } from './in-progress.js';
 import type { ModelSource } from './io/source.js';
 import { layers } from './layers/classes.js';
 import { flops } from './layers/cost.js';
@@ -336,9 +337,12 @@ export function runtimeOf(
       if (core === null) return;
       core = null;
       collectedRuntimes?.unregister(runtime);
-      for (const raw of owned) raw.delete();
+      const all = [...owned];
       owned.clear();
-      onDispose();
+      whenIdle(() => {
+        for (const raw of all) raw.delete();
+        onDispose();
+      });
     },
   };
   collectedRuntimes?.register(runtime, onDispose, runtime);

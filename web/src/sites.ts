@@ -49,7 +49,7 @@ export interface SiteEdit {
   add?: TensorInput | number;
   /** Values; 'mean': the mean over all tokens of the call (at `scores` and `weights`: over the rows of queries). */
   set?: TensorInput | number | 'mean';
-  /** Gets the selection, with zeros as padding, and changes it in place, returning nothing or its data, or returns another tensor of its shape. Called once per site and call. Not in workers. */
+  /** Gets the selection, with zeros as padding, and changes it in place, returning nothing or its data, or returns another tensor of its shape. Called once per site and call. May call heed, but not change what the call runs. Not in workers. */
   // biome-ignore lint/suspicious/noConfusingVoidType: functions that return nothing are meant, too
   map?: (selection: Tensor) => Tensor | Float32Array | void;
 }

@@ -51,6 +51,7 @@ class BoundTrainableEncoder : public BoundModule {
   BoundTrainableEncoder(BoundModule& model, const val& names, const val& dropout)
       : encoder_(static_cast<EncoderModel&>(model.module()), readNames(names), readRates(dropout)) {}
   Module& module() override { return encoder_; }
+  const Module& runner() override { return encoder_.model(); }
   TrainableEncoder& encoder() { return encoder_; }
 
  private:
@@ -65,11 +66,13 @@ BoundTrainableEncoder* makeTrainableEncoder(BoundModule& model, const val& names
 class BoundLora : public BoundModule {
  public:
   BoundLora(BoundTrainableEncoder& encoder, const val& modules, const val& options)
-      : lora_(encoder.encoder(), targets(encoder, modules),
+      : model_(encoder.encoder().model()),
+        lora_(encoder.encoder(), targets(encoder, modules),
               {.rank = readIndex(options, "rank"),
                .alpha = readFloat(options, "alpha"),
                .dropout = readFloat(options, "dropout")}) {}
   Module& module() override { return lora_; }
+  const Module& runner() override { return model_; }
   void merge() {
     guarded([&] { lora_.merge(); });
   }
@@ -84,6 +87,7 @@ class BoundLora : public BoundModule {
     return all;
   }
 
+  const Module& model_;
   Lora lora_;
 };
 
@@ -95,6 +99,7 @@ BoundLora* makeLora(BoundTrainableEncoder& encoder, const val& modules, const va
 BoundVariable* recordEncoderModel(BoundGraph& graph, BoundTrainableEncoder& encoder, const val& batch,
                                   const val& options, const val& given) {
   return guarded([&] {
+    const RunScope scope(encoder.runner());
     const EncoderPass pass{readBool(options, "training"), readBool(options, "recompute")};
     const TokenBatch tokens = readBatch(batch);
     const auto sites = readRecordedSites(given, tokens.sequences, tokens.sequences);

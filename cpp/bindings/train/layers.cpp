@@ -58,9 +58,12 @@ class RecordingCall final : public Call {
   std::unique_ptr<BoundRecordedSites> sites_;
 };
 
-/// BoundLayer::run() on variables of a graph.
-val record(BoundGraph& graph, BoundLayer& layer, const val& arguments) {
+/// BoundLayer::run() on variables of a graph. `position`: null, or the position in its batch of the first sequence and
+/// row, for the draws of dropout.
+val record(BoundGraph& graph, BoundLayer& layer, const val& arguments, const val& position) {
   return guarded([&] {
+    if (!position.isNull()) context().random = {position[0].as<Index>(), position[1].as<Index>()};
+    const RunScope scope(layer.module());
     RecordingCall call(graph, arguments);
     return layer.run(call);
   });

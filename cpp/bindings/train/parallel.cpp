@@ -1,9 +1,9 @@
 #include <emscripten/bind.h>
 
+#include "core/check.h"
 #include "graph.h"
 
-/// Parts of a batch in several instances of the module: gradients that travel between them, and the position of a part
-/// in its batch.
+/// Parts of a batch in several instances of the module: gradients that travel between them.
 namespace heed::bindings {
 namespace {
 
@@ -32,20 +32,21 @@ void addGradient(BoundGradients& bound, unsigned parameter, const val& part) {
   guarded([&] {
     train::ParameterGradients& gradients = bound.gradients();
     const std::span<float> values = readArray<float>(part["values"]);
-    const Index width = gradients.parameters()[parameter].rowSize();
-    if (part["rows"].isNull())
-      return gradients.add(parameter, 0, static_cast<Index>(values.size()) / std::max<Index>(width, 1), values.data());
+    const Parameter& whole = gradients.parameters()[parameter];
+    const Index width = whole.rowSize();
+    if (part["rows"].isNull()) {
+      requireCount("gradient", values.size(), whole.shape.size());
+      return gradients.add(parameter, 0, whole.shape[0], values.data());
+    }
+    const auto rows = readArray<Index>(part["rows"]);
+    requireCount("gradient", values.size(), Shape{static_cast<Index>(rows.size()), width}.size());
     const float* next = values.data();
-    for (const Index row : readArray<Index>(part["rows"])) {
+    for (const Index row : rows) {
+      requireRange("gradient", row, 0, whole.shape[0] - 1);
       view(gradients.row({parameter, 0, 0}, row), 1, width) += view(next, 1, width);
       next += width;
     }
   });
-}
-
-/// The position in its batch of the first sequence and row of the next call, which dropout draws for.
-void setPosition(double sequence, double row) {
-  context().random = {static_cast<Index>(sequence), static_cast<Index>(row)};
 }
 
 }  // namespace
@@ -53,7 +54,6 @@ void setPosition(double sequence, double row) {
 EMSCRIPTEN_BINDINGS(heed_train_parallel) {
   emscripten::function("takeGradient", &takeGradient);
   emscripten::function("addGradient", &addGradient);
-  emscripten::function("setPosition", &setPosition);
 }
 
 }  // namespace heed::bindings

@@ -168,6 +168,7 @@ class EncoderModel : public Module {
   class PatchEmbeddings;
   class Convolution;
   struct PositionTables;
+  struct ProjectedPositions;
   std::vector<Child> children() override;
   std::vector<Parameter> ownParameters() override;
   /// Layer i, and whether its attention is limited to a window.
@@ -179,8 +180,8 @@ class EncoderModel : public Module {
   std::span<const Index> distanceRows(Index most) const;
   /// kDisentangled: the embeddings of the distances between `length` tokens.
   DisentangledPositions distances(Evaluator& e, Index length) const;
-  /// The same with PK and PQ of layer i, which are kept until a parameter is written.
-  DisentangledPositions keptDistances(Evaluator& e, Index i, Index length);
+  /// PK and PQ of layer i for them, which are kept until a parameter is written.
+  std::shared_ptr<const ProjectedPositions> projectedPositions(Evaluator& e, Index i, Index length);
   /// The rotation of layer i; null if there is none.
   const Rotary* rotary(Index i) const;
 

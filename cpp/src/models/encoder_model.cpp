@@ -26,7 +26,6 @@ EncoderModelConfig completed(EncoderModelConfig c) {
     requireRange(std::string("config.") + name, got, least, most);
   };
   require_range("patchSize", c.patch_size, 0, 1 << 12);
-  require_range("registers", c.registers, 0, kMaxRows);
   require_range("vocabSize", c.vocab_size, c.patch_size > 0 ? 0 : 1, kMaxRows);
   require_range("embedDim", c.embed_dim, 1, kMaxWidth);
   require_range("embeddingDim", c.embedding_dim, 0, kMaxWidth);
@@ -48,6 +47,7 @@ EncoderModelConfig completed(EncoderModelConfig c) {
                 c.precision == Precision::kInt8 ? kMaxInt8Inputs : 4 * kMaxWidth);
   require_range("positionOffset", c.position_offset, 0, kMaxRows);
   require_range("maxPositions", c.max_positions, c.position_offset + 1, kMaxRows);
+  require_range("registers", c.registers, 0, c.positions == Positions::kAbsolute ? c.max_positions - 1 : kMaxRows);
   require_range("typeVocabSize", c.type_vocab_size, 0, kMaxRows);
   if (!c.local_layers.empty())
     requireShape("config.localLayers", {static_cast<Index>(c.local_layers.size())}, {c.num_layers});
@@ -136,17 +136,6 @@ EncoderLayerOptions layerOptions(const EncoderModelConfig& c, Index i) {
           .precision = c.precision};
 }
 
-/// PK and PQ of a layer, see DisentangledPositions, for rows [first, first + count) of the table.
-struct ProjectedPositions {
-  Index first = 0, count = 0;
-  uint64_t writes = 0;        // Parameter::writes() when they were computed
-  std::vector<float> values;  // (2 count, H Dk)
-
-  bool has(Index begin, Index end) const {
-    return writes == Parameter::writes() && first <= begin && end <= first + count;
-  }
-};
-
 /// kRelative: the bucket of each distance from -relative_distance - 1, from which on all distances share the last
 /// bucket, to relative_distance + 1.
 std::vector<Index> relativeBuckets(const EncoderModelConfig& config) {
@@ -160,6 +149,17 @@ std::vector<Index> relativeBuckets(const EncoderModelConfig& config) {
 
 }  // namespace
 
+/// PK and PQ of a layer, see DisentangledPositions, for rows [first, first + count) of the table.
+struct EncoderModel::ProjectedPositions {
+  Index first, count;
+  uint64_t writes;            // Parameter::writes() when they were computed
+  std::vector<float> values;  // (2 count, H Dk)
+
+  bool has(Index begin, Index end) const {
+    return writes == Parameter::writes() && first <= begin && end <= first + count;
+  }
+};
+
 /// Rotary tables, biases and embeddings of relative positions, shared by all layers except for two rotary bases.
 struct EncoderModel::PositionTables {
   std::optional<Rotary> rotary, local_rotary;
@@ -167,7 +167,9 @@ struct EncoderModel::PositionTables {
   PositionBias alibi;                      // kAlibi
   std::optional<LayerNorm> relative_norm;  // kDisentangled
   std::vector<Index> rows;                 // the table's row for each distance
-  std::vector<ProjectedPositions> layers;  // kDisentangled: of each layer, empty until it has run
+  // kDisentangled: of each layer, null until it has run. Shared with the calls that use them, because a call of more
+  // rows replaces them, and may come from a callback of such a call.
+  std::vector<std::shared_ptr<const ProjectedPositions>> layers;
 };
 
 EncoderModel::EncoderModel(const EncoderModelConfig& given)
@@ -198,7 +200,7 @@ EncoderModel::EncoderModel(const EncoderModelConfig& given)
   if (config.positions == Positions::kDisentangled) {
     allocate("relative_embeddings.weight", {2 * config.relative_buckets, config.embed_dim}, positions_->relative_table);
     if (config.relative_norm) positions_->relative_norm.emplace(normOptions(config, config.embed_dim));
-    positions_->layers = std::vector<ProjectedPositions>(static_cast<size_t>(config.num_layers));
+    positions_->layers.resize(static_cast<size_t>(config.num_layers));
     const Index buckets = config.relative_buckets;
     for (Index distance = 1 - config.max_positions; distance < config.max_positions; ++distance) {
       const Index bucket =
@@ -270,11 +272,22 @@ Value EncoderModel::runLayer(Evaluator& e, Index i, const Value& x, const Sequen
   options.rotary = positions.rotary ? positions.rotary : rotary(i);
   options.bias = positions.bias;
   DisentangledPositions distances = positions.distances;
+  std::shared_ptr<const ProjectedPositions> projected;
   if (distances.embeddings) {
     distances.embeddings = e.dropout(position_dropout_, e.copy(distances.embeddings));
     options.positions = &distances;
   } else if (config_.positions == Positions::kDisentangled && x.rows() > 0) {
-    distances = keptDistances(e, i, sequences.maxLength());
+    projected = projectedPositions(e, i, sequences.maxLength());
+    const auto rows = [&](Index first) {
+      const Index width = queryWidth();
+      return Value::constant(view(projected->values.data() + first * width, projected->count, width));
+    };
+    const Index most = sequences.maxLength() - 1;
+    distances = {.key = rows(0),
+                 .query = rows(projected->count),
+                 .max_distance = most,
+                 .rows = distanceRows(most).data(),
+                 .first = projected->first};
     options.positions = &distances;
   }
   if (i > 0 || !convolution_)
@@ -301,28 +314,20 @@ DisentangledPositions EncoderModel::distances(Evaluator& e, Index length) const 
           .embeddings = found};
 }
 
-DisentangledPositions EncoderModel::keptDistances(Evaluator& e, Index i, Index length) {
-  const std::span<const Index> of_distances = distanceRows(length - 1);
-  ProjectedPositions& kept = positions_->layers[static_cast<size_t>(i)];
-  const Index width = queryWidth();
-  if (!kept.has(of_distances.front(), of_distances.back() + 1)) {
-    const Arena::Scope scope(e.context().arena);
-    DisentangledPositions made = distances(e, length);
-    layer(i).selfAttention().projectPositions(e, made);
-    kept.count = 0;
-    allocate("positions", {2 * made.key.rows(), width}, kept.values);
-    std::copy_n(made.query.data(), made.query.rows() * width,
-                std::copy_n(made.key.data(), made.key.rows() * width, kept.values.data()));
-    kept.first = made.first;
-    kept.count = made.key.rows();
-    kept.writes = Parameter::writes();
-  }
-  const float* key = kept.values.data();
-  return {.key = Value::constant(view(key, kept.count, width)),
-          .query = Value::constant(view(key + kept.count * width, kept.count, width)),
-          .max_distance = length - 1,
-          .rows = of_distances.data(),
-          .first = kept.first};
+std::shared_ptr<const EncoderModel::ProjectedPositions> EncoderModel::projectedPositions(Evaluator& e, Index i,
+                                                                                         Index length) {
+  const std::span<const Index> rows = distanceRows(length - 1);
+  std::shared_ptr<const ProjectedPositions>& kept = positions_->layers[static_cast<size_t>(i)];
+  if (kept && kept->has(rows.front(), rows.back() + 1)) return kept;
+  const Arena::Scope scope(e.context().arena);
+  DisentangledPositions made = distances(e, length);
+  layer(i).selfAttention().projectPositions(e, made);
+  const Index count = made.key.rows(), width = queryWidth();
+  auto projected = std::make_shared<ProjectedPositions>(made.first, count, Parameter::writes());
+  allocate("positions", {2 * count, width}, projected->values);
+  std::copy_n(made.query.data(), count * width, std::copy_n(made.key.data(), count * width, projected->values.data()));
+  kept = projected;
+  return kept;
 }
 
 const Rotary* EncoderModel::rotary(Index i) const {

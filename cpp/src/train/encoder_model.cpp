@@ -11,18 +11,20 @@
 namespace heed::train {
 namespace {
 
-/// Enables dropout for the calls in a scope.
+/// Enables or disables dropout for the calls in a scope. Scopes nest: a pass may call back and begin another one.
 class TrainingScope {
  public:
-  TrainingScope(TrainableEncoder& encoder, Lora* lora, bool training) : encoder_(encoder), lora_(lora) {
-    if (training) setTraining(true);
+  TrainingScope(TrainableEncoder& encoder, Lora* lora, bool training)
+      : encoder_(encoder), lora_(lora), before_(encoder.training()) {
+    setTraining(training);
   }
-  ~TrainingScope() { setTraining(false); }
+  ~TrainingScope() { setTraining(before_); }
   TrainingScope(const TrainingScope&) = delete;
   TrainingScope& operator=(const TrainingScope&) = delete;
 
  private:
   void setTraining(bool training) {
+    if (training == encoder_.training()) return;
     encoder_.setTraining(training);
     encoder_.model().setTraining(training);
     if (!lora_) return;
@@ -31,6 +33,7 @@ class TrainingScope {
 
   TrainableEncoder& encoder_;
   Lora* lora_;
+  const bool before_;
 };
 
 /// The state of the random draws at the start of a pass, so that they can be repeated.

@@ -1,9 +1,11 @@
 #include "heed/train/encoder_model.h"
 
 #include <cmath>
+#include <functional>
 #include <map>
 
 #include "gradients.h"
+#include "heed/train/sites.h"
 
 namespace heed::test {
 namespace {
@@ -118,6 +120,42 @@ TEST(TrainableEncoder, ComputesWhatTheModelComputes) {
     Graph graph(context);
     expectSame(encoder.forward(graph, batch(), {}).value(), expected);
     EXPECT_FALSE(encoder.forward(graph, batch(), {.recompute = true}).needsGradient());
+  }
+}
+
+/// Calls a function at the output of the first layer.
+class CallingSites final : public train::RecordedSites {
+ public:
+  CallingSites(const Sequences& sequences, std::function<void()> call)
+      : RecordedSites(sequences, sequences), call_(std::move(call)) {
+    SiteEdit edit{0, Site::kOutput, SiteEdit::Verb::kMap};
+    edit.extents = {3, 1, 5, 12};
+    addEdit(std::move(edit));
+  }
+
+ private:
+  void map(size_t, std::vector<float>&) override { call_(); }
+  Variable readVariable(Graph&, Index, Site, const Variable& x, const SiteValues&) override { return x; }
+  Variable operand(size_t) const override { return {}; }
+
+  std::function<void()> call_;
+};
+
+TEST(TrainableEncoder, PassesWithinAPassLeaveItsModeAlone) {
+  for (const bool training : {false, true}) {
+    EncoderModel model(tinyConfig());
+    fillRandomly(model, 7);
+    TrainableEncoder encoder(model, ownNames(model), {0.1f, 0.2f, 0.3f, 0.1f, 0.2f, 0.2f});
+    Context context;
+    Graph graph(context);
+    bool was_training = false;
+    CallingSites sites(batch().sequences, [&] {
+      for (const bool inner : {false, true}) (void)encoder.forward(graph, batch(), {.training = inner});
+      was_training = encoder.training() && model.training();
+    });
+    (void)encoder.forward(graph, batch(), {.training = training}, &sites);
+    EXPECT_EQ(was_training, training);
+    EXPECT_FALSE(encoder.training() || model.training());
   }
 }
 

@@ -13,7 +13,7 @@ import type {
   RawTensor,
   RawTensorLayer,
 } from '../core.js';
-import { calling, formatShape, invalid, invalidFile } from '../error.js';
+import { calling, formatShape, HeedError, invalid, invalidFile } from '../error.js';
 import { concatenate, readAll } from '../io/files.js';
 import { Settings } from '../models/config.js';
 import type { ModelDevice } from '../models/device.js';
@@ -50,6 +50,7 @@ export class ImageTextEncoder implements RawEncoderModel, ImageEncoder {
   #pooler: RawTensorLayer | null = null;
   #classifier: RawTensorLayer | null = null;
   #vectorWidth = 0;
+  #isDeleted = false;
   #positions: { key: string; rows: RawTensor } | null = null;
   /** null: the folder has no preprocessor_config.json. */
   preprocessing: Preprocessing | null = null;
@@ -100,6 +101,9 @@ export class ImageTextEncoder implements RawEncoderModel, ImageEncoder {
   setTraining(): void {}
   seed(): void {}
   initialize(): void {}
+  isRunning(): boolean {
+    return (this.#text?.isRunning() ?? false) || this.#vision.isRunning();
+  }
 
   begin(...batch: Parameters<RawEncoderModel['begin']>): RawEncoding {
     return this.#requireText().begin(...batch);
@@ -124,6 +128,7 @@ export class ImageTextEncoder implements RawEncoderModel, ImageEncoder {
   }
 
   delete(): void {
+    this.#isDeleted = true;
     for (const head of this.#heads.splice(0)) head.delete();
     this.#text?.delete();
     this.#vision.delete();
@@ -315,8 +320,11 @@ export class ImageTextEncoder implements RawEncoderModel, ImageEncoder {
     const begin = () => this.beginImages(pixels, this.#positionsFor(rows, columns), angles, sites);
     const batch = { lengths: Int32Array.from(images, () => length), keyMask: null, angles, sites };
     const use = (encoding: RawRows) => (data = encoding.hidden());
+    const alive = () => {
+      if (this.#isDeleted) throw new HeedError('DISPOSED', 'PretrainedModel: used after dispose()');
+    };
     const run = (layers: DeviceLayers | null) =>
-      runLayers(begin, () => {}, numLayers, { ...options, layers }, { ...hooks, use }, batch);
+      runLayers(begin, alive, numLayers, { ...options, layers }, { ...hooks, use }, batch);
     await (this.device ? this.device.attempt('image', length, run) : run(options.layers ?? null));
     return calling('model', () => {
       const parts = images.map((_, n) => {

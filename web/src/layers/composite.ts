@@ -1,4 +1,5 @@
 /** Layers composed to models, without what only training needs. */
+import { requireIdle } from '../in-progress.js';
 import { dispose, inspected } from '../platform.js';
 import type { TensorInput } from '../tensor.js';
 import { Layer } from './layer.js';
@@ -91,6 +92,8 @@ export abstract class Composite {
   }
 
   #setTraining(training: boolean): this {
+    const raws = layersOf(this).map(([{ raw }]) => raw); // throws after dispose(), before any layer changes
+    requireIdle(`${this.constructor.name}.${training ? 'train' : 'eval'}`, raws);
     this.#training = training;
     for (const [, child] of childrenOf(this)) training ? child.train() : child.eval();
     return this;

@@ -1,6 +1,7 @@
 /** What all layers share: options, parameters by PyTorch's names, modes, cost, disposal. */
 import type { Calls, RawModule } from '../core.js';
 import { calling } from '../error.js';
+import { requireIdle } from '../in-progress.js';
 import type { Reader } from '../options.js';
 import { Owned, type Runtime } from '../owned.js';
 import { inspected } from '../platform.js';
@@ -149,7 +150,9 @@ export abstract class Layer<Raw extends RawModule = RawModule> extends Owned<Raw
   }
 
   #setTraining(training: boolean): this {
-    this.raw.setTraining(training);
+    const { raw } = this;
+    requireIdle(`${this.name}.${training ? 'train' : 'eval'}`, [raw]);
+    raw.setTraining(training);
     this.#training = training;
     return this;
   }

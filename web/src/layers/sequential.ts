@@ -1,5 +1,6 @@
 /** Layers one after the other. */
 import { describe, invalid } from '../error.js';
+import { requireIdle } from '../in-progress.js';
 import type { IndexInput } from '../indices.js';
 import { listOf, optional, readOptions, type Schema, seed } from '../options.js';
 import type { Tensor, TensorInput } from '../tensor.js';
@@ -33,8 +34,13 @@ export function readParts(
     parts: listOf(readPart, 'an array of layers')(parts, 'Sequential: layers'),
     draw(layers, isDrawn = () => true) {
       if (seed === null) return;
+      const drawn = layers.map(([layer]) => !layer.hasOwnDraws && isDrawn(layer));
+      requireIdle(
+        'Sequential.seed',
+        layers.flatMap(([{ raw }], i) => (drawn[i] ? [raw] : [])),
+      );
       for (const [i, [layer]] of layers.entries()) {
-        if (layer.hasOwnDraws || !isDrawn(layer)) continue;
+        if (!drawn[i]) continue;
         const own = streamSeed(seed, i);
         layer.raw.initialize(own);
         layer.raw.seed(own);

@@ -1,6 +1,7 @@
 /** How the tensors of a state dict fit the parameters of a layer. */
 import type { RawModule } from '../core.js';
 import { calling, describe, formatShape, guarded, invalid } from '../error.js';
+import { requireIdle } from '../in-progress.js';
 import { readTensor, type Tensor } from '../tensor.js';
 
 /** Parameters by PyTorch's names. */
@@ -105,6 +106,7 @@ interface OwnedParameter extends ListedParameter {
 /** Sets parameters to the values of a state dict that has each of them and nothing else. A failure changes nothing. @throws HeedError see `Layer.loadStateDict` */
 export function writeState(argument: string, parameters: readonly OwnedParameter[], state: unknown): void {
   const writes = fitState(argument, parameters, state);
+  requireIdle(argument, new Set(parameters.map(({ raw }) => raw)));
   calling(argument, () => {
     for (const { index, firstRow, bytes } of writes) {
       const { raw, index: own } = parameters[index]!;

@@ -148,7 +148,7 @@ export function runPiece(
   return runLayers(begin, model, numLayers, options, hooks, { lengths, keyMask, angles: null, sites });
 }
 
-/** Runs the layers on what `begin` embeds, those left out that need not run. `alive` is called before each layer and throws once the model has been disposed of. */
+/** Runs the layers on what `begin` embeds, those left out that need not run. `alive` is called before each layer and after the last, and throws once the model has been disposed of. */
 export async function runLayers(
   begin: () => RawEncoding,
   alive: () => void,
@@ -176,6 +176,7 @@ export async function runLayers(
       });
     }
     if (numLayers === 0) encoding.applyFinalNorm();
+    alive(); // also after the last layer, whose edits may have disposed of the model
     calling('model', () => use(encoding));
   } finally {
     encoding.delete();

@@ -6,6 +6,7 @@
  */
 import type { RawModule } from '../core.js';
 import { calling, describe, formatShape, guarded, HeedError, invalid } from '../error.js';
+import { requireIdle } from '../in-progress.js';
 import { bytesOf } from '../io/bytes.js';
 import { headerEnd, metadataOf, parseHeader, tensorOf, widen, writeSafetensors } from '../io/safetensors.js';
 import { Layer } from '../layers/layer.js';
@@ -221,6 +222,10 @@ function load(tape: Tape, given: Uint8Array | ArrayBuffer, parts: CheckpointPart
   tape.requireIdle();
   const { state, tensors } = parse(readBytes(`${name}: bytes`, given));
   const layers = layersOf(model);
+  requireIdle(
+    name,
+    layers.map(([{ raw }]) => raw),
+  );
   const parameters = listed(layers);
   const fault = (expected: string, got: string) => invalid(name, expected, got);
 

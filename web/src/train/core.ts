@@ -148,8 +148,16 @@ export interface TrainCore extends Core {
   recordConcatenate(graph: RawGraph, tensors: RawVariable[], axis: number): RawVariable;
   /** mask: bytes, or null */
   recordMean(graph: RawGraph, x: RawVariable, mask: RawMask | null): RawVariable;
-  /** `RawLayer.forward` with variables in place of tensors, of additive masks and of those tensors of the result that can be differentiated. */
-  record(graph: RawGraph, layer: RawModule, given: object): RawVariable | object;
+  /**
+   * `RawLayer.forward` with variables in place of tensors, of additive masks and of those tensors of the result that can be differentiated. `position`: of a part of a batch, that of
+   * its first sequence and its first row in the whole batch, so that dropout draws what it draws for the whole batch; else null.
+   */
+  record(
+    graph: RawGraph,
+    layer: RawModule,
+    given: object,
+    position: readonly [sequence: number, row: number] | null,
+  ): RawVariable | object;
   /** The same for `RawFunctions.compute`. */
   recordFunction(graph: RawGraph, name: string, given: object): RawVariable | object;
   /** The loss `name`. `given`: its arguments by name, as variables, and its options as the loss's schema has read them. */
@@ -162,8 +170,6 @@ export interface TrainCore extends Core {
   /** null before a backward pass has reached the parameter. */
   takeGradient(gradients: RawGradients, index: number): RawGradient | null;
   addGradient(gradients: RawGradients, index: number, part: RawGradient): void;
-  /** The positions in their batch of the first sequence and the first row of the next calls, for the draws of dropout. */
-  setPosition(sequence: number, row: number): void;
 
   /** The last hidden rows of all texts, [T,E]. */
   recordEncoderModel(

@@ -1,5 +1,6 @@
 /** Optimizers as in torch.optim, and gradient clipping. */
 import { calling, describe, guarded, HeedError, invalid } from '../error.js';
+import { requireIdle } from '../in-progress.js';
 import { flag, legal, optional, type Reader, readOptions } from '../options.js';
 import { Owned, type Runtime } from '../owned.js';
 import type { RawOptimizer } from './core.js';
@@ -168,6 +169,10 @@ export class Optimizer extends Owned<RawOptimizer> {
     const tape = this.#tape;
     tape.requireIdle();
     const parameters = this.#parameters();
+    requireIdle(
+      `${name}.step`,
+      parameters.map(({ state }) => state),
+    );
     if (tape.isIncomplete) {
       const expected = 'the gradients of whole backward passes';
       throw invalid(`${name}.step`, expected, 'those of one that failed', 'INVALID_ARGUMENT', {

@@ -1,6 +1,7 @@
 /** Pretrained encoders that can be trained: `fromPretrained` with `trainable: true`. Notation: N texts, L tokens in the longest one, T tokens in all, E width. */
 import type { RawModule, RawSites, RawTensor, RawTensorLayer } from '../core.js';
 import { calling, type HeedError, invalid } from '../error.js';
+import { requireIdle } from '../in-progress.js';
 import type { ModelSource } from '../io/source.js';
 import { type StateDict, writeState } from '../layers/state-dict.js';
 import { callSchema, embedSchema, loadSchema, requireTexts } from '../models/call-options.js';
@@ -156,8 +157,7 @@ class Trained extends LocalModel implements TrainableModel {
       for (const other of others) other.delete();
       attached.lora?.delete();
       trained.delete();
-      // After `trained`, whose deletion may wait for a backward pass.
-      tape.whenIdle(() => encoder.delete());
+      encoder.delete();
     };
     trained.seed(options.seed);
     dropout.seed(options.seed);
@@ -203,6 +203,7 @@ class Trained extends LocalModel implements TrainableModel {
       throw invalid('addLora', 'a model without updates', 'one with updates', 'INVALID_ARGUMENT', {
         hint: 'Call mergeLora() first',
       });
+    requireIdle('addLora', [this.raw.encoder]);
     const { chosen, seed, ...options } = this.#readLora(given);
     const made = calling('addLora', () => new core.Lora(this.#encoder.state.inner, chosen, options));
     const raw = new RecordedModule(this.#tape, 'Lora', made, this.#encoder.state);
@@ -234,6 +235,7 @@ class Trained extends LocalModel implements TrainableModel {
       });
     const { raw } = this.#lora;
     this.#tape.requireIdle();
+    requireIdle('mergeLora', [this.raw.encoder]);
     calling('mergeLora', () => raw.inner.merge());
     this.#encoder.state.version++;
     this.#lora = null;
@@ -421,11 +423,12 @@ class Trained extends LocalModel implements TrainableModel {
   #inMode<T>(states: readonly ModuleState[], body: () => T): T {
     const { owner } = this.#tape;
     this.#tape.owner = this;
+    const before = states.map(({ training }) => training); // true within a call, whose callback this is
     for (const state of states) state.training = this.#training;
     try {
       return body();
     } finally {
-      for (const state of states) state.training = false;
+      for (const [i, state] of states.entries()) state.training = before[i]!;
       this.#tape.owner = owner;
     }
   }

@@ -37,7 +37,7 @@ export class RecordedModule<Inner extends RawModule = RawModule> implements Modu
   }
 
   writeParameter(...given: Parameters<RawModule['writeParameter']>): void {
-    this.tape.requireIdle();
+    this.tape.requireNoBackward();
     this.written = true;
     this.#change();
     this.inner.writeParameter(...given);
@@ -53,8 +53,12 @@ export class RecordedModule<Inner extends RawModule = RawModule> implements Modu
   }
 
   setTraining(training: boolean): void {
-    this.training = training;
     this.inner.setTraining(training);
+    this.training = training;
+  }
+
+  isRunning(): boolean {
+    return this.inner.isRunning();
   }
 
   dropoutState(): number[] {
@@ -93,12 +97,8 @@ export class RecordedLayer extends RecordedModule<RawLayer> implements RawIncrem
     const { tape, inner } = this;
     const values = Object.values(given);
     if (!tape.records(this, values)) return inner.forward(given);
-    this.#setPosition(values[0].shape);
-    try {
-      return tape.record(this, (call) => call.layer(inner, given));
-    } finally {
-      if (tape.part) tape.core.setPosition(0, 0);
-    }
+    const position = this.#positionOf(values[0].shape);
+    return tape.record(this, (call) => call.layer(inner, given, position));
   }
 
   makeCache(...given: Parameters<RawIncrementalDecoder['makeCache']>) {
@@ -109,10 +109,10 @@ export class RecordedLayer extends RecordedModule<RawLayer> implements RawIncrem
     return (this.inner as RawIncrementalDecoder).step(...given);
   }
 
-  /** For a part of a batch, makes dropout draw what it would draw in the whole batch. `shape` is that of the first input. */
-  #setPosition(shape: readonly number[]): void {
-    const { part, core } = this.tape;
-    if (!part) return;
+  /** Of a part of a batch, the position of its first sequence and its first row in the whole batch; else null. `shape` is that of the first input. */
+  #positionOf(shape: readonly number[]): [sequence: number, row: number] | null {
+    const { part } = this.tape;
+    if (!part) return null;
     if (shape.length < 3 && this.#traits.relatesRows) {
       const got = `${formatShape(shape)} for ${this.name}`;
       throw invalid('fit.workers', 'sequences, [N, L, E], as examples', got, 'SHAPE_MISMATCH', {
@@ -120,6 +120,6 @@ export class RecordedLayer extends RecordedModule<RawLayer> implements RawIncrem
       });
     }
     const positionOf = (axes: readonly number[]) => (elementCount(axes) / part.count) * part.first;
-    core.setPosition(shape.length < 3 ? 0 : positionOf(shape.slice(0, -2)), positionOf(shape.slice(0, -1)));
+    return [shape.length < 3 ? 0 : positionOf(shape.slice(0, -2)), positionOf(shape.slice(0, -1))];
   }
 }

@@ -236,10 +236,10 @@ export class Recording {
     }
   }
 
-  /** Calls a layer of the core; `given` are its arguments by name. */
-  layer(layer: RawModule, given: { sites?: RawSites | null }): unknown {
+  /** Calls a layer of the core; `given` are its arguments by name, `position` as in `TrainCore.record`. */
+  layer(layer: RawModule, given: { sites?: RawSites | null }, position: readonly [number, number] | null): unknown {
     return this.withSites(given.sites ?? null, (sites) =>
-      this.#results(this.#core.record(this.graph, layer, { ...this.#variables(given), sites })),
+      this.#results(this.#core.record(this.graph, layer, { ...this.#variables(given), sites }, position)),
     );
   }
 

@@ -6,6 +6,7 @@
  */
 import type { RawModule, RawTensor } from '../core.js';
 import { calling, formatShape, HeedError, invalid } from '../error.js';
+import { inCall, whenIdle } from '../in-progress.js';
 import type { RawObject } from '../owned.js';
 import { registry } from '../platform.js';
 import { type PartRecorder, readTensor, Tensor, type TensorInput } from '../tensor.js';
@@ -50,9 +51,10 @@ export class Tape {
   isIncomplete = false;
   readonly #modules = new WeakSet<RawModule>();
   readonly #losses: LossScope;
-  readonly #deferred: (() => void)[] = [];
   #capture: Capture | null = null;
-  #running = 0;
+  /** Backward passes that are running, and calls that are being recorded in the graph of the losses. */
+  #backward = 0;
+  #recording = 0;
   #isFreed = false;
 
   constructor(core: TrainCore, owned: Set<RawObject>) {
@@ -66,7 +68,7 @@ export class Tape {
       graph.delete();
       this.#isFreed = true;
     };
-    owned.add({ delete: () => this.whenIdle(free) });
+    owned.add({ delete: () => whenIdle(free) });
   }
 
   /** Begins to keep track of a module. */
@@ -88,22 +90,16 @@ export class Tape {
     return state.gradients;
   }
 
-  /** Deletes a layer's object by calling `free`, and ends the passes that use it. A running backward pass may need the object, so deletion waits for that pass. */
+  /** Deletes a layer's object by calling `free`, and ends the passes that use it. */
   release(state: ModuleState, free: () => void): void {
     state.deleted = true;
-    this.whenIdle(() => {
+    whenIdle(() => {
       if (state.gradients) {
         if (!this.#isFreed) this.#losses.graph.forget(state.gradients);
         state.gradients.delete();
       }
       free();
     });
-  }
-
-  /** Calls `free` after the backward pass that is running, if any. */
-  whenIdle(free: () => void): void {
-    if (this.#running > 0) this.#deferred.push(free);
-    else free();
   }
 
   /** Whether a call with these arguments is to be recorded. */
@@ -134,12 +130,29 @@ export class Tape {
     if (always || this.records(state, args)) return this.record(state, body, others);
     this.#requireAlive();
     const scope = new Unrecorded(new this.core.Graph());
-    const recording = new Recording(this.core, scope, null, null);
     try {
-      return body(recording);
+      return this.#call(new Recording(this.core, scope, null, null), body);
     } finally {
-      recording.end();
       scope.graph.delete();
+    }
+  }
+
+  /** Runs a call to its end. A callback of it begins calls of its own: they are no part of a call with `backward: true`, and what they dispose of is freed after this call. */
+  #call<T>(recording: Recording, body: (recording: Recording) => T): T {
+    const { owner } = this;
+    const capture = this.#capture;
+    this.owner = this.#capture = null;
+    try {
+      return inCall(() => {
+        try {
+          return body(recording);
+        } finally {
+          recording.end();
+        }
+      });
+    } finally {
+      this.owner = owner;
+      this.#capture = capture;
     }
   }
 
@@ -166,11 +179,12 @@ export class Tape {
     this.#requireAlive();
     const scope = this.#capture ?? this.#losses;
     for (const used of state ? [state, ...others] : others) scope.use(used);
-    const recording = new Recording(this.core, scope, state, this.owner);
+    const isOfLosses = scope === this.#losses;
+    if (isOfLosses) this.#recording++;
     try {
-      return body(recording);
+      return this.#call(new Recording(this.core, scope, state, this.owner), body);
     } finally {
-      recording.end();
+      if (isOfLosses) this.#recording--;
     }
   }
 
@@ -214,7 +228,7 @@ export class Tape {
         throw invalid(`${name}: backward`, 'one call per forward pass', 'another', 'INVALID_ARGUMENT', { hint: ENDED });
       for (const [state, { version }] of capture.modules) this.#requireCurrent(name, state, version);
       try {
-        return this.#gradients(`${name}: backward`, capture, data, seed, parameters());
+        return inCall(() => this.#gradients(`${name}: backward`, capture, data, seed, parameters()));
       } finally {
         dropped?.unregister(backward);
         capture.delete();
@@ -307,16 +321,21 @@ export class Tape {
     const pass = calling(name, () => graph.backward(output, seed));
     release();
     const proceed = () => calling(name, () => pass.proceed());
-    this.#running++;
+    this.#backward++;
     try {
-      for (let stop = proceed(); stop; stop = proceed()) {
-        const gradients = (stop.external as ExternalBackward)(stop.gradient);
-        for (const [i, gradient] of gradients.entries())
-          if (gradient && pass.wants(i)) calling(name, () => pass.give(i, gradient));
-      }
+      inCall(() => {
+        try {
+          for (let stop = proceed(); stop; stop = proceed()) {
+            const gradients = (stop.external as ExternalBackward)(stop.gradient);
+            for (const [i, gradient] of gradients.entries())
+              if (gradient && pass.wants(i)) calling(name, () => pass.give(i, gradient));
+          }
+        } finally {
+          pass.delete();
+        }
+      });
     } finally {
-      pass.delete();
-      if (--this.#running === 0) for (const free of this.#deferred.splice(0)) free();
+      this.#backward--;
     }
   }
 
@@ -328,8 +347,15 @@ export class Tape {
   }
 
   /** Requires that no backward pass is running. */
-  requireIdle(): void {
-    if (this.#running === 0) return;
+  requireNoBackward(): void {
+    if (this.#backward === 0) return;
     throw invalid('custom', 'a backward that only computes gradients', 'one that trains');
+  }
+
+  /** Requires that no backward pass is running and no call is being recorded. */
+  requireIdle(): void {
+    this.requireNoBackward();
+    if (this.#recording === 0) return;
+    throw invalid('edit.map', 'a function that only computes', 'one that trains');
   }
 }
