@@ -7,6 +7,7 @@ namespace {
 std::array<Index, 4> readAxes(const val& array) {
   const std::span<Index> all = readArray<Index>(array);
   std::array<Index, 4> axes;
+  requireCount("edit", all.size(), axes.size());
   std::copy_n(all.begin(), axes.size(), axes.begin());
   return axes;
 }
@@ -36,6 +37,7 @@ void addSites(Sites& sites, const val& given) {
 void callMap(const val& given, size_t edit, std::vector<float>& selection) {
   const val changed = given.call<val>("map", static_cast<double>(edit),
                                       writeFloats(selection.data(), static_cast<Index>(selection.size())));
+  requireCount("map", changed["length"].as<double>(), static_cast<Index>(selection.size()));
   val(emscripten::typed_memory_view(selection.size(), selection.data())).call<void>("set", changed);
 }
 

@@ -109,7 +109,7 @@ class BoundEmbedding : public BoundLayer {
     std::vector<Index> extents = readShape(ids["shape"]).extents();
     extents.push_back(table_.embedDim());
     const Shape shape(std::move(extents));
-    return call.result(shape, table_.forward(call.evaluator(), readVector<int32_t>(ids["data"])));
+    return call.result(shape, table_.forward(call.evaluator(), readIndices("ids", ids)));
   }
 
  private:

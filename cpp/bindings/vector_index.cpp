@@ -28,16 +28,25 @@ class BoundVectorIndex {
     guarded([&] {
       const auto rows = readArray<uint8_t>(bytes);
       const auto own = readArray<float>(factors);
+      requireCount("rows", rows.size(), Shape{static_cast<Index>(own.size()), index_.rowBytes()}.size());
       index_.append(reinterpret_cast<const std::byte*>(rows.data()), own);
     });
   }
 
   void keep(const val& rows) {
-    guarded([&] { index_.keep(readArray<uint32_t>(rows)); });
+    guarded([&] {
+      const auto kept = readArray<uint32_t>(rows);
+      for (size_t i = 0; i < kept.size(); ++i)
+        requireRange("rows", static_cast<Index>(kept[i]), i == 0 ? 0 : static_cast<Index>(kept[i - 1]) + 1,
+                     index_.count() - 1);
+      index_.keep(kept);
+    });
   }
 
   val rows(int first, int count) {
     return guarded([&] {
+      requireRange("first", first, 0, index_.count());
+      requireRange("count", count, 0, index_.count() - first);
       const Index size = Shape{count, index_.rowBytes()}.size();
       auto* bytes = arena().take<uint8_t>(size);
       index_.copyRows(first, count, reinterpret_cast<std::byte*>(bytes));
@@ -47,13 +56,16 @@ class BoundVectorIndex {
 
   val search(const val& queries, const val& options) {
     return guarded([&] {
+      const auto thresholds = readArray<float>(options["thresholds"]), given = readArray<float>(queries);
       const VectorSearch search{.top_k = readIndex(options, "topK"),
-                                .thresholds = readArray<float>(options["thresholds"]).data(),
+                                .thresholds = thresholds.data(),
                                 .candidates = readIndex(options, "candidates"),
                                 .allowed = readArray<uint32_t>(options["allowed"])};
       static_assert(sizeof(VectorHit) == 2 * sizeof(uint32_t) && sizeof(Index) == sizeof(uint32_t));
-      const auto given = readArray<float>(queries);
-      const Index count = static_cast<Index>(given.size()) / index_.width();
+      const auto count = static_cast<Index>(thresholds.size());
+      requireCount("queries", given.size(), Shape{count, index_.width()}.size());
+      requireAtLeast("topK", search.top_k, 0);
+      requireAtLeast("candidates", search.candidates, 0);
       auto* counts = arena().take<Index>(count);
       auto* hits = arena().take<VectorHit>(Shape{count, search.top_k}.size());
       index_.search(given.data(), count, search, context(), hits, counts);

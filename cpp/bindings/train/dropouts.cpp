@@ -26,13 +26,15 @@ val dropoutState(BoundModule& module) {
 /// Requires as many words as dropoutState() returns.
 void setDropoutState(BoundModule& module, const val& words) {
   guarded([&] {
+    const std::vector<Dropout*> all = module.module().dropouts();
+    requireCount("dropout", words["length"].as<double>(), 4 * static_cast<Index>(all.size()));
     unsigned next = 0;
     const auto take = [&] {
       const uint64_t low = words[next].as<uint32_t>(), high = words[next + 1].as<uint32_t>();
       next += 2;
       return high << 32 | low;
     };
-    for (Dropout* dropout : module.module().dropouts()) {
+    for (Dropout* dropout : all) {
       const uint64_t seed = take();
       dropout->setKey({seed, take()});
     }

@@ -134,13 +134,16 @@ class BoundPass {
   }
 
   /// Whether input `i` of the node at which the pass stopped needs a gradient.
-  bool wants(unsigned i) const { return node_->inputs[i] != nullptr; }
+  bool wants(unsigned i) const { return i < node_->inputs.size() && node_->inputs[i] != nullptr; }
 
   /// Adds the gradient of input `i` of that node, a RawTensor of the input's shape.
   void give(unsigned i, const val& tensor) {
     guarded([&] {
       Shape shape;
-      pass_.give(node_->inputs[i], readMatrix(tensor, shape));
+      train::Matrix gradient = readMatrix(tensor, shape);
+      const std::shared_ptr<train::Node>& input = node_->inputs.at(i);
+      if (input) requireShape("gradient", gradient.values(), input->rows, input->columns);
+      pass_.give(input, std::move(gradient));
     });
   }
 

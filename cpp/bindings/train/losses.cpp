@@ -36,7 +36,7 @@ class Arguments {
   /// Indices { data: Int32Array, shape } of this shape.
   std::vector<int32_t> indices(const char* name, const Shape& expected) const {
     requireSame(name, readShape(given_[name]["shape"]), expected);
-    return readVector<int32_t>(given_[name]["data"]);
+    return readIndices(name, given_[name]);
   }
   /// A tensor of this shape.
   std::vector<float> numbers(const char* name, const Shape& expected) const {
@@ -98,7 +98,7 @@ Variable infoNCEOf(Graph& graph, const Arguments& given) {
   }
   const val groups = given["groups"];
   return losses::infoNCE(graph, given.variable("a"), given.variable("b"), given.number("scale"),
-                         groups.isNull() ? std::vector<int32_t>() : readVector<int32_t>(groups["data"]));
+                         groups.isNull() ? std::vector<int32_t>() : readIndices("groups", groups));
 }
 
 Variable supervisedContrastiveOf(Graph& graph, const Arguments& given) {

@@ -70,6 +70,8 @@ class SiteValues {
   ConstMatrixView all() const;
   Index heads() const { return heads_; }
   bool isMatrix() const { return keys_.has_value(); }
+  /// The extents of the axes (n, h, l, d), in the columns of Sites.
+  std::array<Index, 4> extents() const;
   /// x <- x * y, x + y or y for each value x that the edit selects and its operand y; kMap: y <- x.
   void change(const SiteEdit& edit, SiteEdit::Verb verb, float* operand, const std::array<Index, 4>& strides) const;
   void setToMean(const SiteEdit& edit) const;
@@ -103,7 +105,8 @@ class Sites {
   Sites(const Sites&) = delete;
   Sites& operator=(const Sites&) = delete;
 
-  /// To be called before the pass.
+  /// To be called before the pass. An edit that does not fit the values of its site throws kShapeMismatch when the pass
+  /// comes to it.
   void addRead(Index layer, Site site) { reads_.push_back({layer, site}); }
   void addEdit(SiteEdit edit) { edits_.push_back(std::move(edit)); }
 

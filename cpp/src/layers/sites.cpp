@@ -1,5 +1,8 @@
 #include "heed/sites.h"
 
+#include <algorithm>
+#include <cstdint>
+
 #include "core/check.h"
 #include "layers/attention_sites.h"
 
@@ -10,6 +13,22 @@ namespace {
 Index selectedIndex(const std::vector<Index>& selected, Index i) {
   if (selected.empty()) return i;
   return i < static_cast<Index>(selected.size()) ? selected[static_cast<size_t>(i)] : -1;
+}
+
+/// Requires an operand of `size` values with these strides to have a value for each one that the edit selects on axes
+/// of these extents.
+void requireFits(const SiteEdit& edit, const std::array<Index, 4>& extents, const std::array<Index, 4>& strides,
+                 size_t size) {
+  int64_t last = 0;
+  for (size_t axis = 0; axis < extents.size(); ++axis) {
+    const std::vector<Index>& selected = edit.selected[axis];
+    const Index greatest = selected.empty() ? extents[axis] - 1 : std::ranges::max(selected);
+    if (greatest < 0) return;  // nothing is selected
+    if (strides[axis] < 0) refuse(ErrorCode::kInvalidArgument, "edit", "strides >= 0", std::to_string(strides[axis]));
+    last += int64_t{greatest} * strides[axis];
+  }
+  if (last >= static_cast<int64_t>(size))
+    refuse(ErrorCode::kShapeMismatch, "edit", "a value for each selected one", std::to_string(size) + " values");
 }
 
 }  // namespace
@@ -38,6 +57,15 @@ SiteValues SiteValues::in(float* values) const {
 float* SiteValues::row(Index n, Index h, Index l) const {
   if (keys_) return data_ + starts_[static_cast<size_t>(n)] + (h * rows_.length(n) + l) * keys_->length(n);
   return data_ + (rows_.begin(n) + l) * row_stride_ + h * width_;
+}
+
+std::array<Index, 4> SiteValues::extents() const {
+  std::array<Index, 4> all = {rows_.count(), heads_, 0, keys_ ? 0 : width_};
+  for (Index n = 0; n < rows_.count(); ++n) {
+    for (Index l = 0; l < rows_.length(n); ++l) all[2] = std::max(all[2], 1 + column(rows_, n, l));
+    for (Index d = 0; keys_ && d < width(n); ++d) all[3] = std::max(all[3], 1 + entry(n, d));
+  }
+  return all;
 }
 
 ConstMatrixView SiteValues::all() const {
@@ -92,11 +120,7 @@ void SiteValues::change(const SiteEdit& edit, SiteEdit::Verb verb, float* operan
 }
 
 void SiteValues::setToMean(const SiteEdit& edit) const {
-  Index columns = 0;
-  for (Index n = 0; n < rows_.count(); ++n) {
-    for (Index d = 0; d < width(n); ++d) columns = std::max(columns, 1 + entry(n, d));
-  }
-  std::vector<double> sums(static_cast<size_t>(columns));
+  std::vector<double> sums(static_cast<size_t>(extents()[3]));
   const auto count = static_cast<double>(rows_.totalRows());
   for (Index h = 0; h < heads_; ++h) {
     std::fill(sums.begin(), sums.end(), 0.0);
@@ -121,7 +145,10 @@ void SiteValues::setToMean(const SiteEdit& edit) const {
 
 Sites::Sites(const Sequences& queries, const Sequences& keys, std::vector<Index> columns)
     : queries_(queries), keys_(keys) {
-  if (!columns.empty()) columns_ = std::make_shared<const std::vector<Index>>(std::move(columns));
+  if (columns.empty()) return;
+  requireShape("columns", {static_cast<Index>(columns.size())}, {std::max(queries.totalRows(), keys.totalRows())});
+  if (std::ranges::min(columns) < 0) refuse(ErrorCode::kInvalidArgument, "columns", "columns >= 0", "a negative one");
+  columns_ = std::make_shared<const std::vector<Index>>(std::move(columns));
 }
 
 void Sites::enterStack(Index first_layer, const Sequences& sequences) {
@@ -167,11 +194,15 @@ void Sites::visit(Site site, const SiteValues& values) {
 void Sites::apply(size_t number, const SiteValues& values) {
   SiteEdit& edit = edits_[number];
   if (edit.verb == SiteEdit::Verb::kMean) return values.setToMean(edit);
-  if (edit.verb != SiteEdit::Verb::kMap) return values.change(edit, edit.verb, edit.operand.data(), edit.strides);
+  if (edit.verb != SiteEdit::Verb::kMap) {
+    requireFits(edit, values.extents(), edit.strides, edit.operand.size());
+    return values.change(edit, edit.verb, edit.operand.data(), edit.strides);
+  }
   std::array<Index, 4> strides = {0, 0, 0, 1};
   for (size_t axis = 3; axis > 0; --axis) strides[axis - 1] = strides[axis] * edit.extents[axis];
   std::vector<float> selection;
   allocate("edit", {strides[0], edit.extents[0]}, selection);
+  requireFits(edit, values.extents(), strides, selection.size());
   values.change(edit, SiteEdit::Verb::kMap, selection.data(), strides);
   map(number, selection);
   values.change(edit, SiteEdit::Verb::kSet, selection.data(), strides);

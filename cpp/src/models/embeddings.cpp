@@ -92,6 +92,7 @@ Value EncoderModel::Embeddings::forward(Evaluator& e, const TokenBatch& batch) {
 }
 
 Value EncoderModel::Embeddings::wordLogits(Evaluator& e, const Value& x) const {
+  requireColumns("x", x.values(), width_);
   if (word_) return word_->forward(e, x);
   Context& context = e.context();
   MatrixView output = context.arena.matrix(x.rows(), int4_->rows());

@@ -61,7 +61,7 @@ Value EncoderModel::PatchEmbeddings::embed(Evaluator& e, const ImageInput& image
   const bool has_positions = !position_.empty();
   if (has_positions) {
     const Index rows = image.positions ? image.positions.rows() : static_cast<Index>(position_.size()) / width_;
-    requireShape("positions", {rows}, {first + count});
+    requireShape("positions", {rows, image.positions ? image.positions.cols() : width_}, {first + count, width_});
   }
   const MatrixView patches = e.context().arena.matrix(count, 3 * side_ * side_);
   gatherPatches(image, pixels, side_, patches);

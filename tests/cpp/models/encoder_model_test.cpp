@@ -237,6 +237,8 @@ TEST(EncoderModel, RejectsInvalidConfigs) {
               c.positions = Positions::kDisentangled, c.relative_buckets = 8, c.relative_distance = 7;
             }),
             ErrorCode::kInvalidArgument);
+  EXPECT_EQ(codeWith([](auto& c) { c.vocab_size = 0, c.patch_size = 2, c.registers = c.max_positions; }),
+            ErrorCode::kInvalidArgument);
   EXPECT_EQ(codeWith([](auto& c) { c.window = 2, c.local_layers = {true, false}; }), ErrorCode::kShapeMismatch);
   EXPECT_EQ(codeWith([](auto& c) { c.vocab_size = 1 << 24, c.embed_dim = 3 << 14; }), ErrorCode::kOutOfMemory);
   EXPECT_EQ(codeWith([](auto& c) {

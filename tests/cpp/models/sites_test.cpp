@@ -224,6 +224,69 @@ TEST(Sites, MapsGetZerosAsPadding) {
   expectSame(x, matrix({{11}, {12}, {13}}));
 }
 
+TEST(Sites, RefuseEditsThatDoNotFit) {
+  using enum ErrorCode;
+  const Sequences sequences = Sequences::ofLengths({1, 2});
+  const auto apply = [&](const SiteEdit& edit) {
+    RowMajorMatrix x = RowMajorMatrix::Ones(3, 4);  // two heads of width 2
+    Recorder sites(sequences, sequences);
+    sites.mapping = [](std::vector<float>&) {};
+    sites.addEdit(edit);
+    sites.at(Site::kQueries, window(x), 2);
+  };
+  SiteEdit edit{0, Site::kQueries, SiteEdit::Verb::kAdd};
+  edit.operand.resize(16);
+  edit.strides = {8, 4, 2, 1};
+  apply(edit);
+  edit.operand.pop_back();
+  expectError(kShapeMismatch, "edit: expected a value for each selected one, got 15 values", [&] { apply(edit); });
+  edit.selected[0] = {0, -1};  // the first text alone needs half of them
+  apply(edit);
+  edit.selected[0] = {-1, 2};
+  expectError(kShapeMismatch, "edit:", [&] { apply(edit); });
+  edit.selected[0] = {-1, -1};
+  apply(edit);
+  edit.selected[0] = {0, -1};
+  edit.strides[3] = -1;
+  expectError(kInvalidArgument, "edit: expected strides >= 0, got -1", [&] { apply(edit); });
+  for (size_t axis = 0; axis < 4; ++axis) {
+    SiteEdit map = mapOf(0, Site::kQueries, {2, 2, 2, 2});
+    apply(map);
+    --map.extents[axis];
+    expectError(kShapeMismatch, "edit:", [&] { apply(map); });
+  }
+  expectError(kShapeMismatch, "columns: expected [3], got shape [2]",
+              [&] { Recorder sites(sequences, sequences, {0, 1}); });
+  expectError(kInvalidArgument, "columns:", [&] { Recorder sites(sequences, sequences, {0, -1, 1}); });
+}
+
+// A call from the callback of another one replaces tables that the outer call uses.
+TEST(Sites, CallsWithinCallsChangeNoBit) {
+  for (const EncoderModelConfig& config : siteArchitectures()) {
+    EncoderModel model(config);
+    fillRandomly(model, 3);
+    const RowMajorMatrix expected = runWith(model, nullptr);
+    fillRandomly(model, 3);  // forgets what was derived from the parameters
+    Context inner_context;
+    const Sequences longer = Sequences::ofLengths({9});
+    const TokenBatch batch{.ids = {1, 2, 3, 4, 5, 6, 7, 8, 9}, .token_types = {}, .positions = {}, .sequences = longer};
+    Recorder sites(twoTexts(), twoTexts());
+    sites.mapping = [&](std::vector<float>&) {
+      InferenceEvaluator e(inner_context);
+      Value x = model.embed(e, batch);
+      const PassPositions positions = model.positions(e, longer);
+      for (Index i = 0; i < kLayers; ++i) x = model.runLayer(e, i, x, longer, positions);
+    };
+    for (Index layer = 0; layer < kLayers; ++layer) {
+      for (const Site site : kAllSites) {
+        const bool matrix = site == Site::kScores || site == Site::kWeights;
+        sites.addEdit(mapOf(layer, site, {2, kHeads, 4, matrix ? 4 : kFeed}));
+      }
+    }
+    expectSame(runWith(model, &sites), expected);
+  }
+}
+
 TEST(Sites, NanStaysInItsText) {
   for (const EncoderModelConfig& config : siteArchitectures()) {
     EncoderModel model(config);
