@@ -8,10 +8,11 @@ import {
   appended,
   dimensionsOf,
   eachQuery,
-  factorsOf,
   keepRows,
+  powerFor,
   type StoreOptions,
   type StoreSearch,
+  stored,
   type VectorStore,
 } from './vector-store.js';
 
@@ -55,8 +56,9 @@ export class CoreStore implements VectorStore {
     return this.#resident?.raw;
   }
 
-  append(more: Rows): void {
+  append(given: Rows): void {
     const before = this.count;
+    const { rows: more, factors: own } = stored(given, this.options);
     if (before === 0) {
       this.#resident?.dispose();
       const isFloat = more.data.BYTES_PER_ELEMENT === 4;
@@ -66,7 +68,6 @@ export class CoreStore implements VectorStore {
       this.#form = { width: more.width, bits: more.bits, isFloat };
     }
     const { width, bits } = this.#form;
-    const own = factorsOf(more, this.options);
     const all = appended(this.#factors, bits ? 0 : before, own);
     const factors = bits ? new Float32Array(more.count).fill(1 / Math.sqrt(8 * width)) : own;
     const raw = this.#raw!;
@@ -103,21 +104,30 @@ export class CoreStore implements VectorStore {
     const limited = { topK: Math.min(topK, this.count), candidates: Math.min(candidates, this.count), allowed };
     // The core's scores are products with the query as it is.
     const isDot = this.options.similarity === 'dot';
-    const norms = Array.from(eachQuery(queries, width), (query) => (isDot ? 1 : normsOf(query, width)[0]!));
-    const thresholds = Float32Array.from(norms, (norm) => threshold * norm);
+    const lengths = normsOf(queries, width);
+    const powers = lengths.map((length) => (isDot ? 1 : powerFor(length)));
+    const norms = lengths.map((length, n) => (isDot ? 1 : length * powers[n]!));
+    const isScaled = powers.some((power) => power !== 1);
+    const scaled = isScaled ? queries.map((v, i) => v * powers[Math.floor(i / width)]!) : queries;
+    // A little less than the threshold, as both are rounded; the hits are compared with it below.
+    const thresholds = Float32Array.from(norms, (norm) => (threshold - 1e-6 * Math.abs(threshold)) * norm);
     // The core takes room for topK hits of each query.
     const step = Math.max(1, Math.floor(MAX_HITS / limited.topK));
-    const found = norms.flatMap((_, n) =>
-      n % step > 0
-        ? []
-        : hitsOf(
-            raw.search(queries.subarray(n * width, (n + step) * width), {
-              ...limited,
-              thresholds: thresholds.subarray(n, n + step),
-            }),
-          ),
+    const found: Hit[][] = [];
+    for (let n = 0; n < norms.length; n += step)
+      found.push(
+        ...hitsOf(
+          raw.search(scaled.subarray(n * width, (n + step) * width), {
+            ...limited,
+            thresholds: thresholds.subarray(n, n + step),
+          }),
+        ),
+      );
+    return found.map((hits, n) =>
+      hits
+        .map(({ index, score }) => ({ index, score: Math.fround(score / norms[n]!) }))
+        .filter(({ score }) => score >= threshold),
     );
-    return found.map((hits, n) => hits.map(({ index, score }) => ({ index, score: Math.fround(score / norms[n]!) })));
   }
 
   dispose(): void {

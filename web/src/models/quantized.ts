@@ -125,11 +125,6 @@ export function dot(a: ArrayLike<number>, i: number, b: ArrayLike<number>, j: nu
 
 export const inverse = (norm: number) => Math.fround(1 / norm);
 
-/** Of integers, the length of each row. */
-export function lengthsOf({ data, count, width, bits }: Rows): Float32Array {
-  return Float32Array.from(bits ? [] : normsOf(data.subarray(0, count * width), width));
-}
-
 /** The signs of rows of integers. */
 export function signsOf({ data, count, width }: Rows): Uint8Array {
   const used = data.subarray(0, count * width) as unknown as Float32Array; // there may be room for more

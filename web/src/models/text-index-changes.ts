@@ -19,7 +19,7 @@ import { listOf, natural, optional, readOptions, type Schema, text } from '../op
 import type { BlobLike, UrlLike } from '../platform.js';
 import { remoteSchema } from './call-options.js';
 import type { PretrainedModel } from './model.js';
-import { lengthsOf, type Rows } from './quantized.js';
+import { normsOf, type Rows } from './quantized.js';
 import {
   appended,
   type IndexState,
@@ -137,10 +137,10 @@ async function readState(
   const { bytes } = vectors;
   const data = bits ? bytes : isFloat ? floatsOf(bytes) : new Int8Array(bytes.buffer, bytes.byteOffset, bytes.length);
   const rows: Rows = { data, count, width: count > 0 ? vectors.shape[1]! : 0, bits };
-  if (isFloat) requireLengths(`${name}: tensor 'vectors'`, lengthsOf(rows), 'INVALID_FILE');
+  if (isFloat) requireLengths(`${name}: tensor 'vectors'`, normsOf(data, rows.width), similarity, 'INVALID_FILE');
   if (!isFloat && scales && similarity === 'dot') {
     rows.scales = floatsOf(scales.bytes);
-    requireLengths(`${name}: tensor 'vectors_scale'`, rows.scales, 'INVALID_FILE');
+    requireLengths(`${name}: tensor 'vectors_scale'`, rows.scales, similarity, 'INVALID_FILE');
   }
   // Other forms follow from the rows.
   const store = newStore({ dtype: isFloat ? 'float32' : null, similarity });

@@ -347,8 +347,8 @@ export class TextIndex {
     const { store, texts, ids } = this.#state;
     if (store.count === 0) return [];
     requireFinite(name, queries);
-    if (store.options.similarity === 'dot' || store.options.dtype === 'float32')
-      requireLengths(name, Float32Array.from(normsOf(queries, this.dimensions)), 'INVALID_ARGUMENT');
+    if (store.options.similarity === 'dot')
+      requireLengths(name, normsOf(queries, this.dimensions), 'dot', 'INVALID_ARGUMENT');
     const count = topK ?? (threshold === null ? 10 : store.count);
     const isLarge = store.count > LARGE && Number.isFinite(count) && threshold === null;
     const multiplier = rescoreMultiplier || (store.bits ? 4 : isLarge ? LARGE_MULTIPLIER : 0);

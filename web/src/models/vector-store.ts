@@ -4,7 +4,7 @@ import { formatShape, invalid } from '../error.js';
 import type { writeSafetensors } from '../io/safetensors.js';
 import { Tensor } from '../tensor.js';
 import type { PretrainedModel } from './model.js';
-import { inverse, lengthsOf, quantized, type Rows, signsOf, type VectorOutput } from './quantized.js';
+import { inverse, normsOf, quantized, type Rows, signsOf, type VectorOutput } from './quantized.js';
 import { bestRows, type Hit, nearestBits } from './tasks/similarity.js';
 
 /** How a store searches. */
@@ -80,12 +80,22 @@ export function vectorTensors(store: VectorStore): Parameters<typeof writeSafete
 
 const isFloat = (data: Rows['data']): data is Float32Array => data.BYTES_PER_ELEMENT === 4;
 
-/** The longest fp32 vectors and queries: scores are then finite. */
+/** The longest fp32 vectors and queries of an index of products: scores are then finite. */
 const MAX_LENGTH = 1e18;
 
-export function requireLengths(name: string, lengths: Float32Array, code: 'INVALID_ARGUMENT' | 'INVALID_FILE'): void {
-  const at = lengths.findIndex((length) => !(Math.abs(length) <= MAX_LENGTH));
-  if (at >= 0) throw invalid(name, 'finite vectors of length 1e18 at most', `${lengths[at]} in row ${at}`, code);
+/** Checks the lengths of fp32 vectors, or the scales of int8 ones. */
+export function requireLengths(
+  name: string,
+  lengths: Float64Array | Float32Array,
+  similarity: Similarity,
+  code: 'INVALID_ARGUMENT' | 'INVALID_FILE',
+): void {
+  const [limit, expected] =
+    similarity === 'dot'
+      ? [MAX_LENGTH, 'finite vectors of length 1e18 at most']
+      : [Number.MAX_VALUE, 'finite vectors'];
+  const at = lengths.findIndex((length) => !(Math.abs(length) <= limit));
+  if (at >= 0) throw invalid(name, expected, `${lengths[at]} in row ${at}`, code);
 }
 
 /** Rows in the form of a store: those of its other rows, or what its options say. */
@@ -101,6 +111,10 @@ export function inForm(store: VectorStore, given: Rows): Rows {
       'SHAPE_MISMATCH',
     );
   const keepsBits = store.count > 0 ? store.bits : (dtype ?? (bits ? 'binary' : 'int8')) === 'binary';
+  if (keepsBits && !bits && width % 8 > 0)
+    throw invalid('vectors', "a multiple of 8 entries per row for dtype 'binary'", `${width}`, 'SHAPE_MISMATCH', {
+      hint: "Leave out the last entries, or use dtype 'int8'",
+    });
   if (bits && !keepsBits) throw invalid('vectors', 'fp32 or int8 vectors, as those of the index', 'bits');
   if (keepsBits && similarity === 'dot') throw invalid('vectors', "fp32 or int8 vectors for similarity 'dot'", 'bits');
   if (!bits && !isFloat(data) && similarity === 'dot' && scales?.length !== count)
@@ -108,9 +122,10 @@ export function inForm(store: VectorStore, given: Rows): Rows {
   const values = new Tensor(data as Float32Array, [count, width]);
   if (keepsBits) {
     const codes = bits ? given : quantized(values, 'binary');
-    return { data: codes.data as Uint8Array, count, width: bits ? width : Math.ceil(width / 8), bits: true };
+    return { data: codes.data as Uint8Array, count, width: bits ? width : width / 8, bits: true };
   }
-  if (isFloat(data)) requireLengths('vectors', lengthsOf(given), 'INVALID_ARGUMENT');
+  if (isFloat(data) && similarity === 'dot')
+    requireLengths('vectors', normsOf(data, width), similarity, 'INVALID_ARGUMENT');
   if (dtype !== 'float32') return isFloat(data) ? { ...given, ...int8Rows(values) } : given;
   const scale = (i: number) => scales?.[Math.floor(i / width)] ?? 1;
   return isFloat(data) ? given : { ...given, data: Float32Array.from(data, (v, i) => v * scale(i)) };
@@ -121,10 +136,28 @@ function int8Rows(values: Tensor): Pick<Rows, 'data' | 'scales'> {
   return { data, scales };
 }
 
-/** The factors of rows in the form of a store. */
-export function factorsOf(rows: Rows, { similarity }: StoreOptions): Float32Array {
-  if (rows.bits || similarity === 'cosine') return lengthsOf(rows).map(inverse);
-  return isFloat(rows.data) ? new Float32Array(rows.count).fill(1) : rows.scales!.slice(0, rows.count);
+/** Powers of two between which arithmetic in fp32 neither overflows nor loses digits: squares, and products with int8. */
+const [SHORTEST, LONGEST] = [2 ** -40, 2 ** 40];
+
+/** A power of two by which a vector of this length is multiplied before its cosines are computed in fp32: it leaves them as they are. 1 unless the length is extreme. */
+export function powerFor(length: number): number {
+  return length >= SHORTEST && length <= LONGEST ? 1 : 2 ** -Math.floor(Math.log2(length));
+}
+
+/** Rows as a store keeps them, and the factors of their scores. For cosines, extremely short and long rows of fp32 are scaled. */
+export function stored(rows: Rows, { similarity }: StoreOptions): { rows: Rows; factors: Float32Array } {
+  const { data, count, width, bits } = rows;
+  if (bits) return { rows, factors: new Float32Array() };
+  if (similarity === 'dot')
+    return { rows, factors: isFloat(data) ? new Float32Array(count).fill(1) : rows.scales!.slice(0, count) };
+  const lengths = normsOf(data.subarray(0, count * width), width);
+  if (!isFloat(data) || lengths.every((length) => powerFor(length) === 1))
+    return { rows, factors: Float32Array.from(lengths, inverse) };
+  const powers = lengths.map(powerFor);
+  return {
+    rows: { ...rows, data: data.map((v, i) => v * powers[Math.floor(i / width)]!) },
+    factors: Float32Array.from(lengths, (length, n) => inverse(length * powers[n]!)),
+  };
 }
 
 export class ArrayStore implements VectorStore {
@@ -151,12 +184,13 @@ export class ArrayStore implements VectorStore {
     return this.#rows.bits;
   }
 
-  append(more: Rows): void {
+  append(given: Rows): void {
     const { data, count, width } = this.#rows;
+    const { rows: more, factors: own } = stored(given, this.options);
     const isFirst = count === 0;
     const signBytes = Math.ceil(more.width / 8);
     const all = isFirst ? more.data.slice(0, more.count * more.width) : appended(data, count * width, more.data);
-    const factors = appended(isFirst ? new Float32Array() : this.#factors, count, factorsOf(more, this.options));
+    const factors = appended(isFirst ? new Float32Array() : this.#factors, more.bits ? 0 : count, own);
     const signs = this.#signs && !isFirst ? appended(this.#signs, count * signBytes, signsOf(more)) : null;
     this.#rows = { ...more, data: all, count: count + more.count };
     this.#factors = factors;
