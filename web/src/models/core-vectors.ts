@@ -7,7 +7,6 @@ import type { Hit } from './tasks/similarity.js';
 import {
   appended,
   dimensionsOf,
-  eachQuery,
   keepRows,
   powerFor,
   type StoreOptions,
@@ -58,18 +57,18 @@ export class CoreStore implements VectorStore {
 
   append(given: Rows): void {
     const before = this.count;
-    const { rows: more, factors: own } = stored(given, this.options);
+    const more = stored(given, this.options);
     if (before === 0) {
-      this.#resident?.dispose();
       const isFloat = more.data.BYTES_PER_ELEMENT === 4;
       const form = isFloat ? 'float32' : more.bits ? 'bits' : 'int8';
       const made = new this.#runtime.core.VectorIndex(form, dimensionsOf(more));
+      this.#resident?.dispose();
       this.#resident = new Resident('TextIndex', this.#runtime, made);
       this.#form = { width: more.width, bits: more.bits, isFloat };
     }
     const { width, bits } = this.#form;
-    const all = appended(this.#factors, bits ? 0 : before, own);
-    const factors = bits ? new Float32Array(more.count).fill(1 / Math.sqrt(8 * width)) : own;
+    const all = appended(this.#factors, bits ? 0 : before, more.factors);
+    const factors = bits ? new Float32Array(more.count).fill(1 / Math.sqrt(8 * width)) : more.factors;
     const raw = this.#raw!;
     try {
       for (let row = 0; row < more.count; row += BLOCK) {

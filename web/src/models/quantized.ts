@@ -94,6 +94,8 @@ export interface Rows {
   bits: boolean;
   /** Of int8, if they are known: value = data * scales[row]. */
   scales?: Float32Array;
+  /** Of rows in the form of an index: what the entries of each are multiplied by in scores; none for bits. */
+  factors?: Float32Array;
 }
 
 /** The length of each row; 1 for a row of zeros. */

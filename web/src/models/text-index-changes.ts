@@ -3,10 +3,11 @@
  * bits, U8 [N, D / 8]; `ids` F64 [N] unless they are the numbers of the rows; and the texts: `texts` U8, all in UTF-8 one after the other, and `text_lengths` U32 [N], their lengths in UTF-16
  * units. Otherwise the texts are in `words.txt`, one per line. The header's metadata has `heed_index`, the version of this format (1, also if it is missing; 2 with
  * `similarity`, which is 'dot'), `model`, and `next_id`, from which ids that
- * are not given are counted.
+ * are not given are counted. same-model.ts has what recognizes the model.
  */
 
 import { formatShape, guarded, type HeedError, invalid, invalidFile } from '../error.js';
+import { makeYield } from '../event-loop.js';
 import type { HubOptions } from '../hub-options.js';
 import { bytesOf, isBlob } from '../io/bytes.js';
 import { concatenate, type ModelFolder, readAll } from '../io/files.js';
@@ -14,19 +15,30 @@ import { Integrity } from '../io/integrity.js';
 import { ByteReader } from '../io/reader.js';
 import { metadataOf, parseHeader, readHeader, writeSafetensors } from '../io/safetensors.js';
 import { type ModelSource, type OpenFolderOptions, openFolder, type RemoteOptions } from '../io/source.js';
-import { listOf, natural, optional, readOptions, type Schema, text } from '../options.js';
+import { listOf, natural, optional, readOptions, type Schema, signal, size, text } from '../options.js';
 
-import type { BlobLike, UrlLike } from '../platform.js';
+import { type BlobLike, linkedAbort, type SignalLike, type UrlLike } from '../platform.js';
 import { remoteSchema } from './call-options.js';
-import type { PretrainedModel } from './model.js';
+import {
+  embedderOption,
+  embedFor,
+  type IndexEmbedder,
+  type IndexState,
+  knownProbe,
+  probeOf,
+  requireWidth,
+} from './index-model.js';
 import { normsOf, type Rows } from './quantized.js';
+import { readProbe, requireSameModel, writtenProbe } from './same-model.js';
 import {
   appended,
-  type IndexState,
+  dimensionsOf,
+  inBlocks,
   inForm,
   keepRows,
   requireLengths,
   type StoreOptions,
+  stored,
   type VectorStore,
   vectorTensors,
 } from './vector-store.js';
@@ -34,13 +46,22 @@ import {
 export interface LoadIndexOptions extends RemoteOptions {
   /** The name of the model whose vectors these are, to be saved with them, or as which they were saved. */
   model?: string;
-  /** The model that embeds texts which are added or searched for. */
-  embedder?: PretrainedModel;
+  /**
+   * The model that embeds texts which are added or searched for, or a function that does so. `load` refuses another model than the index was made with; the same model with weights of another type, or
+   * from another place, is accepted.
+   */
+  embedder?: IndexEmbedder;
+  /** The width that the embedder is asked for, if the vectors of the index are the first entries of the model's. `load` needs it only for files of heed before 0.3.0. */
+  dimensions?: number;
+  /** Of `load` only: stops the call, which rejects with the signal's reason. */
+  signal?: SignalLike;
 }
 
 export interface AddOptions {
   /** An integer from 0 to 2^53 - 1 for each text, none of them twice. Default: the integers that follow the largest id so far, from 0. */
   ids?: readonly number[];
+  /** Stops the call; it rejects with the signal's reason, and the index is as before. */
+  signal?: SignalLike;
 }
 
 interface StoredTensor {
@@ -54,7 +75,9 @@ export type IndexSource = ModelSource | ArrayBufferLike | ArrayBufferView | Blob
 
 const loadSchema = {
   model: optional(text, null),
-  embedder: (value: unknown) => value,
+  embedder: optional(embedderOption, null),
+  dimensions: optional(size, null),
+  signal,
   ...remoteSchema,
 } satisfies Schema<LoadIndexOptions>;
 
@@ -75,45 +98,80 @@ async function openIndex(
   return { folder: await openFolder(folder + query, remote), path };
 }
 
-/** The parts of an index, with its vectors in a new store. The embedder is left to the caller. */
+/** The parts of an index, with its vectors in a new store. */
 export async function readIndex(
   source: IndexSource,
   options: LoadIndexOptions,
   newStore: (options: StoreOptions) => VectorStore,
   hub: HubOptions,
 ): Promise<IndexState> {
-  const { model, embedder: _, integrity: digests, ...remote } = readOptions('TextIndex.load', loadSchema, options);
+  const {
+    integrity: digests,
+    model,
+    embedder,
+    dimensions,
+    signal: given,
+    ...remote
+  } = readOptions('TextIndex.load', loadSchema, options);
   const integrity = new Integrity(digests);
-  const { folder, path } = await openIndex(source, { ...remote, hub, integrity });
+  const { stop, unlink } = linkedAbort(given);
+  const { signal: stopped } = stop;
+  let folder: ModelFolder | undefined;
+  let state: IndexState | undefined;
   try {
-    const state = await readState(folder, path, model, newStore);
+    const opened = await openIndex(source, { ...remote, hub, integrity, signal: stopped });
+    ({ folder } = opened);
+    state = await readState(opened, model, newStore, stopped);
     integrity.requireAllFound();
+    if (embedder) await setEmbedder(state, opened.path, embedder, dimensions, stopped);
     return state;
   } catch (error) {
-    await folder.failed?.(error);
-    throw error;
+    state?.store.dispose();
+    await folder?.failed?.(error);
+    throw given?.aborted ? given.reason : error;
+  } finally {
+    unlink();
   }
 }
 
+/** Gives an index that was read from `file` the model that embeds its texts, if that is the model of its vectors. */
+export async function setEmbedder(
+  state: IndexState,
+  file: string,
+  embedder: IndexEmbedder,
+  dimensions: number | null,
+  signal?: SignalLike,
+): Promise<void> {
+  const { store, probe: saved } = state;
+  const own = await probeOf(embedder, signal);
+  if (saved) requireSameModel(file, saved, own, store.options.similarity);
+  const width = dimensionsOf(store) || null;
+  const asked = dimensions ?? (saved && width);
+  requireWidth(asked ?? own.document.length, width);
+  state.embedder = embedder;
+  state.dimensions = asked === own.document.length ? null : asked;
+  state.probe ??= own;
+}
+
 async function readState(
-  folder: ModelFolder,
-  path: string,
+  { folder, path }: { folder: ModelFolder; path: string },
   model: string | null,
   newStore: (options: StoreOptions) => VectorStore,
+  signal: SignalLike,
 ): Promise<IndexState> {
-  const { name, metadata, tensors } = await readFile(folder, path);
-  const { heed_index: version = '1', model: stored = null, next_id: next = '0', similarity = 'cosine' } = metadata;
+  const { name, metadata, tensors } = await readFile(folder, path, signal);
+  const { heed_index: version = '1', model: named = null, next_id: next = '0', similarity = 'cosine' } = metadata;
   if (version !== '1' && version !== '2')
     throw invalidFile(name, 'an index of version 1 or 2', `version ${version.slice(0, 20)}`);
   if (similarity !== 'cosine' && similarity !== 'dot')
     throw invalidFile(name, "'cosine' or 'dot' in the metadata's similarity", `'${similarity.slice(0, 20)}'`);
-  if (model !== null && stored !== model)
+  if (model !== null && named !== model)
     throw invalidFile(
       name,
       `an index of the model '${model}'`,
-      stored === null ? 'one that names no model' : `'${stored}'`,
+      named === null ? 'one that names no model' : `'${named}'`,
     );
-  const texts = tensors.has('texts') ? storedTexts(tensors, name) : await linesOf(folder);
+  const texts = tensors.has('texts') ? storedTexts(tensors, name) : await linesOf(folder, signal);
   const count = texts.length;
   const vectors = tensors.get('vectors');
   const scales = tensors.get('vectors_scale');
@@ -144,8 +202,18 @@ async function readState(
   }
   // Other forms follow from the rows.
   const store = newStore({ dtype: isFloat ? 'float32' : null, similarity });
-  if (count > 0) store.append(rows);
-  const state: IndexState = { texts, store, ids: null, nextId: count, model: stored, embedder: null };
+  const probe = readProbe(tensors.get('probe'), metadata, name);
+  if (count > 0) store.append(await inBlocks(rows, (block) => stored(block, store.options), makeYield(signal)));
+  const state: IndexState = {
+    texts,
+    store,
+    ids: null,
+    nextId: count,
+    model: named,
+    embedder: null,
+    dimensions: null,
+    probe,
+  };
   setIds(state, ids);
   state.nextId = Math.max(state.nextId, Number(next));
   return state;
@@ -153,8 +221,8 @@ async function readState(
 
 const floatsOf = (bytes: Uint8Array) => new Float32Array(bytes.slice().buffer);
 
-async function readFile(folder: ModelFolder, path: string) {
-  const file = await folder.open(path, { required: true });
+async function readFile(folder: ModelFolder, path: string, signal: SignalLike) {
+  const file = await folder.open(path, { required: true, signal });
   const reader = new ByteReader(file);
   try {
     const [, json] = await readHeader(reader);
@@ -170,8 +238,8 @@ async function readFile(folder: ModelFolder, path: string) {
   }
 }
 
-async function linesOf(folder: ModelFolder): Promise<string[]> {
-  const words = await readAll(await folder.open('words.txt', { required: true }));
+async function linesOf(folder: ModelFolder, signal: SignalLike): Promise<string[]> {
+  const words = await readAll(await folder.open('words.txt', { required: true, signal }));
   const texts = new TextDecoder().decode(words).split(/\r?\n/);
   if (texts.at(-1) === '') texts.pop();
   return texts;
@@ -252,12 +320,21 @@ function setIds(state: IndexState, ids: Float64Array | null): void {
   for (const id of ids ?? []) state.nextId = Math.max(state.nextId, id + 1);
 }
 
-/** Adds texts; see `TextIndex.add`. */
-export function addTexts(state: IndexState, lines: string[], given: Rows, options?: AddOptions): number[] {
-  const { ids: wanted } = readOptions('add', { ids: optional(readIds, null) }, options);
+/** Adds texts and their vectors; see `TextIndex.add`. `given` null: the index embeds the texts. */
+export async function addTexts(
+  state: IndexState,
+  lines: string[],
+  given: Rows | null,
+  options?: AddOptions,
+): Promise<number[]> {
+  const schema = { ids: optional(readIds, null), signal };
+  const { ids: wanted, signal: stop } = readOptions('add', schema, options);
   const { store } = state;
-  const more = inForm(store, given);
+  const pause = makeYield(stop);
   if (wanted) requireNew(state, wanted, lines.length);
+  if (!given) await knownProbe(state, stop);
+  const rows = given ?? (await embedFor(state, 'document', lines, stop));
+  const more = await inBlocks(rows, (block, first) => inForm(store, block, first), pause);
   if (lines.length === 0) return [];
   if (!wanted && state.nextId > Number.MAX_SAFE_INTEGER - lines.length + 1)
     throw invalid('ids', 'an id for each text, as the largest is in use', 'none');
@@ -305,10 +382,13 @@ export function removeTexts(state: IndexState, given: readonly number[]): void {
   });
   texts.length = kept.length;
   for (const id of removed) known.get(state)?.delete(id);
+  // The next vectors may be those of another model.
+  if (store.count === 0 && !state.embedder) state.probe = null;
 }
 
 /** The file of an index; see `TextIndex.save`. */
-export function saveIndex(state: IndexState): Uint8Array<ArrayBuffer> {
+export async function saveIndex(state: IndexState): Promise<Uint8Array<ArrayBuffer>> {
+  const probe = await knownProbe(state);
   const { texts, store, model, ids, nextId } = state;
   const count = texts.length;
   return guarded('save', () => {
@@ -320,8 +400,10 @@ export function saveIndex(state: IndexState): Uint8Array<ArrayBuffer> {
       ...vectorTensors(store),
       { name: 'texts', dtype: 'U8', shape: [bytes.length], data: bytes },
     ];
+    const written = probe && writtenProbe(probe);
+    if (written) tensors.unshift(written.tensor);
     if (ids) tensors.unshift({ name: 'ids', dtype: 'F64', shape: [count], data: rowIds(state) });
-    const metadata: Record<string, string> = { heed_index: '1', next_id: `${nextId}` };
+    const metadata: Record<string, string> = { heed_index: '1', next_id: `${nextId}`, ...written?.metadata };
     if (store.options.similarity === 'dot') Object.assign(metadata, { heed_index: '2', similarity: 'dot' });
     if (model !== null) metadata.model = model;
     return writeSafetensors(tensors, metadata);

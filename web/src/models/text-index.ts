@@ -3,7 +3,8 @@
  * up to date. text-index-changes.ts loads, changes and saves an index; it is fetched when that is done.
  */
 
-import { describe, formatShape, guarded, importing, invalid } from '../error.js';
+import { formatShape, guarded, importing, invalid } from '../error.js';
+import { makeYield } from '../event-loop.js';
 import type { HubOptions } from '../hub-options.js';
 import { writeSafetensors } from '../io/safetensors.js';
 import {
@@ -24,15 +25,32 @@ import {
 
 import { dispose, inspected, type SignalLike } from '../platform.js';
 import { kindOf, readTensor, Tensor, type TensorInput } from '../tensor.js';
+import {
+  type EmbedFunction,
+  embedderOption,
+  embedFor,
+  type IndexEmbedder,
+  type IndexState,
+  isEmbedder,
+  knownProbe,
+} from './index-model.js';
 import type { PretrainedModel } from './model.js';
 import { normsOf, OUTPUTS, type Rows, type VectorOutput } from './quantized.js';
-import { type Corpus, type Hit, readCorpus, readRows, type SearchOptions, searchSchema } from './tasks/similarity.js';
+import {
+  type Corpus,
+  type Hit,
+  readCorpus,
+  readRows,
+  requireFinite,
+  type SearchOptions,
+  searchSchema,
+} from './tasks/similarity.js';
 import { strings, topCount } from './tasks/task.js';
 import type { AddOptions, IndexSource, LoadIndexOptions } from './text-index-changes.js';
 import {
   ArrayStore,
   dimensionsOf,
-  type IndexState,
+  inBlocks,
   inForm,
   requireLengths,
   SIMILARITIES,
@@ -61,9 +79,11 @@ export interface TextSearchOptions extends SearchOptions {
    * true: all vectors are compared, also those of a large index, of which otherwise as many are compared as `rescoreMultiplier` says, or 256 for each hit if it has more than 200,000 texts.
    */
   exact?: boolean;
+  /** Stops a search for a text while the model embeds it; the search rejects with the signal's reason. */
+  signal?: SignalLike;
 }
 
-export interface TextIndexOptions extends Pick<LoadIndexOptions, 'model' | 'embedder'> {
+export interface TextIndexOptions extends Pick<LoadIndexOptions, 'model' | 'embedder' | 'dimensions'> {
   /**
    * How vectors are stored: in 4 D, D + 4 or D / 8 bytes per text. Default 'int8', or 'binary' if the first vectors are bits.
    */
@@ -74,19 +94,16 @@ export interface TextIndexOptions extends Pick<LoadIndexOptions, 'model' | 'embe
 
 /** Of an index that embeds its texts. */
 export interface EmbeddedIndexOptions extends Omit<TextIndexOptions, 'embedder'> {
-  /** The width of the vectors, if not the model's. */
-  dimensions?: number;
+  /** Stops the call; it rejects with the signal's reason. */
   signal?: SignalLike;
 }
 
 const changes = () => importing(() => import('./text-index-changes.js'));
-const embedderOf: Reader<PretrainedModel> = (value, name) => {
-  if (isModel(value)) return value;
-  throw invalid(name, 'a model that `fromPretrained` returned', describe(value));
+const ownSchema = {
+  model: optional(text, null),
+  embedder: optional(embedderOption, null),
+  dimensions: optional(size, null),
 };
-const isModel = (value: unknown): value is PretrainedModel =>
-  guarded('TextIndex.of', () => typeof (value as PretrainedModel | null)?.encodeDocument === 'function');
-const ownSchema = { model: optional(text, null), embedder: optional(embedderOf, null) };
 const ofSchema = {
   ...ownSchema,
   dtype: optional(oneOf(OUTPUTS), null),
@@ -100,6 +117,7 @@ const textSearchSchema = {
   threshold: optional(finite, null),
   ids: optional(idsOf, null),
   exact: optional(flag, false),
+  signal,
 } satisfies Schema<TextSearchOptions>;
 /** An index with more texts is searched in two steps by default, of which the first selects so many texts for each hit: of a million, as many of the nearest are found as if all were compared (docs/search.md). */
 const LARGE = 200_000;
@@ -113,6 +131,8 @@ const NO_ROWS = { data: new Int8Array(), shape: [0, 0] };
  */
 export class TextIndex {
   readonly #state: IndexState;
+  /** Ends when all calls that change or save the index have. */
+  #lastCall: Promise<unknown> = Promise.resolve();
 
   /** @internal */
   protected constructor(state: IndexState) {
@@ -167,27 +187,67 @@ export class TextIndex {
    */
   static of(texts?: readonly string[], vectors?: Corpus, options?: TextIndexOptions): TextIndex;
   /**
-   * An index of texts that a model embeds, as documents (`encodeDocument`). It embeds what is searched for, too, as queries.
+   * An index of texts that a model embeds, as documents (`encodeDocument`). It embeds what is searched for, too, as queries. A function that embeds texts may take the place of the model.
    *
    * @example
    * const index = await TextIndex.of(model, ['the quick fox', 'a dog']);
    * const [best] = await index.search('a fox');
    */
-  static of(model: PretrainedModel, texts: readonly string[], options?: EmbeddedIndexOptions): Promise<TextIndex>;
   static of(
-    first: readonly string[] | PretrainedModel = [],
+    model: PretrainedModel | EmbedFunction,
+    texts: readonly string[],
+    options?: EmbeddedIndexOptions,
+  ): Promise<TextIndex>;
+  static of(
+    first: readonly string[] | IndexEmbedder = [],
     second: Corpus | readonly string[] = NO_ROWS,
     options?: TextIndexOptions | EmbeddedIndexOptions,
   ): TextIndex | Promise<TextIndex> {
     // biome-ignore-start lint/complexity/noThisInStatic: of a runtime's class, the store is in its core
-    if (isModel(first)) return embedded(this, first, second as readonly string[], options);
-    const { model, embedder, ...form } = readOptions('TextIndex.of', ofSchema, options);
+    if (isEmbedder(first)) return TextIndex.#ofModel(this, first, second as readonly string[], options);
+    const { model, embedder, dimensions, ...form } = readOptions('TextIndex.of', ofSchema, options);
     const lines = strings(first, 'texts');
     const rows = readRowsOf(lines, second as Corpus);
+    if (rows.count > 0 && dimensions !== null && dimensionsOf(rows) !== dimensions)
+      throw invalid(
+        'vectors',
+        `${dimensions} entries per row, as \`dimensions\` says`,
+        `${dimensionsOf(rows)}`,
+        'SHAPE_MISMATCH',
+      );
     const store = this.newStore(form);
     if (rows.count > 0) store.append(inForm(store, rows));
-    return new this({ texts: lines, store, ids: null, nextId: rows.count, model, embedder });
+    const state = { texts: lines, store, ids: null, nextId: rows.count, model, embedder, dimensions, probe: null };
+    return new this(state);
     // biome-ignore-end lint/complexity/noThisInStatic: as above
+  }
+
+  /** An index of the class `Index` whose texts are embedded. */
+  static async #ofModel(
+    Index: typeof TextIndex,
+    embedder: IndexEmbedder,
+    texts: readonly string[],
+    given: object | undefined,
+  ): Promise<TextIndex> {
+    const { embedder: _, ...schema } = { ...ofSchema, signal };
+    const { dimensions, signal: stop, model, dtype, similarity } = readOptions('TextIndex.of', schema, given);
+    const lines = strings(texts, 'texts');
+    const index = Index.of([], NO_ROWS, {
+      embedder,
+      similarity,
+      ...(dimensions !== null && { dimensions }),
+      ...(model !== null && { model }),
+      ...(dtype && { dtype }),
+    });
+    const state = index.#state;
+    if (lines.length === 0) return index;
+    await knownProbe(state, stop);
+    const vectors = await embedFor(state, 'document', lines, stop);
+    const rows = await inBlocks(vectors, (block, first) => inForm(state.store, block, first), makeYield(stop));
+    state.store.append(rows);
+    for (const line of lines) state.texts.push(line);
+    state.nextId = rows.count;
+    return index;
   }
 
   /**
@@ -202,11 +262,9 @@ export class TextIndex {
    */
   static async load(source: IndexSource, options?: LoadIndexOptions): Promise<TextIndex> {
     const given = plainOptions('TextIndex.load', options);
-    const { embedder } = readOptions('TextIndex.load', { embedder: ownSchema.embedder }, { embedder: given.embedder });
     // biome-ignore lint/complexity/noThisInStatic: as in `of`
     const { hub, newStore } = this;
-    const state = await (await changes()).readIndex(source, given, newStore, hub);
-    return new this({ ...state, embedder });
+    return new this(await (await changes()).readIndex(source, given, newStore, hub));
   }
 
   /**
@@ -219,10 +277,10 @@ export class TextIndex {
    */
   async add(texts: readonly string[], vectors?: Corpus, options?: AddOptions): Promise<number[]> {
     const lines = strings(texts, 'texts');
-    const embedder = vectors === undefined && lines.length > 0 ? this.#requireEmbedder('vectors', 'none') : null;
-    const own = embedder ? await embedder.encodeDocument(lines, this.#dimensions()) : (vectors ?? NO_ROWS);
-    const rows = readRowsOf(lines, own);
-    return (await changes()).addTexts(this.#state, lines, rows, options);
+    const isEmbedded = vectors === undefined && lines.length > 0;
+    if (isEmbedded) this.#requireEmbedder('vectors', 'none');
+    const rows = isEmbedded ? null : readRowsOf(lines, vectors ?? NO_ROWS);
+    return this.#inTurn(({ addTexts }) => addTexts(this.#state, lines, rows, options));
   }
 
   /**
@@ -235,7 +293,7 @@ export class TextIndex {
    * @throws HeedError NOT_FOUND for an id that is not in the index, which is then as before
    */
   async remove(ids: readonly number[]): Promise<void> {
-    (await changes()).removeTexts(this.#state, ids);
+    return this.#inTurn(async ({ removeTexts }) => removeTexts(this.#state, ids));
   }
 
   /**
@@ -246,7 +304,14 @@ export class TextIndex {
    * const index = await TextIndex.load(bytes);
    */
   async save(): Promise<Uint8Array<ArrayBuffer>> {
-    return (await changes()).saveIndex(this.#state);
+    return this.#inTurn(({ saveIndex }) => saveIndex(this.#state));
+  }
+
+  /** Runs `call` after the calls before it, as all of them wait for the event loop or a model meanwhile. */
+  async #inTurn<T>(call: (module: Awaited<ReturnType<typeof changes>>) => Promise<T>): Promise<T> {
+    const result = this.#lastCall.then(async () => call(await changes()));
+    this.#lastCall = result.catch(() => {});
+    return result;
   }
 
   /**
@@ -271,8 +336,8 @@ export class TextIndex {
   search(query: string, options?: TextSearchOptions): Promise<TextHit[]>;
   search(query: TensorInput | Float32Array | string, options?: TextSearchOptions): TextHit[] | Promise<TextHit[]> {
     if (typeof query === 'string') {
-      const embedder = this.#requireEmbedder('query', 'a text');
-      return this.#embedded(embedder, [query], options).then(([hits]) => hits!);
+      this.#requireEmbedder('query', 'a text');
+      return this.#embedded([query], options).then(([hits]) => hits!);
     }
     const isVector = kindOf(query) === 'Float32Array';
     const { data, shape } = isVector
@@ -298,33 +363,25 @@ export class TextIndex {
   searchAll(queries: readonly string[], options?: TextSearchOptions): Promise<TextHit[][]>;
   searchAll(queries: TensorInput | readonly string[], options?: TextSearchOptions): TextHit[][] | Promise<TextHit[][]> {
     const isTexts = guarded('queries', () => Array.isArray(queries) && typeof queries[0] === 'string');
-    if (isTexts)
-      return this.#embedded(this.#requireEmbedder('queries', 'texts'), queries as readonly string[], options);
+    if (isTexts) {
+      this.#requireEmbedder('queries', 'texts');
+      return this.#embedded(queries as readonly string[], options);
+    }
     return this.#searchAll(queries as TensorInput, options);
   }
 
   /** The hits of texts. */
-  async #embedded(
-    embedder: PretrainedModel,
-    queries: readonly string[],
-    options: TextSearchOptions | undefined,
-  ): Promise<TextHit[][]> {
-    readOptions('search', textSearchSchema, options);
-    const texts = strings(queries, 'queries');
-    return this.#searchAll(await embedder.encodeQuery(texts, this.#dimensions()), options);
+  async #embedded(queries: readonly string[], options: TextSearchOptions | undefined): Promise<TextHit[][]> {
+    const { signal: stop } = readOptions('search', textSearchSchema, options);
+    const { data, count, width } = await embedFor(this.#state, 'query', strings(queries, 'queries'), stop);
+    return this.#searchAll({ data: Float32Array.from(data), shape: [count, width] }, options);
   }
 
-  #requireEmbedder(name: string, got: string): PretrainedModel {
-    const { embedder } = this.#state;
-    if (embedder) return embedder;
+  #requireEmbedder(name: string, got: string): void {
+    if (this.#state.embedder) return;
     throw invalid(name, 'vectors, as this index has no model', got, 'INVALID_ARGUMENT', {
       hint: 'Make it with TextIndex.of(model, texts), or give of() or load() the option `embedder`',
     });
-  }
-
-  /** The option of `embed` for vectors of the index's width. */
-  #dimensions(): { dimensions?: number } {
-    return this.dimensions > 0 ? { dimensions: this.dimensions } : {};
   }
 
   #searchAll(queries: TensorInput, options?: TextSearchOptions): TextHit[][] {
@@ -335,11 +392,14 @@ export class TextIndex {
   }
 
   #requireWidth(name: string, got: number): void {
-    const width = this.dimensions;
-    if (width !== 0 && got !== width)
-      throw invalid(name, `${width} entries`, `${got}`, 'SHAPE_MISMATCH', {
-        hint: `Embed it with { dimensions: ${width} }`,
-      });
+    const { dimensions: width, model } = this;
+    if (width === 0 || got === width) return;
+    const isWhole = got === this.#state.probe?.document.length;
+    throw invalid(name, `${width} entries`, `${got}`, 'SHAPE_MISMATCH', {
+      hint: isWhole
+        ? `If this is a vector of the index's model, embed it with { dimensions: ${width} }`
+        : `Embed it with the model of the index${model === null ? '' : `, '${model}'`}, in the same way as its texts`,
+    });
   }
 
   #search(name: string, queries: Float32Array, options: TextSearchOptions | undefined): TextHit[][] {
@@ -405,28 +465,12 @@ export class TextIndex {
   }
 }
 
-/** An index of the class `Index` whose texts the model embeds. */
-async function embedded(
-  Index: typeof TextIndex,
-  embedder: PretrainedModel,
-  texts: readonly string[],
-  given: object | undefined,
-): Promise<TextIndex> {
-  const lines = strings(texts, 'texts');
-  const schema = { ...ofSchema, dimensions: optional(size, undefined), signal };
-  const { dimensions, signal: stop, model, dtype, similarity } = readOptions('TextIndex.of', schema, given);
-  const call = { ...(dimensions !== undefined && { dimensions }), ...(stop && { signal: stop }) };
-  const vectors = lines.length > 0 ? await embedder.encodeDocument(lines, call) : NO_ROWS;
-  const options = { embedder, similarity, ...(model !== null && { model }), ...(dtype && { dtype }) };
-  return Index.of(lines, vectors, options);
-}
-
 /** The vectors of texts, checked. */
 function readRowsOf(texts: string[], vectors: Corpus): Rows {
   const rows = readCorpus('vectors', vectors);
   const scales = guarded('vectors', () => (vectors as { scales?: unknown }).scales);
   if (kindOf(scales) === 'Float32Array') rows.scales = scales as Float32Array;
-  const { data, count, width } = rows;
+  const { count, width } = rows;
   if (count !== texts.length)
     throw invalid(
       'vectors',
@@ -434,15 +478,5 @@ function readRowsOf(texts: string[], vectors: Corpus): Rows {
       `shape ${formatShape([count, width])}`,
       'SHAPE_MISMATCH',
     );
-  requireFinite('vectors', data);
   return rows;
-}
-
-/** Refuses NaN and infinities: their product with 0 is NaN, that of every other number is 0. */
-function requireFinite(name: string, data: Rows['data']): void {
-  let sum = 0;
-  for (let i = 0; i < data.length; i++) sum += data[i]! * 0;
-  if (sum === 0) return;
-  const at = data.findIndex((v) => !Number.isFinite(v));
-  throw invalid(name, 'finite numbers', `${data[at]} at entry ${at}`);
 }

@@ -1,11 +1,11 @@
 /** Where a TextIndex keeps its vectors: in JavaScript's arrays, as here, or in the core (core-vectors.ts). */
 
 import { formatShape, invalid } from '../error.js';
+import { concatenate } from '../io/files.js';
 import type { writeSafetensors } from '../io/safetensors.js';
 import { Tensor } from '../tensor.js';
-import type { PretrainedModel } from './model.js';
 import { inverse, normsOf, quantized, type Rows, signsOf, type VectorOutput } from './quantized.js';
-import { bestRows, type Hit, nearestBits } from './tasks/similarity.js';
+import { bestRows, type Hit, nearestBits, requireFinite } from './tasks/similarity.js';
 
 /** How a store searches. */
 export interface StoreSearch {
@@ -47,19 +47,6 @@ export interface VectorStore {
   dispose(): void;
 }
 
-/** What an index is made of. */
-export interface IndexState {
-  readonly texts: string[];
-  readonly store: VectorStore;
-  /** Null while they are the numbers of the rows. May have room for more. */
-  ids: Float64Array | null;
-  /** Larger than any id so far. */
-  nextId: number;
-  model: string | null;
-  /** Embeds texts that are added or searched for. */
-  embedder: PretrainedModel | null;
-}
-
 /** D */
 export const dimensionsOf = ({ width, bits }: { width: number; bits: boolean }): number => (bits ? 8 * width : width);
 
@@ -91,16 +78,40 @@ export function requireLengths(
   code: 'INVALID_ARGUMENT' | 'INVALID_FILE',
 ): void {
   const [limit, expected] =
-    similarity === 'dot'
-      ? [MAX_LENGTH, 'finite vectors of length 1e18 at most']
-      : [Number.MAX_VALUE, 'finite vectors'];
+    similarity === 'dot' ? [MAX_LENGTH, 'finite vectors of length 1e18 at most'] : [Number.MAX_VALUE, 'finite vectors'];
   const at = lengths.findIndex((length) => !(Math.abs(length) <= limit));
   if (at >= 0) throw invalid(name, expected, `${lengths[at]} in row ${at}`, code);
 }
 
-/** Rows in the form of a store: those of its other rows, or what its options say. */
-export function inForm(store: VectorStore, given: Rows): Rows {
+/** Rows that are converted before the event loop has its turn: some milliseconds. */
+const BLOCK = 4096;
+
+/** What `convert` returns for blocks of rows, one after the other; `first` is the number of a block's first row. `pause` is called before each. */
+export async function inBlocks(
+  rows: Rows,
+  convert: (block: Rows, first: number) => Rows,
+  pause: () => Promise<void>,
+): Promise<Rows> {
+  const { data, count, width, scales } = rows;
+  const parts: Rows[] = [];
+  for (let first = 0; first === 0 || first < count; first += BLOCK) {
+    await pause();
+    const end = Math.min(first + BLOCK, count);
+    const block = { ...rows, data: data.subarray(first * width, end * width), count: end - first };
+    parts.push(convert(scales ? { ...block, scales: scales.subarray(first, end) } : block, first));
+  }
+  const [one] = parts as [Rows, ...Rows[]];
+  if (parts.length === 1) return one;
+  const joined = <A extends Rows['data']>(each: A[]) =>
+    concatenate(each[0]!.constructor as new (length: number) => A, each);
+  const whole = { ...one, count, data: joined(parts.map((part) => part.data)) };
+  return one.factors ? { ...whole, factors: joined(parts.map((part) => part.factors!)) } : whole;
+}
+
+/** Rows in the form of a store: those of its other rows, or what its options say. `first`: the number of the first row, for messages. */
+export function inForm(store: VectorStore, given: Rows, first = 0): Rows {
   const { data, count, width, bits, scales } = given;
+  requireFinite('vectors', data, first * width);
   const { dtype, similarity } = store.options;
   const dimensions = dimensionsOf(store) || dimensionsOf(given);
   if (count > 0 && dimensionsOf(given) !== dimensions)
@@ -126,9 +137,11 @@ export function inForm(store: VectorStore, given: Rows): Rows {
   }
   if (isFloat(data) && similarity === 'dot')
     requireLengths('vectors', normsOf(data, width), similarity, 'INVALID_ARGUMENT');
-  if (dtype !== 'float32') return isFloat(data) ? { ...given, ...int8Rows(values) } : given;
-  const scale = (i: number) => scales?.[Math.floor(i / width)] ?? 1;
-  return isFloat(data) ? given : { ...given, data: Float32Array.from(data, (v, i) => v * scale(i)) };
+  if (dtype !== 'float32') return stored(isFloat(data) ? { ...given, ...int8Rows(values) } : given, store.options);
+  if (isFloat(data)) return stored(given, store.options);
+  const floats = Float32Array.from(data);
+  if (scales) for (let i = 0; i < floats.length; i++) floats[i]! *= scales[Math.floor(i / width)]!;
+  return stored({ ...given, data: floats }, store.options);
 }
 
 function int8Rows(values: Tensor): Pick<Rows, 'data' | 'scales'> {
@@ -144,25 +157,27 @@ export function powerFor(length: number): number {
   return length >= SHORTEST && length <= LONGEST ? 1 : 2 ** -Math.floor(Math.log2(length));
 }
 
-/** Rows as a store keeps them, and the factors of their scores. For cosines, extremely short and long rows of fp32 are scaled. */
-export function stored(rows: Rows, { similarity }: StoreOptions): { rows: Rows; factors: Float32Array } {
-  const { data, count, width, bits } = rows;
-  if (bits) return { rows, factors: new Float32Array() };
+/** Rows with their factors, as a store keeps them. For cosines, extremely short and long rows of fp32 are scaled. */
+export function stored(rows: Rows, { similarity }: StoreOptions): Rows & { factors: Float32Array } {
+  const { data, count, width, bits, factors } = rows;
+  if (factors) return { ...rows, factors };
+  if (bits) return { ...rows, factors: new Float32Array() };
   if (similarity === 'dot')
-    return { rows, factors: isFloat(data) ? new Float32Array(count).fill(1) : rows.scales!.slice(0, count) };
+    return { ...rows, factors: isFloat(data) ? new Float32Array(count).fill(1) : rows.scales!.slice(0, count) };
   const lengths = normsOf(data.subarray(0, count * width), width);
   if (!isFloat(data) || lengths.every((length) => powerFor(length) === 1))
-    return { rows, factors: Float32Array.from(lengths, inverse) };
+    return { ...rows, factors: Float32Array.from(lengths, inverse) };
   const powers = lengths.map(powerFor);
   return {
-    rows: { ...rows, data: data.map((v, i) => v * powers[Math.floor(i / width)]!) },
+    ...rows,
+    data: data.map((v, i) => v * powers[Math.floor(i / width)]!),
     factors: Float32Array.from(lengths, (length, n) => inverse(length * powers[n]!)),
   };
 }
 
 export class ArrayStore implements VectorStore {
   /** The arrays may have room for further rows. */
-  #rows: Rows = { data: new Int8Array(), count: 0, width: 0, bits: false };
+  #rows = { data: new Int8Array() as Rows['data'], count: 0, width: 0, bits: false };
   #factors: Float32Array = new Float32Array();
   /** The signs of other rows than bits, once a search has needed them. */
   #signs: Uint8Array | null = null;
@@ -186,13 +201,13 @@ export class ArrayStore implements VectorStore {
 
   append(given: Rows): void {
     const { data, count, width } = this.#rows;
-    const { rows: more, factors: own } = stored(given, this.options);
+    const more = stored(given, this.options);
     const isFirst = count === 0;
     const signBytes = Math.ceil(more.width / 8);
     const all = isFirst ? more.data.slice(0, more.count * more.width) : appended(data, count * width, more.data);
-    const factors = appended(isFirst ? new Float32Array() : this.#factors, more.bits ? 0 : count, own);
+    const factors = appended(isFirst ? new Float32Array() : this.#factors, more.bits ? 0 : count, more.factors);
     const signs = this.#signs && !isFirst ? appended(this.#signs, count * signBytes, signsOf(more)) : null;
-    this.#rows = { ...more, data: all, count: count + more.count };
+    this.#rows = { data: all, count: count + more.count, width: more.width, bits: more.bits };
     this.#factors = factors;
     this.#signs = signs;
   }

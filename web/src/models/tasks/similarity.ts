@@ -117,11 +117,18 @@ export function semanticSearch(queries: TensorInput, corpus: Corpus, options?: S
   });
 }
 
-/** Whether no entry is infinite or NaN, which times 0 are NaN. */
+/** Whether no entry is infinite or NaN: their product with 0 is NaN, that of every other number is 0. */
 function allFinite(data: ArrayLike<number>): boolean {
   let sum = 0;
   for (let i = 0; i < data.length; i++) sum += data[i]! * 0;
   return sum === 0;
+}
+
+/** Refuses NaN and infinities. `first`: the number of the first entry. */
+export function requireFinite(name: string, data: ArrayLike<number>, first = 0): void {
+  if (allFinite(data)) return;
+  const at = Array.prototype.findIndex.call(data, (v: number) => !Number.isFinite(v));
+  throw invalid(name, 'finite numbers', `${data[at]} at entry ${first + at}`);
 }
 
 function searchIn(

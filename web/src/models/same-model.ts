@@ -1,0 +1,90 @@
+/**
+ * Whether an index is opened with the model that made it. Its file has `probe` F32 [1,E] or [2,E], the model's vectors of a fixed text as a document and as a query ([1,E] if they are equal), in
+ * the model's full width, and in the header's metadata `probe_bits` and, if they are known, `document_prompt` and `query_prompt`.
+ */
+import { describe, formatShape, invalidFile } from '../error.js';
+import { concatenate } from '../io/files.js';
+import type { Probe } from './index-model.js';
+import { dot } from './quantized.js';
+import type { Similarity } from './vector-store.js';
+
+/**
+ * The least cosine between vectors of the same model, by the bits of the weights that have fewer. Measured (docs/search.md): fp16, bfloat16 and a GPU leave more than 0.9999, int8 leaves more than
+ * 0.994, and 4 bits leave more than 0.95.
+ */
+const LEAST: Record<number, number> = { 16: 0.9995, 8: 0.98, 4: 0.9 };
+
+const ROLES = ['document', 'query'] as const;
+const REMEDY = 'Open it with the model that it was made with, or make the index anew with this model';
+
+/** The tensor and the metadata of a file. */
+export function writtenProbe({ document, query, prompts, bits }: Probe) {
+  const isOne = document.length === query.length && document.every((v, i) => v === query[i]);
+  const data = isOne ? document : concatenate(Float32Array, [document, query]);
+  const tensor = {
+    name: 'probe',
+    dtype: 'F32',
+    shape: [isOne ? 1 : 2, document.length],
+    data: data as ArrayBufferView,
+  };
+  const metadata: Record<string, string> = { probe_bits: `${bits}` };
+  if (prompts) for (const role of ROLES) metadata[`${role}_prompt`] = prompts[role];
+  return { tensor, metadata };
+}
+
+/** The probe of a file; null if it has none, as those before 0.3.0. */
+export function readProbe(
+  tensor: { dtype: string; shape: number[]; bytes: Uint8Array } | undefined,
+  metadata: Record<string, string>,
+  file: string,
+): Probe | null {
+  if (!tensor) return null;
+  const { dtype, shape, bytes } = tensor;
+  const [count, width = 0] = shape;
+  const data = dtype === 'F32' ? new Float32Array(bytes.slice().buffer) : new Float32Array();
+  if (
+    shape.length !== 2 ||
+    !(count === 1 || count === 2) ||
+    width === 0 ||
+    data.length !== count * width ||
+    !data.every(Number.isFinite)
+  )
+    throw invalidFile(
+      `${file}: tensor 'probe'`,
+      'one or two vectors, F32 [1, E] or [2, E], of finite numbers',
+      `${dtype} ${formatShape(shape)}`,
+    );
+  const { probe_bits: bits = '16', document_prompt: document, query_prompt: query } = metadata;
+  if (!Object.hasOwn(LEAST, bits)) throw invalidFile(file, "16, 8 or 4 in the metadata's probe_bits", describe(bits));
+  return {
+    document: data.slice(0, width),
+    query: data.slice(-width),
+    prompts: document === undefined || query === undefined ? null : { document, query },
+    bits: Number(bits),
+  };
+}
+
+/** Refuses another model than that of the index. With products, the lengths of vectors matter, too. */
+export function requireSameModel(file: string, saved: Probe, own: Probe, similarity: Similarity): void {
+  const refuse = (expected: string, got: string) => {
+    throw invalidFile(file, `${expected}, as the index was made with`, got, REMEDY);
+  };
+  const width = saved.document.length;
+  if (own.document.length !== width)
+    refuse(`a model with vectors of ${width} entries`, `one with ${own.document.length}`);
+  const least = LEAST[Math.min(saved.bits, own.bits)]!;
+  for (const role of ROLES) {
+    const [expected, got] = [saved, own].map(({ prompts }) => prompts?.[role]);
+    if (expected !== undefined && got !== undefined && expected !== got)
+      refuse(`the prompt ${describe(expected)} for each ${role}`, describe(got));
+    const [a, b] = [saved[role], own[role]];
+    const [aa, bb, ab] = [dot(a, 0, a, 0, width), dot(b, 0, b, 0, width), dot(a, 0, b, 0, width)];
+    // For products, less than the cosine if the lengths differ.
+    const closeness = similarity === 'dot' ? (2 * ab) / (aa + bb) : ab / Math.sqrt(aa * bb);
+    if (aa + bb > 0 && !(closeness >= least))
+      refuse(
+        'the model, pooling, Dense layer and prompts',
+        `others: vectors of the same ${role} have a ${similarity === 'dot' ? 'similarity' : 'cosine'} of ${(closeness || 0).toFixed(4)}, less than ${least}`,
+      );
+  }
+}
