@@ -8,7 +8,7 @@ const descriptions = JSON.parse(readFileSync(here('../tools/model/descriptions.j
 
 const heed = await load();
 const model = await heed.fromPretrained();
-const index = await TextIndex.load(here('../web/model/dictionary/'));
+const index = await TextIndex.load(here('../web/model/dictionary/'), { embedder: model });
 
 const started = performance.now();
 const queries = await model.embed(

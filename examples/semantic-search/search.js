@@ -1,5 +1,5 @@
 // An index of texts that is computed once, in a worker, and kept in IndexedDB.
-import { load, semanticSearch } from 'heed';
+import { load } from 'heed';
 
 const asPromise = (request) =>
   new Promise((resolve, reject) => {
@@ -8,8 +8,12 @@ const asPromise = (request) =>
   });
 
 async function openStore() {
-  const opening = indexedDB.open('semantic-search', 1);
-  opening.onupgradeneeded = () => opening.result.createObjectStore('indexes');
+  const opening = indexedDB.open('semantic-search', 2);
+  opening.onupgradeneeded = () => {
+    const db = opening.result;
+    for (const name of db.objectStoreNames) db.deleteObjectStore(name);
+    db.createObjectStore('indexes');
+  };
   const db = await asPromise(opening);
   const store = (mode) => db.transaction('indexes', mode).objectStore('indexes');
   return {
@@ -18,30 +22,34 @@ async function openStore() {
   };
 }
 
-/** A key that changes with the texts and the model, so that an index is never read for others. */
-async function keyOf(texts, { family, parameterCount, dtype }) {
-  const bytes = new TextEncoder().encode(JSON.stringify([texts, family, parameterCount, dtype]));
-  const digest = await crypto.subtle.digest('SHA-256', bytes);
+/** A key that changes with the texts. */
+async function keyOf(texts) {
+  const digest = await crypto.subtle.digest('SHA-256', new TextEncoder().encode(JSON.stringify(texts)));
   return Array.from(new Uint8Array(digest), (byte) => byte.toString(16).padStart(2, '0')).join('');
+}
+
+/** The index of a file that was stored; null without a file, or if it was made with another model, which an index recognizes. */
+async function openIndex(heed, file, embedder) {
+  if (file === undefined) return null;
+  try {
+    return await heed.TextIndex.load(file, { embedder });
+  } catch (error) {
+    if (error.code === 'INVALID_FILE') return null;
+    throw error;
+  }
 }
 
 export async function openSearch(texts, onProgress) {
   const heed = await load();
   const model = await heed.fromPretrained(undefined, { worker: true }); // the page stays responsive
   const store = await openStore();
-  const key = await keyOf(texts, model.config);
-  let vectors = await store.get(key);
-  const wasStored = vectors !== undefined;
+  const key = await keyOf(texts);
+  let index = await openIndex(heed, await store.get(key), model);
+  const wasStored = index !== null;
   if (!wasStored) {
-    const { data, shape } = await model.embed(texts, { onProgress: ({ done, total }) => onProgress(done, total) });
-    vectors = { data, shape };
-    await store.set(key, vectors);
+    const vectors = await model.encodeDocument(texts, { onProgress: ({ done, total }) => onProgress(done, total) });
+    index = heed.TextIndex.of(texts, vectors, { embedder: model });
+    await store.set(key, await index.save());
   }
-  return {
-    wasStored,
-    async find(query, topK) {
-      const [hits] = semanticSearch(await model.embed(query), vectors, { topK });
-      return hits.map(({ index, score }) => ({ text: texts[index], score }));
-    },
-  };
+  return { wasStored, find: (query, topK) => index.search(query, { topK }) };
 }

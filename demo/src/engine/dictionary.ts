@@ -1,16 +1,17 @@
 /** The words of the reverse dictionary. */
-import { TextIndex } from 'heed';
+import { type PretrainedModel, TextIndex } from 'heed';
 import indexUrl from 'heed/model/dictionary/index.safetensors?url';
 import wordsUrl from 'heed/model/dictionary/words.txt?url';
 
 let dictionary: Promise<TextIndex> | undefined;
 
-/** The words of the reverse dictionary and their vectors; loaded once, or again after a failure. */
-export function loadDictionary(): Promise<TextIndex> {
-  dictionary ??= TextIndex.load({
+/** The words of the reverse dictionary and their vectors, if they are those of the model; loaded once, or again after a failure. */
+export function loadDictionary(embedder: PretrainedModel): Promise<TextIndex> {
+  const files = {
     'words.txt': new URL(wordsUrl, import.meta.url),
     'index.safetensors': new URL(indexUrl, import.meta.url),
-  });
+  };
+  dictionary ??= TextIndex.load(files, { embedder });
   dictionary.catch(() => {
     dictionary = undefined;
   });

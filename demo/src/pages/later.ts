@@ -1,5 +1,6 @@
 /** Scripts that the first page does not need. They are downloaded when they are used, or in the background when the model has loaded. */
 
+import { shipped } from '../engine/heed';
 import { loadCarried, loadPositions, loadTour } from './hand/later';
 
 export const loadHandPage = () => import('./hand/page');
@@ -11,7 +12,8 @@ export const loadSpeedPage = () => import('./speed/page');
 export const loadCode = () => import('./code/code');
 const loadPlots = () => import('../components/plot-library');
 
-const loadDictionary = () => import('../engine/dictionary').then(({ loadDictionary }) => loadDictionary());
+const loadDictionary = () =>
+  import('../engine/dictionary').then(({ loadDictionary }) => loadDictionary(shipped.peek()!.model));
 
 export const laterScripts = (): Promise<unknown>[] => [
   loadHandPage(),

@@ -2,7 +2,7 @@
 
 import { mkdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { basename, dirname, join, resolve } from 'node:path';
-import { type EmbedOptions, type PretrainedModel, Tensor, TextIndex } from '../index.js';
+import { type EmbedOptions, type ModelInput, type PretrainedModel, Tensor, TextIndex } from '../index.js';
 import { batches } from '../node/batches.js';
 import { invalid } from '../node/error.js';
 import { statusOf } from '../node/files.js';
@@ -63,9 +63,22 @@ export async function indexOf(
     }
     onProgress(done);
   }
-  const index = TextIndex.of([], undefined, { model: name });
+  const [dimensions, embedder] = [options.dimensions, embedderOf(model, options)];
+  const index = TextIndex.of([], undefined, { model: name, embedder, ...(dimensions && { dimensions }) });
   await index.add(texts, new Tensor(vectors, [texts.length, width]), { ids });
   return index;
+}
+
+/** The model as `heed index` has it embed, by which an index recognizes it. `prompt`: that of the texts of the index. */
+export function embedderOf(model: PretrainedModel, { pooling, prompt }: Pick<EmbedOptions, 'pooling' | 'prompt'>) {
+  const { prompts } = model.config;
+  const settings = { normalize: true, ...(pooling && { pooling }) };
+  return {
+    config: { ...model.config, prompts: { ...prompts, document: prompt ?? '' } },
+    encodeDocument: (texts: ModelInput, options?: EmbedOptions) =>
+      model.embed(texts, { ...settings, ...(prompt && { prompt }), ...options }),
+    encodeQuery: (texts: ModelInput, options?: EmbedOptions) => model.encodeQuery(texts, { ...settings, ...options }),
+  } as unknown as PretrainedModel;
 }
 
 /** The file of an index: `out`, or `index.safetensors` in it if it is, or is to be, a folder. */

@@ -5,7 +5,8 @@ import { HeedError, type PretrainedModel } from '../index.js';
 import { counted, notice } from './terminal.js';
 
 /**
- * Makes a model count the texts that its calls cut, and warn of them on standard error when it is disposed of. `truncation` false: texts that are too long are errors.
+ * Makes a model count the texts that its calls cut, and warn of them on standard error when it is disposed of. `truncation` false: texts that are too long are errors. Calls that say themselves whether
+ * to cut are left alone.
  * @returns the model itself
  */
 export function watchTruncation(model: PretrainedModel, truncation: boolean): PretrainedModel {
@@ -22,6 +23,8 @@ export function watchTruncation(model: PretrainedModel, truncation: boolean): Pr
     call: (...args: never[]) => Promise<Result>,
   ) => {
     const replaced = async (...args: unknown[]) => {
+      if ((args[at + 1] as { truncation?: boolean } | undefined)?.truncation !== undefined)
+        return call.apply(model, args as never[]);
       if (!truncation) args[at + 1] = { ...(args[at + 1] as object | undefined), truncation };
       const result = await call.apply(model, args as never[]).catch((error: unknown) => {
         throw withText(error, args[at]);

@@ -104,8 +104,8 @@ export class CoreStore implements VectorStore {
     // The core's scores are products with the query as it is.
     const isDot = this.options.similarity === 'dot';
     const lengths = normsOf(queries, width);
-    const powers = lengths.map((length) => (isDot ? 1 : powerFor(length)));
-    const norms = lengths.map((length, n) => (isDot ? 1 : length * powers[n]!));
+    const powers = lengths.map(powerFor);
+    const norms = powers.map((power, n) => (isDot ? power : lengths[n]! * power));
     const isScaled = powers.some((power) => power !== 1);
     const scaled = isScaled ? queries.map((v, i) => v * powers[Math.floor(i / width)]!) : queries;
     // A little less than the threshold, as both are rounded; the hits are compared with it below.

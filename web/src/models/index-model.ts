@@ -3,6 +3,7 @@
  * for that, nor do other weights that give nearly the same vectors, such as the same in int8.
  */
 import { describe, formatShape, guarded, invalid } from '../error.js';
+import { concatenate } from '../io/files.js';
 import type { Reader } from '../options.js';
 import type { SignalLike } from '../platform.js';
 import type { TensorInput } from '../tensor.js';
@@ -61,6 +62,9 @@ export interface IndexState {
   /** By what the model of the vectors is recognized; null while it is not known. */
   probe: Probe | null;
 }
+
+/** In the order of the vectors in a file. */
+export const ROLES = ['document', 'query'] as const;
 
 export const isEmbedder = (value: unknown): value is IndexEmbedder =>
   guarded(
@@ -156,4 +160,19 @@ export async function knownProbe(state: IndexState, signal?: SignalLike): Promis
 function bitsOf({ storage, dtype }: Partial<ModelConfig>): number {
   if (!storage || dtype === 'q8') return storage?.includes('U8') ? 4 : 8;
   return storage.includes('U8') ? 4 : storage.includes('I8') ? 8 : 16;
+}
+
+/** The tensor and the metadata of a file, see same-model.ts. */
+export function writtenProbe({ document, query, prompts, bits }: Probe) {
+  const isOne = document.length === query.length && document.every((v, i) => v === query[i]);
+  const data = isOne ? document : concatenate(Float32Array, [document, query]);
+  const tensor = {
+    name: 'probe',
+    dtype: 'F32',
+    shape: [isOne ? 1 : 2, document.length],
+    data: data as ArrayBufferView,
+  };
+  const metadata: Record<string, string> = { probe_bits: `${bits}` };
+  if (prompts) for (const role of ROLES) metadata[`${role}_prompt`] = prompts[role];
+  return { tensor, metadata };
 }

@@ -13,6 +13,7 @@ import { Settings } from './config.js';
 import { parameterRowsOf, textFamilyOf } from './families.js';
 import { familyOf } from './family-of.js';
 import { lossOf, type VectorSimilarity } from './folder-loss.js';
+import { PROBE } from './index-model.js';
 import { loadPretrained } from './load-pretrained.js';
 import { notAtRoot, openModelFiles } from './model-files.js';
 import type { LocalModel } from './pretrained.js';
@@ -106,7 +107,8 @@ export async function prune(runtime: Runtime, source: ModelSource, options: Prun
   try {
     const { vocabSize } = original.config;
     const vocabulary = new Vocabulary(tokenizerSettings); // of a file that the tokenizer has accepted
-    const kept = await keptIds(original, vocabulary, keep, settings, yieldToEventLoop);
+    // Also the text by which indexes recognize their model.
+    const kept = await keptIds(original, vocabulary, [...keep, PROBE], settings, yieldToEventLoop);
     const newIds = new Map(kept.map((id, row) => [id, row]));
     const planned = await planOf(folder, settings, vocabSize, kept, signal);
     const { paths, others } = await listFiles(source, folder);

@@ -3,8 +3,7 @@
  * the model's full width, and in the header's metadata `probe_bits` and, if they are known, `document_prompt` and `query_prompt`.
  */
 import { describe, formatShape, invalidFile } from '../error.js';
-import { concatenate } from '../io/files.js';
-import type { Probe } from './index-model.js';
+import { type Probe, ROLES } from './index-model.js';
 import { dot } from './quantized.js';
 import type { Similarity } from './vector-store.js';
 
@@ -14,23 +13,7 @@ import type { Similarity } from './vector-store.js';
  */
 const LEAST: Record<number, number> = { 16: 0.9995, 8: 0.98, 4: 0.9 };
 
-const ROLES = ['document', 'query'] as const;
 const REMEDY = 'Open it with the model that it was made with, or make the index anew with this model';
-
-/** The tensor and the metadata of a file. */
-export function writtenProbe({ document, query, prompts, bits }: Probe) {
-  const isOne = document.length === query.length && document.every((v, i) => v === query[i]);
-  const data = isOne ? document : concatenate(Float32Array, [document, query]);
-  const tensor = {
-    name: 'probe',
-    dtype: 'F32',
-    shape: [isOne ? 1 : 2, document.length],
-    data: data as ArrayBufferView,
-  };
-  const metadata: Record<string, string> = { probe_bits: `${bits}` };
-  if (prompts) for (const role of ROLES) metadata[`${role}_prompt`] = prompts[role];
-  return { tensor, metadata };
-}
 
 /** The probe of a file; null if it has none, as those before 0.3.0. */
 export function readProbe(

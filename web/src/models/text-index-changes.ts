@@ -27,9 +27,10 @@ import {
   knownProbe,
   probeOf,
   requireWidth,
+  writtenProbe,
 } from './index-model.js';
 import { normsOf, type Rows } from './quantized.js';
-import { readProbe, requireSameModel, writtenProbe } from './same-model.js';
+import { readProbe, requireSameModel } from './same-model.js';
 import {
   appended,
   dimensionsOf,
@@ -200,8 +201,7 @@ async function readState(
     rows.scales = floatsOf(scales.bytes);
     requireLengths(`${name}: tensor 'vectors_scale'`, rows.scales, similarity, 'INVALID_FILE');
   }
-  // Other forms follow from the rows.
-  const store = newStore({ dtype: isFloat ? 'float32' : null, similarity });
+  const store = newStore({ dtype: isFloat ? 'float32' : bits ? 'binary' : null, similarity });
   const probe = readProbe(tensors.get('probe'), metadata, name);
   if (count > 0) store.append(await inBlocks(rows, (block) => stored(block, store.options), makeYield(signal)));
   const state: IndexState = {

@@ -33,6 +33,7 @@ import {
   type IndexState,
   isEmbedder,
   knownProbe,
+  writtenProbe,
 } from './index-model.js';
 import type { PretrainedModel } from './model.js';
 import { normsOf, OUTPUTS, type Rows, type VectorOutput } from './quantized.js';
@@ -168,6 +169,21 @@ export class TextIndex {
   /** The name of the model that `of` was given, or null. */
   get model(): string | null {
     return this.#state.model;
+  }
+
+  /** @internal The text that was put before each text; '' if none was, or if it is not known. */
+  get documentPrompt(): string {
+    return this.#state.probe?.prompts?.document ?? '';
+  }
+
+  /** @internal Whether the index records what recognizes its model. */
+  get knowsModel(): boolean {
+    return this.#state.probe !== null;
+  }
+
+  /** @internal Gives an index that was read from `file` the model that embeds its texts; refuses another than that of its vectors. */
+  async setEmbedder(file: string, embedder: IndexEmbedder, dimensions: number | null): Promise<void> {
+    return (await changes()).setEmbedder(this.#state, file, embedder, dimensions);
   }
 
   /** D; to be given as `dimensions` when queries are embedded. 0 for an index without texts. */
@@ -315,14 +331,16 @@ export class TextIndex {
   }
 
   /**
-   * The file `index.safetensors` of the vectors alone.
+   * The file `index.safetensors` of the vectors, without the texts.
    *
    * @example
    * const bytes = TextIndex.of(['north', 'east'], [[0, 1], [1, 0]]).toSafetensors();
    * await writeFile('index.safetensors', bytes); // with the texts in words.txt, `load` reads it
    */
   toSafetensors(): Uint8Array<ArrayBuffer> {
-    return writeSafetensors(vectorTensors(this.#state.store));
+    const { store, probe } = this.#state;
+    const written = probe && writtenProbe(probe);
+    return writeSafetensors([...(written ? [written.tensor] : []), ...vectorTensors(store)], written?.metadata);
   }
 
   /**

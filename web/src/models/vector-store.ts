@@ -57,9 +57,11 @@ export function* eachQuery(queries: Float32Array, width: number): Generator<Floa
 
 /** The tensors of a file with the vectors. */
 export function vectorTensors(store: VectorStore): Parameters<typeof writeSafetensors>[0] {
-  const { count, width, bits } = store;
+  const { count, width, bits, options } = store;
   const data = store.rows();
-  const dtype = isFloat(data) ? 'F32' : bits ? 'U8' : 'I8';
+  // Without rows, by the form that the next ones will have.
+  const form = count > 0 ? (isFloat(data) ? 'float32' : bits ? 'binary' : 'int8') : (options.dtype ?? 'int8');
+  const dtype = { float32: 'F32', int8: 'I8', binary: 'U8' }[form];
   const vectors = { name: 'vectors', dtype, shape: [count, width], data };
   if (dtype !== 'I8') return [vectors];
   return [{ name: 'vectors_scale', dtype: 'F32', shape: [count, 1], data: store.factors() }, vectors];

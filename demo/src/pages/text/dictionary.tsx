@@ -22,7 +22,7 @@ interface Definition {
 const shownWords = 12;
 
 async function define(model: PretrainedModel, description: string, headMask: HeadMask): Promise<Definition> {
-  const dictionary = await loadDictionary();
+  const dictionary = await loadDictionary(model);
   const { dimensions } = dictionary;
   return inTurn(async () => {
     const start = performance.now();

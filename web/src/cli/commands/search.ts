@@ -1,9 +1,9 @@
 /** `heed search`: the texts nearest to a query. */
 import { type Command, Option } from 'commander';
-import { semanticSearch, TextIndex } from '../../index.js';
+import { load, semanticSearch } from '../../index.js';
 import { batches } from '../../node/batches.js';
 import { invalidFile } from '../../node/error.js';
-import { nameOf, remedyOf } from '../indexing.js';
+import { embedderOf, nameOf, remedyOf } from '../indexing.js';
 import { type EmbeddingOptions, type ModelOptions, openModel, type ParallelOptions } from '../model.js';
 import { addEmbedding, addExamples, addInput, addJson, addModel, addParallel, count, refuseBoth } from '../options.js';
 import { inParallel } from '../parallel.js';
@@ -27,7 +27,6 @@ export function addSearch(program: Command): void {
       'delimiter',
       'field',
       'id',
-      'dimensions',
     ]),
   );
   addEmbedding(command);
@@ -62,15 +61,17 @@ async function search(query: string, files: string[], options: Options): Promise
 }
 
 async function searchIndex(query: string, options: Options): Promise<Hit[]> {
-  const { pooling, prompt, top: topK = 10, index: path = '' } = options;
-  const index = await TextIndex.load(path);
+  const { pooling, prompt, dimensions = null, threads, top: topK = 10, index: path = '' } = options;
+  const heed = await load({ threads });
+  using index = await heed.TextIndex.load(path);
   const name = nameOf(options.model);
   const { model: recorded } = index;
-  if (recorded !== null && recorded !== name)
+  // The name says little: the same model may be in another folder, and another one in a folder of that name.
+  if (!index.knowsModel && recorded !== null && recorded !== name)
     throw invalidFile(path, `an index of the model '${name}'`, `one of '${recorded}'. ${remedyOf(recorded)}`);
   using model = await openModel(options);
-  const { dimensions } = index;
-  const vector = await model.embed(query, { pooling, dimensions, prompt, normalize: true });
+  await index.setEmbedder(path, embedderOf(model, { pooling, prompt: index.documentPrompt }), dimensions);
+  const vector = await model.embed(query, { pooling, dimensions: index.dimensions, prompt, normalize: true });
   return index.search(vector, { topK }).map(({ text, score, id }) => ({ text, score, place: { id } }));
 }
 

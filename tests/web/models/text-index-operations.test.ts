@@ -1,0 +1,230 @@
+/** Random sequences of operations on an index, in both stores and in a plain model in double precision. */
+import fc from 'fast-check';
+import { type HeedError, load, Tensor, type TextHit, TextIndex } from 'heed';
+import { afterAll, expect, test } from 'vitest';
+
+/** `npm run fuzz` asks for more. */
+const RUNS = Number(process.env.HEED_FUZZ_RUNS ?? 150);
+
+const heed = await load();
+afterAll(() => heed.dispose());
+
+type TextSearchOptions = NonNullable<Parameters<TextIndex['search']>[1]>;
+type Dtype = 'float32' | 'int8' | 'binary';
+type Similarity = 'cosine' | 'dot';
+
+const SCALES = [1, 1, 1, 1e-3, 1e-20, 1e-40, 1e12] as const;
+
+/** A row of few different entries, so that duplicates, ties and zeros are frequent. */
+function rowOf(kind: number, width: number): Float32Array {
+  const scale = SCALES[kind % SCALES.length]!;
+  const pattern = Math.floor(kind / SCALES.length);
+  if (pattern === 0) return new Float32Array(width);
+  return Float32Array.from({ length: width }, (_, i) => scale * (((i * 7 + pattern * (3 + i)) % 5) - 2));
+}
+
+const norm = (v: ArrayLike<number>) => Math.sqrt(Array.from(v).reduce((sum, x) => sum + x * x, 0));
+const product = (a: ArrayLike<number>, b: ArrayLike<number>) => Array.from(a).reduce((sum, x, i) => sum + x * b[i]!, 0);
+
+/** An index by its definition: the rows as they are stored, and a score for each. */
+class Plain {
+  rows: { id: number; text: string; values: number[] }[] = [];
+  nextId = 0;
+
+  constructor(
+    readonly dtype: Dtype,
+    readonly similarity: Similarity,
+  ) {}
+
+  add(texts: string[], vectors: Float32Array[], ids = texts.map((_, i) => this.nextId + i)): number[] {
+    for (const [i, id] of ids.entries()) {
+      this.rows.push({ id, text: texts[i]!, values: this.#stored(vectors[i]!) });
+      this.nextId = Math.max(this.nextId, id + 1);
+    }
+    return ids;
+  }
+
+  #stored(vector: Float32Array): number[] {
+    if (this.dtype === 'float32') return Array.from(vector);
+    if (this.dtype === 'binary') return Array.from(vector, (v) => (v > 0 ? 1 : -1));
+    const largest = Math.max(...vector.map(Math.abs)) || 1;
+    const scale = this.similarity === 'dot' ? Math.fround(largest / 127) : 1;
+    return Array.from(vector, (v) => scale * Math.round((v / largest) * 127));
+  }
+
+  score(query: Float32Array, { values }: { values: number[] }): number {
+    if (this.similarity === 'dot') return product(query, values);
+    return product(query, values) / ((norm(query) || 1) * (norm(values) || 1));
+  }
+}
+
+/** The hits are right if none that is better by more than rounding is missing, and their scores are those of their texts. */
+function check(plain: Plain, query: Float32Array, hits: TextHit[], options: TextSearchOptions) {
+  const { topK = options.threshold === undefined ? 10 : Infinity, threshold = -Infinity, ids } = options;
+  const scores = plain.rows.map((row) => plain.score(query, row));
+  const largest =
+    plain.similarity === 'dot' ? norm(query) * Math.max(0, ...plain.rows.map(({ values }) => norm(values))) : 1;
+  const error = 2e-6 * largest + 2 ** -148; // the smallest fp32 numbers are 2^-149 apart
+  const allowed = (row: number) =>
+    ids === undefined || (Array.isArray(ids) ? ids : [...ids]).includes(plain.rows[row]!.id);
+  const wanted = scores.map((score, row) => ({ score, row })).filter(({ row }) => allowed(row));
+  const [surely, possibly] = [error, -error].map((by) => wanted.filter(({ score }) => score >= threshold + by).length);
+  expect(hits.length).toBeGreaterThanOrEqual(Math.min(topK, surely!));
+  expect(hits.length).toBeLessThanOrEqual(Math.min(topK, possibly!));
+  const found = new Set<number>();
+  for (const [i, { index, id, text, score }] of hits.entries()) {
+    expect({ id, text }).toEqual({ id: plain.rows[index]!.id, text: plain.rows[index]!.text });
+    expect(Math.abs(score - scores[index]!)).toBeLessThanOrEqual(error);
+    expect(allowed(index) && !found.has(index)).toBe(true);
+    found.add(index);
+    const before = hits[i - 1];
+    // Equal rows are in the order of the index.
+    if (before)
+      expect(
+        before.score > score || (before.score === score && before.index < index) || before.score - score > -error,
+      ).toBe(true);
+    if (before && plain.rows[before.index]!.values.join() === plain.rows[index]!.values.join())
+      expect(before.index).toBeLessThan(index);
+  }
+  const worst = hits.at(-1)?.score ?? -Infinity;
+  if (hits.length === topK)
+    for (const { score, row } of wanted) if (!found.has(row)) expect(score).toBeLessThanOrEqual(worst + error);
+}
+
+const kind = fc.nat(6 * SCALES.length - 1);
+const operation = fc.oneof(
+  {
+    weight: 4,
+    arbitrary: fc.record({ do: fc.constant('add' as const), kinds: fc.array(kind, { maxLength: 12 }), gap: fc.nat(3) }),
+  },
+  {
+    weight: 2,
+    arbitrary: fc.record({
+      do: fc.constant('remove' as const),
+      share: fc.constantFrom(0, 0.3, 0.7, 1),
+      salt: fc.nat(9),
+    }),
+  },
+  { weight: 1, arbitrary: fc.record({ do: fc.constant('replace' as const), at: fc.nat(20), kind }) },
+  { weight: 1, arbitrary: fc.record({ do: fc.constant('reload' as const), other: fc.boolean() }) },
+  {
+    weight: 6,
+    arbitrary: fc.record({
+      do: fc.constant('search' as const),
+      kind,
+      topK: fc.constantFrom(undefined, 1, 3, 100, Infinity),
+      threshold: fc.constantFrom(undefined, 'a score' as const, 0, -0.5, 0.9),
+      filter: fc.constantFrom(undefined, 0, 2, 3),
+      exact: fc.boolean(),
+    }),
+  },
+  { weight: 1, arbitrary: fc.record({ do: fc.constant('refused' as const), kind }) },
+);
+
+test.each(
+  (['float32', 'int8', 'binary'] as const).flatMap((dtype) =>
+    (dtype === 'binary' ? (['cosine'] as const) : (['cosine', 'dot'] as const)).map(
+      (similarity) => [dtype, similarity] as const,
+    ),
+  ),
+)('%s, %s', async (dtype, similarity) => {
+  await fc.assert(
+    fc.asyncProperty(
+      fc.constantFrom(8, 24, 40),
+      fc.array(operation, { minLength: 1, maxLength: 14 }),
+      async (width, operations) => {
+        const plain = new Plain(dtype, similarity);
+        let indexes = [TextIndex, heed.TextIndex].map((Index) => Index.of([], undefined, { dtype, similarity }));
+        const each = async <T>(call: (index: TextIndex) => T | Promise<T>): Promise<T> => {
+          const [own, core] = [await call(indexes[0]!), await call(indexes[1]!)];
+          expect(core).toEqual(own);
+          return own;
+        };
+        const matrix = (kinds: number[]) =>
+          new Tensor(Float32Array.from(kinds.flatMap((each) => [...rowOf(each, width)])), [kinds.length, width]);
+        for (const step of operations) {
+          if (step.do === 'add') {
+            const texts = step.kinds.map((each, i) => `${each} ${i}`);
+            const rows = step.kinds.map((each) => rowOf(each, width));
+            const ids = step.gap > 0 ? texts.map((_, i) => plain.nextId + i * step.gap) : undefined;
+            const given = await each((index) => index.add(texts, matrix(step.kinds), ids ? { ids } : {}));
+            expect(given).toEqual(plain.add(texts, rows, ids));
+          } else if (step.do === 'remove') {
+            const ids = plain.rows.map(({ id }) => id).filter((id) => ((id * 7 + step.salt) % 10) / 10 < step.share);
+            await each((index) => index.remove(ids));
+            plain.rows = plain.rows.filter(({ id }) => !ids.includes(id));
+          } else if (step.do === 'replace') {
+            const row = plain.rows[step.at];
+            if (!row) continue;
+            await each(async (index) => {
+              await index.remove([row.id]);
+              return index.add(['new'], matrix([step.kind]), { ids: [row.id] });
+            });
+            plain.rows.splice(step.at, 1);
+            plain.add(['new'], [rowOf(step.kind, width)], [row.id]);
+          } else if (step.do === 'reload') {
+            const file = await each((index) => index.save());
+            const Indexes = step.other ? [TextIndex, heed.TextIndex] : [heed.TextIndex, TextIndex];
+            for (const index of indexes) index.dispose();
+            const [first, second] = await Promise.all(Indexes.map((Index) => Index.load(file)));
+            indexes = step.other ? [first!, second!] : [second!, first!];
+          } else if (step.do === 'refused') {
+            const before = await each((index) => index.save());
+            const wide = [...rowOf(step.kind, width), 1, 1, 1, 1, 1, 1, 1, 1];
+            const calls: ((index: TextIndex) => Promise<unknown>)[] = [
+              (index) =>
+                index.add(
+                  ['a', 'b'],
+                  [rowOf(1, width), rowOf(1, width).fill(NaN, 1, 2)].map((row) => [...row]),
+                ),
+              (index) => index.remove([plain.nextId]),
+              (index) => index.add(['a'], matrix([step.kind, step.kind])),
+            ];
+            if (plain.rows.length > 0)
+              calls.push(
+                (index) => index.add(['a'], [wide]),
+                async (index) => index.search([wide]),
+              );
+            for (const call of calls)
+              expect(
+                await each((index) =>
+                  call(index).then(
+                    () => '',
+                    (error: HeedError) => error.message,
+                  ),
+                ),
+              ).toMatch(/expected .*, got/);
+            expect(Buffer.compare(await each((index) => index.save()), before)).toBe(0);
+          } else {
+            const query = rowOf(step.kind, width);
+            const scores = plain.rows.map((row) => plain.score(query, row));
+            const { topK, exact } = step;
+            const threshold = step.threshold === 'a score' ? Math.fround(scores[0] ?? 0) : step.threshold;
+            const ids =
+              step.filter === undefined
+                ? undefined
+                : plain.rows.map(({ id }) => id).filter((_, row) => row % (step.filter! + 1) === 0);
+            const options = {
+              exact,
+              ...(topK && { topK }),
+              ...(threshold !== undefined && { threshold }),
+              ...(ids && { ids }),
+            };
+            // Bits are selected by their signs; a large multiplier selects all.
+            const all = dtype === 'binary' ? { ...options, rescoreMultiplier: 1000 } : options;
+            for (const index of indexes) {
+              const hits = index.search([Array.from(query)], all);
+              check(plain, query, hits, options);
+              const [again] = index.searchAll([Array.from(query), Array.from(query), Array.from(query)], all);
+              expect(again).toEqual(hits);
+            }
+          }
+          expect(await each((index) => [...index.texts])).toEqual(plain.rows.map(({ text }) => text));
+          expect(await each((index) => index.dimensions)).toBe(plain.rows.length === 0 ? 0 : width);
+        }
+        for (const index of indexes) index.dispose();
+      },
+    ),
+    { numRuns: RUNS },
+  );
+});
