@@ -33,7 +33,7 @@ export type IndexEmbedder = PretrainedModel | EmbedFunction;
  * The text by whose vectors models are compared. It is short, so that a prompt before it changes the vector much, and has letters, a digit and a sign of Chinese and Japanese, so that every tokenizer
  * knows some of it. Another text would make all saved indexes those of other models.
  */
-export const PROBE = 'a dog, 2 人';
+export const PROBE = 'a bee, 2 人';
 
 /** By what a model is recognized. */
 export interface Probe {

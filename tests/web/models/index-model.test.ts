@@ -1,0 +1,295 @@
+/** An index knows its model: by its vectors, not by its name, its place or the type of its weights. */
+import { load, type PretrainedModel, Tensor, TextIndex } from 'heed';
+import { afterAll, describe, expect, test } from 'vitest';
+import { tinyModel } from './tiny.js';
+
+const heed = await load();
+afterAll(() => heed.dispose());
+
+type Files = Record<string, Uint8Array | string>;
+const texts = ['the quick fox', 'a brown fox', 'x y z'];
+const error = (code: string, message: string | RegExp) =>
+  expect.objectContaining({ name: 'HeedError', code, message: expect.stringMatching(message) });
+const other = error(
+  'INVALID_FILE',
+  /as the index was made with, got .*Open it with the model that it was made with, or make the index anew/,
+);
+const asJson = (value: unknown) => JSON.stringify(value);
+const opened = new Map<string, PretrainedModel>();
+async function open(name: string, files: Files, options = {}): Promise<PretrainedModel> {
+  const model = opened.get(name) ?? (await heed.fromPretrained(files, options));
+  opened.set(name, model);
+  return model;
+}
+/** A folder of sentence-transformers with prompts. */
+const withPrompts = (prompts: Record<string, string>, name: string | null = null): Files => ({
+  ...tinyModel(),
+  'modules.json': asJson([
+    { idx: 0, name: '0', path: '', type: 'sentence_transformers.models.Transformer' },
+    { idx: 1, name: '1', path: '1_Pooling', type: 'sentence_transformers.models.Pooling' },
+  ]),
+  '1_Pooling/config.json': asJson({ word_embedding_dimension: 24, pooling_mode_mean_tokens: true }),
+  'config_sentence_transformers.json': asJson({ prompts, default_prompt_name: name }),
+});
+const stores = [
+  ['in JavaScript', TextIndex],
+  ['in the core', heed.TextIndex],
+] as const;
+
+describe.each(stores)('%s', (_, Index) => {
+  test.each(['bert', 'electra', 'mpnet', 'nomic_bert', 'jina-bert-v2'])(
+    '%s in other types is the same model',
+    async (family) => {
+      const files = tinyModel(family);
+      const forms: [string, Files, object][] = [
+        ['fp32', files, {}],
+        ['q8', files, { dtype: 'q8' }],
+        ['in a worker', files, { worker: true }],
+        ['int8', (await heed.quantize(files)).files, {}],
+        ['4 bits', (await heed.quantize(files, { matrices: 'int4' })).files, {}],
+      ];
+      const models = await Promise.all(
+        forms.map(([name, source, options]) => open(`${family} ${name}`, source, options)),
+      );
+      for (const maker of models) {
+        const index = await Index.of(maker, texts);
+        const file = await index.save();
+        const expected = await index.search('fox');
+        for (const model of models) {
+          const again = await Index.load(file, { embedder: model });
+          expect((await again.search('fox')).map(({ text }) => text).sort()).toEqual(
+            expected.map(({ text }) => text).sort(),
+          );
+          expect(await again.add(['a x'])).toEqual([3]);
+          again.dispose();
+        }
+        index.dispose();
+      }
+    },
+  );
+
+  test('another model of the same width is rejected, and of another width', async () => {
+    const model = await open('bert fp32', tinyModel());
+    const file = await (await Index.of(model, texts)).save();
+    for (const family of ['electra', 'distilbert', 'mpnet', 'bert-f16'])
+      await expect(Index.load(file, { embedder: await open(`${family} fp32`, tinyModel(family)) })).rejects.toEqual(
+        other,
+      );
+    const bundled = await heed.fromPretrained();
+    await expect(Index.load(file, { embedder: bundled })).rejects.toEqual(
+      error('INVALID_FILE', 'vectors of 24 entries.*256'),
+    );
+    bundled.dispose();
+  });
+
+  test('another pooling and other prompts are rejected', async () => {
+    const made = withPrompts({ query: 'x ', document: 'y ' });
+    const model = await open('prompts', made);
+    const file = await (await Index.of(model, texts)).save();
+    const same = await open('prompts again', { ...made });
+    const again = await Index.load(file, { embedder: same });
+    expect(await again.search('fox')).toHaveLength(3);
+    const changed: [string, Files][] = [
+      [
+        'cls',
+        { ...made, '1_Pooling/config.json': asJson({ word_embedding_dimension: 24, pooling_mode_cls_token: true }) },
+      ],
+      ['query', withPrompts({ query: 'z ', document: 'y ' })],
+      ['document', withPrompts({ query: 'x ', document: 'a ' })],
+      ['none', withPrompts({})],
+      ['default', withPrompts({ other: 'the quick ' }, 'other')],
+    ];
+    for (const [name, files] of changed)
+      await expect(Index.load(file, { embedder: await open(`prompts ${name}`, files) })).rejects.toEqual(other);
+    const plain = await (await Index.of(await open('prompts none', withPrompts({})), texts)).save();
+    await expect(Index.load(plain, { embedder: await open('prompts default', changed[4]![1]) })).rejects.toEqual(other);
+  });
+
+  test('an index of the first entries of vectors', async () => {
+    const model = await open('bert fp32', tinyModel());
+    const narrow = await Index.of(model, texts, { dimensions: 16 });
+    const again = await Index.load(await narrow.save(), { embedder: model });
+    expect([again.dimensions, await again.search('fox')]).toEqual([16, await narrow.search('fox')]);
+    await expect(
+      Index.load(await narrow.save(), { embedder: await open('electra fp32', tinyModel('electra')) }),
+    ).rejects.toEqual(other);
+    // Of vectors whose model is not known, the width must have been asked for.
+    const vectors = await model.encodeDocument(texts, { dimensions: 16 });
+    const unknown = Index.of(texts, vectors, { embedder: model });
+    const width = error(
+      'SHAPE_MISMATCH',
+      /embedder: expected vectors of 16 entries, as the index has, got 24.*`dimensions`/,
+    );
+    await expect(unknown.search('fox')).rejects.toEqual(width);
+    await expect(unknown.add(['a'])).rejects.toEqual(width);
+    const asked = Index.of(texts, vectors, { embedder: model, dimensions: 16 });
+    expect(await asked.search('fox')).toEqual(await narrow.search('fox'));
+    expect(() => Index.of(texts, vectors, { dimensions: 8 })).toThrow(error('SHAPE_MISMATCH', '8 entries per row'));
+    // What heed 0.2.0 saved.
+    const old = await Index.of(texts, vectors).save();
+    await expect(Index.load(old, { embedder: model })).rejects.toEqual(width);
+    const told = await Index.load(old, { embedder: model, dimensions: 16 });
+    expect(await told.search('fox')).toEqual(await narrow.search('fox'));
+    // Saved again, it knows its model.
+    await expect(
+      Index.load(await told.save(), { embedder: await open('electra fp32', tinyModel('electra')) }),
+    ).rejects.toEqual(other);
+    // Vectors are not to be cut for an index of another model.
+    expect(() => unknown.search(new Float32Array(24))).toThrow(
+      error('SHAPE_MISMATCH', '16 entries, got 24. Embed it with the model of the index'),
+    );
+    expect(() => narrow.search(new Float32Array(24))).toThrow(error('SHAPE_MISMATCH', 'dimensions: 16'));
+  });
+
+  test('functions embed, too', async () => {
+    const letters = (salt: number) => (lines: readonly string[]) =>
+      new Tensor(
+        Float32Array.from(
+          lines.flatMap((line) =>
+            Array.from({ length: 8 }, (_, i) =>
+              Math.sin(salt * i + ([...line].reduce((sum, c) => sum * 31 + c.charCodeAt(0), i) % 1000)),
+            ),
+          ),
+        ),
+        [lines.length, 8],
+      );
+    const index = await Index.of(letters(1), texts);
+    expect((await index.search(texts[1]!, { topK: 1 }))[0]!.text).toBe(texts[1]);
+    const file = await index.save();
+    const again = await Index.load(file, { embedder: async (lines) => letters(1)(lines) });
+    expect(await again.search('fox')).toEqual(await index.search('fox'));
+    await expect(Index.load(file, { embedder: letters(2) })).rejects.toEqual(other);
+    await expect(Index.of(() => [[1, 2]], texts)).rejects.toEqual(error('SHAPE_MISMATCH', 'one vector per text'));
+    await expect(Index.of(() => 7 as never, texts)).rejects.toEqual(error('INVALID_ARGUMENT', 'embedder'));
+    await expect(Index.of((lines) => lines.map(() => [NaN]), texts)).rejects.toEqual(
+      error('INVALID_ARGUMENT', 'finite'),
+    );
+    await expect(Index.load(file, { embedder: 7 as never })).rejects.toEqual(
+      error('INVALID_ARGUMENT', 'a function that embeds texts'),
+    );
+  });
+
+  test('an index of products rejects vectors of other lengths', async () => {
+    const model = await open('bert fp32', tinyModel());
+    const scaled = (by: number) => async (lines: readonly string[]) => {
+      const { data, shape } = await model.embed(lines);
+      return new Tensor(
+        data.map((v) => by * v),
+        shape,
+      );
+    };
+    for (const [similarity, accepted] of [
+      ['dot', false],
+      ['cosine', true],
+    ] as const) {
+      const file = await (await Index.of(scaled(1), texts, { similarity })).save();
+      const loaded = Index.load(file, { embedder: scaled(3) });
+      if (accepted) await loaded;
+      else await expect(loaded).rejects.toEqual(other);
+    }
+  });
+});
+
+test('a model that was disposed of leaves an index that can be saved', async () => {
+  const model = await heed.fromPretrained(tinyModel());
+  const [known, made] = [
+    await TextIndex.of(model, texts),
+    TextIndex.of(texts, await model.embed(texts), { embedder: model }),
+  ];
+  model.dispose();
+  const again = await heed.fromPretrained(tinyModel());
+  for (const index of [known, made])
+    expect((await (await TextIndex.load(await index.save(), { embedder: again })).search('fox')).length).toBe(3);
+  await expect(
+    TextIndex.load(await known.save(), { embedder: await open('electra fp32', tinyModel('electra')) }),
+  ).rejects.toEqual(other);
+  again.dispose();
+});
+
+test('an emptied index takes the vectors of any model', async () => {
+  const file = await (await TextIndex.of(await open('bert fp32', tinyModel()), texts)).save();
+  const index = await TextIndex.load(file);
+  await index.remove([0, 1, 2]);
+  const electra = await open('electra fp32', tinyModel('electra'));
+  await index.add(texts, await electra.encodeDocument(texts));
+  expect(await (await TextIndex.load(await index.save(), { embedder: electra })).search('fox')).toHaveLength(3);
+});
+
+test('the bundled dictionary is one of the bundled model', async () => {
+  const folder = new URL('../../../web/model/dictionary/', import.meta.url);
+  const bundled = await heed.fromPretrained();
+  const index = await TextIndex.load(folder, { embedder: bundled });
+  expect((await index.search('the sister of a parent', { topK: 10 })).map(({ text }) => text)).toContain('aunt');
+  expect(
+    await (await TextIndex.load(folder, { embedder: await heed.fromPretrained(undefined, { dtype: 'q8' }) })).search(
+      'a fox',
+    ),
+  ).toHaveLength(10);
+  await expect(TextIndex.load(folder, { embedder: await open('bert fp32', tinyModel()) })).rejects.toEqual(
+    error('INVALID_FILE', '256 entries'),
+  );
+  bundled.dispose();
+});
+
+test('a pruned model is the same model', async () => {
+  const files = tinyModel();
+  const { files: pruned } = await heed.prune(files, { keep: texts });
+  const file = await (await TextIndex.of(await open('bert fp32', files), texts)).save();
+  const again = await TextIndex.load(file, { embedder: await heed.fromPretrained(pruned) });
+  expect(await again.search('the quick fox')).toHaveLength(3);
+});
+
+describe('signals', () => {
+  const reason = new Error('stopped');
+
+  test('load', async () => {
+    const file = await (await TextIndex.of(await open('bert fp32', tinyModel()), texts)).save();
+    await expect(TextIndex.load(file, { signal: AbortSignal.abort(reason) })).rejects.toBe(reason);
+    const stop = new AbortController();
+    const pending = TextIndex.load('https://example.test/index.safetensors', {
+      signal: stop.signal,
+      fetch: ((_: unknown, { signal }: { signal: AbortSignal }) =>
+        new Promise((__, reject) => {
+          signal.addEventListener('abort', () => reject(signal.reason));
+          queueMicrotask(() => stop.abort(reason));
+        })) as never,
+    });
+    await expect(pending).rejects.toBe(reason);
+  });
+
+  test('of and add stop between blocks of rows, and other work goes on meanwhile', async () => {
+    const vectors = new Tensor(new Float32Array(40_000 * 64).fill(1), [40_000, 64]);
+    const lines = Array.from({ length: 40_000 }, (_, i) => `${i}`);
+    for (const [, Index] of stores) {
+      const index = Index.of(['first'], vectors.slice(0, 1));
+      const stop = new AbortController();
+      setImmediate(() => stop.abort(reason));
+      await expect(index.add(lines, vectors, { signal: stop.signal })).rejects.toBe(reason);
+      expect(index.texts).toEqual(['first']);
+      const during = new AbortController();
+      const embedder = (asked: readonly string[]) => {
+        if (asked.length > 1) setImmediate(() => during.abort(reason));
+        return vectors.slice(0, asked.length);
+      };
+      await expect(Index.of(embedder, lines, { signal: during.signal })).rejects.toBe(reason);
+      // Calls take effect in their order.
+      const [, ids] = await Promise.all([index.add(lines, vectors), index.add(['last'], vectors.slice(0, 1))]);
+      expect(ids).toEqual([40_001]);
+      index.dispose();
+    }
+  });
+});
+
+test('damaged probes', async () => {
+  const file = await (await TextIndex.of(await open('bert fp32', tinyModel()), texts)).save();
+  const text = new TextDecoder('latin1').decode(file);
+  const changed = (from: string, to: string) => {
+    const bytes = file.slice();
+    bytes.set(new TextEncoder().encode(to), text.indexOf(from));
+    return TextIndex.load(bytes);
+  };
+  await expect(changed('"probe_bits":"16"', '"probe_bits":"17"')).rejects.toEqual(error('INVALID_FILE', 'probe_bits'));
+  await expect(changed('"probe":{"dtype":"F32"', '"probe":{"dtype":"I32"')).rejects.toEqual(
+    error('INVALID_FILE', "tensor 'probe'"),
+  );
+});
