@@ -13,7 +13,7 @@ import type { Similarity } from './vector-store.js';
  */
 const LEAST: Record<number, number> = { 16: 0.9995, 8: 0.98, 4: 0.9 };
 
-const REMEDY = 'Open it with the model that it was made with, or make the index anew with this model';
+const REMEDY = 'Open the index with the model that it was made with, or make it anew with this model';
 
 /** The probe of a file; null if it has none, as those before 0.3.0. */
 export function readProbe(

@@ -66,11 +66,18 @@ async function searchIndex(query: string, options: Options): Promise<Hit[]> {
   using index = await heed.TextIndex.load(path);
   const name = nameOf(options.model);
   const { model: recorded } = index;
-  // The name says little: the same model may be in another folder, and another one in a folder of that name.
-  if (!index.knowsModel && recorded !== null && recorded !== name)
-    throw invalidFile(path, `an index of the model '${name}'`, `one of '${recorded}'. ${remedyOf(recorded)}`);
+  const otherName =
+    recorded !== null && recorded !== name
+      ? invalidFile(path, `an index of the model '${name}'`, `one of '${recorded}'. ${remedyOf(recorded)}`)
+      : null;
+  // Under another name, it may be the same model in another folder.
+  if (otherName && !index.knowsModel) throw otherName;
   using model = await openModel(options);
-  await index.setEmbedder(path, embedderOf(model, { pooling, prompt: index.documentPrompt }), dimensions);
+  await index
+    .setEmbedder(path, embedderOf(model, { pooling, prompt: index.documentPrompt }), dimensions)
+    .catch((error) => {
+      throw otherName ?? error;
+    });
   const vector = await model.embed(query, { pooling, dimensions: index.dimensions, prompt, normalize: true });
   return index.search(vector, { topK }).map(({ text, score, id }) => ({ text, score, place: { id } }));
 }
