@@ -162,6 +162,7 @@ export {
   type TextIndexOptions,
 } from './models/text-index.js';
 export type { AddOptions, LoadIndexOptions } from './models/text-index-changes.js';
+export type { EmbedFunction, EmbedFunctionOptions, IndexEmbedder } from './models/index-model.js';
 export type { Build, WasmModule, WasmSource } from './module.js';
 export type {
   ClassificationScore,
