@@ -85,6 +85,7 @@ export type {
   ImagesInput,
   Pixels,
 } from './models/image-encoder.js';
+export type { EmbedFunction, EmbedFunctionOptions, IndexEmbedder } from './models/index-model.js';
 export type { ModelInput, TokenIds } from './models/input.js';
 export type { Inspection, InspectOptions } from './models/inspect.js';
 export type { LoadProgress } from './models/load.js';
@@ -162,7 +163,6 @@ export {
   type TextIndexOptions,
 } from './models/text-index.js';
 export type { AddOptions, LoadIndexOptions } from './models/text-index-changes.js';
-export type { EmbedFunction, EmbedFunctionOptions, IndexEmbedder } from './models/index-model.js';
 export type { Build, WasmModule, WasmSource } from './module.js';
 export type {
   ClassificationScore,
