@@ -114,6 +114,11 @@ export default defineConfig({
         extends: true,
         test: { name: 'adapters', include: withPackages, globalSetup: 'tests/adapters/setup.ts' },
       },
+      // Needs the package in tests/tokenizers, which tools/test.mjs installs.
+      {
+        extends: true,
+        test: { name: 'tokenizers', include: ['tests/tokenizers/*.test.ts'] },
+      },
       {
         extends: true,
         test: {

@@ -97,6 +97,11 @@ const kParts = {
     const node = isNew ? process.execPath : join(root, 'tests/adapters/node_modules/node-24/bin/node');
     await run([node, 'node_modules/vitest/vitest.mjs', 'run', '--project', 'adapters']);
   },
+  // The tokenizers beside Hugging Face's in Rust, which is downloaded from npm the first time, 17 MB.
+  tokenizers: async () => {
+    await ensurePackages('tests/tokenizers');
+    await vitest('tokenizers');
+  },
   // What depends on the processor's arithmetic, with Node for ARM64 under QEMU. Installs both the first time, some 110 MB.
   arm64: async () => {
     process.env.HEED_TEST_NODE = await ensureArm64Node();

@@ -342,8 +342,8 @@ describe('the folder', () => {
   test('has a tokenizer whose defect shows only on a text', async () => {
     const tiny = tinyModel();
     const json = JSON.parse(tiny['tokenizer.json'] as string);
-    const pre_tokenizer = { type: 'Split', pattern: { String: ' ' }, behavior: 3 };
-    using model = await heed.fromPretrained({ ...tiny, 'tokenizer.json': JSON.stringify({ ...json, pre_tokenizer }) });
+    const post_processor = { type: 'TemplateProcessing', special_tokens: {} };
+    using model = await heed.fromPretrained({ ...tiny, 'tokenizer.json': JSON.stringify({ ...json, post_processor }) });
     await expect(model.embed('the fox')).rejects.toMatchObject({
       code: 'INVALID_FILE',
       message: expect.stringContaining(

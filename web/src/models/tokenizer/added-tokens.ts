@@ -1,0 +1,67 @@
+/** Tokens in addition to the vocabulary of a tokenizer's model, which texts are split at. */
+import { type Aligned, slice } from './alignment.js';
+import { WORD } from './regex.js';
+
+export interface AddedToken {
+  id: number;
+  content: string;
+  single_word: boolean;
+  lstrip: boolean;
+  rstrip: boolean;
+  normalized: boolean;
+  special: boolean;
+}
+
+/** The added tokens of tokenizer.json. As in the Rust library, those that the vocabulary has keep its ids, and the others follow it. */
+export function addedTokens(list: unknown, ids: ReadonlyMap<string, number>, vocabSize: number): AddedToken[] {
+  const tokens = new Map<string, AddedToken>();
+  let next = vocabSize;
+  for (const each of (list ?? []) as AddedToken[]) {
+    if (each.content === '') continue;
+    const id = tokens.get(each.content)?.id ?? ids.get(each.content) ?? next++;
+    tokens.set(each.content, { ...each, id, normalized: each.normalized ?? !each.special });
+  }
+  return [...tokens.values()];
+}
+
+/** Unicode's white space. */
+const isSpace = (unit: string | undefined) => unit !== undefined && /\p{White_Space}/u.test(unit);
+const STARTS_WITH_WORD = new RegExp(`^[${WORD}]`, 'u');
+const ENDS_WITH_WORD = new RegExp(`[${WORD}]$`, 'u');
+
+/** Splits a text at added tokens: the longest of those that begin first. */
+export class Splitter {
+  readonly #pattern: RegExp | null;
+  readonly #byContent: Map<string, AddedToken>;
+
+  /** `contentOf`: what a token looks like in the text. */
+  constructor(tokens: AddedToken[], contentOf: (token: AddedToken) => string) {
+    this.#byContent = new Map(tokens.map((token) => [contentOf(token), token]));
+    this.#byContent.delete('');
+    const longestFirst = [...this.#byContent.keys()].sort((a, b) => b.length - a.length);
+    const escaped = longestFirst.map((content) => content.replace(/[\\^$.*+?()[\]{}|/]/g, '\\$&'));
+    this.#pattern = escaped.length > 0 ? new RegExp(escaped.join('|'), 'gu') : null;
+  }
+
+  split(source: Aligned): { text: Aligned; added?: AddedToken }[] {
+    const { text } = source;
+    if (text === '') return [];
+    if (!this.#pattern) return [{ text: source }];
+    const parts: { text: Aligned; added?: AddedToken }[] = [];
+    let at = 0;
+    for (const match of text.matchAll(this.#pattern)) {
+      const added = this.#byContent.get(match[0])!;
+      let from = match.index;
+      let to = from + match[0].length;
+      const before = text.slice(Math.max(0, from - 2), from);
+      if (added.single_word && (ENDS_WITH_WORD.test(before) || STARTS_WITH_WORD.test(text.slice(to, to + 2)))) continue;
+      if (added.lstrip) while (from > at && isSpace(text[from - 1])) from--;
+      if (added.rstrip) while (isSpace(text[to])) to++;
+      if (from > at) parts.push({ text: slice(source, at, from) });
+      parts.push({ text: slice(source, from, to), added });
+      at = to;
+    }
+    if (at < text.length) parts.push({ text: slice(source, at, text.length) });
+    return parts;
+  }
+}
