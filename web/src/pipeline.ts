@@ -111,11 +111,11 @@ export interface Pipelines {
     texts: T,
     options?: TaskOptions & { ignore_labels?: readonly string[]; aggregation_strategy?: Aggregation },
   ) => Promise<PerText<T, TokenEntity[]>>;
-  /** The `top_k` (default 5) most likely words in place of each text's mask. */
-  'fill-mask': <T extends Texts>(
+  /** The `top_k` (default 5) most likely words in place of each text's mask; a list of them for each mask of a text with several, whose type is then `MaskFilling[][]`. */
+  'fill-mask': <T extends Texts, M extends MaskFilling[] | MaskFilling[][] = MaskFilling[]>(
     texts: T,
     options?: TaskOptions & { top_k?: number },
-  ) => Promise<PerText<T, MaskFilling[]>>;
+  ) => Promise<PerText<T, M>>;
   /** The answer in the context; several in a list with a `top_k` other than 1. Of a list of questions, about one context or as many, a list of these. */
   'question-answering': <T extends Texts, K extends number = 1>(
     question: T,
@@ -187,13 +187,16 @@ const makers = {
   'token-classification': tokenClassification,
   ner: tokenClassification,
   'fill-mask': (model: PretrainedModel) => async (texts: Texts, options?: object) => {
-    const all = await fillMask(model, texts, renamed('fill-mask', ['top_k'], options));
+    const all = await fillMask<Filling[] | Filling[][]>(model, texts, renamed('fill-mask', ['top_k'], options));
     // `word` lacks the space before a word, which byte-level tokens have.
     const named = async ({ score, token, sequence }: Filling) => {
       const token_str = await model.decode([token]);
       return { score, token, token_str, sequence };
     };
-    return single(texts, await Promise.all(all.map((list) => Promise.all(list.map(named)))));
+    const ofMask = (list: Filling[]) => Promise.all(list.map(named));
+    const ofText = (lists: Filling[] | Filling[][]): Promise<object[]> =>
+      Array.isArray(lists[0]) ? Promise.all((lists as Filling[][]).map(ofMask)) : ofMask(lists as Filling[]);
+    return single(texts, await Promise.all(all.map(ofText)));
   },
   'question-answering': (model: PretrainedModel) => async (question: Texts, context: Texts, options?: object) => {
     const call = renamed('question-answering', ['top_k'], options);

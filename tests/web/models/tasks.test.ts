@@ -4,8 +4,10 @@ import {
   attentionRollout,
   classify,
   classifyTokens,
+  type Filling,
   fillMask,
   load,
+  type MaskFilling,
   type PretrainedModel,
   pipeline,
   rerank,
@@ -202,11 +204,44 @@ describe('tasks', () => {
     }
   });
 
+  test('E- and S- are prefixes only of labels that also have B- or I-', async () => {
+    const labels = ['O', 'E-MAIL', 'PHONE', 'B-PER', 'E-PER', 'S-PER', 'S-CORP'];
+    const text = 'a b c d e f g';
+    const model = {
+      config: { labels },
+      predict: async () => ({
+        logits: new Tensor(
+          Float32Array.from({ length: 49 }, (_, i) => (i % 7 === [1, 1, 2, 3, 4, 5, 6][Math.floor(i / 7)] ? 5 : 0)),
+          [1, 7, 7],
+        ),
+        tokens: [text.split(' ')],
+        offsets: [Array.from({ length: 7 }, (_, i) => [2 * i, 2 * i + 1])],
+        parts: [new Array(7).fill(0)],
+      }),
+    } as unknown as PretrainedModel;
+    const [entities] = await classifyTokens(model, text, { aggregation: 'simple' });
+    expect(entities!.map(({ label, word }) => [label, word])).toEqual([
+      ['E-MAIL', 'a b'],
+      ['PHONE', 'c'],
+      ['PER', 'd e'],
+      ['PER', 'f'],
+      ['S-CORP', 'g'],
+    ]);
+  });
+
   test('fillMask puts the word in its place', async () => {
     using model = await heed.fromPretrained(tinyModel());
     const [fillings] = await fillMask(model, 'the [MASK] fox', { topK: 3 });
     expect(fillings).toHaveLength(3);
     expect(fillings![0]!.score).toBeGreaterThan(fillings![2]!.score);
+    const [several, one] = await fillMask<Filling[] | Filling[][]>(model, ['the [MASK] [MASK]', 'the [MASK] fox'], {
+      topK: 2,
+    });
+    expect(several).toHaveLength(2);
+    const [first, second] = several as [Filling[], Filling[]];
+    expect(first[0]!.sequence).toBe(`[CLS] the ${first[0]!.word} [MASK] [SEP]`);
+    expect(second[1]!.sequence).toBe(`[CLS] the [MASK] ${second[1]!.word} [SEP]`);
+    expect(one).toEqual(fillings!.slice(0, 2));
     await expect(fillMask(model, 'no mask')).rejects.toMatchObject({ code: 'INVALID_ARGUMENT' });
   });
 
@@ -327,6 +362,10 @@ describe("pipeline keeps transformers.js's conventions", () => {
     expect(((await tag('the fox')) as { entity: string }[])[0]).toHaveProperty('entity');
     expect(((await tag('the fox', { aggregation_strategy: 'simple' })) as object[])[0]).toHaveProperty('entity_group');
     using fill = await pipeline('fill-mask', tinyModel());
+    const masks = await fill<string, MaskFilling[][]>('[MASK] the [MASK]', { top_k: 3 });
+    expect(masks.map((list) => list.map(Object.keys))).toEqual(
+      Array(2).fill(Array(3).fill(['score', 'token', 'token_str', 'sequence'])),
+    );
     expect((await fill('the [MASK]'))[0]).toMatchObject({
       token_str: expect.any(String),
       sequence: expect.any(String),

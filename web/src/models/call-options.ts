@@ -72,6 +72,7 @@ export const scoreSpansSchema = { signal, onProgress: callSchema.onProgress };
 
 /** Token ids to decode. */
 export const decodeIds = listOf((value, name) => integer(value, name, 0), 'an array of token ids');
+export const decodeSchema = { skipSpecialTokens: optional(flag, true) };
 
 /** The factors of each layer's heads, of a call to a model with these sizes. */
 export function headMaskRows(

@@ -296,13 +296,13 @@ export interface PretrainedModel {
    */
   encodeImage(images: ImagesInput, options?: EncodeImageOptions): Promise<EncodeImageResult>;
   /**
-   * The text of token ids, without special tokens.
+   * The text of token ids, without special tokens if `skipSpecialTokens` is not false.
    *
    * @example
    * const { inputIds } = await model.tokenize('a fox');
    * await model.decode(inputIds[0]); // "a fox"
    */
-  decode(ids: readonly number[]): Promise<string>;
+  decode(ids: readonly number[], options?: { skipSpecialTokens?: boolean }): Promise<string>;
   /**
    * Frees the model's memory, or ends its workers.
    *

@@ -12,6 +12,7 @@ import { elementCount, Tensor } from '../tensor.js';
 import {
   callSchema,
   decodeIds,
+  decodeSchema,
   embedSchema,
   encodeSchema,
   headMaskRows,
@@ -302,12 +303,13 @@ export class LocalModel extends Owned<Parts> implements PretrainedModel {
     throw withoutImages(owner, this.config);
   }
 
-  async decode(tokenIds: readonly number[]): Promise<string> {
+  async decode(tokenIds: readonly number[], options?: { skipSpecialTokens?: boolean }): Promise<string> {
     void this.raw;
     const ids = decodeIds(tokenIds, 'decode: ids');
+    const { skipSpecialTokens } = readOptions('decode', decodeSchema, options);
     const { tokenizer } = this.context;
     if (!tokenizer) throw invalid('decode', 'a model with tokenizer.json', 'one without it', 'UNSUPPORTED');
-    return tokenizer.decode(ids);
+    return tokenizer.decode(ids, skipSpecialTokens);
   }
 
   /** @internal Reads a call's options. Throws if the model has been disposed of or the signal has fired. */

@@ -8,6 +8,7 @@ import { importing } from '../error.js';
 import {
   callSchema,
   decodeIds,
+  decodeSchema,
   embedSchema,
   embedTokensSchema,
   encodeSchema,
@@ -158,9 +159,9 @@ export abstract class RemoteModel implements PretrainedModel {
     return (await this.#images('encodeImage')).encodeRemotely(this, images, options);
   }
 
-  async decode(ids: readonly number[]): Promise<string> {
+  async decode(ids: readonly number[], options?: { skipSpecialTokens?: boolean }): Promise<string> {
     this.#requireUndisposed();
-    return this.call('decode', [decodeIds(ids, 'decode: ids')]);
+    return this.call('decode', [decodeIds(ids, 'decode: ids'), readOptions('decode', decodeSchema, options)]);
   }
 
   [dispose](): void {

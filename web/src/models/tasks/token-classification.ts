@@ -41,6 +41,7 @@ export async function classifyTokens(
   };
   const [{ aggregation, ignoreLabels }, call] = taskOptions('classifyTokens', model, schema, options);
   const list = listOfTexts(input);
+  const prefixOf = prefixesOf(model.config.labels);
   const { logits, tokens, offsets, parts } = await model.predict('token-classification', list, call);
   const [, width, labels] = logits.shape as [number, number, number];
   return list.map((text, n) => {
@@ -56,7 +57,7 @@ export async function classifyTokens(
       const [top] = best(scores, 1);
       return { label: labelOf(model, top!.index), score: top!.score, word: text.slice(start, end), start, end, index };
     });
-    return (aggregation === 'none' ? entities : groupsOf(entities, text)).filter(
+    return (aggregation === 'none' ? entities : groupsOf(entities, text, prefixOf)).filter(
       ({ label }) => !ignoreLabels.includes(label),
     );
   });
@@ -91,16 +92,24 @@ function wordsOf(tokens: Tagged[], how: 'first' | 'average' | 'max'): Tagged[] {
   });
 }
 
-/** B-, I-, E- or S-: the begin, the inside, the end of a group, or one of a single token. */
-const PREFIX = /^[BIES]-/;
+/** The prefix of a label: B-, I-, E- or S-, for the begin, the inside, the end of a group, or one of a single token; '' if it has none. */
+type PrefixOf = (label: string) => string;
+
+/** E- and S- are prefixes only of a label that also occurs with B- or I-: `E-MAIL` is a label of its own. */
+function prefixesOf(labels: readonly string[]): PrefixOf {
+  const groups = new Set(labels.flatMap((label) => (/^[BI]-/.test(label) ? [label.slice(2)] : [])));
+  return (label) =>
+    /^[BI]-/.test(label) || (/^[ES]-/.test(label) && groups.has(label.slice(2))) ? label.slice(0, 2) : '';
+}
 
 /** Joins runs of one group: 'B-' and 'S-' start a new run, 'E-', except as its first, and 'S-' end it. */
-function groupsOf(entities: Entity[], text: string): Entity[] {
+function groupsOf(entities: Entity[], text: string, prefixOf: PrefixOf): Entity[] {
+  const groupOf = (label: string) => label.slice(prefixOf(label).length);
   const groups: Entity[][] = [];
   let open: string | null = null;
   for (const entity of entities) {
-    const prefix = PREFIX.exec(entity.label)?.[0];
-    const group = entity.label.replace(PREFIX, '');
+    const prefix = prefixOf(entity.label);
+    const group = groupOf(entity.label);
     const continues: boolean = group === open && prefix !== 'B-' && prefix !== 'S-';
     if (continues) groups.at(-1)!.push(entity);
     else groups.push([entity]);
@@ -110,6 +119,6 @@ function groupsOf(entities: Entity[], text: string): Entity[] {
     const [first] = group as [Entity];
     const end = group.at(-1)!.end;
     const score = group.reduce((sum, { score }) => sum + score, 0) / group.length;
-    return { ...first, label: first.label.replace(PREFIX, ''), score, end, word: text.slice(first.start, end) };
+    return { ...first, label: groupOf(first.label), score, end, word: text.slice(first.start, end) };
   });
 }
