@@ -247,25 +247,26 @@ export class TextTokenizer {
 
   *#splitPiece(piece: Aligned, part: 0 | 1, tokens: Token[]): Steps<void> {
     let units = 0;
-    for (const word of this.#words(piece)) {
-      this.#splitWord(word, part, tokens);
-      units += word.text.length;
-      if (units < STEP) continue;
-      yield null;
-      units = 0;
-    }
+    for (const words of this.#words(piece))
+      for (const word of words) {
+        this.#splitWord(word, part, tokens);
+        units += word.text.length;
+        if (units < STEP) continue;
+        yield null;
+        units = 0;
+      }
   }
 
-  /** Those of a long text by parts where white space divides words anyway, so that not all are computed in one step. */
-  *#words(piece: Aligned): Iterable<Aligned> {
+  /** The words, those of a long text by parts where white space divides words anyway, so that not all are computed in one step. */
+  *#words(piece: Aligned): Iterable<Aligned[]> {
     const { preTokenizer, canSplitParts } = this.#components;
-    if (!preTokenizer) return yield piece;
+    if (!preTokenizer) return yield [piece];
     const { text } = piece;
     for (let from = 0; from < text.length; ) {
       const isLong = canSplitParts && text.length - from > STEP;
       const length = isLong ? text.slice(from + STEP).search(/\p{White_Space}/u) : -1;
       const to = length < 0 ? text.length : from + STEP + length;
-      yield* preTokenizer(slice(piece, from, to));
+      yield preTokenizer(slice(piece, from, to));
       from = to;
     }
   }

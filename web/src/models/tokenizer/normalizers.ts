@@ -70,7 +70,9 @@ export function normalizerOf(config: Config): Normalizer {
 
 /** A normalizer that maps each code point by itself. */
 function byPoint(rule: (point: string) => string): Normalizer {
-  const remembered = memoized(20_000, rule);
+  const others = memoized(20_000, rule);
+  const ascii = Array.from({ length: 128 }, (_, code) => rule(String.fromCharCode(code)));
+  const remembered = (point: string) => ascii[point.charCodeAt(0)] ?? others(point);
   return (source) => mapping(source, remembered);
 }
 
