@@ -159,7 +159,7 @@ test('heed index combines a text with its descriptions', async () => {
     for (const [i, v] of wanted.entries()) expect(Math.abs(found[row]![i]! - v)).toBeLessThan(0.01); // int8
 
   writeFileSync(path('wrong.jsonl'), '{"text":"fine"}\n{"text":"a","descriptions":"b"}\n');
-  expect((await heed(['index', path('wrong.jsonl'), '--out', out])).err).toContain(
+  expect((await heed(['index', path('wrong.jsonl'), '--out', out, '--force'])).err).toContain(
     'wrong.jsonl:2: descriptions: expected a list of texts, got "b"',
   );
   for (const weight of ['-1', 'much', ''])
@@ -184,8 +184,9 @@ test('heed embed --output writes integers with their scale, or bits', async () =
   const file = readFileSync(out);
   expect(file.toString('latin1', 0, 128)).toContain("'descr': '|i1', 'fortran_order': False, 'shape': (3, 24)");
   expect([...new Int8Array(file.subarray(128, 152))]).toEqual(int8[0]!.embedding);
-  const { err } = await heed(['embed', path('texts.txt'), '--out', out, '--resume']);
-  expect(err).toBe('');
+  const again = ['embed', path('texts.txt'), '--out', out, '--resume'];
+  expect((await heed([...again, '--output', 'int8'])).err).toBe('');
+  expect((await heed(again)).err).toContain('vectors of type |i1');
   writeFileSync(path('more.txt'), 'the fox\na quick x\nthe brown fox\nx\n');
   expect((await heed(['embed', path('more.txt'), '--out', out, '--resume'])).err).toContain('vectors of type |i1');
 });

@@ -1,40 +1,28 @@
 /** Writes folders that are there whole or not at all, and keeps the state of a training until its folder is written. */
-import {
-  chmodSync,
-  existsSync,
-  mkdirSync,
-  mkdtempSync,
-  readdirSync,
-  readFileSync,
-  renameSync,
-  rmdirSync,
-  rmSync,
-  writeFileSync,
-} from 'node:fs';
-import { basename, dirname, join, resolve } from 'node:path';
+import { existsSync, readFileSync, rmSync } from 'node:fs';
+import { dirname, join, resolve } from 'node:path';
+import { folderWriter, writeWhole as writeInto } from '../io/folder-writer.js';
 import { invalid } from '../node/error.js';
+import { namesIn, statusOf } from '../node/files.js';
+import { makeFolderOf, requireWritable, writeWhole } from '../node/write.js';
 
-/** @throws HeedError if there is something at `path` */
+/** @throws HeedError if `path` cannot become a new folder; called before anything is computed */
 export function requireNew(path: string): void {
-  if (existsSync(path) && readdirSync(path).length > 0)
-    throw invalid('--out', 'a new or empty folder', `'${path}', which has files in it`);
+  const status = statusOf(path);
+  const expected = 'a new or empty folder';
+  if (status && !status.isDirectory()) throw invalid('--out', expected, `'${path}', which is a file`);
+  if (status && namesIn(path).length > 0) throw invalid('--out', expected, `'${path}', which has files in it`);
+  requireWritable(dirname(resolve(path)));
 }
 
-/** Writes the files next to `path`, and then gives their folder its name. */
-export function writeFolder(path: string, files: Readonly<Record<string, Uint8Array>>): number {
-  const target = resolve(path);
-  mkdirSync(dirname(target), { recursive: true });
-  const partial = mkdtempSync(join(dirname(target), `.${basename(target)}-`));
+/** Writes a folder, whole or not at all. Returns the number of bytes. */
+export async function writeFolder(path: string, files: Readonly<Record<string, Uint8Array>>): Promise<number> {
+  const writer = await folderWriter(path);
   try {
-    for (const [name, bytes] of Object.entries(files)) {
-      mkdirSync(dirname(join(partial, name)), { recursive: true });
-      writeFileSync(join(partial, name), bytes);
-    }
-    chmodSync(partial, 0o777 & ~process.umask()); // mkdtemp makes it for its owner alone
-    if (existsSync(target)) rmdirSync(target); // empty
-    renameSync(partial, target);
+    for (const [name, bytes] of Object.entries(files)) await writeInto(writer, name, bytes);
+    await writer.commit();
   } catch (error) {
-    rmSync(partial, { recursive: true, force: true });
+    await writer.abort();
     throw error;
   }
   return Object.values(files).reduce((sum, { length }) => sum + length, 0);
@@ -70,11 +58,10 @@ export class TrainingState {
 
   /** Replaces the checkpoint; a half-written one is never read. */
   keep(bytes: Uint8Array): void {
-    mkdirSync(this.#folder, { recursive: true });
-    const path = join(this.#folder, 'checkpoint.safetensors');
-    writeFileSync(`${path}.partial`, bytes);
-    writeFileSync(join(this.#folder, 'training.json'), `${JSON.stringify({ seed: this.seed })}\n`);
-    renameSync(`${path}.partial`, path);
+    const [about, weights] = ['training.json', 'checkpoint.safetensors'].map((name) => join(this.#folder, name));
+    makeFolderOf(about!);
+    writeWhole(about!, `${JSON.stringify({ seed: this.seed })}\n`, { replace: true });
+    writeWhole(weights!, bytes, { replace: true });
   }
 
   remove(): void {

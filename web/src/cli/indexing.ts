@@ -1,11 +1,11 @@
 /** Builds a search index: one vector per entry, from its text and its descriptions. */
 
-import { mkdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { basename, dirname, join, resolve } from 'node:path';
 import { type EmbedOptions, type ModelInput, type PretrainedModel, Tensor, TextIndex } from '../index.js';
 import { batches } from '../node/batches.js';
 import { invalid } from '../node/error.js';
 import { statusOf } from '../node/files.js';
+import { makeFolderOf, requireWritable, writeWhole } from '../node/write.js';
 import type { Entry } from './records.js';
 
 /** What is known of the entries before any is embedded: all are read first, so that errors in the file are found at once. */
@@ -81,26 +81,28 @@ export function embedderOf(model: PretrainedModel, { pooling, prompt }: Pick<Emb
   } as unknown as PretrainedModel;
 }
 
-/** The file of an index: `out`, or `index.safetensors` in it if it is, or is to be, a folder. */
-export function indexFile(out: string): string {
-  if (out.endsWith('.safetensors')) return out;
-  if (statusOf(out)?.isFile() || /\.\w+$/.test(basename(out)))
+/**
+ * The file of an index: `out`, or `index.safetensors` in it if it is, or is to be, a folder.
+ *
+ * @throws HeedError if it cannot be written, or if it is there and is not to be replaced
+ */
+export function indexFile(out: string, replace: boolean): string {
+  const isFile = out.endsWith('.safetensors');
+  const status = statusOf(out);
+  if (isFile ? status?.isDirectory() : status?.isFile() || /\.\w+$/.test(basename(out)))
     throw invalid('--out', 'a folder, or a file that ends in .safetensors', `'${out}'`);
-  return join(out, 'index.safetensors');
+  const file = isFile ? out : join(out, 'index.safetensors');
+  if (!replace && statusOf(file))
+    throw invalid('--out', 'a new file', `'${file}', which exists. Replace it with --force`);
+  requireWritable(dirname(file));
+  return file;
 }
 
-/** Writes the file of an index, and the folders above it, whole or not at all. Returns the number of bytes. */
+/** Writes the file of an index, and the folders above it. Returns the number of bytes. */
 export async function writeIndex(file: string, index: TextIndex): Promise<number> {
   const bytes = await index.save();
-  mkdirSync(dirname(file), { recursive: true });
-  const partial = `${file}.${process.pid}.partial`;
-  try {
-    writeFileSync(partial, bytes);
-    renameSync(partial, file);
-  } catch (error) {
-    rmSync(partial, { force: true });
-    throw error;
-  }
+  makeFolderOf(file);
+  writeWhole(file, bytes, { replace: true });
   return bytes.length;
 }
 

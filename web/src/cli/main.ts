@@ -16,6 +16,7 @@ import { addQuantize } from './commands/quantize.js';
 import { addSearch } from './commands/search.js';
 import { addTrain } from './commands/train.js';
 import { report } from './failure.js';
+import { checkOutput } from './standard-output.js';
 import { hasColors, paint, settings } from './terminal.js';
 
 const program = new Command('heed')
@@ -51,8 +52,7 @@ const subcommands = [
 ];
 for (const add of subcommands) add(program);
 
-// A reader that closes standard output early (`| head`) is not an error.
-process.stdout.on('error', (error: NodeJS.ErrnoException) => process.exit(error.code === 'EPIPE' ? 0 : 1));
+checkOutput();
 
 program.parseAsync(process.argv.length > 2 ? process.argv : [...process.argv, '--help']).catch((error: unknown) => {
   if (error instanceof CommanderError && error.exitCode === 0) return; // --help and --version

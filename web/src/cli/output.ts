@@ -1,10 +1,12 @@
 /** Writes results: JSON lines to standard output or a file, or vectors to a .npy file. Incomplete files can be continued. */
 
 import { once } from 'node:events';
-import { closeSync, existsSync, fstatSync, ftruncateSync, openSync, readSync, rmSync, writeSync } from 'node:fs';
+import * as fs from 'node:fs';
 import { extname } from 'node:path';
 import { invalid, invalidFile } from '../node/error.js';
+import { statusOf } from '../node/files.js';
 import { NPY_HEADER_BYTES, npyHeader, npyShape, npyType } from '../node/npy.js';
+import { remove, writeAll, writing } from '../node/write.js';
 
 /** A vector in one of its forms; int8 ones have a scale. */
 export interface OutputVector {
@@ -17,6 +19,8 @@ export interface Output {
   readonly done: number;
   /** The number of records that are written, by this run and by earlier ones. */
   readonly count: number;
+  /** Whether the last record of the earlier run is this one, wherever its text is from. */
+  endsWith(record: object, vector?: OutputVector): boolean;
   /** Writes one record and, for embeddings, its vector. */
   write(record: object, vector?: OutputVector): Promise<void>;
   /** Makes the file whole. A file that this run made and that has no record is deleted. */
@@ -33,27 +37,86 @@ export function openOutput(
   const endings = ['.jsonl', '.ndjson', ...(kind === 'vectors' ? ['.npy'] : [])];
   if (![...endings, ''].includes(extname(path).toLowerCase()))
     throw invalid('--out', `a file that ends in ${endings.join(', ')}`, `'${path}'`);
-  const isNew = !existsSync(path);
-  if (!isNew && !resume) throw invalid('--out', 'a new file', `'${path}', which exists. Continue it with --resume`);
-  const output = extname(path).toLowerCase() === '.npy' ? npyFile(path, isNew) : jsonlFile(path, isNew);
-  const { close } = output;
-  output.close = () => {
-    close();
-    if (isNew && output.count === 0) rmSync(path, { force: true });
-  };
-  return output;
+  const status = statusOf(path);
+  if (status?.isDirectory()) throw invalid('--out', 'a file', `'${path}', which is a folder`);
+  if (status && !resume) throw invalid('--out', 'a new file', `'${path}', which exists. Continue it with --resume`);
+  return new OutputFile(path, status === undefined, extname(path).toLowerCase() === '.npy' ? npyForm : jsonLinesForm);
 }
 
 function standardOutput(print?: (record: object) => void): Output {
   return {
     done: 0,
     count: 0,
+    endsWith: () => true,
     async write(record, vector) {
       if (print) print(record);
       else if (!process.stdout.write(line(record, vector))) await once(process.stdout, 'drain');
     },
     close() {},
   };
+}
+
+/** How records are stored in a file. */
+interface Form {
+  /** Whole records that a file has, and where the last one begins and ends. What follows is the beginning of a record, which is overwritten. */
+  readonly found: { count: number; start: number; end: number };
+  /** The bytes to append for a record. `isFirst`: nothing precedes it. */
+  bytesOf(record: object, vector: OutputVector | undefined, isFirst: boolean): Uint8Array;
+  /** Whether the bytes of a record are those of another one, wherever their texts are from. */
+  isSame(bytes: Uint8Array, record: object, vector?: OutputVector): boolean;
+  /** What the file begins with when it has `count` records. */
+  header?(count: number): Uint8Array;
+}
+
+class OutputFile implements Output {
+  readonly done: number;
+  readonly #path: string;
+  readonly #isNew: boolean;
+  readonly #file: number;
+  readonly #form: Form;
+  #count: number;
+  #end: number;
+
+  constructor(path: string, isNew: boolean, formOf: (file: number, path: string) => Form) {
+    this.#path = path;
+    this.#isNew = isNew;
+    this.#file = writing(path, () => fs.openSync(path, isNew ? 'wx+' : 'r+'));
+    this.#form = formOf(this.#file, path);
+    const { count, end } = this.#form.found;
+    this.done = this.#count = count;
+    this.#end = end;
+  }
+
+  get count(): number {
+    return this.#count;
+  }
+
+  endsWith(record: object, vector?: OutputVector): boolean {
+    const { start, end } = this.#form.found;
+    const last = new Uint8Array(end - start);
+    fs.readSync(this.#file, last, 0, last.length, start);
+    return this.#form.isSame(last, record, vector);
+  }
+
+  async write(record: object, vector?: OutputVector): Promise<void> {
+    const bytes = this.#form.bytesOf(record, vector, this.#count === 0);
+    writing(this.#path, () => writeAll(this.#file, bytes, this.#end));
+    this.#end += bytes.length;
+    this.#count++;
+  }
+
+  close(): void {
+    writing(this.#path, () => {
+      try {
+        fs.ftruncateSync(this.#file, this.#end); // of a record that was not written to its end
+        if (this.#count > 0 && this.#form.header) writeAll(this.#file, this.#form.header(this.#count), 0);
+        fs.fsyncSync(this.#file); // some systems report a full disk only here
+      } finally {
+        fs.closeSync(this.#file);
+      }
+    });
+    if (this.#isNew && this.#count === 0) remove(this.#path);
+  }
 }
 
 /** fp32 has about 7 significant digits; more would only make the file longer. */
@@ -66,88 +129,72 @@ function line(record: object, vector?: OutputVector): string {
   return `${JSON.stringify(full)}\n`;
 }
 
-function jsonlFile(path: string, isNew: boolean): Output {
-  const file = openSync(path, isNew ? 'w+' : 'r+');
-  // An incomplete last line is overwritten.
-  const { lines, end } = completeLines(file);
-  ftruncateSync(file, end);
-  let at = end;
-  let count = lines;
+function jsonLinesForm(file: number): Form {
   return {
-    done: lines,
-    get count() {
-      return count;
+    found: completeLines(file),
+    bytesOf: (record, vector) => Buffer.from(line(record, vector)),
+    isSame(bytes, record, vector) {
+      try {
+        const { file: _, line: __, index: ___, id: ____, ...stored } = JSON.parse(Buffer.from(bytes).toString());
+        return `${JSON.stringify(stored)}\n` === line(record, vector);
+      } catch {
+        return false;
+      }
     },
-    async write(record, vector) {
-      const bytes = Buffer.from(line(record, vector));
-      for (let written = 0; written < bytes.length; )
-        written += writeSync(file, bytes, written, undefined, at + written);
-      at += bytes.length;
-      count++;
-    },
-    close: () => closeSync(file),
   };
 }
 
-function completeLines(file: number): { lines: number; end: number } {
-  const buffer = new Uint8Array(1 << 16);
-  let lines = 0;
-  let end = 0;
-  let at = 0;
-  for (;;) {
-    const count = readSync(file, buffer, 0, buffer.length, at);
-    if (count === 0) return { lines, end };
-    for (let i = 0; i < count; i++) {
-      if (buffer[i] === 10) {
-        lines++;
-        end = at + i + 1;
-      }
+function completeLines(file: number): Form['found'] {
+  const buffer = Buffer.alloc(1 << 16);
+  const found = { count: 0, start: 0, end: 0 };
+  for (let at = 0; ; ) {
+    const count = fs.readSync(file, buffer, 0, buffer.length, at);
+    if (count === 0) return found;
+    const read = buffer.subarray(0, count);
+    for (let i = read.indexOf(10); i >= 0; i = read.indexOf(10, i + 1)) {
+      found.count++;
+      found.start = found.end;
+      found.end = at + i + 1;
     }
     at += count;
   }
 }
 
-function npyFile(path: string, isNew: boolean): Output {
-  const file = openSync(path, isNew ? 'w+' : 'r+');
-  const size = fstatSync(file).size;
-  let width = 0;
-  let bytes = 4;
-  let type = '<f4';
-  let rows = 0;
-  if (size >= NPY_HEADER_BYTES) {
-    const header = new Uint8Array(NPY_HEADER_BYTES);
-    readSync(file, header, 0, NPY_HEADER_BYTES, 0);
-    width = npyShape(header)?.[1] ?? 0;
-    if (width === 0) throw invalidFile(path, 'a .npy file of vectors', 'a file that heed did not write');
-    type = npyType(header);
-    bytes = Number(type.at(-1));
-    rows = Math.floor((size - NPY_HEADER_BYTES) / (bytes * width));
-  }
-  const done = rows;
+function npyForm(file: number, path: string): Form {
+  const header = Buffer.alloc(NPY_HEADER_BYTES);
+  const read = fs.readSync(file, header, 0, NPY_HEADER_BYTES, 0);
+  const [rows, width = 0] = (read === NPY_HEADER_BYTES && npyShape(header)) || [];
+  const type = npyType(header);
+  const isOwn = width > 0 ? header.equals(npyHeader(rows!, width, type)) : isStartOfHeader(header.subarray(0, read));
+  if (!isOwn) throw invalidFile(path, 'a .npy file of vectors', 'a file that heed did not write');
+  const form = { width, type };
+  const bytes = Number(type.at(-1)) * width;
+  const count = width > 0 ? Math.floor((fs.fstatSync(file).size - NPY_HEADER_BYTES) / bytes) : 0;
+  const end = count > 0 ? NPY_HEADER_BYTES + count * bytes : 0;
+  const bytesOf = ({ values }: OutputVector) => {
+    const expected = `vectors of ${form.width} entries, as in the file's other rows`;
+    if (values.length !== form.width) throw invalid(path, expected, `${values.length}`, 'SHAPE_MISMATCH');
+    const own = typeOf(values);
+    if (own !== form.type) throw invalid(path, `vectors of type ${form.type}, as in the file's other rows`, own);
+    return Buffer.from(values.buffer, values.byteOffset, values.byteLength);
+  };
   return {
-    done,
-    get count() {
-      return rows;
-    },
-    async write(_, vector) {
+    found: { count, start: end - bytes, end },
+    bytesOf(_, vector, isFirst) {
       const { values } = vector!; // openOutput ensures it
-      const own = values instanceof Float32Array ? '<f4' : values instanceof Int8Array ? '|i1' : '|u1';
-      if (width === 0) {
-        [width, type, bytes] = [values.length, own, values.BYTES_PER_ELEMENT];
-        writeSync(file, npyHeader(0, width, type), 0, NPY_HEADER_BYTES, 0);
-      }
-      const expected = `vectors of ${width} entries, as in the file's other rows`;
-      if (values.length !== width) throw invalid(path, expected, `${values.length}`, 'SHAPE_MISMATCH');
-      if (own !== type) throw invalid(path, `vectors of type ${type}, as in the file's other rows`, own);
-      writeSync(file, values, 0, bytes * width, NPY_HEADER_BYTES + rows * bytes * width);
-      rows++;
+      if (!isFirst) return bytesOf(vector!);
+      form.width = values.length;
+      form.type = typeOf(values);
+      return Buffer.concat([npyHeader(0, form.width, form.type), bytesOf(vector!)]);
     },
-    close() {
-      if (width > 0) {
-        ftruncateSync(file, NPY_HEADER_BYTES + rows * bytes * width);
-        writeSync(file, npyHeader(rows, width, type), 0, NPY_HEADER_BYTES, 0);
-      }
-      closeSync(file);
-    },
+    isSame: (stored, _, vector) => bytesOf(vector!).equals(stored),
+    header: (rows) => npyHeader(rows, form.width, form.type),
   };
 }
+
+const typeOf = (values: OutputVector['values']) =>
+  values instanceof Float32Array ? '<f4' : values instanceof Int8Array ? '|i1' : '|u1';
+
+/** Whether a file that is too short for a header begins like one: by the name of the format. */
+const isStartOfHeader = (bytes: Buffer) =>
+  bytes.subarray(0, 6).equals(npyHeader(0, 0).subarray(0, Math.min(bytes.length, 6)));

@@ -1,12 +1,14 @@
 /** What `heed embed` and `heed classify` have in common: one record for each text, in order, to a file or to standard output. */
 import type { PretrainedModel } from '../index.js';
 import { batches } from '../node/batches.js';
+import { invalid } from '../node/error.js';
 import { type ModelOptions, openModel, type ParallelOptions } from './model.js';
 import { refuseBoth } from './options.js';
 import { type Output, type OutputVector, openOutput } from './output.js';
 import { inParallel } from './parallel.js';
 import { Progress } from './progress.js';
 import { type Entry, Input, type RecordOptions } from './records.js';
+import { FingerprintFile, fingerprintOf, PROBE } from './resume.js';
 import { stoppable } from './signals.js';
 import { counted, print, settings } from './terminal.js';
 
@@ -20,6 +22,8 @@ export interface Task {
   kind: 'vectors' | 'records';
   /** What the progress line says. */
   label: string;
+  /** The options of the command that its records depend on, besides those of all such commands. */
+  options: Record<string, unknown>;
   /** The records of some texts, for embeddings with their vectors. */
   compute: (
     model: PretrainedModel,
@@ -36,50 +40,87 @@ export async function writeRecords(
   options: ModelOptions & ParallelOptions & OutputOptions & RecordOptions,
   task: Task,
 ): Promise<void> {
-  refuseBoth('--json', '--out', options.json === true && options.out !== undefined);
+  const { out, resume = false } = options;
+  refuseBoth('--json', '--out', options.json === true && out !== undefined);
   const input = new Input(files, options);
-  const output = openOutput(options.out, options.resume ?? false, task);
+  const output = openOutput(out, resume, task);
   const rest = () =>
-    options.out === undefined
+    out === undefined
       ? 'the records above are whole'
-      : `${options.out} has ${output.count.toLocaleString('en')} records; continue it with --resume`;
+      : `${out} has ${output.count.toLocaleString('en')} records; continue it with --resume`;
+  const unfinished = out === undefined || out === '-' ? null : new FingerprintFile(out);
+  let isWhole = false;
   try {
     await stoppable(async (signal) => {
       using model = await openModel(options, { input, signal });
-      await writeAll(model, input, output, task, signal);
+      const fingerprint = unfinished && (await fingerprintOfRun(model, options, task, signal));
+      if (output.done > 0) unfinished?.check(fingerprint!);
+      await writeAll(model, input, output, task, signal, () => unfinished?.keep(fingerprint!));
+      isWhole = true;
     }, rest);
-    if (options.out !== undefined && !settings.quiet && process.exitCode === undefined)
-      print(`${options.out}: ${counted(output.count, task.kind.slice(0, -1))}`);
+    if (isWhole && out !== undefined && !settings.quiet)
+      print(`${out}: ${counted(output.count, task.kind.slice(0, -1))}`);
   } finally {
     output.close();
+    if (isWhole || output.count === 0) unfinished?.remove();
   }
 }
 
+async function fingerprintOfRun(
+  model: PretrainedModel,
+  { dtype = 'fp32', field, id, model: source }: ModelOptions & RecordOptions,
+  { compute, options }: Task,
+  signal: AbortSignal,
+) {
+  const probe = JSON.stringify(await compute(model, [PROBE], signal));
+  return fingerprintOf(probe, { ...options, dtype, field, id, model: source });
+}
+
+/** `onFirst`: called before the first record is written. */
 async function writeAll(
   model: PretrainedModel,
   input: Input,
   output: Output,
   { label, compute }: Task,
   signal: AbortSignal,
+  onFirst: () => void,
 ): Promise<void> {
   using progress = new Progress(label, 'texts');
   const { done } = output;
   let seen = 0;
   async function* missing(): AsyncGenerator<{ entries: Entry[]; seen: number; fraction: number | undefined }> {
     for await (const batch of batches(input.entries())) {
-      const entries = batch.slice(Math.max(0, done - seen));
+      const old = Math.min(batch.length, done - seen);
+      if (old > 0 && seen + old === done) await requireSame(batch[old - 1]!);
+      const entries = batch.slice(Math.max(0, old));
       seen += batch.length;
       if (entries.length > 0) yield { entries, seen, fraction: input.fraction };
       else progress.skip(seen, input.fraction);
     }
   }
+  /** Also finds texts that have changed, and outputs of earlier releases, which have no fingerprint. */
+  async function requireSame({ text }: Entry): Promise<void> {
+    const [[record, vector]] = (await compute(model, [text], signal)) as [[{ text: string }, OutputVector?]];
+    if (output.endsWith(record, vector)) return;
+    const expected = `the record of text ${done.toLocaleString('en')} of the input, as this model computes it with these options, at the end of '--out'`;
+    throw invalid(
+      '--resume',
+      expected,
+      'another one. Give the model, the options and the files with which it was begun, or another --out',
+    );
+  }
   const results = inParallel(missing(), Math.max(1, model.workers.count), async ({ entries, ...at }) => {
     const texts = entries.map(({ text }) => text);
     return { ...at, entries, records: await compute(model, texts, signal) };
   });
+  let isFirst = true;
   for await (const { entries, records, seen, fraction } of results) {
+    if (isFirst) onFirst();
+    isFirst = false;
     for (const [n, [{ text, ...record }, vector]] of records.entries())
       await output.write({ text, ...entries[n]!.place, ...record }, vector);
     progress.update(seen, fraction);
   }
+  if (seen < done)
+    throw invalid('--resume', `an input of at least ${counted(done, 'text')}, which --out has`, counted(seen, 'text'));
 }

@@ -38,15 +38,16 @@ function memoryWriter(): FolderWriter {
   };
 }
 
-/** Files are written beside the folder, which is renamed at the end: an existing folder is never changed, and an incomplete one never seen. */
+/** Files are written beside the folder, which is renamed at the end: a folder with files in it is never changed, and an incomplete one never seen. */
 async function diskWriter(out: string): Promise<FolderWriter> {
   if (!fs) throw invalid('out', 'none outside of Node', describe(out), 'UNSUPPORTED');
   const { join, dirname, resolve } = nodeModule<typeof import('node:path')>('path')!;
   const folder = resolve(out);
   const requireNew = async () => {
-    if (await statusOf(folder)) throw invalid('out', "a new folder's path", `'${out}', which exists`);
+    const status = await statusOf(folder);
+    const isEmpty = status?.isDirectory() && (await writing(() => fs!.readdir(folder))).length === 0;
+    if (status && !isEmpty) throw invalid('out', "a new folder's path", `'${out}', which exists`);
   };
-  await requireNew();
   const part = `${folder}.${nodeModule<typeof import('node:crypto')>('crypto')!.randomUUID()}`;
   const writing = async <T>(body: () => Promise<T>): Promise<T> => {
     try {
@@ -59,6 +60,7 @@ async function diskWriter(out: string): Promise<FolderWriter> {
     }
   };
   const open = new Set<{ close(): Promise<void> }>();
+  await requireNew();
   await writing(() => fs!.mkdir(part, { recursive: true }));
   return {
     source: part,
@@ -75,13 +77,17 @@ async function diskWriter(out: string): Promise<FolderWriter> {
                 done += (await handle.write(bytes, done, bytes.length - done, at + done)).bytesWritten;
             }),
           async close() {
+            await writing(async () => {
+              await handle.sync(); // some systems report a full disk only here
+              await handle.close();
+            });
             open.delete(handle);
-            await writing(() => handle.close());
           },
         };
       }),
     async commit() {
       await requireNew();
+      await fs!.rmdir(folder).catch(() => {}); // an empty one, which not every system replaces
       await writing(() => fs!.rename(part, folder));
       return {};
     },

@@ -101,18 +101,18 @@ export async function prune(runtime: Runtime, source: ModelSource, options: Prun
     throw settings.unsupported('model_type', 'a family that encodes texts only', `'${settings.get('model_type')}'`);
   if (!tokenizerFile) throw invalid('source', 'a folder with tokenizer.json', 'one without it', 'UNSUPPORTED');
   const tokenizerSettings = Settings.parse(await readAll(tokenizerFile), tokenizerFile.name);
-  const original = (await loadPretrained(runtime, source, { signal }, await open())) as LocalModel;
-  let writer: Awaited<ReturnType<typeof folderWriter>> | undefined;
-  let model: LocalModel | undefined;
+  const { paths, others } = await listFiles(source, folder);
+  const writer = await folderWriter(out);
+  const models: LocalModel[] = [];
   try {
+    const original = (await loadPretrained(runtime, source, { signal }, await open())) as LocalModel;
+    models.push(original);
     const { vocabSize } = original.config;
     const vocabulary = new Vocabulary(tokenizerSettings); // of a file that the tokenizer has accepted
     // Also the text by which indexes recognize their model.
     const kept = await keptIds(original, vocabulary, [...keep, PROBE], settings, yieldToEventLoop);
     const newIds = new Map(kept.map((id, row) => [id, row]));
     const planned = await planOf(folder, settings, vocabSize, kept, signal);
-    const { paths, others } = await listFiles(source, folder);
-    writer = await folderWriter(out);
     const leftOut = paths.filter((path) => OTHER_VOCABULARY.test(path));
     const rewritten = (path: string, bytes: Uint8Array) => {
       const values = () => Object.fromEntries(Settings.parse(bytes, path).entries());
@@ -125,7 +125,8 @@ export async function prune(runtime: Runtime, source: ModelSource, options: Prun
     const run = { onProgress, signal, yieldToEventLoop };
     const files = await writeFolder(writer, folder, paths, planned, rewritten, run);
     integrity.requireAllFound();
-    model = (await loadPretrained(runtime, writer.source, { signal })) as LocalModel;
+    const model = (await loadPretrained(runtime, writer.source, { signal })) as LocalModel;
+    models.push(model);
     await requireSame(original, model, keep, newIds, run);
     const report: PruneReport = {
       rows: { before: vocabSize, after: kept.length },
@@ -142,12 +143,11 @@ export async function prune(runtime: Runtime, source: ModelSource, options: Prun
     };
     return { files: await writer.commit(), report };
   } catch (error) {
-    await writer?.abort();
+    await writer.abort();
     await folder.failed?.(error);
     throw signal?.aborted ? signal.reason : error;
   } finally {
-    original.dispose();
-    model?.dispose();
+    for (const each of models) each.dispose();
   }
 }
 

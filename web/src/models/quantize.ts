@@ -96,10 +96,10 @@ export async function quantize(runtime: Runtime, source: ModelSource, options?: 
   const settings = Settings.parse(await readAll(configFile), configFile.name);
   const { pools } = await readSentence();
   const planned = await planOf(folder, settings, forms, pools, signal);
-  const original = texts && (await embedded('quantize', runtime, source, 'fp32', texts, signal, await open()));
   const { paths, others } = await listFiles(source, folder);
   const writer = await folderWriter(out);
   try {
+    const original = texts && (await embedded('quantize', runtime, source, 'fp32', texts, signal, await open()));
     const rewritten = (path: string, bytes: Uint8Array) =>
       isSettings(path) ? configOf(settings, forms, planned) : bytes;
     const files = await writeFolder(writer, folder, paths, planned, rewritten, {

@@ -5,8 +5,8 @@ import { parquetMetadataAsync } from 'hyparquet';
 import { HeedError } from '../index.js';
 import { namesIn, pieces, readRange, splitLines, statusOf } from '../node/files.js';
 import { NPY_HEADER_BYTES, npyShape } from '../node/npy.js';
+import { remove, uniqueSuffix, writeWhole, writing } from '../node/write.js';
 import { VectorTable } from './database.js';
-import { remove, uniqueSuffix, unwritable, writeWhole } from './files.js';
 import { findParts, firstLines, type Manifest, partNames, readManifest } from './manifest.js';
 import { abortable, checkOptions, type Signal } from './options.js';
 import { PARQUET_KEY, storedWidth } from './part.js';
@@ -96,7 +96,7 @@ export async function finishEmbedding(folder: string, options: FinishOptions = {
     return result;
   }
   const { rows, errors, parts } = result;
-  writeWhole(folder, SUCCESS, `${JSON.stringify({ rows, errors, parts })}\n`, { replace: true });
+  writeWhole(join(folder, SUCCESS), `${JSON.stringify({ rows, errors, parts })}\n`, { replace: true });
   for (const name of namesIn(folder)) if (/\.tmp-[0-9a-f]+$/.test(name)) remove(join(folder, name));
   return result;
 }
@@ -120,11 +120,9 @@ function setAside(folder: string, names: string[]): void {
   const suffix = uniqueSuffix();
   for (const name of names) {
     const path = join(folder, name);
-    try {
+    writing(path, () => {
       if (fs.existsSync(path)) fs.renameSync(path, `${path}.damaged-${suffix}`);
-    } catch (cause) {
-      throw unwritable(path, cause);
-    }
+    });
   }
 }
 

@@ -6,11 +6,10 @@ import * as fs from 'node:fs';
 import { join } from 'node:path';
 import type { SchemaElement } from 'hyparquet';
 import { type ColumnSource, fileWriter, ParquetWriter } from 'hyparquet-writer';
-import { HeedError } from '../index.js';
 import { bitsOf, int8Of } from '../models/quantized.js';
 import { npyHeader } from '../node/npy.js';
+import { publish, writeAll, writing } from '../node/write.js';
 import type { Line } from './corpus.js';
-import { publish, unwritable } from './files.js';
 import { type Manifest, type PartFormat, partNames, type VectorType } from './manifest.js';
 
 /** A row of a part: a vector, or for a line without a text the reason. */
@@ -48,7 +47,6 @@ function jsonLine({ file, line, id, error, vector }: Row, withVector = true): st
 
 /** The files of a part while they are written. */
 export class PartWriter {
-  readonly #folder: string;
   readonly #manifest: Manifest;
   /** The files, under temporary names. */
   readonly #files: { path: string; temporary: string; handle: number }[] = [];
@@ -58,7 +56,6 @@ export class PartWriter {
 
   /** `suffix`: of the temporary names, which no other process uses. */
   constructor(folder: string, manifest: Manifest, chunk: number, suffix: string) {
-    this.#folder = folder;
     this.#manifest = manifest;
     this.#format = manifest.parts;
     for (const name of partNames(manifest, chunk)) {
@@ -76,7 +73,7 @@ export class PartWriter {
   write(rows: Row[]): void {
     this.#written += rows.length;
     if (this.#parquet) this.#wrap(this.#files[0]!.path, () => this.#parquet!.write(rows));
-    else this.#append(0, rows.map((row) => jsonLine(row, this.#format === 'jsonl')).join(''));
+    else this.#append(0, Buffer.from(rows.map((row) => jsonLine(row, this.#format === 'jsonl')).join('')));
     if (this.#format === 'npy') this.#append(1, this.#matrix(rows));
   }
 
@@ -91,7 +88,7 @@ export class PartWriter {
       first = this.#wrap(path, () => {
         this.#parquet?.finish();
         fs.fsyncSync(handle);
-        return publish(this.#folder, temporary, path);
+        return publish(temporary, path);
       });
     }
     this.discard();
@@ -116,18 +113,17 @@ export class PartWriter {
     return new Uint8Array(matrix.buffer);
   }
 
-  #append(file: number, data: string | Uint8Array): void {
+  #append(file: number, data: Uint8Array): void {
     const { path, handle } = this.#files[file]!;
-    this.#wrap(path, () => fs.writeFileSync(handle, data));
+    this.#wrap(path, () => writeAll(handle, data));
   }
 
   #wrap<T>(path: string, body: () => T): T {
     try {
-      return body();
-    } catch (cause) {
+      return writing(path, body);
+    } catch (error) {
       this.discard();
-      if (cause instanceof HeedError) throw cause;
-      throw unwritable(path, cause);
+      throw error;
     }
   }
 }

@@ -4,9 +4,9 @@ import { resolve } from 'node:path';
 import { type Build, HeedError, load } from '../index.js';
 import { invalid } from '../node/error.js';
 import { namesIn, statusOf } from '../node/files.js';
+import { makeFolderOf, requireWritable, writeWhole } from '../node/write.js';
 import { version } from '../version.js';
 import { chunksOf } from './corpus.js';
-import { unwritable, writeWhole } from './files.js';
 import { hashBuild, hashModel, openModel, probe } from './machine.js';
 import {
   type Chunk,
@@ -78,6 +78,7 @@ export async function planEmbedding(files: readonly string[], options: PlanOptio
   const root = process.cwd();
   const corpus = corpusOf(files, options.format, root);
   requireNew(out);
+  requireWritable(out);
   const model = { source: options.model === undefined ? null : resolve(options.model), sha256: '' };
   model.sha256 = hashModel(model.source);
   const heed = await load({ build: options.build });
@@ -118,12 +119,8 @@ export async function planEmbedding(files: readonly string[], options: PlanOptio
     rows: chunks.reduce((sum, { rows }) => sum + rows, 0),
     chunks,
   };
-  try {
-    fs.mkdirSync(out, { recursive: true });
-  } catch (cause) {
-    throw unwritable(out, cause);
-  }
-  if (!writeWhole(out, 'manifest.json', `${JSON.stringify(manifest, null, 1)}\n`)) throw hasPlan(out);
+  makeFolderOf(manifestPath(out));
+  if (!writeWhole(manifestPath(out), `${JSON.stringify(manifest, null, 1)}\n`)) throw hasPlan(out);
   return manifest;
 }
 

@@ -3,8 +3,8 @@ import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { Worker } from 'node:worker_threads';
 import { HeedError, type HeedErrorCode } from '../index.js';
+import { uniqueSuffix } from '../node/write.js';
 import type { ChunkDone } from './chunk.js';
-import { uniqueSuffix } from './files.js';
 import { type Manifest, partNames } from './manifest.js';
 
 /** What a thread is started with. */

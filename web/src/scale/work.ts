@@ -3,10 +3,10 @@ import * as fs from 'node:fs';
 import { availableParallelism } from 'node:os';
 import { join } from 'node:path';
 import { invalid } from '../node/error.js';
+import { remove, requireWritable, writeWhole } from '../node/write.js';
 import type { ChunkDone } from './chunk.js';
 import { requireSameSizes } from './corpus.js';
 import { VectorTable } from './database.js';
-import { remove, uniqueSuffix, unwritable, writeWhole } from './files.js';
 import { requireSameFiles, withModel } from './machine.js';
 import { failureName, findParts, type Manifest, partNames, readManifest } from './manifest.js';
 import { abortable, checkOptions, integer, number, type Signal, text } from './options.js';
@@ -95,7 +95,9 @@ export async function workEmbedding(folder: string, options: WorkOptions = {}): 
       result.errors += done.errors;
     } catch (error) {
       if (!(error instanceof ChunkError)) throw error;
-      writeWhole(folder, failureName(chunk), `${JSON.stringify({ chunk, error: error.message })}\n`, { replace: true });
+      writeWhole(join(folder, failureName(chunk)), `${JSON.stringify({ chunk, error: error.message })}\n`, {
+        replace: true,
+      });
     }
   }
 
@@ -140,17 +142,6 @@ export function readFailure(folder: string, chunk: number): { chunk: number; err
     return JSON.parse(fs.readFileSync(join(folder, failureName(chunk)), 'utf8')) as { chunk: number; error: string };
   } catch (cause) {
     return { chunk, error: `unknown (${(cause as Error).message})` };
-  }
-}
-
-/** Finds out before anything is computed. */
-function requireWritable(folder: string): void {
-  const path = join(folder, `.heed-${uniqueSuffix()}`);
-  try {
-    fs.writeFileSync(path, '', { flag: 'wx' });
-    fs.rmSync(path);
-  } catch (cause) {
-    throw unwritable(folder, cause);
   }
 }
 

@@ -58,6 +58,7 @@ function embed(files: string[], options: Options): Promise<void> {
   return writeRecords(files, options, {
     kind: 'vectors',
     label: 'embedding',
+    options: { pooling, dimensions, prompt, normalize, output },
     async compute(model, texts, signal) {
       const call = { pooling, dimensions, prompt, normalize, signal };
       const vectors = await model.embed(texts, { ...call, output: FORMS[output] });

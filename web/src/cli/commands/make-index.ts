@@ -12,7 +12,7 @@ import { counted, print, printJson } from '../terminal.js';
 type Options = ModelOptions &
   ParallelOptions &
   RecordOptions &
-  EmbeddingOptions & { out: string; weight?: number; json?: boolean };
+  EmbeddingOptions & { out: string; force?: boolean; weight?: number; json?: boolean };
 
 export function addIndex(program: Command): void {
   const command = program.command('index <file>').description('make an int8 search index of a file of texts');
@@ -27,7 +27,8 @@ export function addIndex(program: Command): void {
   );
   command
     .optionsGroup('Output:')
-    .requiredOption('--out <file>', 'the index: a .safetensors file, or a folder for its index.safetensors');
+    .requiredOption('--out <file>', 'the index: a .safetensors file, or a folder for its index.safetensors')
+    .option('--force', 'replace an index that is there, once the new one is whole');
   addJson(command, 'one line of JSON { index, texts, dimensions, model, bytes }');
   addParallel(command);
   addExamples(command, 'heed index words.txt --dimensions 128 --dtype q8 --out dictionary/index.safetensors').action(
@@ -48,7 +49,7 @@ function weightOf(value: string): number {
 async function makeIndex(file: string, options: Options): Promise<void> {
   const { pooling, dimensions, prompt, weight = 1 } = options;
   const input = new Input([file], { ...options, described: true });
-  const out = indexFile(options.out);
+  const out = indexFile(options.out, options.force ?? false);
   const entries = await listed(input.entries());
   const texts = entries.texts.length;
   const name = nameOf(options.model);

@@ -157,6 +157,7 @@ export function addTrain(program: Command): void {
 }
 
 async function trainClassifier(files: string[], options: ClassifierOptions, signal: AbortSignal): Promise<void> {
+  requireNew(options.out);
   const { head, balanced } = options;
   const examples = await readExamples(files, options);
   const validation = await validationOf(options, (file) => readExamples([file], options));
@@ -181,6 +182,7 @@ async function trainClassifier(files: string[], options: ClassifierOptions, sign
 }
 
 async function trainEmbedding(files: string[], options: EmbeddingOptions, signal: AbortSignal): Promise<void> {
+  requireNew(options.out);
   const examples = await readSimilar(files, options);
   const validation = await validationOf(options, (file) => readSimilar([file], options));
   const { result, bytes, model } = await trainAndSave(options, 'full', signal, (heed, model, common) =>
@@ -222,7 +224,6 @@ async function trainAndSave<R>(
   signal: AbortSignal,
   run: (heed: Heed, model: Model, common: object) => Promise<R>,
 ): Promise<{ result: R; bytes: number; model: Model['config'] }> {
-  requireNew(options.out);
   const { model: source, dtype, train = what, rank, alpha, targets, epochs, batchSize, lr, patience, saveAs } = options;
   const state = new TrainingState(options.out, options.resume ?? false, options.seed);
   const { seed } = state;
@@ -247,7 +248,7 @@ async function trainAndSave<R>(
     signal,
     onStep: ({ step, steps }: { step: number; steps: number }) => progress.update(step, step / steps),
   });
-  const bytes = writeFolder(options.out, await model.save(saveAs ? { dtype: saveAs } : {}));
+  const bytes = await writeFolder(options.out, await model.save(saveAs ? { dtype: saveAs } : {}));
   state.remove();
   return { result, bytes, model: model.config };
 }

@@ -1,0 +1,88 @@
+/** Keeps, next to an output that is not complete, what its records depend on, so that --resume never mixes two models or settings. */
+import { createHash } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+import { invalid, invalidFile } from '../node/error.js';
+import { statusOf, unreadable } from '../node/files.js';
+import { remove, writeWhole } from '../node/write.js';
+import { version } from '../version.js';
+
+/** What records depend on besides the texts. */
+export interface Fingerprint {
+  /** Options by name; undefined: the default. */
+  readonly options: Readonly<Record<string, unknown>>;
+  /** As the command line names it. */
+  readonly model: string;
+  readonly heed: string;
+  /** The hash of the record of a fixed text, by which the weights are known. */
+  readonly probe: string;
+}
+
+/** The text whose record identifies a model. */
+export const PROBE = 'The quick brown fox jumps over the lazy dog.';
+
+export function fingerprintOf(
+  probe: string,
+  { model = 'in the package', ...options }: { model?: string; [option: string]: unknown },
+): Fingerprint {
+  const hash = createHash('sha256').update(probe).digest('hex');
+  return { options: JSON.parse(JSON.stringify(options)), model, heed: version, probe: hash };
+}
+
+/** The fingerprint of an unfinished output, in a file next to it. */
+export class FingerprintFile {
+  readonly #out: string;
+  readonly #path: string;
+
+  constructor(out: string) {
+    this.#out = out;
+    this.#path = `${out}.resume.json`;
+  }
+
+  /** @throws HeedError if the file was begun with another fingerprint; an output of an earlier release has none */
+  check(now: Fingerprint): void {
+    if (!statusOf(this.#path)) return;
+    const before = this.#read();
+    const differences = differencesOf(before, now);
+    if (differences.length === 0) return;
+    const expected = `the model and the options with which '${this.#out}' was begun`;
+    const hint = 'Give the same ones, or another --out';
+    throw invalid('--resume', expected, `others: ${differences.join(', ')}. ${hint}`);
+  }
+
+  keep(fingerprint: Fingerprint): void {
+    writeWhole(this.#path, `${JSON.stringify(fingerprint)}\n`, { replace: true });
+  }
+
+  remove(): void {
+    remove(this.#path);
+  }
+
+  #read(): Fingerprint {
+    let text: string;
+    try {
+      text = readFileSync(this.#path, 'utf8');
+    } catch (cause) {
+      throw unreadable(this.#path, cause);
+    }
+    try {
+      const fingerprint = JSON.parse(text) as Fingerprint;
+      if (typeof fingerprint.options === 'object' && typeof fingerprint.probe === 'string') return fingerprint;
+    } catch {}
+    throw invalidFile(this.#path, 'what heed writes next to an unfinished output', 'another file. Remove it');
+  }
+}
+
+function differencesOf(before: Fingerprint, now: Fingerprint): string[] {
+  const shown = (value: unknown) => (value === undefined ? 'the default' : JSON.stringify(value));
+  const names = new Set([...Object.keys(before.options), ...Object.keys(now.options)]);
+  const differences = [...names].flatMap((name) => {
+    const [was, is] = [shown(before.options[name]), shown(now.options[name])];
+    return was === is ? [] : [`--${name} ${is} instead of ${was}`];
+  });
+  // The options change the record of the fixed text as well.
+  const isOther = differences.length > 0 ? before.model !== now.model : before.probe !== now.probe;
+  if (!isOther) return differences;
+  if (before.model !== now.model) return [...differences, `the model ${now.model} instead of ${before.model}`];
+  if (before.heed !== now.heed) return [`heed ${now.heed} instead of ${before.heed}`];
+  return [`other files of the model ${now.model}, or an engine that rounds differently`];
+}

@@ -1,0 +1,24 @@
+/** Errors of standard output. */
+import { fstatSync } from 'node:fs';
+import { unwritable, writeAll } from '../node/write.js';
+import { notice } from './terminal.js';
+
+/** Ends the process when standard output cannot be written. A reader that closes it early (`| head`) is not an error. */
+export function checkOutput(): void {
+  const { stdout } = process;
+  stdout.on('error', (error: NodeJS.ErrnoException) => {
+    if (error.code === 'EPIPE') process.exit(0);
+    notice(unwritable('standard output', error).message, 'red');
+    process.exit(1);
+  });
+  // Node's own stream ignores that a write to a file was cut short.
+  if (fstatSync(stdout.fd).isFile())
+    stdout._write = (bytes: Uint8Array, _encoding, done) => {
+      try {
+        writeAll(stdout.fd, bytes);
+        done();
+      } catch (error) {
+        done(error as Error);
+      }
+    };
+}
