@@ -2,7 +2,7 @@
 import { type Command, Option } from 'commander';
 import { POOLINGS } from '../models/sentence-transformers.js';
 import { invalid } from '../node/error.js';
-import { FORMATS } from './rows.js';
+import { FORMATS } from '../node/lines.js';
 
 /** An option whose value is one of `legal`, or with `separator` a list of them. */
 export function choice(flags: string, description: string, legal: readonly string[], separator?: string): Option {

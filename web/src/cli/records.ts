@@ -2,7 +2,8 @@
 
 import { type Stats, statSync } from 'node:fs';
 import { invalid, invalidFile } from '../node/error.js';
-import { type FormatOptions, type Origin, type Row, rowsOf, unreadable } from './rows.js';
+import { unreadable } from '../node/files.js';
+import { type FormatOptions, type Origin, type Row, rowsOf } from './rows.js';
 
 export interface RecordOptions extends FormatOptions {
   /** The key or column that holds the text. Default 'text'. */

@@ -5,10 +5,28 @@ import { pipeline } from 'node:stream';
 import { CsvError, type Parser, parse } from 'csv-parse';
 import { HeedError } from '../index.js';
 import { invalidFile } from '../node/error.js';
+import { unreadable } from '../node/files.js';
+import {
+  decodeLine,
+  type Encoding,
+  encodingOf,
+  endsInCr,
+  type Format,
+  formatOf,
+  hasInnerCr,
+  isBinary,
+  LineSplitter,
+  notText,
+  type RawLine,
+  unitOf,
+} from '../node/lines.js';
 import { notice, settings } from './terminal.js';
 
-export const FORMATS = ['lines', 'jsonl', 'json', 'csv', 'tsv'] as const;
-export type Format = (typeof FORMATS)[number];
+/** Longer lines, and longer records of a CSV file, are refused. A text of this length is far longer than any model's limit of tokens. */
+export const MAX_RECORD_BYTES = 16 << 20;
+
+/** A JSON array is read as a whole, and a text of JavaScript has at most 2^29 characters. */
+const MAX_JSON_LENGTH = 2 ** 28;
 
 export interface FormatOptions {
   /** Default: by the file's extension, otherwise lines. */
@@ -44,25 +62,19 @@ export interface RowOptions extends FormatOptions {
   onRead?: (bytes: number) => void;
 }
 
-const ENDINGS: Record<string, Format> = {
-  ...{ '.jsonl': 'jsonl', '.ndjson': 'jsonl', '.json': 'json' },
-  ...{ '.csv': 'csv', '.tsv': 'tsv', '.tab': 'tsv' },
-};
-
-const endingOf = (file: string) => /\.[^./\\]*$/.exec(file)?.[0].toLowerCase() ?? '';
-
 /** The rows of a file, or of standard input for '-'. @throws HeedError for a file that cannot be read or is not as its format says */
 export async function* rowsOf(file: string, options: RowOptions): AsyncGenerator<Row> {
-  const format = options.format ?? ENDINGS[endingOf(file)] ?? options.fallback ?? 'lines';
+  const format = options.format ?? formatOf(file) ?? options.fallback ?? 'lines';
   if (file === '-' && process.stdin.isTTY && !settings.quiet) {
     const end = process.platform === 'win32' ? 'Ctrl-Z and Enter end' : 'Ctrl-D ends';
     notice(`reading texts from standard input, one per line; ${end} them`);
   }
   const name = file === '-' ? 'standard input' : file;
-  const read = new Decoder(file === '-' ? process.stdin : createReadStream(file), name);
+  const bytes = new Source(file === '-' ? process.stdin : createReadStream(file));
+  const read = new Decoder(bytes, name);
   const origin: Origin = file === '-' ? {} : { file };
   try {
-    if (format === 'lines' || format === 'jsonl') yield* lineRows(read, name, origin, format, options);
+    if (format === 'lines' || format === 'jsonl') yield* lineRows(bytes, name, origin, format, options);
     else if (format === 'json') yield* arrayRows(read, name, origin);
     else yield* tableRows(read, name, origin, { ...options, ...(format === 'tsv' && { delimiter: '\t' }) });
   } catch (cause) {
@@ -73,87 +85,102 @@ export async function* rowsOf(file: string, options: RowOptions): AsyncGenerator
   }
 }
 
-export const unreadable = (file: string, cause: unknown) =>
-  new HeedError('NOT_FOUND', `${file}: cannot be read (${(cause as Error).message})`, { cause });
-
-/** The text of bytes: UTF-8, or UTF-16 with a byte order mark. Other encodings and binary files are refused: their texts would be wrong, and nothing would say so. */
-class Decoder {
-  /** Bytes per character, to estimate how much of a file was read. */
-  unit: 1 | 2 = 1;
+/** The bytes of a file or of standard input, and their encoding. */
+class Source {
+  /** Known when the first bytes are read. */
+  encoding: Encoding = 'utf-8';
   readonly #bytes: AsyncIterable<Uint8Array>;
+
+  constructor(bytes: AsyncIterable<Uint8Array>) {
+    this.#bytes = bytes;
+  }
+
+  async *[Symbol.asyncIterator](): AsyncGenerator<Uint8Array> {
+    let start: Uint8Array | null = new Uint8Array();
+    for await (const bytes of this.#bytes) {
+      if (start) start = start.length === 0 ? bytes : Buffer.concat([start, bytes]);
+      if (start && start.length < 2) continue;
+      if (start) this.encoding = encodingOf(start);
+      yield start ?? bytes;
+      start = null;
+    }
+    if (start && start.length > 0) yield start;
+  }
+}
+
+/** The text of bytes. Encodings other than UTF-8 and UTF-16, and binary files, are refused: their texts would be wrong, and nothing would say so. */
+class Decoder {
+  readonly #source: Source;
   readonly #name: string;
 
-  constructor(bytes: AsyncIterable<Uint8Array>, name: string) {
-    this.#bytes = bytes;
+  constructor(source: Source, name: string) {
+    this.#source = source;
     this.#name = name;
+  }
+
+  /** Bytes per character, to estimate how much of a file was read. */
+  get unit(): 1 | 2 {
+    return unitOf(this.#source.encoding);
   }
 
   async *[Symbol.asyncIterator](): AsyncGenerator<string> {
     let decoder: TextDecoder | undefined;
-    let start: Uint8Array = new Uint8Array();
-    for await (const bytes of this.#bytes) {
-      if (!decoder) {
-        start = start.length === 0 ? bytes : Buffer.concat([start, bytes]);
-        if (start.length < 2) continue;
-      }
-      const first = !decoder;
-      decoder ??= this.#decoderOf(start);
-      yield this.#decode(decoder, first ? start : bytes);
+    for await (const bytes of this.#source) {
+      decoder ??= new TextDecoder(this.#source.encoding, { fatal: true });
+      yield this.#decode(decoder, bytes);
     }
-    decoder ??= this.#decoderOf(start);
-    const rest = start.length < 2 ? this.#decode(decoder, start) : '';
-    yield rest + this.#decode(decoder);
-  }
-
-  #decoderOf([a, b]: Uint8Array): TextDecoder {
-    const encoding = a === 0xff && b === 0xfe ? 'utf-16le' : a === 0xfe && b === 0xff ? 'utf-16be' : 'utf-8';
-    if (encoding !== 'utf-8') this.unit = 2;
-    return new TextDecoder(encoding, { fatal: true });
+    if (decoder) yield this.#decode(decoder);
   }
 
   /** Without bytes, the end. */
   #decode(decoder: TextDecoder, bytes?: Uint8Array): string {
-    const expected = 'text in UTF-8, or in UTF-16 with a byte order mark';
-    let text: string;
-    try {
-      text = decoder.decode(bytes, { stream: bytes !== undefined });
-    } catch (cause) {
-      const hint = 'A text in another encoding is converted by, for example, iconv -f WINDOWS-1252 -t UTF-8';
-      throw invalidFile(this.#name, expected, `bytes that are not ${decoder.encoding.toUpperCase()}. ${hint}`, cause);
-    }
-    if (text.includes('\0')) throw invalidFile(this.#name, expected, 'a binary file, with bytes of 0');
-    return text;
+    return decoded(this.#name, decoder.encoding, () => decoder.decode(bytes, { stream: bytes !== undefined }));
   }
+}
+
+/** What `decode` returns, if it is text. */
+function decoded(name: string, encoding: string, decode: () => string): string {
+  let text: string;
+  try {
+    text = decode();
+  } catch (cause) {
+    throw notText(name, encoding, cause);
+  }
+  if (text.includes('\0')) throw isBinary(name);
+  return text;
 }
 
 /** Lines that end in LF or CRLF. Own code: Node's readline also splits at U+2028 and U+2029, which texts may contain. */
-async function* lines(text: AsyncIterable<string>): AsyncGenerator<string> {
-  let rest = '';
-  for await (const chunk of text) {
-    const parts = (rest + chunk).split('\n');
-    rest = parts.pop()!;
-    for (const line of parts) yield line.endsWith('\r') ? line.slice(0, -1) : line;
-  }
-  if (rest !== '') yield rest;
-}
-
 async function* lineRows(
-  read: Decoder,
+  source: Source,
   name: string,
   origin: Origin,
   format: 'lines' | 'jsonl',
   { onRead }: RowOptions,
 ): AsyncGenerator<Row> {
   let number = 0;
-  let bytes = 0;
-  for await (const line of lines(read)) {
-    number++;
-    bytes += (read.unit === 2 ? 2 * line.length : Buffer.byteLength(line)) + read.unit;
-    onRead?.(bytes);
-    const at = `${name}:${number}`;
-    if (format === 'lines') yield { value: line, origin: { ...origin, line: number }, at };
-    else if (line.trim() !== '') yield { value: jsonValue(line, at), origin: { ...origin, line: number }, at };
+  let read = 0;
+  function* rows(lines: Iterable<RawLine>): Generator<Row> {
+    const { encoding } = source;
+    for (const { bytes, ended } of lines) {
+      number++;
+      const at = `${name}:${number}`;
+      if (!bytes)
+        throw invalidFile(at, `a line of at most ${MAX_RECORD_BYTES.toLocaleString('en')} bytes`, 'a longer one');
+      if (number === 1 && !ended && hasInnerCr(bytes, encoding)) throw endsInCr(name);
+      read += bytes.length + unitOf(encoding);
+      onRead?.(read);
+      const line = decoded(name, encoding, () => decodeLine(bytes, encoding, number === 1));
+      if (format === 'lines') yield { value: line, origin: { ...origin, line: number }, at };
+      else if (line.trim() !== '') yield { value: jsonValue(line, at), origin: { ...origin, line: number }, at };
+    }
   }
+  let splitter: LineSplitter | undefined;
+  for await (const piece of source) {
+    splitter ??= new LineSplitter(MAX_RECORD_BYTES, source.encoding);
+    yield* rows(splitter.push(piece));
+  }
+  if (splitter) yield* rows(splitter.end());
 }
 
 const OBJECT = 'a text or an object, such as {"text": "..."}';
@@ -176,9 +203,16 @@ function record(value: unknown, at: string): Row['value'] {
 }
 
 async function* arrayRows(read: Decoder, name: string, origin: Origin): AsyncGenerator<Row> {
-  let json = '';
-  for await (const chunk of read) json += chunk;
   const expected = 'a JSON array of texts or of objects';
+  const chunks: string[] = [];
+  let length = 0;
+  for await (const chunk of read) {
+    length += chunk.length;
+    const most = `${expected}, of at most ${MAX_JSON_LENGTH.toLocaleString('en')} characters`;
+    if (length > MAX_JSON_LENGTH) throw invalidFile(name, most, 'a longer one. Read one JSON value per line');
+    chunks.push(chunk);
+  }
+  const json = chunks.join('');
   let list: unknown;
   try {
     list = JSON.parse(json);
@@ -211,6 +245,7 @@ async function* tableRows(
     end = info.lines;
     if (!header) {
       header = row;
+      if (row.some((cell) => /\r./s.test(cell))) throw endsInCr(name);
       for (const [column, option] of columns) {
         const at = row.indexOf(column);
         if (at < 0) throw noColumn(name, column, option, row, delimiter);
@@ -230,11 +265,17 @@ function noColumn(file: string, column: string, option: string, row: string[], d
   const hint = other
     ? `Name what separates the columns with --delimiter ${other === '\t' ? 'tab' : `'${other}'`}`
     : `Name another with ${option}`;
-  return invalidFile(file, `a column '${column}'`, `${row.join(', ')}. ${hint}`);
+  return invalidFile(file, `a column '${column}'`, `${row.join(', ').slice(0, 200)}. ${hint}`);
 }
 
 /** The rows of a CSV file (RFC 4180): for each its cells, and the number of lines up to its end. */
 export function csvRows(text: AsyncIterable<string>, delimiter = ','): Parser {
-  const options = { bom: true, record_delimiter: ['\r\n', '\n'], relax_column_count: true, relax_quotes: true };
+  const options = {
+    bom: true,
+    record_delimiter: ['\r\n', '\n'],
+    relax_column_count: true,
+    relax_quotes: true,
+    max_record_size: MAX_RECORD_BYTES,
+  };
   return pipeline(text, parse({ ...options, delimiter, info: true }), () => {}); // errors reach the reader of the parser
 }

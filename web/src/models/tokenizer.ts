@@ -5,6 +5,7 @@
 import { HeedError, invalid } from '../error.js';
 import { completed, STEP, type Steps } from '../event-loop.js';
 import type { Settings } from './config.js';
+import { allowsSegments, SEGMENT, segmentEnd } from './segments.js';
 import { type AddedToken, addedTokens, Splitter } from './tokenizer/added-tokens.js';
 import { type Aligned, aligned, aligning, lowerCasing, memoized, slice } from './tokenizer/alignment.js';
 import { type Decode, decoderOf } from './tokenizer/decoding.js';
@@ -42,6 +43,12 @@ export interface TokenizedText {
   cut: number;
 }
 
+/** The tokens of a text that may be used, and the number of all. */
+interface Split {
+  tokens: Token[];
+  count: number;
+}
+
 /** Components that divide a text. */
 interface Components {
   normalizer: Normalizer | null;
@@ -61,6 +68,7 @@ export class TextTokenizer {
   readonly #lowerCase: boolean;
   readonly #specialTokens: SpecialTokens;
   readonly #cutsLeft: boolean;
+  readonly #allowsSegments: boolean;
   readonly #cleansUp: boolean;
   /** Left out of every text; -1: none. */
   readonly #skippedId: number = -1;
@@ -84,6 +92,7 @@ export class TextTokenizer {
     this.#specialTokens = special;
     this.#cleansUp = settings?.flag('clean_up_tokenization_spaces', false) ?? false;
     this.#cutsLeft = special !== 'none' && cutsLeft(json, settings); // model2vec always cuts the end
+    this.#allowsSegments = allowsSegments(json);
     try {
       const build = <T>(key: string, of: (config: Config) => T): T | null => {
         const config = json.get(key);
@@ -198,15 +207,16 @@ export class TextTokenizer {
   }
 
   *#tokenized(text: string, pair: string | undefined, limit: number, withSpecial: boolean): Steps<TokenizedText> {
-    const whole = yield* this.#split(text, 0);
+    const whole = yield* this.#split(text, 0, limit);
     const most = limit * this.#medianLength;
-    const start = text.length > most ? [...text].slice(0, most).join('') : text;
-    const first = start === text ? whole : yield* this.#split(start, 0);
-    const second = pair === undefined ? null : yield* this.#split(pair, 1);
+    const start = text.length > most ? [...text.slice(0, 2 * most)].slice(0, most).join('') : text;
+    const first = start === text ? whole : yield* this.#split(start, 0, limit);
+    const second = pair === undefined ? null : yield* this.#split(pair, 1, limit);
     const room = Math.max(0, limit - (withSpecial ? this.specialCount(second !== null) : 0));
-    const [n, m] = truncatedLengths(first.length, second?.length ?? 0, room);
-    const cut = whole.length - n + (second ? second.length - m : 0);
-    return { ...this.#template(this.#kept(first, n), second && this.#kept(second, m), withSpecial), cut };
+    const [n, m] = truncatedLengths(first.count, second?.count ?? 0, room);
+    const cut = whole.count - n + (second ? second.count - m : 0);
+    const [kept, keptOfPair] = [this.#kept(first.tokens, n), second && this.#kept(second.tokens, m)];
+    return { ...this.#template(kept, keptOfPair, withSpecial), cut };
   }
 
   #kept(tokens: Token[], count: number): Token[] {
@@ -225,9 +235,37 @@ export class TextTokenizer {
     };
   }
 
-  *#split(text: string, part: 0 | 1): Steps<Token[]> {
+  /** Of the tokens, `most` at the end that is not cut. */
+  *#split(text: string, part: 0 | 1, most: number): Steps<Split> {
+    const split: Split = { tokens: [], count: 0 };
+    const countOf = memoized(
+      50_000,
+      (segment) => completed(this.#splitSegment(segment, 0, segment.length, part)).length,
+    );
+    let from = 0;
+    let counted = 0;
+    do {
+      // Words after the last token that is used are only counted; most of them occur many times.
+      const isCounted = split.tokens.length >= most && !this.#cutsLeft && from > 0;
+      const to = this.#allowsSegments ? segmentEnd(text, from, isCounted ? 1 : SEGMENT) : text.length;
+      if (isCounted) {
+        split.count += countOf(text.slice(from, to));
+        if (++counted % STEP === 0) yield null;
+      } else {
+        const found = yield* this.#splitSegment(text, from, to, part);
+        split.count += found.length;
+        for (const token of found) if (this.#cutsLeft || split.tokens.length < most) split.tokens.push(token);
+        if (split.tokens.length > most) split.tokens.splice(0, split.tokens.length - most);
+      }
+      from = to;
+    } while (from < text.length);
+    return split;
+  }
+
+  /** The tokens of the UTF-16 units [from, to) of a text. */
+  *#splitSegment(text: string, from: number, to: number, part: 0 | 1): Steps<Token[]> {
     // A lone surrogate is not a character; UTF-8 encoders replace it by U+FFFD.
-    const whole = yield* aligning(text.replace(/\p{Surrogate}/gu, '\uFFFD'));
+    const whole = yield* aligning(text.slice(from, to).replace(/\p{Surrogate}/gu, '\uFFFD'), from);
     const source = this.#lowerCase ? yield* lowerCasing(whole) : whole;
     const { normalizer, raw, normalized } = this.#components;
     const tokens: Token[] = [];
@@ -241,7 +279,7 @@ export class TextTokenizer {
         else yield* this.#splitPiece(piece.text, part, tokens);
       }
     }
-    for (const keepsFirst of this.#trims) trim(tokens, text, keepsFirst);
+    for (const keepsFirst of this.#trims) trim(tokens, text, keepsFirst && from === 0);
     return this.#skippedId < 0 ? tokens : tokens.filter(({ id }) => id !== this.#skippedId);
   }
 

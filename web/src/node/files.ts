@@ -2,7 +2,6 @@
 import * as fs from 'node:fs';
 import { HeedError } from '../index.js';
 
-const LF = 10;
 const BUFFER_BYTES = 1 << 20;
 
 /** The error for a file or folder that cannot be read. */
@@ -51,35 +50,3 @@ export function* pieces(path: string, first = 0, bytes = Number.MAX_SAFE_INTEGER
 /** A range of a file. A file that ends in it gives fewer bytes. */
 export const readRange = (path: string, first: number, bytes: number): Uint8Array<ArrayBuffer> =>
   Uint8Array.from(Buffer.concat(Array.from(pieces(path, first, bytes), (piece) => piece.slice())));
-
-export interface RawLine {
-  /** Without the line feed; null as soon as they are more than `most`. Valid until the next line is read. */
-  bytes: Uint8Array | null;
-  /** Whether a line feed follows. */
-  ended: boolean;
-}
-
-/** The lines of a file's pieces. What follows the last line feed is a line unless it is empty. Memory does not depend on the length of a line. */
-export function* splitLines(pieces: Iterable<Uint8Array>, most: number): Generator<RawLine> {
-  let parts: Uint8Array[] = [];
-  let length = 0;
-  const whole = () => (parts.length === 1 ? parts[0]! : Buffer.concat(parts));
-  for (const piece of pieces) {
-    for (let from = 0; from < piece.length; ) {
-      const end = piece.indexOf(LF, from);
-      const part = piece.subarray(from, end < 0 ? piece.length : end);
-      const wasTooLong = length > most;
-      length += part.length;
-      const isTooLong = length > most;
-      if (isTooLong && !wasTooLong) yield { bytes: null, ended: false };
-      if (isTooLong) parts = [];
-      else parts.push(end < 0 ? part.slice() : part);
-      if (end < 0) break;
-      if (!isTooLong) yield { bytes: whole(), ended: true };
-      parts = [];
-      length = 0;
-      from = end + 1;
-    }
-  }
-  if (length > 0 && length <= most) yield { bytes: whole(), ended: false };
-}

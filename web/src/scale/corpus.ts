@@ -3,27 +3,47 @@ import { createHash } from 'node:crypto';
 import { resolve } from 'node:path';
 import { HeedError } from '../index.js';
 import { invalidFile } from '../node/error.js';
-import { pieces, splitLines, statusOf } from '../node/files.js';
+import { pieces, statusOf } from '../node/files.js';
+import {
+  decodeLine,
+  type Encoding,
+  endsInCr,
+  hasInnerCr,
+  indexOfUnit,
+  isBinary,
+  splitLines,
+  unitOf,
+} from '../node/lines.js';
 import { type Chunk, firstLines, type Manifest } from './manifest.js';
 
 /** Longer lines become error rows, so that memory does not depend on the length of a line. */
 export const MAX_LINE_BYTES = 1 << 20;
 
 const LF = 10;
-const CR = 13;
 
 export interface ChunkLimits {
   rows: number;
   bytes: number;
 }
 
-/** Cuts a file into chunks of whole lines. A chunk ends at the limit of rows or after the line that reaches the limit of bytes. */
-export function* chunksOf(path: string, file: string, limits: ChunkLimits): Generator<Chunk> {
+/**
+ * Cuts a file into chunks of whole lines. A chunk ends at the limit of rows or after the line that reaches the limit of bytes.
+ *
+ * @throws HeedError INVALID_FILE if the file is not one of lines
+ */
+export function* chunksOf(
+  path: string,
+  file: string,
+  limits: ChunkLimits,
+  encoding: Encoding = 'utf-8',
+): Generator<Chunk> {
   let first = 0;
   let bytes = 0;
   let rows = 0;
   let hash = createHash('sha256');
   let partOfLine = false;
+  let isFirstLine = true;
+  let hasCr = false;
   const close = (): Chunk => {
     const chunk = { file, first, bytes, sha256: hash.digest('hex'), rows };
     first += bytes;
@@ -33,10 +53,18 @@ export function* chunksOf(path: string, file: string, limits: ChunkLimits): Gene
   };
   for (const piece of pieces(path)) {
     let start = 0;
+    if (isFirstLine) {
+      const end = indexOfUnit(piece, LF, 0, encoding);
+      const part = piece.subarray(0, end < 0 ? undefined : end);
+      if (indexOfUnit(part, 0, 0, encoding) >= 0) throw isBinary(file);
+      hasCr ||= hasInnerCr(part, encoding);
+      isFirstLine = end < 0;
+    }
     for (let from = 0; from < piece.length; ) {
-      const end = piece.indexOf(LF, from) + 1;
-      partOfLine = end === 0;
+      const feed = indexOfUnit(piece, LF, from, encoding);
+      partOfLine = feed < 0;
       if (partOfLine) break;
+      const end = feed + unitOf(encoding);
       from = end;
       rows++;
       if (rows < limits.rows && bytes + end - start < limits.bytes) continue;
@@ -48,6 +76,7 @@ export function* chunksOf(path: string, file: string, limits: ChunkLimits): Gene
     hash.update(piece.subarray(start));
     bytes += piece.length - start;
   }
+  if (isFirstLine && hasCr) throw endsInCr(file);
   if (partOfLine) rows++; // the last line has no line feed
   if (bytes > 0) yield close();
 }
@@ -90,7 +119,7 @@ export function requireSameSizes({ root, files }: Corpus): void {
 export function* linesOf(corpus: Corpus, number: number): Generator<Line> {
   const chunk = corpus.chunks[number]!;
   const path = resolve(corpus.root, chunk.file);
-  const { format } = corpus.files.find(({ file }) => file === chunk.file)!;
+  const { format, encoding = 'utf-8' } = corpus.files.find(({ file }) => file === chunk.file)!;
   let line = firstLines(corpus.chunks)[number]!;
   const hash = createHash('sha256');
   function* hashed(): Generator<Uint8Array> {
@@ -99,8 +128,10 @@ export function* linesOf(corpus: Corpus, number: number): Generator<Line> {
       yield piece;
     }
   }
-  for (const { bytes } of splitLines(hashed(), MAX_LINE_BYTES))
-    yield { line: line++, ...(bytes ? parseLine(bytes, format, corpus) : TOO_LONG) };
+  for (const { bytes } of splitLines(hashed(), MAX_LINE_BYTES, encoding)) {
+    yield { line, ...(bytes ? parseLine(bytes, encoding, line === 1, format, corpus) : TOO_LONG) };
+    line++;
+  }
   if (hash.digest('hex') !== chunk.sha256) throw changed(path, 'one that changed while it was read');
 }
 
@@ -109,15 +140,20 @@ const UNSTORABLE = /[\0\p{Surrogate}]/u;
 
 const TOO_LONG = { error: `expected a line of at most ${MAX_LINE_BYTES} bytes, got a longer one` };
 
-const utf8 = new TextDecoder('utf-8', { fatal: true });
-
-function parseLine(bytes: Uint8Array, format: 'lines' | 'jsonl', { field, id }: Corpus): Omit<Line, 'line'> {
+function parseLine(
+  bytes: Uint8Array,
+  encoding: Encoding,
+  isFirst: boolean,
+  format: 'lines' | 'jsonl',
+  { field, id }: Corpus,
+): Omit<Line, 'line'> {
   let text: string;
   try {
-    text = utf8.decode(bytes.at(-1) === CR ? bytes.subarray(0, -1) : bytes); // without a byte order mark
+    text = decodeLine(bytes, encoding, isFirst);
   } catch {
-    return { error: 'expected UTF-8, got other bytes' };
+    return { error: `expected ${encoding.toUpperCase()}, got other bytes` };
   }
+  if (text.includes('\0')) return { error: 'expected text, got a line with bytes of 0' };
   if (format === 'lines') return { text };
   const expected = `expected { ${JSON.stringify(field)}: "..." }`;
   let value: unknown;

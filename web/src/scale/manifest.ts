@@ -61,7 +61,13 @@ export interface Manifest {
   /** The keys of a text and of its id in JSON lines. */
   readonly field: string;
   readonly id: string;
-  readonly files: readonly { readonly file: string; readonly bytes: number; readonly format: 'lines' | 'jsonl' }[];
+  readonly files: readonly {
+    readonly file: string;
+    readonly bytes: number;
+    readonly format: 'lines' | 'jsonl';
+    /** Missing for UTF-8. */
+    readonly encoding?: 'utf-16le' | 'utf-16be';
+  }[];
   /** The number of lines of all files. */
   readonly rows: number;
   readonly chunks: readonly Chunk[];

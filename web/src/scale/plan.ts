@@ -3,7 +3,8 @@ import * as fs from 'node:fs';
 import { resolve } from 'node:path';
 import { type Build, HeedError, load } from '../index.js';
 import { invalid } from '../node/error.js';
-import { namesIn, statusOf } from '../node/files.js';
+import { namesIn, readRange, statusOf } from '../node/files.js';
+import { encodingOf, formatOf } from '../node/lines.js';
 import { makeFolderOf, requireWritable, writeWhole } from '../node/write.js';
 import { version } from '../version.js';
 import { chunksOf } from './corpus.js';
@@ -91,8 +92,8 @@ export async function planEmbedding(files: readonly string[], options: PlanOptio
 
   const chunks: Chunk[] = [];
   let read = 0;
-  for (const { file } of corpus) {
-    for (const each of chunksOf(resolve(root, file), file, { rows: chunk, bytes: CHUNK_BYTES })) {
+  for (const { file, encoding } of corpus) {
+    for (const each of chunksOf(resolve(root, file), file, { rows: chunk, bytes: CHUNK_BYTES }, encoding)) {
       chunks.push(each);
       read += each.bytes;
       onProgress?.(read);
@@ -150,11 +151,12 @@ function corpusOf(files: readonly string[], given: PlanOptions['format'], root: 
     const status = statusOf(path);
     if (!status) throw new HeedError('NOT_FOUND', `${file}: cannot be read (no such file)`);
     if (!status.isFile()) throw invalid('files', 'files', `'${file}', which is none`);
-    const format = given ?? (/\.(jsonl|ndjson)$/.test(file) ? 'jsonl' : 'lines');
-    if (given === undefined && /\.(csv|gz|zst|parquet)$/.test(file)) {
+    const format = given ?? formatOf(file) ?? 'lines';
+    if ((format !== 'lines' && format !== 'jsonl') || (given === undefined && /\.(gz|zst|parquet)$/i.test(file))) {
       const hint = 'Convert it to JSON lines, or say --format lines';
       throw invalid('files', 'files of lines or JSON lines', `'${file}'. ${hint}`, 'UNSUPPORTED');
     }
-    return { file, bytes: status.size, format };
+    const encoding = encodingOf(readRange(path, 0, 2));
+    return { file, bytes: status.size, format, ...(encoding !== 'utf-8' && { encoding }) };
   });
 }

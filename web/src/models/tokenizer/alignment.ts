@@ -9,12 +9,13 @@ export interface Aligned {
   ends: number[];
 }
 
-export function* aligning(text: string): Steps<Aligned> {
+/** `origin`: where the text begins in the original one. */
+export function* aligning(text: string, origin = 0): Steps<Aligned> {
   const starts: number[] = [];
   const ends: number[] = [];
   let points = 0;
   for (const point of text) {
-    const at = starts.length;
+    const at = origin + starts.length;
     for (let unit = 0; unit < point.length; unit++) {
       starts.push(at);
       ends.push(at + point.length);

@@ -1,0 +1,142 @@
+/** How texts are read, by `heed embed` as by plans: formats, encodings, and lines of any length. */
+import { extname } from 'node:path';
+import { invalidFile } from './error.js';
+
+export const FORMATS = ['lines', 'jsonl', 'json', 'csv', 'tsv'] as const;
+export type Format = (typeof FORMATS)[number];
+
+const ENDINGS: Record<string, Format> = {
+  ...{ '.jsonl': 'jsonl', '.ndjson': 'jsonl', '.json': 'json' },
+  ...{ '.csv': 'csv', '.tsv': 'tsv', '.tab': 'tsv' },
+};
+
+/** The format that a file's name says. */
+export const formatOf = (file: string): Format | undefined => ENDINGS[extname(file).toLowerCase()];
+
+export type Encoding = 'utf-8' | 'utf-16le' | 'utf-16be';
+
+/** UTF-16 if a text begins with its byte order mark, otherwise UTF-8. Other encodings cannot be told from bytes. */
+export function encodingOf([a, b]: Uint8Array): Encoding {
+  if (a === 0xff && b === 0xfe) return 'utf-16le';
+  return a === 0xfe && b === 0xff ? 'utf-16be' : 'utf-8';
+}
+
+/** Bytes per code unit. */
+export const unitOf = (encoding: Encoding) => (encoding === 'utf-8' ? 1 : 2);
+
+const TEXT = 'text in UTF-8, or in UTF-16 with a byte order mark';
+
+/** The error for a text in another encoding. */
+export const notText = (name: string, encoding: string, cause: unknown) => {
+  const hint = 'A text in another encoding is converted by, for example, iconv -f WINDOWS-1252 -t UTF-8';
+  return invalidFile(name, TEXT, `bytes that are not ${encoding.toUpperCase()}. ${hint}`, cause);
+};
+
+/** The error for a file that is no text. */
+export const isBinary = (name: string) => invalidFile(name, TEXT, 'a binary file, with bytes of 0');
+
+/** The error for a file whose lines would be read as one. */
+export const endsInCr = (name: string) =>
+  invalidFile(name, 'lines that end in LF or CRLF', "ones that end in CR alone. Convert them: tr '\\r' '\\n'");
+
+const LF = 10;
+const CR = 13;
+
+/** Where the code unit `unit` is first found, from byte `from` on; -1 if it is not. `from` and the bytes' beginning are those of code units. */
+export function indexOfUnit(bytes: Uint8Array, unit: number, from: number, encoding: Encoding): number {
+  if (encoding === 'utf-8') return bytes.indexOf(unit, from);
+  const low = encoding === 'utf-16le' ? 0 : 1; // where a unit has its low byte
+  for (let at = bytes.indexOf(unit, from); at >= 0; at = bytes.indexOf(unit, at + 1))
+    if (at % 2 === low && bytes[at + 1 - 2 * low] === 0) return at - low;
+  return -1;
+}
+
+/** Whether a text without a line feed has carriage returns between its lines. */
+export function hasInnerCr(bytes: Uint8Array, encoding: Encoding): boolean {
+  const at = indexOfUnit(bytes, CR, 0, encoding);
+  return at >= 0 && at + unitOf(encoding) < bytes.length;
+}
+
+export interface RawLine {
+  /** Without the line feed; null as soon as they are more than the limit. Valid until the next line is read. */
+  bytes: Uint8Array | null;
+  /** Whether a line feed follows. */
+  ended: boolean;
+}
+
+/** Cuts the pieces of a text into lines. What follows the last line feed is a line unless it is empty. Memory does not depend on the length of a line. */
+export class LineSplitter {
+  readonly #most: number;
+  readonly #encoding: Encoding;
+  #parts: Uint8Array[] = [];
+  #length = 0;
+  /** The first byte of a code unit whose second one is in the next piece. */
+  #half: Uint8Array = new Uint8Array();
+
+  /** `most`: the largest number of bytes of a line. */
+  constructor(most: number, encoding: Encoding = 'utf-8') {
+    this.#most = most;
+    this.#encoding = encoding;
+  }
+
+  *push(given: Uint8Array): Generator<RawLine> {
+    const piece = unitOf(this.#encoding) === 1 ? given : this.#whole(given);
+    for (let from = 0; from < piece.length; ) {
+      const end = indexOfUnit(piece, LF, from, this.#encoding);
+      const part = piece.subarray(from, end < 0 ? piece.length : end);
+      const wasTooLong = this.#length > this.#most;
+      this.#length += part.length;
+      const isTooLong = this.#length > this.#most;
+      if (isTooLong && !wasTooLong) yield { bytes: null, ended: false };
+      if (isTooLong) this.#parts = [];
+      else this.#parts.push(end < 0 ? part.slice() : part);
+      if (end < 0) return;
+      if (!isTooLong) yield { bytes: this.#line(), ended: true };
+      this.#parts = [];
+      this.#length = 0;
+      from = end + unitOf(this.#encoding);
+    }
+  }
+
+  *end(): Generator<RawLine> {
+    this.#parts.push(this.#half);
+    this.#length += this.#half.length;
+    if (this.#length > 0 && this.#length <= this.#most) yield { bytes: this.#line(), ended: false };
+  }
+
+  #line(): Uint8Array {
+    return this.#parts.length === 1 ? this.#parts[0]! : Buffer.concat(this.#parts);
+  }
+
+  /** The code units that are complete. */
+  #whole(given: Uint8Array): Uint8Array {
+    const bytes = this.#half.length > 0 ? Buffer.concat([this.#half, given]) : given;
+    const even = bytes.length - (bytes.length % 2);
+    this.#half = bytes.slice(even);
+    return bytes.subarray(0, even);
+  }
+}
+
+/** The lines of a text's pieces. */
+export function* splitLines(pieces: Iterable<Uint8Array>, most: number, encoding?: Encoding): Generator<RawLine> {
+  const splitter = new LineSplitter(most, encoding);
+  for (const piece of pieces) yield* splitter.push(piece);
+  yield* splitter.end();
+}
+
+const DECODERS = new Map<Encoding, TextDecoder>();
+
+/**
+ * The text of a line, without a carriage return at its end; that of the first line of a file (`isFirst`) without a byte order mark.
+ *
+ * @throws TypeError if the bytes are not of the encoding
+ */
+export function decodeLine(bytes: Uint8Array, encoding: Encoding, isFirst: boolean): string {
+  let decoder = DECODERS.get(encoding);
+  if (!decoder) {
+    decoder = new TextDecoder(encoding, { fatal: true, ignoreBOM: true });
+    DECODERS.set(encoding, decoder);
+  }
+  const text = decoder.decode(bytes);
+  return text.slice(isFirst && text.startsWith('\uFEFF') ? 1 : 0, text.endsWith('\r') ? -1 : undefined);
+}
