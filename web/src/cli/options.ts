@@ -112,7 +112,7 @@ export const addParallel = (command: Command): Command =>
     .addOption(
       countOrAuto(
         '--workers <n>',
-        'number of workers, each with a copy of the model, or auto: one per core, up to 8 (default: auto for long files, if there is memory)',
+        'number of workers, each with a copy of the model, or auto: one per core, up to 8 (default: one per 8 KiB of the files and core, if there is memory)',
         64,
       ),
     )
