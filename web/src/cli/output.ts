@@ -100,7 +100,7 @@ class OutputFile implements Output {
 
   async write(record: object, vector?: OutputVector): Promise<void> {
     const bytes = this.#form.bytesOf(record, vector, this.#count === 0);
-    writing(this.#path, () => writeAll(this.#file, bytes, this.#end));
+    writing(this.#path, () => writeAll(this.#file, bytes, this.#end), 'continue with --resume');
     this.#end += bytes.length;
     this.#count++;
   }

@@ -7,11 +7,13 @@ import { HeedError } from '../index.js';
 /** Codes of errors after which writing anything else is pointless. */
 const FULL = ['ENOSPC', 'EDQUOT', 'EFBIG'];
 
-/** The error for a file or folder that cannot be written. */
-export function unwritable(path: string, cause: unknown): HeedError {
+const AGAIN = 'run the same command again';
+
+/** The error for a file or folder that cannot be written. `next`: what to do once a full disk has space. */
+export function unwritable(path: string, cause: unknown, next = AGAIN): HeedError {
   const { code, message, syscall } = cause as NodeJS.ErrnoException;
   const hint = FULL.includes(String(code))
-    ? 'The disk is full. Free space and run the same command again: finished parts are kept'
+    ? `The disk is full. Free space and ${next}`
     : syscall === 'link' && (code === 'EPERM' || code === 'ENOTSUP')
       ? 'The folder must be on a file system that has hard links'
       : 'Choose a folder in which files can be made and deleted';
@@ -19,11 +21,11 @@ export function unwritable(path: string, cause: unknown): HeedError {
 }
 
 /** Runs `body`, which writes to `path`. */
-export function writing<T>(path: string, body: () => T): T {
+export function writing<T>(path: string, body: () => T, next = AGAIN): T {
   try {
     return body();
   } catch (cause) {
-    throw cause instanceof HeedError ? cause : unwritable(path, cause);
+    throw cause instanceof HeedError ? cause : unwritable(path, cause, next);
   }
 }
 

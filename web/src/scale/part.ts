@@ -120,7 +120,7 @@ export class PartWriter {
 
   #wrap<T>(path: string, body: () => T): T {
     try {
-      return writing(path, body);
+      return writing(path, body, 'run the same command again: finished parts are kept');
     } catch (error) {
       this.discard();
       throw error;
