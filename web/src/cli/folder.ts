@@ -60,8 +60,13 @@ export class TrainingState {
   keep(bytes: Uint8Array): void {
     const [about, weights] = ['training.json', 'checkpoint.safetensors'].map((name) => join(this.#folder, name));
     makeFolderOf(about!);
-    writeWhole(about!, `${JSON.stringify({ seed: this.seed })}\n`, { replace: true });
-    writeWhole(weights!, bytes, { replace: true });
+    try {
+      writeWhole(about!, `${JSON.stringify({ seed: this.seed })}\n`, { replace: true });
+      writeWhole(weights!, bytes, { replace: true });
+    } catch (error) {
+      if (!existsSync(weights!)) this.remove(); // nothing to continue from
+      throw error;
+    }
   }
 
   remove(): void {

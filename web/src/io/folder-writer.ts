@@ -61,7 +61,10 @@ async function diskWriter(out: string): Promise<FolderWriter> {
   };
   const open = new Set<{ close(): Promise<void> }>();
   await requireNew();
-  await writing(() => fs!.mkdir(part, { recursive: true }));
+  await writing(async () => {
+    await fs!.mkdir(dirname(folder), { recursive: true });
+    await fs!.mkdir(part);
+  });
   return {
     source: part,
     file: (path) =>
