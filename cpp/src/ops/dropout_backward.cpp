@@ -10,7 +10,7 @@ namespace heed::train {
 namespace {
 
 /// What heed::dropout() computes, which draws one number after the other. `out` may be x.
-struct Mask {
+struct DropoutMask {
   float p, factor;
   DropoutKey key;
   Index first_row, first_column;
@@ -46,7 +46,7 @@ struct Mask {
 Variable dropout(Graph& graph, const Variable& x, float p, DropoutScaling scaling, const DropoutKey& key,
                  Index first_column) {
   requireRate("p", p);
-  const Mask mask{p, keptScale(p, scaling), key, graph.context().random.first_row, first_column};
+  const DropoutMask mask{p, keptScale(p, scaling), key, graph.context().random.first_row, first_column};
   Matrix y(x.rows(), x.cols());
   mask.apply(*x.shared(), y);
   return graph.record(std::move(y), {x}, false, [node = x.node(), mask](Matrix& gradient, Backward& pass) {

@@ -14,13 +14,13 @@
 namespace heed::train {
 namespace {
 
-struct Statistics {
+struct RowStatistics {
   float mean, scale;
 };
 
 /// As in the forward pass (ops/layer_norm.cpp): the mean is exact for constant rows, and the variance is the mean of
 /// squared differences.
-Statistics statisticsOf(const float* x, Index width, float eps, bool rms) {
+RowStatistics statisticsOf(const float* x, Index width, float eps, bool rms) {
   const auto count = static_cast<float>(width);
   const v128_t first = simd::splat(x[0]);
   const float mean = rms ? 0 : x[0] + sumOver(width, [first](const auto& a) { return a - first; }, x) / count;
@@ -39,7 +39,7 @@ class AffineGradients {
     sums_.view().setZero();
   }
 
-  void add(const float* x, const float* dy, const Statistics& row) {
+  void add(const float* x, const float* dy, const RowStatistics& row) {
     if (dweight_) {
       const v128_t mean = simd::splat(row.mean), scale = simd::splat(row.scale);
       transform<4>(
@@ -76,7 +76,7 @@ void normGradient(const Matrix& x, const float* weight, const LayerNormOptions& 
   for (Index t = 0; t < rows; ++t) {
     const float* row = x.data() + t * width;
     float* d = dy.data() + t * width;
-    const Statistics statistics = statisticsOf(row, width, o.eps, o.rms);
+    const RowStatistics statistics = statisticsOf(row, width, o.eps, o.rms);
     affine.add(row, d, statistics);
     if (weight) transform<4>(width, d, [offset](const auto& a, const auto& b) { return a * (b + offset); }, d, weight);
     const v128_t mean = simd::splat(statistics.mean), scale = simd::splat(statistics.scale);

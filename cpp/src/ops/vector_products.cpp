@@ -234,8 +234,10 @@ void packSigns(const int8_t* row, Index stride, uint8_t* signs) {
 }
 
 void packSigns(const float* row, Index stride, uint8_t* signs) {
-  for (Index k = 0; k < stride; ++k)
+  for (Index k = 0; k < stride; ++k) {
+    if (k % 8 == 0) signs[k / 8] = 0;
     if (row[k] > 0) signs[k / 8] |= static_cast<uint8_t>(1 << (k % 8));
+  }
 }
 
 }  // namespace heed

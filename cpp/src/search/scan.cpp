@@ -166,8 +166,8 @@ bool VectorIndex::Scan::isCertain(Index q, const Best& best, const VectorHit* ra
 
 void VectorIndex::Scan::scanBlock(Index block, Best* best) const {
   if (coarse_ != nullptr) return scanCoarse(block, best);
-  const Index end = std::min(index_.count(), (block + 1) * kBlockRows);
-  for (Index first = block * kBlockRows; first < end; first += kRowsPerCall) {
+  const Index end = std::min(index_.count(), (block + 1) * kRowsPerBlock);
+  for (Index first = block * kRowsPerBlock; first < end; first += kRowsPerCall) {
     const Index rows = std::min(kRowsPerCall, end - first);
     if (integers_ != nullptr)
       multiply<int8_t, int32_t>(first, rows, best);
@@ -184,9 +184,9 @@ void VectorIndex::Scan::scanCoarse(Index block, Best* best) const {
   // Rows whose coarse scores do not exclude them are scored by fours.
   struct {
     Index rows[4], count = 0;
-  } waiting[kMaxQueries];
-  const Index end = std::min(index_.count(), (block + 1) * kBlockRows);
-  for (Index first = block * kBlockRows; first < end; first += kRowsPerCall) {
+  } waiting[kQueriesPerPass];
+  const Index end = std::min(index_.count(), (block + 1) * kRowsPerBlock);
+  for (Index first = block * kRowsPerBlock; first < end; first += kRowsPerCall) {
     const Index count = std::min(kRowsPerCall, end - first);
     vectorProducts(rows<int8_t>(first), count, step_, coarse_offset_, 1, offsets);
     for (Index q = 0; q < count_; ++q) {
@@ -207,9 +207,9 @@ void VectorIndex::Scan::scanCoarse(Index block, Best* best) const {
 
 void VectorIndex::Scan::compareSigns(Index block, Nearest* nearest) const {
   const auto& blocks = index_.form_ == VectorForm::kBits ? index_.blocks_ : index_.signs_;
-  const Index end = std::min(index_.count(), (block + 1) * kBlockRows);
+  const Index end = std::min(index_.count(), (block + 1) * kRowsPerBlock);
   Selected<int32_t> selected;
-  for (Index first = block * kBlockRows; first < end; first += kRowsPerCall) {
+  for (Index first = block * kRowsPerBlock; first < end; first += kRowsPerCall) {
     const auto* codes = reinterpret_cast<const uint8_t*>(at(blocks, sign_stride_, first));
     for (Index q = 0; q < count_; ++q) {
       selectNear(codes, std::min(kRowsPerCall, end - first), sign_stride_, signs_ + q * sign_stride_,

@@ -10,17 +10,17 @@ namespace heed {
 inline Index roundedUp(Index count, Index step) { return (count + step - 1) / step * step; }
 
 /// Rows of a block, which is allocated at once.
-inline constexpr Index kBlockRows = 4096;
-static_assert(kBlockRows % kRowsPerCall == 0);
+inline constexpr Index kRowsPerBlock = 4096;
+static_assert(kRowsPerBlock % kRowsPerCall == 0);
 
 /// Queries that pass over the rows together: with a few rows, they fit into the second-level cache.
-inline constexpr Index kMaxQueries = 256;
+inline constexpr Index kQueriesPerPass = 256;
 
 /// The queries of a call as the kernels multiply them, and passes over rows for all of them. Scores are those of
 /// rounded queries, or sums in single precision; errors_ bounds how far they are from the exact ones.
 class VectorIndex::Scan {
  public:
-  /// Of at most kMaxQueries; `by_signs`: for run() by signs.
+  /// Of at most kQueriesPerPass; `by_signs`: for run() by signs.
   Scan(const VectorIndex& index, const float* queries, Index count, const VectorSearch& options, bool by_signs,
        Context& context);
 

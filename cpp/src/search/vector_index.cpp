@@ -13,14 +13,15 @@ namespace {
 
 constexpr Index kMaxDimensions = 1 << 16;
 
-/// Gives blocks room for `count` rows, or cuts them to it. New bytes are zeros. Kernels read up to kStrideStep bytes
-/// after the rows.
+/// Gives blocks room for `count` rows, or cuts them to it. Kernels read up to kStrideStep bytes after the rows:
+/// these are zeros, as is the room for new rows.
 void resizeRows(std::vector<std::vector<std::byte>>& blocks, Index stride, Index count) {
-  blocks.resize(static_cast<size_t>((count + kBlockRows - 1) / kBlockRows));
+  blocks.resize(static_cast<size_t>((count + kRowsPerBlock - 1) / kRowsPerBlock));
   Index first = 0;
   for (auto& block : blocks) {
-    block.resize(static_cast<size_t>(std::min(kBlockRows, count - first) * stride + kStrideStep));
-    first += kBlockRows;
+    block.resize(static_cast<size_t>(std::min(kRowsPerBlock, count - first) * stride + kStrideStep));
+    std::fill(block.end() - kStrideStep, block.end(), std::byte{0});
+    first += kRowsPerBlock;
   }
 }
 
@@ -35,7 +36,7 @@ VectorIndex::VectorIndex(VectorForm form, Index width) : form_(form), width_(wid
 }
 
 const std::byte* VectorIndex::at(const std::vector<Block>& blocks, Index stride, Index n) {
-  return blocks[static_cast<size_t>(n / kBlockRows)].data() + n % kBlockRows * stride;
+  return blocks[static_cast<size_t>(n / kRowsPerBlock)].data() + n % kRowsPerBlock * stride;
 }
 
 std::byte* VectorIndex::at(std::vector<Block>& blocks, Index stride, Index n) {
@@ -87,18 +88,20 @@ void VectorIndex::search(const float* queries, Index num_queries, const VectorSe
                          VectorHit* hits, Index* counts) {
   const bool by_signs = options.candidates > 0;
   if (by_signs && form_ != VectorForm::kBits && signs_.empty()) {
-    resizeRows(signs_, sign_stride_, count());
+    std::vector<Block> made;
+    resizeRows(made, sign_stride_, count());
+    signs_ = std::move(made);
     packRows(0);
   }
   // Some more than are wanted, as those of nearly equal scores are ranked by exact ones.
   constexpr Index kSpare = 16;
   const Index most = by_signs ? std::min(count(), options.candidates) : count();
   const Index room = std::min(most, options.top_k + kSpare);
-  for (Index first = 0; first < num_queries; first += kMaxQueries) {
+  for (Index first = 0; first < num_queries; first += kQueriesPerPass) {
     const Arena::Scope scope(context.arena);
     VectorSearch some = options;
     some.thresholds += first;
-    const Index end = std::min(num_queries, first + kMaxQueries);
+    const Index end = std::min(num_queries, first + kQueriesPerPass);
     const Scan scan(*this, queries + first * width_, end - first, some, by_signs, context);
     const Best* best = scan.run(room);
     for (Index q = first; q < end; ++q, hits += options.top_k) {

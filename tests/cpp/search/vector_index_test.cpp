@@ -296,6 +296,39 @@ TEST(VectorIndex, FindsNothingIfNothingIsWanted) {
   }
 }
 
+TEST(VectorIndex, FindsRowsThatReplaceRemovedOnes) {
+  Context context;
+  for (const VectorForm form : kForms) {
+    for (const Index width : {5, 20, 150}) {
+      const Corpus old(form, 40, width, 21), fresh(form, 25, width, 22);
+      VectorIndex index = old.index();
+      expectSearch(old, index, randomMatrix(1, width, 23), searchFor(3, 10), context);  // computes the signs
+      for (const Index kept_rows : {0, 3, 39}) {
+        std::vector<uint32_t> kept(static_cast<size_t>(kept_rows));
+        std::iota(kept.begin(), kept.end(), 0U);
+        index.keep(kept);
+        index.append(fresh.bytes.data(), fresh.factors);
+        Corpus both = old;
+        both.count = kept_rows + fresh.count;
+        both.bytes.resize(static_cast<size_t>(kept_rows * old.rowBytes()));
+        both.bytes.insert(both.bytes.end(), fresh.bytes.begin(), fresh.bytes.end());
+        both.factors.resize(static_cast<size_t>(kept_rows));
+        both.factors.insert(both.factors.end(), fresh.factors.begin(), fresh.factors.end());
+        // Queries that equal a row, which is then the nearest by its signs, too.
+        RowMajorMatrix queries(fresh.count, width);
+        for (Index n = 0; n < fresh.count; ++n) {
+          for (Index k = 0; k < width; ++k) queries(n, k) = static_cast<float>(fresh.at(n, k));
+        }
+        expectSearch(both, index, queries, searchFor(2, 4), context);
+        expectSearch(both, index, queries, searchFor(1, 1), context);
+        index.keep({});
+        index.append(old.bytes.data(), old.factors);
+        expectSearch(old, index, randomMatrix(1, width, 23), searchFor(3, 10), context);
+      }
+    }
+  }
+}
+
 TEST(VectorIndex, RefusesWidths) {
   for (const Index width : {-1, 0, 65537})
     expectError(ErrorCode::kInvalidArgument, "width", [&] { VectorIndex(VectorForm::kInt8, width); });

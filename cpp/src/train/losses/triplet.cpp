@@ -10,13 +10,13 @@
 namespace heed::train::losses {
 namespace {
 
-constexpr float kEpsilon = 1e-6f;
+constexpr float kDistanceEpsilon = 1e-6f;
 
 double distance(Index width, const float* x, const float* y) {
   return std::sqrt(sumInDouble(
       width,
       [](const auto& a, const auto& b) {
-        const auto difference = a - b + simd::splat(kEpsilon);
+        const auto difference = a - b + simd::splat(kDistanceEpsilon);
         return difference * difference;
       },
       x, y));
@@ -59,7 +59,8 @@ Variable triplet(Graph& graph, const Variable& anchor, const Variable& positive,
               const Distances& row = distances[static_cast<size_t>(t)];
               if (row.positive - row.negative + static_cast<double>(margin) < 0 || row.*length == 0) continue;
               const auto scale = static_cast<float>(sign * factor / row.*length);
-              out.row(t).array() += scale * (a->values().row(t) - other.values().row(t)).array() + scale * kEpsilon;
+              out.row(t).array() +=
+                  scale * (a->values().row(t) - other.values().row(t)).array() + scale * kDistanceEpsilon;
             }
           });
         };
