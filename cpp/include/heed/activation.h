@@ -6,7 +6,9 @@
 
 namespace heed {
 
-/// An elementwise nonlinearity phi.
+/// An elementwise nonlinearity phi. All are defined for every float: at -infinity and infinity they have their limits
+/// to within their error, and NaN gives NaN. The error against double precision is at most 1e-6 + 4e-7 |phi(x)|; that
+/// of the gradients in training, for dY = 1, at most 2e-6.
 enum class Activation {
   kIdentity,
   kRelu,      ///< max(0, x)

@@ -34,6 +34,51 @@ struct ScaledRows {
   }
 };
 
+/// Cuts ascending ranges of k into the parts of each chain, which ends at a multiple of kChain.
+class Chains {
+ public:
+  explicit Chains(std::span<const Range> ranges) : rest_(ranges), begin_(ranges.empty() ? 0 : ranges.front().begin) {}
+
+  bool isEmpty() const { return rest_.empty(); }
+  /// The parts of the next chain; valid until the next call.
+  std::span<const Range> next() {
+    const Index end = (begin_ / kChain + 1) * kChain;
+    size_t count = 0;
+    while (!rest_.empty() && begin_ < end) {
+      const Index last = rest_.front().end;
+      if (begin_ < last) parts_[count++] = {begin_, std::min(last, end)};
+      if (last > end) {
+        begin_ = end;
+        break;
+      }
+      rest_ = rest_.subspan(1);
+      if (!rest_.empty()) begin_ = rest_.front().begin;
+    }
+    return {parts_, count};
+  }
+
+ private:
+  std::span<const Range> rest_;
+  Index begin_;  // of what is left of the first range
+  Range parts_[kChain / 2 + 1];
+};
+
+/// The product of one chain. Not inlined, because it is called in several places.
+[[gnu::noinline]] void multiplyChain(Index height, const uint32_t* words, const Panels& right, std::span<const Range> k,
+                                     std::span<const Range> columns, const ScaledRows& out) {
+  const PanelSpan panels{reinterpret_cast<const std::byte*>(right.data), right.depth * FloatStep::kBytes};
+  multiplyRowBlock<FloatStep>(height, words, panels, k, columns, out);
+}
+
+/// out (R, n) += part (R, n).
+void addRows(const float* part, Index part_stride, Index rows, Index count, float* out, Index stride) {
+  for (Index r = 0; r < rows; ++r, part += part_stride, out += stride) {
+    Index j = 0;
+    for (; j + 4 <= count; j += 4) simd::store(out + j, wasm_f32x4_add(simd::load(out + j), simd::load(part + j)));
+    for (; j < count; ++j) out[j] += part[j];
+  }
+}
+
 }  // namespace
 
 Index queryBlocks(Index queries) { return RowBlocks(queries).count; }
@@ -94,9 +139,30 @@ void multiplySelected(ConstMatrixView a, const Panels& right, std::span<const Ra
   static_assert(kBlockRows <= kMaxQueries);
   if (a.rows() == 0) return;
   packRows(a, RowBlocks(a.rows()), words);
-  const PanelSpan panels{reinterpret_cast<const std::byte*>(right.data), right.depth * FloatStep::kBytes};
-  multiplyRowBlock<FloatStep>(a.rows(), words, panels, rows, columns,
-                              ScaledRows{out.data(), out.outerStride(), out.cols(), factors});
+  const Index height = a.rows();
+  const ScaledRows whole{out.data(), out.outerStride(), out.cols(), factors};
+  if (right.depth <= kChain) return multiplyChain(height, words, right, rows, columns, whole);
+
+  constexpr Index kPartColumns = 64;
+  float part[kMaxQueries * kPartColumns];
+  Chains chains(rows);
+  for (bool is_first = true; is_first || !chains.isEmpty(); is_first = false) {
+    const std::span<const Range> k = chains.next();
+    if (is_first) {
+      multiplyChain(height, words, right, k, columns, whole);
+    } else {
+      float* to = out.data();
+      for (const Range& range : columns) {
+        for (Index first = range.begin, count; first < range.end; first += count, to += count) {
+          count = std::min(kPartColumns, range.end - first);
+          const Range some{first, first + count};
+          multiplyChain(height, words, right, k, {&some, 1}, ScaledRows{part, kPartColumns, count, factors});
+          addRows(part, kPartColumns, height, count, to, out.outerStride());
+        }
+      }
+    }
+    for (const Range& range : k) words += height * range.count();
+  }
 }
 
 }  // namespace heed

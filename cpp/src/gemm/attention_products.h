@@ -32,8 +32,9 @@ Panels packValues(ConstMatrixView value, const RowList& keys, Arena& arena);
 /// out = diag(factors) a B, where B is the part of `right` in `rows` and `columns`, which are ascending: a (R, number
 /// of rows) with R <= kMaxQueries, factors (R), out (R, number of columns). Ranges of columns begin at multiples of 8,
 /// and all but the last end there; an `out` that is wider than the last range is filled to the end of the panel.
-/// `words` is scratch for the elements of a. A row's result does not depend on the other rows of the block; every sum
-/// is one chain over k in ascending order, so that leaving out a k for which a is zero changes no bit.
+/// `words` is scratch for the elements of a. A row's result does not depend on the other rows of the block; sums
+/// run over k in ascending order, in chains that end at the multiples of kChain, wherever the ranges begin, so that
+/// leaving out a k for which a is zero changes no bit.
 void multiplySelected(ConstMatrixView a, const Panels& right, std::span<const Range> rows,
                       std::span<const Range> columns, const float* factors, MatrixView out, uint32_t* words);
 

@@ -19,10 +19,6 @@ void addWeightGradient(ConstMatrixView gradient, ConstMatrixView x, MatrixView o
 /// out (1, M) += the sum of the rows of dY.
 void addBiasGradient(ConstMatrixView gradient, MatrixView out);
 
-/// The most products that are added in one chain: a longer one loses digits, a shorter one adds to the result more
-/// often.
-inline constexpr Index kChain = 512;
-
 /// B (K, M), packed.
 Panels packPanels(ConstMatrixView b, Arena& arena);
 Panels packPanels(const Float32Weight& b, Arena& arena);

@@ -21,8 +21,8 @@
 /// - Register tile: R rows times P panels of C, whose sums stay in registers while the loop runs over k.
 /// - Chunk (chunk.h): up to kChunkRows rows of A, which pass through a whole weight before the next rows are packed.
 ///
-/// Each element of C is summed in its own lane in ascending k, so its bits do not depend on the tile's shape or the
-/// element's position.
+/// Each element of C is summed in its own lane in ascending k, in fp32 in chains of kChain (range.h), so its bits do
+/// not depend on the tile's shape or the element's position.
 namespace heed {
 
 /// Rows of the tallest row block. WebAssembly has 16 registers, of which V8 reserves one: 6 x 8 sums, half a k-step of

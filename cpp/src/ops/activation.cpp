@@ -24,8 +24,8 @@ void apply(float* x, Index count) {
 }
 
 /// In the order of Activation. GELU takes four vectors at a time, which hides the latency of its division.
-constexpr std::string_view kNames[] = {"identity", "relu",    "gelu", "gelu_tanh",
-                                       "tanh",     "sigmoid", "silu", "quick_gelu"};
+constexpr std::string_view kActivationNames[] = {"identity", "relu",    "gelu", "gelu_tanh",
+                                                 "tanh",     "sigmoid", "silu", "quick_gelu"};
 constexpr void (*kFunctions[])(float*, Index) = {
     [](float*, Index) {},
     apply<2, [](const auto& y) { return simd::relu(y); }>,
@@ -40,7 +40,7 @@ constexpr void (*kFunctions[])(float*, Index) = {
 }  // namespace
 
 Activation activationNamed(std::string_view name) {
-  return static_cast<Activation>(indexOfName("activation", name, kNames));
+  return static_cast<Activation>(indexOfName("activation", name, kActivationNames));
 }
 
 void activate(float* x, Index count, Activation activation) { kFunctions[static_cast<size_t>(activation)](x, count); }

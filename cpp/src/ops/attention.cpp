@@ -79,7 +79,7 @@ void attendBlock(const Head& head, ConstMatrixView query, Index first, Attention
     std::fill(row + visible.count(), row + scores.cols(), kForbidden);
     const std::span<const Range> allowed = head.values.finite ? visible.ranges() : visible.allowed(row, arena);
     // Softmax. The division by the sum is left to the product with V, whose rows (Dv) are shorter than the scores' (S).
-    const float sum = exponentials(row, scores.cols()), inverse_sum = sum == 0 ? 0 : 1 / sum;
+    const float sum = exponentials(row, scores.cols(), visible.ranges()), inverse_sum = sum == 0 ? 0 : 1 / sum;
     if (weights) writeWeights(visible, row, inverse_sum, weights + r * num_keys, num_keys);
     // Dropout.
     if (head.selection.options().dropout > 0) dropEntries(head, visible, first + r, context.random, row);

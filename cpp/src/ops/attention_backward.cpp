@@ -51,18 +51,22 @@ Panels packFinite(ConstMatrixView key, const RowList& keys, Arena& arena) {
 /// Z, or null where all of it is 1; `count` is a multiple of 4. Returns E.
 float scoreGradient(float* exponentials, float sum, float* products, const float* kept, Index count) {
   const v128_t zero = simd::splat(0), inverse_sum = simd::splat(sum == 0 ? 0 : 1 / sum);
-  v128_t total = zero;
-  for (Index j = 0; j < count; j += 4) {
-    const v128_t exponential = simd::load(exponentials + j), visible = wasm_f32x4_ne(exponential, zero);
-    const v128_t weight = wasm_v128_and(wasm_f32x4_mul(exponential, inverse_sum), visible);
-    v128_t product = simd::load(products + j);
-    if (kept) product = wasm_f32x4_mul(product, simd::load(kept + j));
-    product = wasm_v128_and(product, visible);
-    total = simd::multiplyAdd(weight, product, total);
-    simd::store(exponentials + j, weight);
-    simd::store(products + j, product);
+  double total = 0;
+  for (Index first = 0; first < count; first += 4 * kChain) {
+    v128_t sums = zero;
+    for (Index j = first; j < std::min(first + 4 * kChain, count); j += 4) {
+      const v128_t exponential = simd::load(exponentials + j), visible = wasm_f32x4_ne(exponential, zero);
+      const v128_t weight = wasm_v128_and(wasm_f32x4_mul(exponential, inverse_sum), visible);
+      v128_t product = simd::load(products + j);
+      if (kept) product = wasm_f32x4_mul(product, simd::load(kept + j));
+      product = wasm_v128_and(product, visible);
+      sums = simd::multiplyAdd(weight, product, sums);
+      simd::store(exponentials + j, weight);
+      simd::store(products + j, product);
+    }
+    total += static_cast<double>(simd::horizontalSum(sums));
   }
-  const float e = simd::horizontalSum(total);
+  const auto e = static_cast<float>(total);
   const v128_t es = simd::splat(e);
   for (Index j = 0; j < count; j += 4) {
     const v128_t weight = simd::load(exponentials + j), visible = wasm_f32x4_ne(weight, zero);
@@ -181,7 +185,7 @@ class HeadBackward {
       visible.addBiasAndMasks(r, score);
       std::fill(score + count, score + width, kForbidden);
       if (kept) drawDropout(visible, first + r, kept, width);
-      const float sum = exponentials(score, width);
+      const float sum = exponentials(score, width, visible.ranges());
       head_mask_gradient_ += static_cast<double>(scoreGradient(score, sum, product, kept, width));
       addMaskGradients(visible, first + r, product);
       if (positions_) addPositionSums(visible, first + r, product);

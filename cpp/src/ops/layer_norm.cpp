@@ -1,30 +1,44 @@
 /// Layer norm of each row: y_j = weight_j (x_j - mean) / sqrt(variance + eps) + bias_j.
 /// RMSNorm of each row: y_j = (weight_j + offset) x_j / sqrt(mean of x^2 + eps).
 /// Without weights, both only normalize.
+#include <algorithm>
 #include <cmath>
 
+#include "gemm/range.h"
 #include "gemm/simd.h"
 #include "heed/norm.h"
 
 namespace heed {
 namespace {
 
+constexpr int kNormChains = 4;
+/// Features that are added in chains of kChain, one for each lane.
+constexpr Index kNormBlock = 4 * kNormChains * kChain;
+
 /// Sum of f(x) over `count` floats, in several chains, because each addition depends on the previous one of its chain.
 template <class F>
-float sum(const float* x, Index count, const F& f) {
-  constexpr int kChains = 4;
-  v128_t sums[kChains];
+float sumOfBlock(const float* x, Index count, const F& f) {
+  v128_t sums[kNormChains];
   HEED_UNROLL
   for (v128_t& chain : sums) chain = simd::splat(0);
   Index i = 0;
-  for (; i + 4 * kChains <= count; i += 4 * kChains) {
+  for (; i + 4 * kNormChains <= count; i += 4 * kNormChains) {
     HEED_UNROLL
-    for (int c = 0; c < kChains; ++c) sums[c] = wasm_f32x4_add(sums[c], f(simd::load(x + i + 4 * c)));
+    for (int c = 0; c < kNormChains; ++c) sums[c] = wasm_f32x4_add(sums[c], f(simd::load(x + i + 4 * c)));
   }
   for (; i + 4 <= count; i += 4) sums[0] = wasm_f32x4_add(sums[0], f(simd::load(x + i)));
   float total = simd::horizontalSum(wasm_f32x4_add(wasm_f32x4_add(sums[0], sums[1]), wasm_f32x4_add(sums[2], sums[3])));
   for (; i < count; ++i) total += wasm_f32x4_extract_lane(f(simd::splat(x[i])), 0);
   return total;
+}
+
+/// The same for any number of floats.
+template <class F>
+float sum(const float* x, Index count, const F& f) {
+  double total = 0;
+  for (Index first = 0; first < count; first += kNormBlock)
+    total += static_cast<double>(sumOfBlock(x + first, std::min(kNormBlock, count - first), f));
+  return static_cast<float>(total);
 }
 
 void normalizeRow(const float* x, Index width, const float* weight, const float* bias, float eps, float* output) {

@@ -5,21 +5,36 @@
 #include <cmath>
 
 #include "core/check.h"
+#include "gemm/range.h"
 
 namespace heed {
 namespace {
 
 /// In the order of Pooling.
-constexpr std::string_view kNames[] = {"mean", "cls", "last", "max", "mean_sqrt_len", "weighted_mean"};
+constexpr std::string_view kPoolingNames[] = {"mean", "cls", "last", "max", "mean_sqrt_len", "weighted_mean"};
 
-/// Row n of output = sum w_i x_i / divisor, added row by row, so that the result does not depend on how Eigen splits
-/// sums.
-template <class Weight>
-void weigh(ConstMatrixView hidden, Index begin, Index end, Weight weight, float divisor, MatrixView output, Index n) {
-  auto vector = output.row(n);
-  vector = weight(begin) * hidden.row(begin);
-  for (Index i = begin + 1; i < end; ++i) vector += weight(i) * hidden.row(i);
-  vector /= divisor;
+/// y (E) = sum w_i x_i / divisor, added row by row, so that the result does not depend on how Eigen splits sums, in
+/// blocks of kChain rows. x is the rows that are pooled; w_i is 1, or `first_weight` + i, counted from 0, unless that
+/// is 0.
+void weigh(ConstMatrixView x, Index first_weight, float divisor, float* y) {
+  constexpr Index kColumns = 64;
+  const auto weight = [first_weight](Index i) {
+    return first_weight == 0 ? 1.0f : static_cast<float>(first_weight + i);
+  };
+  for (Index column = 0; column < x.cols(); column += kColumns) {
+    const Index width = std::min(kColumns, x.cols() - column);
+    float total[kColumns], sum[kColumns];
+    for (Index first = 0; first < x.rows(); first += kChain) {
+      float* const to = first == 0 ? total : sum;
+      for (Index i = first; i < std::min(first + kChain, x.rows()); ++i) {
+        const float* row = x.data() + i * x.outerStride() + column;
+        const float w = weight(i);
+        for (Index c = 0; c < width; ++c) to[c] = i == first ? w * row[c] : to[c] + w * row[c];
+      }
+      for (Index c = 0; first > 0 && c < width; ++c) total[c] += sum[c];
+    }
+    for (Index c = 0; c < width; ++c) y[column + c] = total[c] / divisor;
+  }
 }
 
 /// The larger of two, or NaN if either is.
@@ -27,7 +42,9 @@ constexpr auto kLargerOrNaN = [](float a, float b) { return a > b || std::isnan(
 
 }  // namespace
 
-Pooling poolingNamed(std::string_view name) { return static_cast<Pooling>(indexOfName("pooling", name, kNames)); }
+Pooling poolingNamed(std::string_view name) {
+  return static_cast<Pooling>(indexOfName("pooling", name, kPoolingNames));
+}
 
 void pool(ConstMatrixView hidden, const Sequences& sequences, std::span<const Index> skipped, Pooling pooling,
           MatrixView output) {
@@ -42,10 +59,12 @@ void pool(ConstMatrixView hidden, const Sequences& sequences, std::span<const In
       output.row(n).setZero();
       continue;
     }
-    const auto one = [](Index) { return 1.0f; };
+    const ConstMatrixView rows =
+        view(hidden.data() + begin * hidden.outerStride(), length, hidden.cols(), hidden.outerStride());
+    float* const vector = output.row(n).data();
     switch (pooling) {
       case Pooling::kMean:
-        weigh(hidden, begin, end, one, static_cast<float>(length), output, n);
+        weigh(rows, 0, static_cast<float>(length), vector);
         break;
       case Pooling::kCls:
         output.row(n) = hidden.row(first);
@@ -58,13 +77,12 @@ void pool(ConstMatrixView hidden, const Sequences& sequences, std::span<const In
         for (Index i = begin + 1; i < end; ++i) output.row(n) = output.row(n).binaryExpr(hidden.row(i), kLargerOrNaN);
         break;
       case Pooling::kMeanSqrtLength:
-        weigh(hidden, begin, end, one, std::sqrt(static_cast<float>(length)), output, n);
+        weigh(rows, 0, std::sqrt(static_cast<float>(length)), vector);
         break;
       case Pooling::kWeightedMean: {
-        const auto position = [first](Index i) { return static_cast<float>(i - first + 1); };
         // The sum of skip + 1 .. end - first; in double, because the sum over 46,341 tokens exceeds 32 bits.
         const double sum = static_cast<double>(skip + 1 + end - first) * static_cast<double>(length) / 2;
-        weigh(hidden, begin, end, position, static_cast<float>(sum), output, n);
+        weigh(rows, skip + 1, static_cast<float>(sum), vector);
         break;
       }
     }

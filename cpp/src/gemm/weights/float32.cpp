@@ -8,12 +8,37 @@
 namespace heed {
 namespace {
 
+/// Panels of a batch (panelsPerBatch()) whose K exceeds kChain.
+constexpr Index kMaxChainPanels = kMaxPanelBytes / (kChain * FloatStep::kBytes);
+static_assert(kMaxChainPanels >= 8);  // the minimum
+
 /// fp32 for multiplyChunk(): the sums are the products already.
 struct Float32Format {
   const PackedWeight& weight;
 
+  /// The sums of a row block over the first chain of k are stored, those over each further one are added to them.
   void multiplyPanels(const LeftChunk& left, Range panels, float* sums) const {
-    multiplyRowBlocks<FloatStep>(left, left.packed, weight, panels, sums);
+    float part[kMaxChainPanels * 8 * kBlockRows];
+    const Index depth = weight.steps(), stride = 8 * left.blocks.rows;
+    const PanelSpan right{weight.panel(0), weight.panelBytes()};
+    const Range columns[] = {{8 * panels.begin, 8 * panels.end}};
+    for (Index i = 0; i < left.blocks.count; ++i) {
+      const Index height = left.blocks.height(i), size = 8 * height;
+      const uint32_t* words = left.packed + left.blocks.begin(i) * depth;
+      float* const own = sums + 8 * left.blocks.begin(i);
+      // Also once if K is 0, to write zeros.
+      for (Index first = 0; first == 0 || first < depth; first += kChain) {
+        const Range k[] = {{first, std::min(first + kChain, depth)}};
+        const SumsBuffer sink = first == 0 ? SumsBuffer{own, stride} : SumsBuffer{part, size};
+        multiplyRowBlock<FloatStep>(height, words + first * height, right, std::span(k), columns, sink);
+        for (Index p = 0; first > 0 && p < panels.count(); ++p) {
+          float* to = own + p * stride;
+          const float* from = part + p * size;
+          for (Index j = 0; j < size; j += 4)
+            simd::store(to + j, wasm_f32x4_add(simd::load(to + j), simd::load(from + j)));
+        }
+      }
+    }
   }
 
   template <int P>
@@ -35,10 +60,12 @@ void Float32Weight::write(Index first, Index count, const float* rows) {
 }
 
 void Float32Weight::writeInt8(Index first, Index count, const signed char* rows, const float* scales) {
-  std::vector<float> row(static_cast<size_t>(in()));
-  for (Index r = 0; r < count; ++r, rows += in()) {
-    std::transform(rows, rows + in(), row.begin(), [&](signed char w) { return scales[r] * static_cast<float>(w); });
-    write(first + r, 1, row.data());
+  for (Index r = first; r < first + count; ++r, ++scales) {
+    std::byte* to = row(r);
+    for (Index k = 0; k < in(); ++k, to += stepBytes()) {
+      const float value = *scales * static_cast<float>(*rows++);
+      std::memcpy(to, &value, sizeof(float));
+    }
   }
 }
 

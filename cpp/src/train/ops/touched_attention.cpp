@@ -82,8 +82,9 @@ void softmaxBackward(const AttentionCall& call, const Matrix& weights, Matrix& d
     const Index num_keys = call.keys.length(n);
     const float* p = weights.data() + offset;
     float* d = dp.data() + offset;
-    float sum = 0;
-    for (Index j = 0; j < num_keys; ++j) sum += p[j] == 0 ? 0 : p[j] * d[j];
+    double total = 0;
+    for (Index j = 0; j < num_keys; ++j) total += p[j] == 0 ? 0 : static_cast<double>(p[j] * d[j]);
+    const auto sum = static_cast<float>(total);
     for (Index j = 0; j < num_keys; ++j) {
       d[j] = p[j] == 0 ? 0 : p[j] * (d[j] - sum);
       for (size_t m = 0; m < masks.size(); ++m) {
