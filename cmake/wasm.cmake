@@ -168,3 +168,14 @@ foreach(target ${targets})
     add_dependencies(objects ${target})
   endif()
 endforeach()
+
+# All sources as one unit, which lint parses: a name at namespace scope that two headers or sources define is an error there. In
+# headers it would violate the one-definition rule, which no compiler or linker reports across units.
+add_library(heed-one-unit OBJECT EXCLUDE_FROM_ALL
+  ${core_sources} ${kernel_sources} ${train_sources} ${train_kernel_sources} ${binding_sources} ${train_binding_sources}
+  ${thread_sources})
+target_link_libraries(heed-one-unit PRIVATE heed-flags)
+target_compile_definitions(heed-one-unit PRIVATE HEED_KERNEL HEED_RELAXED_SIMD)
+target_compile_options(heed-one-unit PRIVATE -fsyntax-only ${threads})
+set_target_properties(heed-one-unit PROPERTIES
+  UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 0 EXPORT_COMPILE_COMMANDS OFF)

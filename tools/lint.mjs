@@ -1,9 +1,10 @@
-// `npm run lint`: formatters and linters of both languages, the type check, and whether the report of the public API and the
-// documents' figures are up to date. `npm run format` (--fix) formats the files and updates both. Paths as arguments limit it to those.
+// `npm run lint`: formatters and linters of both languages, the type check, whether names at namespace scope are unique in all of the
+// C++, and whether the report of the public API and the documents' figures are up to date. `npm run format` (--fix) formats the files and updates both. Paths as arguments limit it to those.
 import * as fs from 'node:fs';
 import { availableParallelism } from 'node:os';
 import { extname, join, resolve } from 'node:path';
 import { apiReference, apiReport } from './api.mjs';
+import { buildCMake } from './cmake.mjs';
 import { PlainError, root, run, runMain, say } from './console.mjs';
 import { checkFigures } from './figures.mjs';
 import { filesBelow } from './files.mjs';
@@ -36,6 +37,7 @@ if (!fix) {
   kChecks.types = () => run([process.execPath, 'node_modules/typescript/bin/tsc', '-p', 'tsconfig.json']);
   kChecks['public API'] = () => apiReport();
   kChecks.reference = () => apiReference({ write: false });
+  kChecks['C++ names'] = () => buildCMake('wasm-release', ['heed-one-unit']);
   kChecks['clang-tidy'] = async () => {
     // clang-tidy needs the native compile commands, which configuring writes; nothing needs to be built, no precompiled header either.
     const folder = 'build/lint';
