@@ -45,6 +45,10 @@ class CallScope {
     scope_.reset();
     if (--depth == 0) arena().trim(kKeptBytes);
   }
+  /// Frees the arena's memory, unless a call uses it.
+  static void freeArena() {
+    if (depth == 0) arena().trim(0);
+  }
 
  private:
   static constexpr size_t kKeptBytes = 64 << 20;
@@ -65,18 +69,25 @@ void abandonCalls() {
 
 void runGuarded(void (*body)(void*), void* argument) {
   const char* code = errorCodeName(ErrorCode::kOutOfMemory);
+  const char* out_of_memory = "memory: expected enough for the requested sizes, got a failed allocation";
   std::string message;
   try {
     const CallScope scope;
     body(argument);
     return;
   } catch (const Error& error) {
-    code = errorCodeName(error.code());
-    message = error.what();
+    try {
+      message = error.what();
+      code = errorCodeName(error.code());
+    } catch (const std::bad_alloc&) {
+    }
   } catch (const std::bad_alloc&) {
-    message = "memory: expected enough for the requested sizes, got a failed allocation";
   } catch (const std::length_error&) {  // thrown by std::vector for sizes beyond the address space
-    message = "memory: expected sizes that fit into 4 GB, got a size beyond 32-bit addresses";
+    out_of_memory = "memory: expected sizes that fit into 4 GB, got a size beyond 32-bit addresses";
+  }
+  if (message.empty()) {
+    CallScope::freeArena();  // so that there is memory for the error
+    message = out_of_memory;
   }
   raise(code, message);  // outside the handlers, so that the C++ exception is freed before JavaScript's is thrown
 }

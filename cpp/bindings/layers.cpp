@@ -8,7 +8,7 @@ val BoundLayer::forward(const val& arguments) {
   return guarded([&] {
     const RunScope scope(module());
     InferenceCall call(arguments);
-    return run(call);
+    return drawing(module(), [&] { return run(call); });
   });
 }
 

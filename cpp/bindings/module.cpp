@@ -88,11 +88,13 @@ void BoundModule::writeParameter(unsigned index, double first_row, const val& by
     if (scaled) requireCount("scales", scales["length"].as<double>(), rows);
     float* row_scales = arena().take<float>(scaled ? rows : 0);
     if (scaled) val(emscripten::typed_memory_view(static_cast<size_t>(rows), row_scales)).call<void>("set", scales);
-    const Index chunk = std::max<Index>(1, kChunkBytes / row_bytes);
+    // All memory is taken before the first row is written.
+    const Index chunk = std::min(rows, std::max<Index>(1, kChunkBytes / row_bytes));
+    auto* raw = arena().take<std::byte>(chunk * row_bytes);
+    const bool as_is = dtype == "F32" || (int8 && p.takesInt8());
+    float* wide = arena().take<float>(as_is ? 0 : int4 ? width : chunk * width);
     for (Index row = 0; row < rows; row += chunk) {
-      const Arena::Scope scope(arena());
       const Index count = std::min(chunk, rows - row), values = count * width;
-      auto* raw = arena().take<std::byte>(count * row_bytes);
       copyBytes(bytes, row * row_size, count * row_bytes, raw);
       if (dtype == "F32") {
         p.write(first + row, count, reinterpret_cast<const float*>(raw));
@@ -103,11 +105,10 @@ void BoundModule::writeParameter(unsigned index, double first_row, const val& by
         continue;
       }
       if (int4) {
-        p.writeInt4(first + row, count, reinterpret_cast<const uint8_t*>(raw), row_scales + row);
+        p.writeInt4(first + row, count, reinterpret_cast<const uint8_t*>(raw), row_scales + row, wide);
         continue;
       }
       const auto widen = dtype == "F16" ? widenHalf : widenBrainFloat;
-      float* wide = arena().take<float>(values);
       for (Index i = 0; i < values; ++i) {
         if (int8) {
           wide[i] = row_scales[row + i / width] * static_cast<float>(reinterpret_cast<const signed char*>(raw)[i]);

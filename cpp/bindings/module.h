@@ -21,8 +21,12 @@ class BoundModule {
   val readParameter(unsigned index);
   /// Writes rows from `first_row` on. F16 and BF16 are converted exactly; I8 needs one scale per row.
   void writeParameter(unsigned index, double first_row, const val& bytes, const std::string& dtype, const val& scales);
-  void setTraining(bool training) { module().setTraining(training); }
-  void seed(const val& seed) { module().seed(readSeed(seed)); }
+  void setTraining(bool training) {
+    guarded([&] { module().setTraining(training); });
+  }
+  void seed(const val& seed) {
+    guarded([&] { module().seed(readSeed(seed)); });
+  }
   /// Whether a call that uses its parameters is in progress, and has called back.
   bool isRunning() { return RunScope::runs(runner()); }
   void initialize(const val& seed);

@@ -3,8 +3,6 @@
 /// function table, which are the same in all instances.
 #include <emscripten/bind.h>
 
-#include <memory>
-
 #include "convert.h"
 #include "core/thread_pool.h"
 #include "memory.h"
@@ -52,11 +50,7 @@ val startThreads(int count, int cores, bool may_wait) {
 
 /// Prepares for thread i, in place of one that has ended. Returns the address of its stack.
 double addThread(int i) {
-  return guarded([&] {
-    auto stack = std::make_unique<std::byte[]>(kStackBytes);
-    pool->add(i);
-    return address(stack.release());
-  });
+  return guarded([&] { return address(pool->add(i, kStackBytes)); });
 }
 
 }  // namespace

@@ -65,7 +65,7 @@ val record(BoundGraph& graph, BoundLayer& layer, const val& arguments, const val
     if (!position.isNull()) context().random = {position[0].as<Index>(), position[1].as<Index>()};
     const RunScope scope(layer.module());
     RecordingCall call(graph, arguments);
-    return layer.run(call);
+    return drawing(layer.module(), [&] { return layer.run(call); });
   });
 }
 

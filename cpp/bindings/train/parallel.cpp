@@ -13,6 +13,7 @@ val takeGradient(BoundGradients& bound, unsigned parameter) {
   return guarded([&] {
     train::ParameterGradients& gradients = bound.gradients();
     if (!gradients.hasGradient(parameter)) return val::null();
+    gradients.requireWhole(parameter);
     const train::ParameterGradients::Entry& entry = gradients.entry(parameter);
     val part = val::object();
     if (entry.dense.data()) {
@@ -43,6 +44,9 @@ void addGradient(BoundGradients& bound, unsigned parameter, const val& part) {
     const float* next = values.data();
     for (const Index row : rows) {
       requireRange("gradient", row, 0, whole.shape[0] - 1);
+      gradients.row({parameter, 0, 0}, row);  // allocates all rows before it adds to any
+    }
+    for (const Index row : rows) {
       view(gradients.row({parameter, 0, 0}, row), 1, width) += view(next, 1, width);
       next += width;
     }

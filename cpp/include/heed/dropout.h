@@ -72,4 +72,32 @@ class Dropout : public Module {
   DropoutKey key_;
 };
 
+/// What some dropouts will draw next, so that it can be drawn again.
+class DrawState {
+ public:
+  explicit DrawState(std::vector<Dropout*> dropouts) : dropouts_(std::move(dropouts)) {
+    for (const Dropout* dropout : dropouts_) keys_.push_back(dropout->key());
+  }
+  void restore() const {
+    for (size_t i = 0; i < dropouts_.size(); ++i) dropouts_[i]->setKey(keys_[i]);
+  }
+
+ private:
+  std::vector<Dropout*> dropouts_;
+  std::vector<DropoutKey> keys_;
+};
+
+/// call(), a call of `module`. If it fails, the next call draws what it would have drawn.
+template <class Call>
+auto drawing(Module& module, const Call& call) {
+  if (!module.training()) return call();
+  const DrawState before(module.dropouts());
+  try {
+    return call();
+  } catch (...) {
+    before.restore();
+    throw;
+  }
+}
+
 }  // namespace heed

@@ -2,7 +2,9 @@
 
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "heed/tensor.h"
@@ -33,7 +35,8 @@ struct InitialValue {
   static InitialValue linear(Index in);
 };
 
-/// Rows of a matrix in a format of their own, such as packed or quantized weights.
+/// Rows of a matrix in a format of their own, such as packed or quantized weights. Reading and writing them allocates
+/// nothing, so that a parameter is never left half-written.
 class RowStorage {
  public:
   virtual ~RowStorage() = default;
@@ -42,8 +45,8 @@ class RowStorage {
   /// The same for rows given as int8 with one scale per row: value = scales[row] * rows[row, :].
   virtual void writeInt8(Index first, Index count, const signed char* rows, const float* scales) = 0;
   /// The same for rows of `width` 4-bit numbers and their scales, see core/int4.h. Unless a format keeps them, they are
-  /// decoded and written as fp32.
-  virtual void writeInt4(Index first, Index count, Index width, const uint8_t* rows, const float* scales);
+  /// decoded to `row`, scratch of `width` floats, and written as fp32.
+  virtual void writeInt4(Index first, Index count, Index width, const uint8_t* rows, const float* scales, float* row);
   /// Copies rows out: exact in fp32, otherwise the values that the format represents.
   virtual void read(Index first, Index count, float* rows) const = 0;
 };
@@ -76,7 +79,7 @@ struct Parameter {
   /// Whether it has a format that writeInt8() stores without converting it.
   bool takesInt8() const { return parts.front().storage != nullptr; }
   /// As RowStorage::writeInt4(). The width is even.
-  void writeInt4(Index first, Index count, const uint8_t* in, const float* scales) const;
+  void writeInt4(Index first, Index count, const uint8_t* in, const float* scales, float* row) const;
   /// As RowStorage::writeInt8(). Requires takesInt8().
   void writeInt8(Index first, Index count, const signed char* in, const float* scales) const;
   /// How often rows of any parameter have been written: values that were derived from parameters are up to date as long
@@ -96,13 +99,16 @@ class Module {
  public:
   virtual ~Module() = default;
 
+  /// This module and all modules inside it.
+  std::vector<Module*> modules();
   /// All parameters of this module and its children, with names joined by dots ("layers.0.norm1.weight"). They stay
   /// valid as long as the module exists.
   std::vector<Parameter> parameters();
   /// The number of scalars in all parameters, including buffers.
   int64_t parameterCount();
   /// Switches training mode, in which dropout is active. Unlike torch.nn.Module, modules start in evaluation mode.
-  void setTraining(bool training);
+  void setTraining(bool training) { setTraining(modules(), training); }
+  static void setTraining(std::span<Module* const> modules, bool training);
   bool training() const { return training_; }
   /// Seeds the dropout of this module and all its children, each with a different stream. Modules with several dropout
   /// layers call it in their constructor.
@@ -133,6 +139,8 @@ class Module {
 
  private:
   void collect(const std::string& prefix, std::vector<Parameter>& out);
+  void collectModules(std::vector<Module*>& out);
+  void collectSeeds(uint64_t seed, std::vector<std::pair<Module*, uint64_t>>& out);
   bool training_ = false;
 };
 

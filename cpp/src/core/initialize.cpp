@@ -1,5 +1,6 @@
 #include "heed/initialize.h"
 
+#include <algorithm>
 #include <cmath>
 #include <numbers>
 
@@ -31,15 +32,18 @@ float draw(const InitialValue& initial, Generator& generator) {
 
 void initialize(Module& module, uint64_t seed, Initialization initialization) {
   Generator generator(seed);
-  for (const Parameter& parameter : module.parameters()) {
+  const std::vector<Parameter> parameters = module.parameters();
+  Index widest = 0;
+  for (const Parameter& parameter : parameters) widest = std::max(widest, parameter.rowSize());
+  // Row by row, so that the extra memory does not grow with the parameter; allocated before the first change.
+  std::vector<float> row(static_cast<size_t>(widest));
+  for (const Parameter& parameter : parameters) {
     const bool is_matrix = parameter.shape.rank() > 1;
     const InitialValue initial = is_matrix && initialization == Initialization::kXavier
                                      ? InitialValue::xavier(parameter.shape[0], parameter.shape[1])
                                      : parameter.initial;
-    // Row by row, so that the extra memory does not grow with the parameter.
-    std::vector<float> row(static_cast<size_t>(parameter.rowSize()));
     for (Index i = 0; i < parameter.shape[0]; ++i) {
-      for (float& value : row) value = draw(initial, generator);
+      for (Index k = 0; k < parameter.rowSize(); ++k) row[static_cast<size_t>(k)] = draw(initial, generator);
       parameter.write(i, 1, row.data());
     }
   }

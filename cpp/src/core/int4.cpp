@@ -30,11 +30,11 @@ void decodeInt4(const uint8_t* row, float scale, Index width, float* out) {
   }
 }
 
-void RowStorage::writeInt4(Index first, Index count, Index width, const uint8_t* rows, const float* scales) {
-  std::vector<float> row(static_cast<size_t>(width));
+void RowStorage::writeInt4(Index first, Index count, Index width, const uint8_t* rows, const float* scales,
+                           float* row) {
   for (Index r = 0; r < count; ++r) {
-    decodeInt4(rows + r * int4RowBytes(width), scales[r], width, row.data());
-    write(first + r, 1, row.data());
+    decodeInt4(rows + r * int4RowBytes(width), scales[r], width, row);
+    write(first + r, 1, row);
   }
 }
 
@@ -55,7 +55,7 @@ void Int4Table::write(Index, Index, const float*) {
 
 void Int4Table::writeInt8(Index first, Index count, const signed char*, const float*) { write(first, count, nullptr); }
 
-void Int4Table::writeInt4(Index first, Index count, Index, const uint8_t* rows, const float* scales) {
+void Int4Table::writeInt4(Index first, Index count, Index, const uint8_t* rows, const float* scales, float*) {
   const Index row_bytes = int4RowBytes(width_);
   std::copy_n(rows, count * row_bytes, values_.data() + first * row_bytes);
   std::copy_n(scales, count, scales_.data() + first);

@@ -67,12 +67,12 @@ void Parameter::writeInt8(Index first, Index count, const signed char* in, const
   if (on_write) on_write();
 }
 
-void Parameter::writeInt4(Index first, Index count, const uint8_t* in, const float* scales) const {
+void Parameter::writeInt4(Index first, Index count, const uint8_t* in, const float* scales, float* row) const {
   ++write_count;
   const Index width = rowSize(), row_bytes = int4RowBytes(width);
   forEachPart(parts, first, count, [&](const Part& part, Index low, Index rows, Index before) {
     const uint8_t* part_rows = in + before * row_bytes;
-    if (part.storage) return part.storage->writeInt4(low, rows, width, part_rows, scales + before);
+    if (part.storage) return part.storage->writeInt4(low, rows, width, part_rows, scales + before, row);
     for (Index r = 0; r < rows; ++r)
       decodeInt4(part_rows + r * row_bytes, scales[before + r], width, part.plain + (low + r) * width);
   });
@@ -102,15 +102,31 @@ int64_t Module::parameterCount() {
   return count;
 }
 
-void Module::setTraining(bool training) {
-  training_ = training;
-  for (const Child& child : children()) child.module->setTraining(training);
+void Module::collectModules(std::vector<Module*>& out) {
+  out.push_back(this);
+  for (const Child& child : children()) child.module->collectModules(out);
+}
+
+std::vector<Module*> Module::modules() {
+  std::vector<Module*> all;
+  collectModules(all);
+  return all;
+}
+
+void Module::setTraining(std::span<Module* const> modules, bool training) {
+  for (Module* module : modules) module->training_ = training;
+}
+
+void Module::collectSeeds(uint64_t seed, std::vector<std::pair<Module*, uint64_t>>& out) {
+  out.emplace_back(this, seed);
+  Generator streams(seed);  // one seed per child, so that two children do not drop the same entries
+  for (const Child& child : children()) child.module->collectSeeds(streams.fork(), out);
 }
 
 void Module::seed(uint64_t seed) {
-  seedOwn(seed);
-  Generator streams(seed);  // one seed per child, so that two children do not drop the same entries
-  for (const Child& child : children()) child.module->seed(streams.fork());
+  std::vector<std::pair<Module*, uint64_t>> all;
+  collectSeeds(seed, all);
+  for (const auto& [module, own] : all) module->seedOwn(own);
 }
 
 std::vector<Dropout*> Module::dropouts() {

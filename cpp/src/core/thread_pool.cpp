@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <new>
 #include <stdexcept>
+#include <utility>
 
 namespace heed {
 namespace {
@@ -32,6 +33,8 @@ void wakeOne(std::atomic<uint32_t>& word) {
 }
 
 }  // namespace
+
+thread_local ThreadPool::Thread* ThreadPool::own_ = nullptr;
 
 bool Executor::hasPool() const { return pool_ != nullptr; }
 
@@ -64,6 +67,7 @@ void ThreadPool::run(Index count, Context& context, Call call, const void* task)
   if (after_region_) after_region_();
   running_ = false;
   if (failed_ == 0) return;
+  if (error_message_.empty()) throw std::bad_alloc();
   throw Error(error_code_, std::move(error_message_));
 }
 
@@ -102,7 +106,11 @@ void ThreadPool::finishBatch(uint32_t batches) {
 void ThreadPool::keepError(ErrorCode code, const char* message) {
   if (failed_.exchange(1) != 0) return;
   error_code_ = code;
-  error_message_ = message;
+  try {
+    error_message_ = message;
+  } catch (const std::bad_alloc&) {
+    error_message_.clear();  // run() then reports the lack of memory
+  }
 }
 
 void ThreadPool::waitForThreads() {
@@ -123,16 +131,22 @@ void ThreadPool::wake(uint32_t count) {
   }
 }
 
-void ThreadPool::add(Index i) {
-  Thread*& thread = threads_[static_cast<size_t>(i)];
-  stop(thread);
-  thread = all_.emplace_back(std::make_unique<Thread>()).get();
+std::byte* ThreadPool::add(Index i, size_t stack_bytes) {
+  auto made = std::make_unique<Thread>();
+  made->stack = std::unique_ptr<std::byte[]>(new std::byte[stack_bytes]);
+  Thread* const thread = all_.emplace_back(std::move(made)).get();
+  stop(std::exchange(threads_[static_cast<size_t>(i)], thread));
+  std::erase_if(all_, [&](const auto& each) {
+    return each->ended == 1 && std::ranges::find(threads_, each.get()) == threads_.end();
+  });
   running_ = false;
   open_ = open_ >> 32 << 32;
+  return thread->stack.get();
 }
 
 void ThreadPool::work(Index i) {
   Thread& self = *threads_[static_cast<size_t>(i)];
+  own_ = &self;
   const int spins = i < woken_ ? kSpins : 0;
   while (self.stopped == 0) {
     for (uint32_t left; take(left);) runBatch(left, self.context);
@@ -145,11 +159,14 @@ void ThreadPool::work(Index i) {
     while (self.asleep == 1 && !isOpen() && self.stopped == 0) sleepWhile(self.asleep, 1);
     self.asleep = 0;
   }
+  self.ended = 1;
 }
 
 void ThreadPool::fail() {
   keepError(ErrorCode::kWorkerFailed, "threads: expected every thread to end its task, got one that failed");
+  Thread& self = *own_;
   finishBatch(region_.batches);
+  self.ended = 1;
 }
 
 void ThreadPool::stop() {

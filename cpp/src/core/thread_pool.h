@@ -38,11 +38,13 @@ class ThreadPool {  // NOLINT(clang-analyzer-optin.performance.Padding): counter
   /// Threads that share the tasks, including the caller: at most one for each core.
   Index threads() const { return woken_ + 1; }
 
-  /// Prepares for a new thread i. The previous one, if any, must have ended or be about to end.
-  void add(Index i);
+  /// Prepares for a new thread i, and returns `stack_bytes` bytes for its stack. The previous one, if any, must have
+  /// ended or be about to end. Frees the memory of replaced threads that have left work() or called fail(); one that
+  /// was terminated elsewhere keeps its memory, since nothing says when it has ended.
+  std::byte* add(Index i, size_t stack_bytes = 0);
   /// The body of thread i. Returns after stop().
   void work(Index i);
-  /// Called instead of returning by a thread that ended in a task.
+  /// Called by a thread that left work() by an exception, in a task.
   void fail();
   /// Ends all threads that are not in a task.
   void stop();
@@ -51,6 +53,8 @@ class ThreadPool {  // NOLINT(clang-analyzer-optin.performance.Padding): counter
   struct alignas(64) Thread {
     std::atomic<uint32_t> asleep{0};  // it waits for this to become 0
     std::atomic<uint32_t> stopped{0};
+    std::atomic<uint32_t> ended{0};  // it will not use its memory any more
+    std::unique_ptr<std::byte[]> stack;
     Context context;
   };
   /// Written by the caller while no task is open.
@@ -71,10 +75,12 @@ class ThreadPool {  // NOLINT(clang-analyzer-optin.performance.Padding): counter
   void waitForThreads();
   static void stop(Thread* thread);
 
+  static thread_local Thread* own_;  // the thread whose work() runs
+
   const Index woken_;  // of threads_, the first ones
   const bool may_wait_;
   void (*const after_region_)();
-  std::vector<std::unique_ptr<Thread>> all_;  // also those that were replaced, which may still be about to end
+  std::vector<std::unique_ptr<Thread>> all_;  // also those that were replaced and have not ended
   std::vector<Thread*> threads_;
   Region region_{};
   bool running_ = false;    // also after a region that was left by a trap, until add()

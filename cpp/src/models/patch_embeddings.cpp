@@ -47,10 +47,12 @@ Index EncoderModel::PatchEmbeddings::rows(Index height, Index width) const {
 }
 
 Value EncoderModel::PatchEmbeddings::forward(Evaluator& e, const ImageInput& image) const {
-  Value all;
+  const Index rows_of_image = rows(image.height, image.width);
+  MatrixView all = e.context().arena.matrix(image.count * rows_of_image, width_);
   for (Index n = 0; n < image.count; ++n) {
+    const Arena::Scope scope(e.context().arena);
     const Value x = embed(e, image, image.pixels + 3 * n * image.height * image.width);
-    all = all ? e.concatenateRows(all, x) : x;
+    all.middleRows(n * rows_of_image, rows_of_image) = x.values();
   }
   return all;
 }

@@ -18,7 +18,8 @@ class EncoderModel::PatchEmbeddings : public Module {
  public:
   explicit PatchEmbeddings(const EncoderModelConfig& config);
 
-  /// (N L, E) of N images. Throws kShapeMismatch if there are not as many positions as patches.
+  /// (N L, E) of N images. Throws kShapeMismatch if there are not as many positions as patches. Only for inference: the
+  /// result is a copy, whose gradient is not recorded.
   Value forward(Evaluator& e, const ImageInput& image) const;
   Index rows(Index height, Index width) const;
 

@@ -14,45 +14,40 @@ namespace {
 /// Enables or disables dropout for the calls in a scope. Scopes nest: a pass may call back and begin another one.
 class TrainingScope {
  public:
-  TrainingScope(TrainableEncoder& encoder, Lora* lora, bool training)
-      : encoder_(encoder), lora_(lora), before_(encoder.training()) {
-    setTraining(training);
+  TrainingScope(TrainableEncoder& encoder, Lora* lora, bool training) : before_(encoder.training()) {
+    if (training == before_) return;
+    modules_ = encoder.modules();
+    const auto add = [&](const std::vector<Module*>& all) { modules_.insert(modules_.end(), all.begin(), all.end()); };
+    add(encoder.model().modules());
+    if (lora) add(lora->modules());
+    Module::setTraining(modules_, training);
   }
-  ~TrainingScope() { setTraining(before_); }
+  ~TrainingScope() { Module::setTraining(modules_, before_); }
   TrainingScope(const TrainingScope&) = delete;
   TrainingScope& operator=(const TrainingScope&) = delete;
 
  private:
-  void setTraining(bool training) {
-    if (training == encoder_.training()) return;
-    encoder_.setTraining(training);
-    encoder_.model().setTraining(training);
-    if (!lora_) return;
-    for (Dropout* dropout : lora_->dropouts()) dropout->setTraining(training);
-  }
-
-  TrainableEncoder& encoder_;
-  Lora* lora_;
   const bool before_;
+  std::vector<Module*> modules_;  // that change, listed so that the destructor allocates nothing
 };
 
-/// The state of the random draws at the start of a pass, so that they can be repeated.
-struct Draws {
-  std::vector<Dropout*> dropouts;
-  std::vector<DropoutKey> keys;
-  RandomState random;
+std::vector<Dropout*> withLora(std::vector<Dropout*> dropouts, Lora* lora) {
+  if (!lora) return dropouts;
+  const std::vector<Dropout*> own = lora->dropouts();
+  dropouts.insert(dropouts.end(), own.begin(), own.end());
+  return dropouts;
+}
 
-  Draws(std::vector<Dropout*> layer, Lora* lora, const Context& context)
-      : dropouts(std::move(layer)), random(context.random) {
-    if (lora) {
-      for (Dropout* dropout : lora->dropouts()) dropouts.push_back(dropout);
-    }
-    for (const Dropout* dropout : dropouts) keys.push_back(dropout->key());
-  }
-  void restore(Context& context) const {
-    for (size_t i = 0; i < dropouts.size(); ++i) dropouts[i]->setKey(keys[i]);
-    context.random = random;
-  }
+/// Restores draws at the end of a scope.
+class DrawScope {
+ public:
+  explicit DrawScope(DrawState before) : before_(std::move(before)) {}
+  ~DrawScope() { before_.restore(); }
+  DrawScope(const DrawScope&) = delete;
+  DrawScope& operator=(const DrawScope&) = delete;
+
+ private:
+  const DrawState before_;
 };
 
 Variable withoutNode(const Variable& v) { return v ? Variable(v.shared(), nullptr) : v; }
@@ -81,6 +76,9 @@ TrainableEncoder::TrainableEncoder(EncoderModel& model, const std::vector<NamedR
   if (!model.embeddings_) refuse(ErrorCode::kUnsupported, "trainable", "a model of texts", "one of images");
   if (model.config().int4_table)
     refuse(ErrorCode::kUnsupported, "trainable", "a model without a word table of 4 bits", "one with it");
+  const std::vector<Parameter> all = model.parameters();
+  for (const NamedRows& rows : names) addParameter(rows, all[rows.parameter]);
+  // The model changes last.
   model.embeddings_->dropout() = Dropout({.p = dropout.embedding});
   model.position_dropout_ = Dropout({.p = dropout.position});
   if (model.convolution_) model.convolution_->dropout() = Dropout({.p = dropout.output});
@@ -90,8 +88,6 @@ TrainableEncoder::TrainableEncoder(EncoderModel& model, const std::vector<NamedR
     layer->feedForward().dropout() = Dropout({.p = dropout.hidden});
     layer->dropout2() = Dropout({.p = dropout.output});
   }
-  const std::vector<Parameter> all = model.parameters();
-  for (const NamedRows& rows : names) addParameter(rows, all[rows.parameter]);
 }
 
 TrainableEncoder::~TrainableEncoder() {
@@ -112,17 +108,23 @@ std::vector<Linear*> TrainableEncoder::linears() const {
 Variable TrainableEncoder::forward(Graph& graph, const TokenBatch& batch, const EncoderPass& pass,
                                    RecordedSites* sites) {
   requireTrainable(*model_.embeddings_->word());
+  const DrawState before(withLora(dropouts(), lora_));
   const TrainingScope scope(*this, lora_, pass.training);
-  RecordingEvaluator e(graph);
-  e.setSites(sites);
-  Value x = model_.embed(e, batch);
-  const PassPositions positions = model_.positions(e, batch.sequences);
-  for (Index i = 0; i < model_.numLayers(); ++i) {
-    const bool recomputes = pass.recompute && !(sites && sites->touchesLayer(i));
-    x = recomputes ? recomputedLayer(e, i, x, batch.sequences, positions)
-                   : model_.runLayer(e, i, x, batch.sequences, positions);
+  try {
+    RecordingEvaluator e(graph);
+    e.setSites(sites);
+    Value x = model_.embed(e, batch);
+    const PassPositions positions = model_.positions(e, batch.sequences);
+    for (Index i = 0; i < model_.numLayers(); ++i) {
+      const bool recomputes = pass.recompute && !(sites && sites->touchesLayer(i));
+      x = recomputes ? recomputedLayer(e, i, x, batch.sequences, positions)
+                     : model_.runLayer(e, i, x, batch.sequences, positions);
+    }
+    return e.variable(model_.applyFinalNorm(e, x));
+  } catch (...) {
+    before.restore();  // so that a repeated call draws the same
+    throw;
   }
-  return e.variable(model_.applyFinalNorm(e, x));
 }
 
 Variable TrainableEncoder::wordLogits(Graph& graph, const Variable& x) const {
@@ -133,7 +135,8 @@ Variable TrainableEncoder::wordLogits(Graph& graph, const Variable& x) const {
 Value TrainableEncoder::recomputedLayer(RecordingEvaluator& e, Index i, const Value& x, const Sequences& sequences,
                                         const PassPositions& positions) {
   Graph& graph = e.graph();
-  const Draws draws(layerDropouts(i), lora_, graph.context());
+  const DrawState draws(withLora(layerDropouts(i), lora_));
+  const RandomState position = graph.context().random;
   const auto recorded = [&](const Value& v) { return v.variable() < 0 ? Variable() : e.variable(v); };
   const Variable in = e.take(x), bias = recorded(positions.bias), embeddings = recorded(positions.distances.embeddings);
   // The layer's result, computed by the evaluator `with` from variables in place of the values.
@@ -149,19 +152,19 @@ Value TrainableEncoder::recomputedLayer(RecordingEvaluator& e, Index i, const Va
   const Variable y = run(plain, withoutNode(in), withoutNode(bias), withoutNode(embeddings));
   return e.value(graph.record(
       Matrix(y.value()), {in, bias, embeddings}, trainsLayer(graph, i),
-      [this, draws, i, run, in, bias, embeddings, training = this->training()](Matrix& dy, Backward& pass) {
+      [this, draws, position, i, run, in, bias, embeddings, training = this->training()](Matrix& dy, Backward& pass) {
         Graph& again = pass.graph();
         const TrainingScope scope(*this, lora_, training);
-        const RandomScope random(again.context());
-        const Draws later(layerDropouts(i), lora_, again.context());
-        draws.restore(again.context());
         const Variable x_leaf = standIn(again, in), bias_leaf = standIn(again, bias),
                        embeddings_leaf = standIn(again, embeddings);
         Variable out = [&] {
+          const RandomScope random(again.context());
+          const DrawScope later(DrawState(withLora(layerDropouts(i), lora_)));
+          draws.restore();
+          again.context().random = position;
           RecordingEvaluator recording(again);
           return run(recording, x_leaf, bias_leaf, embeddings_leaf);
         }();
-        later.restore(again.context());
         Backward::run(again, std::move(out), std::move(dy));
         takeBack(x_leaf, in);
         takeBack(bias_leaf, bias);

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
-#include <iterator>
 
 #include "core/check.h"
 #include "train/ops/update.h"
@@ -119,7 +118,6 @@ std::span<const ParameterGradients::Location> ParameterGradients::find(const voi
 MatrixView ParameterGradients::dense(const Location& part) {
   const Parameter& parameter = parameters_[part.parameter];
   Entry& entry = entries_[part.parameter];
-  entry.present = true;
   if (!entry.dense.data()) {
     entry.dense = Matrix(parameter.shape[0], parameter.rowSize());
     entry.dense.view().setZero();
@@ -132,28 +130,32 @@ MatrixView ParameterGradients::dense(const Location& part) {
     entry.rows = {};
     entry.by_rows = false;
   }
+  entry.present = true;
   return heed::view(entry.dense.data() + part.first_row * parameter.rowSize(), part.rows, parameter.rowSize());
 }
 
 float* ParameterGradients::row(const Location& table, Index row) {
   Entry& entry = entries_[table.parameter];
   const Index width = parameters_[table.parameter].rowSize();
-  entry.present = true;
-  if (entry.dense.data()) return entry.dense.data() + (table.first_row + row) * width;
-  entry.by_rows = true;
+  if (entry.dense.data()) {
+    entry.present = true;
+    return entry.dense.data() + (table.first_row + row) * width;
+  }
   Rows& rows = entry.rows;
   const Index place = table.first_row + row;
   if (rows.slots.empty()) rows.slots.resize(static_cast<size_t>(parameters_[table.parameter].shape[0]), -1);
   Index& slot = rows.slots[static_cast<size_t>(place)];
   if (slot < 0) {
-    rows.values.resize(rows.values.size() + static_cast<size_t>(width));
+    rows.values.resize((rows.order.size() + 1) * static_cast<size_t>(width));
     rows.order.push_back(place);
     slot = static_cast<Index>(rows.order.size()) - 1;
   }
+  entry.present = entry.by_rows = true;
   return rows.values.data() + slot * width;
 }
 
 void ParameterGradients::read(size_t parameter, Index first, Index count, float* out) const {
+  requireWhole(parameter);
   const Entry& entry = entries_[parameter];
   const Index width = parameters_[parameter].rowSize();
   if (entry.dense.data()) {
@@ -170,12 +172,16 @@ void ParameterGradients::read(size_t parameter, Index first, Index count, float*
 void ParameterGradients::add(size_t parameter, Index first, Index count, const float* rows) {
   const Index width = parameters_[parameter].rowSize();
   if (entries_[parameter].by_rows) {
+    const auto for_each_row = [&](const auto& f) {
+      for (Index r = 0; r < count; ++r) {
+        const ConstMatrixView from = heed::view(rows + r * width, 1, width);
+        if (!(from.array() == 0).all()) f(row({parameter, 0, 0}, first + r), from);
+      }
+    };
+    // Allocates the rows before it adds to any.
+    for_each_row([](float*, const ConstMatrixView&) {});
+    for_each_row([width](float* to, const ConstMatrixView& from) { heed::view(to, 1, width) += from; });
     entries_[parameter].present = true;
-    for (Index r = 0; r < count; ++r) {
-      const ConstMatrixView from = heed::view(rows + r * width, 1, width);
-      if ((from.array() == 0).all()) continue;
-      heed::view(row({parameter, 0, 0}, first + r), 1, width) += from;
-    }
     return;
   }
   dense({parameter, first, count}) += heed::view(rows, count, width);
@@ -190,6 +196,7 @@ void ParameterGradients::scale(size_t parameter, float factor) {
 double ParameterGradients::sumOfSquares(size_t parameter) const {
   const Entry& entry = entries_[parameter];
   if (!entry.required || !entry.present) return 0;
+  requireWhole(parameter);
   double sum = 0;
   if (entry.dense.data()) sum += squaresOf(entry.dense.rows() * entry.dense.cols(), entry.dense.data());
   return sum + squaresOf(static_cast<Index>(entry.rows.values.size()), entry.rows.values.data());
@@ -197,7 +204,7 @@ double ParameterGradients::sumOfSquares(size_t parameter) const {
 
 void ParameterGradients::zero(size_t parameter) {
   Entry& entry = entries_[parameter];
-  entry.present = false;
+  entry.present = entry.is_partial = false;
   entry.dense = Matrix();
   // The order of rows determines how sums over them are rounded. It must not depend on earlier steps, or a resumed run
   // would differ.
@@ -210,18 +217,51 @@ void ParameterGradients::zero() {
   for (size_t i = 0; i < entries_.size(); ++i) zero(i);
 }
 
+void ParameterGradients::reach(size_t parameter, uint64_t pass) {
+  Entry& entry = entries_[parameter];
+  if (entry.pass == pass) return;
+  entry.pass = pass;
+  entry.was_present = entry.present;
+}
+
+void ParameterGradients::abandon(uint64_t pass) {
+  for (size_t i = 0; i < entries_.size(); ++i) {
+    Entry& entry = entries_[i];
+    if (entry.pass != pass) continue;
+    if (entry.was_present)
+      entry.is_partial = true;
+    else
+      zero(i);
+  }
+}
+
+void ParameterGradients::requireWhole(size_t parameter) const {
+  if (!entries_[parameter].is_partial) return;
+  refuse(ErrorCode::kInvalidArgument, parameters_[parameter].name,
+         "a gradient of whole backward passes (call zeroGrad() and repeat them)", "a part of a pass that failed");
+}
+
 Node::~Node() {
-  // Not recursive, because a long chain would use up the stack: `dropped` keeps the inputs of a node alive until they
-  // are freed in turn.
-  std::vector<std::shared_ptr<Node>> dropped = std::move(inputs);
-  backward = {};
-  while (!dropped.empty()) {
-    const std::shared_ptr<Node> node = std::move(dropped.back());
-    dropped.pop_back();
-    if (!node || node.use_count() > 1) continue;
-    std::move(node->inputs.begin(), node->inputs.end(), std::back_inserter(dropped));
-    node->inputs.clear();
-    node->backward = {};
+  // Not recursive, because a long chain would use up the stack: nodes that nothing else refers to wait in a list. It is
+  // linked, because a destructor must not allocate.
+  std::shared_ptr<Node> waiting;
+  const auto drop = [&waiting](Node& node) {
+    std::vector<std::shared_ptr<Node>> dropped = std::move(node.inputs);
+    node.backward = {};  // refers to the inputs, too
+    for (std::shared_ptr<Node>& input : dropped) {
+      if (!input || input.use_count() > 1) {
+        input.reset();
+        continue;
+      }
+      input->next_dropped = std::move(waiting);
+      waiting = std::move(input);
+    }
+  };
+  drop(*this);
+  while (waiting) {
+    const std::shared_ptr<Node> node = std::move(waiting);
+    waiting = std::move(node->next_dropped);
+    drop(*node);
   }
 }
 
@@ -285,14 +325,17 @@ Variable Graph::recordExternal(Matrix&& value, const std::vector<Variable>& inpu
   return result;
 }
 
-Backward::Backward(Graph& graph, const Variable& output, Matrix&& seed) : graph_(graph) {
+Backward::Backward(Graph& graph, const Variable& output, Matrix&& seed)
+    : graph_(graph), is_outermost_(graph.pass_ == 0) {
   requireShape("gradient", seed.values(), output.rows(), output.cols());
   if (!output.node()) return;
   if (output.node()->generation != graph.generation())
     refuse(ErrorCode::kInvalidArgument, "backward", "a forward pass with the current parameters",
            "one from before they changed");
-  give(output.node(), std::move(seed));
+  remember(output.node());
   waiting_.push(output.node());
+  give(output.node(), std::move(seed));
+  if (is_outermost_) graph_.pass_ = nextOrder() + 1;
 }
 
 namespace {
@@ -316,6 +359,17 @@ Backward::~Backward() {
   for (; !waiting_.empty(); waiting_.pop()) {
     if (!waiting_.top()->leaf) waiting_.top()->gradient = Matrix();
   }
+  if (!is_outermost_) return;
+  const uint64_t pass = std::exchange(graph_.pass_, 0);
+  if (has_ended_ || pass == 0) return;
+  for (auto& [leaf, before] : leaves_) leaf->gradient = std::move(before);
+  for (ParameterGradients* gradients : graph_.gradients_) gradients->abandon(pass);
+}
+
+void Backward::remember(const std::shared_ptr<Node>& leaf) {
+  if (!is_outermost_ || !leaf->leaf) return;
+  if (std::ranges::any_of(leaves_, [&](const auto& each) { return each.first == leaf; })) return;
+  leaves_.emplace_back(leaf, leaf->gradient.data() ? Matrix(leaf->gradient.values()) : Matrix());
 }
 
 std::shared_ptr<Node> Backward::proceed(Matrix& gradient) {
@@ -325,17 +379,20 @@ std::shared_ptr<Node> Backward::proceed(Matrix& gradient) {
     while (!waiting_.empty() && waiting_.top() == node) waiting_.pop();
     // A node without a gradient was not reached by this pass.
     if (node->leaf || !node->gradient.data()) continue;
-    for (const std::shared_ptr<Node>& input : node->inputs) {
-      if (input) waiting_.push(input);
-    }
     gradient = std::move(node->gradient);
     node->gradient = Matrix();
+    for (const std::shared_ptr<Node>& input : node->inputs) {
+      if (!input) continue;
+      remember(input);
+      waiting_.push(input);
+    }
     if (node->external) return node;
     // A backward function that recomputes runs a pass of its own, in which the order of the outer node still applies.
     const Assigned scope(graph_.differentiated_, std::min(graph_.differentiated_, node->order));
     node->backward(gradient, *this);
     // The node and what it keeps are freed here, unless something else refers to the node.
   }
+  has_ended_ = true;
   return nullptr;
 }
 
@@ -360,7 +417,9 @@ float* Backward::tableRow(const void* key, Index row) {
   float* found = nullptr;
   graph_.forEachPart(key, [&](ParameterGradients& gradients, const ParameterGradients::Location& location) {
     const Index part_row = row - location.storage_row;
-    if (part_row >= 0 && part_row < location.rows) found = gradients.row(location, part_row);
+    if (part_row < 0 || part_row >= location.rows) return;
+    gradients.reach(location.parameter, graph_.pass_);
+    found = gradients.row(location, part_row);
   });
   return found;
 }

@@ -2,6 +2,7 @@
 /// operations of an Evaluator, and each is recorded with its gradient.
 #include "heed/train/lora.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "core/check.h"
@@ -92,8 +93,6 @@ Lora::Lora(TrainableEncoder& encoder, const std::vector<LoraTarget>& targets, co
     refuse(ErrorCode::kInvalidArgument, "alpha", "a finite number", numberText(static_cast<double>(options.alpha)));
   scale_ = options.alpha / static_cast<float>(options.rank);
   for (const LoraTarget& target : targets) updates_.push_back(std::make_unique<Update>(target, options));
-  encoder_ = &encoder;
-  encoder.setLora(this);
   for (Linear* linear : encoder.linears()) {
     for (const auto& update : updates_) {
       for (const Update::Part& part : update->parts) {
@@ -104,6 +103,8 @@ Lora::Lora(TrainableEncoder& encoder, const std::vector<LoraTarget>& targets, co
       }
     }
   }
+  encoder_ = &encoder;
+  encoder.setLora(this);
 }
 
 Lora::~Lora() { detach(); }
@@ -115,17 +116,22 @@ void Lora::detach() {
 }
 
 void Lora::merge() {
+  // Allocates all memory before the first change.
+  Index widest = 0, greatest_rank = 0;
+  for (const auto& update : updates_) {
+    widest = std::max(widest, update->target.weight.rowSize());
+    greatest_rank = std::max(greatest_rank, update->a.options().out_features);
+  }
+  Matrix a(greatest_rank, widest), row(1, widest), b(1, greatest_rank);
   detach();
   for (const auto& update : updates_) {
     const Parameter& weight = update->target.weight;
     const Index width = weight.rowSize(), rank = update->a.options().out_features;
-    Matrix a(rank, width), row(1, width), b(1, rank);
     update->a.weight().read(0, rank, a.data());
     Index first = 0;
-    for (Update::Part& part : update->parts) {
-      const Parameter part_weight = part.b.ownParameters()[0];
+    for (const Update::Part& part : update->parts) {
       for (Index i = 0; i < part.b.options().out_features; ++i, ++first) {
-        part_weight.read(i, 1, b.data());
+        part.b.weight().read(i, 1, b.data());
         weight.read(first, 1, row.data());
         for (Index k = 0; k < rank; ++k) {
           const float factor = scale_ * b.data()[k];

@@ -43,7 +43,7 @@ struct Optimizer::Scratch {
   void fit(const Parameter& parameter) {
     const Index rows = std::min(blockRows(parameter.rowSize()), rowCount(parameter));
     const auto size = static_cast<size_t>(rows * parameter.rowSize());
-    if (values.size() >= size) return;
+    if (values.size() >= size && gradient.size() >= size) return;
     allocate("optimizer", Shape{rows, parameter.rowSize()}, values);
     allocate("optimizer", Shape{rows, parameter.rowSize()}, gradient);
   }
@@ -84,14 +84,16 @@ std::vector<const char*> Optimizer::momentNames(const GroupOptions& options) con
 void Optimizer::makeDense(Slot& slot) {
   const Parameter& parameter = slot.value();
   const Index width = parameter.rowSize();
-  for (std::vector<float> Slot::* const moments : {&Slot::first, &Slot::second}) {
-    std::vector<float>& sparse = slot.*moments;
-    if (sparse.empty()) continue;
-    std::vector<float> dense;
-    allocate(parameter.name.c_str(), parameter.shape, dense);
-    spread(sparse, slot.order, width, dense);
-    sparse = std::move(dense);
-  }
+  const auto dense = [&](const std::vector<float>& sparse) {
+    std::vector<float> all;
+    if (sparse.empty()) return all;
+    allocate(parameter.name.c_str(), parameter.shape, all);
+    spread(sparse, slot.order, width, all);
+    return all;
+  };
+  std::vector<float> first = dense(slot.first), second = dense(slot.second);
+  slot.first = std::move(first);
+  slot.second = std::move(second);
   slot.by_rows = false;
   slot.order = {};
   slot.places = {};
@@ -190,9 +192,18 @@ void Optimizer::updateRows(Slot& slot, Scratch& scratch, const UpdateStep& updat
   }
 }
 
-void Optimizer::update(Slot& slot, Scratch& scratch) const {
+float Optimizer::decayOf(const Slot& slot) const {
   const GroupOptions& options = groups_[static_cast<size_t>(slot.group)];
-  float decay = rule_.decouples_decay ? static_cast<float>(1 - options.lr * options.weight_decay) : 1;
+  return rule_.decouples_decay ? static_cast<float>(1 - options.lr * options.weight_decay) : 1;
+}
+
+UpdateStep Optimizer::nextStep(const Slot& slot) const {
+  // updateRows() leaves the decay to update().
+  return rule_.step(groups_[static_cast<size_t>(slot.group)], slot.steps + 1, slot.by_rows ? 1 : decayOf(slot));
+}
+
+void Optimizer::update(Slot& slot, Scratch& scratch, const UpdateStep& formula) const {
+  const float decay = decayOf(slot);
   if (slot.by_rows && decay != 1) {
     // Every row of a table decays, including those that have never had a gradient.
     const Parameter& parameter = slot.value();
@@ -203,9 +214,7 @@ void Optimizer::update(Slot& slot, Scratch& scratch) const {
       scaleBy(decay, count * width, scratch.values.data());
       parameter.write(row, count, scratch.values.data());
     }
-    decay = 1;
   }
-  const UpdateStep formula = rule_.step(options, slot.steps, decay);
   if (slot.by_rows) {
     updateRows(slot, scratch, formula);
   } else {
@@ -217,6 +226,7 @@ bool Optimizer::step() {
   std::vector<Slot*> updated;
   for (Slot& slot : slots_) {
     if (!slot.gradients->requiresGradient(slot.parameter) || !slot.gradients->hasGradient(slot.parameter)) continue;
+    slot.gradients->requireWhole(slot.parameter);
     const ParameterGradients::Entry& gradient = slot.gradient();
     if (gradient.dense.data() && !allFinite(gradient.dense.rows() * gradient.dense.cols(), gradient.dense.data()))
       return false;
@@ -225,13 +235,15 @@ bool Optimizer::step() {
   }
   // Allocates all memory before the first change.
   Scratch scratch;
+  std::vector<UpdateStep> formulas;
   for (Slot* slot : updated) {
     scratch.fit(slot->value());
     makeRoom(*slot);
+    formulas.push_back(nextStep(*slot));
   }
-  for (Slot* slot : updated) {
-    ++slot->steps;
-    update(*slot, scratch);
+  for (size_t i = 0; i < updated.size(); ++i) {
+    update(*updated[i], scratch, formulas[i]);
+    ++updated[i]->steps;
   }
   return true;
 }

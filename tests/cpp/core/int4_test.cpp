@@ -93,8 +93,9 @@ TEST(Int4, IsWrittenToMatricesByRanges) {
     const LinearOptions options{.in_features = width, .out_features = count, .bias = false, .precision = precision};
     Linear written(options), expected(options);
     const Parameter weight = written.parameters()[0];
-    weight.writeInt4(2, 3, rows.row(2), rows.scales.data() + 2);
-    weight.writeInt4(0, 2, rows.row(0), rows.scales.data());
+    std::vector<float> row(static_cast<size_t>(width));
+    weight.writeInt4(2, 3, rows.row(2), rows.scales.data() + 2, row.data());
+    weight.writeInt4(0, 2, rows.row(0), rows.scales.data(), row.data());
     for (Index r = 0; r < count; ++r) expected.parameters()[0].write(r, 1, rows.values(r).data());
     std::vector<float> a(static_cast<size_t>(count * width)), b = a;
     weight.read(0, count, a.data());
@@ -110,7 +111,8 @@ TEST(Int4, IsWrittenToPlainParametersAndParts) {
   int written = 0;
   Parameter parameter{"table", {4, width}, ParameterKind::kWeight, {}, {{1, first.data()}, {3, rest.data()}}, {}};
   parameter.on_write = [&] { ++written; };
-  parameter.writeInt4(0, 3, rows.row(0), rows.scales.data());
+  std::vector<float> row(static_cast<size_t>(width));
+  parameter.writeInt4(0, 3, rows.row(0), rows.scales.data(), row.data());
   EXPECT_EQ(written, 1);
   EXPECT_EQ(first, rows.values(0));
   std::vector<float> expected = rows.values(1);
@@ -132,7 +134,7 @@ TEST(Int4Table, ReadsWhatWasWrittenInAnyOrder) {
   EXPECT_EQ(table.rows(), count);
   EXPECT_EQ(table.width(), width);
   const auto write = [&](Index first, Index n) {
-    table.writeInt4(first, n, width, rows.row(first), rows.scales.data() + first);
+    table.writeInt4(first, n, width, rows.row(first), rows.scales.data() + first, nullptr);
   };
   write(3, 2);
   write(0, 1);

@@ -21,7 +21,8 @@ TEST(Parameter, CallsItsHookAfterWritesInEveryFormat) {
   EXPECT_EQ(writes, 1);
   parameter.writeInt8(0, 2, bytes, scales);
   EXPECT_EQ(writes, 2);
-  parameter.writeInt4(0, 2, nibbles, scales);
+  float row[4];
+  parameter.writeInt4(0, 2, nibbles, scales, row);
   EXPECT_EQ(writes, 3);
 }
 

@@ -8,6 +8,7 @@
 #include <new>
 #include <vector>
 
+#include "allocations/failing_allocations.h"
 #include "gemm/gemm.h"
 #include "gemm/random_floats.h"
 #include "gemm/weights/packed_weight.h"
@@ -121,6 +122,26 @@ TEST(ThreadPool, RunsTasksOfTasksOnTheSameThread) {
     });
   });
   EXPECT_EQ(runs, 20);
+}
+
+TEST(ThreadPool, FreesTheMemoryOfThreadsThatWereReplaced) {
+  constexpr size_t kStack = 1 << 20;
+  ThreadPool pool(2, 3, true);
+  const auto replace = [&](Index i, bool fails) {
+    std::byte* stack = pool.add(i, kStack);
+    stack[0] = stack[kStack - 1] = std::byte{1};
+    std::thread thread([&] {
+      pool.work(i);
+      if (fails) pool.fail();
+    });
+    pool.stop();
+    thread.join();
+  };
+  replace(0, false);
+  replace(1, false);
+  const int64_t before = test::allocatedBytes();
+  for (int round = 0; round < 20; ++round) replace(round % 2, round % 3 == 0);
+  EXPECT_LT(test::allocatedBytes() - before, int64_t{kStack});
 }
 
 TEST(ThreadPool, FailsIfAThreadEndedInATaskAndGoesOnWithAnother) {

@@ -8,10 +8,10 @@ namespace {
 
 using namespace test;
 
-constexpr EncoderLayerOptions kSmall{.embed_dim = 6, .num_heads = 2, .feed_forward_dim = 10, .dropout = 0};
+constexpr EncoderLayerOptions kSmallDecoder{.embed_dim = 6, .num_heads = 2, .feed_forward_dim = 10, .dropout = 0};
 
-EncoderLayerOptions with(auto change) {
-  EncoderLayerOptions options = kSmall;
+EncoderLayerOptions decoderWith(auto change) {
+  EncoderLayerOptions options = kSmallDecoder;
   change(options);
   return options;
 }
@@ -52,7 +52,7 @@ RowMajorMatrix steps(Decoder& decoder, const RowMajorMatrix& target, const RowMa
 
 TEST(DecoderLayer, ComposesThreeBlocks) {
   for (const bool norm_first : {false, true}) {
-    DecoderLayer layer(with([=](auto& o) { o.norm_first = norm_first; }));
+    DecoderLayer layer(decoderWith([=](auto& o) { o.norm_first = norm_first; }));
     fillRandomly(layer, 1);
     const RowMajorMatrix x = randomMatrix(4, 6, 2), memory = randomMatrix(5, 6, 3);
     const Sequences l = Sequences::uniform(1, 4), s = Sequences::uniform(1, 5);
@@ -91,7 +91,7 @@ TEST(DecoderLayer, ComposesThreeBlocks) {
 }
 
 TEST(DecoderLayer, ParametersHavePyTorchsOrder) {
-  DecoderLayer layer(kSmall);
+  DecoderLayer layer(kSmallDecoder);
   std::vector<std::string> expected;
   for (const std::string attention : {"self_attn.", "multihead_attn."}) {
     for (const char* name :
@@ -107,7 +107,7 @@ TEST(DecoderLayer, ParametersHavePyTorchsOrder) {
 }
 
 TEST(Decoder, CausalOutputDoesNotDependOnLaterTargets) {
-  Decoder decoder(kSmall, 2, true);
+  Decoder decoder(kSmallDecoder, 2, true);
   fillRandomly(decoder, 1);
   RowMajorMatrix target = randomMatrix(7, 6, 2);
   const RowMajorMatrix memory = randomMatrix(5, 6, 3), before = run(decoder, target, memory);
@@ -117,7 +117,7 @@ TEST(Decoder, CausalOutputDoesNotDependOnLaterTargets) {
 }
 
 TEST(Decoder, PermutingTheMemoryChangesNothing) {
-  Decoder decoder(kSmall, 2, false);
+  Decoder decoder(kSmallDecoder, 2, false);
   fillRandomly(decoder, 1);
   const RowMajorMatrix target = randomMatrix(4, 6, 2), memory = randomMatrix(5, 6, 3);
   expectNear(run(decoder, target, memory.colwise().reverse()), run(decoder, target, memory));
@@ -127,7 +127,7 @@ TEST(Decoder, StepsWithACacheEqualTheFullPass) {
   const RowMajorMatrix target = randomMatrix(9, 6, 2), memory = randomMatrix(5, 6, 3);
   for (const bool norm_first : {false, true}) {
     for (const bool pruned : {false, true}) {
-      Decoder decoder(with([=](auto& o) {
+      Decoder decoder(decoderWith([=](auto& o) {
                         o.norm_first = norm_first;
                         if (pruned) o.num_heads = 3, o.key_dim = 5, o.value_dim = 4;
                       }),
@@ -142,7 +142,7 @@ TEST(Decoder, StepsWithACacheEqualTheFullPass) {
 }
 
 TEST(Decoder, StepsEqualTheFullPassWithPositionsWindowsAndBiases) {
-  Decoder decoder(kSmall, 2, false);
+  Decoder decoder(kSmallDecoder, 2, false);
   fillRandomly(decoder, 1);
   const RowMajorMatrix target = randomMatrix(9, 6, 2), memory = randomMatrix(5, 6, 3);
   const Rotary rotary(2, 9, 100, Rotary::Pairing::kInterleaved);
@@ -174,7 +174,7 @@ TEST(Decoder, StepsEqualTheFullPassWithGroupedQueriesAndNormsOfQueriesAndKeys) {
 }
 
 TEST(Decoder, BatchedStepsAreBitIdenticalToSingleSteps) {
-  Decoder decoder(with([](auto& o) { o.num_heads = 3, o.key_dim = 4, o.value_dim = 5; }), 2, true);
+  Decoder decoder(decoderWith([](auto& o) { o.num_heads = 3, o.key_dim = 4, o.value_dim = 5; }), 2, true);
   fillRandomly(decoder, 1);
   const Rotary rotary(2, 9, 100, Rotary::Pairing::kHalfSplit);
   DecoderCallOptions options;
@@ -205,7 +205,7 @@ TEST(Decoder, BatchedStepsAreBitIdenticalToSingleSteps) {
 }
 
 TEST(Decoder, FailedStepLeavesTheCacheUnchanged) {
-  Decoder decoder(kSmall, 2, false);
+  Decoder decoder(kSmallDecoder, 2, false);
   fillRandomly(decoder, 1);
   const RowMajorMatrix target = randomMatrix(4, 6, 2), memory = randomMatrix(5, 6, 3),
                        expected = run(decoder, target, memory);
@@ -227,7 +227,7 @@ TEST(Decoder, FailedStepLeavesTheCacheUnchanged) {
 }
 
 TEST(Decoder, WeightsOfBothAttentionsSumToOne) {
-  Decoder decoder(kSmall, 1, false);
+  Decoder decoder(kSmallDecoder, 1, false);
   fillRandomly(decoder, 1);
   const RowMajorMatrix target = randomMatrix(3, 6, 2), memory = randomMatrix(4, 6, 3);
   std::vector<float> self(2 * 3 * 3), cross(2 * 3 * 4);
@@ -245,7 +245,7 @@ TEST(Decoder, WeightsOfBothAttentionsSumToOne) {
 }
 
 TEST(Decoder, DropoutIsSeeded) {
-  Decoder decoder(with([](auto& o) { o.dropout = 0.4f; }), 2, true);
+  Decoder decoder(decoderWith([](auto& o) { o.dropout = 0.4f; }), 2, true);
   fillRandomly(decoder, 1);
   const RowMajorMatrix target = randomMatrix(4, 6, 2), memory = randomMatrix(5, 6, 3),
                        plain = run(decoder, target, memory);
@@ -272,10 +272,10 @@ TEST(Decoder, RejectsWhatOnlyEncoderLayersHave) {
 
 TEST(Decoder, RejectsIncompatibleArguments) {
   using enum ErrorCode;
-  Decoder decoder(kSmall, 2, false), other(kSmall, 1, false);
+  Decoder decoder(kSmallDecoder, 2, false), other(kSmallDecoder, 1, false);
   const RowMajorMatrix target = randomMatrix(4, 6, 2), memory = randomMatrix(5, 6, 3), narrow = randomMatrix(5, 5, 3);
   Context context;
-  expectError(kInvalidArgument, "numLayers: expected at least 1, got -2", [] { Decoder d(kSmall, -2, false); });
+  expectError(kInvalidArgument, "numLayers: expected at least 1, got -2", [] { Decoder d(kSmallDecoder, -2, false); });
   expectError(kShapeMismatch, "memory: expected [5, 6], got shape [5, 5]", [&] { run(decoder, target, narrow); });
   expectError(kShapeMismatch, "target: expected [5, 6], got shape [5, 5]", [&] { run(decoder, narrow, memory); });
   expectError(kShapeMismatch, "memory: expected [5, 6], got shape [5, 5]",
@@ -298,7 +298,7 @@ TEST(Decoder, RejectsIncompatibleArguments) {
 }
 
 TEST(Transformer, PassesTheEncodersOutputToTheDecoder) {
-  Transformer transformer(kSmall, 2, 1);
+  Transformer transformer(kSmallDecoder, 2, 1);
   fillRandomly(transformer, 1);
   const std::vector<std::string> all = names(transformer);
   EXPECT_EQ(all.front(), "encoder.layers.0.self_attn.in_proj_weight [18, 6]");
@@ -316,7 +316,7 @@ TEST(Transformer, PassesTheEncodersOutputToTheDecoder) {
 }
 
 TEST(Transformer, TrainingAndSeedReachBothStacks) {
-  Transformer transformer(with([](auto& o) { o.dropout = 0.4f; }), 1, 1);
+  Transformer transformer(decoderWith([](auto& o) { o.dropout = 0.4f; }), 1, 1);
   fillRandomly(transformer, 1);
   transformer.setTraining(true);
   EXPECT_TRUE(transformer.encoder().training());

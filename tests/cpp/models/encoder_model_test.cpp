@@ -359,5 +359,30 @@ TEST(Pool, HasNames) {
   EXPECT_EQ(codeOf([] { poolingNamed("sum"); }), ErrorCode::kInvalidArgument);
 }
 
+TEST(EncoderModel, EmbedsManyImagesInMemoryThatGrowsWithTheirNumber) {
+  EncoderModelConfig config = tinyConfig();
+  config.vocab_size = 0;
+  config.patch_size = 4;
+  config.class_row = true;
+  config.registers = 2;
+  config.max_positions = 1 + 16 + 2;
+  EncoderModel model(config);
+  fillRandomly(model, 1);
+  constexpr Index kImages = 300, kRows = 1 + 2 + 16;
+  const RowMajorMatrix pixels = test::randomMatrix(kImages, 3 * 16 * 16, 2);
+  const auto embed = [&](Index first, Index count) {
+    test::Inference in;
+    const ImageInput image{pixels.row(first).data(), 16, 16, count};
+    const RowMajorMatrix rows = model.embed(in.e, image).values();
+    // The rows of all images take 0.55 MB, those of growing numbers of images one after the other 82 MB.
+    EXPECT_LT(in.context.arena.capacity(), size_t{2'000'000});
+    return rows;
+  };
+  const RowMajorMatrix all = embed(0, kImages);
+  ASSERT_EQ(all.rows(), kImages * kRows);
+  for (const Index n : {Index{0}, Index{1}, kImages - 1})
+    test::expectSame(all.middleRows(n * kRows, kRows), embed(n, 1));
+}
+
 }  // namespace
 }  // namespace heed

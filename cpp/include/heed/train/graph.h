@@ -96,6 +96,14 @@ class ParameterGradients {
   void zero(size_t parameter);
   void zero();
 
+  /// Says that the backward pass of this number, which is not 0, is about to add to a gradient.
+  void reach(size_t parameter, uint64_t pass);
+  /// That pass ended early. Gradients that were not present before it are dropped; the others contain an unknown part
+  /// of it, and requireWhole() refuses them until they are dropped.
+  void abandon(uint64_t pass);
+  /// Throws kInvalidArgument for a gradient that contains a part of a pass.
+  void requireWhole(size_t parameter) const;
+
   /// The gradient of a table in which only some rows have one: those that were looked up.
   struct Rows {
     std::vector<Index> slots;   ///< for each row of the table, its row in `values`, or -1; initially empty
@@ -114,7 +122,10 @@ class ParameterGradients {
     std::vector<uint64_t> changes;  // of `required`, numbered as Node::order
     bool present = false;
     bool by_rows = false;
-    Matrix dense;  // (rows, row size), empty until the first backward pass
+    uint64_t pass = 0;         // the last one that reached it
+    bool was_present = false;  // before that pass
+    bool is_partial = false;   // contains an unknown part of a pass
+    Matrix dense;              // (rows, row size), empty until the first backward pass
     Rows rows;
   };
   Entry& entry(size_t parameter) { return entries_[parameter]; }
@@ -187,6 +198,7 @@ struct Node {
   std::shared_ptr<void> external;
   Matrix gradient;  // the sum of what has reached this node in the current backward pass; empty at first
   bool leaf = false;
+  std::shared_ptr<Node> next_dropped;  // of the nodes that wait to be destroyed
 };
 
 /// Recomputes a value from what its operation keeps for its own gradient anyway.
@@ -297,20 +309,22 @@ class Graph {
 
   Context& context_;
   std::vector<ParameterGradients*> gradients_;
+  uint64_t pass_ = 0;  // the number of the outermost backward pass that runs, or 0
   uint64_t generation_ = 0;
   uint64_t differentiated_ = UINT64_MAX;  // the order of the node whose backward function runs; the greatest: none
 };
 
 /// One backward pass: d(sum(seed * output)) / d(everything that output depends on). Gradients of parameters are added
 /// to those in ParameterGradients; gradients of leaves are left in their nodes. Each node, and what its operation
-/// keeps, is freed as soon as it has run, unless a Variable or another node refers to it.
+/// keeps, is freed as soon as it has run, unless a Variable or another node refers to it. A pass that ends early, by an
+/// exception or because it is destroyed, leaves the gradients of leaves as they were before it; for those of parameters
+/// see ParameterGradients::abandon().
 class Backward {
  public:
   /// Prepares the pass. Throws kInvalidArgument after Graph::invalidate(), kShapeMismatch for a seed of another shape.
   Backward(Graph& graph, const Variable& output, Matrix&& seed);
   Backward(const Backward&) = delete;
   Backward& operator=(const Backward&) = delete;
-  /// Drops the gradients of the nodes that a pass did not reach because it ended early.
   ~Backward();
 
   /// Runs the pass to its end and returns null, or to the next external node and returns the node and its gradient. The
@@ -342,6 +356,7 @@ class Backward {
   template <class F>
   void addToParameter(const void* key, const F& f) {
     graph_.forEachPart(key, [&](ParameterGradients& gradients, const ParameterGradients::Location& location) {
+      gradients.reach(location.parameter, graph_.pass_);
       f(gradients.dense(location), location.storage_row);
     });
   }
@@ -355,7 +370,13 @@ class Backward {
     }
   };
 
+  /// Keeps the gradient of a leaf as it is before this pass.
+  void remember(const std::shared_ptr<Node>& leaf);
+
   Graph& graph_;
+  const bool is_outermost_;  // not one that another pass runs, to recompute a layer
+  bool has_ended_ = false;
+  std::vector<std::pair<std::shared_ptr<Node>, Matrix>> leaves_;  // with their gradients before this pass
   // The highest number first: a node comes after everything that uses its value.
   std::priority_queue<std::shared_ptr<Node>, std::vector<std::shared_ptr<Node>>, Later> waiting_;
 };

@@ -92,7 +92,11 @@ class Optimizer {
   void makeRoom(Slot& slot) const;
   static void updateDense(Slot& slot, Scratch& scratch, const UpdateStep& update);
   static void updateRows(Slot& slot, Scratch& scratch, const UpdateStep& update);
-  void update(Slot& slot, Scratch& scratch) const;
+  /// What the decoupled weight decay of a step multiplies the parameter by.
+  float decayOf(const Slot& slot) const;
+  /// The formula of the slot's next step.
+  UpdateStep nextStep(const Slot& slot) const;
+  void update(Slot& slot, Scratch& scratch, const UpdateStep& formula) const;
 
   const UpdateRule& rule_;
   std::vector<GroupOptions> groups_;

@@ -281,24 +281,23 @@ Int8Weight::Int8Weight(Index out, Index in, bool full_range)
       full_range_(full_range),
       scales_(static_cast<size_t>(8 * panels())),
       sums_(scales_.size()),
-      wide_(static_cast<size_t>(panels())) {
+      wide_(static_cast<size_t>(panels())),
+      padded_(static_cast<size_t>(depth())) {
   int8Kernels();
 }
 
 void Int8Weight::write(Index first, Index count, const float* rows) {
-  std::vector<signed char> padded(static_cast<size_t>(depth()));  // with zeros
   for (Index r = first; r < first + count; ++r, rows += in()) {
-    const float scale = quantizeWeightRow(rows, in(), full_range_, padded.data());
-    store(r, 1, padded.data(), &scale);
+    const float scale = quantizeWeightRow(rows, in(), full_range_, padded_.data());
+    store(r, 1, padded_.data(), &scale);
   }
 }
 
 void Int8Weight::writeInt8(Index first, Index count, const signed char* rows, const float* scales) {
   if (in() == depth()) return store(first, count, rows, scales);
-  std::vector<signed char> padded(static_cast<size_t>(depth()));  // with zeros
   for (Index r = first; r < first + count; ++r, rows += in()) {
-    std::copy_n(rows, in(), padded.begin());
-    store(r, 1, padded.data(), scales++);
+    std::copy_n(rows, in(), padded_.begin());
+    store(r, 1, padded_.data(), scales++);
   }
 }
 

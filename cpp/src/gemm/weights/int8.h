@@ -41,7 +41,8 @@ class Int8Weight final : public PackedWeight {
 
   bool full_range_;
   std::vector<float> scales_, sums_;
-  std::vector<uint8_t> wide_;  // one bit for each row of a panel
+  std::vector<uint8_t> wide_;        // one bit for each row of a panel
+  std::vector<signed char> padded_;  // a row that is being written, (depth()), padded with zeros
 };
 
 }  // namespace heed

@@ -27,7 +27,7 @@ void forEach(const Matrix& x, const F& f) {
 }
 
 /// The statistics by which columns are normalized: the mean, and r = 1 / sqrt(variance + eps).
-struct Statistics {
+struct ColumnStatistics {
   std::vector<float> mean, scale;
 
   void add(double column_mean, double variance, float eps) {
@@ -37,7 +37,12 @@ struct Statistics {
   float normalized(float x, size_t c) const { return (x - mean[c]) * scale[c]; }
 };
 
-Statistics batchStatistics(BatchNorm& layer, const Matrix& x) {
+/// The mean of each column of a batch, and the sum of its squared differences to it.
+struct BatchStatistics {
+  std::vector<double> mean, squares;
+};
+
+BatchStatistics batchStatistics(const Matrix& x) {
   if (x.rows() < 2)
     refuseShape("x", "at least 2 rows in training mode, as one row has no variance", Shape{x.rows(), x.cols()});
   const auto count = static_cast<double>(x.rows());
@@ -48,16 +53,17 @@ Statistics batchStatistics(BatchNorm& layer, const Matrix& x) {
     const double difference = static_cast<double>(x.data()[i]) - mean[c];
     squares[c] += difference * difference;
   });
+  return {std::move(mean), std::move(squares)};
+}
+
+void updateAverages(BatchNorm& layer, const BatchStatistics& batch, double count) {
   const auto update = [](float& average, double statistic) {
     average = static_cast<float>((1 - kMomentum) * static_cast<double>(average) + kMomentum * statistic);
   };
-  Statistics used;
-  for (size_t c = 0; c < mean.size(); ++c) {
-    update(layer.runningMean()[c], mean[c]);
-    update(layer.runningVar()[c], squares[c] / (count - 1));
-    used.add(mean[c], squares[c] / count, layer.options().eps);
+  for (size_t c = 0; c < batch.mean.size(); ++c) {
+    update(layer.runningMean()[c], batch.mean[c]);
+    update(layer.runningVar()[c], batch.squares[c] / (count - 1));
   }
-  return used;
 }
 
 }  // namespace
@@ -66,10 +72,14 @@ Variable batchNorm(Graph& graph, BatchNorm& layer, const Variable& x) {
   const Index width = layer.options().num_features;
   requireShape("x", x.value(), x.rows(), width);
   const bool batch = layer.training();
-  Statistics used;
+  ColumnStatistics used;
+  BatchStatistics statistics;
   Matrix y(x.rows(), width);
   if (batch) {
-    used = batchStatistics(layer, *x.shared());
+    statistics = batchStatistics(*x.shared());
+    const auto count = static_cast<double>(x.rows());
+    for (size_t c = 0; c < statistics.mean.size(); ++c)
+      used.add(statistics.mean[c], statistics.squares[c] / count, layer.options().eps);
     forEach(y, [&, from = x.shared()->data()](size_t i, size_t c) {
       y.data()[i] = used.normalized(from[i], c) * layer.weight()[c] + layer.bias()[c];
     });
@@ -81,7 +91,7 @@ Variable batchNorm(Graph& graph, BatchNorm& layer, const Variable& x) {
     }
   }
   const bool trains = graph.requiresGradient(layer.weight()) || graph.requiresGradient(layer.bias());
-  return graph.record(
+  Variable result = graph.record(
       std::move(y), {x}, trains,
       [&layer, kept = x.shared(), node = x.node(), batch, used = std::move(used)](Matrix& gradient, Backward& pass) {
         const float* from = kept->data();
@@ -107,6 +117,9 @@ Variable batchNorm(Graph& graph, BatchNorm& layer, const Variable& x) {
         });
         pass.give(node, std::move(gradient));
       });
+  // Last, when nothing can fail any more.
+  if (batch) updateAverages(layer, statistics, static_cast<double>(x.rows()));
+  return result;
 }
 
 }  // namespace heed::train
