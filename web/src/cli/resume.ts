@@ -17,8 +17,8 @@ export interface Fingerprint {
   readonly probe: string;
 }
 
-/** The text whose record identifies a model. */
-export const PROBE = 'The quick brown fox jumps over the lazy dog.';
+/** The text whose record identifies a model. It is short, so that no model's limit of tokens cuts it. */
+export const PROBE = 'a fox';
 
 export function fingerprintOf(
   probe: string,

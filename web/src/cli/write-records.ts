@@ -58,12 +58,12 @@ export async function writeRecords(
       await writeAll(model, input, output, task, signal, () => unfinished?.keep(fingerprint!));
       isWhole = true;
     }, rest);
-    if (isWhole && out !== undefined && !settings.quiet)
-      print(`${out}: ${counted(output.count, task.kind.slice(0, -1))}`);
   } finally {
     output.close();
     if (isWhole || output.count === 0) unfinished?.remove();
   }
+  if (isWhole && out !== undefined && !settings.quiet)
+    print(`${out}: ${counted(output.count, task.kind.slice(0, -1))}`);
 }
 
 async function fingerprintOfRun(
