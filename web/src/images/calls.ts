@@ -30,7 +30,7 @@ export interface Values {
 interface RunsImages {
   readonly about: { readonly vision: RawEncoderModelConfig };
   readonly vectorWidth: number;
-  /** null: the folder has no preprocessor_config.json. */
+  /** null: the folder has no settings of it. */
   readonly preprocessing: Preprocessing | null;
   /** The last layer's rows [N,L,E] of N images of one size, and of each the pooled row [E], the vector, and, of a classifier, its logits. */
   run(
@@ -159,7 +159,8 @@ export class ImageCalls implements CallsOfImages {
     if ('values' in image) return image;
     const { preprocessing } = this.encoder;
     if (!preprocessing) {
-      const expected = 'preprocessed values [3, height, width], as the model folder has no preprocessor_config.json';
+      const expected =
+        'preprocessed values [3, height, width], as the model folder has no preprocessor_config.json or processor_config.json';
       throw invalid(name, expected, describe(image), 'UNSUPPORTED');
     }
     return preprocessing.apply(await rgbOf(image, name));

@@ -14,20 +14,21 @@ import type {
   RawTensorLayer,
 } from '../core.js';
 import { calling, formatShape, HeedError, invalid, invalidFile } from '../error.js';
-import { concatenate, readAll } from '../io/files.js';
+import { concatenate, type ModelFolder, readAll } from '../io/files.js';
+import { IMAGE_SETTINGS, INPUT_SETTINGS } from '../io/list-files.js';
 import { Settings } from '../models/config.js';
 import type { ModelDevice } from '../models/device.js';
 import type { Completion, ImageEncoder, ImagesOf } from '../models/image-encoder.js';
 import type { Row, RowSteps } from '../models/input.js';
 import { type DeviceLayers, type PieceHooks, type PieceOptions, runLayers } from '../models/run.js';
 import { makeDense, makeNorm } from '../models/task-heads.js';
+import type { SignalLike } from '../platform.js';
 import { AttentionPooling } from './attention-pooling.js';
 import { ImageCalls, type Values } from './calls.js';
 import type { ImageFamily } from './family.js';
 import { interpolated, patchAngles } from './positions.js';
 import { Preprocessing } from './preprocessing.js';
 
-const PREPROCESSOR = 'preprocessor_config.json';
 /** Before the names of the parameters of the encoder of images. */
 export const VISION = 'vision.';
 
@@ -52,7 +53,7 @@ export class ImageTextEncoder implements RawEncoderModel, ImageEncoder {
   #vectorWidth = 0;
   #isDeleted = false;
   #positions: { key: string; rows: RawTensor } | null = null;
-  /** null: the folder has no preprocessor_config.json. */
+  /** null: the folder has no settings of it. */
   preprocessing: Preprocessing | null = null;
 
   constructor(core: Core, about: ImageFamily, config: RawEncoderModelConfig, make: Parameters<ImagesOf>[2]) {
@@ -225,8 +226,8 @@ export class ImageTextEncoder implements RawEncoderModel, ImageEncoder {
       this.#padToken = tokenizer?.token(this.#padId) ?? '';
     }
     heads.clear();
-    const file = await folder.open(sentence.modelFolder + PREPROCESSOR, { signal });
-    if (file) this.preprocessing = new Preprocessing(Settings.parse(await readAll(file), file.name), type);
+    const settings = await preprocessingIn(folder, sentence.modelFolder, signal);
+    if (settings) this.preprocessing = new Preprocessing(settings, type);
   }
 
   /** The numbers of rows and columns of an image's patches. */
@@ -344,6 +345,20 @@ export class ImageTextEncoder implements RawEncoderModel, ImageEncoder {
       };
     });
   }
+}
+
+/** The settings of the preprocessing: those in transformers 5's file of all inputs, if it has them, else those of a file of their own. */
+async function preprocessingIn(
+  folder: ModelFolder,
+  within: string,
+  signal: SignalLike | undefined,
+): Promise<Settings | null> {
+  const read = async (name: string) => {
+    const file = await folder.open(within + name, { signal });
+    return file && Settings.parse(await readAll(file), file.name);
+  };
+  const [inputs, images] = await Promise.all([read(INPUT_SETTINGS), read(IMAGE_SETTINGS)]);
+  return inputs?.record('image_processor') ?? images;
 }
 
 /** CLIP's texts end at the first end token, or, for old files, at the first of the largest ids; later ones are not seen, as attention is causal. */

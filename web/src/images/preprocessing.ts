@@ -1,5 +1,5 @@
 /**
- * What a model's images go through before it: preprocessor_config.json, as Hugging Face's CLIPImageProcessor, SiglipImageProcessor, ViTImageProcessor, BitImageProcessor and
+ * What a model's images go through before it: the settings in preprocessor_config.json or processor_config.json, as Hugging Face's CLIPImageProcessor, SiglipImageProcessor, ViTImageProcessor, BitImageProcessor and
  * DINOv3ViTImageProcessorFast apply it. Notation: P side of a patch.
  */
 import { invalid } from '../error.js';

@@ -5,12 +5,22 @@ import { type ModelFolder, type OpenFile, parseJson, readAll } from './files.js'
 import { fs, statusOf } from './node.js';
 import type { ModelSource } from './source.js';
 
+/** sentence-transformers' settings of how a model reads texts, beside the model. Older versions named the file after the architecture. */
+export const TRANSFORMER_SETTINGS = 'sentence_bert_config.json';
+export const OLD_TRANSFORMER_SETTINGS = ['roberta', 'distilbert', 'camembert', 'albert', 'xlm-roberta', 'xlnet'].map(
+  (name) => `sentence_${name}_config.json`,
+);
+
+/** The settings of what a model's images go through; transformers 5 writes those of all inputs into one file. */
+export const IMAGE_SETTINGS = 'preprocessor_config.json';
+export const INPUT_SETTINGS = 'processor_config.json';
+
 /** Names of the files, weights apart, that a published model is loaded from by heed or by other programs; besides those of the modules that modules.json lists. */
 export const MODEL_FILES = [
   ...['config.json', 'tokenizer.json', 'tokenizer_config.json', 'special_tokens_map.json', 'added_tokens.json'],
   ...['vocab.txt', 'vocab.json', 'merges.txt', 'sentencepiece.bpe.model', 'spiece.model'],
-  ...['modules.json', 'sentence_bert_config.json', 'config_sentence_transformers.json', '1_Pooling/config.json'],
-  'artifact.metadata',
+  ...['modules.json', 'config_sentence_transformers.json', '1_Pooling/config.json', 'artifact.metadata'],
+  ...[TRANSFORMER_SETTINGS, ...OLD_TRANSFORMER_SETTINGS, IMAGE_SETTINGS, INPUT_SETTINGS],
 ];
 
 /** The same weights for other programs. */

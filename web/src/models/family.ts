@@ -3,6 +3,7 @@
  * Notation: E width, F feed-forward width, {i} a layer's number.
  */
 import type { RawEncoderModelConfig } from '../core.js';
+import { invalid } from '../error.js';
 import type { Settings } from './config.js';
 import type { ImagesOf } from './image-encoder.js';
 
@@ -136,14 +137,32 @@ export function rotaryDimOf(s: Settings, keys: string[], { headDim }: Config, fr
   throw s.wrong(key, `a value for an even number of rotated columns, not ${dim} of ${headDim}`, s.get(key));
 }
 
-/** The base of the rotary angles: in `rope_parameters` (of a kind of layers, if there are several) or, in older files, under `key`. Scaled angles are refused. */
-export function rotaryBase(s: Settings, key: string, fallback: number, kind?: string): number {
+/** What config.json says of rotary positions: `rope_scaling`, and `rope_parameters`, which transformers 5 writes, of a kind of layers if there are several. The first has priority. */
+export function rotarySettings(s: Settings, kind?: string): Settings[] {
   const all = s.record('rope_parameters');
-  const own = kind ? all?.record(kind) : all;
-  const type = own?.text('rope_type', 'default') ?? 'default';
-  if (type !== 'default') throw s.unsupported('rope_parameters', "rope_type 'default'", `'${type}'`);
-  if (s.get('rope_scaling') !== undefined) throw s.unsupported('rope_scaling', 'none', 'one');
+  const own = kind ? all?.record(kind) : (all?.record('full_attention') ?? all);
+  return [s.record('rope_scaling'), own].filter((each) => each !== undefined);
+}
+
+/** The type of rotary positions. 'default': the ordinary ones, which are not scaled. */
+export function rotaryType(settings: Settings): string {
+  const fallback = settings.get('factor') === undefined ? 'default' : 'none';
+  return settings.text(settings.keyOf(['rope_type', 'type']), fallback);
+}
+
+/** The base of the rotary angles: in those settings or, in older files, under `key`. */
+export function rotaryTheta(s: Settings, key: string, fallback: number, kind?: string): number {
+  const own = rotarySettings(s, kind).find((settings) => settings.get('rope_theta') !== undefined);
   return own?.between('rope_theta', 1, Infinity) ?? s.between(key, 1, Infinity, fallback);
+}
+
+/** The same for families without scaled angles, which are refused. */
+export function rotaryBase(s: Settings, key: string, fallback: number, kind?: string): number {
+  for (const settings of rotarySettings(s, kind)) {
+    const type = rotaryType(settings);
+    if (type !== 'default') throw invalid(settings.file, "none, or rope_type 'default'", `'${type}'`, 'UNSUPPORTED');
+  }
+  return rotaryTheta(s, key, fallback, kind);
 }
 
 /** Whether each layer's attention is limited to the window; `isLocal` says it for files without the list `layer_types`. */

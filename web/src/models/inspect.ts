@@ -3,7 +3,7 @@
 import { HeedError, invalidFile } from '../error.js';
 import type { HubOptions } from '../hub-options.js';
 import { expectedSize, type ModelFolder, type OpenFile, readAll } from '../io/files.js';
-import { discard } from '../io/list-files.js';
+import { discard, IMAGE_SETTINGS, INPUT_SETTINGS } from '../io/list-files.js';
 import { ByteReader } from '../io/reader.js';
 import { int4Width, parseHeader, readHeader, type TensorEntry } from '../io/safetensors.js';
 import { type ModelSource, openFolder, type RemoteOptions } from '../io/source.js';
@@ -102,7 +102,7 @@ export async function inspect(
   problem ??= sentenceProblem;
   await peek(folder, `${within}tokenizer_config.json`, signal);
   const hasImageEncoder = known?.family.images !== undefined;
-  if (hasImageEncoder) await peek(folder, `${within}preprocessor_config.json`, signal);
+  if (hasImageEncoder) for (const name of [INPUT_SETTINGS, IMAGE_SETTINGS]) await peek(folder, within + name, signal);
   for (const { weights } of sentence?.layers ?? []) await peek(folder, weights, signal);
   const entries: TensorEntry[] = [];
   const weights = await attempt(() => openWeights(folder, signal, within), null);
@@ -168,6 +168,7 @@ export async function inspect(
     pooling: known?.family.pooling ?? sentence?.pooling.join('+') ?? 'mean',
     normalize: sentence?.normalize ?? false,
     prompts: sentence?.prompts ?? {},
+    similarity: sentence?.similarity ?? 'cosine',
     labels: labelsIn(settings!),
     hasImageEncoder,
     files,

@@ -30,6 +30,7 @@ export function modelConfig(
     pooling: sentence.pooling.join('+'),
     normalize: sentence.normalize,
     prompts: sentence.prompts,
+    similarity: sentence.similarity,
     labels: labelsIn(settings),
     problemType: (settings.get('problem_type') as string | undefined) ?? null,
     hasTokenizer: tokenizer !== null,

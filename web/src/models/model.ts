@@ -6,7 +6,7 @@ import type { Device } from './device.js';
 import type { EmbedImageOptions, EncodeImageOptions, EncodeImageResult, ImagesInput } from './image-encoder.js';
 import type { InputOptions, ModelInput } from './input.js';
 import type { VectorOutput, VectorsOf } from './quantized.js';
-import type { Pooling } from './sentence-transformers.js';
+import type { Pooling, Similarity } from './sentence-transformers.js';
 import type { SparseVector } from './sparse.js';
 import type { HeadName } from './task-heads.js';
 
@@ -158,6 +158,8 @@ export interface ModelConfig {
   pooling: string;
   normalize: boolean;
   prompts: Record<string, string>;
+  /** How vectors are compared, as `similarity_fn_name` of the model's folder says: the cosine by default. */
+  similarity: Similarity;
   labels: string[];
   /** 'single_label_classification', 'multi_label_classification', 'regression', or null if config.json does not say. */
   problemType: string | null;

@@ -69,6 +69,7 @@ import {
   type PieceOptions,
   piecesOf,
   poolRows,
+  requireRows,
   rowsOfToken,
   runPiece,
 } from './run.js';
@@ -336,6 +337,7 @@ export class LocalModel extends Owned<Parts> implements PretrainedModel {
     const { sites } = options;
     const all = sites?.needsAll ? allRows(rows) : [];
     const run = async (piece: Row[], layers: DeviceLayers | null) => {
+      requireRows(piece, this.context, done);
       await this.#fetchRows?.(piece, () => void this.raw, signal);
       const raw = sites?.raw(done, piece) ?? null;
       await runPiece(() => this.raw.encoder, this.#core, piece, { ...options, layers }, hooksOf(piece, done), raw);

@@ -12,6 +12,9 @@ import {
   queryRows,
   rotaryBase,
   rotaryDimOf,
+  rotarySettings,
+  rotaryTheta,
+  rotaryType,
   secondHalf,
   sizesOf,
   valueRows,
@@ -98,6 +101,7 @@ function nomicBertConfig(s: Settings): Config {
     },
   );
   const key = 'activation_function';
+  const isNative = s.get(key) === undefined && s.get('hidden_act') !== undefined; // as transformers 5 writes it
   const kind = s.text(key, 'swiglu');
   const gated = Object.hasOwn(GATES, kind);
   const bias = s.flag('qkv_proj_bias', false);
@@ -114,11 +118,11 @@ function nomicBertConfig(s: Settings): Config {
   return {
     ...sizes,
     typeVocabSize: s.count('type_vocab_size', 2),
-    activation: gated ? GATES[kind]! : activation(s, key, 'gelu'),
+    activation: isNative ? activation(s, 'hidden_act', 'silu') : gated ? GATES[kind]! : activation(s, key, 'gelu'),
     eps: s.between(['layer_norm_epsilon', 'layer_norm_eps'], 0, 1, 1e-12),
     positions: 'rotary',
     rotaryDim: rotaryDimOf(s, ['rotary_emb_fraction', ...heads], sizes, fraction),
-    rotaryBase: s.between('rotary_emb_base', 1, Infinity, 10000),
+    rotaryBase: rotaryBase(s, 'rotary_emb_base', 10000),
     bias,
     gated,
   };
@@ -221,12 +225,15 @@ export const gte: Family = {
     }
     for (const key of ['logn_attention_scale', 'logn_attention_clip1'])
       if (s.flag(key, false)) throw s.unsupported(key, 'false', 'true');
-    const key = 'rope_scaling';
-    const scaling = s.record(key);
-    const type = scaling?.text('type', 'none') ?? 'ntk';
-    if (type !== 'ntk' || scaling?.get('mixed_b') !== undefined)
-      throw s.unsupported(key, "none, or type 'ntk' without mixed_b", JSON.stringify(s.get(key)));
-    const factor = scaling?.between('factor', 0, Infinity) ?? 1;
+    let factor = 1;
+    for (const scaling of rotarySettings(s)) {
+      const type = rotaryType(scaling);
+      if (!['default', 'ntk'].includes(type) || scaling.get('mixed_b') !== undefined) {
+        const expected = "none, or type 'ntk' without mixed_b, or 'default'";
+        throw invalid(scaling.file, expected, JSON.stringify(Object.fromEntries(scaling.entries())), 'UNSUPPORTED');
+      }
+      if (type === 'ntk') factor = scaling.between('factor', 0, Infinity);
+    }
     return {
       ...sizes,
       typeVocabSize: s.count('type_vocab_size', 1),
@@ -234,7 +241,7 @@ export const gte: Family = {
       eps: s.between('layer_norm_eps', 0, 1, 1e-12),
       positions: 'rotary',
       rotaryDim,
-      rotaryBase: s.between('rope_theta', 1, Infinity, 10000) * factor,
+      rotaryBase: rotaryTheta(s, 'rope_theta', 10000) * factor,
       rotaryScale: factor ** (-2 / rotaryDim),
       gated: true,
       gateSecond: true,

@@ -1,9 +1,9 @@
 /** Runs rows of tokens through the core in pieces of bounded work, layer by layer, so that a call can be stopped and observed, and does not block the thread for long. */
 import type { RawEncoderModel, RawEncoderModelConfig, RawEncoding, RawRows, RawSites, RawTensor } from '../core.js';
-import { calling } from '../error.js';
+import { calling, invalid } from '../error.js';
 import { concatenate } from '../io/files.js';
 import type { SitePlan } from '../sites.js';
-import type { Row, RowSteps } from './input.js';
+import type { InputContext, Row, RowSteps } from './input.js';
 import type { Pooling } from './sentence-transformers.js';
 
 /**
@@ -79,6 +79,18 @@ export interface PieceHooks {
   returnStates?: boolean;
   /** Of hooks whose `use` only pools. */
   pooling?: { modes: readonly Pooling[]; skipped: number };
+}
+
+/** Refuses texts with tokens that the model's table has no row for, such as added tokens of other modalities. `first`: the number of the first text. */
+export function requireRows(rows: readonly Row[], { config, tokenizer }: InputContext, first: number): void {
+  const { vocabSize } = config;
+  for (const [n, { ids }] of rows.entries()) {
+    const id = ids.find((each) => each >= vocabSize);
+    if (id === undefined) continue;
+    const got =
+      tokenizer && id < tokenizer.vocabSize ? `the token '${tokenizer.token(id)}', whose id is ${id}` : `${id}`;
+    throw invalid(`texts[${first + n}]`, `tokens with ids below ${vocabSize}, the rows of the model's table`, got);
+  }
 }
 
 /** The tokens of rows, one row after the other; types and positions are null if they are all the default. */

@@ -2,6 +2,7 @@
 import type { RawTensor } from '../core.js';
 import { describe, invalid, invalidFile } from '../error.js';
 import { type ModelFolder, parseJson, readAll } from '../io/files.js';
+import { OLD_TRANSFORMER_SETTINGS, TRANSFORMER_SETTINGS } from '../io/list-files.js';
 import type { SignalLike } from '../platform.js';
 import { Settings } from './config.js';
 import type { SparseSettings } from './sparse.js';
@@ -50,16 +51,31 @@ export interface SentenceConfig {
   /** config_sentence_transformers.json, which has PyLate's settings of a ColBERT, or Stanford's artifact.metadata. */
   colbert: Settings | null;
   sparse: SparseSettings;
+  similarity: Similarity;
 }
 
-/** In the order in which several are concatenated. */
-const POOLING_KEYS: Record<string, Pooling> = {
+const SIMILARITIES = ['cosine', 'dot', 'euclidean', 'manhattan'] as const;
+/** How the vectors of a model are compared. */
+export type Similarity = (typeof SIMILARITIES)[number];
+
+/** The names in `pooling_mode`; in the order in which several of `OLD_POOLING_KEYS` are concatenated. */
+const POOLING_NAMES: Record<string, Pooling> = {
+  cls: 'cls',
+  max: 'max',
+  mean: 'mean',
+  mean_sqrt_len_tokens: 'mean_sqrt_len',
+  weightedmean: 'weighted_mean',
+  lasttoken: 'last',
+};
+
+/** Before sentence-transformers 5.4, each mode was a key of its own, whose value is true or false: these keys and the modes' names. */
+const OLD_POOLING_KEYS: Record<string, string> = {
   pooling_mode_cls_token: 'cls',
   pooling_mode_max_tokens: 'max',
   pooling_mode_mean_tokens: 'mean',
-  pooling_mode_mean_sqrt_len_tokens: 'mean_sqrt_len',
-  pooling_mode_weightedmean_tokens: 'weighted_mean',
-  pooling_mode_lasttoken: 'last',
+  pooling_mode_mean_sqrt_len_tokens: 'mean_sqrt_len_tokens',
+  pooling_mode_weightedmean_tokens: 'weightedmean',
+  pooling_mode_lasttoken: 'lasttoken',
 };
 
 /** The name in modules.json of the module with the classifier. */
@@ -88,6 +104,7 @@ export async function readSentenceConfig(folder: ModelFolder, signal?: SignalLik
     pools: false,
     colbert: null,
     sparse: { strategy: 'max', activation: 'relu' },
+    similarity: 'cosine',
   };
   const read = async (path: string) => {
     const file = await folder.open(path, { signal });
@@ -97,29 +114,42 @@ export async function readSentenceConfig(folder: ModelFolder, signal?: SignalLik
     const file = await read(path);
     return file && Settings.parse(...file);
   };
-  const [modules, own, prompts] = await Promise.all([
+  const [modules, atRoot, own] = await Promise.all([
     read('modules.json'),
-    readSettings('sentence_bert_config.json'),
+    readSettings(TRANSFORMER_SETTINGS),
     readSettings('config_sentence_transformers.json'),
   ]);
 
   if (own) {
-    config.maxLength = own.count('max_seq_length', Number.MAX_SAFE_INTEGER, 1, Number.MAX_SAFE_INTEGER);
-    config.lowerCase = own.flag('do_lower_case', false);
+    readPrompts(own, config);
+    config.similarity = similarityIn(own);
   }
-  if (prompts) readPrompts(prompts, config);
-  config.colbert = prompts;
+  config.colbert = own;
+  let texts = atRoot;
   if (modules) {
     const list = parseJson(...modules);
     if (!Array.isArray(list)) throw invalidFile(modules[1], 'a list of modules', 'other JSON');
     for (const entry of list) await readModule(entry, config, folder, modules[1], signal);
+    const within = config.modelFolder;
+    if (within !== '') texts = await readSettings(within + TRANSFORMER_SETTINGS);
+    if (!texts && list.some(isTransformer)) {
+      const old = await Promise.all(OLD_TRANSFORMER_SETTINGS.map((name) => readSettings(within + name)));
+      texts = old.find((each) => each !== null) ?? null;
+    }
   } else {
     // A folder with a pooling configuration but without the list of modules.
     const pooling = await readSettings('1_Pooling/config.json');
     if (pooling) readPooling(pooling, config);
   }
+  if (texts) {
+    config.maxLength = texts.count('max_seq_length', Number.MAX_SAFE_INTEGER, 1, Number.MAX_SAFE_INTEGER);
+    config.lowerCase = texts.flag('do_lower_case', false);
+  }
   return config;
 }
+
+const isTransformer = ({ type }: { type: string }) => kindOf(type).endsWith('Transformer');
+const kindOf = (type: string) => type.split('.').at(-1)!;
 
 // Paths that no kind of source resolves to a path outside the folder: no `..`, no backslash, no percent sign, no scheme's colon.
 const INSIDE = /^(?:[\w-][\w. -]*(?:\/[\w-][\w. -]*)*)?$/;
@@ -135,7 +165,7 @@ async function readModule(
   const isRoot = path === '.' && String(type).endsWith(STATIC); // as model2vec writes it
   if (typeof type !== 'string' || typeof path !== 'string' || !(INSIDE.test(path) || isRoot))
     throw invalidFile(file, 'a module with its type and its path below the folder', JSON.stringify(entry));
-  const kind = type.split('.').at(-1)!;
+  const kind = kindOf(type);
   if (kind === 'Dropout') return;
   if (MODELS.includes(kind)) {
     config.isStatic = kind === STATIC;
@@ -155,29 +185,63 @@ async function readModule(
     throw invalid(file, 'Normalize as the last module', `${kind} after it`, 'UNSUPPORTED');
   const opened = await folder.open(`${path}/config.json`, { required: true, signal });
   const settings = Settings.parse(await readAll(opened), opened.name);
-  if (kind === 'Pooling') return readPooling(settings, config);
+  if (kind === 'Pooling') {
+    const before = config.layers.map(({ weights }) => `'${weights.replace(/\/[^/]*$/, '')}'`);
+    if (config.normalize) before.push('Normalize');
+    if (before.length > 0)
+      throw invalid(file, 'the pooling before all layers', `${before.join(', ')} before '${path}'`, 'UNSUPPORTED');
+    return readPooling(settings, config);
+  }
   if (kind === 'SpladePooling') {
     config.sparse = readSparsePooling(settings);
     return;
   }
+  if (config.pools) requireVectors(path, settings);
   const layer = { ...layerOf(kind, settings), weights: `${path}/model.safetensors` };
   if (isClassifier) config.classifier = layer;
   else config.layers.push(layer);
 }
 
+/** Refuses a layer after the pooling, the module `path`, that is for other rows than the pooled vectors. */
+function requireVectors(path: string, settings: Settings): void {
+  const vectors = 'sentence_embedding';
+  const input = settings.text('module_input_name', vectors);
+  for (const [key, name] of [
+    ['module_input_name', input],
+    ['module_output_name', settings.text('module_output_name', input)],
+  ] as const)
+    if (name !== vectors)
+      throw settings.unsupported(key, `'${vectors}' for '${path}', which follows the pooling`, `'${name}'`);
+}
+
 function readPooling(settings: Settings, config: SentenceConfig): void {
+  config.pooling = poolingsIn(settings);
+  config.pools = true;
+  config.poolsPrompt = settings.flag('include_prompt', true);
+}
+
+function poolingsIn(settings: Settings): Pooling[] {
+  const key = 'pooling_mode';
+  const modes = settings.get(key);
+  if (modes === undefined) return poolingsOfOldKeys(settings);
+  const names = [modes].flat();
+  if (names.length > 0 && names.every((name) => typeof name === 'string' && Object.hasOwn(POOLING_NAMES, name)))
+    return names.map((name) => POOLING_NAMES[name as string]!);
+  const expected = `one or more of ${Object.keys(POOLING_NAMES).join(', ')}`;
+  throw settings.unsupported(key, expected, JSON.stringify(modes));
+}
+
+function poolingsOfOldKeys(settings: Settings): Pooling[] {
   const keys = settings
     .entries()
     .filter(([key, value]) => key.startsWith('pooling_mode_') && value === true)
     .map(([key]) => key);
-  const unknown = keys.filter((key) => !Object.hasOwn(POOLING_KEYS, key));
+  const unknown = keys.filter((key) => !Object.hasOwn(OLD_POOLING_KEYS, key));
   if (keys.length === 0 || unknown.length > 0) {
-    const expected = `one or more of ${Object.keys(POOLING_KEYS).join(', ')}`;
+    const expected = `pooling_mode, or one or more of ${Object.keys(OLD_POOLING_KEYS).join(', ')}`;
     throw invalid(settings.file, expected, unknown.join(', ') || 'no pooling mode', 'UNSUPPORTED');
   }
-  config.pools = true;
-  config.pooling = Object.entries(POOLING_KEYS).flatMap(([key, pooling]) => (keys.includes(key) ? [pooling] : []));
-  config.poolsPrompt = settings.flag('include_prompt', true);
+  return Object.entries(OLD_POOLING_KEYS).flatMap(([key, name]) => (keys.includes(key) ? [POOLING_NAMES[name]!] : []));
 }
 
 function readSparsePooling(settings: Settings): SparseSettings {
@@ -208,6 +272,12 @@ function layerOf(kind: string, settings: Settings): Omit<VectorLayer, 'weights'>
     activation: name.toLowerCase(),
     residual: settings.flag('use_residual', false),
   };
+}
+
+/** Other names, such as PyLate's MaxSim, are not for vectors of texts. */
+function similarityIn(settings: Settings): Similarity {
+  const name = settings.get('similarity_fn_name');
+  return SIMILARITIES.find((each) => each === name) ?? 'cosine';
 }
 
 function readPrompts(settings: Settings, config: SentenceConfig): void {

@@ -8,6 +8,7 @@ import type { Settings } from './config.js';
 import { allowsSegments, SEGMENT, segmentEnd } from './segments.js';
 import { type AddedToken, addedTokens, Splitter } from './tokenizer/added-tokens.js';
 import { type Aligned, aligned, aligning, lowerCasing, memoized, slice } from './tokenizer/alignment.js';
+import { classNormalizer } from './tokenizer/class-normalizer.js';
 import { type Decode, decoderOf } from './tokenizer/decoding.js';
 import { type Normalizer, normalizerOf } from './tokenizer/normalizers.js';
 import {
@@ -101,7 +102,8 @@ export class TextTokenizer {
       const config = json.get('model') as Config;
       const model = modelOf(config);
       const added = addedTokens(json.get('added_tokens'), model.ids, model.ids.size);
-      const normalizer = build('normalizer', normalizerOf);
+      const ownNormalizer = classNormalizer(json, settings);
+      const normalizer = ownNormalizer && normalizerOf(ownNormalizer);
       const contentOf = ({ content }: AddedToken) =>
         normalizer ? completed(normalizer(aligned(content))).text : content;
       this.#components = {
@@ -163,6 +165,14 @@ export class TextTokenizer {
   /** One past the largest id. */
   get vocabSize(): number {
     return this.#tokens.length;
+  }
+
+  /** One past the largest id of a token that is not an added one. */
+  get ownSize(): number {
+    const added = new Set(this.#added.values());
+    let size = 0;
+    for (const id of this.#ids.values()) if (id >= size && !added.has(id)) size = id + 1;
+    return size;
   }
 
   /** Spaces are cleaned up as `cleansUp` or else tokenizer_config.json says. */

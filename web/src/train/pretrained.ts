@@ -20,7 +20,7 @@ import type { LoadedModel, LoadModelOptions } from '../models/load.js';
 import { loadAs } from '../models/load-pretrained.js';
 import type { Parts } from '../models/parts.js';
 import { LocalModel } from '../models/pretrained.js';
-import { batchOf } from '../models/run.js';
+import { batchOf, requireRows } from '../models/run.js';
 import { HEADS, type HeadName, wordBiasNames } from '../models/task-heads.js';
 import { vectorForm } from '../models/vector-layers.js';
 import { oneOf, readOptions } from '../options.js';
@@ -378,6 +378,7 @@ class Trained extends LocalModel implements TrainableModel {
     sites: RawSites | null = null,
   ): Tensor {
     const { core } = this.#tape;
+    requireRows(rows, this.context, 0);
     const batch = batchOf(rows, this.context.config.positionOffset);
     const options = { training: this.#training, recompute: this.#options.recompute };
     const { inner } = this.#encoder.state;
