@@ -1,8 +1,9 @@
 /** Folders as recent versions of sentence-transformers and transformers write them, and older ones did: the same results as in the form that they replace, or one clear error. */
-import { load, loadTokenizer } from 'heed';
+import { load, loadTokenizer, type Tensor, TextIndex } from 'heed';
+import { evaluateEmbeddingSimilarity } from 'heed/evaluation';
 import { load as loadTraining } from 'heed/train';
 import { describe, expect, test } from 'vitest';
-import { bytesOf, fixture, fixtures } from './fixtures.js';
+import { bytesOf, fixture } from './fixtures.js';
 import { tinyModel } from './tiny.js';
 
 const heed = await load();
@@ -365,7 +366,7 @@ describe('settings of the Transformer module', () => {
     },
   );
 
-  test('the newest name counts, and files elsewhere do not', async () => {
+  test('the newest name counts, and a file at the root only if the module has none', async () => {
     const files = {
       ...inFolder('0_Transformer/'),
       ...modules(['0_Transformer', 'Transformer'], ['1_Pooling', 'Pooling']),
@@ -377,5 +378,64 @@ describe('settings of the Transformer module', () => {
     using loaded = await heed.fromPretrained(files);
     expect(loaded.config.maxLength).toBe(5);
     expect((await loaded.tokenize('Fox')).tokens[0]).toEqual(['[CLS]', '[UNK]', '[SEP]']);
+  });
+});
+
+describe('similarity_fn_name', () => {
+  const named = (name: unknown): Files => ({
+    ...tiny,
+    'config_sentence_transformers.json': json({ prompts: {}, similarity_fn_name: name }),
+  });
+
+  test.each([
+    ['dot', 'dot'],
+    ['euclidean', 'euclidean'],
+    ['cosine', 'cosine'],
+    [null, 'cosine'],
+    ['MaxSim', 'cosine'],
+  ])('%s: the model says %s', async (name, similarity) => {
+    for (const options of [{}, { worker: true }]) {
+      using model = await heed.fromPretrained(named(name), options);
+      expect(model.config.similarity).toBe(similarity);
+    }
+    expect((await heed.inspect(named(name))).similarity).toBe(similarity);
+  });
+
+  test('an index compares as its model does', async () => {
+    using model = await heed.fromPretrained(named('dot'));
+    const vectors = await model.embed(texts);
+    const first = vectors.at(0) as Tensor;
+    const products = TextIndex.of(texts, vectors, { similarity: 'dot', dtype: 'float32' }).search(first);
+    const index = await TextIndex.of(model, texts, { dtype: 'float32' });
+    expect(await index.search(texts[0]!)).toEqual(products);
+    const given = TextIndex.of(texts, vectors, { embedder: model, dtype: 'float32' });
+    expect(given.search(first)).toEqual(products);
+    const cosines = await TextIndex.of(model, texts, { dtype: 'float32', similarity: 'cosine' });
+    expect((await cosines.search(texts[0]!))[0]!.score).toBeCloseTo(1, 5);
+  });
+
+  test.each(['euclidean', 'manhattan'])('an index of a model with %s is rejected', async (name) => {
+    using model = await heed.fromPretrained(named(name));
+    const error = {
+      code: 'UNSUPPORTED',
+      message: `TextIndex.of.similarity: expected one of cosine, dot, as the model's vectors are compared by '${name}', got none`,
+    };
+    await expect(TextIndex.of(model, texts)).rejects.toMatchObject(error);
+    expect(() => TextIndex.of([], undefined, { embedder: model })).toThrow(error.message);
+    expect((await TextIndex.of(model, texts, { similarity: 'cosine' })).texts).toEqual(texts);
+  });
+
+  test('an evaluation compares as its model does', async () => {
+    const pairs = [
+      { a: 'the fox', b: 'a fox', score: 3 },
+      { a: 'x y z', b: 'brown', score: 1 },
+      { a: 'quick', b: '1, 2.', score: 2 },
+    ];
+    for (const similarity of ['dot', 'manhattan'] as const) {
+      using model = await heed.fromPretrained(named(similarity));
+      using plain = await heed.fromPretrained(tiny);
+      const expected = await evaluateEmbeddingSimilarity(plain, pairs, { similarity });
+      expect(await evaluateEmbeddingSimilarity(model, pairs)).toEqual(expected);
+    }
   });
 });

@@ -1,6 +1,6 @@
 /** How well similarities of vectors agree with scores that people gave: the metrics of sentence-transformers' EmbeddingSimilarityEvaluator. */
 import { describe, guarded, invalid } from '../error.js';
-import type { PretrainedModel } from '../models/model.js';
+import type { ModelConfig, PretrainedModel } from '../models/model.js';
 import { requireModel } from '../models/tasks/task.js';
 import { finite, lengthOf, listOf, oneOf, optional, readOptions, type Schema, signal, text } from '../options.js';
 import type { SignalLike } from '../platform.js';
@@ -62,7 +62,7 @@ export interface SimilarityExample {
 }
 
 export interface SimilarityOptions {
-  /** Of two vectors; distances count as negative similarities. Default 'cosine'. */
+  /** Of two vectors; distances count as negative similarities. Default: as the model's folder says (`config.similarity`), else 'cosine'. */
   similarity?: 'cosine' | 'dot' | 'euclidean' | 'manhattan';
   signal?: SignalLike;
 }
@@ -79,7 +79,7 @@ function dot(a: Float32Array, b: Float32Array): number {
 }
 
 const schema = {
-  similarity: optional(oneOf(Object.keys(MEASURES) as (keyof typeof MEASURES)[]), 'cosine' as const),
+  similarity: optional(oneOf(Object.keys(MEASURES) as (keyof typeof MEASURES)[]), null),
   signal,
 } satisfies Schema<SimilarityOptions>;
 
@@ -92,7 +92,7 @@ const schema = {
  * @throws HeedError INVALID_ARGUMENT for examples without texts or scores, and for fewer than two
  */
 export async function evaluateEmbeddingSimilarity(
-  model: Pick<PretrainedModel, 'embed'>,
+  model: Pick<PretrainedModel, 'embed'> & { config?: Pick<ModelConfig, 'similarity'> },
   examples: readonly SimilarityExample[],
   options?: SimilarityOptions,
 ): Promise<Correlations & { count: number }> {
@@ -113,7 +113,8 @@ export async function evaluateEmbeddingSimilarity(
   const width = shape[1]!;
   const places = new Map(texts.map((each, i) => [each, i * width]));
   const vector = (of: string) => data.subarray(places.get(of)!, places.get(of)! + width);
-  const similarities = rows.map(({ a, b }) => MEASURES[read.similarity](vector(a), vector(b)));
+  const measure = MEASURES[read.similarity ?? model.config?.similarity ?? 'cosine'];
+  const similarities = rows.map(({ a, b }) => measure(vector(a), vector(b)));
   const scores = rows.map(({ score }) => score);
   return { count: rows.length, ...embeddingSimilarityMetrics(similarities, scores) };
 }

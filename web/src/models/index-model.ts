@@ -11,7 +11,7 @@ import type { ModelConfig, PretrainedModel } from './model.js';
 import { promptText, type Role, withPrompt } from './prompts.js';
 import type { Rows } from './quantized.js';
 import { type Corpus, readCorpus, requireFinite } from './tasks/similarity.js';
-import { dimensionsOf, type VectorStore } from './vector-store.js';
+import { dimensionsOf, SIMILARITIES, type Similarity, type VectorStore } from './vector-store.js';
 
 /** What an index asks of a function that embeds its texts. */
 export interface EmbedFunctionOptions {
@@ -76,6 +76,15 @@ export const embedderOption: Reader<IndexEmbedder> = (value, name) => {
   if (isEmbedder(value)) return value;
   throw invalid(name, 'a model that `fromPretrained` returned, or a function that embeds texts', describe(value));
 };
+
+/** By what the vectors of a model are compared; the cosine, if there is no model or it does not say. */
+export function similarityOf(embedder: IndexEmbedder | null): Similarity {
+  const named = (embedder as Partial<PretrainedModel> | null)?.config?.similarity ?? 'cosine';
+  const known = SIMILARITIES.find((each) => each === named);
+  if (known) return known;
+  const expected = `one of ${SIMILARITIES.join(', ')}, as the model's vectors are compared by '${named}'`;
+  throw invalid('TextIndex.of.similarity', expected, 'none', 'UNSUPPORTED');
+}
 
 /** The vectors of texts, one for each. `truncation`: texts that are too long for the model are cut, whatever it does with others. */
 async function embedTexts(

@@ -207,7 +207,8 @@ export interface PretrainedModel {
   embed<O extends VectorOutput = 'float32'>(input: ModelInput, options?: EmbedCall<O>): Promise<VectorsOf<O>>;
   /**
    * `embed` for the queries of a search: with the prompt of the model's folder named `query` or `search_query`; if there is none, as `embed` does by default. `prompt` or `promptName`
-   * name another; token ids are embedded as they are. The same as sentence-transformers' encode_query.
+   * name another; token ids are embedded as they are. sentence-transformers' encode_query, except that it does not know
+   * `search_query` and uses no default prompt.
    *
    * @example
    * const [hits] = semanticSearch(await model.encodeQuery('a fox'), await model.encodeDocument(['the quick fox', 'a dog']));
@@ -215,7 +216,7 @@ export interface PretrainedModel {
   encodeQuery<O extends VectorOutput = 'float32'>(input: ModelInput, options?: EmbedCall<O>): Promise<VectorsOf<O>>;
   /**
    * `embed` for the documents of a search: with the prompt of the model's folder named `document`, `passage`, `corpus` or `search_document`; if there is none, as `embed` does by
-   * default. The same as sentence-transformers' encode_document.
+   * default. sentence-transformers' encode_document uses only a prompt named `document`.
    *
    * @example
    * const documents = await model.encodeDocument(['the quick fox', 'a dog']);

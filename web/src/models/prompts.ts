@@ -9,7 +9,10 @@ import type { VectorOutput, VectorsOf } from './quantized.js';
 export type Role = 'query' | 'document';
 export const readRole = oneOf<Role>(['query', 'document']);
 
-/** The names of prompts: those of sentence-transformers' encode_query and encode_document, and those of Nomic's models. */
+/**
+ * The names of prompts: those that sentence-transformers' encode_query and encode_document look for, and those of Nomic's models. encode_document never gets past `document`, which
+ * every model there has, empty unless its folder defines it, so that documents of E5-like models lack their `passage` prompt.
+ */
 export const PROMPT_NAMES: Record<Role, readonly string[]> = {
   query: ['query', 'search_query'],
   document: ['document', 'passage', 'corpus', 'search_document'],

@@ -114,28 +114,27 @@ export async function readSentenceConfig(folder: ModelFolder, signal?: SignalLik
     const file = await read(path);
     return file && Settings.parse(...file);
   };
-  const [modules, atRoot, own] = await Promise.all([
+  const [modules, atRoot, general] = await Promise.all([
     read('modules.json'),
     readSettings(TRANSFORMER_SETTINGS),
     readSettings('config_sentence_transformers.json'),
   ]);
 
-  if (own) {
-    readPrompts(own, config);
-    config.similarity = similarityIn(own);
+  if (general) {
+    readPrompts(general, config);
+    config.similarity = similarityIn(general);
   }
-  config.colbert = own;
+  config.colbert = general;
   let texts = atRoot;
   if (modules) {
     const list = parseJson(...modules);
     if (!Array.isArray(list)) throw invalidFile(modules[1], 'a list of modules', 'other JSON');
     for (const entry of list) await readModule(entry, config, folder, modules[1], signal);
     const within = config.modelFolder;
-    if (within !== '') texts = await readSettings(within + TRANSFORMER_SETTINGS);
-    if (!texts && list.some(isTransformer)) {
-      const old = await Promise.all(OLD_TRANSFORMER_SETTINGS.map((name) => readSettings(within + name)));
-      texts = old.find((each) => each !== null) ?? null;
-    }
+    const own = within === '' ? atRoot : await readSettings(within + TRANSFORMER_SETTINGS);
+    const old = own || !list.some(isTransformer) ? [] : OLD_TRANSFORMER_SETTINGS;
+    const all = [own, ...(await Promise.all(old.map((name) => readSettings(within + name)))), atRoot];
+    texts = all.find((each) => each !== null) ?? null;
   } else {
     // A folder with a pooling configuration but without the list of modules.
     const pooling = await readSettings('1_Pooling/config.json');

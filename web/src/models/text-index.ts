@@ -33,6 +33,7 @@ import {
   type IndexState,
   isEmbedder,
   knownProbe,
+  similarityOf,
   writtenProbe,
 } from './index-model.js';
 import type { PretrainedModel } from './model.js';
@@ -89,7 +90,7 @@ export interface TextIndexOptions extends Pick<LoadIndexOptions, 'model' | 'embe
    * How vectors are stored: in 4 D, D + 4 or D / 8 bytes per text. Default 'int8', or 'binary' if the first vectors are bits.
    */
   dtype?: VectorOutput;
-  /** What scores are: 'cosine' (default), or 'dot', the product of the vectors, for fp32 and int8 vectors of any length. */
+  /** What scores are: 'cosine', or 'dot', the product of the vectors, for fp32 and int8 vectors of any length. Default: that of the index's model, else 'cosine'. */
   similarity?: 'cosine' | 'dot';
 }
 
@@ -108,7 +109,7 @@ const ownSchema = {
 const ofSchema = {
   ...ownSchema,
   dtype: optional(oneOf(OUTPUTS), null),
-  similarity: optional(oneOf(SIMILARITIES), 'cosine' as const),
+  similarity: optional(oneOf(SIMILARITIES), null),
 };
 const integers = listOf(natural, 'an array or a Set of integers');
 const idsOf: Reader<Set<number>> = (value, name) => new Set(integers(value instanceof Set ? [...value] : value, name));
@@ -221,7 +222,8 @@ export class TextIndex {
   ): TextIndex | Promise<TextIndex> {
     // biome-ignore-start lint/complexity/noThisInStatic: of a runtime's class, the store is in its core
     if (isEmbedder(first)) return TextIndex.#ofModel(this, first, second as readonly string[], options);
-    const { model, embedder, dimensions, ...form } = readOptions('TextIndex.of', ofSchema, options);
+    const { model, embedder, dimensions, dtype, similarity } = readOptions('TextIndex.of', ofSchema, options);
+    const form = { dtype, similarity: similarity ?? similarityOf(embedder) };
     const lines = strings(first, 'texts');
     const rows = readRowsOf(lines, second as Corpus);
     if (rows.count > 0 && dimensions !== null && dimensionsOf(rows) !== dimensions)
@@ -250,7 +252,7 @@ export class TextIndex {
     const lines = strings(texts, 'texts');
     const index = Index.of([], NO_ROWS, {
       embedder,
-      similarity,
+      ...(similarity && { similarity }),
       ...(dimensions !== null && { dimensions }),
       ...(model !== null && { model }),
       ...(dtype && { dtype }),
