@@ -1,5 +1,6 @@
 /** The normalizer of a tokenizer.json as transformers 5 runs it: some of its tokenizers' classes take the case of letters, and what goes with it, from tokenizer_config.json. */
 import type { Settings } from '../config.js';
+import type { Config } from './settings.js';
 
 /** The classes with a BertNormalizer; DistilBERT's and DPR's are BERT's. */
 const BERT_CLASSES =
@@ -9,13 +10,12 @@ const SEQUENCE_CLASSES = /^(Albert|FNet|RemBert|XLNet|DebertaV2)Tokenizer(Fast)?
 
 const LOWER_CASE = 'do_lower_case';
 
-interface Normalizer {
-  type?: unknown;
+interface Normalizer extends Config {
   normalizers?: Normalizer[];
 }
 
 /** `json`: tokenizer.json; `settings`: tokenizer_config.json. */
-export function classNormalizer(json: Settings, settings: Settings | undefined): object | null {
+export function classNormalizer(json: Settings, settings: Settings | undefined): Config | null {
   const own = (json.get('normalizer') ?? null) as Normalizer | null;
   if (!own || !settings) return own;
   const name = String(settings.get('tokenizer_class') ?? '');
@@ -32,7 +32,7 @@ export function classNormalizer(json: Settings, settings: Settings | undefined):
 }
 
 /** A class of BERT's has defaults for what tokenizer_config.json does not say. If that file names no class, it changes what it says only. */
-function bertNormalizer(own: Normalizer, settings: Settings, name: string): object {
+function bertNormalizer(own: Normalizer, settings: Settings, name: string): Normalizer {
   const isBert = BERT_CLASSES.test(name);
   if (!isBert && name !== '') return own;
   const changed: Record<string, boolean | null> = {};
