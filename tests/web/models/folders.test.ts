@@ -78,16 +78,24 @@ describe('pooling_mode of sentence-transformers 5.4', () => {
 
 describe('added tokens without a row of the table', () => {
   const { vocab_size: size } = parsed(tiny['config.json']) as { vocab_size: number };
-  const token = { content: '<picture>', single_word: false, lstrip: false, rstrip: false, normalized: false };
-  const withToken = (id: number): Files => {
-    const tokenizer = parsed(tiny['tokenizer.json']) as { added_tokens: object[] };
-    tokenizer.added_tokens = [...tokenizer.added_tokens, { ...token, id, special: true }];
+  const form = { single_word: false, lstrip: false, rstrip: false, normalized: false, special: true };
+  const full = () => {
+    const tokenizer = parsed(tiny['tokenizer.json']) as { added_tokens: object[]; model: { vocab: object } };
+    const words = Array.from({ length: size }, (_, id) => [`w${id}`, id] as const);
+    const known = Object.keys(tokenizer.model.vocab).length;
+    tokenizer.model.vocab = { ...tokenizer.model.vocab, ...Object.fromEntries(words.slice(known)) };
+    return tokenizer;
+  };
+  const withTokens = (): Files => {
+    const tokenizer = full();
+    const added = ['<sound>', '<picture>'].map((content, i) => ({ ...form, content, id: size + i }));
+    tokenizer.added_tokens = [...tokenizer.added_tokens, ...added];
     return { ...tiny, 'tokenizer.json': json(tokenizer) };
   };
 
-  test.each([0, 1, 1000])('%d past vocab_size', async (past) => {
-    const id = size + past;
-    const files = withToken(id);
+  test('a text with one is rejected', async () => {
+    const id = size + 1;
+    const files = withTokens();
     expect(await vectorsOf(files)).toEqual(await vectorsOf(tiny));
     using model = await heed.fromPretrained(files);
     const error = {
@@ -105,7 +113,7 @@ describe('added tokens without a row of the table', () => {
   });
 
   test('in a worker, and in training', async () => {
-    const files = withToken(size);
+    const files = withTokens();
     using remote = await heed.fromPretrained(files, { worker: true });
     await expect(remote.embed('a <picture>')).rejects.toThrow("got the token '<picture>'");
     const training = await loadTraining();
@@ -114,12 +122,12 @@ describe('added tokens without a row of the table', () => {
   });
 
   test('pruned folders have none', async () => {
-    const { files } = await heed.prune(withToken(size), { keep: texts });
+    const { files } = await heed.prune(withTokens(), { keep: texts });
     expect(await vectorsOf(files)).toEqual(await vectorsOf(tiny));
   });
 
   test('other tokens past vocab_size are of another model', async () => {
-    const tokenizer = parsed(tiny['tokenizer.json']) as { model: { vocab: object } };
+    const tokenizer = full();
     tokenizer.model.vocab = { ...tokenizer.model.vocab, ...{ other: size } };
     await expect(heed.fromPretrained({ ...tiny, 'tokenizer.json': json(tokenizer) })).rejects.toMatchObject({
       code: 'INVALID_FILE',
