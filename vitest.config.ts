@@ -9,6 +9,10 @@ const alias = [
     replacement: fileURLToPath(new URL(`dist/adapters/${name}.js`, import.meta.url)),
   })),
   { find: /^heed$/, replacement: fileURLToPath(new URL('dist/index.js', import.meta.url)) },
+  {
+    find: /^heed\/service-worker$/,
+    replacement: fileURLToPath(new URL('dist/service-worker.js', import.meta.url)),
+  },
   { find: /^heed\/train$/, replacement: fileURLToPath(new URL('dist/train.js', import.meta.url)) },
   { find: /^heed\/node$/, replacement: fileURLToPath(new URL('dist/node.js', import.meta.url)) },
   { find: /^heed\/draw$/, replacement: fileURLToPath(new URL('dist/draw.js', import.meta.url)) },

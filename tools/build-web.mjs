@@ -21,6 +21,7 @@ const glueOf = (name) => join(wasmFolder, name, 'heed.mjs');
 // entries, too.
 const kEntries = {
   index: 'web/src/index.ts',
+  'service-worker': 'web/src/service-worker.ts',
   train: 'web/src/train/index.ts',
   draw: 'web/src/draw.ts',
   util: 'web/src/util/index.ts',

@@ -145,6 +145,7 @@ test('errors and tensors of all entries are of the same classes', async () => {
     };
     const calls = {
       'heed': async () => (await load()).softmax('x'),
+      'heed/service-worker': async () => (await (await import('heed/service-worker')).load()).softmax('x'),
       'heed/train': async () => (await training.load()).losses.mse([1], [1, 2]),
       'heed/draw': async () => (await import('heed/draw')).matrix(null, [[1]]),
       'heed/util': async () => (await import('heed/util')).kMeans(null),

@@ -25,6 +25,7 @@ beforeAll(async () => {
 
 // The other entries, in TypeScript modules.
 const entries = [
+  'service-worker',
   'train',
   'draw',
   'lens',

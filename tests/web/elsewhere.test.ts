@@ -54,6 +54,22 @@ test("a folder's address is relative to the page", async () => {
   await expect(heed.fromPretrained('https://')).rejects.toMatchObject({ code: 'INVALID_ARGUMENT' });
 });
 
+test.each([{}, { cache: true }])(
+  'an id of a hub without a host, where a server answers every path with a page, with %j: the error says what to do',
+  async (options) => {
+    const html = async () =>
+      new Response('<!doctype html><title>app</title>', { headers: { 'content-type': 'text/html' } });
+    const missing = async () => new Response('none', { status: 404 });
+    for (const answer of [html, missing]) {
+      vi.stubGlobal('fetch', answer);
+      await expect(heed.fromPretrained('org/name', options)).rejects.toMatchObject({
+        code: 'NOT_FOUND',
+        message: expect.stringMatching(/org\/name\/config\.json.* If 'org\/name' is a model of a hub.*`remoteHost`/),
+      });
+    }
+  },
+);
+
 test("the module's address is refused where there is nothing that it could be relative to", async () => {
   vi.stubGlobal('location', undefined);
   await expect(load({ wasm: 'heed.wasm' })).rejects.toMatchObject({
@@ -105,8 +121,10 @@ describe('the Cache API', () => {
     const kept = storage(Infinity);
     await expectLoads({ cache });
     expect([...kept.keys()]).toEqual([name]);
-    // The other entries, without bytes, say which files the server does not have.
-    const whole = [...kept.get(name)!].filter(([, { body }]) => body.length > 0).map(([key]) => key);
+    // The other entry, without bytes, says which files the folder has.
+    const whole = [...kept.get(name)!]
+      .filter(([, { body }]) => body.length > 0)
+      .map(([key]) => key.replace(/\?heed=[\w-]+$/, ''));
     expect(whole.sort()).toEqual(
       ['config.json', 'model.safetensors', 'tokenizer.json'].map((file) => `https://app.example/page/model/${file}`),
     );
@@ -132,7 +150,7 @@ describe('the Cache API', () => {
   ])('forgets %s', async (_, name, spoil) => {
     const kept = storage(Infinity);
     await expectLoads({ cache: true });
-    const entry = kept.get('heed')!.get(`https://app.example/page/model/${name}`)!;
+    const [, entry] = [...kept.get('heed')!].find(([key]) => key.startsWith(`https://app.example/page/model/${name}`))!;
     entry.body = spoil(entry.body);
     entry.headers.delete('content-length');
     await expect(heed.fromPretrained('./model', { cache: true })).rejects.toMatchObject({ code: 'INVALID_FILE' });

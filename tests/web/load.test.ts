@@ -46,6 +46,75 @@ describe('load', () => {
     expect(info.memoryBytes).toBeGreaterThan(0);
   });
 
+  it('shares one instance among calls whose options lead to the same', async () => {
+    const { build } = (await load()).info;
+    const heeds = [
+      await load(),
+      await load({ threads: 1 }),
+      await load({ build }),
+      await load({ threads: 2 }),
+      await load({ threads: 2, build }),
+      await load({ build: 'simd128', threads: 1 }),
+    ];
+    const before = heeds.map(({ info }) => info.memoryBytes);
+    using layer = new heeds[0]!.Linear({ inFeatures: 2048, outFeatures: 2048 });
+    expect(layer.parameterCount).toBe(2049 * 2048);
+    const grown = heeds.map(({ info }, i) => info.memoryBytes > before[i]!);
+    expect(grown).toEqual([true, true, true, false, false, build === 'simd128']);
+    using other = new heeds[3]!.Linear({ inFeatures: 2048, outFeatures: 2048 });
+    expect(other.parameterCount).toBe(2049 * 2048);
+    expect(heeds[4]!.info.memoryBytes).toBeGreaterThan(before[4]!);
+    const reasons = heeds.map(({ info }) => [info.threads, info.threadsReason, info.reason]);
+    const why = heeds[0]!.info.reason;
+    expect(why).toMatch(/relaxed SIMD/);
+    expect(reasons).toEqual([
+      [1, 'the default', why],
+      [1, 'asked for', why],
+      [1, 'the default', 'asked for'],
+      [2, 'asked for', why],
+      [2, 'asked for', 'asked for'],
+      [1, 'asked for', 'asked for'],
+    ]);
+    for (const heed of heeds) heed.dispose();
+  });
+
+  it('stops waiting when its signal fires, without disturbing others', async () => {
+    const reason = new Error('enough');
+    await expect(load({ signal: AbortSignal.abort(reason) })).rejects.toBe(reason);
+    await expect(load({ signal: 7 as never })).rejects.toMatchObject({ code: 'INVALID_ARGUMENT' });
+    const held: (() => void)[] = [];
+    const slow = createServer((request, response) => {
+      asked.push(request);
+      held.push(() => response.end(bytes));
+    });
+    const asked: unknown[] = [];
+    await new Promise<void>((done) => slow.listen(0, '127.0.0.1', done));
+    const wasm = `http://127.0.0.1:${(slow.address() as AddressInfo).port}/heed.wasm`;
+    const [first, second] = [new AbortController(), new AbortController()];
+    const stopped = load({ wasm, signal: first.signal });
+    const other = load({ wasm });
+    await vi.waitFor(() => expect(held).toHaveLength(1), { timeout: 60_000 });
+    first.abort(reason);
+    await expect(stopped).rejects.toBe(reason);
+    held[0]!();
+    const heed = await other;
+    expect(heed.softmax([0, 0]).toArray()).toEqual([0.5, 0.5]);
+    heed.dispose();
+    // If nobody waits any longer, the download ends, and the next call starts over.
+    const alone = load({ wasm, signal: second.signal });
+    await vi.waitFor(() => expect(held).toHaveLength(2), { timeout: 60_000 });
+    const ended = new Promise((resolve) => (asked[1] as import('node:http').IncomingMessage).on('close', resolve));
+    second.abort(reason);
+    await expect(alone).rejects.toBe(reason);
+    await ended;
+    const again = load({ wasm });
+    await vi.waitFor(() => expect(held).toHaveLength(3), { timeout: 60_000 });
+    held[2]!();
+    (await again).dispose();
+    slow.closeAllConnections();
+    slow.close();
+  });
+
   it('shares one instance among calls', async () => {
     const wasm = new Uint8Array(bytes);
     const [a, b] = await Promise.all([load(), load({})]);

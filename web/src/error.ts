@@ -80,13 +80,24 @@ export function needsTraining(what: string): HeedError {
   return new HeedError('UNSUPPORTED', `${what}: import \`load\` from 'heed/train', which offers it`);
 }
 
-/** Runs `load`, which imports a script of heed; without a network, or after a newer version replaced the files on the server, there may be none. */
-export async function importing<T>(load: () => Promise<T>): Promise<T> {
+/** Modules that are in scripts of their own, by their names, if a script has imported them at once. */
+export const linked: Record<string, object> = {};
+
+/**
+ * The module `name`, which `load` imports from a script of heed unless it is there; without a network, or after a newer version replaced the files on the server, there may be no such
+ * script.
+ */
+export async function importing<T extends object>(name: string, load: () => Promise<T>): Promise<T> {
+  if (name in linked) return linked[name] as T;
   try {
     return await load();
   } catch (cause) {
+    const hint =
+      'ServiceWorkerGlobalScope' in globalThis
+        ? ". Service workers cannot load scripts later: import from 'heed/service-worker' instead of 'heed'"
+        : '';
     const message = `a script of heed could not be loaded: ${cause instanceof Error ? cause.message : String(cause)}`;
-    throw new HeedError('LOAD_FAILED', message, { cause });
+    throw new HeedError('LOAD_FAILED', message + hint, { cause });
   }
 }
 

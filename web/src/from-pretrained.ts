@@ -63,8 +63,8 @@ export async function fromPretrained(
         ? (await loadWorkers(from, source, load, 1, own)).models[0]!
         : loadInWorker(from, source, load, own);
     if (device === 'wasm') return loadFrom(runtime);
-    const { loadOnGpu } = await importing(() => import('./worker/gpu-client.js'));
+    const { loadOnGpu } = await importing('gpu-client', () => import('./worker/gpu-client.js'));
     return loadOnGpu(runtime, device, loadFrom);
   }
-  return loadPretrained(runtime, source, load, undefined, () => importing(() => import('./gpu/open.js')));
+  return loadPretrained(runtime, source, load, undefined, () => importing('gpu', () => import('./gpu/open.js')));
 }

@@ -15,6 +15,11 @@ export interface HubOptions {
   cache?: boolean | string;
 }
 
+/** @internal The options of a runtime. `base`: the URL that relative URLs are relative to, if not that of this page or worker. */
+export interface RuntimeHub extends HubOptions {
+  base?: string | undefined;
+}
+
 /** Reads the option `token`. Its value never appears in messages. */
 export const hubToken: Reader<string | false> = (value, name) => {
   if (value === false) return false;

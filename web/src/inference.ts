@@ -10,7 +10,7 @@ export const inference: Variant = {
   name: 'inference',
   prefix: '',
   create,
-  loadThreaded: async () => (await importing(() => import('./threaded.js'))).threaded,
+  loadThreaded: async () => (await importing('threaded', () => import('./threaded.js'))).threaded,
   files: {
     'relaxed-simd': () => new URL('./heed-relaxed-simd.wasm', import.meta.url),
     simd128: () => new URL('./heed-simd128.wasm', import.meta.url),

@@ -1,9 +1,10 @@
 /** `load()` and `pipeline()`, on the module for inference. What loads and runs models is linked: service workers cannot import it when it is used. */
 import { fromPretrained } from './from-pretrained.js';
 import { inference } from './inference.js';
+import { start } from './instances.js';
 import type { ModelSource } from './io/source.js';
 import { makePipeline, type Pipeline, type PipelineOptions, type PipelineTask } from './pipeline.js';
-import { Heed, type LoadOptions, runtimeOf, start } from './runtime.js';
+import { Heed, type LoadOptions, runtimeOf } from './runtime.js';
 
 /**
  * Loads the WebAssembly module. Calls with the same options share one instance of it, which is freed when every caller has disposed of the object that it got; a call that

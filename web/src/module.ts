@@ -4,7 +4,7 @@ import type { Core } from './core.js';
 import type { Count } from './cores.js';
 import { describe, guarded, HeedError, invalid } from './error.js';
 import { inCall } from './in-progress.js';
-import { nodeModule, type ResponseLike, type UrlLike, type WorkerLike } from './platform.js';
+import { nodeModule, type ResponseLike, type SignalLike, type UrlLike, type WorkerLike } from './platform.js';
 import { obstacle, sharedMemory } from './shared-memory.js';
 import type { Threads } from './threads.js';
 import { version } from './version.js';
@@ -96,19 +96,26 @@ function failed(expected: string, got: string, cause?: unknown, hint?: string): 
   return invalid('wasm', expected, got, 'LOAD_FAILED', { cause, hint });
 }
 
-/** @internal Makes a new instance of the module from `source`, which may depend on whether it shall have threads, and starts its threads. */
+/** @internal The threads that an instance can have here, of those that are wanted. */
+export function possibleThreads({ loadThreaded }: Glue, wanted: Count): Count {
+  if (wanted.count === 1) return wanted;
+  const reason = loadThreaded ? obstacle() : 'heed/train has no builds with threads';
+  return reason === null ? wanted : { count: 1, reason };
+}
+
+/** @internal Makes a new instance of the module from `source`, which may depend on whether it shall have threads, and starts its threads, `possibleThreads` at most. */
 export async function instantiate(
   { create, loadThreaded }: Glue,
   source: Located | ((threaded: boolean) => Located),
   wanted: Count = { count: 1, reason: '' },
+  signal?: SignalLike,
 ): Promise<Core> {
-  let alone: string | null = wanted.reason;
-  if (wanted.count > 1) alone = loadThreaded ? obstacle() : 'heed/train has no builds with threads';
+  let alone: string | null = wanted.count > 1 ? null : wanted.reason;
   let memory = alone === null ? sharedMemory() : null;
   if (alone === null && !memory) alone = 'the engine refuses shared memory';
   const loading = memory && loadThreaded?.(); // while the module loads
   loading?.catch(() => {}); // awaited below, unless the module fails first
-  const module = await (typeof source === 'function' ? source(memory !== null) : source).compile();
+  const module = await (typeof source === 'function' ? source(memory !== null) : source).compile(signal);
   // A module that is given decides whether the memory is shared.
   const isThreaded = WebAssembly.Module.imports(module).some(({ kind }) => kind === 'memory');
   if (isThreaded) {
@@ -223,7 +230,7 @@ export function endThreads(core: Core): void {
 /** @internal The module's source, read from a caller's value. `key` tells equal sources, whose instance can be shared. */
 export interface Located {
   key: string | object;
-  compile(): Promise<WebAssembly.Module>;
+  compile(signal?: SignalLike): Promise<WebAssembly.Module>;
 }
 
 /** @internal Reads a `WasmSource`. Bytes are copied at once: the caller may change or transfer them afterwards. */
@@ -258,9 +265,9 @@ export function locate(value: unknown, name: string): Located {
 function fromUrl(text: string, name: string): Located {
   return {
     key: text,
-    async compile() {
+    async compile(signal) {
       const url = asUrl(text, name);
-      return compile(await fetchBytes(url), `from ${url.href}`);
+      return compile(await fetchBytes(url, signal), `from ${url.href}`);
     },
   };
 }
@@ -288,13 +295,13 @@ function asUrl(text: string, name: string): URL {
 
 const HINT = "Give the URL of the module as load({ wasm }), or see the page on bundlers in heed's documentation";
 
-async function fetchBytes(url: URL): Promise<Uint8Array<ArrayBuffer>> {
+async function fetchBytes(url: URL, signal: SignalLike | undefined): Promise<Uint8Array<ArrayBuffer>> {
   const fs = url.protocol === 'file:' ? nodeModule<typeof import('node:fs')>('fs') : null;
   let response: ResponseLike;
   try {
     // Node's fetch takes no file URLs.
     if (fs) return new Uint8Array(await fs.promises.readFile(url));
-    response = await fetch(url);
+    response = await fetch(url, { signal: (signal as AbortSignal | undefined) ?? null });
   } catch (cause) {
     throw failed(`heed's module at ${url.href}`, `no answer (${describe(cause)})`, cause, HINT);
   }

@@ -1,10 +1,10 @@
-/** `load()` and the object that it returns: the functions, layers and pretrained encoders, bound to one instance of the module. */
+/** The object that `load()` returns: the functions, layers and pretrained encoders, bound to one instance of the module. */
 import type { Calls, Core } from './core.js';
-import { countUpTo } from './cores.js';
+import type { Count } from './cores.js';
 import { HeedError, importing, needsTraining } from './error.js';
 import type { FromPretrainedOptions, fromPretrained } from './from-pretrained.js';
 import { Functions } from './functions.js';
-import { type HubOptions, hubOptions } from './hub-options.js';
+import type { HubOptions } from './hub-options.js';
 import { whenIdle } from './in-progress.js';
 import type { ModelSource } from './io/source.js';
 import { layers } from './layers/classes.js';
@@ -32,21 +32,10 @@ import type { Pruned, PruneOptions } from './models/prune.js';
 import type { Quantized, QuantizeOptions } from './models/quantize.js';
 import { TextIndex } from './models/text-index.js';
 import type { StoreOptions } from './models/vector-store.js';
-import {
-  type Build,
-  type Choice,
-  chooseBuild,
-  endThreads,
-  instantiate,
-  locate,
-  threadsOf,
-  type Variant,
-  type WasmSource,
-} from './module.js';
-import { legal, oneOf, optional, plainOptions, type Reader, readOptions, type Schema } from './options.js';
+import { type Build, type Choice, threadsOf, type Variant, type WasmSource } from './module.js';
+import { plainOptions, type Reader, readOptions } from './options.js';
 import type { PageRuntime, RawObject } from './owned.js';
-import { packaged } from './packaged.js';
-import { dispose, type GpuLike, inspected, registry } from './platform.js';
+import { dispose, type GpuLike, inspected, registry, type SignalLike } from './platform.js';
 import { shippedModel } from './shipped.js';
 import { version } from './version.js';
 
@@ -65,6 +54,8 @@ export interface LoadOptions {
   hub?: HubOptions;
   /** Where `fromPretrained` looks for a GPU: in Node, what `create([])` of the package `webgpu` returns. Default: `navigator.gpu`. */
   gpu?: GpuLike;
+  /** Stops waiting for the module, whose download ends unless another call needs it. */
+  signal?: SignalLike;
 }
 
 /** What is running. */
@@ -85,6 +76,9 @@ export interface Info {
   readonly memoryBytes: number;
 }
 
+/** @internal What a caller's options led to. Callers with other options may share the instance. */
+export type Chosen = Choice & { readonly threads: Count };
+
 /** A layer's class, bound to a runtime. */
 export type LayerClass<Made, Options> = undefined extends Options
   ? new (
@@ -103,7 +97,7 @@ export type LayerClass<Made, Options> = undefined extends Options
  */
 export class Heed extends Functions {
   readonly #runtime: PageRuntime & { dispose(): void };
-  readonly #choice: Choice;
+  readonly #choice: Chosen;
   readonly #loadModel: typeof fromPretrained;
 
   /** Makes and combines masks. */
@@ -162,7 +156,7 @@ export class Heed extends Functions {
   readonly TextIndex: typeof TextIndex;
 
   /** @internal */
-  constructor(runtime: PageRuntime & { dispose(): void }, choice: Choice, loadModel: typeof fromPretrained) {
+  constructor(runtime: PageRuntime & { dispose(): void }, choice: Chosen, loadModel: typeof fromPretrained) {
     super(runtime);
     this.#runtime = runtime;
     this.#loadModel = loadModel;
@@ -187,12 +181,14 @@ export class Heed extends Functions {
   /** What is running, and why. */
   get info(): Info {
     const { core } = this.#runtime;
+    const { build, reason, threads: asked } = this.#choice;
     const { count: threads, reason: threadsReason } = threadsOf(core);
     return {
       version,
-      ...this.#choice,
+      build,
+      reason,
       threads,
-      threadsReason,
+      threadsReason: threads === asked.count ? asked.reason : threadsReason,
       compiler: core.compiler(),
       memoryBytes: core.memoryBytes(),
     };
@@ -220,7 +216,7 @@ export class Heed extends Functions {
    */
   async inspect(source: ModelSource = shippedModel(), options?: InspectOptions): Promise<Inspection> {
     void this.#runtime.core;
-    const { inspect } = await importing(() => import('./models/inspect.js'));
+    const { inspect } = await importing('inspect', () => import('./models/inspect.js'));
     return inspect(source, options, this.#runtime.hub);
   }
 
@@ -233,7 +229,7 @@ export class Heed extends Functions {
    * @throws HeedError `NOT_FOUND` if there is no tokenizer.json, else as `fromPretrained`
    */
   async loadTokenizer(source: ModelSource, options?: LoadTokenizerOptions): Promise<Tokenizer> {
-    const { loadTokenizer } = await importing(() => import('./models/own-tokenizer.js'));
+    const { loadTokenizer } = await importing('own-tokenizer', () => import('./models/own-tokenizer.js'));
     return loadTokenizer(source, options, this.#runtime.hub);
   }
 
@@ -248,7 +244,7 @@ export class Heed extends Functions {
    */
   async quantize(source: ModelSource, options?: QuantizeOptions): Promise<Quantized> {
     void this.#runtime.core;
-    const { quantize } = await importing(() => import('./models/quantize.js'));
+    const { quantize } = await importing('quantize', () => import('./models/quantize.js'));
     return quantize(this.#runtime, source, options);
   }
 
@@ -263,7 +259,7 @@ export class Heed extends Functions {
    */
   async prune(source: ModelSource, options: PruneOptions): Promise<Pruned> {
     void this.#runtime.core;
-    const { prune } = await importing(() => import('./models/prune.js'));
+    const { prune } = await importing('prune', () => import('./models/prune.js'));
     return prune(this.#runtime, source, options);
   }
 
@@ -347,70 +343,4 @@ export function runtimeOf(
   };
   collectedRuntimes?.register(runtime, onDispose, runtime);
   return runtime;
-}
-
-const gpuOption = legal<GpuLike>(
-  'a GPU object, such as navigator.gpu',
-  ({ requestAdapter }) => typeof requestAdapter === 'function',
-);
-
-const loadSchema = {
-  build: optional(oneOf(['auto', 'relaxed-simd', 'simd128']), 'auto' as const),
-  wasm: optional(locate, undefined),
-  threads: optional(countUpTo(16, 4), { count: 1, reason: 'the default' }),
-  hub: optional(hubOptions, {}),
-  gpu: optional(gpuOption, undefined),
-} satisfies Schema<LoadOptions>;
-
-/** An instance of the module and how many callers use it. */
-interface Shared {
-  /** A promise, so that concurrent calls share it. */
-  loading: Promise<[Core, Choice]> | null;
-  users: number;
-}
-
-// By the URL of the source (none: the package's own) or the object that was given, then by the variant, the build and the threads.
-const byUrl = new Map<string, Map<string, Shared>>();
-const byObject = new WeakMap<object, Map<string, Shared>>();
-
-/** @internal Loads a variant of the module as `load` does; `make` makes the object of this caller. */
-export async function start<T>(
-  module: Variant,
-  options: LoadOptions | undefined,
-  make: (core: Core, choice: Choice, hub: HubOptions, onDispose: () => void, gpu?: GpuLike) => T,
-): Promise<T> {
-  const { build, wasm, threads, hub, gpu } = readOptions('load', loadSchema, options);
-  const variant = `${module.name} ${build} ${threads.count} ${threads.reason}`;
-  const key = wasm?.key ?? '';
-  const instances = (typeof key === 'string' ? byUrl : byObject) as Map<unknown, Map<string, Shared>>;
-  const byVariant = instances.get(key) ?? new Map<string, Shared>();
-  instances.set(key, byVariant);
-  const begin = async (): Promise<[Core, Choice]> => {
-    const choice = await chooseBuild(build);
-    const shipped = (threaded: boolean) => {
-      const url = (threaded ? module.threadFiles! : module.files)[choice.build]();
-      return locate(packaged(`heed-${threaded ? 'threads-' : module.prefix}${choice.build}.wasm`, url), 'wasm');
-    };
-    return [await instantiate(module, wasm ?? shipped, threads), choice];
-  };
-  const forget = () => {
-    if (byVariant.get(variant) === shared) byVariant.delete(variant);
-  };
-  let shared = byVariant.get(variant);
-  if (!shared) {
-    const loading = begin();
-    shared = { loading, users: 0 };
-    byVariant.set(variant, shared);
-    loading.catch(forget); // before any caller learns of the failure and tries again
-  }
-  const { loading } = shared;
-  shared.users++; // before it has loaded: another caller may dispose of it as soon as it has
-  const [core, choice] = await loading!;
-  const onDispose = () => {
-    if (--shared.users > 0) return;
-    endThreads(core);
-    shared.loading = null; // a disposed but still referenced Heed does not keep the memory alive
-    forget();
-  };
-  return make(core, choice, hub, onDispose, gpu);
 }

@@ -96,7 +96,7 @@ const kept = () =>
       const cache = await caches.open(name);
       for (const request of await cache.keys()) {
         const body = await (await cache.match(request))!.arrayBuffer();
-        // The others say that the server has no such file.
+        // The other says which files the folder has.
         if (body.byteLength > 0) paths.push([new URL(request.url).pathname, body.byteLength]);
       }
     }
@@ -138,7 +138,7 @@ test('a broken connection is resumed, and the whole file is kept', async () => {
     else response.end(weights.subarray(from));
   });
   expectRight(await embed());
-  expect(froms).toEqual([0, 30_000, 60_000]);
+  expect(froms).toEqual([0, 30_000, 60_000, 0]); // at the end, whether the file is still the same
   expect(await kept()).toEqual(all);
   answer = cut;
   expectRight(await embed());
@@ -234,7 +234,7 @@ test('digests are checked in the page, too', async () => {
   );
   await page.evaluate(() => caches.delete('heed'));
   expect(await embed({ integrity })).toMatchObject({ code: 'INVALID_FILE' });
-  expect(Object.keys(await kept())).toEqual(['/models/bert/config.json']);
+  expect(await kept()).toEqual({});
 });
 
 test.each([true, false])(
@@ -309,6 +309,106 @@ test('the cache of a page is listed, refreshed and cleared', async () => {
   expect(cleared).toEqual([bytes, 0, []]);
   expect(await kept()).toEqual({});
 });
+
+/** A revision with other vectors. */
+const other: Models = (path, _, response) => {
+  const config: object = { ...JSON.parse(Buffer.from(files['config.json']!).toString()), layer_norm_eps: 0.5 };
+  const name = path.replace('bert/', '');
+  const bytes = name === 'config.json' ? Buffer.from(JSON.stringify(config)) : files[name];
+  if (bytes) response.writeHead(200, { 'content-length': bytes.length, etag: '"2"' }).end(bytes);
+  return bytes !== undefined;
+};
+/** As `models`, but for the weights. */
+const withoutWeights =
+  (models: Models): Models =>
+  (path, request, response) =>
+    (path.endsWith('.safetensors') ? cut : models)(path, request, response);
+/** Never answers. */
+const stall: Models = () => true;
+
+test.each([false, true])('files of two revisions are never combined (worker: %s)', async (worker) => {
+  answer = other;
+  const { vectors: others } = await embed({ cache: false, worker });
+  answer = withoutWeights(serve);
+  expect((await embed({ worker })).code).toBe('NETWORK');
+  expect(await kept()).toEqual({});
+  answer = other;
+  expect((await embed({ worker })).vectors).toEqual(others);
+  answer = withoutWeights(serve);
+  expect((await embed({ worker, refresh: true })).code).toBe('NETWORK');
+  asked.length = 0;
+  answer = stall;
+  expect((await embed({ worker })).vectors).toEqual(others);
+  expect(asked).toEqual([]);
+  // A browser may remove a part of what is kept.
+  for (const name of ['config.json', 'model.safetensors', 'heed=folder']) {
+    const removed = await page.evaluate(async (name) => {
+      const cache = await caches.open('heed');
+      const keys = (await cache.keys()).filter(({ url }) => url.includes(name));
+      return Promise.all(keys.map((key) => cache.delete(key)));
+    }, name);
+    expect(removed).toContain(true);
+    answer = serve;
+    expectRight(await embed({ worker }));
+    answer = stall;
+    expectRight(await embed({ worker }));
+  }
+});
+
+test('a call that waits for a server ends when its signal fires', async () => {
+  answer = stall;
+  const messages = await page.evaluate(async () => {
+    const { load, loadTokenizer, listCache, clearCache } = (globalThis as unknown as { heed: typeof import('heed') })
+      .heed;
+    const heed = await load();
+    const messages: string[] = [];
+    const calls = [
+      (signal: AbortSignal) => heed.fromPretrained('/models/bert', { cache: true, signal }),
+      (signal: AbortSignal) => heed.fromPretrained('/models/bert', { cache: true, signal, worker: true }),
+      (signal: AbortSignal) => heed.fromPretrained('/models/bert', { cache: true, signal, workers: 2 }),
+      (signal: AbortSignal) => loadTokenizer('/models/bert', { cache: true, signal }),
+      (signal: AbortSignal) => heed.inspect('/models/bert', { cache: true, signal }),
+      (signal: AbortSignal) => heed.quantize('/models/bert', { cache: true, signal }),
+    ];
+    for (const call of calls) {
+      const stop = new AbortController();
+      const pending = call(stop.signal).then(
+        () => 'loaded',
+        (error: Error) => error.message,
+      );
+      stop.abort(new Error('enough'));
+      messages.push(await pending);
+    }
+    for (const call of [listCache, (options: object) => clearCache(undefined, options)])
+      messages.push(
+        await call({ signal: AbortSignal.abort(new Error('enough')) }).then(
+          () => 'done',
+          (error: Error) => error.message,
+        ),
+      );
+    return messages;
+  });
+  expect(messages).toEqual(messages.map(() => 'enough'));
+});
+
+test.each([{}, { worker: true }, { workers: 2 }])(
+  'an id of a hub without a host, where the server answers every path with a page, with %j: the error says what to do',
+  async (options) => {
+    const { origin } = site;
+    await page.route(`${origin}/org/name/**`, (route) =>
+      route.fulfill({ contentType: 'text/html', body: '<!doctype html><title>app</title>' }),
+    );
+    const message = await page.evaluate(async (options) => {
+      const heed = await (globalThis as unknown as { heed: typeof import('heed') }).heed.load();
+      return heed.fromPretrained('org/name', options).then(
+        () => 'loaded',
+        (error: Error) => error.message,
+      );
+    }, options);
+    expect(message).toMatch(/got an HTML page\. If 'org\/name' is a model of a hub.*`remoteHost`/);
+    await page.unroute(`${origin}/org/name/**`);
+  },
+);
 
 test.each([{}, { worker: true }])('a fetch of a page serves a model with %j', async (options) => {
   const url = `${site.origin}/models/bert/`;

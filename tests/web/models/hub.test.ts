@@ -320,6 +320,8 @@ describe('the cache', () => {
     using first = await heed.fromPretrained('org/model');
     const all = served.splice(0).sort();
     expect(all).toContain('config.json');
+    // At its end, the server was asked whether the files are all of one revision.
+    expect(unchanged.splice(0).sort()).toEqual(all);
     (await heed.fromPretrained('org/model')).dispose();
     expect([...served, ...unchanged]).toEqual([]);
     (await heed.fromPretrained('org/model', { refresh: true })).dispose();

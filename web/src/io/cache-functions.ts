@@ -3,7 +3,7 @@ import { importing } from '../error.js';
 import type { UrlLike } from '../platform.js';
 import type { CachedModel, CacheOptions } from './cached-models.js';
 
-const cachedModels = () => importing(() => import('./cached-models.js'));
+const cachedModels = () => importing('cached-models', () => import('./cached-models.js'));
 
 /**
  * The models that the cache has files of: of the page's origin, or in Node of the user.

@@ -1,269 +1,310 @@
 /**
- * A cache for files from the network: the browser's Cache API, or a folder in Node. Only files that arrived whole and are valid are kept, and a cache that is full or
- * unavailable never makes a load fail.
+ * A cache for the folders of models from the network. A folder is kept as a whole: what a load has read is kept once the load has succeeded, and replaces what was kept before. Later
+ * loads then make no request, not even for files that the server does not have. A cache that is full or unavailable never makes a load fail.
  */
-import { HeedError } from '../error.js';
-import { nodeModule } from '../platform.js';
-import { concatenate, isFile, type OpenFile, parseJson, type Source, streamChunks } from './files.js';
+import { HeedError, invalid } from '../error.js';
+import type { SignalLike } from '../platform.js';
+import {
+  type CacheOption,
+  type FolderRecord,
+  type KeptFile,
+  keysOf,
+  newKey,
+  openStore,
+  type Store,
+  type Writer,
+} from './cache-stores.js';
+import { concatenate, type Found, isFile, missing, type OpenFile, parseJson, type Source } from './files.js';
 import type { UrlOf } from './http.js';
 import type { Integrity } from './integrity.js';
-import { fs, openPath } from './node.js';
 import { headerEnd, parseHeader } from './safetensors.js';
 
-/** true: the browser's cache storage named 'heed', in Node the folder `heed` among the user's caches (`$XDG_CACHE_HOME` or `~/.cache`, on macOS `~/Library/Caches`, on Windows `%LOCALAPPDATA%`); a string: another name, or another folder. */
-export type CacheOption = boolean | string;
-
-/** An entry's file, which has no bytes if the server has none: where it is, and its path below its folder. */
-export interface Kept {
-  url: string;
-  path: string;
-  bytes: number;
-  /** Removes it. */
-  remove(): Promise<void>;
-}
-
-type About = Pick<Kept, 'url' | 'path'> & Pick<OpenFile, 'tag'>;
-
-export interface Store {
-  get(key: string): Promise<OpenFile | null>;
-  /** Receives a file's chunks; nothing is kept before `commit`. */
-  writer(key: string, file: Pick<OpenFile, 'size' | 'expectedSize'>, about: About): Promise<Writer>;
-  remove(key: string): Promise<void>;
-  list(): Promise<Kept[]>;
-  /** Removes all that this store has written, also what `list` does not find. */
-  clear(): Promise<void>;
-}
-
-interface Writer {
-  write(chunk: Uint8Array): Promise<void>;
-  commit(): Promise<void>;
-  abort(): Promise<void>;
-}
-
 /**
- * @internal `source`, whose files are kept once they have been read to their end. Missing files are kept as well, as entries without bytes: if the server cannot be reached, a file
- * is missing only if the server said so before. `refresh`: asks the server whether kept files have changed; if it cannot be asked, the load fails, and the files remain.
+ * @internal `source`, whose files are kept as those of `folder`, a URL. `refresh`: asks the server whether kept files have changed; if it cannot be asked, the load fails, and the files
+ * remain.
  */
 export async function cachedSource(
   source: Source,
   urlOf: UrlOf,
+  folder: string,
   { cache, refresh }: { cache: CacheOption; refresh: boolean },
   integrity: Integrity,
 ): Promise<Source> {
   const store = cache === false ? null : await openStore(cache).catch(() => null);
   if (!store) return source;
-  const used = new Set<string>();
+  const record = await usableRecord(store, folder, integrity).catch(() => null);
+  const load = new CachedLoad(source, urlOf, store, folder, record, refresh, integrity);
   return {
-    async open(path, signal) {
-      const url = urlOf(path)!;
-      if (!/^https?:$/.test(url.protocol)) return source.open(path, signal);
-      const key = keyOf(url, integrity.of(path));
-      const kept = await store.get(key).catch(() => null);
-      const isMissing = kept?.size === 0;
-      const use = (file: OpenFile) => {
-        used.add(key);
-        return integrity.checked(path, { ...file, name: url.href });
-      };
-      if (kept && !isMissing && !refresh) return use(kept);
-      const found = await source.open(path, signal, (!isMissing && kept?.tag) || undefined);
-      const about = { url: url.href, path, tag: (isFile(found) && found.tag) || null };
-      if (isFile(found)) return { ...found, chunks: () => keeping(found, about, key, store) };
-      if (found.status === 'unchanged') return use(kept!);
-      if (found.status === 'unreachable') return isMissing && !refresh ? { ...found, status: 'missing' } : found;
-      if (!isMissing)
-        await store
-          .writer(key, { size: 0 }, about)
-          .then((writer) => writer.commit())
-          .catch(() => {});
-      return found;
-    },
-    // Kept files that are invalid, or no longer match the others, are fetched again by the next load.
-    async failed(error) {
-      if (error instanceof HeedError && error.code === 'INVALID_FILE')
-        await Promise.allSettled(Array.from(used, (key) => store.remove(key)));
-    },
+    open: (path, signal) => load.open(path, signal),
+    note: (path, tag) => load.note(path, tag),
+    complete: (signal) => load.complete(signal),
+    failed: (error) => load.failed(error),
   };
 }
 
-/** The whole address, as its query may select the file, and the expected digest, so that an entry with other bytes is not used. */
-function keyOf(url: URL, digest: string | null): string {
-  const key = new URL(url.href);
-  key.hash = '';
-  return digest === null ? key.href : `${key.href}${key.search ? '&' : '?'}sha256=${digest}`;
+/** A folder's record, if all its files are there, as browsers may remove some, and have the digests that are expected. */
+async function usableRecord(store: Store, folder: string, integrity: Integrity): Promise<FolderRecord | null> {
+  const record = await store.record(folder);
+  const there = await Promise.all(keysOf(record).map((key) => store.has(key)));
+  const hasDigest = ([path, file]: [string, KeptFile | null]) =>
+    !file?.key || integrity.of(path) === null || integrity.of(path) === file.digest;
+  return record && there.every(Boolean) && Object.entries(record).every(hasDigest) ? record : null;
 }
 
-/** Passes a file's chunks on and keeps them. A file that is not read to its end, ends too soon or is invalid is not kept. */
-async function* keeping(file: OpenFile, about: About, key: string, store: Store): AsyncIterable<Uint8Array> {
-  let writer: Writer | null = await store.writer(key, file, about).catch(() => null);
-  const isWeights = about.path.endsWith('.safetensors');
-  /** The bytes to check: all of a JSON file, of weights the header, which says how long the file is. */
+/** One load of a folder: what it takes from the record, what it fetches, and what it keeps at its end. */
+class CachedLoad {
+  readonly #source: Source;
+  readonly #urlOf: UrlOf;
+  readonly #store: Store;
+  readonly #folder: string;
+  readonly #record: FolderRecord | null;
+  readonly #refresh: boolean;
+  readonly #integrity: Integrity;
+  /** The paths that this load has opened and that are as in the record. */
+  readonly #used = new Set<string>();
+  /** What the server has said that the record does not. */
+  readonly #fetched = new Map<string, KeptFile | null>();
+  readonly #writers = new Set<Writer>();
+  /** The keys of files that have been written whole. */
+  readonly #written: string[] = [];
+  #cannotWrite = false;
+  /** Whether fetched files may be of another revision than the others. */
+  #isUnverified = false;
+  /** What is known to have changed since it was kept or fetched. */
+  #changed: HeedError | null = null;
+
+  constructor(
+    source: Source,
+    urlOf: UrlOf,
+    store: Store,
+    folder: string,
+    record: FolderRecord | null,
+    refresh: boolean,
+    integrity: Integrity,
+  ) {
+    this.#source = source;
+    this.#urlOf = urlOf;
+    this.#store = store;
+    this.#folder = folder;
+    this.#record = record;
+    this.#refresh = refresh;
+    this.#integrity = integrity;
+  }
+
+  async open(path: string, signal?: SignalLike): Promise<Found> {
+    const { protocol, href } = this.#urlOf(path)!;
+    if (!/^https?:$/.test(protocol)) return this.#source.open(path, signal);
+    const own = this.#fetched.get(path);
+    const again = own?.key ? await this.#store.open(own.key).catch(() => null) : null;
+    if (again) return { ...again, name: href };
+    const kept = this.#record?.[path];
+    if (kept === null && !this.#refresh) return this.#absent(path, href);
+    if (kept && !this.#refresh) return this.#kept(path, kept, signal);
+    const found = await this.#source.open(path, signal, kept?.tag ?? undefined);
+    if (isFile(found)) return this.#keeping(path, href, found);
+    if (found.status === 'unchanged') return this.#kept(path, kept!, signal);
+    if (found.status === 'missing') this.#note(path, null);
+    return found;
+  }
+
+  /** Says that a file with this tag is read by ranges, without `open`. */
+  note(path: string, tag: string | null): void {
+    this.#note(path, { url: this.#urlOf(path)!.href, key: null, bytes: null, tag, digest: null });
+  }
+
+  #note(path: string, file: KeptFile | null): void {
+    const isAgain = this.#fetched.has(path);
+    const before = isAgain ? this.#fetched.get(path) : this.#record?.[path];
+    if (before === null ? file === null : before?.tag && before.tag === file?.tag) {
+      if (!isAgain) this.#used.add(path); // as in the record
+      return;
+    }
+    if (isAgain && before?.tag !== file?.tag) this.#changed ??= changed(file?.url ?? path);
+    this.#isUnverified = true;
+    this.#fetched.set(path, file);
+  }
+
+  #absent(path: string, url: string): Found {
+    this.#used.add(path);
+    const hint = '`refresh: true` asks the server again';
+    return {
+      ...missing(url),
+      error: invalid(url, 'the file', 'none when the folder was cached', 'NOT_FOUND', { hint }),
+    };
+  }
+
+  /** A file of the record. One that has not been read so far is fetched when it is read. */
+  async #kept(path: string, file: KeptFile, signal: SignalLike | undefined): Promise<OpenFile> {
+    const { url: name, key, bytes, tag } = file;
+    this.#used.add(path);
+    if (key === null) return { name, size: bytes, tag, chunks: () => this.#later(path, name, signal) };
+    const open = await this.#store.open(key).catch(() => null);
+    if (!open) {
+      this.#changed = invalid(name, 'the file in the cache', 'none, as it was removed meanwhile', 'NOT_FOUND');
+      throw this.#changed;
+    }
+    return this.#integrity.checked(path, { ...open, name, size: open.size ?? bytes, tag });
+  }
+
+  async *#later(path: string, url: string, signal: SignalLike | undefined): AsyncIterable<Uint8Array> {
+    const found = await this.#source.open(path, signal);
+    if (!isFile(found)) throw found.error;
+    yield* this.#keeping(path, url, found).chunks();
+  }
+
+  /** A file from the server, which is written to the store as it is read. */
+  #keeping(path: string, url: string, file: OpenFile): OpenFile {
+    const { tag = null, size: bytes } = file;
+    const about = { url, key: null, bytes, tag, digest: this.#integrity.of(path) };
+    this.#note(path, about);
+    return { ...file, chunks: () => this.#passing(path, file, about) };
+  }
+
+  /** Passes a file's chunks on and writes them. A file that is not read to its end, ends too soon or is invalid is not kept. */
+  async *#passing(path: string, file: OpenFile, about: KeptFile): AsyncIterable<Uint8Array> {
+    const key = newKey(about.url);
+    const cannotWrite = () => {
+      this.#cannotWrite = true;
+      return null;
+    };
+    let writer = this.#cannotWrite ? null : await this.#store.writer(key, file).catch(cannotWrite);
+    if (writer) this.#writers.add(writer);
+    const check = checkOf(path, file.name);
+    let whole = false;
+    try {
+      for await (const chunk of file.chunks()) {
+        check.add(chunk);
+        try {
+          await writer?.write(chunk);
+        } catch {
+          await writer!.abort().catch(() => {}); // the cache is full
+          writer = cannotWrite();
+        }
+        yield chunk;
+      }
+      check.end();
+      whole = true;
+    } finally {
+      if (writer) this.#writers.delete(writer);
+      if (!whole) await writer?.abort().catch(() => {});
+      else if (writer)
+        await writer.commit().then(() => {
+          this.#written.push(key);
+          this.#fetched.set(path, { ...about, key, bytes: check.bytes });
+        }, cannotWrite);
+    }
+  }
+
+  /**
+   * To be called when the load has succeeded: keeps what it has read. Before that, the server is asked whether all files are still as they were read, so that files of two revisions are
+   * never kept together.
+   * @throws HeedError if they are not
+   */
+  async complete(signal?: SignalLike): Promise<void> {
+    if (this.#changed) throw this.#changed;
+    if (this.#fetched.size === 0) return;
+    const record: FolderRecord = { ...this.#record, ...Object.fromEntries(this.#fetched) };
+    const isKnown = !this.#isUnverified || (await this.#verify(record, signal));
+    signal?.throwIfAborted();
+    if (isKnown && !this.#cannotWrite && keysOf(record).length > 0) await this.#replace(record).catch(() => {});
+    await this.#discard();
+    this.#fetched.clear();
+  }
+
+  /** Removes files that have changed and that this load has not read from the record. False: the server does not say whether one has changed. */
+  async #verify(record: FolderRecord, signal: SignalLike | undefined): Promise<boolean> {
+    const paths = Object.keys(record);
+    if (paths.length === 1) return true;
+    let isKnown = true;
+    const verify = async (path: string) => {
+      const file = record[path]!;
+      const [isUsed, isFetched] = [this.#used.has(path), this.#fetched.has(path)];
+      const found = await this.#current(path, file, isFetched, signal);
+      if (found === true) return;
+      if (isUsed && found) throw found;
+      if (isUsed || (isFetched && !found)) {
+        this.#changed = changed(this.#urlOf(path)!.href);
+        throw this.#changed;
+      }
+      if (isFetched) isKnown = false;
+      else delete record[path];
+    };
+    await Promise.all(paths.map(verify));
+    return isKnown;
+  }
+
+  /**
+   * Whether the server has a file as it was; an error if it cannot be asked. A file without a tag counts as unchanged during the load that has fetched it, and as long as no other file is
+   * fetched.
+   */
+  async #current(
+    path: string,
+    file: KeptFile | null,
+    isFetched: boolean,
+    signal: SignalLike | undefined,
+  ): Promise<boolean | HeedError> {
+    if (file?.tag === null) return isFetched || [...this.#fetched.values()].every((fetched) => fetched === null);
+    const found = await this.#source.open(path, signal, file?.tag);
+    if (isFile(found)) {
+      await found.close?.();
+      return false;
+    }
+    return found.status === 'unreachable' ? found.error : found.status === (file ? 'unchanged' : 'missing');
+  }
+
+  async #replace(record: FolderRecord): Promise<void> {
+    const before = keysOf(await this.#store.record(this.#folder));
+    await this.#store.setRecord(this.#folder, record);
+    const now = new Set(keysOf(record));
+    const others = [...before, ...this.#written.splice(0)].filter((key) => !now.has(key));
+    await Promise.all(others.map((key) => this.#store.remove(key)));
+    await this.#store.sweep();
+  }
+
+  /** Removes what has been written and is not in the record. */
+  async #discard(): Promise<void> {
+    const writers = [...this.#writers].map((writer) => writer.abort());
+    await Promise.allSettled([...writers, ...this.#written.splice(0).map((key) => this.#store.remove(key))]);
+  }
+
+  /** To be called when the load has failed. True: kept files may be of another revision than those that were fetched, and a load with `refresh` may succeed. */
+  async failed(error: unknown): Promise<boolean> {
+    await this.#discard();
+    const code = error instanceof HeedError && error.code;
+    // Kept files that are invalid are fetched again by the next load.
+    if (code === 'INVALID_FILE' && this.#used.size > 0 && this.#fetched.size === 0) {
+      const removed = keysOf(this.#record).map((key) => this.#store.remove(key));
+      await Promise.allSettled([this.#store.removeRecord(this.#store.nameOf(this.#folder)), ...removed]);
+    }
+    const isMixed = this.#used.size > 0 && (this.#fetched.size > 0 || this.#changed !== null);
+    return !this.#refresh && isMixed && code !== false && (code !== 'NETWORK' || error === this.#changed);
+  }
+}
+
+function changed(url: string): HeedError {
+  const hint = 'Load it again';
+  return invalid(url, 'files of one revision', 'a file that changed while the folder was read', 'NETWORK', { hint });
+}
+
+/** Checks a file as it arrives: JSON as a whole, of weights the header, which says how long the file is. Of other files nothing is known. */
+function checkOf(path: string, name: string) {
+  const isWeights = path.endsWith('.safetensors');
+  const isJson = path.endsWith('.json');
   let start: Uint8Array = new Uint8Array();
   const parts: Uint8Array[] = [];
-  let received = 0;
-  let whole = false;
-  try {
-    for await (const chunk of file.chunks()) {
-      received += chunk.length;
-      if (!isWeights) parts.push(chunk);
-      else if (start.length < 8 || start.length < headerEnd(start, file.name, null))
+  const check = {
+    bytes: 0,
+    add(chunk: Uint8Array): void {
+      check.bytes += chunk.length;
+      if (isJson) parts.push(chunk);
+      else if (isWeights && (start.length < 8 || start.length < headerEnd(start, name, null)))
         start = concatenate(Uint8Array, [start, chunk]);
-      try {
-        await writer?.write(chunk);
-      } catch {
-        await writer?.abort().catch(() => {}); // the cache is full
-        writer = null;
-      }
-      yield chunk;
-    }
-    if (isWeights) parseHeader(start.subarray(8, headerEnd(start, file.name, received)), file.name, received);
-    else parseJson(concatenate(Uint8Array, parts), file.name);
-    whole = true;
-  } finally {
-    await (whole ? writer?.commit() : writer?.abort())?.catch(() => {});
-  }
-}
-
-/** @internal Null where there is none: on insecure pages. */
-export async function openStore(cache: CacheOption): Promise<Store | null> {
-  const name = typeof cache === 'string' ? cache : undefined;
-  if (fs) return folderStore(name);
-  if (typeof caches === 'undefined') return null;
-  return cacheStore(await caches.open(name ?? 'heed'));
-}
-
-/** The headers for a size that is an estimate, and for a file's path below its folder and its URL, as a key may have a digest at its end. */
-const EXPECTED = 'x-expected-length';
-const PATH = 'x-path';
-const ADDRESS = 'x-url';
-
-function cacheStore(cache: Cache): Store {
-  return {
-    async get(key) {
-      const response = await cache.match(key);
-      if (!response) return null;
-      const { headers, body } = response;
-      const length = (header: string) => (headers.has(header) ? Number(headers.get(header)) : null);
-      // Some engines return no body if it is empty.
-      const size = body ? length('content-length') : 0;
-      const chunks = () => streamChunks(key, body!);
-      return { name: key, size, expectedSize: length(EXPECTED), tag: headers.get('etag'), chunks };
     },
-    async writer(key, { size, expectedSize }, { url, path, tag }) {
-      // Encoded, as headers have no other characters than those of Latin-1.
-      const headers = new Headers({ [PATH]: encodeURIComponent(path), [ADDRESS]: encodeURIComponent(url) });
-      if (tag) headers.set('etag', tag);
-      if (size !== null) headers.set('content-length', String(size));
-      else if (expectedSize) headers.set(EXPECTED, String(expectedSize));
-      const { readable, writable } = new TransformStream<Uint8Array, Uint8Array>();
-      const stored = cache.put(key, new Response(readable, { headers }));
-      stored.catch(() => {}); // the writes fail as well
-      const writer = writable.getWriter();
-      return {
-        write: (chunk) => writer.write(chunk),
-        async commit() {
-          await writer.close();
-          await stored;
-        },
-        abort: () => writer.abort(),
-      };
-    },
-    async remove(key) {
-      await cache.delete(key);
-    },
-    async list() {
-      const requests = await cache.keys();
-      const entries = requests.map(async (request) => {
-        const response = await cache.match(request);
-        if (!response) return [];
-        const text = (header: string) => decodeURIComponent(response.headers.get(header) ?? '');
-        const bytes = (await response.blob()).size;
-        const remove = async () => void (await cache.delete(request));
-        return [{ url: text(ADDRESS) || request.url, path: text(PATH), bytes, remove }];
-      });
-      return (await Promise.all(entries)).flat();
-    },
-    async clear() {
-      for (const request of await cache.keys()) await cache.delete(request);
+    /** @throws HeedError INVALID_FILE */
+    end(): void {
+      if (isWeights) parseHeader(start.subarray(8, headerEnd(start, name, check.bytes)), name, check.bytes);
+      else if (isJson) parseJson(concatenate(Uint8Array, parts), name);
     },
   };
+  return check;
 }
-
-/** As each platform has it. */
-function defaultFolder(): string {
-  const { join } = nodeModule<typeof import('node:path')>('path')!;
-  const { env, platform } = nodeModule<typeof import('node:process')>('process')!;
-  const home = nodeModule<typeof import('node:os')>('os')!.homedir();
-  if (platform === 'win32') return join(env.LOCALAPPDATA || join(home, 'AppData', 'Local'), 'heed', 'cache');
-  if (platform === 'darwin') return join(home, 'Library', 'Caches', 'heed');
-  return join(env.XDG_CACHE_HOME || join(home, '.cache'), 'heed');
-}
-
-function folderStore(given: string | undefined): Store {
-  const { join } = nodeModule<typeof import('node:path')>('path')!;
-  const { createHash, randomUUID } = nodeModule<typeof import('node:crypto')>('crypto')!;
-  const folder = given ?? defaultFolder();
-  const pathOf = (key: string) => join(folder, createHash('sha256').update(key).digest('hex'));
-  const names = async () => (await fs!.readdir(folder).catch(() => [])).filter((name) => OWN_NAME.test(name));
-  const removeNamed = (name: string) => fs!.rm(join(folder, name), { force: true });
-  /** What is in the file beside an entry; null if it is missing or damaged. */
-  async function aboutOf(entry: string): Promise<About | null> {
-    try {
-      const about = JSON.parse(await fs!.readFile(`${entry}.json`, 'utf8')) as Partial<About>;
-      const { url, path, tag } = about;
-      return typeof url === 'string' && typeof path === 'string'
-        ? { url, path, tag: typeof tag === 'string' ? tag : null }
-        : null;
-    } catch {
-      return null;
-    }
-  }
-  return {
-    async get(key) {
-      const file = await openPath(pathOf(key));
-      return isFile(file) ? { ...file, tag: (await aboutOf(pathOf(key)))?.tag ?? null } : null;
-    },
-    async writer(key, _, about) {
-      await fs!.mkdir(folder, { recursive: true });
-      // Under another name until it is whole, as other processes may use the folder as well.
-      const part = `${pathOf(key)}.${randomUUID()}`;
-      const handle = await fs!.open(part, 'wx');
-      return {
-        async write(chunk) {
-          await handle.writeFile(chunk);
-        },
-        async commit() {
-          await handle.close();
-          await fs!.rename(part, pathOf(key));
-          // Afterwards: new bytes with an old tag are only downloaded again, old bytes with a new tag would stay.
-          await fs!.writeFile(part, JSON.stringify(about));
-          await fs!.rename(part, `${pathOf(key)}.json`);
-        },
-        async abort() {
-          await handle.close();
-          await fs!.rm(part, { force: true });
-        },
-      };
-    },
-    async remove(key) {
-      for (const path of [`${pathOf(key)}.json`, pathOf(key)]) await fs!.rm(path, { force: true });
-    },
-    async list() {
-      const entries = (await names()).map(async (name): Promise<Kept[]> => {
-        const entry = join(folder, name.slice(0, -'.json'.length));
-        const about = name.endsWith('.json') ? await aboutOf(entry) : null;
-        const file = about && (await fs!.stat(entry).catch(() => null));
-        const remove = async () => {
-          for (const each of [name, name.slice(0, -'.json'.length)]) await removeNamed(each);
-        };
-        return about && file ? [{ url: about.url, path: about.path, bytes: file.size, remove }] : [];
-      });
-      return (await Promise.all(entries)).flat();
-    },
-    async clear() {
-      for (const name of await names()) await removeNamed(name);
-    },
-  };
-}
-
-/** An entry, what is written beside it, and what an interrupted process has left. */
-const OWN_NAME = /^[\da-f]{64}(\.json|\.[\da-f-]{36})?$/;

@@ -1,13 +1,15 @@
 /** Lists and removes the models that the cache keeps. Loaded when it is used. */
 import { describe, guarded, invalid } from '../error.js';
+import { abortable } from '../event-loop.js';
 import { cacheOption } from '../hub-options.js';
-import { readOptions, type Schema } from '../options.js';
-import type { UrlLike } from '../platform.js';
-import { type CacheOption, type Kept, openStore } from './cache.js';
+import { readOptions, type Schema, signal } from '../options.js';
+import type { SignalLike, UrlLike } from '../platform.js';
+import { type CacheOption, keysOf, openStore, type Store } from './cache-stores.js';
 
 export interface CacheOptions {
   /** Which cache: as the option `cache` of the loads that filled it. Default true. */
   cache?: CacheOption;
+  signal?: SignalLike;
 }
 
 export interface CachedModel {
@@ -17,30 +19,43 @@ export interface CachedModel {
   host: string | null;
   revision: string | null;
   bytes: number;
-  /** The files that were kept whole. */
+  /** The files that are kept. */
   files: { path: string; bytes: number }[];
 }
 
-const schema = { cache: cacheOption } satisfies Schema<CacheOptions>;
+const schema = { cache: cacheOption, signal } satisfies Schema<CacheOptions>;
 
-async function opened(owner: string, options: CacheOptions | undefined) {
-  const { cache = true } = readOptions(owner, schema, options);
+/** Runs `body` with the store, if there is one, until the signal fires. */
+async function withStore<T>(
+  owner: string,
+  options: CacheOptions | undefined,
+  body: (store: Store, signal: SignalLike | undefined) => Promise<T>,
+): Promise<T | undefined> {
+  const { cache = true, signal } = readOptions(owner, schema, options);
   if (cache === false) throw invalid(`${owner}.cache`, 'true or a name', 'false');
-  return openStore(cache);
+  const run = async () => {
+    const store = await openStore(cache);
+    return store ? body(store, signal) : undefined;
+  };
+  signal?.throwIfAborted();
+  return abortable(run(), signal);
 }
 
 /** As in cache-functions.ts. */
 export async function listCache(options?: CacheOptions): Promise<CachedModel[]> {
-  const store = await opened('listCache', options);
   const models = new Map<string, CachedModel>();
-  for (const kept of (await store?.list()) ?? []) {
-    if (kept.bytes === 0) continue;
-    const { folder, ...model } = modelOf(kept);
-    const known = models.get(folder) ?? { ...model, bytes: 0, files: [] };
-    models.set(folder, known);
-    known.bytes += kept.bytes;
-    known.files.push({ path: kept.path, bytes: kept.bytes });
-  }
+  await withStore('listCache', options, async (store) => {
+    for (const record of (await store.records()).values())
+      for (const [path, file] of Object.entries(record)) {
+        if (!file?.key) continue;
+        const { folder, ...model } = modelOf(file.url, path);
+        const known = models.get(folder) ?? { ...model, bytes: 0, files: [] };
+        models.set(folder, known);
+        const bytes = file.bytes ?? 0;
+        known.bytes += bytes;
+        known.files.push({ path, bytes });
+      }
+  });
   const compare = (a: string, b: string) => (a < b ? -1 : Number(a > b));
   for (const { files } of models.values()) files.sort((a, b) => compare(a.path, b.path));
   return [...models.entries()].sort(([a], [b]) => compare(a, b)).map(([, model]) => model);
@@ -49,16 +64,20 @@ export async function listCache(options?: CacheOptions): Promise<CachedModel[]> 
 /** As in cache-functions.ts. */
 export async function clearCache(source?: string | UrlLike, options?: CacheOptions): Promise<number> {
   const wanted = source === undefined ? null : wantedSource(source);
-  const store = await opened('clearCache', options);
-  if (!store) return 0;
   let bytes = 0;
-  for (const kept of await store.list()) {
-    const { source: own, folder } = modelOf(kept);
-    if (wanted !== null && wanted !== own && wanted !== folder) continue;
-    bytes += kept.bytes;
-    await kept.remove();
-  }
-  if (wanted === null) await store.clear();
+  await withStore('clearCache', options, async (store, signal) => {
+    for (const [name, record] of await store.records()) {
+      const files = Object.entries(record).flatMap(([path, file]) => (file ? [{ path, ...file }] : []));
+      const models = files.map(({ url, path }) => modelOf(url, path));
+      if (wanted !== null && !models.some(({ source, folder }) => wanted === source || wanted === folder)) continue;
+      signal?.throwIfAborted(); // a folder is removed as a whole
+      await store.removeRecord(name);
+      for (const key of keysOf(record)) await store.remove(key);
+      bytes += files.reduce((sum, file) => sum + (file.key ? (file.bytes ?? 0) : 0), 0);
+    }
+    signal?.throwIfAborted();
+    if (wanted === null) await store.clear();
+  });
   return bytes;
 }
 
@@ -76,7 +95,7 @@ function wantedSource(source: unknown): string {
 }
 
 /** The model that a file belongs to. `folder`: its URL, with its query. */
-function modelOf({ url: address, path }: Kept) {
+function modelOf(address: string, path: string) {
   const url = new URL(address);
   url.hash = '';
   const below = new URL(path, url.origin).pathname; // begins with a slash

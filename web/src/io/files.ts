@@ -13,6 +13,8 @@ export interface OpenFile {
   tag?: string | null;
   /** A consumer that calls `next(true)` is done with the chunk before, whose memory may then be used again: reading a large file otherwise touches as much new memory. */
   chunks(): AsyncIterable<Uint8Array>;
+  /** Ends the transfer of a file whose chunks are not read. */
+  close?(): Promise<void>;
   /**
    * Of weights that are read by ranges: leaves out the bytes of a tensor, whose rows `write` receives later. To be called after the header has been read, and before the tensors
    * are.
@@ -53,8 +55,12 @@ export interface Source {
   urlOf?(path: string): URL | null;
   /** @internal Fetches such a URL. */
   request?: Request;
-  /** To be called when a load that used this source has failed. */
-  failed?(error: unknown): Promise<void>;
+  /** Says that a file with this tag is read by ranges, without `open`. */
+  note?(path: string, tag: string | null): void;
+  /** To be called when a load that used this source has succeeded, before its result is returned. Throws if the files that were read are of different revisions. */
+  complete?(signal?: SignalLike): Promise<void>;
+  /** To be called when a load that used this source has failed. True: the load may succeed with the option `refresh`. */
+  failed?(error: unknown): Promise<boolean>;
 }
 
 export function missing(argument: string, expected = 'a file', got = 'none'): NoFile {
@@ -70,20 +76,15 @@ export interface OpenOptions {
   signal?: SignalLike | undefined;
 }
 
-export interface ModelFolder {
+export interface ModelFolder extends Omit<Source, 'open'> {
   /** Resolves to null if the folder has no such file, unless it is `required`. Throws if the folder cannot be reached. */
   open(path: string, options: OpenOptions & { required: true }): Promise<OpenFile>;
   open(path: string, options: OpenOptions): Promise<OpenFile | null>;
-  /** @internal As in Source. */
-  urlOf?(path: string): URL | null;
-  /** @internal As in Source. */
-  request?: Request;
-  /** To be called when the load that opened it has failed. */
-  failed?(error: unknown): Promise<void>;
 }
 
-export function folderOf(source: Source): ModelFolder {
-  async function open(path: string, { required = false, signal }: OpenOptions): Promise<OpenFile | null> {
+/** `ends`: the signal of calls that give none. */
+export function folderOf(source: Source, ends?: SignalLike): ModelFolder {
+  async function open(path: string, { required = false, signal = ends }: OpenOptions): Promise<OpenFile | null> {
     signal?.throwIfAborted();
     const found = await source.open(path, signal);
     if (isFile(found)) return found;

@@ -11,7 +11,7 @@ export type UrlOf = (path: string) => URL | null;
  * instead of the file, but only if other files of the folder are served: otherwise a host, or a network, denies access to all of them.
  */
 export function httpSource(urlOf: UrlOf, fetcher: Fetcher): Source {
-  const { request, refusal } = fetcher;
+  const { request, refusal, hint } = fetcher;
   const responses: Promise<Response>[] = [];
   let served = false;
   let trial: Promise<unknown> | undefined;
@@ -44,19 +44,19 @@ export function httpSource(urlOf: UrlOf, fetcher: Fetcher): Source {
         throw error;
       }
       const isKept = tag !== undefined && (response.status === 304 || (isServed(response) && tagOf(response) === tag));
-      if (isServed(response) && !isKept) return openResponse(url, response, request, signal);
+      if (isServed(response) && !isKept) return openResponse(url, response, fetcher, signal);
       await discard(response);
       const { ok, status } = response;
       if (isKept) return { status: 'unchanged', error: invalid(url.href, 'the file', `status ${status}`, 'NETWORK') };
       const isMissing =
         status === 404 || status === 410 || ((ok || status === 403) && (await isFolderServed(path, signal)));
-      if (ok) return { status: isMissing ? 'missing' : 'unreachable', error: pageError(url) };
+      if (ok) return { status: isMissing ? 'missing' : 'unreachable', error: pageError(url, hint) };
       if (isMissing && status === 403)
         return { status: 'missing', error: invalid(url.href, 'the file', 'status 403', 'NOT_FOUND') };
-      const { got, hint } = refusal(response);
+      const refused = refusal(response);
       return isMissing
-        ? { status: 'missing', error: invalid(url.href, 'the file', got, 'NOT_FOUND', { hint }) }
-        : { status: 'unreachable', error: invalid(url.href, 'status 200', got, 'NETWORK', { hint }) };
+        ? { status: 'missing', error: invalid(url.href, 'the file', refused.got, 'NOT_FOUND', refused) }
+        : { status: 'unreachable', error: invalid(url.href, 'status 200', refused.got, 'NETWORK', refused) };
     },
   };
 }
@@ -64,6 +64,8 @@ export function httpSource(urlOf: UrlOf, fetcher: Fetcher): Source {
 /** @internal How files are fetched. */
 export interface Fetcher {
   request: Request;
+  /** What to do if a required file is missing. */
+  hint?: string | undefined;
   /** What to report of a response without the file. */
   refusal(response: Response): { got: string; hint: string | undefined };
 }
@@ -109,8 +111,7 @@ function isServed({ ok, headers }: Response): boolean {
   return ok && !/text\/html/i.test(headers.get('content-type') ?? '');
 }
 
-function pageError(url: URL): HeedError {
-  const hint = 'Check the URL: servers may send a page in place of a missing file';
+function pageError(url: URL, hint = 'Check the URL: servers may send a page in place of a missing file'): HeedError {
   return invalid(url.href, 'the file', 'an HTML page', 'NOT_FOUND', { hint });
 }
 
@@ -123,13 +124,13 @@ function looksLikeHtml(bytes: Uint8Array): boolean {
   return /^<(!doctype|html|\?xml|head|body)/i.test(start);
 }
 
-function openResponse(url: URL, response: Response, request: Request, signal?: SignalLike): OpenFile {
+function openResponse(url: URL, response: Response, fetcher: Fetcher, signal?: SignalLike): OpenFile {
   const header = response.headers.get('content-length') ?? '';
   const length = /^\d+$/.test(header) && !isEncoded(response) ? Number(header) : null;
   // Another origin's Content-Encoding is hidden from scripts, and its Content-Length counts the bytes as sent, which may be compressed.
   const size = response.type === 'cors' ? null : length;
-  const chunks = () => chunksOf(url, response, size, request, signal);
-  return { name: url.href, size, expectedSize: length, tag: tagOf(response), chunks };
+  const chunks = () => chunksOf(url, response, size, fetcher, signal);
+  return { name: url.href, size, expectedSize: length, tag: tagOf(response), chunks, close: () => discard(response) };
 }
 
 export function isEncoded({ headers }: Response): boolean {
@@ -153,7 +154,7 @@ async function* chunksOf(
   url: URL,
   first: Response,
   size: number | null,
-  request: Request,
+  { request, hint }: Fetcher,
   signal?: SignalLike,
 ): AsyncIterable<Uint8Array> {
   const tag = tagOf(first);
@@ -201,7 +202,7 @@ async function* chunksOf(
           const chunk = bytes.subarray(known);
           known -= bytes.length - chunk.length;
           if (chunk.length === 0) continue;
-          if (at === 0 && looksLikeHtml(chunk)) throw pageError(url);
+          if (at === 0 && looksLikeHtml(chunk)) throw pageError(url, hint);
           at += chunk.length;
           if (size !== null && at > size)
             throw invalidFile(url.href, `at most the ${size} bytes that Content-Length names`, 'more');

@@ -53,25 +53,27 @@ function redirectTarget(location: string, from: URL): URL {
   throw new HeedError('NETWORK', `${from.href}: cannot be fetched (a redirect to '${location}')`);
 }
 
-/** @internal Fetches with a token for URLs of `origin`, or without one, and describes what a refusal may need. `revision`: that of a model that is given by its id. */
+/**
+ * @internal Fetches with a token for URLs of `origin`, or without one, and describes what a refusal may need. `revision`: that of a model that is given by its id. `hint`: what to do if
+ * a file that is required is missing.
+ */
 export function fetcherOf(
   origin: string,
   token: string | null,
   fetch: FetchLike | undefined,
   revision?: string,
+  hint?: string,
 ): Fetcher {
   const request = requestBy(fetch);
   return {
+    hint,
     request: token === null ? request : withToken(origin, token, request),
     refusal({ status, statusText, headers }) {
       const isMissing = status === 404 || status === 410;
       const said = headers.get('x-error-message')?.slice(0, 300).replace(/\.$/, ''); // as hubs give it
       const reason = token === null ? said : said?.replaceAll(token, '***');
-      if (isMissing)
-        return {
-          got: `status ${status}`,
-          hint: revision && `Check the model's id, and whether it has this file at revision '${revision}'`,
-        };
+      const checkId = revision && `Check the model's id, and whether it has this file at revision '${revision}'`;
+      if (isMissing) return { got: `status ${status}`, hint: hint ?? checkId };
       return { got: `${status} ${reason ?? statusText}`.trim(), hint: hintOf(status, headers, token !== null) };
     },
   };

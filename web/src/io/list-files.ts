@@ -82,5 +82,5 @@ async function knownFiles(folder: ModelFolder): Promise<string[]> {
 
 /** Ends the transfer of a file that is not read. */
 export async function discard(file: OpenFile): Promise<void> {
-  await file.chunks()[Symbol.asyncIterator]().return?.();
+  await file.close?.();
 }

@@ -21,7 +21,7 @@ export async function packedSource(
   const reader = new ByteReader(file);
   const failed = async (error: unknown) => {
     await reader.close();
-    await outer.failed?.(error);
+    return (await outer.failed?.(error)) ?? false;
   };
   try {
     const [prefix, json] = await readHeader(reader);
@@ -41,7 +41,7 @@ export async function packedSource(
       const label = `${name}: ${path}`;
       return has(path) ? integrity.checked(path, memoryFile(label, files[path])) : missing(label);
     };
-    return { open, failed };
+    return { open, failed, complete: outer.complete };
   } catch (error) {
     await failed(error);
     throw error;

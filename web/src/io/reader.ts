@@ -88,5 +88,6 @@ export class ByteReader {
 
   async close(): Promise<void> {
     await this.#chunks.return?.();
+    await this.file.close?.(); // if it was not read at all
   }
 }

@@ -1,17 +1,19 @@
 /** The kinds of sources that callers may give, and how each becomes a folder: the only module that combines the parts of io/. */
 
 import { describe, guarded, type HeedError, invalid } from '../error.js';
-import { type HubOptions, hubHost } from '../hub-options.js';
+import { hubHost, type RuntimeHub } from '../hub-options.js';
 import {
   type BlobLike,
   type FetchLike,
   type FileLike,
+  linkedAbort,
   nodeModule,
   type SignalLike,
   type UrlLike,
 } from '../platform.js';
 import { isBlob } from './bytes.js';
-import { type CacheOption, cachedSource } from './cache.js';
+import { cachedSource } from './cache.js';
+import { type CacheOption, withParameter } from './cache-stores.js';
 import { folderOf, type ModelFolder, missing, type Source } from './files.js';
 import { httpSource, type UrlOf } from './http.js';
 import { fetcherOf, tokenFor } from './hub.js';
@@ -19,6 +21,7 @@ import { Integrity, type IntegrityOption } from './integrity.js';
 import { memoryFile } from './memory.js';
 import { fs, openPath, pathSource, statusOf } from './node.js';
 import { packedSource } from './packed.js';
+import { sha256 } from './sha256.js';
 
 /** JSON files may be given as strings; a URL is fetched. */
 export type FileBytes = ArrayBuffer | ArrayBufferView | BlobLike | UrlLike | string;
@@ -34,9 +37,9 @@ export interface RemoteOptions {
   remoteHost?: string;
   /** The branch, tag or commit of a model that is given by its hub id. Default 'main'. */
   revision?: string;
-  /** Keeps files from the network, see CacheOption. Default: as `load({ hub })` says, else false. */
+  /** Keeps folders from the network, see CacheOption. Default: as `load({ hub })` says, else false. */
   cache?: CacheOption;
-  /** With `cache`: true asks the host whether it has newer files than those kept, and downloads these. Default false: kept files are used without a request. */
+  /** With `cache`: true asks the host whether it has newer files than those kept, and downloads these. Default false: a kept folder is used without a request. */
   refresh?: boolean;
   /**
    * A token of the hub, for models that require a login. It is sent to the hub only (`remoteHost`, or the host of a folder's URL), not to hosts that it redirects to; no effect on
@@ -45,7 +48,7 @@ export interface RemoteOptions {
   token?: string | false;
   /** Called in place of the global `fetch`, see HubOptions. */
   fetch?: FetchLike;
-  /** Expected digests of files, from wherever they are read. A file that differs makes the load fail, and is not kept in the cache. */
+  /** Expected digests of files, from wherever they are read. A file that differs makes the load fail, and nothing is kept in the cache. */
   integrity?: IntegrityOption;
 }
 
@@ -88,11 +91,35 @@ const SCHEME = /^(https?|file|blob|data|chrome-extension|moz-extension):/i;
 /** Not a relative URL: './model', '../model'. */
 export const HUB_ID = /^(?!\.\.?\/)[\w.-]+\/(?!\.\.?$)[\w.-]+$/;
 
-/** As a load passes them on. `hub`: what the options of the call leave open. */
+/** As a load passes them on. */
 export interface OpenFolderOptions extends Omit<RemoteOptions, 'integrity'> {
-  hub?: HubOptions;
+  /** What the options of the call leave open. */
+  hub?: RuntimeHub;
   signal?: SignalLike;
   integrity?: Integrity;
+}
+
+/**
+ * Opens a model's folder for `use`, which reads it. If `use` fails, transfers that it has begun are ended; if it has combined files of the cache with newer ones of the server, it is
+ * called again for a folder with newer files only. It calls `complete` of the folder at its end, with the signal that it is given.
+ */
+export async function withFolder<T>(
+  given: ModelSource,
+  options: OpenFolderOptions,
+  use: (folder: ModelFolder, signal: SignalLike) => Promise<T>,
+): Promise<T> {
+  const { stop, unlink } = linkedAbort(options.signal);
+  let folder: ModelFolder | undefined;
+  try {
+    folder = await openFolder(given, { ...options, signal: stop.signal });
+    return await use(folder, stop.signal);
+  } catch (error) {
+    stop.abort(error);
+    if (await folder?.failed?.(error)) return await withFolder(given, { ...options, refresh: true }, use);
+    throw options.signal?.aborted ? options.signal.reason : error;
+  } finally {
+    unlink();
+  }
 }
 
 /** Opens a model's folder. `integrity`: pass it if the caller checks afterwards that every expected file was read. */
@@ -110,36 +137,36 @@ export async function openFolder(
     integrity = new Integrity(),
   }: OpenFolderOptions = {},
 ): Promise<ModelFolder> {
-  /** Files by their URLs, in Node also file: URLs. */
-  async function remote(urlOf: UrlOf, fetcher = fetcherOf('', null, fetch)): Promise<Source> {
+  /** Files by their URLs, in Node also file: URLs. `address`: the URL under which they are kept. */
+  async function remote(urlOf: UrlOf, address: string, fetcher = fetcherOf('', null, fetch)): Promise<Source> {
     const http = httpSource(urlOf, fetcher);
     const open: Source['open'] = (path, signal, tag) => {
       const url = urlOf(path)!;
       return url.protocol === 'file:' && fs ? openPath(pathOf(url), signal) : http.open(path, signal, tag);
     };
     return {
-      ...(await cachedSource(integrity.checkedSource({ open }), urlOf, { cache, refresh }, integrity)),
+      ...(await cachedSource(integrity.checkedSource({ open }), urlOf, address, { cache, refresh }, integrity)),
       urlOf,
       request: fetcher.request,
     };
   }
 
-  /** `revision`: of a model that is given by its id. */
-  async function urlSource(url: URL, revision?: string): Promise<Source> {
+  /** `revision`: of a model that is given by its id. `hint`: what to do if there is no such folder. */
+  async function urlSource(url: URL, revision?: string, hint?: string): Promise<Source> {
     const ownToken = token === undefined ? tokenFor(url.origin, revision !== undefined, hub) : token || null;
-    const fetcher = fetcherOf(url.origin, ownToken, fetch, revision);
+    const fetcher = fetcherOf(url.origin, ownToken, fetch, revision, hint);
     if (url.pathname.endsWith('.safetensors')) {
       const single = (path: string) => (path === 'model.safetensors' ? url : null);
-      return packedSource(await remote(single, fetcher), integrity, signal);
+      return packedSource(await remote(single, url.href, fetcher), integrity, signal);
     }
     if (url.protocol === 'file:' && fs) {
       const local = await localSource(pathOf(url));
       if (local) return local;
       throw invalid('source', "a folder's URL", `${url.href}, which is not a folder`, 'NOT_FOUND');
     }
-    const base = new URL(url.href);
-    if (!base.pathname.endsWith('/')) base.pathname += '/';
-    return remote((path) => asUrl(path + base.search, base), fetcher);
+    const folder = new URL(url.href);
+    if (!folder.pathname.endsWith('/')) folder.pathname += '/';
+    return remote((path) => asUrl(path + folder.search, folder), folder.href, fetcher);
   }
 
   /** A folder or a packed file on disk; null if `path` is neither. */
@@ -151,7 +178,8 @@ export async function openFolder(
   }
 
   async function recordSource(files: Record<string, FileBytes>): Promise<Source> {
-    const urls = await remote((path) => (isUrl(files[path]) ? new URL(files[path].href) : null));
+    const urlOf: UrlOf = (path) => (isUrl(files[path]) ? new URL(files[path].href) : null);
+    const urls = await remote(urlOf, addressOf(files, urlOf));
     const names = Object.keys(files).map((name) => `'${name}'`);
     const open: Source['open'] = async (path, signal) => {
       if (!Object.hasOwn(files, path))
@@ -172,9 +200,9 @@ export async function openFolder(
     const host = remoteHost ?? hubHost(hub);
     const hubId = typeof source === 'string' && HUB_ID.test(source);
     if (hubId && host && !local) {
-      const base = asUrl(host.endsWith('/') ? host : `${host}/`, undefined, 'remoteHost');
+      const root = asUrl(host.endsWith('/') ? host : `${host}/`, undefined, 'remoteHost');
       const at = revision ?? 'main';
-      return urlSource(asUrl(`${source}/resolve/${encodeURIComponent(at)}/`, base), at);
+      return urlSource(asUrl(`${source}/resolve/${encodeURIComponent(at)}/`, root), at);
     }
     if (revision !== undefined)
       throw invalid('revision', "none, except for a hub model ('org/name' with `remoteHost`)", describe(revision));
@@ -193,24 +221,42 @@ export async function openFolder(
         hubId || isName ? { hint } : {},
       );
     }
-    if (typeof source === 'string') return urlSource(asUrl(source, globalThis.location?.href));
+    if (typeof source === 'string') {
+      const hint = hubId
+        ? `If '${source}' is a model of a hub rather than a folder of this site, give the hub's address as \`remoteHost\`, or for all models as load({ hub: { host } })`
+        : undefined;
+      return urlSource(asUrl(source, baseOf(hub)), undefined, hint);
+    }
     return isUrl(source) ? urlSource(new URL(source.href)) : recordSource(source);
   }
 
-  return folderOf(await sourceOf(readSource(given)));
+  return folderOf(await sourceOf(readSource(given)), signal);
 }
 
 function isUrl(value: unknown): value is UrlLike {
   return typeof (value as UrlLike | null)?.href === 'string';
 }
 
-/** The source for a worker: relative URLs are made absolute, as they are relative to the page. */
-export function sourceForWorker(given: ModelSource, remoteHost: string | undefined, hub: HubOptions): ModelSource {
+/** The URL under which the files of a record are kept: that of their folder; if they have none in common, that of the first file with a digest of all. Empty if none has a URL. */
+function addressOf(files: object, urlOf: UrlOf): string {
+  const urls = Object.keys(files)
+    .sort()
+    .flatMap((path) => (urlOf(path) ? [{ path, url: urlOf(path)!.href }] : []));
+  const folders = urls.map(({ path, url }) => url.replace(new RegExp(`/${path.replaceAll('.', '\\.')}(?=$|\\?)`), '/'));
+  if (new Set(folders).size < 2) return folders[0] ?? '';
+  const hash = sha256();
+  hash.update(new TextEncoder().encode(JSON.stringify(urls)));
+  return withParameter(urls[0]!.url, 'files', hash.hex());
+}
+
+const baseOf = ({ base = globalThis.location?.href }: RuntimeHub) => base;
+
+/** The source as data that can be posted to a worker or kept, and the options for it: relative URLs are relative to the page's present URL. */
+export function sourceForWorker(given: ModelSource, hub: RuntimeHub): { source: ModelSource; hub: RuntimeHub } {
   const source = readSource(given);
-  const host = remoteHost ?? hubHost(hub);
-  const isHubId = host !== undefined && typeof source === 'string' && HUB_ID.test(source);
-  if (typeof source !== 'string' || fs || isHubId) return source;
-  return asUrl(source, globalThis.location?.href).href;
+  const base = baseOf(hub);
+  const isRelative = typeof source === 'string' && !fs && !HUB_ID.test(source); // an id stays one, for messages
+  return { source: isRelative ? asUrl(source, base).href : source, hub: { ...hub, base } };
 }
 
 function wrongSource(got: string): HeedError {

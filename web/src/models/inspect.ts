@@ -6,7 +6,7 @@ import { expectedSize, type ModelFolder, type OpenFile, readAll } from '../io/fi
 import { discard, IMAGE_SETTINGS, INPUT_SETTINGS } from '../io/list-files.js';
 import { ByteReader } from '../io/reader.js';
 import { int4Width, parseHeader, readHeader, type TensorEntry } from '../io/safetensors.js';
-import { type ModelSource, openFolder, type RemoteOptions } from '../io/source.js';
+import { type ModelSource, type RemoteOptions, withFolder } from '../io/source.js';
 import { readOptions, type Schema, signal } from '../options.js';
 
 import type { SignalLike } from '../platform.js';
@@ -60,11 +60,13 @@ export async function inspect(
   hub: HubOptions,
 ): Promise<Inspection> {
   const read = readOptions('inspect', schema, options);
-  const { signal } = read;
+  return withFolder(source, { ...read, hub }, inspected);
+}
+
+async function inspected(opened: ModelFolder, signal: SignalLike): Promise<Inspection> {
   const files: Inspection['files'] = [];
   const sizes: (number | null)[] = [];
   const absent: string[] = []; // files of the weights
-  const opened = await openFolder(source, { ...read, hub });
   async function open(path: string, how: Parameters<ModelFolder['open']>[1]): Promise<OpenFile | null> {
     const file = await opened.open(path, how).catch((error: unknown) => {
       if (error instanceof HeedError && error.code === 'NOT_FOUND') absent.push(path);
@@ -154,6 +156,7 @@ export async function inspect(
       : ['modules.json: the mean is used, and vectors are not normalized']),
     ...absent.map((path) => `${path}: ${weights ? 'a part of ' : ''}the weights`),
   ];
+  await opened.complete?.(signal);
   return {
     family: known?.type ?? String(settings!.get('model_type') ?? 'none'),
     problem,

@@ -1,8 +1,10 @@
 /** Loads a pretrained encoder with all that its folder has around it: layers after the pooling, heads, the device. */
 import { importing } from '../error.js';
 import type { ModelFolder } from '../io/files.js';
-import type { ModelSource } from '../io/source.js';
+import { Integrity } from '../io/integrity.js';
+import { type ModelSource, withFolder } from '../io/source.js';
 import type { Runtime } from '../owned.js';
+import type { SignalLike } from '../platform.js';
 import { type LoadModelOptions, loadModel } from './load.js';
 import { workingBytes } from './memory.js';
 import type { PretrainedModel } from './model.js';
@@ -33,27 +35,37 @@ export async function loadAs<Model>(
   make: (...parts: ConstructorParameters<typeof LocalModel>) => Model,
   devices?: Devices,
 ): Promise<Model> {
-  const loaded = await loadModel(runtime, source, options, folder);
-  const parts = new Parts(loaded.raw, loaded.release);
+  const integrity = new Integrity(options.integrity);
+  const load = async (opened: ModelFolder, signal: SignalLike | undefined): Promise<Model> => {
+    const loaded = await loadModel(runtime.core, opened, { ...options, signal }, integrity);
+    const parts = new Parts(loaded.raw, loaded.release);
+    try {
+      const [layers, classifier] = await loadVectorLayers(runtime.calls, loaded, signal);
+      parts.vectorLayers = layers!;
+      if (classifier) parts.heads.set('sequence-classification', { chain: classifier, takesVectors: true });
+      if (loaded.gliner) {
+        const { spanScorer } = await importing('gliner', () => import('./gliner.js'));
+        parts.spans = spanScorer(runtime.calls, loaded.gliner, loaded);
+        runtime.core.reserveMemory(workingBytes(loaded.config)); // of which its layers have taken some
+      }
+      integrity.requireAllFound();
+      await opened.complete?.(signal);
+      const { device = 'wasm' } = options;
+      if (device !== 'wasm' && devices) {
+        const { openDevice } = await devices();
+        parts.device = await openDevice(runtime.gpu, device, loaded, options);
+      }
+      return make(runtime, loaded, parts);
+    } catch (error) {
+      parts.delete();
+      throw error;
+    }
+  };
+  if (!folder) return withFolder(source, { ...options, hub: runtime.hub, integrity }, load);
   try {
-    const [layers, classifier] = await loadVectorLayers(runtime.calls, loaded, options.signal);
-    parts.vectorLayers = layers!;
-    if (classifier) parts.heads.set('sequence-classification', { chain: classifier, takesVectors: true });
-    if (loaded.gliner) {
-      const { spanScorer } = await importing(() => import('./gliner.js'));
-      parts.spans = spanScorer(runtime.calls, loaded.gliner, loaded);
-      runtime.core.reserveMemory(workingBytes(loaded.config)); // of which its layers have taken some
-    }
-    loaded.integrity.requireAllFound();
-    const { device = 'wasm' } = options;
-    if (device !== 'wasm' && devices) {
-      const { openDevice } = await devices();
-      parts.device = await openDevice(runtime.gpu, device, loaded, options);
-    }
-    return make(runtime, loaded, parts);
+    return await load(folder, options.signal);
   } catch (error) {
-    parts.delete();
-    await loaded.folder.failed?.(error);
+    await folder.failed?.(error);
     throw error;
   }
 }

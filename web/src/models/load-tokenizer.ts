@@ -13,6 +13,6 @@ import type { LoadTokenizerOptions, Tokenizer } from './own-tokenizer.js';
  * @throws HeedError NOT_FOUND if there is no tokenizer.json, else as `fromPretrained`
  */
 export async function loadTokenizer(source: ModelSource, options?: LoadTokenizerOptions): Promise<Tokenizer> {
-  const own = await importing(() => import('./own-tokenizer.js'));
+  const own = await importing('own-tokenizer', () => import('./own-tokenizer.js'));
   return own.loadTokenizer(source, options);
 }

@@ -2,9 +2,8 @@
 import type { Core, RawEncoderModel, RawEncoderModelConfig, RawTensor } from '../core.js';
 import { allocating, type HeedError, importing, invalidFile } from '../error.js';
 import { expectedSize, type ModelFolder, type OpenFile, readAll } from '../io/files.js';
-import { Integrity } from '../io/integrity.js';
-import { type ModelSource, openFolder, type RemoteOptions } from '../io/source.js';
-import type { Runtime } from '../owned.js';
+import type { Integrity } from '../io/integrity.js';
+import type { RemoteOptions } from '../io/source.js';
 import { linkedAbort, type SignalLike } from '../platform.js';
 import { Settings } from './config.js';
 import type { Family } from './family.js';
@@ -77,32 +76,29 @@ export interface LoadedModel {
 /** The `architectures` of ColBERTs that Stanford publishes. */
 export const STANFORD = 'HF_ColBERT';
 
-const pagedEmbeddings = () => importing(() => import('./paged-embeddings.js'));
+const pagedEmbeddings = () => importing('paged-embeddings', () => import('./paged-embeddings.js'));
 
-/** `opened`: the source's folder, if it is open already. */
+/** Loads what an open folder has. */
 export async function loadModel(
-  { core, hub }: Pick<Runtime, 'core' | 'hub'>,
-  source: ModelSource,
+  core: Core,
+  folder: ModelFolder,
   options: LoadModelOptions,
-  opened?: ModelFolder,
+  integrity: Integrity,
 ): Promise<LoadedModel> {
   const { dtype, onProgress, embeddings } = options;
-  const integrity = new Integrity(options.integrity);
   // One failure stops all other reads.
   const { stop, unlink } = linkedAbort(options.signal);
   const { signal } = stop;
   let raw: RawEncoderModel | undefined;
   let release: (() => void) | undefined;
-  let folder: ModelFolder | undefined;
   try {
-    folder = opened ?? (await openFolder(source, { ...options, hub, signal, integrity }));
     const paged = embeddings === 'paged' ? (await pagedEmbeddings()).pagedFolder(folder, integrity) : null;
     const weightsFolder = paged?.folder ?? folder;
     const sentenceRead = readSentenceConfig(folder, signal);
     sentenceRead.catch(() => {}); // awaited below
     const othersIn = (within: string) => {
       const others = Promise.all([
-        folder!.open(`${within}tokenizer_config.json`, { signal }),
+        folder.open(`${within}tokenizer_config.json`, { signal }),
         // Reported after the errors of config.json: that a family is not supported matters more than how its weights are stored.
         openWeights(weightsFolder, signal, within).catch((error: HeedError) => error),
       ]);
@@ -185,7 +181,6 @@ export async function loadModel(
     raw?.delete();
     release?.();
     stop.abort();
-    await folder?.failed?.(error);
     throw options.signal?.aborted ? options.signal.reason : error;
   } finally {
     unlink();

@@ -4,7 +4,7 @@ import { guarded, HeedError, invalid } from '../error.js';
 import type { HubOptions } from '../hub-options.js';
 import { readAll } from '../io/files.js';
 import { Integrity } from '../io/integrity.js';
-import { type ModelSource, openFolder, type RemoteOptions } from '../io/source.js';
+import { type ModelSource, type RemoteOptions, withFolder } from '../io/source.js';
 import { flag, integer, listOf, optional, readOptions, type Schema, signal, size, text, texts } from '../options.js';
 
 import { inspected, type SignalLike } from '../platform.js';
@@ -183,10 +183,9 @@ export async function loadTokenizer(
   options: LoadTokenizerOptions | undefined,
   hub: HubOptions = {},
 ): Promise<Tokenizer> {
-  const { signal, integrity: expected, ...remote } = readOptions('loadTokenizer', loadingSchema, options);
+  const { integrity: expected, ...remote } = readOptions('loadTokenizer', loadingSchema, options);
   const integrity = new Integrity(expected);
-  const folder = await openFolder(source, { ...remote, hub, signal, integrity });
-  try {
+  return withFolder(source, { ...remote, hub, integrity }, async (folder, signal) => {
     const sentence = await readSentenceConfig(folder, signal);
     const read = async (path: string, required = false) => {
       const file = await folder.open(path, { required, signal });
@@ -205,11 +204,9 @@ export async function loadTokenizer(
     const tokenizer = new TextTokenizer(json!, settings, sentence.lowerCase, special);
     const limits = [tokenizer.maxLength, sentence.maxLength, isModel2vec ? MODEL2VEC_LENGTH : Infinity];
     if (config && special === 'all') limits.push(await positionsOf(config));
+    await folder.complete?.(signal);
     return new Tokenizer(tokenizer, Math.min(...limits));
-  } catch (error) {
-    await folder.failed?.(error);
-    throw error;
-  }
+  });
 }
 
 /** The model's limit; Infinity if heed does not know its family. */

@@ -50,6 +50,7 @@ export function pagedFolder(inner: ModelFolder, integrity: Integrity): PagedFold
     const file = await RemoteFile.open(url, inner.request ?? requestBy(undefined), options.signal);
     // The server sends whole files only, or none, which is reported as for every file.
     if (!file) return inner.open(path, options);
+    inner.note?.(path, file.tag);
     const onTable = (found: Table) => {
       table = found;
     };

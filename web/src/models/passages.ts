@@ -4,7 +4,7 @@ import type { Tensor } from '../tensor.js';
 import type { PretrainedModel } from './model.js';
 import type { EmbedLongOptions, Passage, PassageOptions, PassageTokenizer } from './split-passages.js';
 
-const splitting = () => importing(() => import('./split-passages.js'));
+const splitting = () => importing('split-passages', () => import('./split-passages.js'));
 
 /**
  * Divides a text into passages of at most `maxTokens` tokens. Passages consist of whole sentences (Unicode's, by Intl.Segmenter); sentences that are too long are divided between words, and

@@ -267,7 +267,7 @@ export class LocalModel extends Owned<Parts> implements PretrainedModel {
   }
 
   async embedTokens(texts: string | readonly string[], options?: EmbedTokensOptions): Promise<Tensor[]> {
-    const { embedTokens } = await importing(() => import('./late-interaction.js'));
+    const { embedTokens } = await importing('late-interaction', () => import('./late-interaction.js'));
     return embedTokens(this, texts, options);
   }
 
@@ -276,7 +276,7 @@ export class LocalModel extends Owned<Parts> implements PretrainedModel {
     labels: readonly string[],
     options?: ScoreSpansOptions,
   ): Promise<SpanScores[]> {
-    const { scoreSpans } = await importing(() => import('./gliner.js'));
+    const { scoreSpans } = await importing('gliner', () => import('./gliner.js'));
     return scoreSpans(this, texts, labels, options);
   }
 

@@ -141,10 +141,11 @@ export async function prune(runtime: Runtime, source: ModelSource, options: Prun
         },
       },
     };
+    await folder.complete?.(signal);
     return { files: await writer.commit(), report };
   } catch (error) {
     await writer.abort();
-    await folder.failed?.(error);
+    if (await folder.failed?.(error)) return await prune(runtime, source, { ...options, refresh: true });
     throw signal?.aborted ? signal.reason : error;
   } finally {
     for (const each of models) each.dispose();

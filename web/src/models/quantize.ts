@@ -123,10 +123,11 @@ export async function quantize(runtime: Runtime, source: ModelSource, options?: 
       leftOut: [...named('none'), ...others],
       loss,
     };
+    await folder.complete?.(signal);
     return { files: await writer.commit(), report };
   } catch (error) {
     await writer.abort();
-    await folder.failed?.(error);
+    if (await folder.failed?.(error)) return await quantize(runtime, source, { ...options, refresh: true });
     throw signal?.aborted ? signal.reason : error;
   }
 }

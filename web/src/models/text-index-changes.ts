@@ -14,10 +14,10 @@ import { concatenate, type ModelFolder, readAll } from '../io/files.js';
 import { Integrity } from '../io/integrity.js';
 import { ByteReader } from '../io/reader.js';
 import { metadataOf, parseHeader, readHeader, writeSafetensors } from '../io/safetensors.js';
-import { type ModelSource, type OpenFolderOptions, openFolder, type RemoteOptions } from '../io/source.js';
+import { type ModelSource, type RemoteOptions, withFolder } from '../io/source.js';
 import { listOf, natural, optional, readOptions, type Schema, signal, size, text } from '../options.js';
 
-import { type BlobLike, linkedAbort, type SignalLike, type UrlLike } from '../platform.js';
+import type { BlobLike, SignalLike, UrlLike } from '../platform.js';
 import { remoteSchema } from './call-options.js';
 import {
   embedderOption,
@@ -84,19 +84,15 @@ const loadSchema = {
 
 const FILE = 'index.safetensors';
 
-/** The folder of an index, and the name of its file there. */
-async function openIndex(
-  source: IndexSource,
-  remote: OpenFolderOptions,
-): Promise<{ folder: ModelFolder; path: string }> {
+/** The source of an index's folder, and the name of its file there. */
+function splitSource(source: IndexSource): [folder: ModelSource, path: string] {
   const bytes = guarded('source', () => bytesOf(source) ?? (isBlob(source) ? source : null));
-  if (bytes) return { folder: await openFolder({ [FILE]: bytes }, remote), path: FILE };
+  if (bytes) return [{ [FILE]: bytes }, FILE];
   const address = typeof source === 'string' ? source : guarded('source', () => (source as UrlLike | null)?.href);
   // What is before the last slash, the name, and a query, which belongs to all files of the folder.
   const [, folder = './', path, query = ''] =
     /^(.*[/\\])?([^/\\?#]+\.safetensors)(\?[^#]*)?$/.exec(address ?? '') ?? [];
-  if (path === undefined) return { folder: await openFolder(source as ModelSource, remote), path: FILE };
-  return { folder: await openFolder(folder + query, remote), path };
+  return path === undefined ? [source as ModelSource, FILE] : [folder + query, path];
 }
 
 /** The parts of an index, with its vectors in a new store. */
@@ -111,28 +107,22 @@ export async function readIndex(
     model,
     embedder,
     dimensions,
-    signal: given,
     ...remote
   } = readOptions('TextIndex.load', loadSchema, options);
   const integrity = new Integrity(digests);
-  const { stop, unlink } = linkedAbort(given);
-  const { signal: stopped } = stop;
-  let folder: ModelFolder | undefined;
-  let state: IndexState | undefined;
-  try {
-    const opened = await openIndex(source, { ...remote, hub, integrity, signal: stopped });
-    ({ folder } = opened);
-    state = await readState(opened, model, newStore, stopped);
-    integrity.requireAllFound();
-    if (embedder) await setEmbedder(state, opened.path, embedder, dimensions, stopped);
-    return state;
-  } catch (error) {
-    state?.store.dispose();
-    await folder?.failed?.(error);
-    throw given?.aborted ? given.reason : error;
-  } finally {
-    unlink();
-  }
+  const [outer, path] = splitSource(source);
+  return withFolder(outer, { ...remote, hub, integrity }, async (folder, signal) => {
+    const state = await readState(folder, path, model, newStore, signal);
+    try {
+      integrity.requireAllFound();
+      if (embedder) await setEmbedder(state, path, embedder, dimensions, signal);
+      await folder.complete?.(signal);
+      return state;
+    } catch (error) {
+      state.store.dispose();
+      throw error;
+    }
+  });
 }
 
 /** Gives an index that was read from `file` the model that embeds its texts, if that is the model of its vectors. */
@@ -155,7 +145,8 @@ export async function setEmbedder(
 }
 
 async function readState(
-  { folder, path }: { folder: ModelFolder; path: string },
+  folder: ModelFolder,
+  path: string,
   model: string | null,
   newStore: (options: StoreOptions) => VectorStore,
   signal: SignalLike,

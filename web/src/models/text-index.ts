@@ -100,7 +100,7 @@ export interface EmbeddedIndexOptions extends Omit<TextIndexOptions, 'embedder'>
   signal?: SignalLike;
 }
 
-const changes = () => importing(() => import('./text-index-changes.js'));
+const changes = () => importing('text-index-changes', () => import('./text-index-changes.js'));
 const ownSchema = {
   model: optional(text, null),
   embedder: optional(embedderOption, null),

@@ -55,7 +55,7 @@ export async function loadVectorLayers(
         : makeNorm(calls, { name: 'norm', weight: weight!, bias }, EPS);
     const readResidual = () => readLayer({ ...layer, bias: false }, folder, signal, 'residual');
     if (layer.residual) {
-      const { withResidual } = await importing(() => import('./late-interaction.js'));
+      const { withResidual } = await importing('late-interaction', () => import('./late-interaction.js'));
       steps.push(await withResidual(calls, layer, make, readResidual));
     } else {
       steps.push(make);

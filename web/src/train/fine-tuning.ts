@@ -100,11 +100,9 @@ export function savable(load: Load, code: Code, kit: Kit): Load {
   return async (given, options) => {
     const model = await load(given, options);
     if (model instanceof LocalModel) {
-      const { hub } = model.runtime;
       const { remoteHost, revision, token, fetch, cache, integrity } = options ?? {};
-      const source = sourceForWorker(given ?? shippedModel(), remoteHost, hub); // a copy, with absolute URLs
       const origin: Origin = {
-        source,
+        ...sourceForWorker(given ?? shippedModel(), model.runtime.hub), // a copy
         options: { remoteHost, revision, token, fetch, cache, integrity } as Origin['options'],
       };
       const save: Savable['save'] = async (options) => (await code()).save(model, origin, options);

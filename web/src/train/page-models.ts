@@ -16,7 +16,7 @@ export interface PageModels extends FineTuning {
   fromPretrained(source?: ModelSource, options?: TrainingOptions): Promise<PretrainedModel>;
 }
 
-const loadFineTuning = () => importing(() => import('./fine-tuning/index.js'));
+const loadFineTuning = () => importing('fine-tuning', () => import('./fine-tuning/index.js'));
 
 export function pageModels(runtime: PageRuntime, tape: Tape): PageModels {
   const kit = { runtime, tape };
@@ -25,7 +25,7 @@ export function pageModels(runtime: PageRuntime, tape: Tape): PageModels {
       if (!trainable) return fromPretrained(runtime, source, options);
       const read = { ...options, trainable } as TrainableOptions & FromPretrainedOptions;
       if (read.worker) return loadTrainableInWorker(runtime, source, read);
-      const { loadTrainable } = await importing(() => import('./pretrained.js'));
+      const { loadTrainable } = await importing('pretrained', () => import('./pretrained.js'));
       return loadTrainable(runtime, tape, source, read);
     },
     loadFineTuning,

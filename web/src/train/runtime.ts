@@ -13,17 +13,17 @@ import type {
   SoftmaxOptions,
 } from '../functions.js';
 import type { HubOptions } from '../hub-options.js';
+import { start } from '../instances.js';
 import type { ModelSource } from '../io/source.js';
 import { layers } from '../layers/classes.js';
 import type { Layer } from '../layers/layer.js';
 import type { SequentialOptions, SequentialPart } from '../layers/sequential.js';
 import type { PretrainedModel } from '../models/model.js';
-import type { Choice } from '../module.js';
 import { plainOptions } from '../options.js';
 import type { Runtime } from '../owned.js';
 import { makePipeline, type Pipeline, type PipelineOptions, type PipelineTask } from '../pipeline.js';
 import type { WorkerLike } from '../platform.js';
-import { Heed, type LoadOptions, runtimeOf, start } from '../runtime.js';
+import { type Chosen, Heed, type LoadOptions, runtimeOf } from '../runtime.js';
 import type { Tensor, TensorInput } from '../tensor.js';
 import { type Checkpoints, checkpointsOf } from './checkpoint.js';
 import type { TrainCore } from './core.js';
@@ -153,13 +153,13 @@ export type TrainingHeed = TrainableLayers &
   } & Heed;
 
 /** A `Heed` with training. */
-function withTraining(core: TrainCore, choice: Choice, hub: HubOptions, onDispose: () => void): TrainingHeed {
+function withTraining(core: TrainCore, choice: Chosen, hub: HubOptions, onDispose: () => void): TrainingHeed {
   const owned: Runtime['owned'] = new Set();
   const tape = new Tape(core, owned);
   const runtime = runtimeOf(training, core, recordingCalls(core, tape), hub, onDispose, owned);
   let models: PageModels | undefined;
   const loadModels = async () => {
-    const { pageModels } = await importing(() => import('./page-models.js'));
+    const { pageModels } = await importing('page-models', () => import('./page-models.js'));
     models ??= pageModels(runtime, tape);
     return models;
   };

@@ -33,7 +33,8 @@ export async function loadInWorker(
   const wasm = moduleOf(runtime.core);
   // A worker has threads of its own. The workers of a pool have none: they are the threads.
   const threads = files ? 1 : threadsOf(runtime.core).count;
-  const source = given && sourceForWorker(given, options.remoteHost, runtime.hub);
+  const { source, hub: from } =
+    given === null ? { source: null, hub: runtime.hub } : sourceForWorker(given, runtime.hub);
   if (worker) {
     if (taken.has(worker))
       throw invalid('fromPretrained.worker', 'a Worker that runs no other model', 'one that was given before');
@@ -42,7 +43,7 @@ export async function loadInWorker(
   const connection = new Connection(worker ?? runtime.startWorker(), runtime.owned, files);
   try {
     void connection.greet('load');
-    const { fetch: _, ...hub } = runtime.hub; // a function cannot be posted
+    const { fetch: _, ...hub } = from; // a function cannot be posted
     const load = { ...options, hub };
     const args = [source, wasm, threads];
     const config = await connection.call<ModelConfig>('load', args, load, signal, onProgress);

@@ -24,8 +24,9 @@ export async function loadPool(
   { onProgress, signal, ...options }: LoadModelOptions,
   workers: Workers,
 ): Promise<PretrainedModel> {
-  const source = sourceForWorker(given, options.remoteHost, runtime.hub);
-  const load = (count: number, more: LoadModelOptions) => loadWorkers(runtime, source, { ...options, ...more }, count);
+  const { source, hub } = sourceForWorker(given, runtime.hub);
+  const from: PageRuntime = Object.create(runtime, { hub: { value: hub } }); // the page's URL may change before a worker is replaced
+  const load = (count: number, more: LoadModelOptions) => loadWorkers(from, source, { ...options, ...more }, count);
   const { models, fingerprint } = await load(workers.count, { onProgress, signal });
   const loadReplacement = async (poolSignal: SignalLike) => {
     const again = await load(1, { signal: poolSignal });
@@ -41,10 +42,11 @@ export async function loadPool(
 export async function loadWorkers(
   runtime: PageRuntime,
   source: ModelSource,
-  { onProgress, signal, integrity: expected, ...options }: LoadModelOptions,
+  given: LoadModelOptions,
   count: number,
   worker?: WorkerLike,
 ): Promise<{ models: WorkerModel[]; fingerprint: string }> {
+  const { onProgress, signal, integrity: expected, ...options } = given;
   const integrity = new Integrity(expected);
   const { stop, unlink } = linkedAbort(signal);
   let folder: ModelFolder | undefined;
@@ -64,12 +66,14 @@ export async function loadWorkers(
     });
     const models = await Promise.all(loads);
     integrity.requireAllFound();
+    await folder.complete?.(stop.signal);
     return { models, fingerprint: await files.fingerprint() };
   } catch (error) {
     stop.abort(error);
     files?.close();
     for (const load of await Promise.allSettled(loads)) if (load.status === 'fulfilled') load.value.dispose();
-    await folder?.failed?.(error);
+    if ((await folder?.failed?.(error)) && !worker)
+      return await loadWorkers(runtime, source, { ...given, refresh: true }, count);
     throw signal?.aborted ? signal.reason : error;
   } finally {
     unlink();

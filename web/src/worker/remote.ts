@@ -188,6 +188,6 @@ export abstract class RemoteModel implements PretrainedModel {
   #images(owner: string): Promise<typeof import('./remote-images.js')> {
     this.#requireUndisposed();
     if (!this.config.hasImageEncoder) throw withoutImages(owner, this.config);
-    return importing(() => import('./remote-images.js'));
+    return importing('remote-images', () => import('./remote-images.js'));
   }
 }

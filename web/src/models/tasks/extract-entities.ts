@@ -19,6 +19,6 @@ export async function extractEntities(
   labels: string | readonly string[],
   options?: ExtractEntitiesOptions,
 ): Promise<LabeledEntity[][]> {
-  const { decodeSpans } = await importing(() => import('../entities.js'));
+  const { decodeSpans } = await importing('entities', () => import('../entities.js'));
   return decodeSpans(model, texts, labels, options);
 }

@@ -3,7 +3,7 @@ import type { RawTensor } from '../../core.js';
 import { describe, formatShape, invalid, invalidFile } from '../../error.js';
 import { readAll } from '../../io/files.js';
 import { readableDtype, readTensors, tensorOf, widened, writeSafetensors } from '../../io/safetensors.js';
-import { type ModelSource, openFolder } from '../../io/source.js';
+import { type ModelSource, withFolder } from '../../io/source.js';
 import { Settings } from '../../models/config.js';
 import type { LocalModel } from '../../models/pretrained.js';
 import { Tensor } from '../../tensor.js';
@@ -85,15 +85,19 @@ export async function loadAdapter(kit: Kit, model: TrainableModel, source: Model
   const call = 'loadAdapter';
   requireIdle(call, model);
   const local = model as unknown as LocalModel;
-  const folder = await openFolder(source, { hub: local.runtime.hub });
-  const [configFile, weightsFile] = await Promise.all([
-    folder.open(CONFIG, { required: true }),
-    folder.open(WEIGHTS, { required: true }),
-  ]);
-  const settings = Settings.parse(await readAll(configFile), configFile.name);
-  let metadata: Record<string, string> = {};
-  const tensors = await readTensors(weightsFile, (given) => {
-    metadata = given;
+  const { hub } = local.runtime;
+  const { settings, tensors, metadata, weightsFile } = await withFolder(source, { hub }, async (folder, signal) => {
+    const [configFile, weightsFile] = await Promise.all([
+      folder.open(CONFIG, { required: true }),
+      folder.open(WEIGHTS, { required: true }),
+    ]);
+    const settings = Settings.parse(await readAll(configFile), configFile.name);
+    let metadata: Record<string, string> = {};
+    const tensors = await readTensors(weightsFile, (given) => {
+      metadata = given;
+    });
+    await folder.complete?.(signal);
+    return { settings, tensors, metadata, weightsFile };
   });
   const labelling = readLabelling(metadata[CLASSIFIER], weightsFile.name);
   const { modulesToSave, ...options } = readConfig(settings);

@@ -2,6 +2,7 @@
 
 import type { Core, RawTensor } from '../../core.js';
 import { allocating, invalid } from '../../error.js';
+import type { RuntimeHub } from '../../hub-options.js';
 import { type ModelFolder, parseJson, readAll } from '../../io/files.js';
 import { Integrity } from '../../io/integrity.js';
 import { MODEL_FILES } from '../../io/list-files.js';
@@ -15,7 +16,7 @@ import {
   widened,
   writeSafetensors,
 } from '../../io/safetensors.js';
-import { type ModelSource, openFolder, type RemoteOptions } from '../../io/source.js';
+import { type ModelSource, type RemoteOptions, withFolder } from '../../io/source.js';
 import { parameterRowsOf, textFamilyOf } from '../../models/families.js';
 import { notAtRoot } from '../../models/model-files.js';
 import type { LocalModel } from '../../models/pretrained.js';
@@ -51,6 +52,7 @@ export interface SaveOptions {
 /** Where a model came from. */
 export interface Origin {
   readonly source: ModelSource;
+  readonly hub: RuntimeHub;
   readonly options: RemoteOptions;
 }
 
@@ -61,7 +63,11 @@ const schema = {
 } satisfies Schema<SaveOptions>;
 
 /** @internal See `Savable.save`. */
-export async function save(model: LocalModel, { source, options }: Origin, given?: SaveOptions): Promise<SavedFiles> {
+export async function save(
+  model: LocalModel,
+  { source, hub, options }: Origin,
+  given?: SaveOptions,
+): Promise<SavedFiles> {
   const { dtype, adapter, signal } = readOptions('save', schema, given);
   void model.raw; // throws after dispose()
   if (model.config.hasImageEncoder)
@@ -69,13 +75,8 @@ export async function save(model: LocalModel, { source, options }: Origin, given
   requireIdle('save', model);
   if (adapter) return adapterFiles(requireTrainable('save.adapter', model));
   const { integrity, ...remote } = options;
-  const folder = await openFolder(source, {
-    ...remote,
-    hub: model.runtime.hub,
-    signal,
-    integrity: new Integrity(integrity),
-  });
-  try {
+  const from = { ...remote, hub, signal, integrity: new Integrity(integrity) };
+  return withFolder(source, from, async (folder, signal) => {
     const files: SavedFiles = {};
     const copy = async (path: string) => {
       const file = await folder.open(path, { signal });
@@ -90,6 +91,7 @@ export async function save(model: LocalModel, { source, options }: Origin, given
         await Promise.all(['config.json', 'model.safetensors'].map((file) => copy(`${path}/${file}`)));
     }
     const stored = await readStored(folder, model.config.family === STATIC, signal);
+    await folder.complete?.(signal);
     // Nothing is awaited from here on, so that all weights are from the same moment.
     requireIdle('save', model);
     const writer = new WeightWriter(model, stored, dtype);
@@ -99,10 +101,7 @@ export async function save(model: LocalModel, { source, options }: Origin, given
     files['config.json'] = configOf(files['config.json']!, writer, head);
     if (head?.kind === 'sentence') addClassifier(files, modules, head);
     return files;
-  } catch (error) {
-    await folder.failed?.(error);
-    throw error;
-  }
+  });
 }
 
 /** A tensor as it is in the file. */
