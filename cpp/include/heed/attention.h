@@ -15,9 +15,9 @@
 /// Notation: N sequences, H heads, L queries, S keys, Dk and Dv width of one head's keys and values; L_n and S_n are
 /// the numbers of queries and keys of sequence n.
 ///
-/// Sums over keys are added in blocks, so that the error of an output does not grow with S as that of one long sum does:
-/// for exact scores it is at most (min(S, 512) + S / 512 + min(S / 8, 512) + 8) 2^-24 times the largest |value| of the
-/// column. A key that is not visible changes no bit.
+/// Sums over keys are added in blocks, so that the error of an output does not grow with S as that of one long sum
+/// does: for exact scores it is at most (min(S, 512) + S / 512 + min(S / 8, 512) + 8) 2^-24 times the largest |value|
+/// of the column. A key that is not visible changes no bit.
 namespace heed {
 
 /// A mask over the scores, broadcast to (N, H, L, S) by strides; the stride of a repeated axis is 0.

@@ -7,8 +7,8 @@ namespace heed {
 
 /// Normalizes each row: gamma (x - mean) / sqrt(variance + eps) + beta, where the variance divides by E (Ba, Kiros,
 /// Hinton 2016, arXiv:1607.06450). `weight` (gamma) and `bias` (beta) are (E) or null. x and output (T, E) may be the
-/// same. The order of summation does not depend on the row's position in memory. Sums are added in chains of at most 512
-/// features, which are added in double precision, so that their relative error does not grow with E: it is at most
+/// same. The order of summation does not depend on the row's position in memory. Sums are added in chains of at most
+/// 512 features, which are added in double precision, so that their relative error does not grow with E: it is at most
 /// 520 2^-24.
 void layerNorm(ConstMatrixView x, const float* weight, const float* bias, float eps, MatrixView output);
 

@@ -348,7 +348,10 @@ describe('a Worker of the caller', () => {
 });
 
 test('errors keep their cause and stack', async () => {
-  const files = { ...tinyModel(), 'tokenizer.json': '{ "model": { "type": "WordLevel", "vocab": { "a": 0 } }, "added_tokens": [null] }' };
+  const files = {
+    ...tinyModel(),
+    'tokenizer.json': '{ "model": { "type": "WordLevel", "vocab": { "a": 0 } }, "added_tokens": [null] }',
+  };
   const caught = async (options: object) => (await heed.fromPretrained(files, options).catch((e) => e)) as HeedError;
   const here = await caught({});
   expect(here.cause).toBeInstanceOf(Error);
