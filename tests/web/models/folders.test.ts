@@ -112,6 +112,13 @@ describe('added tokens without a row of the table', () => {
     expect((await model.embed(['a fox'])).shape).toEqual([1, 24]);
   });
 
+  test('one that does not follow the vocabulary keeps its id', async () => {
+    const tokenizer = JSON.parse(tiny['tokenizer.json'] as string);
+    tokenizer.added_tokens = [...tokenizer.added_tokens, { ...form, content: '<picture>', id: size }];
+    using model = await heed.fromPretrained({ ...tiny, 'tokenizer.json': json(tokenizer) });
+    await expect(model.embed('a <picture>')).rejects.toThrow(`got the token '<picture>', whose id is ${size}`);
+  });
+
   test('in a worker, and in training', async () => {
     const files = withTokens();
     using remote = await heed.fromPretrained(files, { worker: true });

@@ -264,9 +264,14 @@ describe("workers of the caller's", () => {
     const worker = new Worker(script);
     const model = makeModel();
     const optimizer = adam(model);
-    const post = vi.spyOn(worker, 'postMessage').mockImplementationOnce((message) => {
-      message.args[1].checkpoint = new Uint8Array(8);
-      worker.postMessage(message);
+    const send = worker.postMessage.bind(worker);
+    let isFirst = true;
+    const post = vi.spyOn(worker, 'postMessage').mockImplementation((message, ...transfer) => {
+      if (isFirst && message.args[1]) {
+        message.args[1].checkpoint = new Uint8Array(8);
+        isFirst = false;
+      }
+      send(message, ...transfer);
     });
     const given = { ...options, optimizer, epochs: 1, worker: worker as never };
     expect(await errorOf(model.fit(data, given))).toMatchObject({ name: 'HeedError' });

@@ -140,7 +140,13 @@ export async function loadModel(
       sentence.normalize ||= settings!.flag('normalize', false);
     }
     const tokenizer = tokenizerFile
-      ? new TextTokenizer(await progress.readSettings(tokenizerFile), tokenizerSettings, sentence.lowerCase, special)
+      ? new TextTokenizer(
+          await progress.readSettings(tokenizerFile),
+          tokenizerSettings,
+          sentence.lowerCase,
+          special,
+          config.vocabSize,
+        )
       : null;
     // Published checkpoints have added tokens of other modalities without rows; a text that has one is rejected when it is run.
     if (tokenizer && tokenizer.ownSize > config.vocabSize) {

@@ -85,15 +85,20 @@ export class TextTokenizer {
   readonly #tokens: string[] = [];
   readonly #special = new Set<number>();
 
-  /** `json`: tokenizer.json; `settings`: tokenizer_config.json; `lowerCase`: whether to lower-case texts first, as sentence-transformers' `do_lower_case`. */
-  constructor(json: Settings, settings: Settings | undefined, lowerCase = false, special: SpecialTokens = 'all') {
+  /** `json`: tokenizer.json; `settings`: tokenizer_config.json; `lowerCase`: whether to lower-case texts first, as sentence-transformers' `do_lower_case`; `tableRows`: the rows of the model's table. */
+  constructor(
+    json: Settings,
+    settings: Settings | undefined,
+    lowerCase = false,
+    special: SpecialTokens = 'all',
+    tableRows = Infinity,
+  ) {
     requireVocabulary(json);
     this.#file = json.file;
     this.#lowerCase = lowerCase;
     this.#specialTokens = special;
     this.#cleansUp = settings?.flag('clean_up_tokenization_spaces', false) ?? false;
     this.#cutsLeft = special !== 'none' && cutsLeft(json, settings); // model2vec always cuts the end
-    this.#allowsSegments = allowsSegments(json);
     try {
       const build = <T>(key: string, of: (config: Config) => T): T | null => {
         const config = json.get(key);
@@ -101,7 +106,7 @@ export class TextTokenizer {
       };
       const config = json.get('model') as Config;
       const model = modelOf(config);
-      const added = addedTokens(json.get('added_tokens'), model.ids, model.ids.size);
+      const added = addedTokens(json.get('added_tokens'), model.ids, tableRows);
       const ownNormalizer = classNormalizer(json, settings);
       const normalizer = ownNormalizer && normalizerOf(ownNormalizer);
       const contentOf = ({ content }: AddedToken) =>
@@ -122,6 +127,7 @@ export class TextTokenizer {
         piecesOf: memoized(50_000, (word) => model.split(word)),
       };
       this.#trims = build('post_processor', trimsOf) ?? [];
+      this.#allowsSegments = allowsSegments(json);
       this.#ids = model.ids;
       this.#added = new Map(added.map(({ content, id }) => [content, id]));
       for (const tokens of [this.#ids, this.#added]) for (const [token, id] of tokens) this.#tokens[id] = token;
@@ -130,7 +136,7 @@ export class TextTokenizer {
       const { unk_token: unknown } = config;
       if (special === 'none') {
         if (typeof unknown === 'string') this.#skippedId = this.idOf(unknown) ?? -1;
-        this.#medianLength = medianLength(new Set([...this.#tokens, ...this.#added.keys()]));
+        this.#medianLength = medianLength(new Set([...this.#ids.keys(), ...this.#added.keys()]));
       }
     } catch (cause) {
       throw this.#failure('cannot be built', cause);

@@ -12,13 +12,17 @@ export interface AddedToken {
   special: boolean;
 }
 
-/** The added tokens of tokenizer.json. As in the Rust library, those that the vocabulary has keep its ids, and the others follow it. */
-export function addedTokens(list: unknown, ids: ReadonlyMap<string, number>, vocabSize: number): AddedToken[] {
+/**
+ * The added tokens of tokenizer.json. As in the Rust library, those that the vocabulary has keep its ids, and the others follow it. Tokens whose ids in the file are not below `tableRows` keep those ids, so
+ * that they do not get the row of another token in a model's table.
+ */
+export function addedTokens(list: unknown, ids: ReadonlyMap<string, number>, tableRows: number): AddedToken[] {
   const tokens = new Map<string, AddedToken>();
-  let next = vocabSize;
+  let next = ids.size;
   for (const each of (list ?? []) as AddedToken[]) {
     if (each.content === '') continue;
-    const id = tokens.get(each.content)?.id ?? ids.get(each.content) ?? next++;
+    const known = tokens.get(each.content)?.id ?? ids.get(each.content);
+    const id = known ?? (each.id >= tableRows ? each.id : next++);
     tokens.set(each.content, { ...each, id, normalized: each.normalized ?? !each.special });
   }
   return [...tokens.values()];
