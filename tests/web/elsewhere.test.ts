@@ -223,8 +223,8 @@ describe('workers', () => {
   test('get absolute URLs of folders', async () => {
     const sent: unknown[] = [];
     const worker = Object.assign(new EventTarget(), {
-      postMessage(request: { id: number; args: unknown[] }) {
-        sent.push(request.args[0]);
+      postMessage(request: { id: number; method: string; args: unknown[] }) {
+        if (request.method === 'load') sent.push(request.args[0]);
         const error = { packed: true, name: 'HeedError', code: 'NOT_FOUND', message: 'x: none' };
         worker.dispatchEvent(new MessageEvent('message', { data: { type: 'error', id: request.id, error } }));
       },

@@ -207,6 +207,19 @@ describe('a cache', () => {
     await expectRight({ ...urls, 'config.json': bert['config.json']! }, { cache });
   });
 
+  test('that has the whole folder is refreshed through a record of some of its addresses', async () => {
+    await expectRight(model, { cache });
+    const altered = { ...bert, 'config.json': `${Buffer.from(bert['config.json']!)} ` };
+    server.answer = (_, response, name) => {
+      const content = (altered as Record<string, Uint8Array | string>)[name];
+      response.writeHead(content === undefined ? 404 : 200, { etag: '"2"' }).end(content && Buffer.from(content));
+    };
+    const urls = Object.fromEntries(Object.keys(bert).map((name) => [name, new URL(`${model}/${name}`)]));
+    await expectRight(urls, { cache, refresh: true });
+    server.answer = cutOff;
+    await expectRight(urls, { cache });
+  });
+
   test('keeps a folder packed into one file, and replaces it when it is damaged', async () => {
     const tensors = [...readSafetensors(join(fixture('bert').folder, 'model.safetensors'))].map(
       ([name, { shape, data }]) => ({ name, shape, data, dtype: 'F32' as const }),

@@ -219,7 +219,8 @@ class CachedLoad {
     const verify = async (path: string) => {
       const file = record[path]!;
       const [isUsed, isFetched] = [this.#used.has(path), this.#fetched.has(path)];
-      const found = await this.#current(path, file, isFetched, signal);
+      // A record of URLs may name only some of the folder's files.
+      const found = this.#urlOf(path) !== null && (await this.#current(path, file, isFetched, signal));
       if (found === true) return;
       if (isUsed && found) throw found;
       if (isUsed || (isFetched && !found)) {
