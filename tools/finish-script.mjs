@@ -6,7 +6,7 @@ import { parseAst } from 'rolldown/parseAst';
 const kLineLength = 500;
 
 /** Lists before whose entries a line break changes nothing: statements, and what follows a bracket or a comma. */
-const kLists = ['body', 'consequent', 'cases', 'declarations', 'properties', 'elements', 'arguments'];
+const kLists = ['body', 'consequent', 'cases', 'declarations', 'properties', 'elements', 'arguments', 'specifiers'];
 
 /** Collects the offsets at which `node` and the nodes inside it may be broken into lines. */
 function collectPlaces(node, places) {
