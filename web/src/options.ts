@@ -67,6 +67,8 @@ export function legal<T>(expected: string, isLegal: (value: T) => boolean): Read
 
 /** A width, a length or a number of heads. */
 export const size: Reader<number> = (value, name) => integer(value, name, 1);
+/** As `size`, or Infinity. */
+export const sizeOrInfinity: Reader<number> = (value, name) => (value === Infinity ? value : size(value, name));
 /** As `size`, or 0. */
 export const count: Reader<number> = (value, name) => integer(value, name, 0);
 

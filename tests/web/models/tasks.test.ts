@@ -15,8 +15,9 @@ import {
   similarity,
   Tensor,
   TextIndex,
+  type TokenIds,
 } from 'heed';
-import { describe, expect, test } from 'vitest';
+import { describe, expect, test, vi } from 'vitest';
 import { expectClose, fixture } from './fixtures.js';
 import { tinyModel } from './tiny.js';
 
@@ -266,8 +267,79 @@ describe('tasks', () => {
     // A window's probabilities are those of its text by itself.
     const [alone] = await answerQuestion(model, 'the x', context.slice(0, 40));
     expect(alone!.score).toBeGreaterThan(0);
-    // A question that leaves no room ends all the same.
-    await answerQuestion(model, context, context);
+    // A question that leaves no room is cut.
+    expect(await answerQuestion(model, context, context, { topK: Infinity, maxAnswerLength: 1 })).toHaveLength(150);
+    await expect(answerQuestion(model, 'the x', 'a fox', { maxLength: 3 } as object)).rejects.toMatchObject({
+      message: 'maxLength: expected at least 4, the special tokens and one more, got 3',
+    });
+  });
+
+  const separators = { sep: ['[SEP]', 3], cls: ['[CLS]', 2], trim_offsets: true, add_prefix_space: false };
+  test.each([
+    ['bert', {}, [3]],
+    ['roberta', { post_processor: { type: 'RobertaProcessing', ...separators } }, [3, 3]],
+    ['roberta', { truncation: { direction: 'Left', max_length: 40, strategy: 'LongestFirst', stride: 0 } }, [3]],
+  ])("answerQuestion's windows are slices of the context's tokens: %s %j", async (family, changes, between) => {
+    const files = tinyModel(family);
+    const tokenizer = { ...JSON.parse(files['tokenizer.json'] as string), ...changes };
+    const folder = { ...files, 'tokenizer.json': JSON.stringify(tokenizer) };
+    using model = await heed.fromPretrained(folder);
+    // By itself, 'es' is an unknown word.
+    const context = 'foxes foxes foxes foxes foxes, '.repeat(11);
+    const all = await model.tokenize(context, { maxLength: Infinity });
+    const ids = all.inputIds[0]!.slice(1, -1);
+    expect(ids).toHaveLength(121);
+    const asked = [2, 9, 6, ...between];
+    const room = model.config.maxLength - asked.length - 1;
+    const overlap = room >> 1;
+    const expected: number[][] = [];
+    for (let from = 0; from + overlap < ids.length; from += room - overlap)
+      expected.push([...asked, ...ids.slice(from, from + room), 3]);
+    expect(expected.some((row) => row[asked.length] === 13)).toBe(true);
+    const predict = vi.spyOn(model, 'predict');
+    const options = { topK: Infinity, maxAnswerLength: 2 };
+    const answers = await answerQuestion(model, 'the x', context, options);
+    expect(predict.mock.calls.map(([, input]) => (input as TokenIds).inputIds[0])).toEqual(expected);
+    // Every token and every two neighbours, also those at the borders of windows.
+    const offsets = all.offsets[0]!.slice(1, -1);
+    const spans = offsets.flatMap(([start, end], i) => [
+      `${start} ${end}`,
+      ...offsets.slice(i + 1, i + 2).map(([, next]) => `${start} ${next}`),
+    ]);
+    expect(answers.map(({ start, end }) => `${start} ${end}`).sort()).toEqual(spans.sort());
+    for (const { answer, start, end } of answers) expect(context.slice(start, end)).toBe(answer);
+    using there = await heed.fromPretrained(folder, { worker: true });
+    expect(await answerQuestion(there, 'the x', context, options)).toEqual(answers);
+  });
+
+  test("answerQuestion's input of a short context is what predict makes of the texts", async () => {
+    using model = await heed.fromPretrained(tinyModel());
+    const { logits, inputIds } = await model.predict('question-answering', ['the x'], { textPairs: ['quick foxes'] });
+    const predict = vi.spyOn(model, 'predict');
+    await answerQuestion(model, 'the x', 'quick foxes');
+    const [made] = await Promise.all(predict.mock.results.map(({ value }) => value));
+    expect(made.inputIds).toEqual(inputIds);
+    expect(made.logits).toEqual(logits);
+    expect(await answerQuestion(model, 'the x', '')).toEqual([]);
+  });
+
+  test('answerQuestion stops between windows', async () => {
+    using model = await heed.fromPretrained(tinyModel());
+    const stop = new AbortController();
+    const options = { signal: stop.signal, onProgress: () => stop.abort('enough') };
+    const predict = vi.spyOn(model, 'predict');
+    await expect(answerQuestion(model, 'the x', 'foxes '.repeat(100), options)).rejects.toBe('enough');
+    expect(predict).toHaveBeenCalledTimes(2);
+  });
+
+  test('tokenize gives all tokens of texts that are too long, and which text each is from', async () => {
+    using model = await heed.fromPretrained(tinyModel());
+    const long = { textPairs: 'fox '.repeat(99), maxLength: Infinity };
+    const { parts, truncated, tokens } = await model.tokenize('the x', long);
+    expect(parts).toEqual([[null, 0, 0, null, ...new Array(99).fill(1), null]]);
+    expect(truncated).toEqual([0]);
+    expect(tokens[0]).toHaveLength(104);
+    await expect(model.predict('question-answering', 'the x', long)).rejects.toThrow(/maxLength/);
   });
 
   test("rerank keeps a one-label head's raw scores", async () => {

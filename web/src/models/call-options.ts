@@ -16,6 +16,7 @@ import {
   type Schema,
   signal,
   size,
+  sizeOrInfinity,
   text,
   texts,
 } from '../options.js';
@@ -48,7 +49,7 @@ export const callSchema = {
   ...editSchema,
 };
 export const predictSchema = { ...callSchema, ...siteSchema };
-export const tokenizeSchema = { ...inputSchema, signal };
+export const tokenizeSchema = { ...inputSchema, maxLength: optional(sizeOrInfinity, undefined), signal };
 export const encodeSchema = {
   ...predictSchema,
   outputAttentions: optional(flag, false),

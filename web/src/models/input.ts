@@ -119,16 +119,23 @@ export type RowSteps = Iterable<Row | null>;
 /** All rows, at once. */
 export const allRows = (rows: RowSteps): Row[] => [...rows].filter((row) => row !== null);
 
-/** The rows of an input that `readInput` returned, in order; lazily, so that a long list is not tokenized before the first text runs. `prompt` precedes every text. */
+export interface RowOptions extends InputOptions {
+  /** What precedes every text. Default: nothing. */
+  prompt?: string;
+  /** Whether `maxLength` may exceed the model's limit, for rows that are not run. Default false. */
+  anyLength?: boolean;
+}
+
+/** The rows of an input that `readInput` returned, in order; lazily, so that a long list is not tokenized before the first text runs. */
 export function* rowsOf(
   input: ModelInput,
-  { truncation, maxLength, ...options }: InputOptions & { prompt?: string },
+  { truncation, maxLength, prompt = '', anyLength = false, ...options }: RowOptions,
   context: InputContext,
 ): Generator<Row | null> {
   const pairs = pairsOf(input, options);
-  const { prompt = '' } = options;
+  const limitOf = (fallback: number) => lengthLimit(maxLength, context, fallback, anyLength);
   if (isTexts(input)) {
-    const limit = lengthLimit(maxLength, context, context.maxLength);
+    const limit = limitOf(context.maxLength);
     const rowContext = { ...context, limit, truncation: truncation ?? true, prompt };
     for (const [n, text] of (typeof input === 'string' ? [input] : input).entries())
       yield yield* textRow(text, pairs?.[n], n, rowContext);
@@ -137,7 +144,7 @@ export function* rowsOf(
   // The tokenizer's limit does not apply to ids.
   const rowContext = {
     ...context,
-    limit: lengthLimit(maxLength, context, Infinity),
+    limit: limitOf(Infinity),
     truncation: truncation ?? false,
     prompt,
   };
@@ -150,10 +157,15 @@ export function longest(rows: readonly { length: number }[]): number {
   return rows.reduce((max, { length }) => Math.max(max, length), 0);
 }
 
-function lengthLimit(maxLength: number | undefined, context: InputContext, fallback: number): number {
+function lengthLimit(
+  maxLength: number | undefined,
+  context: InputContext,
+  fallback: number,
+  anyLength: boolean,
+): number {
   const max = positionLimit(context.config);
   if (maxLength === undefined) return Math.min(fallback, max);
-  if (maxLength > max)
+  if (maxLength > max && !anyLength)
     throw invalid('maxLength', `a whole number from 1 to ${max}, the model's limit`, String(maxLength));
   return maxLength;
 }

@@ -93,12 +93,17 @@ export interface EmbedOptions extends CallOptions, InputOptions {
 /** The options of `embed`, and the form of its vectors: 'float32' (default), 'int8' with a scale per vector, or 'binary', the signs as bits. */
 export type EmbedCall<O extends VectorOutput> = EmbedOptions & { output?: O };
 
-export interface TokenizeOptions extends InputOptions, Pick<CallOptions, 'signal'> {}
+export interface TokenizeOptions extends InputOptions, Pick<CallOptions, 'signal'> {
+  /** As in other calls, but any number is allowed: `Infinity` for all tokens of texts that are too long for the model. */
+  maxLength?: number;
+}
 
 export interface TokenizeResult {
   inputIds: number[][];
   tokens: string[][];
   offsets: [number, number][][];
+  /** Which text each token is from, 0: the first, 1: its pair, null: special tokens, and all tokens that were given as ids. */
+  parts: (0 | 1 | null)[][];
   tokenTypeIds: number[][];
   attentionMask: number[][];
   truncated: number[];

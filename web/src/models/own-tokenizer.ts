@@ -82,7 +82,7 @@ export class Tokenizer {
   }
 
   /**
-   * The tokens of texts, as `tokenize` of a model returns them: ids, tokens, the range of each in its text in UTF-16 units, types, masks, and the number of tokens cut.
+   * The tokens of texts, as `tokenize` of a model returns them: ids, tokens, the range of each in its text in UTF-16 units, which text of a pair it is from, types, masks, and the number of tokens cut.
    *
    * @example
    * const { inputIds, tokens, offsets } = tokenizer.tokenize(['a fox', 'the quick fox']);
@@ -100,6 +100,7 @@ export class Tokenizer {
       inputIds: [],
       tokens: [],
       offsets: [],
+      parts: [],
       truncated: [],
       tokenTypeIds: [],
       attentionMask: [],
@@ -112,6 +113,7 @@ export class Tokenizer {
       result.inputIds.push(tokens.map(({ id }) => id));
       result.tokens.push(tokens.map(({ text }) => text));
       result.offsets.push(tokens.map(({ start, end }) => [start, end]));
+      result.parts.push(tokens.map(({ part }) => part));
       result.truncated.push(cut);
       result.tokenTypeIds.push(typeIds);
       result.attentionMask.push(tokens.map(() => 1));

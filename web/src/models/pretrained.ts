@@ -33,12 +33,12 @@ import {
   allRows,
   countTexts,
   type InputContext,
-  type InputOptions,
   isTexts,
   longest,
   type ModelInput,
   positionLimit,
   type Row,
+  type RowOptions,
   type RowSteps,
   readInput,
   rowsOf,
@@ -177,10 +177,11 @@ export class LocalModel extends Owned<Parts> implements PretrainedModel {
 
   async tokenize(input: ModelInput, options: TokenizeOptions = {}): Promise<TokenizeResult> {
     const [read, pieceOptions] = this.begin('tokenize', tokenizeSchema, options);
-    const rows = await this.#allRows(readInput(input), read, pieceOptions);
+    const rows = await this.#allRows(readInput(input), { ...read, anyLength: true }, pieceOptions);
     return {
       inputIds: rows.map((row) => row.ids),
       ...listsOf(rows),
+      parts: rows.map((row) => row.parts),
       tokenTypeIds: rows.map((row) => row.types ?? row.ids.map(() => 0)),
       attentionMask: rows.map((row) => row.ids.map(() => 1)),
     };
@@ -415,12 +416,12 @@ export class LocalModel extends Owned<Parts> implements PretrainedModel {
   }
 
   /** The rows of an input as the model runs them; `isPooled`: for their vectors. */
-  #rows(input: ModelInput, options: InputOptions & { prompt?: string }, isPooled = false): RowSteps {
+  #rows(input: ModelInput, options: RowOptions, isPooled = false): RowSteps {
     const rows = rowsOf(input, options, this.context);
     return this.raw.encoder.textRows?.(rows, isTexts(input), isPooled) ?? rows;
   }
 
-  async #allRows(input: ModelInput, options: InputOptions, pieceOptions: PieceOptions, prompt = ''): Promise<Row[]> {
+  async #allRows(input: ModelInput, options: RowOptions, pieceOptions: PieceOptions, prompt = ''): Promise<Row[]> {
     requireTexts(input, options);
     return collected(this.#rows(input, { ...options, prompt }), pieceOptions);
   }

@@ -1,6 +1,15 @@
 /** Shared by the tasks: their options, and the step from logits to scores. */
 import { describe, guarded, invalid } from '../../error.js';
-import { listOf, plainOptions, type Read, type Reader, readOptions, size, text, texts } from '../../options.js';
+import {
+  listOf,
+  plainOptions,
+  type Read,
+  type Reader,
+  readOptions,
+  sizeOrInfinity,
+  text,
+  texts,
+} from '../../options.js';
 import type { SignalLike } from '../../platform.js';
 import type { PretrainedModel } from '../model.js';
 
@@ -10,7 +19,7 @@ export interface TaskOptions {
 }
 
 /** The number of results; Infinity: all. */
-export const topCount: Reader<number> = (value, name) => (value === Infinity ? value : size(value, name));
+export const topCount = sizeOrInfinity;
 export const strings = listOf(text, 'an array of strings');
 
 /** Refuses what is not a model: something without its method `method`. */
