@@ -161,7 +161,7 @@ TEST(Decoder, StepsEqualTheFullPassWithGroupedQueriesAndNormsOfQueriesAndKeys) {
   options.self.rotary = &rotary;
   for (const Index key_value_heads : {1, 2, 4}) {
     for (const bool qk_norm : {false, true}) {
-      Decoder decoder(with([=](auto& o) {
+      Decoder decoder(decoderWith([=](auto& o) {
                         o.embed_dim = 8, o.num_heads = 4;
                         o.key_value_heads = key_value_heads;
                         o.qk_norm = o.rms_norm = qk_norm;
@@ -261,7 +261,7 @@ TEST(Decoder, DropoutIsSeeded) {
 TEST(Decoder, RejectsWhatOnlyEncoderLayersHave) {
   const auto refuses = [](const std::string& name, auto change) {
     expectError(ErrorCode::kUnsupported, name + ": expected the default in decoder layers",
-                [&] { DecoderLayer layer(with(change)); });
+                [&] { DecoderLayer layer(decoderWith(change)); });
   };
   refuses("outputNorms", [](auto& o) { o.output_norms = true; });
   refuses("layerScale", [](auto& o) { o.layer_scale = true; });
