@@ -43,7 +43,7 @@ async function enter(page: Page, [hash, shown]: [string, string[]]): Promise<voi
 }
 
 describe('the page', () => {
-  it('weighs under 420 KB without the model, all pages together', async () => {
+  it('weighs under 436 KB without the model, all pages together', async () => {
     const { page, context } = await newVisit(site.browser, { serviceWorkers: 'block' });
     const fetched = new Set<string>();
     context.on('request', (request) => fetched.add(new URL(request.url()).pathname.split('/heed/')[1] || 'index.html'));
@@ -60,7 +60,7 @@ describe('the page', () => {
     const names = weights.map(({ name }) => name).join(' ');
     expect(names).toMatch(/\.wasm/);
     expect(names).not.toMatch(/learning|train/); // “Learning” is loaded when it is opened
-    expect(total).toBeLessThan(420_000);
+    expect(total).toBeLessThan(436_000);
     await context.close();
   });
 
@@ -90,8 +90,8 @@ describe('the page', () => {
     await page.addInitScript(() => {
       const { setTimeout: plain } = globalThis;
       const timers: (() => void)[] = [];
-      const record = (task: () => void, delay?: number) => {
-        timers.push(task);
+      const record = (task: () => void, delay = 0) => {
+        if (delay < 5000) timers.push(task); // longer ones limit how long something is waited for
         return plain(task, delay);
       };
       Object.assign(globalThis, { timers, setTimeout: record });
