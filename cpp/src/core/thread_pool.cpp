@@ -34,7 +34,7 @@ void wakeOne(std::atomic<uint32_t>& word) {
 
 }  // namespace
 
-thread_local ThreadPool::Thread* ThreadPool::own_ = nullptr;
+thread_local ThreadPool::Thread* ThreadPool::current = nullptr;
 
 bool Executor::hasPool() const { return pool_ != nullptr; }
 
@@ -146,7 +146,7 @@ std::byte* ThreadPool::add(Index i, size_t stack_bytes) {
 
 void ThreadPool::work(Index i) {
   Thread& self = *threads_[static_cast<size_t>(i)];
-  own_ = &self;
+  current = &self;
   const int spins = i < woken_ ? kSpins : 0;
   while (self.stopped == 0) {
     for (uint32_t left; take(left);) runBatch(left, self.context);
@@ -164,7 +164,7 @@ void ThreadPool::work(Index i) {
 
 void ThreadPool::fail() {
   keepError(ErrorCode::kWorkerFailed, "threads: expected every thread to end its task, got one that failed");
-  Thread& self = *own_;
+  Thread& self = *current;
   finishBatch(region_.batches);
   self.ended = 1;
 }

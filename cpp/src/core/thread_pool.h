@@ -75,7 +75,7 @@ class ThreadPool {  // NOLINT(clang-analyzer-optin.performance.Padding): counter
   void waitForThreads();
   static void stop(Thread* thread);
 
-  static thread_local Thread* own_;  // the thread whose work() runs
+  static thread_local Thread* current;  // the thread whose work() runs
 
   const Index woken_;  // of threads_, the first ones
   const bool may_wait_;
