@@ -8,8 +8,8 @@ import { dot } from './quantized.js';
 import type { Similarity } from './vector-store.js';
 
 /**
- * The least cosine between vectors of the same model, by the bits of the weights that have fewer. Measured (docs/search.md): fp16, bfloat16 and a GPU leave more than 0.9999, int8 leaves more than
- * 0.994, and 4 bits leave more than 0.95.
+ * The minimum cosine between vectors of the same model, keyed by the bits of the weights that have fewer. docs/search.md lists the measurements for
+ * int8, 4 bits and bfloat16. The limit for a GPU follows from the tolerance with which its rows are checked; it has not been measured.
  */
 const LEAST: Record<number, number> = { 16: 0.9995, 8: 0.98, 4: 0.9 };
 
