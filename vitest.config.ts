@@ -31,7 +31,7 @@ const coverage = process.env.NODE_V8_COVERAGE
   ? {
       alias: [
         {
-          find: /^(?:\.\.\/)+web\/src\/(?!owned)(.*)\.js$/,
+          find: /^(?:\.\.\/)+web\/src\/(?!base\/owned)(.*)\.js$/,
           replacement: fileURLToPath(new URL('dist/parts/$1.js', import.meta.url)),
         },
       ],

@@ -19,7 +19,7 @@ target_link_options(heed-flags INTERFACE
   -fno-rtti
   -lembind                    # the bindings
   -sMODULARIZE -sEXPORT_ES6   # a factory function in an ES module, so that several runtimes can coexist
-  # No Node code in the glue: web/src/module.ts loads the bytes (instantiateWasm), so the glue runs in Node without an
+  # No Node code in the glue: web/src/base/wasm/module.ts loads the bytes (instantiateWasm), so the glue runs in Node without an
   # `import("node:…")`, which bundlers fail on.
   -sENVIRONMENT=web,worker
   -sUSE_ES6_IMPORT_META=0     # no `new URL("heed.wasm", import.meta.url)`, which bundlers would try to resolve

@@ -23,7 +23,7 @@ const kEntries = {
   index: 'web/src/index.ts',
   'service-worker': 'web/src/service-worker.ts',
   train: 'web/src/train/index.ts',
-  draw: 'web/src/draw.ts',
+  draw: 'web/src/draw/index.ts',
   util: 'web/src/util/index.ts',
   lens: 'web/src/lens/index.ts',
   evaluation: 'web/src/evaluation/index.ts',
@@ -35,7 +35,7 @@ const kEntries = {
   ),
   worker: 'web/src/worker/worker.ts',
   'gpu-worker': 'web/src/worker/gpu-worker.ts',
-  'train-worker': 'web/src/train/worker.ts',
+  'train-worker': 'web/src/train/fit/worker.ts',
   thread: 'web/src/worker/thread.ts',
   // For Node only.
   node: 'web/src/node.ts',
@@ -51,9 +51,9 @@ const kChunks = {
     Object.entries(kGlue).map(([name, prefix]) => [`${name}-glue`, new RegExp(`wasm-release.${prefix}simd128.heed`)]),
   ),
   // All that drawing, heed/util and the adapters need: in `core`, they would load 10 KB more.
-  base: /web.src.(tensor|options|event-loop|random|models.tasks.(classification|similarity))\.ts$/,
+  base: /web.src.(base.(tensor|options|event-loop|random)|tasks.classification|search.similarity)\.ts$/,
   // What pages of heed/train need before they load a model: in `models`, those with layers alone would load 31 KB more.
-  core: /web.src.(module|event-loop|hub-options|owned|shipped|start-worker|io.(bytes|safetensors)|models.(call-options|prompts|sparse|quantized)|worker.channel)\.ts$/,
+  core: /web.src.(base.(wasm.(module|shipped)|event-loop|hub-options|owned|start-worker)|io.(bytes|safetensors)|models.(call-options|prompts|heads.sparse|quantized)|worker.channel)\.ts$/,
   // What runs a model, in a page or in a worker: one script in place of a dozen, which is 12 KB less.
   models: /web.src.worker.handler\.ts$/,
 };

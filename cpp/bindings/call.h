@@ -88,7 +88,7 @@ class InferenceCall final : public Call {
 /// Memory for attention weights of this shape if the call's option returnWeights is true; otherwise null.
 float* weightsFor(const Call& call, const Shape& shape);
 
-/// What a call of the function of that name does, a function of the API; see Core in web/src/core.ts.
+/// What a call of the function of that name does, a function of the API; see Core in web/src/base/wasm/core.ts.
 val (*functionNamed(const std::string& name))(Call& call);
 
 }  // namespace heed::bindings

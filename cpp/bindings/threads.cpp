@@ -1,4 +1,4 @@
-/// Shared-memory threads, in the builds for them. JavaScript starts the threads (web/src/threads.ts): it instantiates
+/// Shared-memory threads, in the builds for them. JavaScript starts the threads (web/src/base/wasm/threads.ts): it instantiates
 /// the module again with the same memory, and calls the functions that startThreads() names by their indices in the
 /// function table, which are the same in all instances.
 #include <emscripten/bind.h>

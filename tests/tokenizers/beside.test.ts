@@ -1,7 +1,7 @@
 /** heed's tokenizers beside Hugging Face's in Rust: 100 files with all components and options, 50 texts of all scripts. */
 import { expect, test } from 'vitest';
-import { Settings } from '../../web/src/models/config.js';
-import { TextTokenizer } from '../../web/src/models/tokenizer.js';
+import { Settings } from '../../web/src/io/settings.js';
+import { TextTokenizer } from '../../web/src/text/tokenizer.js';
 import { texts, tokenizerFile } from '../fixtures/models/tokenizers/components.mjs';
 import { encodings } from './reference.mjs';
 

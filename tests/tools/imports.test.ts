@@ -1,8 +1,8 @@
 // The rules of biome.json for imports in web/src find what is planted here.
 import { execFile } from 'node:child_process';
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { dirname, join } from 'node:path';
+import { basename, dirname, join } from 'node:path';
 import { expect, it } from 'vitest';
 
 const root = join(import.meta.dirname, '../..');
@@ -55,33 +55,71 @@ it.each([
 });
 
 it.each([
-  ['tensor.ts', './io/x.js'],
+  ['base/a.ts', '../io/x.js'],
   ['io/a.ts', '../models/x.js'],
+  ['text/a.ts', '../models/x.js'],
   ['layers/a.ts', '../models/x.js'],
   ['models/a.ts', '../layers/x.js'],
-  ['models/tasks/a.ts', '../../images/x.js'],
+  ['models/heads/a.ts', '../../images/x.js'],
+  ['search/a.ts', '../tasks/x.js'],
+  ['tasks/a.ts', '../search/x.js'],
   ['images/a.ts', '../worker/x.js'],
+  ['gpu/kernels/a.ts', '../../worker/x.js'],
+  ['folders/a.ts', '../api/x.js'],
   ['worker/a.ts', '../train/x.js'],
-  ['runtime.ts', './train/x.js'],
-  ['train/fine-tuning/a.ts', '../../cli/x.js'],
-  ['node/a.ts', '../scale/x.js'],
-  ['node.ts', './cli/x.js'],
-  ['scale/a.ts', '../cli/x.js'],
+  ['api/a.ts', '../pipeline/x.js'],
+  ['draw/a.ts', '../models/index.js'],
+  ['pipeline/a.ts', '../api/x.js'],
+  ['util/a.ts', '../search/x.js'],
+  ['evaluation/a.ts', '../models/x.js'],
   ['adapters/a.ts', '../io/x.js'],
+  ['lens/a.ts', '../train/graph/x.js'],
+  ['train/a.ts', '../models/index.js'],
+  ['train/fine-tuning/a.ts', '../../models/x.js'],
+  ['train/inference.ts', '../cli/x.js'],
+  ['node/a.ts', '../scale/x.js'],
+  ['scale/a.ts', '../node/x.js'],
+  ['cli/commands/a.ts', '../../models/x.js'],
 ])('refuses %s to import %s', async (file, from) => {
   const x = join('x', dirname(file), from).replace(/^x\//, '').replace(/\.js$/, '.ts');
   const importing = (path: string) => `import type { A } from '${path}';\nexport interface B extends A {}\n`;
   expect(await broken({ [file]: importing(from), [x]: exporting })).toEqual([`${file}: noRestrictedImports`]);
 });
 
-it('admits imports of what is below', async () => {
+it('admits imports of what is below, and the doors of folders', async () => {
   const sources = {
-    'tensor.ts': exporting,
-    'io/x.ts': "export * from '../tensor.js';\n",
+    'base/tensor.ts': exporting,
+    'io/x.ts': "export * from '../base/tensor.js';\n",
     'models/x.ts': "export * from '../io/x.js';\n",
-    'models/tasks/x.ts': "export * from '../../tensor.js';\nexport * from '../x.js';\n",
-    'runtime.ts': "export * from './models/tasks/x.js';\n",
-    'cli/x.ts': "export * from '../runtime.js';\n",
+    'models/index.ts': "export * from './x.js';\n",
+    'models/heads/x.ts': "export * from '../../base/tensor.js';\nexport * from '../x.js';\n",
+    'api/runtime.ts': "export * from '../models/heads/x.js';\n",
+    'index.ts': "export * from './api/runtime.js';\n",
+    'train/inference.ts': "export * from '../models/x.js';\n",
+    'train/fit/x.ts': "export * from '../inference.js';\n",
+    'lens/x.ts': "export * from '../models/index.js';\n",
+    'cli/commands/x.ts': "export * from '../../index.js';\n",
   };
   expect(await broken(sources)).toEqual([]);
+});
+
+const source = join(root, 'web/src');
+const folders = new Map<string, string[]>();
+for (const path of readdirSync(source, { recursive: true, encoding: 'utf8' }).filter((name) => name.endsWith('.ts')))
+  folders.set(dirname(path), [...(folders.get(dirname(path)) ?? []), basename(path)]);
+
+it('keeps folders small, and names apart', () => {
+  const large = [...folders].filter(([, files]) => files.length > 25).map(([folder]) => folder);
+  expect(large).toEqual([]);
+  const places = new Map<string, string[]>();
+  for (const [folder, files] of folders)
+    for (const file of files) if (file !== 'index.ts') places.set(file, [...(places.get(file) ?? []), folder]);
+  expect([...places].filter(([, found]) => found.length > 2)).toEqual([]);
+});
+
+it('has a row for each folder in CONTRIBUTING', () => {
+  const table = readFileSync(join(root, 'CONTRIBUTING.md'), 'utf8').split('### Folders of web/src')[1]!.split('\n## ')[0]!;
+  const named = [...table.matchAll(/^\| `(\w+)\/`/gm)].map(([, name]) => name);
+  const present = new Set([...folders.keys()].map((folder) => folder.split('/')[0]!).filter((name) => name !== '.'));
+  expect(named.sort()).toEqual([...present].sort());
 });

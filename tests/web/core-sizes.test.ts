@@ -2,7 +2,7 @@
 import { load } from 'heed';
 import { load as loadTraining } from 'heed/train';
 import { expect, it } from 'vitest';
-import type { TrainCore } from '../../web/src/train/core.js';
+import type { TrainCore } from '../../web/src/train/graph/train-core.js';
 import { draw } from './layers/numbers.js';
 import { fixture } from './models/fixtures.js';
 

@@ -1,5 +1,16 @@
 import { describe, expect, it } from 'vitest';
-import { count, flag, nearest, oneOf, optional, rate, readOptions, seed, signal, size } from '../../web/src/options.js';
+import {
+  count,
+  flag,
+  nearest,
+  oneOf,
+  optional,
+  rate,
+  readOptions,
+  seed,
+  signal,
+  size,
+} from '../../web/src/base/options.js';
 
 const schema = {
   embedDim: size,

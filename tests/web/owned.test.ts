@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import type { Core } from '../../web/src/core.js';
+import type { Core } from '../../web/src/base/wasm/core.js';
 
 /** A registry whose collector is the test. */
 class FakeRegistry {
@@ -33,7 +33,7 @@ describe('Owned', () => {
   afterEach(() => vi.unstubAllGlobals());
 
   async function make() {
-    const { Owned } = await import('../../web/src/owned.js');
+    const { Owned } = await import('../../web/src/base/owned.js');
     class Thing extends Owned<{ delete(): void }> {}
     const raw = { delete: vi.fn() };
     const runtime = { core: {} as Core, calls: {} as Core, owned: new Set<{ delete(): void }>(), hub: {} };

@@ -1,7 +1,7 @@
 import { inspect } from 'node:util';
 import { HeedError, Tensor } from 'heed';
 import { describe, expect, it } from 'vitest';
-import { readMask, readTensor } from '../../web/src/tensor.js';
+import { readMask, readTensor } from '../../web/src/base/tensor.js';
 
 /** The code and message that `body` throws. */
 function failure(body: () => unknown): string {

@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-// Writes into the index of the model's dictionary by what the model is recognized (`probe`, see web/src/models/same-model.ts). The vectors stay as they are. After tools/model/dictionary.py:
+// Writes into the index of the model's dictionary by what the model is recognized (`probe`, see web/src/search/same-model.ts). The vectors stay as they are. After tools/model/dictionary.py:
 //
 //     node tools/model/probe.mjs [FOLDER]
 import { writeFileSync } from 'node:fs';

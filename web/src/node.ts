@@ -8,6 +8,6 @@ export {
   finishEmbedding,
 } from './scale/finish.js';
 export type { Chunk, EmbeddingSettings, Manifest, PartFormat, VectorType } from './scale/manifest.js';
-export type { Signal } from './scale/options.js';
 export { type PlanOptions, planEmbedding } from './scale/plan.js';
+export type { Signal } from './scale/plan-options.js';
 export { type WorkOptions, type WorkResult, workEmbedding } from './scale/work.js';

@@ -186,7 +186,7 @@ test('only these files call what reads files', () => {
     'cli/output.ts', // what an earlier run has written
     'cli/resume.ts',
     'cli/rows.ts', // texts
-    'node/files.ts', // texts of plans
+    'node/folders-and-files.ts', // texts of plans
     'scale/manifest.ts',
     'scale/work.ts', // why a chunk failed
   ]);

@@ -87,7 +87,7 @@ test('only these files call what writes files: others use web/src/node/write.ts'
   });
   expect(found.map((name) => name.replaceAll('\\', '/')).sort()).toEqual([
     'io/cache.ts',
-    'io/folder-writer.ts',
+    'folders/folder-writer.ts',
     'node/write.ts',
     'scale/part.ts', // the library's writer of Parquet
   ]);

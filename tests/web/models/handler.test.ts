@@ -2,7 +2,7 @@
 import { readFileSync } from 'node:fs';
 import create from 'heed-glue/inference';
 import { expect, test, vi } from 'vitest';
-import { HeedError } from '../../../web/src/error.js';
+import { HeedError } from '../../../web/src/base/error.js';
 import { makeHandler } from '../../../web/src/worker/handler.js';
 import { type Message, packError, unpackError } from '../../../web/src/worker/protocol.js';
 import { tinyModel } from './tiny.js';

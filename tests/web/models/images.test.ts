@@ -151,7 +151,7 @@ test.each(names)(
   "%s's images are preprocessed as by Hugging Face's classes, to the bit before normalization",
   async (name) => {
     const { Preprocessing } = await import('../../../web/src/images/preprocessing.js');
-    const { Settings } = await import('../../../web/src/models/config.js');
+    const { Settings } = await import('../../../web/src/io/settings.js');
     const { expected } = fixture(name);
     const settings = Settings.parse(
       readFileSync(join(fixtures, name, 'preprocessor_config.json')),
@@ -221,8 +221,8 @@ test('dispose() ends a call', async () => {
 });
 
 test("CLIP's tokenizer.json gives the ids of CLIP's own tokenizer", async () => {
-  const { TextTokenizer } = await import('../../../web/src/models/tokenizer.js');
-  const { Settings } = await import('../../../web/src/models/config.js');
+  const { TextTokenizer } = await import('../../../web/src/text/tokenizer.js');
+  const { Settings } = await import('../../../web/src/io/settings.js');
   const { tokenizer, cases } = JSON.parse(readFileSync(join(fixtures, 'clip-tokenizer.json'), 'utf8'));
   const split = new TextTokenizer(new Settings(tokenizer, 'tokenizer.json', '', ''), undefined);
   for (const { text, ids } of cases) {

@@ -2,7 +2,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { type FromPretrainedOptions, load } from 'heed';
 import { afterAll, beforeEach, describe, expect, test } from 'vitest';
-import { quantizationConfig } from '../../../web/src/io/quantize-rows.js';
+import { quantizationConfig } from '../../../web/src/folders/quantize-rows.js';
 import { headerEnd, int4RowBytes, parseHeader, writeSafetensors } from '../../../web/src/io/safetensors.js';
 import { type Answer, bert, type Files, openServer, serving } from './server.js';
 

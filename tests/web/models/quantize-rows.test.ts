@@ -1,8 +1,8 @@
 /** Rows of weights as int8 and in 4 bits. Expected values: NumPy's, by tests/fixtures/models/quantize_rows.py. */
 import { readFileSync } from 'node:fs';
 import { describe, expect, test } from 'vitest';
-import { int4Rows } from '../../../web/src/io/int4-rows.js';
-import { brainFloats, int8Rows, roundedBrainFloats } from '../../../web/src/io/quantize-rows.js';
+import { int4Rows } from '../../../web/src/folders/int4-rows.js';
+import { brainFloats, int8Rows, roundedBrainFloats } from '../../../web/src/folders/quantize-rows.js';
 import { int4RowBytes, int4Width, widen } from '../../../web/src/io/safetensors.js';
 import { int4Values } from './int4.js';
 

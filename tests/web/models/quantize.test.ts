@@ -13,7 +13,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { load, type PretrainedModel, similarity } from 'heed';
 import { afterAll, describe, expect, test } from 'vitest';
-import { int8Rows } from '../../../web/src/io/quantize-rows.js';
+import { int8Rows } from '../../../web/src/folders/quantize-rows.js';
 import { headerEnd, parseHeader, writeSafetensors } from '../../../web/src/io/safetensors.js';
 import { bertFiles, idsOf } from './bert-files.js';
 import { bytesOf, fixtures, headerOf, readSafetensors } from './fixtures.js';

@@ -2,9 +2,9 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { Settings } from '../../../web/src/models/config.js';
-import { allowsSegments, SEGMENT, segmentEnd } from '../../../web/src/models/segments.js';
-import { TextTokenizer } from '../../../web/src/models/tokenizer.js';
+import { Settings } from '../../../web/src/io/settings.js';
+import { allowsSegments, SEGMENT, segmentEnd } from '../../../web/src/text/segments.js';
+import { TextTokenizer } from '../../../web/src/text/tokenizer.js';
 import { fixtures } from './fixtures.js';
 
 const folder = join(fixtures, 'tokenizers');

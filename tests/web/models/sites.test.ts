@@ -1,7 +1,7 @@
 /** Reading and editing sites of pretrained encoders: what hooks on the reference models give, selections, errors, and the ways in which models run. */
 import { load, Tensor } from 'heed';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { editSchema, SitePlan } from '../../../web/src/sites.js';
+import { editSchema, SitePlan } from '../../../web/src/base/sites.js';
 import { siteNames } from '../layers/examples.js';
 import { expectClose, fixture, siteFixtures } from './fixtures.js';
 

@@ -2,8 +2,8 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { Settings } from '../../../web/src/models/config.js';
-import { TextTokenizer } from '../../../web/src/models/tokenizer.js';
+import { Settings } from '../../../web/src/io/settings.js';
+import { TextTokenizer } from '../../../web/src/text/tokenizer.js';
 import { patternFiles, tokenizerFile } from '../../fixtures/models/tokenizers/components.mjs';
 import { fixtures } from './fixtures.js';
 

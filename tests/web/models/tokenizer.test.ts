@@ -1,8 +1,8 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { Settings } from '../../../web/src/models/config.js';
-import { TextTokenizer, truncatedLengths } from '../../../web/src/models/tokenizer.js';
+import { Settings } from '../../../web/src/io/settings.js';
+import { TextTokenizer, truncatedLengths } from '../../../web/src/text/tokenizer.js';
 import { fixtures } from './fixtures.js';
 
 interface Encoded {

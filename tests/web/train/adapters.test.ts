@@ -2,7 +2,7 @@
 import { load, type TrainingHeed } from 'heed/train';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { headerEnd, parseHeader } from '../../../web/src/io/safetensors.js';
-import { isIn } from '../../../web/src/train/lora.js';
+import { isIn } from '../../../web/src/train/trainable/lora.js';
 import { pairs, stateOf, tiny } from './tiny-models.js';
 
 let heed: TrainingHeed;

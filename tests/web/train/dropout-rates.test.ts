@@ -1,8 +1,8 @@
 /** The places at which each family's published model has dropout, with rates that tell the keys of config.json apart. */
 import { expect, it } from 'vitest';
-import { Settings } from '../../../web/src/models/config.js';
-import { textFamilies } from '../../../web/src/models/families.js';
-import { dropoutRates } from '../../../web/src/train/dropout-rates.js';
+import { Settings } from '../../../web/src/io/settings.js';
+import { textFamilies } from '../../../web/src/models/families/families.js';
+import { dropoutRates } from '../../../web/src/train/trainable/dropout-rates.js';
 
 const none = { embedding: 0, attention: 0, attentionOutput: 0, hidden: 0, output: 0, position: 0 };
 const keys = { hidden_dropout_prob: 0.2, attention_probs_dropout_prob: 0.3, attention_dropout: 0.4 };

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { type Heed, load as loadPlain, Tensor } from 'heed';
 import { load, type Parameter, type SavedFiles, type TrainingHeed } from 'heed/train';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { int8Rows } from '../../../web/src/io/quantize-rows.js';
+import { int8Rows } from '../../../web/src/folders/quantize-rows.js';
 import { headerEnd, metadataOf, parseHeader, readTensors, writeSafetensors } from '../../../web/src/io/safetensors.js';
 import { bertFiles } from '../models/bert-files.js';
 import { bytesOf, fixtures } from '../models/fixtures.js';

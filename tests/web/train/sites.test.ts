@@ -1,6 +1,5 @@
 /** Reading and editing sites in training beside PyTorch's hooks and retain_grad() in float64 (tests/fixtures/training/sites.py), and what follows from the definitions. */
-import type { Loss, SiteEdit, Tensor, TrainingHeed } from 'heed/train';
-import { load } from 'heed/train';
+import { type Loss, load, type SiteEdit, type Tensor, type TrainingHeed } from 'heed/train';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { siteNames } from '../layers/examples.js';
 import { draw } from '../layers/numbers.js';

@@ -1,10 +1,9 @@
 /** Embedding and reranking models for the AI SDK, `heed/ai-sdk`. The interfaces are those of @ai-sdk/provider 2 to 4 (`ai` 5 to 7), which this module does not import. */
-import { describe, invalid } from '../error.js';
-import type { PretrainedModel } from '../models/model.js';
-import { type Role, readRole } from '../models/prompts.js';
-import { rerank } from '../models/tasks/classification.js';
-import { oneOf, optional, readOptions, text } from '../options.js';
-import type { SignalLike } from '../platform.js';
+import { describe, invalid } from '../base/error.js';
+import { oneOf, optional, readOptions, text } from '../base/options.js';
+import type { SignalLike } from '../base/platform.js';
+import { type PretrainedModel, type Role, readRole } from '../models/index.js';
+import { rerank } from '../tasks/index.js';
 import { type Embedder, makeEmbedTexts, type PromptOptions } from './prompts.js';
 
 /** The version of @ai-sdk/provider's interfaces: 'v2' for AI SDK 5 (and 6, which warns), 'v3' for AI SDK 6 and 7, 'v4' for AI SDK 7. */

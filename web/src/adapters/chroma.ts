@@ -1,5 +1,5 @@
 /** An embedding function for Chroma, `heed/chroma`. The interface is that of chromadb 3, which this module does not import. */
-import { oneOf, optional } from '../options.js';
+import { oneOf, optional } from '../base/options.js';
 import { type Embedder, makeEmbedTexts, type PromptOptions } from './prompts.js';
 
 export type ChromaSpace = 'cosine' | 'l2' | 'ip';

@@ -1,5 +1,5 @@
 /** An embedding function for LanceDB, `heed/lancedb`. The base class is that of @lancedb/lancedb, which the caller passes, since this module does not import it. */
-import { describe, invalid } from '../error.js';
+import { describe, invalid } from '../base/error.js';
 import { type Embedder, makeEmbedTexts, type PromptOptions } from './prompts.js';
 
 /** As far as it is used, LanceDB's TextEmbeddingFunction. */

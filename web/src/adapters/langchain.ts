@@ -1,8 +1,8 @@
 /** Embeddings and a reranker for LangChain.js, `heed/langchain`. The interfaces are those of @langchain/core 1, which this module does not import. */
-import { describe, invalid } from '../error.js';
-import type { PretrainedModel } from '../models/model.js';
-import { rerank } from '../models/tasks/classification.js';
-import { optional, readOptions, size } from '../options.js';
+import { describe, invalid } from '../base/error.js';
+import { optional, readOptions, size } from '../base/options.js';
+import type { PretrainedModel } from '../models/index.js';
+import { rerank } from '../tasks/index.js';
 import { type Embedder, makeEmbedTexts, type PromptOptions } from './prompts.js';
 
 /** @langchain/core's EmbeddingsInterface. */

@@ -1,9 +1,9 @@
 /** Shared by the adapters: embeds queries and documents with the prompts that the model's folder defines for them. */
-import { describe, invalid } from '../error.js';
-import { type Role, withPrompt } from '../models/prompts.js';
-import { optional, type Read, readOptions, text } from '../options.js';
-import type { SignalLike } from '../platform.js';
-import type { Tensor } from '../tensor.js';
+import { describe, invalid } from '../base/error.js';
+import { optional, type Read, readOptions, text } from '../base/options.js';
+import type { SignalLike } from '../base/platform.js';
+import type { Tensor } from '../base/tensor.js';
+import { type Role, withPrompt } from '../models/index.js';
 
 /** What an adapter uses of a model: one that `fromPretrained` returned, of `heed` or of `heed/train`. */
 export interface Embedder {

@@ -2,10 +2,10 @@
  * A class with the shape of `SemanticEmbedder`, the embedding API that Chrome is prototyping (explainers-by-googlers/embedding-api), which runs a model of heed:
  * `heed/semantic-embedder`. Errors are those that a browser's own class throws: TypeError, InvalidStateError and the signal's reason.
  */
-import { describe, invalid } from '../error.js';
-import { turn } from '../event-loop.js';
-import { namedPrompt, PROMPT_NAMES } from '../models/prompts.js';
-import type { SignalLike } from '../platform.js';
+import { describe, invalid } from '../base/error.js';
+import { turn } from '../base/event-loop.js';
+import type { SignalLike } from '../base/platform.js';
+import { namedPrompt, PROMPT_NAMES } from '../models/index.js';
 import type { Embedder } from './prompts.js';
 
 export type TaskType =

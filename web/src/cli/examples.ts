@@ -1,5 +1,5 @@
 /** Reads labelled examples. They are read at once, as training goes through them many times. */
-import { invalidFile } from '../node/error.js';
+import { invalidFile } from '../node/index.js';
 import type { ClassifierExample, EmbeddingExamples, ScoredPair } from '../train/index.js';
 import { keysOf } from './records.js';
 import { type FormatOptions, rowsOf } from './rows.js';

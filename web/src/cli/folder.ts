@@ -1,10 +1,8 @@
 /** Writes folders that are there whole or not at all, and keeps the state of a training until its folder is written. */
 import { existsSync, readFileSync, rmSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
-import { folderWriter, writeWhole as writeInto } from '../io/folder-writer.js';
-import { invalid } from '../node/error.js';
-import { namesIn, statusOf } from '../node/files.js';
-import { makeFolderOf, requireWritable, writeWhole } from '../node/write.js';
+import { folderWriter, writeWhole as writeInto } from '../folders/index.js';
+import { invalid, makeFolderOf, namesIn, requireWritable, statusOf, writeWhole } from '../node/index.js';
 
 /** @throws HeedError if `path` cannot become a new folder; called before anything is computed */
 export function requireNew(path: string): void {

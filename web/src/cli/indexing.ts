@@ -2,10 +2,7 @@
 
 import { basename, dirname, join, resolve } from 'node:path';
 import { type EmbedOptions, type ModelInput, type PretrainedModel, Tensor, TextIndex } from '../index.js';
-import { batches } from '../node/batches.js';
-import { invalid } from '../node/error.js';
-import { statusOf } from '../node/files.js';
-import { makeFolderOf, requireWritable, writeWhole } from '../node/write.js';
+import { batches, invalid, makeFolderOf, requireWritable, statusOf, writeWhole } from '../node/index.js';
 import type { Entry } from './records.js';
 
 /** What is known of the entries before any is embedded: all are read first, so that errors in the file are found at once. */

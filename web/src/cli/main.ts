@@ -1,7 +1,7 @@
 #!/usr/bin/env node
 /** The command `heed`. Each subcommand is a module in commands/, which adds it to the program. */
 import { Command, CommanderError } from 'commander';
-import { version } from '../version.js';
+import { version } from '../base/wasm/version.js';
 import { addCache } from './commands/cache.js';
 import { addClassify } from './commands/classify.js';
 import { addCompletion } from './commands/completion.js';

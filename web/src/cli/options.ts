@@ -1,8 +1,7 @@
 /** Options that several subcommands have, and the values that they take. */
 import { type Command, Option } from 'commander';
-import { POOLINGS } from '../models/sentence-transformers.js';
-import { invalid } from '../node/error.js';
-import { FORMATS } from '../node/lines.js';
+import { POOLINGS } from '../models/index.js';
+import { FORMATS, invalid } from '../node/index.js';
 
 /** An option whose value is one of `legal`, or with `separator` a list of them. */
 export function choice(flags: string, description: string, legal: readonly string[], separator?: string): Option {

@@ -3,10 +3,18 @@
 import { once } from 'node:events';
 import * as fs from 'node:fs';
 import { extname } from 'node:path';
-import { invalid, invalidFile } from '../node/error.js';
-import { statusOf } from '../node/files.js';
-import { NPY_HEADER_BYTES, npyHeader, npyShape, npyType } from '../node/npy.js';
-import { remove, writeAll, writing } from '../node/write.js';
+import {
+  invalid,
+  invalidFile,
+  NPY_HEADER_BYTES,
+  npyHeader,
+  npyShape,
+  npyType,
+  remove,
+  statusOf,
+  writeAll,
+  writing,
+} from '../node/index.js';
 
 /** A vector in one of its forms; int8 ones have a scale. */
 export interface OutputVector {

@@ -1,5 +1,5 @@
 /** Progress on standard error: a bar with the rate and the remaining time. */
-import { dispose } from '../platform.js';
+import { dispose } from '../base/platform.js';
 import { progressLine, settings, widthOf } from './terminal.js';
 
 /** Milliseconds between two updates. */

@@ -1,8 +1,7 @@
 /** The texts that commands read, from files or from standard input, as a stream. */
 
 import { type Stats, statSync } from 'node:fs';
-import { invalid, invalidFile } from '../node/error.js';
-import { unreadable } from '../node/files.js';
+import { invalid, invalidFile, unreadable } from '../node/index.js';
 import { type FormatOptions, type Origin, type Row, rowsOf } from './rows.js';
 
 export interface RecordOptions extends FormatOptions {

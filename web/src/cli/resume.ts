@@ -1,10 +1,8 @@
 /** Keeps, next to an output that is not complete, what its records depend on, so that --resume never mixes two models or settings. */
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
-import { invalid, invalidFile } from '../node/error.js';
-import { statusOf, unreadable } from '../node/files.js';
-import { remove, writeWhole } from '../node/write.js';
-import { version } from '../version.js';
+import { version } from '../base/wasm/version.js';
+import { invalid, invalidFile, remove, statusOf, unreadable, writeWhole } from '../node/index.js';
 
 /** What records depend on besides the texts. */
 export interface Fingerprint {

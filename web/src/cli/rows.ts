@@ -4,8 +4,6 @@ import { createReadStream } from 'node:fs';
 import { pipeline } from 'node:stream';
 import { CsvError, type Parser, parse } from 'csv-parse';
 import { HeedError } from '../index.js';
-import { invalidFile } from '../node/error.js';
-import { unreadable } from '../node/files.js';
 import {
   decodeLine,
   type Encoding,
@@ -14,12 +12,14 @@ import {
   type Format,
   formatOf,
   hasInnerCr,
+  invalidFile,
   isBinary,
   LineSplitter,
   notText,
   type RawLine,
   unitOf,
-} from '../node/lines.js';
+  unreadable,
+} from '../node/index.js';
 import { notice, settings } from './terminal.js';
 
 /** Longer lines, and longer records of a CSV file, are refused. A text of this length is far longer than any model's limit of tokens. */

@@ -1,7 +1,6 @@
 /** `heed embed` for corpora larger than one machine: --plan, --work, --status and --finish. */
 import { type Command, Option } from 'commander';
-import { invalid } from '../node/error.js';
-import { statusOf } from '../node/files.js';
+import { invalid, statusOf } from '../node/index.js';
 import {
   type EmbeddingStatus,
   embeddingStatus,

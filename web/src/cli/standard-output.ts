@@ -1,6 +1,6 @@
 /** Errors of standard output. */
 import { fstatSync } from 'node:fs';
-import { unwritable, writeAll } from '../node/write.js';
+import { unwritable, writeAll } from '../node/index.js';
 import { notice } from './terminal.js';
 
 /** Ends the process when standard output cannot be written. A reader that closes it early (`| head`) is not an error. */

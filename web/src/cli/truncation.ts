@@ -1,6 +1,6 @@
 /** Warns of texts that were cut to the model's limit of tokens, or refuses them. */
 
-import { describe } from '../error.js';
+import { describe } from '../base/error.js';
 import { HeedError, type PretrainedModel } from '../index.js';
 import { counted, notice } from './terminal.js';
 

@@ -1,7 +1,6 @@
 /** What `heed embed` and `heed classify` have in common: one record for each text, in order, to a file or to standard output. */
 import type { PretrainedModel } from '../index.js';
-import { batches } from '../node/batches.js';
-import { invalid } from '../node/error.js';
+import { batches, invalid } from '../node/index.js';
 import { type ModelOptions, openModel, type ParallelOptions } from './model.js';
 import { refuseBoth } from './options.js';
 import { type Output, type OutputVector, openOutput } from './output.js';

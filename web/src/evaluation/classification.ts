@@ -1,6 +1,6 @@
 /** How well a classifier predicts labels. Definitions and edge cases are scikit-learn's. */
-import { describe, guarded, invalid } from '../error.js';
-import { lengthOf } from '../options.js';
+import { describe, guarded, invalid } from '../base/error.js';
+import { lengthOf } from '../base/options.js';
 
 /** Of one label: precision = TP / (TP + FP), recall = TP / (TP + FN), F1 = 2 TP / (2 TP + FP + FN); 0 where the denominator is. */
 export interface LabelMetrics {

@@ -1,10 +1,8 @@
 /** How well a ranking finds the relevant documents: the metrics of sentence-transformers' InformationRetrievalEvaluator. */
-import { describe, guarded, invalid } from '../error.js';
-import type { PretrainedModel } from '../models/model.js';
-import { requireModel } from '../models/tasks/task.js';
-import { listOf, optional, type Read, type Reader, readOptions, type Schema, size } from '../options.js';
-import { eachPair, type ProductOptions, productSchema } from '../util/products.js';
-import { largestHits, readUnitRows } from '../util/vectors.js';
+import { describe, guarded, invalid } from '../base/error.js';
+import { listOf, optional, type Read, type Reader, readOptions, type Schema, size } from '../base/options.js';
+import { type PretrainedModel, requireModel } from '../models/index.js';
+import { eachPair, largestHits, type ProductOptions, productSchema, readUnitRows } from '../search/index.js';
 
 /** Each metric is measured at these numbers of first results. */
 export interface RetrievalCutoffs {

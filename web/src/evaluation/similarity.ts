@@ -1,9 +1,8 @@
 /** How well similarities of vectors agree with scores that people gave: the metrics of sentence-transformers' EmbeddingSimilarityEvaluator. */
-import { describe, guarded, invalid } from '../error.js';
-import type { ModelConfig, PretrainedModel } from '../models/model.js';
-import { requireModel } from '../models/tasks/task.js';
-import { finite, lengthOf, listOf, oneOf, optional, readOptions, type Schema, signal, text } from '../options.js';
-import type { SignalLike } from '../platform.js';
+import { describe, guarded, invalid } from '../base/error.js';
+import { finite, lengthOf, listOf, oneOf, optional, readOptions, type Schema, signal, text } from '../base/options.js';
+import type { SignalLike } from '../base/platform.js';
+import { type ModelConfig, type PretrainedModel, requireModel } from '../models/index.js';
 
 /** Correlations of two lists of numbers, from -1 to 1; NaN if all numbers of a list are equal, as in SciPy. */
 export interface Correlations {

@@ -1,5 +1,5 @@
 /** A GPU's device: its buffers and pipelines, and runs of many kernels with one submission and one read-back. */
-import { HeedError, invalid } from '../error.js';
+import { HeedError, invalid } from '../base/error.js';
 import {
   type Adapter,
   type Binding,

@@ -1,10 +1,10 @@
 /** Uploads the parameters of a model's layers, arranged as the kernels take them. */
-import type { RawEncoderModelConfig } from '../core.js';
+import type { RawEncoderModelConfig } from '../base/wasm/core.js';
 import { concatenate } from '../io/files.js';
 import type { Device } from './device.js';
+import { alibiBias, bucketBias, distanceRows, rotaryTurns } from './gpu-positions.js';
 import { halves } from './halves.js';
 import { type Linear, type Norm, type Parameter, projectionOf, type Read } from './parameters.js';
-import { alibiBias, bucketBias, distanceRows, rotaryTurns } from './positions.js';
 import type { Binding } from './webgpu.js';
 
 export interface Layer {

@@ -1,14 +1,15 @@
 /** Opens a model's device: finds the GPU, uploads the layers, and compares and times both devices. */
-import type { RawEncoderModel, RawEncoderModelConfig, RawEncoding } from '../core.js';
-import { HeedError, invalid } from '../error.js';
-import { makeYield } from '../event-loop.js';
+
+import { HeedError, invalid } from '../base/error.js';
+import { makeYield } from '../base/event-loop.js';
+import type { GpuLike, SignalLike } from '../base/platform.js';
+import type { RawEncoderModel, RawEncoderModelConfig, RawEncoding } from '../base/wasm/core.js';
 import { type Device as About, type DeviceFigures, type ModelDevice, onCore } from '../models/device.js';
 import type { ImageEncoder } from '../models/image-encoder.js';
 import type { LoadedModel, LoadModelOptions } from '../models/load.js';
 import { type DeviceBatch, type DeviceLayers, type PieceOptions, runLayers } from '../models/run.js';
-import type { GpuLike, SignalLike } from '../platform.js';
 import { Device } from './device.js';
-import { GpuEncoder } from './encoder.js';
+import { GpuEncoder } from './gpu-encoder.js';
 import type { PoolingName } from './kernels/pool.js';
 import type { Adapter } from './webgpu.js';
 

@@ -1,7 +1,9 @@
 /** Records the layers of one run. Notation: M rows of all texts together, E width, H heads. */
-import type { RawEncoderModelConfig } from '../core.js';
-import type { SiteName } from '../sites.js';
+
+import type { SiteName } from '../base/sites.js';
+import type { RawEncoderModelConfig } from '../base/wasm/core.js';
 import type { Recorder, Recording } from './device.js';
+import type { RunSites } from './gpu-sites.js';
 import { add } from './kernels/add.js';
 import { attention } from './kernels/attention.js';
 import { type HeadsKernel, headGroups, heads } from './kernels/heads.js';
@@ -13,7 +15,6 @@ import { scoreMatrices, weights } from './kernels/weights.js';
 import { windows } from './kernels/windows.js';
 import type { Layer, Parameters } from './layers.js';
 import type { Linear, Norm } from './parameters.js';
-import type { RunSites } from './sites.js';
 import { type Binding, bound, free } from './webgpu.js';
 
 /** What the kernels of a run know of its texts. */

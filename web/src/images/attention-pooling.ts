@@ -7,8 +7,8 @@ import type {
   RawModule,
   RawTensor,
   RawTensorLayer,
-} from '../core.js';
-import { filled, makeNorm } from '../models/task-heads.js';
+} from '../base/wasm/core.js';
+import { filled, makeNorm } from '../models/heads/task-heads.js';
 
 const CALL = {
   mask: null,

@@ -1,7 +1,11 @@
 /** The calls of a model for images. Notation: N images, L rows of an image, E width, H heads. */
-import type { RawEncoderModelConfig, RawSites } from '../core.js';
-import { describe, formatShape, HeedError, invalid } from '../error.js';
-import { makeYield } from '../event-loop.js';
+
+import { describe, formatShape, HeedError, invalid } from '../base/error.js';
+import { makeYield } from '../base/event-loop.js';
+import { readOptions } from '../base/options.js';
+import { encoderSizes, fullRows, needsAll, planSites, type ReadEdit, type SitePlan } from '../base/sites.js';
+import { Tensor } from '../base/tensor.js';
+import type { RawEncoderModelConfig, RawSites } from '../base/wasm/core.js';
 import { concatenate } from '../io/files.js';
 import type {
   ImageCalls as CallsOfImages,
@@ -13,9 +17,6 @@ import type {
 import { embedImageSchema, encodeImageSchema } from '../models/image-options.js';
 import { normalized } from '../models/quantized.js';
 import type { PieceHooks, PieceOptions } from '../models/run.js';
-import { readOptions } from '../options.js';
-import { encoderSizes, fullRows, needsAll, planSites, type ReadEdit, type SitePlan } from '../sites.js';
-import { Tensor } from '../tensor.js';
 import { type Checked, readImages, rgbOf } from './pixels.js';
 import type { Preprocessing } from './preprocessing.js';
 

@@ -1,10 +1,10 @@
 /** What is accepted as an image, and its pixels as RGB bytes. */
-import { describe, formatShape, guarded, type HeedError, invalid } from '../error.js';
+import { describe, formatShape, guarded, type HeedError, invalid } from '../base/error.js';
+import { lengthOf } from '../base/options.js';
+import type { BlobLike } from '../base/platform.js';
+import { kindOf, readTensor } from '../base/tensor.js';
 import { bytesOf, isBlob } from '../io/bytes.js';
 import type { Pixels } from '../models/image-encoder.js';
-import { lengthOf } from '../options.js';
-import type { BlobLike } from '../platform.js';
-import { kindOf, readTensor } from '../tensor.js';
 import type { Rgb } from './resize.js';
 
 /** The most pixels of an image. */

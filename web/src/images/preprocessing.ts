@@ -2,8 +2,8 @@
  * What a model's images go through before it: the settings in preprocessor_config.json or processor_config.json, as Hugging Face's CLIPImageProcessor, SiglipImageProcessor, ViTImageProcessor, BitImageProcessor and
  * DINOv3ViTImageProcessorFast apply it. Notation: P side of a patch.
  */
-import { invalid } from '../error.js';
-import type { Settings } from '../models/config.js';
+import { invalid } from '../base/error.js';
+import type { Settings } from '../io/settings.js';
 import { MAX_PIXELS } from './pixels.js';
 import { centerCrop, FILTERS, type Rgb, resize, resizeExactly } from './resize.js';
 

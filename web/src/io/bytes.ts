@@ -1,5 +1,5 @@
 /** Recognizes bytes and Blobs of callers; not by `instanceof`, which is false for objects of another realm, such as a frame, Node's vm or Jest. */
-import type { BlobLike } from '../platform.js';
+import type { BlobLike } from '../base/platform.js';
 
 const isBuffer = (value: unknown): value is ArrayBufferLike =>
   /^\[object (Shared)?ArrayBuffer\]$/.test(Object.prototype.toString.call(value));

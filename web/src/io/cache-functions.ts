@@ -1,6 +1,6 @@
 /** What the cache keeps of models from the network. */
-import { importing } from '../error.js';
-import type { UrlLike } from '../platform.js';
+import { importing } from '../base/error.js';
+import type { UrlLike } from '../base/platform.js';
 import type { CachedModel, CacheOptions } from './cached-models.js';
 
 const cachedModels = () => importing('cached-models', () => import('./cached-models.js'));

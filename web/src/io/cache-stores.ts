@@ -2,7 +2,7 @@
  * Where a cache keeps files: the browser's Cache API, or a folder in Node. A store has the bytes of files, each under a key of its own, and a record of each model's folder, which names
  * the keys of its files. Records are replaced at once, so that a folder's files are always those of one load.
  */
-import { nodeModule } from '../platform.js';
+import { nodeModule } from '../base/platform.js';
 import { isFile, type OpenFile, streamChunks } from './files.js';
 import { fs, openPath } from './node.js';
 

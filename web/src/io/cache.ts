@@ -2,8 +2,8 @@
  * A cache for the folders of models from the network. A folder is kept as a whole: what a load has read is kept once the load has succeeded, and replaces what was kept before. Later
  * loads then make no request, not even for files that the server does not have. A cache that is full or unavailable never makes a load fail.
  */
-import { HeedError, invalid } from '../error.js';
-import type { SignalLike } from '../platform.js';
+import { HeedError, invalid } from '../base/error.js';
+import type { SignalLike } from '../base/platform.js';
 import {
   type CacheOption,
   type FolderRecord,

@@ -1,9 +1,9 @@
 /** Lists and removes the models that the cache keeps. Loaded when it is used. */
-import { describe, guarded, invalid } from '../error.js';
-import { abortable } from '../event-loop.js';
-import { cacheOption } from '../hub-options.js';
-import { readOptions, type Schema, signal } from '../options.js';
-import type { SignalLike, UrlLike } from '../platform.js';
+import { describe, guarded, invalid } from '../base/error.js';
+import { abortable } from '../base/event-loop.js';
+import { cacheOption } from '../base/hub-options.js';
+import { readOptions, type Schema, signal } from '../base/options.js';
+import type { SignalLike, UrlLike } from '../base/platform.js';
 import { type CacheOption, keysOf, openStore, type Store } from './cache-stores.js';
 
 export interface CacheOptions {

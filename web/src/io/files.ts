@@ -1,6 +1,6 @@
 /** The interface through which a model's files are read, whatever they come from, and what all its implementations need. */
-import { HeedError, invalid } from '../error.js';
-import type { SignalLike } from '../platform.js';
+import { HeedError, invalid } from '../base/error.js';
+import type { SignalLike } from '../base/platform.js';
 
 /** An open file: its name in messages, its size in bytes, and its bytes in order. */
 export interface OpenFile {

@@ -1,6 +1,6 @@
 /** Files from the network. */
-import { HeedError, invalid, invalidFile } from '../error.js';
-import type { FetchLike, SignalLike } from '../platform.js';
+import { HeedError, invalid, invalidFile } from '../base/error.js';
+import type { FetchLike, SignalLike } from '../base/platform.js';
 import { fromStream, type OpenFile, type Request, type Source } from './files.js';
 
 /** Where each file is, for sources that read URLs; null for files that have none. */

@@ -3,9 +3,9 @@
  * answers with a redirect to the host that stores the file, which must not receive it.
  */
 
-import { HeedError } from '../error.js';
-import { environment, type HubOptions, hubHost, hubToken, originOf } from '../hub-options.js';
-import type { FetchLike, SignalLike } from '../platform.js';
+import { HeedError } from '../base/error.js';
+import { environment, type HubOptions, hubHost, hubToken, originOf } from '../base/hub-options.js';
+import type { FetchLike, SignalLike } from '../base/platform.js';
 import type { Request } from './files.js';
 import { discard, type Fetcher, requestBy } from './http.js';
 

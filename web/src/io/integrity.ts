@@ -1,5 +1,5 @@
 /** Verifies files against SHA-256 digests that the caller provides: a load fails if a host serves other bytes. */
-import { describe, invalid, invalidFile } from '../error.js';
+import { describe, invalid, invalidFile } from '../base/error.js';
 import { isFile, type OpenFile, type Source } from './files.js';
 import { sha256 } from './sha256.js';
 

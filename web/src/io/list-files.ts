@@ -1,6 +1,6 @@
 /** The files of a model's folder, as far as the source can tell: those that there are, of a URL those that are known to models. */
-import { guarded } from '../error.js';
-import { nodeModule } from '../platform.js';
+import { guarded } from '../base/error.js';
+import { nodeModule } from '../base/platform.js';
 import { type ModelFolder, type OpenFile, parseJson, readAll } from './files.js';
 import { fs, statusOf } from './node.js';
 import type { ModelSource } from './source.js';

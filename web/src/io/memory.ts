@@ -1,6 +1,6 @@
 /** Files in memory: bytes, text, Blobs and Files. */
-import { describe, HeedError, invalid, invalidFile } from '../error.js';
-import type { BlobLike } from '../platform.js';
+import { describe, HeedError, invalid, invalidFile } from '../base/error.js';
+import type { BlobLike } from '../base/platform.js';
 import { bytesOf, isBlob } from './bytes.js';
 import { fromStream, type OpenFile, unreadable } from './files.js';
 

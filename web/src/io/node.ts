@@ -1,6 +1,6 @@
 /** Files on disk, in Node. */
-import { HeedError } from '../error.js';
-import { nodeModule, type SignalLike } from '../platform.js';
+import { HeedError } from '../base/error.js';
+import { nodeModule, type SignalLike } from '../base/platform.js';
 import { type Found, missing, type Source, unreadable } from './files.js';
 
 /** Node's file system; null elsewhere. */

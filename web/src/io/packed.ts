@@ -2,7 +2,7 @@
  * A model's folder in one file: model.safetensors with the folder's small files, by their paths, in the header's `__metadata__`, which the format leaves free. This takes one
  * request, and no bundler changes the files: some turn JSON files into modules, some inline small files as data: URLs.
  */
-import { invalid } from '../error.js';
+import { invalid } from '../base/error.js';
 import { isFile, missing, type Source } from './files.js';
 import type { Integrity } from './integrity.js';
 import { memoryFile } from './memory.js';

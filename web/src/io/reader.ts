@@ -1,5 +1,5 @@
 /** Splits a file's stream of chunks into pieces of requested sizes. */
-import { allocating, invalidFile } from '../error.js';
+import { allocating, invalidFile } from '../base/error.js';
 import { concatenate, type OpenFile } from './files.js';
 
 export class ByteReader {

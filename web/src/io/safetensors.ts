@@ -2,8 +2,8 @@
  * The safetensors container: 8 bytes of header length, a JSON header that names tensors, then their bytes.
  * Files are untrusted: everything in them is checked before it is used.
  */
-import { allocating, describe, formatShape, invalid, invalidFile } from '../error.js';
-import { elementCount } from '../tensor.js';
+import { allocating, describe, formatShape, invalid, invalidFile } from '../base/error.js';
+import { elementCount } from '../base/tensor.js';
 import { concatenate, type OpenFile, parseJson } from './files.js';
 import { ByteReader } from './reader.js';
 

@@ -1,5 +1,5 @@
 /** SHA-256 (FIPS 180-4) over a stream of bytes. `crypto.subtle` needs all bytes at once, and exists only on secure pages. */
-import { nodeModule } from '../platform.js';
+import { nodeModule } from '../base/platform.js';
 
 export interface Hash {
   update(bytes: Uint8Array): unknown;

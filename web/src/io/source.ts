@@ -1,7 +1,7 @@
 /** The kinds of sources that callers may give, and how each becomes a folder: the only module that combines the parts of io/. */
 
-import { describe, guarded, type HeedError, invalid } from '../error.js';
-import { hubHost, type RuntimeHub } from '../hub-options.js';
+import { describe, guarded, type HeedError, invalid } from '../base/error.js';
+import { hubHost, type RuntimeHub } from '../base/hub-options.js';
 import {
   type BlobLike,
   type FetchLike,
@@ -10,7 +10,7 @@ import {
   nodeModule,
   type SignalLike,
   type UrlLike,
-} from '../platform.js';
+} from '../base/platform.js';
 import { isBlob } from './bytes.js';
 import { cachedSource } from './cache.js';
 import { type CacheOption, withParameter } from './cache-stores.js';

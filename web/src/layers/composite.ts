@@ -1,7 +1,7 @@
 /** Layers composed to models, without what only training needs. */
-import { requireIdle } from '../in-progress.js';
-import { dispose, inspected } from '../platform.js';
-import type { TensorInput } from '../tensor.js';
+import { requireIdle } from '../base/in-progress.js';
+import { dispose, inspected } from '../base/platform.js';
+import type { TensorInput } from '../base/tensor.js';
 import { Layer } from './layer.js';
 import { type StateDict, writeState } from './state-dict.js';
 

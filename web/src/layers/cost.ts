@@ -2,10 +2,10 @@
  * What layers cost. A flop is one multiplication or one addition of a matrix product; softmax, norms and activations grow more slowly and are left out, as is customary.
  * Notation: L length, S length of the keys, E width, H heads, F feed-forward width, Dk / Dv key / value width of a head.
  */
-import { formatShape } from '../error.js';
-import { count, flag, integer, optional, type Read, readOptions, type Schema, size } from '../options.js';
+import { formatShape } from '../base/error.js';
+import { count, flag, integer, optional, type Read, readOptions, type Schema, size } from '../base/options.js';
 
-import { elementCount } from '../tensor.js';
+import { elementCount } from '../base/tensor.js';
 import type { ListedParameter } from './state-dict.js';
 
 /** Options of a layer's `flops`. */

@@ -1,15 +1,15 @@
-import type { RawDecoderCache, RawDecoderWeights, RawIncrementalDecoder, RawWeighted } from '../core.js';
-import { calling, describe, guarded, invalid } from '../error.js';
-import { type Attended, run, toAttended, toTensor } from '../functions.js';
-import { mask, optional, type Read, type Schema } from '../options.js';
-import { Owned } from '../owned.js';
-import { DECODER_SITES, type SiteOptions, siteSchema } from '../sites.js';
-import { type MaskInput, readTensor, type Tensor, type TensorInput } from '../tensor.js';
+import { calling, describe, guarded, invalid } from '../base/error.js';
+import { mask, optional, type Read, type Schema } from '../base/options.js';
+import { Owned } from '../base/owned.js';
+import { DECODER_SITES, type SiteOptions, siteSchema } from '../base/sites.js';
+import { type MaskInput, readTensor, type Tensor, type TensorInput } from '../base/tensor.js';
+import type { RawDecoderCache, RawDecoderWeights, RawIncrementalDecoder, RawWeighted } from '../base/wasm/core.js';
 import { decoderLayerFlops, type Pass } from './cost.js';
 import { type EncoderLayerOptions, type EncoderOptions, encoderLayerSchema, encoderSchema } from './encoder.js';
+import { type Attended, run, toAttended, toTensor } from './functions.js';
 import { Layer } from './layer.js';
+import { layerSites, layerStack, type Widths, type WithActivations } from './layer-sites.js';
 import { type SelfAttentionCall, selfAttentionSchema } from './multi-head-attention.js';
-import { layerSites, layerStack, type Widths, type WithActivations } from './sites.js';
 
 /** Options of `DecoderLayer`; the attention to the memory has the same heads as self-attention. */
 export type DecoderLayerOptions = EncoderLayerOptions;

@@ -1,5 +1,5 @@
-import { type DropoutScaling, scaling } from '../functions.js';
-import { optional, rate, type Schema, seed } from '../options.js';
+import { optional, rate, type Schema, seed } from '../base/options.js';
+import { type DropoutScaling, scaling } from './functions.js';
 import type { LayerOptions } from './layer.js';
 import { TensorLayer } from './tensor-layer.js';
 

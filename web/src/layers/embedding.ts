@@ -1,9 +1,9 @@
-import type { RawIndices, RawLayer, RawTensor } from '../core.js';
-import { calling } from '../error.js';
-import { toTensor } from '../functions.js';
-import { type IndexInput, readIndices } from '../indices.js';
-import { type Schema, seed, size } from '../options.js';
-import type { Tensor } from '../tensor.js';
+import { calling } from '../base/error.js';
+import { type IndexInput, readIndices } from '../base/indices.js';
+import { type Schema, seed, size } from '../base/options.js';
+import type { Tensor } from '../base/tensor.js';
+import type { RawIndices, RawLayer, RawTensor } from '../base/wasm/core.js';
+import { toTensor } from './functions.js';
 import { Layer, type LayerOptions } from './layer.js';
 
 /** Options of `Embedding`. */

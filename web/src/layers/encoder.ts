@@ -1,6 +1,4 @@
-import type { RawAttended, RawLayer, RawTensor, RawWeighted } from '../core.js';
-import { formatShape, invalid } from '../error.js';
-import { type Attended, run, toAttended, toTensor } from '../functions.js';
+import { formatShape, invalid } from '../base/error.js';
 import {
   flag,
   headMask,
@@ -12,21 +10,23 @@ import {
   type Reader,
   rate,
   type Schema,
-} from '../options.js';
-import type { Runtime } from '../owned.js';
-import { type SiteOptions, siteSchema } from '../sites.js';
-import type { Tensor, TensorInput } from '../tensor.js';
+} from '../base/options.js';
+import type { Runtime } from '../base/owned.js';
+import { type SiteOptions, siteSchema } from '../base/sites.js';
+import type { Tensor, TensorInput } from '../base/tensor.js';
+import type { RawAttended, RawLayer, RawTensor, RawWeighted } from '../base/wasm/core.js';
 import { encoderLayerFlops, type Pass } from './cost.js';
 import { FeedForward, type FeedForwardOptions } from './feed-forward.js';
+import { type Attended, run, toAttended, toTensor } from './functions.js';
 import { headList, prunedSizes, remainingHeads, withHeads } from './heads.js';
 import { Layer, type LayerOptions } from './layer.js';
+import { layerSites, layerStack, type WithActivations } from './layer-sites.js';
 import {
   headsSchema,
   type MultiHeadAttentionOptions,
   type SelfAttentionCall,
   selfAttentionSchema,
 } from './multi-head-attention.js';
-import { layerSites, layerStack, type WithActivations } from './sites.js';
 
 const callSchema = { ...selfAttentionSchema, ...siteSchema };
 

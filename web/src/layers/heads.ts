@@ -2,9 +2,9 @@
  * Measures which heads matter, and prunes others (Michel et al. 2019, arXiv:1905.10650; Voita et al. 2019, arXiv:1905.09418).
  * Notation: E width, H heads, Dk / Dv key / value width of a head.
  */
-import { describe, invalid } from '../error.js';
-import { count, integer, listOf, type Reader } from '../options.js';
-import { readTensor, Tensor, type TensorInput } from '../tensor.js';
+import { describe, invalid } from '../base/error.js';
+import { count, integer, listOf, type Reader } from '../base/options.js';
+import { readTensor, Tensor, type TensorInput } from '../base/tensor.js';
 import type { StateDict } from './state-dict.js';
 
 /** How much one head matters. */

@@ -1,11 +1,12 @@
 /** What all layers share: options, parameters by PyTorch's names, modes, cost, disposal. */
-import type { Calls, RawModule } from '../core.js';
-import { calling } from '../error.js';
-import { requireIdle } from '../in-progress.js';
-import type { Reader } from '../options.js';
-import { Owned, type Runtime } from '../owned.js';
-import { inspected } from '../platform.js';
-import { elementCount, Tensor, type TensorInput } from '../tensor.js';
+
+import { calling } from '../base/error.js';
+import { requireIdle } from '../base/in-progress.js';
+import type { Reader } from '../base/options.js';
+import { Owned, type Runtime } from '../base/owned.js';
+import { inspected } from '../base/platform.js';
+import { elementCount, Tensor, type TensorInput } from '../base/tensor.js';
+import type { Calls, RawModule } from '../base/wasm/core.js';
 import { type FlopsOptions, layerSummary, type Pass, readPass } from './cost.js';
 import { type StateDict, writeState } from './state-dict.js';
 

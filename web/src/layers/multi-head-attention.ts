@@ -1,16 +1,4 @@
-import type { RawAttended, RawLayer } from '../core.js';
-import { invalid } from '../error.js';
-import {
-  type Activation,
-  type Attended,
-  type AttentionOptions,
-  activation,
-  type RotaryOptions,
-  rotarySchema,
-  run,
-  sharedAttentionSchema,
-  toAttended,
-} from '../functions.js';
+import { invalid } from '../base/error.js';
 import {
   flag,
   headMask,
@@ -23,13 +11,25 @@ import {
   seed,
   size,
   tensor,
-} from '../options.js';
-import { ATTENTION_SITES, type SiteOptions, siteSchema } from '../sites.js';
-import type { MaskInput, TensorInput } from '../tensor.js';
+} from '../base/options.js';
+import { ATTENTION_SITES, type SiteOptions, siteSchema } from '../base/sites.js';
+import type { MaskInput, TensorInput } from '../base/tensor.js';
+import type { RawAttended, RawLayer } from '../base/wasm/core.js';
 import { attentionFlops, type Pass, visiblePairs } from './cost.js';
+import {
+  type Activation,
+  type Attended,
+  type AttentionOptions,
+  activation,
+  type RotaryOptions,
+  rotarySchema,
+  run,
+  sharedAttentionSchema,
+  toAttended,
+} from './functions.js';
 import { prunedSizes, remainingHeads, withHeads } from './heads.js';
 import { Layer, type LayerOptions } from './layer.js';
-import { layerSites, layerStack, type WithActivations } from './sites.js';
+import { layerSites, layerStack, type WithActivations } from './layer-sites.js';
 
 /** Options of `MultiHeadAttention`. */
 export interface MultiHeadAttentionOptions extends LayerOptions {

@@ -1,4 +1,4 @@
-import { optional, positive, type Schema, seed, size } from '../options.js';
+import { optional, positive, type Schema, seed, size } from '../base/options.js';
 import type { LayerOptions } from './layer.js';
 import { TensorLayer } from './tensor-layer.js';
 

@@ -1,6 +1,6 @@
-import { invalid } from '../error.js';
-import { flag, oneOf, optional, positive, type Read, type Schema, seed, size } from '../options.js';
-import type { Runtime } from '../owned.js';
+import { invalid } from '../base/error.js';
+import { flag, oneOf, optional, positive, type Read, type Schema, seed, size } from '../base/options.js';
+import type { Runtime } from '../base/owned.js';
 import type { LayerOptions } from './layer.js';
 import { TensorLayer } from './tensor-layer.js';
 

@@ -1,9 +1,9 @@
 /** State dicts as safetensors files. */
-import { allocating, describe, formatShape, guarded, invalid, invalidFile } from '../error.js';
+import { allocating, describe, formatShape, guarded, invalid, invalidFile } from '../base/error.js';
+import { optional, readOptions, type Schema } from '../base/options.js';
+import { MAX_SIZE, readTensor, Tensor, type TensorInput } from '../base/tensor.js';
 import { bytesOf } from '../io/bytes.js';
 import { headerEnd, parseHeader, readNumbers, tensorOf, writeSafetensors } from '../io/safetensors.js';
-import { optional, readOptions, type Schema } from '../options.js';
-import { MAX_SIZE, readTensor, Tensor, type TensorInput } from '../tensor.js';
 import type { StateDict } from './state-dict.js';
 
 /** Options of `saveSafetensors`. */

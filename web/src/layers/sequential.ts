@@ -1,9 +1,9 @@
 /** Layers one after the other. */
-import { describe, invalid } from '../error.js';
-import { requireIdle } from '../in-progress.js';
-import type { IndexInput } from '../indices.js';
-import { listOf, optional, readOptions, type Schema, seed } from '../options.js';
-import type { Tensor, TensorInput } from '../tensor.js';
+import { describe, invalid } from '../base/error.js';
+import { requireIdle } from '../base/in-progress.js';
+import type { IndexInput } from '../base/indices.js';
+import { listOf, optional, readOptions, type Schema, seed } from '../base/options.js';
+import type { Tensor, TensorInput } from '../base/tensor.js';
 import { allLayers, type Child, Composite, isChild, ownParts } from './composite.js';
 import type { Layer } from './layer.js';
 

@@ -1,8 +1,9 @@
 /** How the tensors of a state dict fit the parameters of a layer. */
-import type { RawModule } from '../core.js';
-import { calling, describe, formatShape, guarded, invalid } from '../error.js';
-import { requireIdle } from '../in-progress.js';
-import { readTensor, type Tensor } from '../tensor.js';
+
+import { calling, describe, formatShape, guarded, invalid } from '../base/error.js';
+import { requireIdle } from '../base/in-progress.js';
+import { readTensor, type Tensor } from '../base/tensor.js';
+import type { RawModule } from '../base/wasm/core.js';
 
 /** Parameters by PyTorch's names. */
 export type StateDict = Record<string, Tensor>;

@@ -1,6 +1,6 @@
-import type { RawTensorLayer } from '../core.js';
-import { run, toTensor } from '../functions.js';
-import type { Tensor, TensorInput } from '../tensor.js';
+import type { Tensor, TensorInput } from '../base/tensor.js';
+import type { RawTensorLayer } from '../base/wasm/core.js';
+import { run, toTensor } from './functions.js';
 import { Layer } from './layer.js';
 
 /** A layer from one tensor to one tensor. */

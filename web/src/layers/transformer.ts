@@ -1,12 +1,12 @@
-import type { RawDecoderWeights, RawIncrementalDecoder, RawTensor, RawWeighted } from '../core.js';
-import { type Attended, run, toAttended, toTensor } from '../functions.js';
-import { flag, layerCount, mask, optional, type Read, type Schema } from '../options.js';
-import { DECODER_SITES, type SiteOptions, siteSchema } from '../sites.js';
-import type { MaskInput, Tensor, TensorInput } from '../tensor.js';
+import { flag, layerCount, mask, optional, type Read, type Schema } from '../base/options.js';
+import { DECODER_SITES, type SiteOptions, siteSchema } from '../base/sites.js';
+import type { MaskInput, Tensor, TensorInput } from '../base/tensor.js';
+import type { RawDecoderWeights, RawIncrementalDecoder, RawTensor, RawWeighted } from '../base/wasm/core.js';
 import { decoderLayerFlops, encoderLayerFlops, type Pass } from './cost.js';
 import { type DecoderCall, type DecoderWeights, IncrementalDecoder, toDecoderWeights } from './decoder.js';
 import { type EncoderLayerOptions, encoderLayerSchema } from './encoder.js';
-import { layerSites, layerStack, type WithActivations } from './sites.js';
+import { type Attended, run, toAttended, toTensor } from './functions.js';
+import { layerSites, layerStack, type WithActivations } from './layer-sites.js';
 
 /** Options of `Transformer`. */
 export interface TransformerOptions extends EncoderLayerOptions {

@@ -1,11 +1,10 @@
 /** Attributions: how much each token contributes to a number that is computed from a text's hidden state. */
-import { describe, formatShape, guarded, HeedError, invalid } from '../error.js';
-import { makeYield } from '../event-loop.js';
-import type { ModelInput } from '../models/input.js';
-import { legal, oneOf, optional, readOptions, size } from '../options.js';
-import { Tensor } from '../tensor.js';
-import type { Loss } from '../train/loss.js';
-import type { ForwardResult, TrainableModel } from '../train/trainable-model.js';
+import { describe, formatShape, guarded, HeedError, invalid } from '../base/error.js';
+import { makeYield } from '../base/event-loop.js';
+import { legal, oneOf, optional, readOptions, size } from '../base/options.js';
+import { Tensor } from '../base/tensor.js';
+import type { ModelInput } from '../models/index.js';
+import type { ForwardResult, Loss, TrainableModel } from '../train/index.js';
 import { type LensOptions, lensSchema, oneText } from './call.js';
 
 export interface AttributeOptions extends LensOptions {

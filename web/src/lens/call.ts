@@ -1,9 +1,9 @@
 /** What the calls of heed/lens share: their model, their text, and options. */
-import { invalid } from '../error.js';
-import { countTexts, isTexts, type ModelInput, readInput } from '../models/input.js';
-import { callback, signal } from '../options.js';
-import type { SignalLike } from '../platform.js';
-import type { Tensor } from '../tensor.js';
+import { invalid } from '../base/error.js';
+import { callback, signal } from '../base/options.js';
+import type { SignalLike } from '../base/platform.js';
+import type { Tensor } from '../base/tensor.js';
+import { countTexts, isTexts, type ModelInput, readInput } from '../models/index.js';
 
 export interface LensOptions {
   /** Stops the call; it rejects with the signal's reason. */

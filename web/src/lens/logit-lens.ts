@@ -1,11 +1,9 @@
 /** The logit lens: what a model's output layer for words makes of the residual stream between the layers. */
-import { invalid } from '../error.js';
-import type { ModelInput } from '../models/input.js';
-import type { PretrainedModel } from '../models/model.js';
-import { best } from '../models/tasks/similarity.js';
-import { requireModel, softmax, topCount } from '../models/tasks/task.js';
-import { optional, readOptions } from '../options.js';
-import type { Tensor } from '../tensor.js';
+import { invalid } from '../base/error.js';
+import { optional, readOptions, sizeOrInfinity } from '../base/options.js';
+import { best, softmax } from '../base/scores.js';
+import type { Tensor } from '../base/tensor.js';
+import { type ModelInput, type PretrainedModel, requireModel } from '../models/index.js';
 import { type LensOptions, lensSchema, oneText } from './call.js';
 
 export interface LogitLensOptions extends LensOptions {
@@ -22,7 +20,7 @@ export interface LensWord {
   score: number;
 }
 
-const schema = { ...lensSchema, topK: optional(topCount, 5) };
+const schema = { ...lensSchema, topK: optional(sizeOrInfinity, 5) };
 
 /**
  * The logit lens (nostalgebraist 2020): the most probable words for each token after each layer, if the final norm and the output layer for words were applied there. Returns

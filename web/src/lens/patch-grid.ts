@@ -1,12 +1,17 @@
 /** Activation patching: which site carries what distinguishes two texts. */
-import { describe, formatShape, HeedError, invalid } from '../error.js';
-import type { ModelInput } from '../models/input.js';
-import type { EncodeResult, Prediction, PretrainedModel } from '../models/model.js';
-import { HEADS, type HeadName } from '../models/task-heads.js';
-import { requireModel } from '../models/tasks/task.js';
-import { legal, oneOf, optional, type Read, readOptions } from '../options.js';
-import type { SiteEdit } from '../sites.js';
-import { Tensor } from '../tensor.js';
+import { describe, formatShape, HeedError, invalid } from '../base/error.js';
+import { legal, oneOf, optional, type Read, readOptions } from '../base/options.js';
+import type { SiteEdit } from '../base/sites.js';
+import { Tensor } from '../base/tensor.js';
+import {
+  type EncodeResult,
+  HEADS,
+  type HeadName,
+  type ModelInput,
+  type Prediction,
+  type PretrainedModel,
+  requireModel,
+} from '../models/index.js';
 import { type LensOptions, lensSchema, ofText, oneText, repeated } from './call.js';
 
 /** Options of `patchGrid`: `metric` gets what `encode` returns, or with `head` what `predict` returns, for one run. */

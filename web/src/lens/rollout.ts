@@ -1,10 +1,9 @@
 /** Attention rollout of a text. */
-import type { ModelInput } from '../models/input.js';
-import type { PretrainedModel } from '../models/model.js';
-import { attentionRollout } from '../models/tasks/attention-rollout.js';
-import { requireModel } from '../models/tasks/task.js';
-import { readOptions } from '../options.js';
-import type { Tensor } from '../tensor.js';
+
+import { readOptions } from '../base/options.js';
+import type { Tensor } from '../base/tensor.js';
+import { type ModelInput, type PretrainedModel, requireModel } from '../models/index.js';
+import { attentionRollout } from '../tasks/index.js';
 import { type LensOptions, lensSchema, ofText, oneText } from './call.js';
 
 export type RolloutOptions = Pick<LensOptions, 'signal'>;

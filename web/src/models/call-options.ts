@@ -1,9 +1,7 @@
 /** The schemas of the options of `fromPretrained` and of a model's calls. */
-import type { RawTensor } from '../core.js';
-import { describe, formatShape, invalid } from '../error.js';
-import { cacheOption, hubToken } from '../hub-options.js';
-import type { IntegrityOption } from '../io/integrity.js';
-import type { RemoteOptions } from '../io/source.js';
+
+import { describe, formatShape, invalid } from '../base/error.js';
+import { cacheOption, hubToken } from '../base/hub-options.js';
 import {
   callback,
   flag,
@@ -19,14 +17,17 @@ import {
   sizeOrInfinity,
   text,
   texts,
-} from '../options.js';
-import type { FetchLike } from '../platform.js';
-import { editSchema, siteSchema } from '../sites.js';
+} from '../base/options.js';
+import type { FetchLike } from '../base/platform.js';
+import { editSchema, siteSchema } from '../base/sites.js';
+import type { RawTensor } from '../base/wasm/core.js';
+import type { IntegrityOption } from '../io/integrity.js';
+import type { RemoteOptions } from '../io/source.js';
+import { POOLINGS, type Pooling } from './families/sentence-transformers.js';
 import { isTexts, type ModelInput } from './input.js';
 import type { LoadModelOptions } from './load.js';
 import type { EncodeOptions, ModelConfig } from './model.js';
 import { OUTPUTS } from './quantized.js';
-import { POOLINGS, type Pooling } from './sentence-transformers.js';
 
 const pooling = oneOf(POOLINGS);
 const poolings: Reader<readonly Pooling[]> = (value, name) => {

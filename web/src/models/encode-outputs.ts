@@ -1,13 +1,14 @@
 /** The tensors that `encode` returns, collected from the pieces that the core runs. Notation: N texts, L the longest one's tokens, E width, H heads. */
-import type { RawEncoderModelConfig, RawRows } from '../core.js';
-import { calling, floatsOf } from '../error.js';
-import { padRows, padWeights } from '../padding.js';
-import type { SitePlan } from '../sites.js';
-import { Tensor } from '../tensor.js';
+
+import { calling, floatsOf } from '../base/error.js';
+import { padRows, padWeights } from '../base/padding.js';
+import type { SitePlan } from '../base/sites.js';
+import { Tensor } from '../base/tensor.js';
+import type { RawEncoderModelConfig, RawRows } from '../base/wasm/core.js';
+import type { Chain } from './heads/task-heads.js';
 import { longest, type Row } from './input.js';
 import type { EncodeResult } from './model.js';
 import type { PieceHooks } from './run.js';
-import type { Chain } from './task-heads.js';
 
 /** Which outputs are collected besides the last hidden state. */
 interface Requested {

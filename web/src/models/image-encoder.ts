@@ -2,17 +2,18 @@
  * Images as models take them, the options and results of their calls, and what loading and running a model need of an encoder of images. The folder images/ has such encoders; they
  * are loaded when a folder's family calls for one.
  */
-import type { Core, RawEncoderModel, RawEncoderModelConfig, RawTensor } from '../core.js';
+
+import type { BlobLike, SignalLike } from '../base/platform.js';
+import type { EditOptions, SiteOptions } from '../base/sites.js';
+import type { Tensor, TensorLike } from '../base/tensor.js';
+import type { Core, RawEncoderModel, RawEncoderModelConfig, RawTensor } from '../base/wasm/core.js';
 import type { ModelFolder } from '../io/files.js';
-import type { BlobLike, SignalLike } from '../platform.js';
-import type { EditOptions, SiteOptions } from '../sites.js';
-import type { Tensor, TensorLike } from '../tensor.js';
-import type { Settings } from './config.js';
+import type { Settings } from '../io/settings.js';
+import type { TextTokenizer } from '../text/tokenizer.js';
 import type { ModelDevice } from './device.js';
+import type { SentenceConfig } from './families/sentence-transformers.js';
 import type { RowSteps } from './input.js';
 import type { PieceHooks, PieceOptions } from './run.js';
-import type { SentenceConfig } from './sentence-transformers.js';
-import type { TextTokenizer } from './tokenizer.js';
 
 /** Pixels as RGBA or RGB bytes, row by row: an ImageData, or what a decoder returns. Alpha is ignored, as by the published preprocessing. */
 export interface Pixels {

@@ -1,9 +1,10 @@
 /** Turns the input of `encode`, `embed` and `predict`, texts or token ids, into rows of tokens for the core. */
-import type { RawEncoderModelConfig } from '../core.js';
-import { describe, guarded, type HeedError, invalid } from '../error.js';
-import type { Steps } from '../event-loop.js';
-import { integer, lengthOf, listOf, type Reader, requireKnown, texts } from '../options.js';
-import type { TextTokenizer, Token } from './tokenizer.js';
+
+import { describe, guarded, type HeedError, invalid } from '../base/error.js';
+import type { Steps } from '../base/event-loop.js';
+import { integer, lengthOf, listOf, type Reader, requireKnown, texts } from '../base/options.js';
+import type { RawEncoderModelConfig } from '../base/wasm/core.js';
+import type { TextTokenizer, Token } from '../text/tokenizer.js';
 
 /** Token ids from another tokenizer. `attentionMask`: 1 for tokens, 0 for padding; `tokenTypeIds`: default 0, ignored in families that have none. */
 export interface TokenIds {

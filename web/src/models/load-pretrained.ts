@@ -1,19 +1,27 @@
 /** Loads a pretrained encoder with all that its folder has around it: layers after the pooling, heads, the device. */
-import { importing } from '../error.js';
+import { importing } from '../base/error.js';
+import type { Runtime } from '../base/owned.js';
+import type { GpuLike, SignalLike } from '../base/platform.js';
 import type { ModelFolder } from '../io/files.js';
 import { Integrity } from '../io/integrity.js';
 import { type ModelSource, withFolder } from '../io/source.js';
-import type { Runtime } from '../owned.js';
-import type { SignalLike } from '../platform.js';
-import { type LoadModelOptions, loadModel } from './load.js';
+import type { ModelDevice } from './device.js';
+import { loadVectorLayers } from './heads/vector-layers.js';
+import { type LoadedModel, type LoadModelOptions, loadModel } from './load.js';
 import { workingBytes } from './memory.js';
 import type { PretrainedModel } from './model.js';
 import { Parts } from './parts.js';
 import { LocalModel } from './pretrained.js';
-import { loadVectorLayers } from './vector-layers.js';
 
-/** Loads what opens a GPU. Given by its callers, as worker.js, whose bundle has all that it may load, does without it. */
-export type Devices = () => Promise<Pick<typeof import('../gpu/open.js'), 'openDevice'>>;
+/** Loads the GPU code. Callers pass it in, because worker.js is a single file and must not include it. */
+export type Devices = () => Promise<{
+  openDevice(
+    gpu: GpuLike | undefined,
+    request: 'webgpu' | 'auto',
+    loaded: LoadedModel,
+    options: LoadModelOptions,
+  ): Promise<ModelDevice>;
+}>;
 
 /** Loads the encoder in a model's folder. `options` have been checked; `folder`: the source's, if it is open already. */
 export async function loadPretrained(
@@ -44,7 +52,7 @@ export async function loadAs<Model>(
       parts.vectorLayers = layers!;
       if (classifier) parts.heads.set('sequence-classification', { chain: classifier, takesVectors: true });
       if (loaded.gliner) {
-        const { spanScorer } = await importing('gliner', () => import('./gliner.js'));
+        const { spanScorer } = await importing('gliner', () => import('./heads/gliner.js'));
         parts.spans = spanScorer(runtime.calls, loaded.gliner, loaded);
         runtime.core.reserveMemory(workingBytes(loaded.config)); // of which its layers have taken some
       }

@@ -1,5 +1,5 @@
 /** The tokenizer of a model's folder, without its weights and without WebAssembly. */
-import { importing } from '../error.js';
+import { importing } from '../base/error.js';
 import type { ModelSource } from '../io/source.js';
 import type { LoadTokenizerOptions, Tokenizer } from './own-tokenizer.js';
 

@@ -1,23 +1,24 @@
 /** Loads a model's folder: configuration, tokenizer, sentence configuration and weights. A load that fails leaves nothing behind. */
-import type { Core, RawEncoderModel, RawEncoderModelConfig, RawTensor } from '../core.js';
-import { allocating, type HeedError, importing, invalidFile } from '../error.js';
+
+import { allocating, type HeedError, importing, invalidFile } from '../base/error.js';
+import { linkedAbort, type SignalLike } from '../base/platform.js';
+import type { Core, RawEncoderModel, RawEncoderModelConfig, RawTensor } from '../base/wasm/core.js';
 import { expectedSize, type ModelFolder, type OpenFile, readAll } from '../io/files.js';
 import type { Integrity } from '../io/integrity.js';
+import { Settings } from '../io/settings.js';
 import type { RemoteOptions } from '../io/source.js';
-import { linkedAbort, type SignalLike } from '../platform.js';
-import { Settings } from './config.js';
-import type { Family } from './family.js';
-import { familyOf } from './family-of.js';
-import type { GlinerConfig } from './gliner-config.js';
+import { TextTokenizer } from '../text/tokenizer.js';
+import type { Family } from './families/family.js';
+import { familyOf } from './families/family-of.js';
+import type { GlinerConfig } from './families/gliner-config.js';
+import { readSentenceConfig, type SentenceConfig } from './families/sentence-transformers.js';
+import { openWeights, WeightLoader } from './families/weights.js';
+import { isHeadTensor } from './heads/task-heads.js';
 import type { ImageEncoder } from './image-encoder.js';
 import { reserveFor } from './memory.js';
 import { openModelFiles } from './model-files.js';
 import type { FetchRows } from './paged-embeddings.js';
-import { readSentenceConfig, type SentenceConfig } from './sentence-transformers.js';
 import { MODEL2VEC_LENGTH, openTable, STATIC, type StaticTable } from './static-embedding.js';
-import { isHeadTensor } from './task-heads.js';
-import { TextTokenizer } from './tokenizer.js';
-import { openWeights, WeightLoader } from './weights.js';
 
 /**
  * Bytes read so far, of one file and of all. `total` is known from the start, unless a server does not report sizes (null). Sizes that turn out to be estimates, as for

@@ -1,5 +1,5 @@
 /** The WebAssembly memory of an encoder. It is reserved before the weights are loaded, because engines copy memory that grows, or keep its old and new size at once. */
-import type { Core, RawEncoderModelConfig } from '../core.js';
+import type { Core, RawEncoderModelConfig } from '../base/wasm/core.js';
 import { pieceTokens } from './run.js';
 
 /** Texts of up to this number of tokens find their memory reserved. */

@@ -1,9 +1,9 @@
 /** Where a model's folder has its configuration, its tokenizer and its weights: for loading it, and for what reads folders without loading them. */
-import { type HeedError, invalid } from '../error.js';
+import { type HeedError, invalid } from '../base/error.js';
+import type { SignalLike } from '../base/platform.js';
 import type { ModelFolder, OpenFile } from '../io/files.js';
 import { discard } from '../io/list-files.js';
-import type { SignalLike } from '../platform.js';
-import type { SentenceConfig } from './sentence-transformers.js';
+import type { SentenceConfig } from './families/sentence-transformers.js';
 
 /** What the folder of a GLiNER has in place of config.json. */
 export const GLINER_CONFIG = 'gliner_config.json';

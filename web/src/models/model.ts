@@ -1,14 +1,15 @@
 /** The interface of pretrained encoders, the same whether the model runs in this thread, in a worker or in a pool of workers. */
-import type { SignalLike } from '../platform.js';
-import type { EditOptions, SiteOptions } from '../sites.js';
-import type { Tensor, TensorInput } from '../tensor.js';
+import { describe, guarded, invalid } from '../base/error.js';
+import type { SignalLike } from '../base/platform.js';
+import type { EditOptions, SiteOptions } from '../base/sites.js';
+import type { Tensor, TensorInput } from '../base/tensor.js';
 import type { Device } from './device.js';
+import type { Pooling, Similarity } from './families/sentence-transformers.js';
+import type { SparseVector } from './heads/sparse.js';
+import type { HeadName } from './heads/task-heads.js';
 import type { EmbedImageOptions, EncodeImageOptions, EncodeImageResult, ImagesInput } from './image-encoder.js';
 import type { InputOptions, ModelInput } from './input.js';
 import type { VectorOutput, VectorsOf } from './quantized.js';
-import type { Pooling, Similarity } from './sentence-transformers.js';
-import type { SparseVector } from './sparse.js';
-import type { HeadName } from './task-heads.js';
 
 export interface CallOptions extends EditOptions {
   /** Stops the call between layers and between texts; it rejects with the signal's reason. */
@@ -320,4 +321,10 @@ export interface PretrainedModel {
    */
   dispose(): void;
   [Symbol.dispose](): void;
+}
+
+/** Refuses what is not a model: something without its method `method`. */
+export function requireModel(owner: string, model: unknown, method: keyof PretrainedModel): void {
+  if (typeof guarded(`${owner}: model`, () => (model as PretrainedModel | null)?.[method]) !== 'function')
+    throw invalid(`${owner}: model`, 'a model that `fromPretrained` returned', describe(model));
 }

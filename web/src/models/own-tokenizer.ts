@@ -1,21 +1,31 @@
 /** A tokenizer of its own. Loaded when it is used. */
 
-import { guarded, HeedError, invalid } from '../error.js';
-import type { HubOptions } from '../hub-options.js';
+import { guarded, HeedError, invalid } from '../base/error.js';
+import type { HubOptions } from '../base/hub-options.js';
+import {
+  flag,
+  integer,
+  listOf,
+  optional,
+  readOptions,
+  type Schema,
+  signal,
+  size,
+  text,
+  texts,
+} from '../base/options.js';
+import { inspected, type SignalLike } from '../base/platform.js';
 import { readAll } from '../io/files.js';
 import { Integrity } from '../io/integrity.js';
+import { Settings } from '../io/settings.js';
 import { type ModelSource, type RemoteOptions, withFolder } from '../io/source.js';
-import { flag, integer, listOf, optional, readOptions, type Schema, signal, size, text, texts } from '../options.js';
-
-import { inspected, type SignalLike } from '../platform.js';
+import { TextTokenizer } from '../text/tokenizer.js';
 import { remoteSchema } from './call-options.js';
-import { Settings } from './config.js';
-import { familyOf } from './family-of.js';
+import { familyOf } from './families/family-of.js';
+import { readSentenceConfig } from './families/sentence-transformers.js';
 import { pairsOf, positionLimit, requireFit } from './input.js';
 import type { TokenizeResult } from './model.js';
-import { readSentenceConfig } from './sentence-transformers.js';
 import { MODEL2VEC_LENGTH, STATIC } from './static-embedding.js';
-import { TextTokenizer } from './tokenizer.js';
 
 export interface LoadTokenizerOptions extends RemoteOptions {
   signal?: SignalLike;

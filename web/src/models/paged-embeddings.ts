@@ -2,8 +2,9 @@
  * Reads a checkpoint from a server by ranges: all tensors except the rows of the word table, which are fetched in pages, runs of consecutive rows, when tokens need them. Vocabularies
  * are mostly ordered by frequency, so that a page of frequent tokens serves many texts. Servers are untrusted: each response must be the range that was asked for, of the same file.
  */
-import { HeedError, invalid } from '../error.js';
-import { abortable } from '../event-loop.js';
+import { HeedError, invalid } from '../base/error.js';
+import { abortable } from '../base/event-loop.js';
+import type { SignalLike } from '../base/platform.js';
 import {
   concatenate,
   fromStream,
@@ -15,7 +16,6 @@ import {
 import { discard, isEncoded, isTemporary, requestBy, tagOf } from '../io/http.js';
 import type { Integrity } from '../io/integrity.js';
 import { headerEnd, parseHeader } from '../io/safetensors.js';
-import type { SignalLike } from '../platform.js';
 import type { Row } from './input.js';
 
 /** What is read at first: most headers and no more. */

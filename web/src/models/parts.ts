@@ -1,7 +1,7 @@
 import type { ModelDevice } from './device.js';
+import type { SpanScorer } from './heads/span-scorer.js';
+import { Chain, type Head, type HeadName } from './heads/task-heads.js';
 import type { LoadedModel } from './load.js';
-import type { SpanScorer } from './span-scorer.js';
-import { Chain, type Head, type HeadName } from './task-heads.js';
 
 /** The core's objects that a model owns. */
 export class Parts {

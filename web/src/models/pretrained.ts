@@ -1,14 +1,15 @@
 /** A pretrained encoder in this thread. Notation: N texts, L the longest one's tokens, E width, H heads. */
-import type { RawEncoderModelConfig, RawRows, RawTensor } from '../core.js';
-import { floatsOf, importing, invalid } from '../error.js';
-import { makeYield } from '../event-loop.js';
+
+import { floatsOf, importing, invalid } from '../base/error.js';
+import { makeYield } from '../base/event-loop.js';
+import { type Read, type Reader, readOptions } from '../base/options.js';
+import { Owned, type Runtime } from '../base/owned.js';
+import { padRows } from '../base/padding.js';
+import { inspected } from '../base/platform.js';
+import { encoderSizes, planSites, type SitePlan } from '../base/sites.js';
+import { elementCount, Tensor } from '../base/tensor.js';
+import type { RawEncoderModelConfig, RawRows, RawTensor } from '../base/wasm/core.js';
 import { concatenate } from '../io/files.js';
-import { type Read, type Reader, readOptions } from '../options.js';
-import { Owned, type Runtime } from '../owned.js';
-import { padRows } from '../padding.js';
-import { inspected } from '../platform.js';
-import { encoderSizes, planSites, type SitePlan } from '../sites.js';
-import { elementCount, Tensor } from '../tensor.js';
 import {
   callSchema,
   decodeIds,
@@ -22,6 +23,19 @@ import {
 } from './call-options.js';
 import { type Device, onCore } from './device.js';
 import { EncodeOutputs, listsOf, sitesOf } from './encode-outputs.js';
+import { modelConfig, modelText, withoutImages } from './families/model-config.js';
+import { type Pooling, promptOf, type SentenceConfig } from './families/sentence-transformers.js';
+import { SparsePooling, type SparseVector } from './heads/sparse.js';
+import {
+  HEADS,
+  type Head,
+  type HeadContext,
+  type HeadName,
+  makeHead,
+  makePooler,
+  readHead,
+} from './heads/task-heads.js';
+import { vectorForm } from './heads/vector-layers.js';
 import type {
   EmbedImageOptions,
   EncodeImageOptions,
@@ -58,7 +72,6 @@ import type {
   TokenizeOptions,
   TokenizeResult,
 } from './model.js';
-import { modelConfig, modelText, withoutImages } from './model-config.js';
 import type { FetchRows } from './paged-embeddings.js';
 import type { Parts } from './parts.js';
 import { embedAs } from './prompts.js';
@@ -73,11 +86,7 @@ import {
   rowsOfToken,
   runPiece,
 } from './run.js';
-import { type Pooling, promptOf, type SentenceConfig } from './sentence-transformers.js';
-import { SparsePooling, type SparseVector } from './sparse.js';
 import { STATIC } from './static-embedding.js';
-import { HEADS, type Head, type HeadContext, type HeadName, makeHead, makePooler, readHead } from './task-heads.js';
-import { vectorForm } from './vector-layers.js';
 
 /** A model in this thread. */
 export class LocalModel extends Owned<Parts> implements PretrainedModel {
@@ -268,7 +277,7 @@ export class LocalModel extends Owned<Parts> implements PretrainedModel {
   }
 
   async embedTokens(texts: string | readonly string[], options?: EmbedTokensOptions): Promise<Tensor[]> {
-    const { embedTokens } = await importing('late-interaction', () => import('./late-interaction.js'));
+    const { embedTokens } = await importing('late-interaction', () => import('./heads/late-interaction.js'));
     return embedTokens(this, texts, options);
   }
 
@@ -277,7 +286,7 @@ export class LocalModel extends Owned<Parts> implements PretrainedModel {
     labels: readonly string[],
     options?: ScoreSpansOptions,
   ): Promise<SpanScores[]> {
-    const { scoreSpans } = await importing('gliner', () => import('./gliner.js'));
+    const { scoreSpans } = await importing('gliner', () => import('./heads/gliner.js'));
     return scoreSpans(this, texts, labels, options);
   }
 

@@ -1,6 +1,6 @@
 /** The prompts of a model's folder for queries and for documents. */
-import { guarded } from '../error.js';
-import { oneOf, plainOptions } from '../options.js';
+import { guarded } from '../base/error.js';
+import { oneOf, plainOptions } from '../base/options.js';
 import { isTexts, type ModelInput } from './input.js';
 import type { EmbedCall, EmbedOptions, PretrainedModel } from './model.js';
 import type { VectorOutput, VectorsOf } from './quantized.js';

@@ -2,7 +2,7 @@
  * Vectors in fewer bytes, with the conventions of sentence-transformers' `quantize_embeddings` for signs; int8 has a scale of its own per vector, so that a vector does not depend
  * on the others of its call.
  */
-import { Tensor } from '../tensor.js';
+import { Tensor } from '../base/tensor.js';
 
 export const OUTPUTS = ['float32', 'int8', 'binary'] as const;
 export type VectorOutput = (typeof OUTPUTS)[number];

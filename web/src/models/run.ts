@@ -1,10 +1,18 @@
 /** Runs rows of tokens through the core in pieces of bounded work, layer by layer, so that a call can be stopped and observed, and does not block the thread for long. */
-import type { RawEncoderModel, RawEncoderModelConfig, RawEncoding, RawRows, RawSites, RawTensor } from '../core.js';
-import { calling, invalid } from '../error.js';
+
+import { calling, invalid } from '../base/error.js';
+import type { SitePlan } from '../base/sites.js';
+import type {
+  RawEncoderModel,
+  RawEncoderModelConfig,
+  RawEncoding,
+  RawRows,
+  RawSites,
+  RawTensor,
+} from '../base/wasm/core.js';
 import { concatenate } from '../io/files.js';
-import type { SitePlan } from '../sites.js';
+import type { Pooling } from './families/sentence-transformers.js';
 import type { InputContext, Row, RowSteps } from './input.js';
-import type { Pooling } from './sentence-transformers.js';
 
 /**
  * Tokens per piece: enough that reading a layer's weights, once per piece, takes a small part of the time; few enough that one layer takes some 13 ms at 30 GFLOP/s, and less

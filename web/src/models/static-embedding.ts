@@ -4,11 +4,11 @@
  *
  * model2vec's vocabulary quantization stores few rows for many tokens: `mapping` [V] has each token's row, and `weights` [V] a factor on it. The rows are expanded when they are read, see static-rows.ts.
  */
-import { invalid } from '../error.js';
+import { invalid } from '../base/error.js';
 import type { OpenFile } from '../io/files.js';
 import { ByteReader } from '../io/reader.js';
 import { int4Width, parseHeader, readHeader, type TensorEntry } from '../io/safetensors.js';
-import { Settings } from './config.js';
+import { Settings } from '../io/settings.js';
 import { expandedTable, type StaticTensors } from './static-rows.js';
 
 /** model2vec's name of its models in config.json. */

@@ -1,5 +1,5 @@
 /** Tables of model2vec that differ from those of other models, as a file with a row per token. */
-import { invalidFile } from '../error.js';
+import { invalidFile } from '../base/error.js';
 import type { ByteReader } from '../io/reader.js';
 import { readNumbers, safetensorsHeader, type TensorEntry, tensorOf } from '../io/safetensors.js';
 

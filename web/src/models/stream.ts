@@ -1,12 +1,11 @@
 /** Results as they come, for lists that are long or still arriving. */
-import { describe, guarded, invalid } from '../error.js';
-import { abortable } from '../event-loop.js';
-import { optional, plainOptions, size, text } from '../options.js';
-import { linkedAbort, type SignalLike } from '../platform.js';
-import type { EmbedCall, EncodeCall, EncodeResultFor, PretrainedModel } from './model.js';
+import { describe, guarded, invalid } from '../base/error.js';
+import { abortable } from '../base/event-loop.js';
+import { optional, plainOptions, size, text } from '../base/options.js';
+import { linkedAbort, type SignalLike } from '../base/platform.js';
+import { type EmbedCall, type EncodeCall, type EncodeResultFor, type PretrainedModel, requireModel } from './model.js';
 import { type Role, readRole } from './prompts.js';
 import type { VectorOutput, VectorsOf } from './quantized.js';
-import { requireModel } from './tasks/task.js';
 
 /** Texts in memory, or those that arrive from a file, a stream or a database. */
 export type TextStream = Iterable<string> | AsyncIterable<string>;

@@ -1,6 +1,6 @@
 /** Embeds one chunk: its lines become the rows of its part. */
 import { HeedError, type PretrainedModel } from '../index.js';
-import { batches } from '../node/batches.js';
+import { batches } from '../node/index.js';
 import { type Line, linesOf } from './corpus.js';
 import type { VectorTable } from './database.js';
 import type { Manifest } from './manifest.js';

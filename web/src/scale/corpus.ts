@@ -2,18 +2,19 @@
 import { createHash } from 'node:crypto';
 import { resolve } from 'node:path';
 import { HeedError } from '../index.js';
-import { invalidFile } from '../node/error.js';
-import { pieces, statusOf } from '../node/files.js';
 import {
   decodeLine,
   type Encoding,
   endsInCr,
   hasInnerCr,
   indexOfUnit,
+  invalidFile,
   isBinary,
+  pieces,
   splitLines,
+  statusOf,
   unitOf,
-} from '../node/lines.js';
+} from '../node/index.js';
 import { type Chunk, firstLines, type Manifest } from './manifest.js';
 
 /** Longer lines become error rows, so that memory does not depend on the length of a line. */

@@ -1,10 +1,10 @@
 /** Rows in PostgreSQL with pgvector. A chunk's rows and the mark that it is done are one transaction, and the primary key keeps each row single. */
 import { HeedError } from '../index.js';
-import { invalid } from '../node/error.js';
+import { invalid } from '../node/index.js';
 import { planId } from './machine.js';
 import type { Manifest } from './manifest.js';
-import { abortable, type Signal } from './options.js';
 import type { Row } from './part.js';
+import { abortable, type Signal } from './plan-options.js';
 import { requirePeer, serverOf } from './server.js';
 
 type Client = import('pg').Client;

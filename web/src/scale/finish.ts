@@ -3,14 +3,23 @@ import * as fs from 'node:fs';
 import { basename, join } from 'node:path';
 import { parquetMetadataAsync } from 'hyparquet';
 import { HeedError } from '../index.js';
-import { namesIn, pieces, readRange, statusOf } from '../node/files.js';
-import { splitLines } from '../node/lines.js';
-import { NPY_HEADER_BYTES, npyShape } from '../node/npy.js';
-import { remove, uniqueSuffix, writeWhole, writing } from '../node/write.js';
+import {
+  NPY_HEADER_BYTES,
+  namesIn,
+  npyShape,
+  pieces,
+  readRange,
+  remove,
+  splitLines,
+  statusOf,
+  uniqueSuffix,
+  writeWhole,
+  writing,
+} from '../node/index.js';
 import { VectorTable } from './database.js';
 import { findParts, firstLines, type Manifest, partNames, readManifest } from './manifest.js';
-import { abortable, checkOptions, type Signal } from './options.js';
 import { PARQUET_KEY, storedWidth } from './part.js';
+import { abortable, checkOptions, type Signal } from './plan-options.js';
 import { ChunkQueue } from './queue.js';
 import { queueSchema, readFailure } from './work.js';
 

@@ -2,10 +2,9 @@
 import { createHash } from 'node:crypto';
 import { join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { version } from '../base/wasm/version.js';
 import { type Build, load, type PretrainedModel } from '../index.js';
-import { invalid, invalidFile } from '../node/error.js';
-import { namesIn, pieces, statusOf } from '../node/files.js';
-import { version } from '../version.js';
+import { invalid, invalidFile, namesIn, pieces, statusOf } from '../node/index.js';
 import type { EmbeddingSettings, Manifest } from './manifest.js';
 
 export const sha256 = (data: string | Uint8Array) => createHash('sha256').update(data).digest('hex');

@@ -5,8 +5,7 @@
 import * as fs from 'node:fs';
 import { join } from 'node:path';
 import type { Build, Pooling } from '../index.js';
-import { invalid, invalidFile } from '../node/error.js';
-import { namesIn } from '../node/files.js';
+import { invalid, invalidFile, namesIn } from '../node/index.js';
 
 /** The format of the parts. `npy` parts have their rows' files and lines in `part-00000.rows.jsonl`. */
 export type PartFormat = 'jsonl' | 'npy' | 'parquet';

@@ -6,9 +6,8 @@ import * as fs from 'node:fs';
 import { join } from 'node:path';
 import type { SchemaElement } from 'hyparquet';
 import { type ColumnSource, fileWriter, ParquetWriter } from 'hyparquet-writer';
-import { bitsOf, int8Of } from '../models/quantized.js';
-import { npyHeader } from '../node/npy.js';
-import { publish, writeAll, writing } from '../node/write.js';
+import { bitsOf, int8Of } from '../models/index.js';
+import { npyHeader, publish, writeAll, writing } from '../node/index.js';
 import type { Line } from './corpus.js';
 import { type Manifest, type PartFormat, partNames, type VectorType } from './manifest.js';
 

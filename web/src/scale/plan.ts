@@ -1,12 +1,19 @@
 /** Plans an embedding: reads the corpus once, and writes the manifest. */
 import * as fs from 'node:fs';
 import { resolve } from 'node:path';
+import { version } from '../base/wasm/version.js';
 import { type Build, HeedError, load } from '../index.js';
-import { invalid } from '../node/error.js';
-import { namesIn, readRange, statusOf } from '../node/files.js';
-import { encodingOf, formatOf } from '../node/lines.js';
-import { makeFolderOf, requireWritable, writeWhole } from '../node/write.js';
-import { version } from '../version.js';
+import {
+  encodingOf,
+  formatOf,
+  invalid,
+  makeFolderOf,
+  namesIn,
+  readRange,
+  requireWritable,
+  statusOf,
+  writeWhole,
+} from '../node/index.js';
 import { chunksOf } from './corpus.js';
 import { hashBuild, hashModel, openModel, probe } from './machine.js';
 import {
@@ -17,7 +24,7 @@ import {
   type PartFormat,
   type VectorType,
 } from './manifest.js';
-import { checkOptions, integer, oneOf, type Signal, text } from './options.js';
+import { checkOptions, integer, oneOf, type Signal, text } from './plan-options.js';
 
 export interface PlanOptions extends EmbeddingSettings {
   /** The folder of the manifest and the parts, which all workers see. It is made if it is missing. */

@@ -3,10 +3,10 @@
  * folder, and whatever is missing there is added again. So a queue that loses its data loses no work, and one that hands out a chunk twice duplicates no row.
  */
 import { HeedError } from '../index.js';
-import { invalid } from '../node/error.js';
+import { invalid } from '../node/index.js';
 import { planId } from './machine.js';
 import type { Manifest } from './manifest.js';
-import { abortable, type Signal } from './options.js';
+import { abortable, type Signal } from './plan-options.js';
 import { isRefusal, requirePeer, serverOf } from './server.js';
 
 type BullMQ = typeof import('bullmq');

@@ -1,6 +1,6 @@
 /** What connections to servers have in common: their addresses, the optional packages that make them, and refusals. */
 import { createRequire } from 'node:module';
-import { invalid } from '../node/error.js';
+import { invalid } from '../node/index.js';
 
 const require = createRequire(import.meta.url);
 

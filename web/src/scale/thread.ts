@@ -3,7 +3,7 @@ import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { Worker } from 'node:worker_threads';
 import { HeedError, type HeedErrorCode } from '../index.js';
-import { uniqueSuffix } from '../node/write.js';
+import { uniqueSuffix } from '../node/index.js';
 import type { ChunkDone } from './chunk.js';
 import { type Manifest, partNames } from './manifest.js';
 

@@ -2,14 +2,13 @@
 import * as fs from 'node:fs';
 import { availableParallelism } from 'node:os';
 import { join } from 'node:path';
-import { invalid } from '../node/error.js';
-import { remove, requireWritable, writeWhole } from '../node/write.js';
+import { invalid, remove, requireWritable, writeWhole } from '../node/index.js';
 import type { ChunkDone } from './chunk.js';
 import { requireSameSizes } from './corpus.js';
 import { VectorTable } from './database.js';
 import { requireSameFiles, withModel } from './machine.js';
 import { failureName, findParts, type Manifest, partNames, readManifest } from './manifest.js';
-import { abortable, checkOptions, integer, number, type Signal, text } from './options.js';
+import { abortable, checkOptions, integer, number, type Signal, text } from './plan-options.js';
 import { ChunkQueue } from './queue.js';
 import { ChunkError, EmbeddingThread, type ThreadData } from './thread.js';
 

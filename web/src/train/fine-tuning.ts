@@ -1,12 +1,8 @@
 /** Fine-tuning of pretrained models. The code is in a separate chunk, which is loaded when it is first used. */
 
+import type { SignalLike } from '../base/platform.js';
+import { shippedModel } from '../base/wasm/shipped.js';
 import type { ClassifierMetrics } from '../evaluation/classification.js';
-import type { FromPretrainedOptions } from '../from-pretrained.js';
-import { type ModelSource, sourceForWorker } from '../io/source.js';
-import type { PretrainedModel } from '../models/model.js';
-import { LocalModel } from '../models/pretrained.js';
-import type { SignalLike } from '../platform.js';
-import { shippedModel } from '../shipped.js';
 import type { SavedFiles } from './fine-tuning/adapter.js';
 import type { ClassifierOptions, ClassifierResult } from './fine-tuning/classifier.js';
 import type { EmbeddingResult, EmbeddingTrainingOptions } from './fine-tuning/embedding.js';
@@ -15,7 +11,14 @@ import type { ClassifierExample } from './fine-tuning/examples.js';
 import type { Kit } from './fine-tuning/head.js';
 import type * as code from './fine-tuning/index.js';
 import type { Origin, SaveOptions } from './fine-tuning/save.js';
-import type { TrainableModel } from './trainable-model.js';
+import {
+  type FromPretrainedOptions,
+  LocalModel,
+  type ModelSource,
+  type PretrainedModel,
+  sourceForWorker,
+} from './inference.js';
+import type { TrainableModel } from './trainable/trainable-model.js';
 
 /** Functions that fine-tune a pretrained model. */
 export interface FineTuning {

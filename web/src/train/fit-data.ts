@@ -1,10 +1,10 @@
 /** The data of `fit`: the batches to train on, and those to validate with. */
-import { invalid } from '../error.js';
-import type { SignalLike } from '../platform.js';
-import { shuffled } from '../random.js';
-import { batchesOf, readData, streamed, type Table, type Weighted } from './batches.js';
+import { invalid } from '../base/error.js';
+import type { SignalLike } from '../base/platform.js';
+import { shuffled } from '../base/random.js';
 import { isConstant } from './contrast.js';
-import { contrastOf, type LossRead, needsLabels } from './fit-losses.js';
+import { batchesOf, readData, streamed, type Table, type Weighted } from './fit/batches.js';
+import { contrastOf, type LossRead, needsLabels } from './fit/fit-losses.js';
 
 type Stream = Iterable<Weighted> | AsyncIterable<Weighted>;
 

@@ -1,9 +1,7 @@
 /** heed/train: everything in heed, and training. Start with `load()`. */
-export * from '../api.js';
+export * from '../api/index.js';
+export type { IndexInput, NestedIntegers } from '../base/indices.js';
 export type { ClassifierMetrics, LabelMetrics } from '../evaluation/classification.js';
-export type { IndexInput, NestedIntegers } from '../indices.js';
-export type { Batch, Batches, Examples, ExampleValues } from './batches.js';
-export type { CheckpointParts, Checkpoints } from './checkpoint.js';
 export type { SavedFiles } from './fine-tuning/adapter.js';
 export type { ClassifierOptions, ClassifierProgress, ClassifierResult } from './fine-tuning/classifier.js';
 export type { EmbeddingResult, EmbeddingTrainingOptions } from './fine-tuning/embedding.js';
@@ -19,21 +17,23 @@ export type { ClassifierExample } from './fine-tuning/examples.js';
 export type { CheckpointOptions } from './fine-tuning/fit-encoder.js';
 export type { SaveOptions } from './fine-tuning/save.js';
 export type { FineTuning, RemotelyTrained, Savable } from './fine-tuning.js';
-export type { FitOptions, FitProgress, History } from './fit.js';
-export type { FitLoss } from './fit-losses.js';
-export type { Lora, LoraOptions } from './lora.js';
-export { Loss } from './loss.js';
+export type { Batch, Batches, Examples, ExampleValues } from './fit/batches.js';
+export type { CheckpointParts, Checkpoints } from './fit/checkpoint.js';
+export type { FitOptions, FitProgress, History } from './fit/fit.js';
+export type { FitLoss } from './fit/fit-losses.js';
+export { Loss } from './graph/loss.js';
+export type { ConcatenateOptions, CustomFunction, MeanOptions, Operations, SliceOptions } from './graph/operations.js';
+export type { NamePattern, Parameter } from './graph/parameters.js';
+export type { SiteActivation } from './graph/recorded-sites.js';
+export type { Gradients } from './graph/tape.js';
 export type * from './losses.js';
 export type { MatryoshkaLosses, MatryoshkaOptions } from './matryoshka.js';
 export type { Module, Sequential } from './module.js';
-export type { ConcatenateOptions, CustomFunction, MeanOptions, Operations, SliceOptions } from './operations.js';
-export type { Optim } from './optim.js';
-export type * from './optimizer.js';
-export type { NamePattern, Parameter } from './parameters.js';
+export type { Optim } from './optim/index.js';
+export type * from './optim/optimizer.js';
+export type { ConstantScheduleOptions, NoamOptions, Schedule, ScheduleOptions, Schedules } from './optim/schedules.js';
 export { type DifferentiableFunctions, load, pipeline, type TrainableLayers, type TrainingHeed } from './runtime.js';
-export type { ConstantScheduleOptions, NoamOptions, Schedule, ScheduleOptions, Schedules } from './schedules.js';
-export type { SiteActivation } from './sites.js';
-export type { Gradients } from './tape.js';
+export type { Lora, LoraOptions } from './trainable/lora.js';
 export type {
   DecoderForward,
   Differentiate,
@@ -43,11 +43,11 @@ export type {
   TensorForward,
   Trainable,
   TransformerForward,
-} from './trainable.js';
+} from './trainable/trainable.js';
 export type {
   ForwardOptions,
   ForwardResult,
   SentenceVectorOptions,
   TrainableModel,
   TrainableOptions,
-} from './trainable-model.js';
+} from './trainable/trainable-model.js';

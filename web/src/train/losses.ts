@@ -1,8 +1,6 @@
 /** Losses. Those that PyTorch also has follow its functions; unless stated otherwise, a loss is the mean over the examples. */
 
-import type { RawIndices } from '../core.js';
-import { run } from '../functions.js';
-import { type IndexInput, readIndices } from '../indices.js';
+import { type IndexInput, readIndices } from '../base/indices.js';
 import {
   finite,
   flag,
@@ -14,10 +12,12 @@ import {
   rate,
   type Schema,
   tensor,
-} from '../options.js';
-import { readTensor, type TensorInput } from '../tensor.js';
-import { Loss } from './loss.js';
-import type { Tape } from './tape.js';
+} from '../base/options.js';
+import { readTensor, type TensorInput } from '../base/tensor.js';
+import type { RawIndices } from '../base/wasm/core.js';
+import { Loss } from './graph/loss.js';
+import type { Tape } from './graph/tape.js';
+import { run } from './inference.js';
 
 /** Options of `losses.crossEntropy`. */
 export interface CrossEntropyOptions {

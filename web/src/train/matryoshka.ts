@@ -1,10 +1,10 @@
 /** Matryoshka representation learning (Kusupati et al. 2022, arXiv:2205.13147): vectors whose first entries can be used as shorter vectors. */
-import { describe, invalid } from '../error.js';
-import { finite, listOf, optional, readOptions, type Schema, size } from '../options.js';
-import { readTensor, type Tensor, type TensorInput } from '../tensor.js';
-import { Loss } from './loss.js';
-import { operationsOf } from './operations.js';
-import type { Tape } from './tape.js';
+import { describe, invalid } from '../base/error.js';
+import { finite, listOf, optional, readOptions, type Schema, size } from '../base/options.js';
+import { readTensor, type Tensor, type TensorInput } from '../base/tensor.js';
+import { Loss } from './graph/loss.js';
+import { operationsOf } from './graph/operations.js';
+import type { Tape } from './graph/tape.js';
 
 /** Options of `losses.matryoshka`. */
 export interface MatryoshkaOptions {

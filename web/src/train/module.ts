@@ -1,16 +1,24 @@
 /** Layers composed into models: `Module`, the base of user-defined models, and `Sequential`. */
-import { guarded } from '../error.js';
-import type { IndexInput } from '../indices.js';
-import { Composite, layersOf, ownParts } from '../layers/composite.js';
-import { Layer, type LayerTraits } from '../layers/layer.js';
-import { readParts, runParts, type SequentialOptions, type SequentialPart } from '../layers/sequential.js';
-import { readOptions } from '../options.js';
-import { kindOf, readTensor, Tensor, type TensorInput } from '../tensor.js';
-import type { Batches, Examples } from './batches.js';
-import { type FitOptions, type History, startFit } from './fit.js';
-import { matching, type NamePattern, type Parameter, parametersOf } from './parameters.js';
-import type { Tape } from './tape.js';
-import { type Differentiate, type Differentiated, readBackward, type Trainable } from './trainable.js';
+import { guarded } from '../base/error.js';
+import type { IndexInput } from '../base/indices.js';
+import { readOptions } from '../base/options.js';
+import { kindOf, readTensor, Tensor, type TensorInput } from '../base/tensor.js';
+import type { Batches, Examples } from './fit/batches.js';
+import { type FitOptions, type History, startFit } from './fit/fit.js';
+import { matching, type NamePattern, type Parameter, parametersOf } from './graph/parameters.js';
+import type { Tape } from './graph/tape.js';
+import {
+  Composite,
+  Layer,
+  type LayerTraits,
+  layersOf,
+  ownParts,
+  readParts,
+  runParts,
+  type SequentialOptions,
+  type SequentialPart,
+} from './inference.js';
+import { type Differentiate, type Differentiated, readBackward, type Trainable } from './trainable/trainable.js';
 
 /**
  * Base class of your own models, like `torch.nn.Module`. Layers and modules that are properties of the object, or elements of arrays that are, are its children.

@@ -1,43 +1,51 @@
 /** `load()` of heed/train and the object that it returns: everything that heed offers, and training. */
 
-import type { Core } from '../core.js';
-import { importing } from '../error.js';
-import type { FromPretrainedOptions } from '../from-pretrained.js';
-import type {
-  Attended,
-  AttentionOptions,
-  DropoutFunctionOptions,
-  LayerNormFunctionOptions,
-  LinearFunctionOptions,
-  RotaryFunctionOptions,
-  SoftmaxOptions,
-} from '../functions.js';
-import type { HubOptions } from '../hub-options.js';
-import { start } from '../instances.js';
-import type { ModelSource } from '../io/source.js';
-import { layers } from '../layers/classes.js';
-import type { Layer } from '../layers/layer.js';
-import type { SequentialOptions, SequentialPart } from '../layers/sequential.js';
-import type { PretrainedModel } from '../models/model.js';
-import { plainOptions } from '../options.js';
-import type { Runtime } from '../owned.js';
-import { makePipeline, type Pipeline, type PipelineOptions, type PipelineTask } from '../pipeline.js';
-import type { WorkerLike } from '../platform.js';
-import { type Chosen, Heed, type LoadOptions, runtimeOf } from '../runtime.js';
-import type { Tensor, TensorInput } from '../tensor.js';
-import { type Checkpoints, checkpointsOf } from './checkpoint.js';
-import type { TrainCore } from './core.js';
+import { importing } from '../base/error.js';
+import type { HubOptions } from '../base/hub-options.js';
+import { plainOptions } from '../base/options.js';
+import type { Runtime } from '../base/owned.js';
+import type { WorkerLike } from '../base/platform.js';
+import type { Tensor, TensorInput } from '../base/tensor.js';
+import type { Core } from '../base/wasm/core.js';
 import type { Adaptable, FineTuning, RemotelyTrained, Savable } from './fine-tuning.js';
-import { remoteFits } from './fit.js';
-import { remoteFit } from './fit-worker.js';
+import { type Checkpoints, checkpointsOf } from './fit/checkpoint.js';
+import { remoteFits } from './fit/fit.js';
+import { remoteFit } from './fit/fit-worker.js';
+import { type Operations, operationsOf } from './graph/operations.js';
+import { recordingCalls } from './graph/recording.js';
+import { Tape } from './graph/tape.js';
+import type { TrainCore } from './graph/train-core.js';
+import { training } from './graph/training.js';
+import {
+  type Attended,
+  type AttentionOptions,
+  type Chosen,
+  type DropoutFunctionOptions,
+  type FromPretrainedOptions,
+  Heed,
+  type Layer,
+  type LayerNormFunctionOptions,
+  type LinearFunctionOptions,
+  type LoadOptions,
+  layers,
+  type ModelSource,
+  makePipeline,
+  type Pipeline,
+  type PipelineOptions,
+  type PipelineTask,
+  type PretrainedModel,
+  type RotaryFunctionOptions,
+  runtimeOf,
+  type SequentialOptions,
+  type SequentialPart,
+  type SoftmaxOptions,
+  start,
+} from './inference.js';
 import { type Losses, lossesOf } from './losses.js';
 import { type MatryoshkaLosses, matryoshkaOf } from './matryoshka.js';
 import { Module, Sequential } from './module.js';
-import { type Operations, operationsOf } from './operations.js';
-import { type Optim, optimOf } from './optim.js';
-import type { PageModels, TrainingOptions } from './page-models.js';
-import { recordingCalls } from './recording.js';
-import { Tape } from './tape.js';
+import { type Optim, optimOf } from './optim/index.js';
+import type { PageModels, TrainingOptions } from './trainable/page-models.js';
 import {
   addOwnClass,
   type DecoderLayerForward,
@@ -53,9 +61,8 @@ import {
   type Trainable,
   type TransformerForward,
   trainable,
-} from './trainable.js';
-import type { TrainableModel, TrainableOptions } from './trainable-model.js';
-import { training } from './training.js';
+} from './trainable/trainable.js';
+import type { TrainableModel, TrainableOptions } from './trainable/trainable-model.js';
 
 /** The functions that take `backward: true`, with the number of their tensor arguments. */
 const functions = { attention: 3, softmax: 1, linear: 1, layerNorm: 1, dropout: 1, rotary: 1 };
@@ -159,7 +166,7 @@ function withTraining(core: TrainCore, choice: Chosen, hub: HubOptions, onDispos
   const runtime = runtimeOf(training, core, recordingCalls(core, tape), hub, onDispose, owned);
   let models: PageModels | undefined;
   const loadModels = async () => {
-    const { pageModels } = await importing('page-models', () => import('./page-models.js'));
+    const { pageModels } = await importing('page-models', () => import('./trainable/page-models.js'));
     models ??= pageModels(runtime, tape);
     return models;
   };

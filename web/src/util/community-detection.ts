@@ -1,9 +1,7 @@
 /** Clusters of vectors that are near one of them, as `community_detection` of sentence-transformers' `util`. */
-import { HeedError } from '../error.js';
-import type { Corpus } from '../models/tasks/similarity.js';
-import { finite, optional, readOptions, type Schema, size } from '../options.js';
-import { eachUnorderedPair, type ProductOptions, productSchema } from './products.js';
-import { readUnitRows } from './vectors.js';
+import { HeedError } from '../base/error.js';
+import { finite, optional, readOptions, type Schema, size } from '../base/options.js';
+import { type Corpus, eachUnorderedPair, type ProductOptions, productSchema, readUnitRows } from '../search/index.js';
 
 export interface CommunityOptions extends ProductOptions {
   /** The least cosine of a vector with the center of its community. Default 0.75. */

@@ -1,4 +1,6 @@
 /** heed/util: clusters and near pairs of vectors. A separate entry, so that pages that need none of it do not download it; it needs no `load()`. */
+
+export type { ProductOptions } from '../search/index.js';
 export { type CommunityOptions, communityDetection } from './community-detection.js';
 export { type Clusters, type KMeansOptions, kMeans } from './k-means.js';
 export {
@@ -11,4 +13,3 @@ export {
   type ParaphraseOptions,
   paraphraseMining,
 } from './mining.js';
-export type { ProductOptions } from './products.js';

@@ -2,12 +2,18 @@
  * k-means (Lloyd 1982) with the seeding of k-means++ (Arthur and Vassilvitskii 2007), which for each center tries several candidates, as scikit-learn's `KMeans`: the same updates, tolerance
  * and treatment of empty clusters.
  */
-import { invalid } from '../error.js';
-import { legal, optional, readOptions, type Schema, seed, size } from '../options.js';
-import { generator } from '../random.js';
-import { Tensor, type TensorInput } from '../tensor.js';
-import { eachBlock, type Matrix, type ProductOptions, productSchema } from './products.js';
-import { readFiniteRows, requireSameWidth } from './vectors.js';
+import { invalid } from '../base/error.js';
+import { legal, optional, readOptions, type Schema, seed, size } from '../base/options.js';
+import { generator } from '../base/random.js';
+import { Tensor, type TensorInput } from '../base/tensor.js';
+import {
+  eachBlock,
+  type Matrix,
+  type ProductOptions,
+  productSchema,
+  readFiniteRows,
+  requireSameWidth,
+} from '../search/index.js';
 
 export interface KMeansOptions extends ProductOptions {
   /** K. */

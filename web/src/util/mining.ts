@@ -1,7 +1,5 @@
 /** Pairs of vectors that are near each other: paraphrases, duplicates, negatives for training. Follows sentence-transformers' `util`. */
-import { describe, guarded, invalid } from '../error.js';
-import type { Corpus, Hit } from '../models/tasks/similarity.js';
-import { topCount } from '../models/tasks/task.js';
+import { describe, guarded, invalid } from '../base/error.js';
 import {
   count,
   finite,
@@ -13,10 +11,22 @@ import {
   type Schema,
   seed,
   size,
-} from '../options.js';
-import { generator } from '../random.js';
-import { eachPair, eachUnorderedPair, type Matrix, type ProductOptions, productSchema } from './products.js';
-import { Largest, largestHits, readUnitRows, requireSameWidth } from './vectors.js';
+  sizeOrInfinity,
+} from '../base/options.js';
+import { generator } from '../base/random.js';
+import type { Hit } from '../base/scores.js';
+import {
+  type Corpus,
+  eachPair,
+  eachUnorderedPair,
+  Largest,
+  largestHits,
+  type Matrix,
+  type ProductOptions,
+  productSchema,
+  readUnitRows,
+  requireSameWidth,
+} from '../search/index.js';
 
 export interface ParaphraseOptions extends ProductOptions {
   /** A pair is returned if one of the two is among this many that are nearest to the other. Default 100. */
@@ -36,8 +46,8 @@ export interface Paraphrase {
 
 const paraphraseSchema = {
   ...productSchema,
-  topK: optional(topCount, 100),
-  maxPairs: optional(topCount, 500_000),
+  topK: optional(sizeOrInfinity, 100),
+  maxPairs: optional(sizeOrInfinity, 500_000),
   threshold: optional(finite, Number.NEGATIVE_INFINITY),
 } satisfies Schema<ParaphraseOptions>;
 

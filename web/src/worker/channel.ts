@@ -1,6 +1,6 @@
 /** One end of the protocol: calls methods of the other end, and serves the calls that arrive from there. */
-import { describe, type HeedError, invalid } from '../error.js';
-import type { SignalLike } from '../platform.js';
+import { describe, type HeedError, invalid } from '../base/error.js';
+import type { SignalLike } from '../base/platform.js';
 import { type Message, packError, revived, unpackError } from './protocol.js';
 
 type OnProgress = (progress: never) => void;

@@ -1,16 +1,16 @@
 /** A pretrained encoder in a worker: each method sends a call to the worker. */
-import { HeedError, invalid } from '../error.js';
+import { HeedError, invalid } from '../base/error.js';
+import type { PageRuntime } from '../base/owned.js';
+import { registry, type WorkerLike } from '../base/platform.js';
+import { moduleOf, threadsOf } from '../base/wasm/module.js';
 import { type ModelSource, sourceForWorker } from '../io/source.js';
 import type { LoadModelOptions } from '../models/load.js';
 import type { ModelConfig } from '../models/model.js';
-import { moduleOf, threadsOf } from '../module.js';
-import type { PageRuntime } from '../owned.js';
-import { registry, type WorkerLike } from '../platform.js';
 import { Connection } from './connection.js';
-import type { FileServer } from './files.js';
 import type { Method } from './protocol.js';
 import { type RemoteCall, RemoteModel } from './remote.js';
 import type { Control } from './sent-options.js';
+import type { FileServer } from './shared-files.js';
 
 /** Ends the workers of models that were garbage-collected without dispose(). */
 const forgotten = registry<Connection>((connection) => connection.delete());

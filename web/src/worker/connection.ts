@@ -1,11 +1,11 @@
 /** The page's connection to a worker. However a worker ends, it is handled here: all its calls are rejected, and the worker is terminated unless it is the caller's. */
-import { HeedError, invalid } from '../error.js';
-import type { RawObject } from '../owned.js';
-import type { WorkerLike } from '../platform.js';
-import { keepAlive, listen } from '../start-worker.js';
+import { HeedError, invalid } from '../base/error.js';
+import type { RawObject } from '../base/owned.js';
+import type { WorkerLike } from '../base/platform.js';
+import { keepAlive, listen } from '../base/start-worker.js';
 import { Channel } from './channel.js';
-import type { FileServer } from './files.js';
 import { GREETING, type Message } from './protocol.js';
+import type { FileServer } from './shared-files.js';
 
 /** A worker that is listened to. One worker may have several connections, one after the other; those that are made after its end fail. */
 interface Listened {

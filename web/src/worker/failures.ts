@@ -1,5 +1,5 @@
 /** Which error a call rejects with whose texts or images are computed by several workers at a time. */
-import { HeedError } from '../error.js';
+import { HeedError } from '../base/error.js';
 
 /** What a message begins with that is about one text or image of a call; the only image of a call has no index. */
 const PLACE = /^(?:(texts|textPairs|inputIds|attentionMask|tokenTypeIds|images)\[(\d+)\]|(images)(?=[:.]))/;

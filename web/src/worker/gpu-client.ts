@@ -1,9 +1,9 @@
 /** Models in workers whose layers may run on a GPU. */
-import { HeedError, invalid } from '../error.js';
+import { HeedError, invalid } from '../base/error.js';
+import type { PageRuntime } from '../base/owned.js';
+import { nodeOptions, start } from '../base/start-worker.js';
+import { packaged } from '../base/wasm/packaged.js';
 import { type Device, onCore } from '../models/device.js';
-import type { PageRuntime } from '../owned.js';
-import { packaged } from '../packaged.js';
-import { nodeOptions, start } from '../start-worker.js';
 import type { WorkerModel } from './client.js';
 import type { Method } from './protocol.js';
 

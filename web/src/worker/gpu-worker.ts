@@ -1,9 +1,9 @@
 /** The script of a worker that runs a model whose layers may run on a GPU: worker.js, and the part of heed for GPUs. */
 import create from 'heed-glue/inference';
+import { threaded } from '../base/wasm/threaded.js';
 import { openDevice } from '../gpu/open.js';
 import { loadPretrained } from '../models/load-pretrained.js';
 import type { PretrainedModel } from '../models/model.js';
-import { threaded } from '../threaded.js';
 import { makeHandler } from './handler.js';
 import { listen } from './port.js';
 

@@ -1,10 +1,10 @@
 /** The worker's side: loads one model and runs its methods. */
 
-import type { HubOptions } from '../hub-options.js';
+import type { HubOptions } from '../base/hub-options.js';
+import { type Glue, instantiate, locate, type WasmModule } from '../base/wasm/module.js';
 import type { ModelFolder, OpenFile, OpenOptions } from '../io/files.js';
 import { loadPretrained } from '../models/load-pretrained.js';
 import type { PretrainedModel } from '../models/model.js';
-import { type Glue, instantiate, locate, type WasmModule } from '../module.js';
 
 import { Channel } from './channel.js';
 import { buffersOf, type FileRequest, GREETING, type Message } from './protocol.js';

@@ -2,20 +2,20 @@
  * A pretrained encoder in several workers. Each has a model of its own, and long lists of texts are divided among them, which does not change their vectors. No memory is shared,
  * so no cross-origin-isolation headers are needed. A worker that has died (connection.ts) is replaced by `#replace`.
  */
-import { invalidFile } from '../error.js';
+import { invalidFile } from '../base/error.js';
+import type { PageRuntime } from '../base/owned.js';
+import { linkedAbort, type SignalLike, type WorkerLike } from '../base/platform.js';
 import type { ModelFolder } from '../io/files.js';
 import { Integrity } from '../io/integrity.js';
 import { type ModelSource, openFolder, sourceForWorker } from '../io/source.js';
 import { countTexts } from '../models/input.js';
 import type { LoadModelOptions, LoadProgress } from '../models/load.js';
 import type { ModelConfig, PretrainedModel, Workers } from '../models/model.js';
-import type { PageRuntime } from '../owned.js';
-import { linkedAbort, type SignalLike, type WorkerLike } from '../platform.js';
 import { loadInWorker, type WorkerModel } from './client.js';
 import { disposed } from './connection.js';
 import { Failures } from './failures.js';
-import { type FileServer, serveFiles } from './files.js';
 import { type RemoteCall, RemoteModel } from './remote.js';
+import { type FileServer, serveFiles } from './shared-files.js';
 import { LEAST_TEXTS, lengthsOf, sharesOf, textsOf } from './shares.js';
 
 export async function loadPool(

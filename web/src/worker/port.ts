@@ -1,5 +1,5 @@
 /** The messages of the thread that started this worker, in browsers and in Node's worker_threads. */
-import { nodeModule } from '../platform.js';
+import { nodeModule } from '../base/platform.js';
 import type { Message } from './protocol.js';
 
 interface Port {

@@ -5,8 +5,8 @@
  *
  * Own protocol: comlink has neither cancellation nor an answer when a worker dies, and would enlarge the download.
  */
-import { describe, HeedError, type HeedErrorCode } from '../error.js';
-import { Tensor } from '../tensor.js';
+import { describe, HeedError, type HeedErrorCode } from '../base/error.js';
+import { Tensor } from '../base/tensor.js';
 
 export type Message =
   /** Calls a method. `options` is its last argument without `signal` and `onProgress`; `progress`: whether to report progress. */

@@ -1,12 +1,13 @@
 /** Calls for images of a model in one or several workers: images are sent one by one, so that workers share them and messages stay small. */
+
+import { readOptions } from '../base/options.js';
+import { linkedAbort } from '../base/platform.js';
+import type { Tensor } from '../base/tensor.js';
 import { joined } from '../images/calls.js';
 import { type Checked, portable, readImages } from '../images/pixels.js';
 import type { EmbedImageOptions, EncodeImageOptions, EncodeImageResult } from '../models/image-encoder.js';
 import { embedImageSchema, encodeImageSchema } from '../models/image-options.js';
 import type { Workers } from '../models/model.js';
-import { readOptions } from '../options.js';
-import { linkedAbort } from '../platform.js';
-import type { Tensor } from '../tensor.js';
 import { Failures } from './failures.js';
 import type { Method } from './protocol.js';
 import { type Control, sentOptions } from './sent-options.js';

@@ -3,8 +3,11 @@
  * cannot be sent.
  */
 
-import type { RawTensor } from '../core.js';
-import { importing } from '../error.js';
+import { importing } from '../base/error.js';
+import { listOfTexts, type Read, type Reader, readOptions, strings } from '../base/options.js';
+import { dispose, inspected } from '../base/platform.js';
+import type { Tensor } from '../base/tensor.js';
+import type { RawTensor } from '../base/wasm/core.js';
 import {
   callSchema,
   decodeIds,
@@ -18,6 +21,9 @@ import {
   tokenizeSchema,
 } from '../models/call-options.js';
 import { onCore } from '../models/device.js';
+import { modelText, withoutImages } from '../models/families/model-config.js';
+import type { SparseVector } from '../models/heads/sparse.js';
+import { type HeadName, readHead } from '../models/heads/task-heads.js';
 import type { EmbedImageOptions, EncodeImageOptions, EncodeImageResult, ImagesInput } from '../models/image-encoder.js';
 import { type ModelInput, readInput } from '../models/input.js';
 import type {
@@ -35,15 +41,8 @@ import type {
   TokenizeResult,
   Workers,
 } from '../models/model.js';
-import { modelText, withoutImages } from '../models/model-config.js';
 import { embedAs } from '../models/prompts.js';
 import { type VectorOutput, type VectorsOf, vectorsOf } from '../models/quantized.js';
-import type { SparseVector } from '../models/sparse.js';
-import { type HeadName, readHead } from '../models/task-heads.js';
-import { listOfTexts, strings } from '../models/tasks/task.js';
-import { type Read, type Reader, readOptions } from '../options.js';
-import { dispose, inspected } from '../platform.js';
-import type { Tensor } from '../tensor.js';
 import { disposed } from './connection.js';
 import type { Method } from './protocol.js';
 import { type Control, type SentOptions, sentOptions } from './sent-options.js';

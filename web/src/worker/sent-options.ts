@@ -1,7 +1,8 @@
 /** The options of a call as they are sent to a worker. */
+
+import type { SignalLike } from '../base/platform.js';
+import { plainEdit, type ReadEdit } from '../base/sites.js';
 import type { CallOptions } from '../models/model.js';
-import type { SignalLike } from '../platform.js';
-import { plainEdit, type ReadEdit } from '../sites.js';
 
 /** The options of a call that stay in this thread. */
 export interface Control {

@@ -1,9 +1,9 @@
 /** Divides the texts of a call among workers, and joins their results. */
-import { floatsOf } from '../error.js';
+import { floatsOf } from '../base/error.js';
+import { elementCount, Tensor } from '../base/tensor.js';
 import { isTexts, type ModelInput } from '../models/input.js';
 import type { Prediction } from '../models/model.js';
 import { type VectorsOf, vectorsOf } from '../models/quantized.js';
-import { elementCount, Tensor } from '../tensor.js';
 
 /** Texts per share: at least as many as fill the core's pieces, and few enough for progress reports. */
 export const LEAST_TEXTS = 8;

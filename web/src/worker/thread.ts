@@ -3,7 +3,7 @@
  * answer messages afterwards, and nothing that the thread function calls calls JavaScript.
  */
 
-import type { ThreadStart } from '../threads.js';
+import type { ThreadStart } from '../base/wasm/threads.js';
 
 function run({ module, memory, initialize, main, failed, stack, stackBytes, index }: ThreadStart, ready: () => void) {
   const imports: Record<string, Record<string, WebAssembly.ImportValue>> = {};

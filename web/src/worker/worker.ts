@@ -1,6 +1,6 @@
 /** The script of a worker that runs a model. */
 import create from 'heed-glue/inference';
-import { threaded } from '../threaded.js';
+import { threaded } from '../base/wasm/threaded.js';
 import { makeHandler } from './handler.js';
 import { listen } from './port.js';
 

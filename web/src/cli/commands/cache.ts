@@ -1,7 +1,7 @@
 /** `heed cache`: the models from the network that are kept, and their removal. */
 import type { Command } from 'commander';
 import { clearCache, listCache } from '../../index.js';
-import { invalid } from '../../node/error.js';
+import { invalid } from '../../node/index.js';
 import { addExamples, addJson } from '../options.js';
 import { counted, print, printJson, printTable } from '../terminal.js';
 

@@ -1,6 +1,6 @@
 /** `heed help`: the same as `--help`. Instead of commander's own, which prints everything if the command is unknown. */
 import type { Command } from 'commander';
-import { invalid } from '../../node/error.js';
+import { invalid } from '../../node/index.js';
 import { subcommandsOf } from '../complete.js';
 
 export function addHelp(program: Command): void {

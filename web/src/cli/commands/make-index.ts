@@ -1,7 +1,7 @@
 /** `heed index`: an int8 search index of a file of texts. */
 import { type Command, Option } from 'commander';
-import { invalid } from '../../node/error.js';
-import { dispose } from '../../platform.js';
+import { dispose } from '../../base/platform.js';
+import { invalid } from '../../node/index.js';
 import { indexFile, indexOf, listed, nameOf, writeIndex } from '../indexing.js';
 import { type EmbeddingOptions, type ModelOptions, openModel, type ParallelOptions } from '../model.js';
 import { addEmbedding, addExamples, addInput, addJson, addModel, addParallel } from '../options.js';

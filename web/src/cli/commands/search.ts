@@ -1,8 +1,7 @@
 /** `heed search`: the texts nearest to a query. */
 import { type Command, Option } from 'commander';
 import { load, semanticSearch } from '../../index.js';
-import { batches } from '../../node/batches.js';
-import { invalidFile } from '../../node/error.js';
+import { batches, invalidFile } from '../../node/index.js';
 import { embedderOf, nameOf, remedyOf } from '../indexing.js';
 import { type EmbeddingOptions, type ModelOptions, openModel, type ParallelOptions } from '../model.js';
 import { addEmbedding, addExamples, addInput, addJson, addModel, addParallel, count, refuseBoth } from '../options.js';

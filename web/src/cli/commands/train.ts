@@ -1,6 +1,6 @@
 /** `heed train`: teaches a model labels or similarities. */
 import { type Command, Option } from 'commander';
-import { invalid } from '../../node/error.js';
+import { invalid } from '../../node/index.js';
 import { load } from '../../train/index.js';
 import { type ExampleOptions, readExamples, readSimilar } from '../examples.js';
 import { requireNew, TrainingState, writeFolder } from '../folder.js';

@@ -3,8 +3,7 @@ import { createHash } from 'node:crypto';
 import * as fs from 'node:fs';
 import { basename, join } from 'node:path';
 import { type Heed, load, type ModelConfig } from '../../index.js';
-import { invalid } from '../../node/error.js';
-import { statusOf } from '../../node/files.js';
+import { invalid, statusOf } from '../../node/index.js';
 
 export interface Finding {
   /** The file or part that was checked. */

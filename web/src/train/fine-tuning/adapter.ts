@@ -1,15 +1,23 @@
 /** Low-rank updates in PEFT's format: adapter_config.json and adapter_model.safetensors (huggingface/peft, utils/save_and_load.py). */
-import type { RawTensor } from '../../core.js';
-import { describe, formatShape, invalid, invalidFile } from '../../error.js';
-import { readAll } from '../../io/files.js';
-import { readableDtype, readTensors, tensorOf, widened, writeSafetensors } from '../../io/safetensors.js';
-import { type ModelSource, withFolder } from '../../io/source.js';
-import { Settings } from '../../models/config.js';
-import type { LocalModel } from '../../models/pretrained.js';
-import { Tensor } from '../../tensor.js';
-import { isIn, isUpdate } from '../lora.js';
-import type { Parameter } from '../parameters.js';
-import type { TrainableModel } from '../trainable-model.js';
+
+import { describe, formatShape, invalid, invalidFile } from '../../base/error.js';
+import { Tensor } from '../../base/tensor.js';
+import type { RawTensor } from '../../base/wasm/core.js';
+import type { Parameter } from '../graph/parameters.js';
+import {
+  type LocalModel,
+  type ModelSource,
+  readAll,
+  readableDtype,
+  readTensors,
+  Settings,
+  tensorOf,
+  widened,
+  withFolder,
+  writeSafetensors,
+} from '../inference.js';
+import { isIn, isUpdate } from '../trainable/lora.js';
+import type { TrainableModel } from '../trainable/trainable-model.js';
 import { requireIdle } from './busy.js';
 import { choiceOf } from './encoder.js';
 import { type ClassifierHead, chooseHead, familyLayers, type Installed, install, installed, type Kit } from './head.js';

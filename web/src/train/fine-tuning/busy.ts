@@ -1,5 +1,5 @@
 /** Models whose weights are changing. */
-import { invalid } from '../../error.js';
+import { invalid } from '../../base/error.js';
 
 const training = new WeakSet<object>();
 

@@ -1,8 +1,5 @@
 /** `trainClassifier`: teaches a pretrained model to label texts. */
-import { describe, guarded, invalid } from '../../error.js';
-import { type ClassifierMetrics, measure } from '../../evaluation/classification.js';
-import type { PretrainedModel } from '../../models/model.js';
-import { LocalModel } from '../../models/pretrained.js';
+import { describe, guarded, invalid } from '../../base/error.js';
 import {
   callback,
   oneOf,
@@ -15,16 +12,18 @@ import {
   seed,
   signal,
   size,
-} from '../../options.js';
-import type { SignalLike } from '../../platform.js';
-import type { Tensor, TensorLike } from '../../tensor.js';
-import type { Batch, ExampleValues } from '../batches.js';
-import { type FitProgress, type History, patience, startFit } from '../fit.js';
+} from '../../base/options.js';
+import type { SignalLike } from '../../base/platform.js';
+import type { Tensor, TensorLike } from '../../base/tensor.js';
+import { type ClassifierMetrics, measure } from '../../evaluation/classification.js';
+import type { Batch, ExampleValues } from '../fit/batches.js';
+import { type FitProgress, type History, patience, startFit } from '../fit/fit.js';
+import type { Parameter } from '../graph/parameters.js';
+import { LocalModel, type PretrainedModel } from '../inference.js';
 import { lossesOf } from '../losses.js';
 import type { Sequential } from '../module.js';
-import { Optimizer } from '../optimizer.js';
-import type { Parameter } from '../parameters.js';
-import type { TrainableModel } from '../trainable-model.js';
+import { Optimizer } from '../optim/optimizer.js';
+import type { TrainableModel } from '../trainable/trainable-model.js';
 import { trainingOf } from './busy.js';
 import { EncoderModule, type EncoderTraining, isLora, prepare, readTraining, requireTrainable } from './encoder.js';
 import { type ClassifierExample, type ExampleSet, heldOut, labelsOf, readExamples, split, subset } from './examples.js';

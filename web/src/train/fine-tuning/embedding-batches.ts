@@ -1,8 +1,8 @@
 /** The batches of `trainEmbedding`. */
-import { invalid } from '../../error.js';
-import { shuffled } from '../../random.js';
-import type { Batch } from '../batches.js';
+import { invalid } from '../../base/error.js';
+import { shuffled } from '../../base/random.js';
 import { batchesWithin, type Contrast, isConstant } from '../contrast.js';
+import type { Batch } from '../fit/batches.js';
 import { epochOrder } from '../fit-data.js';
 import { groupsOf, type Rows } from './embedding-examples.js';
 

@@ -1,6 +1,6 @@
 /** The examples of `trainEmbedding`: types and checks. */
-import { describe, guarded, invalid } from '../../error.js';
-import { finite, lengthOf, requireKnown } from '../../options.js';
+import { describe, guarded, invalid } from '../../base/error.js';
+import { finite, lengthOf, requireKnown } from '../../base/options.js';
 import { type ExampleSet, labelsOf, readExamples, readText, split, subset } from './examples.js';
 
 /** Two texts that belong together, such as a question and its answer. */

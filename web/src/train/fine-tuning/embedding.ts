@@ -1,6 +1,5 @@
 /** `trainEmbedding`: teaches a pretrained model which texts are similar. */
-import { invalid } from '../../error.js';
-import type { PretrainedModel } from '../../models/model.js';
+import { invalid } from '../../base/error.js';
 import {
   callback,
   finite,
@@ -13,16 +12,17 @@ import {
   seed,
   signal,
   size,
-} from '../../options.js';
-import type { SignalLike } from '../../platform.js';
-import { Tensor, type TensorLike } from '../../tensor.js';
-import type { Batch } from '../batches.js';
-import { type FitProgress, type History, patience } from '../fit.js';
-import { Loss } from '../loss.js';
+} from '../../base/options.js';
+import type { SignalLike } from '../../base/platform.js';
+import { Tensor, type TensorLike } from '../../base/tensor.js';
+import type { Batch } from '../fit/batches.js';
+import { type FitProgress, type History, patience } from '../fit/fit.js';
+import { Loss } from '../graph/loss.js';
+import { operationsOf } from '../graph/operations.js';
+import type { Tape } from '../graph/tape.js';
+import type { PretrainedModel } from '../inference.js';
 import { lossesOf } from '../losses.js';
 import { matryoshkaOf, readDims } from '../matryoshka.js';
-import { operationsOf } from '../operations.js';
-import type { Tape } from '../tape.js';
 import { trainingOf } from './busy.js';
 import { requireOwn } from './classifier.js';
 import { requireComparable, rowBatches } from './embedding-batches.js';

@@ -1,16 +1,14 @@
 /** A pretrained encoder in the form that `fit` trains: it maps texts to vectors, or to the output of a head on them. */
-import { describe, guarded, invalid } from '../../error.js';
-import type { Layer } from '../../layers/layer.js';
-import type { StateDict } from '../../layers/state-dict.js';
-import type { PretrainedModel } from '../../models/model.js';
-import type { Tensor, TensorInput } from '../../tensor.js';
-import { isIn, isUpdate, type Lora, type LoraOptions } from '../lora.js';
+import { describe, guarded, invalid } from '../../base/error.js';
+import type { Tensor, TensorInput } from '../../base/tensor.js';
+import { isRegExp, matching, type NamePattern, type Parameter } from '../graph/parameters.js';
+import type { ModuleState } from '../graph/scope.js';
+import type { Tape } from '../graph/tape.js';
+import { allLayers } from '../graph/tree.js';
+import type { Layer, PretrainedModel, StateDict } from '../inference.js';
 import { Module } from '../module.js';
-import { isRegExp, matching, type NamePattern, type Parameter } from '../parameters.js';
-import type { ModuleState } from '../scope.js';
-import type { Tape } from '../tape.js';
-import type { SentenceVectorOptions, TrainableModel } from '../trainable-model.js';
-import { allLayers } from '../tree.js';
+import { isIn, isUpdate, type Lora, type LoraOptions } from '../trainable/lora.js';
+import type { SentenceVectorOptions, TrainableModel } from '../trainable/trainable-model.js';
 
 /** A text, or a pair of texts. */
 export interface TextRow {

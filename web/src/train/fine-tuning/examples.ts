@@ -1,8 +1,8 @@
 /** The examples of `trainClassifier`: reading, checking and splitting them. */
-import { describe, guarded, type HeedError, invalid } from '../../error.js';
-import { lengthOf, listOf, type Reader, requireKnown, text } from '../../options.js';
-import { shuffled } from '../../random.js';
-import { fraction } from '../fit.js';
+import { describe, guarded, type HeedError, invalid } from '../../base/error.js';
+import { lengthOf, listOf, type Reader, requireKnown, text } from '../../base/options.js';
+import { shuffled } from '../../base/random.js';
+import { fraction } from '../fit/fit.js';
 
 /** A text (or, with `pair`, a pair of texts) and its label (or, with `labels`, all labels that apply). */
 export interface ClassifierExample {

@@ -1,13 +1,13 @@
 /** The loop that trains an encoder: AdamW with a warm-up, gradient clipping and checkpoints. */
-import { invalid } from '../../error.js';
-import { bytesOf } from '../../io/bytes.js';
-import { callback, legal, optional, positive, type Reader } from '../../options.js';
-import type { Batch } from '../batches.js';
-import { checkpointsOf, save } from '../checkpoint.js';
-import { type FitOptions, type FitProgress, type History, startFit } from '../fit.js';
-import { Optimizer } from '../optimizer.js';
-import type { Parameter } from '../parameters.js';
-import { schedules } from '../schedules.js';
+import { invalid } from '../../base/error.js';
+import { callback, legal, optional, positive, type Reader } from '../../base/options.js';
+import type { Batch } from '../fit/batches.js';
+import { checkpointsOf, save } from '../fit/checkpoint.js';
+import { type FitOptions, type FitProgress, type History, startFit } from '../fit/fit.js';
+import type { Parameter } from '../graph/parameters.js';
+import { bytesOf } from '../inference.js';
+import { Optimizer } from '../optim/optimizer.js';
+import { schedules } from '../optim/schedules.js';
 import type { EncoderModule } from './encoder.js';
 import type { Kit } from './head.js';
 import { Movement } from './movement.js';

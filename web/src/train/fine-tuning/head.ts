@@ -1,14 +1,22 @@
 /** Text classifiers: their layers during training, and as the head of a model. */
-import type { RawTensor } from '../../core.js';
-import { invalid } from '../../error.js';
-import { activation } from '../../models/family.js';
-import type { EmbedOptions } from '../../models/model.js';
-import type { LocalModel } from '../../models/pretrained.js';
-import { Chain, filled, type HeadContext, LAYOUTS, makeDense, makeNorm } from '../../models/task-heads.js';
-import type { Runtime } from '../../owned.js';
-import { buildModel, type Description } from '../description.js';
+
+import { invalid } from '../../base/error.js';
+import type { Runtime } from '../../base/owned.js';
+import type { RawTensor } from '../../base/wasm/core.js';
+import { buildModel, type Description } from '../fit/description.js';
+import type { Tape } from '../graph/tape.js';
+import {
+  activation,
+  Chain,
+  type EmbedOptions,
+  filled,
+  type HeadContext,
+  LAYOUTS,
+  type LocalModel,
+  makeDense,
+  makeNorm,
+} from '../inference.js';
 import type { Sequential } from '../module.js';
-import type { Tape } from '../tape.js';
 
 /** The parts of heed that training uses. */
 export interface Kit {

@@ -1,6 +1,6 @@
 /** How far training has changed the weights. */
-import { invalid } from '../../error.js';
-import type { Parameter } from '../parameters.js';
+import { invalid } from '../../base/error.js';
+import type { Parameter } from '../graph/parameters.js';
 
 /** The number of entries of a parameter that are compared; a copy of all weights would take as much memory as the model. */
 const SAMPLE = 2 ** 16;

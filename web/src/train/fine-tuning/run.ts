@@ -1,6 +1,6 @@
 /** What a training that continues from a checkpoint must share with the training that wrote it. */
-import { describe, invalid } from '../../error.js';
-import { runOf } from '../checkpoint.js';
+import { describe, invalid } from '../../base/error.js';
+import { runOf } from '../fit/checkpoint.js';
 import { type EncoderTraining, isLora } from './encoder.js';
 
 /** Settings and data of a training, by their names in messages. */

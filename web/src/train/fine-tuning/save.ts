@@ -1,33 +1,44 @@
 /** `model.save()`: a model's folder with its current weights, in the form that heed, transformers and sentence-transformers read. */
 
-import type { Core, RawTensor } from '../../core.js';
-import { allocating, invalid } from '../../error.js';
-import type { RuntimeHub } from '../../hub-options.js';
-import { type ModelFolder, parseJson, readAll } from '../../io/files.js';
-import { Integrity } from '../../io/integrity.js';
-import { MODEL_FILES } from '../../io/list-files.js';
-import { brainFloats, int8Rows, quantizationConfig } from '../../io/quantize-rows.js';
+import { allocating, invalid } from '../../base/error.js';
+import type { RuntimeHub } from '../../base/hub-options.js';
+import { flag, oneOf, optional, readOptions, type Schema, signal } from '../../base/options.js';
+import type { SignalLike } from '../../base/platform.js';
+import type { Core, RawTensor } from '../../base/wasm/core.js';
+import type { Parameter } from '../graph/parameters.js';
 import {
+  bareName,
+  brainFloats,
+  CLASSIFIER,
   DTYPE_BYTES,
   type Dtype,
+  Integrity,
   int4Width,
+  int8Rows,
+  isScaleOf,
+  type LocalModel,
+  MODEL_FILES,
+  type ModelFolder,
+  type ModelSource,
+  notAtRoot,
+  openTable,
+  openWeights,
+  parameterRowsOf,
+  parseJson,
+  quantizationConfig,
+  type RemoteOptions,
+  readAll,
   readTensors,
+  STATIC,
   tensorOf,
+  textFamilyOf,
+  WORD_TABLE,
   widened,
+  withFolder,
+  wordBiasNames,
   writeSafetensors,
-} from '../../io/safetensors.js';
-import { type ModelSource, type RemoteOptions, withFolder } from '../../io/source.js';
-import { parameterRowsOf, textFamilyOf } from '../../models/families.js';
-import { notAtRoot } from '../../models/model-files.js';
-import type { LocalModel } from '../../models/pretrained.js';
-import { CLASSIFIER } from '../../models/sentence-transformers.js';
-import { openTable, STATIC } from '../../models/static-embedding.js';
-import { wordBiasNames } from '../../models/task-heads.js';
-import { bareName, isScaleOf, openWeights, WORD_TABLE } from '../../models/weights.js';
-import { flag, oneOf, optional, readOptions, type Schema, signal } from '../../options.js';
-import type { SignalLike } from '../../platform.js';
-import type { Parameter } from '../parameters.js';
-import type { TrainableModel } from '../trainable-model.js';
+} from '../inference.js';
+import type { TrainableModel } from '../trainable/trainable-model.js';
 import { adapterFiles, mergedWeights, type SavedFiles } from './adapter.js';
 import { requireIdle } from './busy.js';
 import { requireTrainable } from './encoder.js';

@@ -1,0 +1,70 @@
+/** Loads pretrained encoders in this thread, in a worker, or in a pool of workers. */
+import { countUpTo } from '../base/cores.js';
+import { importing, invalid } from '../base/error.js';
+import { oneOf, optional, readOptions, workerOption } from '../base/options.js';
+import type { PageRuntime } from '../base/owned.js';
+import type { WorkerLike } from '../base/platform.js';
+import { shippedModel } from '../base/wasm/shipped.js';
+import type { ModelSource } from '../io/source.js';
+import { loadSchema } from '../models/call-options.js';
+import type { LoadModelOptions } from '../models/load.js';
+import { loadPretrained } from '../models/load-pretrained.js';
+import type { PretrainedModel } from '../models/model.js';
+import { loadInWorker } from '../worker/client.js';
+import { loadPool, loadWorkers } from '../worker/pool.js';
+
+export interface FromPretrainedOptions extends LoadModelOptions {
+  /**
+   * true: the model runs in a worker and never blocks this thread; the calls are the same. Or a Worker that you created to run heed's worker.js (with `device`: gpu-worker.js), if a bundler or a security
+   * policy requires that; `dispose()` terminates it.
+   */
+  worker?: boolean | WorkerLike;
+  /**
+   * Number of workers, or 'auto' for the number of cores, at most 8; raises the throughput of `embed` on long lists. Each worker has its own copy of the model, so that no shared
+   * memory and no special headers are needed, but memory grows with their number. A worker that dies is replaced; its model is read from the source again.
+   */
+  workers?: number | 'auto';
+}
+
+const schema = {
+  worker: optional(workerOption, null),
+  workers: optional(countUpTo(64, 8), null),
+  ...loadSchema,
+  dtype: optional(oneOf(['fp32', 'q8', 'fp16']), 'fp32' as const),
+  embeddings: optional(oneOf(['whole', 'paged']), undefined),
+  device: optional(oneOf(['wasm', 'webgpu', 'auto']), 'wasm' as const),
+};
+
+export async function fromPretrained(
+  runtime: PageRuntime,
+  source: ModelSource = shippedModel(),
+  options?: FromPretrainedOptions,
+): Promise<PretrainedModel> {
+  const { worker, workers, ...load } = readOptions('fromPretrained', schema, options);
+  if (load.dtype === 'fp16' && load.device === 'wasm')
+    throw invalid('fromPretrained.dtype', "'fp32' or 'q8', or `device: 'webgpu'` or 'auto' together with it", "'fp16'");
+  if (workers) {
+    if (load.device === 'webgpu')
+      throw invalid('fromPretrained.device', "'wasm' or 'auto' with `workers`", "'webgpu'", 'UNSUPPORTED');
+    if (worker !== null && worker !== true) {
+      const got = worker ? 'a Worker' : 'false';
+      throw invalid('fromPretrained.worker', 'true or nothing with `workers`', got, 'INVALID_ARGUMENT', {
+        hint: 'A pool starts its own workers',
+      });
+    }
+    return loadPool(runtime, source, load, workers);
+  }
+  if (worker) {
+    const own = worker === true ? undefined : worker;
+    const { device } = load;
+    // A function cannot be posted to a worker, so the files are fetched here.
+    const loadFrom = async (from: PageRuntime) =>
+      (load.fetch ?? runtime.hub.fetch)
+        ? (await loadWorkers(from, source, load, 1, own)).models[0]!
+        : loadInWorker(from, source, load, own);
+    if (device === 'wasm') return loadFrom(runtime);
+    const { loadOnGpu } = await importing('gpu-client', () => import('../worker/gpu-client.js'));
+    return loadOnGpu(runtime, device, loadFrom);
+  }
+  return loadPretrained(runtime, source, load, undefined, () => importing('gpu', () => import('../gpu/open.js')));
+}

@@ -1,0 +1,347 @@
+/** The object that `load()` returns: the functions, layers and pretrained encoders, bound to one instance of the module. */
+
+import type { Count } from '../base/cores.js';
+import { HeedError, importing, needsTraining } from '../base/error.js';
+import type { HubOptions } from '../base/hub-options.js';
+import { whenIdle } from '../base/in-progress.js';
+import { plainOptions, type Reader, readOptions } from '../base/options.js';
+import type { PageRuntime, RawObject } from '../base/owned.js';
+import { dispose, type GpuLike, inspected, registry, type SignalLike } from '../base/platform.js';
+import type { Calls, Core } from '../base/wasm/core.js';
+import { type Build, type Choice, threadsOf, type Variant, type WasmSource } from '../base/wasm/module.js';
+import { shippedModel } from '../base/wasm/shipped.js';
+import { version } from '../base/wasm/version.js';
+import type { Inspection, InspectOptions } from '../folders/inspect.js';
+import type { Pruned, PruneOptions } from '../folders/prune.js';
+import type { Quantized, QuantizeOptions } from '../folders/quantize.js';
+import type { ModelSource } from '../io/source.js';
+import { layers } from '../layers/classes.js';
+import { flops } from '../layers/cost.js';
+import type { Decoder, DecoderLayer, DecoderLayerOptions, DecoderOptions } from '../layers/decoder.js';
+import type { Dropout, DropoutOptions } from '../layers/dropout.js';
+import type { Embedding, EmbeddingOptions } from '../layers/embedding.js';
+import type { Encoder, EncoderLayer, EncoderLayerOptions, EncoderOptions } from '../layers/encoder.js';
+import type { FeedForward, FeedForwardOptions } from '../layers/feed-forward.js';
+import { Functions } from '../layers/functions.js';
+import { headImportance } from '../layers/heads.js';
+import type { Layer, UnboundLayer } from '../layers/layer.js';
+import type { Linear, LinearOptions } from '../layers/linear.js';
+import { type Masks, masksOf } from '../layers/masks.js';
+import type { MultiHeadAttention, MultiHeadAttentionOptions } from '../layers/multi-head-attention.js';
+import type { BatchNorm, BatchNormOptions, LayerNorm, LayerNormOptions } from '../layers/norms.js';
+import type { PositionalEncoding, PositionalEncodingOptions } from '../layers/positional-encoding.js';
+import { Sequential } from '../layers/sequential.js';
+import type { Transformer, TransformerOptions } from '../layers/transformer.js';
+import { maxSim } from '../models/heads/max-sim.js';
+import type { PretrainedModel } from '../models/model.js';
+import type { LoadTokenizerOptions, Tokenizer } from '../models/own-tokenizer.js';
+import { CoreStore } from '../search/core-vectors.js';
+import { TextIndex } from '../search/text-index.js';
+import type { StoreOptions } from '../search/vector-store.js';
+import type { FromPretrainedOptions, fromPretrained } from './from-pretrained.js';
+
+/** Options of `load`. */
+export interface LoadOptions {
+  /** The build of the module to run. 'auto' (the default): relaxed SIMD if the engine has it, else SIMD128. */
+  build?: 'auto' | Build;
+  /** The module, if it is not served next to heed's script: its URL (in Node also a path), bytes (which are copied), a Response, or the compiled module. */
+  wasm?: WasmSource;
+  /**
+   * The number of threads that share the work of one call, with the calling thread, up to 16, or 'auto' for the number of cores, at most 4. Default: 1. In Node, and in pages that
+   * are cross-origin isolated; elsewhere one thread runs, and `info.threadsReason` says why. Results are the same, bit for bit, for any number.
+   */
+  threads?: number | 'auto';
+  /** The host of models that are given by their id, its token, a `fetch` of your own, and the cache, for all calls that download. Default: no host, in Node that of the environment variable HF_ENDPOINT. */
+  hub?: HubOptions;
+  /** Where `fromPretrained` looks for a GPU: in Node, what `create([])` of the package `webgpu` returns. Default: `navigator.gpu`. */
+  gpu?: GpuLike;
+  /** Stops waiting for the module, whose download ends unless another call needs it. */
+  signal?: SignalLike;
+}
+
+/** What is running. */
+export interface Info {
+  /** heed's version. */
+  readonly version: string;
+  /** The build that runs. */
+  readonly build: Build;
+  /** Why this build. */
+  readonly reason: string;
+  /** How many threads were started, with the calling thread; at most one per core takes part in a call. */
+  readonly threads: number;
+  /** Why this many. */
+  readonly threadsReason: string;
+  /** The compiler that made the module. */
+  readonly compiler: string;
+  /** Current size of the module's memory, in bytes. It grows as needed and does not shrink before `dispose()`. */
+  readonly memoryBytes: number;
+}
+
+/** @internal What a caller's options led to. Callers with other options may share the instance. */
+export type Chosen = Choice & { readonly threads: Count };
+
+/** A layer's class, bound to a runtime. */
+export type LayerClass<Made, Options> = undefined extends Options
+  ? new (
+      options?: Options,
+    ) => Made
+  : new (
+      options: Options,
+    ) => Made;
+
+/**
+ * One instance of heed: functions, layer classes and pretrained encoders, as `load()` returns it.
+ *
+ * @example
+ * const heed = await load();
+ * const encoder = new heed.Encoder({ embedDim: 8, numHeads: 2, feedForwardDim: 16, numLayers: 2 });
+ */
+export class Heed extends Functions {
+  readonly #runtime: PageRuntime & { dispose(): void };
+  readonly #choice: Chosen;
+  readonly #loadModel: typeof fromPretrained;
+
+  /** Makes and combines masks. */
+  readonly masks: Masks;
+
+  declare readonly Linear: LayerClass<Linear, LinearOptions>;
+  declare readonly LayerNorm: LayerClass<LayerNorm, LayerNormOptions>;
+  declare readonly BatchNorm: LayerClass<BatchNorm, BatchNormOptions>;
+  declare readonly Dropout: LayerClass<Dropout, DropoutOptions | undefined>;
+  declare readonly PositionalEncoding: LayerClass<PositionalEncoding, PositionalEncodingOptions>;
+  declare readonly FeedForward: LayerClass<FeedForward, FeedForwardOptions>;
+  declare readonly MultiHeadAttention: LayerClass<MultiHeadAttention, MultiHeadAttentionOptions>;
+  declare readonly EncoderLayer: LayerClass<EncoderLayer, EncoderLayerOptions>;
+  declare readonly Encoder: LayerClass<Encoder, EncoderOptions>;
+  declare readonly DecoderLayer: LayerClass<DecoderLayer, DecoderLayerOptions>;
+  declare readonly Decoder: LayerClass<Decoder, DecoderOptions>;
+  declare readonly Transformer: LayerClass<Transformer, TransformerOptions>;
+  declare readonly Embedding: LayerClass<Embedding, EmbeddingOptions>;
+
+  /** Layers one after the other, as a model. */
+  readonly Sequential = Sequential;
+
+  /**
+   * Compares what attention, a dense, a convolutional and a recurrent layer of the same width cost; also an export of the package.
+   *
+   * @example
+   * heed.flops(100, { dim: 64 }).attention.flops; // 5017600
+   */
+  readonly flops = flops;
+
+  /**
+   * Ranks heads by how much the result changes when each is masked; also an export of the package.
+   *
+   * @example
+   * const attention = new heed.MultiHeadAttention({ embedDim: 8, numHeads: 2, seed: 1 });
+   * const ranked = await heed.headImportance(2, (headMask) => attention.forward(x, { headMask }).output);
+   * ranked.length; // 2
+   */
+  readonly headImportance = headImportance;
+
+  /**
+   * The scores of documents for a query by their token vectors, as `embedTokens` returns them; also an export of the package.
+   *
+   * @example
+   * heed.maxSim([[1, 0]], [[[0.6, 0.8]]]); // [0.6], for tensors [tokens, D] or nested arrays
+   */
+  readonly maxSim = maxSim;
+
+  /**
+   * `TextIndex`, also an export of the package, with the vectors of its indexes in WebAssembly memory: several times as fast to search, by all threads of this runtime. `dispose()` frees an index.
+   *
+   * @example
+   * const index = heed.TextIndex.of(['north', 'east'], [[0, 1], [1, 0]]);
+   * index.search([[1, 1e-3]], { topK: 1 })[0].text; // "east"
+   */
+  readonly TextIndex: typeof TextIndex;
+
+  /** @internal */
+  constructor(runtime: PageRuntime & { dispose(): void }, choice: Chosen, loadModel: typeof fromPretrained) {
+    super(runtime);
+    this.#runtime = runtime;
+    this.#loadModel = loadModel;
+    this.#choice = choice;
+    this.masks = masksOf(runtime);
+    this.TextIndex = class extends TextIndex {
+      static override newStore(options: StoreOptions): CoreStore {
+        return new CoreStore(runtime, options);
+      }
+      static override get hub(): HubOptions {
+        return runtime.hub;
+      }
+    };
+    for (const [name, Base] of Object.entries(layers)) Object.assign(this, { [name]: bind(runtime, name, Base) });
+  }
+
+  /** @internal */
+  [inspected](): string {
+    return `heed ${version} (${this.#choice.build})`;
+  }
+
+  /** What is running, and why. */
+  get info(): Info {
+    const { core } = this.#runtime;
+    const { build, reason, threads: asked } = this.#choice;
+    const { count: threads, reason: threadsReason } = threadsOf(core);
+    return {
+      version,
+      build,
+      reason,
+      threads,
+      threadsReason: threads === asked.count ? asked.reason : threadsReason,
+      compiler: core.compiler(),
+      memoryBytes: core.memoryBytes(),
+    };
+  }
+
+  /**
+   * A pretrained encoder from files as Hugging Face stores them: the URL of a folder, its path in Node, or its files' bytes; without a source, the model that comes with heed.
+   *
+   * @example
+   * const model = await heed.fromPretrained();
+   * const vectors = await model.embed(['a cat', 'a dog'], { normalize: true });
+   * @throws HeedError `NOT_FOUND`, `NETWORK`, `INVALID_FILE`, `UNSUPPORTED`, `OUT_OF_MEMORY`; a load that fails leaves nothing behind
+   */
+  fromPretrained(source?: ModelSource, options?: FromPretrainedOptions): Promise<PretrainedModel> {
+    return this.#loadModel(this.#runtime, source, options);
+  }
+
+  /**
+   * What a model's folder has, and how many bytes loading it would download, without its weights.
+   *
+   * @example
+   * const { family, download, missing } = await heed.inspect(source);
+   * const model = download.fp32 < 30e6 ? await heed.fromPretrained(source, { dtype: 'q8' }) : null;
+   * @throws HeedError as `fromPretrained` for a folder that cannot be read; what only speaks against loading it is `problem`
+   */
+  async inspect(source: ModelSource = shippedModel(), options?: InspectOptions): Promise<Inspection> {
+    void this.#runtime.core;
+    const { inspect } = await importing('inspect', () => import('../folders/inspect.js'));
+    return inspect(source, options, this.#runtime.hub);
+  }
+
+  /**
+   * The tokenizer of a model's folder; as `loadTokenizer`, also an export of the package, with the `hub` of this runtime.
+   *
+   * @example
+   * const tokenizer = await heed.loadTokenizer(source);
+   * tokenizer.count('the quick brown fox'); // 6
+   * @throws HeedError `NOT_FOUND` if there is no tokenizer.json, else as `fromPretrained`
+   */
+  async loadTokenizer(source: ModelSource, options?: LoadTokenizerOptions): Promise<Tokenizer> {
+    const { loadTokenizer } = await importing('own-tokenizer', () => import('../models/own-tokenizer.js'));
+    return loadTokenizer(source, options, this.#runtime.hub);
+  }
+
+  /**
+   * A model's folder with int8 matrices and int8 or 4-bit embedding tables, a quarter of its bytes or less, which `fromPretrained` loads like any other folder. In Node, `out` names a new
+   * folder to write to.
+   *
+   * @example
+   * const { files, report } = await heed.quantize(source, { texts: ['a cat', 'a dog'] });
+   * const model = await heed.fromPretrained(files, { dtype: 'q8' });
+   * @throws HeedError INVALID_FILE for weights that are not finite or quantized already, INVALID_ARGUMENT for an `out` that exists, and as `fromPretrained`
+   */
+  async quantize(source: ModelSource, options?: QuantizeOptions): Promise<Quantized> {
+    void this.#runtime.core;
+    const { quantize } = await importing('quantize', () => import('../folders/quantize.js'));
+    return quantize(this.#runtime, source, options);
+  }
+
+  /**
+   * A model's folder without the rows of its vocabulary that a corpus does not need. The vectors of the corpus's texts are the same, bit for bit, which is checked; words of other texts
+   * may become the tokenizer's unknown token. Folders that `quantize` has written can be pruned, too.
+   *
+   * @example
+   * const { files, report } = await heed.prune(source, { keep: ['a cat', 'a dog'] });
+   * const model = await heed.fromPretrained(files);
+   * @throws HeedError UNSUPPORTED for a folder without tokenizer.json or whose tokenizer cannot be pruned, INVALID_ARGUMENT for an empty corpus or an `out` that exists, and as `fromPretrained`
+   */
+  async prune(source: ModelSource, options: PruneOptions): Promise<Pruned> {
+    void this.#runtime.core;
+    const { prune } = await importing('prune', () => import('../folders/prune.js'));
+    return prune(this.#runtime, source, options);
+  }
+
+  /**
+   * Ends this caller's use of the module: frees the layers and models made through this object and ends their workers. Calling it again does nothing; any other use of
+   * this object, its layers or its models throws `DISPOSED`. Objects that other calls of `load()` returned go on working; the module's memory is freed with the last of them.
+   *
+   * @example
+   * const heed = await load();
+   * heed.dispose(); // or `using heed = await load();`
+   */
+  dispose(): void {
+    this.#runtime.dispose();
+  }
+
+  [dispose](): void {
+    this.dispose();
+  }
+}
+
+/** A subclass of `Base` named `name`, whose constructor takes a caller's options only. */
+export function bind(runtime: PageRuntime, name: string, Base: UnboundLayer<Layer, object>): object {
+  const Bound = class extends Base {
+    constructor(options?: object) {
+      const given = options && plainOptions<{ seed?: unknown }>(name, options);
+      super(runtime, name, readOptions(name, Base.schema as Record<string, Reader<unknown>>, given) as never);
+      this.hasOwnDraws = (given?.seed ?? null) !== null;
+    }
+  };
+  return Object.defineProperty(Bound, 'name', { value: name });
+}
+
+for (const name of 'losses optim saveCheckpoint loadCheckpoint trainClassifier trainEmbedding Module custom'.split(
+  ' ',
+)) {
+  Object.defineProperty(Heed.prototype, name, {
+    get() {
+      throw needsTraining(`heed.${name}`);
+    },
+  });
+}
+
+/** Counts a runtime as disposed of when it is collected, together with all that was made with it. */
+const collectedRuntimes = registry<() => void>((onDispose) => onDispose());
+
+/** @internal */
+export function runtimeOf(
+  { startWorker }: Variant,
+  given: Core,
+  calls: Calls,
+  hub: HubOptions,
+  onDispose: () => void,
+  owned = new Set<RawObject>(),
+  gpu?: GpuLike,
+): PageRuntime & { dispose(): void } {
+  let core: Core | null = given;
+  const runtime = {
+    owned,
+    hub,
+    gpu,
+    startWorker,
+    get core() {
+      if (core === null) throw new HeedError('DISPOSED', 'heed: used after dispose(). Call load() again');
+      return core;
+    },
+    get calls() {
+      void runtime.core;
+      return calls;
+    },
+    dispose() {
+      if (core === null) return;
+      core = null;
+      collectedRuntimes?.unregister(runtime);
+      const all = [...owned];
+      owned.clear();
+      whenIdle(() => {
+        for (const raw of all) raw.delete();
+        onDispose();
+      });
+    },
+  };
+  collectedRuntimes?.register(runtime, onDispose, runtime);
+  return runtime;
+}

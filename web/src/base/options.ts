@@ -1,0 +1,197 @@
+/**
+ * Options objects are read by a schema: one reader per option, which checks the value and says what is legal. A schema names every option, so that unknown ones are
+ * found, and its type must cover the public interface (`satisfies Schema<...>`).
+ */
+
+import { describe, guarded, invalid, needsTraining } from './error.js';
+import type { SignalLike, WorkerLike } from './platform.js';
+import { MAX_SIZE, readMask, readTensor } from './tensor.js';
+import type { RawMask, RawTensor } from './wasm/core.js';
+
+/** Checks one option's value; `undefined` if the caller gave none. */
+export type Reader<T> = (value: unknown, name: string) => T;
+
+/** A reader for each option of `Options`. */
+export type Schema<Options> = { readonly [K in keyof Options]-?: Reader<unknown> };
+
+/** What `readOptions` gives for a schema: every option present. */
+export type Read<S> = { [K in keyof S]: S[K] extends Reader<infer T> ? T : never };
+
+/** Reads every option of `schema` from `given` once; `owner` names the call in messages. */
+export function readOptions<S extends Record<string, Reader<unknown>>>(
+  owner: string,
+  schema: S,
+  given: unknown = {},
+): Read<S> {
+  return guarded(owner, () => {
+    requireObject(owner, given);
+    const names = Object.keys(schema);
+    requireKnown(owner, Object.keys(given), names);
+    return Object.fromEntries(names.map((name) => [name, schema[name]!(given[name], `${owner}.${name}`)])) as Read<S>;
+  });
+}
+
+function requireObject(owner: string, given: unknown): asserts given is Record<string, unknown> {
+  if (typeof given !== 'object' || given === null || Array.isArray(given))
+    throw invalid(owner, 'an options object', describe(given));
+}
+
+/** Refuses options that do not exist, naming the nearest one that does. */
+export function requireKnown(owner: string, given: readonly string[], known: readonly string[]): void {
+  const name = given.find((each) => !known.includes(each));
+  if (name === undefined) return;
+  if (name === 'backward' || name === 'trainable') throw needsTraining(`${owner}.${name}`);
+  const expected = known.length === 0 ? 'no options' : `${nearest(name, known)} (all: ${known.join(', ')})`;
+  throw invalid(owner, expected, `the unknown option '${name}'`);
+}
+
+/** A copy of options that several callees share, each of which reads its own: getters of the caller's run once, here. */
+export function plainOptions<T extends object>(owner: string, given: T = {} as T): T {
+  return guarded(owner, () => {
+    requireObject(owner, given);
+    return { ...given };
+  });
+}
+
+/** An option that may be left out (undefined or null). */
+export function optional<T, F>(reader: Reader<T>, fallback: F): Reader<T | F> {
+  return (value, name) => (value === undefined || value === null ? fallback : reader(value, name));
+}
+
+/** Reads values for which `isLegal` returns true. */
+export function legal<T>(expected: string, isLegal: (value: T) => boolean): Reader<T> {
+  return (value, name) => {
+    if (guarded(name, () => isLegal(value as T))) return value as T;
+    throw invalid(name, expected, describe(value));
+  };
+}
+
+/** A width, a length or a number of heads. */
+export const size: Reader<number> = (value, name) => integer(value, name, 1);
+/** As `size`, or Infinity: a limit, or none. */
+export const sizeOrInfinity: Reader<number> = (value, name) => (value === Infinity ? value : size(value, name));
+/** As `size`, or 0. */
+export const count: Reader<number> = (value, name) => integer(value, name, 0);
+
+/** The number of layers of a stack: limited, so that a mistyped one is refused before layer after layer has filled the memory. */
+export const layerCount: Reader<number> = (value, name) => integer(value, name, 1, 1024);
+
+/** A seed, or an id. */
+export const natural = legal<number>(
+  'an integer from 0 to 2^53 - 1',
+  (value) => Number.isSafeInteger(value) && value >= 0,
+);
+
+/** The seed of random draws; drawn at random if it is left out. */
+export const seed: Reader<number> = (value, name) =>
+  natural(value ?? Math.floor(Math.random() * Number.MAX_SAFE_INTEGER), name);
+
+/** The largest finite fp32 number, rounded down. */
+const MAX_FLOAT = 3.4e38;
+const isNumber = (value: unknown) => typeof value === 'number';
+
+/** The probability of dropping an entry. */
+export const rate = legal<number>('a number in [0, 1]', (value) => isNumber(value) && value >= 0 && value <= 1);
+export const positive = legal<number>(
+  'a positive number',
+  (value) => isNumber(value) && value > 0 && value <= MAX_FLOAT,
+);
+export const finite = legal<number>('a finite number', (value) => isNumber(value) && Math.abs(value) <= MAX_FLOAT);
+export const flag = legal<boolean>('true or false', (value) => typeof value === 'boolean');
+export const text = legal<string>('a string', (value) => typeof value === 'string');
+
+export function oneOf<const T extends string>(values: readonly T[]): Reader<T> {
+  return (value, name) => {
+    if (values.includes(value as T)) return value as T;
+    const hint = typeof value === 'string' ? ` (nearest: ${nearest(value, values)})` : '';
+    throw invalid(name, `one of ${values.map((v) => `'${v}'`).join(', ')}${hint}`, describe(value));
+  };
+}
+
+export const tensor: Reader<RawTensor> = (value, name) => readTensor(name, value);
+/** Factors on the heads' outputs. Infinities and NaN are refused: an output of 0 times such a factor is NaN. */
+export const headMask: Reader<RawTensor> = (value, name) => {
+  const read = readTensor(name, value);
+  const wrong = read.data.findIndex((factor) => !Number.isFinite(factor));
+  if (wrong >= 0) throw invalid(name, 'finite factors', `${read.data[wrong]} at entry ${wrong}`);
+  return read;
+};
+export const mask: Reader<RawMask> = (value, name) => readMask(name, value);
+
+/** More entries than any list here needs. Beyond what an array can hold, engines end the process instead of throwing. */
+const MAX_LIST_LENGTH = 2 ** 25;
+
+/** The length of a caller's array; proxies may claim any. */
+export function lengthOf({ length }: ArrayLike<unknown>, name: string): number {
+  if (length <= MAX_LIST_LENGTH) return length;
+  throw invalid(name, `at most ${MAX_LIST_LENGTH} entries`, `${length}`, 'OUT_OF_MEMORY');
+}
+
+/** A copy of an array whose entries `reader` checks in order. */
+export function listOf<T>(reader: Reader<T>, expected: string): Reader<T[]> {
+  return (value, name) =>
+    guarded(name, () => {
+      if (!Array.isArray(value)) throw invalid(name, expected, describe(value));
+      return Array.from({ length: lengthOf(value, name) }, (_, i) => reader(value[i], `${name}[${i}]`));
+    });
+}
+
+/** One text or several. */
+export const texts: Reader<string | string[]> = (value, name) =>
+  typeof value === 'string' ? value : listOf(text, 'a string or an array of strings')(value, name);
+
+export const strings = listOf(text, 'an array of strings');
+
+/** One text or several, as a list. */
+export function listOfTexts(input: unknown, name = 'texts'): string[] {
+  const given = texts(input, name);
+  return typeof given === 'string' ? [given] : given;
+}
+
+export const signal = optional(
+  legal<SignalLike>('an AbortSignal', ({ throwIfAborted }) => typeof throwIfAborted === 'function'),
+  undefined,
+);
+
+/** Whether to use a worker, or which. */
+export const workerOption: Reader<boolean | WorkerLike> = (value, name) =>
+  guarded(name, () => {
+    const { postMessage, on, addEventListener } = (value ?? {}) as Record<string, unknown>;
+    const isWorker = typeof postMessage === 'function' && [on, addEventListener].some((f) => typeof f === 'function');
+    if (typeof value === 'boolean' || isWorker) return value as boolean | WorkerLike;
+    throw invalid(name, 'true, false or a Worker', describe(value));
+  });
+
+export function callback<F>(value: unknown, name: string): F | undefined {
+  return optional(
+    legal<F>('a function', (given) => typeof given === 'function'),
+    undefined,
+  )(value, name);
+}
+
+/** Reads an integer from `min` to `max`. `or`: what else is legal, for the message. */
+export function integer(value: unknown, name: string, min: number, max: number = MAX_SIZE, or = ''): number {
+  if (Number.isInteger(value) && (value as number) >= min && (value as number) <= max) return value as number;
+  throw invalid(name, `${or}an integer from ${min} to ${max}`, describe(value));
+}
+
+/** The known name that is fewest edits away from `name`, in quotes. */
+export function nearest(name: string, known: readonly string[]): string {
+  const shown = name.slice(0, 40).toLowerCase();
+  const ranked = known.map((candidate) => ({ candidate, edits: distance(shown, candidate.toLowerCase()) }));
+  ranked.sort((a, b) => a.edits - b.edits);
+  return `'${ranked[0]!.candidate}'`;
+}
+
+/** Levenshtein's distance, one row at a time. */
+function distance(a: string, b: string): number {
+  let row = Array.from({ length: b.length + 1 }, (_, j) => j);
+  for (let i = 1; i <= a.length; i++) {
+    const next = [i];
+    for (let j = 1; j <= b.length; j++) {
+      next.push(Math.min(row[j]! + 1, next[j - 1]! + 1, row[j - 1]! + (a[i - 1] === b[j - 1] ? 0 : 1)));
+    }
+    row = next;
+  }
+  return row[b.length]!;
+}

@@ -1,0 +1,41 @@
+/** Where the package's own files are, if a bundler has moved heed's scripts but not these files. */
+import { nodeModule } from '../platform.js';
+import { version } from './version.js';
+
+/** Whether Vite's development server has moved the script at `url` to its folder of prepared dependencies, such as node_modules/.vite/deps. */
+export const isPrepared = (url: string) => /\/node_modules\/\.[^?#]*\/deps\/[^/]*$/.test(url);
+
+/**
+ * The URL of a file of the package: `url`, which is relative to heed's script and which most bundlers replace with the URL of a copy.
+ *
+ * Vite's development server, before Vite 8, moves only the script; the file stays in node_modules/heed/dist.
+ * Bundlers for servers, such as Next.js's, name the URL that browsers would request; Node reads the installed package instead. Turbopack names a renamed copy, in a folder in
+ * which Node takes scripts for CommonJS.
+ */
+export function packaged(name: string, url: URL): URL {
+  const { protocol, pathname } = url;
+  const prepared = pathname.lastIndexOf('/node_modules/.');
+  if (prepared >= 0 && pathname.endsWith(`/deps/${name}`))
+    return new URL(`${pathname.slice(0, prepared)}/node_modules/heed/dist/${name}`, url);
+  const fs = nodeModule<typeof import('node:fs')>('fs');
+  if (
+    !fs ||
+    /^(https?|blob|data):$/.test(protocol) ||
+    (protocol === 'file:' && pathname.endsWith(`/${name}`) && fs.existsSync(url))
+  )
+    return url;
+  return installed(name) ?? url;
+}
+
+/** The file of the installed package of the same version, seen from the process's folder; null if there is none. */
+function installed(name: string): URL | null {
+  const { createRequire } = nodeModule<typeof import('node:module')>('module')!;
+  const { pathToFileURL } = nodeModule<typeof import('node:url')>('url')!;
+  try {
+    const require = createRequire(`${nodeModule<typeof import('node:process')>('process')!.cwd()}/package.json`);
+    const found = require.resolve('heed/package.json');
+    return require(found).version === version ? new URL(`./dist/${name}`, pathToFileURL(found)) : null;
+  } catch {
+    return null;
+  }
+}

@@ -1,0 +1,123 @@
+/** The shared-memory threads of an instance of the module. Loaded when they are used; shared-memory.ts has what decides that. */
+
+import { type Count, coreCount } from '../cores.js';
+import { describe, HeedError } from '../error.js';
+import type { WorkerLike } from '../platform.js';
+import { keepAlive, listen, nodeOptions, start } from '../start-worker.js';
+import type { Core } from './core.js';
+import { packaged } from './packaged.js';
+
+/** What a thread needs. The functions are indices in the function table, which are the same in all instances. */
+export interface ThreadStart {
+  module: WebAssembly.Module;
+  memory: WebAssembly.Memory;
+  initialize: number;
+  main: number;
+  failed: number;
+  stack: number;
+  stackBytes: number;
+  index: number;
+}
+
+/** Whether this thread may sleep. The main thread of a page may not. */
+function mayWait(): boolean {
+  try {
+    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 1, 0); // returns at once: the value is not 1
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/** Starts a worker that runs heed's thread.js. Bundlers recognize exactly these expressions, and make the script a bundle of its own. */
+const startThread = () =>
+  start(
+    'thread.js',
+    ({ Worker }) => new Worker(packaged('thread.js', new URL('./thread.js', import.meta.url)), nodeOptions),
+    () => new Worker(new URL('./thread.js', import.meta.url), { type: 'module' }),
+  );
+
+/** A thread that ended is replaced. Until then calls run on the others. */
+export class Threads {
+  readonly #core: Core;
+  readonly #workers: (WorkerLike | null)[];
+  readonly #start: Omit<ThreadStart, 'stack' | 'index'>;
+  #disposed = false;
+  #reason: string;
+
+  private constructor(core: Core, module: WebAssembly.Module, memory: WebAssembly.Memory, { count, reason }: Count) {
+    this.#core = core;
+    this.#reason = reason;
+    this.#workers = new Array(count - 1).fill(null);
+    const [initialize, main, failed, stackBytes] = core.startThreads!(count - 1, coreCount(), mayWait()) as [
+      number,
+      number,
+      number,
+      number,
+    ];
+    this.#start = { module, memory, initialize, main, failed, stackBytes };
+  }
+
+  /** Starts count - 1 threads. If one cannot start, the caller works alone. */
+  static async start(
+    core: Core,
+    module: WebAssembly.Module,
+    memory: WebAssembly.Memory,
+    count: Count,
+  ): Promise<Threads> {
+    const threads = new Threads(core, module, memory, count);
+    try {
+      await Promise.all(threads.#workers.map((_, i) => threads.#replace(i)));
+    } catch (error) {
+      threads.dispose();
+      core.startThreads!(0, 0, false);
+      threads.#reason = `a thread could not start (${error instanceof HeedError ? error.message : describe(error)})`;
+    }
+    return threads;
+  }
+
+  /** How many were started, with the calling thread, and why. */
+  get count(): Count {
+    return { count: 1 + this.#workers.filter(Boolean).length, reason: this.#reason };
+  }
+
+  /** Replaces all threads, after a call that did not end regularly. */
+  restart(): void {
+    if (!this.#disposed) for (const i of this.#workers.keys()) this.#replace(i).catch(() => {});
+  }
+
+  dispose(): void {
+    this.#disposed = true;
+    for (const i of this.#workers.keys()) this.#end(i);
+  }
+
+  #end(i: number): void {
+    void this.#workers[i]?.terminate();
+    this.#workers[i] = null;
+  }
+
+  /** Starts thread i, in place of the one that there is. */
+  #replace(i: number): Promise<void> {
+    this.#end(i);
+    return new Promise((resolve, reject) => {
+      const worker = startThread();
+      let ready = false;
+      listen(
+        worker,
+        () => {
+          ready = true;
+          keepAlive(worker, false);
+          if (this.#disposed) void worker.terminate();
+          else this.#workers[i] = worker;
+          resolve();
+        },
+        (how, cause) => {
+          const current = this.#workers[i] === worker;
+          if (ready && current && !this.#disposed) this.#replace(i).catch(() => {});
+          else reject(cause ?? new Error(how));
+        },
+      );
+      worker.postMessage({ ...this.#start, stack: this.#core.addThread!(i), index: i } satisfies ThreadStart);
+    });
+  }
+}

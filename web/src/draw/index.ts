@@ -1,0 +1,255 @@
+/** Draws attention weights and matrices on a canvas or into an SVG element. A separate entry, `heed/draw`, so that pages that draw nothing do not download it. */
+import { describe, formatShape, invalid } from '../base/error.js';
+import { count, finite, flag, listOf, optional, positive, readOptions, size, text } from '../base/options.js';
+import { readTensor, type TensorInput, type TensorLike } from '../base/tensor.js';
+import {
+  type CanvasLike,
+  type Color,
+  drawAsSvg,
+  drawOnCanvas,
+  isCanvas,
+  isSvg,
+  type Picture,
+  type SvgLike,
+} from './picture.js';
+
+export type { CanvasContextLike, CanvasLike, Color, SvgLike } from './picture.js';
+
+export interface DrawOptions {
+  /** The width and height of an entry in pixels. Default 18, with `decimals` 40. With 1, nothing but the entries is drawn, one pixel each, to be enlarged by CSS. */
+  cell?: number;
+  /** Writes each entry's number into its square, with this many decimals. Default: no numbers. */
+  decimals?: number;
+  /** Whether to draw the colors and what they stand for below the entries. Default false. */
+  legend?: boolean;
+  /** The color of positive entries; those of smaller magnitude are more transparent. Default blue. */
+  color?: Color;
+  /** The color of negative entries. Default orange. */
+  negativeColor?: Color;
+  /** The color of the labels on a canvas. Default '#555'; in an SVG, labels have the color of the text around it. */
+  labelColor?: string;
+  /** The accessible name of an SVG. Default: what is drawn and its shape. */
+  title?: string;
+}
+
+export interface MatrixOptions extends DrawOptions {
+  /** One label per row. */
+  rows?: readonly string[];
+  /** One label per column. */
+  columns?: readonly string[];
+  /** The magnitude that is drawn without transparency. Default: the largest one. */
+  max?: number;
+  /** The exponent of magnitude / max; below 1, small entries are easier to see. Default 1. */
+  gamma?: number;
+}
+
+export interface AttentionDrawOptions extends DrawOptions {
+  /** The layer, from 0. Default: the last. */
+  layer?: number;
+  /** The head, from 0. Default: the mean of all heads. */
+  head?: number;
+  /** Which text of the batch. Default 0. */
+  index?: number;
+  /** The tokens of the keys, if they are not those of the queries. */
+  keys?: readonly string[];
+}
+
+export interface GridOptions extends DrawOptions {
+  /** One label per column, such as the tokens. Default: 0, 1, 2, ..., as heads are counted. */
+  columns?: readonly string[];
+  /** The value of the run without a change. Default 0. */
+  baseline?: number;
+  /** The difference from the baseline that is drawn without transparency. Default: the largest one. */
+  max?: number;
+}
+
+const color = (value: unknown, name: string): Color => {
+  const list = Array.isArray(value) ? (value as unknown[]) : [];
+  if (list.length !== 3 || !list.every((part) => typeof part === 'number' && part >= 0 && part <= 255))
+    throw invalid(name, 'red, green and blue from 0 to 255', describe(value));
+  return list as unknown as Color;
+};
+const decimals = (value: unknown, name: string): number => {
+  if (count(value, name) > 10) throw invalid(name, 'an integer from 0 to 10', describe(value));
+  return value as number;
+};
+const labels = listOf(text, 'an array of texts');
+
+const drawSchema = {
+  cell: optional(size, undefined),
+  decimals: optional(decimals, undefined),
+  legend: optional(flag, false),
+  color: optional(color, [37, 99, 235] as const),
+  negativeColor: optional(color, [217, 95, 2] as const),
+  labelColor: optional(text, '#555'),
+  title: optional(text, undefined),
+};
+const matrixSchema = {
+  ...drawSchema,
+  rows: optional(labels, undefined),
+  columns: optional(labels, undefined),
+  max: optional(positive, undefined),
+  gamma: optional(positive, 1),
+};
+const attentionSchema = {
+  ...drawSchema,
+  layer: optional(count, undefined),
+  head: optional(count, undefined),
+  index: optional(count, 0),
+  keys: optional(labels, undefined),
+};
+
+/**
+ * Draws a matrix [rows, columns] as a table of colored squares, for example the queries of one head. The canvas is resized and cleared; the contents of the SVG element are
+ * replaced, and each square has a tooltip with its value.
+ *
+ * @example
+ * const { projections, tokens } = await model.encode(text, { outputProjections: true });
+ * matrix(canvas, projections.queries[0].at(0, 2), { rows: tokens[0] });
+ * @throws HeedError SHAPE_MISMATCH if `values` is not a matrix or the labels do not fit
+ */
+export function matrix(target: CanvasLike | SvgLike, values: TensorInput, options: MatrixOptions = {}): void {
+  const read = readOptions('draw.matrix', matrixSchema, options);
+  const { data, shape } = readTensor('draw.matrix: values', values);
+  if (shape.length !== 2)
+    throw invalid('draw.matrix: values', '[rows, columns]', `shape ${formatShape(shape)}`, 'SHAPE_MISMATCH');
+  const [height, width] = shape as [number, number];
+  for (const [name, list, extent] of [
+    ['rows', read.rows, height],
+    ['columns', read.columns, width],
+  ] as const)
+    if (list && list.length !== extent)
+      throw invalid(`draw.matrix.${name}`, `${extent} labels`, `${list.length}`, 'SHAPE_MISMATCH');
+  const max =
+    read.max ??
+    (data.reduce((largest, value) => (Number.isFinite(value) ? Math.max(largest, Math.abs(value)) : largest), 0) || 1);
+  const picture: Picture = {
+    ...read,
+    cell: read.cell ?? (read.decimals === undefined ? 18 : 40),
+    data,
+    height,
+    width,
+    rows: read.rows ?? [],
+    columns: read.columns ?? [],
+    max,
+    title: read.title ?? `Matrix of ${height} rows and ${width} columns`,
+    // NaN is drawn like 0.
+    opacity: (value) => Math.min(1, Math.abs(value) / max || 0) ** read.gamma,
+  };
+  if (isCanvas(target)) drawOnCanvas(target, picture);
+  else if (isSvg(target)) drawAsSvg(target, picture);
+  else throw invalid('draw: target', 'a canvas or an SVG element', describe(target));
+}
+
+/**
+ * Draws the attention weights of one head, or the mean of a layer's heads: one row per query, one column per key.
+ *
+ * @param attentions as `encode` returns them, one tensor [N,H,L,L] per layer, or one tensor [N,H,L,S], [H,L,S] or [L,S], as layers return them
+ * @param tokens those of the queries: `tokens` as `encode` returns it, or the list of one text. Rows and columns beyond them, which are padding, are left out
+ * @example
+ * const { attentions, tokens } = await model.encode(text, { outputAttentions: true });
+ * attention(document.querySelector('canvas'), attentions, tokens, { layer: 2, head: 0 });
+ * @throws HeedError INVALID_ARGUMENT for a layer, head or text that does not exist
+ */
+export function attention(
+  target: CanvasLike | SvgLike,
+  attentions: TensorInput | readonly TensorLike[],
+  tokens: readonly string[] | readonly (readonly string[])[],
+  options: AttentionDrawOptions = {},
+): void {
+  const name = 'draw.attention';
+  const { layer, head, index, keys, ...drawing } = readOptions(name, attentionSchema, options);
+  const layers = isList(attentions) ? attentions : [attentions as TensorInput];
+  const at = layer ?? layers.length - 1;
+  const { data, shape } = readTensor(`${name}: attentions`, entry(`${name}.layer`, layers, at));
+  if (shape.length < 2 || shape.length > 4)
+    throw invalid(
+      `${name}: attentions`,
+      'shape [N, H, L, S], [H, L, S] or [L, S]',
+      formatShape(shape),
+      'SHAPE_MISMATCH',
+    );
+  const [texts, heads, length, width] = [...new Array<number>(4 - shape.length).fill(1), ...shape] as [
+    number,
+    number,
+    number,
+    number,
+  ];
+  within(`${name}.index`, index, texts);
+  if (head !== undefined) within(`${name}.head`, head, heads);
+  const queries = labels(
+    Array.isArray(tokens?.[0]) ? entry<unknown>(`${name}.index`, tokens, index) : tokens,
+    `${name}: tokens`,
+  );
+  const columns = keys ?? queries;
+  for (const [axis, list, extent] of [
+    ['tokens', queries, length],
+    ['keys', columns, width],
+  ] as const)
+    if (list.length > extent)
+      throw invalid(`${name}: ${axis}`, `at most ${extent} tokens`, `${list.length}`, 'SHAPE_MISMATCH');
+  const first = head ?? 0;
+  const last = head ?? heads - 1;
+  const weights = new Float32Array(queries.length * columns.length);
+  for (let h = first; h <= last; h++)
+    for (let i = 0; i < queries.length; i++)
+      for (let j = 0; j < columns.length; j++)
+        weights[i * columns.length + j]! += data[((index * heads + h) * length + i) * width + j]! / (last - first + 1);
+  const what = head === undefined ? 'mean attention' : `attention of head ${head}`;
+  const title = `${what[0]!.toUpperCase()}${what.slice(1)}${layers.length > 1 ? ` in layer ${at}` : ''}: ${queries.length} tokens to ${columns.length}`;
+  matrix(
+    target,
+    { data: weights, shape: [queries.length, columns.length] },
+    // Most weights are small.
+    { ...drawing, title: drawing.title ?? title, rows: queries, columns, max: 1, gamma: 0.6 },
+  );
+}
+
+const gridSchema = {
+  ...drawSchema,
+  columns: optional(labels, undefined),
+  baseline: optional(finite, 0),
+  max: optional(positive, undefined),
+};
+
+/**
+ * Draws a grid of layers by heads, positions or blocks, as `patchGrid` of heed/lens returns it: differences from the baseline, one row per layer.
+ *
+ * @example
+ * const values = await patchGrid(model, { clean, corrupted, metric, over: 'heads' });
+ * grid(document.querySelector('canvas'), values, { baseline: metric(await model.encode(corrupted)) });
+ * @throws HeedError SHAPE_MISMATCH if `values` is not a matrix or the labels do not fit
+ */
+export function grid(target: CanvasLike | SvgLike, values: TensorInput, options: GridOptions = {}): void {
+  const { baseline, columns, title, ...drawing } = readOptions('draw.grid', gridSchema, options);
+  const { data, shape } = readTensor('draw.grid: values', values);
+  const [layers = 0, width = 0] = shape;
+  if (shape.length !== 2)
+    throw invalid('draw.grid: values', '[layers, columns]', `shape ${formatShape(shape)}`, 'SHAPE_MISMATCH');
+  if (columns && columns.length !== width)
+    throw invalid('draw.grid.columns', `${width} labels`, `${columns.length}`, 'SHAPE_MISMATCH');
+  matrix(
+    target,
+    { data: data.map((value) => value - baseline), shape },
+    {
+      ...drawing,
+      title: title ?? `Grid of ${layers} layers and ${width} columns`,
+      rows: Array.from({ length: layers }, (_, layer) => `layer ${layer}`),
+      columns: columns ?? Array.from({ length: width }, (_, column) => `${column}`),
+    },
+  );
+}
+
+/** Whether these are the layers' tensors rather than nested numbers. */
+function isList(attentions: unknown): attentions is readonly TensorLike[] {
+  return Array.isArray(attentions) && typeof attentions[0] === 'object' && 'data' in (attentions[0] as object);
+}
+
+function within(name: string, value: number, extent: number): void {
+  if (value >= extent) throw invalid(name, `an integer from 0 to ${extent - 1}`, `${value}`);
+}
+
+function entry<T>(name: string, list: readonly T[], index: number): T {
+  within(name, index, list.length);
+  return list[index]!;
+}

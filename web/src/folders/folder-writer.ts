@@ -1,0 +1,109 @@
+/** Writes a model's folder: into memory, or in Node to disk, where the folder appears under its name once it is whole. */
+import { describe, HeedError, invalid } from '../base/error.js';
+import { nodeModule } from '../base/platform.js';
+import { fs, statusOf } from '../io/node.js';
+
+/** A file of a known size whose parts may be written in any order. */
+export interface FileWriter {
+  write(bytes: Uint8Array, at: number): Promise<void>;
+  close(): Promise<void>;
+}
+
+export interface FolderWriter {
+  file(path: string, size: number): Promise<FileWriter>;
+  /** What `fromPretrained` can load before the folder has been committed, once all files are closed. */
+  readonly source: string | Record<string, Uint8Array>;
+  /** Gives the folder its name. Resolves to its files by path; none if they are on disk. */
+  commit(): Promise<Record<string, Uint8Array>>;
+  /** Removes what has been written. */
+  abort(): Promise<void>;
+}
+
+/** Whether two names of files below a folder are the same file is left to the file system. */
+export async function folderWriter(out: string | undefined): Promise<FolderWriter> {
+  return out === undefined ? memoryWriter() : diskWriter(out);
+}
+
+function memoryWriter(): FolderWriter {
+  const files: Record<string, Uint8Array> = {};
+  return {
+    source: files,
+    async file(path, size) {
+      const bytes = new Uint8Array(size);
+      files[path] = bytes;
+      return { write: async (part, at) => bytes.set(part, at), close: async () => {} };
+    },
+    commit: async () => files,
+    abort: async () => {},
+  };
+}
+
+/** Files are written beside the folder, which is renamed at the end: a folder with files in it is never changed, and an incomplete one never seen. */
+async function diskWriter(out: string): Promise<FolderWriter> {
+  if (!fs) throw invalid('out', 'none outside of Node', describe(out), 'UNSUPPORTED');
+  const { join, dirname, resolve } = nodeModule<typeof import('node:path')>('path')!;
+  const folder = resolve(out);
+  const requireNew = async () => {
+    const status = await statusOf(folder);
+    const isEmpty = status?.isDirectory() && (await writing(() => fs!.readdir(folder))).length === 0;
+    if (status && !isEmpty) throw invalid('out', "a new folder's path", `'${out}', which exists`);
+  };
+  const part = `${folder}.${nodeModule<typeof import('node:crypto')>('crypto')!.randomUUID()}`;
+  const writing = async <T>(body: () => Promise<T>): Promise<T> => {
+    try {
+      return await body();
+    } catch (cause) {
+      if (cause instanceof HeedError) throw cause;
+      throw new HeedError('INVALID_ARGUMENT', `out: '${out}' cannot be written (${(cause as Error).message})`, {
+        cause,
+      });
+    }
+  };
+  const open = new Set<{ close(): Promise<void> }>();
+  await requireNew();
+  await writing(async () => {
+    await fs!.mkdir(dirname(folder), { recursive: true });
+    await fs!.mkdir(part);
+  });
+  return {
+    source: part,
+    file: (path) =>
+      writing(async () => {
+        const target = join(part, path);
+        await fs!.mkdir(dirname(target), { recursive: true });
+        const handle = await fs!.open(target, 'wx');
+        open.add(handle);
+        return {
+          write: (bytes, at) =>
+            writing(async () => {
+              for (let done = 0; done < bytes.length; )
+                done += (await handle.write(bytes, done, bytes.length - done, at + done)).bytesWritten;
+            }),
+          async close() {
+            await writing(async () => {
+              await handle.sync(); // some systems report a full disk only here
+              await handle.close();
+            });
+            open.delete(handle);
+          },
+        };
+      }),
+    async commit() {
+      await requireNew();
+      await fs!.rmdir(folder).catch(() => {}); // an empty one, which not every system replaces
+      await writing(() => fs!.rename(part, folder));
+      return {};
+    },
+    async abort() {
+      await Promise.allSettled([...open].map((handle) => handle.close()));
+      await fs!.rm(part, { recursive: true, force: true });
+    },
+  };
+}
+
+/** Writes one file at once. */
+export async function writeWhole(writer: FolderWriter, path: string, bytes: Uint8Array): Promise<void> {
+  const file = await writer.file(path, bytes.length);
+  await file.write(bytes, 0);
+  await file.close();
+}

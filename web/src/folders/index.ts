@@ -1,0 +1,2 @@
+/** Model folders that heed writes. */
+export { folderWriter, writeWhole } from './folder-writer.js';

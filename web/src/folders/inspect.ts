@@ -1,0 +1,202 @@
+/** What a model's folder has, and what loading it would download, without its weights. Loaded when it is used. */
+
+import { HeedError, invalidFile } from '../base/error.js';
+import type { HubOptions } from '../base/hub-options.js';
+import { readOptions, type Schema, signal } from '../base/options.js';
+import type { SignalLike } from '../base/platform.js';
+import { elementCount } from '../base/tensor.js';
+import { expectedSize, type ModelFolder, type OpenFile, readAll } from '../io/files.js';
+import { discard, IMAGE_SETTINGS, INPUT_SETTINGS } from '../io/list-files.js';
+import { ByteReader } from '../io/reader.js';
+import { int4Width, parseHeader, readHeader, type TensorEntry } from '../io/safetensors.js';
+import { Settings } from '../io/settings.js';
+import { type ModelSource, type RemoteOptions, withFolder } from '../io/source.js';
+import { remoteSchema } from '../models/call-options.js';
+import { parameterRowsOf } from '../models/families/families.js';
+import { familyOf } from '../models/families/family-of.js';
+import { labelsIn } from '../models/families/model-config.js';
+import { readSentenceConfig, type SentenceConfig } from '../models/families/sentence-transformers.js';
+import { bareName, isScaleOf, openWeights, WORD_TABLE } from '../models/families/weights.js';
+import { isHeadTensor } from '../models/heads/task-heads.js';
+import type { ModelConfig } from '../models/model.js';
+import { openModelFiles, peek } from '../models/model-files.js';
+import { STATIC, staticTensors, tableSettings } from '../models/static-embedding.js';
+import { isSettings, quantizedBytes } from './quantize.js';
+import { WEIGHTS } from './rewrite.js';
+
+export interface InspectOptions extends Omit<RemoteOptions, 'integrity'> {
+  signal?: SignalLike;
+}
+
+export interface Inspection extends Omit<ModelConfig, 'dtype' | 'problemType' | 'hasTokenizer' | 'maskToken'> {
+  /** Why `fromPretrained` would refuse the folder; null if nothing speaks against it so far. */
+  problem: string | null;
+  /** The architecture's limit on a text's tokens. */
+  maxLength: number;
+  /** Numbers in the tensors that the model uses, heads included. */
+  parameterCount: number;
+  /** Types of the encoder's matrices: 'F32', 'F16', 'BF16', 'I8', 'U8' (4 bits). */
+  storage: string[];
+  /** The files that `fromPretrained` reads, with their bytes; null if the server does not say. */
+  files: { path: string; bytes: number | null }[];
+  /**
+   * `fp32`: the bytes of all these files, whatever the dtype they are loaded as. `q8`: of the same folder after `quantize`, with that function's defaults; of one that is quantized
+   * or cannot be, as `fp32`. Null if a server does not say all.
+   */
+  download: { fp32: number | null; q8: number | null };
+  /** The bytes of the encoder's weights in memory. */
+  memory: { fp32: number; q8: number };
+  /** What the folder lacks: files without which something does not work. */
+  missing: string[];
+}
+
+const { integrity: _, ...schema } = { ...remoteSchema, signal } satisfies Schema<InspectOptions & RemoteOptions>;
+
+/** As `Heed.inspect`. */
+export async function inspect(
+  source: ModelSource,
+  options: InspectOptions | undefined,
+  hub: HubOptions,
+): Promise<Inspection> {
+  const read = readOptions('inspect', schema, options);
+  return withFolder(source, { ...read, hub }, inspected);
+}
+
+async function inspected(opened: ModelFolder, signal: SignalLike): Promise<Inspection> {
+  const files: Inspection['files'] = [];
+  const sizes: (number | null)[] = [];
+  const absent: string[] = []; // files of the weights
+  async function open(path: string, how: Parameters<ModelFolder['open']>[1]): Promise<OpenFile | null> {
+    const file = await opened.open(path, how).catch((error: unknown) => {
+      if (error instanceof HeedError && error.code === 'NOT_FOUND') absent.push(path);
+      throw error;
+    });
+    if (!file) return null;
+    const bytes = expectedSize(file);
+    files.push({ path, bytes });
+    if (!file.name.includes('.safetensors: ')) sizes.push(bytes); // not a part of a packed file
+    return file;
+  }
+  const folder = { open } as ModelFolder;
+  let problem: string | null = null;
+  const attempt = async <T>(body: () => T | Promise<T>, fallback: T): Promise<T> => {
+    try {
+      return await body();
+    } catch (error) {
+      if (!(error instanceof HeedError) || !['INVALID_FILE', 'UNSUPPORTED', 'NOT_FOUND'].includes(error.code))
+        throw error;
+      problem ??= error.message;
+      return fallback;
+    }
+  };
+  let reading: Promise<SentenceConfig | null> | undefined;
+  const readSentence = () => (reading ??= attempt(() => readSentenceConfig(folder, signal), null));
+  const { configFile, tokenizerFile, within } = await openModelFiles(folder, readSentence, signal);
+  if (tokenizerFile) await discard(tokenizerFile);
+  const sentence = await readSentence();
+  let settings = configFile && Settings.parse(await readAll(configFile), configFile.name);
+  const fileSettings = settings;
+  const isStatic = settings?.get('model_type') === STATIC || sentence?.isStatic === true;
+  const sentenceProblem = problem;
+  problem = null; // as for loading, that of config.json matters more
+  let known = isStatic ? null : await attempt(() => familyOf(settings!), null);
+  problem ??= sentenceProblem;
+  await peek(folder, `${within}tokenizer_config.json`, signal);
+  const hasImageEncoder = known?.family.images !== undefined;
+  if (hasImageEncoder) for (const name of [INPUT_SETTINGS, IMAGE_SETTINGS]) await peek(folder, within + name, signal);
+  for (const { weights } of sentence?.layers ?? []) await peek(folder, weights, signal);
+  const entries: TensorEntry[] = [];
+  const weights = await attempt(() => openWeights(folder, signal, within), null);
+  for (const openFile of weights?.files ?? []) entries.push(...(await attempt(() => tensorsOf(openFile), [])));
+  const names = new Set(entries.map(({ name }) => name));
+  const isScale = ({ name }: TensorEntry) => isScaleOf(name, names);
+
+  const found = isStatic ? staticTensors(entries) : null;
+  if (isStatic) {
+    const { vocabSize = 1, width = 2 } = found ?? {};
+    const sizes = tableSettings(settings, vocabSize, width, '');
+    settings = sizes;
+    known = await attempt(() => familyOf(sizes), null);
+  }
+  const config = known?.config;
+  const rows = known && parameterRowsOf(known.family, known.config);
+  const tied = settings!.flag('tie_word_embeddings', true);
+  const prefix = known?.family.prefix ?? '';
+  const parameterOf = (entry: TensorEntry) => rows?.get(bareName(entry.name, prefix))?.parameter;
+  const isUsed = (entry: TensorEntry) =>
+    parameterOf(entry) !== undefined ||
+    entry === found?.mapping ||
+    entry === found?.weights ||
+    isHeadTensor(bareName(entry.name, prefix), tied, known?.family);
+  const used = entries.filter((entry) => isUsed(entry) && !isScale(entry));
+  const count = ({ dtype, shape }: TensorEntry) =>
+    dtype === 'U8' && shape.length === 2 ? shape[0]! * int4Width(shape[1]!) : elementCount(shape);
+  const encoder = used.filter((entry) => parameterOf(entry) !== undefined);
+  const isMatrix = (entry: TensorEntry) =>
+    entry.shape.length === 2 &&
+    (!/^(vision\.)?embeddings\./.test(parameterOf(entry)!) || parameterOf(entry) === WORD_TABLE);
+  const memoryOf = (bytes: (entry: TensorEntry) => number) => encoder.reduce((sum, entry) => sum + bytes(entry), 0);
+  const download = sizes.some((bytes) => bytes === null) ? null : sizes.reduce<number>((sum, bytes) => sum + bytes!, 0);
+  const quantizedDownload = async () => {
+    const isReplaced = (path: string) => isSettings(path) || WEIGHTS.test(path);
+    const replaced = files.reduce((sum, { path, bytes }) => sum + (isReplaced(path) ? (bytes ?? 0) : 0), 0);
+    const isWhole = download !== null && fileSettings && within === '' && entries.length > 0;
+    if (!isWhole || files.length !== sizes.length) return download; // a packed file is not quantized
+    const bytes = await quantizedBytes(fileSettings, entries, sentence?.pools ?? false).catch((error: unknown) => {
+      if (error instanceof HeedError) return replaced;
+      throw error;
+    });
+    return download - replaced + bytes;
+  };
+  const missing = [
+    ...(tokenizerFile || config?.vocabSize === 0 ? [] : ['tokenizer.json: only token ids can be given']),
+    ...(hasImageEncoder || files.some(({ path }) => path === 'modules.json' || path === '1_Pooling/config.json')
+      ? []
+      : ['modules.json: the mean is used, and vectors are not normalized']),
+    ...absent.map((path) => `${path}: ${weights ? 'a part of ' : ''}the weights`),
+  ];
+  await opened.complete?.(signal);
+  return {
+    family: known?.type ?? String(settings!.get('model_type') ?? 'none'),
+    problem,
+    vocabSize: config?.vocabSize ?? 0,
+    embedDim: config?.embedDim ?? 0,
+    numLayers: config?.numLayers ?? 0,
+    numHeads: config?.numHeads ?? 0,
+    feedForwardDim: config?.feedForwardDim ?? 0,
+    maxLength: config ? config.maxPositions - config.positionOffset : 0,
+    parameterCount: used.reduce((sum, entry) => sum + count(entry), 0),
+    storage: [...new Set(encoder.filter(({ shape }) => shape.length > 1).map(({ dtype }) => dtype))],
+    pooling: known?.family.pooling ?? sentence?.pooling.join('+') ?? 'mean',
+    normalize: sentence?.normalize ?? false,
+    prompts: sentence?.prompts ?? {},
+    similarity: sentence?.similarity ?? 'cosine',
+    labels: labelsIn(settings!),
+    hasImageEncoder,
+    files,
+    download: { fp32: download, q8: await quantizedDownload() },
+    memory: {
+      fp32: memoryOf((entry) => 4 * count(entry)),
+      q8: memoryOf((entry) =>
+        entry.dtype === 'U8' && parameterOf(entry) === WORD_TABLE
+          ? elementCount(entry.shape) + 4 * entry.shape[0]!
+          : (isMatrix(entry) ? 1 : 4) * count(entry),
+      ),
+    },
+    missing,
+    unusedTensors: entries.filter((entry) => !isUsed(entry) && !isScale(entry)).map(({ name }) => name),
+  };
+}
+
+/** The tensors that a file's header lists. */
+async function tensorsOf(openFile: () => Promise<OpenFile>): Promise<TensorEntry[]> {
+  const reader = new ByteReader(await openFile());
+  try {
+    const [, json] = await readHeader(reader);
+    const entries = parseHeader(json, reader.file.name, reader.file.size);
+    if (entries.length === 0) throw invalidFile(reader.file.name, 'tensors', 'none');
+    return entries;
+  } finally {
+    await reader.close();
+  }
+}

@@ -1,0 +1,256 @@
+/** Writes a model's folder without the rows of the vocabulary that a corpus does not need, see docs/quantization.md. Loaded when it is used. */
+import { invalid } from '../base/error.js';
+import { makeYield } from '../base/event-loop.js';
+import { callback, listOf, optional, readOptions, type Schema, signal, text } from '../base/options.js';
+import type { Runtime } from '../base/owned.js';
+import type { SignalLike } from '../base/platform.js';
+import { readAll } from '../io/files.js';
+import { listFiles } from '../io/list-files.js';
+import { Settings } from '../io/settings.js';
+import type { ModelSource, RemoteOptions } from '../io/source.js';
+import { remoteSchema } from '../models/call-options.js';
+import { parameterRowsOf, textFamilyOf } from '../models/families/families.js';
+import { familyOf } from '../models/families/family-of.js';
+import { readSentenceConfig } from '../models/families/sentence-transformers.js';
+import { bareName, openWeights, WORD_TABLE } from '../models/families/weights.js';
+import { LAYOUTS } from '../models/heads/task-heads.js';
+import { loadPretrained } from '../models/load-pretrained.js';
+import { notAtRoot, openModelFiles } from '../models/model-files.js';
+import type { LocalModel } from '../models/pretrained.js';
+import { openTable, STATIC } from '../models/static-embedding.js';
+import { PROBE } from '../search/index-model.js';
+import type { Token } from '../text/tokenizer.js';
+import { lossOf, type VectorSimilarity } from './folder-loss.js';
+import { folderWriter } from './folder-writer.js';
+import { prunedConfig, prunedTokenizerConfig, unlike, Vocabulary } from './prune-tokenizer.js';
+import { type PlannedTensor, planWeights, reopened, totalsOf, writeFolder } from './rewrite.js';
+
+/** Options of `prune`. */
+export interface PruneOptions extends RemoteOptions {
+  /** The texts whose vectors stay the same, bit for bit. */
+  keep: readonly string[];
+  /** Other texts, for the report of the loss. */
+  texts?: readonly string[];
+  /** In Node: a new folder, to which the files are written as they arise. Default: they are returned. */
+  out?: string;
+  /** Called with the bytes of weights read so far and in total. */
+  onProgress?: (progress: { done: number; total: number }) => void;
+  signal?: SignalLike;
+}
+
+/** What other texts lose. */
+export interface PruneLoss extends VectorSimilarity {
+  /** The share of unknown tokens among those of the texts, before and after. */
+  unknown: { before: number; after: number };
+}
+
+export interface PruneReport {
+  /** Rows of the table of words before and after. */
+  rows: { before: number; after: number };
+  /** Every file that was written: its bytes before and after. */
+  files: { path: string; before: number; after: number }[];
+  bytesBefore: number;
+  bytesAfter: number;
+  /** Files with a vocabulary for other programs, which would be wrong, and weights for them: not written. */
+  leftOut: string[];
+  /** null without `texts`. */
+  loss: PruneLoss | null;
+}
+
+export interface Pruned {
+  /** The folder's files by path, which `fromPretrained` loads; none with `out`. */
+  files: Record<string, Uint8Array>;
+  report: PruneReport;
+}
+
+const list = listOf(text, 'an array of strings');
+const schema = {
+  keep: list,
+  texts: optional(list, null),
+  out: optional(text, undefined),
+  onProgress: callback<NonNullable<PruneOptions['onProgress']>>,
+  signal,
+  ...remoteSchema,
+} satisfies Schema<PruneOptions>;
+
+/** Vocabularies of slow tokenizers, which tokenizer.json replaces. */
+const OTHER_VOCABULARY = /^(vocab\.(txt|json)|merges\.txt|added_tokens\.json|[^/]*\.(model|spm))$/;
+
+/** Texts whose vectors are compared at a time. */
+const BLOCK = 64;
+
+/** As `Heed.prune`. */
+export async function prune(runtime: Runtime, source: ModelSource, options: PruneOptions): Promise<Pruned> {
+  const { keep, texts, out, onProgress, signal, ...remote } = readOptions('prune', schema, options ?? {});
+  if (keep.length === 0) throw invalid('prune.keep', 'at least one text', 'none');
+  if (texts?.length === 0) throw invalid('prune.texts', 'at least one text', 'none');
+  const yieldToEventLoop = makeYield(signal);
+  const { integrity, open } = reopened(runtime, source, remote, signal);
+  const folder = await open();
+  const { configFile, tokenizerFile, within } = await openModelFiles(
+    folder,
+    () => readSentenceConfig(folder, signal),
+    signal,
+  );
+  if (!configFile || within !== '') throw notAtRoot('source');
+  const settings = Settings.parse(await readAll(configFile), configFile.name);
+  const isStatic = settings.get('model_type') === STATIC;
+  const { family, gliner } = isStatic ? {} : await familyOf(settings);
+  if (gliner) throw invalid('source', 'a folder with config.json', 'that of a GLiNER', 'UNSUPPORTED');
+  if (family?.images)
+    throw settings.unsupported('model_type', 'a family that encodes texts only', `'${settings.get('model_type')}'`);
+  if (!tokenizerFile) throw invalid('source', 'a folder with tokenizer.json', 'one without it', 'UNSUPPORTED');
+  const tokenizerSettings = Settings.parse(await readAll(tokenizerFile), tokenizerFile.name);
+  const { paths, others } = await listFiles(source, folder);
+  const writer = await folderWriter(out);
+  const models: LocalModel[] = [];
+  try {
+    const original = (await loadPretrained(runtime, source, { signal }, await open())) as LocalModel;
+    models.push(original);
+    const { vocabSize } = original.config;
+    const vocabulary = new Vocabulary(tokenizerSettings); // of a file that the tokenizer has accepted
+    // Also the text by which indexes recognize their model.
+    const kept = await keptIds(original, vocabulary, [...keep, PROBE], settings, yieldToEventLoop);
+    const newIds = new Map(kept.map((id, row) => [id, row]));
+    const planned = await planOf(folder, settings, vocabSize, kept, signal);
+    const leftOut = paths.filter((path) => OTHER_VOCABULARY.test(path));
+    const rewritten = (path: string, bytes: Uint8Array) => {
+      const values = () => Object.fromEntries(Settings.parse(bytes, path).entries());
+      const asJson = (value: object) => new TextEncoder().encode(`${JSON.stringify(value, null, 2)}\n`);
+      if (path === 'tokenizer.json') return new TextEncoder().encode(vocabulary.pruned(newIds));
+      if (path === 'tokenizer_config.json') return asJson(prunedTokenizerConfig(values(), newIds));
+      if (path === 'config.json') return asJson(prunedConfig(values(), newIds));
+      return leftOut.includes(path) ? null : bytes;
+    };
+    const run = { onProgress, signal, yieldToEventLoop };
+    const files = await writeFolder(writer, folder, paths, planned, rewritten, run);
+    integrity.requireAllFound();
+    const model = (await loadPretrained(runtime, writer.source, { signal })) as LocalModel;
+    models.push(model);
+    await requireSame(original, model, keep, newIds, run);
+    const report: PruneReport = {
+      rows: { before: vocabSize, after: kept.length },
+      files,
+      ...totalsOf(files),
+      leftOut: [...leftOut, ...others],
+      loss: texts && {
+        ...lossOf(texts, await original.embed(texts, { signal }), await model.embed(texts, { signal })),
+        unknown: {
+          before: unknownShare(original, texts, vocabulary.unknownId),
+          after: unknownShare(model, texts, newIds.get(vocabulary.unknownId ?? -1)),
+        },
+      },
+    };
+    await folder.complete?.(signal);
+    return { files: await writer.commit(), report };
+  } catch (error) {
+    await writer.abort();
+    if (await folder.failed?.(error)) return await prune(runtime, source, { ...options, refresh: true });
+    throw signal?.aborted ? signal.reason : error;
+  } finally {
+    for (const each of models) each.dispose();
+  }
+}
+
+/** All tokens of a text, however long. */
+function tokensOf({ context }: LocalModel, given: string): Token[] {
+  return context.tokenizer!.tokenize(given, undefined, Infinity).tokens;
+}
+
+/** The texts as they are and after each of the folder's prompts. */
+function promptedTexts({ sentence }: LocalModel, given: string): string[] {
+  return [given, ...Object.values(sentence.prompts).map((prompt) => prompt + given)];
+}
+
+/** The ids that stay, ascending. */
+async function keptIds(
+  model: LocalModel,
+  vocabulary: Vocabulary,
+  texts: readonly string[],
+  settings: Settings,
+  yieldToEventLoop: () => Promise<void>,
+): Promise<number[]> {
+  const { config } = model.context;
+  const ids = new Set<number>();
+  const unknown = new Set<string>();
+  for (const given of texts) {
+    await yieldToEventLoop();
+    for (const prompted of promptedTexts(model, given))
+      for (const { id, start, end, part } of tokensOf(model, prompted)) {
+        ids.add(id);
+        if (id === vocabulary.unknownId && part === 0) unknown.add(prompted.slice(start, end));
+      }
+  }
+  for (const [key, value] of settings.entries())
+    if (key.endsWith('_token_id')) for (const id of [value].flat()) if (typeof id === 'number') ids.add(id);
+  // The tokens that a ColBERT's settings name.
+  for (const [, value] of model.sentence.colbert?.entries() ?? [])
+    for (const token of [value].flat()) ids.add(vocabulary.idOf(String(token)) ?? -1);
+  vocabulary.complete(ids, unknown);
+  // Positions begin after the padding's id.
+  if (config.positionOffset > 0) for (let id = 0; id < config.positionOffset; id++) ids.add(id);
+  return [...ids].filter((id) => id >= 0 && id < config.vocabSize).sort((a, b) => a - b);
+}
+
+async function planOf(
+  folder: Parameters<typeof planWeights>[0],
+  settings: Settings,
+  vocabSize: number,
+  kept: readonly number[],
+  signal: PruneOptions['signal'],
+) {
+  let ownSettings = settings;
+  const isStatic = settings.get('model_type') === STATIC;
+  if (isStatic) {
+    const { files } = await openWeights(folder, signal);
+    const table = await openTable(await files[0]!(), settings);
+    await table.close();
+    ownSettings = table.settings;
+  }
+  const { type, family, config } = textFamilyOf(ownSettings);
+  const rows = parameterRowsOf(family, config);
+  const { decoder = 'lm_head' } = Object.hasOwn(LAYOUTS, type) ? LAYOUTS[type]! : {};
+  const decoders = [`${decoder}.weight`, `${decoder}.bias`, `${decoder.replace(/\.?decoder$/, '')}.bias`];
+  return planWeights(folder, signal, (entry, _, names): PlannedTensor => {
+    const bare = bareName(entry.name.replace(/_scale$/, ''), family.prefix);
+    const isTable = rows.get(bare)?.parameter === WORD_TABLE;
+    // Of a quantized vocabulary, the tokens have entries here instead of rows of the table.
+    const isMapped = isStatic && names.has('mapping');
+    const isVocabulary =
+      (isTable && !isMapped) || decoders.includes(bare) || (isStatic && /^(mapping|weights)$/.test(entry.name));
+    const isPruned = isVocabulary && entry.shape[0] === vocabSize;
+    return { entry, form: 'copy', table: false, kept: isPruned ? kept : null };
+  });
+}
+
+/** @throws HeedError UNSUPPORTED if a text has other tokens or another vector */
+async function requireSame(
+  before: LocalModel,
+  after: LocalModel,
+  texts: readonly string[],
+  newIds: ReadonlyMap<number, number>,
+  { signal, yieldToEventLoop }: { signal: PruneOptions['signal']; yieldToEventLoop: () => Promise<void> },
+): Promise<void> {
+  for (let first = 0; first < texts.length; first += BLOCK) {
+    const block = texts.slice(first, first + BLOCK);
+    for (const [n, given] of block.entries()) {
+      await yieldToEventLoop();
+      for (const prompted of promptedTexts(before, given)) {
+        const expected = tokensOf(before, prompted).map(({ id }) => newIds.get(id));
+        const got = tokensOf(after, prompted).map(({ id }) => id);
+        if (String(got) !== String(expected)) throw unlike(first + n, 'tokens');
+      }
+    }
+    const [a, b] = [await before.embed(block, { signal }), await after.embed(block, { signal })];
+    const width = a.shape[1]!;
+    const [x, y] = [a, b].map(({ data }) => new Uint32Array(data.buffer)) as [Uint32Array, Uint32Array];
+    const at = x.findIndex((bits, i) => bits !== y[i]);
+    if (at >= 0 || x.length !== y.length) throw unlike(first + Math.floor(Math.max(0, at) / width), 'vector');
+  }
+}
+
+/** The share of the unknown token among the texts' tokens, special ones of the template apart. */
+function unknownShare(model: LocalModel, texts: readonly string[], unknownId: number | undefined): number {
+  const own = texts.flatMap((given) => tokensOf(model, given).filter(({ part }) => part === 0));
+  return own.filter(({ id }) => id === unknownId).length / (own.length || 1);
+}

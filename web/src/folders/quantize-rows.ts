@@ -1,0 +1,115 @@
+/**
+ * Weights in fewer bits, as heed's loader reads them (docs/quantization.md): the layouts of a tensor `X` and its scales `X_scale`. Everything is rounded in fp32, as in the core
+ * (cpp/src/gemm/weights/int8.cpp), so that a quantized matrix is bit for bit the one that loading it as 'q8' would have made.
+ */
+import { invalidFile } from '../base/error.js';
+
+const { fround } = Math;
+
+/** Adding and subtracting it in fp32 rounds to the nearest integer, halves to even. */
+const ROUNDER = 1.5 * 2 ** 23;
+const rounded = (x: number) => fround(fround(x + ROUNDER) - ROUNDER);
+
+/** The greatest sum of 8 weights of one sign whose products with 127 fit into 16 bits, less what rounding may add. */
+const NARROW = Math.floor(32767 / 127) - 4;
+
+/** The greatest magnitude among `x`, which has to be finite. `row`: for the message. */
+export function largestOf(x: Float32Array, tensor: string, row: number): number {
+  let largest = 0;
+  for (const v of x) {
+    if (!Number.isFinite(v)) throw invalidFile(tensor, 'finite weights', `${v} in row ${row}`);
+    largest = Math.max(largest, Math.abs(v));
+  }
+  return largest;
+}
+
+/** The greatest sum of the weights of one sign whose products a kernel adds in 16 bits: of each 16 columns, those at k = 0 or 1 modulo 4, and those at 2 or 3. */
+function largestEight(x: Float32Array): number {
+  let largest = 0;
+  const at = (k: number, sign: number) => Math.max(sign * (x[k] ?? 0), 0);
+  for (let k = 0; k < x.length; k += 16) {
+    for (const sign of [1, -1]) {
+      const lane = (i: number) =>
+        fround(fround(fround(at(k + i, sign) + at(k + i + 4, sign)) + at(k + i + 8, sign)) + at(k + i + 12, sign));
+      largest = Math.max(largest, fround(lane(0) + lane(1)), fround(lane(2) + lane(3)));
+    }
+  }
+  return largest;
+}
+
+/**
+ * Rows of `width` as int8, one scale per row: value = data * scale. `table`: rows of an embedding table, which are read one by one, use all of -127..127, and
+ * scales that bfloat16 can hold; those of a matrix a smaller range where that lets a faster kernel multiply them and costs little. `tensor`, `firstRow`: for messages.
+ * @throws HeedError INVALID_FILE for an infinity or a NaN
+ */
+export function int8Rows(
+  rows: Float32Array,
+  width: number,
+  { table, tensor, firstRow = 0 }: { table: boolean; tensor: string; firstRow?: number },
+): { data: Int8Array; scales: Float32Array } {
+  const count = rows.length / width;
+  const data = new Int8Array(rows.length);
+  const scales = new Float32Array(count);
+  for (let r = 0; r < count; r++) {
+    const row = rows.subarray(r * width, (r + 1) * width);
+    const full = fround(largestOf(row, tensor, firstRow + r) / 127);
+    let scale = full;
+    if (table) scale = brainFloatAbove(full);
+    else {
+      const narrow = fround(largestEight(row) / NARROW);
+      if (narrow <= fround(2.5 * full)) scale = Math.max(full, narrow);
+    }
+    const inverse = scale > 0 ? fround(1 / scale) : 0;
+    scales[r] = scale;
+    for (let k = 0; k < width; k++)
+      data[r * width + k] = Math.max(-128, Math.min(127, rounded(fround(row[k]! * inverse))));
+  }
+  return { data, scales };
+}
+
+/** The number that bfloat16 has next to an fp32 number, away from 0. */
+export function brainFloatAbove(x: number): number {
+  const float = Float32Array.of(x);
+  const bits = new Uint32Array(float.buffer);
+  bits[0] = (bits[0]! + 0xffff) & 0xffff0000;
+  return float[0]!;
+}
+
+/** fp32 numbers as bfloat16, exact for those that it can hold. */
+export function brainFloats(values: Float32Array): Uint16Array {
+  const bits = new Uint32Array(values.buffer, values.byteOffset, values.length);
+  return Uint16Array.from(bits, (word) => word >>> 16);
+}
+
+/** The nearest numbers that bfloat16 has. `tensor`: for messages. */
+export function roundedBrainFloats(values: Float32Array, tensor: string): Uint16Array {
+  const bits = new Uint32Array(values.buffer, values.byteOffset, values.length);
+  return Uint16Array.from(bits, (word, i) => {
+    if (!Number.isFinite(values[i])) throw invalidFile(tensor, 'finite weights', `${values[i]}`);
+    return (word + 0x7fff + ((word >>> 16) & 1)) >>> 16; // halves to even
+  });
+}
+
+/** The form of tables or matrices. */
+export type IntForm = 'int8' | 'int4';
+
+/** `quantization_config` of config.json, in the format of compressed-tensors; tables and matrices in a group each if their forms differ. `ignore`: modules whose matrices are floats. */
+export function quantizationConfig(tables: IntForm, matrices: IntForm, ignore: readonly string[]): object {
+  const weights = {
+    int8: { num_bits: 8, type: 'int', symmetric: true, strategy: 'channel', dynamic: false },
+    int4: { num_bits: 4, type: 'int', symmetric: true, strategy: 'group', group_size: 64, dynamic: false },
+  };
+  return {
+    quant_method: 'compressed-tensors',
+    format: 'int-quantized',
+    quantization_status: 'compressed',
+    config_groups:
+      tables === matrices
+        ? { group_0: { targets: ['Linear', 'Embedding'], weights: weights[tables] } }
+        : {
+            group_0: { targets: ['Linear'], weights: weights[matrices] },
+            group_1: { targets: ['Embedding'], weights: weights[tables] },
+          },
+    ignore,
+  };
+}

@@ -1,0 +1,218 @@
+/**
+ * Writes a model's folder with matrices and embedding tables in int8 or 4 bits, see docs/quantization.md. Weights are streamed: of the original file only some rows are in memory.
+ * Loaded when it is used.
+ */
+import { invalid, invalidFile } from '../base/error.js';
+import { makeYield } from '../base/event-loop.js';
+import { callback, listOf, oneOf, optional, readOptions, type Schema, signal, text } from '../base/options.js';
+import type { Runtime } from '../base/owned.js';
+import type { SignalLike } from '../base/platform.js';
+import { type ModelFolder, readAll } from '../io/files.js';
+import { discard, listFiles } from '../io/list-files.js';
+import { readableDtype, type TensorEntry, tensorOf } from '../io/safetensors.js';
+import { Settings } from '../io/settings.js';
+import type { ModelSource, RemoteOptions } from '../io/source.js';
+import { remoteSchema } from '../models/call-options.js';
+import { parameterRowsOf } from '../models/families/families.js';
+import { familyOf } from '../models/families/family-of.js';
+import { readSentenceConfig, type SentenceConfig } from '../models/families/sentence-transformers.js';
+import { bareName, isScaleOf, WORD_TABLE } from '../models/families/weights.js';
+import { isHeadTensor } from '../models/heads/task-heads.js';
+import { GLINER_CONFIG, notAtRoot, openModelFiles } from '../models/model-files.js';
+import { STATIC, tableSettings } from '../models/static-embedding.js';
+import { embedded, lossOf, type VectorSimilarity } from './folder-loss.js';
+import { folderWriter } from './folder-writer.js';
+import { type IntForm, quantizationConfig } from './quantize-rows.js';
+import {
+  type Form,
+  type Plan,
+  type PlannedTensor,
+  plannedFile,
+  planWeights,
+  reopened,
+  totalsOf,
+  writeFolder,
+} from './rewrite.js';
+
+/** Options of `quantize`. */
+export interface QuantizeOptions extends RemoteOptions {
+  /** The form of the table of words: 'int8' (default), or 'int4', half of its bytes, for tables of an even width. With 'int4', biases and norms become bfloat16. */
+  tables?: 'int8' | 'int4';
+  /** The form of the layers' matrices: 'int8' (default), or 'int4', half of their bytes. In memory they are int8 or fp32. */
+  matrices?: 'int8' | 'int4';
+  /** Texts on which the vectors before and after are compared; the folder then needs a tokenizer. */
+  texts?: readonly string[];
+  /** In Node: a new folder, to which the files are written as they arise. Default: they are returned. */
+  out?: string;
+  /** Called with the bytes of weights read so far and in total. */
+  onProgress?: (progress: { done: number; total: number }) => void;
+  signal?: SignalLike;
+}
+
+export interface QuantizeReport {
+  /** Every file that was written: its bytes before (0: new) and after. */
+  files: { path: string; before: number; after: number }[];
+  bytesBefore: number;
+  bytesAfter: number;
+  /** Tensors in each form; the others are as they were. */
+  int8: string[];
+  int4: string[];
+  bf16: string[];
+  /** Tensors that no encoder and no head reads, the pooler's if the folder pools otherwise and no classifier reads it, and weights of other programs: not written. */
+  leftOut: string[];
+  /** For the folder loaded as 'fp32', which is the loss of the weights, and as 'q8', to which int8 activations add. null without `texts`. */
+  loss: { fp32: VectorSimilarity; q8: VectorSimilarity } | null;
+}
+
+export interface Quantized {
+  /** The folder's files by path, which `fromPretrained` loads; none with `out`. */
+  files: Record<string, Uint8Array>;
+  report: QuantizeReport;
+}
+
+const schema = {
+  tables: optional(oneOf(['int8', 'int4']), 'int8' as const),
+  matrices: optional(oneOf(['int8', 'int4']), 'int8' as const),
+  texts: optional(listOf(text, 'an array of strings'), null),
+  out: optional(text, undefined),
+  onProgress: callback<NonNullable<QuantizeOptions['onProgress']>>,
+  signal,
+  ...remoteSchema,
+} satisfies Schema<QuantizeOptions>;
+
+/** As `Heed.quantize`. */
+export async function quantize(runtime: Runtime, source: ModelSource, options?: QuantizeOptions): Promise<Quantized> {
+  const { tables, matrices, texts, out, onProgress, signal, ...remote } = readOptions('quantize', schema, options);
+  const forms = { tables, matrices };
+  if (texts?.length === 0) throw invalid('quantize.texts', 'at least one text', 'none');
+  const yieldToEventLoop = makeYield(signal);
+  const { integrity, open } = reopened(runtime, source, remote, signal);
+  const folder = await open();
+  let sentence: Promise<SentenceConfig> | undefined;
+  const readSentence = () => (sentence ??= readSentenceConfig(folder, signal));
+  const { configFile, tokenizerFile, within } = await openModelFiles(folder, readSentence, signal);
+  if (tokenizerFile) await discard(tokenizerFile);
+  if (!configFile || within !== '') throw notAtRoot('source');
+  const settings = Settings.parse(await readAll(configFile), configFile.name);
+  const { pools } = await readSentence();
+  const planned = await planOf(folder, settings, forms, pools, signal);
+  const { paths, others } = await listFiles(source, folder);
+  const writer = await folderWriter(out);
+  try {
+    const original = texts && (await embedded('quantize', runtime, source, 'fp32', texts, signal, await open()));
+    const rewritten = (path: string, bytes: Uint8Array) =>
+      isSettings(path) ? configOf(settings, forms, planned) : bytes;
+    const files = await writeFolder(writer, folder, paths, planned, rewritten, {
+      onProgress,
+      signal,
+      yieldToEventLoop,
+    });
+    integrity.requireAllFound();
+    const loss = original && {
+      fp32: lossOf(texts!, original, await embedded('quantize', runtime, writer.source, 'fp32', texts!, signal)),
+      q8: lossOf(texts!, original, await embedded('quantize', runtime, writer.source, 'q8', texts!, signal)),
+    };
+    const named = (form: Form) =>
+      planned.tensors.flatMap((tensor) => (tensor.form === form ? [tensor.entry.name] : []));
+    const report: QuantizeReport = {
+      files,
+      ...totalsOf(files),
+      int8: named('int8'),
+      int4: named('int4'),
+      bf16: named('bf16'),
+      leftOut: [...named('none'), ...others],
+      loss,
+    };
+    await folder.complete?.(signal);
+    return { files: await writer.commit(), report };
+  } catch (error) {
+    await writer.abort();
+    if (await folder.failed?.(error)) return await quantize(runtime, source, { ...options, refresh: true });
+    throw signal?.aborted ? signal.reason : error;
+  }
+}
+
+interface Forms {
+  tables: IntForm;
+  matrices: IntForm;
+}
+
+/** config.json, or that of a GLiNER. */
+export const isSettings = (path: string) => path === 'config.json' || path === GLINER_CONFIG;
+
+/** Matrices with fewer rows or columns than this keep their form: heads with few labels, tables of token types and of position buckets. */
+const LEAST = 16;
+
+async function planOf(
+  folder: ModelFolder,
+  settings: Settings,
+  forms: Forms,
+  pools: boolean,
+  signal: SignalLike | undefined,
+): Promise<Plan> {
+  const { formOf, leaveOut } = await formsIn(settings, forms, pools);
+  const plan = await planWeights(folder, signal, formOf);
+  leaveOut(plan.tensors);
+  return plan;
+}
+
+/** The bytes of config.json and of the weights that `quantize` makes with its defaults of a folder with these settings and tensors. */
+export async function quantizedBytes(settings: Settings, entries: TensorEntry[], pools: boolean): Promise<number> {
+  const forms: Forms = { tables: 'int8', matrices: 'int8' };
+  const { formOf, leaveOut } = await formsIn(settings, forms, pools);
+  const names = new Set(entries.map(({ name }) => name));
+  const tensors = entries.map((entry) => formOf(entry, 'model.safetensors', names));
+  leaveOut(tensors);
+  return plannedFile(tensors).size + configOf(settings, forms, { tensors }).length;
+}
+
+/** What becomes of each tensor, and of some in view of the others. */
+async function formsIn(settings: Settings, forms: Forms, pools: boolean) {
+  // Of a static embedding, only the tensors' names matter here.
+  const isStatic = settings.get('model_type') === STATIC;
+  const { family, config } = await familyOf(isStatic ? tableSettings(settings, 1, 2, '') : settings);
+  const rows = parameterRowsOf(family, config);
+  const tied = settings.flag('tie_word_embeddings', true);
+  const formOf = (entry: TensorEntry, file: string, names: Set<string>): PlannedTensor => {
+    const { name, shape, dtype } = entry;
+    if (isStatic && (name === 'mapping' || name === 'weights'))
+      return { entry, form: 'copy', table: false, kept: null };
+    const tensor = tensorOf(file, name);
+    const bare = bareName(name, family.prefix);
+    const parameter = rows.get(bare)?.parameter;
+    const isUsed = parameter !== undefined || isHeadTensor(bare, tied, family);
+    const isScale = isScaleOf(name, names);
+    if (isScale || (isUsed && ['I8', 'U8'].includes(dtype)))
+      throw invalidFile(tensor, 'weights that are not quantized', isScale ? `${dtype} scales` : dtype);
+    const isMatrix = shape.length === 2 && bare.endsWith('.weight') && shape.every((extent) => extent >= LEAST);
+    const table = parameter?.startsWith('embeddings.') === true && parameter !== 'embeddings.projection.weight';
+    const isInLayers = parameter !== undefined && /^(layers\.|embeddings\.projection\.)/.test(parameter);
+    const small = forms.tables === 'int4' && parameter !== undefined && dtype === 'F32' ? 'bf16' : 'copy';
+    const option = parameter === WORD_TABLE ? 'tables' : isInLayers ? 'matrices' : null;
+    const form: Form = !isUsed ? 'none' : !isMatrix ? small : option ? forms[option] : 'int8';
+    if (form === 'int4' && shape[1]! % 2 !== 0)
+      throw invalidFile(tensor, `an even width for ${option}: 'int4'`, `${shape[1]}`);
+    if (form !== 'none') readableDtype(dtype, tensor);
+    return { entry, form, table, kept: null };
+  };
+  // The pooler's output has no part in the vectors of sentence-transformers' folders. Of the heads, only a classifier reads it.
+  const { pooler } = family;
+  const isOf = (module: string) => (tensor: PlannedTensor) =>
+    bareName(tensor.entry.name, family.prefix).startsWith(`${module}.`);
+  const leaveOut = (tensors: readonly PlannedTensor[]) => {
+    if (pools && pooler && !tensors.some(isOf('classifier')))
+      for (const tensor of tensors.filter(isOf(pooler))) tensor.form = 'none';
+  };
+  return { formOf, leaveOut };
+}
+
+function configOf(settings: Settings, { tables, matrices }: Forms, { tensors }: Pick<Plan, 'tensors'>): Uint8Array {
+  const floats = tensors.flatMap(({ entry: { name, shape }, form }) =>
+    ['copy', 'bf16'].includes(form) && shape.length === 2 && name.endsWith('.weight')
+      ? [name.slice(0, -'.weight'.length)]
+      : [],
+  );
+  const quantization = quantizationConfig(tables, matrices, floats);
+  const config = { ...Object.fromEntries(settings.entries()), quantization_config: quantization };
+  return new TextEncoder().encode(`${JSON.stringify(config, null, 2)}\n`);
+}

@@ -1,0 +1,241 @@
+/** Writes a folder's weights anew, tensor by tensor: rounded, with some of their rows, or as they are. Weights are streamed: of the original file only some rows are in memory. */
+import { invalidFile } from '../base/error.js';
+import type { Runtime } from '../base/owned.js';
+import type { SignalLike } from '../base/platform.js';
+import { type ModelFolder, readAll } from '../io/files.js';
+import { Integrity } from '../io/integrity.js';
+import { ByteReader } from '../io/reader.js';
+import {
+  DTYPE_BYTES,
+  type Dtype,
+  int4RowBytes,
+  parseHeader,
+  readHeader,
+  safetensorsHeader,
+  type TensorEntry,
+  type TensorHeader,
+  tensorOf,
+  widen,
+} from '../io/safetensors.js';
+import { type ModelSource, openFolder, type RemoteOptions } from '../io/source.js';
+import { openWeights } from '../models/families/weights.js';
+import { type FileWriter, type FolderWriter, writeWhole } from './folder-writer.js';
+import { int4Rows } from './int4-rows.js';
+import { brainFloats, int8Rows, roundedBrainFloats } from './quantize-rows.js';
+
+/** The files of the weights, which become one model.safetensors. */
+export const WEIGHTS = /^model(-\d+-of-\d+)?\.safetensors(\.index\.json)?$/;
+
+/** Opens a source, of which files in one file are read once for each time that it is opened. */
+export function reopened(
+  { hub }: Runtime,
+  source: ModelSource,
+  { integrity: digests, ...remote }: RemoteOptions,
+  signal: SignalLike | undefined,
+): { integrity: Integrity; open(): Promise<ModelFolder> } {
+  const integrity = new Integrity(digests);
+  return { integrity, open: () => openFolder(source, { ...remote, hub, signal, integrity }) };
+}
+
+/** How a tensor is written: rounded (bf16: fp32 numbers only), byte for byte, or not at all. */
+export type Form = 'int8' | 'int4' | 'bf16' | 'copy' | 'none';
+
+export interface PlannedTensor {
+  entry: TensorEntry;
+  form: Form;
+  /** Rows of an embedding table, which are read one by one. */
+  table: boolean;
+  /** The rows that a copy has, ascending; null: all. */
+  kept: readonly number[] | null;
+}
+
+export interface Plan {
+  /** In the order of the files and of their bytes. */
+  tensors: PlannedTensor[];
+  /** Bytes of all files. */
+  bytes: number;
+}
+
+/** The tensors of the new file that one of the old ones becomes: its scales first, so that rows can be loaded as they arrive. */
+function headersOf({ entry, form, table, kept }: PlannedTensor): TensorHeader[] {
+  const { name, dtype, shape, begin, end } = entry;
+  if (form === 'none') return [];
+  if (kept) {
+    const byteLength = ((end - begin) / shape[0]!) * kept.length;
+    return [{ name, dtype, shape: [kept.length, ...shape.slice(1)], byteLength }];
+  }
+  if (form === 'copy') return [{ name, dtype, shape, byteLength: end - begin }];
+  if (form === 'bf16') return [{ name, dtype: 'BF16', shape, byteLength: (end - begin) / 2 }];
+  const [count, width] = shape as [number, number];
+  const int4 = form === 'int4';
+  // The scales of tables and of 4-bit rows are rounded with them; those of int8 matrices are as the core would have them.
+  const scaleType = table || int4 ? 'BF16' : 'F32';
+  const columns = int4 ? int4RowBytes(width) : width;
+  return [
+    { name: `${name}_scale`, dtype: scaleType, shape: [count, 1], byteLength: count * DTYPE_BYTES[scaleType] },
+    { name, dtype: int4 ? 'U8' : 'I8', shape: [count, columns], byteLength: count * columns },
+  ];
+}
+
+/** Bytes that are read at a time. */
+const BLOCK = 1 << 20;
+
+export interface Run {
+  onProgress: ((progress: { done: number; total: number }) => void) | undefined;
+  signal: SignalLike | undefined;
+  yieldToEventLoop: () => Promise<void>;
+}
+
+/** What becomes of each tensor; `planned` is called with it, its file, and the names of all tensors of that file. */
+export async function planWeights(
+  folder: ModelFolder,
+  signal: SignalLike | undefined,
+  planned: (entry: TensorEntry, file: string, names: Set<string>) => PlannedTensor,
+): Promise<Plan> {
+  const { files } = await openWeights(folder, signal);
+  const plan: Plan = { tensors: [], bytes: 0 };
+  for (const open of files) {
+    const file = await open();
+    const reader = new ByteReader(file);
+    const [, json] = await readHeader(reader);
+    await reader.close();
+    const entries = parseHeader(json, file.name, file.size);
+    const names = new Set(entries.map(({ name }) => name));
+    plan.bytes += 8 + json.length + (entries.at(-1)?.end ?? 0);
+    for (const entry of entries) plan.tensors.push(planned(entry, file.name, names));
+  }
+  return plan;
+}
+
+/** A file's bytes before and after; before is 0 for new files. */
+export interface RewrittenFile {
+  path: string;
+  before: number;
+  after: number;
+}
+
+/** Writes the weights as planned and every other file as `rewritten` returns it; null: not at all. */
+export async function writeFolder(
+  writer: FolderWriter,
+  folder: ModelFolder,
+  paths: string[],
+  plan: Plan,
+  rewritten: (path: string, bytes: Uint8Array) => Uint8Array | null,
+  run: Run,
+): Promise<RewrittenFile[]> {
+  const after = await writeWeights(writer, folder, plan, run);
+  const files = [{ path: 'model.safetensors', before: plan.bytes, after }];
+  for (const path of paths.filter((path) => !WEIGHTS.test(path))) {
+    const file = await folder.open(path, { required: true, signal: run.signal });
+    const before = await readAll(file);
+    const bytes = rewritten(path, before);
+    if (!bytes) continue;
+    await writeWhole(writer, path, bytes);
+    files.push({ path, before: before.length, after: bytes.length });
+  }
+  return files;
+}
+
+/** The sums of the files' bytes. */
+export function totalsOf(files: readonly RewrittenFile[]): { bytesBefore: number; bytesAfter: number } {
+  const sum = (key: 'before' | 'after') => files.reduce((total, file) => total + file[key], 0);
+  return { bytesBefore: sum('before'), bytesAfter: sum('after') };
+}
+
+/** The start of the new model.safetensors and the bytes of the whole. */
+export function plannedFile(tensors: readonly PlannedTensor[]): { start: Uint8Array<ArrayBuffer>; size: number } {
+  const headers = tensors.flatMap(headersOf);
+  const start = safetensorsHeader(headers, { format: 'pt' });
+  return { start, size: headers.reduce((sum, { byteLength }) => sum + byteLength, start.length) };
+}
+
+/** Writes model.safetensors; resolves to its size. */
+async function writeWeights(
+  writer: FolderWriter,
+  folder: ModelFolder,
+  { tensors, bytes }: Plan,
+  run: Run,
+): Promise<number> {
+  const headers = tensors.map(headersOf);
+  const { start, size } = plannedFile(tensors);
+  const out = await writer.file('model.safetensors', size);
+  await out.write(start, 0);
+  let at = start.length;
+  let next = 0;
+  let done = 0;
+  const onBytes = (count: number) => {
+    done += count;
+    run.onProgress?.({ done, total: Math.max(done, bytes) });
+  };
+  const { files } = await openWeights(folder, run.signal); // again: a server's answer can be read once
+  for (const open of files) {
+    const reader = new ByteReader(await open(), onBytes);
+    try {
+      const [, json] = await readHeader(reader);
+      for (const { name } of parseHeader(json, reader.file.name, reader.file.size)) {
+        const tensor = tensors[next]!;
+        if (tensor.entry.name !== name)
+          throw invalidFile(reader.file.name, 'the tensors that it had a moment ago', `'${name}'`);
+        await writeTensor(out, at, tensor, headers[next]!, reader, run);
+        at = headers[next]!.reduce((sum, { byteLength }) => sum + byteLength, at);
+        next++;
+      }
+      await reader.expectEnd();
+    } finally {
+      await reader.close();
+    }
+  }
+  await out.close();
+  return size;
+}
+
+async function writeTensor(
+  out: FileWriter,
+  begin: number,
+  { entry, form, table, kept }: PlannedTensor,
+  headers: TensorHeader[],
+  reader: ByteReader,
+  { signal, yieldToEventLoop }: Run,
+): Promise<void> {
+  const size = entry.end - entry.begin;
+  if (form === 'none') return reader.skip(size);
+  const isRows = kept !== null || form === 'int8' || form === 'int4';
+  const itemBytes = form === 'bf16' ? 4 : 1;
+  const [count, width] = isRows ? (entry.shape as [number, number]) : [size / itemBytes, 1];
+  const rowBytes = size / count || itemBytes;
+  const block = Math.max(1, Math.floor(BLOCK / rowBytes));
+  let [scalesAt, at] = [begin, headers.length === 1 ? begin : begin + headers[0]!.byteLength];
+  for (let row = 0; row < count; row += block) {
+    signal?.throwIfAborted();
+    await yieldToEventLoop();
+    const bytes = await reader.take(Math.min(block, count - row) * rowBytes, entry);
+    let data: ArrayBufferView = kept ? selected(bytes, rowBytes, row, kept) : bytes;
+    const tensor = tensorOf(reader.file.name, entry.name);
+    if (form === 'bf16') data = roundedBrainFloats(widen(bytes, 'F32'), tensor);
+    if (form === 'int8' || form === 'int4') {
+      const about = { table, tensor, firstRow: row };
+      const values = widen(bytes, entry.dtype as Dtype);
+      const rows = form === 'int8' ? int8Rows(values, width, about) : int4Rows(values, width, about);
+      const scales = bytesOf(headers[0]!.dtype === 'BF16' ? brainFloats(rows.scales) : rows.scales);
+      await out.write(scales, scalesAt);
+      scalesAt += scales.length;
+      data = rows.data;
+    }
+    await out.write(bytesOf(data), at);
+    at += data.byteLength;
+  }
+}
+
+/** The kept ones of the rows from `first` on. */
+function selected(bytes: Uint8Array, rowBytes: number, first: number, kept: readonly number[]): Uint8Array {
+  const rows = kept.filter((row) => row >= first && row < first + bytes.length / rowBytes);
+  const out = new Uint8Array(rows.length * rowBytes);
+  rows.forEach((row, i) => {
+    out.set(bytes.subarray((row - first) * rowBytes, (row - first + 1) * rowBytes), i * rowBytes);
+  });
+  return out;
+}
+
+function bytesOf({ buffer, byteOffset, byteLength }: ArrayBufferView): Uint8Array {
+  return new Uint8Array(buffer, byteOffset, byteLength);
+}

@@ -1,0 +1,76 @@
+/** The tables of positions that the kernels look up: angles, biases and rows of the embeddings of distances. They are those of the core. */
+import type { RawEncoderModelConfig, RawTensor } from '../base/wasm/core.js';
+
+/** Cosines and sines of angles [rows, pairs]. */
+function turnsOf(count: number, angle: (at: number) => number): Float32Array {
+  const turns = new Float32Array(2 * count);
+  for (let at = 0; at < count; at++) {
+    turns[2 * at] = Math.cos(angle(at));
+    turns[2 * at + 1] = Math.sin(angle(at));
+  }
+  return turns;
+}
+
+/** Of the angles i base^(-2k / dim) scale at positions i. */
+export function rotaryTurns(
+  { rotaryDim = 0, maxPositions, rotaryScale = 1 }: RawEncoderModelConfig,
+  base: number,
+): Float32Array {
+  const half = rotaryDim / 2;
+  const frequencies = Array.from({ length: half }, (_, k) => base ** ((-2 * k) / rotaryDim));
+  return turnsOf(maxPositions * half, (at) => Math.floor(at / half) * frequencies[at % half]! * rotaryScale);
+}
+
+/** Of given angles. */
+export const givenTurns = ({ data }: RawTensor): Float32Array => turnsOf(data.length, (at) => data[at]!);
+
+/** ALiBi's biases [H, 2 most + 1]: -slope |distance|. Slopes of a number of heads that is no power of two: those of the next smaller one, then every other one of the next larger. */
+export function alibiBias(heads: number, most: number): Float32Array {
+  const slopes = (count: number) => Array.from({ length: count }, (_, h) => Math.fround(2 ** ((-8 * (h + 1)) / count)));
+  const power = 2 ** Math.floor(Math.log2(heads));
+  const all = [...slopes(power), ...slopes(2 * power).filter((_, h) => h % 2 === 0)];
+  return biases(heads, most, (h, distance) => -all[h]! * Math.abs(distance));
+}
+
+function biases(heads: number, most: number, of: (h: number, distance: number) => number): Float32Array {
+  const length = 2 * most + 1;
+  return Float32Array.from({ length: heads * length }, (_, at) => of(Math.floor(at / length), (at % length) - most));
+}
+
+/** The biases [H, 2 most + 1] of a table [buckets, H]: T5's buckets of j - i, as in the core's relativeBias(). */
+export function bucketBias(
+  table: Float32Array,
+  heads: number,
+  buckets: number,
+  farthest: number,
+  most: number,
+): Float32Array {
+  const side = buckets / 2;
+  const exact = side / 2;
+  // In fp32, because rounding decides at the boundaries of buckets.
+  const whole = Math.fround(Math.log(farthest / exact));
+  const bucket = (distance: number) => {
+    const first = distance > 0 ? side : 0;
+    const steps = Math.abs(distance);
+    if (steps < exact) return first + steps;
+    const log = Math.fround(Math.log(Math.fround(steps / exact)));
+    const step = Math.fround(Math.fround(log / whole) * (side - exact));
+    return first + Math.min(side - 1, exact + Math.trunc(step));
+  };
+  return biases(heads, most, (h, distance) => table[bucket(distance) * heads + h]!);
+}
+
+/** DeBERTa: the row of the embeddings of distances for each distance i - j from -most to most, as in the core's logBucket(). */
+export function distanceRows(buckets: number, farthest: number, most: number): Uint32Array {
+  const middle = Math.floor(buckets / 2);
+  const bucket = (distance: number) => {
+    const steps = Math.abs(distance);
+    if (buckets === farthest || steps <= middle) return distance;
+    const log = Math.fround(Math.log(Math.fround(steps / middle)));
+    const whole = Math.fround(Math.log(Math.fround((farthest - 1) / middle)));
+    const step = Math.fround(Math.fround(log / whole) * (middle - 1));
+    return Math.sign(distance) * (Math.ceil(step) + middle);
+  };
+  const row = (distance: number) => Math.min(2 * buckets - 1, Math.max(0, bucket(distance) + buckets));
+  return Uint32Array.from({ length: 2 * most + 1 }, (_, at) => row(at - most));
+}

@@ -1,0 +1,359 @@
+/** The formulas, as functions that own no parameters, and their options. */
+
+import { calling } from '../base/error.js';
+import {
+  count,
+  finite,
+  flag,
+  integer,
+  mask,
+  oneOf,
+  optional,
+  positive,
+  type Read,
+  type Reader,
+  rate,
+  readOptions,
+  type Schema,
+  seed,
+  size,
+  tensor,
+} from '../base/options.js';
+import type { Runtime } from '../base/owned.js';
+import { matmul, readAxis, transposed } from '../base/products.js';
+import { MAX_SIZE, type MaskInput, readTensor, Tensor, type TensorInput } from '../base/tensor.js';
+import type { Calls, RawTensor } from '../base/wasm/core.js';
+
+/** The activation phi of a layer. 'gelu' is the exact one (by erf), 'gelu_tanh' and 'quick_gelu', x sigmoid(1.702 x), its approximations. */
+export type Activation = 'identity' | 'relu' | 'gelu' | 'gelu_tanh' | 'tanh' | 'sigmoid' | 'silu' | 'quick_gelu';
+
+export const activation = oneOf<Activation>([
+  'identity',
+  'relu',
+  'gelu',
+  'gelu_tanh',
+  'tanh',
+  'sigmoid',
+  'silu',
+  'quick_gelu',
+]);
+
+/** 'inverted': entries that are kept are divided by 1 - p; 'none': they stay as they are. */
+export type DropoutScaling = 'inverted' | 'none';
+
+export const scaling = oneOf<DropoutScaling>(['inverted', 'none']);
+
+/** How rotary embedding pairs features: (k, k + D/2), or (2k, 2k + 1) as in the paper. */
+export type RotaryPairing = 'half-split' | 'interleaved';
+
+/** A result of attention; `weights` is present if `returnWeights` was true. */
+export type Attended<W extends boolean = boolean, Weights = Tensor> = { output: Tensor } & (W extends true
+  ? { weights: Weights }
+  : { weights?: Weights });
+
+/** Options of `attention`. Notation: N batch, H heads, L queries, S keys. */
+export interface AttentionOptions<W extends boolean = boolean> {
+  /** Broadcasts to [...,L,S], in layers to [N,H,L,S]: nested arrays or a `Uint8Array` tensor that mark what may be attended to, or a `Float32Array` tensor that is added to the scores. */
+  mask?: MaskInput;
+  /** Query i attends to keys 0..i, counted from the top left. Default false. */
+  causal?: boolean;
+  /** Query i attends to the keys j with |i - j| <= window. Default: all. */
+  window?: number;
+  /** Factor on Q K^T; default 1 / sqrt(Dk). */
+  scale?: number;
+  /** Dropout on the weights with probability p; without a seed, one is drawn. Default: none. */
+  dropout?: { p: number; seed?: number };
+  /** Also return the weights: the softmax's rows, before dropout and head mask. Default false: they are never stored. */
+  returnWeights?: W;
+}
+
+/** Options of `softmax`. */
+export interface SoftmaxOptions {
+  /** The axis whose entries sum to 1; negative axes count from the end. Default -1, the last. */
+  axis?: number;
+}
+
+/** Parameters and options of `linear`. */
+export interface LinearFunctionOptions {
+  /** W, [out, in], as in PyTorch. */
+  weight: TensorInput;
+  /** b, [out]; default: none. */
+  bias?: TensorInput;
+  /** Default 'identity'. */
+  activation?: Activation;
+}
+
+/** Parameters and options of `layerNorm`. */
+export interface LayerNormFunctionOptions {
+  /** gamma, [E]; default: ones. */
+  weight?: TensorInput;
+  /** beta, [E]; default: zeros. */
+  bias?: TensorInput;
+  /** Default 1e-5. */
+  eps?: number;
+}
+
+/** Options of `dropout`. */
+export interface DropoutFunctionOptions {
+  /** Probability of dropping an entry, in [0, 1]; default 0.5. */
+  p?: number;
+  /** The same seed gives the same draws; chosen at random if left out. */
+  seed?: number;
+  /** false: the identity. Default true. */
+  training?: boolean;
+  /** Default 'inverted'. */
+  scaling?: DropoutScaling;
+}
+
+/** Options of `positionalEncoding`. */
+export interface PositionalEncodingFunctionOptions {
+  /** Default 10000. */
+  base?: number;
+}
+
+/** How rotary embedding rotates. */
+export interface RotaryOptions {
+  /** Number of rotated features (of each head), even; default: all. */
+  dim?: number;
+  /** Default 10000. */
+  base?: number;
+  /** Default 'half-split'. */
+  pairing?: RotaryPairing;
+}
+
+/** Options of `rotary`. */
+export interface RotaryFunctionOptions extends RotaryOptions {
+  /** Position of the first row; default 0. */
+  firstPosition?: number;
+}
+
+const attentionDropout = { p: rate, seed } satisfies Schema<NonNullable<AttentionOptions['dropout']>>;
+
+/** Options that attention has both as a function and in layers. */
+export const sharedAttentionSchema = {
+  mask: optional(mask, null),
+  causal: optional(flag, false),
+  window: optional(count, null),
+  returnWeights: optional(flag, false),
+};
+
+const attentionSchema = {
+  ...sharedAttentionSchema,
+  scale: optional(finite, null),
+  dropout: optional((value, name) => readOptions(name, attentionDropout, value), null),
+} satisfies Schema<AttentionOptions>;
+
+const softmaxSchema = {
+  axis: optional((value, name) => integer(value, name, -MAX_SIZE), -1),
+} satisfies Schema<SoftmaxOptions>;
+
+const linearSchema = {
+  weight: tensor,
+  bias: optional(tensor, null),
+  activation: optional(activation, 'identity' as const),
+} satisfies Schema<LinearFunctionOptions>;
+
+const layerNormSchema = {
+  weight: optional(tensor, null),
+  bias: optional(tensor, null),
+  eps: optional(positive, 1e-5),
+} satisfies Schema<LayerNormFunctionOptions>;
+
+const dropoutSchema = {
+  p: optional(rate, 0.5),
+  seed,
+  training: optional(flag, true),
+  scaling: optional(scaling, 'inverted' as const),
+} satisfies Schema<DropoutFunctionOptions>;
+
+const positionalEncodingSchema = {
+  base: optional(positive, 10000),
+} satisfies Schema<PositionalEncodingFunctionOptions>;
+
+export const rotarySchema = {
+  dim: optional(size, 0),
+  base: optional(positive, 10000),
+  pairing: optional(oneOf<RotaryPairing>(['half-split', 'interleaved']), 'half-split' as const),
+} satisfies Schema<RotaryOptions>;
+
+const rotaryFunctionSchema = {
+  ...rotarySchema,
+  firstPosition: optional(count, 0),
+} satisfies Schema<RotaryFunctionOptions>;
+
+/** A tensor of the core as one of the API. */
+export function toTensor({ data, shape }: RawTensor): Tensor {
+  return new Tensor(data, shape);
+}
+
+/** A result of the core as one of the API; `convert` converts the weights. */
+export function toAttended<W extends boolean, Raw = RawTensor, Weights = Tensor>(
+  { output, weights }: { output: RawTensor; weights: Raw | null },
+  convert: (weights: Raw) => Weights = toTensor as never,
+): Attended<W, Weights> {
+  return { output: toTensor(output), ...(weights !== null && { weights: convert(weights) }) } as Attended<W, Weights>;
+}
+
+/** Reads the tensors and the options of the call `name`, and runs `body`, which calls the core, on them. */
+export function run<S extends Record<string, Reader<unknown>>, T>(
+  name: string,
+  tensors: Record<string, TensorInput>,
+  schema: S,
+  options: unknown,
+  body: (tensors: RawTensor[], options: Read<S>) => T,
+): T {
+  const raw = Object.entries(tensors).map(([key, value]) => readTensor(`${name}: ${key}`, value));
+  const read = readOptions(name, schema, options);
+  return calling(name, () => body(raw, read));
+}
+
+/**
+ * The formulas, as methods of the object that `load()` returns.
+ *
+ * Notation: L queries, S keys, E width, Dk / Dv key / value width; `...` stands for any leading axes.
+ * Errors: `SHAPE_MISMATCH` for shapes that do not fit, `INVALID_ARGUMENT` for other illegal arguments, `OUT_OF_MEMORY`, `DISPOSED`.
+ */
+export abstract class Functions {
+  readonly #runtime: Runtime;
+
+  /** @internal */
+  constructor(runtime: Runtime) {
+    this.#runtime = runtime;
+  }
+
+  /**
+   * Scaled dot-product attention, softmax(Q K^T / sqrt(Dk) + M) V (Vaswani et al. 2017, arXiv:1706.03762, eq. 1).
+   *
+   * query [...,L,Dk], key [...,S,Dk], value [...,S,Dv], whose leading axes broadcast -> output [...,L,Dv] and, with `returnWeights`, weights [...,L,S]. A query whose keys
+   * are all masked has zeros in both.
+   *
+   * @example
+   * const { output, weights } = heed.attention([[1, 0]], [[1, 0], [0, 1]], [[1], [3]], { returnWeights: true });
+   * @throws HeedError `SHAPE_MISMATCH`, `INVALID_ARGUMENT`
+   */
+  attention<W extends boolean = false>(
+    query: TensorInput,
+    key: TensorInput,
+    value: TensorInput,
+    options?: AttentionOptions<W>,
+  ): Attended<W> {
+    return run('attention', { query, key, value }, attentionSchema, options, ([q, k, v], read) =>
+      toAttended(this.#calls.compute('attention', { query: q!, key: k!, value: v!, ...read })),
+    );
+  }
+
+  /**
+   * exp(x_i) / sum_j exp(x_j) along an axis, without overflow. The result has the shape of x.
+   *
+   * @example
+   * heed.softmax([0, 0, Math.log(2)]).toArray(); // [0.25, 0.25, 0.5]
+   * heed.softmax([[0, 1], [0, 1]], { axis: 0 }).toArray(); // [[0.5, 0.5], [0.5, 0.5]]
+   */
+  softmax(x: TensorInput, options?: SoftmaxOptions): Tensor {
+    return run('softmax', { x }, softmaxSchema, options, ([raw], { axis }) => {
+      const last = raw!.shape.length - 1;
+      const at = last < 0 ? last : readAxis(axis, 'softmax.axis', raw!); // the core refuses tensors without axes
+      if (at === last) return toTensor(this.#calls.compute('softmax', { x: raw! }));
+      const moved = this.transpose(raw!, at, last);
+      return this.transpose(
+        toTensor(this.#calls.compute('softmax', { x: { data: moved.data, shape: moved.shape } })),
+        at,
+        last,
+      );
+    });
+  }
+
+  /**
+   * The matrix product, as `torch.matmul`: of the last two axes, [...,L,K] and [...,K,M] -> [...,L,M]; all other axes broadcast. A vector [K] is a row on the left and a column on
+   * the right, and the result lacks its axis.
+   *
+   * @example
+   * heed.matmul([[1, 2], [3, 4]], [[1, 0], [1, 1]]).toArray(); // [[3, 2], [7, 4]]
+   * heed.matmul([[1, 2], [3, 4]], [1, 1]).toArray(); // [3, 7]
+   * @throws HeedError `SHAPE_MISMATCH` for inner extents that differ, leading axes that do not broadcast, and numbers
+   */
+  matmul(a: TensorInput, b: TensorInput): Tensor {
+    return run('matmul', { a, b }, {}, undefined, ([left, right]) => toTensor(matmul(this.#calls, left!, right!)));
+  }
+
+  /**
+   * A copy with two axes exchanged, as `torch.transpose`; negative axes count from the end. Default: the last two, as `mT` in PyTorch.
+   *
+   * @example
+   * heed.transpose([[1, 2, 3], [4, 5, 6]]).toArray(); // [[1, 4], [2, 5], [3, 6]]
+   * @throws HeedError `INVALID_ARGUMENT` for an axis that x does not have
+   */
+  transpose(x: TensorInput, axis0 = -2, axis1 = -1): Tensor {
+    return run('transpose', { x }, {}, undefined, ([raw]) => {
+      const [a, b] = [readAxis(axis0, 'transpose: axis0', raw!), readAxis(axis1, 'transpose: axis1', raw!)];
+      return toTensor(transposed(raw!, a, b));
+    });
+  }
+
+  /**
+   * The time-distributed layer phi(x W^T + b). x [...,in], weight [out,in], bias [out] -> [...,out].
+   *
+   * @example
+   * heed.linear([[1, 2]], { weight: [[3, 4], [0, -1]], bias: [1, 0], activation: 'relu' }).toArray(); // [[12, 0]]
+   */
+  linear(x: TensorInput, options: LinearFunctionOptions): Tensor {
+    return run('linear', { x }, linearSchema, options, ([raw], read) =>
+      toTensor(this.#calls.compute('linear', { x: raw!, ...read })),
+    );
+  }
+
+  /**
+   * gamma (x - mean) / sqrt(variance + eps) + beta over the last axis, variance with 1/E (Ba, Kiros, Hinton 2016, arXiv:1607.06450). x [...,E] -> [...,E].
+   *
+   * @example
+   * heed.layerNorm([1, 2, 3, 4]).toArray(); // [-1.3416, -0.4472, 0.4472, 1.3416]
+   */
+  layerNorm(x: TensorInput, options?: LayerNormFunctionOptions): Tensor {
+    return run('layerNorm', { x }, layerNormSchema, options, ([raw], read) =>
+      toTensor(this.#calls.compute('layerNorm', { x: raw!, ...read })),
+    );
+  }
+
+  /**
+   * Z * x, where each entry of Z is zero with probability p (Srivastava et al. 2014). x of any shape -> the same shape.
+   *
+   * @example
+   * heed.dropout([1, 1, 1, 1], { p: 0.5, seed: 1 }); // some entries are 0, the others 2
+   * heed.dropout([1, 1, 1, 1], { p: 0.5, training: false }).toArray(); // [1, 1, 1, 1]
+   */
+  dropout(x: TensorInput, options?: DropoutFunctionOptions): Tensor {
+    return run('dropout', { x }, dropoutSchema, options, ([raw], { training, ...read }) =>
+      toTensor(this.#calls.compute('dropout', { x: raw!, ...read, ...(!training && { p: 0 }) })),
+    );
+  }
+
+  /**
+   * Sine on even columns and cosine on odd ones of i base^(-2k/dim) (Vaswani et al. 2017, section 3.5). -> [length, dim].
+   *
+   * @example
+   * heed.positionalEncoding(2, 4).toArray(); // [[0, 1, 0, 1], [0.8415, 0.5403, 0.01, 1]]
+   */
+  positionalEncoding(length: number, dim: number, options?: PositionalEncodingFunctionOptions): Tensor {
+    const rows = integer(length, 'positionalEncoding: length', 0);
+    const columns = integer(dim, 'positionalEncoding: dim', 1);
+    return run('positionalEncoding', {}, positionalEncodingSchema, options, (_, { base }) =>
+      toTensor(this.#calls.positionalEncoding(rows, columns, base)),
+    );
+  }
+
+  /**
+   * Rotary embedding (Su et al. 2021, arXiv:2104.09864): rotates pair k of row i by i base^(-2k/dim). x [...,L,D] -> [...,L,D].
+   *
+   * @example
+   * heed.rotary([[1, 0], [1, 0]]).toArray(); // [[1, 0], [0.5403, 0.8415]]: row 1 is rotated by 1 radian
+   */
+  rotary(x: TensorInput, options?: RotaryFunctionOptions): Tensor {
+    return run('rotary', { x }, rotaryFunctionSchema, options, ([raw], read) =>
+      toTensor(this.#calls.compute('rotary', { x: raw!, ...read })),
+    );
+  }
+
+  get #calls(): Calls {
+    return this.#runtime.calls;
+  }
+}

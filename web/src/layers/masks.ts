@@ -1,0 +1,209 @@
+/**
+ * Masks as tensors: true or 1 marks what may be attended to. They broadcast from the right against [N,H,L,S].
+ * Notation: N batch, H heads, L queries, S keys.
+ */
+
+import { calling, formatShape, invalid } from '../base/error.js';
+import { count, flag, integer, listOf, optional, type Schema, size } from '../base/options.js';
+import type { Runtime } from '../base/owned.js';
+import {
+  elementCount,
+  isBoolean,
+  type MaskInput,
+  type NestedMask,
+  readMask,
+  Tensor,
+  type TensorInput,
+} from '../base/tensor.js';
+import type { RawMask } from '../base/wasm/core.js';
+import { run, toTensor } from './functions.js';
+
+/** Which keys each query may attend to, one byte each. */
+export type BooleanMask = Tensor<Uint8Array>;
+
+/** A mask of booleans, zeros and ones, or bytes. */
+export type BooleanMaskInput = NestedMask | { readonly data: Uint8Array; readonly shape: readonly number[] };
+
+/** Options of `masks.relative`. */
+export interface RelativeBiasOptions {
+  /** Distances from this one on share the last bucket; default 128. */
+  maxDistance?: number;
+  /** Keys after the query have buckets of their own, as in encoders; default true. */
+  bidirectional?: boolean;
+}
+
+const relativeSchema = {
+  maxDistance: optional(size, 128),
+  bidirectional: optional(flag, true),
+} satisfies Schema<RelativeBiasOptions>;
+
+function causal(length: number, keys: number = length): BooleanMask {
+  return matrix('causal', length, keys, (i, j) => j <= i);
+}
+
+function window(length: number, radius: number, keys: number = length): BooleanMask {
+  const distance = integer(radius, 'masks.window: radius', 0);
+  return matrix('window', length, keys, (i, j) => Math.abs(i - j) <= distance);
+}
+
+function padding(lengths: readonly number[], keys?: number): BooleanMask {
+  const read = listOf(count, 'an array of lengths')(lengths, 'masks.padding: lengths');
+  const longest = read.reduce((a, b) => Math.max(a, b), 0);
+  const width = keys === undefined ? longest : integer(keys, 'masks.padding: keys', 0);
+  if (longest > width)
+    throw invalid('masks.padding: lengths', `lengths of at most ${width}, the number of keys`, `${longest}`);
+  const data = allocate('masks.padding', Uint8Array, read.length * width);
+  for (const [n, length] of read.entries()) data.fill(1, n * width, n * width + length);
+  return new Tensor(data, [read.length, 1, 1, width]);
+}
+
+function and(a: BooleanMaskInput, b: BooleanMaskInput): BooleanMask;
+function and(a: MaskInput, b: MaskInput): BooleanMask | Tensor;
+function and(a: MaskInput, b: MaskInput): BooleanMask | Tensor {
+  const name = 'masks.and';
+  const [left, right] = [readMask(`${name}: a`, a), readMask(`${name}: b`, b)];
+  const shape = broadcastShape(left.shape, right.shape);
+  const [leftAt, rightAt] = [broadcaster(left.shape, shape), broadcaster(right.shape, shape)];
+  const length = elementCount(shape);
+  if (isBoolean(left) && isBoolean(right)) {
+    const data = allocate(name, Uint8Array, length);
+    for (let i = 0; i < length; i++) data[i] = left.data[leftAt(i)]! & right.data[rightAt(i)]!;
+    return new Tensor(data, shape);
+  }
+  const data = allocate(name, Float32Array, length);
+  for (let i = 0; i < length; i++) data[i] = scoreOf(left, leftAt(i)) + scoreOf(right, rightAt(i));
+  return new Tensor(data, shape);
+}
+
+/** Makes and combines masks without a runtime. */
+export interface BooleanMasks {
+  /**
+   * Query i may attend to keys 0..i: [length, keys]; `keys` default `length`.
+   *
+   * @example
+   * heed.masks.causal(3).toArray(); // [[1, 0, 0], [1, 1, 0], [1, 1, 1]]
+   */
+  causal(length: number, keys?: number): BooleanMask;
+  /**
+   * Query i may attend to the keys j with |i - j| <= radius: [length, keys]; `keys` default `length`.
+   *
+   * @example
+   * heed.masks.window(3, 1).toArray(); // [[1, 1, 0], [1, 1, 1], [0, 1, 1]]
+   */
+  window(length: number, radius: number, keys?: number): BooleanMask;
+  /**
+   * Of sequence n the first `lengths[n]` keys may be attended to: [N, 1, 1, keys]; `keys` default: the longest length.
+   *
+   * @example
+   * heed.masks.padding([1, 3]).toArray(); // [[[[1, 0, 0]]], [[[1, 1, 1]]]]
+   */
+  padding(lengths: readonly number[], keys?: number): BooleanMask;
+  /**
+   * Allows what both masks allow; their shapes broadcast against each other. Two boolean masks give a boolean one. If one is additive so is the result: the sum, and -Infinity
+   * for what a boolean mask forbids.
+   *
+   * @example
+   * heed.masks.and(heed.masks.causal(3), heed.masks.window(3, 1)).toArray(); // [[1, 0, 0], [1, 1, 0], [0, 1, 1]]
+   */
+  and(a: BooleanMaskInput, b: BooleanMaskInput): BooleanMask;
+  and(a: MaskInput, b: MaskInput): BooleanMask | Tensor;
+}
+
+/**
+ * Makes and combines boolean masks; needs no `load()`.
+ *
+ * @example
+ * masks.and(masks.padding([2, 3]), masks.causal(3)).shape; // [2, 1, 3, 3]
+ */
+export const masks: BooleanMasks = { causal, window, padding, and };
+
+/** Makes and combines masks. */
+export interface Masks extends BooleanMasks {
+  /**
+   * ALiBi (Press et al. 2021, arXiv:2108.12409): -slope_h |i - j| as an additive mask [numHeads, length, keys]; `keys` default `length`.
+   *
+   * @example
+   * heed.masks.alibi(2, 3).shape; // [2, 3, 3]
+   */
+  alibi(numHeads: number, length: number, keys?: number): Tensor;
+  /**
+   * T5's relative bias (Raffel et al. 2019, arXiv:1910.10683) as an additive mask [H, length, keys]: distances fall into logarithmic buckets, whose scores `table`
+   * [numBuckets, H] holds. `keys` default `length`.
+   *
+   * @example
+   * const table = Array.from({ length: 32 }, () => [0, 0]); // learned: 32 buckets, 2 heads
+   * heed.masks.relative(table, 3).shape; // [2, 3, 3]
+   */
+  relative(table: TensorInput, length: number, keys?: number, options?: RelativeBiasOptions): Tensor;
+}
+
+/** The masks of one runtime, which computes the additive ones. */
+export function masksOf(runtime: Runtime): Masks {
+  return {
+    ...masks,
+    alibi(numHeads, length, keys = length) {
+      const heads = integer(numHeads, 'masks.alibi: numHeads', 1);
+      const [rows, columns] = extents('alibi', length, keys);
+      return calling('masks.alibi', () => toTensor(runtime.calls.alibi(heads, rows, columns)));
+    },
+    relative(table, length, keys = length, options) {
+      const [queries, columns] = extents('relative', length, keys);
+      return run('masks.relative', { table }, relativeSchema, options, ([raw], read) =>
+        toTensor(runtime.calls.relativeBias(raw!, { queries, keys: columns, ...read })),
+      );
+    },
+  };
+}
+
+function extents(name: string, length: number, keys: number): [length: number, keys: number] {
+  return [integer(length, `masks.${name}: length`, 0), integer(keys, `masks.${name}: keys`, 0)];
+}
+
+function matrix(name: string, length: number, keys: number, allowed: (i: number, j: number) => boolean): BooleanMask {
+  const [rows, columns] = extents(name, length, keys);
+  const data = allocate(`masks.${name}`, Uint8Array, rows * columns);
+  for (let i = 0; i < rows; i++) for (let j = 0; j < columns; j++) data[i * columns + j] = Number(allowed(i, j));
+  return new Tensor(data, [rows, columns]);
+}
+
+// A larger mask and its scores do not fit into a module's memory together.
+const MAX_MASK_ENTRIES = 2 ** 29 - 1;
+
+function allocate<Data>(name: string, Store: new (length: number) => Data, length: number): Data {
+  if (length > MAX_MASK_ENTRIES)
+    throw invalid(name, `at most ${MAX_MASK_ENTRIES} entries`, `${length}`, 'OUT_OF_MEMORY');
+  return calling(name, () => new Store(length));
+}
+
+function scoreOf(mask: RawMask, at: number): number {
+  const entry = mask.data[at]!;
+  return isBoolean(mask) ? (entry === 1 ? 0 : -Infinity) : entry;
+}
+
+function broadcastShape(a: readonly number[], b: readonly number[]): number[] {
+  const rank = Math.max(a.length, b.length);
+  return Array.from({ length: rank }, (_, axis) => {
+    const [m, n] = [a[axis - rank + a.length] ?? 1, b[axis - rank + b.length] ?? 1];
+    if (m !== n && m !== 1 && n !== 1) {
+      throw invalid('masks.and', 'shapes that broadcast', `${formatShape(a)} and ${formatShape(b)}`, 'SHAPE_MISMATCH');
+    }
+    return m === 1 ? n : m;
+  });
+}
+
+/** Maps a flat index into `target` to the one into `shape` that broadcasts to it. */
+function broadcaster(shape: readonly number[], target: readonly number[]): (index: number) => number {
+  const strides = new Array<number>(target.length).fill(0);
+  for (let axis = shape.length - 1, stride = 1; axis >= 0; axis--) {
+    if (shape[axis] !== 1) strides[axis + target.length - shape.length] = stride;
+    stride *= shape[axis]!;
+  }
+  return (index) => {
+    let at = 0;
+    for (let axis = target.length - 1, rest = index; axis >= 0; axis--) {
+      at += (rest % target[axis]!) * strides[axis]!;
+      rest = Math.floor(rest / target[axis]!);
+    }
+    return at;
+  };
+}

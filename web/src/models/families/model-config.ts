@@ -1,0 +1,60 @@
+/** What a loaded model tells about itself. */
+import { type HeedError, invalid } from '../../base/error.js';
+import type { Settings } from '../../io/settings.js';
+import type { LoadedModel } from '../load.js';
+import type { ModelConfig, PretrainedModel } from '../model.js';
+
+/** The names of the labels of a classifier; none for other models. */
+export function labelsIn(settings: Settings): string[] {
+  return (settings.record('id2label')?.entries() ?? []).map(([, label]) => String(label));
+}
+
+/** `maxLength`: the number of tokens that texts are cut to; `parameterCount`: of the encoder's parameters. */
+export function modelConfig(
+  { config, settings, tokenizer, family, sentence, type, storage, unused }: LoadedModel,
+  maxLength: number,
+  parameterCount: number,
+): ModelConfig {
+  const { vocabSize, embedDim, numLayers, numHeads, feedForwardDim, int8 } = config;
+  return {
+    family: type,
+    dtype: int8 ? 'q8' : 'fp32',
+    storage,
+    vocabSize,
+    embedDim,
+    numLayers,
+    numHeads,
+    feedForwardDim,
+    maxLength,
+    parameterCount,
+    pooling: sentence.pooling.join('+'),
+    normalize: sentence.normalize,
+    prompts: sentence.prompts,
+    similarity: sentence.similarity,
+    labels: labelsIn(settings),
+    problemType: (settings.get('problem_type') as string | undefined) ?? null,
+    hasTokenizer: tokenizer !== null,
+    hasImageEncoder: family.images !== undefined,
+    maskToken: tokenizer && (['[MASK]', '<mask>'].find((token) => tokenizer.idOf(token) !== undefined) ?? null),
+    unusedTensors: unused,
+  };
+}
+
+/** What `console.log` prints of a model. */
+export function modelText({ config, disposed }: PretrainedModel): string {
+  const { family, dtype, embedDim, numLayers, maxLength, parameterCount, labels } = config;
+  const notes = [
+    `${numLayers} layers of width ${embedDim}`,
+    `${parameterCount.toLocaleString('en')} parameters`,
+    dtype,
+    `texts up to ${maxLength} tokens`,
+    ...(labels.length > 0 ? [`${labels.length} labels`] : []),
+    ...(disposed ? ['disposed'] : []),
+  ];
+  return `PretrainedModel '${family}': ${notes.join(', ')}`;
+}
+
+/** The error of a call for images of a model that has no encoder of images. */
+export function withoutImages(owner: string, { family }: ModelConfig): HeedError {
+  return invalid(owner, 'a model with an encoder of images', `'${family}'`, 'UNSUPPORTED');
+}

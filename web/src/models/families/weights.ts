@@ -1,0 +1,302 @@
+/**
+ * Writes a checkpoint's tensors into the core's parameters as their bytes arrive: rows are written as soon as they are complete, so that the peak of memory stays near one copy
+ * of the model.
+ */
+
+import { formatShape, HeedError, invalid, invalidFile } from '../../base/error.js';
+import type { SignalLike } from '../../base/platform.js';
+import type { RawEncoderModel, RawEncoderModelConfig, RawTensor } from '../../base/wasm/core.js';
+import { expectedSize, type ModelFolder, type OpenFile, readAll } from '../../io/files.js';
+import { discard } from '../../io/list-files.js';
+import { ByteReader } from '../../io/reader.js';
+import {
+  type Dtype,
+  int4RowBytes,
+  parseHeader,
+  readableDtype,
+  readHeader,
+  type TensorEntry,
+  tensorOf,
+  widened,
+} from '../../io/safetensors.js';
+import { Settings } from '../../io/settings.js';
+import { parameterRowsOf } from './families.js';
+import type { Family, ParameterRows } from './family.js';
+
+export interface LoadedWeights {
+  /** The tensors of poolers and task heads, by name without the family's prefix. */
+  heads: Map<string, RawTensor>;
+  /** Names of tensors that the model does not use. */
+  unused: string[];
+  /** Types in which the encoder's matrices are stored: 'F32', 'F16', ... */
+  dtypes: string[];
+  /** The names of all tensors in the file, by the names without the family's prefix. */
+  names: Map<string, string>;
+}
+
+/** The core's name of the table of words. */
+export const WORD_TABLE = 'embeddings.word.weight';
+
+/** A tensor's name without the family's prefix, and by today's names of a norm's parameters. */
+export function bareName(name: string, prefix: string): string {
+  const bare = name.startsWith(prefix) ? name.slice(prefix.length) : name;
+  return bare
+    .replace(/\.gamma$/, '.weight')
+    .replace(/\.beta$/, '.bias')
+    .replace(/^embeddings(?=_scale$|$)/, 'embedding.weight'); // model2vec
+}
+
+/** The shape with `rank` axes, if only axes of length 1 at its beginning have to be left out or added for that: checkpoints store learned rows with and without such axes. */
+function withRank(shape: readonly number[], rank: number): number[] {
+  const ones = shape.length - rank;
+  if (ones < 0) return [...new Array<number>(-ones).fill(1), ...shape];
+  return shape.slice(0, ones).every((extent) => extent === 1) ? shape.slice(ones) : [...shape];
+}
+
+/** Whether it has the scales of another tensor of the file, one of whose `names` it is. */
+export function isScaleOf(name: string, names: { has(name: string): boolean }): boolean {
+  return name.endsWith('_scale') && names.has(name.slice(0, -'_scale'.length));
+}
+
+/** Write a tensor's rows to a parameter; `scale` names the tensor with the rows' scales. */
+interface RowsPlan {
+  kind: 'rows';
+  parameter: number;
+  firstRow: number;
+  rows: number;
+  dtype: Dtype | 'U8';
+  scale: string | null;
+}
+
+/** What to do with one tensor of the file; null: skip it. */
+type Plan = RowsPlan | { kind: 'keep'; name: string; dtype: Dtype } | null;
+
+/** The files with the weights, to be opened in order: model.safetensors, or the shards that its index lists. */
+export async function openWeights(
+  folder: ModelFolder,
+  signal?: SignalLike,
+  within = '',
+): Promise<{ files: (() => Promise<OpenFile>)[]; size: number | null }> {
+  const name = `${within}model.safetensors`;
+  const single = await folder.open(name, { signal });
+  const index = single ? null : await folder.open(`${name}.index.json`, { signal });
+  if (!index) {
+    const only =
+      single ??
+      (await folder.open(name, { required: true, signal }).catch(async (error) => {
+        throw await withOtherWeights(error, folder, within);
+      }));
+    return { files: [async () => only], size: expectedSize(only) };
+  }
+  const settings = Settings.parse(await readAll(index), index.name);
+  const shards = settings.record('weight_map')?.entries() ?? [];
+  const names = [...new Set(shards.map(([, file]) => file))];
+  if (names.length === 0 || names.some((name) => typeof name !== 'string' || !/^[\w.-]+\.safetensors$/.test(name)))
+    throw settings.wrong('weight_map', "the shards' file names by tensor", names);
+  const total = settings.record('metadata')?.get('total_size');
+  return {
+    files: (names as string[]).map((name) => () => folder.open(within + name, { required: true, signal })),
+    size: typeof total === 'number' ? total : null,
+  };
+}
+
+/** Weights in other formats, and what to do with them. */
+const OTHER_WEIGHTS = {
+  'onnx/model.onnx': 'This is an ONNX export: use the repository from which it was made',
+  'model.onnx': 'This is an ONNX export: use the repository from which it was made',
+  'pytorch_model.bin':
+    'In Python, save_pretrained(folder, safe_serialization=True) of the loaded model writes safetensors',
+};
+
+/** The error for missing weights, which says what other weights the folder has. */
+async function withOtherWeights(error: unknown, folder: ModelFolder, within: string): Promise<unknown> {
+  if (!(error instanceof HeedError) || error.code !== 'NOT_FOUND') return error;
+  for (const [name, hint] of Object.entries(OTHER_WEIGHTS)) {
+    const file = await folder.open(within + name, {}).catch(() => null);
+    if (!file) continue;
+    await discard(file);
+    const argument = error.message.replace(/: expected .*$/s, '');
+    return invalid(argument, 'the weights', `a folder with '${within}${name}' instead`, 'UNSUPPORTED', {
+      hint,
+      cause: error,
+    });
+  }
+  return error;
+}
+
+export class WeightLoader {
+  readonly #model: RawEncoderModel;
+  readonly #prefix: string;
+  readonly #isHead: (name: string) => boolean;
+  readonly #optional: RegExp | undefined;
+  /** Whether the family encodes images. Tensors of other families may lack rows, which are reported together. */
+  readonly #hasImages: boolean;
+  readonly #rows: Map<string, ParameterRows>;
+  readonly #parameters: { name: string; shape: number[] }[];
+  readonly #indices: Map<string, number>;
+  /** Ranges of rows that tensors fill, by parameter. */
+  readonly #filled: [number, number][][];
+  readonly #heads = new Map<string, RawTensor>();
+  readonly #unused: string[] = [];
+  readonly #names = new Map<string, string>();
+  readonly #dtypes = new Set<string>();
+  readonly #scales = new Map<string, Float32Array>();
+
+  constructor(
+    model: RawEncoderModel,
+    family: Family,
+    config: RawEncoderModelConfig,
+    isHead: (name: string) => boolean,
+  ) {
+    this.#model = model;
+    this.#prefix = family.prefix;
+    this.#isHead = isHead;
+    this.#optional = family.optionalBiases;
+    this.#hasImages = family.images !== undefined;
+    this.#rows = parameterRowsOf(family, config);
+    this.#parameters = model.parameters();
+    this.#indices = new Map(this.#parameters.map(({ name }, i) => [name, i]));
+    this.#filled = this.#parameters.map(() => []);
+  }
+
+  /** Loads one file. Nothing is written before its whole header has been checked, for the `last` file also that no tensor is missing. */
+  async load(file: OpenFile, last: boolean, onBytes: (count: number) => void): Promise<void> {
+    const reader = new ByteReader(file, onBytes);
+    try {
+      const [, json] = await readHeader(reader);
+      const entries = parseHeader(json, file.name, file.size);
+      const names = new Set(entries.map(({ name }) => name));
+      const plans = entries.map((entry) => this.#plan(entry, names, file.name));
+      if (last) this.#requireComplete(file.name);
+      const deferred: (() => void)[] = [];
+      const isTable = (plan: Plan) => plan?.kind === 'rows' && this.#parameters[plan.parameter]!.name === WORD_TABLE;
+      const left = file.leaveOut ? plans.findIndex(isTable) : -1;
+      if (left >= 0) {
+        const plan = plans[left] as RowsPlan;
+        file.leaveOut!(entries[left]!, plan.rows, this.#writer(plan, entries[left]!, file.name));
+      }
+      for (const [i, entry] of entries.entries())
+        if (i !== left) await this.#execute(plans[i]!, entry, reader, deferred);
+      for (const write of deferred) write();
+      await reader.expectEnd();
+    } finally {
+      await reader.close();
+    }
+  }
+
+  result(): LoadedWeights {
+    for (const [name, { shape, data }] of this.#heads) {
+      const scale = `${name}_scale`;
+      if (!this.#scales.has(scale)) continue;
+      const [rows = 1] = shape;
+      const scales = this.#scalesOf(scale, rows, `tensor '${scale}'`);
+      for (let i = 0; i < data.length; i++) data[i]! *= scales[Math.floor((i * rows) / data.length)]!;
+    }
+    return { heads: this.#heads, unused: this.#unused, dtypes: [...this.#dtypes], names: this.#names };
+  }
+
+  #scalesOf(name: string, rows: number, tensor: string): Float32Array {
+    const scales = this.#scales.get(name)!;
+    if (scales.length === rows) return scales;
+    throw invalidFile(tensor, `${rows} scales, one per row`, `${scales.length}`);
+  }
+
+  /** `names`: of all tensors in the file. */
+  #plan({ name, dtype, shape }: TensorEntry, names: Set<string>, file: string): Plan {
+    const tensor = tensorOf(file, name);
+    const bare = bareName(name, this.#prefix);
+    this.#names.set(bare, name);
+    const isScale = isScaleOf(name, names);
+    const target = this.#rows.get(bare);
+    const parameter = target && this.#indices.get(target.parameter);
+    if (isScale || parameter === undefined) {
+      if (isScale || this.#isHead(bare)) return { kind: 'keep', name: bare, dtype: readableDtype(dtype, tensor) };
+      this.#unused.push(name);
+      return null;
+    }
+    const { firstRow } = target!;
+    const [height, ...width] = this.#parameters[parameter]!.shape as [number, ...number[]];
+    const [rows = 1, ...given] = withRank(shape, width.length + 1);
+    const int4 = dtype === 'U8' && width.length === 1;
+    if (int4) {
+      const [columns] = width as [number];
+      if (columns % 2 !== 0) throw invalidFile(tensor, 'other than 4-bit rows for an odd width', `width ${columns}`);
+      width[0] = int4RowBytes(columns);
+    }
+    const known = int4 ? dtype : readableDtype(dtype, tensor);
+    if (shape.length > 1) this.#dtypes.add(dtype);
+    const starts = [...this.#rows.values()].filter((r) => r.parameter === target!.parameter).map((r) => r.firstRow);
+    const fits = this.#hasImages ? [...starts, height].includes(firstRow + rows) : firstRow + rows <= height;
+    if (given.length !== width.length || String(given) !== String(width) || !fits) {
+      const end = Math.min(height, ...starts.filter((row) => row > firstRow));
+      const expected = `${formatShape([end - firstRow, ...width])}${int4 ? ' bytes of 4-bit rows' : ''}, as config.json says`;
+      throw invalidFile(tensor, expected, `shape ${formatShape(shape)}`);
+    }
+    this.#filled[parameter]!.push([firstRow, firstRow + rows]);
+    const scale = int4 || known === 'I8' ? `${bare}_scale` : null;
+    if (scale && !names.has(`${name}_scale`))
+      throw invalidFile(tensor, `the scales of its rows in '${name}_scale'`, `${dtype} without them`);
+    return { kind: 'rows', parameter, firstRow, rows, dtype: known, scale };
+  }
+
+  /** `deferred` gets what can be written only after later tensors have been read. */
+  async #execute(plan: Plan, entry: TensorEntry, reader: ByteReader, deferred: (() => void)[]): Promise<void> {
+    const size = entry.end - entry.begin;
+    if (!plan) return reader.skip(size);
+    if (plan.kind === 'keep') {
+      const { name, dtype } = plan;
+      const data = widened(await reader.take(size, entry, true), dtype, entry);
+      if (name.endsWith('_scale')) this.#scales.set(name, data);
+      else this.#heads.set(name, { shape: entry.shape, data });
+      return;
+    }
+    if (size === 0) return;
+    const write = this.#writer(plan, entry, reader.file.name);
+    const { scale, rows } = plan;
+    if (scale === null || this.#scales.has(scale)) return reader.rows(size / rows, rows, write);
+    const bytes = await reader.take(size, entry);
+    deferred.push(() => write(bytes, 0));
+  }
+
+  /** Writes rows of a tensor, whose scales must have been read by then. */
+  #writer(plan: RowsPlan, { name, begin, end }: TensorEntry, file: string): (bytes: Uint8Array, row: number) => void {
+    const { parameter, firstRow, rows, dtype, scale } = plan;
+    const rowBytes = (end - begin) / rows;
+    return (bytes, row) => {
+      const all = scale === null ? null : this.#scalesOf(scale, rows, tensorOf(file, `${name}_scale`));
+      const some = all?.subarray(row, row + bytes.length / rowBytes) ?? null;
+      this.#model.writeParameter(parameter, firstRow + row, bytes, dtype, some);
+    };
+  }
+
+  /** The end of the rows from `at` up to `end` that may be missing, which are zeros from the start: those of optional tensors. `at` if there are none. */
+  #endOfOptional(parameter: string, at: number, end: number): number {
+    const tensors = this.#optional ? [...this.#rows].filter(([, rows]) => rows.parameter === parameter) : [];
+    while (at < end) {
+      const here = tensors.filter(([, { firstRow }]) => firstRow === at);
+      if (here.length === 0 || !here.every(([name]) => this.#optional!.test(name))) break;
+      at = Math.min(end, ...tensors.map(([, { firstRow }]) => firstRow).filter((row) => row > at));
+    }
+    return at;
+  }
+
+  /** Every row of every parameter is filled exactly once. */
+  #requireComplete(file: string): void {
+    const missing: string[] = [];
+    this.#parameters.forEach(({ name, shape }, index) => {
+      const tensors = () => [...this.#rows].flatMap(([tensor, { parameter }]) => (parameter === name ? [tensor] : []));
+      let at = 0;
+      for (const [begin, end] of this.#filled[index]!.sort((a, b) => a[0] - b[0])) {
+        at = this.#endOfOptional(name, at, begin);
+        if (begin < at)
+          throw invalidFile(file, `one tensor for rows ${begin} to ${at} of ${name}`, tensors().join(', '));
+        if (begin > at) break;
+        at = end;
+      }
+      at = this.#endOfOptional(name, at, shape[0]!);
+      if (at < shape[0]!) missing.push(...tensors().map((tensor) => `'${tensor}'`));
+    });
+    const got = `no or too few rows of ${missing.length}, among them ${missing.slice(0, 4).join(', ')}`;
+    if (missing.length > 0) throw invalidFile(file, "all tensors that config.json's sizes call for", got);
+  }
+}

@@ -1,0 +1,29 @@
+/** Scores of late interaction (ColBERT: Khattab and Zaharia 2020, arXiv:2004.12832, eq. 3). */
+import { invalid } from '../../base/error.js';
+import { listOf } from '../../base/options.js';
+import { readRows, type TensorInput } from '../../base/tensor.js';
+import { dot } from '../quantized.js';
+
+/**
+ * The score of each document for a query: the sum over the query's vectors of the largest dot product with one of the document's. `query`: [Q, D]; `documents`: a tensor [tokens, D] for
+ * each. A document without vectors has the score -Infinity.
+ *
+ * @example
+ * maxSim([[1, 0]], [[[0.6, 0.8], [0, 1]], [[1, 0]]]); // [0.6, 1]
+ * @throws HeedError SHAPE_MISMATCH if the widths differ
+ */
+export function maxSim(query: TensorInput, documents: readonly TensorInput[]): number[] {
+  const { data, shape } = readRows('maxSim: query', query);
+  const [count, width] = shape as [number, number];
+  return listOf((value, name) => {
+    const rows = readRows(name, value);
+    if (rows.shape[1] !== width) throw invalid(name, `rows of ${width}`, `${rows.shape[1]}`, 'SHAPE_MISMATCH');
+    let score = 0;
+    for (let q = 0; q < count; q++) {
+      let largest = -Infinity;
+      for (let d = 0; d < rows.shape[0]!; d++) largest = Math.max(largest, dot(data, q, rows.data, d, width));
+      score += largest;
+    }
+    return score;
+  }, 'an array of tensors')(documents, 'maxSim: documents');
+}

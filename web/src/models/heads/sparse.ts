@@ -1,0 +1,100 @@
+/** Sparse vectors of masked language models (SPLADE: Formal et al. 2021, arXiv:2107.05720). */
+
+import { guarded, invalid, invalidFile } from '../../base/error.js';
+import type { RawTensor } from '../../base/wasm/core.js';
+
+/** Tokens whose logits over the vocabulary are in memory at a time. */
+const TOKENS = 32;
+
+/** A vector over the vocabulary: its positive entries, in ascending order of their token ids. */
+export interface SparseVector {
+  indices: Int32Array;
+  values: Float32Array;
+}
+
+/** sentence-transformers' settings of SpladePooling. */
+export interface SparseSettings {
+  /** Over the tokens of a text. */
+  strategy: 'max' | 'sum';
+  /** 'relu': f(x) = log(1 + relu(x)). 'log1p_relu': f(x) = log(1 + log(1 + relu(x))) (Shen et al. 2025, arXiv:2504.14839). */
+  activation: 'relu' | 'log1p_relu';
+}
+
+/** w_j = max_i f(logits_ij), or the sum over the tokens i, with f as in SparseSettings. */
+export class SparsePooling {
+  readonly #weights: Float32Array;
+  readonly #sums: boolean;
+  readonly #twice: boolean;
+
+  constructor(vocabSize: number, { strategy, activation }: SparseSettings) {
+    this.#weights = new Float32Array(vocabSize);
+    this.#sums = strategy === 'sum';
+    this.#twice = activation === 'log1p_relu';
+  }
+
+  /** f of a logit that is not negative. */
+  #weight(logit: number): number {
+    const weight = Math.log1p(logit);
+    return this.#twice ? Math.log1p(weight) : weight;
+  }
+
+  /** Adds the logits of some tokens, [tokens, V]. `bias` [V] is added to them. */
+  add(logits: Float32Array, bias: Float32Array | undefined): void {
+    const weights = this.#weights;
+    for (let at = 0; at < logits.length; at += weights.length)
+      for (let j = 0; j < weights.length; j++) {
+        const logit = logits[at + j]! + (bias?.[j] ?? 0);
+        // f preserves the order, so that a maximum needs it once, below.
+        if (this.#sums) weights[j]! += this.#weight(Math.max(0, logit));
+        else if (!(logit <= weights[j]!)) weights[j] = logit; // also NaN
+      }
+  }
+
+  /** Adds the hidden rows of some tokens, [tokens, E]; `logitsOf` computes their logits, of which only a few tokens' are in memory at a time. */
+  addRows(
+    hidden: Float32Array,
+    embedDim: number,
+    bias: Float32Array | undefined,
+    logitsOf: (rows: RawTensor) => RawTensor,
+  ): void {
+    const vocabSize = this.#weights.length;
+    for (let at = 0; at < hidden.length; at += TOKENS * embedDim) {
+      const rows = hidden.slice(at, at + TOKENS * embedDim);
+      const { data, shape } = logitsOf({ data: rows, shape: [rows.length / embedDim, embedDim] });
+      if (shape[1] !== vocabSize)
+        throw invalidFile('decoder', `${vocabSize} rows, the vocab_size of config.json`, `${shape[1]}`);
+      this.add(data, bias);
+    }
+  }
+
+  vector(): SparseVector {
+    const weights = this.#sums ? this.#weights : this.#weights.map((logit) => this.#weight(logit));
+    const indices = Int32Array.from(weights.keys()).filter((j) => weights[j] !== 0);
+    return { indices, values: Float32Array.from(indices, (j) => weights[j]!) };
+  }
+}
+
+/**
+ * The dot product of two sparse vectors: the score of a document for a query.
+ *
+ * @example
+ * const [query, document] = await maskedModel.embedSparse(['a fox', 'the quick fox']);
+ * sparseDot(query, document);
+ */
+export function sparseDot(a: SparseVector, b: SparseVector): number {
+  const read = (name: string, vector: SparseVector) =>
+    guarded(name, () => {
+      const { indices, values } = vector;
+      if (indices.length === values.length) return { indices, values };
+      throw invalid(name, 'as many values as indices', `${values.length} and ${indices.length}`, 'SHAPE_MISMATCH');
+    });
+  const [x, y] = [read('sparseDot: a', a), read('sparseDot: b', b)];
+  let sum = 0;
+  for (let i = 0, j = 0; i < x.indices.length && j < y.indices.length; ) {
+    const difference = x.indices[i]! - y.indices[j]!;
+    if (difference === 0) sum += x.values[i]! * y.values[j]!;
+    if (difference <= 0) i++;
+    if (difference >= 0) j++;
+  }
+  return sum;
+}

@@ -1,0 +1,151 @@
+/** The vectors of a TextIndex in the core: searched with SIMD, by all threads of the runtime, and copied to JavaScript only to be saved. */
+
+import { HeedError } from '../base/error.js';
+import { Owned, type Runtime } from '../base/owned.js';
+import type { Hit } from '../base/scores.js';
+import type { RawVectorIndex } from '../base/wasm/core.js';
+import { normsOf, type Rows } from '../models/quantized.js';
+import {
+  appended,
+  dimensionsOf,
+  keepRows,
+  powerFor,
+  type StoreOptions,
+  type StoreSearch,
+  stored,
+  type VectorStore,
+} from './vector-store.js';
+
+/** Rows that cross the boundary at a time, so that their copies take little memory. */
+const BLOCK = 8192;
+
+/** Hits for which a call of the core takes memory, if there is more than one query. */
+const MAX_HITS = 2 ** 20;
+
+class Resident extends Owned<RawVectorIndex> {}
+
+export class CoreStore implements VectorStore {
+  readonly #runtime: Runtime;
+  /** Null before the first rows, which decide the form. */
+  #resident: Resident | null = null;
+  #isDisposed = false;
+  #form = { width: 0, bits: false, isFloat: false };
+  /** Of other rows than bits. May have room for more. */
+  #factors: Float32Array = new Float32Array();
+  readonly options: StoreOptions;
+
+  constructor(runtime: Runtime, options: StoreOptions) {
+    this.#runtime = runtime;
+    this.options = options;
+  }
+
+  get count(): number {
+    return this.#raw?.count() ?? 0;
+  }
+
+  get width(): number {
+    return this.count === 0 ? 0 : this.#form.width;
+  }
+
+  get bits(): boolean {
+    return this.#form.bits;
+  }
+
+  get #raw(): RawVectorIndex | undefined {
+    if (this.#isDisposed) throw new HeedError('DISPOSED', 'TextIndex: used after dispose()');
+    return this.#resident?.raw;
+  }
+
+  append(given: Rows): void {
+    const before = this.count;
+    const more = stored(given, this.options);
+    if (before === 0) {
+      const isFloat = more.data.BYTES_PER_ELEMENT === 4;
+      const form = isFloat ? 'float32' : more.bits ? 'bits' : 'int8';
+      const made = new this.#runtime.core.VectorIndex(form, dimensionsOf(more));
+      this.#resident?.dispose();
+      this.#resident = new Resident('TextIndex', this.#runtime, made);
+      this.#form = { width: more.width, bits: more.bits, isFloat };
+    }
+    const { width, bits } = this.#form;
+    const all = appended(this.#factors, bits ? 0 : before, more.factors);
+    const factors = bits ? new Float32Array(more.count).fill(1 / Math.sqrt(8 * width)) : more.factors;
+    const raw = this.#raw!;
+    try {
+      for (let row = 0; row < more.count; row += BLOCK) {
+        const end = Math.min(row + BLOCK, more.count);
+        raw.append(bytesOf(more.data.subarray(row * width, end * width)), factors.subarray(row, end));
+      }
+    } catch (error) {
+      raw.keep(Uint32Array.from({ length: before }, (_, row) => row));
+      throw error;
+    }
+    this.#factors = all;
+  }
+
+  keep(kept: Uint32Array): void {
+    if (!this.bits) keepRows(this.#factors, 1, kept);
+    this.#raw?.keep(kept);
+  }
+
+  rows(): Rows['data'] {
+    const bytes = this.#raw?.rows(0, this.count) ?? new Uint8Array();
+    if (this.#form.isFloat) return new Float32Array(bytes.buffer);
+    return this.bits ? bytes : new Int8Array(bytes.buffer);
+  }
+
+  factors(): Float32Array {
+    return this.#factors.subarray(0, this.bits ? 0 : this.count);
+  }
+
+  search(queries: Float32Array, { topK, threshold, candidates, allowed }: StoreSearch): Hit[][] {
+    const raw = this.#raw!;
+    const width = dimensionsOf(this.#form);
+    const limited = { topK: Math.min(topK, this.count), candidates: Math.min(candidates, this.count), allowed };
+    // The core's scores are products with the query as it is.
+    const isDot = this.options.similarity === 'dot';
+    const lengths = normsOf(queries, width);
+    const powers = lengths.map(powerFor);
+    const norms = powers.map((power, n) => (isDot ? power : lengths[n]! * power));
+    const isScaled = powers.some((power) => power !== 1);
+    const scaled = isScaled ? queries.map((v, i) => v * powers[Math.floor(i / width)]!) : queries;
+    // A little less than the threshold, as both are rounded; the hits are compared with it below.
+    const thresholds = Float32Array.from(norms, (norm) => (threshold - 1e-6 * Math.abs(threshold)) * norm);
+    // The core takes room for topK hits of each query.
+    const step = Math.max(1, Math.floor(MAX_HITS / limited.topK));
+    const found: Hit[][] = [];
+    for (let n = 0; n < norms.length; n += step)
+      found.push(
+        ...hitsOf(
+          raw.search(scaled.subarray(n * width, (n + step) * width), {
+            ...limited,
+            thresholds: thresholds.subarray(n, n + step),
+          }),
+        ),
+      );
+    return found.map((hits, n) =>
+      hits
+        .map(({ index, score }) => ({ index, score: Math.fround(score / norms[n]!) }))
+        .filter(({ score }) => score >= threshold),
+    );
+  }
+
+  dispose(): void {
+    this.#isDisposed = true;
+    this.#resident?.dispose();
+  }
+}
+
+const bytesOf = ({ buffer, byteOffset, byteLength }: ArrayBufferView) => new Uint8Array(buffer, byteOffset, byteLength);
+
+/** The hits of each query. */
+function hitsOf({ counts, hits }: ReturnType<RawVectorIndex['search']>): Hit[][] {
+  const scores = new Float32Array(hits.buffer);
+  const stride = hits.length / (counts.length || 1);
+  return Array.from(counts, (count, n) =>
+    Array.from({ length: count }, (_, i) => ({
+      index: hits[n * stride + 2 * i]!,
+      score: scores[n * stride + 2 * i + 1]!,
+    })),
+  );
+}

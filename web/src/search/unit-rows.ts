@@ -1,0 +1,72 @@
+/** Reads the vectors that the functions of heed/util compare. */
+import { invalid } from '../base/error.js';
+import type { Hit } from '../base/scores.js';
+import { readRows } from '../base/tensor.js';
+import type { Matrix } from './pair-products.js';
+import { type Corpus, readCorpus } from './similarity.js';
+
+/** The rows divided by their lengths, so that products are cosines; bits count as +1 and -1. A row of zeros stays zero. */
+export function readUnitRows(name: string, value: Corpus): Matrix {
+  const { data, count, width: stored, bits } = readCorpus(name, value);
+  const width = bits ? 8 * stored : stored;
+  const unit = new Float32Array(count * width);
+  const entry = (i: number) => (bits ? (data[i >> 3]! & (128 >> (i & 7)) ? 1 : -1) : data[i]!);
+  for (let n = 0; n < count; n++) {
+    let sum = 0;
+    for (let i = n * width; i < (n + 1) * width; i++) sum += entry(i) ** 2;
+    if (!Number.isFinite(sum)) throw notFinite(name, n);
+    const norm = Math.sqrt(sum) || 1;
+    for (let i = n * width; i < (n + 1) * width; i++) unit[i] = entry(i) / norm;
+  }
+  return { data: unit, count, width };
+}
+
+/** The rows as they are. */
+export function readFiniteRows(name: string, value: unknown): Matrix {
+  const { data, shape } = readRows(name, value);
+  const [count, width] = shape as [number, number];
+  const wrong = data.findIndex((entry) => !Number.isFinite(entry));
+  if (wrong >= 0) throw notFinite(name, Math.floor(wrong / width));
+  return { data, count, width };
+}
+
+const notFinite = (name: string, row: number) => invalid(name, 'finite numbers', `NaN or infinity in row ${row}`);
+
+export function requireSameWidth(name: string, rows: Matrix, width: number): void {
+  if (rows.count > 0 && rows.width !== width)
+    throw invalid(name, `rows of ${width} entries`, `rows of ${rows.width}`, 'SHAPE_MISMATCH');
+}
+
+/** The `count` largest of what it is given, of equal ones the first in `order`. */
+export class Largest<T extends { readonly score: number }> {
+  #found: T[] = [];
+  /** The score that the next one must exceed. */
+  least = -Infinity;
+  readonly #count: number;
+  readonly #order: (a: T, b: T) => number;
+
+  constructor(count: number, order: (a: T, b: T) => number) {
+    this.#count = count;
+    this.#order = order;
+  }
+
+  push(one: T): void {
+    // Twice as many as needed before they are sorted, so that sorting takes little time for each.
+    if (this.#found.push(one) >= 2 * this.#count) this.sorted();
+  }
+
+  /** In descending order. */
+  sorted(): T[] {
+    this.#found.sort((a, b) => b.score - a.score || this.#order(a, b));
+    if (this.#found.length >= this.#count) {
+      this.#found.length = this.#count;
+      this.least = this.#found[this.#count - 1]!.score;
+    }
+    return this.#found;
+  }
+}
+
+/** The `count` hits with the largest scores for each of `queries`; hits are to be pushed in the order of their rows. */
+export function largestHits(queries: number, count: number): Largest<Hit>[] {
+  return Array.from({ length: queries }, () => new Largest<Hit>(count, (a, b) => a.index - b.index));
+}

@@ -1,0 +1,57 @@
+/** Words for mask tokens. */
+
+import { invalid } from '../base/error.js';
+import { listOfTexts, optional, sizeOrInfinity } from '../base/options.js';
+import { best, softmax } from '../base/scores.js';
+import type { EditOptions } from '../base/sites.js';
+import type { PretrainedModel } from '../models/model.js';
+import { type TaskOptions, taskOptions } from './task.js';
+
+export interface Filling {
+  score: number;
+  /** The token's id and text. */
+  token: number;
+  word: string;
+  /** The text with the word in place of the mask. */
+  sequence: string;
+}
+
+/**
+ * The `topK` (default 5) most probable words for each text's mask, best first. For a text with several masks: a list of words for each of them, in the order of the text, where
+ * `sequence` has the others as they are, and the special tokens.
+ *
+ * @typeParam T - what a text has: `Filling[]` (one mask) or `Filling[][]` (several)
+ * @example
+ * const [fillings] = await fillMask(maskedModel, 'The cat [MASK] on the sofa.', { topK: 3 });
+ * fillings[0]; // { score, token, word, sequence }
+ */
+export async function fillMask<T extends Filling[] | Filling[][] = Filling[]>(
+  model: PretrainedModel,
+  input: string | readonly string[],
+  options?: TaskOptions & EditOptions & { topK?: number },
+): Promise<T[]> {
+  const [{ topK }, call] = taskOptions('fillMask', model, { topK: optional(sizeOrInfinity, 5) }, options);
+  const list = listOfTexts(input);
+  const { logits, inputIds, masks } = await model.predict('fill-mask', list, call);
+  const words = logits.shape[1]!;
+  const fillings: (Filling[] | Filling[][])[] = [];
+  for (let n = 0; n < list.length; n++) {
+    const rows = masks.flatMap(([text], row) => (text === n ? [row] : []));
+    if (rows.length === 0)
+      throw invalid(`texts[${n}]`, `at least one ${model.config.maskToken ?? 'mask token'}`, 'none');
+    const isOne = rows.length === 1;
+    const ofMask = (row: number) => {
+      const hits = best(softmax(logits.data.subarray(row * words, (row + 1) * words)), Math.min(topK, words));
+      const fills = hits.map(async ({ index, score }) => {
+        const ids = inputIds[n]!.slice();
+        ids[masks[row]![1]] = index;
+        const sequence = await model.decode(ids, { skipSpecialTokens: isOne });
+        return { score, token: index, word: (await model.decode([index])).trim(), sequence };
+      });
+      return Promise.all(fills);
+    };
+    const all = await Promise.all(rows.map(ofMask));
+    fillings.push(isOne ? all[0]! : all);
+  }
+  return fillings as T[];
+}

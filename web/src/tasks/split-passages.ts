@@ -1,0 +1,316 @@
+/** How texts are divided into passages, and what is made of their vectors. Loaded when it is used. */
+import { describe, floatsOf, guarded, invalid } from '../base/error.js';
+import { makeYield } from '../base/event-loop.js';
+import { count, listOfTexts, optional, plainOptions, readOptions, size, text } from '../base/options.js';
+import type { SignalLike } from '../base/platform.js';
+import { Tensor } from '../base/tensor.js';
+import type { EmbedOptions, PretrainedModel } from '../models/model.js';
+import { promptText, type Role, readRole, withPrompt } from '../models/prompts.js';
+import { normalized } from '../models/quantized.js';
+
+export interface Passage {
+  /** `source.slice(start, end)`, without white space at its ends. */
+  text: string;
+  /** The range in the source, in UTF-16 units. */
+  start: number;
+  end: number;
+  /** The number of its tokens, without special ones and without the prompt. */
+  tokens: number;
+}
+
+export interface PassageOptions {
+  /** The most tokens of a passage, special ones and the prompt's included. Default: the model's limit. */
+  maxTokens?: number;
+  /** A passage begins with the last sentences of the one before, of at most this many tokens. Default 0. */
+  overlap?: number;
+  /** The language whose sentences and words are to be found, as for Intl.Segmenter. Default: that of the host. */
+  locale?: string;
+  /** A text that will be put before each passage, whose tokens count. Default ''. */
+  prompt?: string;
+  signal?: SignalLike;
+}
+
+export interface EmbedLongOptions
+  extends Omit<PassageOptions, 'signal'>,
+    Omit<EmbedOptions, 'prompt' | 'textPairs' | 'truncation' | 'maxLength' | 'edit'> {
+  /** Which prompt each passage gets, as in `encodeQuery` and `encodeDocument`. Default 'document'. */
+  role?: Role;
+}
+
+/** A model, or a Tokenizer. */
+export type PassageTokenizer = Pick<PretrainedModel, 'config' | 'tokenize'> | LocalTokenizer;
+
+interface LocalTokenizer {
+  readonly modelMaxLength: number;
+  tokenize(texts: readonly string[]): { inputIds: number[][]; truncated: number[] };
+}
+
+const schema = {
+  maxTokens: optional(size, undefined),
+  overlap: optional(count, 0),
+  locale: optional(text, undefined),
+  prompt: optional(text, ''),
+};
+
+/** As in passages.ts. */
+export async function splitPassages(
+  tokenizer: PassageTokenizer,
+  source: string,
+  options?: PassageOptions,
+): Promise<Passage[]> {
+  const { signal, ...rest } = plainOptions('splitPassages', options);
+  const read = readOptions('splitPassages', schema, rest);
+  return split('splitPassages', tokenizer, text(source, 'source'), { ...read, signal });
+}
+
+/** Half-open ranges of the source with the number of tokens of each. */
+interface Unit {
+  start: number;
+  end: number;
+  tokens: number;
+}
+
+type CountTokens = (texts: string[]) => Promise<number[]>;
+
+interface SplitOptions {
+  maxTokens: number | undefined;
+  overlap: number;
+  locale: string | undefined;
+  prompt: string;
+  signal: SignalLike | undefined;
+}
+
+async function split(
+  owner: string,
+  tokenizer: PassageTokenizer,
+  source: string,
+  { maxTokens: given, overlap, locale, prompt, signal }: SplitOptions,
+): Promise<Passage[]> {
+  const [tokenize, limit] = readTokenizer(owner, tokenizer, signal);
+  const maxTokens = given ?? limit;
+  if (maxTokens > limit) throw invalid(`${owner}.maxTokens`, `at most ${limit}, the model's limit`, `${maxTokens}`);
+  const lengthsOf = async (texts: string[]) => {
+    const { inputIds, truncated } = await tokenize(texts);
+    return inputIds.map(({ length }, n) => length + truncated[n]!);
+  };
+  const [special, promptLength] = (await lengthsOf(['', prompt])) as [number, number];
+  const countTokens: CountTokens = async (texts) =>
+    texts.length === 0 ? [] : (await lengthsOf(texts)).map((length) => length - special);
+  const yieldToEventLoop = makeYield(signal);
+  const room = maxTokens - promptLength;
+  if (room < 1) {
+    const expected = `at least ${promptLength + 1}, one more than the special tokens and those of the prompt`;
+    throw invalid(`${owner}.maxTokens`, expected, `${maxTokens}`);
+  }
+  if (overlap >= room) throw invalid(`${owner}.overlap`, `less than ${room}, the room in a passage`, `${overlap}`);
+  // Tokens of parts need not be those of the whole, as some tokenizers join characters over spaces: what turns out to be too long is divided again.
+  for (let reserve = 0; ; ) {
+    const most = room - reserve;
+    const whole = { start: 0, end: source.length, tokens: Infinity };
+    const units: Unit[] = [];
+    await addUnits(units, whole, { owner, source, most, locale, countTokens, yieldToEventLoop });
+    const passages = joined(source, units, most, Math.min(overlap, most - 1));
+    const counts = await countTokens(passages.map(({ text }) => text));
+    const wholes = prompt === '' ? counts : await countTokens(passages.map(({ text }) => prompt + text));
+    const excess = wholes.reduce((most, tokens) => Math.max(most, tokens + special - maxTokens), 0);
+    if (excess === 0) return passages.map((passage, n) => ({ ...passage, tokens: counts[n]! }));
+    reserve += excess;
+  }
+}
+
+/** How texts are tokenized, and how many tokens the model takes. */
+function readTokenizer(
+  owner: string,
+  tokenizer: PassageTokenizer,
+  signal: SignalLike | undefined,
+): [tokenize: (texts: string[]) => Promise<{ inputIds: number[][]; truncated: number[] }>, limit: number] {
+  return guarded(`${owner}: model`, () => {
+    if (typeof tokenizer?.tokenize === 'function') {
+      if ('modelMaxLength' in tokenizer)
+        return [
+          async (texts) => {
+            signal?.throwIfAborted();
+            return tokenizer.tokenize(texts);
+          },
+          tokenizer.modelMaxLength,
+        ];
+      return [(texts) => tokenizer.tokenize(texts, signal && { signal }), tokenizer.config.maxLength];
+    }
+    throw invalid(`${owner}: model`, 'a model or a tokenizer', describe(tokenizer));
+  });
+}
+
+type Granularity = 'sentence' | 'word' | 'grapheme' | 'point';
+const FINER: Record<Granularity, Granularity | null> = {
+  sentence: 'word',
+  word: 'grapheme',
+  grapheme: 'point',
+  point: null,
+};
+
+/** What the division of a text depends on. */
+interface Division {
+  owner: string;
+  source: string;
+  most: number;
+  locale: string | undefined;
+  countTokens: CountTokens;
+  yieldToEventLoop: () => Promise<void>;
+}
+
+/** Adds the sentences of a range; of those that have more than `most` tokens, the words, and of words the characters. */
+async function addUnits(
+  units: Unit[],
+  range: Unit,
+  division: Division,
+  granularity: Granularity = 'sentence',
+): Promise<void> {
+  const { owner, source, most, countTokens } = division;
+  const ranges = await rangesOf(range, division, granularity);
+  const counts = await countTokens(ranges.map(([start, end]) => source.slice(start, end).trim()));
+  for (const [n, [start, end]] of ranges.entries()) {
+    const unit = { start, end, tokens: counts[n]! };
+    const finer = FINER[granularity];
+    if (unit.tokens <= most) units.push(unit);
+    else if (finer) await addUnits(units, unit, division, finer);
+    else {
+      const got = `'${source.slice(start, end)}', which has ${unit.tokens} tokens`;
+      throw invalid(`${owner}.maxTokens`, 'room for every character', got);
+    }
+  }
+}
+
+/** Segments that are found between two turns of the event loop. */
+const SEGMENTS_PER_STEP = 512;
+
+/** The ranges of the segments of a range, which cover it. */
+async function rangesOf(
+  { start: first, end: last }: Unit,
+  { owner, source, locale, yieldToEventLoop }: Division,
+  granularity: Granularity,
+): Promise<[start: number, end: number][]> {
+  const ranges: [start: number, end: number][] = [];
+  for (const [start, end] of segmentsOf(owner, source.slice(first, last), granularity, locale)) {
+    ranges.push([first + start, first + end]);
+    if (ranges.length % SEGMENTS_PER_STEP === 0) await yieldToEventLoop();
+  }
+  return ranges;
+}
+
+/** The ranges of a text's segments, which cover it. */
+function* segmentsOf(
+  owner: string,
+  source: string,
+  granularity: Granularity,
+  locale: string | undefined,
+): Generator<[start: number, end: number]> {
+  if (granularity === 'point' || typeof Intl.Segmenter !== 'function') return yield* matchesOf(source, granularity);
+  let segmenter: Intl.Segmenter;
+  try {
+    segmenter = new Intl.Segmenter(locale, { granularity });
+  } catch (cause) {
+    throw invalid(`${owner}.locale`, 'a language tag', describe(locale), 'INVALID_ARGUMENT', { cause });
+  }
+  for (const { index, segment } of segmenter.segment(source)) yield [index, index + segment.length];
+}
+
+/** Approximations, for engines without Intl.Segmenter. */
+const PATTERNS: Record<Granularity, RegExp> = {
+  sentence: /[^.!?\u3002\uFF01\uFF1F\n]*(?:[.!?\u3002\uFF01\uFF1F\n]+[\s)\]"'\u201D\u2019]*|$)/gu,
+  word: /\s*\S+\s*|\s+/gu,
+  grapheme: /\P{M}\p{M}*|\p{M}+/gu,
+  point: /[\s\S]/gu,
+};
+
+function* matchesOf(source: string, granularity: Granularity): Generator<[start: number, end: number]> {
+  for (const { 0: found, index } of source.matchAll(PATTERNS[granularity]))
+    if (found !== '') yield [index, index + found.length];
+}
+
+/** Passages of successive units, each with as many as have at most `most` tokens. */
+function joined(source: string, units: readonly Unit[], most: number, overlap: number): Passage[] {
+  const passages: Passage[] = [];
+  let first = 0;
+  while (first < units.length) {
+    let end = first;
+    for (let tokens = 0; end < units.length && tokens + units[end]!.tokens <= most; end++) tokens += units[end]!.tokens;
+    const passage = trimmed(source, units[first]!.start, units[end - 1]!.end);
+    if (passage) passages.push(passage);
+    if (end === units.length) break;
+    // The next passage has at least one more unit than those repeated.
+    let next = end;
+    let repeated = 0;
+    while (
+      next - 1 > first &&
+      repeated + units[next - 1]!.tokens <= overlap &&
+      repeated + units[next - 1]!.tokens + units[end]!.tokens <= most
+    )
+      repeated += units[--next]!.tokens;
+    first = next;
+  }
+  return passages;
+}
+
+function trimmed(source: string, start: number, end: number): Passage | null {
+  const whole = source.slice(start, end);
+  const text = whole.trim();
+  const from = start + (whole.length - whole.trimStart().length);
+  return text === '' ? null : { text, start: from, end: from + text.length, tokens: 0 };
+}
+
+/** As in passages.ts. */
+export async function embedLong(
+  model: PretrainedModel,
+  texts: string | readonly string[],
+  options?: EmbedLongOptions,
+): Promise<Tensor & { readonly passages: Passage[][] }> {
+  const owner = 'embedLong';
+  const { maxTokens, overlap, locale, prompt, role: given, ...embed } = plainOptions(owner, options);
+  const role = optional(readRole, 'document' as const)(given, `${owner}.role`);
+  const read = readOptions(owner, schema, { maxTokens, overlap, locale, prompt });
+  const list = listOfTexts(texts);
+  const [, limit] = readTokenizer(owner, model, embed.signal);
+  const named = withPrompt(model.config.prompts, role, { prompt, promptName: embed.promptName });
+  const before = promptText(model.config.prompts, named);
+  const normalize = embed.normalize ?? model.config.normalize;
+  let most = read.maxTokens ?? limit;
+  for (;;) {
+    const passages: Passage[][] = [];
+    for (const each of list)
+      passages.push(
+        await split(owner, model, each, { ...read, maxTokens: most, prompt: before, signal: embed.signal }),
+      );
+    // A text of white space has the vector that `embed` gives it.
+    const all = passages.flatMap((own, n) => (own.length > 0 ? own.map(({ text }) => text) : [list[n]!]));
+    const call = { ...embed, ...(named.promptName === undefined ? {} : { promptName: named.promptName }) };
+    const vectors = await model.embed(all, { ...call, ...(prompt !== undefined && { prompt }) });
+    // The folder may put a prompt before all texts, for which there was no room.
+    const cut = vectors.truncated.reduce((most, each, n) => (all[n]!.trim() === '' ? most : Math.max(most, each)), 0);
+    if (cut > 0) {
+      most -= cut;
+      continue;
+    }
+    const width = vectors.shape[1]!;
+    const data = floatsOf(owner, [list.length, width]);
+    let at = 0;
+    passages.forEach((own, n) => {
+      const mean = meanOf(vectors, at, own);
+      data.set(normalize && own.length > 1 ? normalized(mean) : mean, n * width);
+      at += Math.max(1, own.length);
+    });
+    return Object.assign(new Tensor(data, [list.length, width]), { passages });
+  }
+}
+
+/** The weighted mean of the rows of a text's passages, the first of which is `first`. */
+function meanOf({ data, shape }: Tensor, first: number, passages: readonly Passage[]): Float32Array {
+  const width = shape[1]!;
+  if (passages.length < 2) return data.slice(first * width, (first + 1) * width);
+  const total = passages.reduce((sum, { tokens }) => sum + tokens, 0) || 1;
+  const mean = new Float64Array(width);
+  passages.forEach(({ tokens }, n) => {
+    const weight = tokens / total;
+    for (let i = 0; i < width; i++) mean[i]! += weight * data[(first + n) * width + i]!;
+  });
+  return Float32Array.from(mean);
+}

@@ -1,0 +1,124 @@
+/** Classification of tokens, as in named entity recognition, and of the spans that they form. */
+
+import { listOfTexts, oneOf, optional, strings } from '../base/options.js';
+import { best, softmax } from '../base/scores.js';
+import type { EditOptions } from '../base/sites.js';
+import type { PretrainedModel } from '../models/model.js';
+import { labelOf, type TaskOptions, taskOptions } from './task.js';
+
+export interface Entity {
+  /** Without aggregation the model's label ('B-PER'), else the group ('PER'). */
+  label: string;
+  score: number;
+  /** The range of the text. */
+  word: string;
+  /** The range in UTF-16 units of the text, [start, end). */
+  start: number;
+  end: number;
+  /** The index of the token (of a group, of its first), special tokens included. */
+  index: number;
+}
+
+const AGGREGATIONS = ['none', 'simple', 'first', 'average', 'max'] as const;
+export type Aggregation = (typeof AGGREGATIONS)[number];
+
+/**
+ * The labels of each text's tokens, or with `aggregation` those of spans. 'simple' joins neighbouring tokens of one group; 'first', 'average' and 'max' give each word one label
+ * before that: its first token's, that of its mean scores, or that of its token with the highest score.
+ *
+ * @example
+ * const [entities] = await classifyTokens(tagger, 'Ada lives in London.', { aggregation: 'simple' });
+ * entities[0]; // { label, score, word, start, end, index }
+ */
+export async function classifyTokens(
+  model: PretrainedModel,
+  input: string | readonly string[],
+  options?: TaskOptions & EditOptions & { aggregation?: Aggregation; ignoreLabels?: readonly string[] },
+): Promise<Entity[][]> {
+  const schema = {
+    aggregation: optional(oneOf(AGGREGATIONS), 'none' as const),
+    ignoreLabels: optional(strings, ['O']),
+  };
+  const [{ aggregation, ignoreLabels }, call] = taskOptions('classifyTokens', model, schema, options);
+  const list = listOfTexts(input);
+  const prefixOf = prefixesOf(model.config.labels);
+  const { logits, tokens, offsets, parts } = await model.predict('token-classification', list, call);
+  const [, width, labels] = logits.shape as [number, number, number];
+  return list.map((text, n) => {
+    const tagged: Tagged[] = [];
+    tokens[n]!.forEach((token, i) => {
+      if (parts[n]![i] === null) return;
+      const scores = softmax(logits.data.subarray((n * width + i) * labels, (n * width + i + 1) * labels));
+      const [start, end] = offsets[n]![i]!;
+      tagged.push({ scores, start, end, index: i, continues: continuesWord(token, text, start, tagged.at(-1)) });
+    });
+    const byWord = aggregation === 'none' || aggregation === 'simple' ? tagged : wordsOf(tagged, aggregation);
+    const entities = byWord.map(({ scores, start, end, index }) => {
+      const [top] = best(scores, 1);
+      return { label: labelOf(model, top!.index), score: top!.score, word: text.slice(start, end), start, end, index };
+    });
+    return (aggregation === 'none' ? entities : groupsOf(entities, text, prefixOf)).filter(
+      ({ label }) => !ignoreLabels.includes(label),
+    );
+  });
+}
+
+interface Tagged {
+  scores: Float32Array;
+  start: number;
+  end: number;
+  index: number;
+  continues: boolean;
+}
+
+function continuesWord(token: string, text: string, start: number, previous: Tagged | undefined): boolean {
+  if (!previous || previous.end !== start) return false;
+  return token.startsWith('##') || /^[\p{L}\p{N}\p{M}]{2}/u.test(text.slice(start - 1, start + 1));
+}
+
+function wordsOf(tokens: Tagged[], how: 'first' | 'average' | 'max'): Tagged[] {
+  const words: Tagged[][] = [];
+  for (const token of tokens) {
+    if (token.continues && words.length > 0) words.at(-1)!.push(token);
+    else words.push([token]);
+  }
+  return words.map((word) => {
+    const [first] = word as [Tagged];
+    let { scores } = first;
+    if (how === 'average')
+      scores = first.scores.map((_, label) => word.reduce((sum, token) => sum + token.scores[label]!, 0) / word.length);
+    if (how === 'max') scores = word.reduce((a, b) => (Math.max(...b.scores) > Math.max(...a.scores) ? b : a)).scores;
+    return { ...first, scores, end: word.at(-1)!.end };
+  });
+}
+
+/** The prefix of a label: B-, I-, E- or S-, for the begin, the inside, the end of a group, or one of a single token; '' if it has none. */
+type PrefixOf = (label: string) => string;
+
+/** E- and S- are prefixes only of a label that also occurs with B- or I-: `E-MAIL` is a label of its own. */
+function prefixesOf(labels: readonly string[]): PrefixOf {
+  const groups = new Set(labels.flatMap((label) => (/^[BI]-/.test(label) ? [label.slice(2)] : [])));
+  return (label) =>
+    /^[BI]-/.test(label) || (/^[ES]-/.test(label) && groups.has(label.slice(2))) ? label.slice(0, 2) : '';
+}
+
+/** Joins runs of one group: 'B-' and 'S-' start a new run, 'E-', except as its first, and 'S-' end it. */
+function groupsOf(entities: Entity[], text: string, prefixOf: PrefixOf): Entity[] {
+  const groupOf = (label: string) => label.slice(prefixOf(label).length);
+  const groups: Entity[][] = [];
+  let open: string | null = null;
+  for (const entity of entities) {
+    const prefix = prefixOf(entity.label);
+    const group = groupOf(entity.label);
+    const continues: boolean = group === open && prefix !== 'B-' && prefix !== 'S-';
+    if (continues) groups.at(-1)!.push(entity);
+    else groups.push([entity]);
+    open = prefix === 'S-' || (continues && prefix === 'E-') ? null : group;
+  }
+  return groups.map((group) => {
+    const [first] = group as [Entity];
+    const end = group.at(-1)!.end;
+    const score = group.reduce((sum, { score }) => sum + score, 0) / group.length;
+    return { ...first, label: groupOf(first.label), score, end, word: text.slice(first.start, end) };
+  });
+}

@@ -1,0 +1,37 @@
+/** Patterns of tokenizer.json, and where they match. */
+import { translated } from './oniguruma.js';
+import { type Config, unsupported } from './tokenizer-settings.js';
+
+/** A match, or what is between two matches. */
+export type Match = [from: number, to: number, isMatch: boolean];
+
+/** Unicode's characters of words, for a class. */
+export const WORD = '\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}\\u200C\\u200D';
+
+/** @throws HeedError UNSUPPORTED for what has no counterpart in JavaScript */
+export function patternOf(pattern: unknown): RegExp {
+  const { String: text, Regex: source } = (pattern ?? {}) as Config;
+  if (typeof text === 'string') return new RegExp(text.replace(/[\\^$.*+?()[\]{}|/]/g, '\\$&'), 'gu');
+  if (typeof source !== 'string') throw unsupported('pattern', '{ "String": ... } or { "Regex": ... }', pattern);
+  try {
+    return new RegExp(translated(source), 'gu');
+  } catch (cause) {
+    const reason = (cause as Error).message;
+    throw unsupported('pattern', 'a regular expression that JavaScript can apply', `${source} (${reason})`);
+  }
+}
+
+/** The matches in a text, and what is between them. */
+export function matchesOf(pattern: RegExp, text: string): Match[] {
+  const matches: Match[] = [];
+  let at = 0;
+  for (const { 0: found, index } of text.matchAll(pattern)) {
+    // No empty match at the end of another one; V8 also finds empty ones within surrogate pairs.
+    if (found === '' && ((index === at && matches.length > 0) || /[\uDC00-\uDFFF]/.test(text[index] ?? ''))) continue;
+    if (index > at) matches.push([at, index, false]);
+    at = index + found.length;
+    matches.push([index, at, true]);
+  }
+  if (at < text.length) matches.push([at, text.length, false]);
+  return matches;
+}

@@ -1,0 +1,373 @@
+/**
+ * Splits texts into tokens as the Rust library `tokenizers` does with a tokenizer.json: its components are in tokenizer/. Added here are truncation with the number of tokens cut, and
+ * texts that are not well-formed Unicode.
+ */
+import { HeedError, invalid } from '../base/error.js';
+import { completed, STEP, type Steps } from '../base/event-loop.js';
+import type { Settings } from '../io/settings.js';
+import { type AddedToken, addedTokens, Splitter } from './added-tokens.js';
+import { type Aligned, aligned, aligning, lowerCasing, memoized, slice } from './alignment.js';
+import { classNormalizer } from './class-normalizer.js';
+import { type Decode, decoderOf } from './decoding.js';
+import { type Normalizer, normalizerOf } from './normalizers.js';
+import { type Encoding, type PostProcessor, postProcessorOf, type Special, trim, trimsOf } from './post-processors.js';
+import { type PreTokenizer, preTokenizerOf, splitsOnSpace } from './pre-tokenizers.js';
+import { allowsSegments, SEGMENT, segmentEnd } from './segments.js';
+import type { Config } from './tokenizer-settings.js';
+import type { VocabularyModel } from './vocabulary.js';
+import { modelOf } from './vocabulary-models.js';
+
+export interface Token {
+  id: number;
+  text: string;
+  /** The range in UTF-16 units of the original text, [start, end); special tokens have [0, 0]. */
+  start: number;
+  end: number;
+  /** 0: from the text, 1: from its pair, null: a special token of the template. */
+  part: 0 | 1 | null;
+}
+
+/** Which tokens a text gets besides its own: those of the tokenizer's template; none but the unknown one, for words that the vocabulary lacks; or none. */
+export type SpecialTokens = 'all' | 'unknown' | 'none';
+
+export interface TokenizedText {
+  tokens: Token[];
+  typeIds: number[];
+  /** The number of tokens that did not fit. */
+  cut: number;
+}
+
+/** The tokens of a text that may be used, and the number of all. */
+interface Split {
+  tokens: Token[];
+  count: number;
+}
+
+/** Components that divide a text. */
+interface Components {
+  normalizer: Normalizer | null;
+  preTokenizer: PreTokenizer | null;
+  /** Whether a long text can be pre-tokenized by parts. */
+  canSplitParts: boolean;
+  postProcessor: PostProcessor | null;
+  /** Added tokens that are matched before and after normalization. */
+  raw: Splitter;
+  normalized: Splitter;
+  piecesOf: VocabularyModel['split'];
+}
+
+export class TextTokenizer {
+  readonly maxLength: number;
+  readonly #file: string;
+  readonly #lowerCase: boolean;
+  readonly #specialTokens: SpecialTokens;
+  readonly #cutsLeft: boolean;
+  readonly #allowsSegments: boolean;
+  readonly #cleansUp: boolean;
+  /** Left out of every text; -1: none. */
+  readonly #skippedId: number = -1;
+  /** model2vec cuts texts to this number of characters per token before it splits them: the median length of the vocabulary's tokens. Infinity: other models. */
+  readonly #medianLength: number = Infinity;
+  readonly #components: Components;
+  readonly #trims: boolean[];
+  readonly #decode: Decode;
+  /** Ids by token: those of added tokens, and of the model's. */
+  readonly #added: ReadonlyMap<string, number>;
+  readonly #ids: ReadonlyMap<string, number>;
+  /** Tokens by id. */
+  readonly #tokens: string[] = [];
+  readonly #special = new Set<number>();
+
+  /** `json`: tokenizer.json; `settings`: tokenizer_config.json; `lowerCase`: whether to lower-case texts first, as sentence-transformers' `do_lower_case`; `tableRows`: the rows of the model's table. */
+  constructor(
+    json: Settings,
+    settings: Settings | undefined,
+    lowerCase = false,
+    special: SpecialTokens = 'all',
+    tableRows = Infinity,
+  ) {
+    requireVocabulary(json);
+    this.#file = json.file;
+    this.#lowerCase = lowerCase;
+    this.#specialTokens = special;
+    this.#cleansUp = settings?.flag('clean_up_tokenization_spaces', false) ?? false;
+    this.#cutsLeft = special !== 'none' && cutsLeft(json, settings); // model2vec always cuts the end
+    try {
+      const build = <T>(key: string, of: (config: Config) => T): T | null => {
+        const config = json.get(key);
+        return config === undefined ? null : of(config as Config);
+      };
+      const config = json.get('model') as Config;
+      const model = modelOf(config);
+      const added = addedTokens(json.get('added_tokens'), model.ids, tableRows);
+      const ownNormalizer = classNormalizer(json, settings);
+      const normalizer = ownNormalizer && normalizerOf(ownNormalizer);
+      const contentOf = ({ content }: AddedToken) =>
+        normalizer ? completed(normalizer(aligned(content))).text : content;
+      this.#components = {
+        normalizer,
+        preTokenizer: build('pre_tokenizer', preTokenizerOf),
+        canSplitParts: build('pre_tokenizer', splitsOnSpace) ?? false,
+        postProcessor: build('post_processor', postProcessorOf),
+        raw: new Splitter(
+          added.filter((token) => !token.normalized),
+          ({ content }) => content,
+        ),
+        normalized: new Splitter(
+          added.filter((token) => token.normalized),
+          contentOf,
+        ),
+        piecesOf: memoized(50_000, (word) => model.split(word)),
+      };
+      this.#trims = build('post_processor', trimsOf) ?? [];
+      this.#allowsSegments = allowsSegments(json);
+      this.#ids = model.ids;
+      this.#added = new Map(added.map(({ content, id }) => [content, id]));
+      for (const tokens of [this.#ids, this.#added]) for (const [token, id] of tokens) this.#tokens[id] = token;
+      for (const token of added) if (token.special) this.#special.add(token.id);
+      this.#decode = decoderOf(json.get('decoder'), config.end_of_word_suffix, added);
+      const { unk_token: unknown } = config;
+      if (special === 'none') {
+        if (typeof unknown === 'string') this.#skippedId = this.idOf(unknown) ?? -1;
+        this.#medianLength = medianLength(new Set([...this.#ids.keys(), ...this.#added.keys()]));
+      }
+    } catch (cause) {
+      throw this.#failure('cannot be built', cause);
+    }
+    const limit = settings?.get('model_max_length');
+    this.maxLength = typeof limit === 'number' && limit >= 1 && limit < 1e9 ? Math.floor(limit) : Infinity;
+  }
+
+  #failure(what: string, cause: unknown): HeedError {
+    if (cause instanceof HeedError) return cause;
+    const { name, message } = cause as Error;
+    // The engine's other errors say nothing about the file.
+    const reason = name === 'Error' || name === 'SyntaxError' ? ` (${message})` : '';
+    return invalid(
+      this.#file,
+      "a tokenizer.json of Hugging Face's format",
+      `one that ${what}${reason}`,
+      'INVALID_FILE',
+      { cause },
+    );
+  }
+
+  /** The vocabulary's entry for an id. */
+  token(id: number): string {
+    return this.#tokens[id] ?? `[${id}]`;
+  }
+
+  idOf(token: string): number | undefined {
+    return this.#added.get(token) ?? this.#ids.get(token);
+  }
+
+  /** One past the largest id. */
+  get vocabSize(): number {
+    return this.#tokens.length;
+  }
+
+  /** One past the largest id of a token that is not an added one. */
+  get ownSize(): number {
+    const added = new Set(this.#added.values());
+    let size = 0;
+    for (const id of this.#ids.values()) if (id >= size && !added.has(id)) size = id + 1;
+    return size;
+  }
+
+  /** Spaces are cleaned up as `cleansUp` or else tokenizer_config.json says. */
+  decode(ids: number[], skipsSpecial = true, cleansUp = this.#cleansUp): string {
+    const kept = skipsSpecial ? ids.filter((id) => !this.#special.has(id)) : ids;
+    if (kept.length === 0) return '';
+    const tokens = kept.map((id) => this.token(id));
+    return this.#using(() => this.#decode(tokens, !skipsSpecial, cleansUp));
+  }
+
+  /** Tokens that exceed `limit`, special ones included, are cut from the end, or from the beginning if the folder says so; of a pair, from the longer text first. */
+  tokenize(text: string, pair: string | undefined, limit: number, withSpecial = true): TokenizedText {
+    return completed(this.tokenizing(text, pair, limit, withSpecial));
+  }
+
+  /** The same in steps, for texts that may be long. */
+  *tokenizing(text: string, pair: string | undefined, limit: number, withSpecial = true): Steps<TokenizedText> {
+    try {
+      return yield* this.#tokenized(text, pair, limit, withSpecial);
+    } catch (cause) {
+      throw this.#failure('fails on a text', cause);
+    }
+  }
+
+  /** The number of special tokens of a text, or of a pair. */
+  specialCount(isPair: boolean): number {
+    return this.#using(() => this.#template([], isPair ? [] : null).tokens.length);
+  }
+
+  /** A text's tokens with those of the template; the given objects are passed on. */
+  withSpecialTokens(tokens: Token[]): Token[] {
+    return this.#using(() => this.#template(tokens, null).tokens);
+  }
+
+  /** Runs `body` on a text, which may reveal defects of the file. */
+  #using<T>(body: () => T): T {
+    try {
+      return body();
+    } catch (cause) {
+      throw this.#failure('fails on a text', cause);
+    }
+  }
+
+  *#tokenized(text: string, pair: string | undefined, limit: number, withSpecial: boolean): Steps<TokenizedText> {
+    const whole = yield* this.#split(text, 0, limit);
+    const most = limit * this.#medianLength;
+    const start = text.length > most ? [...text.slice(0, 2 * most)].slice(0, most).join('') : text;
+    const first = start === text ? whole : yield* this.#split(start, 0, limit);
+    const second = pair === undefined ? null : yield* this.#split(pair, 1, limit);
+    const room = Math.max(0, limit - (withSpecial ? this.specialCount(second !== null) : 0));
+    const [n, m] = truncatedLengths(first.count, second?.count ?? 0, room);
+    const cut = whole.count - n + (second ? second.count - m : 0);
+    const [kept, keptOfPair] = [this.#kept(first.tokens, n), second && this.#kept(second.tokens, m)];
+    return { ...this.#template(kept, keptOfPair, withSpecial), cut };
+  }
+
+  #kept(tokens: Token[], count: number): Token[] {
+    return this.#cutsLeft ? tokens.slice(tokens.length - count) : tokens.slice(0, count);
+  }
+
+  #template(first: Token[], second: Token[] | null, withSpecial = true): { tokens: Token[]; typeIds: number[] } {
+    const encodings = [first, ...(second ? [second] : [])].map(
+      (tokens, type): Encoding<Token> => ({ tokens, types: tokens.map(() => type) }),
+    );
+    const adds = withSpecial && this.#specialTokens === 'all';
+    const made = this.#components.postProcessor?.(encodings, adds) ?? encodings;
+    return {
+      tokens: made.flatMap(({ tokens }) => tokens.map((token) => ('part' in token ? token : special(token)))),
+      typeIds: made.flatMap(({ types }) => types),
+    };
+  }
+
+  /** Of the tokens, `most` at the end that is not cut. */
+  *#split(text: string, part: 0 | 1, most: number): Steps<Split> {
+    const split: Split = { tokens: [], count: 0 };
+    const countOf = memoized(
+      50_000,
+      (segment) => completed(this.#splitSegment(segment, 0, segment.length, part)).length,
+    );
+    let from = 0;
+    let counted = 0;
+    do {
+      // Words after the last token that is used are only counted; most of them occur many times.
+      const isCounted = split.tokens.length >= most && !this.#cutsLeft && from > 0;
+      const to = this.#allowsSegments ? segmentEnd(text, from, isCounted ? 1 : SEGMENT) : text.length;
+      if (isCounted) {
+        split.count += countOf(text.slice(from, to));
+        if (++counted % STEP === 0) yield null;
+      } else {
+        const found = yield* this.#splitSegment(text, from, to, part);
+        split.count += found.length;
+        for (const token of found) if (this.#cutsLeft || split.tokens.length < most) split.tokens.push(token);
+        if (split.tokens.length > most) split.tokens.splice(0, split.tokens.length - most);
+      }
+      from = to;
+    } while (from < text.length);
+    return split;
+  }
+
+  /** The tokens of the UTF-16 units [from, to) of a text. */
+  *#splitSegment(text: string, from: number, to: number, part: 0 | 1): Steps<Token[]> {
+    // A lone surrogate is not a character; UTF-8 encoders replace it by U+FFFD.
+    const whole = yield* aligning(text.slice(from, to).replace(/\p{Surrogate}/gu, '\uFFFD'), from);
+    const source = this.#lowerCase ? yield* lowerCasing(whole) : whole;
+    const { normalizer, raw, normalized } = this.#components;
+    const tokens: Token[] = [];
+    for (const section of raw.split(source)) {
+      if (section.added) {
+        tokens.push(addedToken(section.added, section.text, part));
+        continue;
+      }
+      for (const piece of normalized.split(normalizer ? yield* normalizer(section.text) : section.text)) {
+        if (piece.added) tokens.push(addedToken(piece.added, piece.text, part));
+        else yield* this.#splitPiece(piece.text, part, tokens);
+      }
+    }
+    for (const keepsFirst of this.#trims) trim(tokens, text, keepsFirst && from === 0);
+    return this.#skippedId < 0 ? tokens : tokens.filter(({ id }) => id !== this.#skippedId);
+  }
+
+  *#splitPiece(piece: Aligned, part: 0 | 1, tokens: Token[]): Steps<void> {
+    let units = 0;
+    for (const words of this.#words(piece))
+      for (const word of words) {
+        this.#splitWord(word, part, tokens);
+        units += word.text.length;
+        if (units < STEP) continue;
+        yield null;
+        units = 0;
+      }
+  }
+
+  /** The words, those of a long text by parts where white space divides words anyway, so that not all are computed in one step. */
+  *#words(piece: Aligned): Iterable<Aligned[]> {
+    const { preTokenizer, canSplitParts } = this.#components;
+    if (!preTokenizer) return yield [piece];
+    const { text } = piece;
+    for (let from = 0; from < text.length; ) {
+      const isLong = canSplitParts && text.length - from > STEP;
+      const length = isLong ? text.slice(from + STEP).search(/\p{White_Space}/u) : -1;
+      const to = length < 0 ? text.length : from + STEP + length;
+      yield preTokenizer(slice(piece, from, to));
+      from = to;
+    }
+  }
+
+  #splitWord(word: Aligned, part: 0 | 1, tokens: Token[]): void {
+    if (word.text === '') return;
+    for (const { id, text, start, end } of this.#components.piecesOf(word.text))
+      tokens.push({ id, text, start: word.starts[start] ?? word.ends.at(-1)!, end: word.ends[end - 1]!, part });
+  }
+}
+
+const special = ({ id, text }: Special): Token => ({ id, text, start: 0, end: 0, part: null });
+
+const addedToken = ({ id }: AddedToken, { text, starts, ends }: Aligned, part: 0 | 1): Token => ({
+  id,
+  text,
+  start: starts[0]!,
+  end: ends.at(-1)!,
+  part,
+});
+
+/** The median number of characters, rounded down. */
+function medianLength(tokens: Iterable<string | undefined>): number {
+  const lengths = Array.from(tokens, (token = '') => [...token].length).sort((a, b) => a - b);
+  const middle = lengths.length >> 1;
+  return lengths.length % 2 === 1 ? lengths[middle]! : Math.floor((lengths[middle - 1]! + lengths[middle]!) / 2);
+}
+
+/** Refuses a tokenizer without tokens and their ids; for Unigram, without a list of tokens and their scores. */
+function requireVocabulary(json: Settings): void {
+  const model = json.record('model');
+  const vocab = model?.get('vocab');
+  let count = 0;
+  let legal = typeof vocab === 'object';
+  // Without an array of the values, which takes twice as long for the objects that JSON.parse makes.
+  for (const token in legal ? (vocab as Record<string, unknown>) : {}) {
+    count++;
+    legal &&= (vocab as Record<string, unknown>)[token] !== null;
+  }
+  if (!legal || count === 0) throw (model ?? json).wrong(model ? 'vocab' : 'model', 'tokens with their ids', vocab);
+}
+
+/** Whether texts are cut from the beginning: by tokenizer_config.json's `truncation_side`, else by tokenizer.json's truncation, as in transformers. */
+function cutsLeft(json: Settings, settings: Settings | undefined): boolean {
+  const direction = json.record('truncation')?.get('direction');
+  const side = settings?.get('truncation_side') ?? String(direction ?? 'right').toLowerCase();
+  if (side === 'left' || side === 'right') return side === 'left';
+  throw (settings ?? json).wrong('truncation_side', "'left' or 'right'", side);
+}
+
+/** The lengths to which two texts are cut to fit `room` tokens, as Hugging Face's 'longest_first': if both are cut, the longer keeps one more of an odd number. */
+export function truncatedLengths(first: number, second: number, room: number): [number, number] {
+  if (first + second <= room) return [first, second];
+  const shorter = Math.min(first, second, Math.floor(room / 2));
+  const longer = room - shorter;
+  return first > second ? [longer, shorter] : [shorter, longer];
+}

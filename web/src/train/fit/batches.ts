@@ -1,0 +1,148 @@
+/** The data of `fit`: examples that are divided into batches, or batches that arrive one by one. */
+import { describe, guarded, invalid } from '../../base/error.js';
+import { abortable } from '../../base/event-loop.js';
+import { lengthOf } from '../../base/options.js';
+import type { SignalLike } from '../../base/platform.js';
+import { read, type TensorLike } from '../../base/tensor.js';
+import { batchesWithin, type Contrast } from '../contrast.js';
+
+/** One value for each example along the first axis: an array, or a tensor of floats or integers. */
+export type ExampleValues =
+  | readonly unknown[]
+  | TensorLike
+  | { readonly data: Int32Array; readonly shape: readonly number[] };
+
+/** Examples: `inputs` for the model's `forward`, and `labels` for the loss, if it takes any. Both have one entry per example. */
+export interface Examples {
+  readonly inputs: ExampleValues;
+  readonly labels?: ExampleValues;
+}
+
+/** The data of one step. */
+export interface Batch {
+  /** The argument of the model's `forward`. */
+  readonly inputs: unknown;
+  /** The second argument of the loss. */
+  readonly labels?: unknown;
+}
+
+/** Batches that arrive one by one, or a function that is called for each epoch and returns its batches. */
+export type Batches = Iterable<Batch> | AsyncIterable<Batch> | (() => Iterable<Batch> | AsyncIterable<Batch>);
+
+/** A list of values; `take` returns those at the given positions. */
+interface Column {
+  readonly length: number;
+  take(indices: readonly number[]): unknown;
+}
+
+/** Examples, by position. */
+export interface Table {
+  readonly inputs: Column;
+  readonly labels: Column | null;
+  readonly length: number;
+}
+
+/** Reads values that have one entry per example. */
+export function readColumn(argument: string, value: unknown): Column {
+  return guarded(argument, () => {
+    if (Array.isArray(value)) {
+      const entries: unknown[] = Array.from({ length: lengthOf(value, argument) }, (_, i) => value[i]);
+      return { length: entries.length, take: (indices) => indices.map((i) => entries[i]) };
+    }
+    const expected = 'an array with an entry for each example, or a tensor whose first axis counts them';
+    const kinds = 'a Float32Array or an Int32Array';
+    // Arrays are read together with their batch, as ids or as numbers.
+    const none = { Store: Float32Array, entryOf: () => null, entries: '' };
+    const { data, shape } = read<Float32Array | Int32Array>(argument, value, expected, kinds, none);
+    if (shape.length === 0) throw invalid(argument, expected, 'a tensor without axes');
+    const length = shape[0]!;
+    const size = data.length / length || 0;
+    const Store = data.constructor as new (length: number) => Float32Array;
+    return {
+      length,
+      take(indices) {
+        const taken = new Store(indices.length * size);
+        for (const [to, from] of indices.entries()) taken.set(data.subarray(from * size, (from + 1) * size), to * size);
+        return { data: taken, shape: [indices.length, ...shape.slice(1)] };
+      },
+    };
+  });
+}
+
+const EXPECTED = '{ inputs, labels }, or an iterable of such batches';
+
+/** Reads data: a table, or a function that returns an iterator of batches. */
+export function readData(argument: string, value: unknown): Table | (() => Iterable<unknown> | AsyncIterable<unknown>) {
+  return guarded(argument, () => {
+    if (typeof value === 'function') return value as () => Iterable<unknown>;
+    if (typeof value !== 'object' || value === null) throw invalid(argument, EXPECTED, describe(value));
+    if (Symbol.asyncIterator in value || Symbol.iterator in value) return () => value as Iterable<unknown>;
+    const { inputs, labels } = value as Partial<Examples>;
+    if (inputs === undefined) throw invalid(argument, EXPECTED, describe(value));
+    const columns = {
+      inputs: readColumn(`${argument}.inputs`, inputs),
+      labels: labels === undefined ? null : readColumn(`${argument}.labels`, labels),
+    };
+    const { length } = columns.inputs;
+    if (columns.labels && columns.labels.length !== length)
+      throw invalid(
+        `${argument}.labels`,
+        `${length}, one for each input`,
+        `${columns.labels.length}`,
+        'SHAPE_MISMATCH',
+      );
+    if (length === 0) throw invalid(argument, 'at least one example', 'none');
+    return { ...columns, length };
+  });
+}
+
+/** A batch and the weight of its loss in the mean of an epoch: its number of examples, if that is known. */
+export interface Weighted extends Batch {
+  readonly count: number;
+}
+
+/** The batches of a table, with the examples in the given order. `contrast`: what the loss compares, if it compares examples. */
+export function* batchesOf(
+  table: Table,
+  order: readonly number[],
+  batchSize: number,
+  contrast: Contrast | null,
+): Generator<Weighted> {
+  for (const indices of batchesWithin(order, batchSize, contrast)) {
+    yield { inputs: table.inputs.take(indices), labels: table.labels?.take(indices), count: indices.length };
+  }
+}
+
+/** The batches that a caller's iterator yields. If the signal fires, the wait for the next batch ends, and the signal's reason is thrown. */
+export async function* streamed(
+  argument: string,
+  begin: () => Iterable<unknown> | AsyncIterable<unknown>,
+  labelled: boolean,
+  signal: SignalLike | undefined,
+): AsyncGenerator<Weighted> {
+  const source = begin();
+  const makes =
+    (source as AsyncIterable<unknown>)?.[Symbol.asyncIterator] ?? (source as Iterable<unknown>)?.[Symbol.iterator];
+  if (typeof makes !== 'function') throw invalid(argument, EXPECTED, describe(source));
+  const iterator: AsyncIterator<unknown> | Iterator<unknown> = makes.call(source);
+  let isDone = false;
+  try {
+    for (;;) {
+      const { done, value } = await abortable(iterator.next(), signal);
+      isDone = done === true;
+      if (isDone) return;
+      const { inputs, labels } = guarded(argument, () => ({ ...(value as Partial<Batch>) }));
+      if (inputs === undefined || (labelled && labels === undefined))
+        throw invalid(argument, 'batches { inputs, labels }', describe(value));
+      yield { inputs, labels, count: guarded(argument, () => countOf(labels ?? inputs)) };
+    }
+  } finally {
+    // Not awaited, so that a source that never answers can be stopped.
+    if (!isDone) void Promise.resolve(iterator.return?.()).catch(() => {});
+  }
+}
+
+function countOf(values: unknown): number {
+  const { length, shape } = values as { length?: number; shape?: readonly number[] };
+  return (Array.isArray(values) ? length : shape?.[0]) || 1;
+}

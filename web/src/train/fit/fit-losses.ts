@@ -1,0 +1,90 @@
+/** The losses as `fit` uses them. */
+
+import { formatShape, invalid } from '../../base/error.js';
+import { legal, type Reader } from '../../base/options.js';
+import type { Tensor } from '../../base/tensor.js';
+import type { RawIndices } from '../../base/wasm/core.js';
+import type { Contrast } from '../contrast.js';
+import type { Loss } from '../graph/loss.js';
+import { type Operations, operationsOf } from '../graph/operations.js';
+import type { Tape } from '../graph/tape.js';
+import { type Losses, lossDefinitions, lossesOf, lossNames } from '../losses.js';
+import type { Batch, Table } from './batches.js';
+
+/** The name of a loss. */
+export type LossName = keyof Losses;
+
+/**
+ * A loss by its name in `losses`, or a function of the model's output and the labels. For `cosineEmbedding` (labels 1 or -1), `coSENT` (labels: scores) and `infoNCE` (labels:
+ * `groups`, or none) the output is [N, 2, E]; for `triplet` (no labels), it is [N, 3, E].
+ */
+export type FitLoss =
+  | LossName
+  // biome-ignore lint/suspicious/noExplicitAny: labels are whatever the data has
+  | ((output: Tensor, labels: any, batch: Batch) => Loss);
+
+/** A function of the caller, or the name of a loss, even if the loss was given as a function. */
+export type LossRead = LossName | ((output: Tensor, labels: unknown, batch: Batch) => unknown);
+
+export const lossOption: Reader<LossRead> = (value, name) => {
+  const loss = typeof value === 'function' ? (lossNames.get(value) ?? value) : value;
+  return legal<LossRead>(
+    `a function or one of ${Object.keys(lossDefinitions).join(', ')}`,
+    (given) => typeof given === 'function' || (typeof given === 'string' && Object.hasOwn(lossDefinitions, given)),
+  )(loss, name);
+};
+
+/** Whether the labels are an argument of the loss. */
+function takesLabels(loss: LossName): boolean {
+  const { outputs, labels } = lossDefinitions[loss];
+  return !outputs || labels !== undefined;
+}
+
+export function needsLabels(loss: LossRead): boolean {
+  return typeof loss === 'string' && takesLabels(loss);
+}
+
+/** Whether it relates the examples of a batch to each other. */
+export function relatesExamples(loss: LossRead): boolean {
+  return typeof loss === 'string' && lossDefinitions[loss].relatesExamples === true;
+}
+
+/** What the loss compares in each batch of a table; null if it computes each example on its own, or is a function. */
+export function contrastOf(loss: LossRead, { labels, length }: Table): Contrast | null {
+  if (!relatesExamples(loss)) return null;
+  const all = Array.from({ length }, (_, i) => i);
+  const taken = labels?.take(all) as unknown[] | RawIndices | undefined;
+  const keys = Array.isArray(taken) ? taken.map(String) : taken ? [...taken.data] : all; // a label may be in an array
+  return { keys, needsPair: lossDefinitions[loss as LossName].needsPair === true };
+}
+
+/** The number of entries of the labels over which a loss takes its mean. */
+export function countOf(loss: LossName, labels: unknown, examples: number): number {
+  if (!takesLabels(loss)) return examples;
+  const { ignored } = lossDefinitions[loss];
+  const entries = Array.isArray(labels) ? labels.flat(Infinity) : Array.from((labels as RawIndices).data);
+  return entries.filter((label) => ignored === undefined || label !== ignored).length;
+}
+
+/** The tensors [N, E] of an output [N, count, E]. */
+function splitOutput({ slice, reshape }: Operations, loss: string, output: Tensor, count: number): Tensor[] {
+  const { shape } = output;
+  if (shape.length !== 3 || shape[1] !== count)
+    throw invalid(`fit: the output for ${loss}`, `[N, ${count}, E]`, formatShape(shape), 'SHAPE_MISMATCH');
+  return Array.from({ length: count }, (_, i) =>
+    reshape(slice(output, { axis: 1, start: i, end: i + 1 }), [shape[0]!, shape[2]!]),
+  );
+}
+
+export function makeLoss(tape: Tape, loss: LossRead): (output: Tensor, labels: unknown, batch: Batch) => unknown {
+  if (typeof loss === 'function') return loss;
+  const { outputs, labelOption } = lossDefinitions[loss];
+  const operations = operationsOf(tape);
+  const compute = lossesOf(tape)[loss] as (...given: unknown[]) => Loss;
+  return (output, labels) =>
+    compute(
+      ...(outputs ? splitOutput(operations, loss, output, outputs) : [output]),
+      ...(takesLabels(loss) ? [labels] : []),
+      labelOption && labels !== undefined ? { [labelOption]: labels } : undefined,
+    );
+}

@@ -1,0 +1,208 @@
+/** `fit` in a worker, the page's side. The worker receives a description of the model and its state, and returns the new state as a checkpoint. */
+import { HeedError, invalid } from '../../base/error.js';
+import type { PageRuntime } from '../../base/owned.js';
+import type { WorkerLike } from '../../base/platform.js';
+import { moduleOf } from '../../base/wasm/module.js';
+import type { Tape } from '../graph/tape.js';
+import { allLayers, type LayerTree } from '../graph/tree.js';
+import { Connection, type LayerTraits, type PackedError, unpackError } from '../inference.js';
+import type { Module } from '../module.js';
+import type { Optimizer, Optimizers } from '../optim/optimizer.js';
+import type { ScheduleKind } from '../optim/schedules.js';
+import { type Examples, readData } from './batches.js';
+import { checkpointsOf } from './checkpoint.js';
+import { type Description, describeModel } from './description.js';
+import type { FitOptions, FitProgress, History, RemoteFit } from './fit.js';
+import { type LossRead, relatesExamples } from './fit-losses.js';
+
+/** A parameter: the index of its layer in the model, its index in the layer, and its name in the optimizer. */
+export interface ParameterPlace {
+  layer: number;
+  index: number;
+  name: string;
+}
+
+/** The task of a worker that only computes gradients. */
+export interface AssistantJob {
+  model: Description;
+  /** The state to begin with. */
+  checkpoint: Uint8Array;
+  loss: LossRead;
+}
+
+/** The task of the worker that runs the loop. */
+export interface FitJob {
+  model: Description;
+  optimizer: { kind: keyof Optimizers; groups: { params: ParameterPlace[]; settings: object }[] };
+  schedule: { kind: ScheduleKind; options: object } | null;
+  /** The state to begin with. */
+  checkpoint: Uint8Array;
+  data: Examples;
+  options: Omit<FitOptions, 'optimizer' | 'schedule' | 'signal' | 'onStep' | 'worker' | 'workers'>;
+  /** Whether batches are divided among this worker and those whose ports it has received. */
+  divided: boolean;
+}
+
+/** A MessagePort. The package's declarations do not depend on those of the DOM. */
+export interface PortLike {
+  postMessage(message: unknown, transfer: ArrayBuffer[]): void;
+  onmessage: ((event: never) => void) | null;
+  close(): void;
+}
+
+/** The port to another worker, posted before the call. */
+export interface PortMessage {
+  readonly port: PortLike;
+}
+
+/** How the worker ended. The checkpoint is the state after its last complete step. */
+export interface FitOutcome {
+  history: History | null;
+  failure: PackedError | null;
+  checkpoint: Uint8Array;
+}
+
+class FitConnection extends Connection {
+  /** Stops this fit in a worker that the caller created, and terminates any other worker. */
+  override end(reason: HeedError): void {
+    if (this.isCallers && !this.closed) this.call('release', []).catch(() => {}); // the answer does not matter
+    super.end(reason);
+  }
+
+  override delete(): void {
+    this.end(new HeedError('DISPOSED', 'fit: its heed was disposed of'));
+  }
+}
+
+/** Workers created by callers in which a fit is running. */
+const busy = new WeakSet<WorkerLike>();
+
+export function remoteFit(runtime: PageRuntime, tape: Tape): RemoteFit {
+  const { saveCheckpoint, loadCheckpoint } = checkpointsOf(tape);
+  return async (tree, data, given, options) => {
+    const model = tree as Module; // all trees that `fit` receives are Modules
+    const { loss, optimizer, schedule, worker, workers, signal, onStep } = options;
+    if (workers && typeof worker === 'object') throw invalid('fit.worker', 'true or false with `workers`', 'a Worker');
+    if (typeof loss === 'function') throw invalid('fit.loss', 'a name of a loss with `worker`', 'a function');
+    const { clipNorm, epochs, initialEpoch, batchSize, earlyStopping, seed } = options;
+    const parts = { model, optimizer, ...(schedule && { schedule }) };
+    if (workers) requireDivisible(model, loss);
+    const job: FitJob = {
+      model: describeModel('fit.worker', model),
+      optimizer: { kind: optimizer.kind, groups: describeGroups(tape, model, optimizer) },
+      schedule: schedule && { kind: schedule.kind, options: schedule.options },
+      checkpoint: saveCheckpoint(parts),
+      data: examplesOf('fit: data', data),
+      divided: workers !== null,
+      options: {
+        ...{ loss, epochs, initialEpoch, batchSize, seed },
+        ...(clipNorm !== null && { clipNorm }),
+        ...(earlyStopping && { earlyStopping }),
+        ...(options.validation !== null && {
+          validation:
+            typeof options.validation === 'number'
+              ? options.validation
+              : examplesOf('fit.validation', given.validation),
+        }),
+      },
+    };
+    const connections: FitConnection[] = [];
+    const used = (Array.isArray(workers) ? workers : [worker]).filter((one) => typeof one === 'object');
+    if (used.some((one) => busy.has(one)))
+      throw invalid('fit', 'workers that no other fit is using', 'one that another is using');
+    const connect = (worker: WorkerLike) => {
+      const connection = new FitConnection(worker, runtime.owned, null, used.includes(worker));
+      connections.push(connection);
+      void connection.greet('fit');
+      return connection;
+    };
+    let failure: { error: unknown } | null = null;
+    const stop = (error: unknown) => {
+      if (failure) return;
+      failure = { error };
+      connections[0]!.call('stop', []).catch(() => {}); // the answer to `fit` reports the outcome
+    };
+    const onAbort = () => stop(signal!.reason);
+    const onProgress = (progress: FitProgress) => {
+      if (failure) return;
+      try {
+        onStep?.(progress);
+      } catch (error) {
+        stop(error);
+      }
+    };
+    signal?.addEventListener('abort', onAbort);
+    try {
+      const wasm = moduleOf(runtime.core);
+      for (const one of used) busy.add(one);
+      const workerAt = (i: number) => used[i] ?? runtime.startWorker();
+      const first = workerAt(0);
+      const main = connect(first);
+      const failures: Promise<never>[] = [];
+      for (let i = 1; i < (Array.isArray(workers) ? workers.length : (workers ?? 1)); i++) {
+        const other = workerAt(i);
+        const connection = connect(other);
+        const { port1, port2 } = new MessageChannel();
+        post(first, port1);
+        post(other, port2);
+        const assistantJob: AssistantJob = { model: job.model, checkpoint: saveCheckpoint({ model }), loss };
+        const failure = connection.call<never>('assist', [wasm, assistantJob]); // answered only if it fails
+        failure.catch(() => {}); // handled even if the next worker cannot be started
+        failures.push(failure);
+      }
+      const run = main.call<FitOutcome>('fit', [wasm, job], {}, undefined, onProgress as never);
+      const outcome = await Promise.race([run, ...failures]);
+      loadCheckpoint(outcome.checkpoint, parts);
+      if (failure) throw (failure as { error: unknown }).error;
+      if (outcome.failure) throw unpackError(outcome.failure);
+      return outcome.history!;
+    } catch (cause) {
+      if (!(cause instanceof HeedError && cause.code === 'WORKER_FAILED')) throw cause;
+      throw invalid('fit', "workers that run heed's train-worker.js to the end", 'one that failed', 'WORKER_FAILED', {
+        hint: 'The model is as it was before',
+        cause,
+      });
+    } finally {
+      signal?.removeEventListener('abort', onAbort);
+      for (const one of connections) one.end(new HeedError('DISPOSED', 'fit: its worker has done its work'));
+      for (const one of used) busy.delete(one);
+    }
+  };
+}
+
+function post(worker: WorkerLike, port: MessagePort): void {
+  (worker as Worker).postMessage({ port } satisfies PortMessage, [port]);
+}
+
+/** @throws HeedError for models and losses that relate the examples of a batch to each other */
+function requireDivisible(model: LayerTree, loss: LossRead): void {
+  const layer = model[allLayers]().find(([layer]) => (layer.constructor as LayerTraits).relatesExamples)?.[0];
+  const relates = layer?.name ?? String(loss);
+  if (!layer && !relatesExamples(loss)) return;
+  const expected = 'a model and a loss that treat the examples of a batch one by one';
+  throw invalid('fit.workers', expected, relates, 'UNSUPPORTED', { hint: 'Leave `workers` out' });
+}
+
+/** Examples that can be sent to a worker. */
+function examplesOf(argument: string, data: unknown): Examples {
+  if (typeof readData(argument, data) === 'function')
+    throw invalid(argument, '{ inputs, labels } with `worker`', 'batches that come one by one');
+  const { inputs, labels } = data as Examples;
+  return { inputs, ...(labels !== undefined && { labels }) };
+}
+
+function describeGroups(tape: Tape, model: LayerTree, optimizer: Optimizer) {
+  const states = model[allLayers]().map(([{ raw }]) => tape.stateOf(raw));
+  return optimizer.paramGroups.map(({ params }, group) => ({
+    settings: optimizer.settings[group]!,
+    params: params.map(({ state, index, name }): ParameterPlace => {
+      const layer = states.indexOf(state);
+      if (layer >= 0) return { layer, index, name };
+      throw invalid(
+        'fit.optimizer',
+        "one of the model's parameters only, with `worker`",
+        `one of another's, '${name}'`,
+      );
+    }),
+  }));
+}

@@ -1,0 +1,165 @@
+/** Parameters in training: their values, their gradients, and which of them are trained. */
+
+import { calling, describe, formatShape, guarded, type HeedError, invalid } from '../../base/error.js';
+import { listOf, type Reader } from '../../base/options.js';
+import { Tensor } from '../../base/tensor.js';
+import type { RawModule } from '../../base/wasm/core.js';
+import type { ModuleState } from './scope.js';
+import type { Tape } from './tape.js';
+
+/** An owner of an object of the core that has parameters. */
+export interface HasParameters {
+  readonly raw: RawModule;
+}
+
+/**
+ * A parameter of a layer or module. Several `Parameter` objects may represent the same parameter.
+ *
+ * @example
+ * const [weight, bias] = new heed.Linear({ inFeatures: 8, outFeatures: 2 }).parameters();
+ * weight.name; // "weight"
+ * weight.value.shape; // [2, 8]
+ * bias.requiresGrad = false; // as `freeze('bias')`
+ */
+export class Parameter {
+  /** Its name in the state dict of the layer or module that listed it. */
+  readonly name: string;
+  readonly shape: readonly number[];
+  /** @internal */
+  readonly state: ModuleState;
+  /** @internal */
+  readonly index: number;
+  readonly #layer: HasParameters; // also keeps the layer from being collected
+  readonly #tape: Tape;
+
+  /** @internal */
+  constructor(
+    tape: Tape,
+    layer: HasParameters,
+    state: ModuleState,
+    index: number,
+    name: string,
+    shape: readonly number[],
+  ) {
+    this.name = name;
+    this.shape = shape;
+    this.state = state;
+    this.index = index;
+    this.#layer = layer;
+    this.#tape = tape;
+  }
+
+  /** A copy of its value. */
+  get value(): Tensor {
+    return this.#tensor(this.#layer.raw.readParameter(this.index));
+  }
+
+  /** A copy of the sum of the gradients since the last `zeroGrad()`; null before the first `backward()`. */
+  get grad(): Tensor | null {
+    const data = calling(this.name, () => this.gradients.read(this.index));
+    return data && this.#tensor(data);
+  }
+
+  /** Whether the parameter is trained; false after `freeze`. */
+  get requiresGrad(): boolean {
+    return this.gradients.requiresGradient(this.index);
+  }
+
+  set requiresGrad(required: boolean) {
+    this.gradients.setRequiresGradient(this.index, required);
+  }
+
+  /** @internal Sets its value. */
+  write({ data }: Tensor): void {
+    const { buffer, byteOffset, byteLength } = data;
+    const bytes = new Uint8Array(buffer, byteOffset, byteLength);
+    calling(this.name, () => this.#layer.raw.writeParameter(this.index, 0, bytes, 'F32', null));
+  }
+
+  /** @internal The gradients of its layer. @throws HeedError `DISPOSED` */
+  get gradients() {
+    void this.#layer.raw;
+    return this.#tape.gradientsOf(this.state);
+  }
+
+  /** @internal Whether it was made through the same `load()`. */
+  belongsTo(tape: Tape): boolean {
+    return this.#tape === tape;
+  }
+
+  #tensor(data: Float32Array): Tensor {
+    return new Tensor(data, this.shape);
+  }
+}
+
+/**
+ * The parameters of a layer, without buffers. `naming`: a prefix of their names, or a function that returns their names; parameters for which it returns null are frozen and left
+ * out.
+ */
+export function parametersOf(
+  tape: Tape,
+  layer: HasParameters,
+  naming: string | ((name: string) => string | null) = '',
+): Parameter[] {
+  const { raw } = layer;
+  const state = tape.stateOf(raw);
+  const nameOf = typeof naming === 'string' ? (name: string) => naming + name : naming;
+  const gradients = tape.gradientsOf(state);
+  return raw.parameters().flatMap(({ name: own, shape }, i) => {
+    const name = nameOf(own);
+    if (name === null) gradients.setRequiresGradient(i, false);
+    return name === null || gradients.isBuffer(i) ? [] : [new Parameter(tape, layer, state, i, name, shape)];
+  });
+}
+
+/** A pattern of parameter names: a glob, in which `*` matches any characters and `?` a single one, a regular expression, or a list of these. */
+export type NamePattern = string | RegExp | readonly (string | RegExp)[];
+
+/** Recognizes regular expressions of other realms, too. */
+export const isRegExp = (value: unknown): value is RegExp =>
+  Object.prototype.toString.call(value) === '[object RegExp]';
+
+const pattern: Reader<RegExp> = (value, name) => {
+  if (typeof value === 'string') {
+    const source = value
+      .replace(/[\\^$.|+()[\]{}]/g, '\\$&')
+      .replaceAll('*', '.*')
+      .replaceAll('?', '.');
+    return new RegExp(`^${source}$`, 's');
+  }
+  const { source, flags } = guarded(name, () => (isRegExp(value) ? value : ({} as Partial<RegExp>)));
+  if (source === undefined) throw invalid(name, 'a glob or a RegExp', describe(value));
+  return new RegExp(source, flags?.replace(/[gy]/g, '')); // those make `test` depend on earlier calls
+};
+
+/** The parameters whose names match. @throws HeedError `INVALID_ARGUMENT` if none does */
+export function matching(argument: string, parameters: readonly Parameter[], given: NamePattern = '*'): Parameter[] {
+  const patterns = listOf(pattern, '')(Array.isArray(given) ? given : [given], argument);
+  for (const one of patterns) {
+    if (parameters.some(({ name }) => one.test(name))) continue;
+    const names = parameters.map(({ name }) => name).join(', ');
+    throw invalid(argument, `a pattern that matches a parameter (${names})`, String(one));
+  }
+  return parameters.filter(({ name }) => patterns.some((one) => one.test(name)));
+}
+
+/** Reads parameters: an array or another iterable. */
+export function readParameters(tape: Tape, argument: string, given: unknown): Parameter[] {
+  return guarded(argument, () => {
+    const isIterable = typeof given === 'object' && given !== null && Symbol.iterator in given;
+    const list: unknown[] = isIterable ? [...(given as Iterable<unknown>)] : [given];
+    for (const one of list) {
+      if (!(one instanceof Parameter && one.belongsTo(tape)))
+        throw invalid(argument, 'parameters, as parameters() of a layer or model lists them', describe(one));
+    }
+    if (list.length === 0) throw invalid(argument, 'at least one parameter', 'none');
+    return list as Parameter[];
+  });
+}
+
+/** The error for a gradient that is not finite. */
+export function diverged(argument: string, { name, shape }: Parameter): HeedError {
+  return invalid(argument, 'finite gradients', `one of '${name}' ${formatShape(shape)} that is not`, 'DIVERGED', {
+    hint: 'The parameters are unchanged. A lower learning rate or clipGradNorm may help',
+  });
+}

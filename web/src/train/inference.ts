@@ -1,0 +1,91 @@
+/** What training needs of inference; the folder imports nothing else from outside, apart from the base and metrics. */
+export { type FromPretrainedOptions, fromPretrained } from '../api/from-pretrained.js';
+export { start } from '../api/instances.js';
+export { type Chosen, Heed, type LoadOptions, runtimeOf } from '../api/runtime.js';
+export { brainFloats, int8Rows, quantizationConfig } from '../folders/quantize-rows.js';
+export { bytesOf } from '../io/bytes.js';
+export { type ModelFolder, parseJson, readAll } from '../io/files.js';
+export { Integrity } from '../io/integrity.js';
+export { MODEL_FILES } from '../io/list-files.js';
+export {
+  DTYPE_BYTES,
+  type Dtype,
+  headerEnd,
+  int4Width,
+  metadataOf,
+  parseHeader,
+  readableDtype,
+  readTensors,
+  tensorOf,
+  widen,
+  widened,
+  writeSafetensors,
+} from '../io/safetensors.js';
+export { Settings } from '../io/settings.js';
+export { type ModelSource, type RemoteOptions, sourceForWorker, withFolder } from '../io/source.js';
+export { layers } from '../layers/classes.js';
+export { allLayers, Composite, layersOf, ownParts } from '../layers/composite.js';
+export type { DecodedByLayer, DecoderCall, DecoderWeights } from '../layers/decoder.js';
+export type { EncoderCall } from '../layers/encoder.js';
+export {
+  type Attended,
+  type AttentionOptions,
+  type DropoutFunctionOptions,
+  type LayerNormFunctionOptions,
+  type LinearFunctionOptions,
+  type RotaryFunctionOptions,
+  run,
+  type SoftmaxOptions,
+} from '../layers/functions.js';
+export { Layer, type LayerTraits, type UnboundLayer } from '../layers/layer.js';
+export type { WithActivations } from '../layers/layer-sites.js';
+export type { MultiHeadAttentionCall, SelfAttentionCall } from '../layers/multi-head-attention.js';
+export { readParts, runParts, type SequentialOptions, type SequentialPart } from '../layers/sequential.js';
+export { fitState, type StateDict, writeState } from '../layers/state-dict.js';
+export type { Transformed, TransformerCall } from '../layers/transformer.js';
+export { callSchema, embedSchema, loadSchema, requireTexts } from '../models/call-options.js';
+export { listsOf } from '../models/encode-outputs.js';
+export { isJinaBert, parameterRowsOf, textFamilyOf } from '../models/families/families.js';
+export { activation } from '../models/families/family.js';
+export { CLASSIFIER } from '../models/families/sentence-transformers.js';
+export { bareName, isScaleOf, openWeights, WORD_TABLE } from '../models/families/weights.js';
+export {
+  Chain,
+  filled,
+  HEADS,
+  type Head,
+  type HeadContext,
+  type HeadName,
+  LAYOUTS,
+  makeDense,
+  makeNorm,
+  wordBiasNames,
+} from '../models/heads/task-heads.js';
+export { vectorForm } from '../models/heads/vector-layers.js';
+export {
+  allRows,
+  type InputOptions,
+  isTexts,
+  longest,
+  type ModelInput,
+  type Row,
+  readInput,
+  rowsOf,
+} from '../models/input.js';
+export type { LoadedModel, LoadModelOptions } from '../models/load.js';
+export { loadAs, loadPretrained } from '../models/load-pretrained.js';
+export type { EmbedOptions, ModelConfig, PretrainedModel } from '../models/model.js';
+export { notAtRoot } from '../models/model-files.js';
+export type { Parts } from '../models/parts.js';
+export { LocalModel } from '../models/pretrained.js';
+export { batchOf, requireRows } from '../models/run.js';
+export { openTable, STATIC } from '../models/static-embedding.js';
+export { makePipeline } from '../pipeline/make-pipeline.js';
+export type { Pipeline, PipelineOptions, PipelineTask } from '../pipeline/types.js';
+export { Channel } from '../worker/channel.js';
+export { loadInWorker, WorkerModel } from '../worker/client.js';
+export { Connection } from '../worker/connection.js';
+export { makeHandler } from '../worker/handler.js';
+export { listen } from '../worker/port.js';
+export { type Message, type Method, type PackedError, packError, unpackError } from '../worker/protocol.js';
+export { RemoteModel } from '../worker/remote.js';

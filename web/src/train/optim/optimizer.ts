@@ -1,0 +1,255 @@
+/** Optimizers as in torch.optim, and gradient clipping. */
+import { calling, describe, guarded, HeedError, invalid } from '../../base/error.js';
+import { requireIdle } from '../../base/in-progress.js';
+import { flag, legal, optional, type Reader, readOptions } from '../../base/options.js';
+import { Owned, type Runtime } from '../../base/owned.js';
+import { diverged, type Parameter, readParameters } from '../graph/parameters.js';
+import type { Tape } from '../graph/tape.js';
+import type { RawOptimizer } from '../graph/train-core.js';
+
+/** Options of `optim.SGD`. */
+export interface SGDOptions {
+  /** Learning rate; default 1e-3. */
+  lr?: number;
+  /** Default 0. */
+  momentum?: number;
+  /** Nesterov's momentum. Default false. */
+  nesterov?: boolean;
+  /** L2 penalty: this factor times the parameter is added to its gradient. Default 0. */
+  weightDecay?: number;
+}
+
+/** Options of `optim.Adam` and `optim.AdamW`. */
+export interface AdamOptions {
+  /** Learning rate; default 1e-3. */
+  lr?: number;
+  /** Decay rates of the moving averages of the gradients and of their squares; default [0.9, 0.999]. */
+  betas?: readonly [number, number];
+  /** Added to the denominator; default 1e-8. */
+  eps?: number;
+  /**
+   * Adam (default 0): this factor times the parameter is added to its gradient. AdamW (default 0.01): this factor times the learning rate and the parameter is subtracted from the
+   * parameter.
+   */
+  weightDecay?: number;
+}
+
+/** Parameters, with the options in which they differ from the rest of the optimizer. */
+export type ParameterGroup<Options> = { params: Parameter | Iterable<Parameter> } & Options;
+
+/** What an optimizer takes: parameters, or groups of them. */
+export type OptimizerInput<Options> = Iterable<Parameter> | readonly ParameterGroup<Options>[];
+
+type OptimizerClass<Options> = new (params: OptimizerInput<Options>, options?: Options) => Optimizer;
+
+/** The optimizers. */
+export interface Optimizers {
+  /** Stochastic gradient descent, with momentum: `torch.optim.SGD`. */
+  readonly SGD: OptimizerClass<SGDOptions>;
+  /** `torch.optim.Adam` (Kingma, Ba 2014, arXiv:1412.6980). */
+  readonly Adam: OptimizerClass<AdamOptions>;
+  /** `torch.optim.AdamW` (Loshchilov, Hutter 2017, arXiv:1711.05101). */
+  readonly AdamW: OptimizerClass<AdamOptions>;
+}
+
+/** A group of an optimizer. */
+export interface OptimizerGroup {
+  readonly params: readonly Parameter[];
+  /** Its learning rate, which may be set at any time. */
+  lr: number;
+}
+
+const notNegative = legal<number>(
+  'a finite number >= 0',
+  (value) => typeof value === 'number' && value >= 0 && value < Infinity,
+);
+const beta = legal<number>('a number in [0, 1)', (value) => typeof value === 'number' && value >= 0 && value < 1);
+const betas: Reader<[number, number]> = (value, name) =>
+  guarded(name, () => {
+    if (!Array.isArray(value) || value.length !== 2) throw invalid(name, 'two numbers', describe(value));
+    return [beta(value[0], `${name}[0]`), beta(value[1], `${name}[1]`)];
+  });
+
+/** Readers and defaults of options. */
+type Defaults<Options> = { readonly [K in keyof Options]-?: readonly [Reader<unknown>, unknown] };
+
+interface OptimizerKind<Options> {
+  options: Defaults<Options>;
+  /** The names of the moments that the optimizer keeps. */
+  moments: (options: Options) => string[];
+}
+
+const adam = (weightDecay: number): OptimizerKind<AdamOptions> => ({
+  options: {
+    lr: [notNegative, 1e-3],
+    betas: [betas, [0.9, 0.999]],
+    eps: [notNegative, 1e-8],
+    weightDecay: [notNegative, weightDecay],
+  },
+  moments: () => ['exp_avg', 'exp_avg_sq'],
+});
+
+const sgd: OptimizerKind<SGDOptions> = {
+  options: {
+    lr: [notNegative, 1e-3],
+    momentum: [notNegative, 0],
+    nesterov: [flag, false],
+    weightDecay: [notNegative, 0],
+  },
+  moments: ({ momentum }) => (momentum ? ['momentum_buffer'] : []),
+};
+
+/** @internal The kinds of optimizers, by the names of PyTorch's classes. */
+export const kinds: Record<keyof Optimizers, OptimizerKind<object>> = { SGD: sgd, Adam: adam(0), AdamW: adam(0.01) };
+
+/** @internal */
+export type Kind = keyof Optimizers;
+
+/** A schema of a kind's options, whose defaults are those of `given`. */
+function schemaOf(kind: Kind, given: Record<string, unknown> = {}): Record<string, Reader<unknown>> {
+  const options = Object.entries(kinds[kind].options as Record<string, readonly [Reader<unknown>, unknown]>);
+  return Object.fromEntries(
+    options.map(([name, [reader, fallback]]) => [name, optional(reader, given[name] ?? fallback)]),
+  );
+}
+
+/**
+ * Base class of the optimizers. Their state is kept until `dispose()` is called or they are garbage-collected.
+ *
+ * @example
+ * const layer = new heed.Linear({ inFeatures: 8, outFeatures: 1 }).train();
+ * const optimizer = new heed.optim.AdamW(layer.parameters(), { lr: 1e-3 });
+ * optimizer.zeroGrad();
+ * heed.losses.mse(layer.forward(x), [[1], [2], [3]]).backward();
+ * optimizer.step();
+ * optimizer.paramGroups[0].lr = 1e-4;
+ * optimizer.dispose();
+ */
+export class Optimizer extends Owned<RawOptimizer> {
+  /** The groups of parameters. */
+  readonly paramGroups: readonly OptimizerGroup[];
+  /** @internal */
+  readonly kind: Kind;
+  /** @internal The options of each group, with its initial learning rate. */
+  readonly settings: readonly object[];
+  readonly #tape: Tape;
+
+  /** @internal */
+  constructor(runtime: Runtime, tape: Tape, kind: Kind, params: unknown, options: unknown) {
+    const name = `optim.${kind}`;
+    const common = readOptions(name, schemaOf(kind), options);
+    const groups = readGroups(tape, name, params, schemaOf(kind, common));
+    const raw = calling(name, () => new tape.core.Optimizer(kind));
+    super(name, runtime, raw);
+    this.#tape = tape;
+    this.kind = kind;
+    this.settings = groups.map(({ params, ...settings }) => settings);
+    try {
+      this.paramGroups = groups.map((group) => this.#add(group));
+    } catch (error) {
+      this.dispose();
+      throw error;
+    }
+  }
+
+  /** Drops the gradients of all its parameters, and ends all live passes. */
+  zeroGrad(): void {
+    void this.raw;
+    this.#tape.endPasses();
+    for (const { gradients, index } of this.#parameters()) gradients.zero(index);
+    this.#tape.isIncomplete = false;
+  }
+
+  /**
+   * Updates the parameters that are not frozen and have a gradient, and ends all live passes.
+   * @throws HeedError `DIVERGED` if a gradient is not finite; the parameters are then unchanged
+   */
+  step(): void {
+    const { raw, name } = this;
+    const tape = this.#tape;
+    tape.requireIdle();
+    const parameters = this.#parameters();
+    requireIdle(
+      `${name}.step`,
+      parameters.map(({ state }) => state),
+    );
+    if (tape.isIncomplete) {
+      const expected = 'the gradients of whole backward passes';
+      throw invalid(`${name}.step`, expected, 'those of one that failed', 'INVALID_ARGUMENT', {
+        hint: 'Call zeroGrad() and run the passes again',
+      });
+    }
+    if (!calling(`${name}.step`, () => raw.step())) {
+      const wrong = parameters.find(({ gradients, index }) => !Number.isFinite(gradients.sumOfSquares(index)));
+      throw diverged(`${name}.step`, wrong ?? parameters[0]!);
+    }
+    for (const { state } of parameters) {
+      state.version++;
+      state.written = true;
+    }
+    tape.endPasses();
+  }
+
+  /** All parameters. @throws HeedError `DISPOSED` if a layer was disposed of */
+  #parameters(): Parameter[] {
+    const all = this.paramGroups.flatMap(({ params }) => params);
+    const gone = all.find(({ state }) => state.deleted);
+    if (gone)
+      throw new HeedError('DISPOSED', `${this.name}: the layer of its parameter '${gone.name}' was disposed of`);
+    return all;
+  }
+
+  #add({ params, ...options }: Group): OptimizerGroup {
+    const { raw, name } = this;
+    const rawNow = () => this.raw; // throws after dispose()
+    let { lr } = options;
+    const index = calling(name, () => raw.addGroup(options));
+    for (const parameter of params) calling(name, () => raw.addParameter(index, parameter.gradients, parameter.index));
+    return {
+      params,
+      get lr() {
+        return lr;
+      },
+      set lr(value) {
+        lr = notNegative(value, `${name}.lr`);
+        rawNow().setRate(index, lr);
+      },
+    };
+  }
+}
+
+type Group = { params: Parameter[]; lr: number };
+
+/** Reads parameters or groups; `schema` reads a group's options. */
+function readGroups(tape: Tape, name: string, given: unknown, schema: Record<string, Reader<unknown>>): Group[] {
+  const isGroup = (value: unknown): value is { params: unknown } =>
+    typeof value === 'object' && value !== null && 'params' in value;
+  return guarded(name, () => {
+    if (!Array.isArray(given) || !given.some(isGroup)) {
+      return [{ params: readParameters(tape, `${name}: params`, given), ...readOptions(name, schema) } as Group];
+    }
+    return given.map((group: unknown, i) => {
+      const argument = `${name}: params[${i}]`;
+      if (!isGroup(group)) throw invalid(argument, 'a group { params, ... }, as the others', describe(group));
+      const { params, ...options } = group;
+      return {
+        params: readParameters(tape, `${argument}.params`, params),
+        ...readOptions(argument, schema, options),
+      } as Group;
+    });
+  });
+}
+
+const maxNormReader = legal<number>('a positive number', (value) => typeof value === 'number' && value > 0);
+
+/** @internal Scales gradients; see `Optim.clipGradNorm`. */
+export function clipGradNorm(tape: Tape, params: unknown, maxNorm: unknown): number {
+  const name = 'optim.clipGradNorm';
+  const parameters = readParameters(tape, `${name}: params`, params);
+  const most = maxNormReader(maxNorm, `${name}: maxNorm`);
+  const sum = parameters.reduce((total, { gradients, index }) => total + gradients.sumOfSquares(index), 0);
+  const norm = Math.sqrt(sum);
+  const factor = most / (norm + 1e-6);
+  if (factor < 1 && norm < Infinity) for (const { gradients, index } of parameters) gradients.scale(index, factor);
+  return norm;
+}

@@ -1,0 +1,99 @@
+/** The dropout rates in config.json, for the places at which each family's published model has dropout. */
+import { HeedError } from '../../base/error.js';
+import type { RawDropoutRates } from '../graph/train-core.js';
+import { isJinaBert, type Settings, STATIC } from '../inference.js';
+
+/** A key of config.json, and the rate if the key is absent. */
+type Rate = readonly [key: string, fallback: number];
+
+interface Places extends Partial<Record<keyof RawDropoutRates, Rate>> {
+  /** On the inputs of the classifier's layers; the first key that is present applies. */
+  classifier: readonly Rate[];
+}
+
+const hidden: Rate = ['hidden_dropout_prob', 0.1];
+
+const bert: Places = {
+  embedding: hidden,
+  attention: ['attention_probs_dropout_prob', 0.1],
+  attentionOutput: hidden,
+  output: hidden,
+  classifier: [['classifier_dropout', 0.1], hidden],
+};
+
+/** JinaBERT v2. */
+const jinaBert: Places = {
+  embedding: hidden,
+  attention: ['attention_probs_dropout_prob', 0.1],
+  attentionOutput: hidden,
+  hidden,
+  classifier: [['classifier_dropout', 0.1], hidden],
+};
+
+const modernAttention: Rate = ['attention_dropout', 0];
+const attentionOnly: Places = { attention: modernAttention, classifier: [] };
+const gated: Places = { ...bert, attention: ['attention_probs_dropout_prob', 0], hidden };
+const nomicResidual: Rate = ['resid_pdrop', 0.1];
+
+const FAMILIES: Record<string, Places> = {
+  [STATIC]: { classifier: [] },
+  bert,
+  roberta: bert,
+  'xlm-roberta': bert,
+  camembert: bert,
+  electra: bert,
+  mpnet: { ...bert, classifier: [hidden] },
+  albert: {
+    embedding: ['hidden_dropout_prob', 0],
+    attention: ['attention_probs_dropout_prob', 0],
+    attentionOutput: ['hidden_dropout_prob', 0],
+    classifier: [['classifier_dropout_prob', 0.1]],
+  },
+  distilbert: {
+    embedding: ['dropout', 0.1],
+    attention: ['attention_dropout', 0.1],
+    output: ['dropout', 0.1],
+    classifier: [['seq_classif_dropout', 0.2]],
+  },
+  'deberta-v2': { ...bert, position: hidden, classifier: [['cls_dropout', 0.1], hidden] },
+  new: gated,
+  gte: gated,
+  qwen3: attentionOnly,
+  gemma3_text: attentionOnly,
+  modernbert: {
+    embedding: ['embedding_dropout', 0],
+    attention: modernAttention,
+    attentionOutput: modernAttention,
+    hidden: ['mlp_dropout', 0],
+    classifier: [['classifier_dropout', 0]],
+  },
+  nomic_bert: {
+    embedding: ['embd_pdrop', 0.1],
+    attention: ['attn_pdrop', 0.1],
+    attentionOutput: nomicResidual,
+    output: nomicResidual,
+    classifier: [],
+  },
+};
+
+/**
+ * @param given the rate at all of the family's places; null: those of config.json
+ * @throws HeedError `UNSUPPORTED` for a family whose places are not known
+ */
+export function dropoutRates(
+  type: string,
+  settings: Settings,
+  given: number | null,
+): RawDropoutRates & { classifier: number } {
+  const read = ([key, fallback]: Rate) => given ?? settings.between(key, -1e-9, 1, fallback);
+  if (!Object.hasOwn(FAMILIES, type))
+    throw new HeedError(
+      'UNSUPPORTED',
+      `fromPretrained.trainable: training ${type} is not supported, because its dropout rates are not known`,
+    );
+  const { classifier, ...places } = isJinaBert(type, settings) ? jinaBert : FAMILIES[type]!;
+  const rates = { embedding: 0, attention: 0, attentionOutput: 0, hidden: 0, output: 0, position: 0 };
+  for (const [place, rate] of Object.entries(places)) rates[place as keyof RawDropoutRates] = read(rate as Rate);
+  const own = classifier.find(([key]) => settings.get(key) !== undefined) ?? classifier.at(-1);
+  return { ...rates, classifier: own ? read(own) : 0 };
+}

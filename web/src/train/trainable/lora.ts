@@ -1,0 +1,107 @@
+/** Low-rank updates of a pretrained encoder's linear modules (Hu et al. 2021, arXiv:2106.09685), with the names and behaviour of PEFT. */
+import { invalid } from '../../base/error.js';
+import {
+  finite,
+  listOf,
+  optional,
+  type Read,
+  type Reader,
+  rate,
+  readOptions,
+  type Schema,
+  seed,
+  size,
+  text,
+} from '../../base/options.js';
+import type { RawNamedRows } from '../graph/train-core.js';
+
+/** Options of `addLora`; the names are PEFT's. */
+export interface LoraOptions {
+  /** The rank r of the updates. Default 8. */
+  rank?: number;
+  /** The updates are multiplied by alpha / rank. Default 8. */
+  alpha?: number;
+  /** Dropout of the updates' inputs in training mode. Default 0. */
+  dropout?: number;
+  /** The modules to update, by the last parts of their names in the checkpoint. Default: the projections of queries and values, such as `['query', 'value']` for BERT. */
+  targets?: readonly string[];
+  /** Other modules that stay trainable, such as `['classifier']`, with the modules inside them, by the last parts of their names. Default: none. */
+  modulesToSave?: readonly string[];
+  /** Seed of A and of the updates' dropout, an integer from 0 to 2^53 - 1; chosen at random if left out. */
+  seed?: number;
+}
+
+/** The low-rank updates of a model. */
+export interface Lora {
+  readonly rank: number;
+  readonly alpha: number;
+  readonly dropout: number;
+  readonly targets: readonly string[];
+  readonly modulesToSave: readonly string[];
+  /** The full names of the modules that have an update. */
+  readonly modules: readonly string[];
+}
+
+const names = listOf(text, 'an array of names of modules');
+const nonEmpty: Reader<string[]> = (value, name) => {
+  const list = names(value, name);
+  if (list.length === 0) throw invalid(name, 'at least one name', 'none');
+  return list;
+};
+
+const schema = {
+  rank: optional(size, 8),
+  alpha: optional(finite, 8),
+  dropout: optional(rate, 0),
+  targets: optional(nonEmpty, null),
+  modulesToSave: optional(names, []),
+  seed,
+} satisfies Schema<LoraOptions>;
+
+/** Whether a parameter of the core is the weight of a linear module. */
+const isLinear = (core: string) =>
+  /([qkv]_proj_weight|in_proj_weight|out_proj\.weight|linear[12]\.weight|projection\.weight)$/.test(core);
+/** Whether a parameter belongs to the projections of queries and values, which may be in one module with that of the keys. */
+const isDefault = (core: string, { firstRow, rows }: RawNamedRows) =>
+  /[qv]_proj_weight$/.test(core) ||
+  (core.endsWith('in_proj_weight') && (rows > firstRow || firstRow === 0 || firstRow === 2 * rows));
+
+const moduleOf = (name: string) => name.replace(/\.weight$/, '');
+const endsWith = (module: string, target: string) => module === target || module.endsWith(`.${target}`);
+
+/**
+ * Reads the options and finds the targets.
+ * @param listed the encoder's parameters
+ * @param core the names of the core's parameters, by their index
+ */
+export function readLora(
+  given: LoraOptions | undefined,
+  listed: readonly RawNamedRows[],
+  core: readonly string[],
+): Read<typeof schema> & { targets: string[]; modules: string[]; chosen: { name: string; parameter: number }[] } {
+  const options = readOptions('addLora', schema, given);
+  const linear = listed.flatMap((rows, parameter) =>
+    isLinear(core[rows.parameter]!)
+      ? [{ ...rows, name: moduleOf(rows.name), parameter, core: core[rows.parameter]! }]
+      : [],
+  );
+  const ends = [...new Set(linear.map(({ name }) => name.replace(/^.*\.\d+\./, '')))];
+  for (const target of options.targets ?? [])
+    if (!linear.some(({ name }) => endsWith(name, target)))
+      throw invalid('addLora.targets', `ends of the names of linear modules (${ends.join(', ')})`, `'${target}'`);
+  const chosen = linear.filter((rows) =>
+    options.targets ? options.targets.some((target) => endsWith(rows.name, target)) : isDefault(rows.core, rows),
+  );
+  const targets = options.targets ?? [...new Set(chosen.map(({ name }) => name.slice(name.lastIndexOf('.') + 1)))];
+  const modules = chosen.map(({ name }) => name);
+  return { ...options, targets, modules, chosen: chosen.map(({ name, parameter }) => ({ name, parameter })) };
+}
+
+/** Whether a parameter is A or B of an update. */
+export const isUpdate = (parameter: string): boolean => /\.lora_[AB]\.weight$/.test(parameter);
+
+/** Whether a parameter belongs to one of the modules, or to a module inside one of them. */
+export function isIn(parameter: string, modules: readonly string[]): boolean {
+  const module = parameter.slice(0, parameter.lastIndexOf('.'));
+  return modules.some((target) => `.${module}.`.includes(`.${target}.`));
+}

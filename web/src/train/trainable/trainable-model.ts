@@ -1,0 +1,92 @@
+/** The interface of pretrained encoders that can be trained. Notation: N texts, L tokens in the longest one, E width. */
+
+import { flag, optional, rate, seed } from '../../base/options.js';
+import type { SiteOptions } from '../../base/sites.js';
+import type { Tensor, TensorInput } from '../../base/tensor.js';
+import type { SiteActivation } from '../graph/recorded-sites.js';
+import type {
+  EmbedOptions,
+  FromPretrainedOptions,
+  HeadName,
+  InputOptions,
+  ModelInput,
+  PretrainedModel,
+  StateDict,
+} from '../inference.js';
+import type { Lora, LoraOptions } from './lora.js';
+import type { Trainable } from './trainable.js';
+
+/** Options of `fromPretrained` with `trainable: true`. */
+export interface TrainableOptions extends Omit<FromPretrainedOptions, 'worker' | 'workers' | 'embeddings'> {
+  trainable: true;
+  /** Keep only the input of each layer for the backward pass, which then repeats the layer's forward pass: less memory, a third more time, the same gradients. Default false. */
+  recompute?: boolean;
+  /** The dropout rate in training mode, at all places where the model has dropout. Default: the rates in config.json. */
+  dropout?: number;
+  /** Seed of dropout, an integer from 0 to 2^53 - 1; chosen at random if left out. */
+  seed?: number;
+}
+
+/** The options in addition to those of `fromPretrained` in heed. */
+export const trainingSchema = {
+  trainable: flag,
+  recompute: optional(flag, false),
+  dropout: optional(rate, null),
+  seed,
+};
+
+/** The result of `TrainableModel.forward`. Rows of padding are zeros, and have no gradient. */
+export interface ForwardResult {
+  /** [N,L,E] */
+  lastHiddenState: Tensor;
+  /** 1 for tokens, 0 for padding; [N,L] */
+  attentionMask: Tensor<Uint8Array>;
+  tokens: string[][];
+  /** The number of tokens cut from each text. */
+  truncated: number[];
+  /** The activations of the sites that `read` names. */
+  activations?: Record<string, SiteActivation>;
+}
+
+/** Options of `TrainableModel.forward`. */
+export interface ForwardOptions extends InputOptions, SiteOptions {}
+
+/** Options of `TrainableModel.sentenceVectors`. */
+export interface SentenceVectorOptions extends Omit<EmbedOptions, 'signal' | 'onProgress' | 'headMask'> {}
+
+/**
+ * A pretrained encoder whose parameters can be trained. `encode`, `embed` and `predict` compute as in evaluation mode, and are not recorded. `forward`, `sentenceVectors` and
+ * `logits` are synchronous; in training mode, dropout is active in them, and their results can be differentiated like those of layers.
+ *
+ * Parameters have the names of the checkpoint's files.
+ */
+export interface TrainableModel extends PretrainedModel, Trainable {
+  /** Whether dropout is active and calls are recorded. */
+  readonly training: boolean;
+  train(): this;
+  eval(): this;
+  /**
+   * The rows of all tokens. With `read`, the result can be differentiated in evaluation mode, too: after `loss.backward()`, each activation has a `grad`, see docs/lens.md.
+   */
+  forward(input: ModelInput, options?: ForwardOptions): ForwardResult;
+  /** One vector per text, [N, E']: pooled, transformed and normalized as by `embed`. */
+  sentenceVectors(input: ModelInput, options?: SentenceVectorOptions): Tensor;
+  /**
+   * The logits of one of the checkpoint's heads: [N, labels], or [N, L, labels] for heads of tokens, with zeros for padding; for 'fill-mask', [masks, V], with the mask tokens of
+   * all texts in order.
+   * @throws HeedError `UNSUPPORTED` if the checkpoint has no such head
+   */
+  logits(head: HeadName, input: ModelInput, options?: InputOptions): Tensor;
+  /** Adds low-rank updates to linear modules. Everything else is frozen, except for `modulesToSave`. New updates do not change any result. @throws HeedError `INVALID_ARGUMENT` */
+  addLora(options?: LoraOptions): this;
+  /** Adds the updates to the weights, and removes them. The weights stay frozen. */
+  mergeLora(): this;
+  /** The updates; null if there are none. */
+  readonly lora: Lora | null;
+  /** @internal The updates that `addLora` would make. */
+  loraOf(options?: LoraOptions): Lora;
+  /** Copies of all parameters, by name. */
+  stateDict(): StateDict;
+  /** Sets all parameters. A load that fails changes nothing. */
+  loadStateDict(state: Readonly<Record<string, TensorInput>>): this;
+}

@@ -1,0 +1,207 @@
+/** The members that layers have in heed/train in addition to those in heed: gradients of one call, and parameters. */
+
+import { flag, optional, plainOptions } from '../../base/options.js';
+import type { SiteOptions } from '../../base/sites.js';
+import type { Tensor, TensorInput } from '../../base/tensor.js';
+import { matching, type NamePattern, type Parameter, parametersOf } from '../graph/parameters.js';
+import type { Gradients, Tape } from '../graph/tape.js';
+import type {
+  Attended,
+  DecodedByLayer,
+  DecoderCall,
+  DecoderWeights,
+  EncoderCall,
+  Layer,
+  LayerTraits,
+  MultiHeadAttentionCall,
+  SelfAttentionCall,
+  Transformed,
+  TransformerCall,
+  WithActivations,
+} from '../inference.js';
+
+/** The option of calls that can be differentiated on their own. */
+export interface Differentiate {
+  /** Return `backward`, too. */
+  backward: true;
+}
+
+/** The result of a call with `backward: true`. */
+export type Differentiated<Result, Inputs extends string> = Result & {
+  /**
+   * The gradients of sum(cotangent * output) with respect to the inputs and the parameters. May be called once, as long as the parameters are those of the forward pass.
+   *
+   * `cotangent` has the shape of the output. Nothing is added to the parameters' `grad`.
+   * @throws HeedError `SHAPE_MISMATCH`; `INVALID_ARGUMENT` for a second call, or after the parameters have changed; `DISPOSED`
+   */
+  backward(cotangent: TensorInput): Gradients<Inputs>;
+};
+
+/** Members of every layer and module. */
+export interface Trainable {
+  /**
+   * Its parameters and those of the layers inside it, without buffers.
+   *
+   * @example
+   * new heed.Linear({ inFeatures: 8, outFeatures: 2 }).parameters().map(({ name }) => name); // ["weight", "bias"]
+   */
+  parameters(): Parameter[];
+  /**
+   * Excludes the parameters whose names match from training; without a pattern, all parameters.
+   *
+   * @example
+   * model.freeze('*.bias').parameters().filter(({ requiresGrad }) => requiresGrad); // all but the biases
+   * @throws HeedError `INVALID_ARGUMENT` for a pattern that matches none
+   */
+  freeze(pattern?: NamePattern): this;
+  /**
+   * Includes such parameters in training again.
+   *
+   * @example
+   * model.freeze().unfreeze(/weight$/); // only weights are trained
+   */
+  unfreeze(pattern?: NamePattern): this;
+}
+
+/** `forward` of a layer from one tensor to one tensor. */
+export interface TensorForward {
+  forward(x: TensorInput, options: Differentiate): Differentiated<{ output: Tensor }, 'x'>;
+}
+
+/** `forward` of `MultiHeadAttention`. In self-attention, `query` has the whole gradient of the input. */
+export interface MultiHeadAttentionForward {
+  forward<W extends boolean = false, A extends boolean = false>(
+    query: TensorInput,
+    options: MultiHeadAttentionCall<W, A> & Differentiate,
+  ): Differentiated<
+    Attended<W extends true ? true : A> & WithActivations,
+    'query' | 'key' | 'value' | 'mask' | 'keyMask' | 'headMask'
+  >;
+}
+
+/** `forward` of `EncoderLayer` and `Encoder`. */
+export interface EncoderForward<Call, Weights> {
+  forward<W extends boolean = false>(
+    x: TensorInput,
+    options: Call & { returnWeights?: W } & Differentiate,
+  ): Differentiated<Attended<W, Weights> & WithActivations, 'x' | 'mask' | 'keyMask' | 'headMask'>;
+}
+
+/** `forward` of `DecoderLayer` and `Decoder`. */
+export interface DecoderForward<Weights> {
+  forward<W extends boolean = false>(
+    target: TensorInput,
+    memory: TensorInput,
+    options: DecoderCall<W> & Differentiate,
+  ): Differentiated<
+    Attended<W, Weights> & WithActivations,
+    'target' | 'memory' | 'mask' | 'keyMask' | 'memoryMask' | 'memoryKeyMask'
+  >;
+}
+
+/** `forward` of `Transformer`; the cotangent is that of `output`. */
+export interface TransformerForward {
+  forward<W extends boolean = false>(
+    source: TensorInput,
+    target: TensorInput,
+    options: TransformerCall<W> & Differentiate,
+  ): Differentiated<Transformed<W> & WithActivations, 'source' | 'target' | 'sourceKeyMask' | 'targetKeyMask'>;
+}
+
+export type EncoderLayerForward = EncoderForward<Omit<SelfAttentionCall, 'returnWeights'> & SiteOptions, Tensor>;
+export type EncoderStackForward = EncoderForward<Omit<EncoderCall, 'returnWeights'>, Tensor[]>;
+export type DecoderLayerForward = DecoderForward<NonNullable<DecodedByLayer['weights']>>;
+export type DecoderStackForward = DecoderForward<DecoderWeights[]>;
+
+const readFlag = optional(flag, false);
+
+/** Takes `backward` out of a call's options. */
+export function readBackward<Options extends object>(
+  name: string,
+  options: (Options & { backward?: boolean }) | undefined,
+): { backward: boolean; rest: Options | undefined } {
+  if (options === undefined || options === null) return { backward: false, rest: options };
+  const { backward, ...rest } = plainOptions(name, options);
+  return { backward: readFlag(backward, `${name}.backward`), rest: rest as Options };
+}
+
+type Forward = (...args: unknown[]) => Tensor | { output: Tensor };
+
+/** Runs a call of a layer or function whose options are argument `at`. If they contain `backward: true`, the call can be differentiated on its own. */
+export function differentiable(
+  tape: Tape,
+  name: string,
+  args: readonly unknown[],
+  at: number,
+  parameters: () => readonly Parameter[],
+  forward: Forward,
+): Tensor | { output: Tensor } {
+  const { backward, rest } = readBackward(name, args[at] as object | undefined);
+  const given = [...args.slice(0, at), rest];
+  return backward ? tape.capture(name, null, parameters, () => forward(...given)) : forward(...given);
+}
+
+/** The classes that heed made itself, as opposed to classes that extend them. */
+const own = new WeakSet<object>();
+
+export function addOwnClass(Class: object): void {
+  own.add(Class);
+}
+
+export function isOwnClass(Class: object): boolean {
+  return own.has(Class);
+}
+
+/** Restores the name of a class, which minification removes. */
+export function named<T extends object>(name: string, Class: T): T {
+  return Object.defineProperty(Class, 'name', { value: name });
+}
+
+/** A subclass of the layer class `Base` that can be trained. It has no fields, because pruned layers are made without its constructor. */
+export function trainable(tape: Tape, name: string, Base: new (options?: object) => Layer): object {
+  const { inputs: at = 1 } = Base as LayerTraits;
+  const { forward } = Base.prototype as { forward: Forward };
+  const Trained = class extends Base implements Trainable {
+    forward(...args: unknown[]) {
+      const before = tape.owner;
+      tape.owner = this;
+      try {
+        return differentiable(
+          tape,
+          `${name}.forward`,
+          args,
+          at,
+          () => this.parameters(),
+          (...given) => forward.apply(this, given),
+        );
+      } finally {
+        tape.owner = before;
+      }
+    }
+
+    parameters(): Parameter[] {
+      return parametersOf(tape, this);
+    }
+
+    freeze(pattern?: NamePattern): this {
+      return setRequired(this, `${name}.freeze`, pattern, false);
+    }
+
+    unfreeze(pattern?: NamePattern): this {
+      return setRequired(this, `${name}.unfreeze`, pattern, true);
+    }
+  };
+  addOwnClass(Trained);
+  return named(name, Trained);
+}
+
+/** Freezes or unfreezes the parameters of `owner` whose names match. */
+export function setRequired<T extends Trainable>(
+  owner: T,
+  name: string,
+  pattern: NamePattern | undefined,
+  required: boolean,
+): T {
+  for (const parameter of matching(name, owner.parameters(), pattern)) parameter.requiresGrad = required;
+  return owner;
+}

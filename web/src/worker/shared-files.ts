@@ -1,0 +1,71 @@
+/** Reads the files of a model once, for all workers of a pool. */
+
+import type { SignalLike } from '../base/platform.js';
+import type { ModelFolder, OpenFile } from '../io/files.js';
+import type { FileRequest } from './protocol.js';
+
+interface SharedFile {
+  about: Omit<OpenFile, 'chunks'>;
+  chunks: AsyncIterator<Uint8Array>;
+  /** Chunks that some workers have not read yet. */
+  held: Map<number, { next: Promise<Uint8Array | null>; readers: number }>;
+  /** FNV-1a of the bytes read so far. Own code: it is one line, and the platform hashes no streams. */
+  hash: number;
+}
+
+export interface FileServer {
+  answer(request: FileRequest): Promise<unknown>;
+  /** Equal for equal files that are read in the same order. It detects changes, but not attacks, for which there is `integrity`. */
+  fingerprint(): Promise<string>;
+  /** Stops reading. */
+  close(): void;
+}
+
+/** Serves a folder to `readers` workers, each of which opens the same files and reads each of their chunks once. */
+export function serveFiles(folder: ModelFolder, readers: number, signal: SignalLike): FileServer {
+  const files = new Map<string, Promise<SharedFile | null>>();
+
+  async function open(path: string, required: boolean): Promise<SharedFile | null> {
+    const file = await (folder.open as (...args: unknown[]) => Promise<OpenFile | null>)(path, { required, signal });
+    if (!file) return null;
+    const { name, size, expectedSize = null } = file;
+    return {
+      about: { name, size, expectedSize },
+      chunks: file.chunks()[Symbol.asyncIterator](),
+      held: new Map(),
+      hash: 0x811c9dc5,
+    };
+  }
+
+  async function next(file: SharedFile): Promise<Uint8Array | null> {
+    const { done, value } = await file.chunks.next();
+    if (done) return null;
+    for (const byte of value) file.hash = Math.imul(file.hash ^ byte, 0x01000193);
+    return new Uint8Array(value); // a copy, because cloning a view copies its whole buffer
+  }
+
+  function take(file: SharedFile, chunk: number): Promise<Uint8Array | null> {
+    const held = file.held.get(chunk) ?? { next: next(file), readers };
+    file.held.set(chunk, held);
+    if (--held.readers === 0) file.held.delete(chunk);
+    return held.next;
+  }
+
+  return {
+    async answer({ path, nth, required, chunk }) {
+      const key = `${nth} ${path}`;
+      const opening = files.get(key) ?? open(path, required);
+      files.set(key, opening);
+      const file = await opening;
+      return chunk === undefined ? (file?.about ?? null) : take(file!, chunk);
+    },
+    async fingerprint() {
+      // A file that could not be opened is one that the model turned out not to need.
+      const read = [...files].map(async ([key, opening]) => `${key} ${(await opening.catch(() => null))?.hash}`);
+      return (await Promise.all(read)).sort().join();
+    },
+    close() {
+      for (const opening of files.values()) opening.then((file) => file?.chunks.return?.()).catch(() => {});
+    },
+  };
+}
