@@ -47,7 +47,7 @@ export async function openSearch(texts, onProgress) {
   let index = await openIndex(heed, await store.get(key), model);
   const wasStored = index !== null;
   if (!wasStored) {
-    const vectors = await model.encodeDocument(texts, { onProgress: ({ done, total }) => onProgress(done, total) });
+    const vectors = await model.embedDocument(texts, { onProgress: ({ done, total }) => onProgress(done, total) });
     index = heed.TextIndex.of(texts, vectors, { embedder: model });
     await store.set(key, await index.save());
   }

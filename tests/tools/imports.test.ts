@@ -118,7 +118,9 @@ it('keeps folders small, and names apart', () => {
 });
 
 it('has a row for each folder in CONTRIBUTING', () => {
-  const table = readFileSync(join(root, 'CONTRIBUTING.md'), 'utf8').split('### Folders of web/src')[1]!.split('\n## ')[0]!;
+  const table = readFileSync(join(root, 'CONTRIBUTING.md'), 'utf8')
+    .split('### Folders of web/src')[1]!
+    .split('\n## ')[0]!;
   const named = [...table.matchAll(/^\| `(\w+)\/`/gm)].map(([, name]) => name);
   const present = new Set([...folders.keys()].map((folder) => folder.split('/')[0]!).filter((name) => name !== '.'));
   expect(named.sort()).toEqual([...present].sort());

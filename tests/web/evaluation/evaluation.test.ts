@@ -87,7 +87,7 @@ function fake(vectors: Record<string, number[]>) {
     const rows = texts.map((text) => vectors[text]!);
     return new Tensor(Float32Array.from(rows.flat()), [rows.length, rows[0]!.length]);
   };
-  const model = { embed: embed('embed'), encodeQuery: embed('query'), encodeDocument: embed('document') };
+  const model = { embed: embed('embed'), embedQuery: embed('query'), embedDocument: embed('document') };
   return { model: model as never, calls };
 }
 

@@ -167,8 +167,8 @@ const examples: { [M in Method]: Example & { options: Record<keyof OptionsOf<M>,
     },
   },
   embed,
-  encodeQuery: embed,
-  encodeDocument: embed,
+  embedQuery: embed,
+  embedDocument: embed,
   tokenize: {
     args: texts,
     options: {

@@ -114,7 +114,7 @@ describe.each(stores)('%s', (_, Index) => {
       Index.load(await narrow.save(), { embedder: await open('electra fp32', tinyModel('electra')) }),
     ).rejects.toEqual(other);
     // Of vectors whose model is not known, the width must have been asked for.
-    const vectors = await model.encodeDocument(texts, { dimensions: 16 });
+    const vectors = await model.embedDocument(texts, { dimensions: 16 });
     const unknown = Index.of(texts, vectors, { embedder: model });
     const width = error(
       'SHAPE_MISMATCH',
@@ -211,7 +211,7 @@ test('an emptied index takes the vectors of any model', async () => {
   const index = await TextIndex.load(file);
   await index.remove([0, 1, 2]);
   const electra = await open('electra fp32', tinyModel('electra'));
-  await index.add(texts, await electra.encodeDocument(texts));
+  await index.add(texts, await electra.embedDocument(texts));
   expect(await (await TextIndex.load(await index.save(), { embedder: electra })).search('fox')).toHaveLength(3);
 });
 

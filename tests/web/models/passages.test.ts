@@ -159,7 +159,7 @@ describe('embedLong', () => {
     const vectors = await embedLong(model, [source, 'a fox'], { maxTokens: 10 });
     const passages = await splitPassages(model, source, { maxTokens: 10 });
     expect(vectors.passages).toEqual([passages, await splitPassages(model, 'a fox')]);
-    const each = (await model.encodeDocument(textsOf(passages))).toArray<number[][]>();
+    const each = (await model.embedDocument(textsOf(passages))).toArray<number[][]>();
     const total = passages.reduce((sum, { tokens }) => sum + tokens, 0);
     const mean = each[0]!.map((_, i) =>
       passages.reduce((sum, { tokens }, n) => sum + (tokens / total) * each[n]![i]!, 0),
@@ -168,7 +168,7 @@ describe('embedLong', () => {
     mean.forEach((value, i) => {
       expect(vectors.data[i]).toBeCloseTo(value, 5);
     });
-    expect([...vectors.data.subarray(24)]).toEqual([...(await model.encodeDocument('a fox')).data]);
+    expect([...vectors.data.subarray(24)]).toEqual([...(await model.embedDocument('a fox')).data]);
   });
 
   test('has length 1 if vectors are normalized', async () => {
@@ -183,7 +183,7 @@ describe('embedLong', () => {
     const long = 'The quick fox. A brown fox. '.repeat(40);
     const asDocument = await embedLong(prompted, long);
     expect(asDocument.passages[0]!.length).toBeGreaterThan(1);
-    const { truncated } = await prompted.encodeDocument(textsOf(asDocument.passages[0]!));
+    const { truncated } = await prompted.embedDocument(textsOf(asDocument.passages[0]!));
     expect(Math.max(...truncated)).toBe(0);
     const asQuery = await embedLong(prompted, long, { role: 'query' }); // no such prompt: the default
     const cut = await prompted.embed(textsOf(asQuery.passages[0]!));
@@ -192,7 +192,7 @@ describe('embedLong', () => {
 
   test('of empty texts is what embed gives, and no texts give none', async () => {
     const { data, passages } = await embedLong(model, ['', 'a fox']);
-    expect([...data.subarray(0, 24)]).toEqual([...(await model.encodeDocument('')).data]);
+    expect([...data.subarray(0, 24)]).toEqual([...(await model.embedDocument('')).data]);
     expect(passages[0]).toEqual([]);
     expect((await embedLong(model, [])).shape[0]).toBe(0);
   });

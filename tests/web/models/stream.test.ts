@@ -59,9 +59,9 @@ describe.each([{}, { worker: true }, { workers: 2 }])('a model with %o', (option
       expect(batches.flatMap(({ vectors }) => vectors.truncated)).toEqual(whole.truncated);
     }
     const [first] = await collect(embedStream(model, texts, { role: 'query' }));
-    expect(first!.vectors).toEqual(await model.encodeQuery(texts));
+    expect(first!.vectors).toEqual(await model.embedQuery(texts));
     const [small] = await collect(embedStream(model, ['fox'], { role: 'document', output: 'binary' }));
-    expect(small!.vectors).toEqual(await model.encodeDocument('fox', { output: 'binary' }));
+    expect(small!.vectors).toEqual(await model.embedDocument('fox', { output: 'binary' }));
   });
 
   test('gives the outputs of encode, padded batch by batch', async () => {

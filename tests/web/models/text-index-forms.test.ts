@@ -121,13 +121,13 @@ test('an index that knows its model embeds documents and queries with its prompt
   const texts = ['a small cat', 'a fast car', 'the deep sea'];
   for (const [, Index] of stores) {
     const index = await Index.of(model, texts, { model: 'bundled', dtype: 'float32' });
-    const same = Index.of(texts, await model.encodeDocument(texts), { dtype: 'float32' });
+    const same = Index.of(texts, await model.embedDocument(texts), { dtype: 'float32' });
     expect(index.toTensor()).toEqual(same.toTensor());
-    const hits = same.search(await model.encodeQuery('a kitten'), { topK: 2 });
+    const hits = same.search(await model.embedQuery('a kitten'), { topK: 2 });
     expect(hits[0]!.text).toBe('a small cat');
     expect(await index.search('a kitten', { topK: 2 })).toEqual(hits);
     expect(await index.searchAll(['a kitten', 'the ocean'], { topK: 2 })).toEqual(
-      same.searchAll(await model.encodeQuery(['a kitten', 'the ocean']), { topK: 2 }),
+      same.searchAll(await model.embedQuery(['a kitten', 'the ocean']), { topK: 2 }),
     );
     expect(await index.add(['a large dog'])).toEqual([3]);
     const [dog] = await index.search('a dog', { topK: 1 });

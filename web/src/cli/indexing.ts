@@ -72,9 +72,9 @@ export function embedderOf(model: PretrainedModel, { pooling, prompt }: Pick<Emb
   const settings = { normalize: true, ...(pooling && { pooling }) };
   return {
     config: { ...model.config, prompts: { ...prompts, document: prompt ?? '' } },
-    encodeDocument: (texts: ModelInput, options?: EmbedOptions) =>
+    embedDocument: (texts: ModelInput, options?: EmbedOptions) =>
       model.embed(texts, { ...settings, ...(prompt && { prompt }), ...options }),
-    encodeQuery: (texts: ModelInput, options?: EmbedOptions) => model.encodeQuery(texts, { ...settings, ...options }),
+    embedQuery: (texts: ModelInput, options?: EmbedOptions) => model.embedQuery(texts, { ...settings, ...options }),
   } as unknown as PretrainedModel;
 }
 

@@ -130,22 +130,22 @@ export interface RetrievalOptions extends RetrievalCutoffs, ProductOptions {}
  * @throws HeedError INVALID_ARGUMENT for a relevant document or a query that there is not, and without any relevant document
  */
 export async function evaluateInformationRetrieval(
-  model: Pick<PretrainedModel, 'encodeQuery' | 'encodeDocument'>,
+  model: Pick<PretrainedModel, 'embedQuery' | 'embedDocument'>,
   data: RetrievalData,
   options?: RetrievalOptions,
 ): Promise<RetrievalMetrics> {
   const name = 'evaluateInformationRetrieval';
   const read = readOptions(name, { ...cutoffs, ...productSchema }, options);
-  requireModel(name, model, 'encodeQuery');
+  requireModel(name, model, 'embedQuery');
   const { queries, corpus, relevantDocs } = readData(data);
   const [queryIds, ids] = [[...relevantDocs.keys()], [...corpus.keys()]];
   const { signal } = read;
   const call = signal ? { signal } : {};
-  const asked = await model.encodeQuery(
+  const asked = await model.embedQuery(
     queryIds.map((id) => queries.get(id)!),
     call,
   );
-  const documents = await model.encodeDocument([...corpus.values()], call);
+  const documents = await model.embedDocument([...corpus.values()], call);
   const most = Math.max(...Object.keys(cutoffs).flatMap((key) => read[key as keyof typeof cutoffs]));
   const [a, b] = [readUnitRows('queries', asked), readUnitRows('corpus', documents)];
   const nearest = largestHits(a.count, Math.min(most, b.count));

@@ -217,17 +217,17 @@ export interface PretrainedModel {
    * `search_query` and uses no default prompt.
    *
    * @example
-   * const [hits] = semanticSearch(await model.encodeQuery('a fox'), await model.encodeDocument(['the quick fox', 'a dog']));
+   * const [hits] = semanticSearch(await model.embedQuery('a fox'), await model.embedDocument(['the quick fox', 'a dog']));
    */
-  encodeQuery<O extends VectorOutput = 'float32'>(input: ModelInput, options?: EmbedCall<O>): Promise<VectorsOf<O>>;
+  embedQuery<O extends VectorOutput = 'float32'>(input: ModelInput, options?: EmbedCall<O>): Promise<VectorsOf<O>>;
   /**
    * `embed` for the documents of a search: with the prompt of the model's folder named `document`, `passage`, `corpus` or `search_document`; if there is none, as `embed` does by
    * default. sentence-transformers' encode_document uses only a prompt named `document`.
    *
    * @example
-   * const documents = await model.encodeDocument(['the quick fox', 'a dog']);
+   * const documents = await model.embedDocument(['the quick fox', 'a dog']);
    */
-  encodeDocument<O extends VectorOutput = 'float32'>(input: ModelInput, options?: EmbedCall<O>): Promise<VectorsOf<O>>;
+  embedDocument<O extends VectorOutput = 'float32'>(input: ModelInput, options?: EmbedCall<O>): Promise<VectorsOf<O>>;
   /**
    * The tokens that the model computes with, special tokens included. Of token ids, the same with the tokens' texts.
    *

@@ -176,11 +176,11 @@ export class LocalModel extends Owned<Parts> implements PretrainedModel {
     return vectorsOf(new Tensor(out, [total, width]), read.output as O, { truncated, tokens });
   }
 
-  encodeQuery<O extends VectorOutput = 'float32'>(input: ModelInput, options?: EmbedCall<O>) {
+  embedQuery<O extends VectorOutput = 'float32'>(input: ModelInput, options?: EmbedCall<O>) {
     return embedAs<O>(this, 'query', input, options);
   }
 
-  encodeDocument<O extends VectorOutput = 'float32'>(input: ModelInput, options?: EmbedCall<O>) {
+  embedDocument<O extends VectorOutput = 'float32'>(input: ModelInput, options?: EmbedCall<O>) {
     return embedAs<O>(this, 'document', input, options);
   }
 

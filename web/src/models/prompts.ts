@@ -41,14 +41,14 @@ export function promptText(prompts: Prompts, options: Pick<EmbedOptions, 'prompt
   return options.prompt ?? prompts[options.promptName ?? ''] ?? '';
 }
 
-/** `encodeQuery` or `encodeDocument` of a model. Token ids are embedded as they are. */
+/** `embedQuery` or `embedDocument` of a model. Token ids are embedded as they are. */
 export async function embedAs<O extends VectorOutput>(
   model: Pick<PretrainedModel, 'config' | 'embed'>,
   role: Role,
   input: ModelInput,
   given: EmbedCall<O> | undefined,
 ): Promise<VectorsOf<O>> {
-  const owner = role === 'query' ? 'encodeQuery' : 'encodeDocument';
+  const owner = role === 'query' ? 'embedQuery' : 'embedDocument';
   const options = plainOptions(owner, given);
   const takesPrompt = guarded('texts', () => isTexts(input));
   return model.embed(input, takesPrompt ? withPrompt(model.config.prompts, role, options) : options);

@@ -36,7 +36,7 @@ type WholeCall = 'textPairs' | 'onProgress' | 'edit';
 
 /**
  * The vectors of texts as they come: batch by batch, in the order of the texts. While the caller handles a batch, the next one is computed; no more texts are read ahead, so that any number
- * of them fits into memory. Leaving the loop, or `signal`, stops the computation. `role` chooses the prompt as `encodeQuery` and `encodeDocument` do; the other options are those of `embed`.
+ * of them fits into memory. Leaving the loop, or `signal`, stops the computation. `role` chooses the prompt as `embedQuery` and `embedDocument` do; the other options are those of `embed`.
  *
  * @example
  * for await (const { start, texts, vectors } of embedStream(model, ['a fox', 'a dog'], { role: 'document', batchSize: 1 }))
@@ -50,7 +50,7 @@ export function embedStream<O extends VectorOutput = 'float32'>(
 ): AsyncGenerator<EmbedBatch<O>, void, undefined> {
   const { role, ...rest } = plainOptions('embedStream', options);
   const kind = optional(readRole, null)(role, 'embedStream.role');
-  const method = kind === null ? 'embed' : kind === 'query' ? 'encodeQuery' : 'encodeDocument';
+  const method = kind === null ? 'embed' : kind === 'query' ? 'embedQuery' : 'embedDocument';
   const embed = (batch: string[], call: object) => model[method]<O>(batch, call);
   return batches('embedStream', model, method, texts, rest, embed, (start, texts, vectors) => ({
     start,
@@ -85,7 +85,7 @@ export function encodeStream<A extends boolean = false, S extends boolean = fals
 function batches<Result, Batch>(
   owner: string,
   model: PretrainedModel,
-  method: 'embed' | 'encodeQuery' | 'encodeDocument' | 'encode',
+  method: 'embed' | 'embedQuery' | 'embedDocument' | 'encode',
   given: TextStream,
   { batchSize, signal, ...options }: StreamOptions & { signal?: SignalLike },
   run: (texts: string[], options: object) => Promise<Result>,

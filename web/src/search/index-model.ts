@@ -69,7 +69,7 @@ export const ROLES = ['document', 'query'] as const;
 export const isEmbedder = (value: unknown): value is IndexEmbedder =>
   guarded(
     'embedder',
-    () => typeof value === 'function' || typeof (value as PretrainedModel | null)?.encodeDocument === 'function',
+    () => typeof value === 'function' || typeof (value as PretrainedModel | null)?.embedDocument === 'function',
   );
 
 export const embedderOption: Reader<IndexEmbedder> = (value, name) => {
@@ -98,7 +98,7 @@ async function embedTexts(
     const { truncation: _, ...rest } = options;
     vectors = await embedder(texts, rest);
   } else
-    vectors = await (role === 'query' ? embedder.encodeQuery(texts, options) : embedder.encodeDocument(texts, options));
+    vectors = await (role === 'query' ? embedder.embedQuery(texts, options) : embedder.embedDocument(texts, options));
   const rows = readCorpus('embedder', vectors);
   const { data, count, width } = rows;
   if (count !== texts.length || width === 0)

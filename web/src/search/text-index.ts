@@ -198,7 +198,7 @@ export class TextIndex {
    */
   static of(texts?: readonly string[], vectors?: Corpus, options?: TextIndexOptions): TextIndex;
   /**
-   * An index of texts that a model embeds, as documents (`encodeDocument`). It embeds what is searched for, too, as queries. A function that embeds texts may take the place of the model.
+   * An index of texts that a model embeds, as documents (`embedDocument`). It embeds what is searched for, too, as queries. A function that embeds texts may take the place of the model.
    *
    * @example
    * const index = await TextIndex.of(model, ['the quick fox', 'a dog']);
@@ -342,7 +342,7 @@ export class TextIndex {
   /**
    * The `topK` (default 10) texts nearest to a vector [D] or [1,D], by cosine, best first. All int8 vectors are compared, or with `rescoreMultiplier` only those of `topK` times as many texts whose signs
    * differ least from the query's, which is faster and may miss some; so by default if there are more than 200,000 texts. An index of bits always selects by signs (`rescoreMultiplier` 4 by default).
-   * An index with a model takes a text in place of the vector, embeds it as a query (`encodeQuery`), and returns a promise.
+   * An index with a model takes a text in place of the vector, embeds it as a query (`embedQuery`), and returns a promise.
    *
    * @throws HeedError SHAPE_MISMATCH for a query of another width; INVALID_ARGUMENT for NaN, infinities, and options out of range
    */

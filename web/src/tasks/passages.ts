@@ -12,7 +12,7 @@ const splitting = () => importing('split-passages', () => import('./split-passag
  *
  * @example
  * const passages = await splitPassages(model, 'The quick fox. A brown fox.', { maxTokens: 8 });
- * const vectors = await model.encodeDocument(passages.map(({ text }) => text));
+ * const vectors = await model.embedDocument(passages.map(({ text }) => text));
  * @throws HeedError INVALID_ARGUMENT if `maxTokens` is above the model's limit, or leaves no room beside the special tokens and the prompt, or if `overlap` leaves none
  */
 export async function splitPassages(
@@ -25,7 +25,7 @@ export async function splitPassages(
 
 /**
  * One vector per text of any length: the mean of the vectors of its passages, weighted by their numbers of tokens; if vectors are normalized, the mean is scaled to length 1, too. A text
- * that fits has the vector of `encodeDocument`.
+ * that fits has the vector of `embedDocument`.
  *
  * @example
  * const vectors = await embedLong(model, ['The quick fox. A brown fox.', 'a dog'], { maxTokens: 8 });

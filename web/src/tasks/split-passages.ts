@@ -33,7 +33,7 @@ export interface PassageOptions {
 export interface EmbedLongOptions
   extends Omit<PassageOptions, 'signal'>,
     Omit<EmbedOptions, 'prompt' | 'textPairs' | 'truncation' | 'maxLength' | 'edit'> {
-  /** Which prompt each passage gets, as in `encodeQuery` and `encodeDocument`. Default 'document'. */
+  /** Which prompt each passage gets, as in `embedQuery` and `embedDocument`. Default 'document'. */
   role?: Role;
 }
 

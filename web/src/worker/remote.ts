@@ -94,11 +94,11 @@ export abstract class RemoteModel implements PretrainedModel {
     return vectorsOf(floats, output as O, floats);
   }
 
-  encodeQuery<O extends VectorOutput = 'float32'>(input: ModelInput, options?: EmbedCall<O>) {
+  embedQuery<O extends VectorOutput = 'float32'>(input: ModelInput, options?: EmbedCall<O>) {
     return embedAs<O>(this, 'query', input, options);
   }
 
-  encodeDocument<O extends VectorOutput = 'float32'>(input: ModelInput, options?: EmbedCall<O>) {
+  embedDocument<O extends VectorOutput = 'float32'>(input: ModelInput, options?: EmbedCall<O>) {
     return embedAs<O>(this, 'document', input, options);
   }
 
