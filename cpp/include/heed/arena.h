@@ -53,7 +53,7 @@ class Arena {
   std::vector<Block> blocks_;
   size_t block_ = 0;  // the current block
   size_t used_ = 0;   // bytes in use in the current block
-  size_t peak_ = 0;   // the maximum of bytes in use: the size of the block that replaces several
+  size_t peak_ = 0;   // maximum number of bytes in use: the size of the one block that replaces several
 };
 
 }  // namespace heed

@@ -15,9 +15,9 @@
 /// Notation: N sequences, H heads, L queries, S keys, Dk and Dv width of one head's keys and values; L_n and S_n are
 /// the numbers of queries and keys of sequence n.
 ///
-/// Sums over keys are added in blocks, so that the error of an output does not grow with S as that of one long sum
-/// does: for exact scores it is at most (min(S, 512) + S / 512 + min(S / 8, 512) + 8) 2^-24 times the largest |value|
-/// of the column. A key that is not visible changes no bit.
+/// Sums over keys are added in blocks, so that their error does not grow with S as that of one long sum does: for exact
+/// scores, the error of an output is at most (min(S, 512) + S / 512 + min(S / 8, 512) + 8) 2^-24 times the largest
+/// |value| of the column. A key that a query may not attend to does not change a bit of the query's result.
 namespace heed {
 
 /// A mask over the scores, broadcast to (N, H, L, S) by strides; the stride of a repeated axis is 0.
@@ -45,7 +45,7 @@ struct MaskTensor {
   const void* data;
   Shape shape;
   bool per_key = false;  ///< a key mask: shape [N, S], or [S] for one sequence, shared by all heads and queries
-  Value added = {};      ///< the data of an additive mask as a row, if it has a gradient
+  Value added = {};      ///< additive masks that need a gradient: `data` as a row; otherwise empty
 };
 /// Broadcasts all masks of one call to `target` = (N, H, L, S). Throws kShapeMismatch.
 std::vector<Mask> broadcastMasks(std::span<const MaskTensor> masks, const std::array<Index, 4>& target);
@@ -78,7 +78,7 @@ PositionBias relativeBias(ConstMatrixView table, Index max_length, Index bucket_
 
 /// Relative positions of disentangled attention (He et al. 2021, arXiv:2006.03654, eq. 4): the score of query i and key
 /// j also has the terms Q_i PK_r^T (content to position) and K_j PQ_r^T (position to content), where r is the row for
-/// their distance i - j. C is the number of rows, each for one distance or a bucket of them.
+/// their distance i - j. C is the number of rows; each stands for one distance or a bucket of distances.
 struct DisentangledPositions {
   Value key;                    ///< PK (C, H Dk)
   Value query;                  ///< PQ (C, H Dk)
@@ -88,13 +88,14 @@ struct DisentangledPositions {
   Value embeddings = {};  ///< (C, E): a layer projects them to PK and PQ if these are empty
 };
 
-/// The bucket of the distance i - j in DeBERTa v2, odd in the distance: itself up to half of the `buckets`, then
-/// growing logarithmically to buckets - 1 at `max_distance` - 1, and beyond. buckets < max_distance.
+/// The bucket of `distance` = i - j in DeBERTa v2: the distance itself up to buckets / 2; then it grows logarithmically
+/// and reaches buckets - 1 at max_distance - 1, but is not limited there. Negative distances have the negated bucket.
+/// Requires buckets < max_distance.
 Index logBucket(Index distance, Index buckets, Index max_distance);
 
 class Rotary;
 
-/// Options of one call of attention, of a layer with attention, or of a stack of them.
+/// Options of one call of attention, of a layer with attention, or of a stack of such layers.
 struct AttentionOptions {
   std::optional<float> scale;         ///< factor on Q K^T; default 1 / sqrt(Dk)
   bool causal = false;                ///< query i attends to keys 0 .. query_offset + i only
@@ -106,11 +107,11 @@ struct AttentionOptions {
   Value bias;                         ///< (H, 2 D + 1) or empty: entry [h, D + (j - i)] is added to the scaled scores;
                                       ///< larger distances are clamped to D. See PositionBias
   const DisentangledPositions* positions = nullptr;  ///< adds its terms to the scores before they are scaled
-  Value head_mask;  ///< (1, H), (N, H) or empty: factor on each head's output; 0 switches it off. Of a stack of layers:
-                    ///< (layers, the largest H)
-  float dropout = 0;               ///< dropout rate on the weights, with inverted scaling; set by layers
-  DropoutKey dropout_key;          ///< identifies the draws if dropout > 0
-  const Rotary* rotary = nullptr;  ///< of layers: rotates the projected queries and keys
+  Value head_mask;         ///< (1, H), (N, H) or empty: factor on each head's output; 0 switches it off. For a stack of
+                           ///< layers: (layers, maximum H)
+  float dropout = 0;       ///< dropout rate on the weights, with inverted scaling; set by layers
+  DropoutKey dropout_key;  ///< identifies the draws if dropout > 0
+  const Rotary* rotary = nullptr;  ///< layers only: rotates the projected queries and keys
 
   /// Hk, for queries with H heads.
   Index keyHeads(Index num_heads) const { return key_heads == 0 ? num_heads : key_heads; }
@@ -131,7 +132,8 @@ struct AttentionOutput {
   /// Null, or memory for attentionWeightsSize() floats: the softmax before dropout and head mask, (H, L_n, S_n) for
   /// each sequence n, one sequence after the other.
   float* weights = nullptr;
-  /// Null, or memory for as many floats: what the softmax is computed from. Keys that are skipped are left out.
+  /// Null, or memory for attentionWeightsSize() floats: the softmax's input, laid out like `weights`. Entries of
+  /// skipped keys are not written.
   float* scores = nullptr;
 };
 
@@ -147,8 +149,8 @@ struct AttentionOutput {
 void attention(const AttentionInput& input, Index num_heads, const AttentionOptions& options,
                const AttentionOutput& result, Context& context);
 
-/// The size of `weights` in floats: the sum over n of H L_n S_n. Throws kOutOfMemory for sizes that cannot be
-/// addressed.
+/// The size of AttentionOutput::weights in floats: the sum over n of H L_n S_n. Throws kOutOfMemory for sizes that
+/// cannot be addressed.
 Index attentionWeightsSize(Index num_heads, const Sequences& queries, const Sequences& keys);
 
 /// Replaces weights (N, H, L, S) by their mean over heads, (N, L, S), at the beginning of the same memory.
@@ -166,8 +168,8 @@ class BatchedAttention {
   const Shape& outputShape() const { return output_; }    ///< [..., L, Dv]
   const Shape& weightsShape() const { return weights_; }  ///< [..., L, S]
 
-  /// `options.masks` has at most one mask. `output` and `weights` (or null) have the shapes above. Dropout
-  /// draws for the b-th matrix, counted over the leading axes, as for sequence b.
+  /// `options.masks` has at most one mask. `output` and `weights` (or null) have the shapes above. Matrix b, counted
+  /// over the leading axes, uses the dropout draws of sequence b.
   void forward(const float* query, const float* key, const float* value, const AttentionOptions& options, float* output,
                float* weights, Context& context) const;
 

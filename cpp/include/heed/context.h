@@ -25,12 +25,12 @@ class Executor {
     for (Index i = 0; i < count; ++i) task(i, context);
   }
 
-  /// For how many threads work should be cut into tasks. Results must not depend on it.
+  /// The number of threads that tasks can use. Results must not depend on it.
   Index threads() const { return hasPool() ? poolThreads() : 1; }
 
  private:
-  // Modules with threads link core/thread_pool.cpp; the others link core/one_thread.cpp, where hasPool() is false, and
-  // link-time optimization drops what depends on it.
+  // Builds with threads link core/thread_pool.cpp; the others link core/one_thread.cpp, where hasPool() is false, and
+  // link-time optimization drops the code that depends on it.
   bool hasPool() const;
   void runOnThreads(Index count, Context& context, void (*call)(const void* task, Index i, Context& context),
                     const void* task) const;

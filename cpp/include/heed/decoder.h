@@ -25,9 +25,9 @@ struct DecoderInput {
   const Sequences& memories;  ///< S_n
 };
 
-/// Keys and values of one layer for N sequences of equal length, kept between decoding steps.
+/// Keys and values of one layer for N sequences of equal length, stored between decoding steps.
 struct DecoderLayerCache {
-  /// The rows of N sequences, to which rows can be appended; those of sequence n begin at row n * capacity.
+  /// Rows of N sequences, with space for more: the rows of sequence n begin at row n * capacity.
   struct GrowingRows {
     std::vector<float> values;
     Index capacity = 0;
@@ -38,9 +38,9 @@ struct DecoderLayerCache {
   std::vector<float> memory_key, memory_value;  ///< (N S, H Dk) and (N S, H Dv), projected once
 };
 
-/// Self-attention, cross-attention to the encoder's output and feed-forward, each with a residual connection and a
-/// norm, pre- or post-norm (torch.nn.TransformerDecoderLayer with batch_first). Parameters: self_attn.*,
-/// multihead_attn.*, linear1.*, linear2.*, norm1.*, norm2.*, norm3.*.
+/// Self-attention, cross-attention to the encoder's output, and a feed-forward network, each with a residual connection
+/// and a norm before (pre-norm) or after it (post-norm), like torch.nn.TransformerDecoderLayer with batch_first.
+/// Parameters: self_attn.*, multihead_attn.*, linear1.*, linear2.*, norm1.*, norm2.*, norm3.*.
 class DecoderLayer final : public Module {
  public:
   explicit DecoderLayer(const EncoderLayerOptions& options);
@@ -52,9 +52,10 @@ class DecoderLayer final : public Module {
   using Cache = DecoderLayerCache;
   /// Projects memory (N S, E), N = `count` sequences of S rows, to keys and values. Throws kShapeMismatch.
   Cache makeCache(const Value& memory, Context& context, Index count = 1);
-  /// Computes the next rows of each sequence, target (N L_new, E), which is consumed; they equal those of a full causal
-  /// pass. The self-attention is always causal; its masks broadcast to (N, H, L_new, length + L_new), those of the
-  /// memory to (N, H, L_new, S). A step that throws leaves the cache unchanged. Steps are not recorded.
+  /// Computes the next L_new rows of each sequence from target (N L_new, E). The result equals these rows of a full
+  /// causal pass. The self-attention is always causal; its masks broadcast to (N, H, L_new, length + L_new), the masks
+  /// of the memory to (N, H, L_new, S). Consumes the target. A step that throws leaves the cache unchanged. Steps are
+  /// not recorded.
   Value step(Evaluator& e, const Value& target, Cache& cache, const DecoderCallOptions& options);
 
   const EncoderLayerOptions& options() const { return options_; }
@@ -83,13 +84,13 @@ class DecoderLayer final : public Module {
   Dropout dropout1_, dropout2_, dropout3_;
 };
 
-/// A stack of decoder layers and an optional final norm (torch.nn.TransformerDecoder). Parameters: layers.0.*, ...,
+/// A stack of decoder layers with an optional final norm (torch.nn.TransformerDecoder). Parameters: layers.0.*, ...,
 /// norm.*.
 class Decoder final : public Module {
  public:
   Decoder(const EncoderLayerOptions& options, Index num_layers, bool final_norm);
-  /// As DecoderLayer::forward(); `weights` is empty or has one entry per layer. The sites of layer i have the number
-  /// 2 i, those of its cross-attention 2 i + 1.
+  /// As DecoderLayer::forward(); `weights` is empty or has one entry per layer. The sites of layer i have number 2 i,
+  /// those of its cross-attention 2 i + 1.
   Value forward(Evaluator& e, const DecoderInput& input, const DecoderCallOptions& options,
                 std::span<const DecoderWeights> weights = {});
   using Cache = std::vector<DecoderLayerCache>;

@@ -14,8 +14,8 @@ enum class DropoutScaling {
 };
 
 /// Identifies the draws of one call: the seed of a dropout layer and the number of its earlier calls. The draw for an
-/// entry depends only on this key and on the entry's position. It is therefore the same in every build, on any number
-/// of threads, and whichever other entries are drawn, and a backward pass can repeat it.
+/// entry depends only on this key and on the entry's position. It is therefore the same in every build, with any number
+/// of threads and regardless of which other entries are drawn, and a backward pass can repeat it.
 struct DropoutKey {
   uint64_t seed = 0;
   uint64_t step = 0;
@@ -35,11 +35,11 @@ class DropoutRow {
 };
 
 /// output = Z * x, where each entry of Z is 0 with probability p in [0, 1] and keptScale() otherwise. x and output (T,
-/// E) may be the same. Row t uses the draws of row `first_row` + t. Throws kInvalidArgument for other rates.
+/// E) may be the same. Row t uses the draws of row `first_row` + t. Throws kInvalidArgument for p outside [0, 1].
 void dropout(ConstMatrixView x, float p, DropoutScaling scaling, const DropoutKey& key, MatrixView output,
              Index first_row = 0);
 
-/// The factor on entries that are kept.
+/// The factor on entries that are not dropped.
 inline float keptScale(float p, DropoutScaling scaling) {
   return scaling == DropoutScaling::kInverted ? 1 / (1 - p) : 1;
 }
@@ -57,9 +57,9 @@ class Dropout : public Module {
   void forward(ConstMatrixView x, MatrixView output, const Context& context);
   /// Whether forward() drops entries.
   bool active() const { return training() && options_.p > 0; }
-  /// The key for the draws of the next call.
+  /// Returns the key for the draws of one call, and counts the call.
   DropoutKey nextKey() { return {key_.seed, key_.step++}; }
-  /// The same, without counting a call; for checkpoints.
+  /// The key for the draws of the next call, which is not counted; for checkpoints.
   const DropoutKey& key() const { return key_; }
   void setKey(const DropoutKey& key) { key_ = key; }
   const DropoutOptions& options() const { return options_; }
@@ -72,7 +72,7 @@ class Dropout : public Module {
   DropoutKey key_;
 };
 
-/// What some dropouts will draw next, so that it can be drawn again.
+/// The state of some dropouts, so that the same values can be drawn again.
 class DrawState {
  public:
   explicit DrawState(std::vector<Dropout*> dropouts) : dropouts_(std::move(dropouts)) {
@@ -87,7 +87,7 @@ class DrawState {
   std::vector<DropoutKey> keys_;
 };
 
-/// call(), a call of `module`. If it fails, the next call draws what it would have drawn.
+/// Returns call(), a call of `module`. If it throws, the next call uses the draws of the failed one.
 template <class Call>
 auto drawing(Module& module, const Call& call) {
   if (!module.training()) return call();

@@ -8,8 +8,8 @@
 
 namespace heed {
 
-/// A lookup table (torch.nn.Embedding): row ids[t] for each t. Parameter: weight (num_embeddings, embed_dim), initially
-/// normal. Its gradient has only the rows that were looked up.
+/// A lookup table (torch.nn.Embedding): row ids[t] for each t. Parameter: weight (num_embeddings, embed_dim),
+/// initialized from a normal distribution; its gradient is sparse, with only the rows that were looked up.
 class Embedding final : public Module {
  public:
   Embedding(Index num_embeddings, Index embed_dim);

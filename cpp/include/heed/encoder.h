@@ -12,40 +12,41 @@
 namespace heed {
 
 struct EncoderLayerOptions {
-  Index embed_dim;         ///< E
-  Index num_heads;         ///< H
-  Index feed_forward_dim;  ///< F
-  Index key_dim = 0;       ///< per head, as in MultiHeadAttentionOptions; a pruned layer sets it
-  Index value_dim = 0;
-  Index key_value_heads = 0;  ///< as in MultiHeadAttentionOptions
+  Index embed_dim;            ///< E
+  Index num_heads;            ///< H
+  Index feed_forward_dim;     ///< F
+  Index key_dim = 0;          ///< Dk, width of one head's queries and keys; 0: E / H. Set in layers with pruned heads
+  Index value_dim = 0;        ///< Dv, width of one head's values; 0: E / H. Set in layers with pruned heads
+  Index key_value_heads = 0;  ///< number of heads of keys and values, a divisor of H; 0: H
   Activation activation = Activation::kRelu;
   bool norm_first = false;  ///< pre-norm: x + f(LN(x)); post-norm: LN(x + f(x))
   float eps = 1e-5f;
-  float dropout = 0.1f;
-  bool bias = true;       ///< biases in the projections and the feed-forward
-  bool norm_bias = true;  ///< biases in the layer norms
-  bool gated = false;     ///< gated feed-forward, see FeedForwardOptions, as are the next two
-  bool gate_second = false;
-  bool linear1_bias = true;
-  bool attention_norm = true;  ///< false: no norm before the attention (ModernBERT's first layer, pre-norm only)
-  bool output_norms = false;   ///< another norm on each block's output, before the residual connection (Gemma)
-  bool layer_scale = false;    ///< factors on each block's output, before the residual connection, see LayerScale
-  bool rms_norm = false;       ///< RMSNorm, see LayerNormOptions, as is the next
-  float norm_weight_offset = 0;
-  bool qk_norm = false;               ///< the same kind of norm on the queries and keys of each head
-  bool joint_qk_norm = false;         ///< on those of all heads together instead (JinaBERT)
-  bool nested_norm = false;           ///< post-norm: the attention's block is LN(x + LN'(x + MHA(x))) (JinaBERT)
-  bool position_projections = false;  ///< as in MultiHeadAttentionOptions
+  float dropout = 0.1f;          ///< rate on the attention weights, the hidden features and the output of each block
+  bool bias = true;              ///< biases in the projections and the feed-forward
+  bool norm_bias = true;         ///< biases in the layer norms
+  bool gated = false;            ///< gated feed-forward, see FeedForwardOptions
+  bool gate_second = false;      ///< gated: activate the second half of linear1's output instead of the first
+  bool linear1_bias = true;      ///< false: linear1 has no bias, whatever `bias` is
+  bool attention_norm = true;    ///< false: no norm before the attention (ModernBERT's first layer, pre-norm only)
+  bool output_norms = false;     ///< another norm on each block's output, before the residual connection (Gemma)
+  bool layer_scale = false;      ///< factors on each block's output, before the residual connection, see LayerScale
+  bool rms_norm = false;         ///< every norm is an RMSNorm instead of a layer norm
+  float norm_weight_offset = 0;  ///< added to the weights of every RMSNorm; 1 in Gemma
+  bool qk_norm = false;          ///< a norm over the queries of each head, and one over the keys of each head
+  bool joint_qk_norm = false;    ///< one norm over all heads' queries, one over all heads' keys (JinaBERT)
+  bool nested_norm = false;      ///< post-norm: the attention block is LN(x + LN'(x + MHA(x))) (JinaBERT)
+  bool position_projections = false;  ///< separate projections of the distance embeddings, see
+                                      ///< MultiHeadAttentionOptions
   Precision precision = Precision::kFloat32;
 
-  /// The width of one head's keys, Dk: key_dim, or its default.
+  /// Dk: key_dim with its default filled in.
   Index headWidth() const { return key_dim ? key_dim : embed_dim / std::max<Index>(num_heads, 1); }
 };
 
 /// Post-norm: a = LN(x + Dropout(MHA(x))), y = LN(a + Dropout(FF(a))).
 /// Pre-norm: a = x + Dropout(MHA(LN(x))), y = a + Dropout(FF(LN(a))).
-/// With output norms and layer scales: f is followed by a norm or factors of its own. torch.nn.TransformerEncoderLayer
-/// with batch_first.
+/// With output_norms or layer_scale, MHA and FF are each followed by a norm or by factors. Like
+/// torch.nn.TransformerEncoderLayer with batch_first.
 /// Parameters: self_attn.*, linear1.*, linear2.*, norm1.*, norm2.*, output_norm1.*, output_norm2.*, nested_norm.*,
 /// layer_scale1.weight, layer_scale2.weight.
 class EncoderLayer final : public Module {
@@ -58,7 +59,7 @@ class EncoderLayer final : public Module {
   const EncoderLayerOptions& options() const { return options_; }
   MultiHeadAttention& selfAttention() { return self_attn_; }
   FeedForward& feedForward() { return feed_forward_; }
-  /// The norm before the attention of a pre-norm layer, or after that of a post-norm layer; null if there is none.
+  /// The norm before the attention block (pre-norm) or after it (post-norm); null if there is none.
   const LayerNorm* norm1() const { return options_.attention_norm ? &norm1_ : nullptr; }
   Dropout& dropout1() { return dropout1_; }
   Dropout& dropout2() { return dropout2_; }
@@ -77,11 +78,11 @@ class EncoderLayer final : public Module {
   Dropout dropout1_, dropout2_;
 };
 
-/// A stack of encoder layers and an optional final norm (torch.nn.TransformerEncoder). Parameters: layers.0.*, ...,
+/// A stack of encoder layers with an optional final norm (torch.nn.TransformerEncoder). Parameters: layers.0.*, ...,
 /// norm.*.
 class Encoder final : public Module {
  public:
-  /// `heads`: the number of heads per layer, if they differ after pruning; empty: options.num_heads in all layers.
+  /// `heads`: the number of heads of each layer, for pruned stacks; empty: options.num_heads in every layer.
   Encoder(const EncoderLayerOptions& options, Index num_layers, bool final_norm, std::span<const Index> heads = {});
   /// x and result (T, E); consumes x. `weights` is empty or has one pointer per layer, as in AttentionOutput; the head
   /// mask is (layers, maxHeads()).

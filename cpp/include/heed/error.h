@@ -22,7 +22,7 @@ const char* errorCodeName(ErrorCode code);
 /// the module.)
 std::string numberText(double value);
 
-/// The only exception type of the core. The message reads `argument: expected Y, got X`.
+/// The only exception type that heed throws. The message reads `argument: expected Y, got X`.
 class Error : public std::exception {
  public:
   Error(ErrorCode code, std::string message) : code_(code), message_(std::move(message)) {}

@@ -9,8 +9,8 @@
 #include "heed/table_rows.h"
 #include "heed/value.h"
 
-/// What executes the operations of layers. Layers and models state their forward pass once, in terms of an Evaluator:
-/// InferenceEvaluator computes in the arena, train::RecordingEvaluator computes the same bits and records how to
+/// Executes the operations of layers. Layers and models define their forward pass once, in terms of an Evaluator:
+/// InferenceEvaluator computes in the arena; train::RecordingEvaluator computes the same bits and records how to
 /// differentiate them.
 /// Notation: T rows of all sequences, E columns.
 namespace heed {
@@ -29,12 +29,12 @@ class Evaluator {
   Evaluator(const Evaluator&) = delete;
   Evaluator& operator=(const Evaluator&) = delete;
 
-  /// Releases what is computed in a scope, except for its result.
+  /// Releases every value computed in the scope, except for its result.
   class Scope {
    public:
     explicit Scope(Evaluator& evaluator)
         : evaluator_(evaluator), arena_(evaluator.context().arena), first_(evaluator.beginScope()) {}
-    /// Ends the scope. The result must be in memory from before it, that of an argument that was consumed.
+    /// Ends the scope. The result must be in memory taken before the scope began: that of a consumed argument.
     Value leave(const Value& result) { return evaluator_.endScope(first_, result); }
 
    private:
@@ -45,18 +45,17 @@ class Evaluator {
 
   Context& context() const { return context_; }
 
-  /// What reads and edits the sites of the calls that follow; null by default, for none. It must exist as long as it is
+  /// Sets the Sites that read and edit the following calls; null (the default): none. They must exist while they are
   /// set.
   void setSites(Sites* sites) { sites_ = sites; }
   Sites* sites() const { return sites_; }
   bool touches(Site site) const { return sites_ && sites_->touches(site); }
-  /// x, which is consumed, after it has been edited and read. `heads`: those side by side in x.
+  /// Edits x at `site`, passes it to the readers and returns it. Consumes x. `heads`: number of heads in a row of x.
   Value at(Site site, const Value& x, Index heads = 1) { return touches(site) ? visit(site, x, heads) : x; }
-  /// The sites that follow are those of layer i of a stack, see Site::kOutput for i = the number of layers.
+  /// Begins the sites of layer i of a stack; i = the number of layers: the stack's output, see Site::kOutput.
   void enterLayer(Index i) const {
     if (sites_) sites_->enterLayer(i);
   }
-
   /// See Sites.
   void enterStack(Index first_layer, const Sequences& sequences) const {
     if (sites_) sites_->enterStack(first_layer, sequences);
@@ -68,24 +67,25 @@ class Evaluator {
     if (sites_) sites_->leaveCrossAttention();
   }
 
-  /// phi(x W^T + b) + residual, without the layer's decorator. Consumes `residual`, which may be null, and x if
+  /// phi(x W^T + b) + residual; ignores the layer's decorator. Consumes `residual`, which may be null, and x if
   /// `consumes_x`.
   virtual Value linear(const Linear& layer, const Value& x, const Value* residual = nullptr,
                        bool consumes_x = false) = 0;
-  /// The same without phi.
+  /// x W^T + b; ignores the layer's activation and decorator.
   virtual Value product(const Linear& layer, const Value& x) = 0;
   /// linear() for several layers of one input, see forwardAll().
   virtual void linears(std::span<const Linear* const> layers, const Value& x, Value* results) = 0;
-  /// Layer norm or RMSNorm of each row, or of each group of as many columns as the norm has. Consumes x if `in_place`.
+  /// Layer norm or RMSNorm of each row of x, or, if x is wider than the norm, of each group of normalized_shape
+  /// columns. Consumes x if `in_place`.
   virtual Value normalize(const LayerNorm& norm, const Value& x, bool in_place = false) = 0;
-  /// Consumes x.
+  /// x times the layer's factors, column by column. Consumes x.
   virtual Value scaleColumns(const LayerScale& layer, const Value& x) = 0;
   virtual Value batchNormalize(BatchNorm& norm, const Value& x) = 0;
   /// Adds or appends positional encodings.
   virtual Value encodePositions(const PositionalEncoding& encoding, const Value& x, const Sequences& sequences) = 0;
-  /// Consumes x. The identity in evaluation mode. Column c uses the draws of column `first_column` + c.
+  /// The identity in evaluation mode. Column c uses the draws of column `first_column` + c. Consumes x.
   virtual Value dropout(Dropout& layer, const Value& x, Index first_column = 0) = 0;
-  /// The sum over `tables` of their rows, in that order: (T, width).
+  /// The sum of the rows looked up in each table, added in the order of `tables`: (T, width).
   virtual Value lookUp(std::span<const TableRows> tables, Index width) = 0;
 
   /// Attention of all heads, see heed/attention.h: query (sum L_n, H Dk), key (sum S_n, Hk Dk), value (sum S_n, Hk Dv);
@@ -102,22 +102,22 @@ class Evaluator {
   virtual Value scale(const Value& x, float factor) = 0;
   /// x with `part` (T, n) added to its columns [first, first + n). Consumes both.
   virtual Value addColumns(const Value& x, const Value& part, Index first) = 0;
-  /// Rotates the heads of x (T, H Dh), the first row of each sequence by the angles of `first_position`. Consumes x.
+  /// Rotates the heads of x (T, H Dh); the first row of each sequence has position `first_position`. Consumes x.
   virtual Value rotate(const Rotary& rotary, const Value& x, const Sequences& sequences, Index num_heads,
                        Index first_position) = 0;
   /// The windows of a convolution along each sequence, (T, E width), see ops/windows.h.
   virtual Value gatherWindows(const Value& x, const Sequences& sequences, Index width) = 0;
   virtual Value transpose(const Value& x) = 0;
-  /// The rows of a, then those of b, of the same width.
+  /// The rows of a, then those of b. Both have the same width.
   virtual Value concatenateRows(const Value& a, const Value& b) = 0;
   /// The first `columns` columns of row i.
   virtual Value row(const Value& x, Index i, Index columns) = 0;
-  /// x under another handle, which may be consumed.
+  /// A copy of x, which may be consumed while x is still needed.
   virtual Value copy(const Value& x) = 0;
 
-  /// Ends the use of a value, as an operation that consumes it does.
+  /// Consumes x without computing anything.
   virtual void release(const Value& x) = 0;
-  /// Whether values that follow from parameters alone may be kept between calls.
+  /// Whether values that depend only on parameters may be cached between calls.
   virtual bool keepsValues() const = 0;
 
  protected:
@@ -125,10 +125,11 @@ class Evaluator {
   ~Evaluator() = default;
 
  private:
-  /// Begins a scope, and ends the one that began with `first`, whose `result` moves to the scope around it.
+  /// Begins a scope. Returns an identifier for endScope().
   virtual Index beginScope() = 0;
+  /// Ends the scope that beginScope() identified by `first`; `result` moves to the enclosing scope.
   virtual Value endScope(Index first, const Value& result) = 0;
-  /// at() of a site that is touched.
+  /// Implements at() for a site that is read or edited.
   virtual Value visit(Site site, const Value& x, Index heads) = 0;
 
   Context& context_;

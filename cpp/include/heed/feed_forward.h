@@ -15,12 +15,12 @@ struct FeedForwardOptions {
   Index embed_dim;         ///< E
   Index feed_forward_dim;  ///< F
   Activation activation = Activation::kRelu;
-  float dropout = 0;
+  float dropout = 0;  ///< rate on the hidden layer, in training
   bool bias = true;
   bool gated = false;  ///< hidden layer phi(W_1a x) * (W_1b x) (Shazeer 2020, arXiv:2002.05202); linear1.weight is then
                        ///< (2F, E), the activated half first
-  bool gate_second = false;  ///< gated: the second half is activated
-  bool linear1_bias = true;  ///< false: no linear1.bias, whatever `bias` says
+  bool gate_second = false;  ///< gated: activate the second half instead of the first
+  bool linear1_bias = true;  ///< false: no linear1.bias, whatever `bias` is
   Precision precision = Precision::kFloat32;
 };
 
@@ -29,7 +29,7 @@ struct FeedForwardOptions {
 class FeedForward : public Module {
  public:
   explicit FeedForward(const FeedForwardOptions& options);
-  /// x and result (T, E). `residual` (T, E) is null or is added, and consumed.
+  /// x and result (T, E). `residual` (T, E) is null, or is added to the result and consumed.
   Value forward(Evaluator& e, const Value& x, const Value* residual = nullptr);
   const FeedForwardOptions& options() const { return options_; }
   std::array<Linear*, 2> linears() { return {&linear1_, &linear2_}; }

@@ -4,8 +4,8 @@
 
 namespace heed {
 
-/// Computes in the arena of a context. Bias, activation and residual are parts of the product before them, and
-/// operations that consume an argument write to its memory.
+/// Computes in the arena of a context. Products include their bias, activation and residual, and operations that
+/// consume an argument write to its memory.
 class InferenceEvaluator final : public Evaluator {
  public:
   /// `sites` as in setSites().

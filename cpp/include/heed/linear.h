@@ -24,10 +24,11 @@ struct LinearOptions {
   bool bias = true;
   Activation activation = Activation::kIdentity;
   Precision precision = Precision::kFloat32;
-  bool lookup = false;  ///< an embedding table, whose rows are mostly read one by one: int8 rows use the full range
+  bool lookup = false;  ///< int8: quantize rows to the full range; for embedding tables, whose rows are mostly read
+                        ///< one by one
 };
 
-/// What a linear layer computes in place of its own product, such as that product and a low-rank update.
+/// Replaces the forward pass of a linear layer, for example to add a LoRA adapter.
 class LinearDecorator {
  public:
   /// As Linear::forward().
@@ -38,10 +39,10 @@ class LinearDecorator {
   ~LinearDecorator() = default;
 };
 
-/// The time-distributed layer z(x)_u = phi(w_0 + W x_u), with the same weights at every position u: torch.nn.Linear
-/// followed by phi. Parameters: weight (out, in), bias (out). T is the number of rows.
+/// torch.nn.Linear followed by an activation phi, applied at every position u: z(x)_u = phi(w_0 + W x_u). Parameters:
+/// weight (out, in), bias (out). T is the number of rows.
 ///
-/// In fp32, the products of a row with its inputs are added in blocks of 512, so that W x_u is off by at most
+/// In fp32, products are summed in blocks of 512, so that the error of W x_u is at most
 /// (min(in, 512) + in / 512 + 1) 2^-24 |W| |x_u|.
 class Linear : public Module {
  public:
@@ -50,21 +51,21 @@ class Linear : public Module {
   Linear(Linear&&) noexcept;
   Linear& operator=(Linear&&) noexcept;
 
-  /// x (T, in), result (T, out). `residual` (T, out) is null or is added after phi, and consumed; x is consumed if
+  /// x (T, in), result (T, out). `residual` (T, out) is null, or is added after phi and consumed; x is consumed if
   /// `consumes_x`. Throws kShapeMismatch.
   Value forward(Evaluator& e, const Value& x, const Value* residual = nullptr, bool consumes_x = false) const;
-  /// Null for none. It must exist as long as it is set.
+  /// Sets or, with null, removes the decorator. It must exist while it is set.
   void setDecorator(const LinearDecorator* decorator) { decorator_ = decorator; }
   const LinearDecorator* decorator() const { return decorator_; }
 
-  /// The layer's own product: x (T, in), output (T, out). `residual` (T, out) is null or is added after phi; it may be
+  /// Ignores the decorator. x (T, in), output (T, out). `residual` (T, out) is null or is added after phi; it may be
   /// the same memory as output. Throws kShapeMismatch.
   void forward(ConstMatrixView x, MatrixView output, Context& context, const ConstMatrixView* residual = nullptr) const;
 
   const LinearOptions& options() const { return options_; }
   const PackedWeight& weight() const { return *weight_; }
   const float* bias() const { return options_.bias ? bias_.data() : nullptr; }
-  /// weight and, if there is one, bias. Public for modules that list them under other names.
+  /// The weight and, with LinearOptions::bias, the bias. Public for modules that list them under other names.
   std::vector<Parameter> ownParameters() override;
 
  private:
@@ -74,7 +75,7 @@ class Linear : public Module {
   const LinearDecorator* decorator_ = nullptr;
 };
 
-/// Several layers of one input, which is packed once. results[i] belongs to layers[i].
+/// Applies several layers to one input, which is packed only once. results[i] is the output of layers[i].
 void forwardAll(Evaluator& e, std::span<const Linear* const> layers, const Value& x, Value* results);
 
 /// output (T, out) = phi(x W^T + b) with the caller's `weight` (out, in) and `bias` (out) or null. Packs the weight on

@@ -24,7 +24,7 @@ enum class ParameterKind {
 struct InitialValue {
   enum class Kind { kConstant, kUniform, kNormal };
   Kind kind = Kind::kConstant;
-  float value = 0;  ///< the constant, the bound of uniform draws from [-value, value), or a standard deviation
+  float value = 0;  ///< the constant, the bound of uniform draws from [-value, value), or the standard deviation
 
   static InitialValue constant(float value) { return {Kind::kConstant, value}; }
   static InitialValue uniform(float bound) { return {Kind::kUniform, bound}; }
@@ -35,23 +35,23 @@ struct InitialValue {
   static InitialValue linear(Index in);
 };
 
-/// Rows of a matrix in a format of their own, such as packed or quantized weights. Reading and writing them allocates
-/// nothing, so that a parameter is never left half-written.
+/// The rows of a matrix in some format, such as packed or quantized weights. Reading and writing allocate nothing, so
+/// that a parameter is never left half-written.
 class RowStorage {
  public:
   virtual ~RowStorage() = default;
   /// Stores rows [first, first + count), row-major in fp32.
   virtual void write(Index first, Index count, const float* rows) = 0;
-  /// The same for rows given as int8 with one scale per row: value = scales[row] * rows[row, :].
+  /// Stores rows given as int8 with one scale per row: value = scales[row] * rows[row, :].
   virtual void writeInt8(Index first, Index count, const signed char* rows, const float* scales) = 0;
-  /// The same for rows of `width` 4-bit numbers and their scales, see core/int4.h. Unless a format keeps them, they are
-  /// decoded to `row`, scratch of `width` floats, and written as fp32.
+  /// Stores rows of `width` 4-bit numbers with their scales, see core/int4.h. Formats that cannot store 4 bits decode
+  /// each row to `row`, scratch of `width` floats, and write it as fp32.
   virtual void writeInt4(Index first, Index count, Index width, const uint8_t* rows, const float* scales, float* row);
   /// Copies rows out: exact in fp32, otherwise the values that the format represents.
   virtual void read(Index first, Index count, float* rows) const = 0;
 };
 
-/// A named parameter of a module. It is read and written by ranges of rows (along the first axis), so that files can be
+/// A named parameter of a module. Reads and writes take a range of rows (along the first axis), so that files can be
 /// streamed, q, k and v can be written into their thirds of `in_proj_weight`, and weights can be packed or quantized
 /// row by row.
 struct Parameter {
@@ -67,7 +67,7 @@ struct Parameter {
   ParameterKind kind = ParameterKind::kWeight;
   InitialValue initial;
   std::vector<Part> parts;
-  /// Called after rows were written, for a module that derives values from them; or empty.
+  /// Called after rows have been written, for modules that derive values from them; empty: none.
   std::function<void()> on_write;
 
   /// The number of elements in a row; 1 for vectors.
@@ -76,14 +76,13 @@ struct Parameter {
   void read(Index first, Index count, float* out) const;
   /// Sets rows [first, first + count).
   void write(Index first, Index count, const float* in) const;
-  /// Whether it has a format that writeInt8() stores without converting it.
+  /// Whether the parameter has a RowStorage, which writeInt8() requires.
   bool takesInt8() const { return parts.front().storage != nullptr; }
-  /// As RowStorage::writeInt4(). The width is even.
+  /// As RowStorage::writeInt4(). Requires an even width.
   void writeInt4(Index first, Index count, const uint8_t* in, const float* scales, float* row) const;
   /// As RowStorage::writeInt8(). Requires takesInt8().
   void writeInt8(Index first, Index count, const signed char* in, const float* scales) const;
-  /// How often rows of any parameter have been written: values that were derived from parameters are up to date as long
-  /// as it is the same.
+  /// Counts the writes to all parameters. Values derived from parameters are up to date while it is unchanged.
   static uint64_t writes();
 };
 
@@ -93,8 +92,8 @@ enum class Precision {
   kInt8,  ///< weights quantized per output row, activations quantized per row at run time
 };
 
-/// The base of all layers and models, like torch.nn.Module. A subclass lists its own parameters and its children;
-/// everything that concerns all parameters or all modules walks this tree.
+/// The base class of all layers and models, like torch.nn.Module. A subclass lists its own parameters and its children;
+/// functions on all parameters or all modules walk this tree.
 class Module {
  public:
   virtual ~Module() = default;
@@ -123,7 +122,7 @@ class Module {
     Module* module;
   };
   virtual std::vector<Child> children() { return {}; }
-  /// The children of a stack: "layers.0", "layers.1", ... and, if there is one, "norm".
+  /// The children of a stack: "layers.0", "layers.1", ... and "norm", if there is a norm.
   template <class Layers, class Norm>
   static std::vector<Child> stackChildren(const Layers& layers, Norm& norm) {
     std::vector<Child> all;
@@ -134,7 +133,7 @@ class Module {
   }
   /// The parameters of this module, without those of its children.
   virtual std::vector<Parameter> ownParameters() { return {}; }
-  /// Seeds the draws of this module itself, if it has any.
+  /// Seeds the random draws of this module without its children.
   virtual void seedOwn(uint64_t) {}
 
  private:

@@ -23,8 +23,8 @@ struct MultiHeadAttentionOptions {
   /// Normalizes the projected queries and keys before rotation: each head if its width is Dk, all heads together if it
   /// is H Dk (then Hk = H).
   std::optional<LayerNormOptions> qk_norm = std::nullopt;
-  bool position_projections = false;  ///< PK and PQ of DisentangledPositions have projections of their own, not those
-                                      ///< of keys and queries
+  bool position_projections = false;  ///< separate projections for PK and PQ of DisentangledPositions, instead of
+                                      ///< those of keys and queries
   float dropout = 0;                  ///< rate on the attention weights, in training
   Precision precision = Precision::kFloat32;
 };
@@ -35,30 +35,30 @@ struct MultiHeadAttentionOptions {
 /// Parameters if the key and value inputs have width E and H Dk = Hk Dk = Hk Dv = E: in_proj_weight (3E, E),
 /// in_proj_bias (3E); otherwise q_proj_weight (H Dk, E), k_proj_weight (Hk Dk, key_input_dim), v_proj_weight (Hk Dv,
 /// value_input_dim), in_proj_bias (H Dk + Hk Dk + Hk Dv). Always out_proj.weight (E, H Dv), out_proj.bias (E). With
-/// qk_norm: q_norm.*, k_norm.* (of its width). With position_projections: pos_key_proj.*, pos_query_proj.* (H Dk, E).
+/// qk_norm: q_norm.*, k_norm.*. With position_projections: pos_key_proj.*, pos_query_proj.* (H Dk, E).
 class MultiHeadAttention : public Module {
  public:
   explicit MultiHeadAttention(const MultiHeadAttentionOptions& options);
 
   /// query (sum L_n, E), key (sum S_n, key_input_dim), value (sum S_n, value_input_dim); result (sum L_n, E). For
   /// self-attention, pass the same value as all three; it is then packed only once. `weights` is null or as in
-  /// AttentionOutput; `residual` (sum L_n, E) is null or is added, and consumed. Throws kShapeMismatch.
+  /// AttentionOutput; `residual` (sum L_n, E) is null, or is added to the result and consumed. Throws kShapeMismatch.
   Value forward(Evaluator& e, const AttentionInput& input, const AttentionOptions& options, float* weights = nullptr,
                 const Value* residual = nullptr);
 
-  /// The inputs as they are multiplied, normalized but not rotated: q (rows, H Dk), k (rows, Hk Dk), v (rows, Hk Dv).
+  /// The projected inputs, normalized but not rotated: q (rows, H Dk), k (rows, Hk Dk), v (rows, Hk Dv).
   struct Projections {
     Value query, key, value;
   };
   Projections project(Evaluator& e, const Value& query, const Value& key, const Value& value) const;
-  /// The key's and the value's, for caches; the query is empty.
+  /// Projects key and value only, for caches; the query of the result is empty.
   Projections projectKeyValue(Evaluator& e, const Value& key, const Value& value) const;
-  /// The query's.
+  /// Projects the query only.
   Value projectQuery(Evaluator& e, const Value& query) const;
   /// Attention over projected (and, if applicable, rotated) q, k and v, then the output projection W^O.
   Value attend(Evaluator& e, const AttentionInput& projected, const AttentionOptions& options, float* weights,
                const Value* residual);
-  /// Sets key and query, the projections of the embeddings.
+  /// Sets positions.key and positions.query to the projections of positions.embeddings.
   void projectPositions(Evaluator& e, DisentangledPositions& positions) const;
 
   const MultiHeadAttentionOptions& options() const { return options_; }  ///< with defaults filled in

@@ -7,14 +7,14 @@ namespace heed {
 
 /// Normalizes each row: gamma (x - mean) / sqrt(variance + eps) + beta, where the variance divides by E (Ba, Kiros,
 /// Hinton 2016, arXiv:1607.06450). `weight` (gamma) and `bias` (beta) are (E) or null. x and output (T, E) may be the
-/// same. The order of summation does not depend on the row's position in memory. Sums are added in chains of at most
-/// 512 features, which are added in double precision, so that their relative error does not grow with E: it is at most
-/// 520 2^-24.
+/// same. The order of summation does not depend on the row's position in memory. At most 512 features at a time are
+/// summed in fp32, and these sums are added in double precision, so that their relative error does not grow with E: it
+/// is at most 520 2^-24.
 void layerNorm(ConstMatrixView x, const float* weight, const float* bias, float eps, MatrixView output);
 
 /// Divides each row by its root mean square: (gamma + weight_offset) x / sqrt(mean(x^2) + eps) (Zhang, Sennrich 2019,
-/// arXiv:1910.07467). `weight` (gamma) is (E) or null, without the factor. x and output (T, E) may be the same;
-/// otherwise as layerNorm().
+/// arXiv:1910.07467). `weight` (gamma) is (E), or null for no factor. x and output (T, E) may be the same. Summation as
+/// in layerNorm().
 void rmsNorm(ConstMatrixView x, const float* weight, float weight_offset, float eps, MatrixView output);
 
 struct LayerNormOptions {
@@ -22,8 +22,8 @@ struct LayerNormOptions {
   float eps = 1e-5f;
   bool elementwise_affine = true;
   bool bias = true;
-  bool rms = false;         ///< rmsNorm() instead of layerNorm(): torch.nn.RMSNorm, which has no bias
-  float weight_offset = 0;  ///< added to the weights of an RMSNorm; 1 in Gemma, whose weights are stored around 0
+  bool rms = false;         ///< rmsNorm() instead of layerNorm(), as torch.nn.RMSNorm, which has no bias
+  float weight_offset = 0;  ///< RMSNorm: added to the weights; 1 in Gemma, whose stored weights are around 0
 };
 
 /// torch.nn.LayerNorm over the last axis, or torch.nn.RMSNorm. Parameters: weight (E), bias (E).
@@ -44,8 +44,8 @@ class LayerNorm : public Module {
   std::vector<float> weight_, bias_;
 };
 
-/// Multiplies feature e by weight_e (Touvron et al. 2021, arXiv:2103.17239): the output of a block of DINOv2 and
-/// DINOv3. Parameter: weight (E).
+/// Multiplies feature e by weight_e (Touvron et al. 2021, arXiv:2103.17239). DINOv2 and DINOv3 apply it to the output
+/// of each block. Parameter: weight (E).
 class LayerScale : public Module {
  public:
   explicit LayerScale(Index num_features);

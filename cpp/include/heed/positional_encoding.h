@@ -64,13 +64,13 @@ class Rotary {
   /// Computes tables for positions 0 .. max_length - 1 and `dim` = D features. All angles are multiplied by `scale`.
   /// Throws kInvalidArgument if D is not even and positive.
   Rotary(Index dim, Index max_length, double base, Pairing pairing, double scale = 1);
-  /// With given angles (max_length, D / 2), as of positions in two dimensions; the pairs are (k, k + D/2).
+  /// Uses the given angles (max_length, D / 2), for example of positions in two dimensions. The pairs are (k, k + D/2).
   explicit Rotary(ConstMatrixView angles);
 
   Index dim() const { return dim_; }
   Index maxLength() const { return max_length_; }
   Pairing pairing() const { return pairing_; }
-  /// Cosine and sine of the angle of each pair (D / 2) at a position.
+  /// Cosines and sines (D / 2) of the angles of all pairs at a position.
   const float* cos(Index position) const { return cos_.data() + position * (dim_ / 2); }
   const float* sin(Index position) const { return sin_.data() + position * (dim_ / 2); }
   /// Rotates the first D features of every head of x (rows, H Dh) in place; row r has the position first_position + r.

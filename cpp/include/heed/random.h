@@ -23,9 +23,9 @@ class Generator {
   uint32_t state_[4];
 };
 
-/// For dropout. Philox4x32-10: four random words as a stateless function of a counter and a key (Salmon et al. 2011,
-/// "Parallel random numbers: as easy as 1, 2, 3"). The words do not depend on the order or the threads in which they
-/// are drawn.
+/// Philox4x32-10, for dropout: four random words as a stateless function of a counter and a key (Salmon et al. 2011,
+/// "Parallel random numbers: as easy as 1, 2, 3"). The words do not depend on the order in which they are drawn, or on
+/// the thread.
 std::array<uint32_t, 4> philox(std::array<uint32_t, 4> counter, uint64_t key);
 
 }  // namespace heed

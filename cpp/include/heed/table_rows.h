@@ -6,16 +6,16 @@
 
 namespace heed {
 
-/// Rows of a table, such as the embeddings of tokens. Notation: T rows, E columns of the table.
+/// T rows looked up in a table, such as token embeddings. The table has E columns.
 struct TableRows {
   const RowStorage* storage;    ///< the table, or null
-  const float* plain;           ///< otherwise its values, row-major
-  std::span<const Index> rows;  ///< (T) which row of the table each one is
+  const float* plain;           ///< the table in row-major order, if `storage` is null
+  std::span<const Index> rows;  ///< (T) indices of the table's rows
   float scale = 1;              ///< factor on the rows
-  bool sparse = false;          ///< the gradient has only the rows that were looked up, as in torch.nn.Embedding
+  bool sparse = false;          ///< store gradients only for the rows that were looked up
 };
 
-/// output (T, E) = the sum of the rows of `tables`, added in that order.
+/// output (T, E) = the sum of the rows looked up in each table, added in the order of `tables`.
 void lookUp(std::span<const TableRows> tables, MatrixView output);
 
 }  // namespace heed

@@ -9,7 +9,7 @@
 #include "heed/error.h"
 
 /// Shapes and views. Data is row-major fp32; views do not own it.
-/// Notation: N sequences, L rows of one sequence, T rows of all sequences together, E columns.
+/// Notation: N sequences, L rows of one sequence, T rows of all sequences, E columns.
 namespace heed {
 
 using Index = Eigen::Index;
@@ -39,8 +39,8 @@ class Shape {
 };
 
 using RowMajorMatrix = Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
-/// A (rows, columns) view of floats whose rows are `outerStride()` floats apart, so that the columns of one head can be
-/// viewed, too.
+/// A (rows, columns) view of floats. Rows are `outerStride()` floats apart, so that a view can also cover the columns
+/// of one head.
 using MatrixView = Eigen::Map<RowMajorMatrix, Eigen::Unaligned, Eigen::OuterStride<>>;
 using ConstMatrixView = Eigen::Map<const RowMajorMatrix, Eigen::Unaligned, Eigen::OuterStride<>>;
 
@@ -52,11 +52,11 @@ inline ConstMatrixView view(const float* data, Index rows, Index columns, Index 
   return ConstMatrixView(data, rows, columns, Eigen::OuterStride<>(stride));
 }
 inline ConstMatrixView view(const float* data, Index rows, Index columns) { return view(data, rows, columns, columns); }
-/// The same view, read-only.
+/// A read-only view of m.
 inline ConstMatrixView readOnly(const MatrixView& m) { return view(m.data(), m.rows(), m.cols(), m.outerStride()); }
 
-/// The first row of part i if `rows` rows are divided into `parts` parts of nearly equal size. Returns `rows` for
-/// i = parts.
+/// The first row of part i when `rows` rows are divided into `parts` parts whose sizes differ by at most one. Returns
+/// `rows` for i = parts.
 inline Index evenPart(Index rows, Index parts, Index i) { return rows / parts * i + std::min(i, rows % parts); }
 
 /// The row ranges of N sequences in a matrix of T concatenated rows: sequence n has the rows [begin(n), end(n)). There

@@ -5,8 +5,8 @@
 /// Notation: S_n source rows and L_n target rows of sequence n, E width of the model.
 namespace heed {
 
-/// The complete encoder-decoder model (Vaswani et al. 2017, arXiv:1706.03762, figure 1), both stacks with final norms:
-/// torch.nn.Transformer with batch_first. Parameters: encoder.*, decoder.*.
+/// The complete encoder-decoder model (Vaswani et al. 2017, arXiv:1706.03762, figure 1), with a final norm after each
+/// stack, like torch.nn.Transformer with batch_first. Parameters: encoder.*, decoder.*.
 class Transformer final : public Module {
  public:
   Transformer(const EncoderLayerOptions& options, Index num_encoder_layers, Index num_decoder_layers);

@@ -4,12 +4,12 @@
 
 namespace heed {
 
-/// A handle of a matrix that an Evaluator reads or computes: the view of its elements and, where operations are
-/// recorded, its number in the record. Copies refer to the same matrix.
+/// A handle to a matrix that an Evaluator reads or computes: a view of its elements and, where operations are recorded,
+/// its number in the record. Copies refer to the same matrix.
 class Value {
  public:
   Value() = default;
-  /// `variable`: its number in the record of the evaluator that computed it; none by default.
+  /// `variable`: the matrix's number in the record of the evaluator that computed it; default: not recorded.
   Value(MatrixView matrix, Index variable = kNone)  // NOLINT(google-explicit-constructor)
       : data_(matrix.data()),
         rows_(matrix.rows()),
@@ -21,14 +21,14 @@ class Value {
     return {heed::view(const_cast<float*>(m.data()), m.rows(), m.cols(), m.outerStride()), variable};
   }
 
-  /// Whether there is a matrix.
+  /// Whether this refers to a matrix.
   explicit operator bool() const { return data_ != nullptr; }
   Index rows() const { return rows_; }
   Index cols() const { return columns_; }
   const float* data() const { return data_; }
   MatrixView view() const { return heed::view(data_, rows_, columns_, stride_); }
   ConstMatrixView values() const { return heed::readOnly(view()); }
-  /// Negative for matrices that are not recorded, which need no gradient.
+  /// The matrix's number in the record; negative if it is not recorded and needs no gradient.
   Index variable() const { return variable_; }
   /// Whether both refer to the same matrix.
   bool operator==(const Value&) const = default;

@@ -7,14 +7,14 @@
 
 #include "heed/context.h"
 
-/// Search among vectors in memory: every row is compared with the query, so there is no graph to build.
+/// Vector search in memory by comparing every row with the query, so that no search graph is needed.
 /// Notation: N rows of D entries, Q queries.
 namespace heed {
 
 /// How an index stores its rows.
 enum class VectorForm {
   kInt8,  ///< D integers from -127 to 127
-  kBits,  ///< signs in ceil(D / 8) bytes: 1 for +1 and 0 for -1, the first entry in the highest bit
+  kBits,  ///< signs in ceil(D / 8) bytes: a bit is 1 for +1 and 0 for -1; the first entry is the highest bit
   kFloat32,
 };
 
@@ -24,17 +24,17 @@ struct VectorHit {
 };
 
 struct VectorSearch {
-  Index top_k = 10;
-  const float* thresholds;  ///< (Q) the least score of a hit for each query; -infinity: none
-  /// How many rows are scored: those whose signs differ least from the query's (Hamming distance; Yamada et al. 2021,
-  /// arXiv:2106.00882); 0: all.
+  Index top_k = 10;         ///< maximum number of hits per query
+  const float* thresholds;  ///< (Q) minimum score of a hit for each query; -infinity: no minimum
+  /// Score only this many rows: those whose signs have the smallest Hamming distance to the query's (Yamada et al.
+  /// 2021, arXiv:2106.00882). 0: score all rows.
   Index candidates = 0;
-  std::span<const uint32_t> allowed;  ///< bit n of word n / 32: whether row n may be a hit; empty: all may
+  std::span<const uint32_t> allowed;  ///< row n may be a hit if bit n % 32 of word n / 32 is set; empty: all rows may
 };
 
-/// The score of row r for query q is factor_r (q . r), where factor_r is the row's factor: 1 / |r| for the cosine with
-/// queries of length 1, the scale of quantized entries for the dot product. Lengths of rows and queries are expected to
-/// be at most 1e18, so that scores are finite.
+/// The score of row r for query q is factor_r (q . r). factor_r is 1 / |r| for cosines (with queries of unit norm), or
+/// the scale of quantized entries for dot products. The norms of rows and queries must be at most 1e18, so that scores
+/// are finite.
 class VectorIndex {
  public:
   /// Throws kInvalidArgument unless 1 <= D <= 2^16.
@@ -43,19 +43,19 @@ class VectorIndex {
   VectorForm form() const { return form_; }
   Index width() const { return width_; }  ///< D
   Index count() const { return static_cast<Index>(factors_.size()); }
-  /// The bytes of a row as append() and copyRows() have it.
+  /// The size of a row in append() and copyRows().
   Index rowBytes() const { return row_bytes_; }
 
-  /// Appends rows, (factors.size(), rowBytes()). Throws kOutOfMemory, and then leaves the index as it was.
+  /// Appends rows, (factors.size(), rowBytes()). Throws kOutOfMemory; the index is then unchanged.
   void append(const std::byte* rows, std::span<const float> factors);
-  /// Removes all rows but these, which ascend.
+  /// Removes all rows except `rows`, indices in ascending order.
   void keep(std::span<const uint32_t> rows);
   /// Copies `count` rows from `first` on to `out`, (count, rowBytes()).
   void copyRows(Index first, Index count, std::byte* out) const;
 
-  /// Writes the best rows for each of the queries (Q, D) to `hits` (Q, top_k), best first and equal ones in the order
-  /// of the index, and how many there are to `counts` (Q). Scores are sums in double precision of the entries as they
-  /// are stored, whatever the instruction set and the number of threads.
+  /// Writes the best rows for each of the queries (Q, D) to `hits` (Q, top_k) and their number to `counts` (Q). The
+  /// best row comes first; ties are in the order of the index. Scores are computed from the stored entries in double
+  /// precision and do not depend on the instruction set or the number of threads.
   void search(const float* queries, Index num_queries, const VectorSearch& options, Context& context, VectorHit* hits,
               Index* counts);
 
@@ -66,22 +66,22 @@ class VectorIndex {
   static const std::byte* at(const std::vector<Block>& blocks, Index stride, Index n);
   static std::byte* at(std::vector<Block>& blocks, Index stride, Index n);
   const std::byte* row(Index n) const { return at(blocks_, stride_, n); }
-  /// Entries between rows.
+  /// Distance between rows in entries.
   Index rowStep() const { return form_ == VectorForm::kFloat32 ? stride_ / Index{sizeof(float)} : stride_; }
   double entry(const std::byte* row, Index k) const;
   float score(const float* query, Index n) const;
   void truncate(Index count);
-  /// Computes the signs of the rows from `first` on.
+  /// Computes the signs of all rows starting at `first`.
   void packRows(Index first);
 
   VectorForm form_;
   Index width_, row_bytes_ = 0;
-  Index stride_ = 0, sign_stride_ = 0;  // bytes between rows, which end with zeros
+  Index stride_ = 0, sign_stride_ = 0;  // distance between rows in bytes; rows are padded with zeros
   // Rows in blocks of equal size, so that an index grows without being copied.
   std::vector<Block> blocks_;
-  std::vector<Block> signs_;  // of other forms than kBits, once a search has needed them
+  std::vector<Block> signs_;  // kInt8 and kFloat32: computed by the first search with candidates
   std::vector<float> factors_;
-  float largest_length_ = 0;  // at least factor_r |r| of every row
+  float largest_length_ = 0;  // at least factor_r |r| for every row
 };
 
 }  // namespace heed
