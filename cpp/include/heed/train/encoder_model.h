@@ -10,58 +10,59 @@
 /// Training of pretrained encoders. Notation: T tokens of all texts, N texts, E width of the model, H heads.
 namespace heed::train {
 
-/// Dropout rates at the places where the published models have dropout.
+/// Dropout rates, one for each point at which the published models apply dropout.
 struct EncoderDropout {
-  float embedding = 0;         ///< of the embeddings, after their norm
-  float attention = 0;         ///< of the attention weights
-  float attention_output = 0;  ///< of the attention's output, before the residual connection
-  float hidden = 0;            ///< of the feed-forward's hidden features
-  float output = 0;            ///< of the feed-forward's output, before the residual connection; of the convolution's
-  float position = 0;          ///< of the embeddings of distances (kDisentangled), drawn anew in each layer
+  float embedding = 0;         ///< on the embeddings, after their norm
+  float attention = 0;         ///< on the attention weights
+  float attention_output = 0;  ///< on the attention's output, before the residual connection
+  float hidden = 0;            ///< on the feed-forward's hidden layer
+  float output = 0;            ///< on the outputs of the feed-forward (before the residual connection) and convolution
+  float position = 0;          ///< kDisentangled: on the distance embeddings, with a new mask in each layer
 };
 
-/// Rows [first_row, first_row + rows) of a parameter under a name of their own.
+/// A name for rows [first_row, first_row + rows) of a parameter of the model.
 struct NamedRows {
   std::string name;
-  size_t parameter;
+  size_t parameter;  ///< index in EncoderModel::parameters()
   Index first_row, rows;
 };
 
 /// Options of a forward pass.
 struct EncoderPass {
   bool training = false;   ///< whether dropout is active
-  bool recompute = false;  ///< keep only each layer's input, and repeat the layer's forward pass in the backward pass
+  bool recompute = false;  ///< gradient checkpointing: store only each layer's input, and repeat its forward pass in
+                           ///< the backward pass
 };
 
-/// An EncoderModel whose forward passes can be differentiated. Without dropout they compute what the model computes,
-/// bit for bit. Its parameters are those of the model, named and divided as in a checkpoint, which may store the
-/// projections of queries, keys and values separately.
+/// An EncoderModel whose forward passes can be differentiated. Without dropout, results equal the model's bit for bit.
+/// Its parameters are the model's, named and divided as in a checkpoint, which may store the projections of queries,
+/// keys and values separately.
 class TrainableEncoder final : public Module {
  public:
-  /// `model` must outlive this object. Throws kUnsupported for configurations that cannot be trained.
+  /// `model` must outlive this object. Throws kUnsupported for models that cannot be trained.
   TrainableEncoder(EncoderModel& model, const std::vector<NamedRows>& names, const EncoderDropout& dropout);
   ~TrainableEncoder() override;
 
-  /// The rows after the last layer and the final norm (T, E). `sites`: null for none; layers with sites are not
-  /// recomputed. Throws what EncoderModel::embed() throws.
+  /// The output of the last layer and the final norm (T, E). `sites` may be null; layers whose sites are read or edited
+  /// are not recomputed. Throws the errors of EncoderModel::embed().
   Variable forward(Graph& graph, const TokenBatch& batch, const EncoderPass& pass, RecordedSites* sites = nullptr);
-  /// x (rows, D) W_word^T, as EncoderModel::wordLogits(). The word table's gradient is then dense.
+  /// As EncoderModel::wordLogits(): x W_word^T for x (rows, D). Makes the gradient of the token embeddings dense.
   Variable wordLogits(Graph& graph, const Variable& x) const;
 
   EncoderModel& model() const { return model_; }
   /// The linear layers of the model, in the order of their calls.
   std::vector<Linear*> linears() const;
-  /// The low-rank updates of the model's linear layers, or null.
+  /// Sets the LoRA adapters of the model's linear layers; null: none.
   void setLora(Lora* lora) { lora_ = lora; }
-  /// All dropouts: that of the embeddings, then those of each layer; one that several layers share is listed once per
-  /// layer.
+  /// All dropouts: first that of the embeddings, then those of each layer. Dropouts that layers share are listed once
+  /// per layer.
   std::vector<Dropout*> dropouts() override;
 
  private:
   std::vector<Child> children() override;
   std::vector<Parameter> ownParameters() override { return parameters_; }
   void seedOwn(uint64_t seed) override;
-  /// EncoderModel::runLayer(), keeping only its input.
+  /// EncoderModel::runLayer() that stores only the layer's input for the backward pass.
   Value recomputedLayer(RecordingEvaluator& e, Index i, const Value& x, const Sequences& sequences,
                         const PassPositions& positions);
   /// The dropouts of layer i, in the order of their calls.
@@ -72,7 +73,7 @@ class TrainableEncoder final : public Module {
   EncoderModel& model_;
   Lora* lora_ = nullptr;
   std::vector<Parameter> parameters_;
-  std::vector<std::unique_ptr<RowSlice>> slices_;  // of the parts of the model's parameters that are divided
+  std::vector<std::unique_ptr<RowSlice>> slices_;  // the pieces of parameters that are divided
 };
 
 }  // namespace heed::train

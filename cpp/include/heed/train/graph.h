@@ -15,8 +15,8 @@
 /// Reverse-mode differentiation. In training, operations (train/ops.h) and layers (train/recording_evaluator.h) compute
 /// the same results as in inference and record how to differentiate them; Backward walks the record in reverse.
 ///
-/// Only what a gradient needs is kept: an operation's backward function holds the matrices that it reads, and
-/// everything else is freed as soon as the forward pass has used it.
+/// An operation's backward function holds the matrices that it reads. Everything else is freed as soon as the forward
+/// pass has used it.
 namespace heed::train {
 
 /// A row-major (rows, columns) matrix on the heap. Move-only; its elements are not initialized.
@@ -39,10 +39,11 @@ class Matrix {
   Index rows_ = 0, columns_ = 0;
 };
 
-/// Rows [first, first + rows) of a part, as the storage of a parameter that has these rows under another name. Their
-/// gradients are found by the address of the whole part.
+/// The storage of a parameter that is a range of rows of another parameter's part (`whole`). Gradients are found by the
+/// address of the whole part.
 class RowSlice final : public RowStorage {
  public:
+  /// Rows of `whole` starting at `first`; `row_size` is the number of elements in a row.
   RowSlice(const Parameter::Part& whole, Index first, Index row_size);
   ~RowSlice() override;
   RowSlice(const RowSlice&) = delete;
@@ -64,11 +65,11 @@ class RowSlice final : public RowStorage {
   Index first_, row_size_;
 };
 
-/// The gradients of the parameters of one module and its children. An object lives as long as its module.
+/// The gradients of the parameters of one module and its children. An object must not outlive its module.
 ///
-/// A part of a parameter (Parameter::Part) is identified by the address of its values, which operations know: the
-/// PackedWeight of a Linear, the floats of a bias. Several parameters may share the rows at one address. Gradients are
-/// row-major, whatever the format of the values.
+/// A part of a parameter (Parameter::Part) is identified by its key, the address of its values: the PackedWeight of a
+/// Linear, or the floats of a bias. Several parameters may share the rows at one address. Gradients are row-major,
+/// regardless of the format of the values.
 class ParameterGradients {
  public:
   explicit ParameterGradients(Module& module);
@@ -79,7 +80,7 @@ class ParameterGradients {
   void setRequiresGradient(size_t parameter, bool required);
   /// Whether the parameter required a gradient when the node with this Node::order was recorded.
   bool requiredGradientAt(size_t parameter, uint64_t order) const;
-  /// Forgets earlier requirements. Call it only when no earlier node will be differentiated any more.
+  /// Discards the history behind requiredGradientAt(). Call it only when no existing node will be differentiated.
   void forgetRequirements();
   /// Whether any backward pass has reached the parameter since the gradient was last dropped.
   bool hasGradient(size_t parameter) const { return entries_[parameter].present; }
@@ -96,42 +97,42 @@ class ParameterGradients {
   void zero(size_t parameter);
   void zero();
 
-  /// Says that the backward pass of this number, which is not 0, is about to add to a gradient.
+  /// Call this before backward pass number `pass`, which is not 0, adds to a gradient.
   void reach(size_t parameter, uint64_t pass);
-  /// That pass ended early. Gradients that were not present before it are dropped; the others contain an unknown part
-  /// of it, and requireWhole() refuses them until they are dropped.
+  /// Call this when pass number `pass` has ended early. Gradients that were not present before the pass are dropped.
+  /// The others may contain parts of it, and requireWhole() rejects them until they are dropped.
   void abandon(uint64_t pass);
-  /// Throws kInvalidArgument for a gradient that contains a part of a pass.
+  /// Throws kInvalidArgument if the gradient may contain parts of a pass that ended early.
   void requireWhole(size_t parameter) const;
 
-  /// The gradient of a table in which only some rows have one: those that were looked up.
+  /// The sparse gradient of a table: only rows that were looked up have a gradient.
   struct Rows {
-    std::vector<Index> slots;   ///< for each row of the table, its row in `values`, or -1; initially empty
+    std::vector<Index> slots;   ///< for each row of the table, its slot (row in `values`), or -1; initially empty
     std::vector<Index> order;   ///< slot -> row of the table
     std::vector<float> values;  ///< (slots, row size)
 
-    /// The values of a row of the table; null if it has none.
+    /// The gradient of a row of the table; null if it has none.
     const float* find(Index row, Index row_size) const {
       const Index slot = slots.empty() ? -1 : slots[static_cast<size_t>(row)];
       return slot < 0 ? nullptr : values.data() + slot * row_size;
     }
   };
-  /// A parameter's gradient: dense, or by rows if it comes from embedding look-ups only.
+  /// A parameter's gradient: dense, or sparse if it comes from embedding look-ups only.
   struct Entry {
     bool required = true;
-    std::vector<uint64_t> changes;  // of `required`, numbered as Node::order
+    std::vector<uint64_t> changes;  // when `required` changed, numbered like Node::order
     bool present = false;
-    bool by_rows = false;
-    uint64_t pass = 0;         // the last one that reached it
-    bool was_present = false;  // before that pass
-    bool is_partial = false;   // contains an unknown part of a pass
+    bool by_rows = false;      // sparse: stored in `rows`
+    uint64_t pass = 0;         // the last backward pass that added to it
+    bool was_present = false;  // `present` before that pass
+    bool is_partial = false;   // may contain parts of a pass that ended early
     Matrix dense;              // (rows, row size), empty until the first backward pass
     Rows rows;
   };
   Entry& entry(size_t parameter) { return entries_[parameter]; }
 
-  /// A part: rows [first_row, first_row + rows) of a parameter are stored at the address `key`, from row `storage_row`
-  /// on.
+  /// A part of a parameter: rows [first_row, first_row + rows) are stored at the address `key`, starting at row
+  /// `storage_row`.
   struct Location {
     size_t parameter;
     Index first_row;
@@ -139,12 +140,12 @@ class ParameterGradients {
     Index storage_row = 0;
     const void* key = nullptr;
   };
-  /// The parts stored at an address; none if the address is not one of this module's.
+  /// The parts stored at an address; empty if none of this module's parameters is stored there.
   std::span<const Location> find(const void* key) const;
 
-  /// The dense gradient of a part, to add to; initially zeros.
+  /// The dense gradient of a part, for adding to it; initially zeros.
   MatrixView dense(const Location& part);
-  /// The gradient of one row of a table, to add to.
+  /// The gradient of one row of a table, for adding to it; initially zeros.
   float* row(const Location& table, Index row);
 
  private:
@@ -156,8 +157,8 @@ class ParameterGradients {
 class Graph;
 class Backward;
 
-/// A function void(Matrix& gradient, Backward& pass), or none. It replaces std::function, whose code for copying what
-/// each function captures would make the download of training a tenth larger.
+/// A function void(Matrix& gradient, Backward& pass), or none. A replacement for std::function, whose code for copying
+/// captures would make the training module 10 % larger.
 class BackwardFunction {
  public:
   BackwardFunction() = default;
@@ -186,22 +187,22 @@ struct Node {
   Node& operator=(const Node&) = delete;
   ~Node();
 
-  uint64_t order = 0;                         // all nodes are numbered in the order of their forward passes
-  uint64_t generation = 0;                    // Graph::generation() at that time
-  Index rows = 0, columns = 0;                // of the value and of its gradient
+  uint64_t order = 0;                         // number of the node in the order of recording
+  uint64_t generation = 0;                    // Graph::generation() when the node was recorded
+  Index rows = 0, columns = 0;                // shape of the value and of its gradient
   std::vector<std::shared_ptr<Node>> inputs;  // null for inputs that need no gradient
-  /// Adds to the gradients of the inputs and parameters. It may consume `gradient`, but not what it has saved: a node
-  /// that two losses share runs once for each loss. Null for leaves and external nodes.
+  /// Adds to the gradients of the inputs and parameters. It may overwrite `gradient`, but not the matrices it has
+  /// saved, because a node that two losses share runs once for each loss. Empty for leaves and external nodes.
   BackwardFunction backward;
-  /// Set for external nodes, whose gradients the caller computes (see Backward::proceed()): whatever the caller needs
-  /// for that.
+  /// Marks an external node, whose gradients the caller computes (see Backward::proceed()), and holds the caller's
+  /// data; otherwise null.
   std::shared_ptr<void> external;
-  Matrix gradient;  // the sum of what has reached this node in the current backward pass; empty at first
+  Matrix gradient;  // the gradient accumulated in the current backward pass; empty before the first contribution
   bool leaf = false;
-  std::shared_ptr<Node> next_dropped;  // of the nodes that wait to be destroyed
+  std::shared_ptr<Node> next_dropped;  // link in the list of nodes to destroy, see ~Node()
 };
 
-/// Recomputes a value from what its operation keeps for its own gradient anyway.
+/// Recomputes a value from data that its operation saves for its own gradient anyway.
 struct Recomputation {
   Recomputation() = default;
   Recomputation(const Recomputation&) = delete;
@@ -210,14 +211,14 @@ struct Recomputation {
   virtual Matrix run() const = 0;
 };
 
-/// The value of an operation (or a leaf) and its place in the graph. Copies share both.
+/// The value of an operation (or a leaf) and its node in the graph. Copies share both.
 class Variable {
  public:
   Variable() = default;
   Variable(std::shared_ptr<const Matrix> value, std::shared_ptr<Node> node)
       : value_(std::move(value)), node_(std::move(node)) {}
-  /// The same value, except that a backward function that reads it calls `f`, a function Matrix() that returns it,
-  /// instead of keeping it. For values that are cheap to compute, if what `f` captures is kept for a gradient anyway.
+  /// Makes backward functions that read this value recompute it with `f`, a function Matrix(), instead of keeping it.
+  /// For values that are cheap to compute, if the captures of `f` are kept for a gradient anyway.
   template <class F>
   Variable recomputedBy(F f) && {
     if (node_) recomputation_ = std::make_shared<const Holder<F>>(std::move(f));
@@ -247,7 +248,7 @@ class Variable {
   std::shared_ptr<const Recomputation> recomputation_;
 };
 
-/// A value that a backward function reads: kept, or recomputed when it is read.
+/// A value that a backward function reads: stored, or recomputed when it is read.
 class Kept {
  public:
   Kept() = default;
@@ -263,14 +264,14 @@ class Kept {
   std::shared_ptr<const Recomputation> recomputation_;
 };
 
-/// The record of the operations, and the parameters whose gradients are wanted.
+/// Records operations, and knows the parameters whose gradients are needed.
 class Graph {
  public:
   explicit Graph(Context& context) : context_(context) {}
 
   Context& context() const { return context_; }
 
-  /// Adds the parameters of a module. The object must stay alive until forget().
+  /// Adds the parameters of a module. `gradients` must stay alive until forget().
   void add(ParameterGradients& gradients) { gradients_.push_back(&gradients); }
   void forget(const ParameterGradients& gradients);
   /// Whether the values at `key` (see ParameterGradients) require a gradient.
@@ -278,15 +279,16 @@ class Graph {
 
   /// A leaf: an input of the graph. With `needs_gradient`, its gradient can be read after backward().
   Variable leaf(Matrix&& value, bool needs_gradient = false);
-  /// The result of an operation. `uses_parameters`: whether one of its parameters requires a gradient. If no parameter
-  /// or input requires one, nothing is recorded and `backward` is dropped. Inputs may be empty Variables.
+  /// Records an operation and returns its result. `uses_parameters`: whether any of its parameters requires a gradient.
+  /// If no parameter or input requires one, nothing is recorded and `backward` is dropped. Inputs may be empty
+  /// Variables.
   Variable record(Matrix&& value, std::initializer_list<std::reference_wrapper<const Variable>> inputs,
                   bool uses_parameters, BackwardFunction backward);
   Variable record(Matrix&& value, const std::vector<Variable>& inputs, bool uses_parameters, BackwardFunction backward);
-  /// The result of an operation whose gradients the caller computes. `external` must not be null.
+  /// Records an operation whose gradients the caller computes, and returns its result. `external` must not be null.
   Variable recordExternal(Matrix&& value, const std::vector<Variable>& inputs, std::shared_ptr<void> external);
 
-  /// Invalidates everything that is recorded: parameters have changed.
+  /// Invalidates all recorded operations. Call it when parameters have changed.
   void invalidate();
   uint64_t generation() const { return generation_; }
 
@@ -294,8 +296,8 @@ class Graph {
   friend class Backward;
   Variable recordNodes(Matrix&& value, std::vector<std::shared_ptr<Node>>&& inputs, bool uses_parameters,
                        BackwardFunction&& backward);
-  /// Calls f(gradients, location) for each part at `key` that requires a gradient and, in a backward pass, also
-  /// required one in the forward pass.
+  /// Calls f(gradients, location) for each part at `key` that requires a gradient and, during a backward pass, required
+  /// one in the forward pass, too.
   template <class F>
   void forEachPart(const void* key, const F& f) const {
     for (ParameterGradients* gradients : gradients_) {
@@ -309,16 +311,16 @@ class Graph {
 
   Context& context_;
   std::vector<ParameterGradients*> gradients_;
-  uint64_t pass_ = 0;  // the number of the outermost backward pass that runs, or 0
+  uint64_t pass_ = 0;  // number of the running outermost backward pass, or 0
   uint64_t generation_ = 0;
-  uint64_t differentiated_ = UINT64_MAX;  // the order of the node whose backward function runs; the greatest: none
+  uint64_t differentiated_ = UINT64_MAX;  // Node::order of the running backward function; UINT64_MAX: none
 };
 
 /// One backward pass: d(sum(seed * output)) / d(everything that output depends on). Gradients of parameters are added
-/// to those in ParameterGradients; gradients of leaves are left in their nodes. Each node, and what its operation
-/// keeps, is freed as soon as it has run, unless a Variable or another node refers to it. A pass that ends early, by an
-/// exception or because it is destroyed, leaves the gradients of leaves as they were before it; for those of parameters
-/// see ParameterGradients::abandon().
+/// to those in ParameterGradients; gradients of leaves are left in their nodes. Each node and the matrices it has saved
+/// are freed as soon as it has run, unless a Variable or another node refers to it. A pass that ends early, by an
+/// exception or because the object is destroyed, restores the gradients of leaves; for those of parameters see
+/// ParameterGradients::abandon().
 class Backward {
  public:
   /// Prepares the pass. Throws kInvalidArgument after Graph::invalidate(), kShapeMismatch for a seed of another shape.
@@ -327,18 +329,19 @@ class Backward {
   Backward& operator=(const Backward&) = delete;
   ~Backward();
 
-  /// Runs the pass to its end and returns null, or to the next external node and returns the node and its gradient. The
-  /// caller then adds the gradients of the node's inputs with give() and calls proceed() again.
+  /// Runs the pass up to the next external node and returns that node, with its gradient in `gradient`, or to its end
+  /// and returns null. After an external node, the caller adds the gradients of the node's inputs with give() and calls
+  /// proceed() again.
   std::shared_ptr<Node> proceed(Matrix& gradient);
-  /// The whole pass. Throws kUnsupported at an external node.
+  /// Runs a whole pass. Throws kUnsupported at an external node.
   static void run(Graph& graph, Variable output, Matrix&& seed);
   static void run(Graph& graph, Variable output, ConstMatrixView seed) { run(graph, std::move(output), Matrix(seed)); }
 
   Graph& graph() const { return graph_; }
   Context& context() const { return graph_.context_; }
 
-  /// Adds f to the gradient of a node, if it is not null. `f(out, residual)` must write its value plus `residual`,
-  /// which is null (the first contribution) or `out` itself.
+  /// Adds a contribution to the gradient of `node`, which may be null. `f(out, residual)` must write the contribution
+  /// plus `residual`, which is null (the first contribution) or `out` itself.
   template <class F>
   void add(const std::shared_ptr<Node>& node, const F& f) {
     if (!node) return;
@@ -348,11 +351,11 @@ class Backward {
     const ConstMatrixView before = readOnly(out);
     f(out, first ? nullptr : &before);
   }
-  /// Adds a matrix that is no longer needed; the first contribution is moved rather than copied.
+  /// Adds a matrix to the gradient of `node`, which may be null. The first contribution is moved rather than copied.
   void give(const std::shared_ptr<Node>& node, Matrix&& gradient);
 
-  /// Calls f(MatrixView gradient, Index first) for each part of the values at `key` that requires a gradient:
-  /// `gradient` is the one to add to, `first` the index of the part's first row among those values.
+  /// Calls f(MatrixView gradient, Index first) for each part of the values at `key` that requires a gradient. f must
+  /// add to `gradient`; `first` is the index of the part's first row among those values.
   template <class F>
   void addToParameter(const void* key, const F& f) {
     graph_.forEachPart(key, [&](ParameterGradients& gradients, const ParameterGradients::Location& location) {
@@ -360,7 +363,7 @@ class Backward {
       f(gradients.dense(location), location.storage_row);
     });
   }
-  /// The gradient to add to for one row of the table at `key`; null if the row requires none.
+  /// The gradient of one row of the table at `key`, for adding to it; null if the row requires none.
   float* tableRow(const void* key, Index row);
 
  private:
@@ -370,13 +373,13 @@ class Backward {
     }
   };
 
-  /// Keeps the gradient of a leaf as it is before this pass.
+  /// Saves the gradient that a leaf has before this pass.
   void remember(const std::shared_ptr<Node>& leaf);
 
   Graph& graph_;
-  const bool is_outermost_;  // not one that another pass runs, to recompute a layer
+  const bool is_outermost_;  // false for a pass inside another one, which recomputes a layer
   bool has_ended_ = false;
-  std::vector<std::pair<std::shared_ptr<Node>, Matrix>> leaves_;  // with their gradients before this pass
+  std::vector<std::pair<std::shared_ptr<Node>, Matrix>> leaves_;  // leaves and their gradients before this pass
   // The highest number first: a node comes after everything that uses its value.
   std::priority_queue<std::shared_ptr<Node>, std::vector<std::shared_ptr<Node>>, Later> waiting_;
 };

@@ -18,16 +18,16 @@ struct LoraOptions {
   float dropout = 0;  ///< on the input of A
 };
 
-/// A linear module that gets an update: its name and its weight.
+/// A linear module to adapt: its name and its weight.
 struct LoraTarget {
   std::string name;
   Parameter weight;  ///< (out, in)
 };
 
-/// Low-rank updates of linear layers (Hu et al. 2021, arXiv:2106.09685): y = x W^T + b + (alpha / rank) (x A^T) B^T
-/// with A (rank, in) and B (out, rank) for each target. Parameters `<name>.lora_A.weight`, `<name>.lora_B.weight`, as
-/// in PEFT: A is Kaiming-uniform with a = sqrt(5), that is, uniform with bound 1 / sqrt(in), and B is zeros, so that
-/// fresh updates change nothing.
+/// LoRA adapters of linear layers (Hu et al. 2021, arXiv:2106.09685): y = x W^T + b + (alpha / rank) (x A^T) B^T with A
+/// (rank, in) and B (out, rank) for each target. Parameters: `<name>.lora_A.weight`, `<name>.lora_B.weight`. As in
+/// PEFT, A is initialized Kaiming-uniform with a = sqrt(5), that is, uniform with bound 1 / sqrt(in), and B with zeros,
+/// so that new adapters do not change results.
 class Lora final : public Module {
  public:
   /// Decorates the linear layers of `encoder` that hold the targets' weights, until merge() or detach(), or until this
@@ -35,10 +35,10 @@ class Lora final : public Module {
   Lora(TrainableEncoder& encoder, const std::vector<LoraTarget>& targets, const LoraOptions& options);
   ~Lora() override;
 
-  /// Adds (alpha / rank) B A to each weight and detaches the updates, so that results stay the same.
+  /// Adds (alpha / rank) B A to each weight and detaches the adapters. Results stay the same up to rounding.
   void merge();
   void detach();
-  /// Whether the layer with the weight at `key` has an update that requires a gradient.
+  /// Whether the layer with the weight at `key` has an adapter that requires a gradient.
   bool trains(const Graph& graph, const void* key) const;
 
  private:

@@ -4,13 +4,14 @@
 
 #include "heed/train/graph.h"
 
-/// Losses: scalars (1, 1), the mean over examples, PyTorch's default reduction. All throw kShapeMismatch and
-/// kInvalidArgument, naming the argument. Sums are in double, so that a loss of many examples keeps its digits.
+/// Losses. Each returns a scalar (1, 1), the mean over examples (PyTorch's default reduction) unless stated otherwise.
+/// All throw kShapeMismatch and kInvalidArgument, naming the argument. Sums are computed in double precision, so that
+/// they stay accurate for many examples.
 /// Notation: T examples, C classes, E features.
 namespace heed::train::losses {
 
 struct CrossEntropyOptions {
-  Index ignore_index = -100;  ///< labels with this value do not count
+  Index ignore_index = -100;  ///< examples with this label are ignored
   float label_smoothing = 0;  ///< in [0, 1]
   std::vector<float> weight;  ///< (C) factors on the classes, or empty
 };
@@ -20,7 +21,7 @@ Variable crossEntropy(Graph& graph, const Variable& logits, std::vector<int32_t>
 /// torch.nn.MSELoss of two tensors of the same shape.
 Variable mse(Graph& graph, const Variable& input, const Variable& target);
 struct BceOptions {
-  std::vector<float> weight, pos_weight;  ///< empty, or broadcast over rows: (C)
+  std::vector<float> weight, pos_weight;  ///< as in PyTorch: (C), broadcast over rows, or empty
 };
 /// torch.nn.BCEWithLogitsLoss.
 Variable bceWithLogits(Graph& graph, const Variable& logits, const Variable& target, const BceOptions& options = {});
@@ -29,7 +30,7 @@ struct PoissonOptions {
   bool full = false;
   float eps = 1e-8f;
 };
-/// torch.nn.PoissonNLLLoss: exp(x) - y x, or x - y log(x + eps).
+/// torch.nn.PoissonNLLLoss: exp(x) - y x, or x - y log(x + eps) without log_input.
 Variable poisson(Graph& graph, const Variable& input, const Variable& target, const PoissonOptions& options = {});
 /// torch.nn.CosineEmbeddingLoss: a, b (T, E), labels (T) of 1 or -1.
 Variable cosineEmbedding(Graph& graph, const Variable& a, const Variable& b, std::vector<float> labels, float margin);
@@ -38,17 +39,17 @@ Variable triplet(Graph& graph, const Variable& anchor, const Variable& positive,
                  float margin);
 /// In-batch negatives (sentence-transformers' MultipleNegativesRankingLoss; van den Oord et al. 2018,
 /// arXiv:1807.03748): the cross entropy of scale cos(a_i, b_j) over j with label i. Pair j is not a negative of i if
-/// both of its rows equal those of i bit for bit, or if `groups` are equal (empty, or one for each row of a or of b).
-/// b has at least T rows; those after the first T are negatives of every a_i of another group.
+/// both of its rows equal those of i bit for bit, or if both are in the same group. `groups` has one entry per row of a
+/// or of b, or is empty. b has at least T rows; those after the first T are negatives of every a_i of another group.
 Variable infoNCE(Graph& graph, const Variable& a, const Variable& b, float scale, std::vector<int32_t> groups);
 /// Rows with the same label attract each other, all others repel (Khosla et al. 2020, arXiv:2004.11362, their L_out):
 /// the mean over i of the mean over p of -log(e^{scale cos(x_i, x_p)} / sum over j != i of e^{scale cos(x_i, x_j)}),
-/// where p are the other rows with the label of i. x (T, E), labels (T). Rows whose label no other row has are not
-/// among the i; 0 if that holds for all rows.
+/// where p are the other rows with the label of i. x (T, E), labels (T). Rows without another row of the same label are
+/// skipped; the loss is 0 if all are.
 Variable supervisedContrastive(Graph& graph, const Variable& x, const std::vector<int32_t>& labels, float scale);
 /// Orders pairs by their labels (Huang et al. 2024, doi:10.1109/TASLP.2024.3402087; sentence-transformers' CoSENTLoss):
-/// log(1 + sum of e^{scale (cos(a_i, b_i) - cos(a_j, b_j))} over the i and j with labels_i < labels_j). a, b (T, E),
-/// labels (T), finite. Not a mean, but one value for all pairs of examples.
+/// log(1 + sum of e^{scale (cos(a_i, b_i) - cos(a_j, b_j))} over all i and j with labels_i < labels_j). This is not a
+/// mean over examples. a, b (T, E), labels (T), finite.
 Variable coSENT(Graph& graph, const Variable& a, const Variable& b, const std::vector<float>& labels, float scale);
 
 }  // namespace heed::train::losses

@@ -12,9 +12,9 @@
 #include "heed/table_rows.h"
 #include "heed/train/graph.h"
 
-/// Operations that can be differentiated. Each computes the same result as the operation of the same name in inference,
-/// bit for bit, and records its gradient. The formulas of both passes are at the top of
-/// src/ops/<operation>_backward.cpp or of the file in src/train/ops.
+/// Differentiable operations. Each computes the same result as the operation of the same name in inference, bit for
+/// bit, and records its gradient. The formulas of both passes are at the top of src/ops/<operation>_backward.cpp or of
+/// the operation's file in src/train/ops.
 /// Notation: T rows, E columns, dX the gradient of X.
 namespace heed::train {
 
@@ -24,29 +24,31 @@ Variable add(Graph& graph, const Variable& a, const Variable& b);
 Variable multiply(Graph& graph, const Variable& a, const Variable& b);
 /// y = factor x.
 Variable scale(Graph& graph, const Variable& x, float factor);
-/// [a, b] along the columns.
+/// The columns of all parts, side by side.
 Variable concatenateColumns(Graph& graph, const std::vector<Variable>& parts);
 /// The rows of a, then those of b.
 Variable concatenateRows(Graph& graph, const Variable& a, const Variable& b);
 /// Columns [first, first + count).
 Variable sliceColumns(Graph& graph, const Variable& x, Index first, Index count);
-/// The rows at `indices`, in that order; the gradients of repeated rows add up. Also used to slice and to reorder.
+/// The rows at `indices`, in that order. The gradients of repeated rows are summed. Also used for slicing and
+/// reordering.
 Variable gatherRows(Graph& graph, const Variable& x, std::vector<Index> indices);
 /// The same elements as a (rows, columns) matrix.
 Variable reshape(Graph& graph, const Variable& x, Index rows, Index columns);
 /// x with `part` (T, n) added to its columns [first, first + n).
 Variable addColumns(Graph& graph, const Variable& x, const Variable& part, Index first);
-/// The sum of the rows of tables, see heed/table_rows.h. A table's gradient belongs to the address of its values.
+/// The sum of rows looked up in tables, see heed/table_rows.h. A table's gradient is found by the address of its
+/// values, see ParameterGradients.
 Variable lookUp(Graph& graph, std::span<const TableRows> tables, Index width);
 /// X^T.
 Variable transpose(Graph& graph, const Variable& x);
-/// Row i of x is row indices[i] of a matrix of `rows` rows; its other rows are zeros. No index occurs twice.
+/// A matrix of `rows` rows whose row indices[i] is row i of x; all other rows are zeros. Indices must be distinct.
 Variable scatterRows(Graph& graph, const Variable& x, std::vector<Index> indices, Index rows);
 /// The windows of a convolution along each sequence (T, E width), see ops/windows.h.
 Variable gatherWindows(Graph& graph, const Variable& x, const Sequences& sequences, Index width);
 /// Pooling of each sequence of x (T, E) to one row (N, E), see heed/pooling.h.
 Variable pool(Graph& graph, const Variable& x, const Sequences& sequences, std::vector<Index> skipped, Pooling pooling);
-/// Each row divided by its length, or by 1e-12 if it is shorter (torch.nn.functional.normalize).
+/// Each row divided by the maximum of its L2 norm and 1e-12 (torch.nn.functional.normalize).
 Variable normalize(Graph& graph, const Variable& x);
 
 /// phi(x). Saves x.
@@ -62,13 +64,13 @@ Variable dropout(Graph& graph, const Variable& x, float p, DropoutScaling scalin
 
 /// phi(x W^T + b) with a layer's parameters. dX = dZ W, dW = dZ^T X, db = colsum(dZ), where Z is phi's argument.
 Variable linear(Graph& graph, const Linear& layer, const Variable& x);
-/// The same with weight (out, in) and bias (1, out) or an empty Variable.
+/// phi(x W^T + b) with weight (out, in) and bias (1, out); the bias may be an empty Variable.
 Variable linear(Graph& graph, const Variable& x, const Variable& weight, const Variable& bias, Activation activation);
 
-/// Layer norm or RMSNorm with a layer's parameters, of each row of x, or of each group of as many columns as the layer
-/// has. Saves x; the backward pass computes the rows' statistics again.
+/// Layer norm or RMSNorm with a layer's parameters: of each row of x or, if x is wider than the layer, of each group of
+/// normalized_shape columns. Saves x; the backward pass recomputes the rows' statistics.
 Variable layerNorm(Graph& graph, const LayerNorm& layer, const Variable& x);
-/// The same with weight and bias (1, E), or empty Variables.
+/// Layer norm with weight and bias (1, E); both may be empty Variables.
 Variable layerNorm(Graph& graph, const Variable& x, const Variable& weight, const Variable& bias, float eps);
 /// Multiplies the columns by a layer's factors.
 Variable scaleColumns(Graph& graph, const LayerScale& layer, const Variable& x);

@@ -11,8 +11,8 @@
 namespace heed::train {
 
 struct UpdateRule;
-/// The formula of one step on `count` elements: parameter w, gradient g, and its moments m and v, which are null unless
-/// the rule has them.
+/// Updates `count` elements in one step: parameter w, gradient g, moments m and v. A moment that the rule does not have
+/// is null.
 using UpdateStep = std::function<void(Index count, const float* g, float* m, float* v, float* w)>;
 
 /// Options of one parameter group, as in torch.optim.
@@ -24,11 +24,11 @@ struct GroupOptions {
   double beta1 = 0.9, beta2 = 0.999, eps = 1e-8;  ///< Adam, AdamW
 };
 
-/// torch.optim.SGD, Adam and AdamW (Loshchilov, Hutter 2017, arXiv:1711.05101). Arithmetic per element is in fp32, bias
-/// corrections and factors in double, in PyTorch's order.
+/// torch.optim.SGD, Adam and AdamW (Loshchilov, Hutter 2017, arXiv:1711.05101). Elements are computed in fp32, bias
+/// corrections and factors in double precision, in PyTorch's order.
 class Optimizer {
  public:
-  /// `kind`: the name of the class in torch.optim. Throws kInvalidArgument for others.
+  /// `kind`: "SGD", "Adam" or "AdamW". Throws kInvalidArgument for other names.
   explicit Optimizer(std::string_view kind);
 
   /// Adds a group; returns its index. Throws kInvalidArgument for options outside PyTorch's ranges.
@@ -42,8 +42,8 @@ class Optimizer {
   /// gradient is not finite. Throws kOutOfMemory, with all parameters unchanged.
   bool step();
 
-  /// A parameter's state, for checkpoints: its number of steps and its moments, as (rows, row size) matrices; rows of a
-  /// table that have none are zeros. Before the first step there are none.
+  /// A moment of a parameter, for checkpoints: a (rows, row size) matrix. Rows of a table without moments are zeros.
+  /// state() is empty before the first step.
   struct State {
     std::string name;  ///< as in PyTorch's state dict, such as "exp_avg"
     std::vector<float> values;
@@ -51,7 +51,8 @@ class Optimizer {
   int64_t steps(Index parameter) const { return slots_[static_cast<size_t>(parameter)].steps; }
   std::vector<State> state(Index parameter) const;
 
-  /// A state to be restored. Its values are not held here, so that they are copied only once, to their destination.
+  /// A saved state of a parameter. It does not hold the values, so that they are copied only once, to their
+  /// destination.
   struct Saved {
     struct Moment {
       std::string name;
@@ -59,25 +60,25 @@ class Optimizer {
     };
     int64_t steps;
     std::vector<Moment> moments;
-    std::function<void(size_t moment, float* to)> copy;  ///< must not throw
+    std::function<void(size_t moment, float* to)> copy;  ///< copies the values of a moment; must not throw
   };
   /// Restores the states of all parameters, in the order in which they were added. Dense moments are overwritten in
-  /// place, so that restoring needs no more memory than the steps did. Throws kShapeMismatch, kInvalidArgument or
+  /// place, so that restoring needs no more memory than stepping. Throws kShapeMismatch, kInvalidArgument or
   /// kOutOfMemory; the states are then unchanged.
   void restore(std::span<const Saved> states);
 
  private:
-  /// A parameter and its moments. A table whose gradient is by rows has moments only for rows that have had a gradient;
-  /// those of all other rows are zeros and would not change their rows.
+  /// A parameter and its moments. A table with a sparse gradient stores moments only for rows that have had a gradient:
+  /// the moments of all other rows are zero and would not change them.
   struct Slot {
     Index group = 0;
     ParameterGradients* gradients = nullptr;
     size_t parameter = 0;
     int64_t steps = 0;
     bool by_rows = false;
-    std::vector<Index> order;          // by rows: the rows that have moments
-    std::vector<Index> places;         // by rows: for each row of the table its index in `order`, or -1
-    std::vector<float> first, second;  // moments: of all rows, or of those in `order`
+    std::vector<Index> order;          // by_rows: the rows that have moments
+    std::vector<Index> places;         // by_rows: for each row of the table its index in `order`, or -1
+    std::vector<float> first, second;  // moments of all rows or, by_rows, of those in `order`
 
     const Parameter& value() const { return gradients->parameters()[parameter]; }
     ParameterGradients::Entry& gradient() const { return gradients->entry(parameter); }
@@ -92,9 +93,9 @@ class Optimizer {
   void makeRoom(Slot& slot) const;
   static void updateDense(Slot& slot, Scratch& scratch, const UpdateStep& update);
   static void updateRows(Slot& slot, Scratch& scratch, const UpdateStep& update);
-  /// What the decoupled weight decay of a step multiplies the parameter by.
+  /// The factor on the parameter in a step with decoupled weight decay; 1: none.
   float decayOf(const Slot& slot) const;
-  /// The formula of the slot's next step.
+  /// The update of the slot's next step.
   UpdateStep nextStep(const Slot& slot) const;
   void update(Slot& slot, Scratch& scratch, const UpdateStep& formula) const;
 

@@ -9,27 +9,27 @@
 
 namespace heed::train {
 
-/// Computes what InferenceEvaluator computes, bit for bit, and records it in a graph. Modules, their parameters, and
-/// Rotary tables and masks that are not shared (see share()) must outlive the graph.
+/// Computes the same results as InferenceEvaluator, bit for bit, and records the operations in a graph. The graph must
+/// not outlive the modules, their parameters, or Rotary tables and masks that were not passed to share().
 class RecordingEvaluator final : public Evaluator {
  public:
   explicit RecordingEvaluator(Graph& graph) : Evaluator(graph.context()), graph_(graph) {}
 
   Graph& graph() const { return graph_; }
-  /// As Evaluator::setSites(), for sites that can be recorded.
+  /// As Evaluator::setSites(). Reads and edits are recorded, too.
   void setSites(RecordedSites* sites) {
     Evaluator::setSites(sites);
     sites_ = sites;
   }
-  /// The value of a variable; empty for an empty one.
+  /// The value of a variable; empty if the variable is.
   Value value(const Variable& variable);
-  /// The variable of a value; for one that is not recorded, a new leaf with a copy of the matrix. Throws
-  /// kInvalidArgument for a value that was consumed.
+  /// The variable of a value. If the value is not recorded, returns a new leaf with a copy of the matrix. Throws
+  /// kInvalidArgument for a consumed value.
   Variable variable(const Value& value) const;
-  /// The same, for a value that will not be used any more: its matrix is freed when nothing else needs it.
+  /// Consumes a value and returns its variable, as variable() does. The matrix is freed when nothing else needs it.
   Variable take(const Value& value);
-  /// Keeps an argument of operations, such as Rotary tables or a mask's bytes, for as long as the graph needs it.
-  /// Returns its address.
+  /// Keeps an argument of operations, such as Rotary tables or a mask's bytes, alive while the graph needs it. Returns
+  /// its address.
   template <class T>
   T* share(std::shared_ptr<T> argument) {
     T* address = argument.get();
@@ -73,14 +73,14 @@ class RecordingEvaluator final : public Evaluator {
   Value visit(Site site, const Value& x, Index heads) override {
     return value(sites_->visit(graph_, site, take(x), heads));
   }
-  /// The place of a recorded value among the variables.
+  /// The index of a recorded value in variables_.
   size_t placeOf(const Value& value) const;
-  /// What was shared at an address; null if nothing was.
+  /// The owner of an argument that was passed to share(), by its address; null if there is none.
   std::shared_ptr<const void> ownerOf(const void* address) const;
 
   Graph& graph_;
   RecordedSites* sites_ = nullptr;
-  std::vector<Variable> variables_;  // by Value::variable()
+  std::vector<Variable> variables_;  // indexed by Value::variable()
   std::vector<Shared> shared_;
 };
 

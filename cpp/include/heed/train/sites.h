@@ -7,23 +7,23 @@
 
 namespace heed::train {
 
-/// The sites of a recorded pass. Gradients flow through kScale, kAdd and the values that an edit leaves unchanged; kSet
-/// and kMean stop them, and so does kMap where it changes a value.
+/// The sites of a recorded pass. Gradients flow through kScale, kAdd and values that an edit does not change. kSet and
+/// kMean stop them, and so does kMap where it changes a value.
 class RecordedSites : public Sites {
  public:
   using Sites::Sites;
 
   /// The values of a site (see Sites::at()) after its edits. Each edit and each read is an operation of the graph.
   Variable visit(Graph& graph, Site site, const Variable& x, Index heads);
-  /// The same for kScores and kWeights, (1, size).
+  /// The values of kScores or kWeights (1, size) after their edits.
   Variable visitMatrices(Graph& graph, Site site, const Variable& x, Index heads);
-  /// Whether any site of a layer is touched.
+  /// Whether any site of a layer is read or edited.
   bool touchesLayer(Index layer) const;
 
  protected:
-  /// Records that a site is read; the pass continues with the result.
+  /// Records the read of a site, and returns the variable with which the pass continues.
   virtual Variable readVariable(Graph& graph, Index layer, Site site, const Variable& x, const SiteValues& values) = 0;
-  /// The operand of an edit; empty for one that needs no gradient.
+  /// The operand of an edit; empty if it needs no gradient.
   virtual Variable operand(size_t edit) const = 0;
 
  private:
