@@ -15,8 +15,8 @@ struct ScaledRows {
   Index columns;
   const float* factors;
 
-  /// Panels beyond the last column go through a buffer. SpiderMonkey spills the sums if the stores themselves
-  /// depend on a branch; here only their address does.
+  /// Panels that extend beyond the last column go through a buffer. SpiderMonkey spills the sums if the stores
+  /// themselves depend on a branch; here only their address does.
   template <int R, int P>
   void write(Index panel, const v128_t (&sums)[R][2 * P]) const {
     float buffer[R * 8 * P];
@@ -34,7 +34,7 @@ struct ScaledRows {
   }
 };
 
-/// Cuts ascending ranges of k into the parts of each chain, which ends at a multiple of kChain.
+/// Splits ascending ranges of k into chains: chain c holds the parts of the ranges in [c kChain, (c + 1) kChain).
 class Chains {
  public:
   explicit Chains(std::span<const Range> ranges) : rest_(ranges), begin_(ranges.empty() ? 0 : ranges.front().begin) {}
@@ -59,11 +59,11 @@ class Chains {
 
  private:
   std::span<const Range> rest_;
-  Index begin_;  // of what is left of the first range
+  Index begin_;  // where the rest of the first range begins
   Range parts_[kChain / 2 + 1];
 };
 
-/// The product of one chain. Not inlined, because it is called in several places.
+/// The product over one chain. Not inlined, because it is called in several places.
 [[gnu::noinline]] void multiplyChain(Index height, const uint32_t* words, const Panels& right, std::span<const Range> k,
                                      std::span<const Range> columns, const ScaledRows& out) {
   const PanelSpan panels{reinterpret_cast<const std::byte*>(right.data), right.depth * FloatStep::kBytes};

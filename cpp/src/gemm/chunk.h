@@ -12,33 +12,32 @@
 /// A Format has
 ///   weight                                   its PackedWeight
 ///   multiplyPanels(left, panels, sums)       writes the sums (panels, T, 8) of a range of panels
-///   Columns<P>(format, panel)                what the epilogue needs to know about the columns of P panels, in
-///   registers
+///   Columns<P>(format, panel)                data of the columns of P panels that the epilogue needs, in registers
 ///     .value(sum, left, row, i)              the product from the sums of row `row` for the i-th group of four columns
 namespace heed {
 
-/// Rows of a chunk: as many as keep the packed left operand in the L2 cache and the sums of a panel in the L1 cache.
+/// Maximum rows of a chunk: the packed left operand stays in the L2 cache, the sums of a panel in the L1 cache.
 inline constexpr Index kChunkRows = 128;
-/// Limits per batch of panels: pending sums, and bytes of weights, which every row block rereads.
+/// Limits for a batch of panels: number of sums, and bytes of weights, which every row block rereads.
 inline constexpr Index kMaxSums = 8 * 16 * kChunkRows;
 inline constexpr Index kMaxPanelBytes = 256 * 1024;
 
-/// Up to kChunkRows rows of the left operand, packed in some LeftForm.
+/// Up to kChunkRows rows of the left operand, packed in a LeftForm.
 struct LeftChunk {
   Index first_row;
   RowBlocks blocks;
   const uint32_t* packed;
 };
 
-/// Panels per batch, between two epilogues. More panels per batch mean fewer loop restarts. A multiple of 8: of the
-/// panels of the widest register tile, and of the two that fill a cache line of C.
+/// Panels per batch. An epilogue follows each batch; larger batches restart loops less often. The result is a multiple
+/// of 4, the number of panels of the widest register tile; two panels fill a cache line of C.
 inline Index panelsPerBatch(Index rows, const PackedWeight& weight) {
   const Index bytes = std::max<Index>(weight.panelBytes(), 1);  // panelBytes() is 0 if K is 0
   return std::max<Index>(std::min(kMaxSums / (8 * rows), kMaxPanelBytes / bytes) / 4, 2) * 4;
 }
 
-/// A sink that stores the sums for the epilogue: those of the first panel begin at `sums`, with 8 for each row of the
-/// block; those of the next panel follow `stride` floats later.
+/// A sink that stores the sums for the epilogue: 8 sums for each row of the block. The first panel's sums begin at
+/// `sums`; those of the next panel begin `stride` floats later.
 struct SumsBuffer {
   float* sums;
   Index stride;
@@ -54,7 +53,7 @@ struct SumsBuffer {
   }
 };
 
-/// All row blocks, whose words are at `words`, times a range of panels: sums (panels, T, 8).
+/// Multiplies all row blocks, whose words are at `words`, by a range of panels: sums (panels, T, 8).
 template <class Step>
 void multiplyRowBlocks(const LeftChunk& left, const uint32_t* words, const PackedWeight& weight, Range panels,
                        float* sums) {
@@ -67,7 +66,7 @@ void multiplyRowBlocks(const LeftChunk& left, const uint32_t* words, const Packe
   }
 }
 
-/// The epilogue of the columns of P panels, from sums (P, T, 8) to C.
+/// Computes the columns of C for P panels from sums (P, T, 8).
 template <class Format, int P>
 class PanelEpilogue {
  public:
@@ -133,7 +132,7 @@ class PanelEpilogue {
   v128_t bias_[kVectors];
 };
 
-/// PackedWeight::multiply() of a format.
+/// Implements PackedWeight::multiply() for a format.
 template <class Format>
 void multiplyChunk(const Format& format, const LeftChunk& left, const Product& product, Range panels, float* sums) {
   const Index rows = left.blocks.rows;

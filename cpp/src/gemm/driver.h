@@ -11,18 +11,18 @@
 /// terms.
 namespace heed {
 
-/// The column panels of a right operand, `bytes` each, one after the other.
+/// Consecutive column panels of a right operand; `bytes` is the size of one panel.
 struct PanelSpan {
   const std::byte* data;
   Index bytes;
 };
 
-/// One register tile over all of `k`, which are ranges of k-steps; the row block holds the words of these steps only.
-/// `sink.write(i, sums)` takes the sums of the panels [i, i + P), counted among those that are multiplied.
+/// Computes one register tile over the ranges `k` of k-steps; the row block contains the words of these steps only.
+/// `sink.write(i, sums)` receives the sums of panels [i, i + P), numbered among the panels that are multiplied.
 ///
-/// It is called through a pointer: inlined into the loop over panels, older versions of V8 spill the sums (fp32 takes
-/// 1.4 times as long in Node 20). A tile of one range of k (N = 1) has no loop over ranges, which would cost the short
-/// tiles of int8 some 5 %.
+/// Called through a pointer, because older versions of V8 spill the sums if it is inlined into the loop over panels
+/// (fp32 takes 1.4 times as long in Node 20). With a single range (N = 1) there is no loop over ranges, which would
+/// cost the short tiles of int8 some 5 %.
 template <class Step, int R, int P, size_t N, class Sink>
 void multiplyTile(const uint32_t* left, const std::byte* right, Index panel_bytes, std::span<const Range, N> k, Index i,
                   const Sink& sink) {
@@ -41,7 +41,7 @@ void multiplyRowBlock(Index rows, const uint32_t* left, const PanelSpan& right, 
                       std::span<const Range> columns, const Sink& sink) {
   struct Height {
     decltype(&multiplyTile<Step, 1, 1, N, Sink>) several, one;
-    int panels;  // of `several`
+    int panels;  // number of panels that `several` takes
   };
   // Short row blocks take several panels at once: the few sums of one panel would leave the multipliers idle.
   static constexpr auto kHeights = []<int... kRow>(std::integer_sequence<int, kRow...>) {

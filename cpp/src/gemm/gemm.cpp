@@ -7,14 +7,15 @@
 namespace heed {
 namespace {
 
-/// Threads cut the rows into chunks that are no lower, as each chunk reads the whole weight.
+/// Minimum rows per chunk when rows are divided among threads: every chunk reads the whole weight.
 constexpr Index kLeastChunkRows = 32;
-/// Panels that begin at a multiple of this many fill whole register tiles and cache lines.
+/// Weights are divided between threads at multiples of this many panels, which fill whole register tiles and cache
+/// lines.
 constexpr Index kPanelGroup = 4;
-/// Multiplications for which threads are worth waking up.
+/// Minimum number of multiplications per task: waking a thread for fewer does not pay off.
 constexpr double kLeastTask = 1 << 18;
 
-/// How a product is cut into tasks: chunks of rows, and the panels of each chunk into parts.
+/// How a product is divided into tasks: the rows into chunks, and the panels of the weight into parts.
 struct Cut {
   Index chunks, parts;
 };
@@ -27,7 +28,7 @@ Cut cutFor(Index rows, Index depth, std::span<const Product> products, Index thr
   const double tasks = static_cast<double>(rows) * static_cast<double>(depth) * columns / kLeastTask;
   const Index useful = tasks < static_cast<double>(threads) ? static_cast<Index>(tasks) : threads;
   if (useful <= 1) return cut;
-  // As many chunks for each thread, and then parts where the chunks are fewer than the threads.
+  // The same number of chunks for each thread if possible; otherwise parts, so that there are tasks for all threads.
   const Index even = (cut.chunks + useful - 1) / useful * useful;
   cut.chunks = std::max(cut.chunks, std::min(even, rows / kLeastChunkRows));
   cut.parts = (useful + cut.chunks - 1) / cut.chunks;
@@ -40,13 +41,13 @@ Range partOf(const PackedWeight& weight, Index parts, Index i) {
   return {kPanelGroup * evenPart(groups, parts, i), std::min(panels, kPanelGroup * evenPart(groups, parts, i + 1))};
 }
 
-/// A left operand and its products.
+/// The products of one left operand.
 class Multiplication {
  public:
   Multiplication(ConstMatrixView a, std::span<const Product> products, Cut cut)
       : a_(a), products_(products), cut_(cut) {}
 
-  /// Memory for the packed chunk c: the words of product j begin at result[j].
+  /// Allocates memory for the packed chunk c: the words of product j begin at result[j].
   uint32_t** takePacked(Index c, Arena& arena) const {
     auto** packed = arena.take<uint32_t*>(static_cast<Index>(products_.size()));
     for (size_t j = 0; j < products_.size(); ++j) {
@@ -56,7 +57,7 @@ class Multiplication {
     return packed;
   }
 
-  /// Packs chunk c once for each form that the weights read.
+  /// Packs chunk c once for each LeftForm of the weights.
   void pack(Index c, uint32_t* const* packed) const {
     const RowBlocks rows = blocks(c);
     const ConstMatrixView chunk = view(a_.data() + first(c) * a_.outerStride(), rows.rows, a_.cols(), a_.outerStride());
@@ -78,7 +79,7 @@ class Multiplication {
   Index first(Index c) const { return evenPart(a_.rows(), cut_.chunks, c); }
   RowBlocks blocks(Index c) const { return RowBlocks(first(c + 1) - first(c)); }
 
-  /// The first product whose weight reads the left operand in the same form as that of product j.
+  /// The first product whose weight has the same LeftForm as that of product j.
   size_t sameForm(size_t j) const {
     size_t i = 0;
     while (&products_[i].weight->leftForm() != &products_[j].weight->leftForm()) ++i;
@@ -105,7 +106,7 @@ void matmul(ConstMatrixView a, std::span<const Product> products, Context& conte
     });
     return;
   }
-  // Chunks that several threads read are packed before the first of them multiplies.
+  // Several threads read each chunk, so all chunks are packed before the multiplications start.
   const Arena::Scope scope(context.arena);
   auto** packed = context.arena.take<uint32_t**>(cut.chunks);
   for (Index c = 0; c < cut.chunks; ++c) packed[c] = product.takePacked(c, context.arena);

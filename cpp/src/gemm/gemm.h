@@ -10,7 +10,7 @@
 /// Notation: A (T, K), W (M, K) as PyTorch stores it, C (T, M).
 namespace heed {
 
-/// What is done to the elements of A W^T before they are stored.
+/// The operations on the elements of A W^T before they are stored.
 struct Epilogue {
   const float* bias = nullptr;  ///< (M) or null
   Activation activation = Activation::kIdentity;
@@ -18,15 +18,15 @@ struct Epilogue {
   Index residual_stride = 0;
 };
 
-/// One product of a left operand.
+/// One product of the left operand A.
 struct Product {
   const PackedWeight* weight;
   Epilogue epilogue;
   MatrixView out;  ///< C
 };
 
-/// Computes all `products` of one left operand a (T, K), which is packed once for each form that the weights' formats
-/// read. The bits of a row's result depend only on that row and the weight, not on T or the row's position.
+/// Computes all `products` of one left operand a (T, K), which is packed once for each LeftForm of the weights. The
+/// bits of a row's result depend only on that row and the weight, not on T or the row's position.
 void matmul(ConstMatrixView a, std::span<const Product> products, Context& context);
 inline void matmul(ConstMatrixView a, const PackedWeight& weight, const Epilogue& epilogue, MatrixView out,
                    Context& context) {
@@ -34,8 +34,8 @@ inline void matmul(ConstMatrixView a, const PackedWeight& weight, const Epilogue
   matmul(a, std::span(&product, 1), context);
 }
 
-/// Lets the SIMD128 build, too, multiply blocks of 6 rows, which is faster in JavaScriptCore (see block_rows in
-/// tile.h). Must not be called while something is computed.
+/// Makes the SIMD128 build use row blocks of 6 rows, which are faster in JavaScriptCore (see block_rows in tile.h).
+/// Must not be called during a computation.
 void useTallRowBlocks();
 
 }  // namespace heed

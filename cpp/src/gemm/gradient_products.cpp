@@ -10,14 +10,14 @@
 namespace heed {
 namespace {
 
-/// A sink that writes C = factor A B, or adds it to C. Panels beyond the last column go through a buffer, as in
-/// attention_products.cpp.
+/// A sink that writes C = factor A B or adds it to C. Panels that extend beyond the last column go through a buffer, as
+/// in attention_products.cpp.
 struct Rows {
   float* out;
   Index stride;
   Index columns;
   v128_t factors;
-  v128_t kept;  // all ones where C is added to, zeros where it is overwritten
+  v128_t kept;  // mask on C: all ones to add to it, zeros to overwrite it
 
   Rows(float* first, Index row_stride, Index count, float factor, bool adds)
       : out(first),
@@ -54,8 +54,7 @@ PanelSpan spanOf(const Panels& panels) {
   return {reinterpret_cast<const std::byte*>(panels.data), panels.depth * FloatStep::kBytes};
 }
 
-/// Packs `count` row blocks of A^T that have R rows, from a few rows of A: value k of column r of a block is its word
-/// k R + r.
+/// Packs a few rows of A into `count` row blocks of A^T with R rows each: A(k, r) of a block becomes its word k R + r.
 template <int R>
 void packColumns(ConstMatrixView rows, Index count, Index depth, uint32_t* words) {
   for (Index i = 0; i < count; ++i, words += R * depth) {
@@ -65,8 +64,8 @@ void packColumns(ConstMatrixView rows, Index count, Index depth, uint32_t* words
   }
 }
 
-/// The row blocks of A^T from the columns [begin, begin + blocks.rows) of A. A few rows of A at a time stay in the
-/// first-level cache, and fill whole cache lines of each row block.
+/// Packs columns [begin, begin + blocks.rows) of A into row blocks of A^T. It takes a few rows of A at a time, which
+/// stay in the first-level cache and fill whole cache lines of each row block.
 void packColumns(ConstMatrixView a, Index begin, const RowBlocks& blocks, uint32_t* words) {
   using Pack = void (*)(ConstMatrixView, Index, Index, uint32_t*);
   static constexpr auto kHeights = []<int... kRow>(std::integer_sequence<int, kRow...>) {
@@ -74,7 +73,7 @@ void packColumns(ConstMatrixView a, Index begin, const RowBlocks& blocks, uint32
   }(std::make_integer_sequence<int, kBlockRows>());
   constexpr Index kRows = 8;
   const Index depth = a.rows();
-  // There are two heights at most, one after the other.
+  // Row blocks have at most two heights; blocks of the same height are adjacent.
   for (Index i = 0, next; i < blocks.count; i = next) {
     const Index height = blocks.height(i), first = blocks.begin(i);
     for (next = i + 1; next < blocks.count && blocks.height(next) == height;) ++next;
@@ -87,14 +86,14 @@ void packColumns(ConstMatrixView a, Index begin, const RowBlocks& blocks, uint32
   }
 }
 
-/// The left operand A (N, K): a matrix, or the transpose of one.
+/// The left operand A (N, K): a matrix or its transpose.
 struct LeftOperand {
   ConstMatrixView matrix;
   bool transposed;
 
   Index rows() const { return transposed ? matrix.cols() : matrix.rows(); }
   Index depth() const { return transposed ? matrix.rows() : matrix.cols(); }
-  /// Packs the rows from `begin` on.
+  /// Packs blocks.rows rows starting at `begin`.
   void pack(Index begin, const RowBlocks& blocks, uint32_t* words) const {
     if (transposed) return packColumns(matrix, begin, blocks, words);
     packRows(view(matrix.data() + begin * matrix.outerStride(), blocks.rows, matrix.cols(), matrix.outerStride()),
@@ -102,7 +101,8 @@ struct LeftOperand {
   }
 };
 
-/// out = A B, or out += A B, for the rows [first, first + K) of B, by chunks of rows of A.
+/// out = A B or, if `adds`, out += A B, where B is rows [first, first + K) of `b`. A task computes a chunk of rows of
+/// A.
 void multiplyChunks(const LeftOperand& a, const Panels& b, Index first, MatrixView out, bool adds, Context& context) {
   const Index depth = a.depth(), chunks = (a.rows() + kChunkRows - 1) / kChunkRows;
   const Index columns_at_once = 8 * std::max<Index>(kMaxPanelBytes / std::max<Index>(depth * FloatStep::kBytes, 1), 4);
@@ -114,7 +114,7 @@ void multiplyChunks(const LeftOperand& a, const Panels& b, Index first, MatrixVi
     a.pack(begin, blocks, words);
     for (Index column = 0; column < b.columns; column += columns_at_once) {
       const Range columns{column, std::min(column + columns_at_once, b.columns)};
-      // Also once if K is 0, to write zeros.
+      // Runs once even if K is 0, to write zeros.
       for (Index t = 0; t == 0 || t < depth; t += kChain) {
         const Range k[] = {{first + t, first + std::min(t + kChain, depth)}};
         for (Index i = 0; i < blocks.count; ++i) {
@@ -128,7 +128,7 @@ void multiplyChunks(const LeftOperand& a, const Panels& b, Index first, MatrixVi
   });
 }
 
-/// to[0, 4 N) += the sum of `rows` rows, which are added first.
+/// to[0, 4 N) += the sum of `rows` rows, which are first added to each other.
 template <int N>
 void addRows(const float* from, Index stride, Index rows, float* to) {
   simd::Floats<N> sum = simd::loadFloats<N>(from);
@@ -141,7 +141,7 @@ void addRows(const float* from, Index stride, Index rows, float* to) {
 Panels packPanels(ConstMatrixView b, Arena& arena) {
   const Index depth = b.rows(), width = b.cols(), whole = width / 8;
   float* panels = arena.take(8 * depth * ((width + 7) / 8));
-  // A few rows at a time, which stay in the first-level cache while their parts go to the panels.
+  // A few rows at a time, which stay in the first-level cache while they are copied to the panels.
   constexpr Index kRows = 8;
   for (Index first = 0; first < depth; first += kRows) {
     const Index end = std::min(first + kRows, depth);
@@ -164,7 +164,7 @@ Panels packPanels(ConstMatrixView b, Arena& arena) {
 Panels packPanels(const Float32Weight& b, Arena& arena) {
   const Index depth = b.out(), width = b.in();
   float* panels = arena.take(8 * depth * ((width + 7) / 8));
-  // By blocks of 8 by 8, which lie transposed in the weight.
+  // In blocks of 8 by 8, which are stored transposed in the weight.
   for (Index k = 0; k < depth; k += 8) {
     const auto* from = reinterpret_cast<const float*>(b.panel(k / 8));
     for (Index column = 0; column < width; column += 8, from += 64) {
@@ -221,7 +221,8 @@ void inputGradient(ConstMatrixView gradient, ConstMatrixView weight, MatrixView 
 }
 
 void addWeightGradient(ConstMatrixView gradient, ConstMatrixView x, MatrixView out, Context& context) {
-  // By chains of sums: scratch memory does not grow with the rows, and the sums are those of one product.
+  // One chain of rows at a time: scratch memory does not grow with the rows, and the result has the bits of one
+  // product.
   for (Index first = 0; first < x.rows(); first += kChain) {
     const Arena::Scope scope(context.arena);
     const Index rows = std::min(kChain, x.rows() - first);
@@ -233,7 +234,7 @@ void addWeightGradient(ConstMatrixView gradient, ConstMatrixView x, MatrixView o
 }
 
 void addBiasGradient(ConstMatrixView gradient, MatrixView out) {
-  // Sums over many rows lose digits: rows are added in groups, then the groups are added.
+  // Sums over many rows lose digits, so rows are added in groups, whose sums are then added.
   constexpr Index kGroup = 32, kColumns = 32;
   const Index stride = gradient.outerStride(), width = gradient.cols();
   for (Index first = 0; first < gradient.rows(); first += kGroup) {

@@ -6,12 +6,12 @@
 
 namespace heed {
 
-/// The maximum number of products or terms that are added one after the other in fp32. Longer sums are cut into blocks
-/// of this length, whose results are added, because the rounding error of a sum grows with the length of its chain: n
-/// terms are off by at most (kChain + n / kChain) 2^-24 sum |term|. The cost is one more addition per block.
+/// The maximum number of terms that are added one after the other in fp32. Longer sums are split into chains of this
+/// length, whose results are added, because the rounding error of a sum grows with the length of its chain. The error
+/// of n terms is then at most (kChain + n / kChain) 2^-24 sum |term|. The cost is one more addition per chain.
 inline constexpr Index kChain = 512;
 
-/// Consecutive rows, columns or values of k [begin, end).
+/// A range [begin, end) of rows, columns or values of k.
 struct Range {
   Index begin, end;
   Index count() const { return end - begin; }
@@ -23,7 +23,7 @@ struct RowList {
   Index count;
 
   Index operator[](Index i) const { return indices ? indices[i] : i; }
-  /// How many of them lie before row `row`.
+  /// The number of listed rows before row `row`.
   Index before(Index row) const {
     return indices ? std::lower_bound(indices, indices + count, row) - indices : std::min(row, count);
   }

@@ -16,7 +16,7 @@ void useTallRowBlocks() { block_rows = kBlockRows; }
 
 namespace {
 
-/// Four rows at once, by transposing.
+/// Interleaves four rows by transposing.
 void interleave4(const float* row, Index stride, Index count, Index height, uint32_t* to) {
   for (Index i = 0; i < count; i += 4, row += 4, to += 4 * height) {
     v128_t rows[4] = {simd::load(row), simd::load(row + stride), simd::load(row + 2 * stride),
@@ -27,7 +27,7 @@ void interleave4(const float* row, Index stride, Index count, Index height, uint
   }
 }
 
-/// Two rows at once.
+/// Interleaves two rows.
 void interleave2(const float* row, Index stride, Index count, Index height, uint32_t* to) {
   for (Index i = 0; i < count; i += 4, row += 4, to += 4 * height) {
     const v128_t a = simd::load(row), b = simd::load(row + stride);
@@ -39,7 +39,7 @@ void interleave2(const float* row, Index stride, Index count, Index height, uint
   }
 }
 
-/// One row.
+/// Interleaves one row.
 void interleave(const float* row, Index count, Index height, uint32_t* to) {
   Index i = 0;
   for (; i + 4 <= count; i += 4, row += 4, to += 4 * height) {

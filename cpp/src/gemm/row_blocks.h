@@ -7,8 +7,8 @@
 /// The left operand in the form that the inner loop reads; see tile.h for the terms and the notation.
 namespace heed {
 
-/// T rows divided into as few row blocks as possible, whose heights differ by at most one: 8 rows are 4 + 4, never 6 +
-/// 2, because short row blocks leave the multipliers idle.
+/// T rows divided into as few row blocks as possible. Their heights differ by at most one (8 rows are 4 + 4, not 6 +
+/// 2), because short row blocks leave the multipliers idle.
 struct RowBlocks {
   Index rows;
   Index count;
@@ -19,10 +19,10 @@ struct RowBlocks {
   Index height(Index i) const { return begin(i + 1) - begin(i); }
 };
 
-/// Interleaves `count` rows of K floats that lie `stride` apart: value k of row r goes to to[k height + r].
+/// Interleaves `count` rows of K floats that are `stride` floats apart: value k of row r goes to to[k height + r].
 void interleaveRows(const float* rows, Index stride, Index count, Index depth, Index height, uint32_t* to);
 
-/// fp32 rows: `words` (T K); row block i begins at begin(i) K.
+/// Packs fp32 rows: `words` (T K); row block i begins at begin(i) K.
 void packRows(ConstMatrixView a, const RowBlocks& blocks, uint32_t* words);
 
 }  // namespace heed

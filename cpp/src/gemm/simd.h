@@ -1,12 +1,12 @@
 #pragma once
 
-// The 128-bit vectors of WebAssembly under the names of Clang's <wasm_simd128.h>. Natively SIMDe implements them with
-// the host's instructions, so that the same kernels run under the sanitizers. The two wasm builds differ only here, in
-// tile.h and in weights/int8_steps.h: the one for relaxed SIMD defines HEED_RELAXED_SIMD. A native build may define it,
-// too, to run that build's data layout.
+// WebAssembly's 128-bit vectors under the names of Clang's <wasm_simd128.h>. In native builds, SIMDe implements them
+// with the host's instructions, so that the same kernels run under the sanitizers. The two WebAssembly builds differ
+// only here, in tile.h and in weights/int8_steps.h; the build for relaxed SIMD defines HEED_RELAXED_SIMD. A native
+// build may define it, too, to test that build's data layout.
 //
-// Sources that include this header are compiled once per instruction set, all others once. An inline function of it
-// must not be compiled among the latter: the linker would keep one of two versions.
+// Sources that include this header are compiled once per instruction set, all others once. The others must not include
+// it: the linker would keep only one version of an inline function.
 #if !defined(HEED_KERNEL)
 #error "gemm/simd.h is included by a source that is compiled only once (see the kernel sources in CMakeLists.txt)"
 #endif
@@ -21,8 +21,8 @@ using v128_t = simde_v128_t;
 
 #include <cstdint>
 
-/// Unrolls a loop over the registers of a tile at every optimization level: an array that is indexed at run time lies
-/// in memory, at half the speed.
+/// Unrolls a loop over the registers of a tile at every optimization level. Otherwise the array would be indexed at run
+/// time and therefore be in memory, at half the speed.
 #define HEED_UNROLL _Pragma("clang loop unroll(full)")
 
 namespace heed::simd {
@@ -31,9 +31,9 @@ inline v128_t load(const void* from) { return wasm_v128_load(from); }
 inline void store(void* to, v128_t x) { wasm_v128_store(to, x); }
 inline v128_t splat(float x) { return wasm_f32x4_splat(x); }
 
-/// Four times the 4 bytes at `from`. In the SIMD128 build, whose engine is mostly JavaScriptCore, the address is
-/// computed in a register, which the asm statement forces: with a constant offset, that engine takes three instructions
-/// to load and to broadcast, two of them on one port. V8 is slower that way.
+/// Broadcasts the 4 bytes at `from`. In the SIMD128 build, which runs mostly in JavaScriptCore, the asm statement
+/// forces the address into a register: with a constant offset, JavaScriptCore needs three instructions to load and
+/// broadcast, two of them on one port. In V8 this would be slower.
 inline v128_t loadSplat(const void* from) {
 #if !defined(HEED_RELAXED_SIMD)
   asm("" : "+r"(from));
@@ -72,8 +72,8 @@ inline v128_t select(v128_t mask, v128_t a, v128_t b) {
 #endif
 }
 
-/// Four times `x`, whose value is hidden from the compiler: it would build a constant again at each use in a loop; this
-/// stays in a register.
+/// Broadcasts `x`, whose value is hidden from the compiler, so that the vector stays in a register. The compiler would
+/// rebuild a known constant at each use in a loop.
 inline v128_t opaqueSplat(int32_t x) {
   const volatile int32_t hidden = x;
   return wasm_i32x4_splat(hidden);
@@ -91,7 +91,7 @@ inline v128_t dot2(v128_t a, v128_t b) {
 #endif
 }
 
-/// sums + the sums of four such products.
+/// sums + four 32-bit sums of four products each, with operands as in dot2().
 inline v128_t dot4Add(v128_t a, v128_t b, v128_t sums) {
 #if defined(HEED_RELAXED_SIMD) && defined(__wasm__)
   return wasm_i32x4_relaxed_dot_i8x16_i7x16_add(a, b, sums);
@@ -100,9 +100,9 @@ inline v128_t dot4Add(v128_t a, v128_t b, v128_t sums) {
 #endif
 }
 
-/// Whether dot4Add() is one instruction. Bytes above 127 are outside the contract of the relaxed dot product, and its
-/// result for them shows how the engine implements it: VNNI reads them as unsigned, Arm as signed; x86 without VNNI
-/// adds pairs of products in saturating 16 bits. All agree inside the contract. (V8 11, behind its flag and before it
+/// Whether dot4Add() is one instruction. The relaxed dot product is not specified for bytes above 127, so its result
+/// for them shows how the engine implements it: VNNI reads them as unsigned, Arm as signed; x86 without VNNI adds pairs
+/// of products in saturating 16 bits. For specified operands, all agree. (V8 11, behind its flag and before it
 /// optimizes, adds the sums twice.)
 inline bool hasDot() {
 #if defined(__wasm__)

@@ -10,32 +10,34 @@
 /// Notation: A (T, K), the left operand; B (K, M), the right operand, for a layer the transpose of its weight W (M, K);
 /// C (T, M).
 ///
-/// - k-step: the consecutive values of k that the inner loop takes at once: 1 in fp32, 4 or 8 in int8.
+/// - k-step: the consecutive values of k that the inner loop processes at once: 1 in fp32, 4 or 8 in int8.
 /// - Word: 4 bytes of a row of A: one float, four bytes or two 16-bit integers. A row contributes Step::kWords words to
-///   a k-step: one, except for WideDotStep.
+///   a k-step: 4 for WideDotStep, otherwise 1.
 /// - Row block: up to block_rows consecutive rows of A, interleaved, so that the loop advances one pointer. Words are
 ///   stored in step groups of Step::kGroup k-steps. In a block of R rows, word n of row r is at left[kGroup r + n]; the
 ///   next group starts kGroup R words later.
-/// - Column panel: 8 consecutive columns of B; the last panel is padded with zeros. For each k-step in turn it contains
-///   the step's values of column 0, then of column 1, and so on: Step::kBytes bytes.
+/// - Column panel: 8 consecutive columns of B; the last panel is padded with zeros. Each k-step takes Step::kBytes
+/// bytes:
+///   the step's values of column 0, then of column 1, and so on.
 /// - Register tile: R rows times P panels of C, whose sums stay in registers while the loop runs over k.
-/// - Chunk (chunk.h): up to kChunkRows rows of A, which pass through a whole weight before the next rows are packed.
+/// - Chunk (chunk.h): up to kChunkRows rows of A, which are multiplied by a whole weight before the next rows are
+/// packed.
 ///
-/// Each element of C is summed in its own lane in ascending k, in fp32 in chains of kChain (range.h), so its bits do
+/// Each element of C is summed in its own lane in ascending k (fp32: in chains of kChain, see range.h), so its bits do
 /// not depend on the tile's shape or the element's position.
 namespace heed {
 
-/// Rows of the tallest row block. WebAssembly has 16 registers, of which V8 reserves one: 6 x 8 sums, half a k-step of
-/// a panel and a broadcast word fill 15.
+/// Rows of the tallest row block. x86 has 16 vector registers, and V8 reserves one: 6 x 8 sums (12 registers), half a
+/// k-step of a panel and a broadcast word fit into 15.
 inline constexpr int kBlockRows = 6;
 
-/// Rows that row blocks have at most: kBlockRows, or 5. Without fused multiply-add each product needs a register of its
-/// own, and 5 rows are faster in V8 (49 instead of 29 GFLOP/s): the default of the SIMD128 build. JavaScriptCore uses
-/// all registers, and 6 are faster there (useTallRowBlocks() in gemm.h).
+/// Maximum rows of a row block: kBlockRows or 5. Without fused multiply-add each product needs another register, and 5
+/// rows are faster in V8 (49 instead of 29 GFLOP/s): the default of the SIMD128 build. JavaScriptCore uses all
+/// registers, and 6 rows are faster there (useTallRowBlocks() in gemm.h).
 extern Index block_rows;
 
-/// The k-step of a format. loadHalf() loads 4 of a panel's 8 columns; add() adds the products of a broadcast word with
-/// these to four sums.
+/// The k-step of fp32. loadHalf() loads 4 of a panel's 8 columns; add() adds the products of a broadcast word with
+/// these columns to four sums.
 struct FloatStep {
   static constexpr Index kBytes = 32, kWords = 1;
   static constexpr int kGroup = 1;
@@ -62,7 +64,7 @@ inline void addGroup(const Step& step, const uint32_t* left, const std::byte* ri
   }
 }
 
-/// Adds `steps` k-steps (whole groups) of a row block of R rows times P panels, which lie `panel_bytes` apart. A Step
+/// Adds `steps` k-steps (whole groups) of a row block of R rows times P panels, which are `panel_bytes` apart. A Step
 /// without kGroup provides its own overload.
 template <int R, int P, class Step>
   requires requires { Step::kGroup; }

@@ -6,18 +6,18 @@
 #include "heed/context.h"
 #include "heed/vector_index.h"
 
-/// What a pass over the rows of a VectorIndex keeps.
+/// The rows that a pass over a VectorIndex retains.
 namespace heed {
 
 inline bool isBetter(const VectorHit& a, const VectorHit& b) {
   return a.score > b.score || (a.score == b.score && a.row < b.row);
 }
 
-/// The best of the rows that are added, up to the room for them: a heap whose front is the worst.
+/// Keeps the best `room` of the hits that are added, in a heap whose front is the worst.
 struct Best {
   VectorHit* hits;
-  Index room;
-  float limit;  // scores below are not among the best
+  Index room;   // capacity of `hits`
+  float limit;  // hits with lower scores are dropped
   Index size = 0;
 
   bool isFull() const { return size == room; }
@@ -35,8 +35,8 @@ struct Best {
   }
 };
 
-/// Of the rows that are added, which ascend, the `room` with the smallest distances, of equal ones the first. They are
-/// collected up to twice the room and then cut, which takes constant time per row.
+/// Keeps the `room` rows with the smallest distances. Add rows in ascending order; ties keep the earlier row. Up to
+/// twice as many rows are collected before the farthest are dropped, which takes constant time per row.
 class Nearest {
  public:
   struct Row {
@@ -51,7 +51,7 @@ class Nearest {
         counts_(arena.take<Index>(distances_)),
         limit_(static_cast<int32_t>(largest_distance)) {}
 
-  /// Rows at greater distances are not among the nearest.
+  /// Rows at larger distances are dropped.
   int32_t limit() const { return limit_; }
 
   void add(const Row& row) {
@@ -71,7 +71,7 @@ class Nearest {
     std::fill_n(counts_, distances_, Index{0});
     for (Index i = 0; i < size_; ++i) ++counts_[rows_[i].distance];
     int32_t farthest = 0;
-    Index left = room_;  // of those at the farthest distance
+    Index left = room_;  // number of rows to keep at the farthest distance
     for (; left > counts_[farthest]; ++farthest) left -= counts_[farthest];
     Index kept = 0;
     for (Index i = 0; i < size_; ++i) {
@@ -79,7 +79,7 @@ class Nearest {
       if (distance < farthest || (distance == farthest && left-- > 0)) rows_[kept++] = rows_[i];
     }
     size_ = kept;
-    limit_ = farthest - 1;  // later rows at the same distance come after those
+    limit_ = farthest - 1;  // ties keep the earlier rows
   }
 
   Index room_, distances_;

@@ -8,7 +8,7 @@
 namespace heed {
 namespace {
 
-/// Fewer queries are faster as 16-bit integers.
+/// Minimum number of queries for coarse products. With fewer queries, products of 16-bit integers are faster.
 constexpr Index kLeastCoarse = 3;
 
 }  // namespace
@@ -68,8 +68,8 @@ void VectorIndex::Scan::prepare(Index q) {
     const int bit = index_.form_ == VectorForm::kBits ? 128 >> (k % 8) : 1 << (k % 8);
     if (from[k] > 0) signs[k / 8] |= static_cast<uint8_t>(bit);
   }
-  // Writes the query as integers up to `most`, and returns the most by which this changes a score: by the inequality of
-  // Cauchy and Schwarz, the length of the difference times that of a row.
+  // Rounds the query to integers from -most to most, and returns a bound on the change of a score: by the
+  // Cauchy-Schwarz inequality, the norm of the difference times the norm of a row.
   const float reach = 1.001f * index_.largest_length_;
   const auto quantize = [&](int most, float& scale, auto* to, int offset) {
     scale = largest > 0 ? largest / static_cast<float>(most) : 1;
@@ -85,7 +85,7 @@ void VectorIndex::Scan::prepare(Index q) {
   scales_[q] = 1;
   errors_[q] = 0;  // scores of bits are exact
   if (integers_ != nullptr) {
-    // As large as 32-bit sums of products with entries up to 127 allow.
+    // The maximum at which 32-bit sums of products with entries up to 127 cannot overflow.
     const Index most = std::min<Index>(32767, std::numeric_limits<int32_t>::max() / (127 * width));
     int16_t* integers = integers_ + q * step_;
     std::fill_n(integers, step_, int16_t{0});
@@ -96,7 +96,7 @@ void VectorIndex::Scan::prepare(Index q) {
     coarse_errors_[q] = errors_[q] + quantize(levels, coarse_scales_[q], coarse_ + q * coarse_step_, levels + 1);
   }
   if (floats_ != nullptr) {
-    // Scaled by a power of 2, so that products of tiny entries do not vanish.
+    // Scaled by a power of 2, so that products of tiny entries do not underflow.
     const float scale = largest > 0 ? std::ldexp(1.0f, std::ilogb(largest)) : 1;
     float* floats = floats_ + q * step_;
     for (Index k = 0; k < step_; ++k) floats[k] = k < width ? from[k] / scale : 0;
@@ -181,7 +181,7 @@ void VectorIndex::Scan::scanBlock(Index block, Best* best) const {
 void VectorIndex::Scan::scanCoarse(Index block, Best* best) const {
   int32_t offsets[1][kRowsPerCall], sums[kCoarseQueries][kRowsPerCall];
   Selected<float> selected;
-  // Rows whose coarse scores do not exclude them are scored by fours.
+  // Rows that their coarse scores do not exclude are scored four at a time.
   struct {
     Index rows[4], count = 0;
   } waiting[kQueriesPerPass];
@@ -261,7 +261,7 @@ void VectorIndex::Scan::multiplyEach(Index q, const Index* rows, Index count, Be
     Sum sums[4];
     fourProducts(four, step_, prepared<Query>(q), sums);
     for (Index n = i; n < std::min(i + 4, count); ++n) {
-      // As selectScores() computes them.
+      // The same arithmetic as in selectScores().
       const float scaled = static_cast<float>(sums[n - i]) * scales_[q];
       best.add({rows[n], scaled * index_.factors_[static_cast<size_t>(rows[n])]});
     }

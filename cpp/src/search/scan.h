@@ -6,31 +6,32 @@
 
 namespace heed {
 
-/// The least multiple of `step` that is at least `count`.
+/// `count` rounded up to a multiple of `step`.
 inline Index roundedUp(Index count, Index step) { return (count + step - 1) / step * step; }
 
-/// Rows of a block, which is allocated at once.
+/// Number of rows per block. A block is one allocation.
 inline constexpr Index kRowsPerBlock = 4096;
 static_assert(kRowsPerBlock % kRowsPerCall == 0);
 
-/// Queries that pass over the rows together: with a few rows, they fit into the second-level cache.
+/// Maximum number of queries per pass over the rows: they and a few rows fit into the second-level cache.
 inline constexpr Index kQueriesPerPass = 256;
 
-/// The queries of a call as the kernels multiply them, and passes over rows for all of them. Scores are those of
-/// rounded queries, or sums in single precision; errors_ bounds how far they are from the exact ones.
+/// Queries in the form that the kernels multiply, and passes over the rows for all of them. Scores are computed with
+/// rounded queries or in single precision; errors_ bounds their distance from the exact scores.
 class VectorIndex::Scan {
  public:
-  /// Of at most kQueriesPerPass; `by_signs`: for run() by signs.
+  /// Prepares `count` queries (at most kQueriesPerPass). `by_signs`: run() first selects candidates by Hamming
+  /// distance.
   Scan(const VectorIndex& index, const float* queries, Index count, const VectorSearch& options, bool by_signs,
        Context& context);
 
-  /// For each query the best `room` of all rows or, by signs, of the nearest rows.
+  /// Returns the best `room` rows for each query: among all rows or, by signs, among the candidates.
   Best* run(Index room) const;
 
-  /// The best `top_k` of the rows in `best` by their exact scores, in order.
+  /// Writes the best `top_k` rows of `best`, in order of their exact scores, and returns their number.
   Index rank(Index q, const Best& best, VectorHit* ranked) const;
 
-  /// Whether no other row that run() compared can be among the ranked ones.
+  /// Whether no row that run() has dropped can belong to the ranked rows.
   bool isCertain(Index q, const Best& best, const VectorHit* ranked, Index size) const;
 
  private:
@@ -51,7 +52,7 @@ class VectorIndex::Scan {
   void scoreRows(Index first, Index rows, Best* best) const;
   template <class Entry, class Sum>
   void multiply(Index first, Index rows, Best* best) const;
-  /// Adds rows with their scores.
+  /// Scores rows for query q and adds them to `best`.
   void score(Index q, const Index* rows, Index count, Best& best) const;
   template <class Entry, class Sum>
   void multiplyEach(Index q, const Index* rows, Index count, Best& best) const;
@@ -69,17 +70,17 @@ class VectorIndex::Scan {
   bool by_signs_;
   Context& context_;
   Index step_, sign_stride_, coarse_step_;
-  // Entry k of query q is scales_[q] times entry k of one of these.
-  int16_t* integers_ = nullptr;  // (Q, step) for kInt8
-  float* floats_ = nullptr;      // (Q, step) for kFloat32
-  uint8_t* signs_;               // (Q, sign_stride) in the order of the rows' signs
+  // Entry k of query q is scales_[q] times entry k of integers_ or floats_.
+  int16_t* integers_ = nullptr;  // (Q, step_) for kInt8
+  float* floats_ = nullptr;      // (Q, step_) for kFloat32
+  uint8_t* signs_;               // (Q, sign_stride_), with the same bit order as the rows' signs
   float* scales_;
-  float* errors_;  // the most by which a score differs from that of the sum in double precision
-  // The same in few bits, to skip most rows; null if they are not used.
-  uint8_t* coarse_ = nullptr;         // (Q rounded up to whole calls, coarse_step_)
-  int16_t* coarse_offset_ = nullptr;  // a query whose products with rows are added to those with coarse_
+  float* errors_;  // bounds the difference between a score and the score in double precision
+  // Coarse queries (see coarseProducts()), whose scores exclude most rows; null if they are not used.
+  uint8_t* coarse_ = nullptr;         // (Q rounded up to a multiple of kCoarseQueries, coarse_step_)
+  int16_t* coarse_offset_ = nullptr;  // cancels the offset of coarse entries: each is -(L + 1)
   float* coarse_scales_ = nullptr;
-  float* coarse_errors_ = nullptr;  // the most by which their scores differ from those of integers_
+  float* coarse_errors_ = nullptr;  // bounds the difference between a coarse score and the score with integers_
 };
 
 }  // namespace heed

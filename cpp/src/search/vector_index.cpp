@@ -13,8 +13,8 @@ namespace {
 
 constexpr Index kMaxDimensions = 1 << 16;
 
-/// Gives blocks room for `count` rows, or cuts them to it. Kernels read up to kStrideStep bytes after the rows:
-/// these are zeros, as is the room for new rows.
+/// Resizes `blocks` to `count` rows. Kernels read up to kStrideStep bytes after the rows; these bytes and new rows are
+/// zeros.
 void resizeRows(std::vector<std::vector<std::byte>>& blocks, Index stride, Index count) {
   blocks.resize(static_cast<size_t>((count + kRowsPerBlock - 1) / kRowsPerBlock));
   Index first = 0;
@@ -93,7 +93,7 @@ void VectorIndex::search(const float* queries, Index num_queries, const VectorSe
     signs_ = std::move(made);
     packRows(0);
   }
-  // Some more than are wanted, as those of nearly equal scores are ranked by exact ones.
+  // Retain more rows than requested: approximate scores may be in another order than the exact ones.
   constexpr Index kSpare = 16;
   const Index most = by_signs ? std::min(count(), options.candidates) : count();
   const Index room = std::min(most, options.top_k + kSpare);
@@ -136,7 +136,7 @@ double VectorIndex::entry(const std::byte* row, Index k) const {
 float VectorIndex::score(const float* query, Index n) const {
   const std::byte* own = row(n);
   double sum = 0;
-  if (form_ == VectorForm::kInt8) {  // a loop of its own, which is several times as fast
+  if (form_ == VectorForm::kInt8) {  // a separate loop is several times as fast
     const auto* entries = reinterpret_cast<const int8_t*>(own);
     for (Index k = 0; k < width_; ++k) sum += static_cast<double>(query[k]) * entries[k];
   } else {

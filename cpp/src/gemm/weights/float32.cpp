@@ -8,15 +8,15 @@
 namespace heed {
 namespace {
 
-/// Panels of a batch (panelsPerBatch()) whose K exceeds kChain.
+/// Maximum number of panels in a batch (panelsPerBatch()) if K exceeds kChain.
 constexpr Index kMaxChainPanels = kMaxPanelBytes / (kChain * FloatStep::kBytes);
 static_assert(kMaxChainPanels >= 8);  // the minimum
 
-/// fp32 for multiplyChunk(): the sums are the products already.
+/// The fp32 Format of chunk.h: the sums already are the products.
 struct Float32Format {
   const PackedWeight& weight;
 
-  /// The sums of a row block over the first chain of k are stored, those over each further one are added to them.
+  /// Stores the sums of a row block over the first chain of k, and adds those over each further chain.
   void multiplyPanels(const LeftChunk& left, Range panels, float* sums) const {
     float part[kMaxChainPanels * 8 * kBlockRows];
     const Index depth = weight.steps(), stride = 8 * left.blocks.rows;
@@ -26,7 +26,7 @@ struct Float32Format {
       const Index height = left.blocks.height(i), size = 8 * height;
       const uint32_t* words = left.packed + left.blocks.begin(i) * depth;
       float* const own = sums + 8 * left.blocks.begin(i);
-      // Also once if K is 0, to write zeros.
+      // Runs once even if K is 0, to write zeros.
       for (Index first = 0; first == 0 || first < depth; first += kChain) {
         const Range k[] = {{first, std::min(first + kChain, depth)}};
         const SumsBuffer sink = first == 0 ? SumsBuffer{own, stride} : SumsBuffer{part, size};

@@ -4,14 +4,14 @@
 
 namespace heed {
 
-/// fp32: a k-step is one k, so that a panel is (K, 8) floats.
+/// fp32: a k-step is one value of k, so a panel is (K, 8) floats.
 class Float32Weight final : public PackedWeight {
  public:
   /// Throws kOutOfMemory.
   Float32Weight(Index out, Index in);
 
   void write(Index first, Index count, const float* rows) override;
-  /// Stores scale times the integers.
+  /// Stores the integers times their scale.
   void writeInt8(Index first, Index count, const signed char* rows, const float* scales) override;
   void read(Index first, Index count, float* rows) const override;
 

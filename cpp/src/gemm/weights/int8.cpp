@@ -20,8 +20,8 @@ struct RowQuantization {
   float offset;
 };
 
-/// Maps the least of the values x to 0 and the greatest to 127. A row that contains an infinity or a NaN, or whose
-/// range exceeds that of fp32, gets a scale of NaN.
+/// Maps the minimum of x to 0 and the maximum to 127. The scale is NaN if x contains an infinity or a NaN, or if its
+/// range exceeds that of fp32.
 RowQuantization activationRange(const float* x, Index count) {
   if (count == 0) return {0, 0};
   constexpr int kChains = 4;
@@ -57,9 +57,9 @@ RowQuantization activationRange(const float* x, Index count) {
   return {finite && std::isfinite(range) ? range / 127 : std::numeric_limits<float>::quiet_NaN(), low};
 }
 
-/// Quantizes 16 floats to 0..127 and writes them as 8-bit integers to one vector or as 16-bit integers to two. Vectors
-/// are `stride` words apart; returns where the next one goes. Adding 1.5 2^23 rounds; nothing is fused, so that both
-/// builds give the same.
+/// Quantizes 16 floats to 0..127 and writes them as one vector of 8-bit integers or two of 16-bit integers. Vectors are
+/// `stride` words apart; returns the address of the next one. Adding 1.5 2^23 rounds. Nothing is fused, so that both
+/// builds give the same result.
 uint32_t* quantizeActivations16(const float* x, v128_t offset, v128_t inverse, Index stride, uint32_t* to) {
   const v128_t rounder = simd::constant<12582912.0f>();
   v128_t q[4];
@@ -79,7 +79,7 @@ uint32_t* quantizeActivations16(const float* x, v128_t offset, v128_t inverse, I
   }
 }
 
-/// Quantizes a row of activations. Writes each vector of words `stride` words after the one before.
+/// Quantizes a row of activations. Vectors of words are written `stride` words apart.
 void quantizeActivations(const float* x, Index count, const RowQuantization& row, Index stride, uint32_t* to) {
   const v128_t offset = simd::splat(row.offset), inverse = simd::splat(row.scale > 0 ? 1 / row.scale : 0);
   Index k = 0;
@@ -112,11 +112,11 @@ void packQuantizedRows(ConstMatrixView a, const RowBlocks& blocks, uint32_t* to)
 
 // The weights.
 
-/// The greatest sum of 8 weights of one sign whose products with 127 fit into 16 bits.
+/// The maximum sum of 8 weights of one sign whose products with 127 fit into 16 bits.
 constexpr int kMaxNarrow = std::numeric_limits<int16_t>::max() / 127;
 
-/// The two sums of 8 of 16 values whose products NarrowDotStep adds in one 16-bit lane: those at k = 0 or 1 modulo 4,
-/// and those at 2 or 3. Each is in two lanes of the result.
+/// Sums of those 8 of 16 values whose products NarrowDotStep adds in one 16-bit lane: the values at k = 0 or 1 modulo
+/// 4, and those at k = 2 or 3. Each of the two sums is in two lanes of the result.
 template <class Load>
 v128_t sumEights(const Load& load) {
   v128_t sums = load(0);
@@ -125,7 +125,7 @@ v128_t sumEights(const Load& load) {
   return wasm_f32x4_add(sums, wasm_i32x4_shuffle(sums, sums, 1, 0, 3, 2));
 }
 
-/// Quantizes the weights x (count) of one row, as described at Int8Weight; returns the scale.
+/// Quantizes the weights x (count) of one row, see Int8Weight. Returns the scale.
 float quantizeWeightRow(const float* x, Index count, bool full_range, signed char* to) {
   v128_t largest = simd::splat(0), largest_eight = simd::splat(0);
   v128_t not_finite = simd::splat(0);  // x - x is 0, unless x is infinite or NaN
@@ -173,13 +173,13 @@ float quantizeWeightRow(const float* x, Index count, bool full_range, signed cha
   return scale;
 }
 
-/// A row of integers: their sum, and whether the row is wide.
+/// The sum of a row of integers, and whether the row is wide (see Int8Weight).
 struct RowTraits {
   int32_t sum;
   bool wide;
 };
 
-/// Of a row that is padded to whole vectors.
+/// `x` is padded to whole vectors.
 RowTraits traitsOf(const signed char* x, Index count) {
   const v128_t zero = wasm_i32x4_splat(0), signs = wasm_i16x8_make(1, 1, 1, 1, -1, -1, -1, -1);
   v128_t largest = zero, sums = zero;
@@ -187,7 +187,7 @@ RowTraits traitsOf(const signed char* x, Index count) {
     const v128_t w = simd::load(x + k), positive = wasm_i8x16_max(w, zero);
     const v128_t above = wasm_u16x8_extadd_pairwise_u8x16(positive),
                  below = wasm_u16x8_extadd_pairwise_u8x16(wasm_i8x16_sub(positive, w));
-    // Fours of the positive weights, then of the negative ones.
+    // Sums of four: of positive weights in the lower half, of negated negative weights in the upper half.
     const v128_t fours =
         wasm_i16x8_add(wasm_i32x4_shuffle(above, below, 0, 1, 4, 5), wasm_i32x4_shuffle(above, below, 2, 3, 6, 7));
     largest = wasm_i16x8_max(largest, wasm_i16x8_add(fours, wasm_i32x4_shuffle(fours, fours, 1, 0, 3, 2)));
@@ -199,7 +199,7 @@ RowTraits traitsOf(const signed char* x, Index count) {
           .wide = wasm_v128_any_true(wasm_i16x8_gt(largest, wasm_i16x8_splat(kMaxNarrow)))};
 }
 
-/// Writes up to 8 rows of `depth` integers, a multiple of kInt8Values, to a panel.
+/// Writes up to 8 rows of `depth` integers to a panel. `depth` is a multiple of kInt8Values.
 void interleaveIntegers(const signed char* rows, Index count, Index depth, std::byte* to) {
   if constexpr (kInt8StepValues == 4) {
     const Index words = depth / 4;
@@ -218,7 +218,7 @@ void interleaveIntegers(const signed char* rows, Index count, Index depth, std::
 
 // The product.
 
-/// The kernels for panels that are wide and for those that are not.
+/// The kernels for wide panels and for all others.
 struct Int8Kernels {
   decltype(&multiplyRowBlocks<FloatStep>) wide, narrow;
 };
@@ -232,17 +232,17 @@ Int8Kernels fastestInt8() {
 #endif
 }
 
-/// Initialized when the first weight is made, before threads multiply.
+/// Initialized when the first weight is constructed, before threads multiply.
 const Int8Kernels& int8Kernels() {
   static const Int8Kernels kernels = fastestInt8();
   return kernels;
 }
 
-/// int8 for multiplyChunk(): 32-bit integer sums, dequantized in the epilogue.
+/// The int8 Format of chunk.h: 32-bit integer sums, which the epilogue dequantizes.
 struct Int8Format {
   const Int8Weight& weight;
 
-  /// Only runs of wide panels take the slower kernel.
+  /// Uses the slower kernel only for runs of wide panels.
   void multiplyPanels(const LeftChunk& left, Range panels, float* sums) const {
     const Int8Kernels& kernels = int8Kernels();
     const uint32_t* words = left.packed + kRowWords * left.blocks.rows;
@@ -265,7 +265,8 @@ struct Int8Format {
         sums[i] = simd::load(format.weight.sums() + 8 * panel + 4 * i);
       }
     }
-    /// The sum of (s q + o) (t w) is t (s sum(q w) + o sum(w)); unfused, so that both builds give the same.
+    /// The sum of (s q + o) (t w) is t (s sum(q w) + o sum(w)). Nothing is fused, so that both builds give the same
+    /// result.
     v128_t value(v128_t sum, const LeftChunk& left, Index row, int i) const {
       const RowQuantization& quantized = reinterpret_cast<const RowQuantization*>(left.packed)[row];
       const v128_t scaled = wasm_f32x4_mul(wasm_f32x4_convert_i32x4(sum), simd::splat(quantized.scale));

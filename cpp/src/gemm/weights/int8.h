@@ -5,13 +5,13 @@
 namespace heed {
 
 /// int8: output row r of W is scales[r] times integers in -127..127. The left operand is quantized row by row to 7 bits
-/// when it is packed: x = s q + o with q in 0..127. With the sum of a row's integers, C = scales[r] (s sum(q w) + o
-/// sum(w)). Where a row's range, or a product with it, exceeds that of fp32, the results may be NaN.
+/// when it is packed: x = s q + o with q in 0..127. With the integers w of row r, C = scales[r] (s sum(q w) + o
+/// sum(w)). If a row's range, or a product with it, exceeds the range of fp32, results may be NaN.
 ///
 /// A row is *wide* if NarrowDotStep, which adds eight products in 16 bits, could overflow on it. Panels with a wide row
-/// take a slower kernel. A row is quantized to a smaller range, but not to less than -51..51, if that keeps it from
-/// being wide; with `full_range`, as for embedding tables, whose rows are read one by one, never. A row that contains
-/// an infinity or a NaN gets the scale NaN, and all products with it are NaN.
+/// use a slower kernel. write() therefore quantizes a row to a smaller range, down to -51..51, if it is then not wide.
+/// With `full_range` it never does; embedding tables set it, because their rows are read one by one. A row that
+/// contains an infinity or a NaN gets the scale NaN, and all products with it are NaN.
 class Int8Weight final : public PackedWeight {
  public:
   /// Throws kOutOfMemory.
@@ -19,7 +19,7 @@ class Int8Weight final : public PackedWeight {
 
   /// Quantizes the rows.
   void write(Index first, Index count, const float* rows) override;
-  /// Stores the integers and scales as they are.
+  /// Stores the integers and scales unchanged.
   void writeInt8(Index first, Index count, const signed char* rows, const float* scales) override;
   void read(Index first, Index count, float* rows) const override;
 
@@ -28,7 +28,7 @@ class Int8Weight final : public PackedWeight {
 
   /// One per output row, padded with zeros to whole panels.
   const float* scales() const { return scales_.data(); }
-  /// The sum of each output row's integers, padded in the same way.
+  /// The sum of each output row's integers, padded like scales().
   const float* sums() const { return sums_.data(); }
   /// Whether a panel has a wide row.
   bool isWide(Index panel) const { return wide_[static_cast<size_t>(panel)] != 0; }
@@ -41,7 +41,7 @@ class Int8Weight final : public PackedWeight {
 
   bool full_range_;
   std::vector<float> scales_, sums_;
-  std::vector<uint8_t> wide_;        // one bit for each row of a panel
+  std::vector<uint8_t> wide_;        // per panel: bit r is set if row r is wide
   std::vector<signed char> padded_;  // a row that is being written, (depth()), padded with zeros
 };
 

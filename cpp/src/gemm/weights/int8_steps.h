@@ -2,19 +2,19 @@
 
 #include "gemm/tile.h"
 
-/// The k-steps of int8 weights (see tile.h). Weights are signed bytes, activations 7 bits (0..127), as the relaxed dot
-/// product takes no more.
+/// The k-steps of int8 weights (see tile.h). Weights are signed bytes; activations are limited to 7 bits (0..127) by
+/// the relaxed dot product.
 namespace heed {
 
-/// Values of k in a k-step and the words that they take on the left, and values that are quantized at once, to a
-/// multiple of which K is padded with zeros.
+/// kInt8StepValues: values of k per k-step. kInt8StepWords: words per k-step and row of the left operand. kInt8Values:
+/// values that are quantized at once; K is padded with zeros to a multiple of it.
 #if defined(HEED_RELAXED_SIMD)
 inline constexpr Index kInt8StepValues = 4, kInt8StepWords = 1;
 #else
 inline constexpr Index kInt8StepValues = 8, kInt8StepWords = 4;
 #endif
 inline constexpr Index kInt8Values = 16;
-/// k-steps of K values.
+/// The number of k-steps for K = depth.
 inline Index int8Steps(Index depth) {
   return (depth + kInt8Values - 1) / kInt8Values * (kInt8Values / kInt8StepValues);
 }
@@ -31,20 +31,20 @@ struct DotStep : RelaxedInt8Step {
   static v128_t add(v128_t sums, v128_t word, v128_t columns) { return simd::dot4Add(columns, word, sums); }
 };
 
-/// The second half of a dot product in two instructions. V8 builds a vector of ones for every relaxed dot; here it
-/// stays in a register.
+/// Adds pairs of 16-bit products to 32-bit sums. The relaxed dot4Add() would do it, too, but V8 rebuilds the vector of
+/// ones for each of them; here it stays in a register.
 struct Widen {
   v128_t ones = simd::opaqueSplat(0x00010001);
   v128_t widen(v128_t sums, v128_t pairs) const { return wasm_i32x4_add(sums, wasm_i32x4_dot_i16x8(pairs, ones)); }
 };
 
-/// DotStep for CPUs without such an instruction (x86 without AVX-VNNI).
+/// DotStep for CPUs without a dot product instruction (x86 without AVX-VNNI).
 struct SplitDotStep : RelaxedInt8Step, Widen {
   v128_t add(v128_t sums, v128_t word, v128_t columns) const { return widen(sums, simd::dot2(columns, word)); }
 };
 
-/// Four such steps whose pairs of products are added in 16 bits before they are widened: five multiplications instead
-/// of eight, for panels that are not wide (see Int8Weight).
+/// Four SplitDotSteps at once: pairs of products are added in 16 bits before they are widened. This takes five
+/// multiplications instead of eight. Only for panels that are not wide (see Int8Weight).
 struct NarrowDotStep : RelaxedInt8Step, Widen {};
 
 template <int R, int P>
@@ -70,14 +70,14 @@ inline void addGroup(const NarrowDotStep& step, const uint32_t* left, const std:
   }
 }
 #else
-/// Both operands widened to 16 bits, the left one when it is packed.
+/// Both operands are widened to 16 bits; the left one when it is packed.
 struct WideDotStep {
   static constexpr Index kBytes = 64, kWords = kInt8StepWords;
 };
 
-/// Multiplies the words of a row as they lie, without broadcasts, which take JavaScriptCore two further instructions
-/// each for the address (see simd::loadSplat()). Each column then has four partial sums, which are added at the end. As
-/// many columns are summed at a time as registers hold.
+/// Multiplies vectors of a row's words without broadcasts, each of which would cost JavaScriptCore two more
+/// instructions for the address (see simd::loadSplat()). Each column then has four partial sums, which are added at the
+/// end. The number of columns per pass is limited by the registers.
 template <int R, int P>
 inline void accumulate(const WideDotStep&, const uint32_t* left, const std::byte* right, Index panel_bytes, Index steps,
                        v128_t (&sums)[R][2 * P]) {

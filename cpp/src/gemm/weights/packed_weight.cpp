@@ -18,7 +18,7 @@ PackedWeight::PackedWeight(Index out, Index in, Index steps, Index step_bytes)
   const Shape shape{out, in};
   const double bytes = static_cast<double>(panels()) * static_cast<double>(steps) * static_cast<double>(step_bytes);
   if (bytes > static_cast<double>(std::numeric_limits<Index>::max())) refuseMemory("weight", shape, bytes);
-  // One line even for an empty weight, so that panel(0) exists.
+  // At least one cache line, so that panel(0) exists even for an empty weight.
   allocating("weight", shape, bytes, [&] { storage_.resize(static_cast<size_t>(bytes) / sizeof(CacheLine) + 1); });
 }
 

@@ -8,7 +8,7 @@
 #include "gemm/range.h"
 #include "heed/module.h"
 
-/// The weights of matrix products C = A W^T, stored in the form in which they are multiplied.
+/// The weights of matrix products C = A W^T, packed for multiplication.
 /// Notation: A (T, K), W (M, K) as PyTorch stores it, C (T, M). See gemm/tile.h for row block, panel and k-step.
 namespace heed {
 
@@ -16,16 +16,16 @@ struct LeftChunk;
 struct Product;
 struct RowBlocks;
 
-/// A form in which weight formats read the left operand, such as fp32 rows. Formats that share a form share the
-/// address of its LeftForm, and a left operand is packed once for all of them.
+/// A form of the packed left operand, such as interleaved fp32 rows. Weight formats that read the same form return the
+/// same LeftForm object, so that a left operand is packed once for all of them.
 struct LeftForm {
-  /// Words of 4 bytes that `rows` rows of K values take.
+  /// The number of 4-byte words for `rows` rows of K values.
   Index (*words)(Index rows, Index depth);
   void (*pack)(ConstMatrixView a, const RowBlocks& blocks, uint32_t* to);
 };
 
-/// A weight W. Each format is a derived class in a file of its own that packs and unpacks rows, and multiplies by means
-/// of multiplyChunk() (gemm/chunk.h).
+/// A weight W. Each format is a derived class in its own file. It packs and unpacks rows, and multiplies with
+/// multiplyChunk() (gemm/chunk.h).
 class PackedWeight : public RowStorage {
  public:
   /// A weight of zeros. `full_range`: see Int8Weight. Throws kOutOfMemory.
@@ -34,15 +34,15 @@ class PackedWeight : public RowStorage {
   Index in() const { return in_; }    ///< K
 
   virtual const LeftForm& leftForm() const = 0;
-  /// The columns of C in `panels`, of a chunk whose rows are packed in leftForm(). `sums` is scratch of kMaxSums
-  /// floats.
+  /// Computes the columns of C in `panels` for a chunk whose rows are packed in leftForm(). `sums` is scratch of
+  /// kMaxSums floats.
   virtual void multiply(const LeftChunk& left, const Product& product, Range panels, float* sums) const = 0;
 
   /// Column panels of W^T: 8 output rows of W each, the last one padded with zeros.
   Index panels() const { return out_ / 8 + (out_ % 8 != 0); }
   Index panelBytes() const { return steps_ * step_bytes_; }
   const std::byte* panel(Index p) const { return storage_[0].bytes + p * panelBytes(); }
-  /// k-steps of a panel.
+  /// The number of k-steps of a panel.
   Index steps() const { return steps_; }
 
  protected:
@@ -51,7 +51,7 @@ class PackedWeight : public RowStorage {
   PackedWeight& operator=(PackedWeight&&) noexcept = default;
 
   Index stepBytes() const { return step_bytes_; }
-  /// The values of output row r in the first k-step of its panel; those of the next one follow stepBytes() later.
+  /// The values of output row r in the first k-step of its panel; those of the next k-step are stepBytes() later.
   std::byte* row(Index r) { return storage_[0].bytes + r / 8 * panelBytes() + r % 8 * step_bytes_ / 8; }
   const std::byte* row(Index r) const { return const_cast<PackedWeight*>(this)->row(r); }
 
