@@ -143,8 +143,8 @@ class EncoderModel : public Module {
   Value embed(Evaluator& e, const TokenBatch& batch);
   /// The embeddings of N images, (N L, E) with L = imageRows().
   Value embed(Evaluator& e, const ImageInput& image) const;
-  /// The number of rows of an image of that size: class token, register tokens and patch tokens. Throws kShapeMismatch
-  /// for images smaller than a patch, kUnsupported for text encoders.
+  /// The number of rows of an image of that size: class token, register tokens and patch tokens. Throws
+  /// kInvalidArgument for images smaller than a patch, kUnsupported for text encoders.
   Index imageRows(Index height, Index width) const;
   PassPositions positions(Evaluator& e, const Sequences& sequences) const;
   /// Runs layer i on x (T, E), which is consumed. `head_mask` (1, H) or empty; `weights` null or as in AttentionOutput;

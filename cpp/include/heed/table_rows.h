@@ -15,7 +15,8 @@ struct TableRows {
   bool sparse = false;          ///< store gradients only for the rows that were looked up
 };
 
-/// output (T, E) = the sum of the rows looked up in each table, added in the order of `tables`.
+/// output (T, E) = the sum of the rows looked up in each table, added in the order of `tables`. Only the first table
+/// may have a `storage`.
 void lookUp(std::span<const TableRows> tables, MatrixView output);
 
 }  // namespace heed

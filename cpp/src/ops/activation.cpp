@@ -23,7 +23,7 @@ void apply(float* x, Index count) {
   std::memcpy(x + i, tail, bytes);
 }
 
-/// In the order of Activation. GELU takes four vectors at a time, which hides the latency of its division.
+/// In the order of Activation. GELU processes four vectors at a time, which hides the latency of its division.
 constexpr std::string_view kActivationNames[] = {"identity", "relu",    "gelu", "gelu_tanh",
                                                  "tanh",     "sigmoid", "silu", "quick_gelu"};
 constexpr void (*kFunctions[])(float*, Index) = {

@@ -8,7 +8,7 @@
 ///   silu'      s (1 + x (1 - s))
 ///   quickGelu' s (1 + c x (1 - s)), s = sigmoid(c x), c = 1.702
 ///
-/// The gate of X = [A, B] or [B, A]: Y = phi(A) * B, backward dA = dY * B * phi'(A), dB = dY * phi(A).
+/// Gate with X = [A, B] or [B, A]: Y = phi(A) * B, backward dA = dY * B * phi'(A), dB = dY * phi(A).
 #include <algorithm>
 
 #include "core/check.h"
@@ -21,8 +21,8 @@ namespace {
 
 using simd::Floats;
 
-/// x within [-bound, bound], beyond which the derivatives are constant in fp32, while their formulas would give
-/// infinity times 0. NaN stays NaN.
+/// x clamped to [-kBound, kBound]. Beyond it derivatives are constant in fp32, but their formulas would give infinity
+/// times 0. NaN stays NaN.
 template <float kBound, int N>
 Floats<N> clamped(const Floats<N>& x) {
   return maximum(minimum(x, simd::constant<kBound>()), simd::constant<-kBound>());

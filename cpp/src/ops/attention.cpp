@@ -38,13 +38,13 @@ struct Head {
 
 using RowFactors = std::array<float, kMaxQueries>;
 
-/// Writes one row of attention weights, shape (S), with zeros for skipped keys.
+/// Writes one row of attention weights (S), with zeros for skipped keys.
 void writeWeights(const VisibleKeys& visible, const float* row, float inverse_sum, float* weights, Index num_keys) {
   std::fill_n(weights, num_keys, 0.0f);
   visible.forEach([&](Index key, Index column) { weights[key] = inverse_sum * row[column]; });
 }
 
-/// Inverted dropout on the exponentials of query i. The draws depend on the absolute positions of query and key.
+/// Applies inverted dropout to the exponentials of query i. Draws depend on the absolute positions of query and key.
 void dropEntries(const Head& head, const VisibleKeys& visible, Index i, const RandomState& random, float* row) {
   const AttentionOptions& options = head.selection.options();
   const float scale = keptScale(options.dropout, DropoutScaling::kInverted);
@@ -54,8 +54,8 @@ void dropEntries(const Head& head, const VisibleKeys& visible, Index i, const Ra
       [&](Index key, Index column) { row[column] = draws.drops(key, options.dropout) ? 0 : row[column] * scale; });
 }
 
-/// Computes queries [first, first + rows) of a head, few enough that their scores stay in the cache. query (rows, Dk),
-/// output (rows, Dv), weights and scores null or (rows, S).
+/// Computes queries [first, first + rows) of a head; they are few, so that their scores stay in the cache. query (rows,
+/// Dk), output (rows, Dv), weights and scores (rows, S) or null.
 void attendBlock(const Head& head, ConstMatrixView query, Index first, AttentionOutput result, Context& context) {
   auto& [output, weights, all_scores] = result;
   Arena& arena = context.arena;
@@ -78,7 +78,7 @@ void attendBlock(const Head& head, ConstMatrixView query, Index first, Attention
     if (all_scores) visible.forEach([&](Index key, Index column) { all_scores[r * num_keys + key] = row[column]; });
     std::fill(row + visible.count(), row + scores.cols(), kForbidden);
     const std::span<const Range> allowed = head.values.finite ? visible.ranges() : visible.allowed(row, arena);
-    // Softmax. The division by the sum is left to the product with V, whose rows (Dv) are shorter than the scores' (S).
+    // Softmax. The product with V divides by the sum, because its rows (Dv) are shorter than those of the scores (S).
     const float sum = exponentials(row, scores.cols(), visible.ranges()), inverse_sum = sum == 0 ? 0 : 1 / sum;
     if (weights) writeWeights(visible, row, inverse_sum, weights + r * num_keys, num_keys);
     // Dropout.
@@ -167,12 +167,12 @@ void attention(const AttentionInput& input, Index num_heads, const AttentionOpti
     return options.head_mask ? options.head_mask.data()[(options.head_mask.rows() == 1 ? 0 : n * num_heads) + h] : 1;
   };
 
-  // One task for each head of each sequence, and for each part of its queries where heads are fewer than threads.
+  // One task per head and sequence. If there are fewer heads than threads, queries are divided into parts, too.
   const Index count = input.queries.count(), heads = Shape{count, num_heads}.size(),
               threads = context.executor.threads();
   const Index parts = threads == 1 || heads == 0 ? 1 : (threads + heads - 1) / heads;
   const Arena::Scope scope(context.arena);
-  auto* offsets = context.arena.take<Index>(count);  // of each sequence's weights and scores, (H, L_n, S_n)
+  auto* offsets = context.arena.take<Index>(count);  // where the weights and scores (H, L_n, S_n) of a sequence begin
   const bool has_matrices = result.weights || result.scores;
   for (Index n = 0, next = 0; n < count && has_matrices; ++n) {
     offsets[n] = next;
@@ -191,7 +191,7 @@ void attention(const AttentionInput& input, Index num_heads, const AttentionOpti
                     headRows(input.key.values(), input.keys.begin(n), input.keys.end(n), key_head, key_width),
                     headRows(input.value.values(), input.keys.begin(n), input.keys.end(n), key_head, value_width),
                     options, masks, scale, head_mask(n, h), task.arena);
-    /// The rows of queries from `row` on of a matrix (L_n, S_n), if there is one.
+    /// The rows starting at query `row` of a matrix (L_n, S_n); null if there is no matrix.
     const auto part_of = [&](float* all, Index row) {
       return all ? all + offsets[n] + (h * num_queries + row) * num_keys : nullptr;
     };

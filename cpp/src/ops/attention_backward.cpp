@@ -5,16 +5,16 @@
 ///   dQ = scale dS K,  dK = scale dS^T Q,  dV = m (Z * P)^T dY,  dM = dS,  dm = sum(E)
 ///
 /// (Dao et al. 2022, arXiv:2205.14135, appendix B.4; m E is their D = rowsum(dY * Y).) Where a key is forbidden, P and
-/// dS are exactly 0, whatever the key and the value are.
+/// dS are exactly 0, regardless of the key and the value.
 ///
-/// The terms of relative positions, S += scale (Q_i PK_r + K_j PQ_r) with r the row for i - j, are products with PK and
-/// PQ of which one column per key or query is taken. Their gradients are products with dS summed by r:
+/// The terms of relative positions, S += scale (Q_i PK_r + K_j PQ_r) with r the row for i - j, select one column per
+/// key or query from the products Q PK^T and K PQ^T. Their gradients are products with dS summed by r:
 ///
 ///   A_ir = sum over j with row r of dS_ij,    dQ += scale A PK,  dPK = scale A^T Q
 ///   B_jr = sum over i with row r of dS_ij,    dK += scale B PQ,  dPQ = scale B^T K
 ///
 /// The first three products and the softmax run by row blocks of queries, as in the forward pass, and skip the same
-/// keys. P and dS of a few row blocks are kept for the two products with transposed operands.
+/// keys. P and dS of a few row blocks are stored for the two products with transposed operands.
 #include "ops/attention_backward.h"
 
 #include <algorithm>
@@ -34,11 +34,11 @@
 namespace heed::train {
 namespace {
 
-/// Row blocks of queries whose P and dS are kept at a time: the more, the fewer passes over dK and dV.
+/// Number of row blocks of queries whose P and dS are stored at a time. More blocks mean fewer passes over dK and dV.
 constexpr Index kRowBlocks = 8;
 
-/// K for the product dS K. Zeros replace infinite and NaN entries: where such a key is forbidden, dS is 0, and 0 times
-/// NaN would be NaN; where it is not, dS is NaN.
+/// K for the product dS K, with zeros in place of infinite and NaN entries. If such a key is forbidden, dS is 0, and 0
+/// times NaN would be NaN. If it is allowed, dS is NaN anyway.
 Panels packFinite(ConstMatrixView key, const RowList& keys, Arena& arena) {
   const Panels panels = packValues(key, keys, arena);
   if (panels.finite) return panels;
@@ -47,8 +47,8 @@ Panels packFinite(ConstMatrixView key, const RowList& keys, Arena& arena) {
   return packValues(readOnly(finite), keys, arena);
 }
 
-/// For one query, from e^(s - max) and their sum, and G: replaces the former by Z P and the latter by dS / m. `kept` is
-/// Z, or null where all of it is 1; `count` is a multiple of 4. Returns E.
+/// For one query: takes e^(s - max) in `exponentials`, their `sum`, and G in `products`. Replaces `exponentials` by Z P
+/// and `products` by dS / m, and returns E. `kept` is Z, or null if all of Z is 1; `count` is a multiple of 4.
 float scoreGradient(float* exponentials, float sum, float* products, const float* kept, Index count) {
   const v128_t zero = simd::splat(0), inverse_sum = simd::splat(sum == 0 ? 0 : 1 / sum);
   double total = 0;
@@ -77,7 +77,7 @@ float scoreGradient(float* exponentials, float sum, float* products, const float
   return e;
 }
 
-/// One head of one sequence.
+/// The backward pass of one head of one sequence.
 class HeadBackward {
  public:
   HeadBackward(const AttentionCall& call, std::span<const Mask> masks, ConstMatrixView gradient,
@@ -136,7 +136,7 @@ class HeadBackward {
     return headRows(all, call_.keys.begin(n_), call_.keys.end(n_), key_head_, width);
   }
 
-  /// Row blocks [begin, end) of all `blocks`; adds to dK / (m scale) and dV / m of the selected keys.
+  /// Processes row blocks [begin, end) of all `blocks`. Adds to dK / (m scale) and dV / m of the selected keys.
   void runBlocks(Index begin, Index end, Index blocks, MatrixView dk, MatrixView dv) {
     const Arena::Scope scope(arena());
     const Index first = evenPart(query_.rows(), blocks, begin), rows = evenPart(query_.rows(), blocks, end) - first;
@@ -149,7 +149,7 @@ class HeadBackward {
       runBlock(first + r, headRows(weights, r, r + count, 0, num_keys),
                headRows(score_gradients, r, r + count, 0, num_keys), visible_panels);
     }
-    // The keys that no query of these blocks may attend to are skipped.
+    // Skips panels of keys that no query of these blocks may attend to.
     for (Index panel = 0, next; panel < panels; panel = next) {
       for (next = panel + 1; next < panels && visible_panels[next] == visible_panels[panel];) ++next;
       if (!visible_panels[panel]) continue;
@@ -163,7 +163,7 @@ class HeadBackward {
     }
   }
 
-  /// One row block, whose first query is `first`: writes its dQ, and its Z P and dS / m for all selected keys.
+  /// Processes the row block whose first query is `first`: writes its dQ, and its Z P and dS / m for all selected keys.
   void runBlock(Index first, MatrixView weights, MatrixView score_gradients, bool* visible_panels) {
     const Arena::Scope scope(arena());
     const Index rows = weights.rows();
@@ -201,7 +201,7 @@ class HeadBackward {
                      {&key_features, 1}, factors.data(), block(queries(result_.query, call_.keyWidth())), packed);
   }
 
-  /// Z for query i, as the forward pass drew it; zeros after the last key.
+  /// Writes Z for query i, with the draws of the forward pass, and zeros after the last key.
   void drawDropout(const VisibleKeys& visible, Index i, float* kept, Index width) const {
     const float factor = keptScale(call_.options.dropout, DropoutScaling::kInverted);
     DropoutDraws draws(call_.options.dropout_key, call_.options.dropout, call_.random.first_sequence + n_, h_, i);
@@ -209,7 +209,8 @@ class HeadBackward {
     std::fill(kept + visible.count(), kept + width, 0.0f);
   }
 
-  /// Adds dM = dS of query i to the gradients of additive masks and of the position bias, whose entries repeat.
+  /// Adds dM = dS of query i to the gradients of additive masks and of the position bias. Entries that broadcast to
+  /// several scores get the sum.
   void addMaskGradients(const VisibleKeys& visible, Index i, const float* score_gradient) const {
     for (size_t m = 0; m < masks_.size(); ++m) {
       if (!result_.masks[m]) continue;
@@ -258,7 +259,7 @@ class HeadBackward {
     // NOLINTEND(bugprone-unchecked-optional-access)
   }
 
-  /// Writes the columns of visible keys to their places among all selected keys, zeros to the others.
+  /// Writes the columns of visible keys to their positions among all selected keys, and zeros to the others.
   void spread(const VisibleKeys& visible, const float* from, float* to) const {
     Index next = 0;
     for (const Range& range : visible.ranges()) {

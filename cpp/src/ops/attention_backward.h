@@ -4,7 +4,7 @@
 
 namespace heed::train {
 
-/// One recorded call of attention. `options` refers to the other members, so that an object stays where it was made.
+/// One recorded call of attention. Not movable, because `options` refers to other members.
 struct AttentionCall {
   AttentionCall(AttentionVariables&& variables, const Sequences& queries, const Sequences& keys, Index num_heads,
                 const AttentionOptions& options, const RandomState& random);
@@ -17,7 +17,7 @@ struct AttentionCall {
   }
   Index keyWidth() const { return variables.query.cols() / num_heads; }
   Index valueWidth() const { return variables.value.cols() / key_heads; }
-  /// Position of the factor on head h of sequence n in the head mask.
+  /// Index of the factor on head h of sequence n in the head mask.
   Index headMaskIndex(Index n, Index h) const { return (options.head_mask.rows() > 1 ? n * num_heads : 0) + h; }
   float headMask(Index n, Index h) const {
     return options.head_mask ? options.head_mask.data()[headMaskIndex(n, h)] : 1;
@@ -26,33 +26,34 @@ struct AttentionCall {
   AttentionVariables variables;
   Sequences queries, keys;
   Index num_heads, key_heads;
-  RandomState random;  // dropout draws for the same sequences in both passes
+  RandomState random;  // of the forward pass, so that the backward pass repeats its dropout draws
   std::vector<MaskTensor> mask_tensors;
   DisentangledPositions positions;
   AttentionOptions options;
 };
 
-/// Where attentionBackward() writes.
+/// The output of attentionBackward(). query, key and value are overwritten; the others are added to unless null.
 struct AttentionGradients {
-  MatrixView query, key, value;  ///< overwritten
-  float* head_mask;              ///< null, or added to; the same for the following
+  MatrixView query, key, value;
+  float* head_mask;
   float* position_bias;
   float* position_key;
   float* position_query;
   std::vector<float*> masks;  ///< one for each mask
 
+  /// Whether several heads add to the same gradient.
   bool sharedByHeads() const;
 };
 
-/// The gradient of a node, to add to; null if it needs none.
+/// The gradient of a variable, for adding to it; null if it needs none.
 float* gradientOf(const Variable& variable, Backward& pass);
 
-/// recordAttention() where kScores or kWeights are touched.
+/// recordAttention() for calls whose kScores or kWeights are read or edited.
 Variable recordTouchedAttention(Graph& graph, const std::shared_ptr<const AttentionCall>& call, RecordedSites& sites,
                                 float* weights);
 
-/// Computes the gradients from that of the output (sum L_n, H Dv). Keys and values that several heads of queries share
-/// get the sum of those heads' gradients.
+/// Computes the gradients of a call from `gradient`, that of its output (sum L_n, H Dv). Keys and values that several
+/// query heads share get the sum of these heads' gradients.
 void attentionBackward(const AttentionCall& call, ConstMatrixView gradient, const AttentionGradients& result,
                        Context& context);
 

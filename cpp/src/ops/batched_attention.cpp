@@ -59,10 +59,10 @@ void BatchedAttention::forward(const float* query, const float* key, const float
   const std::vector<Index> query_strides = strides(query_), key_strides = strides(key_),
                            value_strides = strides(value_);
   std::vector<Index> mask_strides;
-  std::optional<MaskTensor> matrix_mask;  // of one matrix
+  std::optional<MaskTensor> matrix_mask;  // the mask of one matrix
   if (mask) {
     Shape shape = mask->shape;
-    // A mask [N, 1, L, S], as for multi-head scores, also applies to scores [N, L, S].
+    // A mask for multi-head scores, [N, 1, L, S], also applies to scores [N, L, S].
     if (weights_.rank() == 3 && shape.rank() == 4 && shape[1] == 1) shape = {shape[0], shape[2], shape[3]};
     const auto broadcast = broadcastStrides(shape, weights_);
     if (!broadcast) refuseShape(mask->argument, "a shape that broadcasts to " + weights_.toString(), mask->shape);

@@ -5,14 +5,14 @@
 
 #include "heed/tensor.h"
 
-/// NumPy's broadcasting: shapes are aligned from the right, and axes of extent 1 repeat.
+/// NumPy's broadcasting: shapes are aligned from the right, and axes of extent 1 are repeated.
 namespace heed {
 
-/// The shape to which both broadcast, or nothing if they do not.
+/// The shape to which both shapes broadcast, or nothing if they are incompatible.
 std::optional<Shape> broadcastShape(const Shape& a, const Shape& b);
 
-/// The strides, in elements, of a row-major tensor of `shape` broadcast to `target`; 0 for repeated axes. Nothing if it
-/// does not broadcast.
+/// The strides, in elements, of a row-major tensor of `shape` that is broadcast to `target`; 0 for repeated axes.
+/// Nothing if the shapes are incompatible.
 std::optional<std::vector<Index>> broadcastStrides(const Shape& shape, const Shape& target);
 
 }  // namespace heed

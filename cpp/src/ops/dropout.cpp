@@ -1,4 +1,4 @@
-/// Dropout: y = Z * x or Z * x / (1 - p), where the entries of Z are Bernoulli(1 - p). DropoutRow::drops() is the draw.
+/// Dropout: y = Z * x or Z * x / (1 - p), where the entries of Z are Bernoulli(1 - p), drawn by DropoutRow::drops().
 #include "heed/dropout.h"
 
 #include "core/check.h"

@@ -1,5 +1,5 @@
-/// Y = Z * X * c with the draws Z (0 or 1) of a DropoutKey and the factor c of the kept entries; dX = Z * dY * c, for
-/// which the draws are repeated.
+/// Y = Z * X * c with the draws Z (0 or 1) of a DropoutKey and the factor c of keptScale(); dX = Z * dY * c, which
+/// repeats the draws.
 #include "core/check.h"
 #include "heed/dropout.h"
 #include "heed/train/ops.h"
@@ -9,7 +9,7 @@
 namespace heed::train {
 namespace {
 
-/// What heed::dropout() computes, which draws one number after the other. `out` may be x.
+/// Computes the same as heed::dropout(), but with 16 draws at a time. `out` may be x.
 struct DropoutMask {
   float p, factor;
   DropoutKey key;

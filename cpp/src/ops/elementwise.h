@@ -13,14 +13,14 @@
 ///   tanh       all         3e-7                           -1, 1
 ///   erf        all         4e-7                           -1, 1
 ///   gelu       all         4e-7 |gelu(x)| + 1e-6          within the error of 0, infinity
-///   geluTanh   all         4e-7 |geluTanh(x)| + 1e-6      the same
-///   silu       all         4e-7 |silu(x)| + 4e-37         the same
-///   quickGelu  all         4e-7 |quickGelu(x)| + 1e-6     the same
+///   geluTanh   all         4e-7 |geluTanh(x)| + 1e-6      as for gelu
+///   silu       all         4e-7 |silu(x)| + 4e-37         as for gelu
+///   quickGelu  all         4e-7 |quickGelu(x)| + 1e-6     as for gelu
 ///   relu       all         0                              0, infinity
 namespace heed::simd {
 
-/// Coefficients that are broadcast from memory by one instruction each. For constants in splat(), V8 would build a
-/// vector at every use, in four or five instructions; the asm statement hides the table's values from the compiler.
+/// Coefficients that are broadcast from memory by one instruction each. With constants in splat(), V8 would build a
+/// vector at every use, with four or five instructions. The asm statement hides the table's values from the compiler.
 template <size_t N>
 class Table {
  public:
@@ -31,7 +31,7 @@ class Table {
   const float* values_;
 };
 
-/// N vectors of four floats, computed in lockstep: their instructions interleave, which hides latency, and each
+/// N vectors of four floats, computed in lockstep: their instructions interleave, which hides latency, and a
 /// coefficient is loaded once for all of them.
 template <int N>
 struct Floats {
@@ -44,7 +44,7 @@ struct Floats {
     for (v128_t& vector : vectors) vector = x;
   }
 
-  /// Applies f to corresponding vectors of x and the others.
+  /// Applies f to corresponding vectors of x and `others`.
   template <class F, class... Others>
   friend Floats each(const F& f, const Floats& x, const Others&... others) {
     Floats y;
@@ -100,13 +100,13 @@ v128_t constant() {
   return Table(kValues)[0];
 }
 
-// The least argument, log2 e, the rounding constant, ln 2 in two parts, the coefficients of q from the highest
-// power, 1.
+// The minimum argument; log2 e; the rounding constant; ln 2 in two parts; the coefficients of q, highest power
+// first; 1.
 inline constexpr float kExp[] = {
     -88.029692f,   1.44269504f,  12582912.0f,  0.693359375f, -2.12194440e-4f, 0.00138145395f, 0.00836874545f,
     0.0416683890f, 0.166665211f, 0.499999940f, 1.0f};
 
-/// e^x for x up to 88.3; 0 below -87.7, including -infinity. Larger x give any number.
+/// e^x for x up to 88.3; 0 below -87.7, including -infinity. For larger x, the result is unspecified.
 template <int N>
 Floats<N> exp(const Floats<N>& x) {
   const Table c(kExp);
@@ -116,14 +116,14 @@ Floats<N> exp(const Floats<N>& x) {
   const Floats<N> y = maximum(x, c[0]);
   const Floats<N> shifted = multiplyAdd(y, c[1], rounder);
   const Floats<N> n = shifted - rounder;
-  // ln 2 in two parts (Cody, Waite 1980); the product of n and the first part is exact.
+  // ln 2 is split into two parts (Cody, Waite 1980), so that the product of n and the first part is exact.
   const Floats<N> r = multiplySubtract(n, c[4], multiplySubtract(n, c[3], y));
-  // e^r = 1 + r + r^2 q(r) with a minimax polynomial q, evaluated by even and odd powers (Estrin), which has a shorter
-  // dependency chain than Horner's scheme.
+  // e^r = 1 + r + r^2 q(r) with a minimax polynomial q. Estrin's scheme (even and odd powers) has a shorter dependency
+  // chain than Horner's.
   const Floats<N> r2 = r * r;
   const Floats<N> high = multiplyAdd(r2, c[5], multiplyAdd(r, c[6], c[7]));
   const Floats<N> q = multiplyAdd(r2, high, multiplyAdd(r, c[8], c[9]));
-  // 2^n, from the bits of 1 = 2^0. For the least argument, n = -127 gives 0.
+  // 2^n, from the bits of 1 = 2^0. At the minimum argument, n = -127 gives 0.
   const Floats<N> power = each([one](v128_t s) { return wasm_i32x4_add(wasm_i32x4_shl(s, 23), one); }, shifted);
   return multiplyAdd(r2, q, r + one) * power;
 }
@@ -142,7 +142,7 @@ Floats<N> tanh(const Floats<N>& x) {
   return y + y - splat(1.0f);
 }
 
-// The range, then the coefficients of the numerator and of the denominator, highest power first.
+// The range of x; the coefficients of the numerator and of the denominator, highest power first.
 // clang-format off
 inline constexpr float kErf[] = {
     4.0f, -4.0f,
@@ -163,16 +163,16 @@ Floats<N> erf(const Floats<N>& any) {
   return x * p / q;
 }
 
-/// x Phi(x). x is clamped at -8, where the result is 0 to the accuracy of the function, because a larger |x| would only
-/// magnify the rounding error of erf.
+/// x Phi(x). x is clamped at -8, where the result is 0 within the function's accuracy: a larger |x| would only magnify
+/// the rounding error of erf.
 template <int N>
 Floats<N> gelu(const Floats<N>& any) {
   const Floats<N> x = maximum(any, constant<-8.0f>()), half = x * constant<0.5f>();
   return multiplyAdd(half, erf(x * constant<0.707106781f>()), half);
 }
 
-// For x where sigmoid() no longer falls, x sigmoid(x) would grow with |x|, so the following functions clamp x there:
-// the results are 0 to their accuracy.
+// sigmoid() is constant and positive for very negative x, so x sigmoid(x) would grow with |x|. The following functions
+// clamp x where their results are 0 within their accuracy.
 
 /// The tanh approximation of GELU, x (1 + tanh(y)) / 2 = x sigmoid(2y) with y = sqrt(2 / pi) (x + 0.044715 x^3).
 template <int N>

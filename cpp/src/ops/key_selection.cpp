@@ -25,7 +25,7 @@ Range causalAndWindow(Index position, Index num_keys, const AttentionOptions& op
   Range range{0, num_keys};
   if (options.causal) range.end = std::min(range.end, position + 1);
   if (options.window) {
-    // Larger radii are equivalent but could overflow.
+    // A larger radius has the same effect, but its sums could overflow.
     const Index radius = std::min(*options.window, position + num_keys);
     range.begin = std::max<Index>(range.begin, position - radius);
     range.end = std::min(range.end, position + radius + 1);

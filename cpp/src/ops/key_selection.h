@@ -16,11 +16,11 @@
 /// 3. A visible key is *allowed* for one query, or its score is set to -infinity.
 namespace heed {
 
-/// The keys that are left after applying the masks that are the same for all queries.
+/// The keys that remain after applying the masks that are the same for all queries.
 class KeySelection {
  public:
-  /// For sequence n and head h; `masks` are those of `options`, broadcast. Takes memory from `arena` that must stay
-  /// valid as long as this object.
+  /// Selects keys of head h in sequence n. `masks` are options.masks, broadcast. Takes memory from `arena`, which must
+  /// stay valid as long as this object.
   KeySelection(Index n, Index h, Index num_keys, const AttentionOptions& options, std::span<const Mask> masks,
                Arena& arena);
 
@@ -73,7 +73,8 @@ class VisibleKeys {
  private:
   /// The entries of one mask for the candidates, one row per query. Exactly one of the two arrays is set.
   struct BlockMask {
-    bool hides_panels;  ///< differs between queries, so it may hide a panel from the whole block
+    bool
+        hides_panels;  ///< whether the mask differs between queries and may therefore hide a panel from the whole block
     std::array<const uint8_t*, kMaxQueries> allowed;
     std::array<const float*, kMaxQueries> added;
   };
@@ -85,7 +86,7 @@ class VisibleKeys {
 
   const KeySelection& selection_;
   Index first_, rows_;
-  Range candidates_;  // selected keys that causality and the window permit; begins at the start of a panel
+  Range candidates_;  // selected keys that causality and the window allow; begins at the start of a panel
   std::span<const BlockMask> masks_;
   std::span<const Range> ranges_;
   Index count_ = 0;

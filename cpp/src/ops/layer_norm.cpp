@@ -1,6 +1,6 @@
 /// Layer norm of each row: y_j = weight_j (x_j - mean) / sqrt(variance + eps) + bias_j.
 /// RMSNorm of each row: y_j = (weight_j + offset) x_j / sqrt(mean of x^2 + eps).
-/// Without weights, both only normalize.
+/// Without weights, factors are 1 and biases 0.
 #include <algorithm>
 #include <cmath>
 
@@ -12,10 +12,11 @@ namespace heed {
 namespace {
 
 constexpr int kNormChains = 4;
-/// Features that are added in chains of kChain, one for each lane.
+/// Number of features that the lanes of all chains add in chains of kChain.
 constexpr Index kNormBlock = 4 * kNormChains * kChain;
 
-/// Sum of f(x) over `count` floats, in several chains, because each addition depends on the previous one of its chain.
+/// Sum of f(x) over at most kNormBlock floats. Uses several chains, because each addition depends on the previous one
+/// of its chain.
 template <class F>
 float sumOfBlock(const float* x, Index count, const F& f) {
   v128_t sums[kNormChains];
@@ -32,7 +33,7 @@ float sumOfBlock(const float* x, Index count, const F& f) {
   return total;
 }
 
-/// The same for any number of floats.
+/// Sum of f(x) over any number of floats.
 template <class F>
 float sum(const float* x, Index count, const F& f) {
   double total = 0;
@@ -43,8 +44,8 @@ float sum(const float* x, Index count, const F& f) {
 
 void normalizeRow(const float* x, Index width, const float* weight, const float* bias, float eps, float* output) {
   // Two passes, because the mean of squares minus the square of the mean would lose all digits if the mean is large.
-  // The mean is computed from differences to the first feature. It is then exact for constant rows, where 1 / sqrt(eps)
-  // would magnify a rounding error.
+  // The mean is computed from differences to the first feature, so that it is exact for constant rows, for which
+  // 1 / sqrt(eps) would magnify a rounding error.
   const auto count = static_cast<float>(width);
   const v128_t first = simd::splat(x[0]);
   const float mean = x[0] + sum(x, width, [first](v128_t four) { return wasm_f32x4_sub(four, first); }) / count;

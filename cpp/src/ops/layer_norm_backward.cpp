@@ -3,8 +3,8 @@
 /// Backward with g = gamma * dy: dx = r (g - mean(g) - n mean(g * n)), dgamma = sum over rows of dy * n, ddelta = sum
 /// over rows of dy.
 ///
-/// RMSNorm: y = (gamma + offset) * n, n = x r, r = 1 / sqrt(mean(x^2) + eps). The same formulas without both means of
-/// rows, with g = (gamma + offset) * dy: dx = r (g - n mean(g * n)), dgamma = sum over rows of dy * n.
+/// RMSNorm: y = (gamma + offset) * n, n = x r, r = 1 / sqrt(mean(x^2) + eps). Backward with g = (gamma + offset) * dy:
+/// dx = r (g - n mean(g * n)), dgamma = sum over rows of dy * n.
 #include <cmath>
 
 #include "core/check.h"
@@ -18,8 +18,8 @@ struct RowStatistics {
   float mean, scale;
 };
 
-/// As in the forward pass (ops/layer_norm.cpp): the mean is exact for constant rows, and the variance is the mean of
-/// squared differences.
+/// Computed as in the forward pass (ops/layer_norm.cpp): the mean is exact for constant rows, and the variance is the
+/// mean of squared differences.
 RowStatistics statisticsOf(const float* x, Index width, float eps, bool rms) {
   const auto count = static_cast<float>(width);
   const v128_t first = simd::splat(x[0]);
@@ -31,7 +31,8 @@ RowStatistics statisticsOf(const float* x, Index width, float eps, bool rms) {
   return {mean, 1 / std::sqrt(sumOver(width, squared, x) / count + eps)};
 }
 
-/// The gradients of weight and bias. Sums over many rows lose digits: rows are added in groups, then groups are added.
+/// The gradients of weight and bias. Sums over many rows lose digits, so rows are added in groups, whose sums are then
+/// added.
 class AffineGradients {
  public:
   AffineGradients(Index width, float* dweight, float* dbias)
@@ -66,8 +67,8 @@ class AffineGradients {
   int rows_ = 0;
 };
 
-/// Replaces dy by dx, and adds to dweight and dbias where they are not null. `weight` is null or (E). x may have
-/// several rows of width E side by side.
+/// Replaces dy by dx, and adds to dweight and dbias unless they are null. `weight` is null or (E). Rows of x may be a
+/// multiple of E wide; each group of E columns is then normalized separately.
 void normGradient(const Matrix& x, const float* weight, const LayerNormOptions& o, Matrix& dy, float* dweight,
                   float* dbias) {
   const Index width = o.normalized_shape, rows = x.rows() * x.cols() / width;

@@ -1,4 +1,4 @@
-/// y_t = sum over tables of scale w_{row_t}.
+/// y_t = sum over all tables w of scale w_{row_t}.
 #include "heed/table_rows.h"
 
 namespace heed {

@@ -5,11 +5,11 @@
 
 #include "heed/tensor.h"
 
-/// Masks for the scores of one query: one byte per key, 0 if the key is forbidden, or one float per key, which is added
-/// to the score and is -infinity if the key is forbidden.
+/// Masks for the scores of one query. Boolean masks have one byte per key, 0 if the key is forbidden. Additive masks
+/// have one float per key, which is added to the score; -infinity forbids the key.
 namespace heed {
 
-/// The score of a forbidden key and its entry in an additive mask.
+/// The score of a forbidden key, and its entry in an additive mask.
 inline constexpr float kForbidden = -std::numeric_limits<float>::infinity();
 
 /// Whether all `count` keys are forbidden.

@@ -13,9 +13,9 @@ namespace {
 /// In the order of Pooling.
 constexpr std::string_view kPoolingNames[] = {"mean", "cls", "last", "max", "mean_sqrt_len", "weighted_mean"};
 
-/// y (E) = sum w_i x_i / divisor, added row by row, so that the result does not depend on how Eigen splits sums, in
-/// blocks of kChain rows. x is the rows that are pooled; w_i is 1, or `first_weight` + i, counted from 0, unless that
-/// is 0.
+/// y (E) = sum w_i x_i / divisor over the rows x_i, i = 0, 1, ..., where w_i is 1 if `first_weight` is 0, otherwise
+/// `first_weight` + i. Rows are added one by one in blocks of kChain rows, so that the result does not depend on how
+/// Eigen splits sums.
 void weigh(ConstMatrixView x, Index first_weight, float divisor, float* y) {
   constexpr Index kColumns = 64;
   const auto weight = [first_weight](Index i) {
@@ -37,7 +37,7 @@ void weigh(ConstMatrixView x, Index first_weight, float divisor, float* y) {
   }
 }
 
-/// The larger of two, or NaN if either is.
+/// The larger of two numbers, or NaN if either is NaN.
 constexpr auto kLargerOrNaN = [](float a, float b) { return a > b || std::isnan(a) ? a : b; };
 
 }  // namespace
@@ -80,7 +80,8 @@ void pool(ConstMatrixView hidden, const Sequences& sequences, std::span<const In
         weigh(rows, 0, std::sqrt(static_cast<float>(length)), vector);
         break;
       case Pooling::kWeightedMean: {
-        // The sum of skip + 1 .. end - first; in double, because the sum over 46,341 tokens exceeds 32 bits.
+        // The sum of all integers in [skip + 1, end - first]. In double, because the product overflows a 32-bit Index
+        // from 46,341 tokens on.
         const double sum = static_cast<double>(skip + 1 + end - first) * static_cast<double>(length) / 2;
         weigh(rows, skip + 1, static_cast<float>(sum), vector);
         break;

@@ -1,8 +1,8 @@
-/// One row per sequence, y = sum w_i x_i / d, or the maximum of each column, and rows of length 1:
+/// Pooling to one row per sequence (weighted sums and maxima), and normalization of rows to unit norm:
 ///
 ///   y = sum w_i x_i / d      dx_i = w_i / d dy
-///   y = max x_i              dx_i = dy where x_i is the first of the largest, otherwise 0
-///   y = x / n, n = |x|       dx = (dy - y (y . dy)) / n; n is not less than 1e-12, and constant there
+///   y = max x_i              dx_i = dy where x_i is the maximum (the first one if there are ties), otherwise 0
+///   y = x / n                dx = (dy - y (y . dy)) / n, or dy / n if |x| < 1e-12, where n = max(|x|, 1e-12)
 #include <algorithm>
 #include <cmath>
 
@@ -22,7 +22,7 @@ struct PooledRows {
   }
   Index length() const { return end - begin; }
 
-  /// w_i and d for the poolings that are sums, as in ops/pooling.cpp.
+  /// w_i and d of all modes except kMax, as in ops/pooling.cpp.
   float weight(Pooling pooling, Index i) const {
     if (pooling == Pooling::kCls) return i == first ? 1 : 0;
     if (pooling == Pooling::kLast) return i == end - 1 ? 1 : 0;

@@ -28,7 +28,7 @@ Index relativeBucket(Index distance, Index num_buckets, Index bucket_distance, b
   const Index steps = bidirectional ? std::abs(distance) : std::max<Index>(-distance, 0);
   const Index exact = side / 2;
   if (steps < exact) return first + steps;
-  // In fp32 and rounded as in the published code, because rounding decides at the boundaries of buckets.
+  // In fp32 and rounded as in the published code, because rounding matters at the boundaries of buckets.
   const auto logarithm = [](double x) { return static_cast<float>(elementary::log(x)); };
   const float ratio = static_cast<float>(steps) / static_cast<float>(exact);
   const float whole = logarithm(static_cast<double>(bucket_distance) / static_cast<double>(exact));

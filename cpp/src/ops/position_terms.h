@@ -12,8 +12,7 @@
 namespace heed {
 
 /// The terms of DisentangledPositions for one head of one sequence: PK packed for the product with each block of
-/// queries, and the product K PQ^T. Only rows that occur between the sequence's queries and keys are included, so that
-/// their number C is at most that of all distances.
+/// queries, and the product K PQ^T. Only the C rows for distances that occur in the sequence are included.
 class PositionTerms {
  public:
   PositionTerms(Index h, ConstMatrixView key, Index num_queries, const AttentionOptions& options, Arena& arena)
@@ -39,7 +38,7 @@ class PositionTerms {
     }
   }
 
-  /// Adds the terms of a block of queries, the first of which is query `first`, to their scores.
+  /// Adds the terms of a block of queries, which begins at query `first`, to its scores.
   void add(ConstMatrixView query, Index first, float scale, const VisibleKeys& visible, MatrixView scores,
            uint32_t* words, Arena& arena) const {
     if (!key_terms_) return;
@@ -61,10 +60,10 @@ class PositionTerms {
   }
 
   explicit operator bool() const { return key_terms_.has_value(); }
-  /// The rows [first, first + count) of PK and PQ that occur.
+  /// Rows [first, first + count) of PK and PQ are included.
   Index first() const { return first_; }
   Index count() const { return position_keys_.columns; }
-  /// Which of them belongs to the distance i - j.
+  /// The index of the row for the distance i - j among the included rows.
   Index index(Index distance) const { return row(distance) - first_; }
 
  private:
@@ -73,7 +72,7 @@ class PositionTerms {
     return positions_->rows[most + std::clamp(distance, -most, most)] - positions_->first;
   }
   Index paddedColumns() const { return (position_keys_.columns + 7) / 8 * 8; }
-  /// The columns for all distances from `least` to `greatest`, in whole column panels.
+  /// The columns for distances in [least, greatest], rounded to whole column panels.
   Range columnsFor(Index least, Index greatest) const {
     return {index(least) / 8 * 8, std::min(position_keys_.columns, (index(greatest) / 8 + 1) * 8)};
   }
@@ -85,7 +84,7 @@ class PositionTerms {
   }
 
   const DisentangledPositions* positions_;
-  Index offset_, first_ = 0;             // first_: the first row of PK and PQ that occurs
+  Index offset_, first_ = 0;             // query_offset; the first included row of PK and PQ
   Panels position_keys_{};               // (Dk, C)
   std::optional<MatrixView> key_terms_;  // K PQ^T (S, C)
 };

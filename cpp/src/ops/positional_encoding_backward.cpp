@@ -1,5 +1,5 @@
-/// y_t = x_t + e_i or [x_t, e_i] for row t with position i in its sequence, e_i row i of the table. dx_t = dy_t, or its
-/// first columns; de_i = the sum of dy_t, or of its last columns, over the rows t with position i.
+/// y_t = x_t + e_i or [x_t, e_i], where i is the position of row t in its sequence and e_i is row i of the table. dx_t
+/// is dy_t or its first columns; de_i is the sum of dy_t or its last columns over the rows t with position i.
 #include "heed/positional_encoding.h"
 #include "heed/train/ops.h"
 #include "train/ops/vectors.h"
@@ -11,7 +11,7 @@ Variable positionalEncoding(Graph& graph, const PositionalEncoding& layer, const
   Matrix y(x.rows(), layer.outputWidth(x.cols()));
   layer.forward(x.value(), sequences, y.view());
   const bool concatenates = layer.options().mode == PositionalEncodingOptions::Mode::kConcat;
-  // Sinusoids are no parameter, so nothing requires their gradient.
+  // Sinusoids are not parameters, so their table never requires a gradient.
   return graph.record(std::move(y), {x}, graph.requiresGradient(layer.table()),
                       [&layer, node = x.node(), sequences, concatenates](Matrix& dy, Backward& pass) {
                         const Index width = layer.options().embed_dim, first = dy.cols() - width;

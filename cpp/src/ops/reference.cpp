@@ -1,4 +1,4 @@
-// Formulas and sources are in the header. Compiled for the native tests only.
+// Formulas and sources are in the header. Compiled only for the native tests.
 #include "ops/reference.h"
 
 #include <Eigen/Geometry>

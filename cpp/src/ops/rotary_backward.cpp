@@ -1,12 +1,12 @@
-/// Rotary positions turn the pair (a, b) by an angle t: (a cos t - b sin t, a sin t + b cos t). The gradient is turned
-/// back, by -t: (da cos t + db sin t, -da sin t + db cos t).
+/// Rotary positions rotate the pair (a, b) by an angle t: (a cos t - b sin t, a sin t + b cos t). The gradient is
+/// rotated by -t: (da cos t + db sin t, -da sin t + db cos t).
 #include "core/check.h"
 #include "heed/train/ops.h"
 
 namespace heed::train {
 namespace {
 
-/// Turns the rows of one sequence in place.
+/// Rotates the rows of one sequence by the negated angles, in place.
 void rotateBack(const Rotary& rotary, Index num_heads, Index first_position, MatrixView x) {
   const Index half = rotary.dim() / 2, head_width = x.cols() / num_heads;
   const bool split = rotary.pairing() == Rotary::Pairing::kHalfSplit;

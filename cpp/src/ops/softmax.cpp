@@ -11,7 +11,7 @@ namespace heed {
 
 namespace {
 
-/// Entries whose exponentials are added in eight chains of kChain.
+/// Number of entries whose exponentials are added in eight chains of kChain.
 constexpr Index kSoftmaxBlock = 8 * kChain;
 
 /// x <- e^(x - shift); returns the sum. Not inlined, because it is called in two places.
@@ -55,8 +55,8 @@ float exponentials(float* x, Index count, std::span<const Range> positions) {
       simd::horizontalMaximum(simd::maximum(simd::maximum(maxima[0], maxima[1]), simd::maximum(maxima[2], maxima[3])));
   for (; j < count; ++j) highest = std::max(highest, x[j]);
 
-  // If all entries are -infinity (or NaN, which maximum() ignores), they are not shifted: then -infinity gives 0
-  // instead of NaN, and NaN stays NaN.
+  // If all entries are -infinity (or NaN, which maximum() ignores), they are not shifted, so that -infinity gives 0
+  // instead of NaN. NaN stays NaN.
   const v128_t shift = simd::splat(highest == kLowest ? 0 : highest);
   double total = 0;
   Index first = 0, size = 0, block = positions.empty() ? 0 : positions.front().begin / kSoftmaxBlock;

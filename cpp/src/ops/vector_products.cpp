@@ -16,7 +16,7 @@ v128_t laneSums(const v128_t (&x)[4], const Add& add) {
   return add(wasm_i32x4_shuffle(ab, cd, 0, 1, 4, 5), wasm_i32x4_shuffle(ab, cd, 2, 3, 6, 7));
 }
 
-/// Eight entries at a time: those of the rows are widened to 16 bits, and two products are added in each lane.
+/// Multiplies eight entries at a time: entries of rows are widened to 16 bits, and each lane adds two products.
 struct IntegerProducts {
   using Row = int8_t;
   using Query = int16_t;
@@ -76,7 +76,7 @@ void multiplyQueries(const typename P::Row* rows, Index count, Index stride, con
   multiplyRows<P, 2>(rows, count, stride, query, sums);
 }
 
-/// Of the four rows from `first` on, selects those that `mask` marks, but none from `count` on.
+/// Selects those of the four rows starting at `first` that `mask` marks and that are before row `count`.
 template <class T>
 void select(v128_t mask, v128_t values, Index first, Index count, Selected<T>& selected) {
   const int bits = wasm_i32x4_bitmask(mask);
@@ -107,11 +107,11 @@ void selectSums(const Sum* sums, Index count, const float* factors, float scale,
   }
 }
 
-/// The ones of a xor b, in four sums.
+/// The number of bits in which a and b differ, as four partial sums.
 v128_t differences(const uint8_t* a, const uint8_t* b, Index stride) {
   v128_t total = wasm_i32x4_splat(0);
   for (Index k = 0; k < stride;) {
-    // The ones of each byte of up to 31 vectors: at most 248, so that a byte holds them.
+    // Bit counts per byte of up to 31 vectors: at most 248, which fits into a byte.
     v128_t ones = wasm_i32x4_splat(0);
     for (const Index end = std::min(stride, k + 31 * kStrideStep); k < end; k += kStrideStep)
       ones = wasm_i8x16_add(ones, wasm_i8x16_popcnt(wasm_v128_xor(simd::load(a + k), simd::load(b + k))));
@@ -145,7 +145,8 @@ namespace {
 
 constexpr int kCoarseRows = 2;
 
-/// 32 entries: with L = 31, four products of two entries each fit into 16 bits: 4 * 63 * 127 < 2^15.
+/// Adds the products of 32 entries. Without a dot product instruction L is 31, and four products fit into 16 bits:
+/// 4 * 63 * 127 < 2^15.
 template <bool kHasDot>
 v128_t addCoarse(v128_t sums, const v128_t (&x)[2], const v128_t (&y)[2], v128_t ones) {
   if constexpr (kHasDot) return simd::dot4Add(x[1], y[1], simd::dot4Add(x[0], y[0], sums));
