@@ -53,8 +53,8 @@ void* Arena::takeBytes(size_t bytes) {
 void Arena::release(size_t block, size_t used) {
   block_ = block;
   used_ = used;
-  // If a call needed several blocks, the next call gets a single block of their total size. Then no memory is wasted
-  // between blocks, and no further call allocates.
+  // If a call needed several blocks, the next call allocates a single block for the maximum number of bytes in use.
+  // After that, no memory is wasted between blocks, and no further call allocates.
   if (block == 0 && used == 0 && blocks_.size() > 1) blocks_.clear();
 }
 

@@ -8,8 +8,7 @@
 
 #include "heed/tensor.h"
 
-/// Checks of arguments. Every failed check throws an Error through refuse(). Arguments have their names in the public
-/// API.
+/// Argument checks. Every failed check throws an Error through refuse(), which names the argument as in the public API.
 namespace heed {
 
 /// Throws Error(code) with the message "argument: expected ..., got ...".
@@ -19,7 +18,7 @@ namespace heed {
 /// Throws kShapeMismatch for an argument with an incompatible shape.
 [[noreturn]] void refuseShape(const std::string& argument, const std::string& expected, const Shape& got);
 
-/// Throws kOutOfMemory because the argument or parameter `what` needs too many bytes.
+/// Throws kOutOfMemory for an argument or parameter `what` that needs too many bytes.
 [[noreturn]] void refuseMemory(const std::string& what, const Shape& shape, double bytes);
 
 void requireAtLeast(const char* argument, Index got, Index min);
@@ -33,22 +32,23 @@ void requireEps(float got);
 void requireBase(double got);
 void requireShape(const std::string& argument, const Shape& got, const Shape& expected);
 void requireShape(const char* argument, const ConstMatrixView& got, Index rows, Index columns);
-/// Requires a matrix with any number of columns, or of rows.
+/// Requires a number of rows, with any number of columns.
 void requireRows(const char* argument, const ConstMatrixView& got, Index rows);
+/// Requires a number of columns, with any number of rows.
 void requireColumns(const char* argument, const ConstMatrixView& got, Index columns);
 
-/// The index of `name` in `known`. Throws kInvalidArgument, listing them, for any other name.
+/// The index of `name` in `known`. Throws kInvalidArgument for other names; the message lists the known ones.
 size_t indexOfName(const char* argument, std::string_view name, std::span<const std::string_view> known);
 
 /// Requires an array of floats with this shape to fit into 4 GB and returns its size in floats. Extents must not be
-/// negative. WebAssembly memory is limited to 4 GB; in native builds, the limit keeps absurd options from exhausting
-/// the machine.
+/// negative. WebAssembly memory is limited to 4 GB; in native builds, the limit keeps unreasonable options from
+/// exhausting the machine.
 size_t requireRoom(const char* what, const Shape& shape);
 
-/// Calls `allocation`, which allocates `bytes` bytes. Throws kOutOfMemory, naming `what` and its shape, if it fails.
+/// Calls `allocation`, which allocates `bytes` bytes. If it fails, throws kOutOfMemory, naming `what` and its shape.
 void allocating(const char* what, const Shape& shape, double bytes, const std::function<void()>& allocation);
 
-/// requireRoom(), then resizes `values` to that many zeros.
+/// Checks the shape with requireRoom(), then resizes `values`; new elements are zero.
 void allocate(const char* what, const Shape& shape, std::vector<float>& values);
 
 }  // namespace heed

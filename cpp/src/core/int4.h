@@ -6,14 +6,16 @@
 
 /// Rows of 4-bit numbers by trellis-coded quantization (Marcellin, Fischer 1990, doi:10.1109/26.46532).
 ///
-/// A row has an even width, one scale and int4RowBytes(width) bytes of numbers from 0 to 15, two to a byte, the first
-/// in the low half: a factor f for each group of 64 columns, padded to whole bytes, and an index q for each column.
+/// A row has an even width, one scale, and int4RowBytes(width) bytes of numbers from 0 to 15. Each byte holds two
+/// numbers, the first in its low half: a factor f for each group of 64 columns, padded to whole bytes, then an index q
+/// for each column.
 ///
 ///   value = scale * (f + 1) * level[2 q + (state & 1)]
 ///
-/// The trellis has 8 states: 0 at the first column of a group, then (state >> 1) ^ (state & 1 ? 6 : 0) ^ (q & 1). So
-/// each state selects 16 of 32 levels, and q, besides the level, the levels of the columns that follow. The levels have
-/// the least squared error for normally distributed numbers. Products are exact in fp32 for a scale in bfloat16.
+/// The trellis has 8 states. The state is 0 at the first column of a group; after each column it becomes
+/// (state >> 1) ^ (state & 1 ? 6 : 0) ^ (q & 1). Each state selects 16 of 32 levels; q selects one of these, and
+/// influences the levels available to later columns. The levels minimize the squared error for normally distributed
+/// numbers. Products are exact in fp32 if the scale is a bfloat16 number.
 namespace heed {
 
 inline constexpr Index kInt4Group = 64;
@@ -23,7 +25,7 @@ inline Index int4RowBytes(Index width) { return int4FactorBytes(width) + width /
 /// Writes the values of one row.
 void decodeInt4(const uint8_t* row, float scale, Index width, float* out);
 
-/// An embedding table (rows, width) that is kept in 4 bits; rows are decoded when they are read.
+/// An embedding table (rows, width) stored in 4 bits. Rows are decoded when they are read.
 class Int4Table final : public RowStorage {
  public:
   /// Throws kInvalidArgument for an odd width, and kOutOfMemory.

@@ -16,9 +16,10 @@ InitialValue InitialValue::linear(Index in) { return uniform(1 / std::sqrt(stati
 
 namespace {
 
-uint64_t write_count = 0;  // weights are written by one thread only, while no other reads them
+uint64_t write_count = 0;  // not atomic: only one thread writes weights, while no other thread reads them
 
-/// Calls f(part, first row within the part, rows, preceding rows) for each part that overlaps [first, first + count).
+/// For each part that overlaps [first, first + count), calls f(part, first row within the part, number of rows, number
+/// of rows of the range before the part).
 template <class F>
 void forEachPart(const std::vector<Parameter::Part>& parts, Index first, Index count, const F& f) {
   Index begin = 0;

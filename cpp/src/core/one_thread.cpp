@@ -1,4 +1,4 @@
-/// The executor of modules without threads, which are linked with this file instead of thread_pool.cpp.
+/// The executor of builds without threads, which link this file instead of thread_pool.cpp.
 #include "heed/context.h"
 
 namespace heed {

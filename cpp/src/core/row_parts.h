@@ -6,8 +6,8 @@
 
 namespace heed {
 
-/// Calls f(begin, end) for parts of `rows` rows of `width` values: one for each thread, or fewer where waking a thread
-/// would take longer than its part.
+/// Divides `rows` rows of `width` values into parts and calls f(begin, end) for each. There is one part per thread, or
+/// fewer if waking a thread would take longer than its part.
 template <class F>
 void forRowParts(Index rows, Index width, Context& context, const F& f) {
   constexpr Index kLeastValues = 1 << 13;
@@ -22,7 +22,7 @@ View rowsOf(View all, Index begin, Index end) {
   return view(all.data() + begin * all.outerStride(), end - begin, all.cols(), all.outerStride());
 }
 
-/// Rows [begin, end) of the columns of head h. Empty ranges get the address of `all`, because their own address could
+/// Rows [begin, end) of the columns of head h. Empty ranges have the address of `all`, because their own address could
 /// be out of bounds.
 template <class View>
 View headRows(View all, Index begin, Index end, Index h, Index width) {

@@ -8,14 +8,15 @@
 namespace heed {
 namespace {
 
-/// Loads of a spinning thread: about 30 microseconds.
+/// Number of loads for which a thread spins: about 30 microseconds.
 constexpr int kSpins = 30'000;
-/// Batches for each thread: the more, the better they even out, and the more often threads meet at the counter.
+/// Batches per thread. More batches balance the load better, but cause more contention at the counter.
 constexpr Index kBatches = 8;
 
+/// A thread that falls asleep frees its arena if it is larger than this.
 constexpr size_t kKeptBytes = 16 << 20;
 
-/// Sleeps while `word` is `value`, for a second at most.
+/// Sleeps while `word` is `value`; in WebAssembly, for at most a second.
 void sleepWhile(std::atomic<uint32_t>& word, uint32_t value) {
 #if defined(__wasm__)
   __builtin_wasm_memory_atomic_wait32(reinterpret_cast<int*>(&word), static_cast<int>(value), 1'000'000'000);
@@ -51,7 +52,7 @@ ThreadPool::ThreadPool(Index threads, Index cores, bool may_wait, void (*after_r
       threads_(static_cast<size_t>(threads)) {}
 
 void ThreadPool::run(Index count, Context& context, Call call, const void* task) {
-  if (running_) {  // a task that runs tasks
+  if (running_) {  // called by a task
     for (Index i = 0; i < count; ++i) call(task, i, context);
     return;
   }
@@ -78,7 +79,7 @@ bool ThreadPool::take(uint32_t& left) {
   return false;
 }
 
-/// A batch that was taken keeps its region from ending, so only then may the region be read.
+/// Reads the region only after taking a batch: a region cannot end before its batches have.
 void ThreadPool::runBatch(uint32_t left, Context& context) {
   const Region& region = region_;
   const uint32_t batches = region.batches;
@@ -109,7 +110,7 @@ void ThreadPool::keepError(ErrorCode code, const char* message) {
   try {
     error_message_ = message;
   } catch (const std::bad_alloc&) {
-    error_message_.clear();  // run() then reports the lack of memory
+    error_message_.clear();  // run() then throws std::bad_alloc
   }
 }
 
@@ -154,7 +155,8 @@ void ThreadPool::work(Index i) {
     while (spun < spins && !isOpen()) ++spun;
     if (isOpen()) continue;
     self.context.arena.trim(kKeptBytes);
-    // The caller opens a region and then looks for sleepers; a thread falls asleep and then looks for open regions.
+    // No wake-up is lost: the caller opens a region before it looks for sleeping threads, and a thread sets `asleep`
+    // before it looks for an open region.
     self.asleep = 1;
     while (self.asleep == 1 && !isOpen() && self.stopped == 0) sleepWhile(self.asleep, 1);
     self.asleep = 0;

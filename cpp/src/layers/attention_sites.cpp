@@ -14,7 +14,7 @@ bool sameBits(const float* a, const float* b, Index count) {
   return std::memcmp(a, b, static_cast<size_t>(count) * sizeof(float)) == 0;
 }
 
-/// Sets the weights of query i of head h of sequence n to the softmax of its scores, masked.
+/// Sets the weights of one query to the softmax of its masked scores. `place` is {n, h, i}: sequence, head, query.
 void weighRow(const float* scores, const AttentionOptions& options, std::span<const Mask> masks,
               const std::array<Index, 3>& place, Index num_keys, float* weights) {
   const auto& [n, h, i] = place;
@@ -78,7 +78,7 @@ void combine(const AttentionInput& input, Index num_heads, const AttentionOption
     std::fill_n(sum, width, 0.0f);
     for (Index j = 0; j < num_keys; ++j) {
       const float weight = weights[offset + j] * kept * factor;
-      // Zero times an infinite or NaN value that a mask hides would be NaN.
+      // Skipped, because zero times an infinite or NaN value of a masked key would be NaN.
       if (weights[offset + j] == 0 || (options.dropout > 0 && draws.drops(j, options.dropout))) continue;
       const ConstMatrixView value = input.value.values();
       const float* row =

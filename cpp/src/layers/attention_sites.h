@@ -5,21 +5,21 @@
 #include "heed/attention.h"
 #include "heed/context.h"
 
-/// The steps of attention whose results kScores and kWeights edit. Scores and weights are (H, L_n, S_n) of each
-/// sequence n, one after the other.
+/// The steps of attention around the sites kScores and kWeights. Scores and weights are (H, L_n, S_n) for each sequence
+/// n, one sequence after the other.
 namespace heed {
 
-/// What the softmax is computed from, before masks.
+/// Computes the input of the softmax before masks.
 void attentionScores(const AttentionInput& input, Index num_heads, const AttentionOptions& options, float* scores,
                      Context& context);
-/// Sets the weights of each row of scores that has changed to the softmax of the new scores, masked.
+/// Recomputes the weights of each row whose `scores` differ from `before`: the softmax of the masked scores.
 void weigh(const AttentionInput& input, Index num_heads, const AttentionOptions& options, const float* before,
            const float* scores, float* weights);
-/// Computes the output of the rows of weights that have changed.
+/// Recomputes the output of each row whose `weights` differ from `before`.
 void combine(const AttentionInput& input, Index num_heads, const AttentionOptions& options, const float* before,
              const float* weights, MatrixView output, const RandomState& random);
 
-/// Calls f(n, h, i, offset) for each row of scores: query i of head h of sequence n, at `offset` of all scores.
+/// Calls f(n, h, i, offset) for each row of scores: query i of head h of sequence n, whose scores begin at `offset`.
 template <class F>
 void forEachScoreRow(const AttentionInput& input, Index num_heads, const F& f) {
   Index offset = 0;

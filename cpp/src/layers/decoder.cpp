@@ -9,7 +9,7 @@
 namespace heed {
 namespace {
 
-/// Refuses what only encoder layers have.
+/// Rejects options that only encoder layers support.
 EncoderLayerOptions supported(const EncoderLayerOptions& options) {
   const char* unknown = options.output_norms           ? "outputNorms"
                         : options.layer_scale          ? "layerScale"
@@ -117,7 +117,7 @@ Value DecoderLayer::step(Evaluator& e, const Value& target, Cache& cache, const 
   if (options.memory.rotary)
     refuse(ErrorCode::kUnsupported, "memory.rotary", "none in a step (the cache holds unrotated keys of the memory)",
            "rotary positions");
-  const Sequences memories = Sequences::uniform(cache.count, 0);  // of sites, which steps do not have
+  const Sequences memories = Sequences::uniform(cache.count, 0);  // only sites read it, which steps do not have
   const Value output = blocks(
       e, target, memories,
       [&](const Value& in, const Value* residual) { return cachedSelfAttention(e, in, cache, options.self, residual); },

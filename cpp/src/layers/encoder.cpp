@@ -87,7 +87,7 @@ Value Encoder::forward(Evaluator& e, const Value& x, const Sequences& sequences,
   Value output = x;
   for (Index i = 0; i < numLayers(); ++i) {
     AttentionOptions call = options;
-    // Pruned layers have fewer heads and ignore the rest of their row.
+    // Pruned layers have fewer heads and ignore the rest of their row of the mask.
     if (options.head_mask) call.head_mask = e.row(options.head_mask, i, layer(i).options().num_heads);
     e.enterLayer(i);
     output = e.at(Site::kInput, output);

@@ -47,7 +47,7 @@ Value normalized(Evaluator& e, const std::optional<LayerNorm>& norm, const Value
   return norm ? e.normalize(*norm, x, true) : x;
 }
 
-/// One parameter with the rows of three, one after the other: PyTorch's in_proj_weight and in_proj_bias.
+/// One parameter that concatenates the rows of three, as PyTorch's in_proj_weight and in_proj_bias.
 Parameter stacked(const char* name, InitialValue initial, const std::array<Parameter, 3>& three) {
   Parameter all = three[0];
   all.name = name;

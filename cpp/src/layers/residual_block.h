@@ -6,7 +6,7 @@
 /// Shared by encoder and decoder layers: the options of their parts, and the residual connection around each block.
 namespace heed {
 
-/// `Options`: of a layer or a model.
+/// `Options`: EncoderLayerOptions or EncoderModelConfig.
 template <class Options>
 LayerNormOptions normOptions(const Options& o, Index width) {
   return {.normalized_shape = width,
@@ -46,10 +46,10 @@ inline FeedForwardOptions feedForwardOptions(const EncoderLayerOptions& o) {
           .precision = o.precision};
 }
 
-/// What follows a block before its residual connection. Optional parts may be null.
+/// The operations between a block and its residual connection. Optional parts may be null.
 struct BlockOutput {
   Dropout& dropout;
-  Site site;  // after norm and scale
+  Site site;  // read and edited after norm and scale, before dropout
   const LayerNorm* norm = nullptr;
   const LayerScale* scale = nullptr;
 };
@@ -60,7 +60,7 @@ const T* addressOf(const std::optional<T>& value) {
   return value ? &*value : nullptr;
 }
 
-/// A block f with residual connection, norm and dropout; g is f followed by the norm and the factors of `output`.
+/// A block f with residual connection, norm and dropout. g is f followed by output.norm and output.scale.
 ///
 /// Post-norm: LN(x + Dropout(g(x))). Pre-norm: x + Dropout(g(LN(x))). `norm` may be null. Consumes x (T, E).
 /// `block(in, residual)` must return f(in), plus *residual unless that is null.
@@ -77,7 +77,7 @@ Value residualBlock(Evaluator& e, const LayerNorm* norm, bool norm_first, const 
     y = e.at(output.site, y);
     sum = e.add(x, e.dropout(output.dropout, y));
   } else {
-    sum = block(in, &x);  // the last product of the block adds x, which saves a pass over memory
+    sum = block(in, &x);  // the block's last product adds x, which saves a pass over memory
   }
   return scope.leave(norm && !norm_first ? e.normalize(*norm, sum, true) : sum);
 }

@@ -9,13 +9,13 @@
 namespace heed {
 namespace {
 
-/// The index of entry i of an axis in a selection, or -1.
+/// The index of entry i of an axis in the selection, or -1 if it is not selected.
 Index selectedIndex(const std::vector<Index>& selected, Index i) {
   if (selected.empty()) return i;
   return i < static_cast<Index>(selected.size()) ? selected[static_cast<size_t>(i)] : -1;
 }
 
-/// Requires an operand of `size` values with these strides to have a value for each one that the edit selects on axes
+/// Requires an operand of `size` values with these strides to have a value for each value that the edit selects on axes
 /// of these extents.
 void requireFits(const SiteEdit& edit, const std::array<Index, 4>& extents, const std::array<Index, 4>& strides,
                  size_t size) {
@@ -106,7 +106,7 @@ void SiteValues::change(const SiteEdit& edit, SiteEdit::Verb verb, float* operan
         case SiteEdit::Verb::kAdd:
           x += y;
           break;
-        case SiteEdit::Verb::kMap:  // before the function is called
+        case SiteEdit::Verb::kMap:  // collects the selection for Sites::map()
           y = x;
           break;
         case SiteEdit::Verb::kCollect:

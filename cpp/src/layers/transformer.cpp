@@ -14,7 +14,7 @@ Transformer::Output Transformer::forward(Evaluator& e, const Value& source, cons
                                          std::span<float* const> encoder_weights,
                                          std::span<const DecoderWeights> decoder_weights) {
   const Value memory = encoder_.forward(e, source, sources, encoder_options, encoder_weights);
-  e.enterStack(encoder_.numLayers() + 1, targets);  // after those of the encoder's layers and of its output
+  e.enterStack(encoder_.numLayers() + 1, targets);  // smaller numbers: the encoder's layers and its output
   return {decoder_.forward(e, {target, memory, targets, sources}, decoder_options, decoder_weights), memory};
 }
 

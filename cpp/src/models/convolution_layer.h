@@ -9,8 +9,8 @@ namespace heed {
 /// LN(h + phi(Dropout(W * x + b))), where * is a convolution along each sequence with zero padding: DeBERTa v2's
 /// ConvLayer, which adds local context of the embeddings x to the first layer's output h.
 ///
-/// Notation: T rows of all sequences, E width, K width of the convolution. Parameters: weight (E, E, K) and bias (E),
-/// as of torch.nn.Conv1d, norm.*.
+/// Notation: T rows of all sequences, E width, K width of the convolution. Parameters: weight (E, E, K) and bias (E) as
+/// in torch.nn.Conv1d, norm.*.
 class EncoderModel::Convolution : public Module {
  public:
   explicit Convolution(const EncoderModelConfig& config);
@@ -19,7 +19,7 @@ class EncoderModel::Convolution : public Module {
   Value forward(Evaluator& e, const Value& x, const Value& h, const Sequences& sequences);
 
   Linear& linear() { return linear_; }
-  /// Of the convolution, before phi; DeBERTa's hidden rate.
+  /// The dropout on the convolution's result, before phi. DeBERTa uses its hidden rate.
   Dropout& dropout() { return dropout_; }
 
  private:

@@ -7,7 +7,7 @@
 namespace heed {
 namespace {
 
-/// Requires `values` to have the shape (T) and entries in [0, limit). The message counts texts and tokens from 0.
+/// Requires `values` to have shape (T) and entries in [0, limit). Messages count texts and tokens from 0.
 void requireBelow(const char* argument, const std::vector<int32_t>& values, Index limit, const Sequences& sequences) {
   if (static_cast<Index>(values.size()) != sequences.totalRows()) {
     refuse(ErrorCode::kShapeMismatch, argument, std::to_string(sequences.totalRows()) + " entries, one per token",
@@ -67,7 +67,7 @@ Value EncoderModel::Embeddings::forward(Evaluator& e, const TokenBatch& batch) {
   check(batch);
   const Sequences& sequences = batch.sequences;
   const Index count = sequences.totalRows();
-  /// Rows of a table: those given, or else default_row(n, t) of token t of text n.
+  /// Row indices for a table: `given` or, if empty, default_row(n, t) for row t of the batch, a token of text n.
   const auto rows = [&](const std::vector<int32_t>& given, const auto& default_row) -> std::span<const Index> {
     auto* all = e.context().arena.take<Index>(count);
     for (Index n = 0; n < sequences.count(); ++n) {
@@ -96,7 +96,7 @@ Value EncoderModel::Embeddings::wordLogits(Evaluator& e, const Value& x) const {
   if (word_) return word_->forward(e, x);
   Context& context = e.context();
   MatrixView output = context.arena.matrix(x.rows(), int4_->rows());
-  constexpr Index kRows = 1024;  // decoded at a time
+  constexpr Index kRows = 1024;  // number of rows that are decoded at a time
   for (Index first = 0; first < int4_->rows(); first += kRows) {
     const Arena::Scope scope(context.arena);
     MatrixView rows = context.arena.matrix(std::min(kRows, int4_->rows() - first), width_);

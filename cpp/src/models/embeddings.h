@@ -12,7 +12,7 @@ namespace heed {
 
 /// Dropout(LN(scale word[id] + token_type[type] + position[p])), then, for factored tables, a projection to width E.
 ///
-/// Notation: T tokens of all texts together, V vocabulary, D width of the tables, E width of the model, P positions.
+/// Notation: T tokens of all texts, V size of the vocabulary, D width of the tables, E width of the model, P positions.
 /// Parameters word.weight (V, D), position.weight (P, D), token_type.weight (types, D), norm.*, projection.* (E, D).
 class EncoderModel::Embeddings : public Module {
  public:
@@ -20,18 +20,18 @@ class EncoderModel::Embeddings : public Module {
 
   /// (T, E). Throws kInvalidArgument for ids outside the tables and texts that are too long.
   Value forward(Evaluator& e, const TokenBatch& batch);
-  /// x (rows, D) W^T (rows, V): the word table as an output layer.
+  /// x W^T (rows, V) for x (rows, D): the token embeddings as an output layer.
   Value wordLogits(Evaluator& e, const Value& x) const;
-  /// The word table; null if it has 4 bits.
+  /// The token embeddings; null if they are stored in 4 bits.
   const Linear* word() const { return word_ ? &*word_ : nullptr; }
-  /// The word table and the projection, those that there are.
+  /// The token embeddings and the projection, if they exist as linear layers.
   std::vector<Linear*> linears() {
     std::vector<Linear*> all;
     if (word_) all.push_back(&*word_);
     if (projection_) all.push_back(&*projection_);
     return all;
   }
-  /// After the norm.
+  /// The dropout after the norm.
   Dropout& dropout() { return dropout_; }
 
  private:
@@ -41,8 +41,8 @@ class EncoderModel::Embeddings : public Module {
 
   const EncoderModelConfig config_;
   Index width_;                      // D
-  std::optional<Linear> word_;       // packed like other weights, so that it can be int8 and serve as the output layer
-  std::unique_ptr<Int4Table> int4_;  // in its place if the table has 4 bits
+  std::optional<Linear> word_;       // a Linear, so that it can be int8 and serve as the output layer
+  std::unique_ptr<Int4Table> int4_;  // replaces word_ if the token embeddings are stored in 4 bits
   std::vector<float> position_;      // (P, D), or empty
   std::vector<float> token_type_;    // (types, D), or empty
   std::optional<LayerNorm> norm_;

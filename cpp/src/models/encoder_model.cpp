@@ -13,14 +13,15 @@ namespace heed {
 namespace {
 
 /// Limits far above any published encoder, but small enough that products of two of them do not overflow.
-/// Configurations within them are then checked for their total size.
+/// Configurations within these limits are then checked for their total size.
 constexpr Index kMaxWidth = 1 << 16;
 constexpr Index kMaxRows = 1 << 24;
 
-/// WebAssembly memory is limited to 4 GB. In native builds, the limit keeps absurd files from exhausting the machine.
+/// WebAssembly memory is limited to 4 GB. In native builds, the limit keeps unreasonable files from exhausting the
+/// machine.
 constexpr double kMaxBytes = 4.0 * 1024 * 1024 * 1024;
 
-/// Fills in defaults, and checks what the constructors of the parts do not check and the total size.
+/// Fills in defaults. Checks the total size, and the options that the constructors of the parts do not check.
 EncoderModelConfig completed(EncoderModelConfig c) {
   const auto require_range = [](const char* name, Index got, Index least, Index most) {
     requireRange(std::string("config.") + name, got, least, most);
@@ -136,10 +137,10 @@ EncoderLayerOptions layerOptions(const EncoderModelConfig& c, Index i) {
           .precision = c.precision};
 }
 
-/// kRelative: the bucket of each distance from -relative_distance - 1, from which on all distances share the last
-/// bucket, to relative_distance + 1.
+/// kRelative: the bucket of each distance from -relative_distance - 1 to relative_distance + 1. All larger distances
+/// share the last bucket of their side.
 std::vector<Index> relativeBuckets(const EncoderModelConfig& config) {
-  // The biases of a table that contains its own row numbers.
+  // In a table whose rows contain their own numbers, biases are bucket numbers.
   std::vector<float> numbers(static_cast<size_t>(config.relative_buckets));
   std::iota(numbers.begin(), numbers.end(), 0.0f);
   const ConstMatrixView table = view(static_cast<const float*>(numbers.data()), config.relative_buckets, 1);
@@ -149,7 +150,7 @@ std::vector<Index> relativeBuckets(const EncoderModelConfig& config) {
 
 }  // namespace
 
-/// PK and PQ of a layer, see DisentangledPositions, for rows [first, first + count) of the table.
+/// PK and PQ (see DisentangledPositions) of a layer for rows [first, first + count) of the table.
 struct EncoderModel::ProjectedPositions {
   Index first, count;
   uint64_t writes;            // Parameter::writes() when they were computed
@@ -160,15 +161,16 @@ struct EncoderModel::ProjectedPositions {
   }
 };
 
-/// Rotary tables, biases and embeddings of relative positions, shared by all layers except for two rotary bases.
+/// Rotary tables, and biases or embeddings of relative positions. All layers share them, except that local layers may
+/// have another rotary base.
 struct EncoderModel::PositionTables {
   std::optional<Rotary> rotary, local_rotary;
   std::vector<float> relative_table;       // kRelative: (buckets, H); kDisentangled: (2 buckets, E)
   PositionBias alibi;                      // kAlibi
   std::optional<LayerNorm> relative_norm;  // kDisentangled
   std::vector<Index> rows;                 // the table's row for each distance
-  // kDisentangled: of each layer, null until it has run. Shared with the calls that use them, because a call of more
-  // rows replaces them, and may come from a callback of such a call.
+  // kDisentangled: one entry per layer, null until the layer has run. Shared ownership, because a callback during a
+  // call may start another call, which replaces the entry if it needs more rows.
   std::vector<std::shared_ptr<const ProjectedPositions>> layers;
 };
 
@@ -262,7 +264,7 @@ Value EncoderModel::runLayer(Evaluator& e, Index i, const Value& x, const Sequen
   }
   Evaluator::Scope scope(e);
   e.enterLayer(i);
-  const Value in = i > 0 ? e.at(Site::kInput, x) : x;  // embed() has done it for the first layer
+  const Value in = i > 0 ? e.at(Site::kInput, x) : x;  // embed() has visited the first layer's input
   AttentionOptions options;
   options.head_mask = head_mask;
   options.causal = config_.causal;
@@ -300,7 +302,7 @@ Value EncoderModel::runLayer(Evaluator& e, Index i, const Value& x, const Sequen
 DisentangledPositions EncoderModel::distances(Evaluator& e, Index length) const {
   const std::span<const Index> of_distances = distanceRows(length - 1);
   const Index first = of_distances.front(), count = of_distances.back() + 1 - first;
-  // Only the rows that occur: for short texts, projecting all of them would take longer than the texts.
+  // Only the rows that occur: for short texts, projecting the whole table would cost more than the forward pass.
   auto* rows = e.context().arena.take<Index>(count);
   std::iota(rows, rows + count, first);
   const TableRows embeddings{nullptr, positions_->relative_table.data(), {rows, static_cast<size_t>(count)}};

@@ -8,7 +8,7 @@
 namespace heed {
 namespace {
 
-/// Rows [first, first + count) of a table of that width.
+/// Rows [first, first + count) of a table of width `width`.
 Value tableRows(Evaluator& e, const float* table, Index width, Index first, Index count) {
   auto* rows = e.context().arena.take<Index>(count);
   std::iota(rows, rows + count, first);
@@ -16,7 +16,8 @@ Value tableRows(Evaluator& e, const float* table, Index width, Index first, Inde
   return e.lookUp({&all, 1}, width);
 }
 
-/// The pixels of each patch of one image, (patches, 3 P P), in the order of torch.nn.Conv2d's weight.
+/// Copies the pixels of each patch of one image to `patches` (patches, 3 P P), in the order of torch.nn.Conv2d's
+/// weight.
 void gatherPatches(const ImageInput& image, const float* pixels, Index side, MatrixView patches) {
   const Index columns = image.width / side;
   for (Index i = 0; i < patches.rows(); ++i) {

@@ -8,23 +8,23 @@
 
 namespace heed {
 
-/// LN([class + p_0; registers; W patch_i + b + p_i]): each image as the rows of the layers' input. A patch is a square
-/// of P x P pixels; the product with W is a convolution with stride P.
+/// LN([class + p_0; registers; W patch_i + b + p_i]): converts each image to the input rows of the first layer. A patch
+/// is a square of P x P pixels; the product with W is a convolution with stride P.
 ///
-/// Notation: E width, P side of a patch, G rows of the position table (that of the class row first, if there is one),
-/// R registers, L rows of an image. Parameters: class.weight (1, E), registers.weight (R, E), patch.weight (E, 3, P, P)
-/// as of torch.nn.Conv2d, patch.bias (E), position.weight (G, E), norm.*.
+/// Notation: E width, P side of a patch, G rows of the position table (the first one for the class token, if there is
+/// one), R register tokens, L rows of an image. Parameters: class.weight (1, E), registers.weight (R, E), patch.weight
+/// (E, 3, P, P) as in torch.nn.Conv2d, patch.bias (E), position.weight (G, E), norm.*.
 class EncoderModel::PatchEmbeddings : public Module {
  public:
   explicit PatchEmbeddings(const EncoderModelConfig& config);
 
-  /// (N L, E) of N images. Throws kShapeMismatch if there are not as many positions as patches. Only for inference: the
-  /// result is a copy, whose gradient is not recorded.
+  /// Returns (N L, E) for N images. Throws kShapeMismatch if the number of positions differs from that of the patches.
+  /// Only for inference: the result is a copy, whose gradient is not recorded.
   Value forward(Evaluator& e, const ImageInput& image) const;
   Index rows(Index height, Index width) const;
 
  private:
-  /// (L, E) of the image whose pixels are given.
+  /// Returns (L, E) for one image with these pixels.
   Value embed(Evaluator& e, const ImageInput& image, const float* pixels) const;
   std::vector<Child> children() override;
   std::vector<Parameter> ownParameters() override;

@@ -11,7 +11,8 @@
 namespace heed::train {
 namespace {
 
-/// Enables or disables dropout for the calls in a scope. Scopes nest: a pass may call back and begin another one.
+/// Enables or disables dropout within a scope. Scopes may nest, because a callback during a pass may begin another
+/// pass.
 class TrainingScope {
  public:
   TrainingScope(TrainableEncoder& encoder, Lora* lora, bool training) : before_(encoder.training()) {
@@ -28,7 +29,7 @@ class TrainingScope {
 
  private:
   const bool before_;
-  std::vector<Module*> modules_;  // that change, listed so that the destructor allocates nothing
+  std::vector<Module*> modules_;  // the modules that change; stored, so that the destructor does not allocate
 };
 
 std::vector<Dropout*> withLora(std::vector<Dropout*> dropouts, Lora* lora) {
@@ -38,7 +39,7 @@ std::vector<Dropout*> withLora(std::vector<Dropout*> dropouts, Lora* lora) {
   return dropouts;
 }
 
-/// Restores draws at the end of a scope.
+/// Restores the state of dropouts at the end of a scope.
 class DrawScope {
  public:
   explicit DrawScope(DrawState before) : before_(std::move(before)) {}
@@ -52,7 +53,7 @@ class DrawScope {
 
 Variable withoutNode(const Variable& v) { return v ? Variable(v.shared(), nullptr) : v; }
 
-/// A leaf in place of a variable. The gradient that has reached the variable so far moves to the leaf.
+/// A leaf with the value of a variable. The gradient accumulated in the variable moves to the leaf.
 Variable standIn(const Graph& graph, const Variable& v) {
   if (!v || !v.needsGradient()) return v;
   auto node = std::make_shared<Node>();
@@ -122,7 +123,7 @@ Variable TrainableEncoder::forward(Graph& graph, const TokenBatch& batch, const 
     }
     return e.variable(model_.applyFinalNorm(e, x));
   } catch (...) {
-    before.restore();  // so that a repeated call draws the same
+    before.restore();  // so that a repeated call uses the same draws
     throw;
   }
 }
@@ -139,7 +140,7 @@ Value TrainableEncoder::recomputedLayer(RecordingEvaluator& e, Index i, const Va
   const RandomState position = graph.context().random;
   const auto recorded = [&](const Value& v) { return v.variable() < 0 ? Variable() : e.variable(v); };
   const Variable in = e.take(x), bias = recorded(positions.bias), embeddings = recorded(positions.distances.embeddings);
-  // The layer's result, computed by the evaluator `with` from variables in place of the values.
+  // Runs the layer with the evaluator `with` on the given variables.
   const auto run = [this, i, sequences, positions](RecordingEvaluator& with, const Variable& from,
                                                    const Variable& own_bias, const Variable& own_embeddings) {
     PassPositions own = positions;

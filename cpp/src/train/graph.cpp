@@ -11,7 +11,7 @@ namespace heed::train {
 
 Matrix::Matrix(Index rows, Index columns) : rows_(rows), columns_(columns) {
   const size_t size = requireRoom("activations", {rows, columns});
-  // One element even for an empty matrix, so that data() tells whether there is a matrix.
+  // At least one element, so that data() is null only if there is no matrix.
   data_ = std::unique_ptr<float[]>(new float[std::max<size_t>(size, 1)]);
 }
 
@@ -19,14 +19,14 @@ Matrix::Matrix(ConstMatrixView values) : Matrix(values.rows(), values.cols()) { 
 
 namespace {
 
-/// The next number in the sequence that orders nodes and changes of what requires a gradient.
+/// The next number of the sequence that orders nodes, backward passes and changes of Entry::required.
 uint64_t nextOrder() {
   static uint64_t next = 0;
   return next++;
 }
 
-/// All slices. Without run-time type information, this list is the only way to tell whether a part's storage is a
-/// slice.
+/// All existing slices. Without run-time type information, this list is the only way to find out whether a part's
+/// storage is a RowSlice.
 std::vector<const RowSlice*>& slices() {
   static std::vector<const RowSlice*> all;
   return all;
@@ -121,7 +121,7 @@ MatrixView ParameterGradients::dense(const Location& part) {
   if (!entry.dense.data()) {
     entry.dense = Matrix(parameter.shape[0], parameter.rowSize());
     entry.dense.view().setZero();
-    // The table was looked up by rows before, and is now used as a whole: the gradients of its rows are kept.
+    // The table had a sparse gradient and is now used as a whole: copy the gradients of its rows.
     for (size_t slot = 0; slot < entry.rows.order.size(); ++slot) {
       const Index width = parameter.rowSize();
       std::copy_n(entry.rows.values.data() + static_cast<Index>(slot) * width, width,
@@ -178,7 +178,7 @@ void ParameterGradients::add(size_t parameter, Index first, Index count, const f
         if (!(from.array() == 0).all()) f(row({parameter, 0, 0}, first + r), from);
       }
     };
-    // Allocates the rows before it adds to any.
+    // Allocates all rows before it adds to any of them.
     for_each_row([](float*, const ConstMatrixView&) {});
     for_each_row([width](float* to, const ConstMatrixView& from) { heed::view(to, 1, width) += from; });
     entries_[parameter].present = true;
@@ -206,8 +206,8 @@ void ParameterGradients::zero(size_t parameter) {
   Entry& entry = entries_[parameter];
   entry.present = entry.is_partial = false;
   entry.dense = Matrix();
-  // The order of rows determines how sums over them are rounded. It must not depend on earlier steps, or a resumed run
-  // would differ.
+  // The order of rows determines how sums over them are rounded. It must not depend on earlier steps, because a resumed
+  // run would then differ.
   entry.rows.slots.clear();
   entry.rows.order.clear();
   entry.rows.values.clear();
@@ -242,7 +242,7 @@ void ParameterGradients::requireWhole(size_t parameter) const {
 }
 
 Node::~Node() {
-  // Not recursive, because a long chain would use up the stack: nodes that nothing else refers to wait in a list. It is
+  // Not recursive, because a long chain would overflow the stack: nodes to destroy are put on a list. The list is
   // linked, because a destructor must not allocate.
   std::shared_ptr<Node> waiting;
   const auto drop = [&waiting](Node& node) {
@@ -340,7 +340,7 @@ Backward::Backward(Graph& graph, const Variable& output, Matrix&& seed)
 
 namespace {
 
-/// Sets a value in a scope.
+/// Sets a value within a scope.
 class Assigned {
  public:
   Assigned(uint64_t& to, uint64_t value) : to_(to), before_(std::exchange(to, value)) {}
@@ -375,7 +375,7 @@ void Backward::remember(const std::shared_ptr<Node>& leaf) {
 std::shared_ptr<Node> Backward::proceed(Matrix& gradient) {
   while (!waiting_.empty()) {
     std::shared_ptr<Node> node = waiting_.top();
-    // A node is queued once for each node that uses it.
+    // A node is in the queue once per node that uses it.
     while (!waiting_.empty() && waiting_.top() == node) waiting_.pop();
     // A node without a gradient was not reached by this pass.
     if (node->leaf || !node->gradient.data()) continue;
@@ -387,10 +387,10 @@ std::shared_ptr<Node> Backward::proceed(Matrix& gradient) {
       waiting_.push(input);
     }
     if (node->external) return node;
-    // A backward function that recomputes runs a pass of its own, in which the order of the outer node still applies.
+    // A backward function that recomputes a layer runs a nested pass. There, the order of the outer node still applies.
     const Assigned scope(graph_.differentiated_, std::min(graph_.differentiated_, node->order));
     node->backward(gradient, *this);
-    // The node and what it keeps are freed here, unless something else refers to the node.
+    // The node and its saved matrices are freed here, unless something else refers to the node.
   }
   has_ended_ = true;
   return nullptr;

@@ -1,5 +1,5 @@
-/// Low-rank updates: y = phi(x W^T + b + scale dropout(x) A^T B^T). There is no backward pass here: LowRankLinear calls
-/// operations of an Evaluator, and each is recorded with its gradient.
+/// LoRA adapters: y = phi(x W^T + b + scale dropout(x) A^T B^T). There is no backward pass here: LowRankLinear calls
+/// operations of an Evaluator, each of which is recorded with its gradient.
 #include "heed/train/lora.h"
 
 #include <algorithm>
@@ -17,12 +17,12 @@ const void* keyOf(const Linear& layer) { return static_cast<const RowStorage*>(&
 
 }  // namespace
 
-/// The update of one target. A module of a checkpoint may correspond to several layers of the model, or to a part of
-/// one; B has one part for each.
+/// The adapter of one target. A module of a checkpoint may correspond to several layers of the model, or to a part of
+/// one. B has one part for each of these layers.
 struct Lora::Update {
   struct Part {
     const void* key;  // the layer's weight
-    Index first;      // the first of its output features that the part updates
+    Index first;      // the first of the layer's output features to which the part adds
     Linear b;
   };
   LoraTarget target;
@@ -42,7 +42,7 @@ struct Lora::Update {
   }
 };
 
-/// A layer's own product and its updates, before phi.
+/// A linear layer with its adapters, which are added before phi.
 class Lora::LowRankLinear final : public LinearDecorator {
  public:
   LowRankLinear(Linear& layer, float scale) : layer_(layer), scale_(scale) { layer.setDecorator(this); }
@@ -72,7 +72,7 @@ class Lora::LowRankLinear final : public LinearDecorator {
     Update& update;
     const Update::Part& part;
   };
-  /// Dropout(x). All parts of a module use the same draws, since they have the same input.
+  /// Dropout(x). All parts of an adapter use the same draws, since they have the same input.
   static Value inputOf(Evaluator& e, Update& update, const Update::Part& part, const Value& x) {
     const DropoutKey key = update.dropout.key();
     const Value dropped = e.dropout(update.dropout, e.copy(x));

@@ -1,4 +1,5 @@
-/// Optimizers: which elements a step updates, and where their moments are. The formulas are in train/ops/update.cpp.
+/// Optimizers: which elements a step updates, and where their moments are stored. The formulas are in
+/// train/ops/update.cpp.
 #include "heed/train/optimizer.h"
 
 #include <algorithm>
@@ -19,7 +20,7 @@ void requireBeta(const char* argument, double got) {
   if (!(got >= 0 && got < 1)) refuse(ErrorCode::kInvalidArgument, argument, "a number in [0, 1)", numberText(got));
 }
 
-/// Rows per block: a multiple of a panel's 8 rows, and small enough for the cache.
+/// Rows per block: a multiple of the 8 rows of a panel, and few enough for the cache.
 Index blockRows(Index width) {
   constexpr Index kFloats = 4096;
   return std::max<Index>(kFloats / std::max<Index>(width, 1) / 8 * 8, 8);
@@ -36,7 +37,7 @@ void spread(const std::vector<float>& sparse, const std::vector<Index>& order, I
 
 }  // namespace
 
-/// Copies of a block of rows. Parameters are stored in several formats, all of which are read and written by rows.
+/// Copies of a block of rows: parameters are stored in several formats, all of which are read and written by rows.
 struct Optimizer::Scratch {
   std::vector<float> values, gradient;
 
@@ -99,7 +100,7 @@ void Optimizer::makeDense(Slot& slot) {
   slot.places = {};
 }
 
-/// Drops the rows whose moments are all zeros, if that is at least half of the rows.
+/// Drops the rows whose moments are all zeros, if at least half of the rows are such.
 void Optimizer::makeSparse(Slot& slot) {
   const Index width = slot.value().rowSize(), rows = rowCount(slot.value());
   const auto is_zero = [&](const std::vector<float>& moments, Index row) {
@@ -125,13 +126,13 @@ void Optimizer::makeSparse(Slot& slot) {
   slot.by_rows = true;
 }
 
-/// Makes room for the moments of all rows that the step will update.
+/// Allocates the moments of all rows that the step will update.
 void Optimizer::makeRoom(Slot& slot) const {
   const GroupOptions& options = groups_[static_cast<size_t>(slot.group)];
   const Parameter& parameter = slot.value();
   const ParameterGradients::Entry& gradient = slot.gradient();
   const size_t moments = momentNames(options).size();
-  // With L2 regularization every row of a table has a gradient, since its own values are added to it.
+  // With L2 regularization every row of a table has a gradient, because the weights are added to it.
   const bool by_rows = gradient.by_rows && (rule_.decouples_decay || options.weight_decay == 0);
   if (slot.by_rows && !by_rows) makeDense(slot);
   if (by_rows && slot.first.empty()) slot.by_rows = true;
@@ -153,7 +154,7 @@ void Optimizer::makeRoom(Slot& slot) const {
   if (moments > 1) allocate(parameter.name.c_str(), shape, slot.second);
 }
 
-/// Calls update(count, gradient, first moments, second moments, values) for all rows, by blocks.
+/// Calls update(count, gradient, first moments, second moments, values) for all rows, block by block.
 void Optimizer::updateDense(Slot& slot, Scratch& scratch, const UpdateStep& update) {
   const Parameter& parameter = slot.value();
   const ParameterGradients::Entry& gradient = slot.gradient();
@@ -175,7 +176,7 @@ void Optimizer::updateDense(Slot& slot, Scratch& scratch, const UpdateStep& upda
   }
 }
 
-/// The same for the rows of a table that have ever had a gradient.
+/// Calls update() for each row of a table that has ever had a gradient.
 void Optimizer::updateRows(Slot& slot, Scratch& scratch, const UpdateStep& update) {
   const Parameter& parameter = slot.value();
   const ParameterGradients::Rows& gradient = slot.gradient().rows;
@@ -198,7 +199,7 @@ float Optimizer::decayOf(const Slot& slot) const {
 }
 
 UpdateStep Optimizer::nextStep(const Slot& slot) const {
-  // updateRows() leaves the decay to update().
+  // For by_rows slots, update() applies the decay.
   return rule_.step(groups_[static_cast<size_t>(slot.group)], slot.steps + 1, slot.by_rows ? 1 : decayOf(slot));
 }
 
@@ -284,7 +285,7 @@ void Optimizer::requireFits(const Slot& slot, const Saved& saved) const {
   }
 }
 
-/// The slot with the saved state, in new memory.
+/// A copy of the slot with the saved state, in new memory.
 Optimizer::Slot Optimizer::restored(const Slot& slot, const Saved& saved) {
   Slot made;
   made.group = slot.group;
@@ -296,7 +297,7 @@ Optimizer::Slot Optimizer::restored(const Slot& slot, const Saved& saved) {
     allocate(slot.value().name.c_str(), slot.value().shape, values);
     saved.copy(i, values.data());
   }
-  // Of a table, only the rows that have had a gradient are kept.
+  // Of tables, keep only the rows that have had a gradient.
   if (!saved.moments.empty() && slot.value().shape.rank() > 1) makeSparse(made);
   return made;
 }

@@ -128,7 +128,7 @@ Value RecordingEvaluator::addColumns(const Value& x, const Value& part, Index fi
 
 Value RecordingEvaluator::rotate(const Rotary& rotary, const Value& x, const Sequences& sequences, Index num_heads,
                                  Index first_position) {
-  // The aliasing constructor: shares ownership with the owner, if there is one.
+  // The aliasing constructor shares ownership with the owner, if there is one.
   const std::shared_ptr<const Rotary> tables(ownerOf(&rotary), &rotary);
   return value(train::rotate(graph_, tables, take(x), sequences, num_heads, first_position));
 }

@@ -1,10 +1,10 @@
-/// Edits of a site, Y = e(X, A) with the operand A, where S is what the edit selects:
+/// Edits of a site, Y = e(X, A) with the operand A, where S is the selection of the edit:
 ///
 ///   Y = A * X   dX = A * dY in S, dA = sum of dY * X over the values of S that an entry of A belongs to
 ///   Y = X + A   dX = dY, dA = sum of dY
 ///   Y = A       dX = 0 in S, dA = sum of dY
 ///
-/// Means and the values that a map changes are constants; dX = dY where a map leaves a value unchanged.
+/// Means, and values that a map changes, are constants. dX = dY where a map does not change a value.
 #include "heed/train/sites.h"
 
 #include <algorithm>
@@ -44,7 +44,7 @@ Variable RecordedSites::edit(Graph& graph, size_t number, const Variable& x, con
   if (verb == Verb::kMap) {
     changed.resize(static_cast<size_t>(y.rows() * y.cols()));
     const float* before = x.shared()->data();
-    // Compared by their bits, so that NaN equals itself.
+    // Compares bits, so that NaN equals itself.
     const auto bits = [](float value) { return std::bit_cast<uint32_t>(value); };
     for (size_t i = 0; i < changed.size(); ++i) changed[i] = bits(before[i]) != bits(y.data()[i]);
   }

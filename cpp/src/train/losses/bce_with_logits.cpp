@@ -1,4 +1,4 @@
-/// L = mean of w l over all elements, with the class's weight w and its factor q on positive targets:
+/// L = mean of w l over all elements, with the weight w of the class and its factor q on positive targets:
 ///
 ///   l = (1 - y) softplus(x) + q y softplus(-x), softplus(x) = log(1 + e^x)
 ///
@@ -32,7 +32,7 @@ Variable bceWithLogits(Graph& graph, const Variable& logits, const Variable& tar
   requirePerClass("weight", options.weight, classes);
   requirePerClass("posWeight", options.pos_weight, classes);
   Factors factors{rowOf(options.weight, classes), rowOf(options.pos_weight, classes)};
-  // f(element, class, softplus(x), softplus(-x)) for every element.
+  // Calls f(element, class, softplus(x), softplus(-x)) for every element.
   const auto for_each = [](const Matrix& x, const auto& f) {
     Matrix exponential(1, x.cols());
     for (Index t = 0; t < x.rows(); ++t) {

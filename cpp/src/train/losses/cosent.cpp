@@ -12,7 +12,7 @@
 namespace heed::train::losses {
 namespace {
 
-/// e^x; std::exp would add 3 KB to the modules.
+/// e^x. std::exp would add 3 KB to the WebAssembly module.
 double power(double x) { return elementary::pow(2.718281828459045, x); }
 
 }  // namespace

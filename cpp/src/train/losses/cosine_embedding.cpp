@@ -3,7 +3,7 @@
 ///   l = 1 - c                  for the label 1
 ///   l = max(0, c - margin)     for the label -1
 ///
-/// Backward: dc/da = b / sqrt((a a + e) (b b + e)) - c a / (a a + e), and the same for b.
+/// Backward: dc/da = b / sqrt((a a + e) (b b + e)) - c a / (a a + e); dc/db is symmetric.
 #include <cmath>
 #include <string>
 
@@ -13,10 +13,10 @@
 namespace heed::train::losses {
 namespace {
 
-/// As in PyTorch's cosine_embedding_loss.
+/// The constant of PyTorch's cosine_embedding_loss.
 constexpr double kEpsilon = 1e-12;
 
-/// The cosine of two rows, and what its gradient needs.
+/// The cosine of two rows, and the squared norms (plus e) that its gradient needs.
 struct Cosine {
   double value, length_a2, length_b2;
 };
@@ -48,7 +48,7 @@ Variable cosineEmbedding(Graph& graph, const Variable& a, const Variable& b, std
     }
     const double c = cosineOf(width, a.shared()->data() + t * width, b.shared()->data() + t * width).value;
     const double excess = c - static_cast<double>(margin);
-    // Written so that NaN stays NaN.
+    // Not std::max, so that NaN stays NaN.
     sum += label > 0 ? 1 - c : (excess < 0 ? 0 : excess);
   }
   return graph.record(
@@ -56,7 +56,7 @@ Variable cosineEmbedding(Graph& graph, const Variable& a, const Variable& b, std
       [x = a.shared(), y = b.shared(), dx = a.node(), dy = b.node(), labels = std::move(labels), margin](
           Matrix& gradient, Backward& pass) {
         const double factor = seedOf(gradient) / static_cast<double>(x->rows());
-        // Adds the gradient of `from`, whose squared lengths are `squared_length`.
+        // Adds the gradient of `from`, whose squared norms are `squared_length`.
         const auto add = [&](const std::shared_ptr<Node>& node, const Matrix& from, const Matrix& other,
                              double Cosine::* squared_length) {
           pass.add(node, [&](MatrixView out, const ConstMatrixView* residual) {

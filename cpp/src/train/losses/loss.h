@@ -14,13 +14,13 @@ inline Matrix scalarOf(double value) {
   return m;
 }
 
-/// The gradient that reached a loss.
+/// The gradient of a loss as a number.
 inline double seedOf(const Matrix& gradient) { return static_cast<double>(*gradient.data()); }
 
 /// Throws kShapeMismatch unless there is one value per row.
 void requireOnePerRow(const char* argument, size_t got, Index rows);
 
-/// log(1 + e^x) = max(x, 0) + log(1 + e^-|x|), given e^-|x|, which does not overflow.
+/// log(1 + e^x) = max(x, 0) + log(1 + e^-|x|), where `exponential` is e^-|x|, which does not overflow.
 inline double softplus(double x, double exponential) { return std::max(x, 0.0) + elementary::log(1 + exponential); }
 
 template <int N>

@@ -1,7 +1,7 @@
 /// L = mean of l over all elements:
 ///
-///   l = e^x - y x              dl/dx = e^x - y             dl/dy = -x              for x, the logarithm of the mean
-///   l = x - y log(x + eps)     dl/dx = 1 - y / (x + eps)   dl/dy = -log(x + eps)   for x, the mean
+///   l = e^x - y x              dl/dx = e^x - y             dl/dy = -x              if x is the logarithm of the mean
+///   l = x - y log(x + eps)     dl/dx = 1 - y / (x + eps)   dl/dy = -log(x + eps)   if x is the mean
 ///
 /// `full` adds Stirling's approximation of log(y!) where y > 1: y log y - y + log(2 pi y) / 2, whose derivative is
 /// log y + 1 / (2 y).
@@ -20,7 +20,7 @@ double stirling(double y) {
 
 double stirlingSlope(double y) { return y > 1 ? elementary::log(y) + 1 / (2 * y) : 0; }
 
-/// out = e^(x / 2), whose square overflows where e^x does; simd::exp itself is limited to arguments below 88.3.
+/// out = e^(x / 2). Its square overflows where e^x does, whereas simd::exp(x) is limited to arguments below 88.3.
 void halfExponentials(Index count, const float* x, float* out) {
   transform<2>(count, out, [](const auto& a) { return exp(minimum(a * simd::splat(0.5f), simd::splat(88.3f))); }, x);
 }

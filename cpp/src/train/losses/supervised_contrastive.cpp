@@ -1,7 +1,7 @@
-/// With the unit vectors u_i = x_i / |x_i| and S = scale U U^T, and the N_i rows p != i that have the label of i:
-/// L = mean of log(sum_{j != i} e^{S_ij}) - mean_p S_ip over the A rows i with N_i > 0.
+/// With the unit vectors u_i = x_i / |x_i| and S = scale U U^T, let p run over the N_i rows other than i that have the
+/// label of i: L = mean of log(sum_{j != i} e^{S_ij}) - mean_p S_ip over the A rows i with N_i > 0.
 ///
-/// Backward, with P = softmax(S) without the diagonal and Q_ip = 1 / N_i: dS = (P - Q) / A in those A rows and 0 in all
+/// Backward, with P = softmax(S) without the diagonal and Q_ip = 1 / N_i: dS = (P - Q) / A in these A rows and 0 in all
 /// others, dU = scale (dS + dS^T) U, and dx = (du - (u du) u) / |x|.
 #include <limits>
 

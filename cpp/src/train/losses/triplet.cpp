@@ -22,7 +22,7 @@ double distance(Index width, const float* x, const float* y) {
       x, y));
 }
 
-/// d(a, p) and d(a, n) of a row.
+/// d(a, p) and d(a, n) for one row.
 struct Distances {
   double positive, negative;
 };
@@ -41,7 +41,7 @@ Variable triplet(Graph& graph, const Variable& anchor, const Variable& positive,
     const Distances row{distance(width, a, positive.shared()->data() + t * width),
                         distance(width, a, negative.shared()->data() + t * width)};
     const double excess = row.positive - row.negative + static_cast<double>(margin);
-    // Written so that NaN stays NaN.
+    // Not std::max, so that NaN stays NaN.
     sum += excess < 0 ? 0 : excess;
     distances.push_back(row);
   }

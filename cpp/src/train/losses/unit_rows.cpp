@@ -28,7 +28,7 @@ void backThroughUnitRows(const UnitRows& units, Matrix& gradient) {
     const float* u = units.rows.data() + i * width;
     float* d = gradient.data() + i * width;
     const float length = units.lengths[static_cast<size_t>(i)];
-    // A short vector is divided by a constant, not by its length.
+    // A row with a norm below kShortest was divided by that constant, not by its norm.
     const float along = length < kShortest ? 0 : sumOver(width, kProduct, u, d);
     const v128_t projection = simd::splat(along), inverse = simd::splat(1 / std::max(length, kShortest));
     transform<4>(width, d, [=](const auto& x, const auto& dx) { return (dx - x * projection) * inverse; }, u, d);

@@ -4,7 +4,7 @@
 
 namespace heed::train {
 
-/// out += factor x for `count` elements. The product is rounded, then the sum.
+/// out += factor x for `count` elements. The product is rounded before the sum.
 void accumulate(Index count, const float* x, float* out, float factor = 1);
 
 }  // namespace heed::train

@@ -1,5 +1,5 @@
 /// Y = m (Z * P) V with P = softmax(Q K^T scale + M), the dropout factors Z and the head mask m. For the gradients, see
-/// ops/attention_backward.cpp. Only the inputs are kept; the backward pass computes P again.
+/// ops/attention_backward.cpp. Only the inputs are saved; the backward pass recomputes P.
 #include "train/ops/attention.h"
 
 #include "core/check.h"

@@ -1,8 +1,8 @@
 /// Batch norm of each column: y = gamma * n + delta, n = (x - mean) r, r = 1 / sqrt(variance + eps).
 ///
-/// In training mode, mean and variance (with 1 / T) are those of the column's T rows, and the moving averages become
-/// (1 - m) average + m statistic with m = 0.1 and the unbiased variance, with 1 / (T - 1). Otherwise mean and variance
-/// are the moving averages.
+/// In training mode, mean and variance (divided by T) are those of the column's T rows. The moving averages become
+/// (1 - m) average + m statistic with m = 0.1 and the unbiased variance (divided by T - 1). Otherwise, mean and
+/// variance are the moving averages.
 ///
 /// Backward: ddelta = colsum(dy), dgamma = colsum(dy * n), and
 ///
@@ -26,7 +26,7 @@ void forEach(const Matrix& x, const F& f) {
     f(static_cast<size_t>(i), static_cast<size_t>(c));
 }
 
-/// The statistics by which columns are normalized: the mean, and r = 1 / sqrt(variance + eps).
+/// The statistics that normalize columns: the mean, and r = 1 / sqrt(variance + eps).
 struct ColumnStatistics {
   std::vector<float> mean, scale;
 
@@ -37,7 +37,7 @@ struct ColumnStatistics {
   float normalized(float x, size_t c) const { return (x - mean[c]) * scale[c]; }
 };
 
-/// The mean of each column of a batch, and the sum of its squared differences to it.
+/// The mean of each column of a batch, and the sum of squared differences from it.
 struct BatchStatistics {
   std::vector<double> mean, squares;
 };
@@ -117,7 +117,7 @@ Variable batchNorm(Graph& graph, BatchNorm& layer, const Variable& x) {
         });
         pass.give(node, std::move(gradient));
       });
-  // Last, when nothing can fail any more.
+  // Done last, when nothing can fail any more.
   if (batch) updateAverages(layer, statistics, static_cast<double>(x.rows()));
   return result;
 }

@@ -7,7 +7,7 @@
 
 namespace heed::train {
 
-/// The draws of DropoutRow for 16 columns at a time: Philox for four counters in lockstep.
+/// The draws of DropoutRow, 16 columns at a time: Philox for four counters in lockstep.
 class DropoutDraws {
  public:
   DropoutDraws(const DropoutKey& key, float p, Index sequence, Index head, Index row)
@@ -32,14 +32,14 @@ class DropoutDraws {
     return masks_[column - first_] != 0;
   }
 
-  /// For the columns [first, first + 16), `first` a multiple of 4: all ones where the entry is dropped,
-  /// otherwise zeros.
+  /// The masks of columns [first, first + 16): all ones if the entry is dropped, otherwise zeros. `first` is a multiple
+  /// of 4.
   simd::Floats<4> dropped(Index first) const {
     const v128_t block = wasm_i32x4_splat(static_cast<int32_t>(first / 4));
     v128_t c[4] = {wasm_i32x4_add(block, wasm_i32x4_make(0, 1, 2, 3)), splat(row_[0]), splat(row_[1]), splat(row_[2])};
     uint32_t low = low_, high = high_;
-    // Read in every round: LLVM would extend constants to 64 bits before the loop and then use i64x2.mul, which takes
-    // three times as long.
+    // Volatile: LLVM would extend constants to 64 bits before the loop and then use i64x2.mul, which takes three times
+    // as long.
     const volatile v128_t multipliers[] = {splat(0xd2511f53), splat(0xcd9e8d57)};
     for (int round = 0; round < 10; ++round) {
       v128_t a_low, a_high, b_low, b_high;
@@ -52,7 +52,7 @@ class DropoutDraws {
       low += 0x9e3779b9;
       high += 0xbb67ae85;
     }
-    // Transposes one vector per word of the four blocks into one vector per block.
+    // Transposes one vector per word (of four blocks) into one vector per block.
     simd::transpose4x4(c);
     simd::Floats<4> masks;
     HEED_UNROLL
@@ -70,10 +70,10 @@ class DropoutDraws {
     high = wasm_i32x4_shuffle(first, last, 1, 3, 5, 7);
   }
 
-  v128_t limit_;     // an entry is dropped if the upper 24 bits of its word, as a fraction, are less than p
+  v128_t limit_;     // p 2^24: an entry is dropped if the upper 24 bits of its word are less
   uint32_t row_[3];  // row, head, sequence
   uint32_t low_, high_;
-  Index first_ = -1;  // the first of the 16 columns whose draws are in masks_, or -1
+  Index first_ = -1;  // the first of the 16 columns in masks_, or -1 if it is empty
   int32_t masks_[16];
 };
 

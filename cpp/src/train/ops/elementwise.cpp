@@ -36,7 +36,7 @@ Variable multiply(Graph& graph, const Variable& a, const Variable& b) {
   requireShape("b", b.value(), a.rows(), a.cols());
   Matrix y(a.rows(), a.cols());
   transform<4>(sizeOf(y), y.data(), kProduct, a.shared()->data(), b.shared()->data());
-  // Each factor is kept only for the gradient of the other.
+  // Each factor is saved only if the gradient of the other needs it.
   const auto kept_a = b.needsGradient() ? a.shared() : nullptr, kept_b = a.needsGradient() ? b.shared() : nullptr;
   return graph.record(std::move(y), {a, b}, false,
                       [a = a.node(), b = b.node(), kept_a, kept_b](Matrix& dy, Backward& pass) {

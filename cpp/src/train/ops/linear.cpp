@@ -13,11 +13,11 @@ ConstMatrixView columnsOf(const Matrix& m, Index first, Index count) {
   return heed::view(m.data() + first, m.rows(), count, m.cols());
 }
 
-/// Records Z = X W^T + b, without the layer's phi.
+/// Records Z = X W^T + b.
 Variable recordLinear(Graph& graph, const Linear& layer, const Variable& x, Matrix z) {
   const RowStorage* weight = &layer.weight();
   const bool trains = graph.requiresGradient(weight) || (layer.bias() && graph.requiresGradient(layer.bias()));
-  // X is kept only if the weight's gradient needs it.
+  // X is saved only if the weight's gradient needs it.
   const Kept kept = graph.requiresGradient(weight) ? Kept(x) : Kept();
   const auto backward = [&layer, kept, input = x.node()](Matrix& dz, Backward& pass) {
     Context& context = pass.context();
@@ -31,7 +31,7 @@ Variable recordLinear(Graph& graph, const Linear& layer, const Variable& x, Matr
     pass.addToParameter(layer.bias(), [&](MatrixView db, Index first) {
       addBiasGradient(columnsOf(dz, first, db.rows()), heed::view(db.data(), 1, db.size()));
     });
-    // Last, after a recomputed X has been freed.
+    // Done last, when a recomputed X has been freed.
     pass.add(input, [&](MatrixView out, const ConstMatrixView* residual) {
       inputGradient(dz.values(), layer.weight(), out, residual, context);
     });
@@ -55,7 +55,7 @@ Variable product(Graph& graph, const Linear& layer, const Variable& x) {
 }
 
 Variable linear(Graph& graph, const Linear& layer, const Variable& x) {
-  // phi is recorded as a separate operation, so that its argument is kept instead of its result.
+  // phi is recorded as a separate operation, so that its argument is saved instead of its result.
   return activate(graph, product(graph, layer, x), layer.options().activation);
 }
 
@@ -84,7 +84,7 @@ Variable linear(Graph& graph, const Variable& x, const Variable& weight, const V
   Matrix z(x.rows(), out_features);
   heed::linear(x.value(), weight.value(), bias ? bias.shared()->data() : nullptr, Activation::kIdentity, z.view(),
                graph.context());
-  // Each factor is kept only for the gradient of the other.
+  // Each factor is saved only if the gradient of the other needs it.
   const Kept kept_x = weight.needsGradient() ? Kept(x) : Kept();
   const auto kept_weight = x.needsGradient() ? weight.shared() : nullptr;
   const Variable result = graph.record(

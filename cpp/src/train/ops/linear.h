@@ -7,9 +7,9 @@ namespace heed::train {
 /// Throws kUnsupported for a layer whose weights are not fp32.
 void requireTrainable(const Linear& layer);
 
-/// linear() without phi.
+/// linear() without the activation.
 Variable product(Graph& graph, const Linear& layer, const Variable& x);
-/// linear() for several layers, whose products read one packed copy of x.
+/// linear() for several layers; x is packed only once.
 std::vector<Variable> linearsOf(Graph& graph, std::span<const Linear* const> layers, const Variable& x);
 
 }  // namespace heed::train

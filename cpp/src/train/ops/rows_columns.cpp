@@ -1,4 +1,4 @@
-/// Operations that move rows and columns. Each gradient moves back to where its element came from:
+/// Operations that move rows and columns. Gradients move in the opposite direction:
 ///
 ///   Y = [A, B]               dA, dB = the parts of dY
 ///   Y = [A; B]               dA, dB = the parts of dY
@@ -178,7 +178,7 @@ Variable lookUp(Graph& graph, std::span<const TableRows> tables, Index width) {
   heed::lookUp(tables, y.view());
   return graph.record(std::move(y), {}, trains, [kept = std::move(kept), width](Matrix& dy, Backward& pass) {
     for (const Kept& table : kept) {
-      // This makes the gradient dense, so that tableRow() returns rows of the dense gradient.
+      // Makes the gradient dense, so that tableRow() returns rows of the dense gradient.
       if (!table.sparse) pass.addToParameter(table.key, [](MatrixView, Index) {});
       for (size_t t = 0; t < table.rows.size(); ++t) {
         float* row = pass.tableRow(table.key, table.rows[t]);

@@ -5,7 +5,7 @@
 ///   P = softmax(S + M)         dS = dM = P * (dP - rowsum(P * dP))
 ///   Y = m (Z * P) V            dP = m Z * (dY V^T), dV = m (Z * P)^T dY, dm = sum(Z * P * (dY V^T))
 ///
-/// S and P may be edited in between. Rows that no edit changes have the same bits as those of the fused operation.
+/// S and P may be edited in between. Rows that no edit changes have the same bits as in the fused operation.
 #include <algorithm>
 #include <cmath>
 
@@ -24,7 +24,7 @@ float dot(Index count, const float* a, const float* b) {
   return sum;
 }
 
-/// Row `row` of head h, of width `width`.
+/// The entries of head h, of width `width`, in row `row`.
 template <class Pointer>
 Pointer headRow(Pointer all, Index columns, Index row, Index h, Index width) {
   return all + row * columns + h * width;

@@ -16,7 +16,7 @@ constexpr Index kStep = 4 * kVectors;
 
 Vectors loadVectors(const float* from) { return simd::loadFloats<kVectors>(from); }
 
-/// Calls f(pointers) for every kStep elements of the arrays; f may change the arrays that are not const. The last,
+/// Calls f(pointers into the arrays) once per kStep elements; f may change the arrays that are not const. The last,
 /// incomplete step is padded with zeros.
 template <class F, class... Floats>
 void inVectors(Index count, const F& f, Floats*... arrays) {
@@ -36,7 +36,7 @@ void inVectors(Index count, const F& f, Floats*... arrays) {
   with_tails(std::index_sequence_for<Floats...>{});
 }
 
-/// base^n by squaring: pow() may differ in the last bit between engines, but trained parameters should not.
+/// base^n by squaring. pow() may differ in the last bit between engines, and trained parameters should not.
 double integerPower(double base, int64_t n) {
   double power = 1;
   for (; n > 0; n /= 2, base *= base) {
@@ -61,7 +61,7 @@ UpdateStep adamStep(const GroupOptions& options, int64_t n, float decay, double 
           Vectors gradient = loadVectors(g_at);
           if (l2 != 0) gradient = gradient + weight * simd::splat(l2);
           const Vectors before = loadVectors(m_at), change = gradient - before;
-          // As torch.lerp, which is exact at both ends.
+          // Computed as in torch.lerp, which is exact at both ends.
           const Vectors first = one_minus_beta1 < 0.5f ? before + change * simd::splat(one_minus_beta1)
                                                        : gradient - change * simd::splat(1 - one_minus_beta1);
           const Vectors second =

@@ -6,7 +6,7 @@
 #include "heed/train/optimizer.h"
 
 /// The arithmetic of optimizers on arrays of `count` elements, in PyTorch's order.
-/// Notation: w parameter, g gradient, m and v its moments.
+/// Notation: w parameter, g gradient, m and v first and second moment.
 namespace heed::train {
 
 /// The update rule of an optimizer.
@@ -15,9 +15,9 @@ struct UpdateRule {
   /// Whether weight decay multiplies the parameters by 1 - lr wd in each step, rather than being added to the
   /// gradients.
   bool decouples_decay;
-  /// The names in PyTorch's state dicts of those of m and v that the rule has.
+  /// The names that the rule's moments (none, m, or m and v) have in PyTorch's state dicts.
   std::vector<const char*> (*moments)(const GroupOptions& options);
-  /// Step n, from 1. `decay` multiplies the parameter first, if the rule's weight decay is decoupled.
+  /// The update of step n, counted from 1. With decouples_decay, w is first multiplied by `decay`.
   UpdateStep (*step)(const GroupOptions& options, int64_t n, float decay);
 };
 

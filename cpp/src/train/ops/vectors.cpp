@@ -9,7 +9,7 @@ namespace {
 constexpr size_t kMostInputs = 4;
 constexpr Index kMostStep = 16;
 
-/// Four chains of additions, because each addition depends on the previous one of its chain.
+/// Sums in four chains, because each addition depends on the previous one of its chain.
 float sumOf(const float* x, Index count) {
   simd::Floats<4> sums(simd::splat(0));
   Index i = 0;

@@ -13,7 +13,7 @@ namespace heed::train {
 
 inline Index sizeOf(const Matrix& m) { return m.rows() * m.cols(); }
 
-/// Computes to[i] for i in [0, end), a multiple of the vectors' size, from the arrays `from`. `f` is the function.
+/// Computes to[i] = f(from[0][i], from[1][i], ...) for i in [0, end). `end` is a multiple of the vectors' size.
 using VectorLoop = void (*)(const void* f, Index end, float* to, const float* const* from);
 
 template <int N, class F, size_t... K>
@@ -24,7 +24,7 @@ void runVectors(const F& f, Index end, float* to, const float* const* from, std:
   loop(from[K]...);
 }
 
-/// The loop for a function of `inputs` arrays. Only this loop is compiled for each function; the surrounding code is
+/// The loop for a function F of `inputs` arrays. Only this loop is compiled per function; the surrounding code is
 /// shared.
 template <int N, size_t inputs, class F>
 VectorLoop vectorLoop() {
@@ -35,15 +35,15 @@ VectorLoop vectorLoop() {
 
 inline constexpr auto kProduct = [](const auto& a, const auto& b) { return a * b; };
 
-/// transform() for a loop that takes `step` elements at a time. Not inlined, as inlining would duplicate it.
+/// transform() for a loop that processes `step` elements at a time. Not inlined, which would duplicate it.
 __attribute__((noinline)) void transformArrays(Index count, Index step, float* out,
                                                std::span<const float* const> inputs, VectorLoop loop, const void* f);
-/// The sum of the results of a loop that takes 16 elements at a time.
+/// sumInDouble() for a loop that processes 16 elements at a time.
 __attribute__((noinline)) double sumArrays(Index count, std::span<const float* const> inputs, VectorLoop loop,
                                            const void* f);
 
 /// out[i] = f(inputs[i]...) for i in [0, count), where f takes and returns simd::Floats<N>. `out` may be one of the
-/// inputs. In the last, incomplete vectors, zeros take the place of the missing elements.
+/// inputs. The last, incomplete vectors are padded with zeros.
 template <int N, class F, class... Inputs>
 void transform(Index count, float* out, const F& f, const Inputs*... inputs) {
   transformArrays(count, 4 * N, out, std::array<const float*, sizeof...(Inputs)>{inputs...},
@@ -63,7 +63,7 @@ float sumOver(Index count, const F& f, const Inputs*... inputs) {
   return static_cast<float>(sumInDouble(count, f, inputs...));
 }
 
-/// For Backward::add(): writes an Eigen expression plus the residual.
+/// Writes an Eigen expression plus `residual`, which is null or `out` itself; for Backward::add().
 template <class Expression>
 void write(MatrixView out, const ConstMatrixView* residual, const Expression& value) {
   if (residual) {
