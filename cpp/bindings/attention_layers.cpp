@@ -63,7 +63,7 @@ val writeWeights(const EncoderRun& run) {
 
 namespace {
 
-/// The options of a call of multi-head attention.
+/// The options and results of one call of multi-head attention.
 class HeadsCall : public AttentionCall {
  public:
   HeadsCall(Call& call, const Batch& query, const Batch& key, Index num_heads, RotaryOption& rotary)
@@ -107,7 +107,7 @@ class BoundMultiHeadAttention : public BoundLayer {
                  std::to_string(o.value_input_dim) + " (the query has another width)",
              "none");
     }
-    // The same tensor is the same value, which is then multiplied once.
+    // If the same tensor is passed twice, use the same Value, so that it is packed only once.
     const Argument &key = given_key ? *given_key : query, &value = given_value ? *given_value : key;
     const bool query_is_key = key.source == query.source && o.key_input_dim == o.embed_dim;
     const Batch k = query_is_key ? q : batchOf("key", key, o.key_input_dim);

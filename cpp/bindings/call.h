@@ -13,28 +13,27 @@ namespace heed::bindings {
 struct Argument {
   Shape shape;
   Value value;
-  const void* source;  ///< equal for arguments that are the same variable of a graph
+  const void* source;  ///< identifies the tensor: equal for arguments that are the same variable of a graph
 };
 
-/// One call of a layer or function, with its arguments and options by name. InferenceCall copies tensors in and out; in
-/// training, tensors and additive masks are variables of a graph, and so are results.
+/// One call of a layer or function, with arguments and options by name. InferenceCall copies tensors in and out. In
+/// training, tensors, additive masks and results are variables of a graph.
 class Call {
  public:
   Call(const Call&) = delete;
   Call& operator=(const Call&) = delete;
 
   Evaluator& evaluator() const { return evaluator_; }
-  /// The plain data among the arguments.
+  /// The object of all arguments.
   const val& arguments() const { return arguments_; }
 
-  /// Nothing if it is null or undefined.
+  /// A tensor argument; nothing if it is null or undefined.
   virtual std::optional<Argument> tensor(const char* name) = 0;
-  /// The same for a mask.
+  /// A mask argument; nothing if it is null or undefined.
   virtual std::optional<MaskTensor> mask(const char* name) = 0;
-  /// From here on the evaluator reads and edits the sites that the arguments name.
+  /// Makes the evaluator read and edit the sites in the arguments from now on.
   virtual void useSites(const Sequences& queries, const Sequences& keys) = 0;
-  /// Operations of functions, whose weights are arguments, too. `weight`, `bias` and `mask` may be empty. All of them
-  /// consume x.
+  /// Operations of functions, which take weights as arguments. `weight`, `bias` and `mask` may be empty. All consume x.
   virtual Value softmax(const Value& x) = 0;
   virtual Value linear(const Value& x, const Value& weight, const Value& bias, Activation activation) = 0;
   virtual Value layerNorm(const Value& x, const Value& weight, const Value& bias, float eps) = 0;
@@ -43,11 +42,11 @@ class Call {
                           const Argument& value, AttentionOptions options, std::optional<MaskTensor> mask,
                           float* weights) = 0;
 
-  /// The elements of x as a matrix of another form.
+  /// The elements of x as a (rows, columns) matrix.
   virtual Value reshape(const Value& x, Index rows, Index columns) = 0;
-  /// Keeps tables for as long as the call, or its results, need them: their owner may replace them before that.
+  /// Keeps tables alive while the call or its results need them, even if their owner replaces them.
   virtual const Rotary* share(const std::shared_ptr<const Rotary>& tables) = 0;
-  /// A result of this shape, which has the elements of `value`.
+  /// A result with this shape and the elements of `value`.
   virtual val result(const Shape& shape, const Value& value) = 0;
 
  protected:
@@ -59,7 +58,7 @@ class Call {
   const val& arguments_;
 };
 
-/// A call that only computes: tensors are copied into the arena and out of it.
+/// A call in inference: tensors are copied into the arena and out of it.
 class InferenceCall final : public Call {
  public:
   explicit InferenceCall(const val& arguments) : Call(computing_, arguments), computing_(context()) {}
@@ -88,7 +87,7 @@ class InferenceCall final : public Call {
 /// Memory for attention weights of this shape if the call's option returnWeights is true; otherwise null.
 float* weightsFor(const Call& call, const Shape& shape);
 
-/// What a call of the function of that name does, a function of the API; see Core in web/src/base/wasm/core.ts.
+/// The implementation of an API function by name; see Core in web/src/base/wasm/core.ts.
 val (*functionNamed(const std::string& name))(Call& call);
 
 }  // namespace heed::bindings

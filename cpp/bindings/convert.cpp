@@ -8,10 +8,10 @@
 
 #include "core/check.h"
 
-/// Replaces libc++abi's function, which would link printf into the module for a message that cannot occur here.
+/// Replaces libc++abi's function, which would link printf into the module for a message that never occurs here.
 extern "C" [[noreturn]] void abort_message(const char*, ...) { __builtin_trap(); }
-/// Instead of libc's, which brings printf: embind writes the addresses of types with it, for messages about types that
-/// are not registered.
+/// Replaces libc's function, which would link printf into the module. embind uses it only to write the addresses of
+/// types in messages about types that are not registered.
 extern "C" int siprintf(char* out, const char*, ...) {
   *out = 0;
   return 0;
@@ -31,10 +31,10 @@ void raise(const char* code, const std::string& message) {
 
 namespace {
 
-int depth = 0;  // of calls within calls: a function that edits activations may call the core in turn
+int depth = 0;  // number of nested calls: a JavaScript function that edits activations may call this module again
 
-/// Releases the arena memory that a call took, and restores the random state that it found. After calls that took a
-/// lot, also frees the memory, so that weights can use it.
+/// Releases the arena memory that a call took, and restores the random state. At the end of the outermost call, also
+/// frees the arena if it is large, so that weights can use the memory.
 class CallScope {
  public:
   CallScope() {
@@ -45,7 +45,7 @@ class CallScope {
     scope_.reset();
     if (--depth == 0) arena().trim(kKeptBytes);
   }
-  /// Frees the arena's memory, unless a call uses it.
+  /// Frees the arena's memory, unless a call is in progress.
   static void freeArena() {
     if (depth == 0) arena().trim(0);
   }
@@ -86,10 +86,10 @@ void runGuarded(void (*body)(void*), void* argument) {
     out_of_memory = "memory: expected sizes that fit into 4 GB, got a size beyond 32-bit addresses";
   }
   if (message.empty()) {
-    CallScope::freeArena();  // so that there is memory for the error
+    CallScope::freeArena();  // makes memory available for the error
     message = out_of_memory;
   }
-  raise(code, message);  // outside the handlers, so that the C++ exception is freed before JavaScript's is thrown
+  raise(code, message);  // outside the handlers, so that the C++ exception is freed before the JavaScript one is thrown
 }
 
 Shape readShape(const val& array) {
@@ -101,7 +101,7 @@ Shape readShape(const val& array) {
 
 namespace {
 
-/// The `count` values of a tensor's data.
+/// The data of a tensor, which must have `count` values.
 template <class T>
 T* readData(const val& array, Index count) {
   requireCount("data", array["length"].as<double>(), count);
@@ -210,7 +210,7 @@ RotaryOption::RotaryOption(const val& options, Index head_dim) {
 
 const std::shared_ptr<const Rotary>& RotaryOption::tables(Index length, Index first) {
   if (given_ && (!tables_ || tables_->maxLength() - length < first)) {
-    // Rounded up, so that slightly longer texts do not need new tables.
+    // Round up, so that slightly longer texts do not need new tables.
     const uint64_t needed = std::max<uint64_t>(static_cast<uint64_t>(length) + static_cast<uint64_t>(first), 64);
     const Index rounded =
         static_cast<Index>(std::min<uint64_t>(std::bit_ceil(needed), std::numeric_limits<Index>::max()));

@@ -18,24 +18,25 @@
 #include "heed/positional_encoding.h"
 #include "heed/tensor.h"
 
-/// Conversions between JavaScript's plain objects and the core's types. Inputs are copied into the arena, results into
-/// arrays that JavaScript owns. A view of WebAssembly memory is used for one copy only, because growing the memory
-/// invalidates it.
+/// Conversions between plain JavaScript objects and C++ types. Inputs are copied into the arena, results into arrays
+/// that JavaScript owns. A view of WebAssembly memory is used for one copy only, because growing the memory invalidates
+/// it.
 namespace heed::bindings {
 
 using emscripten::val;
 
-/// The context of the module's calls, which come from one thread.
+/// The context of all calls from JavaScript, which come from one thread.
 Context& context();
 inline Arena& arena() { return context().arena; }
 
-/// Throws a JavaScript HeedError, whose class the TypeScript API sets on the module.
+/// Throws a JavaScript HeedError. The TypeScript API sets this class on the module.
 [[noreturn]] void raise(const char* code, const std::string& message);
 
 /// Calls `body(argument)` within an arena scope and rethrows C++ exceptions as HeedErrors.
 void runGuarded(void (*body)(void*), void* argument);
 
-/// The same for any callable, with its result. Only a small thunk is instantiated per type, not the exception handlers.
+/// runGuarded() for any callable; returns its result. Only a small thunk is instantiated per type, not the exception
+/// handlers.
 template <class Body>
 auto guarded(Body body) {
   using Result = decltype(body());
@@ -56,8 +57,8 @@ auto guarded(Body body) {
   }
 }
 
-/// Marks a module as running. A callback of that call, such as the map of an edit, can call the module, but must not
-/// change it.
+/// Marks a module as running within a scope. A callback during the call, such as the map of an edit, may call the
+/// module, but must not change it.
 class RunScope {
  public:
   explicit RunScope(const Module& module);
@@ -71,7 +72,7 @@ class RunScope {
   static inline std::vector<const Module*> running;  // the innermost call last
 };
 
-/// Forgets the calls in progress. To be called after a trap, which ends calls without running destructors.
+/// Resets the record of calls in progress. Call it after a trap, which ends calls without running destructors.
 void abandonCalls();
 
 /// A tensor whose data is in the arena.
@@ -84,7 +85,7 @@ struct Input {
 };
 
 Shape readShape(const val& array);
-/// The data of RawIndices { data, shape }, as many as the shape says.
+/// The data of RawIndices { data, shape }. Requires their number to match the shape.
 std::vector<int32_t> readIndices(const char* argument, const val& indices);
 Input readTensor(const val& tensor);
 std::optional<Input> readOptionalTensor(const val& tensor);
@@ -105,7 +106,7 @@ std::span<T> readArray(const val& array) {
   return {data, static_cast<size_t>(count)};
 }
 
-/// The same for data that outlive the call.
+/// Copies a typed array of T into a vector, for data that outlive the call.
 template <class T>
 std::vector<T> readVector(const val& array) {
   const std::span<T> data = readArray<T>(array);
@@ -123,20 +124,21 @@ std::optional<Index> readWindow(const val& options);
 Activation readActivation(const val& options, const char* key = "activation");
 DropoutScaling readScaling(const val& options);
 
-/// Reads a RawMask with its data in the arena; nothing if it is null. `argument` is its name for errors.
+/// Reads a RawMask and copies its data into the arena; nothing if it is null. `argument`: its name in errors.
 std::optional<MaskTensor> readMask(const char* argument, const val& mask);
-/// Rows and columns of a tensor as a matrix whose columns are the last axis; without axes, (1, 1).
+/// The number of rows of a tensor viewed as a matrix whose columns are the last axis; 1 without axes.
 Index rowsOf(const Shape& shape);
+/// The number of columns of that matrix; 1 without axes.
 Index columnsOf(const Shape& shape);
-/// A shape with another last axis.
+/// `shape` with last axis `width`.
 Shape withWidth(const Shape& shape, Index width);
 
 /// The rotary option of a layer. Its tables are computed on the first call and recomputed for longer sequences.
 class RotaryOption {
  public:
   RotaryOption(const val& options, Index head_dim);
-  /// Tables for `length` positions from `first`; null if the option is null. A longer sequence replaces them, so a call
-  /// that uses them shares them (Call::share()).
+  /// Tables for `length` positions starting at `first`; null if the option is null. A longer sequence replaces the
+  /// tables, so callers must pass them to Call::share().
   const std::shared_ptr<const Rotary>& tables(Index length, Index first = 0);
 
  private:

@@ -9,12 +9,12 @@
 namespace heed::bindings {
 namespace {
 
-/// The cache of a batch during decoding.
+/// The decoding cache of a batch.
 struct BoundDecoderCache {
   Decoder::Cache cache;
   Index count, memory_length;
   bool batched;
-  std::optional<Mask::Kind> mask_kind;  // of the memory's key mask, (N, S)
+  std::optional<Mask::Kind> mask_kind;  // kind of the memory's key mask (N, S), if there is one
   std::vector<std::byte> mask;
   Index decoded = 0;
 
@@ -25,7 +25,7 @@ BoundDecoderCache* copyOf(const BoundDecoderCache& cache) {
   return guarded([&] { return new BoundDecoderCache(cache); });
 }
 
-/// A module with a decoder, which it runs step by step.
+/// A module with a decoder that can run step by step.
 class IncrementalDecoder : public BoundLayer {
  public:
   /// arguments: { input, keyMask }.
@@ -72,7 +72,7 @@ class IncrementalDecoder : public BoundLayer {
   }
 
  protected:
-  /// `input`: the name of what makeCache() takes, for errors.
+  /// `input`: the name of the input of makeCache(), for errors.
   IncrementalDecoder(const val& o, const char* input)
       : options_(readEncoderLayerOptions(o)), rotary_(o["rotary"], options_.headWidth()), input_(input) {}
   virtual Decoder& decoder() = 0;
@@ -158,7 +158,7 @@ class BoundTransformer : public IncrementalDecoder {
     const Batch source = readBatch(call, "source", width), target = readBatch(call, "target", width);
     AttentionCall attention(call, "mask", "sourceKeyMask");
     const EncoderRun encoded = runEncoder(call, transformer_.encoder(), source, attention, rotary_);
-    // After those of the encoder's layers and of its output.
+    // Smaller numbers belong to the encoder's layers and its output.
     call.evaluator().enterStack(transformer_.encoder().numLayers() + 1, target.sequences);
     const DecoderRun decoded = runDecoder(call, decoder(), options_, target, source.with(encoded.output), rotary_,
                                           "targetKeyMask", "sourceKeyMask");

@@ -11,7 +11,7 @@
 namespace heed::bindings {
 namespace {
 
-/// Requires an optional vector to have `width` entries. Returns its value, or an empty one.
+/// An optional vector argument, which must have `width` entries; empty if it is not given.
 Value vector(Call& call, const char* name, Index width) {
   const auto given = call.tensor(name);
   if (!given) return {};
@@ -19,7 +19,7 @@ Value vector(Call& call, const char* name, Index width) {
   return given->value;
 }
 
-/// The argument x, which must have `axes` axes at least.
+/// The argument x, which must have at least `axes` axes.
 Argument argument(Call& call, Index axes, const char* expected) {
   Argument x = *call.tensor("x");
   if (x.shape.rank() < axes) refuseShape("x", expected, x.shape);
@@ -68,7 +68,7 @@ val layerNormOf(Call& call) {
 val dropoutOf(Call& call) {
   const val& given = call.arguments();
   const Argument x = *call.tensor("x");
-  // As one row: the draws depend on the position in the whole tensor.
+  // Reshaped to one row, because draws depend on the position in the whole tensor.
   return call.result(x.shape, call.dropout(call.reshape(x.value, 1, x.shape.size()), readFloat(given, "p"),
                                            readScaling(given), {.seed = readSeed(given["seed"])}));
 }
@@ -101,7 +101,7 @@ val positionalEncodingOf(double length, double dim, double base) {
   });
 }
 
-/// Expands the bias that `make` computes to [H, L, S]. `make` is not called for results that are empty or too large.
+/// Expands the bias that `make` computes to [H, L, S]. Does not call `make` if the result is empty or too large.
 template <class Make>
 val expanded(Index heads, Index queries, Index keys, Make make) {
   const Shape shape{heads, queries, keys};
@@ -138,12 +138,12 @@ std::string compiler() {
 
 double memoryBytes() { return static_cast<double>(__builtin_wasm_memory_size(0)) * 65536; }
 
-/// Makes room for `bytes` in one block, by at most one growth of the memory. Without effect where there is none: what
-/// then needs the memory reports it.
+/// Grows the memory, at most once, so that a block of `bytes` bytes can be allocated. If that fails, nothing happens; a
+/// later allocation reports the lack of memory.
 void reserveMemory(double bytes) {
   constexpr double kMost = 4.0 * 1024 * 1024 * 1024 - 65536;
   void* block = bytes > 0 && bytes < kMost ? std::malloc(static_cast<size_t>(bytes)) : nullptr;
-  asm volatile("" : : "r"(block));  // or the optimizer removes both calls
+  asm volatile("" : : "r"(block));  // prevents the optimizer from removing malloc() and free()
   std::free(block);
 }
 

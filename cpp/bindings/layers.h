@@ -6,20 +6,20 @@
 #include "heed/encoder.h"
 #include "module.h"
 
-/// The layers as JavaScript classes. Each reads its options; its run() maps the arguments of a Call to results, in
-/// inference and in training. There is no arithmetic here.
+/// The layers as JavaScript classes. Each class reads its options; its run() maps the arguments of a Call to results,
+/// in inference and in training. There is no arithmetic here.
 namespace heed::bindings {
 
-/// RawLayer.
+/// Implements RawLayer.
 class BoundLayer : public BoundModule {
  public:
   /// Runs the layer. Returns one result, or an object of results by name.
   virtual val run(Call& call) = 0;
-  /// The same on tensors. `arguments`: an object of RawTensors, RawMasks and options.
+  /// Runs the layer in inference. `arguments`: an object of RawTensors, RawMasks and options.
   val forward(const val& arguments);
 };
 
-/// The constructor to register for a class.
+/// The constructor of a registered class.
 template <class T>
 T* make(const val& options) {
   return guarded([&] { return new T(options); });
@@ -39,7 +39,7 @@ struct Batch {
 
   Batch(const Value& rows, Index count, Index length, bool batched)
       : rows(rows), sequences(Sequences::uniform(count, length)), count(count), length(length), batched(batched) {}
-  /// A batch of the same shape.
+  /// A batch of the same shape with other rows.
   Batch with(const Value& other) const { return {other, count, length, batched}; }
   /// [N, L, width] or [L, width].
   Shape shape(Index width) const { return batched ? Shape{count, length, width} : Shape{length, width}; }
@@ -50,16 +50,16 @@ struct Batch {
 };
 /// Throws kShapeMismatch naming `argument` unless x is [N, L, width] or [L, width].
 Batch batchOf(const char* argument, const Argument& x, Index width);
-/// The same for the argument of that name.
+/// batchOf() for the argument with that name.
 Batch readBatch(Call& call, const char* argument, Index width);
 /// Requires `batch` and `other`, the argument `name`, to have the same number of sequences and to be both batched or
 /// both unbatched.
 void requireSameCount(const char* argument, const Batch& batch, const Batch& other, const char* name = "query");
 
-/// The options of attention in one call, with the masks that they refer to.
+/// The attention options of one call, and the masks to which they refer.
 class AttentionCall {
  public:
-  /// Reads the mask, which broadcasts to the weights, and the key mask [N, S] of these names.
+  /// Reads the arguments named `mask`, which broadcasts to the weights, and `key_mask` [N, S].
   AttentionCall(Call& call, const char* mask, const char* key_mask);
   AttentionCall(const AttentionCall&) = delete;
   AttentionCall& operator=(const AttentionCall&) = delete;
@@ -70,7 +70,7 @@ class AttentionCall {
   std::vector<MaskTensor> masks_;
 };
 
-/// Results of an encoder; weights [N, H, L, L] per layer, or none.
+/// Results of an encoder. `weights` has [N, H, L, L] per layer, or is empty if they were not requested.
 struct EncoderRun {
   Value output;
   std::vector<std::pair<Shape, float*>> weights;

@@ -1,11 +1,12 @@
-/// Growth of the module's memory. Here instead of in the glue, because the threads of heed cannot call JavaScript.
+/// Growth of the module's memory. Implemented here instead of in Emscripten's JavaScript, because heed's threads cannot
+/// call JavaScript.
 #include "memory.h"
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
-/// The glue renews its views of the memory.
+/// Makes Emscripten's JavaScript renew its views of the memory.
 extern "C" void emscripten_notify_memory_growth(size_t memory);
 
 namespace heed::bindings {
@@ -13,7 +14,7 @@ namespace {
 
 constexpr size_t kPage = 65536, kMostReserve = (2 << 20) / kPage;
 
-size_t known_pages = 0;  // of the glue's views
+size_t known_pages = 0;  // size of JavaScript's views of the memory
 thread_local bool is_main = true;
 
 bool grow(size_t pages) { return __builtin_wasm_memory_grow(0, pages) != SIZE_MAX; }
@@ -31,8 +32,8 @@ void enterThread() { is_main = false; }
 
 }  // namespace heed::bindings
 
-/// Called by sbrk(), which needs `bytes` bytes in all. Grows by a fifth at least, as Emscripten does, but by 2 MB at
-/// most where that is enough: memory never shrinks.
+/// Called by sbrk(), which needs `bytes` bytes in total. Like Emscripten, grows by at least a fifth, but this reserve
+/// is limited to 2 MB, because memory never shrinks.
 extern "C" int emscripten_resize_heap(size_t bytes) {
   using namespace heed::bindings;
   const size_t pages = __builtin_wasm_memory_size(0), needed = (bytes - 1) / kPage + 1 - pages;

@@ -2,10 +2,10 @@
 
 namespace heed::bindings {
 
-/// Tells the glue to renew its views of the memory if a thread has grown it. For the main thread.
+/// Makes Emscripten's JavaScript renew its views of the memory if a thread has grown it. Call it on the main thread.
 void followGrowth();
 
-/// Says that the calling thread is not the main one.
+/// Marks the calling thread as not the main one.
 void enterThread();
 
 }  // namespace heed::bindings

@@ -22,7 +22,7 @@ Positions readPositions(const val& config) {
   return Positions::kAbsolute;
 }
 
-/// Options that are absent keep the defaults of EncoderModelConfig.
+/// Absent options keep the defaults of EncoderModelConfig.
 EncoderModelConfig readConfig(const val& config) {
   EncoderModelConfig c{};
   const auto read = [&]<class T>(std::initializer_list<std::pair<T*, const char*>> fields) {
@@ -85,8 +85,8 @@ EncoderModelConfig readConfig(const val& config) {
   return c;
 }
 
-/// A batch of texts or of images between the layers of a model. It owns its hidden states instead of taking them from
-/// the arena, because the calls of several batches may alternate.
+/// Implements RawEncoding: the state of a batch of texts or images between the layers of a model. It owns its hidden
+/// states instead of taking them from the arena, because calls for several batches may alternate.
 class BoundEncoding {
  public:
   /// `input`: a TokenBatch or an ImageInput.
@@ -112,7 +112,7 @@ class BoundEncoding {
     }
     key_mask_ = std::move(key_mask);
   }
-  /// `angles` (L, Dk / 2): rotates the queries and keys of each sequence's row i by those of row i.
+  /// `angles` (L, Dk / 2): row i of each sequence rotates its queries and keys by row i of these angles.
   void setAngles(ConstMatrixView angles) {
     requireShape("angles", angles, sequences_.maxLength(), model_->config().head_dim / 2);
     rotary_.emplace(angles);
@@ -160,7 +160,7 @@ class BoundEncoding {
   InferenceEvaluator evaluator() const { return InferenceEvaluator(context(), sites_.get()); }
   Index width() const { return model_->config().embed_dim; }
   MatrixView rows() { return view(hidden_.data(), sequences_.totalRows(), width()); }
-  /// Copies a result to the hidden states, unless it is there.
+  /// Copies a result to the hidden states, unless it is already there.
   void keep(const Value& result) {
     if (result.data() != hidden_.data()) std::copy_n(result.data(), hidden_.size(), hidden_.data());
   }
@@ -168,8 +168,8 @@ class BoundEncoding {
   std::shared_ptr<EncoderModel> model_;
   Sequences sequences_;
   std::vector<float> key_mask_;        // empty, or (T)
-  std::unique_ptr<BoundSites> sites_;  // null for none
-  std::optional<Rotary> rotary_;       // of images with rotary positions
+  std::unique_ptr<BoundSites> sites_;  // null: none
+  std::optional<Rotary> rotary_;       // image encoders with rotary positions
   std::vector<float> hidden_;
 };
 
@@ -178,8 +178,8 @@ class BoundEncoderModel : public BoundModule {
   explicit BoundEncoderModel(const EncoderModelConfig& config) : model_(std::make_shared<EncoderModel>(config)) {}
   Module& module() override { return *model_; }
 
-  /// key_mask: null, or (T), 0 or -infinity for rows that are no keys; all sequences are then of one length. sites:
-  /// RawSites or null.
+  /// `key_mask` (T) or null: -infinity for rows to which no query attends, otherwise 0; requires all sequences to have
+  /// the same length. `sites`: RawSites or null.
   BoundEncoding* begin(const val& ids, const val& token_types, const val& positions, const val& lengths,
                        const val& key_mask, const val& sites) {
     return guarded([&] {
@@ -193,7 +193,7 @@ class BoundEncoderModel : public BoundModule {
     });
   }
 
-  /// pixels [N, 3, height, width]; positions and angles as in ImageInput and setAngles(), or null.
+  /// `pixels` [N, 3, height, width]; `positions` as in ImageInput or null; `angles` as in setAngles() or null.
   BoundEncoding* beginImages(const val& pixels, const val& positions, const val& angles, const val& sites) {
     return guarded([&] {
       const Input image = readTensor(pixels);

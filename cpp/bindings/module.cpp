@@ -13,10 +13,10 @@
 namespace heed::bindings {
 namespace {
 
-/// Bytes that are copied and converted at a time, to avoid a second copy of a large matrix.
+/// Number of bytes that are copied and converted at a time, which avoids a second copy of a large matrix.
 constexpr Index kChunkBytes = 1 << 18;
 
-/// Converts fp16 to fp32. Scaling by a power of two is exact also for subnormal values, which are normal in fp32.
+/// Converts fp16 to fp32. Scaling by a power of two is exact even for subnormal values, which are normal in fp32.
 float widenHalf(uint16_t half) {
   const uint32_t sign = static_cast<uint32_t>(half & 0x8000u) << 16, rest = half & 0x7fffu;
   const float size = rest >= 0x7c00u ? std::bit_cast<float>(0x7f800000u | (rest & 0x3ffu) << 13)
@@ -74,7 +74,7 @@ void BoundModule::writeParameter(unsigned index, double first_row, const val& by
     const Parameter& p = parameter(index);
     const Index width = p.rowSize();
     const bool int8 = dtype == "I8", int4 = dtype == "U8";
-    // In 64 bits: the array may be larger than this memory.
+    // In 64 bits, because the array may be larger than WebAssembly's memory.
     const int64_t row_size = int4 ? int4RowBytes(width) : int64_t{width} * (dtype == "F32" ? 4 : int8 ? 1 : 2);
     const auto length = static_cast<int64_t>(bytes["length"].as<double>()), from = static_cast<int64_t>(first_row);
     if (length % row_size != 0 || from < 0 || from > p.shape[0] || length / row_size > p.shape[0] - from) {
@@ -88,7 +88,7 @@ void BoundModule::writeParameter(unsigned index, double first_row, const val& by
     if (scaled) requireCount("scales", scales["length"].as<double>(), rows);
     float* row_scales = arena().take<float>(scaled ? rows : 0);
     if (scaled) val(emscripten::typed_memory_view(static_cast<size_t>(rows), row_scales)).call<void>("set", scales);
-    // All memory is taken before the first row is written.
+    // Take all memory before writing the first row.
     const Index chunk = std::min(rows, std::max<Index>(1, kChunkBytes / row_bytes));
     auto* raw = arena().take<std::byte>(chunk * row_bytes);
     const bool as_is = dtype == "F32" || (int8 && p.takesInt8());

@@ -8,18 +8,19 @@
 
 namespace heed::bindings {
 
-/// RawModule: the base of every bound class that owns parameters. Subclasses register as
+/// Implements RawModule: the base of every bound class that owns parameters. Subclasses register as
 /// `class_<Bound, base<BoundModule>>`.
 class BoundModule {
  public:
   virtual ~BoundModule() = default;
   virtual Module& module() = 0;
-  /// The module that runs with its parameters.
+  /// The module that runs with these parameters.
   virtual const Module& runner() { return module(); }
 
   val parameters();
   val readParameter(unsigned index);
-  /// Writes rows from `first_row` on. F16 and BF16 are converted exactly; I8 needs one scale per row.
+  /// Writes rows starting at `first_row`. `dtype`: F32, F16, BF16, I8, or U8 for 4-bit rows (core/int4.h). I8 and U8
+  /// need one scale per row.
   void writeParameter(unsigned index, double first_row, const val& bytes, const std::string& dtype, const val& scales);
   void setTraining(bool training) {
     guarded([&] { module().setTraining(training); });
@@ -27,7 +28,7 @@ class BoundModule {
   void seed(const val& seed) {
     guarded([&] { module().seed(readSeed(seed)); });
   }
-  /// Whether a call that uses its parameters is in progress, and has called back.
+  /// Whether a call that uses these parameters is in progress, so that this is called from one of its callbacks.
   bool isRunning() { return RunScope::runs(runner()); }
   void initialize(const val& seed);
 

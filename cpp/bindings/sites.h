@@ -7,17 +7,17 @@
 
 namespace heed::bindings {
 
-/// In RawSites, site s of layer i has the number i kSitesPerLayer + s.
+/// In RawSites, site s of layer i has number i kSitesPerLayer + s.
 constexpr Index kSitesPerLayer = 16;
 
 /// The columns of RawSites, see Sites.
 std::vector<Index> readColumns(const val& given);
-/// Adds what RawSites reads and edits.
+/// Adds the reads and edits of RawSites.
 void addSites(Sites& sites, const val& given);
-/// RawSites.map().
+/// Calls RawSites.map().
 void callMap(const val& given, size_t edit, std::vector<float>& selection);
 
-/// RawSites: what a call reads and edits.
+/// The sites that a call reads and edits, from RawSites.
 class BoundSites final : public Sites {
  public:
   BoundSites(const val& given, const Sequences& queries, const Sequences& keys);

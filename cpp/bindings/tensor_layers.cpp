@@ -5,8 +5,8 @@
 #include "heed/norm.h"
 #include "layers.h"
 
-/// Layers that map one tensor to one tensor. For each: a function that reads its options, the shape of its output,
-/// outputShape(), and its evaluation, run().
+/// Layers that map one tensor to one tensor. Each has a function that reads its options, and overloads of outputShape()
+/// and run().
 namespace heed::bindings {
 namespace {
 
@@ -70,7 +70,7 @@ Value run(Call& call, const LayerNorm& layer, const Argument& x) {
 Value run(Call& call, BatchNorm& layer, const Argument& x) { return call.evaluator().batchNormalize(layer, x.value); }
 Value run(Call& call, FeedForward& layer, const Argument& x) { return layer.forward(call.evaluator(), x.value); }
 Value run(Call& call, Dropout& layer, const Argument& x) {
-  // As one row: the draws depend on the position in the whole tensor.
+  // Reshaped to one row, because draws depend on the position in the whole tensor.
   Context& context = call.evaluator().context();
   const Index first_column = context.random.first_row * columnsOf(x.shape);
   const RandomScope scope(context);
@@ -97,7 +97,7 @@ class Bound final : public BoundLayer {
   Layer layer_;
 };
 
-/// Its input consists of integers.
+/// Not a Bound, because its input consists of integers.
 class BoundEmbedding : public BoundLayer {
  public:
   explicit BoundEmbedding(const val& o) : table_(readIndex(o, "numEmbeddings"), readIndex(o, "embedDim")) {}

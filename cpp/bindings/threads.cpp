@@ -1,6 +1,6 @@
-/// Shared-memory threads, in the builds for them. JavaScript starts the threads (web/src/base/wasm/threads.ts): it instantiates
-/// the module again with the same memory, and calls the functions that startThreads() names by their indices in the
-/// function table, which are the same in all instances.
+/// Shared-memory threads; only in builds with threads. JavaScript starts the threads (web/src/base/wasm/threads.ts): it
+/// instantiates the module again with the same memory, and calls functions by the indices that startThreads() returns.
+/// They are indices into the function table, which is the same in all instances.
 #include <emscripten/bind.h>
 
 #include "convert.h"
@@ -15,11 +15,11 @@ extern "C" void __wasm_init_tls(void* storage);
 namespace heed::bindings {
 namespace {
 
-/// The linker sets the addresses of thread-local variables of other object files in __wasm_init_tls(), which nothing
-/// calls on the main thread. The unwinder has such a variable, and no exception would be caught.
+/// __wasm_init_tls() sets the addresses of thread-local variables of other object files, but nothing calls it on the
+/// main thread. The unwinder has such a variable; without this call, no exception would be caught.
 __attribute__((constructor(101))) void initializeMainThread() { __wasm_init_tls(__builtin_wasm_tls_base()); }
 
-constexpr size_t kStackBytes = 256 * 1024;  // as the main thread's
+constexpr size_t kStackBytes = 256 * 1024;  // like the main thread's stack
 
 ThreadPool* pool = nullptr;  // lives as long as the module
 
@@ -34,8 +34,8 @@ double address(Function* function) {
   return static_cast<double>(reinterpret_cast<uintptr_t>(function));
 }
 
-/// Lets calls use `count` threads besides the caller, or none again. Returns what every thread needs: the functions
-/// that initialize it, run it and report its failure, and the size of its stack.
+/// Makes calls use `count` threads in addition to the caller; 0: none. Returns an array for starting threads: the
+/// indices of the functions that initialize a thread, run it and report its failure, and the size of its stack.
 val startThreads(int count, int cores, bool may_wait) {
   return guarded([&] {
     pool = count == 0 ? nullptr : new ThreadPool(count, cores, may_wait, followGrowth);
@@ -48,7 +48,7 @@ val startThreads(int count, int cores, bool may_wait) {
   });
 }
 
-/// Prepares for thread i, in place of one that has ended. Returns the address of its stack.
+/// Prepares for a new thread i, which replaces one that has ended, if any. Returns the address of its stack.
 double addThread(int i) {
   return guarded([&] { return address(pool->add(i, kStackBytes)); });
 }

@@ -6,7 +6,7 @@
 #include "heed/train/ops.h"
 #include "ops/broadcast.h"
 
-/// Attention of tensors with any leading axes.
+/// Attention on tensors with any leading axes.
 namespace heed::bindings {
 
 std::optional<MaskTensor> readMask(train::RecordingEvaluator& e, const char* argument, const val& mask) {
@@ -34,18 +34,18 @@ using train::Graph;
 
 Shape leadingAxes(const Shape& shape) { return axes(shape, 0, shape.rank() - 2); }
 
-/// The matrices of x, one after the other, repeated along the leading axes.
+/// The matrices of x, broadcast to the leading axes, one after the other.
 Variable repeated(Graph& graph, const BoundVariable& x, const Shape& leading) {
   std::vector<Index> extents = leading.extents();
   extents.insert(extents.end(), {x.shape()[-2], x.shape()[-1]});
   return broadcast(graph, x, Shape(std::move(extents)));
 }
 
-/// Gives a mask that broadcasts to `weights` [..., L, S] the shape [matrices, 1, L or 1, S or 1], or [1, 1, ...] if it
-/// is the same for all.
+/// Reshapes a mask that broadcasts to `weights` [..., L, S] to [matrices, 1, L or 1, S or 1], or to [1, 1, L or 1, S or
+/// 1] if it is the same for all matrices.
 void placeMask(train::RecordingEvaluator& e, const Shape& weights, MaskTensor& mask) {
   Shape shape = mask.shape;
-  // A mask [N, 1, L, S], as for multi-head scores, also applies to scores [N, L, S].
+  // A mask for multi-head scores, [N, 1, L, S], also applies to scores [N, L, S].
   if (weights.rank() == 3 && shape.rank() == 4 && shape[1] == 1) shape = {shape[0], shape[2], shape[3]};
   if (!broadcastStrides(shape, weights))
     refuseShape(mask.argument, "a shape that broadcasts to " + weights.toString(), mask.shape);

@@ -6,11 +6,11 @@
 
 namespace heed::bindings {
 
-/// Reads a mask: null or undefined, a RawMask of bytes, or the handle of an additive mask. The evaluator keeps its
-/// data.
+/// Reads a mask: null or undefined, a RawMask of bytes, or the handle of an additive mask. The evaluator keeps the
+/// mask's data alive.
 std::optional<MaskTensor> readMask(train::RecordingEvaluator& e, const char* argument, const val& mask);
 
-/// Call::attention() on variables.
+/// Implements Call::attention() for variables.
 Value recordAttention(train::RecordingEvaluator& e, const BatchedAttention& attention, const Argument& query,
                       const Argument& key, const Argument& value, AttentionOptions options,
                       std::optional<MaskTensor> mask, float* weights);

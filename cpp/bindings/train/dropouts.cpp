@@ -3,11 +3,11 @@
 #include "../module.h"
 #include "heed/dropout.h"
 
-/// The draws of the dropout inside modules, for checkpoints.
+/// The state of all dropouts inside a module, for checkpoints.
 namespace heed::bindings {
 namespace {
 
-/// An array of four words for each dropout: seed and step, each with its lower half first.
+/// Returns an array with four words per dropout: seed and step, each with its lower half first.
 val dropoutState(BoundModule& module) {
   return guarded([&] {
     val words = val::array();

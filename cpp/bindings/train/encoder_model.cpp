@@ -7,8 +7,8 @@
 #include "heed/train/ops.h"
 #include "sites.h"
 
-/// Pretrained encoders in training, and what turns their rows into vectors. Rows are those of all texts, one text after
-/// the other, without padding.
+/// Training of pretrained encoders, and the operations that convert their rows to vectors. Rows are those of all texts,
+/// one text after the other, without padding.
 namespace heed::bindings {
 namespace {
 
@@ -95,7 +95,7 @@ BoundLora* makeLora(BoundTrainableEncoder& encoder, const val& modules, const va
   return guarded([&] { return new BoundLora(encoder, modules, options); });
 }
 
-/// The last hidden rows [T, E]. `given`: RawRecordedSites or null.
+/// The last hidden states [T, E]. `given`: RawRecordedSites or null.
 BoundVariable* recordEncoderModel(BoundGraph& graph, BoundTrainableEncoder& encoder, const val& batch,
                                   const val& options, const val& given) {
   return guarded([&] {
@@ -115,7 +115,7 @@ BoundVariable* recordWordLogits(BoundGraph& graph, BoundTrainableEncoder& encode
   });
 }
 
-/// x [T, E] -> [N, E]. `skipped`: as RawEncoding.pool().
+/// x [T, E] -> [N, E]. `skipped`: as in RawEncoding.pool().
 BoundVariable* recordPool(BoundGraph& graph, const BoundVariable& x, const val& lengths, const val& skipped,
                           const std::string& pooling) {
   return guarded([&] {
@@ -137,7 +137,7 @@ BoundVariable* recordGatherRows(BoundGraph& graph, const BoundVariable& x, const
   });
 }
 
-/// A tensor [..., E] of the shape `extents` whose rows at `indices` are those of x [T, E]; the others are zeros.
+/// A tensor [..., E] of shape `extents` whose rows at `indices` are those of x [T, E]; all other rows are zeros.
 BoundVariable* recordScatterRows(BoundGraph& graph, const BoundVariable& x, const val& indices, const val& extents) {
   return guarded([&] {
     const Shape shape = readShape(extents);

@@ -74,7 +74,7 @@ std::vector<Index> sourcesOf(const Shape& shape, const Shape& target) {
 Variable broadcast(train::Graph& graph, const BoundVariable& x, const Shape& target) {
   const Shape& shape = x.shape();
   if (shape == target) return x.variable();
-  // Whole rows if the last axis is not repeated.
+  // Repeat whole rows if the last axis is not repeated.
   if (shape.rank() > 0 && shape[-1] == target[-1]) {
     return train::gatherRows(graph, x.variable(),
                              sourcesOf(axes(shape, 0, shape.rank() - 1), axes(target, 0, target.rank() - 1)));
@@ -100,8 +100,8 @@ BoundVariable* leafOf(BoundGraph& graph, const val& tensor, bool needs_gradient)
   });
 }
 
-/// A result that JavaScript computed from `inputs`, an array of handles. `external` is what BoundPass::proceed()
-/// returns when the backward pass comes to it.
+/// Records a result that JavaScript computed from `inputs`, an array of handles. BoundPass::proceed() returns
+/// `external` when the backward pass reaches the result.
 BoundVariable* externalOf(BoundGraph& graph, const val& tensor, const val& inputs, const val& external) {
   return guarded([&] {
     Shape shape;
@@ -113,13 +113,13 @@ BoundVariable* externalOf(BoundGraph& graph, const val& tensor, const val& input
   });
 }
 
-/// RawPass: a backward pass that stops wherever JavaScript computes gradients.
+/// Implements RawPass: a backward pass that stops at nodes whose gradients JavaScript computes.
 class BoundPass {
  public:
   BoundPass(train::Graph& graph, const Variable& output, train::Matrix&& seed)
       : pass_(graph, output, std::move(seed)) {}
 
-  /// Null at the end; otherwise { external, gradient: Float32Array }.
+  /// Runs to the next stop. Returns null at the end, otherwise { external, gradient: Float32Array }.
   val proceed() {
     return guarded([&] {
       train::Matrix gradient;
@@ -152,7 +152,7 @@ class BoundPass {
   std::shared_ptr<train::Node> node_;
 };
 
-/// The pass from `output` with the RawTensor `cotangent` of its shape; null: ones.
+/// Begins the backward pass from `output`. `cotangent`: a RawTensor of its shape; null: ones.
 BoundPass* backwardOf(BoundGraph& graph, const BoundVariable& output, const val& cotangent) {
   return guarded([&] {
     const Variable& variable = output.variable();

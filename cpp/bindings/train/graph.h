@@ -4,14 +4,14 @@
 #include "../module.h"
 #include "heed/train/graph.h"
 
-/// Training in JavaScript: graphs, their variables and the gradients of parameters as handles, and a function for each
-/// operation, layer and loss that records into a graph. Only the modules with training contain this.
+/// Training from JavaScript: handles of graphs, variables and gradients of parameters, and functions that record
+/// operations, layers and losses. Only in builds with training.
 namespace heed::bindings {
 
 using train::Variable;
 
-/// RawVariable: a value of a graph in the shape that it has in JavaScript. Its matrix has the rows and columns of
-/// Shape::rows() and the last axis; without axes it is (1, 1).
+/// Implements RawVariable: a variable of a graph with its shape in JavaScript. Its matrix is (rowsOf(shape),
+/// columnsOf(shape)).
 class BoundVariable {
  public:
   BoundVariable() = default;
@@ -19,9 +19,9 @@ class BoundVariable {
 
   const Shape& shape() const { return shape_; }
   const Variable& variable() const { return variable_; }
-  /// RawTensor: a copy of the value.
+  /// A copy of the value as a RawTensor.
   val value() const;
-  /// RawTensor: what backward passes left in a leaf; zeros if none reached it.
+  /// The gradient of a leaf as a RawTensor; zeros if no backward pass has reached it.
   val gradient() const;
   bool needsGradient() const { return variable_.needsGradient(); }
 
@@ -30,7 +30,7 @@ class BoundVariable {
   Variable variable_;
 };
 
-/// RawGradients: the gradients of a module's parameters, in the order of BoundModule::parameters().
+/// Implements RawGradients: the gradients of a module's parameters, in the order of BoundModule::parameters().
 class BoundGradients {
  public:
   explicit BoundGradients(BoundModule& module) : gradients_(module.module()) {}
@@ -49,7 +49,7 @@ class BoundGradients {
   train::ParameterGradients gradients_;
 };
 
-/// RawGraph.
+/// Implements RawGraph.
 class BoundGraph {
  public:
   train::Graph& graph() { return graph_; }
@@ -58,24 +58,24 @@ class BoundGraph {
   train::Graph graph_{context()};
 };
 
-// Functions instead of expressions where the expression would be compiled into dozens of callers.
-/// A new handle.
+// Functions for expressions that would otherwise be compiled into dozens of callers.
+/// Allocates a new handle.
 BoundVariable* made(const Shape& shape, const Variable& variable);
-/// requireShape().
+/// Calls requireShape().
 void requireSame(const char* argument, const Shape& got, const Shape& expected);
 
-/// The handle that `value` holds, or null if it is null or undefined.
+/// The handle that `value` contains; null if it is null or undefined.
 BoundVariable* readHandle(const val& value);
-/// The variable of a handle; empty if there is none.
+/// The variable of the handle in `value`; empty if it is null or undefined.
 Variable readVariable(const val& value);
-/// The same as one row of all elements.
+/// A variable reshaped to one row.
 Variable asRow(train::Graph& graph, const BoundVariable& variable);
 
-/// The extents of `shape` from axis `first` to `last`, without it.
+/// Axes [first, last) of `shape`.
 Shape axes(const Shape& shape, Index first, Index last);
 /// For each element of `target` in order, the index of the element of `shape` that broadcasts to it.
 std::vector<Index> sourcesOf(const Shape& shape, const Shape& target);
-/// x repeated along the axes of `target`, to which it broadcasts.
+/// x broadcast to the shape `target`.
 Variable broadcast(train::Graph& graph, const BoundVariable& x, const Shape& target);
 
 }  // namespace heed::bindings

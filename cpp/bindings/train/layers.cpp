@@ -7,7 +7,7 @@
 #include "heed/train/ops.h"
 #include "sites.h"
 
-/// Calls of layers and functions that are recorded.
+/// Recorded calls of layers and functions.
 namespace heed::bindings {
 namespace {
 
@@ -58,8 +58,8 @@ class RecordingCall final : public Call {
   std::unique_ptr<BoundRecordedSites> sites_;
 };
 
-/// BoundLayer::run() on variables of a graph. `position`: null, or the position in its batch of the first sequence and
-/// row, for the draws of dropout.
+/// Records BoundLayer::run(). `position`: null, or [sequence, row], the position of the first sequence and row in the
+/// whole batch, for the draws of dropout.
 val record(BoundGraph& graph, BoundLayer& layer, const val& arguments, const val& position) {
   return guarded([&] {
     if (!position.isNull()) context().random = {position[0].as<Index>(), position[1].as<Index>()};
@@ -69,7 +69,7 @@ val record(BoundGraph& graph, BoundLayer& layer, const val& arguments, const val
   });
 }
 
-/// The function of that name on variables.
+/// Records a call of the function with that name.
 val recordFunction(BoundGraph& graph, const std::string& name, const val& arguments) {
   return guarded([&] {
     RecordingCall call(graph, arguments);

@@ -8,7 +8,7 @@
 #include "core/check.h"
 #include "graph.h"
 
-/// Losses: variables without axes. One function per loss reads its arguments.
+/// Losses, which are variables without axes. Each loss has a function that reads its arguments.
 namespace heed::bindings {
 namespace {
 
@@ -22,29 +22,29 @@ class Arguments {
 
   const Shape& shape(const char* name) const { return readHandle(given_[name])->shape(); }
   Variable variable(const char* name) const { return readVariable(given_[name]); }
-  /// A variable of the shape of another.
+  /// A variable that must have the shape of the variable `other`.
   Variable variableLike(const char* name, const char* other) const {
     requireSame(name, shape(name), shape(other));
     return variable(name);
   }
-  /// Those of a variable `expected`, [..., C], without the last axis.
+  /// The axes of a variable without the last one. `expected`: the required shape, for errors.
   Shape leading(const char* name, const char* expected) const {
     const Shape& whole = shape(name);
     if (whole.rank() < 1) refuseShape(name, expected, whole);
     return axes(whole, 0, whole.rank() - 1);
   }
-  /// Indices { data: Int32Array, shape } of this shape.
+  /// Indices { data: Int32Array, shape }, which must have this shape.
   std::vector<int32_t> indices(const char* name, const Shape& expected) const {
     requireSame(name, readShape(given_[name]["shape"]), expected);
     return readIndices(name, given_[name]);
   }
-  /// A tensor of this shape.
+  /// The values of a tensor, which must have this shape.
   std::vector<float> numbers(const char* name, const Shape& expected) const {
     const Input read = readTensor(given_[name]);
     requireSame(name, read.shape, expected);
     return {read.data, read.data + read.shape.size()};
   }
-  /// A vector [C]; empty if it is null.
+  /// The values of a vector [C]; empty if it is null.
   std::vector<float> factors(const char* name) const {
     const auto read = readOptionalTensor(given_[name]);
     if (!read) return {};
@@ -129,7 +129,7 @@ constexpr NamedLoss kLosses[] = {
     {"coSENT", cosentOf},
 };
 
-/// The loss of that name, of an object of its arguments.
+/// Records the loss with that name. `arguments`: an object of its arguments.
 BoundVariable* recordLoss(BoundGraph& graph, const std::string& name, const val& arguments) {
   return guarded([&] {
     const auto loss = std::ranges::find(kLosses, name, &NamedLoss::name);

@@ -8,30 +8,30 @@
 #include "heed/train/ops.h"
 #include "ops/broadcast.h"
 
-/// Operations on tensors of any shape, which are expressed by those on matrices.
+/// Operations on tensors of any shape, expressed by operations on matrices.
 namespace heed::bindings {
 namespace {
 
 using train::Graph;
 
-/// Runs an operation on the matrix of x that keeps its shape.
+/// Applies an operation that keeps the shape of x.
 template <class Operation>
 BoundVariable* mapped(BoundGraph& graph, const BoundVariable& x, Operation operation) {
   return guarded([&] { return made(x.shape(), operation(graph.graph(), x.variable())); });
 }
 
-/// The same for one whose result has another shape.
+/// A handle for `result`, reshaped to `shape`.
 BoundVariable* shaped(Graph& graph, const Shape& shape, const Variable& result) {
   return made(shape, train::reshape(graph, result, rowsOf(shape), columnsOf(shape)));
 }
 
-/// A tensor as a matrix whose columns are the elements of its axes from `axis` on.
+/// A tensor as a matrix: the axes before `axis` become the rows, the others the columns.
 Variable splitAt(Graph& graph, const BoundVariable& x, Index axis) {
   const Shape& shape = x.shape();
   return train::reshape(graph, x.variable(), axes(shape, 0, axis).size(), axes(shape, axis, shape.rank()).size());
 }
 
-/// An operation on the elements of two tensors that broadcast against each other.
+/// Applies an elementwise operation to two tensors that broadcast against each other.
 template <class Operation>
 BoundVariable* elementwise(BoundGraph& graph, const BoundVariable& a, const BoundVariable& b, Operation operation) {
   return guarded([&] {
@@ -63,7 +63,7 @@ BoundVariable* reshapeOf(BoundGraph& graph, const BoundVariable& x, const val& e
   });
 }
 
-/// Requires an axis of a tensor; negative ones count from the end.
+/// Checks an axis and returns it counted from 0; negative axes count from the end.
 Index readAxis(const Shape& shape, double axis) {
   const Index rank = shape.rank();
   if (axis < static_cast<double>(-rank) || axis >= static_cast<double>(rank))
@@ -86,7 +86,7 @@ BoundVariable* sliceOf(BoundGraph& graph, const BoundVariable& x, double given_a
   });
 }
 
-/// The tensors of an array of handles, one after the other along an axis; elsewhere they have the same extents.
+/// Concatenates the tensors of an array of handles along an axis. All other axes must have equal extents.
 BoundVariable* concatenateOf(BoundGraph& graph, const val& tensors, double given_axis) {
   return guarded([&] {
     Graph& g = graph.graph();
@@ -105,7 +105,7 @@ BoundVariable* concatenateOf(BoundGraph& graph, const val& tensors, double given
         refuseShape("tensors[" + std::to_string(i) + "]",
                     shape.toString() + " up to the extent of axis " + std::to_string(axis), other);
       }
-      if (other[axis] > std::numeric_limits<Index>::max() - extent)  // of tensors without elements
+      if (other[axis] > std::numeric_limits<Index>::max() - extent)  // possible for tensors without elements
         refuseShape("tensors[" + std::to_string(i) + "]", "an extent that can be added to those before it", other);
       extent += other[axis];
       parts.push_back(splitAt(g, part, axis));
@@ -114,8 +114,8 @@ BoundVariable* concatenateOf(BoundGraph& graph, const val& tensors, double given
   });
 }
 
-/// The mean over the last axis but one, x [..., L, E] -> [..., E]; `mask` is null or a RawMask of bytes [..., L] that
-/// marks the rows that count.
+/// The mean over the second to last axis, x [..., L, E] -> [..., E]. `mask`: null, or a RawMask of bytes [..., L] that
+/// marks the rows to include.
 BoundVariable* meanOf(BoundGraph& graph, const BoundVariable& x, const val& mask) {
   return guarded([&] {
     const Shape& shape = x.shape();

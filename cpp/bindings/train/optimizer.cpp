@@ -7,7 +7,7 @@
 namespace heed::bindings {
 namespace {
 
-/// Options that are absent keep the defaults of GroupOptions.
+/// Absent options keep the defaults of GroupOptions.
 train::GroupOptions readGroup(const val& options) {
   train::GroupOptions group;
   const auto read = [&](const char* key, double& number) {
@@ -25,7 +25,7 @@ train::GroupOptions readGroup(const val& options) {
   return group;
 }
 
-/// RawOptimizer.
+/// Implements RawOptimizer.
 class BoundOptimizer {
  public:
   explicit BoundOptimizer(const std::string& kind) : optimizer_(kind) {}
@@ -38,11 +38,12 @@ class BoundOptimizer {
   void addParameter(double group, BoundGradients& gradients, unsigned parameter) {
     guarded([&] { optimizer_.addParameter(static_cast<Index>(group), gradients.gradients(), parameter); });
   }
-  /// False, with the parameters unchanged, if a gradient is not finite.
+  /// Returns false, with the parameters unchanged, if a gradient is not finite.
   bool step() {
     return guarded([&] { return optimizer_.step(); });
   }
-  /// { steps, moments: [{ name, values: Float32Array }] } of a parameter, in the order of addParameter().
+  /// Returns { steps, moments: [{ name, values: Float32Array }] } for a parameter, numbered in the order of
+  /// addParameter().
   val state(double parameter) const {
     return guarded([&] {
       const auto index = static_cast<Index>(parameter);
@@ -59,7 +60,7 @@ class BoundOptimizer {
       return state;
     });
   }
-  /// Restores the states of all parameters, or throws and leaves them as they are.
+  /// Restores the states of all parameters. If it throws, the states are unchanged.
   void restore(const val& states) {
     guarded([&] {
       std::vector<train::Optimizer::Saved> all(states["length"].as<unsigned>());

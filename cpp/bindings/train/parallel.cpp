@@ -3,12 +3,13 @@
 #include "core/check.h"
 #include "graph.h"
 
-/// Parts of a batch in several instances of the module: gradients that travel between them.
+/// Data-parallel training: exchanges gradients between instances of the module, each of which computes a part of a
+/// batch.
 namespace heed::bindings {
 namespace {
 
-/// RawGradient: null before any backward pass has reached the parameter; otherwise { rows, values }, where `rows` is an
-/// Int32Array of the rows of a table that were looked up, or null for all.
+/// Returns a RawGradient: null if no backward pass has reached the parameter, otherwise { rows, values }. `rows` is an
+/// Int32Array of the rows of a table that were looked up, or null for all rows.
 val takeGradient(BoundGradients& bound, unsigned parameter) {
   return guarded([&] {
     train::ParameterGradients& gradients = bound.gradients();

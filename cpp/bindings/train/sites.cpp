@@ -14,9 +14,9 @@ BoundRecordedSites::BoundRecordedSites(const val& given, const Sequences& querie
 Variable BoundRecordedSites::readVariable(train::Graph& graph, Index layer, Site site, const Variable& x,
                                           const SiteValues& values) {
   const auto code = static_cast<double>(layer * kSitesPerLayer + static_cast<Index>(site));
-  // The operation captures this function alone: what else belongs to the call must not live as long as the graph.
+  // Capture only this function: the rest of the call must not live as long as the graph.
   const val retain = given_["retain"];
-  // It is recorded even if nothing before it needs a gradient, as its own is wanted.
+  // Recorded even if no input needs a gradient, because the gradient of the read itself is requested.
   const Variable read = graph.record(train::Matrix(x.value()), {x}, true,
                                      [retain, code, node = x.node()](train::Matrix& dy, train::Backward& pass) {
                                        retain(code, writeFloats(dy.data(), dy.rows() * dy.cols()));

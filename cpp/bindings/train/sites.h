@@ -8,7 +8,7 @@
 
 namespace heed::bindings {
 
-/// RawRecordedSites.
+/// The sites that a recorded call reads and edits, from RawRecordedSites.
 class BoundRecordedSites final : public train::RecordedSites {
  public:
   BoundRecordedSites(const val& given, const Sequences& queries, const Sequences& keys);
