@@ -28,7 +28,7 @@ Cut cutFor(Index rows, Index depth, std::span<const Product> products, Index thr
   const double tasks = static_cast<double>(rows) * static_cast<double>(depth) * columns / kLeastTask;
   const Index useful = tasks < static_cast<double>(threads) ? static_cast<Index>(tasks) : threads;
   if (useful <= 1) return cut;
-  // The same number of chunks for each thread if possible; otherwise parts, so that there are tasks for all threads.
+  // An equal number of chunks per thread if possible; otherwise parts, so that there are tasks for all threads.
   const Index even = (cut.chunks + useful - 1) / useful * useful;
   cut.chunks = std::max(cut.chunks, std::min(even, rows / kLeastChunkRows));
   cut.parts = (useful + cut.chunks - 1) / cut.chunks;

@@ -261,7 +261,7 @@ void VectorIndex::Scan::multiplyEach(Index q, const Index* rows, Index count, Be
     Sum sums[4];
     fourProducts(four, step_, prepared<Query>(q), sums);
     for (Index n = i; n < std::min(i + 4, count); ++n) {
-      // The same arithmetic as in selectScores().
+      // Same arithmetic as in selectScores().
       const float scaled = static_cast<float>(sums[n - i]) * scales_[q];
       best.add({rows[n], scaled * index_.factors_[static_cast<size_t>(rows[n])]});
     }

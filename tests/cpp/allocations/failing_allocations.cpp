@@ -13,7 +13,8 @@ namespace {
 
 constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
 
-thread_local int64_t until_failure = kNever;  // allocations before the one that fails; negative: it has failed
+thread_local int64_t until_failure =
+    kNever;  // number of allocations before the one that fails; negative: it has failed
 std::atomic<int64_t> allocated = 0;
 
 void* counted(void* memory) {
@@ -68,7 +69,7 @@ std::vector<uint32_t> bitsOf(const std::vector<float>& values) {
   return bits;
 }
 
-/// Whether allocation n of the call was reached, and failed.
+/// Returns whether the call reached allocation n, which then failed.
 bool failsAt(const ObservedCall& call, int64_t n) {
   const FailingAllocation failing(n);
   try {
@@ -79,7 +80,7 @@ bool failsAt(const ObservedCall& call, int64_t n) {
     if (error.code() != ErrorCode::kOutOfMemory) throw;
     return true;
   }
-  // Where the failure is caught on purpose, the call may go on.
+  // Code that catches the failure on purpose may continue.
   return failing.failed();
 }
 

@@ -7,7 +7,8 @@
 
 #include "support.h"
 
-/// Allocations that fail on request. The operators new of the test program count allocations of the calling thread.
+/// Allocations that fail on request. The test program replaces operator new, which counts the calling thread's
+/// allocations.
 namespace heed::test {
 
 /// While one exists, allocation number `n` of this thread, counted from 0, throws std::bad_alloc.
@@ -43,12 +44,12 @@ auto observed(const F& observe) {
 /// Bytes that are allocated by all threads and not freed.
 int64_t allocatedBytes();
 
-/// A call on an object, which returns what can be observed of its results and of the object.
+/// A call on an object. It returns the observable values of the results and of the object.
 using ObservedCall = std::function<std::vector<float>()>;
 
-/// `make` makes a new object and returns a call on it. Lets each allocation of a first call fail once, on a new object
-/// each time, and expects the call to throw std::bad_alloc or kOutOfMemory, and to have changed nothing: two calls
-/// after it return, bit for bit, what two calls on an object without a failure return.
+/// `make` creates an object and returns a call on it. For each allocation of a first call, lets it fail on a new
+/// object. Expects the call to throw std::bad_alloc or kOutOfMemory and to change nothing: two further calls must
+/// return, bit for bit, the same as two calls on an object without a failure.
 void expectUnchangedByFailures(const std::string& name, const std::function<ObservedCall()>& make);
 
 /// The values of matrices, one after the other.

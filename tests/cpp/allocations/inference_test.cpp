@@ -15,7 +15,7 @@ namespace {
 
 constexpr EncoderLayerOptions kSmallLayer{.embed_dim = 6, .num_heads = 2, .feed_forward_dim = 10, .dropout = 0.3f};
 
-/// A call of a layer in inference, whose context is new in each call, so that the arena allocates.
+/// A call of a layer in inference. Each call has a new context, so that the arena allocates.
 template <class Layer, class Run>
 void expectUnchanged(const std::string& name, const std::function<std::shared_ptr<Layer>()>& make, const Run& run) {
   expectUnchangedByFailures(name, [&]() -> ObservedCall {
@@ -175,7 +175,7 @@ TEST(Allocations, OfChangesOfAModule) {
   change("setTraining", [](EncoderLayer& layer) { layer.setTraining(true); });
 }
 
-/// A search of an index, with and without the first step by signs.
+/// A search of an index, with or without candidates.
 std::vector<float> searched(VectorIndex& index, const RowMajorMatrix& queries, Index candidates) {
   Context context;
   const std::vector<float> thresholds(static_cast<size_t>(queries.rows()), -kInfinity);

@@ -9,7 +9,7 @@
 #include "heed/train/optimizer.h"
 #include "train/gradients.h"
 
-/// Training while allocations fail: forward and backward passes, optimizers, low-rank updates.
+/// Training while allocations fail: forward and backward passes, optimizers, LoRA adapters.
 namespace heed::test {
 namespace {
 
@@ -61,7 +61,7 @@ struct Training {
     for (size_t i = 0; i < gradients->parameters().size(); ++i) optimizer.addParameter(group, *gradients, i);
   }
 
-  /// The first target's update.
+  /// Adds a LoRA adapter to the first layer.
   void addLora() {
     const std::vector<Parameter> all = encoder->parameters();
     const Parameter weight = parameter(all, "layers.0.linear1.weight");
@@ -107,7 +107,7 @@ TEST(TrainAllocations, OfBackwardPasses) {
       expectUnchangedByFailures("backward", [&]() -> ObservedCall {
         const auto training = std::make_shared<Training>(positions);
         const Variable loss = training->loss(recompute);
-        // The second call would find gradients, which a failure must not leave as a mixture.
+        // A failed call must not leave a part of its gradients, to which the second call would add.
         return [training, loss] {
           backward(training->graph, loss);
           return observed([&] {

@@ -19,7 +19,7 @@ struct Rows {
     for (Index r = 0; r < count; ++r) scales.push_back(std::ldexp(r % 2 == 0 ? 1.0F : -1.0F, static_cast<int>(-r)));
   }
 
-  /// As docs/quantization.md describes it, with the states as a table.
+  /// Decodes a row as docs/quantization.md describes it, with a table of the states.
   std::vector<float> values(Index row) const {
     constexpr int kPositive[16] = {3, 8, 13, 18, 24, 29, 36, 42, 48, 55, 62, 71, 80, 90, 105, 127};
     constexpr int kNext[8][2] = {{0, 1}, {6, 7}, {1, 0}, {7, 6}, {2, 3}, {4, 5}, {3, 2}, {5, 4}};
@@ -48,7 +48,7 @@ struct Rows {
 };
 
 TEST(Int4, DecodesByHand) {
-  // Factor 3 and the indices 15, 8, 0, 15: the states are 0, 1, 6, 3, and so the levels those of numbers 30, 17, 0, 31.
+  // Factor 3 and the indices 15, 8, 0, 15: the states are 0, 1, 6, 3, which selects levels 30, 17, 0, 31.
   const uint8_t row[] = {2, 0x8f, 0xf0};
   float out[4];
   decodeInt4(row, 0.5F, 4, out);

@@ -87,7 +87,7 @@ TEST(ThreadPool, RethrowsTheErrorOfATask) {
   EXPECT_EQ(runs, 9);
 }
 
-// Whoever runs the task that fails: the caller, or a thread.
+// The tasks that fail run on the caller or on a thread.
 TEST(ThreadPool, EndsTheRegionIfATaskAsksForTooMuchMemory) {
   static int regions;
   regions = 0;

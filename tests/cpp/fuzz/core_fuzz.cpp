@@ -240,7 +240,8 @@ void fuzzPieces(Choices& choose, Context& context) {
   }
 }
 
-/// Row counts up to 2^20, whose products with other sizes exceed 32 bits. Each row must give the same result alone.
+/// Row counts up to 2^20, whose products with other sizes exceed 32 bits. Each row must give the same result as in a
+/// call with this row only.
 void fuzzManyRows(Choices& choose, Context& context) {
   const Index rows = (Index{1} << (12 + choose.byte() % 9)) - choose.byte() % 3, in = 1 + choose.byte() % 3,
               out = 1 + choose.byte() % 3;
@@ -255,7 +256,7 @@ void fuzzManyRows(Choices& choose, Context& context) {
   const Index row = (Index{choose.byte()} << 12 | choose.byte()) % rows;
   layer.forward(view(x.data() + row * in, 1, in), window(one), context);
   if (!(one.array() == y.row(row).array()).all()) broken("a row of many is the row alone");
-  // Many queries and few keys; each query must give the same result alone.
+  // Many queries and few keys. Each query must give the same result as in a call with this query only.
   const RowMajorMatrix keys = choose.matrix(1 + choose.length(4), in);
   RowMajorMatrix attended(rows, in), alone(1, in);
   AttentionOptions options;

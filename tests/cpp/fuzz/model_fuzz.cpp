@@ -178,7 +178,8 @@ void poolAll(Choices& choose, const RowMajorMatrix& hidden, const Sequences& seq
   }
 }
 
-/// Widths, heads and rows whose products exceed 32 bits. Memory that would fit is asked for only if it is little.
+/// Tries widths, heads and rows whose products exceed 32 bits. Sizes that would fit are allocated only if they are
+/// small.
 void fuzzSizes(Choices& choose) {
   const auto power = [&](int most) { return Index{1} << choose.byte() % (most + 1); };
   EncoderModelConfig c{};

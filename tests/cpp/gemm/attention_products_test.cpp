@@ -46,7 +46,8 @@ Eigen::MatrixXd expected(ConstMatrixView a, const Eigen::MatrixXd& b, const std:
          (a.cast<double>() * part);
 }
 
-/// Multiplies with `out` wider than the columns by `room`, and checks the result and that nothing else is written.
+/// Multiplies with an `out` that is wider than the columns by `room`. Checks the result, and that nothing else is
+/// written.
 void check(const Panels& panels, const Eigen::MatrixXd& b, const std::vector<Range>& rows,
            const std::vector<Range>& columns, Index room = 0) {
   for (const Index height : kHeights) {
@@ -121,7 +122,7 @@ TEST(AttentionProducts, LeavingOutZerosChangesNoBit) {
     multiplySelected(view(static_cast<const float*>(some.data()), height, 16), panels, parts, {&columns, 1},
                      factors.data(), view(parted.data(), height, 20), words.data());
     EXPECT_TRUE((whole.array() == parted.array()).all()) << height;
-    // Nor do a row's neighbours.
+    // The other rows of a block do not change a row's result, either.
     RowMajorMatrix alone(1, 20);
     multiplySelected(view(static_cast<const float*>(a.values.data()), 1, 24), panels, {&all, 1}, {&columns, 1},
                      factors.data(), view(alone.data(), 1, 20), words.data());

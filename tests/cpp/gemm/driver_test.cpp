@@ -31,8 +31,8 @@ std::vector<uint32_t> product(const std::vector<uint32_t>& left, const std::vect
   return sums;
 }
 
-/// `word` and `value` vary the operands of a step's type. A product over two ranges of k is the product over one whose
-/// panel lacks the steps between them.
+/// Expects a product over two ranges of k to equal the product over one range whose panel lacks the steps in between.
+/// `word` and `value` are the operands, which depend on the type of the step.
 template <class Step>
 void expectRangesSkipSteps(uint32_t word, std::byte value) {
   constexpr Index kRun = 4, kSkipped = 4;  // whole groups of steps

@@ -25,7 +25,7 @@ const Case kCases[] = {{1, 1, 1},    {1, 7, 9},    {1, 64, 40}, {1, 33, 32},  {2
                        {4, 8, 7},    {5, 9, 26},   {6, 17, 10}, {7, 4, 3},    {8, 26, 16}, {9, 66, 5},  {11, 2, 24},
                        {13, 31, 18}, {26, 12, 34}, {127, 6, 8}, {129, 10, 9}, {257, 3, 5}};
 
-/// Operands with rows that are no multiple of anything apart.
+/// Operands whose strides are not multiples of the vector size.
 struct Operands {
   explicit Operands(const Case& c, unsigned seed = 1)
       : a_stride(c.depth + 3),
@@ -164,7 +164,8 @@ TEST(Matmul, ReachesEveryRowOfLargeOperands) {
   }
 }
 
-// Weights of both formats in any order: each form of the left operand is packed once, at whatever place it comes first.
+// Weights of both formats in any order: each form of the left operand is packed once, for the first weight that reads
+// it.
 TEST(Matmul, RunsSeveralProductsOfOneOperandAndMixesFormats) {
   Context context;
   constexpr Precision kFloat = Precision::kFloat32, kInt8 = Precision::kInt8;
@@ -238,7 +239,8 @@ TEST(Int8Matmul, IsCloseToTheExactProduct) {
 }
 
 TEST(Int8Matmul, HoldsTheExtremesWithoutSaturation) {
-  // Eight weights whose products with 127, four steps' pairs, just fit into 16 bits, and just do not; and the greatest.
+  // Eight weights whose products with 127 just fit into 16 bits, eight whose products just do not, and the largest
+  // ones.
   struct Pattern {
     std::vector<signed char> weights;
     bool is_wide;
@@ -255,8 +257,7 @@ TEST(Int8Matmul, HoldsTheExtremesWithoutSaturation) {
   Context context;
   constexpr Index kDepth = 3072, kRows = 13;
   Int8Weight weight(1, kDepth);
-  for (const auto& [pattern, is_wide] :
-       patterns) {  // each over the last one: what is known of a row is forgotten with it
+  for (const auto& [pattern, is_wide] : patterns) {  // each overwrites the previous one, whose traits must not remain
     std::vector<signed char> w(kDepth);
     for (size_t k = 0; k < w.size(); ++k) w[k] = pattern[(k / 4 * 2 + k % 2) % pattern.size()];
     const float one = 1;
@@ -300,7 +301,7 @@ TEST(Int8Matmul, TakesFiniteRowsWhoseSumIsNot) {
     RowMajorMatrix a = RowMajorMatrix::Constant(3, depth, 2e38f), out(3, 1);
     a(1, depth - 1) = 1.5e38f;
     a.row(2).setConstant(-3e38f);
-    a(2, 1) = 3e38f;  // a range beyond that of fp32, which no scale represents
+    a(2, 1) = 3e38f;  // the row's range exceeds that of fp32, so no scale represents it
     std::vector<signed char> w(static_cast<size_t>(depth));
     w[0] = 1;
     w[static_cast<size_t>(depth) - 1] = -1;
@@ -327,7 +328,7 @@ TEST(Matmul, TakesEmptyOperands) {
   }
 }
 
-// More panels than go at once, some of them wide: each row must come out as by itself.
+// More panels than one batch, some of them wide: each row must equal the row of a weight with this row only.
 TEST(Int8Matmul, MultipliesWidePanelsAmongOthers) {
   constexpr Index kOut = 200, kDepth = 3072;
   const std::vector<float> bell = randomFloats(kOut * kDepth, 9), equal(static_cast<size_t>(kDepth), 0.5f);

@@ -24,8 +24,8 @@ using namespace test;
 
 constexpr double kEps = 0x1p-24;
 
-/// The bound of the error of a sum of `count` terms whose sizes add up to `size`, with a few more roundings for what is
-/// done to the terms before and to the sum afterwards.
+/// The error bound for a sum of `count` terms whose magnitudes add up to `size`, with a few more roundings for
+/// operations on the terms and on the sum.
 double bound(Index count, double size) {
   const auto chain = static_cast<double>(std::min(count, kChain)), blocks = static_cast<double>(count / kChain);
   return (chain + blocks + 8) * kEps * size;
@@ -132,7 +132,7 @@ TEST(LongSums, OfExponentialsAreWithinTheBoundAndSkipForbiddenKeys) {
     EXPECT_NEAR(exponentials(x.data(), count), exact, bound(count, exact) + 3e-7 * exact) << count;
     EXPECT_NEAR(exponentials(equal.data(), count), static_cast<double>(count), kEps * static_cast<double>(count));
   }
-  // Keys that are left out are those that would have added zeros.
+  // Only keys that would add zeros are left out.
   constexpr Index kCount = 20'000;
   const std::vector<Range> ranges = {{8, 16}, {4'088, 4'104}, {8'192, 12'300}, {19'992, kCount}};
   std::vector<float> x = randomFloats(kCount, 4), some;
@@ -142,7 +142,7 @@ TEST(LongSums, OfExponentialsAreWithinTheBoundAndSkipForbiddenKeys) {
     some.insert(some.end(), x.begin() + range.begin, x.begin() + range.end);
     next = range.end;
   }
-  some.resize(some.size() + 8, -kInfinity);  // as scores are padded
+  some.resize(some.size() + 8, -kInfinity);  // padded like scores
   EXPECT_EQ(exponentials(some.data(), static_cast<Index>(some.size()), ranges), exponentials(x.data(), kCount));
 }
 

@@ -36,7 +36,7 @@ TEST(Int8Weight, QuantizesRowByRow) {
   std::vector<float> read(w.size());
   weight.read(0, kOut, read.data());
   for (Index r = 0; r < kOut; ++r) {
-    float largest = 0, eights[4] = {};  // the positive and the negative weights of a place in 16 bits
+    float largest = 0, eights[4] = {};  // sums of the positive and of the negative weights per 16-bit lane
     for (Index k = 0; k < kIn; ++k) {
       const float x = w[static_cast<size_t>(r * kIn + k)];
       largest = std::max(largest, std::fabs(x));
@@ -68,7 +68,7 @@ TEST(Int8Weight, IsWideOnlyWhereNarrowRowsWouldLoseTooMuch) {
   }
 }
 
-// Whole panels are written another way than single rows.
+// Whole panels and single rows are written by different code.
 TEST(Int8Weight, IsTheSameHoweverItsRowsAreDivided) {
   for (const Index out : {1, 5, 8, 29}) {
     for (const Index in : {1, 4, 15, 16, 17, 80}) {
@@ -77,7 +77,7 @@ TEST(Int8Weight, IsTheSameHoweverItsRowsAreDivided) {
       uint32_t state = 1;
       for (signed char& w : rows) w = static_cast<signed char>((state = state * 1664525 + 1013904223) >> 24);
       for (Index r = 0; r < out; ++r) scales[static_cast<size_t>(r)] = 0.5f + static_cast<float>(r);
-      if (out > 3) std::fill_n(rows.begin() + 3 * in, in, static_cast<signed char>(-128));  // as a file may have it
+      if (out > 3) std::fill_n(rows.begin() + 3 * in, in, static_cast<signed char>(-128));  // files may contain it
       Int8Weight whole(out, in);
       whole.writeInt8(0, out, rows.data(), scales.data());
       std::vector<bool> wide(static_cast<size_t>(whole.panels()));

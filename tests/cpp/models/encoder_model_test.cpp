@@ -148,7 +148,7 @@ RowMajorMatrix runPadded(EncoderModel& model, const std::vector<std::vector<int3
 TEST(EncoderModel, MasksOfKeysHidePadding) {
   const std::vector<std::vector<int32_t>> texts = {{1, 2, 3}, {4}, {5, 6, 7, 8, 9, 10, 11}};
   for (const EncoderModelConfig& config : architectures()) {
-    if (config.convolution > 0) continue;  // it combines neighbouring rows, which masks of keys do not affect
+    if (config.convolution > 0) continue;  // combines neighbouring rows, regardless of key masks
     EncoderModel model(config);
     fillRandomly(model, 7);
     for (const Mask::Kind kind : {Mask::Kind::kBoolean, Mask::Kind::kAdditive}) {
@@ -162,7 +162,7 @@ TEST(EncoderModel, MasksOfKeysHidePadding) {
   }
 }
 
-// What a model keeps between calls, as the projections of relative positions, must not show.
+// Values that a model caches between calls, such as projected relative positions, must not change results.
 TEST(EncoderModel, ResultDoesNotDependOnEarlierCalls) {
   const TokenBatch texts[] = {batchOf({{1, 2, 3, 4}}), batchOf({{5, 6, 7, 8, 9, 10, 11, 12, 13}, {4, 3}}),
                               batchOf({{1}, {2, 3}}), batchOf({std::vector<int32_t>(20, 7)}), batchOf({{4, 5, 6}})};
@@ -183,7 +183,7 @@ TEST(EncoderModel, ResultDoesNotDependOnEarlierCalls) {
 TEST(EncoderModel, FollowsEveryWrittenParameter) {
   const TokenBatch batch = batchOf({{1, 2, 3, 4, 5, 6, 7}});
   for (const EncoderModelConfig& config : architectures()) {
-    if (config.precision == Precision::kInt8) continue;  // quantizing what was read may differ by a rounding
+    if (config.precision == Precision::kInt8) continue;  // quantizing values that were read may round differently
     EncoderModel model(config), other(config);
     fillRandomly(model, 3);
     fillRandomly(other, 4);
@@ -252,7 +252,7 @@ TEST(EncoderModel, RejectsInvalidConfigs) {
             ErrorCode::kOutOfMemory);
 }
 
-// A product of rows and width beyond 32 bits is refused, instead of memory for its lower half.
+// A product of rows and width beyond 32 bits is rejected. Its lower half could be allocated.
 TEST(EncoderModel, RefusesHiddenStatesBeyondMemory) {
   EncoderModelConfig config{};
   config.vocab_size = config.num_heads = config.feed_forward_dim = 1;
@@ -374,7 +374,7 @@ TEST(EncoderModel, EmbedsManyImagesInMemoryThatGrowsWithTheirNumber) {
     test::Inference in;
     const ImageInput image{pixels.row(first).data(), 16, 16, count};
     const RowMajorMatrix rows = model.embed(in.e, image).values();
-    // The rows of all images take 0.55 MB, those of growing numbers of images one after the other 82 MB.
+    // The rows of all images take 0.55 MB. Growing the result image by image in the arena would take 82 MB.
     EXPECT_LT(in.context.arena.capacity(), size_t{2'000'000});
     return rows;
   };

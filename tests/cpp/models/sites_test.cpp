@@ -19,7 +19,7 @@ constexpr std::array kAllSites = {Site::kInput,  Site::kQueries,     Site::kKeys
                                   Site::kScores, Site::kWeights,     Site::kHeads, Site::kAttention,
                                   Site::kHidden, Site::kFeedForward, Site::kOutput};
 
-/// Keeps what it reads.
+/// Stores the values that it reads.
 class Recorder final : public Sites {
  public:
   using Sites::Sites;
@@ -240,7 +240,7 @@ TEST(Sites, RefuseEditsThatDoNotFit) {
   apply(edit);
   edit.operand.pop_back();
   expectError(kShapeMismatch, "edit: expected a value for each selected one, got 15 values", [&] { apply(edit); });
-  edit.selected[0] = {0, -1};  // the first text alone needs half of them
+  edit.selected[0] = {0, -1};  // with only the first text selected, half of them are enough
   apply(edit);
   edit.selected[0] = {-1, 2};
   expectError(kShapeMismatch, "edit:", [&] { apply(edit); });
@@ -266,7 +266,7 @@ TEST(Sites, CallsWithinCallsChangeNoBit) {
     EncoderModel model(config);
     fillRandomly(model, 3);
     const RowMajorMatrix expected = runWith(model, nullptr);
-    fillRandomly(model, 3);  // forgets what was derived from the parameters
+    fillRandomly(model, 3);  // discards cached values that were derived from the parameters
     Context inner_context;
     const Sequences longer = Sequences::ofLengths({9});
     const TokenBatch batch{.ids = {1, 2, 3, 4, 5, 6, 7, 8, 9}, .token_types = {}, .positions = {}, .sequences = longer};

@@ -12,7 +12,7 @@ namespace {
 
 using namespace test;
 
-/// M: all that is added to the scores of one head of one sequence.
+/// M: the sum of biases and masks of one head of one sequence.
 reference::Matrix addedToScores(Index n, Index h, Index l, Index s, const AttentionOptions& options,
                                 const std::vector<Mask>& masks) {
   reference::Matrix M =

@@ -20,12 +20,12 @@ using Function = Four (*)(const Four&);
 
 float lane(Function f, float x) { return wasm_f32x4_extract_lane(f(simd::splat(x)).vectors[0], 2); }
 
-/// Calls f(x) for floats of all sizes from `low` to `high`, evenly spread over the numbers that there are, subnormal
-/// ones and, at the ends, infinities included.
+/// Calls f(x) for floats from `low` to `high`, evenly spread over all representable numbers, including subnormal ones
+/// and, at the ends, infinities.
 template <class F>
 void forFloats(float low, float high, const F& f) {
   constexpr int64_t kStep = 9'973;
-  // Floats are ordered as their bits are, as integers with sign and magnitude.
+  // The order of floats is that of their bits, read as integers with sign and magnitude.
   const auto number = [](float x) {
     const int64_t size = std::bit_cast<int32_t>(std::fabs(x));
     return std::signbit(x) ? -size : size;
@@ -51,7 +51,7 @@ double worst(Function f, double (*reference)(double), float low, float high, dou
 
 using test::kInfinity;
 
-/// The limit at -infinity of a formula that has none there, because it multiplies by infinity.
+/// A formula with its limit, 0, at -infinity, where evaluating it would multiply by infinity.
 template <double (*kFormula)(double)>
 double withLimit(double x) {
   return x == -std::numeric_limits<double>::infinity() ? 0 : kFormula(x);

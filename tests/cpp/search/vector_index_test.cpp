@@ -13,7 +13,7 @@ namespace {
 
 using namespace test;
 
-/// Rows of an index, and the same search by its definition, in double precision.
+/// Rows of an index, and a search by its definition, in double precision.
 struct Corpus {
   VectorForm form;
   Index count, width;
@@ -175,7 +175,7 @@ TEST(VectorIndex, RanksEqualRowsInTheirOrder) {
 
 TEST(VectorIndex, DistinguishesScoresThatRoundToTheSameIntegers) {
   Context context;
-  // The last entry of the query is less than a step of its integers, and alone decides.
+  // The last entry of the query rounds to 0 in its integers, but only this entry distinguishes the rows.
   Corpus corpus(VectorForm::kInt8, 300, 2, 1);
   for (Index n = 0; n < 300; ++n) {
     corpus.bytes[static_cast<size_t>(2 * n)] = std::byte{100};
@@ -314,7 +314,7 @@ TEST(VectorIndex, FindsRowsThatReplaceRemovedOnes) {
         both.bytes.insert(both.bytes.end(), fresh.bytes.begin(), fresh.bytes.end());
         both.factors.resize(static_cast<size_t>(kept_rows));
         both.factors.insert(both.factors.end(), fresh.factors.begin(), fresh.factors.end());
-        // Queries that equal a row, which is then the nearest by its signs, too.
+        // Queries that equal a row, which is then also the nearest by Hamming distance.
         RowMajorMatrix queries(fresh.count, width);
         for (Index n = 0; n < fresh.count; ++n) {
           for (Index k = 0; k < width; ++k) queries(n, k) = static_cast<float>(fresh.at(n, k));

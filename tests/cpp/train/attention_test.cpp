@@ -15,7 +15,7 @@ using train::Graph;
 using train::RecordingEvaluator;
 using train::Variable;
 
-/// Everything that attention can be differentiated by, and the options that it cannot be differentiated by.
+/// The inputs of attention that can have a gradient.
 template <class Values>
 struct Inputs {
   Values query, key, value;
@@ -208,7 +208,7 @@ TEST(TrainAttention, GradientsEqualCentralDifferencesWithEveryPairOfOptions) {
     if (chosen(8)) call.key_heads = 1;
     if (chosen(9)) {  // needs as many heads of keys
       call.key_heads = 0;
-      // Distances up to 5, the last of which share a row; 0 and 7 are the rows of none.
+      // Distances up to 5, where the largest share a row. No distance uses rows 0 and 7.
       call.rows = std::make_shared<const std::vector<Index>>(std::vector<Index>{1, 1, 2, 2, 3, 4, 5, 5, 5, 6, 6});
     }
     Inputs<RowMajorMatrix> in = randomInputs(call, 5, 3);
@@ -322,7 +322,7 @@ TEST(TrainAttention, FullyMaskedQueriesHaveNoGradient) {
   EXPECT_TRUE((gradientOf(recorded.leaves.query).row(3).array() == 0).all());
   EXPECT_TRUE((gradientOf(recorded.leaves.mask).row(3).array() == 0).all());
 
-  // If all rows are masked, so is every gradient.
+  // If all scores are masked, every gradient is 0.
   in.mask.setConstant(-kInfinity);
   const Recorded nothing(graph, call, in);
   Backward::run(graph, nothing.output, window(cotangent));

@@ -173,7 +173,7 @@ TEST(TrainableEncoder, RecomputesTheSameGradients) {
       context.random = {2, 40};
       Graph graph(context);
       graph.add(gradients);
-      // Two passes that are alive at the same time.
+      // Two graphs that exist at the same time.
       const Variable first = encoder.forward(graph, batch(), {true, recompute});
       const Variable second = encoder.forward(graph, batch(), {true, recompute});
       context.random = {};
@@ -215,7 +215,7 @@ TEST(TrainableEncoder, PartsOfAParameterHaveItsGradient) {
   EncoderModel model(config);
   fillRandomly(model, 7);
   TrainableEncoder whole(model, ownNames(model), {});
-  // The query's, key's and value's rows apart, and the halves of the gated layer, which has one storage.
+  // Divides in_proj into query, key and value, and the gated layer, which has one storage, into halves.
   std::vector<NamedRows> names;
   const std::vector<Parameter> all = model.parameters();
   for (size_t i = 0; i < all.size(); ++i) {
@@ -246,7 +246,7 @@ TEST(TrainableEncoder, PartsOfAParameterHaveItsGradient) {
       expectNear(found[1].at(rows.name), is_frozen ? RowMajorMatrix(0 * expected) : expected);
     }
   }
-  // Values go through, too.
+  // Values can be read and written through the divided parameters, too.
   const std::string name = "layers.1.linear1.weight";
   const RowMajorMatrix moved = randomMatrix(10, 12, 4);
   write(split, name + "1", moved);
@@ -280,7 +280,7 @@ TEST(TrainableEncoder, AddsTheWordTablesGradientsAsLookupAndAsOutputLayer) {
   };
   const RowMajorMatrix lookup = run("l"), output = run("o");
   expectNear(output, logits_cotangent.transpose() * rows);
-  EXPECT_EQ(lookup.row(7).cwiseAbs().maxCoeff(), 0);  // a word that no text has
+  EXPECT_EQ(lookup.row(7).cwiseAbs().maxCoeff(), 0);  // a token that occurs in no text
   expectNear(run("lo"), lookup + output);
   expectNear(run("ol"), lookup + output);
 }
@@ -301,7 +301,7 @@ TEST(TrainableEncoder, RefusesInt8AndBadTokens) {
   EXPECT_FALSE(exact.training());
 }
 
-/// A model with updates on the attention of all layers, A and B random.
+/// A model with LoRA adapters on the attention of all layers, with random A and B.
 struct Updated {
   EncoderModel model{tinyConfig()};
   std::unique_ptr<TrainableEncoder> encoder;

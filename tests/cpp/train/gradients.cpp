@@ -56,7 +56,7 @@ void expectGradients(const std::vector<RowMajorMatrix>& inputs, const Operation&
     };
     expected.emplace_back(numericalGradient(moved, exact[i], toDouble(cotangent)).cast<float>());
   }
-  // `only`: the one input whose gradient is wanted, or all.
+  // `only`: the only input that needs a gradient; inputs.size(): all do.
   for (size_t only = 0; only <= inputs.size(); ++only) {
     SCOPED_TRACE("input " + std::to_string(only));
     Context context;

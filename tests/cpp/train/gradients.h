@@ -27,12 +27,12 @@ void backward(train::Graph& graph, const train::Variable& loss);
 
 DoubleMatrix toDouble(const RowMajorMatrix& m);
 
-/// An operation on the tape, and its formula.
+/// A recorded operation, and its formula.
 using Operation = std::function<train::Variable(train::Graph&, const std::vector<train::Variable>&)>;
 using Formula = std::function<DoubleMatrix(const std::vector<DoubleMatrix>&)>;
 
-/// Expects the operation's value to equal its formula's, and its gradients by each input to equal central differences:
-/// with gradients wanted of all inputs, of one only, and twice as large after a second backward pass.
+/// Expects the operation's value to equal its formula's, and its gradients with respect to each input to equal central
+/// differences: if all inputs or only one needs a gradient, and, doubled, after a second backward pass.
 void expectGradients(const std::vector<RowMajorMatrix>& inputs, const Operation& operation, const Formula& formula,
                      uint64_t seed = 99);
 

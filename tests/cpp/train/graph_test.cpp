@@ -63,8 +63,8 @@ TEST(TrainGraph, LossesThatShareANodeAddUp) {
   }
 }
 
-// As in PyTorch, where a tensor that requires no gradient is no part of the graph, and none is accumulated for a tensor
-// that was frozen since.
+// As in PyTorch: a tensor that requires no gradient is not part of the graph, and a tensor that has been frozen since
+// the forward pass accumulates none.
 TEST(TrainGraph, GradientsAreThoseRequiredInBothPasses) {
   const RowMajorMatrix x = randomMatrix(3, 5, 1), ones = RowMajorMatrix::Ones(3, 5);
   for (unsigned choice = 0; choice < 64; ++choice) {
@@ -85,7 +85,7 @@ TEST(TrainGraph, GradientsAreThoseRequiredInBothPasses) {
     for (ParameterGradients* gradients : {&of_layer, &of_norm}) graph.add(*gradients);
     require(0);
     const Variable y = layerNorm(graph, norm, linear(graph, layer, leaf(graph, x)));
-    require(1);  // what it was in between does not count
+    require(1);  // requirements between the passes do not matter
     require(2);
     Backward::run(graph, y, window(ones));
     for (const size_t parameter : {0, 1}) {
@@ -93,7 +93,7 @@ TEST(TrainGraph, GradientsAreThoseRequiredInBothPasses) {
       EXPECT_EQ(of_layer.hasGradient(parameter), expected) << parameter;
       EXPECT_EQ(of_norm.hasGradient(parameter), expected) << parameter;
     }
-    // A new forward pass has what is required now.
+    // A new forward pass uses the current requirements.
     graph.invalidate();
     Backward::run(graph, linear(graph, layer, leaf(graph, x)), window(ones));
     for (const size_t parameter : {0, 1}) EXPECT_EQ(of_layer.hasGradient(parameter), chosen(parameter, 2)) << parameter;

@@ -109,7 +109,7 @@ std::vector<EncoderLayerOptions> layerOptions() {
   return {post, pre, wide, modern};
 }
 
-/// The draws of a layer's next call, but for those of its attention.
+/// The draws of a layer's next call, except those of its attention.
 template <class Layer>
 LayerDraws drawsOf(Layer& layer) {
   LayerDraws draws{nextDraws(layer.feedForward().dropout()), nextDraws(layer.dropout1()), nextDraws(layer.dropout2())};
@@ -200,8 +200,8 @@ TEST(TrainTransformer, HasTheGradientsOfTheFormula) {
   }
 }
 
-/// Runs a layer in inference and in training from the same random state, and expects the same bits. `forward` gets an
-/// evaluator and a function that makes values.
+/// Runs a layer in inference and in training with the same random state, and expects the same bits. `forward` receives
+/// an evaluator and a function that creates values.
 void expectSameBits(
     Module& module,
     const std::function<Value(Evaluator&, const std::function<Value(const RowMajorMatrix&)>&)>& forward) {
@@ -230,7 +230,7 @@ TEST(TrainLayers, GiveTheBitsOfInference) {
     Encoder layers(o, 3, true);
     fillRandomly(layers, 5);
     const Index size = attentionWeightsSize(o.num_heads, targets, targets);
-    std::vector<RowMajorMatrix> weights;  // of three layers, in inference, in training, and the same with dropout
+    std::vector<RowMajorMatrix> weights;  // of three layers: in inference and in training, without and with dropout
     expectSameBits(layers, [&](Evaluator& e, const auto& value) {
       std::vector<float*> places;
       for (size_t i = 0; i < 3; ++i) weights.emplace_back(1, size);

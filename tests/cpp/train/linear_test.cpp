@@ -44,7 +44,7 @@ TEST(TrainLinear, GradientsOfManyRowsEqualTheFormulas) {
   fillRandomly(layer, 3);
   ParameterGradients gradients(layer);
   graph.add(gradients);
-  // Sums of about 1, as the tolerance has a fixed part.
+  // Sums of about 1, because the tolerance has an absolute part.
   const RowMajorMatrix x = randomMatrix(rows, in, 1), cotangent = randomMatrix(rows, out, 2) / 16;
   const Variable input = leaf(graph, x);
   Backward::run(graph, train::linear(graph, layer, input), window(cotangent));

@@ -55,7 +55,7 @@ TEST(TrainCrossEntropy, EqualsPyTorchsFormula) {
           [&](const auto& x) { return scalar(crossEntropyOf(x[0], labels, options)); });
     }
   }
-  // Wide rows, as of a vocabulary; another label to ignore.
+  // Wide rows, like the logits of a vocabulary, and another ignore_index.
   const std::vector<int32_t> wide{129, 3, 0};
   const CrossEntropyOptions ignore{.ignore_index = 3, .weight = {}};
   expectGradients(
@@ -240,7 +240,7 @@ TEST(TrainTriplet, EqualVectorsHaveFiniteGradients) {
   expectNear(gradientOf(a), RowMajorMatrix::Zero(2, 3));
 }
 
-/// The cross entropy of scaled cosines; `skipped(i, j)` tells which pairs do not count.
+/// The cross entropy of scaled cosines. `skipped(i, j)`: whether pair j is not a negative of i.
 template <class Skipped>
 double infoNceOf(const DoubleMatrix& a, const DoubleMatrix& b, double scale, const Skipped& skipped) {
   double sum = 0;
@@ -295,7 +295,7 @@ TEST(TrainInfoNce, EqualPairsAreNotNegatives) {
   RowMajorMatrix a = randomMatrix(4, 7, 1), b = randomMatrix(4, 7, 2);
   a.row(2) = a.row(0);
   b.row(2) = b.row(0);
-  a.row(3) = a.row(1);  // with another b: still a negative
+  a.row(3) = a.row(1);  // a negative nevertheless, because its b differs
   const auto value =
       valueOf([&](Graph& graph) { return infoNCE(graph, constant(graph, a), constant(graph, b), 1, {}); });
   const auto equal = [](Index i, Index j) { return i + j == 2 && i != j; };

@@ -22,7 +22,7 @@ TEST(TrainSoftmax, GradientsOfARowSumToZero) {
   Context context;
   Graph graph(context);
   RowMajorMatrix x = 3 * randomMatrix(5, 130, 1);
-  x.row(2).setConstant(-std::numeric_limits<float>::infinity());  // as where every key is masked
+  x.row(2).setConstant(-std::numeric_limits<float>::infinity());  // like a query whose keys are all masked
   const RowMajorMatrix cotangent = randomMatrix(5, 130, 2);
   const Variable input = leaf(graph, x);
   Backward::run(graph, softmax(graph, input), window(cotangent));

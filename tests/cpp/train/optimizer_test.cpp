@@ -200,7 +200,7 @@ TEST(TrainOptimizer, ChangesNothingIfAGradientIsNotFinite) {
   }
 }
 
-/// The rows that are looked up in the steps of the following tests; later steps look up new rows.
+/// The rows that the following tests look up in a step. Later steps look up new rows.
 std::vector<Index> rowsOf(uint64_t step) {
   return step % 3 == 0 ? std::vector<Index>{4, 1} : std::vector<Index>{Index(step), 4};
 }

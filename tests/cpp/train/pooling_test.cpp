@@ -11,7 +11,7 @@ namespace {
 
 using train::Graph;
 
-/// The rows of each sequence to one, by the definitions in heed/pooling.h, where `skip` rows are left out.
+/// Pools each sequence to one row by the definitions in heed/pooling.h, without its first `skip` rows.
 DoubleMatrix pooled(const DoubleMatrix& x, const Sequences& sequences, Pooling pooling, Index skip) {
   DoubleMatrix y = DoubleMatrix::Zero(sequences.count(), x.cols());
   for (Index n = 0; n < sequences.count(); ++n) {
@@ -75,7 +75,7 @@ TEST(TrainNormalize, HasTheGradientOfTheFormula) {
   expectGradients(
       {randomMatrix(4, 7, 1)}, [](Graph& graph, const auto& x) { return train::normalize(graph, x[0]); },
       [](const auto& x) -> DoubleMatrix { return x[0].rowwise().normalized(); });
-  // A row of zeros stays one; its gradient is that of the division by 1e-12.
+  // A row of zeros remains zero; its gradient is that of the division by 1e-12.
   Context context;
   Graph graph(context);
   const train::Variable x = leaf(graph, RowMajorMatrix::Zero(1, 3));

@@ -109,7 +109,7 @@ TEST(TrainEmbedding, RowsGetTheSumsOfTheirGradients) {
   expectNear(gradientOf(gradients, "weight"), expected);
   EXPECT_TRUE(gradients.entry(0).by_rows);
   EXPECT_EQ(gradients.entry(0).rows.order.size(), 3u);
-  // A second pass adds up; afterwards the rows keep their memory.
+  // A second pass adds to the gradient; zero() then drops it.
   Backward::run(graph, y, window(cotangent));
   expectNear(gradientOf(gradients, "weight"), 2 * expected);
   gradients.zero();

@@ -74,7 +74,8 @@ inline DoubleMatrix dropout(const DoubleMatrix& x, const Draws& key, float p, In
   return reference::dropout(x, kept, static_cast<double>(p));
 }
 
-/// The key of a dropout layer's next call. Advances the layer, so that the key is that of the call after this one.
+/// The key of the call after the next one. Also advances the layer by one call, so that the next call will use this
+/// key.
 inline Draws nextDraws(Dropout& layer) {
   if (!layer.active()) return {};
   const DropoutKey key = layer.nextKey();
@@ -213,8 +214,8 @@ class Recording {
   /// The value of a new input.
   Value operator()(const std::string& name, const RowMajorMatrix& value) { return e.value(input(name, value)); }
 
-  /// Expects `output` to be `forward` of the parameters and inputs, and its gradients to be the central differences;
-  /// every parameter must have one that is not 0.
+  /// Expects `output` to equal `forward` of the parameters and inputs, and its gradients to equal central differences.
+  /// Every parameter must have a gradient that is not 0.
   void expectGradients(const Value& output, const std::function<DoubleMatrix(const Values&)>& forward) {
     expectGradients(e.variable(output), forward);
   }
