@@ -112,7 +112,7 @@ class BoundEncoding {
     }
     key_mask_ = std::move(key_mask);
   }
-  /// `angles` (L, Dk / 2): row i of each sequence rotates its queries and keys by row i of these angles.
+  /// `angles` (L, Dk / 2): row i rotates the queries and keys of row i of each sequence.
   void setAngles(ConstMatrixView angles) {
     requireShape("angles", angles, sequences_.maxLength(), model_->config().head_dim / 2);
     rotary_.emplace(angles);

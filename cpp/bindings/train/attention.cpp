@@ -41,8 +41,8 @@ Variable repeated(Graph& graph, const BoundVariable& x, const Shape& leading) {
   return broadcast(graph, x, Shape(std::move(extents)));
 }
 
-/// Reshapes a mask that broadcasts to `weights` [..., L, S] to [matrices, 1, L or 1, S or 1], or to [1, 1, L or 1, S or
-/// 1] if it is the same for all matrices.
+/// Reshapes a mask that broadcasts to `weights` [..., L, S] to [M, 1, L or 1, S or 1], where M is the number of
+/// matrices, or 1 if the mask is the same for all.
 void placeMask(train::RecordingEvaluator& e, const Shape& weights, MaskTensor& mask) {
   Shape shape = mask.shape;
   // A mask for multi-head scores, [N, 1, L, S], also applies to scores [N, L, S].

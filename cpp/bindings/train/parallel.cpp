@@ -3,8 +3,7 @@
 #include "core/check.h"
 #include "graph.h"
 
-/// Data-parallel training: exchanges gradients between instances of the module, each of which computes a part of a
-/// batch.
+/// Data-parallel training: instances of the module compute parts of a batch and exchange gradients.
 namespace heed::bindings {
 namespace {
 

@@ -7,9 +7,9 @@ namespace heed {
 
 /// Normalizes each row: gamma (x - mean) / sqrt(variance + eps) + beta, where the variance divides by E (Ba, Kiros,
 /// Hinton 2016, arXiv:1607.06450). `weight` (gamma) and `bias` (beta) are (E) or null. x and output (T, E) may be the
-/// same. The order of summation does not depend on the row's position in memory. At most 512 features at a time are
-/// summed in fp32, and these sums are added in double precision, so that their relative error does not grow with E: it
-/// is at most 520 2^-24.
+/// same. The order of summation does not depend on the row's position in memory. Features are summed in fp32 in chains
+/// of at most 512; blocks of chains are added in double precision. The relative error of sums therefore does not grow
+/// with E: it is at most 520 2^-24.
 void layerNorm(ConstMatrixView x, const float* weight, const float* bias, float eps, MatrixView output);
 
 /// Divides each row by its root mean square: (gamma + weight_offset) x / sqrt(mean(x^2) + eps) (Zhang, Sennrich 2019,

@@ -7,8 +7,8 @@
 #include "heed/arena.h"
 
 /// The two products of attention, Q K^T and P V. Right operands are packed once per head and sequence; left operands
-/// are row blocks of a few queries. See tile.h for row block and column panel. Notation: S packed keys, D width of one
-/// head, R rows of a row block.
+/// are row blocks of a few queries. See tile.h for row block and column panel.
+/// Notation: S packed keys, D width of one head, R rows of a row block.
 namespace heed {
 
 /// Maximum number of rows of a row block.

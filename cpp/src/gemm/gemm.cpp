@@ -9,8 +9,7 @@ namespace {
 
 /// Minimum rows per chunk when rows are divided among threads: every chunk reads the whole weight.
 constexpr Index kLeastChunkRows = 32;
-/// Weights are divided between threads at multiples of this many panels, which fill whole register tiles and cache
-/// lines.
+/// Weights are divided at multiples of this many panels, which fill whole register tiles and cache lines.
 constexpr Index kPanelGroup = 4;
 /// Minimum number of multiplications per task: waking a thread for fewer does not pay off.
 constexpr double kLeastTask = 1 << 18;

@@ -101,8 +101,7 @@ struct LeftOperand {
   }
 };
 
-/// out = A B or, if `adds`, out += A B, where B is rows [first, first + K) of `b`. A task computes a chunk of rows of
-/// A.
+/// out = A B or, if `adds`, out += A B, where B is rows [first, first + K) of `b`. Each task takes a chunk of A.
 void multiplyChunks(const LeftOperand& a, const Panels& b, Index first, MatrixView out, bool adds, Context& context) {
   const Index depth = a.depth(), chunks = (a.rows() + kChunkRows - 1) / kChunkRows;
   const Index columns_at_once = 8 * std::max<Index>(kMaxPanelBytes / std::max<Index>(depth * FloatStep::kBytes, 1), 4);
@@ -221,8 +220,7 @@ void inputGradient(ConstMatrixView gradient, ConstMatrixView weight, MatrixView 
 }
 
 void addWeightGradient(ConstMatrixView gradient, ConstMatrixView x, MatrixView out, Context& context) {
-  // One chain of rows at a time: scratch memory does not grow with the rows, and the result has the bits of one
-  // product.
+  // One chain of rows at a time: scratch memory does not grow with the rows, and the bits are those of one product.
   for (Index first = 0; first < x.rows(); first += kChain) {
     const Arena::Scope scope(context.arena);
     const Index rows = std::min(kChain, x.rows() - first);

@@ -5,7 +5,8 @@
 #include "heed/context.h"
 
 /// The matrix products of backward passes. Right operands are packed in column panels on every call; see gemm/tile.h
-/// for the terms. Only builds with training link them. Notation: X (T, K), W (M, K), Y = X W^T (T, M), dY its gradient.
+/// for the terms. Only builds with training link them.
+/// Notation: X (T, K), W (M, K), Y = X W^T (T, M), dY its gradient.
 namespace heed {
 
 /// out (T, K) = dY W + residual. `residual` is null or `out` itself. A packed weight must be fp32.

@@ -2,11 +2,11 @@
 
 // WebAssembly's 128-bit vectors under the names of Clang's <wasm_simd128.h>. In native builds, SIMDe implements them
 // with the host's instructions, so that the same kernels run under the sanitizers. The two WebAssembly builds differ
-// only here, in tile.h and in weights/int8_steps.h; the build for relaxed SIMD defines HEED_RELAXED_SIMD. A native
-// build may define it, too, to test that build's data layout.
+// only in code that depends on HEED_RELAXED_SIMD, which the build for relaxed SIMD defines. A native build may define
+// it, too, to test that build's data layout.
 //
-// Sources that include this header are compiled once per instruction set, all others once. The others must not include
-// it: the linker would keep only one version of an inline function.
+// Sources that include this header are compiled once per instruction set, all others once. The latter must not include
+// it, because the linker would keep only one version of an inline function.
 #if !defined(HEED_KERNEL)
 #error "gemm/simd.h is included by a source that is compiled only once (see the kernel sources in CMakeLists.txt)"
 #endif

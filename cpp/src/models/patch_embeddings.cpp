@@ -16,8 +16,7 @@ Value tableRows(Evaluator& e, const float* table, Index width, Index first, Inde
   return e.lookUp({&all, 1}, width);
 }
 
-/// Copies the pixels of each patch of one image to `patches` (patches, 3 P P), in the order of torch.nn.Conv2d's
-/// weight.
+/// Copies the pixels of one image's patches to `patches` (patches, 3 P P), in the order of torch.nn.Conv2d's weight.
 void gatherPatches(const ImageInput& image, const float* pixels, Index side, MatrixView patches) {
   const Index columns = image.width / side;
   for (Index i = 0; i < patches.rows(); ++i) {

@@ -100,8 +100,7 @@ v128_t constant() {
   return Table(kValues)[0];
 }
 
-// The minimum argument; log2 e; the rounding constant; ln 2 in two parts; the coefficients of q, highest power
-// first; 1.
+// The minimum argument; log2 e; the rounding constant; ln 2 in two parts; the coefficients of q, highest first; 1.
 inline constexpr float kExp[] = {
     -88.029692f,   1.44269504f,  12582912.0f,  0.693359375f, -2.12194440e-4f, 0.00138145395f, 0.00836874545f,
     0.0416683890f, 0.166665211f, 0.499999940f, 1.0f};

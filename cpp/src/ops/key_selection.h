@@ -73,8 +73,7 @@ class VisibleKeys {
  private:
   /// The entries of one mask for the candidates, one row per query. Exactly one of the two arrays is set.
   struct BlockMask {
-    bool
-        hides_panels;  ///< whether the mask differs between queries and may therefore hide a panel from the whole block
+    bool hides_panels;  ///< differs between queries, so that it may hide a panel from the whole block
     std::array<const uint8_t*, kMaxQueries> allowed;
     std::array<const float*, kMaxQueries> added;
   };

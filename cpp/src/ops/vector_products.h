@@ -28,8 +28,8 @@ void vectorProducts(const float* rows, Index count, Index stride, const float* q
 void fourProducts(const int8_t* const (&rows)[4], Index stride, const int16_t* query, int32_t (&sums)[4]);
 void fourProducts(const float* const (&rows)[4], Index stride, const float* query, float (&sums)[4]);
 
-/// Coarse products use queries rounded to few bits, so that one instruction multiplies more entries. An entry in [-L,
-/// L] is stored as entry + L + 1. Returns L, or 0 if this build has no such instruction.
+/// Coarse products use queries rounded to few bits, so that one instruction multiplies more entries. An entry from -L
+/// to L is stored as entry + L + 1. Returns L, or 0 if this build has no such instruction.
 int coarseLevels();
 
 /// Number of coarse queries per call.

@@ -20,8 +20,7 @@ inline constexpr Index kQueriesPerPass = 256;
 /// rounded queries or in single precision; errors_ bounds their distance from the exact scores.
 class VectorIndex::Scan {
  public:
-  /// Prepares `count` queries (at most kQueriesPerPass). `by_signs`: run() first selects candidates by Hamming
-  /// distance.
+  /// Prepares `count` queries, at most kQueriesPerPass. `by_signs`: run() selects candidates by Hamming distance.
   Scan(const VectorIndex& index, const float* queries, Index count, const VectorSearch& options, bool by_signs,
        Context& context);
 

@@ -11,8 +11,7 @@
 namespace heed::train {
 namespace {
 
-/// Enables or disables dropout within a scope. Scopes may nest, because a callback during a pass may begin another
-/// pass.
+/// Enables or disables dropout within a scope. Scopes may nest: a callback during a pass may begin another pass.
 class TrainingScope {
  public:
   TrainingScope(TrainableEncoder& encoder, Lora* lora, bool training) : before_(encoder.training()) {

@@ -280,8 +280,7 @@ class Graph {
   /// A leaf: an input of the graph. With `needs_gradient`, its gradient can be read after backward().
   Variable leaf(Matrix&& value, bool needs_gradient = false);
   /// Records an operation and returns its result. `uses_parameters`: whether any of its parameters requires a gradient.
-  /// If no parameter or input requires one, nothing is recorded and `backward` is dropped. Inputs may be empty
-  /// Variables.
+  /// If no parameter or input requires one, nothing is recorded and `backward` is dropped. Inputs may be empty.
   Variable record(Matrix&& value, std::initializer_list<std::reference_wrapper<const Variable>> inputs,
                   bool uses_parameters, BackwardFunction backward);
   Variable record(Matrix&& value, const std::vector<Variable>& inputs, bool uses_parameters, BackwardFunction backward);

@@ -265,8 +265,7 @@ struct Int8Format {
         sums[i] = simd::load(format.weight.sums() + 8 * panel + 4 * i);
       }
     }
-    /// The sum of (s q + o) (t w) is t (s sum(q w) + o sum(w)). Nothing is fused, so that both builds give the same
-    /// result.
+    /// The sum of (s q + o) (t w) is t (s sum(q w) + o sum(w)). Nothing is fused, so that both builds agree.
     v128_t value(v128_t sum, const LeftChunk& left, Index row, int i) const {
       const RowQuantization& quantized = reinterpret_cast<const RowQuantization*>(left.packed)[row];
       const v128_t scaled = wasm_f32x4_mul(wasm_f32x4_convert_i32x4(sum), simd::splat(quantized.scale));
