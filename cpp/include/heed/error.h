@@ -10,7 +10,7 @@ namespace heed {
 enum class ErrorCode {
   kInvalidArgument,  ///< a value outside its valid range
   kShapeMismatch,    ///< incompatible shapes
-  kOutOfMemory,      ///< the engine refused to grow the memory, or a size exceeds what 32-bit memory can hold
+  kOutOfMemory,      ///< the engine could not grow the memory, or a size exceeds what 32-bit memory can hold
   kUnsupported,      ///< valid, but not implemented
   kWorkerFailed,     ///< a thread ended during a call
 };

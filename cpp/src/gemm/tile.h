@@ -16,9 +16,8 @@
 /// - Row block: up to block_rows consecutive rows of A, interleaved, so that the loop advances one pointer. Words are
 ///   stored in step groups of Step::kGroup k-steps. In a block of R rows, word n of row r is at left[kGroup r + n]; the
 ///   next group starts kGroup R words later.
-/// - Column panel: 8 consecutive columns of B; the last panel is padded with zeros. A k-step has Step::kBytes bytes:
-/// its
-///   values of column 0, then of column 1, and so on.
+/// - Column panel: 8 consecutive columns of B; the last panel is padded with zeros. A k-step takes Step::kBytes bytes:
+///   its values of column 0, then of column 1, and so on.
 /// - Register tile: R rows times P panels of C, whose sums stay in registers while the loop runs over k.
 /// - Chunk (chunk.h): up to kChunkRows rows of A. A chunk is multiplied by a whole weight before the next is packed.
 ///
