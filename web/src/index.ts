@@ -1,4 +1,4 @@
-/** heed: attention and the transformer encoder around it, in WebAssembly. Start with `load()`. */
+/** The entry `heed`: attention and the transformer encoder built on it, in WebAssembly. Start with `load()`. */
 export * from './api/index.js';
 export { load } from './api/load.js';
 export * from './pipeline/index.js';

@@ -1,4 +1,7 @@
-/** heed/node: embeds corpora that are larger than one machine. A plan in a folder, any number of workers, files as the record of what is done. */
+/**
+ * The entry `heed/node`: embeds corpora too large for one machine. A folder contains the plan and the finished parts;
+ * any number of workers can share it.
+ */
 
 export {
   type EmbeddingStatus,

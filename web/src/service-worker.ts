@@ -1,6 +1,6 @@
 /**
- * `heed` for service workers, which may not import scripts later: all that pages load when it is first used is linked. Only what needs workers is left out, as service workers cannot
- * start any.
+ * The entry `heed` for service workers, which must not import scripts after installation: everything that pages import
+ * on demand is linked statically, except for code that starts workers, which service workers cannot do.
  */
 import { linked } from './base/error.js';
 import { inspect } from './folders/inspect.js';
@@ -18,7 +18,7 @@ import { addTexts, readIndex, removeTexts, saveIndex, setEmbedder } from './sear
 import { decodeSpans } from './tasks/entities.js';
 import { embedLong, splitPassages } from './tasks/split-passages.js';
 
-// With each export by its name: for namespaces, Rolldown adds a script that browsers cannot load.
+// Exports are listed by name, because for namespace objects Rolldown emits a script that browsers cannot load.
 Object.assign(linked, {
   gpu: { leastRows, openDevice } satisfies typeof import('./gpu/open.js'),
   images: { imageFamily } satisfies typeof import('./images/image-families.js'),

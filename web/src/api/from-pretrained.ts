@@ -15,13 +15,15 @@ import { loadPool, loadWorkers } from '../worker/pool.js';
 
 export interface FromPretrainedOptions extends LoadModelOptions {
   /**
-   * true: the model runs in a worker and never blocks this thread; the calls are the same. Or a Worker that you created to run heed's worker.js (with `device`: gpu-worker.js), if a bundler or a security
-   * policy requires that; `dispose()` terminates it.
+   * true: run the model in a worker, so that it never blocks this thread; the calls are the same. If a bundler or a
+   * security policy requires it, pass a Worker that you created from heed's worker.js (with `device`: gpu-worker.js);
+   * `dispose()` terminates it.
    */
   worker?: boolean | WorkerLike;
   /**
-   * Number of workers, or 'auto' for the number of cores, at most 8; raises the throughput of `embed` on long lists. Each worker has its own copy of the model, so that no shared
-   * memory and no special headers are needed, but memory grows with their number. A worker that dies is replaced; its model is read from the source again.
+   * The number of workers, or 'auto' for the number of CPU cores, at most 8. Several workers raise the throughput of
+   * `embed` on long lists. Each has its own copy of the model: no shared memory and no special headers are needed, but
+   * memory grows with the number. A worker that dies is replaced; its model is read from the source again.
    */
   workers?: number | 'auto';
 }

@@ -1,4 +1,4 @@
-/** What heed and heed/train both export. */
+/** Exports that heed and heed/train have in common. */
 export { HeedError, type HeedErrorCode } from '../base/error.js';
 export type { HubOptions } from '../base/hub-options.js';
 export type { IndexInput, NestedIntegers } from '../base/indices.js';

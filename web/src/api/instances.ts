@@ -1,4 +1,4 @@
-/** The instances of the module, which calls of `load()` share if their options lead to the same one. */
+/** Instances of the WebAssembly module. Calls of `load()` share an instance if their options lead to the same one. */
 
 import { countUpTo } from '../base/cores.js';
 import { abortable } from '../base/event-loop.js';
@@ -24,20 +24,21 @@ const loadSchema = {
   signal,
 } satisfies Schema<LoadOptions>;
 
-/** An instance of the module and how many callers use it. */
+/** An instance of the module and the number of its users. */
 interface Shared {
-  /** A promise, so that concurrent calls share it. */
+  /** A promise, so that concurrent calls can share it. */
   loading: Promise<Core> | null;
   users: number;
-  /** Ends the download if nobody waits for it any longer. */
+  /** Cancels the download when no caller waits for it any longer. */
   stop: AbortController;
 }
 
-// By the URL of the source (none: the package's own) or the object that was given, then by the variant, the build and the number of threads, whatever options led to them.
+// The first key is the URL of the source ('' for the package's own files) or the object that was given; the second is
+// the variant, the build and the number of threads.
 const byUrl = new Map<string, Map<string, Shared>>();
 const byObject = new WeakMap<object, Map<string, Shared>>();
 
-/** @internal Loads a variant of the module as `load` does; `make` makes the object of this caller. */
+/** @internal Implements `load` for a variant of the module. `make` makes the caller's object. */
 export async function start<T>(
   module: Variant,
   options: LoadOptions | undefined,
@@ -65,16 +66,16 @@ export async function start<T>(
     const loading = instantiate(module, wasm ?? shipped, threads, stop.signal);
     shared = { loading, users: 0, stop };
     byVariant.set(variant, shared);
-    loading.catch(forget); // before any caller learns of the failure and tries again
+    loading.catch(forget); // so that a caller who retries after the failure does not get this promise
   }
   const release = () => {
     if (--shared.users > 0) return;
     forget();
     shared.stop.abort();
     shared.loading?.then(endThreads, () => {});
-    shared.loading = null; // a disposed but still referenced Heed does not keep the memory alive
+    shared.loading = null; // so that a Heed that is disposed of but still referenced does not retain the memory
   };
-  shared.users++; // before it has loaded: another caller may dispose of it as soon as it has
+  shared.users++; // counted before loading ends, because another caller may dispose of the instance right after
   try {
     const core = await abortable(shared.loading!, stopped);
     return make(core, { ...choice, threads }, hub, release, gpu);

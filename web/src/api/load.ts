@@ -1,18 +1,21 @@
-/** `load()`, on the module for inference. What loads and runs models is linked: service workers cannot import it when it is used. */
-
+/**
+ * `load()` on the WebAssembly module for inference. The code that loads and runs models is imported statically, because
+ * service workers cannot import it on demand.
+ */
 import { inference } from '../base/wasm/inference.js';
 import { fromPretrained } from './from-pretrained.js';
 import { start } from './instances.js';
 import { Heed, type LoadOptions, runtimeOf } from './runtime.js';
 
 /**
- * Loads the WebAssembly module. Calls with the same options share one instance of it, which is freed when every caller has disposed of the object that it got; a call that
- * fails leaves nothing behind.
+ * Loads the WebAssembly module. Calls with the same options share one instance, which is freed when every caller has
+ * disposed of its object. A call that fails leaves nothing behind.
  *
  * @example
  * const heed = await load();
  * heed.softmax([0, 0]).toArray(); // [0.5, 0.5]
- * @throws HeedError `LOAD_FAILED` if the module cannot be loaded, `UNSUPPORTED` if the engine lacks WebAssembly SIMD, `INVALID_ARGUMENT` for illegal options
+ * @throws HeedError `LOAD_FAILED` if the module cannot be loaded, `UNSUPPORTED` if the engine lacks WebAssembly SIMD,
+ * `INVALID_ARGUMENT` for invalid options
  */
 export function load(options?: LoadOptions): Promise<Heed> {
   return start(

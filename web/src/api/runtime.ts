@@ -1,4 +1,7 @@
-/** The object that `load()` returns: the functions, layers and pretrained encoders, bound to one instance of the module. */
+/**
+ * The object that `load()` returns: functions, layers and pretrained encoders, bound to one instance of the WebAssembly
+ * module.
+ */
 
 import type { Count } from '../base/cores.js';
 import { HeedError, importing, needsTraining } from '../base/error.js';
@@ -44,32 +47,44 @@ import type { FromPretrainedOptions, fromPretrained } from './from-pretrained.js
 export interface LoadOptions {
   /** The build of the module to run. 'auto' (the default): relaxed SIMD if the engine has it, else SIMD128. */
   build?: 'auto' | Build;
-  /** The module, if it is not served next to heed's script: its URL (in Node also a path), bytes (which are copied), a Response, or the compiled module. */
+  /**
+   * The WebAssembly module, if it is not served next to heed's script: a URL (in Node also a path), bytes (which are
+   * copied), a Response, or a compiled module.
+   */
   wasm?: WasmSource;
   /**
-   * The number of threads that share the work of one call, with the calling thread, up to 16, or 'auto' for the number of cores, at most 4. Default: 1. In Node, and in pages that
-   * are cross-origin isolated; elsewhere one thread runs, and `info.threadsReason` says why. Results are the same, bit for bit, for any number.
+   * The number of threads that share the work of a call, including the calling thread: 1 to 16, or 'auto' for the
+   * number of CPU cores, at most 4. Default: 1. Threads need Node or a cross-origin isolated page; elsewhere one thread
+   * runs, and `info.threadsReason` says why. Results do not depend on the number, bit for bit.
    */
   threads?: number | 'auto';
-  /** The host of models that are given by their id, its token, a `fetch` of your own, and the cache, for all calls that download. Default: no host, in Node that of the environment variable HF_ENDPOINT. */
+  /**
+   * Download settings of all calls: the host of models that are given by their id, its token, a custom `fetch`, and the
+   * cache. Default: no host, or in Node the environment variable HF_ENDPOINT.
+   */
   hub?: HubOptions;
-  /** Where `fromPretrained` looks for a GPU: in Node, what `create([])` of the package `webgpu` returns. Default: `navigator.gpu`. */
+  /**
+   * The GPU that `fromPretrained` uses: in Node, the result of `create([])` of the package `webgpu`. Default:
+   * `navigator.gpu`.
+   */
   gpu?: GpuLike;
-  /** Stops waiting for the module, whose download ends unless another call needs it. */
+  /** Aborts the call. The module's download is cancelled unless another call needs it. */
   signal?: SignalLike;
 }
 
-/** What is running. */
+/** The running build of heed: version, threads, memory. */
 export interface Info {
   /** heed's version. */
   readonly version: string;
   /** The build that runs. */
   readonly build: Build;
-  /** Why this build. */
+  /** Why this build was chosen. */
   readonly reason: string;
-  /** How many threads were started, with the calling thread; at most one per core takes part in a call. */
+  /**
+   * The number of threads that were started, including the calling thread. At most one per CPU core works on a call.
+   */
   readonly threads: number;
-  /** Why this many. */
+  /** Why there are this many threads. */
   readonly threadsReason: string;
   /** The compiler that made the module. */
   readonly compiler: string;
@@ -77,7 +92,7 @@ export interface Info {
   readonly memoryBytes: number;
 }
 
-/** @internal What a caller's options led to. Callers with other options may share the instance. */
+/** @internal The build and threads chosen for one caller. Callers with other options may share the instance. */
 export type Chosen = Choice & { readonly threads: Count };
 
 /** A layer's class, bound to a runtime. */
@@ -118,11 +133,12 @@ export class Heed extends Functions {
   declare readonly Transformer: LayerClass<Transformer, TransformerOptions>;
   declare readonly Embedding: LayerClass<Embedding, EmbeddingOptions>;
 
-  /** Layers one after the other, as a model. */
+  /** Runs layers one after the other, as a model. */
   readonly Sequential = Sequential;
 
   /**
-   * Compares what attention, a dense, a convolutional and a recurrent layer of the same width cost; also an export of the package.
+   * Compares the cost of an attention layer, a dense, a convolutional and a recurrent layer of the same width. Also an
+   * export of the package.
    *
    * @example
    * heed.flops(100, { dim: 64 }).attention.flops; // 5017600
@@ -130,7 +146,7 @@ export class Heed extends Functions {
   readonly flops = flops;
 
   /**
-   * Ranks heads by how much the result changes when each is masked; also an export of the package.
+   * Ranks heads by how much the result changes when each is masked. Also an export of the package.
    *
    * @example
    * const attention = new heed.MultiHeadAttention({ embedDim: 8, numHeads: 2, seed: 1 });
@@ -140,7 +156,8 @@ export class Heed extends Functions {
   readonly headImportance = headImportance;
 
   /**
-   * The scores of documents for a query by their token vectors, as `embedTokens` returns them; also an export of the package.
+   * Scores documents against a query by their token vectors, as `embedTokens` returns them. Also an export of the
+   * package.
    *
    * @example
    * heed.maxSim([[1, 0]], [[[0.6, 0.8]]]); // [0.6], for tensors [tokens, D] or nested arrays
@@ -148,7 +165,8 @@ export class Heed extends Functions {
   readonly maxSim = maxSim;
 
   /**
-   * `TextIndex`, also an export of the package, with the vectors of its indexes in WebAssembly memory: several times as fast to search, by all threads of this runtime. `dispose()` frees an index.
+   * `TextIndex` with the vectors in WebAssembly memory: several times as fast to search as the package's export of the
+   * same name, because the search uses SIMD and all threads of this runtime. `dispose()` frees an index.
    *
    * @example
    * const index = heed.TextIndex.of(['north', 'east'], [[0, 1], [1, 0]]);
@@ -179,7 +197,7 @@ export class Heed extends Functions {
     return `heed ${version} (${this.#choice.build})`;
   }
 
-  /** What is running, and why. */
+  /** The build, threads and memory of the running module, and the reasons for their choice. */
   get info(): Info {
     const { core } = this.#runtime;
     const { build, reason, threads: asked } = this.#choice;
@@ -196,7 +214,8 @@ export class Heed extends Functions {
   }
 
   /**
-   * A pretrained encoder from files as Hugging Face stores them: the URL of a folder, its path in Node, or its files' bytes; without a source, the model that comes with heed.
+   * Loads a pretrained encoder from files in Hugging Face's layout: the URL of a folder, its path in Node, or its
+   * files' bytes. Without a source, loads the model that comes with heed.
    *
    * @example
    * const model = await heed.fromPretrained();
@@ -208,12 +227,14 @@ export class Heed extends Functions {
   }
 
   /**
-   * What a model's folder has, and how many bytes loading it would download, without its weights.
+   * Describes a model's folder without downloading its weights: family, sizes, what is missing, and the number of bytes
+   * that loading it would download.
    *
    * @example
    * const { family, download, missing } = await heed.inspect(source);
    * const model = download.fp32 < 30e6 ? await heed.fromPretrained(source, { dtype: 'q8' }) : null;
-   * @throws HeedError as `fromPretrained` for a folder that cannot be read; what only speaks against loading it is `problem`
+   * @throws HeedError as `fromPretrained`, if the folder cannot be read. If it can be read but not loaded, `problem`
+   * says why
    */
   async inspect(source: ModelSource = shippedModel(), options?: InspectOptions): Promise<Inspection> {
     void this.#runtime.core;
@@ -222,12 +243,13 @@ export class Heed extends Functions {
   }
 
   /**
-   * The tokenizer of a model's folder; as `loadTokenizer`, also an export of the package, with the `hub` of this runtime.
+   * Loads the tokenizer of a model's folder. Same as the package's export `loadTokenizer`, but with the `hub` of this
+   * runtime.
    *
    * @example
    * const tokenizer = await heed.loadTokenizer(source);
    * tokenizer.count('the quick brown fox'); // 6
-   * @throws HeedError `NOT_FOUND` if there is no tokenizer.json, else as `fromPretrained`
+   * @throws HeedError `NOT_FOUND` if there is no tokenizer.json; otherwise as `fromPretrained`
    */
   async loadTokenizer(source: ModelSource, options?: LoadTokenizerOptions): Promise<Tokenizer> {
     const { loadTokenizer } = await importing('own-tokenizer', () => import('../models/own-tokenizer.js'));
@@ -235,13 +257,14 @@ export class Heed extends Functions {
   }
 
   /**
-   * A model's folder with int8 matrices and int8 or 4-bit embedding tables, a quarter of its bytes or less, which `fromPretrained` loads like any other folder. In Node, `out` names a new
-   * folder to write to.
+   * Converts a model's folder to int8 matrices and int8 or 4-bit embedding tables: at most a quarter of the bytes,
+   * loaded by `fromPretrained` like any other folder. In Node, `out` names a new folder to write to.
    *
    * @example
    * const { files, report } = await heed.quantize(source, { texts: ['a cat', 'a dog'] });
    * const model = await heed.fromPretrained(files, { dtype: 'q8' });
-   * @throws HeedError INVALID_FILE for weights that are not finite or quantized already, INVALID_ARGUMENT for an `out` that exists, and as `fromPretrained`
+   * @throws HeedError INVALID_FILE for weights that are not finite or already quantized, INVALID_ARGUMENT if `out`
+   * exists; otherwise as `fromPretrained`
    */
   async quantize(source: ModelSource, options?: QuantizeOptions): Promise<Quantized> {
     void this.#runtime.core;
@@ -250,13 +273,15 @@ export class Heed extends Functions {
   }
 
   /**
-   * A model's folder without the rows of its vocabulary that a corpus does not need. The vectors of the corpus's texts are the same, bit for bit, which is checked; words of other texts
-   * may become the tokenizer's unknown token. Folders that `quantize` has written can be pruned, too.
+   * Removes the rows of a model's vocabulary that a corpus does not need. The vectors of the corpus's texts stay
+   * identical, bit for bit, which is checked; words of other texts may become the tokenizer's unknown token. Also
+   * accepts folders that `quantize` has written.
    *
    * @example
    * const { files, report } = await heed.prune(source, { keep: ['a cat', 'a dog'] });
    * const model = await heed.fromPretrained(files);
-   * @throws HeedError UNSUPPORTED for a folder without tokenizer.json or whose tokenizer cannot be pruned, INVALID_ARGUMENT for an empty corpus or an `out` that exists, and as `fromPretrained`
+   * @throws HeedError UNSUPPORTED for a folder without tokenizer.json or with a tokenizer that cannot be pruned,
+   * INVALID_ARGUMENT for an empty corpus or if `out` exists; otherwise as `fromPretrained`
    */
   async prune(source: ModelSource, options: PruneOptions): Promise<Pruned> {
     void this.#runtime.core;
@@ -265,8 +290,9 @@ export class Heed extends Functions {
   }
 
   /**
-   * Ends this caller's use of the module: frees the layers and models made through this object and ends their workers. Calling it again does nothing; any other use of
-   * this object, its layers or its models throws `DISPOSED`. Objects that other calls of `load()` returned go on working; the module's memory is freed with the last of them.
+   * Ends this caller's use of the module: frees the layers and models made through this object and ends their workers.
+   * Calling it again does nothing; any other use of this object, its layers or its models throws `DISPOSED`. Objects
+   * from other calls of `load()` are not affected; the module's memory is freed with the last of them.
    *
    * @example
    * const heed = await load();
@@ -281,7 +307,7 @@ export class Heed extends Functions {
   }
 }
 
-/** A subclass of `Base` named `name`, whose constructor takes a caller's options only. */
+/** Returns a subclass of `Base` named `name` whose constructor takes only the caller's options. */
 export function bind(runtime: PageRuntime, name: string, Base: UnboundLayer<Layer, object>): object {
   const Bound = class extends Base {
     constructor(options?: object) {
@@ -303,7 +329,7 @@ for (const name of 'losses optim saveCheckpoint loadCheckpoint trainClassifier t
   });
 }
 
-/** Counts a runtime as disposed of when it is collected, together with all that was made with it. */
+/** Calls `onDispose` when a runtime and everything made with it have been garbage-collected. */
 const collectedRuntimes = registry<() => void>((onDispose) => onDispose());
 
 /** @internal */

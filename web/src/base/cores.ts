@@ -1,20 +1,20 @@
-/** How many cores the machine has, and options that count workers or threads. */
+/** The number of CPU cores, and options that count workers or threads. */
 import { integer, type Reader } from './options.js';
 import { nodeModule } from './platform.js';
 
-/** A number of workers or threads, and why it is this one. */
+/** A number of workers or threads, and the reason for it. */
 export interface Count {
   readonly count: number;
   readonly reason: string;
 }
 
-/** 0 if the engine does not say. */
+/** The number of CPU cores; 0 if the engine does not report it. */
 export function coreCount(): number {
   const browser = (globalThis as { navigator?: { hardwareConcurrency?: number } }).navigator;
   return nodeModule<typeof import('node:os')>('os')?.availableParallelism() ?? browser?.hardwareConcurrency ?? 0;
 }
 
-/** Reads a number up to `most`, or 'auto' for the number of cores, but at most `mostAuto`. */
+/** Reads a number up to `most`, or 'auto' for the number of CPU cores, at most `mostAuto`. */
 export function countUpTo(most: number, mostAuto: number): Reader<Count> {
   return (value, name) => {
     if (value !== 'auto') return { count: integer(value, name, 1, most, "'auto' or "), reason: 'asked for' };

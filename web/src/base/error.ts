@@ -1,20 +1,20 @@
-/** What went wrong, for programs to tell apart. The strings are stable. */
+/** The kind of error, for programs. The strings are stable. */
 export type HeedErrorCode =
-  /** a value of the wrong type or outside its legal range, an option that does not exist, or options that contradict each other */
+  /** a value of the wrong type or outside its valid range, an option that does not exist, or contradictory options */
   | 'INVALID_ARGUMENT'
-  /** shapes that do not fit each other */
+  /** shapes that do not match */
   | 'SHAPE_MISMATCH'
-  /** the engine refused the memory, or a size exceeds what 32-bit memory can hold */
+  /** the engine could not allocate the memory, or a size exceeds 32-bit memory */
   | 'OUT_OF_MEMORY'
   /** a layer, model or runtime was used after `dispose()` */
   | 'DISPOSED'
-  /** bytes that are not of the format that they should have */
+  /** bytes that are not in the expected format */
   | 'INVALID_FILE'
   /** a file or URL that does not exist */
   | 'NOT_FOUND'
   /** a request that failed */
   | 'NETWORK'
-  /** legal, but not something heed or this engine implements */
+  /** valid, but not supported by heed or by this engine */
   | 'UNSUPPORTED'
   /** the WebAssembly module or a script of heed could not be loaded */
   | 'LOAD_FAILED'
@@ -22,7 +22,7 @@ export type HeedErrorCode =
   | 'TOO_LONG'
   /** the worker died or could not start */
   | 'WORKER_FAILED'
-  /** the GPU is missing, was lost, reported an error, or gave other vectors than WebAssembly */
+  /** the GPU is missing, was lost, reported an error, or returned vectors that differ from WebAssembly's */
   | 'GPU_FAILED'
   /** training: a loss or a gradient that is not finite; the parameters are unchanged */
   | 'DIVERGED'
@@ -30,7 +30,8 @@ export type HeedErrorCode =
   | 'INTERNAL';
 
 /**
- * The one error that heed throws. Its message reads `argument: expected Y, got X`, and may end with what to do.
+ * The only error class that heed throws. Its message has the form `argument: expected Y, got X`, and may end with a
+ * hint.
  *
  * @example
  * try {
@@ -41,25 +42,28 @@ export type HeedErrorCode =
  * }
  */
 export class HeedError extends Error {
-  // Minified classes keep this name in consoles, which print that of the class before the message.
+  // Consoles print the class's name before the message, and minification would change it.
   static {
     Object.defineProperty(HeedError, 'name', { value: 'HeedError' });
   }
 
-  /** Stable; for programs to tell errors apart. */
+  /** The kind of error, for programs. Stable. */
   readonly code: HeedErrorCode;
 
   constructor(code: HeedErrorCode, message: string, options?: { cause?: unknown }) {
     super(message);
     this.name = 'HeedError';
     this.code = code;
-    // Assigned rather than passed to super: `ErrorOptions` is not in every consumer's library types.
+    // Not passed to super, because not every consumer's library types have `ErrorOptions`.
     if (options?.cause !== undefined)
       Object.defineProperty(this, 'cause', { value: options.cause, configurable: true });
   }
 }
 
-/** The error for a value that is not what it should be: an argument, or with another code a part of a file. `hint`: what to do. */
+/**
+ * Makes the error for an invalid value: an argument or, with another `code`, a part of a file. `hint`: what to do about
+ * it.
+ */
 export function invalid(
   argument: string,
   expected: string,
@@ -70,22 +74,22 @@ export function invalid(
   return new HeedError(code, `${argument}: expected ${expected}, got ${got}${hint ? `. ${hint}` : ''}`, { cause });
 }
 
-/** The error for a part of a file. */
+/** Makes the error for an invalid part of a file. */
 export function invalidFile(part: string, expected: string, got: string, hint?: string): HeedError {
   return invalid(part, expected, got, 'INVALID_FILE', { hint });
 }
 
-/** The error for what only heed/train offers. */
+/** Makes the error for features of heed/train. */
 export function needsTraining(what: string): HeedError {
   return new HeedError('UNSUPPORTED', `${what}: import \`load\` from 'heed/train', which offers it`);
 }
 
-/** Modules that are in scripts of their own, by their names, if a script has imported them at once. */
+/** Modules by name that a script has imported statically although heed usually imports them on demand. */
 export const linked: Record<string, object> = {};
 
 /**
- * The module `name`, which `load` imports from a script of heed unless it is there; without a network, or after a newer version replaced the files on the server, there may be no such
- * script.
+ * Returns the module `name`, importing it by `load` if it is not linked statically. Turns a failed import into a
+ * HeedError: there may be no network, or a newer version may have replaced the files on the server.
  */
 export async function importing<T extends object>(name: string, load: () => Promise<T>): Promise<T> {
   if (name in linked) return linked[name] as T;
@@ -101,7 +105,7 @@ export async function importing<T extends object>(name: string, load: () => Prom
   }
 }
 
-/** Runs `body`, which reads values of a caller, and turns what their getters or proxies throw into a HeedError. */
+/** Runs `body`, which reads values of the caller. Turns errors of their getters or proxies into a HeedError. */
 export function guarded<T>(argument: string, body: () => T): T {
   try {
     return body();
@@ -110,7 +114,7 @@ export function guarded<T>(argument: string, body: () => T): T {
   }
 }
 
-/** Runs `body`, which calls the core, and turns a failed allocation or a trap into a HeedError. */
+/** Runs `body`, which calls the WebAssembly module. Turns a failed allocation or a trap into a HeedError. */
 export function calling<T>(what: string, body: () => T): T {
   try {
     return body();
@@ -119,7 +123,7 @@ export function calling<T>(what: string, body: () => T): T {
   }
 }
 
-/** Runs `body`, which allocates memory for a parameter; if that fails, the error names the parameter and its size. */
+/** Runs `body`, which allocates memory for a parameter. If that fails, the error names the parameter and its size. */
 export function allocating<T>(parameter: string, shape: readonly number[], bytes: number, body: () => T): T {
   try {
     return body();
@@ -131,7 +135,7 @@ export function allocating<T>(parameter: string, shape: readonly number[], bytes
   }
 }
 
-/** An array for a result of this shape; `what` names the call. */
+/** Allocates an array for a result of this shape. `what`: the name of the call. */
 export function floatsOf(what: string, shape: readonly number[]): Float32Array<ArrayBuffer> {
   const length = shape.reduce((product, extent) => product * extent, 1);
   return allocating(what, shape, 4 * length, () => new Float32Array(length));
@@ -147,7 +151,7 @@ function asHeedError(what: string, error: unknown, code: HeedErrorCode, how: str
   return new HeedError(code, `${what}: ${how} ${describe(error)}`, { cause: error });
 }
 
-/** `value` in a few words, for a message; never throws. */
+/** Describes `value` briefly, for a message. Never throws. */
 export function describe(value: unknown): string {
   try {
     if (typeof value === 'string') return `'${value.length > 40 ? `${value.slice(0, 40)}…` : value}'`;

@@ -1,16 +1,19 @@
-/** Work in steps that leaves the event loop its turns. */
+/** Splits long work into steps, between which the event loop can run. */
 import type { SignalLike } from './platform.js';
 
-/** The longest time between two turns of the event loop, in milliseconds, apart from the work of one layer. */
+/** The maximum time between two turns of the event loop in milliseconds, not counting the work of a single layer. */
 const YIELD_INTERVAL = 20;
 
-/** Work in steps: it yields where other work may be done in between. Steps of work that takes long are short; short work is one step. */
+/**
+ * Work in steps: a generator that yields where other work may run. Long work has short steps; short work is a single
+ * step.
+ */
 export type Steps<T> = Generator<null, T>;
 
-/** The number of characters, or other small units, in a step. */
+/** The number of characters, or other small units, per step. */
 export const STEP = 8192;
 
-/** Does all steps at once. */
+/** Runs all steps without yielding to the event loop. */
 export function completed<T>(steps: Steps<T>): T {
   for (;;) {
     const { done, value } = steps.next();
@@ -19,8 +22,9 @@ export function completed<T>(steps: Steps<T>): T {
 }
 
 /**
- * A function to call between steps of work: if the last turn was long ago, it yields to the event loop, so that timers, input and aborts are handled. It throws the signal's
- * reason once the signal has fired. Throws at once if it has fired already.
+ * Returns a function to call between steps of work. It yields to the event loop if the last turn was long ago, so that
+ * timers, input and aborts are handled. It throws the signal's reason once the signal has fired; makeYield itself
+ * throws if it has fired already.
  */
 export function makeYield(signal: SignalLike | undefined): () => Promise<void> {
   signal?.throwIfAborted();
@@ -34,7 +38,7 @@ export function makeYield(signal: SignalLike | undefined): () => Promise<void> {
   };
 }
 
-/** Settles as `promise` does, or rejects with the reason of a signal that fires first. */
+/** Settles with `promise`, or rejects with the signal's reason if the signal fires first. */
 export async function abortable<T>(promise: T | PromiseLike<T>, signal: SignalLike | undefined): Promise<T> {
   if (!signal) return promise;
   let onAbort = () => {};
@@ -52,7 +56,7 @@ export async function abortable<T>(promise: T | PromiseLike<T>, signal: SignalLi
 
 declare const setImmediate: ((callback: () => void) => void) | undefined;
 
-/** One turn of the event loop; in browsers, a timer would take 4 ms. */
+/** Waits for one turn of the event loop. In browsers, a timer would take 4 ms. */
 export function turn(): Promise<void> {
   if (typeof setImmediate === 'function') return new Promise((resolve) => setImmediate(resolve));
   return new Promise((resolve) => {

@@ -1,26 +1,40 @@
-/** The options that say where models are downloaded from. Apart from io/, as they are read before anything is downloaded. */
+/**
+ * Options for where and how models are downloaded. Outside io/, because they are read before anything is downloaded.
+ */
 import { describe, invalid } from './error.js';
 import { callback, optional, type Reader, readOptions, type Schema, text } from './options.js';
 import { type FetchLike, nodeModule } from './platform.js';
 
-/** Where models are downloaded from, how, and where they are kept: set once, for all calls of a runtime. Options of a call have precedence. */
+/**
+ * Where and how models are downloaded, and where they are cached: defaults for all calls of a runtime. Options of a
+ * call take precedence.
+ */
 export interface HubOptions {
-  /** The host of models that are given by their id ("org/name"); of a call, `remoteHost`. Default: in Node, the environment variable HF_ENDPOINT. */
+  /**
+   * The host of models that are given by their id ("org/name"). The option `remoteHost` of a call overrides it.
+   * Default: in Node, the environment variable HF_ENDPOINT; otherwise none.
+   */
   host?: string;
-  /** A token of `host`, which is sent to that host only. Default: in Node, the environment variable HF_TOKEN. false: none. */
+  /** A token for `host`, sent to that host only. false: none. Default: in Node, the environment variable HF_TOKEN. */
   token?: string | false;
-  /** Called in place of the global `fetch` for every file of a model. Models in workers are downloaded by the thread that loads them. */
+  /**
+   * Called instead of the global `fetch` for every file of a model. Models in workers are then downloaded by the thread
+   * that loads them.
+   */
   fetch?: FetchLike;
-  /** Keeps files from the network, as the option `cache` of `fromPretrained`. Default false. */
+  /** Whether to cache downloaded files, as the option `cache` of `fromPretrained`. Default false. */
   cache?: boolean | string;
 }
 
-/** @internal The options of a runtime. `base`: the URL that relative URLs are relative to, if not that of this page or worker. */
+/**
+ * @internal The download options of a runtime. `base`: the base of relative URLs, if it is not that of this page or
+ * worker.
+ */
 export interface RuntimeHub extends HubOptions {
   base?: string | undefined;
 }
 
-/** Reads the option `token`. Its value never appears in messages. */
+/** Reads the option `token`. Messages never contain its value. */
 export const hubToken: Reader<string | false> = (value, name) => {
   if (value === false) return false;
   if (typeof value !== 'string') throw invalid(name, 'a string, or false for none', describe(value));
@@ -56,11 +70,11 @@ export function originOf(host: string, name: string): string {
   throw invalid(name, 'the URL of a host, with https:// or http://', describe(host));
 }
 
-/** Its type is written out, as declarations must not need the types of Node. */
+/** The type is written out because the declarations must not need Node's types. */
 export const environment = (): Record<string, string | undefined> | undefined =>
   nodeModule<typeof import('node:process')>('process')?.env;
 
-/** The host of models that are given by their ids; undefined if there is none. */
+/** The host of models that are given by their ids, or undefined. */
 export function hubHost({ host }: HubOptions): string | undefined {
   return host ?? (environment()?.HF_ENDPOINT || undefined);
 }

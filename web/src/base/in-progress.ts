@@ -1,6 +1,7 @@
 /**
- * The calls of the core that are in progress. A callback of one, such as an edit's `map`, may call the core in turn, and runs while the core still uses the objects of the
- * outer call. What it disposes of is therefore freed when the outermost call has returned, and what the outer call runs cannot be changed.
+ * Tracks calls of the WebAssembly module that are in progress. A callback, such as an edit's `map`, may call the module
+ * again while the outer call still uses its objects. Therefore, objects that a callback disposes of are freed after the
+ * outermost call has returned, and a callback must not change modules that the outer call uses.
  */
 
 import { invalid } from './error.js';
@@ -9,7 +10,7 @@ import type { RawModule } from './wasm/core.js';
 let depth = 0;
 const waiting: (() => void)[] = [];
 
-/** Runs `body`, which calls the core. */
+/** Runs `body`, which calls the WebAssembly module. */
 export function inCall<T>(body: () => T): T {
   depth++;
   try {
@@ -19,13 +20,16 @@ export function inCall<T>(body: () => T): T {
   }
 }
 
-/** Calls `free`, which deletes objects of the core, once no call is in progress. */
+/** Calls `free`, which deletes objects in WebAssembly memory, once no call is in progress. */
 export function whenIdle(free: () => void): void {
   if (depth > 0) waiting.push(free);
   else free();
 }
 
-/** Requires that no call of these modules is in progress. `call` would change them. @throws HeedError `INVALID_ARGUMENT` */
+/**
+ * Requires that no call of these modules is in progress, because `call` would change them. @throws HeedError
+ * `INVALID_ARGUMENT`
+ */
 export function requireIdle(call: string, modules: Iterable<RawModule>): void {
   if (depth === 0) return;
   for (const module of modules) {

@@ -1,7 +1,7 @@
 import { read } from './tensor.js';
 import type { RawIndices } from './wasm/core.js';
 
-/** Integers in nested arrays; all rows of one axis have the same length. */
+/** Integers in nested arrays. All rows along an axis have the same length. */
 export type NestedIntegers = readonly number[] | readonly NestedIntegers[];
 
 /** Ids or class indices: nested arrays of integers, or an `Int32Array` with a shape. */

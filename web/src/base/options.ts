@@ -1,6 +1,7 @@
 /**
- * Options objects are read by a schema: one reader per option, which checks the value and says what is legal. A schema names every option, so that unknown ones are
- * found, and its type must cover the public interface (`satisfies Schema<...>`).
+ * Reads options objects by a schema with one reader per option, which checks the value. Messages list the valid values.
+ * A schema names every option, so that unknown ones are detected, and its type must cover the public interface
+ * (`satisfies Schema<...>`).
  */
 
 import { describe, guarded, invalid, needsTraining } from './error.js';
@@ -8,16 +9,16 @@ import type { SignalLike, WorkerLike } from './platform.js';
 import { MAX_SIZE, readMask, readTensor } from './tensor.js';
 import type { RawMask, RawTensor } from './wasm/core.js';
 
-/** Checks one option's value; `undefined` if the caller gave none. */
+/** Checks the value of one option, which is `undefined` if the caller did not set it. */
 export type Reader<T> = (value: unknown, name: string) => T;
 
-/** A reader for each option of `Options`. */
+/** One reader per option of `Options`. */
 export type Schema<Options> = { readonly [K in keyof Options]-?: Reader<unknown> };
 
-/** What `readOptions` gives for a schema: every option present. */
+/** The result of `readOptions` for a schema, with every option present. */
 export type Read<S> = { [K in keyof S]: S[K] extends Reader<infer T> ? T : never };
 
-/** Reads every option of `schema` from `given` once; `owner` names the call in messages. */
+/** Reads every option of `schema` from `given` exactly once. `owner`: the name of the call, for messages. */
 export function readOptions<S extends Record<string, Reader<unknown>>>(
   owner: string,
   schema: S,
@@ -36,7 +37,7 @@ function requireObject(owner: string, given: unknown): asserts given is Record<s
     throw invalid(owner, 'an options object', describe(given));
 }
 
-/** Refuses options that do not exist, naming the nearest one that does. */
+/** Rejects unknown options and suggests the nearest known one. */
 export function requireKnown(owner: string, given: readonly string[], known: readonly string[]): void {
   const name = given.find((each) => !known.includes(each));
   if (name === undefined) return;
@@ -45,7 +46,7 @@ export function requireKnown(owner: string, given: readonly string[], known: rea
   throw invalid(owner, expected, `the unknown option '${name}'`);
 }
 
-/** A copy of options that several callees share, each of which reads its own: getters of the caller's run once, here. */
+/** Copies options that several functions read, so that the caller's getters run only once. */
 export function plainOptions<T extends object>(owner: string, given: T = {} as T): T {
   return guarded(owner, () => {
     requireObject(owner, given);
@@ -53,12 +54,12 @@ export function plainOptions<T extends object>(owner: string, given: T = {} as T
   });
 }
 
-/** An option that may be left out (undefined or null). */
+/** Makes an option optional: undefined and null give `fallback`. */
 export function optional<T, F>(reader: Reader<T>, fallback: F): Reader<T | F> {
   return (value, name) => (value === undefined || value === null ? fallback : reader(value, name));
 }
 
-/** Reads values for which `isLegal` returns true. */
+/** Returns a reader that accepts values for which `isLegal` returns true. */
 export function legal<T>(expected: string, isLegal: (value: T) => boolean): Reader<T> {
   return (value, name) => {
     if (guarded(name, () => isLegal(value as T))) return value as T;
@@ -66,14 +67,14 @@ export function legal<T>(expected: string, isLegal: (value: T) => boolean): Read
   };
 }
 
-/** A width, a length or a number of heads. */
+/** A positive integer: a width, a length or a number of heads. */
 export const size: Reader<number> = (value, name) => integer(value, name, 1);
-/** As `size`, or Infinity: a limit, or none. */
+/** A positive integer, or Infinity. */
 export const sizeOrInfinity: Reader<number> = (value, name) => (value === Infinity ? value : size(value, name));
-/** As `size`, or 0. */
+/** A nonnegative integer. */
 export const count: Reader<number> = (value, name) => integer(value, name, 0);
 
-/** The number of layers of a stack: limited, so that a mistyped one is refused before layer after layer has filled the memory. */
+/** The number of layers of a stack. The limit rejects a mistyped number before the layers exhaust the memory. */
 export const layerCount: Reader<number> = (value, name) => integer(value, name, 1, 1024);
 
 /** A seed, or an id. */
@@ -82,11 +83,11 @@ export const natural = legal<number>(
   (value) => Number.isSafeInteger(value) && value >= 0,
 );
 
-/** The seed of random draws; drawn at random if it is left out. */
+/** The seed of random draws. Default: chosen at random. */
 export const seed: Reader<number> = (value, name) =>
   natural(value ?? Math.floor(Math.random() * Number.MAX_SAFE_INTEGER), name);
 
-/** The largest finite fp32 number, rounded down. */
+/** The maximum finite fp32 number, rounded down. */
 const MAX_FLOAT = 3.4e38;
 const isNumber = (value: unknown) => typeof value === 'number';
 
@@ -109,7 +110,7 @@ export function oneOf<const T extends string>(values: readonly T[]): Reader<T> {
 }
 
 export const tensor: Reader<RawTensor> = (value, name) => readTensor(name, value);
-/** Factors on the heads' outputs. Infinities and NaN are refused: an output of 0 times such a factor is NaN. */
+/** Factors on the heads' outputs. Rejects infinities and NaN: an output of 0 times such a factor is NaN. */
 export const headMask: Reader<RawTensor> = (value, name) => {
   const read = readTensor(name, value);
   const wrong = read.data.findIndex((factor) => !Number.isFinite(factor));
@@ -118,16 +119,19 @@ export const headMask: Reader<RawTensor> = (value, name) => {
 };
 export const mask: Reader<RawMask> = (value, name) => readMask(name, value);
 
-/** More entries than any list here needs. Beyond what an array can hold, engines end the process instead of throwing. */
+/**
+ * More entries than any list here needs. Beyond the maximum length of an array, engines end the process instead of
+ * throwing.
+ */
 const MAX_LIST_LENGTH = 2 ** 25;
 
-/** The length of a caller's array; proxies may claim any. */
+/** The length of the caller's array. A proxy may report any length. */
 export function lengthOf({ length }: ArrayLike<unknown>, name: string): number {
   if (length <= MAX_LIST_LENGTH) return length;
   throw invalid(name, `at most ${MAX_LIST_LENGTH} entries`, `${length}`, 'OUT_OF_MEMORY');
 }
 
-/** A copy of an array whose entries `reader` checks in order. */
+/** Returns a reader that copies an array and checks its entries in order with `reader`. */
 export function listOf<T>(reader: Reader<T>, expected: string): Reader<T[]> {
   return (value, name) =>
     guarded(name, () => {
@@ -136,13 +140,13 @@ export function listOf<T>(reader: Reader<T>, expected: string): Reader<T[]> {
     });
 }
 
-/** One text or several. */
+/** A text or a list of texts. */
 export const texts: Reader<string | string[]> = (value, name) =>
   typeof value === 'string' ? value : listOf(text, 'a string or an array of strings')(value, name);
 
 export const strings = listOf(text, 'an array of strings');
 
-/** One text or several, as a list. */
+/** A text or a list of texts, as a list. */
 export function listOfTexts(input: unknown, name = 'texts'): string[] {
   const given = texts(input, name);
   return typeof given === 'string' ? [given] : given;
@@ -153,7 +157,7 @@ export const signal = optional(
   undefined,
 );
 
-/** Whether to use a worker, or which. */
+/** Whether to use a worker, or the worker to use. */
 export const workerOption: Reader<boolean | WorkerLike> = (value, name) =>
   guarded(name, () => {
     const { postMessage, on, addEventListener } = (value ?? {}) as Record<string, unknown>;
@@ -169,13 +173,13 @@ export function callback<F>(value: unknown, name: string): F | undefined {
   )(value, name);
 }
 
-/** Reads an integer from `min` to `max`. `or`: what else is legal, for the message. */
+/** Reads an integer from `min` to `max`. `or`: other valid values, for the message. */
 export function integer(value: unknown, name: string, min: number, max: number = MAX_SIZE, or = ''): number {
   if (Number.isInteger(value) && (value as number) >= min && (value as number) <= max) return value as number;
   throw invalid(name, `${or}an integer from ${min} to ${max}`, describe(value));
 }
 
-/** The known name that is fewest edits away from `name`, in quotes. */
+/** The known name with the smallest edit distance to `name`, in quotes. */
 export function nearest(name: string, known: readonly string[]): string {
   const shown = name.slice(0, 40).toLowerCase();
   const ranked = known.map((candidate) => ({ candidate, edits: distance(shown, candidate.toLowerCase()) }));

@@ -1,4 +1,7 @@
-/** JavaScript objects that own an object of the core: freed by `dispose()`, by `using`, or by the garbage collector. */
+/**
+ * JavaScript objects that own an object in WebAssembly memory. It is freed by `dispose()`, by `using`, or by the
+ * garbage collector.
+ */
 
 import { HeedError } from './error.js';
 import type { HubOptions } from './hub-options.js';
@@ -6,7 +9,7 @@ import { whenIdle } from './in-progress.js';
 import { dispose, type GpuLike, registry, type WorkerLike } from './platform.js';
 import type { Calls, Core } from './wasm/core.js';
 
-/** A resource that must be deleted: an object of the core, a worker. */
+/** A resource that must be deleted: an object in WebAssembly memory, or a worker. */
 export interface RawObject {
   delete(): void;
 }
@@ -15,17 +18,19 @@ export interface RawObject {
 export interface Runtime {
   /** Throws `DISPOSED` after the caller has disposed of the runtime. */
   readonly core: Core;
-  /** What its layers and functions call. */
+  /** The functions and layer classes that the runtime's layers and functions call. */
   readonly calls: Calls;
-  /** What the caller made with it and has not deleted yet; disposing of the runtime deletes it. */
+  /**
+   * The objects that the caller made with the runtime and has not deleted yet. Disposing of the runtime deletes them.
+   */
   readonly owned: Set<RawObject>;
-  /** Where its models are downloaded from. */
+  /** The download options of its models. */
   readonly hub: HubOptions;
-  /** Where its models look for a GPU; undefined: where the engine has one. */
+  /** The GPU for its models; undefined: the engine's own. */
   readonly gpu?: GpuLike | undefined;
 }
 
-/** That of a script that can start workers. */
+/** The runtime of a script that can start workers. */
 export interface PageRuntime extends Runtime {
   /** Starts a worker with heed's script. */
   startWorker(): WorkerLike;
@@ -36,17 +41,17 @@ interface Held {
   owned: Set<RawObject>;
 }
 
-/** Deletes an object unless its owner, the garbage collector or its runtime already has; if calls are in progress, after them. */
+/** Deletes an object unless it has already been deleted. Waits until no call is in progress. */
 function release({ raw, owned }: Held): void {
   if (owned.delete(raw)) whenIdle(() => raw.delete());
 }
 
-// The registry holds the raw object, which therefore lives until its owner is collected.
+// The registry references the raw object, which therefore lives until its owner is collected.
 const collected = registry<Held>(release);
 
-/** Owns one object of the core. */
+/** Owns one object in WebAssembly memory. */
 export abstract class Owned<Raw extends RawObject> {
-  /** @internal For messages. */
+  /** @internal The name of the object in messages. */
   readonly name: string;
   /** @internal */
   readonly runtime: Runtime;
@@ -66,7 +71,10 @@ export abstract class Owned<Raw extends RawObject> {
     return this.#raw === null || !this.runtime.owned.has(this.#raw);
   }
 
-  /** Frees the memory, from a callback of a call after that call. Calling it again does nothing; any other use afterwards throws `DISPOSED`. */
+  /**
+   * Frees the memory; from within a callback, after the call that runs it. Calling it again does nothing; any other use
+   * afterwards throws `DISPOSED`.
+   */
   dispose(): void {
     const raw = this.#raw;
     if (raw === null) return;

@@ -1,11 +1,14 @@
-/** Results of the core, whose rows are concatenated without padding, as padded tensors. Notation: N texts, L the longest one's rows, S keys, E width, H heads, D width of a head. */
+/**
+ * Converts results of the WebAssembly module, whose rows are concatenated without padding, to padded tensors. Notation:
+ * N texts, L rows of the longest text, S keys, E width, H heads, D width of a head.
+ */
 
-/** A text's rows: the column in padded tensors of each. */
+/** The rows of a text: `columns` has the column of each in padded tensors. */
 export interface PaddedRow {
   readonly columns: readonly number[];
 }
 
-/** Copies concatenated rows [sum L_n, E] into a padded [N, L, E]; the rest of it stays as it is. */
+/** Copies concatenated rows [sum L_n, E] into a padded tensor [N, L, E]. Does not write to the padding. */
 export function padRows(
   rows: Float32Array,
   piece: readonly PaddedRow[],
@@ -16,7 +19,7 @@ export function padRows(
   padHeads(rows, piece, width, 1, dim, out);
 }
 
-/** Copies concatenated rows [sum L_n, H * D] into a padded [N, H, L, D]. */
+/** Copies concatenated rows [sum L_n, H * D] into a padded tensor [N, H, L, D]. */
 export function padHeads(
   rows: Float32Array,
   piece: readonly PaddedRow[],
@@ -36,7 +39,10 @@ export function padHeads(
   });
 }
 
-/** Copies the scores or weights of each text, concatenated [H, L_n, S_n], into a padded [N, H, L, S]. `keys`: the rows that are keys. */
+/**
+ * Copies the scores or weights of each text, concatenated [H, L_n, S_n], into a padded tensor [N, H, L, S]. `keys`: the
+ * rows of the keys.
+ */
 export function padWeights(
   weights: Float32Array,
   piece: readonly PaddedRow[],

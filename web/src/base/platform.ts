@@ -1,7 +1,10 @@
-/** What differs between engines and hosts, and structural types in place of those of the DOM library: the package's declarations compile without it. */
+/**
+ * Differences between engines and hosts. Structural types replace those of the DOM library, so that the package's
+ * declarations compile without it.
+ */
 
 declare global {
-  // As in TypeScript's lib.esnext.disposable, with which these merge, for users who do not have it.
+  // Copied from TypeScript's lib.esnext.disposable, for users who do not include it. The declarations merge.
   interface SymbolConstructor {
     readonly dispose: unique symbol;
   }
@@ -10,13 +13,19 @@ declare global {
   }
 }
 
-/** The key of `using`'s method. Engines without it: the key that TypeScript's and esbuild's translation of `using` looks for. */
+/**
+ * The key of the method that `using` calls. In engines without `using`, the key that the code compiled by TypeScript
+ * and esbuild looks for.
+ */
 export const dispose: typeof Symbol.dispose = Symbol.dispose ?? (Symbol.for('Symbol.dispose') as typeof Symbol.dispose);
 
-/** The key of the method that says what `console.log` prints, in Node, Deno and Bun. */
+/** The key of the method that returns what `console.log` prints in Node, Deno and Bun. */
 export const inspected: unique symbol = Symbol.for('nodejs.util.inspect.custom');
 
-/** Calls `cleanup` for objects that were collected; null in engines without FinalizationRegistry (some edge servers), where only `dispose()` frees. */
+/**
+ * Calls `cleanup` for garbage-collected objects. null in engines without FinalizationRegistry (some edge servers),
+ * where only `dispose()` frees memory.
+ */
 export function registry<Held>(cleanup: (held: Held) => void): FinalizationRegistry<Held> | null {
   return typeof FinalizationRegistry === 'function' ? new FinalizationRegistry(cleanup) : null;
 }
@@ -36,7 +45,7 @@ export interface SignalLike {
   removeEventListener(type: 'abort', listener: () => void): void;
 }
 
-/** @internal A controller that `signal` also aborts, until `unlink()`. */
+/** @internal Returns a controller that `signal` also aborts, until `unlink()`. */
 export function linkedAbort(signal: SignalLike | undefined): { stop: AbortController; unlink(): void } {
   const stop = new AbortController();
   const onAbort = () => stop.abort(signal!.reason);
@@ -45,7 +54,7 @@ export function linkedAbort(signal: SignalLike | undefined): { stop: AbortContro
   return { stop, unlink: () => signal?.removeEventListener('abort', onAbort) };
 }
 
-/** A Blob, or a File with its name and its path below a chosen folder. */
+/** A Blob, or a File with its name and its path relative to a chosen folder. */
 export interface BlobLike {
   readonly size: number;
   readonly type: string;
@@ -58,18 +67,18 @@ export interface FileLike extends BlobLike {
   readonly webkitRelativePath?: string;
 }
 
-/** A dedicated worker: one of a browser, or of Node's worker_threads, which has `on` instead of `addEventListener`. */
+/** A dedicated worker of a browser or of Node's worker_threads, which has `on` instead of `addEventListener`. */
 export interface WorkerLike {
   postMessage(message: unknown): void;
   terminate(): unknown;
 }
 
-/** A GPU object of WebGPU: `navigator.gpu`, or in Node what `create()` of the package `webgpu` returns. */
+/** A WebGPU GPU object: `navigator.gpu`, or in Node the result of `create()` of the package `webgpu`. */
 export interface GpuLike {
   requestAdapter(options?: { powerPreference?: 'high-performance' }): Promise<unknown>;
 }
 
-/** What a function in place of `fetch` is called with. */
+/** The second argument with which a custom `fetch` is called. */
 export interface FetchInit {
   readonly method?: string;
   readonly headers?: object;
@@ -78,14 +87,14 @@ export interface FetchInit {
   readonly signal?: object | null;
 }
 
-/** The signature of `FetchLike`, as a method: a function that takes more than it is called with has that type, too. */
+/** Declared as a method so that parameters are bivariant: a `fetch` that accepts wider arguments is assignable. */
 interface Fetching {
   fetch(url: string, init: FetchInit): PromiseLike<ResponseLike>;
 }
-/** A function with the signature of `fetch`, which is called with the URL as a string. */
+/** A function with the signature of `fetch`. It is called with the URL as a string. */
 export type FetchLike = Fetching['fetch'];
 
-/** A Response, as `fetch` resolves to. */
+/** A Response, to which `fetch` resolves. */
 export interface ResponseLike {
   readonly ok: boolean;
   readonly status: number;
@@ -94,7 +103,8 @@ export interface ResponseLike {
 }
 
 /**
- * A built-in module of Node, Deno or Bun; null elsewhere. Not by `import()`, which bundlers for browsers try to resolve and service workers may not call.
+ * Returns a built-in module of Node, Deno or Bun; null elsewhere. Does not use `import()`, which bundlers for browsers
+ * would try to resolve and service workers must not call.
  */
 export function nodeModule<T>(name: string): T | null {
   const host = (

@@ -1,11 +1,11 @@
-/** Transposition and products of tensors with batch axes, as torch.transpose and torch.matmul. */
+/** Transposition and matrix products of tensors with batch axes, as torch.transpose and torch.matmul. */
 
 import { formatShape, HeedError } from './error.js';
 import { integer } from './options.js';
 import { elementCount } from './tensor.js';
 import type { RawFunctions, RawTensor } from './wasm/core.js';
 
-/** Reads an axis of a tensor; negative ones count from the end. */
+/** Reads an axis of a tensor. Negative numbers count from the end. */
 export function readAxis(value: unknown, name: string, { shape: { length } }: RawTensor): number {
   if (length === 0)
     throw new HeedError('SHAPE_MISMATCH', `${name}: expected at least one axis, got a tensor without axes`);
@@ -13,7 +13,7 @@ export function readAxis(value: unknown, name: string, { shape: { length } }: Ra
   return axis < 0 ? axis + length : axis;
 }
 
-/** The axes `a` and `b`, at most the rank of x, exchanged. */
+/** Exchanges the axes `a` and `b`. */
 export function transposed({ data, shape }: RawTensor, a: number, b: number): RawTensor {
   const order = shape.map((_, axis) => (axis === a ? b : axis === b ? a : axis));
   const steps = shape.map((_, axis) => elementCount(shape.slice(axis + 1)));
@@ -28,12 +28,15 @@ export function transposed({ data, shape }: RawTensor, a: number, b: number): Ra
   return { data: values, shape: result };
 }
 
-/** A tensor seen as matrices: its batch axes, rows and columns. */
+/** A tensor as a batch of matrices. `batch`: its axes before the rows and columns. */
 interface Matrices extends RawTensor {
   batch: number[];
 }
 
-/** The operands of a product: vectors are a row on the left and a column on the right. @throws HeedError `SHAPE_MISMATCH` */
+/**
+ * Reads the operands of a product. A vector is a row on the left and a column on the right. @throws HeedError
+ * `SHAPE_MISMATCH`
+ */
 export function operands(a: RawTensor, b: RawTensor): { a: Matrices; b: Matrices; batch: number[]; shape: number[] } {
   const refuse = (name: string, expected: string, { shape }: RawTensor) => {
     throw new HeedError('SHAPE_MISMATCH', `matmul: ${name}: expected ${expected}, got ${formatShape(shape)}`);
@@ -61,7 +64,7 @@ export function operands(a: RawTensor, b: RawTensor): { a: Matrices; b: Matrices
   };
 }
 
-/** For each matrix of a broadcast batch, the number of the matrix of an operand with the axes `own`. */
+/** For each matrix of the broadcast batch, the index of the matrix in an operand with the batch axes `own`. */
 export function matrixNumbers(batch: readonly number[], own: readonly number[]): number[] {
   return batch.reduce<number[]>(
     (numbers, extent, axis) => {
@@ -72,7 +75,7 @@ export function matrixNumbers(batch: readonly number[], own: readonly number[]):
   );
 }
 
-/** The matrix product a b of the last two axes; all others broadcast. */
+/** The matrix product a b over the last two axes; the others broadcast. */
 export function matmul(calls: Pick<RawFunctions, 'compute'>, left: RawTensor, right: RawTensor): RawTensor {
   const { a, b, batch, shape } = operands(left, right);
   const [rows, inner, columns] = [a.shape.at(-2)!, a.shape.at(-1)!, b.shape.at(-1)!];
@@ -84,7 +87,7 @@ export function matmul(calls: Pick<RawFunctions, 'compute'>, left: RawTensor, ri
     const weight = { data: weights.subarray(first, first + inner * columns), shape: [columns, inner] };
     return calls.compute('linear', { x, weight, bias: null, activation: 'identity' }).data;
   };
-  // One matrix on the right: all rows on the left at once.
+  // With a single matrix on the right, multiply all rows on the left at once.
   if (b.batch.every((extent) => extent === 1) && a.batch.length >= b.batch.length)
     return { data: product(a, 0), shape };
   const numbers = matrixNumbers(batch, b.batch);

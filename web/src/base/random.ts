@@ -1,6 +1,6 @@
-/** Random numbers that a seed decides, the same in every engine. Own code: the platform's generator takes no seed. */
+/** Seeded random numbers, the same in every engine. The platform's generator cannot be seeded. */
 
-/** A random order of 0, ..., length - 1, the same for equal seeds and streams in every engine (Fisher-Yates). */
+/** A random permutation of 0, ..., length - 1 (Fisher-Yates). It depends only on the seed and the stream. */
 export function shuffled(length: number, seed: number, stream: number): number[] {
   const random = generator(seed, stream);
   const order = Array.from({ length }, (_, i) => i);
@@ -11,7 +11,7 @@ export function shuffled(length: number, seed: number, stream: number): number[]
   return order;
 }
 
-/** 32 random bits a call: SplitMix32 over a mixture of seed and stream. */
+/** Returns a generator of 32 random bits per call: SplitMix32, seeded with a mixture of seed and stream. */
 export function generator(seed: number, stream: number): () => number {
   let state = [seed >>> 0, Math.floor(seed / 2 ** 32), stream].reduce(
     (mixture, part) => mix((mixture + part + 0x9e3779b9) | 0),
@@ -23,7 +23,7 @@ export function generator(seed: number, stream: number): () => number {
   };
 }
 
-/** The finalizer of MurmurHash3 (Appleby), a bijection of 32 bits. */
+/** The finalizer of MurmurHash3 (Appleby), a bijection on 32 bits. */
 function mix(value: number): number {
   let h = value;
   h = Math.imul(h ^ (h >>> 16), 0x85ebca6b);

@@ -1,7 +1,7 @@
 /** From logits to scores, and the best of them. */
 
 export interface Hit {
-  /** Row of the corpus, or entry of the scores. */
+  /** The row of the corpus, or the index of the score. */
   index: number;
   score: number;
 }
@@ -17,7 +17,7 @@ export function softmax(row: Float32Array): Float32Array {
   return powers.map((p) => p / sum);
 }
 
-/** The `count` largest entries in descending order; equal ones in the order of their indices. */
+/** The `count` largest entries in descending order; ties in the order of their indices. */
 export function best(scores: ArrayLike<number>, count: number): Hit[] {
   const found: number[] = [];
   let least = -Infinity;
@@ -29,7 +29,7 @@ export function best(scores: ArrayLike<number>, count: number): Hit[] {
   };
   for (let index = 0; index < scores.length; index++) {
     if (found.length >= count && !(scores[index]! > least)) continue;
-    // Twice as many as needed before they are sorted, so that sorting takes little time per entry.
+    // Collect twice as many as needed before sorting, so that sorting takes little time per entry.
     if (found.push(index) >= 2 * count) cut();
   }
   cut();

@@ -1,6 +1,7 @@
 /**
- * The options `read` and `edit`: what they name, their checks, and the tensors that were read. The core does the reading and editing (heed/sites.h).
- * Notation: N texts, L rows of the longest, S keys, H heads, Hk heads of keys and values, Dk and Dv width of one head's keys and values, E width, F feed-forward width.
+ * The options `read` and `edit`: names of sites, validation, and the tensors that were read. The WebAssembly module
+ * does the reading and editing (heed/sites.h). Notation: N texts, L rows of the longest text, S keys, H heads, Hk key
+ * and value heads, Dk and Dv width of one head's keys and values, E width, F feed-forward width.
  */
 
 import { describe, floatsOf, formatShape, guarded, HeedError, invalid } from './error.js';
@@ -9,7 +10,7 @@ import { type PaddedRow, padHeads, padWeights } from './padding.js';
 import { readTensor, Tensor, type TensorInput } from './tensor.js';
 import type { RawEncoderModelConfig, RawSiteEdit, RawSites, RawTensor } from './wasm/core.js';
 
-/** The sites of a layer, in the core's order. */
+/** The sites of a layer, in the order of heed/sites.h. */
 const SITES = [
   'input',
   'queries',
@@ -24,9 +25,9 @@ const SITES = [
   'output',
 ] as const;
 export type SiteName = (typeof SITES)[number];
-/** Those of multi-head attention. */
+/** The sites of multi-head attention. */
 export const ATTENTION_SITES = SITES.slice(1, 8);
-/** Those of a decoder layer, whose attentions have the names that they have in state dicts. */
+/** The sites of a decoder layer. Its attentions are named as in state dicts. */
 export const DECODER_SITES = [
   'input',
   ...['self_attn', 'multihead_attn'].flatMap((part) => ATTENTION_SITES.map((site) => `${part}.${site}`)),
@@ -34,40 +35,50 @@ export const DECODER_SITES = [
 ];
 
 /**
- * A change of a site, with exactly one of `scale`, `add`, `set` and `map`. Tensors broadcast from the right to the selection. `texts`, `heads`, `positions` (of queries; at `keys` and
- * `values`, of keys) and, at `scores` and `weights`, `keys` select entries along the site's axes; left out, all.
+ * An edit of a site, with exactly one of `scale`, `add`, `set` and `map`. Tensors broadcast from the right to the
+ * selection. `texts`, `heads`, `positions` (of queries; at `keys` and `values`, of keys) and, at `scores` and
+ * `weights`, `keys` select entries along the site's axes. Default: all entries.
  */
 export interface SiteEdit {
-  /** As in `read`: `layers.2.heads`; `*` stands for every layer. */
+  /** The name of the site, such as `layers.2.heads`; `*` stands for every layer. */
   site: string;
   texts?: readonly number[];
   heads?: readonly number[];
   positions?: readonly number[];
   keys?: readonly number[];
-  /** Factors. */
+  /** Factors by which the values are multiplied. */
   scale?: TensorInput | number;
-  /** Summands. */
+  /** Numbers that are added to the values. */
   add?: TensorInput | number;
-  /** Values; 'mean': the mean over all tokens of the call (at `scores` and `weights`: over the rows of queries). */
+  /**
+   * New values, or 'mean': the mean over all tokens of the call (at `scores` and `weights`, over the rows of queries).
+   */
   set?: TensorInput | number | 'mean';
-  /** Gets the selection, with zeros as padding, and changes it in place, returning nothing or its data, or returns another tensor of its shape. Called once per site and call. May call heed, but not change what the call runs. Not in workers. */
+  /**
+   * A function that receives the selection, padded with zeros. It changes the selection in place and returns nothing or
+   * its data, or it returns another tensor of the same shape. Called once per site and call. It may call heed, but must
+   * not change modules that the call uses. Not supported in workers.
+   */
   // biome-ignore lint/suspicious/noConfusingVoidType: functions that return nothing are meant, too
   map?: (selection: Tensor) => Tensor | Float32Array | void;
 }
 
-/** Options of calls whose sites can be edited. */
+/** Options of calls that can edit activations. */
 export interface EditOptions {
-  /** Changes of activations, in this order, see docs/lens.md. */
+  /** Edits of activations, applied in this order; see docs/lens.md. */
   edit?: readonly SiteEdit[];
 }
 
-/** Options of calls whose sites can be read, too. */
+/** Options of calls that can read and edit activations. */
 export interface SiteOptions extends EditOptions {
-  /** Names of sites, such as `layers.0.weights` or `layers.*.heads`, see docs/lens.md: `activations` has a tensor for each. */
+  /**
+   * Names of sites, such as `layers.0.weights` or `layers.*.heads`; see docs/lens.md. The result's `activations` has
+   * one tensor per site.
+   */
   read?: readonly string[];
 }
 
-/** In the core's order, without the mean's. */
+/** The verbs in the order of heed/sites.h, where the mean comes between `set` and `map`. */
 const VERBS = ['scale', 'add', 'set', 'map'] as const;
 export const SCALE = 0;
 export const SET = 2;
@@ -76,7 +87,7 @@ export const MAP = 4;
 const SELECTORS = ['texts', 'heads', 'positions', 'keys'] as const;
 type Selector = (typeof SELECTORS)[number];
 
-/** An edit whose values have been checked, but not whether they fit the site. */
+/** An edit whose values have been checked, but not yet whether they match the site. */
 export interface ReadEdit {
   argument: string;
   site: string;
@@ -88,7 +99,10 @@ export interface ReadEdit {
 
 const indices = listOf((value, name) => integer(value, name, 0), 'an array of indices');
 
-/** Factors are finite, and summands finite or -Infinity, which masks scores: others would only make NaN. Values to set may be anything, as NaN shows what depends on them. */
+/**
+ * Reads the operand of an edit. Factors must be finite, and summands finite or -Infinity, which masks scores; other
+ * values would only produce NaN. `set` accepts any value: NaN shows what depends on a site.
+ */
 function readOperand(value: unknown, verb: 'scale' | 'add' | 'set', name: string): RawTensor {
   const read = typeof value === 'number' ? { data: Float32Array.of(value), shape: [] } : readTensor(name, value);
   if (verb === 'set') return read;
@@ -133,7 +147,7 @@ function readEdit(given: unknown, argument: string): ReadEdit {
 }
 
 /**
- * The edit as a caller gives it, in plain data that can be sent to a worker.
+ * Converts an edit to plain data that can be posted to a worker.
  * @throws HeedError UNSUPPORTED for `map`, as functions cannot be sent
  */
 export function plainEdit({ argument, site, selected, verb, operand }: ReadEdit): SiteEdit {
@@ -142,22 +156,25 @@ export function plainEdit({ argument, site, selected, verb, operand }: ReadEdit)
   return { site, ...selected, ...(verb === MEAN ? { set: 'mean' as const } : { [VERBS[verb]!]: operand }) };
 }
 
-/** Whether all texts or images must be computed together for it. */
+/** Whether the edit requires all texts or images to be computed in one batch. */
 export const needsAll = ({ verb }: ReadEdit): boolean => verb >= MEAN;
 
-/** The options `read` and `edit`. */
+/** The schema of the options `read` and `edit`. */
 export const siteSchema = {
   read: optional(listOf(text, 'an array of names of sites'), null) as Reader<string[] | null>,
   edit: optional(listOf(readEdit, 'an array of edits'), null) as Reader<ReadEdit[] | null>,
 };
-/** The option `edit`. */
+/** The schema of the option `edit`. */
 export const editSchema = { edit: siteSchema.edit };
-/** `also`: sites to read that `activations` lacks. `showsLayers`: the result shows more of each layer. */
+/**
+ * `also`: sites to read that are left out of `activations`. `showsLayers`: the result contains further outputs of each
+ * layer.
+ */
 export type ReadSites = { read?: string[] | null; edit: ReadEdit[] | null; also?: string[]; showsLayers?: boolean };
 
-/** The sizes of a layer's sites. */
+/** The sizes of the sites of a layer. */
 export interface SiteSizes {
-  /** null: tensors without an axis of texts. */
+  /** null: the tensors have no axis of texts. */
   texts: number | null;
   queries: number;
   keys: number;
@@ -169,7 +186,7 @@ export interface SiteSizes {
   feedForwardDim: number;
 }
 
-/** The sizes of the sites of an encoder model's layers, for `texts` texts, or images, of at most `length` rows. */
+/** The sizes of the sites of an encoder model's layers, for `texts` texts or images of at most `length` rows. */
 export function encoderSizes(config: RawEncoderModelConfig, texts: number, length: number): SiteSizes {
   const { numHeads, keyValueHeads, headDim, embedDim, feedForwardDim } = config;
   return {
@@ -187,21 +204,24 @@ export function encoderSizes(config: RawEncoderModelConfig, texts: number, lengt
 
 /** A layer or a stack of them. */
 export interface SiteStack {
-  /** null: one layer, whose sites have no `layers.i.` before their names. */
+  /** null: a single layer, whose sites have no prefix `layers.i.`. */
   numLayers: number | null;
-  /** What precedes the names of the stack's sites; default: nothing. */
+  /** The prefix of the names of the stack's sites. Default: none. */
   prefix?: string;
-  /** The core's number of the first layer; default 0. */
+  /** The index of the first layer in heed/sites.h's numbering. Default 0. */
   first?: number;
-  /** Default: those of encoder layers. With DECODER_SITES, the core has two numbers per layer, of which the second is that of the attention to the memory. */
+  /**
+   * The sites of a layer. Default: those of encoder layers. With DECODER_SITES, each layer takes two indices in that
+   * numbering, the second for cross-attention.
+   */
   sites?: readonly string[];
-  /** `isCross`: of the attention to the memory. */
+  /** `isCross`: the sizes of cross-attention. */
   sizesOf(layer: number, isCross: boolean): SiteSizes;
 }
 
-/** What a call has sites of. */
+/** The layers of a call whose sites can be read and edited. */
 export interface SiteLayout {
-  /** The call, for errors. */
+  /** The name of the call, for errors. */
   owner: string;
   stacks: readonly SiteStack[];
 }
@@ -213,7 +233,7 @@ interface Target {
   sizes: SiteSizes;
 }
 
-/** Sites per layer in the core's numbers of sites. */
+/** The number of codes per layer. */
 const PER_LAYER = 16;
 export const codeOf = ({ layer, site }: Pick<Target, 'layer' | 'site'>) => layer * PER_LAYER + SITES.indexOf(site);
 export const siteOf = (code: number): SiteName | undefined => SITES[code % PER_LAYER];
@@ -221,7 +241,7 @@ const layerOf = (code: number) => Math.floor(code / PER_LAYER);
 const isInput = (code: number) => code % PER_LAYER === SITES.indexOf('input');
 export const isMatrix = (site: SiteName | undefined) => site === 'scores' || site === 'weights';
 
-/** The sites that a name stands for. */
+/** The sites that a name refers to. */
 function targetsOf(name: string, argument: string, { stacks }: SiteLayout): Target[] {
   const all: string[] = [];
   for (const stack of stacks) {
@@ -277,10 +297,10 @@ function axesOf(site: SiteName, z: SiteSizes): Axis[] {
 
 const shapeOf = (axes: readonly Axis[]) => axes.map(([, extent]) => extent);
 
-/** Where the core has an axis among (n, h, l, d). */
+/** The index of an axis among (n, h, l, d). */
 const slotOf = (axis: Selector | null) => (axis === null ? 3 : SELECTORS.indexOf(axis));
 
-/** For each entry of an axis its index in the selection, or -1. */
+/** For each entry of an axis, its index in the selection, or -1. */
 function indexMap(selected: readonly number[], extent: number, argument: string): Int32Array {
   const map = new Int32Array(extent).fill(-1);
   for (const [i, index] of selected.entries()) {
@@ -296,13 +316,19 @@ interface Mapping {
   shape: number[];
 }
 
-/** What a call reads and edits: its options for the core, piece by piece, and the tensors that were read. */
+/**
+ * The sites that a call reads and edits: makes the module's options for each piece, and collects the tensors that are
+ * read.
+ */
 export class SitePlan {
-  /** Whether all texts must be computed together. */
+  /** Whether all texts must be computed in one batch. */
   readonly needsAll: boolean;
-  /** The first layer that has to run: an edit sets all of its input, and nothing that the layers before it compute is seen. */
+  /**
+   * The first layer that must run. Earlier layers are skipped if an edit sets the whole input of this layer and nothing
+   * reads or edits an earlier site.
+   */
   readonly firstLayer: number;
-  /** The number of texts. */
+  /** The number of texts in the call. */
   readonly #texts: number;
   readonly #numEdits: number;
   readonly #edits: { raw: Omit<RawSiteEdit, 'selected'>; selected: (Int32Array | null)[]; mapping: Mapping | null }[] =
@@ -378,7 +404,10 @@ export class SitePlan {
     });
   }
 
-  /** The core's options for `rows`, of which the first is text `first` of the call; default: all, without padding. */
+  /**
+   * The module's options for `rows`, the first of which is text `first` of the call. Default: all rows, without
+   * padding.
+   */
   raw(first = 0, given?: readonly PaddedRow[]): RawSites {
     const isPlain = !given || given.every(({ columns }) => columns.every((column, i) => column === i));
     const count = given?.length ?? this.#texts;
@@ -392,7 +421,7 @@ export class SitePlan {
         keys: isMatrix(site) ? rowsOf(sizes.keys) : null,
       };
     };
-    // Edits of other texts only would be copied for nothing.
+    // Leaves out edits that apply only to other texts, to save copying.
     const texts = Array.from({ length: count }, (_, n) => first + n);
     const edits = this.#edits.filter(({ selected: [own] }) => !own || texts.some((n) => own[n]! >= 0));
     return {
@@ -425,20 +454,20 @@ export class SitePlan {
     };
   }
 
-  /** What was read of a site. */
+  /** The tensor that was read at a site. */
   tensor(name: string): Tensor {
     const { axes, data, tensor } = this.#reads.get(name)!;
     return tensor ?? new Tensor(data, shapeOf(axes));
   }
 
-  /** What was read, by the sites' names. */
+  /** The tensors that were read, by the names of their sites. */
   activations(): Record<string, Tensor> {
     const named = [...this.#reads].filter(([, { isNamed }]) => isNamed);
     return Object.fromEntries(named.map(([name]) => [name, this.tensor(name)]));
   }
 }
 
-/** The plan of a call; null if it reads and edits nothing. */
+/** Plans a call; null if it reads and edits nothing. */
 export function planSites(read: ReadSites, layout: () => SiteLayout): SitePlan | null {
   return read.read || read.edit || read.also?.length ? new SitePlan(read, layout()) : null;
 }
@@ -455,13 +484,13 @@ function mapped({ map, argument, shape }: Mapping, values: Float32Array): Float3
   const expected = `nothing, or a tensor of shape ${formatShape(shape)}`;
   if (typeof (result as { then?: unknown } | null)?.then === 'function')
     throw invalid(argument, `${expected}, at once`, 'a promise');
-  if (result === values) return values; // as `fill` returns it
+  if (result === values) return values; // in-place changes, such as `fill`, return the same array
   const { data, shape: got } = readTensor(argument, result);
   if (formatShape(got) === formatShape(shape)) return data;
   throw invalid(argument, expected, formatShape(got), 'SHAPE_MISMATCH');
 }
 
-/** Rows without padding, `count` texts of `length` each. */
+/** The rows of `count` texts of `length` tokens each, without padding. */
 export function fullRows(count: number, length: number): PaddedRow[] {
   const columns = Array.from({ length }, (_, i) => i);
   return Array.from({ length: count }, () => ({ columns }));

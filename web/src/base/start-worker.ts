@@ -1,4 +1,4 @@
-/** Starts workers and listens to them, in browsers and in Node's worker_threads. */
+/** Starts workers and listens to them, in browsers and with Node's worker_threads. */
 import { describe, HeedError, invalid } from './error.js';
 import { nodeModule, type WorkerLike } from './platform.js';
 import { isPrepared, packaged } from './wasm/packaged.js';
@@ -6,7 +6,7 @@ import { isPrepared, packaged } from './wasm/packaged.js';
 type NodeWorker = import('node:worker_threads').Worker;
 type NodeThreads = typeof import('node:worker_threads');
 
-/** Calls `receive` with each message, and `failed` with a few words on how the worker ended or failed. */
+/** Calls `receive` with each message, and `failed` with a short description when the worker ends or fails. */
 export function listen(
   worker: WorkerLike,
   // biome-ignore lint/suspicious/noExplicitAny: what the script of the worker posts
@@ -14,7 +14,7 @@ export function listen(
   failed: (how: string, cause?: unknown) => void,
 ): void {
   const unreadable = () => failed('a message that cannot be read');
-  // Listeners rather than `onmessage` and `onerror`, which the caller may have set.
+  // Uses listeners because the caller may have set `onmessage` and `onerror`.
   if (typeof (worker as NodeWorker).on === 'function') {
     const node = worker as NodeWorker;
     node.on('message', receive);
@@ -33,16 +33,21 @@ export function listen(
   }
 }
 
-/** In Node, whether a worker keeps the process alive. */
+/** In Node: sets whether a worker keeps the process alive. */
 export function keepAlive(worker: WorkerLike, keeps: boolean): void {
   if (keeps) (worker as Partial<NodeWorker>).ref?.();
   else (worker as Partial<NodeWorker>).unref?.();
 }
 
-/** Without the options of the process: with `--input-type`, which goes with `--eval`, no script can be started. */
+/**
+ * Does not pass on the options of the process: with `--input-type`, which requires `--eval`, no script can be started.
+ */
 export const nodeOptions = { execArgv: [] };
 
-/** Starts a worker that runs heed's script of that name. The caller spells out `new Worker(new URL(...))`, which bundlers look for. */
+/**
+ * Starts a worker that runs heed's script of this name. The caller writes out `new Worker(new URL(...))`, the
+ * expression that bundlers look for.
+ */
 export function start(script: string, inNode: (threads: NodeThreads) => unknown, inPage: () => unknown): WorkerLike {
   const threads = nodeModule<NodeThreads>('worker_threads');
   if (!threads && typeof Worker !== 'function')
@@ -64,8 +69,8 @@ export function start(script: string, inNode: (threads: NodeThreads) => unknown,
 }
 
 /**
- * A page refuses scripts of another origin, such as a CDN, as workers, but a script of its own may import them. Such a script of one line is made here, as a blob, when the page
- * has refused.
+ * Starts a worker in a page. Browsers reject worker scripts from another origin, such as a CDN, but a same-origin
+ * script may import them. If that happens, a blob with a one-line script imports the worker's script.
  */
 function startInPage(script: string, inPage: () => unknown): unknown {
   let given: [URL | string, WorkerOptions?] | undefined;
@@ -84,7 +89,10 @@ function startInPage(script: string, inPage: () => unknown): unknown {
   return new Worker(URL.createObjectURL(new Blob([text], { type: 'text/javascript' })), options);
 }
 
-/** The arguments of `new Worker(...)` in `inPage`, as a bundler has written them: the class is replaced while `inPage` runs; undefined if it cannot be. */
+/**
+ * Returns the arguments of `new Worker(...)` in `inPage` as the bundler has written them, by replacing the class while
+ * `inPage` runs. undefined if it cannot be replaced.
+ */
 function argumentsOf(inPage: () => unknown): [URL | string, WorkerOptions?] | undefined {
   const scope = globalThis as { Worker: unknown };
   const { Worker } = scope;

@@ -2,14 +2,15 @@ import { describe, formatShape, guarded, invalid } from './error.js';
 import { inspected } from './platform.js';
 import type { RawMask, RawTensor } from './wasm/core.js';
 
-/** Numbers in nested arrays; a number for a tensor without axes. */
+/** Numbers in nested arrays, or a single number for a tensor without axes. */
 export type NestedNumbers = number | NestedNumbers[];
 
-/** What a tensor's values may be stored in. */
+/** The array types for a tensor's values. */
 export type TensorData = Float32Array | Uint8Array | Int8Array;
 
 /**
- * Numbers in row-major order and the extents of their axes, outermost first. Results of calls are such tensors; their `data` is a copy that JavaScript owns.
+ * Numbers in row-major order, with the extents of their axes, outermost first. Calls return such tensors; their `data`
+ * is a copy owned by JavaScript.
  *
  * @example
  * const x = new Tensor(Float32Array.of(1, 2, 3, 4, 5, 6), [2, 3]);
@@ -19,7 +20,7 @@ export type TensorData = Float32Array | Uint8Array | Int8Array;
  * for (const row of x) console.log(row); // two tensors of shape [3]
  */
 export class Tensor<Data extends TensorData = Float32Array> implements Iterable<number | Tensor<Data>> {
-  // Minified classes keep this name in consoles.
+  // Keeps the class's name in consoles when it is minified.
   static {
     Object.defineProperty(Tensor, 'name', { value: 'Tensor' });
   }
@@ -27,7 +28,7 @@ export class Tensor<Data extends TensorData = Float32Array> implements Iterable<
   readonly data: Data;
   readonly shape: number[];
 
-  /** @throws HeedError `SHAPE_MISMATCH` if the product of the extents is not the number of values */
+  /** @throws HeedError `SHAPE_MISMATCH` if the product of the extents differs from the number of values */
   constructor(data: Data, shape: readonly number[]) {
     const expected = 'a Float32Array, a Uint8Array or an Int8Array';
     if (!expected.includes(kindOf(data) ?? '-')) throw invalid('Tensor: data', expected, describe(data));
@@ -36,8 +37,8 @@ export class Tensor<Data extends TensorData = Float32Array> implements Iterable<
   }
 
   /**
-   * The entry at `indices`, one per axis from the first; with fewer indices than axes, a copy of the sub-tensor there, which in training has a gradient. Negative indices count from
-   * the end.
+   * Returns the entry at `indices`, one per axis from the first. With fewer indices than axes, returns a copy of the
+   * sub-tensor there, which has a gradient in training. Negative indices count from the end.
    * @throws HeedError `INVALID_ARGUMENT` for an index outside its axis, or more indices than axes
    */
   at<Result extends number | Tensor<TensorData> = number | Tensor<Data>>(...indices: number[]): Result {
@@ -56,8 +57,8 @@ export class Tensor<Data extends TensorData = Float32Array> implements Iterable<
   }
 
   /**
-   * A copy of the entries from `start` up to, but not including, `end` of the first axis; as in `Array.prototype.slice`, negative positions count from the end and positions
-   * beyond it are limited to it. In training it has a gradient.
+   * Returns a copy of the entries [start, end) of the first axis. As in `Array.prototype.slice`, negative positions
+   * count from the end, and positions out of range are clamped. The result has a gradient in training.
    * @throws HeedError `INVALID_ARGUMENT` for a tensor without axes
    */
   slice(start = 0, end = Infinity): Tensor<Data> {
@@ -69,13 +70,14 @@ export class Tensor<Data extends TensorData = Float32Array> implements Iterable<
     return partOf(this, elementCount(entry), first, last - first, [last - first, ...entry]);
   }
 
-  /** The entries of the first axis: numbers for a tensor with one axis, else copies of the sub-tensors. */
+  /** Iterates over the first axis: numbers for a tensor with one axis, otherwise copies of the sub-tensors. */
   *[Symbol.iterator](): Generator<number | Tensor<Data>, void> {
     for (let i = 0, extent = firstExtent(this); i < extent; i++) yield this.at(i);
   }
 
   /**
-   * The numbers in arrays, one level per axis: `number` for a tensor without axes, `number[]` with one, `number[][]` with two. Name the type that fits: `x.toArray<number[][]>()`.
+   * Returns the numbers in arrays, one level per axis: `number` for a tensor without axes, `number[]` with one,
+   * `number[][]` with two. Pass the type if needed: `x.toArray<number[][]>()`.
    *
    * @example
    * const x = new Tensor(Float32Array.of(1, 2, 3, 4), [2, 2]);
@@ -90,7 +92,7 @@ export class Tensor<Data extends TensorData = Float32Array> implements Iterable<
   }
 
   /**
-   * What `JSON.stringify` writes: the numbers in nested arrays, which are accepted wherever a tensor is.
+   * Returns the value for `JSON.stringify`: the numbers in nested arrays, which are accepted wherever a tensor is.
    *
    * @example
    * JSON.stringify({ vector: new Tensor(Float32Array.of(1, 2), [2]) }); // '{"vector":[1,2]}'
@@ -100,8 +102,8 @@ export class Tensor<Data extends TensorData = Float32Array> implements Iterable<
   }
 
   /**
-   * The numbers as text, aligned in columns: four decimal places, for masks none. Of more than 1000 numbers, only the first and last three entries of each axis are
-   * shown, as in NumPy.
+   * Formats the numbers, aligned in columns, with four decimals; masks without decimals. For more than 1000 numbers,
+   * shows only the first and last three entries of each axis, as NumPy does.
    *
    * @example
    * String(new Tensor(Float32Array.of(1, -0.5), [2])); // "[ 1.0000, -0.5000]"
@@ -110,7 +112,7 @@ export class Tensor<Data extends TensorData = Float32Array> implements Iterable<
     return this.#text(this.data.length > 1000);
   }
 
-  /** `isShort`: only the first and last three entries of each axis. */
+  /** `isShort`: show only the first and last three entries of each axis. */
   #text(isShort: boolean): string {
     const textOf = (value: number) =>
       this.data.BYTES_PER_ELEMENT === 4 ? value.toFixed(4).replace(/^-(0\.0+)$/, '$1') : String(value);
@@ -126,7 +128,7 @@ export class Tensor<Data extends TensorData = Float32Array> implements Iterable<
       (value) => textOf(value).padStart(width),
       (entries, axis) => {
         if (entries.length < this.shape[axis]!) entries.splice(edge, 0, '…');
-        // A line break between rows, and one more for each further axis.
+        // One line break between rows, and one more per further axis.
         const depth = this.shape.length - 1 - axis;
         return `[${entries.join(depth === 0 ? ', ' : `,${'\n'.repeat(depth)}${' '.repeat(axis + 1)}`)}]`;
       },
@@ -134,25 +136,31 @@ export class Tensor<Data extends TensorData = Float32Array> implements Iterable<
     );
   }
 
-  /** What `console.log` prints in Node, Deno and Bun: the shape, then `toString()`, of rows longer than 64 as for large tensors. */
+  /**
+   * The text for `console.log` in Node, Deno and Bun: the shape, then `toString()`, abbreviated if rows are longer than
+   * 64.
+   */
   [inspected](): string {
     const isShort = this.data.length > 1000 || (this.shape.at(-1) ?? 0) > 64;
     return `Tensor ${formatShape(this.shape)}\n${this.#text(isShort)}`;
   }
 }
 
-/** Returns rows `first` to `first + count` of a tensor [rows, columns] of training, as a result that has a gradient; null if the tensor has none. */
+/**
+ * Returns rows [first, first + count) of a training tensor [rows, columns] as a result that has a gradient; null if the
+ * tensor has none.
+ */
 export type PartRecorder = (whole: RawTensor, first: number, count: number) => Float32Array | null;
 
-/** How parts of results of training are recorded, by the results' data. */
+/** Recorders of parts of training results, keyed by the results' data. */
 const recorders = new WeakMap<object, PartRecorder>();
 
-/** @internal From now on, `record` makes the parts of a result of training. */
+/** @internal Registers `record` for making parts of a training result. */
 export function recordParts(data: Float32Array, record: PartRecorder): void {
   recorders.set(data, record);
 }
 
-/** `count` blocks of `size` values each, from block `first` on. */
+/** Copies `count` blocks of `size` values each, starting at block `first`. */
 function partOf<Data extends TensorData>(
   { data }: Tensor<Data>,
   size: number,
@@ -171,7 +179,10 @@ function firstExtent({ shape }: { shape: readonly number[] }): number {
   return shape[0]!;
 }
 
-/** Combines the entries of a tensor axis by axis, the innermost axis first; of each axis, at most the first and last `edge` entries. */
+/**
+ * Combines the entries of a tensor axis by axis, innermost first, using at most the first and last `edge` entries of
+ * each axis.
+ */
 function nest<T>(
   { data, shape }: Tensor<TensorData>,
   leaf: (value: number) => T,
@@ -189,33 +200,34 @@ function nest<T>(
   return combine(0, 0, data.length);
 }
 
-/** Float32 numbers with a shape: a `Tensor`, or any object that has both. */
+/** Float32 numbers with a shape: a `Tensor`, or any object with these two members. */
 export interface TensorLike {
   readonly data: Float32Array;
   readonly shape: readonly number[];
 }
 
-/** Numbers in nested arrays; all rows of one axis have the same length. */
+/** Numbers in nested arrays. All rows along an axis have the same length. */
 export type NestedInput = readonly number[] | readonly NestedInput[];
 
-/** What may be passed wherever a tensor is expected. */
+/** A value that is accepted wherever a tensor is expected. */
 export type TensorInput = TensorLike | NestedInput;
 
-/** A boolean mask in nested arrays: true or 1 marks what may be attended to. */
+/** A boolean mask in nested arrays, where true or 1 allows attention. */
 export type NestedMask = readonly (boolean | number)[] | readonly NestedMask[];
 
 /**
- * What may be passed wherever a mask is expected. Nested arrays and `Uint8Array` tensors are boolean (true or 1: *may be attended to*, the opposite of PyTorch's
- * `key_padding_mask`); a tensor over a `Float32Array` is added to the scores.
+ * A value that is accepted wherever a mask is expected. Nested arrays and `Uint8Array` tensors are boolean masks (true
+ * or 1: *may be attended to*, the opposite of PyTorch's `key_padding_mask`); a `Float32Array` tensor is added to the
+ * scores.
  */
 export type MaskInput = NestedMask | TensorLike | { readonly data: Uint8Array; readonly shape: readonly number[] };
 
-// More axes than any tensor has; also stops at arrays that contain themselves.
+// More axes than any tensor has. The limit also stops at arrays that contain themselves.
 const MAX_RANK = 16;
-/** The largest extent: extents are 32-bit in the core. */
+/** The maximum extent: the WebAssembly module uses 32-bit extents. */
 export const MAX_SIZE = 2 ** 31 - 1;
 
-/** Reads a tensor or nested numbers into values and a shape. A Float32Array of the caller is not copied. */
+/** Reads a tensor or nested numbers into values and a shape. Does not copy the caller's Float32Array. */
 export function readTensor(argument: string, value: unknown): RawTensor {
   return read(argument, value, 'a { data: Float32Array, shape } tensor or nested arrays of numbers', 'a Float32Array', {
     Store: Float32Array,
@@ -248,21 +260,21 @@ export function elementCount(shape: readonly number[]): number {
   return shape.reduce((product, extent) => product * extent, 1);
 }
 
-/** Whether a mask is boolean rather than additive; not by `instanceof`, which is false for arrays of another realm. */
+/** Whether a mask is boolean rather than additive. `instanceof` would be false for arrays of another realm. */
 export function isBoolean({ data }: RawMask): boolean {
   return data.BYTES_PER_ELEMENT === 1;
 }
 
-/** How nested arrays become values. `entryOf` returns null for what is not a legal entry. */
+/** How nested arrays are converted. `entryOf` returns null for invalid entries. */
 interface Entries<Data> {
   Store: new (length: number) => Data;
   entryOf: (entry: unknown) => number | null;
   entries: string;
-  /** For numbers that are no entries. */
+  /** A hint for numbers that are not valid entries. */
   hint?: string;
 }
 
-/** Reads nested arrays, or an object with `data` of one of the kinds that `expectedData` names and a `shape`. */
+/** Reads nested arrays, or an object with a `shape` and with `data` of a type that `expectedData` names. */
 export function read<Data extends TensorData | Int32Array>(
   argument: string,
   value: unknown,
@@ -279,7 +291,8 @@ export function read<Data extends TensorData | Int32Array>(
   });
 }
 
-// The getter on %TypedArray%.prototype: works for typed arrays of any realm, and is undefined for objects that only resemble them.
+// The getter on %TypedArray%.prototype works for typed arrays of any realm, and returns undefined for objects that only
+// resemble them.
 const typedArrayName = Object.getOwnPropertyDescriptor(Object.getPrototypeOf(Uint8Array.prototype), Symbol.toStringTag)!
   .get!;
 
@@ -290,14 +303,14 @@ export function kindOf(data: unknown): string | undefined {
 
 function checkedLength(argument: string, data: TensorData | Int32Array): number {
   const { length, buffer } = data;
-  // The array's own length may be stale: V8 before 12 keeps it in optimized code that has also seen arrays over resizable buffers.
+  // `length` may be stale: V8 before 12 caches it in optimized code that has also seen arrays over resizable buffers.
   if (buffer.byteLength === 0 && (length > 0 || (buffer as { detached?: boolean }).detached)) {
     throw invalid(`${argument}.data`, 'values', 'an array whose buffer is detached');
   }
   return length;
 }
 
-/** A copy of `shape`, checked against the number of values. */
+/** Copies `shape` and checks it against the number of values. */
 function checkShape(argument: string, length: number, shape: unknown): number[] {
   if (!Array.isArray(shape)) throw invalid(`${argument}.shape`, 'an array of extents', describe(shape));
   const rank = shape.length;
@@ -328,7 +341,7 @@ function flatten<Data extends TensorData | Int32Array>(
       throw invalid(argument, `nested arrays of ${entries}`, `arrays nested more than ${MAX_RANK} deep`);
     if (level.length === 0) break;
   }
-  // Lengths first: a long first row among short ones must not decide how much memory is allocated.
+  // Check lengths before allocating, so that a long first row among short ones does not determine the memory.
   const checkRows = (level: unknown, axis: number, path: string): void => {
     if (!Array.isArray(level) || level.length !== shape[axis]) {
       const code = Array.isArray(level) ? 'SHAPE_MISMATCH' : 'INVALID_ARGUMENT';
@@ -364,7 +377,7 @@ function flatten<Data extends TensorData | Int32Array>(
   return { data, shape };
 }
 
-/** A matrix [rows, width]; refuses rows of width 0, whose number is arbitrary. */
+/** Reads a matrix [rows, width]. Rejects width 0, where the number of rows is arbitrary. */
 export function readRows(name: string, value: unknown): RawTensor {
   const rows = readTensor(name, value);
   requireMatrix(name, rows.shape);

@@ -1,4 +1,7 @@
-/** Draws attention weights and matrices on a canvas or into an SVG element. A separate entry, `heed/draw`, so that pages that draw nothing do not download it. */
+/**
+ * Draws attention weights and matrices on a canvas or into an SVG element. A separate entry, `heed/draw`, so that pages
+ * that do not draw do not download it.
+ */
 import { describe, formatShape, invalid } from '../base/error.js';
 import { count, finite, flag, listOf, optional, positive, readOptions, size, text } from '../base/options.js';
 import { readTensor, type TensorInput, type TensorLike } from '../base/tensor.js';
@@ -16,19 +19,22 @@ import {
 export type { CanvasContextLike, CanvasLike, Color, SvgLike } from './picture.js';
 
 export interface DrawOptions {
-  /** The width and height of an entry in pixels. Default 18, with `decimals` 40. With 1, nothing but the entries is drawn, one pixel each, to be enlarged by CSS. */
+  /**
+   * The width and height of an entry in pixels. Default 18, or 40 with `decimals`. At 1, labels, numbers and the legend
+   * are left out, and each entry is one pixel, to be enlarged by CSS.
+   */
   cell?: number;
-  /** Writes each entry's number into its square, with this many decimals. Default: no numbers. */
+  /** The number of decimals of the value written into each entry's square, 0 to 10. Default: no values are written. */
   decimals?: number;
-  /** Whether to draw the colors and what they stand for below the entries. Default false. */
+  /** Whether to draw a legend of the colors below the entries. Default false. */
   legend?: boolean;
-  /** The color of positive entries; those of smaller magnitude are more transparent. Default blue. */
+  /** The color of positive entries; the smaller the magnitude, the more transparent. Default blue. */
   color?: Color;
-  /** The color of negative entries. Default orange. */
+  /** The color of negative entries; the smaller the magnitude, the more transparent. Default orange. */
   negativeColor?: Color;
-  /** The color of the labels on a canvas. Default '#555'; in an SVG, labels have the color of the text around it. */
+  /** The color of labels on a canvas. Default '#555'. In an SVG, labels have the color of the surrounding text. */
   labelColor?: string;
-  /** The accessible name of an SVG. Default: what is drawn and its shape. */
+  /** The accessible name of an SVG. Default: a description of its content and shape. */
   title?: string;
 }
 
@@ -37,29 +43,29 @@ export interface MatrixOptions extends DrawOptions {
   rows?: readonly string[];
   /** One label per column. */
   columns?: readonly string[];
-  /** The magnitude that is drawn without transparency. Default: the largest one. */
+  /** The magnitude that is drawn fully opaque. Default: the maximum magnitude. */
   max?: number;
-  /** The exponent of magnitude / max; below 1, small entries are easier to see. Default 1. */
+  /** The exponent applied to magnitude / max. Values below 1 make small entries easier to see. Default 1. */
   gamma?: number;
 }
 
 export interface AttentionDrawOptions extends DrawOptions {
-  /** The layer, from 0. Default: the last. */
+  /** The index of the layer. Default: the last layer. */
   layer?: number;
-  /** The head, from 0. Default: the mean of all heads. */
+  /** The index of the head. Default: the mean of all heads. */
   head?: number;
-  /** Which text of the batch. Default 0. */
+  /** The index of the text in the batch. Default 0. */
   index?: number;
-  /** The tokens of the keys, if they are not those of the queries. */
+  /** The tokens of the keys, if they differ from those of the queries. */
   keys?: readonly string[];
 }
 
 export interface GridOptions extends DrawOptions {
-  /** One label per column, such as the tokens. Default: 0, 1, 2, ..., as heads are counted. */
+  /** One label per column, such as the tokens. Default: the column indices, which number the heads. */
   columns?: readonly string[];
-  /** The value of the run without a change. Default 0. */
+  /** The metric of the run without intervention, which is subtracted from the values. Default 0. */
   baseline?: number;
-  /** The difference from the baseline that is drawn without transparency. Default: the largest one. */
+  /** The difference from the baseline that is drawn fully opaque. Default: the maximum difference. */
   max?: number;
 }
 
@@ -100,13 +106,13 @@ const attentionSchema = {
 };
 
 /**
- * Draws a matrix [rows, columns] as a table of colored squares, for example the queries of one head. The canvas is resized and cleared; the contents of the SVG element are
- * replaced, and each square has a tooltip with its value.
+ * Draws a matrix [rows, columns] as a table of colored squares, for example the queries of one head. Resizes and clears
+ * the canvas, or replaces the contents of the SVG element, where each square has a tooltip with its value.
  *
  * @example
  * const { projections, tokens } = await model.encode(text, { outputProjections: true });
  * matrix(canvas, projections.queries[0].at(0, 2), { rows: tokens[0] });
- * @throws HeedError SHAPE_MISMATCH if `values` is not a matrix or the labels do not fit
+ * @throws HeedError SHAPE_MISMATCH if `values` is not a matrix or the number of labels does not match
  */
 export function matrix(target: CanvasLike | SvgLike, values: TensorInput, options: MatrixOptions = {}): void {
   const read = readOptions('draw.matrix', matrixSchema, options);
@@ -133,7 +139,7 @@ export function matrix(target: CanvasLike | SvgLike, values: TensorInput, option
     columns: read.columns ?? [],
     max,
     title: read.title ?? `Matrix of ${height} rows and ${width} columns`,
-    // NaN is drawn like 0.
+    // NaN is drawn as 0.
     opacity: (value) => Math.min(1, Math.abs(value) / max || 0) ** read.gamma,
   };
   if (isCanvas(target)) drawOnCanvas(target, picture);
@@ -142,10 +148,12 @@ export function matrix(target: CanvasLike | SvgLike, values: TensorInput, option
 }
 
 /**
- * Draws the attention weights of one head, or the mean of a layer's heads: one row per query, one column per key.
+ * Draws the attention weights of one head, or the mean over a layer's heads: one row per query, one column per key.
  *
- * @param attentions as `encode` returns them, one tensor [N,H,L,L] per layer, or one tensor [N,H,L,S], [H,L,S] or [L,S], as layers return them
- * @param tokens those of the queries: `tokens` as `encode` returns it, or the list of one text. Rows and columns beyond them, which are padding, are left out
+ * @param attentions one tensor [N,H,L,L] per layer, as `encode` returns them, or one tensor [N,H,L,S], [H,L,S] or
+ * [L,S], as layers return them
+ * @param tokens the tokens of the queries: `tokens` as `encode` returns it, or the list of one text. Rows and columns
+ * beyond them are padding and are left out
  * @example
  * const { attentions, tokens } = await model.encode(text, { outputAttentions: true });
  * attention(document.querySelector('canvas'), attentions, tokens, { layer: 2, head: 0 });
@@ -200,7 +208,7 @@ export function attention(
   matrix(
     target,
     { data: weights, shape: [queries.length, columns.length] },
-    // Most weights are small.
+    // Most weights are small, so use a gamma below 1.
     { ...drawing, title: drawing.title ?? title, rows: queries, columns, max: 1, gamma: 0.6 },
   );
 }
@@ -213,12 +221,13 @@ const gridSchema = {
 };
 
 /**
- * Draws a grid of layers by heads, positions or blocks, as `patchGrid` of heed/lens returns it: differences from the baseline, one row per layer.
+ * Draws a grid of layers by heads, positions or blocks, as `patchGrid` of heed/lens returns it: the differences from
+ * the baseline, one row per layer.
  *
  * @example
  * const values = await patchGrid(model, { clean, corrupted, metric, over: 'heads' });
  * grid(document.querySelector('canvas'), values, { baseline: metric(await model.encode(corrupted)) });
- * @throws HeedError SHAPE_MISMATCH if `values` is not a matrix or the labels do not fit
+ * @throws HeedError SHAPE_MISMATCH if `values` is not a matrix or the number of labels does not match
  */
 export function grid(target: CanvasLike | SvgLike, values: TensorInput, options: GridOptions = {}): void {
   const { baseline, columns, title, ...drawing } = readOptions('draw.grid', gridSchema, options);
@@ -240,7 +249,7 @@ export function grid(target: CanvasLike | SvgLike, values: TensorInput, options:
   );
 }
 
-/** Whether these are the layers' tensors rather than nested numbers. */
+/** Whether the argument is a list of tensors, one per layer, rather than nested numbers. */
 function isList(attentions: unknown): attentions is readonly TensorLike[] {
   return Array.isArray(attentions) && typeof attentions[0] === 'object' && 'data' in (attentions[0] as object);
 }

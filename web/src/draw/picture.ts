@@ -1,8 +1,8 @@
-/** How `heed/draw` draws the entries of a matrix, with labels and a legend, on a canvas and in an SVG element. */
+/** Draws the entries of a matrix, with labels and a legend, on a canvas or in an SVG element. Used by `heed/draw`. */
 
 import { invalid } from '../base/error.js';
 
-/** A 2D context of a canvas, as far as it is used. */
+/** The members of a canvas's 2D context that are used. */
 export interface CanvasContextLike {
   fillStyle: unknown;
   font: string;
@@ -17,14 +17,14 @@ export interface CanvasContextLike {
   putImageData(image: never, x: number, y: number): void;
 }
 
-/** An HTMLCanvasElement, an OffscreenCanvas, or a canvas of a library for Node. */
+/** An HTMLCanvasElement, an OffscreenCanvas, or a canvas from a Node library. */
 export interface CanvasLike {
   width: number;
   height: number;
   getContext(type: '2d'): unknown;
 }
 
-/** An SVGSVGElement, or another SVG container. */
+/** An SVGSVGElement or another SVG container. */
 export interface SvgLike {
   readonly ownerDocument: unknown;
   setAttribute(name: string, value: string): void;
@@ -34,7 +34,7 @@ export interface SvgLike {
 /** Red, green and blue, 0 to 255. */
 export type Color = readonly [number, number, number];
 
-/** What is drawn; measures in pixels. */
+/** The content to draw. Sizes are in pixels. */
 export interface Picture {
   data: Float32Array;
   height: number;
@@ -52,12 +52,12 @@ export interface Picture {
   opacity(value: number): number;
 }
 
-/** Where everything is, the same on a canvas and in an SVG. */
+/** The positions of all parts, which are the same on a canvas and in an SVG. */
 interface Layout {
   width: number;
   height: number;
   rects: { x: number; y: number; width: number; height: number; value: number; title: string }[];
-  /** `turned`: upwards. `isLight`: on an opaque square. */
+  /** `turned`: rotated to read upwards. `isLight`: in a light color, on an opaque square. */
   texts: {
     content: string;
     x: number;
@@ -69,7 +69,7 @@ interface Layout {
 }
 
 const GAP = 6;
-/** The steps of a legend. */
+/** The number of color steps in a legend. */
 const STEPS = 24;
 
 function fontSize({ cell, decimals }: Picture): number {
@@ -106,7 +106,7 @@ function layoutOf(picture: Picture, widthOf: (label: string) => number): Layout 
   return layout;
 }
 
-/** A bar of the colors from -max, or from 0 if no entry is negative, to max, and these numbers. */
+/** Adds a bar of the colors from -max, or from 0 if no entry is negative, to max, with these numbers. */
 function addLegend(picture: Picture, layout: Layout, left: number): void {
   const { max, data } = picture;
   const font = fontSize(picture);
@@ -151,7 +151,7 @@ export function drawOnCanvas(canvas: CanvasLike, picture: Picture): void {
     context.putImageData(image as never, 0, 0);
     return;
   }
-  // Physical pixels are smaller than CSS's on dense screens.
+  // On high-density screens, physical pixels are smaller than CSS pixels.
   const density = (globalThis as { devicePixelRatio?: number }).devicePixelRatio ?? 1;
   const font = `${fontSize(picture)}px system-ui, sans-serif`;
   context.font = font;
@@ -194,7 +194,7 @@ export function drawAsSvg(svg: SvgLike, picture: Picture): void {
     return node;
   };
   const font = fontSize(picture);
-  // Text cannot be measured before it is shown; 0.62 em is wider than the average of proportional fonts.
+  // Text cannot be measured before it is shown. 0.62 em exceeds the average width in proportional fonts.
   const { width, height, rects, texts } = layoutOf(picture, (label) => [...label].length * font * 0.62);
   const nodes = rects.map(({ title, value, ...place }) => {
     const opacity = Number(picture.opacity(value).toFixed(4));

@@ -1,4 +1,4 @@
-/** How the vectors of texts differ between two folders. */
+/** Compares the vectors of texts between two folders. */
 import { invalid } from '../base/error.js';
 import type { Runtime } from '../base/owned.js';
 import type { SignalLike } from '../base/platform.js';
@@ -7,15 +7,15 @@ import type { ModelSource } from '../io/source.js';
 import { loadPretrained } from '../models/load-pretrained.js';
 import { dot } from '../models/quantized.js';
 
-/** Cosine similarity of vectors before and after. */
+/** The cosine similarity of vectors before and after. */
 export interface VectorSimilarity {
   mean: number;
   worst: number;
-  /** The text with the worst. */
+  /** The text with the worst similarity. */
   text: string;
 }
 
-/** The vectors of texts. `owner`: the call, for messages; `folder`: the source's, if it is open. */
+/** Embeds texts. `owner`: the name of the call, for messages. `folder`: the source's folder, if it is already open. */
 export async function embedded(
   owner: string,
   runtime: Runtime,
@@ -37,7 +37,7 @@ export async function embedded(
 
 export type Vectors = Awaited<ReturnType<typeof embedded>>;
 
-/** The cosines of the vectors of texts before and after. */
+/** The cosine similarity of the texts' vectors before and after. */
 export function lossOf(texts: readonly string[], before: Vectors, after: Vectors): VectorSimilarity {
   const width = before.shape[1]!;
   const cosines = texts.map((_, n) => cosineOf(before.data, after.data, n, width));
@@ -49,7 +49,7 @@ export function lossOf(texts: readonly string[], before: Vectors, after: Vectors
   };
 }
 
-/** Of row n of both. */
+/** The cosine of row n of `a` and row n of `b`. */
 function cosineOf(a: Float32Array, b: Float32Array, n: number, width: number): number {
   return dot(a, n, b, n, width) / (Math.sqrt(dot(a, n, a, n, width) * dot(b, n, b, n, width)) || 1);
 }

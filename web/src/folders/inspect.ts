@@ -1,4 +1,4 @@
-/** What a model's folder has, and what loading it would download, without its weights. Loaded when it is used. */
+/** Describes a model's folder, and what loading it would download, without reading its weights. Imported on demand. */
 
 import { HeedError, invalidFile } from '../base/error.js';
 import type { HubOptions } from '../base/hub-options.js';
@@ -29,30 +29,31 @@ export interface InspectOptions extends Omit<RemoteOptions, 'integrity'> {
 }
 
 export interface Inspection extends Omit<ModelConfig, 'dtype' | 'problemType' | 'hasTokenizer' | 'maskToken'> {
-  /** Why `fromPretrained` would refuse the folder; null if nothing speaks against it so far. */
+  /** Why `fromPretrained` would reject the folder; null if no reason was found. */
   problem: string | null;
-  /** The architecture's limit on a text's tokens. */
+  /** The architecture's maximum number of tokens per text. */
   maxLength: number;
-  /** Numbers in the tensors that the model uses, heads included. */
+  /** The number of parameters in the tensors that the model uses, heads included. */
   parameterCount: number;
-  /** Types of the encoder's matrices: 'F32', 'F16', 'BF16', 'I8', 'U8' (4 bits). */
+  /** The types of the encoder's matrices in the files: 'F32', 'F16', 'BF16', 'I8', 'U8' (4 bits). */
   storage: string[];
-  /** The files that `fromPretrained` reads, with their bytes; null if the server does not say. */
+  /** The files that `fromPretrained` reads, with their sizes in bytes; null if the server does not report the size. */
   files: { path: string; bytes: number | null }[];
   /**
-   * `fp32`: the bytes of all these files, whatever the dtype they are loaded as. `q8`: of the same folder after `quantize`, with that function's defaults; of one that is quantized
-   * or cannot be, as `fp32`. Null if a server does not say all.
+   * `fp32`: the size of all these files in bytes, for any dtype they are loaded as. `q8`: the size after `quantize`
+   * with default options; equal to `fp32` if the folder is already quantized or cannot be. null if the server does not
+   * report every size.
    */
   download: { fp32: number | null; q8: number | null };
-  /** The bytes of the encoder's weights in memory. */
+  /** The size of the encoder's weights in memory, in bytes. */
   memory: { fp32: number; q8: number };
-  /** What the folder lacks: files without which something does not work. */
+  /** Missing files, each with the feature that does not work without it. */
   missing: string[];
 }
 
 const { integrity: _, ...schema } = { ...remoteSchema, signal } satisfies Schema<InspectOptions & RemoteOptions>;
 
-/** As `Heed.inspect`. */
+/** Implements `Heed.inspect`. */
 export async function inspect(
   source: ModelSource,
   options: InspectOptions | undefined,
@@ -74,7 +75,7 @@ async function inspected(opened: ModelFolder, signal: SignalLike): Promise<Inspe
     if (!file) return null;
     const bytes = expectedSize(file);
     files.push({ path, bytes });
-    if (!file.name.includes('.safetensors: ')) sizes.push(bytes); // not a part of a packed file
+    if (!file.name.includes('.safetensors: ')) sizes.push(bytes); // files in a packed file are counted once, with it
     return file;
   }
   const folder = { open } as ModelFolder;
@@ -98,7 +99,7 @@ async function inspected(opened: ModelFolder, signal: SignalLike): Promise<Inspe
   const fileSettings = settings;
   const isStatic = settings?.get('model_type') === STATIC || sentence?.isStatic === true;
   const sentenceProblem = problem;
-  problem = null; // as for loading, that of config.json matters more
+  problem = null; // when loading, a problem of config.json takes precedence
   let known = isStatic ? null : await attempt(() => familyOf(settings!), null);
   problem ??= sentenceProblem;
   await peek(folder, `${within}tokenizer_config.json`, signal);
@@ -141,7 +142,7 @@ async function inspected(opened: ModelFolder, signal: SignalLike): Promise<Inspe
     const isReplaced = (path: string) => isSettings(path) || WEIGHTS.test(path);
     const replaced = files.reduce((sum, { path, bytes }) => sum + (isReplaced(path) ? (bytes ?? 0) : 0), 0);
     const isWhole = download !== null && fileSettings && within === '' && entries.length > 0;
-    if (!isWhole || files.length !== sizes.length) return download; // a packed file is not quantized
+    if (!isWhole || files.length !== sizes.length) return download; // packed files cannot be quantized
     const bytes = await quantizedBytes(fileSettings, entries, sentence?.pools ?? false).catch((error: unknown) => {
       if (error instanceof HeedError) return replaced;
       throw error;
@@ -188,7 +189,7 @@ async function inspected(opened: ModelFolder, signal: SignalLike): Promise<Inspe
   };
 }
 
-/** The tensors that a file's header lists. */
+/** The tensors listed in a file's header. */
 async function tensorsOf(openFile: () => Promise<OpenFile>): Promise<TensorEntry[]> {
   const reader = new ByteReader(await openFile());
   try {

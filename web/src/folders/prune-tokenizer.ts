@@ -1,4 +1,4 @@
-/** Which tokens of a tokenizer.json some texts need, and the tokenizer without the others. */
+/** Determines which tokens of a tokenizer.json some texts need, and removes the others. */
 import { invalid } from '../base/error.js';
 import type { Settings } from '../io/settings.js';
 
@@ -14,15 +14,15 @@ interface Model {
   byte_fallback?: boolean;
 }
 
-/** A vocabulary, and what its model needs besides the tokens of texts. */
+/** The vocabulary of a tokenizer. */
 export class Vocabulary {
   readonly #json: Record<string, unknown>;
   readonly #model: Model;
   readonly #type: string;
-  /** Tokens by id; ids of added tokens included. */
+  /** The tokens by id, including added tokens. */
   readonly tokens = new Map<number, string>();
   readonly #ids: Map<string, number>;
-  /** The length of the longest token. */
+  /** The maximum length of a token. */
   readonly #longest: number;
 
   /** @throws HeedError UNSUPPORTED for a model other than WordPiece, BPE, Unigram and WordLevel */
@@ -57,15 +57,17 @@ export class Vocabulary {
     return this.#ids.get(token);
   }
 
-  /** The id of the token for what the vocabulary lacks. */
+  /** The id of the unknown token. */
   get unknownId(): number | undefined {
     const { unk_id, unk_token } = this.#model;
     return unk_id ?? (unk_token === undefined ? undefined : this.idOf(unk_token));
   }
 
   /**
-   * Adds to the ids of texts' tokens those without which the tokenizer would split these texts otherwise, or other texts not at all: added tokens and the unknown one, bytes, and
-   * pieces of one character that is ASCII or occurs in the tokens. `unknown`: the words for which texts have the unknown token.
+   * Adds the tokens that must be kept: without them, the corpus would be tokenized differently, or other texts could
+   * not be tokenized. These are added tokens, the unknown token, byte tokens, and single-character tokens whose
+   * character is ASCII or occurs in the corpus's tokens. `unknown`: the words of the corpus that map to the unknown
+   * token.
    */
   complete(ids: Set<number>, unknown: Iterable<string>): void {
     for (const { id } of this.#added()) ids.add(id);
@@ -83,7 +85,10 @@ export class Vocabulary {
     if (this.#type === 'BPE') this.#addMerged(ids);
   }
 
-  /** The only character of a piece, without marks for the beginning, the continuation or the end of a word; null if it has several. */
+  /**
+   * The character of a single-character token, without marks for the beginning, continuation or end of a word; null for
+   * longer tokens.
+   */
   #characterOf(token: string): string | null {
     const { continuing_subword_prefix: prefix, end_of_word_suffix: suffix } = this.#model;
     let core = token;
@@ -93,14 +98,15 @@ export class Vocabulary {
     return [...core].length === 1 ? core : null;
   }
 
-  /** The score of unknown characters in Unigram depends on the lowest of all. */
+  /** The least likely token of a Unigram model, whose score determines that of unknown characters. */
   #leastLikely(): number {
     const scores = (this.#model.vocab as [string, number][]).map(([, score]) => score);
     return scores.reduce((least, score, id) => (score < scores[least]! ? id : least), 0);
   }
 
   /**
-   * All pieces that occur in a word: without one of them, the longest match could find its way through the word. Longer words than the model splits are unknown with any vocabulary.
+   * Adds all tokens that occur in an unknown word: removing one of them could let the longest-match search succeed.
+   * Words longer than the model's limit are unknown with any vocabulary.
    */
   #addPiecesOf(word: string, ids: Set<number>): void {
     const prefix = this.#model.continuing_subword_prefix ?? '##';
@@ -119,7 +125,7 @@ export class Vocabulary {
     }
   }
 
-  /** BPE makes a token by merges, which need the tokens between. */
+  /** Adds intermediate tokens: BPE builds a token by merges, which need them. */
   #addMerged(ids: Set<number>): void {
     const ranks = new Map(this.#merges().map((pair, rank) => [pair.join('\0'), rank]));
     for (const id of [...ids])
@@ -142,7 +148,7 @@ export class Vocabulary {
     return symbols.length === 0 ? [suffix] : [...symbols.slice(0, -1), symbols.at(-1)! + suffix];
   }
 
-  /** tokenizer.json with the tokens of `newIds` (old id -> new id, in ascending order) alone. */
+  /** Returns tokenizer.json with only the tokens in `newIds` (old id -> new id, in ascending order). */
   pruned(newIds: ReadonlyMap<number, number>): string {
     const model = this.#model;
     const has = (token: string) => newIds.has(this.idOf(token) ?? -1);
@@ -169,7 +175,10 @@ export class Vocabulary {
   }
 }
 
-/** The merges that make one token of the symbols, in any order; none if they do not. The lowest rank comes first, the leftmost of several. */
+/**
+ * The merges that turn the symbols into a single token, in order; empty if they cannot. The lowest rank is merged
+ * first; among equal ranks, the leftmost.
+ */
 function mergesOf(symbols: string[], ranks: ReadonlyMap<string, number>): [string, string][] {
   const merges: [string, string][] = [];
   while (symbols.length > 1) {
@@ -185,7 +194,7 @@ function mergesOf(symbols: string[], ranks: ReadonlyMap<string, number>): [strin
   return merges;
 }
 
-/** A post-processor or the padding with new ids: lists `ids`, pairs of a token and its id, and `pad_id`. */
+/** Renumbers the ids in a post-processor or the padding: lists `ids`, pairs of a token and its id, and `pad_id`. */
 function renumbered(value: unknown, newIds: ReadonlyMap<number, number>): unknown {
   const renew = (id: unknown) => newIds.get(id as number) ?? id;
   if (Array.isArray(value)) {
@@ -201,7 +210,7 @@ function renumbered(value: unknown, newIds: ReadonlyMap<number, number>): unknow
   return Object.fromEntries(entries);
 }
 
-/** Ids by the names of tokens in tokenizer_config.json, renumbered. */
+/** Renumbers the token ids in tokenizer_config.json. */
 export function prunedTokenizerConfig(config: Record<string, unknown>, newIds: ReadonlyMap<number, number>): object {
   const decoder = config.added_tokens_decoder;
   if (typeof decoder !== 'object' || decoder === null) return config;
@@ -212,7 +221,7 @@ export function prunedTokenizerConfig(config: Record<string, unknown>, newIds: R
   return { ...config, added_tokens_decoder: Object.fromEntries(entries) };
 }
 
-/** config.json with new ids and the new number of words. Ids of rows that are gone are left out. */
+/** Renumbers the ids in config.json and updates the size of the vocabulary. Removes ids whose rows are gone. */
 export function prunedConfig(config: Record<string, unknown>, newIds: ReadonlyMap<number, number>): object {
   const entries = Object.entries(config).flatMap(([key, value]): [string, unknown][] => {
     if (key === 'vocab_size') return [[key, newIds.size]];
@@ -225,7 +234,7 @@ export function prunedConfig(config: Record<string, unknown>, newIds: ReadonlyMa
   return Object.fromEntries(entries);
 }
 
-/** The error for a tokenizer whose texts cannot be reproduced. */
+/** Makes the error for a tokenizer that cannot be pruned without changing the corpus's results. */
 export function unlike(index: number, what: string) {
   return invalid(`prune.keep[${index}]`, `the same ${what} after pruning`, 'others', 'UNSUPPORTED', {
     hint: 'Its tokenizer cannot be pruned',

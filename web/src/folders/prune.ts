@@ -1,4 +1,7 @@
-/** Writes a model's folder without the rows of the vocabulary that a corpus does not need, see docs/quantization.md. Loaded when it is used. */
+/**
+ * Writes a model's folder without the vocabulary rows that a corpus does not need; see docs/quantization.md. Imported
+ * on demand.
+ */
 import { invalid } from '../base/error.js';
 import { makeYield } from '../base/event-loop.js';
 import { callback, listOf, optional, readOptions, type Schema, signal, text } from '../base/options.js';
@@ -27,38 +30,43 @@ import { type PlannedTensor, planWeights, reopened, totalsOf, writeFolder } from
 
 /** Options of `prune`. */
 export interface PruneOptions extends RemoteOptions {
-  /** The texts whose vectors stay the same, bit for bit. */
+  /** The corpus: at least one text. The vectors of these texts stay identical, bit for bit. */
   keep: readonly string[];
-  /** Other texts, for the report of the loss. */
+  /** Other texts, for which the report measures the accuracy loss. Default: none. */
   texts?: readonly string[];
-  /** In Node: a new folder, to which the files are written as they arise. Default: they are returned. */
+  /**
+   * In Node: the path of a new folder, to which files are written while they are produced. Default: the files are
+   * returned.
+   */
   out?: string;
-  /** Called with the bytes of weights read so far and in total. */
+  /** Called with the number of weight bytes read so far and in total. */
   onProgress?: (progress: { done: number; total: number }) => void;
   signal?: SignalLike;
 }
 
-/** What other texts lose. */
+/** The accuracy loss for texts outside the corpus. */
 export interface PruneLoss extends VectorSimilarity {
-  /** The share of unknown tokens among those of the texts, before and after. */
+  /** The fraction of unknown tokens among the texts' tokens, before and after. */
   unknown: { before: number; after: number };
 }
 
 export interface PruneReport {
-  /** Rows of the table of words before and after. */
+  /** The number of rows of the token embeddings, before and after. */
   rows: { before: number; after: number };
-  /** Every file that was written: its bytes before and after. */
+  /** Every file that was written, with its size in bytes before and after. */
   files: { path: string; before: number; after: number }[];
   bytesBefore: number;
   bytesAfter: number;
-  /** Files with a vocabulary for other programs, which would be wrong, and weights for them: not written. */
+  /**
+   * Files that were not written: vocabularies for other programs, which no longer match, and weights in other formats.
+   */
   leftOut: string[];
-  /** null without `texts`. */
+  /** null if `texts` was not given. */
   loss: PruneLoss | null;
 }
 
 export interface Pruned {
-  /** The folder's files by path, which `fromPretrained` loads; none with `out`. */
+  /** The folder's files by path, as `fromPretrained` accepts them. Empty if `out` was given. */
   files: Record<string, Uint8Array>;
   report: PruneReport;
 }
@@ -73,13 +81,13 @@ const schema = {
   ...remoteSchema,
 } satisfies Schema<PruneOptions>;
 
-/** Vocabularies of slow tokenizers, which tokenizer.json replaces. */
+/** Vocabulary files of slow tokenizers, superseded by tokenizer.json. */
 const OTHER_VOCABULARY = /^(vocab\.(txt|json)|merges\.txt|added_tokens\.json|[^/]*\.(model|spm))$/;
 
-/** Texts whose vectors are compared at a time. */
+/** The number of texts whose vectors are compared at a time. */
 const BLOCK = 64;
 
-/** As `Heed.prune`. */
+/** Implements `Heed.prune`. */
 export async function prune(runtime: Runtime, source: ModelSource, options: PruneOptions): Promise<Pruned> {
   const { keep, texts, out, onProgress, signal, ...remote } = readOptions('prune', schema, options ?? {});
   if (keep.length === 0) throw invalid('prune.keep', 'at least one text', 'none');
@@ -108,8 +116,8 @@ export async function prune(runtime: Runtime, source: ModelSource, options: Prun
     const original = (await loadPretrained(runtime, source, { signal }, await open())) as LocalModel;
     models.push(original);
     const { vocabSize } = original.config;
-    const vocabulary = new Vocabulary(tokenizerSettings); // of a file that the tokenizer has accepted
-    // Also the text by which indexes recognize their model.
+    const vocabulary = new Vocabulary(tokenizerSettings); // the tokenizer has already validated these settings
+    // PROBE is the text by which indexes recognize their model.
     const kept = await keptIds(original, vocabulary, [...keep, PROBE], settings, yieldToEventLoop);
     const newIds = new Map(kept.map((id, row) => [id, row]));
     const planned = await planOf(folder, settings, vocabSize, kept, signal);
@@ -152,17 +160,17 @@ export async function prune(runtime: Runtime, source: ModelSource, options: Prun
   }
 }
 
-/** All tokens of a text, however long. */
+/** All tokens of a text of any length. */
 function tokensOf({ context }: LocalModel, given: string): Token[] {
   return context.tokenizer!.tokenize(given, undefined, Infinity).tokens;
 }
 
-/** The texts as they are and after each of the folder's prompts. */
+/** The text without a prompt and with each of the folder's prompts. */
 function promptedTexts({ sentence }: LocalModel, given: string): string[] {
   return [given, ...Object.values(sentence.prompts).map((prompt) => prompt + given)];
 }
 
-/** The ids that stay, ascending. */
+/** The ids to keep, in ascending order. */
 async function keptIds(
   model: LocalModel,
   vocabulary: Vocabulary,
@@ -183,11 +191,11 @@ async function keptIds(
   }
   for (const [key, value] of settings.entries())
     if (key.endsWith('_token_id')) for (const id of [value].flat()) if (typeof id === 'number') ids.add(id);
-  // The tokens that a ColBERT's settings name.
+  // Keep the tokens that a ColBERT's settings name.
   for (const [, value] of model.sentence.colbert?.entries() ?? [])
     for (const token of [value].flat()) ids.add(vocabulary.idOf(String(token)) ?? -1);
   vocabulary.complete(ids, unknown);
-  // Positions begin after the padding's id.
+  // Position ids begin after the padding token's id, so keep that and smaller ids.
   if (config.positionOffset > 0) for (let id = 0; id < config.positionOffset; id++) ids.add(id);
   return [...ids].filter((id) => id >= 0 && id < config.vocabSize).sort((a, b) => a - b);
 }
@@ -214,7 +222,8 @@ async function planOf(
   return planWeights(folder, signal, (entry, _, names): PlannedTensor => {
     const bare = bareName(entry.name.replace(/_scale$/, ''), family.prefix);
     const isTable = rows.get(bare)?.parameter === WORD_TABLE;
-    // Of a quantized vocabulary, the tokens have entries here instead of rows of the table.
+    // In a static embedding with a quantized vocabulary, `mapping` has one entry per token, instead of the table one
+    // row.
     const isMapped = isStatic && names.has('mapping');
     const isVocabulary =
       (isTable && !isMapped) || decoders.includes(bare) || (isStatic && /^(mapping|weights)$/.test(entry.name));
@@ -223,7 +232,7 @@ async function planOf(
   });
 }
 
-/** @throws HeedError UNSUPPORTED if a text has other tokens or another vector */
+/** @throws HeedError UNSUPPORTED if a text is tokenized differently or has a different vector */
 async function requireSame(
   before: LocalModel,
   after: LocalModel,
@@ -249,7 +258,7 @@ async function requireSame(
   }
 }
 
-/** The share of the unknown token among the texts' tokens, special ones of the template apart. */
+/** The fraction of unknown tokens among the texts' tokens, not counting special tokens. */
 function unknownShare(model: LocalModel, texts: readonly string[], unknownId: number | undefined): number {
   const own = texts.flatMap((given) => tokensOf(model, given).filter(({ part }) => part === 0));
   return own.filter(({ id }) => id === unknownId).length / (own.length || 1);

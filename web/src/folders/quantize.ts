@@ -1,6 +1,6 @@
 /**
- * Writes a model's folder with matrices and embedding tables in int8 or 4 bits, see docs/quantization.md. Weights are streamed: of the original file only some rows are in memory.
- * Loaded when it is used.
+ * Writes a model's folder with matrices and embedding tables in int8 or 4 bits; see docs/quantization.md. Weights are
+ * streamed: only some rows of the original file are in memory at a time. Imported on demand.
  */
 import { invalid, invalidFile } from '../base/error.js';
 import { makeYield } from '../base/event-loop.js';
@@ -36,36 +36,53 @@ import {
 
 /** Options of `quantize`. */
 export interface QuantizeOptions extends RemoteOptions {
-  /** The form of the table of words: 'int8' (default), or 'int4', half of its bytes, for tables of an even width. With 'int4', biases and norms become bfloat16. */
+  /**
+   * The type of the token embeddings: 'int8' (default), or 'int4', half the size, which needs an even width. With
+   * 'int4', fp32 biases and norms become bfloat16.
+   */
   tables?: 'int8' | 'int4';
-  /** The form of the layers' matrices: 'int8' (default), or 'int4', half of their bytes. In memory they are int8 or fp32. */
+  /**
+   * The type of the layers' matrices in the file: 'int8' (default), or 'int4', half the size. Loading converts 'int4'
+   * to int8 or fp32.
+   */
   matrices?: 'int8' | 'int4';
-  /** Texts on which the vectors before and after are compared; the folder then needs a tokenizer. */
+  /**
+   * Texts on which the report compares the vectors before and after. Needs a tokenizer in the folder. Default: none.
+   */
   texts?: readonly string[];
-  /** In Node: a new folder, to which the files are written as they arise. Default: they are returned. */
+  /**
+   * In Node: the path of a new folder, to which files are written while they are produced. Default: the files are
+   * returned.
+   */
   out?: string;
-  /** Called with the bytes of weights read so far and in total. */
+  /** Called with the number of weight bytes read so far and in total. */
   onProgress?: (progress: { done: number; total: number }) => void;
   signal?: SignalLike;
 }
 
 export interface QuantizeReport {
-  /** Every file that was written: its bytes before (0: new) and after. */
+  /** Every file that was written, with its size in bytes before (0 for a new file) and after. */
   files: { path: string; before: number; after: number }[];
   bytesBefore: number;
   bytesAfter: number;
-  /** Tensors in each form; the others are as they were. */
+  /** The names of the tensors converted to each type. The others keep their type. */
   int8: string[];
   int4: string[];
   bf16: string[];
-  /** Tensors that no encoder and no head reads, the pooler's if the folder pools otherwise and no classifier reads it, and weights of other programs: not written. */
+  /**
+   * Not written: tensors that heed does not read, a pooler that neither the folder's pooling nor a classifier uses, and
+   * weights in other formats.
+   */
   leftOut: string[];
-  /** For the folder loaded as 'fp32', which is the loss of the weights, and as 'q8', to which int8 activations add. null without `texts`. */
+  /**
+   * The similarity to the original vectors. `fp32`: loaded as 'fp32', which measures the error of the weights. `q8`:
+   * loaded as 'q8', which adds the error of int8 activations. null if `texts` was not given.
+   */
   loss: { fp32: VectorSimilarity; q8: VectorSimilarity } | null;
 }
 
 export interface Quantized {
-  /** The folder's files by path, which `fromPretrained` loads; none with `out`. */
+  /** The folder's files by path, as `fromPretrained` accepts them. Empty if `out` was given. */
   files: Record<string, Uint8Array>;
   report: QuantizeReport;
 }
@@ -80,7 +97,7 @@ const schema = {
   ...remoteSchema,
 } satisfies Schema<QuantizeOptions>;
 
-/** As `Heed.quantize`. */
+/** Implements `Heed.quantize`. */
 export async function quantize(runtime: Runtime, source: ModelSource, options?: QuantizeOptions): Promise<Quantized> {
   const { tables, matrices, texts, out, onProgress, signal, ...remote } = readOptions('quantize', schema, options);
   const forms = { tables, matrices };
@@ -137,10 +154,13 @@ interface Forms {
   matrices: IntForm;
 }
 
-/** config.json, or that of a GLiNER. */
+/** Whether the file is config.json or a GLiNER's configuration. */
 export const isSettings = (path: string) => path === 'config.json' || path === GLINER_CONFIG;
 
-/** Matrices with fewer rows or columns than this keep their form: heads with few labels, tables of token types and of position buckets. */
+/**
+ * The minimum number of rows and columns of a quantized matrix. Excludes heads with few labels, token types and
+ * position buckets.
+ */
 const LEAST = 16;
 
 async function planOf(
@@ -156,7 +176,10 @@ async function planOf(
   return plan;
 }
 
-/** The bytes of config.json and of the weights that `quantize` makes with its defaults of a folder with these settings and tensors. */
+/**
+ * The size in bytes of config.json and the weights after `quantize` with default options, for a folder with these
+ * settings and tensors.
+ */
 export async function quantizedBytes(settings: Settings, entries: TensorEntry[], pools: boolean): Promise<number> {
   const forms: Forms = { tables: 'int8', matrices: 'int8' };
   const { formOf, leaveOut } = await formsIn(settings, forms, pools);
@@ -166,9 +189,11 @@ export async function quantizedBytes(settings: Settings, entries: TensorEntry[],
   return plannedFile(tensors).size + configOf(settings, forms, { tensors }).length;
 }
 
-/** What becomes of each tensor, and of some in view of the others. */
+/**
+ * Returns `formOf`, which decides the form of a tensor, and `leaveOut`, which then drops tensors that depend on others.
+ */
 async function formsIn(settings: Settings, forms: Forms, pools: boolean) {
-  // Of a static embedding, only the tensors' names matter here.
+  // For a static embedding, only the tensors' names matter here, so the sizes are arbitrary.
   const isStatic = settings.get('model_type') === STATIC;
   const { family, config } = await familyOf(isStatic ? tableSettings(settings, 1, 2, '') : settings);
   const rows = parameterRowsOf(family, config);
@@ -195,7 +220,7 @@ async function formsIn(settings: Settings, forms: Forms, pools: boolean) {
     if (form !== 'none') readableDtype(dtype, tensor);
     return { entry, form, table, kept: null };
   };
-  // The pooler's output has no part in the vectors of sentence-transformers' folders. Of the heads, only a classifier reads it.
+  // The pooler's output is unused if the folder pools otherwise, unless a classifier reads it.
   const { pooler } = family;
   const isOf = (module: string) => (tensor: PlannedTensor) =>
     bareName(tensor.entry.name, family.prefix).startsWith(`${module}.`);

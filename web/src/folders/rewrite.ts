@@ -1,4 +1,7 @@
-/** Writes a folder's weights anew, tensor by tensor: rounded, with some of their rows, or as they are. Weights are streamed: of the original file only some rows are in memory. */
+/**
+ * Rewrites a folder's weights, tensor by tensor: rounded, with some of the rows, or unchanged. Weights are streamed:
+ * only some rows of the original file are in memory at a time.
+ */
 import { invalidFile } from '../base/error.js';
 import type { Runtime } from '../base/owned.js';
 import type { SignalLike } from '../base/platform.js';
@@ -23,10 +26,10 @@ import { type FileWriter, type FolderWriter, writeWhole } from './folder-writer.
 import { int4Rows } from './int4-rows.js';
 import { brainFloats, int8Rows, roundedBrainFloats } from './quantize-rows.js';
 
-/** The files of the weights, which become one model.safetensors. */
+/** The weight files, which are replaced by a single model.safetensors. */
 export const WEIGHTS = /^model(-\d+-of-\d+)?\.safetensors(\.index\.json)?$/;
 
-/** Opens a source, of which files in one file are read once for each time that it is opened. */
+/** Reopens the source for each pass, because a packed file can be read only once per opening. */
 export function reopened(
   { hub }: Runtime,
   source: ModelSource,
@@ -37,26 +40,29 @@ export function reopened(
   return { integrity, open: () => openFolder(source, { ...remote, hub, signal, integrity }) };
 }
 
-/** How a tensor is written: rounded (bf16: fp32 numbers only), byte for byte, or not at all. */
+/** How a tensor is written: rounded (bf16: fp32 tensors only), copied byte for byte, or left out. */
 export type Form = 'int8' | 'int4' | 'bf16' | 'copy' | 'none';
 
 export interface PlannedTensor {
   entry: TensorEntry;
   form: Form;
-  /** Rows of an embedding table, which are read one by one. */
+  /** Whether the tensor is an embedding table, whose rows are looked up one by one. */
   table: boolean;
-  /** The rows that a copy has, ascending; null: all. */
+  /** The rows to copy, in ascending order; null: all rows. */
   kept: readonly number[] | null;
 }
 
 export interface Plan {
-  /** In the order of the files and of their bytes. */
+  /** In the order of the files and of the tensors in them. */
   tensors: PlannedTensor[];
-  /** Bytes of all files. */
+  /** The total size of the files in bytes. */
   bytes: number;
 }
 
-/** The tensors of the new file that one of the old ones becomes: its scales first, so that rows can be loaded as they arrive. */
+/**
+ * The tensors of the new file that replace an old tensor. Scales come first, so that rows can be loaded while they are
+ * received.
+ */
 function headersOf({ entry, form, table, kept }: PlannedTensor): TensorHeader[] {
   const { name, dtype, shape, begin, end } = entry;
   if (form === 'none') return [];
@@ -68,7 +74,8 @@ function headersOf({ entry, form, table, kept }: PlannedTensor): TensorHeader[] 
   if (form === 'bf16') return [{ name, dtype: 'BF16', shape, byteLength: (end - begin) / 2 }];
   const [count, width] = shape as [number, number];
   const int4 = form === 'int4';
-  // The scales of tables and of 4-bit rows are rounded with them; those of int8 matrices are as the core would have them.
+  // The scales of tables and 4-bit rows are chosen as BF16 numbers. Those of int8 matrices are F32, as when loading as
+  // 'q8'.
   const scaleType = table || int4 ? 'BF16' : 'F32';
   const columns = int4 ? int4RowBytes(width) : width;
   return [
@@ -77,7 +84,7 @@ function headersOf({ entry, form, table, kept }: PlannedTensor): TensorHeader[] 
   ];
 }
 
-/** Bytes that are read at a time. */
+/** The number of bytes to read at a time. */
 const BLOCK = 1 << 20;
 
 export interface Run {
@@ -86,7 +93,10 @@ export interface Run {
   yieldToEventLoop: () => Promise<void>;
 }
 
-/** What becomes of each tensor; `planned` is called with it, its file, and the names of all tensors of that file. */
+/**
+ * Plans the new weights. `planned` returns the plan for a tensor, given its file and the names of all tensors in that
+ * file.
+ */
 export async function planWeights(
   folder: ModelFolder,
   signal: SignalLike | undefined,
@@ -107,14 +117,14 @@ export async function planWeights(
   return plan;
 }
 
-/** A file's bytes before and after; before is 0 for new files. */
+/** The size of a file in bytes before and after; `before` is 0 for new files. */
 export interface RewrittenFile {
   path: string;
   before: number;
   after: number;
 }
 
-/** Writes the weights as planned and every other file as `rewritten` returns it; null: not at all. */
+/** Writes the weights as planned, and every other file as `rewritten` returns it; null: the file is left out. */
 export async function writeFolder(
   writer: FolderWriter,
   folder: ModelFolder,
@@ -136,20 +146,20 @@ export async function writeFolder(
   return files;
 }
 
-/** The sums of the files' bytes. */
+/** The total sizes in bytes. */
 export function totalsOf(files: readonly RewrittenFile[]): { bytesBefore: number; bytesAfter: number } {
   const sum = (key: 'before' | 'after') => files.reduce((total, file) => total + file[key], 0);
   return { bytesBefore: sum('before'), bytesAfter: sum('after') };
 }
 
-/** The start of the new model.safetensors and the bytes of the whole. */
+/** The header of the new model.safetensors and the size of the whole file in bytes. */
 export function plannedFile(tensors: readonly PlannedTensor[]): { start: Uint8Array<ArrayBuffer>; size: number } {
   const headers = tensors.flatMap(headersOf);
   const start = safetensorsHeader(headers, { format: 'pt' });
   return { start, size: headers.reduce((sum, { byteLength }) => sum + byteLength, start.length) };
 }
 
-/** Writes model.safetensors; resolves to its size. */
+/** Writes model.safetensors and resolves to its size. */
 async function writeWeights(
   writer: FolderWriter,
   folder: ModelFolder,
@@ -167,7 +177,7 @@ async function writeWeights(
     done += count;
     run.onProgress?.({ done, total: Math.max(done, bytes) });
   };
-  const { files } = await openWeights(folder, run.signal); // again: a server's answer can be read once
+  const { files } = await openWeights(folder, run.signal); // a server's response can be read only once
   for (const open of files) {
     const reader = new ByteReader(await open(), onBytes);
     try {
@@ -226,7 +236,7 @@ async function writeTensor(
   }
 }
 
-/** The kept ones of the rows from `first` on. */
+/** The rows to keep among the rows of `bytes`, which begin at row `first`. */
 function selected(bytes: Uint8Array, rowBytes: number, first: number, kept: readonly number[]): Uint8Array {
   const rows = kept.filter((row) => row >= first && row < first + bytes.length / rowBytes);
   const out = new Uint8Array(rows.length * rowBytes);

@@ -1,4 +1,6 @@
-/** SigLIP's pooling: the rows attended to by one learned query, the probe, and a feed-forward: y = x + MLP(LN(x)) for x = MHA(probe, rows, rows). */
+/**
+ * SigLIP's attention pooling: y = x + MLP(LN(x)) with x = MHA(probe, rows, rows), where the probe is a learned query.
+ */
 import type {
   Core,
   RawAttended,
@@ -25,7 +27,7 @@ export class AttentionPooling {
   readonly #attention: RawLayer<object, RawAttended>;
   readonly #mlp: RawTensorLayer[];
 
-  /** `take`: the tensor of a name, which must have the shape; `own`: who deletes the layers. */
+  /** `take` returns the tensor of a name and checks its shape. `own` registers a layer for deletion. */
   constructor(
     core: Core,
     vision: RawEncoderModelConfig,
@@ -72,7 +74,7 @@ export class AttentionPooling {
     ];
   }
 
-  /** rows [L,E] -> [1,E] */
+  /** Pools rows [L,E] to [1,E]. */
   forward(rows: RawTensor): RawTensor {
     const x = this.#attention.forward({ query: this.#probe, key: rows, value: rows, ...CALL }).output;
     const output = this.#mlp.reduce((y, layer) => layer.forward({ x: y }), x);

@@ -1,4 +1,4 @@
-/** The calls of a model for images. Notation: N images, L rows of an image, E width, H heads. */
+/** A model's calls for images. Notation: N images, L rows (tokens) per image, E width, H heads. */
 
 import { describe, formatShape, HeedError, invalid } from '../base/error.js';
 import { makeYield } from '../base/event-loop.js';
@@ -27,13 +27,16 @@ export interface Values {
   width: number;
 }
 
-/** What the calls need of an encoder. */
+/** The members of the encoder that the calls use. */
 interface RunsImages {
   readonly about: { readonly vision: RawEncoderModelConfig };
   readonly vectorWidth: number;
-  /** null: the folder has no settings of it. */
+  /** null: the folder has no preprocessing settings. */
   readonly preprocessing: Preprocessing | null;
-  /** The last layer's rows [N,L,E] of N images of one size, and of each the pooled row [E], the vector, and, of a classifier, its logits. */
+  /**
+   * Runs N images of one size. Returns the last layer's rows [N,L,E] and, per image, the pooled row [E], the vector,
+   * and the logits of a classifier.
+   */
   run(
     images: readonly Values[],
     options: PieceOptions,
@@ -42,7 +45,7 @@ interface RunsImages {
   ): Promise<{ rows: Float32Array; pooled: Float32Array[]; vectors: Float32Array[]; logits: Float32Array[] }>;
 }
 
-/** The calls; `alive` throws once the model has been disposed of. */
+/** Implements a model's image calls. `alive` throws once the model has been disposed of. */
 export class ImageCalls implements CallsOfImages {
   constructor(readonly encoder: RunsImages) {}
 
@@ -112,14 +115,17 @@ export class ImageCalls implements CallsOfImages {
     };
   }
 
-  /** What a call for `count` images with `length` rows each reads and edits. */
+  /** Plans the sites that a call for `count` images of `length` rows each reads and edits. */
   #sites(owner: string, read: Parameters<typeof planSites>[0], count: number, length: number): SitePlan | null {
     const { vision } = this.encoder.about;
     const sizes = encoderSizes(vision, count, length);
     return planSites(read, () => ({ owner, stacks: [{ numLayers: vision.numLayers, sizesOf: () => sizes }] }));
   }
 
-  /** Preprocesses and runs images one after the other, or together if an edit needs all of them; `n`: the number of the first one that `use` gets. */
+  /**
+   * Preprocesses and runs images one by one, or all at once if an edit needs all of them. `n`: the number of the first
+   * image passed to `use`.
+   */
   async #each(
     images: Checked[],
     { signal, onProgress, edit }: Pick<ImageCallOptions, 'signal' | 'onProgress'> & { edit: ReadEdit[] | null },
@@ -168,7 +174,7 @@ export class ImageCalls implements CallsOfImages {
   }
 }
 
-/** Tensors of that shape, one or several in each part, with an axis before theirs. */
+/** Concatenates tensors of shape `shape`, one or more per part, along a new first axis. */
 export function joined(parts: Float32Array[], shape: number[]): Tensor {
   const size = shape.reduce((a, b) => a * b, 1);
   const wrong = parts.find((part) => part.length % size !== 0);

@@ -1,8 +1,12 @@
 /**
- * The families that encode images: CLIP (Radford et al. 2021, arXiv:2103.00020) and SigLIP (Zhai et al. 2023, arXiv:2303.15343; SigLIP 2's checkpoints of fixed resolution have its
- * form), which encode texts, too, DINOv2 (Oquab et al. 2023, arXiv:2304.07193), also with registers (Darcet et al. 2023, arXiv:2309.16588), and DINOv3's vision transformers
- * (Siméoni et al. 2025, arXiv:2508.10104). Classifiers: ViT (Dosovitskiy et al. 2021, arXiv:2010.11929), of which DINO's first checkpoints have the form, too, and those of DINOv2.
- * Notation: E width, {i} a layer's number.
+ * The families that encode images.
+ * - CLIP (Radford et al. 2021, arXiv:2103.00020) and SigLIP (Zhai et al. 2023, arXiv:2303.15343), which also encode
+ *   texts. SigLIP 2's checkpoints of fixed resolution use SigLIP's format
+ * - DINOv2 (Oquab et al. 2023, arXiv:2304.07193), also with registers (Darcet et al. 2023, arXiv:2309.16588) and as
+ *   classifiers
+ * - DINOv3's vision transformers (Siméoni et al. 2025, arXiv:2508.10104)
+ * - ViT (Dosovitskiy et al. 2021, arXiv:2010.11929), also as classifiers. DINO's first checkpoints use this format
+ * Notation: E width, {i} number of a layer.
  */
 
 import { invalid } from '../base/error.js';
@@ -74,7 +78,7 @@ const dinov3LayerNames: Record<string, CoreName> = {
 /** More than any checkpoint has. */
 const MAX_REGISTERS = 256;
 
-/** What Hugging Face's configuration classes add to files that leave settings out. */
+/** Hugging Face's default values for settings that config.json leaves out. */
 const shared = { num_hidden_layers: 12, attention_dropout: 0, num_channels: 3, image_size: 224 };
 const CLIP = { ...shared, hidden_act: 'quick_gelu', layer_norm_eps: 1e-5 };
 const SIGLIP = { ...shared, hidden_act: 'gelu_pytorch_tanh', layer_norm_eps: 1e-6 };
@@ -98,7 +102,7 @@ const PARTS = {
   },
 };
 
-/** A part of config.json, with the defaults of its family. */
+/** A section of config.json, completed by its family's defaults. */
 function partOf(settings: Settings, key: string, defaults: object): Settings {
   const given = settings.record(key);
   return new Settings(
@@ -109,7 +113,7 @@ function partOf(settings: Settings, key: string, defaults: object): Settings {
   );
 }
 
-/** The core's options that encoders of texts and of images have in common: both are pre-norm. */
+/** Encoder options that text and image encoders have in common; both are pre-norm. */
 function sharedConfig(s: Settings) {
   const embedDim = s.count('hidden_size', undefined, 1, MAX_WIDTH);
   const numHeads = s.count('num_attention_heads', undefined, 1, embedDim);
@@ -132,7 +136,7 @@ function sharedConfig(s: Settings) {
 
 const feedForwardOf = (s: Settings) => s.count('intermediate_size', undefined, 1, 4 * MAX_WIDTH);
 
-/** An encoder of images, without the width of its feed-forwards. */
+/** The options of an image encoder, except the width of its feed-forward blocks. */
 function visionConfig(s: Settings, { classRow, registers = 0 }: { classRow: boolean; registers?: number }) {
   const patchSize = s.count('patch_size', undefined, 1, 1024);
   const imageSize = s.count('image_size', undefined, patchSize, 2 ** 14);
@@ -153,13 +157,16 @@ function textConfig(s: Settings): Config {
   };
 }
 
-/** A family's names of tensors, and the core's. */
+/** A family's names of modules and tensors, mapped to heed's. */
 interface VisionNames {
   modules: Record<string, CoreName>;
   tensors: Record<string, ParameterRows>;
 }
 
-/** The names of the parameters of an encoder of images: of what is around the layers, and of each layer {i}. `scales`: factors on the outputs of its blocks. */
+/**
+ * The parameter names of an image encoder: those outside the layers (`around`) and those of each layer {i}. `scales`:
+ * the LayerScale factors on the outputs of a layer's blocks.
+ */
 function visionNames(
   vision: RawEncoderModelConfig,
   around: VisionNames,
@@ -189,7 +196,7 @@ function visionNames(
   return { modules, tensors };
 }
 
-/** What follows the encoders of CLIP and SigLIP. */
+/** Tensors after the encoders of CLIP and SigLIP. */
 const HEAD_TENSORS = {
   clip: /^(vision_model\.post_layernorm\.|(visual|text)_projection\.)/,
   siglip: /^(vision_model\.head\.|text_model\.head\.)/,
@@ -204,7 +211,10 @@ const DINO_SCALES = {
 
 export type ImageType = 'clip' | 'siglip' | 'vit' | 'dinov2' | 'dinov2_with_registers' | 'dinov3_vit';
 
-/** The family of a config.json, and the core's options for its encoder of texts; of ViT and DINO, which have none, the sizes of its encoder of images. */
+/**
+ * The family of a config.json, with the options of its text encoder or, for ViT and DINO, which have none, the sizes of
+ * its image encoder.
+ */
 export function imageFamily(type: ImageType, settings: Settings): FamilyConfig {
   const described =
     type === 'clip' || type === 'siglip'
@@ -242,7 +252,7 @@ function imageText(type: 'clip' | 'siglip', settings: Settings): Described {
     ...sizes,
     feedForwardDim: feedForwardOf(visionSettings),
     embeddingNorm: isClip,
-    finalNorm: !isClip, // CLIP's is applied to the pooled row only
+    finalNorm: !isClip, // CLIP's final norm is applied only to the pooled row
   };
   const config = { ...DEFAULTS, ...textConfig(textSettings), causal: isClip };
   const end = textSettings.count('eos_token_id', 2);
@@ -283,7 +293,7 @@ function imageText(type: 'clip' | 'siglip', settings: Settings): Described {
         : { pooling: 'vision_model.head.' },
       pooling: 'last',
       text: isClip
-        ? { projection: 'text_projection', end: end === 2 ? null : end } // 2 stands for the end of texts in old files, wrongly
+        ? { projection: 'text_projection', end: end === 2 ? null : end } // old files have 2, which is not the end token
         : { projection: 'text_model.head', padId: textSettings.count('pad_token_id', 1) },
     },
   };
@@ -291,13 +301,13 @@ function imageText(type: 'clip' | 'siglip', settings: Settings): Described {
 
 interface ImageNames {
   prefix: string;
-  /** The names of modules around the layers. */
+  /** The names of modules outside the layers. */
   around: Record<string, CoreName>;
   layerPrefix: string;
   layer: Record<string, CoreName>;
 }
 
-/** A model that encodes images only. */
+/** Describes a model that encodes only images. */
 function imagesOnly(
   type: string,
   vision: ImageFamily['vision'],
@@ -327,7 +337,7 @@ function imagesOnly(
   };
 }
 
-/** DINOv3's vision transformers: rotary positions of the patches, and by default keys without biases. */
+/** Describes DINOv3's vision transformers: rotary positions of the patches and, by default, keys without biases. */
 function dinov3(settings: Settings): Described {
   const defaults = { num_channels: 3, layer_norm_eps: 1e-5, hidden_act: 'gelu', patch_size: 16, image_size: 224 };
   const s = new Settings({ ...defaults, ...Object.fromEntries(settings.entries()) }, settings.file, '', '');

@@ -1,42 +1,51 @@
-/** How a family that encodes images is described. */
+/** Types that describe a family with an image encoder. */
 import type { RawEncoderModelConfig } from '../base/wasm/core.js';
 
-/** What follows an encoder of images, by the names of its tensors without the family's prefix; `weight` and `bias` are appended to those of layers. */
+/**
+ * The layers after an image encoder, as tensor names without the family's prefix. `weight` and `bias` are appended to
+ * the names of layers.
+ */
 export interface VisionHead {
-  /** A norm of the pooled row alone. */
+  /** A norm that is applied only to the pooled row. */
   norm?: string;
-  /** From the pooled row to the vector. */
+  /** The projection from the pooled row to the vector. */
   projection?: string;
-  /** SigLIP's attention pooling, in place of the first row. */
+  /** SigLIP's attention pooling, which replaces the class token's row as the pooled row. */
   pooling?: string;
-  /** ViT's layer with tanh after the class's row, which not all checkpoints have. */
+  /** ViT's pooler: a linear layer and tanh on the class token. Not all checkpoints have it. */
   pooler?: string;
-  /** The layer from an image's row to its labels, which classifiers have: of the class's row alone ('class'), or followed by the mean of the patches' rows. */
+  /**
+   * The linear layer from an image to its labels. Its input is the class token ('class'), or the class token
+   * concatenated with the mean of the patch tokens ('class and mean').
+   */
   classifier?: { name: string; rows: 'class' | 'class and mean' };
 }
 
-/** An encoder of texts that is part of a CLIP or a SigLIP. */
+/** The text encoder of a CLIP or SigLIP. */
 export interface TextPart {
-  /** The layer from a text's last row to its vector. */
+  /** The projection from a text's last row to its vector. */
   projection: string;
-  /** CLIP: the token at whose row a text ends, or null: the largest id. */
+  /** For CLIP: the id of the token that ends a text; null: the largest id in the text. */
   end?: number | null;
-  /** SigLIP: the token that fills texts up to the model's length. */
+  /** For SigLIP: the id of the padding token, which fills texts up to the maximum length. */
   padId?: number;
 }
 
 export interface ImageFamily {
   type: string;
-  /** The core's options for the encoder of images. */
+  /** The options of the image encoder. */
   vision: RawEncoderModelConfig & { patchSize: number };
-  /** The side of an image in pixels. */
+  /** The side length of an image in pixels. */
   imageSize: number;
-  /** Rotary positions in two dimensions: the base of their angles. Absent: a table of positions. */
+  /** The base of two-dimensional rotary positions. Absent if positions are a table. */
   rotaryBase?: number;
-  /** If images may have other sizes than the checkpoint's: whether its positions are interpolated with antialiasing, if they are a table. */
+  /**
+   * Present if images may differ in size from the checkpoint's. `antialias`: whether a table of positions is
+   * interpolated with antialiasing.
+   */
   interpolates?: { antialias: boolean };
   head: VisionHead;
-  /** Of texts, or of images if there are no texts. */
+  /** The pooling of texts, or of images if there is no text encoder. */
   pooling: 'cls' | 'last';
   text: TextPart | null;
 }

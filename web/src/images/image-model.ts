@@ -1,7 +1,7 @@
 /**
- * A model that embeds images: the core's encoder of images and what follows it, and, in CLIP and SigLIP, the core's encoder of texts. It implements the text encoder's interface, so
- * that the loader and the runner need no special case.
- * Notation: L rows of an image (its patches, after the class's row and registers if there are such), E width.
+ * A model that embeds images: an image encoder and its head and, in CLIP and SigLIP, a text encoder. It implements the
+ * text encoder's interface, so that the loader and the runner need no special case.
+ * Notation: L rows of an image (class token and register tokens, if any, then patch tokens), E width.
  */
 
 import { calling, formatShape, HeedError, invalid, invalidFile } from '../base/error.js';
@@ -30,7 +30,7 @@ import type { ImageFamily } from './image-family.js';
 import { interpolated, patchAngles } from './image-positions.js';
 import { Preprocessing } from './preprocessing.js';
 
-/** Before the names of the parameters of the encoder of images. */
+/** The prefix of the image encoder's parameter names. */
 export const VISION = 'vision.';
 
 export class ImageTextEncoder implements RawEncoderModel, ImageEncoder {
@@ -43,7 +43,7 @@ export class ImageTextEncoder implements RawEncoderModel, ImageEncoder {
   readonly #vision: RawEncoderModel;
   readonly #textParameters: number;
   readonly #heads: { delete(): void }[] = [];
-  /** The padding of SigLIP's texts. */
+  /** The padding token of SigLIP's texts. */
   #padId = 0;
   #padToken = '';
   #norm: RawTensorLayer | null = null;
@@ -54,7 +54,7 @@ export class ImageTextEncoder implements RawEncoderModel, ImageEncoder {
   #vectorWidth = 0;
   #isDeleted = false;
   #positions: { key: string; rows: RawTensor } | null = null;
-  /** null: the folder has no settings of it. */
+  /** null: the folder has no preprocessing settings. */
   preprocessing: Preprocessing | null = null;
 
   constructor(core: Core, about: ImageFamily, config: RawEncoderModelConfig, make: Parameters<ImagesOf>[2]) {
@@ -72,7 +72,7 @@ export class ImageTextEncoder implements RawEncoderModel, ImageEncoder {
     this.images = new ImageCalls(this);
   }
 
-  /** The width of images' vectors. */
+  /** The width of the image vectors. */
   get vectorWidth(): number {
     return this.#vectorWidth;
   }
@@ -136,7 +136,10 @@ export class ImageTextEncoder implements RawEncoderModel, ImageEncoder {
     this.#vision.delete();
   }
 
-  /** The rows of texts as the family runs them; `isText`: not token ids, which are run as they are; `isPooled`: only the last row matters. */
+  /**
+   * Adapts the rows of texts to the family. `isText` is false for token ids, which are run as given; `isPooled`: only
+   * the last row is used.
+   */
   *textRows(rows: RowSteps, isText: boolean, isPooled: boolean): Generator<Row | null> {
     this.#requireText();
     const { end } = this.about.text!;
@@ -147,7 +150,7 @@ export class ImageTextEncoder implements RawEncoderModel, ImageEncoder {
     }
   }
 
-  /** SigLIP's texts are filled up with the padding token, which is attended to. */
+  /** Pads SigLIP's texts to the maximum length. Unlike in other families, padding is attended to. */
   #padded(row: Row): Row {
     const { maxPositions } = this.#config;
     const filler = <T>(value: T) => new Array<T>(Math.max(0, maxPositions - row.ids.length)).fill(value);
@@ -163,7 +166,7 @@ export class ImageTextEncoder implements RawEncoderModel, ImageEncoder {
     };
   }
 
-  /** After the encoders' parameters have been written: makes what follows them. */
+  /** Makes the layers after the encoders, once the encoders' parameters have been written. */
   async complete({ heads, folder, signal, sentence, tokenizer, tokenizerSettings }: Completion): Promise<void> {
     const { type, text, vision, head, pooling } = this.about;
     const { embedDim } = vision;
@@ -231,7 +234,7 @@ export class ImageTextEncoder implements RawEncoderModel, ImageEncoder {
     if (settings) this.preprocessing = new Preprocessing(settings, type);
   }
 
-  /** The numbers of rows and columns of an image's patches. */
+  /** The number of rows and columns of an image's patches. */
   #gridOf({ height, width }: Values): [rows: number, columns: number] {
     const { interpolates, imageSize, vision } = this.about;
     const { patchSize } = vision;
@@ -242,7 +245,7 @@ export class ImageTextEncoder implements RawEncoderModel, ImageEncoder {
     throw invalid('images', `${expected} pixels after the preprocessing`, `${width} x ${height}`, 'SHAPE_MISMATCH');
   }
 
-  /** The positions of a grid of patches; null: those of the checkpoint's table. */
+  /** The position embeddings for a grid of patches; null: the checkpoint's table fits. */
   #positionsFor(rows: number, columns: number): RawTensor | null {
     const { interpolates, imageSize, rotaryBase, vision } = this.about;
     const side = Math.floor(imageSize / vision.patchSize);
@@ -258,19 +261,24 @@ export class ImageTextEncoder implements RawEncoderModel, ImageEncoder {
     return this.#positions.rows;
   }
 
-  /** The angles of rotary positions for the rows of an image, the last of which are its patches; null: there are none. */
+  /**
+   * The angles of rotary positions for an image's rows, whose last ones are the patch tokens; null without rotary
+   * positions.
+   */
   #anglesFor(rows: number, columns: number): RawTensor | null {
     const { rotaryBase, vision } = this.about;
     if (rotaryBase === undefined) return null;
     const pairs = vision.headDim / 2;
-    const first = (vision.classRow ? 1 : 0) + (vision.registers ?? 0); // these rows are not rotated
+    const first = (vision.classRow ? 1 : 0) + (vision.registers ?? 0); // class and register tokens are not rotated
     const length = first + rows * columns;
     const data = new Float32Array(length * pairs);
     data.set(patchAngles(rows, columns, pairs, rotaryBase), first * pairs);
     return { data, shape: [length, pairs] };
   }
 
-  /** The logits of a classifier [labels] of the last layer's rows [L,E]; null: the model is none. */
+  /**
+   * Applies the classifier to the last layer's rows [L,E] and returns [labels]; null if the model is not a classifier.
+   */
   #logitsOf(rows: Float32Array): Float32Array | null {
     const { vision, head } = this.about;
     const { embedDim } = vision;
@@ -289,7 +297,10 @@ export class ImageTextEncoder implements RawEncoderModel, ImageEncoder {
     return this.#classifier.forward({ x: { data, shape: [1, 2 * embedDim] } }).data;
   }
 
-  /** Runs N images of one size, whose sites `siteOf` gives for the number of rows of each: the last layer's rows [N,L,E] as the model returns them, and of each image the pooled row [E], the vector and, of a classifier, the logits. */
+  /**
+   * Runs N images of one size. `siteOf` returns the sites for a number of rows per image. Returns the last layer's rows
+   * [N,L,E] as the model outputs them and, per image, the pooled row [E], the vector, and the logits of a classifier.
+   */
   async run(
     images: readonly Values[],
     options: PieceOptions,
@@ -348,7 +359,10 @@ export class ImageTextEncoder implements RawEncoderModel, ImageEncoder {
   }
 }
 
-/** The settings of the preprocessing: those in transformers 5's file of all inputs, if it has them, else those of a file of their own. */
+/**
+ * Reads the preprocessing settings: from transformers 5's file for all inputs if it has them, else from the separate
+ * file.
+ */
 async function preprocessingIn(
   folder: ModelFolder,
   within: string,
@@ -362,7 +376,10 @@ async function preprocessingIn(
   return inputs?.record('image_processor') ?? images;
 }
 
-/** CLIP's texts end at the first end token, or, for old files, at the first of the largest ids; later ones are not seen, as attention is causal. */
+/**
+ * Cuts a text of CLIP after its first end token or, for old files, after the first occurrence of its largest id.
+ * Attention is causal, so later tokens have no effect.
+ */
 function cutAtEnd(row: Row, end: number | null): Row {
   const { ids } = row;
   const last = Math.max(0, end === null ? ids.indexOf(Math.max(...ids)) : ids.indexOf(end)) + 1;

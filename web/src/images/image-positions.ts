@@ -1,16 +1,17 @@
 /**
- * Positions of patches: tables that are interpolated for another grid than the checkpoint's, as in DINOv2 (bicubic, `align_corners=False`, with registers also `antialias=True`; see
- * torch.nn.functional.interpolate), and the angles of DINOv3's rotary positions.
+ * Positions of patches: position tables interpolated to a grid other than the checkpoint's, as in DINOv2 (bicubic,
+ * `align_corners=False`, with registers also `antialias=True`; see torch.nn.functional.interpolate), and the angles of
+ * DINOv3's rotary positions.
  */
 import { FILTERS, filterWeights } from './resize.js';
 
-/** The entries of an axis that one place of another axis is computed from, and their weights. */
+/** The source rows from which one output row is interpolated, and their weights. */
 interface Neighbours {
   rows: number[];
   weights: number[];
 }
 
-/** The weights of four neighbours for a fraction t in [0, 1), from Keys's kernel with a = -0.75. */
+/** The weights of four neighbors at the fraction t in [0, 1): Keys's kernel with a = -0.75. */
 function cubic(t: number): number[] {
   const a = -0.75;
   const near = (x: number) => ((a + 2) * x - (a + 3)) * x * x + 1;
@@ -18,7 +19,7 @@ function cubic(t: number): number[] {
   return [far(t + 1), near(t), near(1 - t), far(2 - t)];
 }
 
-/** For each of `to` places on an axis of `from` rows: four rows, limited to those that there are. */
+/** Four source rows for each of `to` output rows, clamped to [0, from). */
 function neighbours(from: number, to: number): Neighbours[] {
   return Array.from({ length: to }, (_, i) => {
     const at = ((i + 0.5) * from) / to - 0.5;
@@ -30,7 +31,7 @@ function neighbours(from: number, to: number): Neighbours[] {
   });
 }
 
-/** The same with antialiasing: with PyTorch's filter, which is Pillow's. */
+/** The source rows and weights with antialiasing: PyTorch's filter, which is Pillow's. */
 function antialiased(from: number, to: number): Neighbours[] {
   return filterWeights(from, to, FILTERS[3]!).map(({ first, weights }) => ({
     rows: weights.map((_, i) => first + i),
@@ -38,7 +39,9 @@ function antialiased(from: number, to: number): Neighbours[] {
   }));
 }
 
-/** table [first + side * side, width] -> [first + rows * columns, width]; the `first` rows stay. */
+/**
+ * Interpolates a table [first + side * side, width] to [first + rows * columns, width]. The `first` rows are copied.
+ */
 export function interpolated(
   table: Float32Array,
   first: number,
@@ -71,8 +74,9 @@ export function interpolated(
 }
 
 /**
- * Angles of rotary positions in two dimensions [rows * columns, pairs]: of the first half of a head's pairs by the vertical position of a patch's center, of the second half by the
- * horizontal one, both from -1 to 1. Pair k of a half has the angle 2 pi position / base^(2 k / pairs).
+ * Angles of two-dimensional rotary positions, [rows * columns, pairs]. The first half of a head's pairs uses the
+ * vertical position of a patch's center, the second half the horizontal one; both are in [-1, 1]. Pair k of a half has
+ * the angle 2 pi position / base^(2 k / pairs).
  */
 export function patchAngles(rows: number, columns: number, pairs: number, base: number): Float32Array {
   const out = new Float32Array(rows * columns * pairs);

@@ -1,4 +1,4 @@
-/** What is accepted as an image, and its pixels as RGB bytes. */
+/** Checks images in all accepted forms, and reads their pixels as RGB bytes. */
 import { describe, formatShape, guarded, type HeedError, invalid } from '../base/error.js';
 import { lengthOf } from '../base/options.js';
 import type { BlobLike } from '../base/platform.js';
@@ -7,10 +7,10 @@ import { bytesOf, isBlob } from '../io/bytes.js';
 import type { Pixels } from '../models/image-encoder.js';
 import type { Rgb } from './resize.js';
 
-/** The most pixels of an image. */
+/** The maximum number of pixels per image. */
 export const MAX_PIXELS = 2 ** 26;
 
-/** A checked image: pixels, one to be decoded, or a preprocessed one. */
+/** A checked image: pixels, an encoded image, a drawable element, or preprocessed values. */
 export type Checked =
   | Pixels
   | { encoded: BlobLike }
@@ -55,7 +55,7 @@ function requireSize(name: string, width: unknown, height: unknown): void {
   }
 }
 
-/** Checks one image; a tensor of several is as many images. */
+/** Checks one image, or a tensor of several. */
 function check(value: unknown, name: string): Checked[] {
   if (typeof value === 'string' || bytesOf(value)) throw encoded(name, value);
   if (typeof value !== 'object' || value === null) throw invalid(name, EXPECTED, describe(value));
@@ -97,7 +97,7 @@ function preprocessed({ data, shape }: { data: Float32Array; shape: number[] }, 
   }));
 }
 
-/** Checks images; nothing is decoded yet. */
+/** Checks images without decoding them. */
 export function readImages(given: unknown): Checked[] {
   return guarded('images', () => {
     if (!Array.isArray(given)) return check(given, 'images');
@@ -105,7 +105,7 @@ export function readImages(given: unknown): Checked[] {
   });
 }
 
-/** The RGB bytes of a checked image, decoded if it has to be. */
+/** The RGB bytes of a checked image. Decodes it if necessary. */
 export async function rgbOf(image: Exclude<Checked, { values: unknown }>, name: string): Promise<Rgb> {
   if (!('data' in image)) return rgbOf(await drawn('encoded' in image ? image.encoded : image.drawable, name), name);
   const { data, width, height } = image;
@@ -119,7 +119,7 @@ export async function rgbOf(image: Exclude<Checked, { values: unknown }>, name: 
   return { data: rgb, width, height };
 }
 
-/** Draws an image, turned as its EXIF data says, and reads its pixels. */
+/** Draws an image, oriented by its EXIF data, and reads its pixels. */
 async function drawn(image: object, name: string): Promise<Pixels> {
   let bitmap: ImageBitmap;
   try {
@@ -142,12 +142,12 @@ async function drawn(image: object, name: string): Promise<Pixels> {
   }
 }
 
-/** What a worker can be sent: the image itself, or, of elements of a page, a bitmap. */
+/** The form in which an image can be posted to a worker: the image itself, or a bitmap for elements of a page. */
 export async function portable(image: Checked, name: string): Promise<object> {
   if ('values' in image) return { data: image.values.slice(), shape: [3, image.height, image.width] };
   if ('encoded' in image) return image.encoded;
   if ('drawable' in image) return drawn(image.drawable, name);
   const { data } = image;
-  // A message copies the whole buffer of a view.
+  // A message copies the whole buffer behind a view.
   return data.byteLength < data.buffer.byteLength ? { ...image, data: data.slice() } : { ...image };
 }

@@ -1,16 +1,16 @@
 /**
- * What a model's images go through before it: the settings in preprocessor_config.json or processor_config.json, as Hugging Face's CLIPImageProcessor, SiglipImageProcessor, ViTImageProcessor, BitImageProcessor and
- * DINOv3ViTImageProcessorFast apply it. Notation: P side of a patch.
+ * Image preprocessing by the settings in preprocessor_config.json or processor_config.json, as in Hugging Face's
+ * CLIPImageProcessor, SiglipImageProcessor, ViTImageProcessor, BitImageProcessor and DINOv3ViTImageProcessorFast.
  */
 import { invalid } from '../base/error.js';
 import type { Settings } from '../io/settings.js';
 import { MAX_PIXELS } from './pixels.js';
 import { centerCrop, FILTERS, type Rgb, resize, resizeExactly } from './resize.js';
 
-/** Sizes beyond any published preprocessing. */
+/** An upper limit above any published preprocessing. */
 const MAX_SIDE = 2 ** 13;
 
-/** A size: of both sides, or of the shorter one. */
+/** The target size: width and height, or the length of the shorter side. */
 type Size = { width: number; height: number } | { shortest: number };
 
 interface Steps {
@@ -20,7 +20,7 @@ interface Steps {
   factor: number;
   mean: number[];
   std: number[];
-  /** Whether resized values are not rounded to bytes (DINOv3). */
+  /** Whether resized values are kept as fractions instead of rounded to bytes (DINOv3). */
   exact: boolean;
 }
 
@@ -35,7 +35,7 @@ const PROCESSORS =
 export class Preprocessing {
   readonly #steps: Steps;
 
-  /** `type`: the family, for files that do not name their preprocessing. */
+  /** `type`: the model's family, for files that do not specify the image processor. */
   constructor(settings: Settings, type: string) {
     const key = settings.keyOf(['image_processor_type', 'feature_extractor_type']);
     const name = settings.text(key, type);
@@ -72,7 +72,7 @@ export class Preprocessing {
     };
   }
 
-  /** Resized and cropped, as bytes. */
+  /** Resizes and crops an image, rounded to bytes. */
   pixels(image: Rgb): Rgb {
     const { size, resample, crop } = this.#steps;
     let out = image;
@@ -80,7 +80,7 @@ export class Preprocessing {
     return crop ? centerCrop(out, crop.width, crop.height) : out;
   }
 
-  /** Resized and cropped, as bytes or, if they are not rounded, as numbers. */
+  /** Resizes and crops an image: bytes, or fractions if the settings are `exact`. */
   #numbers(image: Rgb): { data: ArrayLike<number>; width: number; height: number } {
     const { size, resample, exact } = this.#steps;
     if (!exact || !size) return this.pixels(image);
@@ -88,7 +88,7 @@ export class Preprocessing {
     return { data: resizeExactly(image, width, height, FILTERS[resample]!), width, height };
   }
 
-  /** The values of a model's input, [3, height, width]. */
+  /** Returns the model's input values, [3, height, width]. */
   apply(image: Rgb): { values: Float32Array; height: number; width: number } {
     const { factor, mean, std } = this.#steps;
     const { data, width, height } = this.#numbers(image);
@@ -102,7 +102,7 @@ export class Preprocessing {
   }
 }
 
-/** The width and the height after resizing; the longer side is rounded down. */
+/** The width and height after resizing. With `shortest`, the longer side is rounded down. */
 function sidesOf({ width, height }: Rgb, size: Size): [number, number] {
   if ('width' in size) return [size.width, size.height];
   const { shortest } = size;
@@ -113,7 +113,10 @@ function sidesOf({ width, height }: Rgb, size: Size): [number, number] {
   return width <= height ? [shortest, longest] : [longest, shortest];
 }
 
-/** A number, { shortest_edge } or { height, width }. `square`: a number is the length of all sides. */
+/**
+ * Reads a size: a number, { shortest_edge } or { height, width }. `square`: a number sets both sides rather than the
+ * shorter one.
+ */
 function sizeIn(settings: Settings, key: string, fallback: Size, square: boolean): Size {
   const given = settings.get(key);
   if (given === undefined) return fallback;
@@ -134,7 +137,7 @@ function sizeIn(settings: Settings, key: string, fallback: Size, square: boolean
   return { width: side('width'), height: side('height') };
 }
 
-/** A number per channel, above `low`. */
+/** Reads one number per channel, each greater than `low`. */
 function channels(settings: Settings, key: string, fallback: number[], low = -Infinity): number[] {
   const given = settings.get(key) ?? fallback;
   const isLegal =

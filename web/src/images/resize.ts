@@ -1,6 +1,6 @@
 /**
- * Resizing as in Pillow's `Image.resize` of 8-bit RGB images, to the bit: a filter whose support grows with the scale (no aliasing), columns first and then rows, weights in fixed
- * point, and each pass rounded to bytes.
+ * Resizes 8-bit RGB images with the same bits as Pillow's `Image.resize`: a filter whose support grows with the scale
+ * (antialiasing), horizontally and then vertically, with fixed-point weights, and rounding to bytes after each pass.
  */
 
 /** Interleaved RGB bytes, row by row. */
@@ -10,7 +10,7 @@ export interface Rgb {
   height: number;
 }
 
-/** Bits of the weights' fractions. */
+/** The number of fractional bits of the weights. */
 const PRECISION = 22;
 
 interface Filter {
@@ -19,17 +19,20 @@ interface Filter {
   at(x: number): number;
 }
 
-/** By Pillow's numbers, which preprocessor_config.json has under `resample`. */
+/** Filters by Pillow's numbers, which preprocessor_config.json has as `resample`. */
 export const FILTERS: Record<number, Filter> = {
   2: { support: 1, at: (x) => Math.max(0, 1 - x) },
-  // Keys 1981 with a = -0.5
+  // Keys 1981, with a = -0.5
   3: {
     support: 2,
     at: (x) => (x < 1 ? (1.5 * x - 2.5) * x * x + 1 : x < 2 ? (((x - 5) * x + 8) * x - 4) * -0.5 : 0),
   },
 };
 
-/** For each of `to` output pixels, the first of `from` input pixels, and the weights of those from there on, whose sum is 1. */
+/**
+ * For each of `to` output pixels, the first of the `from` input pixels that contribute to it, and their weights, which
+ * sum to 1.
+ */
 export function filterWeights(from: number, to: number, filter: Filter): { first: number; weights: number[] }[] {
   const scale = from / to;
   const stretch = Math.max(scale, 1);
@@ -46,7 +49,10 @@ export function filterWeights(from: number, to: number, filter: Filter): { first
   });
 }
 
-/** Resamples the middle axis of [outer, from, inner] to `to` entries: of a row, inner is 3, of a column, it is a whole row. */
+/**
+ * Resamples the middle axis of [outer, from, inner] to `to` entries. Along rows, `inner` is 3; along columns, it is a
+ * whole row.
+ */
 function resampled(data: Rgb['data'], outer: number, from: number, to: number, inner: number, filter: Filter) {
   const out = new Uint8ClampedArray(outer * to * inner);
   const all = filterWeights(from, to, filter).map(({ first, weights }) => ({
@@ -75,7 +81,10 @@ export function resize(image: Rgb, width: number, height: number, filter: Filter
   return { data, width, height };
 }
 
-/** The same without rounding, as torch.nn.functional.interpolate with `antialias=True`: interleaved numbers [height, width, 3]. */
+/**
+ * Resizes without rounding, as torch.nn.functional.interpolate with `antialias=True`. Returns interleaved values
+ * [height, width, 3].
+ */
 export function resizeExactly(image: Rgb, width: number, height: number, filter: Filter): Float32Array {
   const along = (data: ArrayLike<number>, outer: number, from: number, to: number, inner: number) => {
     if (from === to) return data;
@@ -95,9 +104,9 @@ export function resizeExactly(image: Rgb, width: number, height: number, filter:
   return Float32Array.from(along(wide, 1, image.height, height, 3 * width));
 }
 
-/** The part of the given size in the middle; what the image does not cover is black. As in Hugging Face's `center_crop`. */
+/** Crops the center to the given size, as Hugging Face's `center_crop`; pads with black where the image is smaller. */
 export function centerCrop(image: Rgb, width: number, height: number): Rgb {
-  const offset = (have: number, want: number) => Math.floor((have - want) / 2); // negative where it does not cover
+  const offset = (have: number, want: number) => Math.floor((have - want) / 2); // negative where the image is smaller
   const [left, top] = [offset(image.width, width), offset(image.height, height)];
   const data = new Uint8ClampedArray(3 * width * height);
   for (let y = Math.max(0, -top); y < Math.min(height, image.height - top); y++) {

@@ -1,14 +1,20 @@
-/** Reading a model folder's JSON files: every value is checked where it is read, and the error for a wrong one names its file and key. */
+/**
+ * Reads the JSON files of a model's folder. Every value is checked when it is read, and the error for an invalid one
+ * names its file and key.
+ */
 import { type HeedError, invalid, invalidFile } from '../base/error.js';
 import { parseJson } from './files.js';
 
-/** The core's bound on the rows of a table, far beyond any published encoder. */
+/** The maximum number of rows of a table, far beyond any published encoder. */
 const MAX_COUNT = 2 ** 24;
 
-/** A key, or several that published files use for the same setting. */
+/** A key, or several keys that published files use for the same setting. */
 type Keys = string | readonly string[];
 
-/** One JSON object of a model folder. Its methods throw INVALID_FILE if a value is wrong; a key whose value is null counts as absent. */
+/**
+ * A JSON object in a model's folder. The methods throw INVALID_FILE for invalid values. A key whose value is null
+ * counts as absent.
+ */
 export class Settings {
   readonly #values: Record<string, unknown>;
   readonly file: string;
@@ -29,13 +35,13 @@ export class Settings {
     return Object.hasOwn(this.#values, key) ? (this.#values[key] ?? undefined) : undefined;
   }
 
-  /** An integer from `low` to `high` under the first of `keys` that is present. */
+  /** Reads an integer from `low` to `high` under the first of `keys` that is present. */
   count(keys: Keys, fallback?: number, low = 0, high = MAX_COUNT): number {
     const expected = `a whole number from ${low} to ${high}`;
     return this.#checked(keys, fallback, (v) => Number.isInteger(v) && v >= low && v <= high, expected);
   }
 
-  /** A number between `low` and `high`, both excluded, also when rounded to single precision. */
+  /** Reads a number between `low` and `high`, exclusive, also after rounding to single precision. */
   between(keys: Keys, low: number, high: number, fallback?: number): number {
     const expected = high === Infinity ? `a finite number above ${low}` : `a number between ${low} and ${high}`;
     return this.#checked(keys, fallback, (v) => Math.fround(v) > low && Math.fround(v) < high, expected);
@@ -62,7 +68,7 @@ export class Settings {
     return invalidFile(`${this.file}: ${key}`, expected, shown(got));
   }
 
-  /** The error for a value that is legal but not implemented. */
+  /** Makes the error for a value that is valid but not supported. */
   unsupported(key: string, expected: string, got: string): HeedError {
     return invalid(`${this.file}: ${key}`, expected, got, 'UNSUPPORTED');
   }
@@ -73,7 +79,10 @@ export class Settings {
     return names.find((name) => this.get(name) !== undefined) ?? names[0]!;
   }
 
-  /** The value under the first of `keys` that is present, of the type of `fallback` (a number if that is undefined). */
+  /**
+   * Reads the value under the first of `keys` that is present. Its type must be that of `fallback`, or number if there
+   * is none.
+   */
   #checked<T = number>(keys: Keys, fallback: T | undefined, isLegal: (value: T) => boolean, expected: string): T {
     const key = this.keyOf(keys);
     const value = this.get(key) ?? fallback;

@@ -1,4 +1,4 @@
-/** The layer classes by their names, not yet bound to a runtime. */
+/** The layer classes by name, not yet bound to a runtime. */
 import { Decoder, DecoderLayer } from './decoder.js';
 import { Dropout } from './dropout.js';
 import { Embedding } from './embedding.js';

@@ -1,4 +1,4 @@
-/** Layers composed to models, without what only training needs. */
+/** Models composed of layers, without the code that only training needs. */
 import { requireIdle } from '../base/in-progress.js';
 import { dispose, inspected } from '../base/platform.js';
 import type { TensorInput } from '../base/tensor.js';
@@ -9,35 +9,41 @@ export type Child = Layer | Composite;
 
 export const isChild = (value: unknown): value is Child => value instanceof Layer || value instanceof Composite;
 
-/** The methods that list a model's layers and its children. Symbols, because models of one's own may have a property of any name. */
+/**
+ * The methods that list a model's layers and its children. They are symbols because custom models may have a property
+ * of any name.
+ */
 export const allLayers: unique symbol = Symbol('allLayers');
 export const ownParts: unique symbol = Symbol('ownParts');
 
-/** A model of layers: parameters, modes and disposal are those of all its layers. */
+/** A model of layers. Parameters, modes and disposal apply to all its layers. */
 export abstract class Composite {
   #training = false;
 
-  /** Whether dropout draws: true after `train()`, false at first and after `eval()`. */
+  /** Whether dropout is active: true after `train()`; false initially and after `eval()`. */
   get training(): boolean {
     return this.#training;
   }
 
-  /** Switches all layers to training mode. */
+  /** Switches all layers to training mode, in which dropout is active. */
   train(): this {
     return this.#setTraining(true);
   }
 
-  /** Switches all layers to evaluation mode. */
+  /** Switches all layers to evaluation mode, in which dropout is the identity. */
   eval(): this {
     return this.#setTraining(false);
   }
 
-  /** Number of scalars in all parameters, without buffers. */
+  /** The total number of scalars in all parameters, without buffers. */
   get parameterCount(): number {
     return layersOf(this).reduce((sum, [layer]) => sum + layer.parameterCount, 0);
   }
 
-  /** Copies of all parameters and buffers, by name: the names of the properties and indices that lead to a layer, and its own, joined by dots. */
+  /**
+   * Returns copies of all parameters and buffers by name: the path of properties and indices to the layer, and the
+   * parameter's name, joined by dots.
+   */
   stateDict(): StateDict {
     const entries = layersOf(this).flatMap(([layer, prefix]) =>
       Object.entries(layer.stateDict()).map(([name, tensor]) => [prefix + name, tensor] as const),
@@ -46,8 +52,10 @@ export abstract class Composite {
   }
 
   /**
-   * Sets all parameters and buffers. The state must have each in its shape and nothing else; see `Layer.loadStateDict`. A load that fails changes nothing.
-   * @throws HeedError `INVALID_ARGUMENT` or `SHAPE_MISMATCH`, listing all that is missing, unexpected or of another shape
+   * Sets all parameters and buffers. `state` must contain exactly these, in their shapes; see `Layer.loadStateDict`. If
+   * it throws, nothing is changed.
+   * @throws HeedError `INVALID_ARGUMENT` or `SHAPE_MISMATCH`, listing all parameters that are missing, unexpected or of
+   * another shape
    */
   loadStateDict(state: Readonly<Record<string, TensorInput>>): this {
     const argument = `${this.constructor.name}.loadStateDict`;
@@ -59,7 +67,7 @@ export abstract class Composite {
     return this;
   }
 
-  /** @internal All layers, and the prefixes of their parameters' names. */
+  /** @internal All layers, with the prefixes of their parameters' names. */
   [allLayers](): [Layer, string][] {
     return layersOf(this);
   }
@@ -69,7 +77,7 @@ export abstract class Composite {
     return this;
   }
 
-  /** Whether all layers were disposed of. */
+  /** Whether all layers have been disposed of. */
   get disposed(): boolean {
     return layersOf(this).every(([layer]) => layer.disposed);
   }
@@ -83,7 +91,7 @@ export abstract class Composite {
     this.dispose();
   }
 
-  /** @internal What `console.log` prints: the children, one per line, and the number of parameters. */
+  /** @internal The text for `console.log`: the children, one per line, and the number of parameters. */
   [inspected](): string {
     const { name } = this.constructor;
     if (this.disposed) return `${name} (no layers, or disposed)`;
@@ -100,7 +108,10 @@ export abstract class Composite {
   }
 }
 
-/** All layers of a model, and the prefixes of their parameters' names. A layer that occurs twice is listed once, as in PyTorch. */
+/**
+ * Lists all layers of a model, with the prefixes of their parameters' names. A layer that occurs twice is listed once,
+ * as in PyTorch.
+ */
 export function layersOf(model: Composite, prefix = '', listed = new Set<object>()): [Layer, string][] {
   return childrenOf(model).flatMap(([name, child]): [Layer, string][] => {
     if (listed.has(child)) return [];
@@ -110,7 +121,7 @@ export function layersOf(model: Composite, prefix = '', listed = new Set<object>
   });
 }
 
-// A function instead of a method, as the properties of a model of one's own may have any name.
+// A function instead of a method, because custom models may have a property of any name.
 function childrenOf(model: Composite): [string, Child][] {
   return Object.entries(model[ownParts]()).flatMap(([name, value]): [string, Child][] => {
     if (isChild(value)) return [[name, value]];

@@ -1,6 +1,7 @@
 /**
- * What layers cost. A flop is one multiplication or one addition of a matrix product; softmax, norms and activations grow more slowly and are left out, as is customary.
- * Notation: L length, S length of the keys, E width, H heads, F feed-forward width, Dk / Dv key / value width of a head.
+ * The cost of layers. A flop is one multiplication or one addition of a matrix product. Softmax, norms and activations
+ * grow more slowly and are not counted, as is customary. Notation: L length, S length of the keys, E width, H heads, F
+ * feed-forward width, Dk / Dv key / value width of a head.
  */
 import { formatShape } from '../base/error.js';
 import { count, flag, integer, optional, type Read, readOptions, type Schema, size } from '../base/options.js';
@@ -10,11 +11,14 @@ import type { ListedParameter } from './state-dict.js';
 
 /** Options of a layer's `flops`. */
 export interface FlopsOptions {
-  /** S: number of keys of cross-attention, rows of a decoder's memory or of a Transformer's source. Default: the length. */
+  /**
+   * S, the number of keys of cross-attention: the rows of a decoder's memory or of a Transformer's source. Default: the
+   * length.
+   */
   keyLength?: number;
-  /** Self-attention (of a Transformer: only that of its decoder) is causal; default false. */
+  /** Whether self-attention is causal; in a Transformer, only that of its decoder. Default false. */
   causal?: boolean;
-  /** Self-attention is limited to |i - j| <= window. Default: not limited. */
+  /** Limits self-attention to |i - j| <= window. Default: no limit. */
   window?: number;
 }
 
@@ -24,22 +28,22 @@ const flopsSchema = {
   window: optional(count, Infinity),
 } satisfies Schema<FlopsOptions>;
 
-/** One pass over a sequence: L, S, and the masks of self-attention. */
+/** A forward pass over one sequence: L, S, and the masks of self-attention. */
 export type Pass = Omit<Read<typeof flopsSchema>, 'keyLength'> & { length: number; keyLength: number };
 
-/** Reads the arguments of `flops`; `name` is the call in messages. */
+/** Reads the arguments of `flops`. `name`: the name of the call, for messages. */
 export function readPass(name: string, length: number, options?: FlopsOptions): Pass {
   const rows = integer(length, `${name}: length`, 1);
   const read = readOptions(name, flopsSchema, options);
   return { ...read, length: rows, keyLength: read.keyLength ?? rows };
 }
 
-/** A product of [length, inner] and [inner, out]. */
+/** The flops of a product of [length, inner] and [inner, out]. */
 export function linearFlops(length: number, inner: number, out: number): number {
   return 2 * length * inner * out;
 }
 
-/** Both products of a feed-forward; the first is twice as wide if gated. */
+/** The flops of both products of a feed-forward block. If gated, the first is twice as wide. */
 export function feedForwardFlops(
   { embedDim, feedForwardDim, gated }: { embedDim: number; feedForwardDim: number; gated: boolean },
   length: number,
@@ -50,15 +54,18 @@ export function feedForwardFlops(
 interface AttentionSizes {
   embedDim: number;
   numHeads: number;
-  /** 0: embedDim / numHeads, also of `valueDim` */
+  /** 0: embedDim / numHeads, which also holds for `valueDim` */
   keyDim: number;
   valueDim: number;
-  /** 0 or absent: embedDim, also of `valueInputDim` */
+  /** 0 or absent: embedDim, which also holds for `valueInputDim` */
   keyInputDim?: number;
   valueInputDim?: number;
 }
 
-/** The four projections of multi-head attention, Q K^T and the product of the weights with V; `pairs` counts the queries' visible keys. */
+/**
+ * The flops of multi-head attention: the four projections, Q K^T, and the product of the weights with V. `pairs`: the
+ * number of pairs of a query and a visible key.
+ */
 export function attentionFlops(
   { embedDim, numHeads, keyDim, valueDim, keyInputDim, valueInputDim }: AttentionSizes,
   length: number,
@@ -78,30 +85,30 @@ export function attentionFlops(
 
 type EncoderLayerSizes = AttentionSizes & Parameters<typeof feedForwardFlops>[0];
 
-/** Self-attention and feed-forward. */
+/** The flops of an encoder layer: self-attention and feed-forward block. */
 export function encoderLayerFlops(sizes: EncoderLayerSizes, pass: Pass): number {
   const { length } = pass;
   return attentionFlops(sizes, length, length, visiblePairs(pass, length)) + feedForwardFlops(sizes, length);
 }
 
-/** An encoder layer and the attention to the memory between its two parts. */
+/** The flops of a decoder layer: an encoder layer and cross-attention. */
 export function decoderLayerFlops(sizes: EncoderLayerSizes, pass: Pass): number {
   const { length, keyLength } = pass;
   return encoderLayerFlops(sizes, pass) + attentionFlops(sizes, length, keyLength, length * keyLength);
 }
 
-/** How many pairs of a query and a key `causal` and `window` leave. */
+/** The number of pairs of a query and a key that `causal` and `window` allow. */
 export function visiblePairs({ length, causal, window }: Pass, keyLength: number): number {
   return length * keyLength - above(length, keyLength, causal ? 0 : window) - above(keyLength, length, window);
 }
 
-/** How many pairs of i < rows and j < columns have j - i > distance. */
+/** The number of pairs i < rows, j < columns with j - i > distance. */
 function above(rows: number, columns: number, distance: number): number {
   const triangle = (n: number) => (n > 0 ? (n * (n + 1)) / 2 : 0);
   return triangle(columns - distance - 1) - triangle(columns - distance - 1 - rows);
 }
 
-/** A table of a layer's parameters, and its flops if a length is given. */
+/** Formats a table of a layer's parameters, with its flops if a length is given. */
 export function layerSummary(
   name: string,
   parameters: readonly ListedParameter[],
@@ -126,15 +133,15 @@ function thousands(value: number): string {
   return value.toString().replace(/\B(?=(\d{3})+$)/g, ',');
 }
 
-/** Sizes that `flops` compares layers for. */
+/** The sizes for which `flops` compares layers. */
 export interface CostOptions {
-  /** d, width of the input. */
+  /** d, the width of the input. */
   dim: number;
-  /** d_k, width of queries and keys; default dim. */
+  /** d_k, the width of queries and keys. Default dim. */
   keyDim?: number;
-  /** d_v, width of the output; default dim. */
+  /** d_v, the width of the output. Default dim. */
   valueDim?: number;
-  /** k, positions that the convolution covers; default 3. */
+  /** k, the number of positions that the convolution covers. Default 3. */
   kernelSize?: number;
 }
 
@@ -145,19 +152,20 @@ const costSchema = {
   kernelSize: optional(size, 3),
 } satisfies Schema<CostOptions>;
 
-/** What one layer costs. */
+/** The cost of one layer. */
 export interface Cost {
-  /** Multiplications and additions of its matrix products. */
+  /** The number of multiplications and additions in its matrix products. */
   flops: number;
-  /** Number of its weights, without biases. */
+  /** The number of its weights, without biases. */
   parameters: number;
-  /** How the flops grow, as papers write it. */
+  /** The growth of the flops in big O notation. */
   complexity: string;
 }
 
 /**
- * Compares four layers that let L positions of width d depend on each other and return L positions of width d_v (Vaswani et al. 2017, arXiv:1706.03762, table 1).
- * Without biases. The dense layer reads the whole sequence and is applied once for each output position. Needs no `load()`.
+ * Compares the cost of four layers that relate L positions of width d to each other and return L positions of width d_v
+ * (Vaswani et al. 2017, arXiv:1706.03762, table 1), without biases. The dense layer reads the whole sequence and is
+ * applied once per output position. Needs no `load()`.
  *
  * @example
  * flops(100, { dim: 64 }).attention.flops; // 5017600

@@ -11,23 +11,24 @@ import { Layer } from './layer.js';
 import { layerSites, layerStack, type Widths, type WithActivations } from './layer-sites.js';
 import { type SelfAttentionCall, selfAttentionSchema } from './multi-head-attention.js';
 
-/** Options of `DecoderLayer`; the attention to the memory has the same heads as self-attention. */
+/** Options of `DecoderLayer`. Cross-attention has the same heads as self-attention. */
 export type DecoderLayerOptions = EncoderLayerOptions;
 /** Options of `Decoder`. */
 export type DecoderOptions = EncoderOptions;
 
 /**
- * Options of a call of a decoder; `causal`, `mask` and `keyMask` apply to self-attention. Notation: N batch, H heads, L targets, S rows of the memory.
+ * Options of a call of a decoder. `causal`, `mask` and `keyMask` apply to self-attention. Notation: N batch, H heads, L
+ * targets, S rows of the memory.
  */
 export interface DecoderCall<W extends boolean = boolean>
   extends Pick<SelfAttentionCall<W>, 'causal' | 'mask' | 'keyMask' | 'returnWeights'> {
-  /** Of the attention to the memory; broadcasts to [N,H,L,S]. */
+  /** The mask of cross-attention, which broadcasts to [N,H,L,S]. */
   memoryMask?: MaskInput;
   /** Marks the rows of the memory that are not padding, [N,S]. */
   memoryKeyMask?: MaskInput;
-  /** Sites, see docs/lens.md. */
+  /** Names of sites to read; see docs/lens.md. */
   read?: SiteOptions['read'];
-  /** Changes of sites. */
+  /** Edits of sites; see docs/lens.md. */
   edit?: SiteOptions['edit'];
 }
 
@@ -42,17 +43,17 @@ const decoderCallSchema = {
   ...siteSchema,
 } satisfies Schema<DecoderCall>;
 
-/** The weights of one decoder layer. */
+/** The attention weights of one decoder layer. */
 export interface DecoderWeights {
-  /** Of self-attention, [N,H,L,L]. */
+  /** The weights of self-attention, [N,H,L,L]. */
   self: Tensor;
-  /** Of the attention to the memory, [N,H,L,S]. */
+  /** The weights of cross-attention, [N,H,L,S]. */
   memory: Tensor;
 }
 
-/** The result of a decoder layer; `weights` is present if `returnWeights` was true. */
+/** The result of a decoder layer. `weights` is present if `returnWeights` was true. */
 export type DecodedByLayer<W extends boolean = boolean> = Attended<W, DecoderWeights>;
-/** The result of a decoder; `weights`, one entry per layer, is present if `returnWeights` was true. */
+/** The result of a decoder. `weights`, one entry per layer, is present if `returnWeights` was true. */
 export type Decoded<W extends boolean = boolean> = Attended<W, DecoderWeights[]>;
 
 export function toDecoderWeights(weights: RawDecoderWeights[]): DecoderWeights[] {
@@ -61,14 +62,15 @@ export function toDecoderWeights(weights: RawDecoderWeights[]): DecoderWeights[]
 
 /** Options of `makeCache`. */
 export interface DecoderCacheOptions {
-  /** Marks the rows of the memory or source that are not padding, [N,S]; [S] for one sequence. */
+  /** Marks the rows of the memory or source that are not padding: [N,S], or [S] for one sequence. */
   keyMask?: MaskInput;
 }
 
 const cacheSchema = { keyMask } satisfies Schema<DecoderCacheOptions>;
 
 /**
- * Keys and values of a sequence or a batch, kept between the steps of decoding it. Only the layer that made it can use it.
+ * Keys and values of a sequence or batch, cached between the steps of decoding. Only the layer that made the cache can
+ * use it.
  *
  * @example
  * const cache = decoder.makeCache(memory);
@@ -90,12 +92,12 @@ export class DecoderCache extends Owned<RawDecoderCache> {
     this.maker = maker;
   }
 
-  /** Number of rows of each sequence that are decoded so far. */
+  /** The number of rows of each sequence that have been decoded. */
   get length(): number {
     return this.raw.length();
   }
 
-  /** Another cache in the same state, for beam search: each goes on with rows of its own. */
+  /** Returns an independent cache in the same state, for beam search. */
   clone(): DecoderCache {
     const { raw } = this;
     return calling('DecoderCache.clone', () => new DecoderCache(this.maker, raw.copy()));
@@ -104,12 +106,15 @@ export class DecoderCache extends Owned<RawDecoderCache> {
 
 type RawDecoder = RawIncrementalDecoder<object, RawWeighted<RawDecoderWeights>>;
 
-/** A layer with a decoder, which it can run step by step. */
+/** A layer with a decoder that can run step by step. */
 export abstract class IncrementalDecoder<Raw extends RawIncrementalDecoder = RawIncrementalDecoder> extends Layer<Raw> {
   /** @internal */
   static readonly inputs = 2;
 
-  /** Prepares decoding: projects the keys and values of a decoder's memory, or encodes a Transformer's source first, [N,S,E] or [S,E]. */
+  /**
+   * Prepares decoding: projects the keys and values of a decoder's memory, or encodes a Transformer's source first.
+   * [N,S,E] or [S,E].
+   */
   makeCache(memory: TensorInput, options?: DecoderCacheOptions): DecoderCache {
     const { raw } = this;
     return run(
@@ -122,7 +127,8 @@ export abstract class IncrementalDecoder<Raw extends RawIncrementalDecoder = Raw
   }
 
   /**
-   * The output for the next rows of each sequence, target [N,L,E] or [L,E] -> the same shape. Equals these rows of one causal pass over all rows so far.
+   * Computes the output for the next rows of each sequence: target [N,L,E] or [L,E] -> the same shape. Equals these
+   * rows of one causal forward pass over all rows so far.
    *
    * @example
    * const cache = decoder.makeCache(memory);
@@ -157,8 +163,9 @@ function decode<W extends boolean>(
 }
 
 /**
- * Self-attention over the target, attention to the memory, feed-forward, each with its residual and norm: `torch.nn.TransformerDecoderLayer` with `batch_first`.
- * Parameters `self_attn.*`, `multihead_attn.*` (see `MultiHeadAttention`), `linear1.*`, `linear2.*`, `norm1.*`, `norm2.*`, `norm3.*`.
+ * Self-attention over the target, cross-attention to the memory, and a feed-forward block, each with a residual
+ * connection and a norm: `torch.nn.TransformerDecoderLayer` with `batch_first`. Parameters `self_attn.*`,
+ * `multihead_attn.*` (see `MultiHeadAttention`), `linear1.*`, `linear2.*`, `norm1.*`, `norm2.*`, `norm3.*`.
  *
  * @example
  * const layer = new heed.DecoderLayer({ embedDim: 8, numHeads: 2, feedForwardDim: 16 });
@@ -191,7 +198,8 @@ export class DecoderLayer extends IncrementalDecoder<RawDecoder> {
 }
 
 /**
- * Decoder layers one after the other: `torch.nn.TransformerDecoder`. Parameters `layers.0.*`, ... (see `DecoderLayer`), and `norm.*` with `finalNorm`.
+ * A stack of decoder layers: `torch.nn.TransformerDecoder`. Parameters `layers.0.*`, ... (see `DecoderLayer`), and
+ * `norm.*` with `finalNorm`.
  *
  * @example
  * const decoder = new heed.Decoder({ embedDim: 8, numHeads: 2, feedForwardDim: 16, numLayers: 2 });

@@ -5,15 +5,15 @@ import { TensorLayer } from './tensor-layer.js';
 
 /** Options of `Dropout`. */
 export interface DropoutOptions extends LayerOptions {
-  /** Probability of dropping an entry, in [0, 1]; default 0.5. */
+  /** The probability of dropping an entry, in [0, 1]. Default 0.5. */
   p?: number;
-  /** Default 'inverted'. */
+  /** How entries that are not dropped are scaled. Default 'inverted'. */
   scaling?: DropoutScaling;
 }
 
 /**
- * z(x) = Z * x with new Bernoulli draws Z on each call in training, the identity in evaluation (Srivastava et al. 2014).
- * x of any shape -> the same shape. No parameters.
+ * z(x) = Z * x, where Z is a new Bernoulli sample in every call in training mode, and the identity in evaluation mode
+ * (Srivastava et al. 2014). x of any shape -> the same shape. No parameters.
  *
  * @example
  * const dropout = new heed.Dropout({ p: 0.5, seed: 1 });

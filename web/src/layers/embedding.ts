@@ -8,7 +8,7 @@ import { Layer, type LayerOptions } from './layer.js';
 
 /** Options of `Embedding`. */
 export interface EmbeddingOptions extends LayerOptions {
-  /** Number of rows of the table. */
+  /** The number of rows of the table. */
   numEmbeddings: number;
   /** E, the width of a row. */
   embedDim: number;
@@ -19,7 +19,8 @@ interface RawEmbeddingInputs {
 }
 
 /**
- * A table of vectors that are looked up by id: `torch.nn.Embedding`. ids [...] -> [..., E]. Parameter `weight` [numEmbeddings, E], initially normal.
+ * A table of vectors, looked up by id: `torch.nn.Embedding`. ids [...] -> [..., E]. Parameter `weight` [numEmbeddings,
+ * E], initially normally distributed.
  *
  * @example
  * const embedding = new heed.Embedding({ numEmbeddings: 10, embedDim: 4 });
@@ -33,7 +34,7 @@ export class Embedding extends Layer<RawLayer<RawEmbeddingInputs, RawTensor>> {
   static readonly schema = { numEmbeddings: size, embedDim: size, seed } satisfies Schema<EmbeddingOptions>;
 
   /**
-   * The rows of `ids`.
+   * Returns the rows of `ids`.
    * @throws HeedError `INVALID_ARGUMENT` for an id outside the table
    */
   forward(ids: IndexInput): Tensor {

@@ -35,13 +35,16 @@ export interface EncoderLayerOptions
   extends Pick<MultiHeadAttentionOptions, 'embedDim' | 'numHeads' | 'keyDim' | 'valueDim' | 'rotary'>,
     Pick<FeedForwardOptions, 'feedForwardDim' | 'activation' | 'gated'>,
     LayerOptions {
-  /** true: x + f(LN(x)); false: LN(x + f(x)). Default false. */
+  /** Where the layer norms are. true (pre-norm): x + f(LN(x)); false (post-norm): LN(x + f(x)). Default false. */
   normFirst?: boolean;
-  /** Of the layer norms; default 1e-5. */
+  /** The epsilon of the layer norms. Default 1e-5. */
   eps?: number;
-  /** Probability of dropout in training, on the weights and the output of the attention and on both products of the feed-forward; default 0.1. */
+  /**
+   * The probability of dropout in training: on the weights and output of the attention, and after both products of the
+   * feed-forward block. Default 0.1.
+   */
   dropout?: number;
-  /** Of the projections and the feed-forward; default true. */
+  /** Whether the projections and the feed-forward block have biases. Default true. */
   bias?: boolean;
 }
 
@@ -88,7 +91,8 @@ export class EncoderLayer extends Layer<RawLayer<object, RawAttended>> {
   }
 
   /**
-   * A smaller layer without `heads`, whose output equals that of this layer with them masked. It has all other weights of this layer, which stays as it is.
+   * Returns a smaller layer without `heads`, whose output equals that of this layer with these heads masked. It has
+   * copies of all other weights; this layer is unchanged.
    *
    * @example
    * const layer = new heed.EncoderLayer({ embedDim: 8, numHeads: 4, feedForwardDim: 16 });
@@ -109,9 +113,9 @@ export class EncoderLayer extends Layer<RawLayer<object, RawAttended>> {
 
 /** Options of `Encoder`. */
 export interface EncoderOptions extends EncoderLayerOptions {
-  /** From 1 to 1024. */
+  /** The number of layers, from 1 to 1024. */
   numLayers: number;
-  /** A layer norm after the last layer. Default false. */
+  /** Whether there is a layer norm after the last layer. Default false. */
   finalNorm?: boolean;
 }
 
@@ -123,11 +127,14 @@ export const encoderSchema = {
 
 /** Options of a call of the encoder. */
 export interface EncoderCall<W extends boolean = boolean> extends Omit<SelfAttentionCall<W>, 'headMask'>, SiteOptions {
-  /** A factor on the output of each head in each layer, [numLayers,H]: 0 switches a head off. After pruning, nested arrays with an entry for each head that is left. */
+  /**
+   * A factor on the output of each head in each layer, [numLayers,H]; 0 disables a head. After pruning: nested arrays
+   * with one entry per remaining head.
+   */
   headMask?: TensorInput;
 }
 
-/** Reads a head mask for layers with `heads[i]` heads each; rows are padded to the longest. */
+/** Reads a head mask for layers with `heads[i]` heads each. Rows are padded to the maximum length. */
 function headMasks(heads: readonly number[]): Reader<RawTensor | null> {
   return optional((value, name) => {
     const max = Math.max(...heads);
@@ -144,11 +151,12 @@ function headMasks(heads: readonly number[]): Reader<RawTensor | null> {
   }, null);
 }
 
-/** The result of an encoder; `weights`, one tensor per layer, is present if `returnWeights` was true. */
+/** The result of an encoder. `weights`, one tensor per layer, is present if `returnWeights` was true. */
 export type Encoded<W extends boolean = boolean> = Attended<W, Tensor[]>;
 
 /**
- * Encoder layers one after the other: `torch.nn.TransformerEncoder`. Parameters `layers.0.*`, `layers.1.*`, ... (see `EncoderLayer`), and `norm.*` with `finalNorm`.
+ * A stack of encoder layers: `torch.nn.TransformerEncoder`. Parameters `layers.0.*`, `layers.1.*`, ... (see
+ * `EncoderLayer`), and `norm.*` with `finalNorm`.
  *
  * @example
  * const encoder = new heed.Encoder({ embedDim: 8, numHeads: 2, feedForwardDim: 16, numLayers: 6 });
@@ -184,8 +192,8 @@ export class Encoder extends Layer<RawLayer<object, RawWeighted<RawTensor>>> {
   }
 
   /**
-   * A smaller encoder without `heads`, a list per layer, whose output equals that of this encoder with them masked. It has all other weights of this encoder, which stays as
-   * it is.
+   * Returns a smaller encoder without `heads`, one list per layer, whose output equals that of this encoder with these
+   * heads masked. It has copies of all other weights; this encoder is unchanged.
    *
    * @example
    * const encoder = new heed.Encoder({ embedDim: 8, numHeads: 4, feedForwardDim: 16, numLayers: 2 });
@@ -214,7 +222,7 @@ export class Encoder extends Layer<RawLayer<object, RawWeighted<RawTensor>>> {
     return this.#heads.reduce((sum, numHeads) => sum + encoderLayerFlops({ ...options, ...sizes, numHeads }, pass), 0);
   }
 
-  /** Number of heads of each layer. */
+  /** The number of heads of each layer. */
   get #heads(): readonly number[] {
     const { heads, numLayers, numHeads } = this.options;
     return heads ?? new Array<number>(numLayers).fill(numHeads);

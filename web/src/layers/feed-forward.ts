@@ -6,17 +6,20 @@ import { TensorLayer } from './tensor-layer.js';
 
 /** Options of `FeedForward`. */
 export interface FeedForwardOptions extends LayerOptions {
-  /** E, width of input and output. */
+  /** E, the width of input and output. */
   embedDim: number;
-  /** F, width between the two products of the feed-forward. */
+  /** F, the width between the two products. */
   feedForwardDim: number;
-  /** phi of the feed-forward; default 'relu'. */
+  /** The activation phi. Default 'relu'. */
   activation?: Activation;
-  /** Probability of dropout after phi, in training; default 0. */
+  /** The probability of dropout after phi, in training. Default 0. */
   dropout?: number;
-  /** Default true. */
+  /** Whether there are biases. Default true. */
   bias?: boolean;
-  /** phi(W_1a x) * (W_1b x) between the products of the feed-forward (Shazeer 2020, arXiv:2002.05202): linear1 is [2 F, E], the activated half first. Default false. */
+  /**
+   * Whether to compute phi(W_1a x) * (W_1b x) between the products (Shazeer 2020, arXiv:2002.05202). `linear1` is then
+   * [2 F, E], with the activated half first. Default false.
+   */
   gated?: boolean;
 }
 

@@ -1,4 +1,4 @@
-/** The formulas, as functions that own no parameters, and their options. */
+/** Functions that own no parameters, and their options. */
 
 import { calling } from '../base/error.js';
 import {
@@ -24,7 +24,10 @@ import { matmul, readAxis, transposed } from '../base/products.js';
 import { MAX_SIZE, type MaskInput, readTensor, Tensor, type TensorInput } from '../base/tensor.js';
 import type { Calls, RawTensor } from '../base/wasm/core.js';
 
-/** The activation phi of a layer. 'gelu' is the exact one (by erf), 'gelu_tanh' and 'quick_gelu', x sigmoid(1.702 x), its approximations. */
+/**
+ * The activation phi of a layer. 'gelu' is exact (by erf); 'gelu_tanh' and 'quick_gelu', x sigmoid(1.702 x),
+ * approximate it.
+ */
 export type Activation = 'identity' | 'relu' | 'gelu' | 'gelu_tanh' | 'tanh' | 'sigmoid' | 'silu' | 'quick_gelu';
 
 export const activation = oneOf<Activation>([
@@ -38,98 +41,107 @@ export const activation = oneOf<Activation>([
   'quick_gelu',
 ]);
 
-/** 'inverted': entries that are kept are divided by 1 - p; 'none': they stay as they are. */
+/** 'inverted': entries that are not dropped are divided by 1 - p. 'none': they are not scaled. */
 export type DropoutScaling = 'inverted' | 'none';
 
 export const scaling = oneOf<DropoutScaling>(['inverted', 'none']);
 
-/** How rotary embedding pairs features: (k, k + D/2), or (2k, 2k + 1) as in the paper. */
+/**
+ * The pairs of features that rotary embedding rotates: (k, k + D/2) for 'half-split', (2k, 2k + 1) for 'interleaved',
+ * as in the paper.
+ */
 export type RotaryPairing = 'half-split' | 'interleaved';
 
-/** A result of attention; `weights` is present if `returnWeights` was true. */
+/** The result of attention. `weights` is present if `returnWeights` was true. */
 export type Attended<W extends boolean = boolean, Weights = Tensor> = { output: Tensor } & (W extends true
   ? { weights: Weights }
   : { weights?: Weights });
 
 /** Options of `attention`. Notation: N batch, H heads, L queries, S keys. */
 export interface AttentionOptions<W extends boolean = boolean> {
-  /** Broadcasts to [...,L,S], in layers to [N,H,L,S]: nested arrays or a `Uint8Array` tensor that mark what may be attended to, or a `Float32Array` tensor that is added to the scores. */
+  /**
+   * A mask that broadcasts to [...,L,S], in layers to [N,H,L,S]: nested arrays or a `Uint8Array` tensor, where true or
+   * 1 allows attention, or a `Float32Array` tensor that is added to the scores. Default: none.
+   */
   mask?: MaskInput;
-  /** Query i attends to keys 0..i, counted from the top left. Default false. */
+  /** Whether query i attends only to keys 0..i, aligned at the top left. Default false. */
   causal?: boolean;
-  /** Query i attends to the keys j with |i - j| <= window. Default: all. */
+  /** Limits query i to the keys j with |i - j| <= window. Default: no limit. */
   window?: number;
-  /** Factor on Q K^T; default 1 / sqrt(Dk). */
+  /** The factor on Q K^T. Default 1 / sqrt(Dk). */
   scale?: number;
-  /** Dropout on the weights with probability p; without a seed, one is drawn. Default: none. */
+  /** Dropout with probability p on the weights. Default: none. Without a seed, one is chosen at random. */
   dropout?: { p: number; seed?: number };
-  /** Also return the weights: the softmax's rows, before dropout and head mask. Default false: they are never stored. */
+  /**
+   * Whether to return the weights: the softmax's output before dropout and head mask. Default false: the weights are
+   * never stored.
+   */
   returnWeights?: W;
 }
 
 /** Options of `softmax`. */
 export interface SoftmaxOptions {
-  /** The axis whose entries sum to 1; negative axes count from the end. Default -1, the last. */
+  /** The axis along which the entries sum to 1; negative axes count from the end. Default -1, the last axis. */
   axis?: number;
 }
 
 /** Parameters and options of `linear`. */
 export interface LinearFunctionOptions {
-  /** W, [out, in], as in PyTorch. */
+  /** The weight W, [out, in], as in PyTorch. */
   weight: TensorInput;
-  /** b, [out]; default: none. */
+  /** The bias b, [out]. Default: none. */
   bias?: TensorInput;
-  /** Default 'identity'. */
+  /** The activation phi. Default 'identity'. */
   activation?: Activation;
 }
 
 /** Parameters and options of `layerNorm`. */
 export interface LayerNormFunctionOptions {
-  /** gamma, [E]; default: ones. */
+  /** The weight gamma, [E]. Default: ones. */
   weight?: TensorInput;
-  /** beta, [E]; default: zeros. */
+  /** The bias beta, [E]. Default: zeros. */
   bias?: TensorInput;
-  /** Default 1e-5. */
+  /** Added to the variance. Default 1e-5. */
   eps?: number;
 }
 
 /** Options of `dropout`. */
 export interface DropoutFunctionOptions {
-  /** Probability of dropping an entry, in [0, 1]; default 0.5. */
+  /** The probability of dropping an entry, in [0, 1]. Default 0.5. */
   p?: number;
-  /** The same seed gives the same draws; chosen at random if left out. */
+  /** The seed: equal seeds drop the same entries. Default: chosen at random. */
   seed?: number;
-  /** false: the identity. Default true. */
+  /** Whether to apply dropout; false returns x. Default true. */
   training?: boolean;
-  /** Default 'inverted'. */
+  /** How entries that are not dropped are scaled. Default 'inverted'. */
   scaling?: DropoutScaling;
 }
 
 /** Options of `positionalEncoding`. */
 export interface PositionalEncodingFunctionOptions {
-  /** Default 10000. */
+  /** The base of the wavelengths. Default 10000. */
   base?: number;
 }
 
-/** How rotary embedding rotates. */
+/** Options of rotary embedding. */
 export interface RotaryOptions {
-  /** Number of rotated features (of each head), even; default: all. */
+  /** The number of rotated features (per head), even. Default: all. */
   dim?: number;
-  /** Default 10000. */
+  /** The base of the rotation angles. Default 10000. */
   base?: number;
-  /** Default 'half-split'. */
+  /** The pairs of features that are rotated. Default 'half-split'. */
   pairing?: RotaryPairing;
 }
 
 /** Options of `rotary`. */
 export interface RotaryFunctionOptions extends RotaryOptions {
-  /** Position of the first row; default 0. */
+  /** The position of the first row. Default 0. */
   firstPosition?: number;
 }
 
 const attentionDropout = { p: rate, seed } satisfies Schema<NonNullable<AttentionOptions['dropout']>>;
 
-/** Options that attention has both as a function and in layers. */
+/** Attention options that the function and the layers have in common. */
 export const sharedAttentionSchema = {
   mask: optional(mask, null),
   causal: optional(flag, false),
@@ -181,12 +193,12 @@ const rotaryFunctionSchema = {
   firstPosition: optional(count, 0),
 } satisfies Schema<RotaryFunctionOptions>;
 
-/** A tensor of the core as one of the API. */
+/** Converts a tensor of the WebAssembly module to one of the API. */
 export function toTensor({ data, shape }: RawTensor): Tensor {
   return new Tensor(data, shape);
 }
 
-/** A result of the core as one of the API; `convert` converts the weights. */
+/** Converts a result of attention to one of the API. `convert` converts the weights. */
 export function toAttended<W extends boolean, Raw = RawTensor, Weights = Tensor>(
   { output, weights }: { output: RawTensor; weights: Raw | null },
   convert: (weights: Raw) => Weights = toTensor as never,
@@ -194,7 +206,7 @@ export function toAttended<W extends boolean, Raw = RawTensor, Weights = Tensor>
   return { output: toTensor(output), ...(weights !== null && { weights: convert(weights) }) } as Attended<W, Weights>;
 }
 
-/** Reads the tensors and the options of the call `name`, and runs `body`, which calls the core, on them. */
+/** Reads the tensors and options of the call `name` and passes them to `body`, which calls the WebAssembly module. */
 export function run<S extends Record<string, Reader<unknown>>, T>(
   name: string,
   tensors: Record<string, TensorInput>,
@@ -208,10 +220,11 @@ export function run<S extends Record<string, Reader<unknown>>, T>(
 }
 
 /**
- * The formulas, as methods of the object that `load()` returns.
+ * Functions without parameters, as methods of the object that `load()` returns.
  *
- * Notation: L queries, S keys, E width, Dk / Dv key / value width; `...` stands for any leading axes.
- * Errors: `SHAPE_MISMATCH` for shapes that do not fit, `INVALID_ARGUMENT` for other illegal arguments, `OUT_OF_MEMORY`, `DISPOSED`.
+ * Notation: L queries, S keys, E width, Dk / Dv key / value width; `...` stands for any leading axes. Errors:
+ * `SHAPE_MISMATCH` for shapes that do not match, `INVALID_ARGUMENT` for other invalid arguments, `OUT_OF_MEMORY`,
+ * `DISPOSED`.
  */
 export abstract class Functions {
   readonly #runtime: Runtime;
@@ -224,8 +237,8 @@ export abstract class Functions {
   /**
    * Scaled dot-product attention, softmax(Q K^T / sqrt(Dk) + M) V (Vaswani et al. 2017, arXiv:1706.03762, eq. 1).
    *
-   * query [...,L,Dk], key [...,S,Dk], value [...,S,Dv], whose leading axes broadcast -> output [...,L,Dv] and, with `returnWeights`, weights [...,L,S]. A query whose keys
-   * are all masked has zeros in both.
+   * Maps query [...,L,Dk], key [...,S,Dk] and value [...,S,Dv], whose leading axes broadcast, to output [...,L,Dv] and,
+   * with `returnWeights`, weights [...,L,S]. For a query whose keys are all masked, both are zero.
    *
    * @example
    * const { output, weights } = heed.attention([[1, 0]], [[1, 0], [0, 1]], [[1], [3]], { returnWeights: true });
@@ -243,7 +256,7 @@ export abstract class Functions {
   }
 
   /**
-   * exp(x_i) / sum_j exp(x_j) along an axis, without overflow. The result has the shape of x.
+   * Computes exp(x_i) / sum_j exp(x_j) along an axis, without overflow. The result has the shape of x.
    *
    * @example
    * heed.softmax([0, 0, Math.log(2)]).toArray(); // [0.25, 0.25, 0.5]
@@ -252,7 +265,7 @@ export abstract class Functions {
   softmax(x: TensorInput, options?: SoftmaxOptions): Tensor {
     return run('softmax', { x }, softmaxSchema, options, ([raw], { axis }) => {
       const last = raw!.shape.length - 1;
-      const at = last < 0 ? last : readAxis(axis, 'softmax.axis', raw!); // the core refuses tensors without axes
+      const at = last < 0 ? last : readAxis(axis, 'softmax.axis', raw!); // the module rejects tensors without axes
       if (at === last) return toTensor(this.#calls.compute('softmax', { x: raw! }));
       const moved = this.transpose(raw!, at, last);
       return this.transpose(
@@ -264,20 +277,23 @@ export abstract class Functions {
   }
 
   /**
-   * The matrix product, as `torch.matmul`: of the last two axes, [...,L,K] and [...,K,M] -> [...,L,M]; all other axes broadcast. A vector [K] is a row on the left and a column on
-   * the right, and the result lacks its axis.
+   * The matrix product of the last two axes, as `torch.matmul`: [...,L,K] and [...,K,M] to [...,L,M]; the other axes
+   * broadcast. A vector [K] counts as a row on the left and as a column on the right, and its axis of size 1 is removed
+   * from the result.
    *
    * @example
    * heed.matmul([[1, 2], [3, 4]], [[1, 0], [1, 1]]).toArray(); // [[3, 2], [7, 4]]
    * heed.matmul([[1, 2], [3, 4]], [1, 1]).toArray(); // [3, 7]
-   * @throws HeedError `SHAPE_MISMATCH` for inner extents that differ, leading axes that do not broadcast, and numbers
+   * @throws HeedError `SHAPE_MISMATCH` for inner extents that differ, leading axes that do not broadcast, and tensors
+   * without axes
    */
   matmul(a: TensorInput, b: TensorInput): Tensor {
     return run('matmul', { a, b }, {}, undefined, ([left, right]) => toTensor(matmul(this.#calls, left!, right!)));
   }
 
   /**
-   * A copy with two axes exchanged, as `torch.transpose`; negative axes count from the end. Default: the last two, as `mT` in PyTorch.
+   * A copy with two axes exchanged, as `torch.transpose`. Negative axes count from the end. Default: the last two, as
+   * `mT` in PyTorch.
    *
    * @example
    * heed.transpose([[1, 2, 3], [4, 5, 6]]).toArray(); // [[1, 4], [2, 5], [3, 6]]
@@ -291,7 +307,7 @@ export abstract class Functions {
   }
 
   /**
-   * The time-distributed layer phi(x W^T + b). x [...,in], weight [out,in], bias [out] -> [...,out].
+   * The linear layer phi(x W^T + b), applied to each position. x [...,in], weight [out,in], bias [out] -> [...,out].
    *
    * @example
    * heed.linear([[1, 2]], { weight: [[3, 4], [0, -1]], bias: [1, 0], activation: 'relu' }).toArray(); // [[12, 0]]
@@ -303,7 +319,8 @@ export abstract class Functions {
   }
 
   /**
-   * gamma (x - mean) / sqrt(variance + eps) + beta over the last axis, variance with 1/E (Ba, Kiros, Hinton 2016, arXiv:1607.06450). x [...,E] -> [...,E].
+   * Layer normalization over the last axis: gamma (x - mean) / sqrt(variance + eps) + beta, where the variance is
+   * divided by E (Ba, Kiros, Hinton 2016, arXiv:1607.06450). x [...,E] -> [...,E].
    *
    * @example
    * heed.layerNorm([1, 2, 3, 4]).toArray(); // [-1.3416, -0.4472, 0.4472, 1.3416]
@@ -315,7 +332,7 @@ export abstract class Functions {
   }
 
   /**
-   * Z * x, where each entry of Z is zero with probability p (Srivastava et al. 2014). x of any shape -> the same shape.
+   * Sets each entry to zero with probability p (Srivastava et al. 2014). x of any shape -> the same shape.
    *
    * @example
    * heed.dropout([1, 1, 1, 1], { p: 0.5, seed: 1 }); // some entries are 0, the others 2
@@ -328,7 +345,8 @@ export abstract class Functions {
   }
 
   /**
-   * Sine on even columns and cosine on odd ones of i base^(-2k/dim) (Vaswani et al. 2017, section 3.5). -> [length, dim].
+   * Sinusoidal positional encoding [length, dim]: the sine, in even columns, and the cosine, in odd columns, of i
+   * base^(-2k/dim) (Vaswani et al. 2017, section 3.5).
    *
    * @example
    * heed.positionalEncoding(2, 4).toArray(); // [[0, 1, 0, 1], [0.8415, 0.5403, 0.01, 1]]

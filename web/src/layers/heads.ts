@@ -1,34 +1,35 @@
 /**
- * Measures which heads matter, and prunes others (Michel et al. 2019, arXiv:1905.10650; Voita et al. 2019, arXiv:1905.09418).
- * Notation: E width, H heads, Dk / Dv key / value width of a head.
+ * Measures the importance of heads, and prunes heads (Michel et al. 2019, arXiv:1905.10650; Voita et al. 2019,
+ * arXiv:1905.09418). Notation: E width, H heads, Dk / Dv key / value width of a head.
  */
 import { describe, invalid } from '../base/error.js';
 import { count, integer, listOf, type Reader } from '../base/options.js';
 import { readTensor, Tensor, type TensorInput } from '../base/tensor.js';
 import type { StateDict } from './state-dict.js';
 
-/** How much one head matters. */
+/** The importance of one head. */
 export interface HeadImportance {
-  /** Index of the layer; present if several layers are measured. */
+  /** The index of the layer. Present if several layers are measured. */
   layer?: number;
-  /** Index of the head in its layer. */
+  /** The index of the head in its layer. */
   head: number;
-  /** What masking the head adds to the loss; if outputs are measured, their root mean square change. */
+  /** The increase of the loss if the head is masked or, if outputs are measured, their root mean square change. */
   change: number;
 }
 
-/** What `headImportance` measures: a loss or an output. */
+/** The result of a measurement: a loss or an output. */
 export type Measured = number | TensorInput;
 
 /**
- * Masks each head alone and measures what that changes; the most important head comes first. Needs no `load()`.
+ * Masks each head separately and measures the effect. Returns the most important head first. Needs no `load()`.
  *
- * `measure` is called with all heads on, then once per head with that one off. Its `headMask` has the form that layers and models take: [H] if `shape` is a number of heads,
- * [layers][H] if it is [layers, H].
+ * `measure` is called once with all heads enabled, then once per head with that head disabled. Its `headMask` has the
+ * shape that layers and models accept: [H] if `shape` is a number of heads, [layers][H] if it is [layers, H].
  *
  * @example
  * const ranked = await headImportance(numHeads, (headMask) => attention.forward(x, { headMask }).output);
- * @throws HeedError `INVALID_ARGUMENT`, `SHAPE_MISMATCH` for outputs of different sizes; what `measure` throws is passed on
+ * @throws HeedError `INVALID_ARGUMENT`, `SHAPE_MISMATCH` for outputs of different sizes; errors of `measure` are passed
+ * on
  */
 export function headImportance(
   shape: number,
@@ -44,7 +45,7 @@ export async function headImportance(
 ): Promise<HeadImportance[]> {
   const layered = Array.isArray(shape);
   const argument = 'headImportance: shape';
-  // Limited, as there is one mask per head.
+  // Limited because there is one mask per head.
   const extent: Reader<number> = (value) => integer(value, argument, 1, 4096);
   const extents = layered ? listOf(extent, '')(shape, argument) : [1, extent(shape, argument)];
   if (extents.length !== 2) throw invalid(argument, 'a number of heads, or [layers, heads]', describe(shape));
@@ -80,7 +81,7 @@ function difference(before: Measured, after: Measured): number {
 const EXPECTED = 'an array of head indices';
 export const headList = listOf(count, EXPECTED);
 
-/** The heads that stay when `heads` go. */
+/** The heads that remain when `heads` are removed. */
 export function remainingHeads(argument: string, heads: readonly number[], numHeads: number): number[] {
   const head: Reader<number> = (value, name) => integer(value, name, 0, numHeads - 1);
   const gone = new Set(listOf(head, EXPECTED)(heads, argument));
@@ -89,7 +90,7 @@ export function remainingHeads(argument: string, heads: readonly number[], numHe
   return kept;
 }
 
-/** The options of a layer that keeps `numHeads` of its heads, each as wide as before. */
+/** The options of a layer that keeps `numHeads` of its heads, with unchanged head widths. */
 export function prunedSizes(
   { embedDim, keyDim, valueDim, ...old }: { embedDim: number; numHeads: number; keyDim: number; valueDim: number },
   numHeads: number,
@@ -98,7 +99,7 @@ export function prunedSizes(
   return { numHeads, keyDim: keyDim || width, valueDim: valueDim || width };
 }
 
-/** A state dict in which the attention under `prefix` has only the heads `kept` of its `numHeads`. */
+/** A state dict in which the attention under `prefix` has only the heads `kept`, out of `numHeads`. */
 export function withHeads(state: StateDict, prefix: string, kept: readonly number[], numHeads: number): StateDict {
   const result = { ...state };
   const prune = (name: string, axis: number, blocks: number) => {
@@ -120,7 +121,7 @@ export function withHeads(state: StateDict, prefix: string, kept: readonly numbe
   return result;
 }
 
-/** The entries of the heads `kept`, from data of shape [blocks, numHeads, entries of a head]. */
+/** The entries of the heads `kept`. `data` has the shape [blocks, numHeads, entries per head]. */
 function keptHeads(data: Float32Array, blocks: number, kept: readonly number[], numHeads: number): Float32Array {
   const size = data.length / blocks / numHeads;
   const result = new Float32Array(blocks * kept.length * size);

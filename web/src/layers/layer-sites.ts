@@ -1,10 +1,10 @@
-/** The sites of layers with attention. */
+/** Plans the sites of layers with attention. */
 
 import { DECODER_SITES, planSites, type ReadSites, type SitePlan, type SiteStack } from '../base/sites.js';
 import type { Tensor } from '../base/tensor.js';
 import type { RawSites, RawTensor } from '../base/wasm/core.js';
 
-/** Widths of a layer; 0: the default. */
+/** The widths of a layer; 0: the default. */
 export interface Widths {
   embedDim: number;
   numHeads: number;
@@ -13,13 +13,13 @@ export interface Widths {
   feedForwardDim?: number;
 }
 
-/** What `read` adds to a result. */
+/** The members that `read` adds to a result. */
 export interface WithActivations {
-  /** The tensor of each site that `read` names. */
+  /** The tensors of the sites that `read` names, by name. */
   activations?: Record<string, Tensor>;
 }
 
-/** A stack of layers over the rows `query`. `heads`: of each layer. */
+/** Describes a stack of layers over the rows of `query`. `heads`: the number of heads of each layer. */
 export function layerStack(
   stack: Omit<SiteStack, 'sizesOf'>,
   query: RawTensor,
@@ -42,7 +42,10 @@ export function layerStack(
   };
 }
 
-/** A call's options `read` and `edit` for the core, and what adds the activations to its result. */
+/**
+ * Converts the options `read` and `edit` of a call for the WebAssembly module. `withActivations` adds the activations
+ * to its result.
+ */
 export function layerSites(
   given: ReadSites,
   owner: string,
@@ -55,5 +58,5 @@ export function layerSites(
   };
 }
 
-/** The number of rows; the core refuses tensors without that axis. */
+/** The number of rows; the WebAssembly module rejects tensors without that axis. */
 const lengthOf = ({ shape }: RawTensor) => shape.at(-2) ?? 0;

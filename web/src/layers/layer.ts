@@ -1,4 +1,4 @@
-/** What all layers share: options, parameters by PyTorch's names, modes, cost, disposal. */
+/** The base class of layers: options, parameters by PyTorch's names, modes, cost, disposal. */
 
 import { calling } from '../base/error.js';
 import { requireIdle } from '../base/in-progress.js';
@@ -12,33 +12,37 @@ import { type StateDict, writeState } from './state-dict.js';
 
 /** Options that every layer takes. */
 export interface LayerOptions {
-  /** Seed of the initial parameters and of dropout, an integer from 0 to 2^53 - 1; chosen at random if left out. */
+  /** The seed of the initial parameters and of dropout, an integer from 0 to 2^53 - 1. Default: chosen at random. */
   seed?: number;
 }
 
-/** What heed/train needs to know of a layer's class, beside its name and the schema of its options. */
+/** Properties of a layer's class that heed/train needs besides its name and the schema of its options. */
 export interface LayerTraits {
-  /** Number of tensors before the options of `forward`; default 1. */
+  /** The number of tensor arguments of `forward`. Default 1. */
   readonly inputs?: number;
-  /** It looks up ids, which have no gradient. Default false. */
+  /** Whether the input is ids, which have no gradient. Default false. */
   readonly takesIds?: boolean;
-  /** It relates the rows of its first input to each other: without a batch axis they are one sequence. Default false. */
+  /**
+   * Whether the layer relates the rows of its first input to each other, so that an input without a batch axis is one
+   * sequence. Default false.
+   */
   readonly relatesRows?: boolean;
-  /** In training, it relates the examples of a batch to each other. Default false. */
+  /** Whether the layer relates the examples of a batch to each other in training. Default false. */
   readonly relatesExamples?: boolean;
 }
 
-/** A layer's class before it is bound to a runtime: it takes options that its schema has read. */
+/** A layer's class before it is bound to a runtime. Its constructor takes options that its schema has read. */
 export interface UnboundLayer<Made, Options> extends LayerTraits {
   readonly schema: { readonly [K in keyof Options]-?: Reader<unknown> };
   new (runtime: Runtime, name: string, options: never): Made;
 }
 
 /**
- * Base of the layers, as `torch.nn.Module`. A new layer has the initial values of PyTorch's module of the same name and is in evaluation mode, in which a call always gives
- * the same result.
+ * The base class of layers, as `torch.nn.Module`. A new layer has the initial values of PyTorch's module of the same
+ * name and is in evaluation mode, in which equal calls have equal results.
  *
- * Calls throw a HeedError: `SHAPE_MISMATCH` for tensors that do not fit, `INVALID_ARGUMENT` for other illegal arguments, `OUT_OF_MEMORY`, and `DISPOSED` after `dispose()`.
+ * Calls throw a HeedError: `SHAPE_MISMATCH` for tensors whose shapes do not match, `INVALID_ARGUMENT` for other invalid
+ * arguments, `OUT_OF_MEMORY`, and `DISPOSED` after `dispose()`.
  *
  * @example
  * const layer = new heed.Linear({ inFeatures: 8, outFeatures: 2, seed: 1 });
@@ -52,13 +56,22 @@ export interface UnboundLayer<Made, Options> extends LayerTraits {
  * other.dispose(); // frees its memory; `using other = ...` does so at the end of a block
  */
 export abstract class Layer<Raw extends RawModule = RawModule> extends Owned<Raw> {
-  /** @internal The constructor's options as its schema read them, every one present; subclasses declare which. */
+  /**
+   * @internal The constructor's options as its schema has read them, with every option present. Subclasses declare the
+   * type.
+   */
   protected readonly options: object;
-  /** @internal Whether its values are chosen by a seed or were loaded, so that a `Sequential` does not draw them. */
+  /**
+   * @internal Whether the values were initialized with an explicit seed or loaded, so that a `Sequential` does not
+   * initialize them.
+   */
   hasOwnDraws = true;
   #training = false;
 
-  /** @internal `name` is that of the class, here and in the core, which gets the options `given`. */
+  /**
+   * @internal `name`: the name of the class, here and in the WebAssembly module. `given`: the options for the module's
+   * class.
+   */
   constructor(
     runtime: Runtime,
     name: string,
@@ -75,12 +88,12 @@ export abstract class Layer<Raw extends RawModule = RawModule> extends Owned<Raw
     });
   }
 
-  /** Whether dropout draws: true after `train()`, false at first and after `eval()`. */
+  /** Whether dropout is active: true after `train()`; false initially and after `eval()`. */
   get training(): boolean {
     return this.#training;
   }
 
-  /** Switches to training mode: dropout draws anew on each call. */
+  /** Switches to training mode, in which dropout samples a new mask in every call. */
   train(): this {
     return this.#setTraining(true);
   }
@@ -90,30 +103,36 @@ export abstract class Layer<Raw extends RawModule = RawModule> extends Owned<Raw
     return this.#setTraining(false);
   }
 
-  /** Number of scalars in all parameters, without buffers. */
+  /** The number of scalars in all parameters, without buffers. */
   get parameterCount(): number {
     return this.raw.parameters().reduce((sum, { shape, isBuffer }) => sum + (isBuffer ? 0 : elementCount(shape)), 0);
   }
 
-  /** Floating-point operations, one per multiplication or addition, in the matrix products of one pass over a sequence of `length` rows. */
+  /**
+   * Returns the floating-point operations, one per multiplication or addition, in the matrix products of one forward
+   * pass over a sequence of `length` rows.
+   */
   flops(length: number, options?: FlopsOptions): number {
     void this.raw; // throws after dispose()
     return this.countFlops(readPass(`${this.name}.flops`, length, options));
   }
 
-  /** @internal What `console.log` prints: the options, with the widths that follow from others, and the number of parameters. */
+  /** @internal The text for `console.log`: the options, with default widths filled in, and the number of parameters. */
   [inspected](): string {
     if (this.disposed) return `${this.name} (disposed)`;
     return `${this.name} ${optionsText(this.options)}, ${this.parameterCount.toLocaleString('en')} parameters`;
   }
 
-  /** A table of the parameters as text; with a `length`, also the flops of one pass over a sequence of that length. */
+  /**
+   * Formats a table of the parameters; with a `length`, also the flops of one forward pass over a sequence of that
+   * length.
+   */
   summary(length?: number): string {
     const flops = length === undefined ? null : { length, flops: this.flops(length) };
     return layerSummary(this.name, this.raw.parameters(), this.parameterCount, flops);
   }
 
-  /** Copies of all parameters and buffers, by the names that they have in PyTorch's module of the same name. */
+  /** Returns copies of all parameters and buffers, by their names in PyTorch's module of the same name. */
   stateDict(): StateDict {
     const { raw } = this;
     return calling(`${this.name}.stateDict`, () =>
@@ -122,10 +141,12 @@ export abstract class Layer<Raw extends RawModule = RawModule> extends Owned<Raw
   }
 
   /**
-   * Sets all parameters from a state dict saved here or in PyTorch. It must have every parameter in its shape and nothing else; query, key and value projections may be packed
-   * (`in_proj_weight`) or separate (`q_proj_weight`, `k_proj_weight`, `v_proj_weight`). A load that fails changes nothing.
+   * Sets all parameters from a state dict that was saved here or in PyTorch. It must contain exactly the layer's
+   * parameters, in their shapes; query, key and value projections may be packed (`in_proj_weight`) or separate
+   * (`q_proj_weight`, `k_proj_weight`, `v_proj_weight`). If it throws, nothing is changed.
    *
-   * @throws HeedError `INVALID_ARGUMENT` or `SHAPE_MISMATCH`, listing all that is missing, unexpected or of another shape
+   * @throws HeedError `INVALID_ARGUMENT` or `SHAPE_MISMATCH`, listing all parameters that are missing, unexpected or of
+   * another shape
    */
   loadStateDict(state: Readonly<Record<string, TensorInput>>): this {
     const { raw } = this;
@@ -136,14 +157,17 @@ export abstract class Layer<Raw extends RawModule = RawModule> extends Owned<Raw
     return this;
   }
 
-  /** @internal The flops of the matrix products; layers that have any override it. */
+  /** @internal The flops of the matrix products. Layers that have matrix products override it. */
   protected countFlops(_pass: Pass): number {
     return 0;
   }
 
-  /** @internal Another layer of this one's class in the same mode, whose options differ by `changes`, with the parameters of `state`. `Base` is the class without its runtime. */
+  /**
+   * @internal Makes another layer of the same class in the same mode, with options changed by `changes` and the
+   * parameters of `state`. `Base`: the class that is not bound to a runtime.
+   */
   protected another(Base: UnboundLayer<Layer, object>, changes: object, state: StateDict): this {
-    // The constructor of this.constructor reads options; these are read already.
+    // Not `new this.constructor(...)`, which would read the options again.
     const given = [this.runtime, this.name, { ...this.options, ...changes }];
     const layer: this = Reflect.construct(Base, given, this.constructor);
     layer.loadStateDict(state);
@@ -159,7 +183,7 @@ export abstract class Layer<Raw extends RawModule = RawModule> extends Owned<Raw
   }
 }
 
-/** A layer's options as its schema read them, as text. Widths that were left out are 0 there. */
+/** Formats a layer's options as its schema has read them, where widths that were left out are 0. */
 function optionsText(options: object): string {
   type Widths = { embedDim?: number; numHeads?: number; keyDim?: number; rotary?: object | null };
   const { embedDim = 0, numHeads = 1, keyDim = 0, rotary } = options as Widths;
@@ -172,7 +196,7 @@ function optionsText(options: object): string {
   });
 }
 
-/** The options with `defaults` in place of zeros. */
+/** Replaces zeros in the options by `defaults`. */
 function withWidths(options: object, defaults: Record<string, number>): object {
   return Object.fromEntries(Object.entries(options).map(([name, value]) => [name, value || (defaults[name] ?? value)]));
 }

@@ -6,19 +6,19 @@ import { TensorLayer } from './tensor-layer.js';
 
 /** Options of `Linear`. */
 export interface LinearOptions extends LayerOptions {
-  /** Width of the input. */
+  /** The width of the input. */
   inFeatures: number;
-  /** Width of the output. */
+  /** The width of the output. */
   outFeatures: number;
-  /** Adds w_0. Default true. */
+  /** Whether to add the bias w_0. Default true. */
   bias?: boolean;
-  /** phi; default 'identity'. */
+  /** The activation phi. Default 'identity'. */
   activation?: Activation;
 }
 
 /**
- * The time-distributed layer z(x)_u = phi(w_0 + W x_u): the same weights at every position. `torch.nn.Linear`, then phi.
- * x [..., inFeatures] -> [..., outFeatures]. Parameters `weight` [out, in], `bias` [out].
+ * A linear layer with activation, z(x)_u = phi(w_0 + W x_u), with the same weights at every position u:
+ * `torch.nn.Linear`, then phi. x [..., inFeatures] -> [..., outFeatures]. Parameters `weight` [out, in], `bias` [out].
  *
  * @example
  * const linear = new heed.Linear({ inFeatures: 8, outFeatures: 2, activation: 'relu' });

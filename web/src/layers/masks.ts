@@ -1,6 +1,6 @@
 /**
- * Masks as tensors: true or 1 marks what may be attended to. They broadcast from the right against [N,H,L,S].
- * Notation: N batch, H heads, L queries, S keys.
+ * Boolean masks as tensors, where true or 1 allows attention. They broadcast from the right to [N,H,L,S]. Notation: N
+ * batch, H heads, L queries, S keys.
  */
 
 import { calling, formatShape, invalid } from '../base/error.js';
@@ -18,17 +18,17 @@ import {
 import type { RawMask } from '../base/wasm/core.js';
 import { run, toTensor } from './functions.js';
 
-/** Which keys each query may attend to, one byte each. */
+/** The keys that each query may attend to, one byte per entry. */
 export type BooleanMask = Tensor<Uint8Array>;
 
-/** A mask of booleans, zeros and ones, or bytes. */
+/** A boolean mask: booleans, zeros and ones, or bytes. */
 export type BooleanMaskInput = NestedMask | { readonly data: Uint8Array; readonly shape: readonly number[] };
 
 /** Options of `masks.relative`. */
 export interface RelativeBiasOptions {
-  /** Distances from this one on share the last bucket; default 128. */
+  /** Distances from this one on share the last bucket. Default 128. */
   maxDistance?: number;
-  /** Keys after the query have buckets of their own, as in encoders; default true. */
+  /** Whether keys after the query have separate buckets, as in encoders. Default true. */
   bidirectional?: boolean;
 }
 
@@ -78,29 +78,29 @@ function and(a: MaskInput, b: MaskInput): BooleanMask | Tensor {
 /** Makes and combines masks without a runtime. */
 export interface BooleanMasks {
   /**
-   * Query i may attend to keys 0..i: [length, keys]; `keys` default `length`.
+   * Allows query i to attend to keys 0..i: [length, keys]. `keys` defaults to `length`.
    *
    * @example
    * heed.masks.causal(3).toArray(); // [[1, 0, 0], [1, 1, 0], [1, 1, 1]]
    */
   causal(length: number, keys?: number): BooleanMask;
   /**
-   * Query i may attend to the keys j with |i - j| <= radius: [length, keys]; `keys` default `length`.
+   * Allows query i to attend to the keys j with |i - j| <= radius: [length, keys]. `keys` defaults to `length`.
    *
    * @example
    * heed.masks.window(3, 1).toArray(); // [[1, 1, 0], [1, 1, 1], [0, 1, 1]]
    */
   window(length: number, radius: number, keys?: number): BooleanMask;
   /**
-   * Of sequence n the first `lengths[n]` keys may be attended to: [N, 1, 1, keys]; `keys` default: the longest length.
+   * Allows the first `lengths[n]` keys of sequence n: [N, 1, 1, keys]. `keys` defaults to the maximum length.
    *
    * @example
    * heed.masks.padding([1, 3]).toArray(); // [[[[1, 0, 0]]], [[[1, 1, 1]]]]
    */
   padding(lengths: readonly number[], keys?: number): BooleanMask;
   /**
-   * Allows what both masks allow; their shapes broadcast against each other. Two boolean masks give a boolean one. If one is additive so is the result: the sum, and -Infinity
-   * for what a boolean mask forbids.
+   * Allows what both masks allow. Their shapes broadcast. Two boolean masks give a boolean mask. If one is additive,
+   * the result is the additive sum, with -Infinity where a boolean mask disallows attention.
    *
    * @example
    * heed.masks.and(heed.masks.causal(3), heed.masks.window(3, 1)).toArray(); // [[1, 0, 0], [1, 1, 0], [0, 1, 1]]
@@ -110,7 +110,7 @@ export interface BooleanMasks {
 }
 
 /**
- * Makes and combines boolean masks; needs no `load()`.
+ * Makes and combines boolean masks, without `load()`.
  *
  * @example
  * masks.and(masks.padding([2, 3]), masks.causal(3)).shape; // [2, 1, 3, 3]
@@ -120,15 +120,16 @@ export const masks: BooleanMasks = { causal, window, padding, and };
 /** Makes and combines masks. */
 export interface Masks extends BooleanMasks {
   /**
-   * ALiBi (Press et al. 2021, arXiv:2108.12409): -slope_h |i - j| as an additive mask [numHeads, length, keys]; `keys` default `length`.
+   * ALiBi (Press et al. 2021, arXiv:2108.12409): the additive mask -slope_h |i - j|, [numHeads, length, keys]. `keys`
+   * defaults to `length`.
    *
    * @example
    * heed.masks.alibi(2, 3).shape; // [2, 3, 3]
    */
   alibi(numHeads: number, length: number, keys?: number): Tensor;
   /**
-   * T5's relative bias (Raffel et al. 2019, arXiv:1910.10683) as an additive mask [H, length, keys]: distances fall into logarithmic buckets, whose scores `table`
-   * [numBuckets, H] holds. `keys` default `length`.
+   * T5's relative bias (Raffel et al. 2019, arXiv:1910.10683) as an additive mask [H, length, keys]: logarithmic
+   * buckets of distances, with one score per bucket and head in `table` [numBuckets, H]. `keys` defaults to `length`.
    *
    * @example
    * const table = Array.from({ length: 32 }, () => [0, 0]); // learned: 32 buckets, 2 heads
@@ -137,7 +138,7 @@ export interface Masks extends BooleanMasks {
   relative(table: TensorInput, length: number, keys?: number, options?: RelativeBiasOptions): Tensor;
 }
 
-/** The masks of one runtime, which computes the additive ones. */
+/** The masks of one runtime, which computes the additive masks. */
 export function masksOf(runtime: Runtime): Masks {
   return {
     ...masks,
@@ -166,7 +167,7 @@ function matrix(name: string, length: number, keys: number, allowed: (i: number,
   return new Tensor(data, [rows, columns]);
 }
 
-// A larger mask and its scores do not fit into a module's memory together.
+// A larger mask and its scores would exceed a module's memory.
 const MAX_MASK_ENTRIES = 2 ** 29 - 1;
 
 function allocate<Data>(name: string, Store: new (length: number) => Data, length: number): Data {
@@ -191,7 +192,7 @@ function broadcastShape(a: readonly number[], b: readonly number[]): number[] {
   });
 }
 
-/** Maps a flat index into `target` to the one into `shape` that broadcasts to it. */
+/** Returns a function that maps an index into `target` to the index into `shape`, which broadcasts to `target`. */
 function broadcaster(shape: readonly number[], target: readonly number[]): (index: number) => number {
   const strides = new Array<number>(target.length).fill(0);
   for (let axis = shape.length - 1, stride = 1; axis >= 0; axis--) {

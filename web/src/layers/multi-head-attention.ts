@@ -33,33 +33,33 @@ import { layerSites, layerStack, type WithActivations } from './layer-sites.js';
 
 /** Options of `MultiHeadAttention`. */
 export interface MultiHeadAttentionOptions extends LayerOptions {
-  /** E, width of the query input and of the output. */
+  /** E, the width of the query input and of the output. */
   embedDim: number;
-  /** H, number of heads. */
+  /** H, the number of heads. */
   numHeads: number;
-  /** Dk, width of one head's queries and keys; default embedDim / numHeads. */
+  /** Dk, the width of one head's queries and keys. Default embedDim / numHeads. */
   keyDim?: number;
-  /** Dv, width of one head's values; default embedDim / numHeads. */
+  /** Dv, the width of one head's values. Default embedDim / numHeads. */
   valueDim?: number;
-  /** Width of the key input (PyTorch's kdim); default embedDim. */
+  /** The width of the key input (PyTorch's kdim). Default embedDim. */
   keyInputDim?: number;
-  /** Width of the value input (PyTorch's vdim); default embedDim. */
+  /** The width of the value input (PyTorch's vdim). Default embedDim. */
   valueInputDim?: number;
-  /** Default true. */
+  /** Whether the projections have biases. Default true. */
   bias?: boolean;
-  /** phi on the Q, K and V projections; default 'identity'. */
+  /** The activation phi on the Q, K and V projections. Default 'identity'. */
   activation?: Activation;
-  /** Probability of dropout on the weights, in training; default 0. */
+  /** The probability of dropout on the weights, in training. Default 0. */
   dropout?: number;
-  /** Rotates the projected queries and keys by their positions (Su et al. 2021, arXiv:2104.09864). Default: not. */
+  /** Rotary embedding of the projected queries and keys (Su et al. 2021, arXiv:2104.09864). Default: none. */
   rotary?: RotaryOptions;
 }
 
 /** Options of a call of self-attention. */
 export interface SelfAttentionCall<W extends boolean = boolean> extends Omit<AttentionOptions<W>, 'scale' | 'dropout'> {
-  /** Marks the keys of each sequence that are not padding, [N,S]; [S] for unbatched input. */
+  /** Marks the keys of each sequence that are not padding: [N,S], or [S] for unbatched input. */
   keyMask?: MaskInput;
-  /** A factor on the output of each head, [H] or [N,H]: 0 switches a head off. */
+  /** A factor on the output of each head, [H] or [N,H]; 0 disables a head. */
   headMask?: TensorInput;
 }
 
@@ -73,15 +73,15 @@ export const selfAttentionSchema = {
 export interface MultiHeadAttentionCall<W extends boolean = boolean, A extends boolean = boolean>
   extends SelfAttentionCall<W>,
     SiteOptions {
-  /** [N,S,keyInputDim]; default: the query. */
+  /** The key input, [N,S,keyInputDim]. Default: the query. */
   key?: TensorInput;
-  /** [N,S,valueInputDim]; default: the key. */
+  /** The value input, [N,S,valueInputDim]. Default: the key. */
   value?: TensorInput;
-  /** Return the weights averaged over the heads, [N,L,S]. Default false. */
+  /** Whether to return the weights averaged over the heads, [N,L,S]. Default false. */
   averageWeights?: A;
 }
 
-/** Options that layers with attention share. */
+/** Options that layers with attention have in common. */
 export const headsSchema = {
   embedDim: size,
   numHeads: size,
@@ -128,7 +128,7 @@ export class MultiHeadAttention extends Layer<RawLayer<object, RawAttended>> {
     dropout: optional(rate, 0),
   } satisfies Schema<MultiHeadAttentionOptions>;
 
-  /** query [N,L,E] -> output [N,L,E], weights [N,H,L,S], averaged [N,L,S]; unbatched, without N. */
+  /** query [N,L,E] -> output [N,L,E], weights [N,H,L,S], averaged weights [N,L,S]; without N for unbatched input. */
   forward<W extends boolean = false, A extends boolean = false>(
     query: TensorInput,
     options?: MultiHeadAttentionCall<W, A>,
@@ -147,7 +147,8 @@ export class MultiHeadAttention extends Layer<RawLayer<object, RawAttended>> {
   }
 
   /**
-   * A smaller layer without `heads`, whose output equals that of this layer with them masked. It has this layer's weights for the other heads; this layer stays as it is.
+   * Returns a smaller layer without `heads`, whose output equals that of this layer with these heads masked. It has
+   * copies of the other heads' weights; this layer is unchanged.
    *
    * @example
    * const attention = new heed.MultiHeadAttention({ embedDim: 8, numHeads: 4 });

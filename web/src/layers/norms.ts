@@ -6,13 +6,14 @@ import { TensorLayer } from './tensor-layer.js';
 export interface LayerNormOptions extends LayerOptions {
   /** E, the width of the last axis. */
   normalizedShape: number;
-  /** Added to the variance; default 1e-5. */
+  /** Added to the variance. Default 1e-5. */
   eps?: number;
 }
 
 /**
- * gamma (x - mean) / sqrt(variance + eps) + beta over the last axis, variance with 1/E (Ba, Kiros, Hinton 2016, arXiv:1607.06450). `torch.nn.LayerNorm`.
- * x [..., E] -> [..., E]. Parameters `weight` [E], `bias` [E].
+ * Layer normalization over the last axis: gamma (x - mean) / sqrt(variance + eps) + beta, where the variance is divided
+ * by E (Ba, Kiros, Hinton 2016, arXiv:1607.06450). `torch.nn.LayerNorm`. x [..., E] -> [..., E]. Parameters `weight`
+ * [E], `bias` [E].
  *
  * @example
  * const norm = new heed.LayerNorm({ normalizedShape: 4 });
@@ -31,13 +32,14 @@ export class LayerNorm extends TensorLayer {
 export interface BatchNormOptions extends LayerOptions {
   /** E, the width of the last axis. */
   numFeatures: number;
-  /** Added to the variance; default 1e-5. */
+  /** Added to the variance. Default 1e-5. */
   eps?: number;
 }
 
 /**
- * Each feature normalized by its moving averages over the batch (Ioffe, Szegedy 2015, arXiv:1502.03167): `torch.nn.BatchNorm1d` in inference, features last.
- * For comparison with `LayerNorm`. x [..., E] -> [..., E]. Parameters `weight`, `bias` and buffers `running_mean`, `running_var`, all [E].
+ * Normalizes each feature by its moving averages over batches (Ioffe, Szegedy 2015, arXiv:1502.03167):
+ * `torch.nn.BatchNorm1d` in inference, with features last. For comparison with `LayerNorm`. x [..., E] -> [..., E].
+ * Parameters `weight`, `bias` and buffers `running_mean`, `running_var`, all [E].
  *
  * @example
  * const norm = new heed.BatchNorm({ numFeatures: 2 });

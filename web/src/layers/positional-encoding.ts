@@ -6,21 +6,21 @@ import { TensorLayer } from './tensor-layer.js';
 
 /** Options of `PositionalEncoding`. */
 export interface PositionalEncodingOptions extends LayerOptions {
-  /** E, the width of the encoding; with mode 'add' also that of x. */
+  /** E, the width of the encoding; with mode 'add', also the width of x. */
   embedDim: number;
-  /** Length of the longest sequence; default 5000. */
+  /** The maximum length of a sequence. Default 5000. */
   maxLength?: number;
-  /** Of sine and cosine; default 10000. */
+  /** The base of the wavelengths of sine and cosine. Default 10000. */
   base?: number;
-  /** 'add' to x, or 'concat' as further features after those of x. Default 'add'. */
+  /** 'add': adds the encoding to x. 'concat': appends it to the features of x. Default 'add'. */
   mode?: 'add' | 'concat';
-  /** A trainable table, parameter `weight` [maxLength, E], instead of sine and cosine. Default false. */
+  /** Whether to use a trainable table, parameter `weight` [maxLength, E], instead of sine and cosine. Default false. */
   learned?: boolean;
 }
 
 /**
- * Encodes each position i: sin(i base^(-2k/E)) on even and cos on odd features (Vaswani et al. 2017, section 3.5), or a learned vector.
- * x [..., L, E] -> the same shape; with mode 'concat', x [..., L, D] of any width -> [..., L, D + E].
+ * Encodes each position i: sin(i base^(-2k/E)) in even and cos in odd features (Vaswani et al. 2017, section 3.5), or a
+ * learned vector. x [..., L, E] -> the same shape; with mode 'concat', x [..., L, D] of any width -> [..., L, D + E].
  *
  * @example
  * const encoding = new heed.PositionalEncoding({ embedDim: 4 });

@@ -8,15 +8,15 @@ import type { StateDict } from './state-dict.js';
 
 /** Options of `saveSafetensors`. */
 export interface SaveSafetensorsOptions {
-  /** Strings by name, for any use. Default: { format: 'pt' }, as in the files of safetensors.torch. */
+  /** Arbitrary strings by name. Default: { format: 'pt' }, as in files of safetensors.torch. */
   metadata?: Readonly<Record<string, string>>;
 }
 
 const FILE = 'loadSafetensors';
 
 /**
- * The tensors of a safetensors file as a state dict, as `safetensors.torch.load` in Python. Values become float32: those of F16, BF16, booleans and integers up to 2^24 exactly,
- * those of F64 rounded.
+ * Reads the tensors of a safetensors file as a state dict, as `safetensors.torch.load` in Python. Values are converted
+ * to float32: F16, BF16, booleans and integers up to 2^24 exactly, F64 with rounding.
  *
  * @example
  * const bytes = saveSafetensors({ weight: [[1, 2]], bias: [3] }); // or from a file, which PyTorch may have written
@@ -59,7 +59,7 @@ const metadata = (value: unknown, name: string): Record<string, string> => {
 const schema = { metadata: optional(metadata, { format: 'pt' }) } satisfies Schema<SaveSafetensorsOptions>;
 
 /**
- * A safetensors file of a state dict, as `safetensors.torch.save` in Python: its tensors in their order, as float32.
+ * Writes a state dict to a safetensors file, as `safetensors.torch.save` in Python: its tensors in order, as float32.
  *
  * @example
  * const layer = new heed.Linear({ inFeatures: 2, outFeatures: 1 });

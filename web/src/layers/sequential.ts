@@ -1,4 +1,4 @@
-/** Layers one after the other. */
+/** A model that runs layers one after another. */
 import { describe, invalid } from '../base/error.js';
 import { requireIdle } from '../base/in-progress.js';
 import type { IndexInput } from '../base/indices.js';
@@ -10,21 +10,24 @@ import type { Layer } from './layer.js';
 // biome-ignore lint/suspicious/noExplicitAny: inputs differ: tensors, or ids for an embedding
 type Step = (x: any) => Tensor | { readonly output: Tensor };
 
-/** What may stand in a `Sequential`: a layer, a model or a function, from a tensor to a tensor or to an object whose `output` goes on. */
+/**
+ * A part of a `Sequential`: a layer, a model or a function that maps a tensor to a tensor, or to an object whose
+ * `output` is passed on.
+ */
 export type SequentialPart = Step | (Child & { forward: Step });
 
 /** Options of `Sequential`. */
 export interface SequentialOptions {
   /**
-   * Draws the initial values and the dropout of all layers that were made without a seed and have not been loaded or trained, each from a stream of its own. An integer from
-   * 0 to 2^53 - 1; default: they stay as they are.
+   * Initializes the parameters and the dropout of all layers that were made without a seed and have not been loaded or
+   * trained, each from its own random stream. An integer from 0 to 2^53 - 1. Default: the layers are unchanged.
    */
   seed?: number;
 }
 
 const schema = { seed: optional(seed, null) } satisfies Schema<SequentialOptions>;
 
-/** Reads the constructor's arguments; `draw` is to be called with the model's layers. */
+/** Reads the constructor's arguments. `draw` must be called with the model's layers. */
 export function readParts(
   parts: unknown,
   options: unknown,
@@ -49,7 +52,7 @@ export function readParts(
   };
 }
 
-/** The result of one part after the other. */
+/** Runs the parts one after another. */
 export function runParts(parts: readonly SequentialPart[], x: unknown): Tensor {
   return parts.reduce((input: unknown, part) => {
     const result = typeof part === 'function' ? part(input) : part.forward(input);
@@ -58,7 +61,8 @@ export function runParts(parts: readonly SequentialPart[], x: unknown): Tensor {
 }
 
 /**
- * Layers one after the other: `torch.nn.Sequential`. Of a layer that returns more than a tensor, `output` goes on. Parameters `0.*`, `1.*`, ...
+ * Runs layers one after another: `torch.nn.Sequential`. If a layer returns more than a tensor, its `output` is passed
+ * on. Parameters `0.*`, `1.*`, ...
  *
  * @example
  * const model = new heed.Sequential([
@@ -69,7 +73,7 @@ export function runParts(parts: readonly SequentialPart[], x: unknown): Tensor {
  * model.forward([[1, 2, 3]]).shape; // [1, 3, 10]
  */
 export class Sequential extends Composite {
-  // Minified classes keep this name in errors and consoles.
+  // Keeps the class's name in errors and consoles when it is minified.
   static {
     Object.defineProperty(Sequential, 'name', { value: 'Sequential' });
   }
@@ -88,7 +92,7 @@ export class Sequential extends Composite {
     return this.#parts;
   }
 
-  /** x as the first layer takes it: a tensor, or ids for an `Embedding`. */
+  /** Runs the model on x, the input of the first layer: a tensor, or ids for an `Embedding`. */
   forward(x: TensorInput | IndexInput): Tensor;
   forward(x: unknown, options?: object): Tensor {
     readOptions('Sequential.forward', {}, options);
@@ -106,7 +110,7 @@ function readPart(value: unknown, name: string): SequentialPart {
   throw invalid(name, 'a layer, a model of layers or a function', describe(value));
 }
 
-/** The seed of the i-th of several streams (the increments of SplitMix64; Steele, Lea, Flood 2014). */
+/** The seed of the i-th random stream (the increments of SplitMix64; Steele, Lea, Flood 2014). */
 function streamSeed(given: number, i: number): number {
   return Number((BigInt(given) + BigInt(i + 1) * 0x9e3779b97f4a7c15n) & (2n ** 53n - 1n));
 }

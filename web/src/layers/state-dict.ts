@@ -1,4 +1,4 @@
-/** How the tensors of a state dict fit the parameters of a layer. */
+/** Matches the tensors of a state dict with the parameters of a layer. */
 
 import { calling, describe, formatShape, guarded, invalid } from '../base/error.js';
 import { requireIdle } from '../base/in-progress.js';
@@ -8,23 +8,26 @@ import type { RawModule } from '../base/wasm/core.js';
 /** Parameters by PyTorch's names. */
 export type StateDict = Record<string, Tensor>;
 
-/** A parameter as the core lists it. */
+/** A parameter as the WebAssembly module lists it. */
 export interface ListedParameter {
   name: string;
   shape: readonly number[];
 }
 
-/** Values for the rows of parameter `index` from `firstRow` on. */
+/** Values for rows of parameter `index`, beginning at `firstRow`. */
 interface Write {
   index: number;
   firstRow: number;
   bytes: Uint8Array;
 }
 
-// The packed projection of an attention, or one of the three that it consists of.
+// The packed projection of an attention, or one of its three parts.
 const projection = /^(.*\.)?(in|q|k|v)_proj_weight$/;
 
-/** What to write where, for `state` to become the values of `parameters`. Reads all of `state` before it returns. @throws HeedError see `Layer.loadStateDict` */
+/**
+ * Plans the writes that set `parameters` to the values of `state`. Reads all of `state` before it returns. @throws
+ * HeedError see `Layer.loadStateDict`
+ */
 export function fitState(argument: string, parameters: readonly ListedParameter[], state: unknown): Write[] {
   return guarded(argument, () => {
     if (typeof state !== 'object' || state === null || Array.isArray(state))
@@ -38,7 +41,7 @@ export function fitState(argument: string, parameters: readonly ListedParameter[
     const misshapen = new Set<string>();
     const writes: Write[] = [];
 
-    /** Takes rows [from, from + shape[0]) of the tensor `name`, which must have `rows` rows in all. */
+    /** Uses rows [from, from + shape[0]) of the tensor `name`, which must have `rows` rows in total. */
     const take = (
       index: number,
       firstRow: number,
@@ -83,7 +86,7 @@ export function fitState(argument: string, parameters: readonly ListedParameter[
       } else missing.push(`'${name}' ${formatShape(shape)}`);
     });
 
-    // PyTorch's BatchNorm counts its training batches; nothing here uses the number.
+    // PyTorch's BatchNorm counts its training batches; heed does not use the count.
     const unexpected = [...given.keys()].filter((name) => !used.has(name) && !name.endsWith('num_batches_tracked'));
     const faults = Object.entries({
       missing,
@@ -98,13 +101,19 @@ export function fitState(argument: string, parameters: readonly ListedParameter[
   });
 }
 
-/** A parameter of several modules' parameters: the `index`-th of its module, under a name that is unique among all. */
+/**
+ * A parameter in a list over several modules: the `index`-th parameter of `raw`, under a name that is unique in the
+ * list.
+ */
 interface OwnedParameter extends ListedParameter {
   readonly raw: RawModule;
   readonly index: number;
 }
 
-/** Sets parameters to the values of a state dict that has each of them and nothing else. A failure changes nothing. @throws HeedError see `Layer.loadStateDict` */
+/**
+ * Sets parameters to the values of a state dict, which must contain exactly these. If it throws, nothing is changed.
+ * @throws HeedError see `Layer.loadStateDict`
+ */
 export function writeState(argument: string, parameters: readonly OwnedParameter[], state: unknown): void {
   const writes = fitState(argument, parameters, state);
   requireIdle(argument, new Set(parameters.map(({ raw }) => raw)));

@@ -3,14 +3,14 @@ import type { RawTensorLayer } from '../base/wasm/core.js';
 import { run, toTensor } from './functions.js';
 import { Layer } from './layer.js';
 
-/** A layer from one tensor to one tensor. */
+/** A layer that maps one tensor to one tensor. */
 export abstract class TensorLayer extends Layer<RawTensorLayer> {
   /**
-   * Applies the layer to `x`; the class says which shapes it takes and returns.
+   * Applies the layer to `x`. The class documents the shapes.
    *
    * @example
    * new heed.Linear({ inFeatures: 3, outFeatures: 2 }).forward([[1, 2, 3]]).shape; // [1, 2]
-   * @throws HeedError `SHAPE_MISMATCH` for an `x` that does not fit
+   * @throws HeedError `SHAPE_MISMATCH` if the shape of `x` does not match
    */
   forward(x: TensorInput): Tensor;
   forward(x: TensorInput, options?: object): Tensor {

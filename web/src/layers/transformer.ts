@@ -10,21 +10,24 @@ import { layerSites, layerStack, type WithActivations } from './layer-sites.js';
 
 /** Options of `Transformer`. */
 export interface TransformerOptions extends EncoderLayerOptions {
-  /** From 1 to 1024. */
+  /** The number of encoder layers, from 1 to 1024. */
   numEncoderLayers: number;
-  /** From 1 to 1024. */
+  /** The number of decoder layers, from 1 to 1024. */
   numDecoderLayers: number;
 }
 
-/** Options of a call of the Transformer; `causal` applies to self-attention of the decoder. Notation: N batch, S rows of the source, L targets. */
+/**
+ * Options of a call of the Transformer. `causal` applies to the decoder's self-attention. Notation: N batch, S rows of
+ * the source, L targets.
+ */
 export interface TransformerCall<W extends boolean = boolean> extends Pick<DecoderCall<W>, 'causal' | 'returnWeights'> {
-  /** Marks the rows of the source that are not padding, [N,S]; the decoder's attention to the memory is masked by it, too. */
+  /** Marks the rows of the source that are not padding, [N,S]. Also masks the decoder's cross-attention. */
   sourceKeyMask?: MaskInput;
   /** Marks the rows of the target that are not padding, [N,L]. */
   targetKeyMask?: MaskInput;
-  /** Sites, see docs/lens.md. */
+  /** Names of sites to read; see docs/lens.md. */
   read?: SiteOptions['read'];
-  /** Changes of sites. */
+  /** Edits of sites; see docs/lens.md. */
   edit?: SiteOptions['edit'];
 }
 
@@ -36,11 +39,11 @@ const callSchema = {
   ...siteSchema,
 } satisfies Schema<TransformerCall>;
 
-/** The weights of each layer of the encoder and the decoder. */
+/** The attention weights of each layer of the encoder and the decoder. */
 export interface TransformerWeights {
-  /** Per layer, [N,H,S,S]. */
+  /** The weights of each encoder layer, [N,H,S,S]. */
   encoder: Tensor[];
-  /** Per layer. */
+  /** The weights of each decoder layer. */
   decoder: DecoderWeights[];
 }
 
@@ -49,7 +52,10 @@ type RawTransformer = RawIncrementalDecoder<
   RawWeighted<RawDecoderWeights> & { memory: RawTensor; encoderWeights: RawTensor[] | null }
 >;
 
-/** The result of the Transformer: the output of the decoder, that of the encoder (`memory`), and `weights` if `returnWeights` was true. */
+/**
+ * The result of the Transformer: the decoder's output, the encoder's output (`memory`), and `weights` if
+ * `returnWeights` was true.
+ */
 export type Transformed<W extends boolean = boolean> = Attended<W, TransformerWeights> & { memory: Tensor };
 
 /**
@@ -83,7 +89,7 @@ export class Transformer extends IncrementalDecoder<RawTransformer> {
     return run(owner, { source, target }, callSchema, options, ([sources, targets], { read, edit, ...call }) => {
       const { numEncoderLayers, numDecoderLayers } = this.options;
       const encoder = { prefix: 'encoder.', numLayers: numEncoderLayers };
-      // After the encoder's layers and its output.
+      // Numbered after the encoder's layers and its output.
       const first = numEncoderLayers + 1;
       const decoder = { prefix: 'decoder.', numLayers: numDecoderLayers, first, sites: DECODER_SITES };
       const { sites, withActivations } = layerSites({ read, edit }, owner, () => [

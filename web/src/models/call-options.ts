@@ -76,7 +76,7 @@ export const scoreSpansSchema = { signal, onProgress: callSchema.onProgress };
 export const decodeIds = listOf((value, name) => integer(value, name, 0), 'an array of token ids');
 export const decodeSchema = { skipSpecialTokens: optional(flag, true) };
 
-/** The factors of each layer's heads, of a call to a model with these sizes. */
+/** Splits the option `headMask` into the factors of each layer's heads; checks it against the model's sizes. */
 export function headMaskRows(
   mask: RawTensor | null | undefined,
   { numLayers, numHeads }: Pick<ModelConfig, 'numLayers' | 'numHeads'>,
@@ -88,7 +88,7 @@ export function headMaskRows(
   return Array.from({ length: numLayers }, (_, i) => mask.data.slice(i * numHeads, (i + 1) * numHeads));
 }
 
-/** Refuses options for texts if the input is token ids, which are run as they are. */
+/** Rejects options for texts if the input is token ids, which are run as given. */
 export function requireTexts(input: ModelInput, options: object): void {
   if (isTexts(input)) return;
   for (const name of ['textPairs', 'prompt', 'promptName'])
@@ -96,7 +96,7 @@ export function requireTexts(input: ModelInput, options: object): void {
       throw invalid(name, 'texts together with it', 'token ids');
 }
 
-/** Where a model is read from. */
+/** Options for where a model is read from. */
 export const remoteSchema = {
   remoteHost: optional(text, undefined),
   revision: optional(text, undefined),

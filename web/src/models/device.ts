@@ -1,37 +1,43 @@
-/** Where a model's layers run: in the core, or on a GPU, whose part is loaded when a caller asks for one. */
+/** The device on which a model's layers run: WebAssembly, or a GPU, whose code is imported on demand. */
 import type { DeviceLayers } from './run.js';
 
 /** The device that runs a model's layers, and the reason for it. */
 export interface Device {
   readonly type: 'wasm' | 'webgpu';
   readonly reason: string;
-  /** The GPU, as its adapter describes itself; null without one. */
+  /** The GPU's description by its adapter; null without a GPU. */
   readonly adapter: string | null;
-  /** The type in which the GPU keeps the weights of matrix products, whose arithmetic is fp32 always. Null in WebAssembly, where the model's `config.dtype` says it. */
+  /**
+   * The type in which the GPU stores the weights of matrix products; arithmetic is always fp32. null in WebAssembly,
+   * see the model's `config.dtype`.
+   */
   readonly dtype: 'fp32' | 'fp16' | null;
-  /** What was compared when the model was loaded: for each length of texts (and for an image), both devices. */
+  /** The comparison of both devices when the model was loaded: one entry per length of texts, and one for an image. */
   readonly measured: readonly DeviceFigures[];
 }
 
 export interface DeviceFigures {
   input: 'text' | 'image';
-  /** Tokens, or rows of an image. */
+  /** The number of tokens, or of an image's rows. */
   length: number;
-  /** The greatest |a - b| / |b| of any row a and of its row b in WebAssembly. Up to 0.01 passes, at which the cosine of the two is at least 0.99995; with dtype 'q8' up to 0.1. */
+  /**
+   * The maximum of |a - b| / |b| over the rows a of the GPU and b of WebAssembly. The limit is 0.01, where the cosine
+   * of the two is at least 0.99995, or 0.1 with dtype 'q8'.
+   */
   difference: number;
-  /** Milliseconds of the faster of two runs; null with 'webgpu', which does not time. */
+  /** The time in milliseconds, the faster of two runs. null with 'webgpu', which does not measure times. */
   wasm: number | null;
   webgpu: number | null;
 }
 
-/** A model's device, for the calls of the model. */
+/** A model's device, as the model's calls use it. */
 export interface ModelDevice {
   readonly about: Device;
-  /** The most rows of texts that run at a time; undefined: as in the core. */
+  /** The maximum number of rows of texts to run at a time; undefined: as in WebAssembly. */
   readonly maxRows: number | undefined;
   /**
-   * Runs `run` with the layers on the GPU, or with null for those of the core: for few rows, if the GPU is slower for them; and with 'auto', if the GPU fails or lacks what the
-   * call needs.
+   * Runs `run` with the GPU's layers, or with null to use WebAssembly's: if the GPU is slower for so few rows or, with
+   * 'auto', if it fails or lacks a feature that the call needs.
    */
   attempt(input: 'text' | 'image', rows: number, run: (layers: DeviceLayers | null) => Promise<void>): Promise<void>;
   delete(): void;

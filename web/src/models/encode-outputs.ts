@@ -1,4 +1,7 @@
-/** The tensors that `encode` returns, collected from the pieces that the core runs. Notation: N texts, L the longest one's tokens, E width, H heads. */
+/**
+ * Collects the tensors that `encode` returns from the pieces that the module runs. Notation: N texts, L tokens of the
+ * longest text, E width, H heads.
+ */
 
 import { calling, floatsOf } from '../base/error.js';
 import { padRows, padWeights } from '../base/padding.js';
@@ -10,7 +13,7 @@ import { longest, type Row } from './input.js';
 import type { EncodeResult } from './model.js';
 import type { PieceHooks } from './run.js';
 
-/** Which outputs are collected besides the last hidden state. */
+/** The requested outputs besides the last hidden state. */
 interface Requested {
   outputAttentions: boolean;
   outputHiddenStates: boolean;
@@ -18,7 +21,7 @@ interface Requested {
   read: string[] | null;
 }
 
-/** What a call that returns these outputs reads besides its own sites. */
+/** Adds the sites that a call must read to return the requested outputs. */
 export function sitesOf<R extends Requested>(read: R): R & { also: string[]; showsLayers: boolean } {
   const also = read.outputProjections ? ['queries', 'keys', 'values'].map((site) => `layers.*.${site}`) : [];
   return { ...read, also, showsLayers: read.outputAttentions || read.outputHiddenStates };
@@ -28,13 +31,13 @@ export class EncodeOutputs {
   readonly #rows: Row[];
   readonly #config: RawEncoderModelConfig;
   readonly #requested: Requested;
-  /** L. */
+  /** L */
   readonly #width: number;
   /** [N,L,E] */
   readonly #last: Float32Array;
-  /** The inputs of each layer, [N,L,E]. */
+  /** The input of each layer, [N,L,E]. */
   readonly #hidden: Float32Array[];
-  /** Of each layer, [N,H,L,L]. */
+  /** The attention weights of each layer, [N,H,L,L]. */
   readonly #attentions: Float32Array[];
 
   constructor(rows: Row[], config: RawEncoderModelConfig, requested: Requested) {
@@ -51,7 +54,7 @@ export class EncodeOutputs {
     this.#attentions = perLayer(requested.outputAttentions, [count, numHeads, width, width]);
   }
 
-  /** Copies what is requested of a piece, whose first text is `first`. */
+  /** Returns hooks that copy the requested outputs of a piece, whose first text is `first`. */
   hooksOf(piece: Row[], first: number): PieceHooks {
     const { numLayers, numHeads, embedDim } = this.#config;
     const { outputAttentions, outputHiddenStates } = this.#requested;
@@ -72,7 +75,7 @@ export class EncodeOutputs {
     };
   }
 
-  /** The result, once all pieces have been run. */
+  /** Returns the result after all pieces have run. */
   result(pooler: Chain | null, sites: SitePlan | null): EncodeResult {
     const { numLayers, numHeads, embedDim } = this.#config;
     const [count, width, last] = [this.#rows.length, this.#width, this.#last];
@@ -87,7 +90,7 @@ export class EncodeOutputs {
       attentionMask: new Tensor(mask, [count, width]),
     };
     if (pooler) {
-      const data = floatsOf('encode', [count, embedDim]); // of each text's first token
+      const data = floatsOf('encode', [count, embedDim]); // the first token of each text
       for (let n = 0; n < count; n++)
         data.set(last.subarray(n * width * embedDim, n * width * embedDim + embedDim), n * embedDim);
       const pooled = calling('encode', () => pooler.forward({ data, shape: [count, embedDim] }));
@@ -108,7 +111,7 @@ export class EncodeOutputs {
   }
 }
 
-/** What every result says about its tokens. */
+/** The token lists that every result has. */
 export function listsOf(rows: Row[]): Pick<EncodeResult, 'tokens' | 'offsets' | 'truncated'> {
   return {
     tokens: rows.map((row) => row.tokens),

@@ -1,6 +1,6 @@
 /**
- * Images as models take them, the options and results of their calls, and what loading and running a model need of an encoder of images. The folder images/ has such encoders; they
- * are loaded when a folder's family calls for one.
+ * Images as models accept them, the options and results of the calls for images, and the interface of image encoders
+ * for loading and running. The folder images/ implements image encoders; it is imported on demand.
  */
 
 import type { BlobLike, SignalLike } from '../base/platform.js';
@@ -15,37 +15,42 @@ import type { SentenceConfig } from './families/sentence-transformers.js';
 import type { RowSteps } from './input.js';
 import type { PieceHooks, PieceOptions } from './run.js';
 
-/** Pixels as RGBA or RGB bytes, row by row: an ImageData, or what a decoder returns. Alpha is ignored, as by the published preprocessing. */
+/**
+ * Pixels as RGBA or RGB bytes, row by row: an ImageData, or a decoder's output. Alpha is ignored, as in the published
+ * preprocessing.
+ */
 export interface Pixels {
   readonly data: Uint8ClampedArray | Uint8Array;
   readonly width: number;
   readonly height: number;
 }
 
-/** In browsers, what a canvas draws: an ImageBitmap, an image or a video element, a canvas, a VideoFrame. */
+/**
+ * An object that a canvas can draw, in browsers: an ImageBitmap, an image or video element, a canvas, or a VideoFrame.
+ */
 export interface Drawable {
   readonly width: unknown;
   readonly height: unknown;
 }
 
 /**
- * An image: pixels; in browsers also a Blob with an encoded image, or what a canvas draws; or one that has been preprocessed already, as a tensor [3, height, width] of normalized
- * values.
+ * An image: pixels; a tensor [3, height, width] of normalized values, which is already preprocessed; or, in browsers, a
+ * Blob with an encoded image or an object that a canvas can draw.
  */
 export type ImageInput = Pixels | BlobLike | Drawable | TensorLike;
 
-/** One image, several, or preprocessed ones as a tensor [N, 3, height, width]. */
+/** One image, several images, or preprocessed ones as a tensor [N, 3, height, width]. */
 export type ImagesInput = ImageInput | readonly ImageInput[];
 
 export interface ImageCallOptions {
-  /** Stops the call between layers and between images; it rejects with the signal's reason. */
+  /** Stops the call between layers and between images. The call rejects with the signal's reason. */
   signal?: SignalLike;
-  /** Called with the number of images done so far and in total. */
+  /** Called with the number of finished images and the total. */
   onProgress?: (progress: { done: number; total: number }) => void;
 }
 
 export interface EmbedImageOptions extends ImageCallOptions, EditOptions {
-  /** Whether to scale vectors to length 1. Default: as for texts, false unless the model's folder says otherwise. */
+  /** Whether to scale vectors to unit norm. Default: as in the model's folder, else false. */
   normalize?: boolean;
 }
 
@@ -56,19 +61,25 @@ export interface EncodeImageOptions extends ImageCallOptions, SiteOptions {
   outputHiddenStates?: boolean;
 }
 
-/** L: the class token (not in SigLIP), the registers of DINOv2 and DINOv3, and the patches, in this order. */
+/**
+ * Notation: N images, E width, H heads, L tokens: the class token (except in SigLIP), the register tokens of DINOv2 and
+ * DINOv3, and the patch tokens, in this order.
+ */
 export interface EncodeImageResult {
-  /** [N,L,E] */
+  /** The last layer's output, [N,L,E]. */
   lastHiddenState: Tensor;
-  /** [N,E]. CLIP, ViT, DINOv2 and DINOv3: the row of the class token after the last norm, and after ViT's pooler if the checkpoint has one; SigLIP: the output of the attention pooling. */
+  /**
+   * [N,E]. For CLIP, ViT, DINOv2 and DINOv3, the class token after the last norm, and after ViT's pooler if the
+   * checkpoint has one. For SigLIP, the output of the attention pooling.
+   */
   poolerOutput: Tensor;
-  /** [N,labels], of checkpoints of ViT and DINOv2 that are classifiers. */
+  /** [N,labels]. Only for ViT and DINOv2 classifiers. */
   logits?: Tensor;
-  /** One tensor [N,H,L,L] per layer: the softmax's output. */
+  /** The attention weights (the softmax's output), one tensor [N,H,L,L] per layer. */
   attentions?: Tensor[];
-  /** The embeddings and each layer's output, [N,L,E] each; the last is lastHiddenState. */
+  /** The embeddings and each layer's output, [N,L,E] each. The last is `lastHiddenState`. */
   hiddenStates?: Tensor[];
-  /** The tensor of each site that `read` names; images are its texts. */
+  /** The tensors of the sites that `read` names, by name, with images along the axis of texts. */
   activations?: Record<string, Tensor>;
 }
 
@@ -83,28 +94,31 @@ export interface ImageCalls {
   encode(images: ImagesInput, options: EncodeImageOptions | undefined, alive: () => void): Promise<EncodeImageResult>;
 }
 
-/** What loading and running need of an encoder of images, apart from what encoders of texts have. */
+/** The members of an image encoder for loading and running it, besides those of text encoders. */
 export interface ImageEncoder {
   readonly images: ImageCalls;
-  /** Set once the model has been loaded, if its layers may run elsewhere than in the core. */
+  /** Set after loading if the layers may run on another device than WebAssembly. */
   device: ModelDevice | null;
-  /** The description of the encoder of images, the side of an image in pixels, and whether there is an encoder of texts. */
+  /** The options of the image encoder, the side length of an image in pixels, and the text encoder, if there is one. */
   readonly about: { readonly vision: RawEncoderModelConfig; readonly imageSize: number; readonly text: object | null };
-  /** Runs images of one size, of normalized values. */
+  /** Runs images of one size, given as normalized values. */
   run(
     images: readonly { values: Float32Array; height: number; width: number }[],
     options: PieceOptions,
     hooks?: Omit<PieceHooks, 'use'>,
   ): Promise<{ rows: Float32Array }>;
-  /** After the encoders' parameters have been written: makes what follows them. */
+  /** Makes the layers after the encoders, once the encoders' parameters have been written. */
   complete(parts: Completion): Promise<void>;
-  /** The rows of texts as the family runs them; `isText`: not token ids, which are run as they are; `isPooled`: only the last row matters. */
+  /**
+   * Adapts the rows of texts to the family. `isText` is false for token ids, which are run as given; `isPooled`: only
+   * the last row is used.
+   */
   textRows(rows: RowSteps, isText: boolean, isPooled: boolean): RowSteps;
 }
 
-/** What an encoder of images needs besides its parameters. */
+/** The inputs of an image encoder besides its parameters. */
 export interface Completion {
-  /** The tensors of what follows the encoders, by their names without the family's prefix. */
+  /** The tensors after the encoders, by their names without the family's prefix. */
   heads: Map<string, RawTensor>;
   folder: ModelFolder;
   signal: SignalLike;
@@ -113,7 +127,7 @@ export interface Completion {
   tokenizerSettings: Settings | undefined;
 }
 
-/** Makes an encoder of images, and of texts; `make` makes one encoder of the core. */
+/** Makes an image encoder, possibly with a text encoder. `make` makes a single encoder. */
 export type ImagesOf = (
   core: Core,
   settings: Settings,

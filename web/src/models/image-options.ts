@@ -1,4 +1,4 @@
-/** The schemas of the options of calls for images. */
+/** The schemas of the options of image calls. */
 import { callback, flag, optional, type Schema, signal } from '../base/options.js';
 import { editSchema, siteSchema } from '../base/sites.js';
 import type { EmbedImageOptions, EncodeImageOptions, ImageCallOptions } from './image-encoder.js';

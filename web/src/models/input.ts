@@ -1,4 +1,7 @@
-/** Turns the input of `encode`, `embed` and `predict`, texts or token ids, into rows of tokens for the core. */
+/**
+ * Converts the input of `encode`, `embed` and `predict`, texts or token ids, to rows of tokens for the WebAssembly
+ * module.
+ */
 
 import { describe, guarded, type HeedError, invalid } from '../base/error.js';
 import type { Steps } from '../base/event-loop.js';
@@ -6,7 +9,10 @@ import { integer, lengthOf, listOf, type Reader, requireKnown, texts } from '../
 import type { RawEncoderModelConfig } from '../base/wasm/core.js';
 import type { TextTokenizer, Token } from '../text/tokenizer.js';
 
-/** Token ids from another tokenizer. `attentionMask`: 1 for tokens, 0 for padding; `tokenTypeIds`: default 0, ignored in families that have none. */
+/**
+ * Token ids from another tokenizer. `attentionMask`: 1 for tokens, 0 for padding. `tokenTypeIds`: default 0; ignored by
+ * families without token types.
+ */
 export interface TokenIds {
   inputIds: readonly (readonly number[])[];
   attentionMask?: readonly (readonly number[])[];
@@ -18,21 +24,27 @@ export type ModelInput = string | readonly string[] | TokenIds;
 export interface InputOptions {
   /** The second text of each pair. */
   textPairs?: string | readonly string[];
-  /** true: inputs that are too long are cut; false: they are rejected with `TOO_LONG`. Default: true for texts, false for token ids. */
+  /** Whether to cut inputs that are too long; false: throw `TOO_LONG`. Default: true for texts, false for token ids. */
   truncation?: boolean;
-  /** The maximum number of tokens per text. Default for texts: the limit of the tokenizer and the model; for token ids: that of the model. */
+  /**
+   * The maximum number of tokens per text. Default: the smaller limit of tokenizer and model for texts, the model's
+   * limit for token ids.
+   */
   maxLength?: number;
 }
 
-/** One text's tokens. Masked tokens have no row; `columns` has each row's column in the padded output. */
+/** The tokens of a text. Masked tokens are left out; `columns` has each token's column in the padded output. */
 export interface Row {
   ids: number[];
   types: number[] | null;
   positions: number[] | null;
-  /** 0, or -Infinity for tokens that no token attends to. If one row of a call has it, all have, and they are of one length. */
+  /**
+   * Per token 0, or -Infinity if no token attends to it. Either all rows of a call have a key mask, and equal lengths,
+   * or none has.
+   */
   keyMask?: number[];
   columns: number[];
-  /** The text's length in a padded output. */
+  /** The length of the text in a padded output. */
   length: number;
   tokens: string[];
   offsets: [number, number][];
@@ -40,23 +52,23 @@ export interface Row {
   cut: number;
 }
 
-/** The parts of a model that its input depends on. */
+/** The parts of a model that determine its input. */
 export interface InputContext {
   tokenizer: TextTokenizer | null;
   config: RawEncoderModelConfig;
-  /** The number of tokens that texts are cut to by default. */
+  /** The default maximum number of tokens per text. */
   maxLength: number;
   padId: number;
 }
 
-/** What the rows of one call depend on. */
+/** The settings for the rows of a call. */
 interface RowContext extends InputContext {
   limit: number;
   truncation: boolean;
   prompt: string;
 }
 
-/** The architecture's limit on a text's tokens. */
+/** The architecture's maximum number of tokens per text. */
 export function positionLimit(config: RawEncoderModelConfig): number {
   return config.maxPositions - config.positionOffset;
 }
@@ -70,7 +82,7 @@ export function countTexts(input: ModelInput): number {
   return isTexts(input) ? input.length : input.inputIds.length;
 }
 
-/** Token ids as an array or a typed array, whose entries may be BigInts. */
+/** Reads token ids: an array or a typed array, whose entries may be BigInts. */
 const idsOfText: Reader<number[]> = (value, name) => {
   if (!Array.isArray(value) && !ArrayBuffer.isView(value))
     throw invalid(name, 'an array of whole numbers', describe(value));
@@ -82,7 +94,7 @@ const idsOfText: Reader<number[]> = (value, name) => {
 };
 const idsOfTexts = listOf(idsOfText, 'an array of arrays of token ids, one per text');
 
-/** A checked copy of the input, so that later changes by the caller have no effect. */
+/** Copies and checks the input, so that later changes by the caller have no effect. */
 export function readInput(input: unknown): ModelInput {
   return guarded('texts', () => {
     if (isTexts(input as ModelInput)) return texts(input, 'texts');
@@ -105,7 +117,7 @@ export function readInput(input: unknown): ModelInput {
   });
 }
 
-/** The second texts, one for each of `input`. */
+/** The second texts of pairs, one per text of `input`. */
 export function pairsOf(input: ModelInput, { textPairs }: InputOptions): readonly string[] | undefined {
   const pairs = typeof textPairs === 'string' ? [textPairs] : textPairs;
   if (!pairs) return undefined;
@@ -114,20 +126,26 @@ export function pairsOf(input: ModelInput, { textPairs }: InputOptions): readonl
   throw invalid('textPairs', `${count} texts, one for each of \`texts\``, `${pairs.length}`);
 }
 
-/** Rows as their texts are tokenized. null: between two steps of a long text, when the event loop may have its turn. */
+/**
+ * The rows of an input, produced while texts are tokenized. null marks a point within a long text where the event loop
+ * may run.
+ */
 export type RowSteps = Iterable<Row | null>;
 
-/** All rows, at once. */
+/** Collects all rows without yielding. */
 export const allRows = (rows: RowSteps): Row[] => [...rows].filter((row) => row !== null);
 
 export interface RowOptions extends InputOptions {
-  /** What precedes every text. Default: nothing. */
+  /** The prompt before every text. Default: none. */
   prompt?: string;
-  /** Whether `maxLength` may exceed the model's limit, for rows that are not run. Default false. */
+  /** Whether `maxLength` may exceed the model's limit, for rows that will not be run. Default false. */
   anyLength?: boolean;
 }
 
-/** The rows of an input that `readInput` returned, in order; lazily, so that a long list is not tokenized before the first text runs. */
+/**
+ * Generates the rows of an input that `readInput` returned, in order. Lazy, so that the first text can run before a
+ * long list is tokenized.
+ */
 export function* rowsOf(
   input: ModelInput,
   { truncation, maxLength, prompt = '', anyLength = false, ...options }: RowOptions,
@@ -142,7 +160,7 @@ export function* rowsOf(
       yield yield* textRow(text, pairs?.[n], n, rowContext);
     return;
   }
-  // The tokenizer's limit does not apply to ids.
+  // The tokenizer's limit does not apply to token ids.
   const rowContext = {
     ...context,
     limit: limitOf(Infinity),
@@ -153,7 +171,7 @@ export function* rowsOf(
   for (let n = 0; n < input.inputIds.length; n++) yield idsRow(n, input, width, rowContext);
 }
 
-/** The largest length. */
+/** The maximum length. */
 export function longest(rows: readonly { length: number }[]): number {
   return rows.reduce((max, { length }) => Math.max(max, length), 0);
 }
@@ -171,7 +189,10 @@ function lengthLimit(
   return maxLength;
 }
 
-/** Requires that a text of `length` tokens, before any were cut, fits the limit or may be cut. `special`: the number of its special tokens, which are never cut. */
+/**
+ * Requires that a text of `length` tokens (before truncation) fits the limit or may be cut. `special`: the number of
+ * its special tokens, which are never cut.
+ */
 export function requireFit(
   name: string,
   length: number,
@@ -212,7 +233,7 @@ function* textRow(text: string, pair: string | undefined, n: number, context: Ro
   };
 }
 
-/** In the caller's text, without the prompt. */
+/** The range of a token in the caller's text, without the prompt. */
 function offsetOf(token: Token, prompt: number): [number, number] {
   return token.part === 0
     ? [Math.max(0, token.start - prompt), Math.max(0, token.end - prompt)]
@@ -233,7 +254,7 @@ function idsRow(n: number, input: TokenIds, width: number, context: RowContext):
   if (odd !== undefined) throw invalid(`attentionMask[${n}]`, '0 or 1', String(odd));
 
   const seen = all.map((_, i) => i).filter((i) => !mask || mask[i] === 1);
-  // Padding before the text moves it to later positions, which may exceed the model's.
+  // Padding before the text shifts it to later positions, which may exceed the model's limit.
   const positions = positionsOf(all, seen, context);
   const last = positions?.findIndex((position) => position >= config.maxPositions) ?? -1;
   const columns = seen.slice(0, last < 0 ? limit : Math.min(last, limit));
@@ -257,7 +278,10 @@ function idsRow(n: number, input: TokenIds, width: number, context: RowContext):
   };
 }
 
-/** Positions as in the published models, BERT: the column; RoBERTa and MPNet: the number of preceding tokens that are not padding, from padding_idx + 1. null: 0, 1, 2, ... from the offset. */
+/**
+ * Positions as in the published models. BERT: the column. RoBERTa and MPNet: padding_idx + 1 plus the number of
+ * preceding tokens that are not padding. null: 0, 1, 2, ... plus the offset.
+ */
 function positionsOf(all: readonly number[], columns: number[], { config, padId }: InputContext): number[] | null {
   if (!(['absolute', 'relative'].includes(config.positions) || config.positionEmbeddings)) return null;
   let positions = columns;

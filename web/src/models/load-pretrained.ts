@@ -1,4 +1,4 @@
-/** Loads a pretrained encoder with all that its folder has around it: layers after the pooling, heads, the device. */
+/** Loads a pretrained encoder with everything around it: layers after the pooling, heads, and the device. */
 import { importing } from '../base/error.js';
 import type { Runtime } from '../base/owned.js';
 import type { GpuLike, SignalLike } from '../base/platform.js';
@@ -23,7 +23,10 @@ export type Devices = () => Promise<{
   ): Promise<ModelDevice>;
 }>;
 
-/** Loads the encoder in a model's folder. `options` have been checked; `folder`: the source's, if it is open already. */
+/**
+ * Loads the encoder in a model's folder. `options` have been checked. `folder`: the source's folder, if it is already
+ * open.
+ */
 export async function loadPretrained(
   runtime: Runtime,
   source: ModelSource,
@@ -34,7 +37,7 @@ export async function loadPretrained(
   return loadAs(runtime, source, options, folder, (...parts) => new LocalModel(...parts), devices);
 }
 
-/** The same for a model that `make` makes of what was loaded. */
+/** Loads a folder and passes the result to `make`. */
 export async function loadAs<Model>(
   runtime: Runtime,
   source: ModelSource,
@@ -54,7 +57,7 @@ export async function loadAs<Model>(
       if (loaded.gliner) {
         const { spanScorer } = await importing('gliner', () => import('./heads/gliner.js'));
         parts.spans = spanScorer(runtime.calls, loaded.gliner, loaded);
-        runtime.core.reserveMemory(workingBytes(loaded.config)); // of which its layers have taken some
+        runtime.core.reserveMemory(workingBytes(loaded.config)); // the span scorer has used some reserved memory
       }
       integrity.requireAllFound();
       await opened.complete?.(signal);

@@ -1,4 +1,7 @@
-/** Loads a model's folder: configuration, tokenizer, sentence configuration and weights. A load that fails leaves nothing behind. */
+/**
+ * Loads a model's folder: configuration, tokenizer, sentence configuration and weights. A failed load leaves nothing
+ * behind.
+ */
 
 import { allocating, type HeedError, importing, invalidFile } from '../base/error.js';
 import { linkedAbort, type SignalLike } from '../base/platform.js';
@@ -21,8 +24,9 @@ import type { FetchRows } from './paged-embeddings.js';
 import { MODEL2VEC_LENGTH, openTable, STATIC, type StaticTable } from './static-embedding.js';
 
 /**
- * Bytes read so far, of one file and of all. `total` is known from the start, unless a server does not report sizes (null). Sizes that turn out to be estimates, as for
- * shards and for files that are compressed in transit, are corrected; `loaded` never exceeds `total`.
+ * The number of bytes read so far, of one file and of all. `total` is known from the start, or null if a server does
+ * not report sizes. Estimated sizes, as for shards and for files compressed in transit, are corrected later; `loaded`
+ * never exceeds `total`.
  */
 export interface LoadProgress {
   file: string;
@@ -34,18 +38,21 @@ export interface LoadProgress {
 
 export interface LoadModelOptions extends RemoteOptions {
   /**
-   * 'fp32' (default): exact. 'q8': int8 weights and activations, which is smaller, faster and less accurate. 'fp16', with `device` 'webgpu' or 'auto': the GPU keeps the
-   * weights in fp16, half of the memory, and computes in fp32; in WebAssembly, the same as 'fp32'.
+   * The type of the weights. 'fp32' (default): fp32 arithmetic. 'q8': int8 weights and activations; smaller, faster and
+   * less accurate. 'fp16', with `device` 'webgpu' or 'auto': the GPU stores weights in fp16, half the memory, and
+   * computes in fp32; in WebAssembly, the same as 'fp32'.
    */
   dtype?: 'fp32' | 'q8' | 'fp16';
   /**
-   * 'whole' (default), or 'paged': from a folder on a server that answers range requests, the rows of the word table are fetched when tokens need them, with the same vectors. The
-   * server learns which parts of the vocabulary the texts use.
+   * 'whole' (default), or 'paged': fetch rows of the token embeddings only when tokens need them. The vectors are the
+   * same. 'paged' needs a folder on a server that supports range requests, and reveals to the server which parts of the
+   * vocabulary the texts use.
    */
   embeddings?: 'whole' | 'paged';
   /**
-   * 'wasm' (default); 'webgpu', experimental: the layers run on the GPU; or 'auto': on the GPU where it gives the same vectors and is faster, which is measured when the model
-   * is loaded, else in WebAssembly.
+   * The device that runs the layers. 'wasm' (default): WebAssembly. 'webgpu' (experimental): the GPU. 'auto': the GPU
+   * where its vectors agree within the tolerance and it is faster, as measured when the model is loaded; otherwise
+   * WebAssembly.
    */
   device?: 'wasm' | 'webgpu' | 'auto';
   onProgress?: (progress: LoadProgress) => void;
@@ -54,7 +61,7 @@ export interface LoadModelOptions extends RemoteOptions {
 
 export interface LoadedModel {
   raw: RawEncoderModel & Partial<ImageEncoder>;
-  /** To be called when `raw` is deleted. */
+  /** Must be called when `raw` is deleted. */
   release: () => void;
   config: RawEncoderModelConfig;
   type: string;
@@ -68,18 +75,18 @@ export interface LoadedModel {
   names: Map<string, string>;
   folder: ModelFolder;
   integrity: Integrity;
-  /** Null if all rows of the word table are there. */
+  /** Fetches missing rows of the token embeddings; null if all rows are loaded. */
   fetchRows: FetchRows | null;
-  /** Of a folder with gliner_config.json. */
+  /** The settings of a folder with gliner_config.json, else null. */
   gliner: GlinerConfig | null;
 }
 
-/** The `architectures` of ColBERTs that Stanford publishes. */
+/** The `architectures` entry of Stanford's ColBERTs. */
 export const STANFORD = 'HF_ColBERT';
 
 const pagedEmbeddings = () => importing('paged-embeddings', () => import('./paged-embeddings.js'));
 
-/** Loads what an open folder has. */
+/** Loads the model in an open folder. */
 export async function loadModel(
   core: Core,
   folder: ModelFolder,
@@ -87,7 +94,7 @@ export async function loadModel(
   integrity: Integrity,
 ): Promise<LoadedModel> {
   const { dtype, onProgress, embeddings } = options;
-  // One failure stops all other reads.
+  // A failure stops all other reads.
   const { stop, unlink } = linkedAbort(options.signal);
   const { signal } = stop;
   let raw: RawEncoderModel | undefined;
@@ -100,10 +107,11 @@ export async function loadModel(
     const othersIn = (within: string) => {
       const others = Promise.all([
         folder.open(`${within}tokenizer_config.json`, { signal }),
-        // Reported after the errors of config.json: that a family is not supported matters more than how its weights are stored.
+        // Reported after the errors of config.json, because an unsupported family matters more than how weights are
+        // stored.
         openWeights(weightsFolder, signal, within).catch((error: HeedError) => error),
       ]);
-      others.catch(() => {}); // a folder that cannot be read at all is reported for config.json
+      others.catch(() => {}); // for a folder that cannot be read at all, config.json reports the error
       return others;
     };
     const atRoot = othersIn('');
@@ -116,7 +124,7 @@ export async function loadModel(
     let settings = configFile && (await progress.readSettings(configFile));
     const isStatic =
       settings === null || settings.get('model_type') === STATIC || (await sentenceRead.catch(() => null))?.isStatic;
-    if (settings && !isStatic) await familyOf(settings); // matters more than how the weights are stored
+    if (settings && !isStatic) await familyOf(settings); // its error takes precedence over one of the weights
     if (weights instanceof Error) throw weights;
     let table: StaticTable | null = null;
     if (isStatic) {
@@ -134,7 +142,7 @@ export async function loadModel(
       const file = await folder.open('artifact.metadata', { signal });
       sentence.colbert = file ? Settings.parse(await readAll(file), file.name) : settings;
     }
-    // model2vec leaves unknown tokens out; sentence-transformers has their row, too.
+    // model2vec leaves out unknown tokens; sentence-transformers uses their row.
     const special = !table ? 'all' : sentence.isStatic && !table.isModel2vec ? 'unknown' : 'none';
     if (special === 'none') {
       sentence.maxLength = Math.min(sentence.maxLength, MODEL2VEC_LENGTH);
@@ -149,7 +157,8 @@ export async function loadModel(
           config.vocabSize,
         )
       : null;
-    // Published checkpoints have added tokens of other modalities without rows; a text that has one is rejected when it is run.
+    // In published checkpoints, added tokens of other modalities may have no row. A text with such a token is rejected
+    // when it is run.
     if (tokenizer && tokenizer.ownSize > config.vocabSize) {
       const expected = `at most ${config.vocabSize} tokens, the vocab_size of config.json, besides added ones`;
       throw invalidFile(tokenizerFile!.name, expected, `${tokenizer.ownSize}`);
@@ -194,7 +203,7 @@ export async function loadModel(
   }
 }
 
-/** Whether the checkpoint's embedding tables have 4 bits, as `quantize` notes in the format of compressed-tensors. */
+/** Whether the checkpoint's embedding tables have 4 bits, which `quantize` records in compressed-tensors' format. */
 function hasInt4Table(settings: Settings): boolean {
   const groups = settings.record('quantization_config')?.record('config_groups')?.entries() ?? [];
   return groups.some(([, group]) => {
@@ -203,7 +212,9 @@ function hasInt4Table(settings: Settings): boolean {
   });
 }
 
-/** The core allocates all parameters at once; if it cannot, the message names the largest table or matrix. */
+/**
+ * Makes an encoder, which allocates all parameters at once. If that fails, the error names the largest table or matrix.
+ */
 function makeEncoder(core: Core, config: RawEncoderModelConfig): RawEncoderModel {
   const { embedDim, embeddingDim, feedForwardDim, vocabSize, int8 } = config;
   const words = [vocabSize, embeddingDim || embedDim] as const;
@@ -216,7 +227,7 @@ function makeEncoder(core: Core, config: RawEncoderModelConfig): RawEncoderModel
 
 class Progress {
   #loaded = 0;
-  /** May be an estimate: an index does not count its shards' headers, and a server may report the size of compressed bytes. */
+  /** May be an estimate: an index does not include the shards' headers, and a server may report the compressed size. */
   #total: number | null;
   readonly #onProgress: ((progress: LoadProgress) => void) | undefined;
 

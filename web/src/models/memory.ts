@@ -1,14 +1,23 @@
-/** The WebAssembly memory of an encoder. It is reserved before the weights are loaded, because engines copy memory that grows, or keep its old and new size at once. */
+/**
+ * The WebAssembly memory of an encoder. It is reserved before the weights are loaded, because engines copy memory when
+ * it grows, or hold both the old and the new size for a while.
+ */
 import type { Core, RawEncoderModelConfig } from '../base/wasm/core.js';
 import { pieceTokens } from './run.js';
 
-/** Texts of up to this number of tokens find their memory reserved. */
+/** The maximum number of tokens of texts for which memory is reserved. */
 const TOKENS = 512;
 
-/** Of each core: the weights of its models, the most that a call needs, and the most that has been reserved for both. */
+/**
+ * Per module instance, in bytes: the weights of its models, the maximum that a call needs, and the maximum of their sum
+ * so far, which has been reserved.
+ */
 const reserved = new WeakMap<Core, { weights: number; working: number; most: number }>();
 
-/** Makes room for an encoder and its calls, unless models that are gone have left it. Returns what is to be called when the encoder is deleted. */
+/**
+ * Reserves memory for an encoder and its calls, unless deleted models have left enough. Returns a function to call when
+ * the encoder is deleted.
+ */
 export function reserveFor(core: Core, config: RawEncoderModelConfig): () => void {
   const state = reserved.get(core) ?? { weights: 0, working: 0, most: 0 };
   reserved.set(core, state);
@@ -23,7 +32,7 @@ export function reserveFor(core: Core, config: RawEncoderModelConfig): () => voi
   };
 }
 
-/** Bytes of the weights as the core keeps them, or a few percent more: what is left over is part of the memory for calls. */
+/** The size of the weights in memory in bytes, overestimated by a few percent. The surplus is available to calls. */
 function weightBytes(config: RawEncoderModelConfig): number {
   const { vocabSize, embedDim, embeddingDim, numLayers, numHeads, keyValueHeads, headDim } = config;
   const { feedForwardDim, gated, sharedLayers, maxPositions, rotaryDim = 0, int8, int4Table } = config;
@@ -33,11 +42,11 @@ function weightBytes(config: RawEncoderModelConfig): number {
   const hasTable = config.positionEmbeddings || config.positions === 'absolute';
   const positions = maxPositions * ((hasTable ? embedDim : 0) + 2 * rotaryDim);
   const bytes = int8 ? 1 : 4;
-  // Biases, norms, scales, and panels that are not full.
+  // Biases, norms, scales, and padding of partly filled panels.
   return 1.02 * (bytes * layers + words * (int4Table ? 0.5 : bytes) + 4 * positions) + 1.5e6;
 }
 
-/** Bytes that a call needs for texts of up to 512 tokens, or for as many short ones as run together. */
+/** The number of bytes that a call needs for texts of up to 512 tokens, or for a piece of shorter ones. */
 export function workingBytes(config: RawEncoderModelConfig): number {
   const { embedDim, numHeads, keyValueHeads, headDim, feedForwardDim, gated, maxPositions, positions } = config;
   const longest = Math.min(TOKENS, maxPositions);

@@ -1,25 +1,29 @@
-/** Where a model's folder has its configuration, its tokenizer and its weights: for loading it, and for what reads folders without loading them. */
+/**
+ * Locates a model's configuration, tokenizer and weights in its folder, for loading it and for reading it without
+ * loading.
+ */
 import { type HeedError, invalid } from '../base/error.js';
 import type { SignalLike } from '../base/platform.js';
 import type { ModelFolder, OpenFile } from '../io/files.js';
 import { discard } from '../io/list-files.js';
 import type { SentenceConfig } from './families/sentence-transformers.js';
 
-/** What the folder of a GLiNER has in place of config.json. */
+/** The file that replaces config.json in a GLiNER's folder. */
 export const GLINER_CONFIG = 'gliner_config.json';
 
 export interface ModelFiles {
-  /** The path before the names of the model's files; empty unless modules.json names a folder of their own. */
+  /** The path of the subfolder with the model's files, if modules.json names one; otherwise empty. */
   within: string;
-  /** config.json, or gliner_config.json. Null only for a StaticEmbedding, which may have none. */
+  /** config.json or gliner_config.json. Null only for a StaticEmbedding, which may have neither. */
   configFile: OpenFile | null;
-  /** tokenizer.json. Null if there is none: the model then takes token ids only. */
+  /** tokenizer.json. Null if absent: the model then accepts only token ids. */
   tokenizerFile: OpenFile | null;
 }
 
 /**
- * Opens the files that are read before the weights. `readSentence` is called if the folder lacks one of them at its root; null: it cannot be read.
- * @throws HeedError NOT_FOUND if a folder other than that of a StaticEmbedding has no config.json
+ * Opens the files that are read before the weights. `readSentence` is called if one of them is missing at the root; it
+ * returns null if its file cannot be read.
+ * @throws HeedError NOT_FOUND if config.json is missing, except for a StaticEmbedding
  */
 export async function openModelFiles(
   folder: ModelFolder,
@@ -45,14 +49,14 @@ export async function openModelFiles(
   return files;
 }
 
-/** Whether there is such a file, which is not read. */
+/** Whether a file exists; does not read it. */
 export async function peek(folder: ModelFolder, path: string, signal: SignalLike | undefined): Promise<boolean> {
   const file = await folder.open(path, { signal });
   if (file) await discard(file);
   return file !== null;
 }
 
-/** The error for folders whose files modules.json places elsewhere. */
+/** Makes the error for folders in which modules.json places the model's files elsewhere. */
 export function notAtRoot(argument: string): HeedError {
   const expected = 'a folder with config.json and with its weights and its tokenizer at its root';
   return invalid(argument, expected, 'one without these', 'UNSUPPORTED');

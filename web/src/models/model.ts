@@ -1,4 +1,6 @@
-/** The interface of pretrained encoders, the same whether the model runs in this thread, in a worker or in a pool of workers. */
+/**
+ * The interface of pretrained encoders. It is the same for models in this thread, in a worker and in a pool of workers.
+ */
 import { describe, guarded, invalid } from '../base/error.js';
 import type { SignalLike } from '../base/platform.js';
 import type { EditOptions, SiteOptions } from '../base/sites.js';
@@ -12,9 +14,9 @@ import type { InputOptions, ModelInput } from './input.js';
 import type { VectorOutput, VectorsOf } from './quantized.js';
 
 export interface CallOptions extends EditOptions {
-  /** Stops the call between layers and between texts; it rejects with the signal's reason. */
+  /** Stops the call between layers and between texts. The call rejects with the signal's reason. */
   signal?: SignalLike;
-  /** Called with the number of texts done so far and in total. */
+  /** Called with the number of finished texts and the total. */
   onProgress?: (progress: { done: number; total: number }) => void;
   /** Factors on the heads' outputs, [layers, heads]; 0 disables a head. */
   headMask?: TensorInput;
@@ -30,10 +32,11 @@ export interface EncodeOptions extends CallOptions, InputOptions, SiteOptions {
 }
 
 /**
- * Q, K and V as the heads multiply them, one tensor [N,H,L,Dk] per layer, where Dk is the width of a head; otherwise the notation of `EncodeResult`. In models with grouped
- * queries (Qwen3, EmbeddingGemma), keys and values have fewer heads, each for several successive heads of the queries. Norms and rotary positions, where a model has them, are
- * applied to queries and keys. softmax(Q Kᵀ / √Dk), plus the layer's window or position terms if it has some, is that layer's tensor of `attentions`; EmbeddingGemma and
- * DeBERTa have another factor than 1 / √Dk.
+ * Q, K and V, the inputs of the attention heads: one tensor [N,H,L,Dk] per layer, where Dk is the width of a head;
+ * otherwise the notation of `EncodeResult`. Norms and rotary positions, where a model has them, are applied to queries
+ * and keys. In models with grouped queries (Qwen3, EmbeddingGemma), keys and values have fewer heads, each for several
+ * successive query heads. The layer's tensor in `attentions` is softmax(Q Kᵀ / √Dk), with the layer's window or
+ * position terms if it has them; EmbeddingGemma and DeBERTa scale by another factor than 1 / √Dk.
  */
 export interface Projections {
   queries: Tensor[];
@@ -41,61 +44,72 @@ export interface Projections {
   values: Tensor[];
 }
 
-/** Notation: N texts, L the longest one's tokens, E width, H heads. Rows of padding are zeros. */
+/** Notation: N texts, L tokens of the longest text, E width, H heads. Padding rows are zero. */
 export interface EncodeResult {
-  /** [N,L,E] */
+  /** The last layer's output, [N,L,E]. */
   lastHiddenState: Tensor;
-  /** [N,E]; only if the checkpoint has a pooler */
+  /** The pooler's output, [N,E]. Only if the checkpoint has a pooler. */
   poolerOutput?: Tensor;
-  /** One tensor [N,H,L,L] per layer: the softmax's output. */
+  /** The attention weights (the softmax's output), one tensor [N,H,L,L] per layer. */
   attentions?: Tensor[];
-  /** The embeddings and each layer's output, [N,L,E] each; the last is lastHiddenState. */
+  /** The embeddings and each layer's output, [N,L,E] each. The last is `lastHiddenState`. */
   hiddenStates?: Tensor[];
-  /** Q, K and V of each layer. */
+  /** Queries, keys and values of each layer. */
   projections?: Projections;
-  /** The tensor of each site that `read` names, see docs/lens.md. */
+  /** The tensors of the sites that `read` names, by name; see docs/lens.md. */
   activations?: Record<string, Tensor>;
-  /** Each text's tokens. */
+  /** The tokens of each text. */
   tokens: string[][];
-  /** The range of each token in its text, [start, end) in UTF-16 units as for `slice`; special tokens have [0, 0]. */
+  /** The range [start, end) of each token in its text, in UTF-16 units as for `slice`; [0, 0] for special tokens. */
   offsets: [number, number][][];
-  /** 1 for tokens, 0 for padding; [N,L] */
+  /** [N,L]: 1 for tokens, 0 for padding. */
   attentionMask: Tensor<Uint8Array>;
-  /** The number of tokens cut from each text. */
+  /** The number of tokens that were cut from each text. */
   truncated: number[];
 }
 
-/** The options of `encode` with the values of those that decide what the result has: attentions (A), hidden states (S), projections (P). */
+/**
+ * The options of `encode`, generic in those that determine the result's type: attentions (A), hidden states (S),
+ * projections (P).
+ */
 export type EncodeCall<A extends boolean, S extends boolean, P extends boolean> = EncodeOptions & {
   outputAttentions?: A;
   outputHiddenStates?: S;
   outputProjections?: P;
 };
 
-/** The result of `encode`: the outputs that are requested are not optional. */
+/** The result of `encode`, in which the requested outputs are not optional. */
 export type EncodeResultFor<A extends boolean, S extends boolean, P extends boolean> = EncodeResult &
   (A extends true ? { attentions: Tensor[] } : unknown) &
   (S extends true ? { hiddenStates: Tensor[] } : unknown) &
   (P extends true ? { projections: Projections } : unknown);
 
 export interface EmbedOptions extends CallOptions, InputOptions {
-  /** Default: as the model's folder says, else the mean. The vectors of several poolings are concatenated. */
+  /**
+   * The pooling; the vectors of several poolings are concatenated. Default: that of the model's folder, else the mean.
+   */
   pooling?: Pooling | readonly Pooling[];
-  /** Whether to scale vectors to length 1. Default: as the model's folder says, else false. */
+  /** Whether to scale vectors to unit norm. Default: as in the model's folder, else false. */
   normalize?: boolean;
-  /** The number of leading entries to keep (Matryoshka models). Default: all. */
+  /** The number of leading entries to keep, for Matryoshka models. Default: all. */
   dimensions?: number;
-  /** A text to put before each text. */
+  /** A prompt, which is prepended to each text. */
   prompt?: string;
-  /** The name of a prompt that the model's folder defines; not together with `prompt`. */
+  /** The name of a prompt that the model's folder defines. Cannot be combined with `prompt`. */
   promptName?: string;
 }
 
-/** The options of `embed`, and the form of its vectors: 'float32' (default), 'int8' with a scale per vector, or 'binary', the signs as bits. */
+/**
+ * The options of `embed`, with the type of its vectors: 'float32' (default), 'int8' with one scale per vector, or
+ * 'binary', the signs as bits.
+ */
 export type EmbedCall<O extends VectorOutput> = EmbedOptions & { output?: O };
 
 export interface TokenizeOptions extends InputOptions, Pick<CallOptions, 'signal'> {
-  /** As in other calls, but any number is allowed: `Infinity` for all tokens of texts that are too long for the model. */
+  /**
+   * The maximum number of tokens per text. Unlike in other calls, it may exceed the model's limit; `Infinity` returns
+   * all tokens.
+   */
   maxLength?: number;
 }
 
@@ -103,7 +117,10 @@ export interface TokenizeResult {
   inputIds: number[][];
   tokens: string[][];
   offsets: [number, number][][];
-  /** Which text each token is from, 0: the first, 1: its pair, null: special tokens, and all tokens that were given as ids. */
+  /**
+   * The text that each token belongs to: 0 for the first, 1 for its pair, null for special tokens and for tokens given
+   * as ids.
+   */
   parts: (0 | 1 | null)[][];
   tokenTypeIds: number[][];
   attentionMask: number[][];
@@ -113,72 +130,83 @@ export interface TokenizeResult {
 export interface PredictOptions extends CallOptions, InputOptions, SiteOptions {}
 
 export interface EmbedTokensOptions extends CallOptions, Pick<InputOptions, 'truncation'> {
-  /** What the texts are: a ColBERT encodes queries and documents differently. Default: 'document'. */
+  /** Whether the texts are queries or documents, which a ColBERT encodes differently. Default: 'document'. */
   promptName?: 'query' | 'document';
-  /** The number of tokens that texts are cut to, and queries padded to. Default: as the model's folder says. */
+  /** The number of tokens to which texts are cut and queries padded. Default: that of the model's folder. */
   maxLength?: number;
 }
 
 export interface ScoreSpansOptions extends Pick<CallOptions, 'signal' | 'onProgress'> {}
 
-/** A text's words and the scores of its spans. Notation: W words, K the largest number of words in a span, C labels. */
+/** The words of a text and the scores of its spans. Notation: W words, K maximum number of words per span, C labels. */
 export interface SpanScores {
-  /** The range of each word in the text, [start, end) in UTF-16 units. */
+  /** The range [start, end) of each word in the text, in UTF-16 units. */
   words: [number, number][];
-  /** [W,K,C]. Entry (i, k, c) is for words i to i + k and label c; -Infinity for spans that end after the last word. */
+  /**
+   * [W,K,C]. Entry (i, k, c) is the logit of words i to i + k for label c; -Infinity for spans that end after the last
+   * word.
+   */
   logits: Tensor;
 }
 
-/** The logits of a task's head. */
+/** The output of a task's head. */
 export interface Prediction {
-  /** sequence-classification: [N, labels]; token-classification: [N, L, labels]; question-answering: [N, L, 2]; fill-mask: [masks, V], V words */
+  /**
+   * sequence-classification: [N, labels]; token-classification: [N, L, labels]; question-answering: [N, L, 2];
+   * fill-mask: [masks, V], where V is the size of the vocabulary.
+   */
   logits: Tensor;
   inputIds: number[][];
   tokens: string[][];
   offsets: [number, number][][];
-  /** Which text each token is from, 0: the first, 1: its pair, null: special tokens. */
+  /** The text that each token belongs to: 0 for the first, 1 for its pair, null for special tokens. */
   parts: (0 | 1 | null)[][];
-  /** fill-mask: the text and the token of each row of logits */
+  /** For fill-mask: the indices of the text and the token of each row of `logits`. */
   masks: [number, number][];
-  /** The tensor of each site that `read` names. */
+  /** The tensors of the sites that `read` names, by name. */
   activations?: Record<string, Tensor>;
   truncated: number[];
 }
 
 export interface ModelConfig {
-  /** config.json's model_type */
+  /** The `model_type` of config.json. */
   family: string;
-  /** In WebAssembly; of weights on a GPU, `device.dtype` says it. */
+  /** The type of the weights in WebAssembly memory. For weights on a GPU, see `device.dtype`. */
   dtype: 'fp32' | 'q8';
-  /** Types in which the file stores the encoder's matrices: 'F32', 'F16', ... */
+  /** The types in which the file stores the encoder's matrices: 'F32', 'F16', ... */
   storage: string[];
   vocabSize: number;
   embedDim: number;
   numLayers: number;
   numHeads: number;
   feedForwardDim: number;
-  /** The number of tokens that texts are cut to by default. */
+  /** The default maximum number of tokens per text; longer texts are cut. */
   maxLength: number;
   parameterCount: number;
-  /** 'mean', or several: 'cls+mean'. Of models with an encoder of images: that of texts; 'cls' if they encode images only. */
+  /** The text encoder's pooling: 'mean', or several as 'cls+mean'. 'cls' for models that encode only images. */
   pooling: string;
   normalize: boolean;
   prompts: Record<string, string>;
-  /** How vectors are compared, as `similarity_fn_name` of the model's folder says: the cosine by default. */
+  /**
+   * The similarity for which the vectors are meant: `similarity_fn_name` of the model's folder. Default: the cosine.
+   */
   similarity: Similarity;
   labels: string[];
-  /** 'single_label_classification', 'multi_label_classification', 'regression', or null if config.json does not say. */
+  /**
+   * 'single_label_classification', 'multi_label_classification' or 'regression'; null if config.json does not specify
+   * it.
+   */
   problemType: string | null;
-  /** Whether texts can be given; without a tokenizer, only token ids. */
+  /** Whether the model accepts texts. Without a tokenizer, it accepts only token ids. */
   hasTokenizer: boolean;
-  /** Whether images can be given to `embedImage`. */
+  /** Whether the model accepts images (`embedImage`). */
   hasImageEncoder: boolean;
   maskToken: string | null;
-  /** Tensors of the file that the model does not use. */
+  /** Tensors in the file that the model does not use. */
   unusedTensors: string[];
 }
 
-/** The number of workers that a model runs in (0: in the calling thread), and the reason for it. */
+/** The number of workers that run a model (0: it runs in the calling thread), and the reason. */
 export interface Workers {
   readonly count: number;
   readonly reason: string;
@@ -187,49 +215,54 @@ export interface Workers {
 export interface PretrainedModel {
   readonly config: ModelConfig;
   readonly workers: Workers;
-  /** What runs the model's layers, and why. In a worker: as it was when the model was loaded. */
+  /** The device that runs the model's layers, and the reason. For a model in a worker: as of loading. */
   readonly device: Device;
   readonly disposed: boolean;
   /**
-   * The encoder's outputs for each token.
+   * Returns the encoder's outputs for each token.
    *
    * @example
    * const { lastHiddenState, attentions } = await model.encode(['Hello', 'Hi there'], { outputAttentions: true });
-   * @throws HeedError TOO_LONG if a text does not fit and is not to be truncated; UNSUPPORTED for texts if the folder has no tokenizer.json
+   * @throws HeedError TOO_LONG if a text exceeds the limit and `truncation` is false; UNSUPPORTED for texts if the
+   * folder has no tokenizer.json
    */
   encode<A extends boolean = false, S extends boolean = false, P extends boolean = false>(
     input: ModelInput,
     options?: EncodeCall<A, S, P>,
   ): Promise<EncodeResultFor<A, S, P>>;
   /**
-   * One vector per text: [N,E]. Texts are cut to `config.maxLength` tokens unless `truncation` or `maxLength` say otherwise; `truncated` of the result says how many tokens each text lost.
+   * Returns one vector per text: [N,E]. Texts are cut to `config.maxLength` tokens unless `truncation` or `maxLength`
+   * specify otherwise; `truncated` of the result has the number of tokens that were cut from each text.
    *
    * @example
    * const vectors = await model.embed(['a fox', 'a dog'], { normalize: true });
    * vectors.truncated; // [0, 0]
    * const { data, scales } = await model.embed(texts, { output: 'int8' }); // a quarter of the bytes
-   * @throws HeedError TOO_LONG if a text does not fit and `truncation` is false
+   * @throws HeedError TOO_LONG if a text exceeds the limit and `truncation` is false
    */
   embed<O extends VectorOutput = 'float32'>(input: ModelInput, options?: EmbedCall<O>): Promise<VectorsOf<O>>;
   /**
-   * `embed` for the queries of a search: with the prompt of the model's folder named `query` or `search_query`; if there is none, as `embed` does by default. `prompt` or `promptName`
-   * name another; token ids are embedded as they are. sentence-transformers' encode_query, except that it does not know
-   * `search_query` and uses no default prompt.
+   * Embeds the queries of a search: `embed` with the prompt named `query` or `search_query` in the model's folder, or
+   * as `embed` by default if there is none. `prompt` and `promptName` override it; token ids are embedded as given.
+   * Corresponds to sentence-transformers' encode_query, which does not look for `search_query` and does not fall back
+   * to the default prompt.
    *
    * @example
    * const [hits] = semanticSearch(await model.embedQuery('a fox'), await model.embedDocument(['the quick fox', 'a dog']));
    */
   embedQuery<O extends VectorOutput = 'float32'>(input: ModelInput, options?: EmbedCall<O>): Promise<VectorsOf<O>>;
   /**
-   * `embed` for the documents of a search: with the prompt of the model's folder named `document`, `passage`, `corpus` or `search_document`; if there is none, as `embed` does by
-   * default. sentence-transformers' encode_document uses only a prompt named `document`.
+   * Embeds the documents of a search: `embed` with the prompt named `document`, `passage`, `corpus` or
+   * `search_document` in the model's folder, or as `embed` by default if there is none. Corresponds to
+   * sentence-transformers' encode_document, which looks only for `document`.
    *
    * @example
    * const documents = await model.embedDocument(['the quick fox', 'a dog']);
    */
   embedDocument<O extends VectorOutput = 'float32'>(input: ModelInput, options?: EmbedCall<O>): Promise<VectorsOf<O>>;
   /**
-   * The tokens that the model computes with, special tokens included. Of token ids, the same with the tokens' texts.
+   * Returns the tokens that the model runs on, special tokens included. For token ids, returns the ids with their
+   * tokens' texts.
    *
    * @example
    * const { tokens, inputIds } = await model.tokenize('a fox');
@@ -237,7 +270,7 @@ export interface PretrainedModel {
    */
   tokenize(input: ModelInput, options?: TokenizeOptions): Promise<TokenizeResult>;
   /**
-   * The logits of a task's head.
+   * Returns the logits of a task's head.
    *
    * @example
    * const { logits } = await classifier.predict('sequence-classification', ['a fox', 'a dog']);
@@ -246,34 +279,37 @@ export interface PretrainedModel {
    */
   predict(head: HeadName, input: ModelInput, options?: PredictOptions): Promise<Prediction>;
   /**
-   * Sparse vectors of a masked language model (SPLADE): for each text, the tokens of the vocabulary that describe it, with weights max log(1 + relu(logits)) over the text's tokens.
+   * Returns sparse vectors of a masked language model (SPLADE): per text, the vocabulary's tokens that describe it,
+   * with the weights max log(1 + relu(logits)) over the text's tokens.
    *
    * @example
    * const [query, ...documents] = await maskedModel.embedSparse(['a fox', 'the quick fox', 'a dog']);
    * documents.map((document) => sparseDot(query, document));
-   * @throws HeedError UNSUPPORTED if the checkpoint has no head for masks
+   * @throws HeedError UNSUPPORTED if the checkpoint has no MLM head
    */
   embedSparse(input: ModelInput, options?: PredictOptions): Promise<SparseVector[]>;
   /**
-   * A vector of length 1 for each token, for late interaction (ColBERT): for each text [tokens, D], as `maxSim` compares them. The folder says what precedes queries and documents, the
-   * number of tokens that queries are padded to with mask tokens, and the punctuation whose vectors documents lack; folders of other models than ColBERTs say none of these, and the vectors are
-   * the last hidden states.
+   * Returns one unit-norm vector per token for late interaction (ColBERT): [tokens, D] per text, to be compared by
+   * `maxSim`. For a ColBERT, the folder defines the prefixes of queries and documents, the number of tokens to which
+   * queries are padded with mask tokens, and the punctuation that is left out of documents. Other models have none of
+   * these; their vectors are the last hidden states.
    *
    * @example
    * const [query] = await model.embedTokens('a fox', { promptName: 'query' });
    * const documents = await model.embedTokens(['the quick fox', 'a dog'], { promptName: 'document' });
    * maxSim(query, documents); // a score for each document
-   * @throws HeedError UNSUPPORTED if the folder has no tokenizer.json, or no token to pad queries with
+   * @throws HeedError UNSUPPORTED if the folder has no tokenizer.json, or no mask token to pad queries with
    */
   embedTokens(texts: string | readonly string[], options?: EmbedTokensOptions): Promise<Tensor[]>;
   /**
-   * The logits of each text's spans for each label, by a GLiNER; see `extractEntities`. Texts may have any length: they are scored in windows of as many words as the model takes, each with K - 1
-   * words of the preceding one.
+   * Returns the logits of each text's spans for each label, using a GLiNER model; see `extractEntities`. Texts may have
+   * any length: they are scored in windows of as many words as the model accepts, and successive windows share K - 1
+   * words.
    *
    * @example
    * const [{ words, logits }] = await gliner.scoreSpans('Ada lives in London.', ['person', 'city']);
    * logits.shape; // words, words per span, labels
-   * @throws HeedError UNSUPPORTED for other models; TOO_LONG if the labels leave no room for words
+   * @throws HeedError UNSUPPORTED for other models; TOO_LONG if the labels leave no tokens for words
    */
   scoreSpans(
     texts: string | readonly string[],
@@ -281,23 +317,24 @@ export interface PretrainedModel {
     options?: ScoreSpansOptions,
   ): Promise<SpanScores[]>;
   /**
-   * One vector per image: [N,E]. In CLIP and SigLIP, they are in one space with the vectors of texts that `embed` returns.
+   * Returns one vector per image: [N,E]. For CLIP and SigLIP, images and texts (`embed`) share one vector space.
    *
    * @example
    * const vectors = await imageModel.embedImage([imageData, blob], { normalize: true });
    * const [hits] = semanticSearch(await imageModel.embed('a red bicycle'), vectors, { topK: 10 });
-   * @throws HeedError UNSUPPORTED if the model has no encoder of images, and for encoded images where nothing decodes them
+   * @throws HeedError UNSUPPORTED if the model has no image encoder, or for encoded images if the environment cannot
+   * decode them
    */
   embedImage(images: ImagesInput, options?: EmbedImageOptions): Promise<Tensor>;
   /**
-   * The same as `embedImage`.
+   * Alias of `embedImage`.
    *
    * @example
    * const vectors = await imageModel.embedImages([imageData, blob]);
    */
   embedImages(images: ImagesInput, options?: EmbedImageOptions): Promise<Tensor>;
   /**
-   * The outputs of the encoder of images for each patch.
+   * Returns the image encoder's outputs for each patch.
    *
    * @example
    * const { lastHiddenState, attentions } = await imageModel.encodeImage(imageData, { outputAttentions: true });
@@ -305,7 +342,7 @@ export interface PretrainedModel {
    */
   encodeImage(images: ImagesInput, options?: EncodeImageOptions): Promise<EncodeImageResult>;
   /**
-   * The text of token ids, without special tokens if `skipSpecialTokens` is not false.
+   * Decodes token ids. Leaves out special tokens unless `skipSpecialTokens` is false.
    *
    * @example
    * const { inputIds } = await model.tokenize('a fox');
@@ -313,7 +350,7 @@ export interface PretrainedModel {
    */
   decode(ids: readonly number[], options?: { skipSpecialTokens?: boolean }): Promise<string>;
   /**
-   * Frees the model's memory, or ends its workers.
+   * Frees the model's memory or ends its workers.
    *
    * @example
    * const model = await heed.fromPretrained(); // or `using model = ...`
@@ -323,7 +360,7 @@ export interface PretrainedModel {
   [Symbol.dispose](): void;
 }
 
-/** Refuses what is not a model: something without its method `method`. */
+/** Rejects a value that is not a model, that is, has no method `method`. */
 export function requireModel(owner: string, model: unknown, method: keyof PretrainedModel): void {
   if (typeof guarded(`${owner}: model`, () => (model as PretrainedModel | null)?.[method]) !== 'function')
     throw invalid(`${owner}: model`, 'a model that `fromPretrained` returned', describe(model));

@@ -1,4 +1,4 @@
-/** A tokenizer of its own. Loaded when it is used. */
+/** A tokenizer without a model. Imported on demand. */
 
 import { guarded, HeedError, invalid } from '../base/error.js';
 import type { HubOptions } from '../base/hub-options.js';
@@ -34,18 +34,27 @@ export interface LoadTokenizerOptions extends RemoteOptions {
 export interface TokenizerOptions {
   /** The second text of each pair. */
   textPairs?: string | readonly string[];
-  /** Whether texts get the special tokens of the model, such as [CLS] and [SEP]. Default true. */
+  /** Whether to add the model's special tokens, such as [CLS] and [SEP]. Default true. */
   addSpecialTokens?: boolean;
-  /** true: longer texts are cut to `maxLength` tokens; false: they are errors (`TOO_LONG`). Default: true if `maxLength` is given; otherwise texts of any length are returned whole. */
+  /**
+   * Whether to cut texts that are longer than `maxLength`. false: throw `TOO_LONG`. Default: true if `maxLength` is
+   * given; otherwise texts of any length are returned whole.
+   */
   truncation?: boolean;
-  /** The maximum number of tokens per text, special ones included. Default, if `truncation` is given: `modelMaxLength`. */
+  /**
+   * The maximum number of tokens per text, special ones included. Default: no limit, or `modelMaxLength` if
+   * `truncation` is given.
+   */
   maxLength?: number;
 }
 
 export interface DecodeOptions {
   /** Whether to leave out special tokens. Default true. */
   skipSpecialTokens?: boolean;
-  /** Whether to remove spaces before punctuation and within contractions. Default: as tokenizer_config.json says, else false. */
+  /**
+   * Whether to remove spaces before punctuation and within contractions. Default: as in tokenizer_config.json, else
+   * false.
+   */
   cleanUpTokenizationSpaces?: boolean;
 }
 
@@ -64,14 +73,14 @@ const ids = listOf((value, name) => integer(value, name, 0), 'an array of token 
 const strings = listOf(text, 'an array of tokens');
 
 /**
- * A tokenizer: texts to ids and back. Its calls return at once; it owns nothing that has to be freed.
+ * Converts texts to token ids and back. All calls are synchronous, and there is nothing to dispose of.
  *
  * @example
  * const ids = tokenizer.encode('a fox');
  * tokenizer.decode(ids); // "a fox"
  */
 export class Tokenizer {
-  /** The number of tokens that the model takes, special ones included; Infinity if the folder does not say. */
+  /** The model's maximum number of tokens, special ones included; Infinity if it is not known. */
   readonly modelMaxLength: number;
   readonly #tokenizer: TextTokenizer;
 
@@ -86,13 +95,14 @@ export class Tokenizer {
     return `Tokenizer (${this.vocabSize} tokens)`;
   }
 
-  /** One past the largest id. */
+  /** The largest token id plus one. */
   get vocabSize(): number {
     return this.#tokenizer.vocabSize;
   }
 
   /**
-   * The tokens of texts, as `tokenize` of a model returns them: ids, tokens, the range of each in its text in UTF-16 units, which text of a pair it is from, types, masks, and the number of tokens cut.
+   * Tokenizes texts, with the results of `PretrainedModel.tokenize`: ids, tokens, the range of each token in its text
+   * in UTF-16 units, the text of a pair that it belongs to, token types, masks, and the number of tokens cut.
    *
    * @example
    * const { inputIds, tokens, offsets } = tokenizer.tokenize(['a fox', 'the quick fox']);
@@ -132,7 +142,7 @@ export class Tokenizer {
   }
 
   /**
-   * The ids of one text.
+   * Returns the token ids of a text.
    *
    * @example
    * tokenizer.decode(tokenizer.encode('a fox')); // "a fox"
@@ -142,7 +152,7 @@ export class Tokenizer {
   }
 
   /**
-   * The number of tokens of a text, special ones included.
+   * Returns the number of tokens of a text, special ones included.
    *
    * @example
    * tokenizer.count('a fox'); // 4
@@ -153,7 +163,7 @@ export class Tokenizer {
   }
 
   /**
-   * The text of token ids.
+   * Decodes token ids to a text.
    *
    * @example
    * const inputIds = tokenizer.encode('a fox');
@@ -165,7 +175,7 @@ export class Tokenizer {
   }
 
   /**
-   * The vocabulary's ids of tokens; null for those that it lacks.
+   * Returns the ids of tokens; null for tokens that are not in the vocabulary.
    *
    * @example
    * tokenizer.convertTokensToIds(['[CLS]', 'zzz']); // [2, null]
@@ -175,11 +185,11 @@ export class Tokenizer {
   }
 
   /**
-   * The vocabulary's tokens of ids.
+   * Returns the tokens of ids.
    *
    * @example
    * tokenizer.convertIdsToTokens([2, 3]); // ["[CLS]", "[SEP]"]
-   * @throws HeedError INVALID_ARGUMENT for an id that the vocabulary lacks
+   * @throws HeedError INVALID_ARGUMENT for an id that is not in the vocabulary
    */
   convertIdsToTokens(tokenIds: readonly number[]): string[] {
     return ids(tokenIds, 'ids').map((id, n) => {
@@ -189,7 +199,7 @@ export class Tokenizer {
   }
 }
 
-/** As in load-tokenizer.ts. */
+/** Implements `loadTokenizer` of load-tokenizer.ts. */
 export async function loadTokenizer(
   source: ModelSource,
   options: LoadTokenizerOptions | undefined,
@@ -221,7 +231,7 @@ export async function loadTokenizer(
   });
 }
 
-/** The model's limit; Infinity if heed does not know its family. */
+/** The model's maximum number of tokens; Infinity if heed does not know its family. */
 async function positionsOf(config: Settings): Promise<number> {
   try {
     return positionLimit((await familyOf(config)).config);

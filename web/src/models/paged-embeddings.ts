@@ -1,6 +1,8 @@
 /**
- * Reads a checkpoint from a server by ranges: all tensors except the rows of the word table, which are fetched in pages, runs of consecutive rows, when tokens need them. Vocabularies
- * are mostly ordered by frequency, so that a page of frequent tokens serves many texts. Servers are untrusted: each response must be the range that was asked for, of the same file.
+ * Reads a checkpoint from a server by ranges: first all tensors except the token embeddings, whose rows are fetched
+ * later in pages (runs of consecutive rows) when tokens need them. Vocabularies are mostly ordered by frequency, so a
+ * page of frequent tokens serves many texts. Servers are not trusted: each response must be the requested range of the
+ * same file.
  */
 import { HeedError, invalid } from '../base/error.js';
 import { abortable } from '../base/event-loop.js';
@@ -18,24 +20,26 @@ import type { Integrity } from '../io/integrity.js';
 import { headerEnd, parseHeader } from '../io/safetensors.js';
 import type { Row } from './input.js';
 
-/** What is read at first: most headers and no more. */
+/** The size of the first request: large enough for most headers. */
 const HEAD_BYTES = 1 << 15;
-/** The size of a page. Smaller ones save bytes and cost requests; docs/loading.md has figures. */
+/** The size of a page in bytes. Smaller pages save bytes but cost requests; docs/loading.md has figures. */
 const PAGE_BYTES = 1 << 14;
 const RETRIES = 3;
-/** Requests at a time. */
+/** The maximum number of concurrent requests. */
 const LANES = 8;
 
-/** Fetches the rows of the tokens that have not been fetched. `requireLive` throws once the model has been disposed of. */
+/**
+ * Fetches the rows of tokens that have not been fetched yet. `requireLive` throws once the model has been disposed of.
+ */
 export type FetchRows = (rows: readonly Row[], requireLive: () => void, signal?: SignalLike) => Promise<void>;
 
 export interface PagedFolder {
   folder: ModelFolder;
-  /** Null if the table was read whole, as the server sends no ranges. To be called after loading. */
+  /** Null if the whole table was read because the server does not support ranges. Call after loading. */
   fetchRows(): FetchRows | null;
 }
 
-/** `inner`, whose weights at the top are read by ranges. */
+/** Wraps a folder so that the weights at its root are read by ranges. */
 export function pagedFolder(inner: ModelFolder, integrity: Integrity): PagedFolder {
   let table: Table | null = null;
   async function open(path: string, options: OpenOptions): Promise<OpenFile | null> {
@@ -48,7 +52,7 @@ export function pagedFolder(inner: ModelFolder, integrity: Integrity): PagedFold
     if (integrity.of(path) !== null)
       throw invalid('integrity', `no digest of '${path}', which 'paged' does not read whole`, 'one');
     const file = await RemoteFile.open(url, inner.request ?? requestBy(undefined), options.signal);
-    // The server sends whole files only, or none, which is reported as for every file.
+    // The server does not send ranges, or does not have the file; `inner` reports the latter.
     if (!file) return inner.open(path, options);
     inner.note?.(path, file.tag);
     const onTable = (found: Table) => {
@@ -60,19 +64,19 @@ export function pagedFolder(inner: ModelFolder, integrity: Integrity): PagedFold
   return { folder: { ...inner, open: open as ModelFolder['open'] }, fetchRows };
 }
 
-/** A file of which ranges are read. */
+/** A remote file that is read by ranges. */
 class RemoteFile {
   private constructor(
     readonly url: URL,
     readonly request: Request,
     readonly tag: string | null,
-    /** null if the server does not tell. */
+    /** null if the server does not report it. */
     readonly size: number | null,
-    /** Its first bytes. */
+    /** The first bytes of the file. */
     public head: Uint8Array,
   ) {}
 
-  /** Null if the server does not answer with a range. */
+  /** Opens a file; null if the server does not answer with a range. */
   static async open(url: URL, request: Request, signal?: SignalLike): Promise<RemoteFile | null> {
     const response = await request(url, signal, { Range: `bytes=0-${HEAD_BYTES - 1}` });
     const range = rangeOf(response);
@@ -94,7 +98,10 @@ class RemoteFile {
     return file;
   }
 
-  /** As a file for the loader, which calls `leaveOut` for the word table between the header and the tensors. */
+  /**
+   * The file as the loader reads it. After the header and before the tensors, the loader calls `leaveOut` for the token
+   * embeddings.
+   */
   opened(onTable: (table: Table) => void, signal?: SignalLike): OpenFile {
     const { head, size, url } = this;
     const start = headerEnd(head, url.href, size);
@@ -110,7 +117,7 @@ class RemoteFile {
     return {
       name: url.href,
       size,
-      expectedSize: end - largest, // the table, in models for which this is worth it
+      expectedSize: end - largest, // without the largest tensor, normally the token embeddings
       chunks: chunks.bind(this),
       leaveOut: (entry, rows, write) => {
         left = { begin: start + entry.begin, end: start + entry.end };
@@ -119,14 +126,14 @@ class RemoteFile {
     };
   }
 
-  /** The bytes from `begin` to `end`. */
+  /** Reads the bytes [begin, end). */
   async bytes(begin: number, end: number, signal?: SignalLike): Promise<Uint8Array> {
     const parts: Uint8Array[] = [];
     for await (const part of this.#range(begin, end, signal)) parts.push(part);
     return concatenate(Uint8Array, parts);
   }
 
-  /** The same in chunks. A connection that breaks is resumed where it broke. */
+  /** Reads the bytes [begin, end) in chunks. Resumes a broken connection where it broke. */
   async *#range(begin: number, end: number, signal?: SignalLike): AsyncIterable<Uint8Array> {
     let at = begin;
     if (at < this.head.length && at < end) {
@@ -147,7 +154,7 @@ class RemoteFile {
           yield chunk;
         }
       } catch (cause) {
-        // Without a cause: a wrong answer, rather than a connection that failed.
+        // An error without a cause is a wrong answer, not a failed connection.
         if (cause instanceof HeedError && !cause.cause) throw cause;
         signal?.throwIfAborted();
         broken = cause;
@@ -167,14 +174,14 @@ class RemoteFile {
     }
   }
 
-  /** The body of the answer to a request for these bytes, if it is that range of the same file. */
+  /** Checks that the response is this range of the same file, and returns its body. */
   async *#body(response: Response, begin: number, end: number, signal?: SignalLike): AsyncIterable<Uint8Array> {
     const range = rangeOf(response);
     const isSame =
       tagOf(response) === this.tag &&
       (range
         ? range.begin === begin && range.end === end && range.size === this.size
-        : response.type === 'cors' && !response.headers.has('content-range')); // which other origins may hide
+        : response.type === 'cors' && !response.headers.has('content-range')); // a header that other origins may hide
     if (response.status !== 206 || isEncoded(response) || !isSame) {
       await discard(response);
       const got = `status ${response.status} with ${response.headers.get('content-range') ?? 'no Content-Range'}`;
@@ -192,23 +199,23 @@ class RemoteFile {
   }
 }
 
-/** The range that a response says that it has. */
+/** The range that a response declares. */
 function rangeOf({ headers }: Response): { begin: number; end: number; size: number | null } | null {
   const [, begin, last, size] = /^bytes (\d+)-(\d+)\/(\d+|\*)$/.exec(headers.get('content-range') ?? '') ?? [];
   if (begin === undefined) return null;
   return { begin: Number(begin), end: Number(last) + 1, size: size === '*' ? null : Number(size) };
 }
 
-/** The word table, whose rows are written to the core page by page. */
+/** The token embeddings, whose rows are fetched in pages and written to WebAssembly memory. */
 class Table {
-  /** Pages that were fetched or are being fetched. */
+  /** Pages that have been fetched or are being fetched. */
   readonly #pages = new Map<number, Promise<void>>();
   readonly #pageRows: number;
-  /** The last request of each lane, in which requests follow each other. */
+  /** The last request of each lane. The requests of a lane run one after the other. */
   readonly #lanes: Promise<void>[] = [];
   #requests = 0;
 
-  /** `begin`: of the table in the file, in bytes. `write` puts rows into the core. */
+  /** `begin`: the offset of the table in the file, in bytes. `write` writes rows to WebAssembly memory. */
   constructor(
     readonly file: RemoteFile,
     readonly begin: number,
@@ -223,9 +230,9 @@ class Table {
     signal?.throwIfAborted();
     const needed = new Set<number>();
     for (const { ids } of texts)
-      for (const id of ids) if (id >= 0 && id < this.rows) needed.add(Math.floor(id / this.#pageRows)); // the core refuses others
+      for (const id of ids) if (id >= 0 && id < this.rows) needed.add(Math.floor(id / this.#pageRows)); // others are rejected later
     const missing = [...needed].filter((page) => !this.#pages.has(page)).sort((a, b) => a - b);
-    // One request for adjacent pages.
+    // Adjacent pages share a request.
     for (let i = 0; i < missing.length; ) {
       const first = missing[i]!;
       let count = 1;
@@ -236,17 +243,17 @@ class Table {
       const pending = (this.#lanes[lane] ?? Promise.resolve()).then(() => this.#fetch(first, count, requireLive));
       this.#lanes[lane] = pending.catch(() => {});
       for (const page of pages) this.#pages.set(page, pending);
-      // The next call that needs them tries again.
+      // After a failure, the next call that needs these pages retries.
       pending.catch(() => {
         for (const page of pages) this.#pages.delete(page);
       });
     }
     const pending = Promise.all([...needed].map((page) => this.#pages.get(page)));
-    pending.catch(() => {}); // also of pages that nobody waits for any longer
+    pending.catch(() => {}); // avoids unhandled rejections if no caller waits any longer
     await abortable(pending, signal);
   }
 
-  /** Not stopped by a call's signal, as other calls may wait for the same pages. */
+  /** Does not take the call's signal, because other calls may wait for the same pages. */
   async #fetch(firstPage: number, pages: number, requireLive: () => void): Promise<void> {
     const first = firstPage * this.#pageRows;
     const end = Math.min(this.rows, first + pages * this.#pageRows);

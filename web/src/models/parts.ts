@@ -3,21 +3,24 @@ import type { SpanScorer } from './heads/span-scorer.js';
 import { Chain, type Head, type HeadName } from './heads/task-heads.js';
 import type { LoadedModel } from './load.js';
 
-/** The core's objects that a model owns. */
+/** The objects in WebAssembly memory that a model owns. */
 export class Parts {
   vectorLayers = Chain.of([]);
   pooler: Chain | null = null;
-  /** Of a GLiNER. */
+  /** The span scorer of a GLiNER. */
   spans: SpanScorer | null = null;
-  /** Null: the core runs all. */
+  /** null: everything runs in WebAssembly. */
   device: ModelDevice | null = null;
-  /** 'tokens': the layer that `embedTokens` applies to each token, of checkpoints that have it beside the encoder. */
+  /**
+   * Heads by name. 'tokens' is the layer that `embedTokens` applies to each token, in checkpoints that store it beside
+   * the encoder.
+   */
   readonly heads = new Map<HeadName | 'tokens', Head>();
-  /** Deletes the encoder. A model that is trained deletes what uses it first. */
+  /** Deletes the encoder. A model in training deletes the encoder's users first. */
   deleteEncoder = (): void => this.encoder.delete();
   #deleted = false;
 
-  /** `release` is called once the encoder is deleted. */
+  /** `release` is called after the encoder is deleted. */
   constructor(
     readonly encoder: LoadedModel['raw'],
     private readonly release: () => void,

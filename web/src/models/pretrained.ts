@@ -1,4 +1,4 @@
-/** A pretrained encoder in this thread. Notation: N texts, L the longest one's tokens, E width, H heads. */
+/** A pretrained encoder in this thread. Notation: N texts, L tokens of the longest text, E width, H heads. */
 
 import { floatsOf, importing, invalid } from '../base/error.js';
 import { makeYield } from '../base/event-loop.js';
@@ -88,7 +88,7 @@ import {
 } from './run.js';
 import { STATIC } from './static-embedding.js';
 
-/** A model in this thread. */
+/** A pretrained encoder in this thread. */
 export class LocalModel extends Owned<Parts> implements PretrainedModel {
   readonly config: ModelConfig;
   readonly workers = { count: 0, reason: 'the model runs in the calling thread; `workers` starts a pool' };
@@ -216,7 +216,7 @@ export class LocalModel extends Owned<Parts> implements PretrainedModel {
     const maskId = maskToken === null ? undefined : this.context.tokenizer!.idOf(maskToken);
     const parts: Float32Array[] = [];
     let labels = 0;
-    /** The rows of each kind of head. */
+    /** The inputs of each kind of head. */
     const inputs = {
       pooled: (encoding: RawRows, piece: Row[]) =>
         takesVectors
@@ -290,7 +290,7 @@ export class LocalModel extends Owned<Parts> implements PretrainedModel {
     return scoreSpans(this, texts, labels, options);
   }
 
-  /** A head's logits, without the bias of a tied decoder. */
+  /** Applies a head. With a tied decoder, the logits lack its bias. */
   #logits({ chain, isTied }: Head, rows: RawTensor): RawTensor {
     const output = chain.forward(rows);
     return isTied ? this.raw.encoder.wordLogits(output) : output;
@@ -323,7 +323,7 @@ export class LocalModel extends Owned<Parts> implements PretrainedModel {
     return tokenizer.decode(ids, skipSpecialTokens);
   }
 
-  /** @internal Reads a call's options. Throws if the model has been disposed of or the signal has fired. */
+  /** @internal Reads the options of a call. Throws if the model has been disposed of or the signal has fired. */
   begin<S extends Record<string, Reader<unknown>> & typeof tokenizeSchema & { headMask?: Reader<RawTensor | null> }>(
     owner: string,
     schema: S,
@@ -335,7 +335,7 @@ export class LocalModel extends Owned<Parts> implements PretrainedModel {
     return [read, { yieldToEventLoop: makeYield(signal), headMask: headMaskRows(headMask, this.#core), sites: null }];
   }
 
-  /** @internal Runs rows piece by piece; `hooksOf` says what to do with each piece, of which `first` is the first text. */
+  /** @internal Runs rows in pieces. `hooksOf` returns the hooks for a piece, whose first text is `first`. */
   async run(
     rows: RowSteps,
     total: number,
@@ -363,7 +363,7 @@ export class LocalModel extends Owned<Parts> implements PretrainedModel {
       else {
         const tokens = piece.reduce((sum, { ids }) => sum + ids.length, 0);
         await device.attempt('text', tokens, async (layers) => {
-          // A GPU's pieces are larger than the core's.
+          // Pieces for a GPU are larger than those for WebAssembly.
           const parts = layers || all.length > 0 ? [piece] : piecesOf(piece, this.#core);
           for (const part of parts) if (part) await run(part, layers);
         });
@@ -371,7 +371,7 @@ export class LocalModel extends Owned<Parts> implements PretrainedModel {
     }
   }
 
-  /** @internal What a call with these rows reads and edits. */
+  /** @internal Plans the sites that a call with these rows reads and edits. */
   sites(owner: string, read: Parameters<typeof planSites>[0], rows: readonly Row[]): SitePlan | null {
     return planSites(read, () => {
       if (this.config.family === STATIC)
@@ -381,7 +381,7 @@ export class LocalModel extends Owned<Parts> implements PretrainedModel {
     });
   }
 
-  /** @internal The rows of a call; all of them, tokenized, if their sites are edited. */
+  /** @internal The rows of a call. If there are edits, tokenizes all rows first. */
   async withSites(
     owner: string,
     read: Parameters<typeof planSites>[0],
@@ -394,7 +394,7 @@ export class LocalModel extends Owned<Parts> implements PretrainedModel {
     return all;
   }
 
-  /** The first `width` entries of the vectors as `embed` returns them, [N, width]; default: all. */
+  /** The vectors that `embed` returns, [N, width], cut to the first `width` entries. Default: all entries. */
   #vectors(
     encoding: RawRows,
     piece: Row[],
@@ -416,7 +416,10 @@ export class LocalModel extends Owned<Parts> implements PretrainedModel {
     return { data: out, shape: [count, kept] };
   }
 
-  /** @internal The number of the prompt's tokens, the special one before it included, if the folder's configuration excludes them from the pooling. */
+  /**
+   * @internal The number of the prompt's tokens, including the special token before it, if the folder excludes the
+   * prompt from pooling; otherwise 0.
+   */
   tokensOf(prompt: string): number {
     const { tokenizer } = this.context;
     if (this.sentence.poolsPrompt || prompt === '' || !tokenizer) return 0;
@@ -424,7 +427,7 @@ export class LocalModel extends Owned<Parts> implements PretrainedModel {
     return tokens.length - (tokens.at(-1)?.part === null ? 1 : 0);
   }
 
-  /** The rows of an input as the model runs them; `isPooled`: for their vectors. */
+  /** The rows of an input as the model runs them. `isPooled`: only the pooled vectors are needed. */
   #rows(input: ModelInput, options: RowOptions, isPooled = false): RowSteps {
     const rows = rowsOf(input, options, this.context);
     return this.raw.encoder.textRows?.(rows, isTexts(input), isPooled) ?? rows;
@@ -451,7 +454,7 @@ export class LocalModel extends Owned<Parts> implements PretrainedModel {
   }
 }
 
-/** All rows. Yields to the event loop between texts, and within long ones. */
+/** Collects all rows. Yields to the event loop between texts and within long ones. */
 async function collected(rows: RowSteps, { yieldToEventLoop }: PieceOptions): Promise<Row[]> {
   const all: Row[] = [];
   for (const row of rows) {

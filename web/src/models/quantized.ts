@@ -1,30 +1,34 @@
 /**
- * Vectors in fewer bytes, with the conventions of sentence-transformers' `quantize_embeddings` for signs; int8 has a scale of its own per vector, so that a vector does not depend
- * on the others of its call.
+ * Vectors as int8 or bits. Signs follow the conventions of sentence-transformers' `quantize_embeddings`; int8 has one
+ * scale per vector, so that a vector does not depend on the other vectors of its call.
  */
 import { Tensor } from '../base/tensor.js';
 
 export const OUTPUTS = ['float32', 'int8', 'binary'] as const;
 export type VectorOutput = (typeof OUTPUTS)[number];
 
-/** Vectors [N,D] as integers in -127..127: value = data * scales[row], where scales[row] is the row's largest magnitude / 127. */
+/**
+ * Vectors [N,D] as integers in [-127, 127]: value = data * scales[row], where scales[row] is the row's maximum
+ * magnitude / 127.
+ */
 export type Int8Vectors = Tensor<Int8Array> & { readonly scales: Float32Array };
 
 /**
- * The signs of vectors as bits, [N, ceil(D / 8)]: 1 where an entry is positive, eight to a byte, the first entry in the highest bit, zeros after the last (`np.packbits`, the
- * precision 'ubinary' of sentence-transformers; its 'binary' is these bytes minus 128).
+ * The signs of vectors as bits, [N, ceil(D / 8)]: 1 for positive entries, eight per byte, the first entry in the
+ * highest bit, padded with zeros (`np.packbits`, sentence-transformers' precision 'ubinary'; its 'binary' is these
+ * bytes minus 128).
  */
 export type BinaryVectors = Tensor<Uint8Array>;
 
-/** What `embed` says of the texts of its vectors. */
+/** Token counts that `embed` returns with the vectors. */
 export interface OfTexts {
-  /** The number of tokens cut from each text, as it was longer than the model's limit or `maxLength`. */
+  /** The number of tokens cut from each text because it exceeded the model's limit or `maxLength`. */
   readonly truncated: number[];
-  /** The number of tokens of each text that were embedded, special ones and those of a prompt included. */
+  /** The number of tokens of each text that were embedded, including special tokens and the prompt's. */
   readonly tokens: number[];
 }
 
-/** What `embed` returns for an output. */
+/** The type that `embed` returns for an output. */
 export type VectorsOf<O extends VectorOutput> = (O extends 'int8'
   ? Int8Vectors
   : O extends 'binary'
@@ -32,13 +36,16 @@ export type VectorsOf<O extends VectorOutput> = (O extends 'int8'
     : Tensor) &
   OfTexts;
 
-/** One vector as int8. A vector of zeros has the scale 1 / 127. */
+/** Rounds a vector to int8. A zero vector has the scale 1 / 127. */
 export function int8Of(vector: Float32Array): { values: Int8Array; scale: number } {
   const values = new Int8Array(vector.length);
   return { values, scale: writeInt8(vector, values, 0) };
 }
 
-/** Writes a vector as int8 into `out` from `at` on, and returns its scale. Loops, as callbacks take six times as long. */
+/**
+ * Writes a vector as int8 into `out` at index `at` and returns its scale. Plain loops, because callbacks take six times
+ * as long.
+ */
 function writeInt8(vector: Float32Array, out: Int8Array, at: number): number {
   let largest = 0;
   for (let i = 0; i < vector.length; i++) largest = Math.max(largest, Math.abs(vector[i]!));
@@ -47,14 +54,14 @@ function writeInt8(vector: Float32Array, out: Int8Array, at: number): number {
   return Math.fround(largest / 127);
 }
 
-/** The signs of one vector. */
+/** Packs the signs of a vector into bits. */
 export function bitsOf(vector: Float32Array | Int8Array): Uint8Array {
   const bits = new Uint8Array(Math.ceil(vector.length / 8));
   for (let i = 0; i < vector.length; i++) if (vector[i]! > 0) bits[i >> 3]! |= 128 >> (i & 7);
   return bits;
 }
 
-/** fp32 vectors of these texts in the requested form. */
+/** Converts fp32 vectors to the requested output type and attaches the token counts. */
 export function vectorsOf<O extends VectorOutput>(
   vectors: Tensor,
   output: O,
@@ -63,7 +70,7 @@ export function vectorsOf<O extends VectorOutput>(
   return Object.assign(quantized(vectors, output), { truncated, tokens }) as VectorsOf<O>;
 }
 
-/** Vectors [N,D] in the requested form. */
+/** Converts vectors [N,D] to the requested output type. */
 export function quantized(vectors: Tensor, output: 'int8'): Int8Vectors;
 export function quantized(vectors: Tensor, output: 'binary'): BinaryVectors;
 export function quantized(vectors: Tensor, output: VectorOutput): Tensor | Int8Vectors | BinaryVectors;
@@ -85,27 +92,27 @@ export function quantized(vectors: Tensor, output: VectorOutput): Tensor | Int8V
   return result;
 }
 
-/** Checked rows to search in. */
+/** Validated rows to search. */
 export interface Rows {
   data: Float32Array | Int8Array | Uint8Array;
   count: number;
-  /** Entries of `data` per row. */
+  /** The number of entries of `data` per row. */
   width: number;
   bits: boolean;
-  /** Of int8, if they are known: value = data * scales[row]. */
+  /** For int8, if known: value = data * scales[row]. */
   scales?: Float32Array;
-  /** Of rows in the form of an index: what the entries of each are multiplied by in scores; none for bits. */
+  /** For fp32 and int8 rows in the format of an index: the factor of each row in scores. */
   factors?: Float32Array;
 }
 
-/** The length of each row; 1 for a row of zeros. */
+/** The norm of each row; 1 for zero rows. */
 export function normsOf(data: ArrayLike<number>, width: number): Float64Array {
   const norms = new Float64Array(data.length / width || 0);
   for (let i = 0; i < norms.length; i++) norms[i] = Math.sqrt(dot(data, i, data, i, width)) || 1;
   return norms;
 }
 
-/** In four sums, which do not wait for each other. */
+/** The dot product of row i of `a` and row j of `b`. Four independent sums shorten the dependency chain. */
 export function dot(a: ArrayLike<number>, i: number, b: ArrayLike<number>, j: number, width: number): number {
   const [first, second] = [i * width, j * width];
   const even = width - (width % 4);
@@ -127,13 +134,13 @@ export function dot(a: ArrayLike<number>, i: number, b: ArrayLike<number>, j: nu
 
 export const inverse = (norm: number) => Math.fround(1 / norm);
 
-/** The signs of rows of integers. */
+/** Packs the signs of int8 or fp32 rows into bits. */
 export function signsOf({ data, count, width }: Rows): Uint8Array {
-  const used = data.subarray(0, count * width) as unknown as Float32Array; // there may be room for more
+  const used = data.subarray(0, count * width) as unknown as Float32Array; // the array may have spare capacity
   return quantized(new Tensor(used, [count, width]), 'binary').data;
 }
 
-/** The vector divided by its length, as torch.nn.functional.normalize; a zero vector stays zero. */
+/** Divides a vector by its L2 norm, as torch.nn.functional.normalize; zero vectors stay zero. */
 export function normalized(vector: Float32Array): Float32Array {
   const norm = Math.max(Math.sqrt(vector.reduce((sum, v) => sum + v * v, 0)), 1e-12);
   return vector.map((v) => v / norm);

@@ -1,4 +1,7 @@
-/** Runs rows of tokens through the core in pieces of bounded work, layer by layer, so that a call can be stopped and observed, and does not block the thread for long. */
+/**
+ * Runs rows of tokens in pieces of bounded work, layer by layer, so that a call can be stopped and observed, and does
+ * not block the thread for long.
+ */
 
 import { calling, invalid } from '../base/error.js';
 import type { SitePlan } from '../base/sites.js';
@@ -15,8 +18,9 @@ import type { Pooling } from './families/sentence-transformers.js';
 import type { InputContext, Row, RowSteps } from './input.js';
 
 /**
- * Tokens per piece: enough that reading a layer's weights, once per piece, takes a small part of the time; few enough that one layer takes some 13 ms at 30 GFLOP/s, and less
- * than 50 ms at 10 GFLOP/s, which is how fast a call can be stopped.
+ * The number of tokens per piece. Large enough that reading a layer's weights, once per piece, takes a small fraction
+ * of the time; small enough that a layer takes about 13 ms at 30 GFLOP/s and less than 50 ms at 10 GFLOP/s, which is
+ * the delay for stopping a call.
  */
 export function pieceTokens({ embedDim, numHeads, keyValueHeads, headDim, ...config }: RawEncoderModelConfig): number {
   const attention = 2 * (numHeads + keyValueHeads) * headDim;
@@ -24,7 +28,7 @@ export function pieceTokens({ embedDim, numHeads, keyValueHeads, headDim, ...con
   return Math.min(2048, Math.max(64, Math.round(0.4e9 / flops)));
 }
 
-/** Groups rows in order; a text that is longer than a piece is a piece by itself. null: as in the rows. */
+/** Groups rows in order. A text longer than a piece is a piece by itself. null entries of `rows` are passed on. */
 export function* piecesOf(
   rows: RowSteps,
   config: RawEncoderModelConfig,
@@ -51,45 +55,48 @@ export function* piecesOf(
 export interface PieceOptions {
   /** Called before each layer. */
   yieldToEventLoop: () => Promise<void>;
-  /** [layers][heads] factors. */
+  /** Factors on the heads' outputs, [layers][heads]. */
   headMask: Float32Array[] | null;
-  /** What the call reads and edits; null: nothing. */
+  /** The sites that the call reads and edits; null: none. */
   sites: SitePlan | null;
-  /** Whether the results of each layer are kept, so that a GPU must not run many texts at a time. */
+  /** Whether the results of each layer are retained, so that a GPU must not run many texts at a time. */
   small?: boolean;
-  /** Runs the layers in place of the core. */
+  /** Another device that runs the layers; null: WebAssembly. */
   layers?: DeviceLayers | null;
 }
 
-/** What a device needs to know of a batch besides its rows: as for `begin`, and `beginImage`. */
+/** The data of a batch that a device needs besides its rows: see `begin` and `beginImages` of RawEncoderModel. */
 export interface DeviceBatch {
   lengths: Int32Array;
   keyMask: Float32Array | null;
   angles: RawTensor | null;
-  /** What is read and edited. */
+  /** The sites to read and edit. */
   sites: RawSites | null;
 }
 
-/** The layers of an encoder on another device than the core's. */
+/** The layers of an encoder on a device other than WebAssembly. */
 export interface DeviceLayers {
-  /** Runs all layers on what `begin` embeds. */
+  /** Runs all layers on the embeddings that `begin` returns. */
   run(begin: () => RawEncoding, batch: DeviceBatch, options: PieceOptions, hooks: PieceHooks): Promise<void>;
 }
 
-/** What is done with one piece. The hooks must copy what they need from an encoding. */
+/** Callbacks for one piece. They must copy what they need from an encoding. */
 export interface PieceHooks {
-  /** After the last layer. */
+  /** Called after the last layer. */
   use(encoding: RawRows): void;
-  /** After the embeddings (-1) and after each layer. */
+  /** Called after the embeddings (-1) and after each layer. */
   onLayer?(layer: number, encoding: RawRows, weights: Float32Array | null): void;
   returnWeights?: boolean;
-  /** Whether `onLayer` reads the rows. */
+  /** Whether `onLayer` reads the hidden states. */
   returnStates?: boolean;
-  /** Of hooks whose `use` only pools. */
+  /** Set if `use` only pools. */
   pooling?: { modes: readonly Pooling[]; skipped: number };
 }
 
-/** Refuses texts with tokens that the model's table has no row for, such as added tokens of other modalities. `first`: the number of the first text. */
+/**
+ * Rejects texts with tokens that have no row in the model's table, such as added tokens of other modalities. `first`:
+ * the number of the first text.
+ */
 export function requireRows(rows: readonly Row[], { config, tokenizer }: InputContext, first: number): void {
   const { vocabSize } = config;
   for (const [n, { ids }] of rows.entries()) {
@@ -101,7 +108,7 @@ export function requireRows(rows: readonly Row[], { config, tokenizer }: InputCo
   }
 }
 
-/** The tokens of rows, one row after the other; types and positions are null if they are all the default. */
+/** Concatenates the tokens of rows. Types and positions are null if all have the default. */
 export function batchOf(rows: readonly Row[], positionOffset: number) {
   const flat = (values: (row: Row) => number[]) => Int32Array.from(rows.flatMap(values));
   return {
@@ -115,7 +122,9 @@ export function batchOf(rows: readonly Row[], positionOffset: number) {
   };
 }
 
-/** The hidden rows [tokens, E] of the tokens whose id is `id`; `found` is called with the text and the position of each. */
+/**
+ * The hidden states [tokens, E] of the tokens whose id is `id`. Calls `found` with the text and the position of each.
+ */
 export function rowsOfToken(
   hidden: Float32Array,
   piece: readonly Row[],
@@ -136,7 +145,10 @@ export function rowsOfToken(
   return { data: concatenate(Float32Array, picked), shape: [picked.length, embedDim] };
 }
 
-/** The vectors of a piece's `count` texts, [count, modes * E]; `skipped`: tokens at each text's beginning that means and maxima leave out. */
+/**
+ * Pools a piece's `count` texts to [count, modes * E]. `skipped`: the number of tokens at each text's beginning that
+ * means and maxima leave out.
+ */
 export function poolRows(
   encoding: RawRows,
   count: number,
@@ -168,7 +180,10 @@ export function runPiece(
   return runLayers(begin, model, numLayers, options, hooks, { lengths, keyMask, angles: null, sites });
 }
 
-/** Runs the layers on what `begin` embeds, those left out that need not run. `alive` is called before each layer and after the last, and throws once the model has been disposed of. */
+/**
+ * Runs the layers on the embeddings that `begin` returns, skipping those that need not run. `alive` is called before
+ * each layer and after the last; it throws once the model has been disposed of.
+ */
 export async function runLayers(
   begin: () => RawEncoding,
   alive: () => void,
@@ -196,7 +211,7 @@ export async function runLayers(
       });
     }
     if (numLayers === 0) encoding.applyFinalNorm();
-    alive(); // also after the last layer, whose edits may have disposed of the model
+    alive(); // after the last layer, too, because its edits may have disposed of the model
     calling('model', () => use(encoding));
   } finally {
     encoding.delete();

@@ -1,8 +1,10 @@
 /**
- * Folders without an encoder: a text's vector is the mean of its tokens' rows of a table, without special tokens. sentence-transformers' StaticEmbedding, with a tensor
- * `embedding.weight`, and model2vec (Tulkens, van Dongen 2024), with `embeddings`; to the core, an encoder without layers.
+ * Models without an encoder: a text's vector is the mean of its tokens' rows in a table, without special tokens.
+ * Supports sentence-transformers' StaticEmbedding, with the tensor `embedding.weight`, and model2vec (Tulkens, van
+ * Dongen 2024), with `embeddings`. The WebAssembly module treats them as an encoder without layers.
  *
- * model2vec's vocabulary quantization stores few rows for many tokens: `mapping` [V] has each token's row, and `weights` [V] a factor on it. The rows are expanded when they are read, see static-rows.ts.
+ * model2vec's vocabulary quantization stores few rows for many tokens: `mapping` [V] has each token's row, and
+ * `weights` [V] a factor on it. The rows are expanded when they are read; see static-rows.ts.
  */
 import { invalid } from '../base/error.js';
 import type { OpenFile } from '../io/files.js';
@@ -11,13 +13,13 @@ import { int4Width, parseHeader, readHeader, type TensorEntry } from '../io/safe
 import { Settings } from '../io/settings.js';
 import { expandedTable, type StaticTensors } from './static-rows.js';
 
-/** model2vec's name of its models in config.json. */
+/** The `model_type` of model2vec's models. */
 export const STATIC = 'model2vec';
 
-/** Tokens that model2vec cuts texts to. */
+/** The number of tokens to which model2vec cuts texts. */
 export const MODEL2VEC_LENGTH = 512;
 
-/** Of the tensors in a file; null if there is no table among them. */
+/** Finds the tensors of a static embedding in a file; null if there is no table. */
 export function staticTensors(entries: readonly TensorEntry[]): StaticTensors | null {
   const named = (name: string) => entries.find((entry) => entry.name === name);
   const table = entries.find(({ name }) => /^(embedding\.weight|embeddings)$/.test(name));
@@ -36,17 +38,17 @@ export function staticTensors(entries: readonly TensorEntry[]): StaticTensors | 
 }
 
 export interface StaticTable {
-  /** The configuration, with the sizes that only the file's header tells. */
+  /** The configuration, completed by sizes from the file's header. */
   settings: Settings;
-  /** To be read from its start: a table with one row per token. */
+  /** The file, not yet read, with one row per token. */
   file: OpenFile;
-  /** Whether it is in model2vec's own layout, and not in that of sentence-transformers. */
+  /** Whether the file has model2vec's format, rather than sentence-transformers'. */
   isModel2vec: boolean;
-  /** Ends the transfer of a file that is not read. */
+  /** Cancels the transfer of a file that will not be read. */
   close(): Promise<void>;
 }
 
-/** Opens the file with the table. `onBytes` is called with the length of each of its chunks. */
+/** Opens the file with the table. Calls `onBytes` with the size of each chunk. */
 export async function openTable(
   given: OpenFile,
   config: Settings | null,
@@ -78,13 +80,16 @@ export async function openTable(
   };
 }
 
-/** A configuration with the sizes of a table. */
+/** Adds the sizes of a table to a configuration. */
 export function tableSettings(config: Settings | null, rows: number, width: number, file: string): Settings {
   const sizes = { model_type: STATIC, vocab_size: rows, hidden_dim: width };
   return new Settings({ ...Object.fromEntries(config?.entries() ?? []), ...sizes }, config?.file ?? file, '', '');
 }
 
-/** Whether the table differs from one that every model has. model2vec's int8 tables have no scales, and its numbers may be float64. */
+/**
+ * Whether the table must be converted to a plain one. model2vec's int8 tables have no scales, and its values may be
+ * float64.
+ */
 function isExpanded({ table, scale, mapping, weights }: StaticTensors): boolean {
   return Boolean(mapping ?? weights) || table.dtype === 'F64' || (table.dtype === 'I8' && !scale);
 }

@@ -1,4 +1,4 @@
-/** Tables of model2vec that differ from those of other models, as a file with a row per token. */
+/** Converts model2vec's tables to files with one row per token. */
 import { invalidFile } from '../base/error.js';
 import type { ByteReader } from '../io/reader.js';
 import { readNumbers, safetensorsHeader, type TensorEntry, tensorOf } from '../io/safetensors.js';
@@ -6,7 +6,7 @@ import { readNumbers, safetensorsHeader, type TensorEntry, tensorOf } from '../i
 /** The tensors of a static embedding. */
 export interface StaticTensors {
   table: TensorEntry;
-  /** The scales of the table's rows. */
+  /** The scales of the rows. */
   scale: TensorEntry | undefined;
   mapping: TensorEntry | undefined;
   weights: TensorEntry | undefined;
@@ -14,10 +14,10 @@ export interface StaticTensors {
   width: number;
 }
 
-/** Bytes of a chunk. */
+/** The size of a chunk in bytes. */
 const CHUNK = 1 << 20;
 
-/** The file after its header has been read, with a row per token: rows in 8 and 4 bits with the token's scale, others in fp32. */
+/** The converted file after its header: per token, 8- and 4-bit rows with a scale, other rows in fp32. */
 export async function* expandedTable(
   reader: ByteReader,
   entries: readonly TensorEntry[],

@@ -1,4 +1,4 @@
-/** Results as they come, for lists that are long or still arriving. */
+/** Streams results for lists that are long or still arriving. */
 import { describe, guarded, invalid } from '../base/error.js';
 import { abortable } from '../base/event-loop.js';
 import { optional, plainOptions, size, text } from '../base/options.js';
@@ -7,41 +7,43 @@ import { type EmbedCall, type EncodeCall, type EncodeResultFor, type PretrainedM
 import { type Role, readRole } from './prompts.js';
 import type { VectorOutput, VectorsOf } from './quantized.js';
 
-/** Texts in memory, or those that arrive from a file, a stream or a database. */
+/** Texts in memory, or texts that arrive from a file, a stream or a database. */
 export type TextStream = Iterable<string> | AsyncIterable<string>;
 
 export interface StreamOptions {
-  /** The number of texts per result; the last one may have fewer. Default: 64 per worker of the model. */
+  /** The number of texts per result; the last result may have fewer. Default: 64 per worker of the model. */
   batchSize?: number;
 }
 
-/** The vectors of some of the texts, in their order. */
+/** The vectors of one batch of texts, in order. */
 export interface EmbedBatch<O extends VectorOutput = 'float32'> {
-  /** The number of texts before these. */
+  /** The index of the first text of the batch. */
   start: number;
   texts: string[];
   vectors: VectorsOf<O>;
 }
 
-/** What `encode` returns for some of the texts. */
+/** The result of `encode` for one batch of texts. */
 export interface EncodeBatch<A extends boolean, S extends boolean, P extends boolean> {
-  /** The number of texts before these. */
+  /** The index of the first text of the batch. */
   start: number;
   texts: string[];
   outputs: EncodeResultFor<A, S, P>;
 }
 
-/** Options that refer to all texts of a call. */
+/** Options that refer to all texts of a call, which streams do not support. */
 type WholeCall = 'textPairs' | 'onProgress' | 'edit';
 
 /**
- * The vectors of texts as they come: batch by batch, in the order of the texts. While the caller handles a batch, the next one is computed; no more texts are read ahead, so that any number
- * of them fits into memory. Leaving the loop, or `signal`, stops the computation. `role` chooses the prompt as `embedQuery` and `embedDocument` do; the other options are those of `embed`.
+ * Embeds texts in batches and yields each batch's vectors, in the order of the texts. While the caller handles a batch,
+ * the next one is computed. Only the next batches are read ahead, so memory does not depend on the number of texts.
+ * Leaving the loop, or `signal`, stops the computation. `role` selects the prompt as `embedQuery` and `embedDocument`
+ * do; the other options are those of `embed`.
  *
  * @example
  * for await (const { start, texts, vectors } of embedStream(model, ['a fox', 'a dog'], { role: 'document', batchSize: 1 }))
  *   console.log(start, texts, vectors.shape);
- * @throws HeedError INVALID_ARGUMENT for something other than an iterable of strings, and as `embed`
+ * @throws HeedError INVALID_ARGUMENT if `texts` is not an iterable of strings; otherwise as `embed`
  */
 export function embedStream<O extends VectorOutput = 'float32'>(
   model: PretrainedModel,
@@ -60,7 +62,8 @@ export function embedStream<O extends VectorOutput = 'float32'>(
 }
 
 /**
- * The outputs of `encode` as they come, as `embedStream`; each batch is padded to its own longest text.
+ * Runs `encode` in batches and yields each batch's outputs; otherwise works like `embedStream`. Each batch is padded to
+ * its own longest text.
  *
  * @example
  * for await (const { start, outputs } of encodeStream(model, ['a fox', 'a dog'], { batchSize: 1 }))
@@ -81,7 +84,7 @@ export function encodeStream<A extends boolean = false, S extends boolean = fals
   }));
 }
 
-/** Checks the arguments at once; the generator itself begins with the first `next()`. */
+/** Checks the arguments immediately. The generator itself starts with the first `next()`. */
 function batches<Result, Batch>(
   owner: string,
   model: PretrainedModel,
@@ -120,17 +123,18 @@ function batches<Result, Batch>(
       return [start - batch.length, batch];
     };
     let reading: ReturnType<typeof readBatch> | undefined;
-    /** Reads the next batch, once those before it have been read, and computes it; null: there is none. */
+    /** Reads the next batch, after the batches before it, and computes it; null at the end. */
     const compute = (): Promise<Batch | null> => {
       reading = reading ? reading.then(readBatch) : readBatch();
       const computing = reading.then(async ([first, batch]) =>
         batch.length === 0 ? null : batchOf(first, batch, await run(batch, { ...options, signal: stop.signal })),
       );
-      computing.catch(() => {}); // reported when its turn comes
+      computing.catch(() => {}); // reported when the batch is awaited
       return computing;
     };
     try {
-      // Two at a time in a pool, so that workers that have finished their part of a batch begin with the next one.
+      // With several workers, compute two batches at a time, so that workers that finish early can begin the next
+      // batch.
       const computing = workers > 1 ? [compute(), compute()] : [compute()];
       for (;;) {
         const batch = await computing.shift()!;
@@ -142,7 +146,7 @@ function batches<Result, Batch>(
       stop.abort();
       unlink();
       const closing = ended ? undefined : texts.return?.();
-      // An iterator that still waits for a text cannot end before it has arrived.
+      // An iterator that waits for a text cannot be closed before the text arrives.
       if (isWaiting) void Promise.resolve(closing).catch(() => {});
       else await closing;
     }

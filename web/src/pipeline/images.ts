@@ -5,12 +5,12 @@ import type { ImageInput, ImagesInput, PretrainedModel } from '../models/index.j
 import { classifyImages } from '../tasks/index.js';
 import { type PipelineTensor, pipelineTensor } from './tensor.js';
 
-/** An image as `embedImage` takes it, or its address. */
+/** An image in a form that `embedImage` accepts, or its URL. */
 export type PipelineImage = ImageInput | string;
 /** One image, or several. */
 export type PipelineImages = PipelineImage | readonly PipelineImage[];
 
-/** Images whose addresses have been fetched. */
+/** Fetches the images that are given by their URLs. */
 async function fetched(images: PipelineImages): Promise<ImagesInput> {
   const one = async (image: PipelineImage, name: string): Promise<ImageInput> => {
     if (typeof image !== 'string') return image;
@@ -26,7 +26,7 @@ async function fetched(images: PipelineImages): Promise<ImagesInput> {
   return Promise.all(images.map((image, n) => one(image, `images[${n}]`)));
 }
 
-/** A tensor [N,3,height,width] is several images. */
+/** Whether several images are given: an array, or a tensor [N,3,height,width]. */
 const areSeveral = (images: PipelineImages) =>
   Array.isArray(images) || (images as { shape?: readonly number[] } | null)?.shape?.length === 4;
 
@@ -43,7 +43,8 @@ export function imageFeatureExtraction(model: PretrainedModel) {
     const { pool = false, ...call } = plainOptions('image-feature-extraction', options) as { pool?: boolean };
     const pools = flag(pool, 'pool');
     const given = await fetched(images);
-    // CLIP's and SigLIP's results are the vectors that are compared with those of texts, as of the exported vision models.
+    // For CLIP and SigLIP, return the vectors to compare with those of texts, as transformers.js's exported vision
+    // models do.
     const isPaired = ['clip', 'siglip'].includes(model.config.family);
     const result = isPaired
       ? await model.embedImage(given, call)

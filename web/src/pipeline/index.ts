@@ -21,12 +21,13 @@ export type {
 } from './types.js';
 
 /**
- * The function of a task over a model that it loads; without a source (or with null), over the model that comes with heed (feature extraction only, as it has no heads).
+ * Loads a model and returns the function of a task over it. Without a source (or with null), uses the model that comes
+ * with heed, which supports feature extraction only.
  *
  * @example
  * const extract = await pipeline('feature-extraction', source);
  * const { data, dims } = await extract(['Hello', 'Hi'], { pooling: 'mean', normalize: true });
- * @throws HeedError `UNSUPPORTED` for an unknown task or device, else as `load` and `fromPretrained`
+ * @throws HeedError `UNSUPPORTED` for an unknown task or device; otherwise as `load` and `fromPretrained`
  */
 export function pipeline<T extends PipelineTask>(
   task: T,

@@ -19,7 +19,7 @@ import type {
   Texts,
 } from './types.js';
 
-// Each returns the function of a task over a model; TypeScript cannot see that results fit the options that they follow from.
+// Each maker returns the function of a task over a model. TypeScript cannot infer that the results match the options.
 const makers = {
   'feature-extraction': featureExtraction,
   'text-classification': textClassification,
@@ -70,7 +70,7 @@ function zeroShotClassification(model: PretrainedModel) {
   };
 }
 
-/** The options of transformers.js that have other names in heed. */
+/** transformers.js's options whose names differ in heed. */
 const OURS = {
   top_k: 'topK',
   hypothesis_template: 'hypothesisTemplate',
@@ -79,7 +79,7 @@ const OURS = {
   aggregation_strategy: 'aggregation',
 } as const;
 
-/** An error with the name of an option as the caller has written it. */
+/** Restores the caller's spelling of an option's name in an error message. */
 function asWritten(error: unknown, task: string): unknown {
   if (error instanceof HeedError)
     error.message = error.message.replace(/^\w+\.(\w+)/, (all, name) => {
@@ -89,7 +89,7 @@ function asWritten(error: unknown, task: string): unknown {
   return error;
 }
 
-/** A copy of options in which those that `names` lists have heed's names; options that already have these are refused. */
+/** Copies options, renaming those in `names` to heed's names. Rejects options that already have heed's names. */
 function renamed(task: string, names: readonly (keyof typeof OURS)[], options?: object): Record<string, never> {
   const call = plainOptions(task, options) as Record<string, never>;
   for (const theirs of names) {
@@ -103,7 +103,7 @@ function renamed(task: string, names: readonly (keyof typeof OURS)[], options?: 
   return call;
 }
 
-/** topk, topK and top_k are the same but for their spelling. */
+/** Removes the differences in spelling between topk, topK and top_k. */
 const plain = (name: string) => name.replaceAll('_', '').toLowerCase();
 
 /** @internal `pipeline` on the module that `load` loads. */
@@ -128,7 +128,7 @@ export async function makePipeline<T extends PipelineTask>(
   const rest = { ...others, device: device === 'cpu' ? ('wasm' as const) : device };
   const name = typeof source === 'string' ? source : 'model';
   const heed = await load({ hub, gpu });
-  const end = () => heed.dispose(); // and with it the model
+  const end = () => heed.dispose(); // disposes of the model, too
   let model: PretrainedModel;
   try {
     const statuses = progress && statusesFor(progress, name);
@@ -150,7 +150,7 @@ export async function makePipeline<T extends PipelineTask>(
 function statusesFor(report: (progress: PipelineProgress) => void, name: string) {
   let current: string | null = null;
   const files: Record<string, { loaded: number; total: number }> = {};
-  // Files follow one another; a server may not report their sizes.
+  // Files are downloaded one after the other. A server may not report their sizes.
   const end = () => {
     if (current !== null) report({ status: 'done', name, file: current });
     current = null;
@@ -180,7 +180,7 @@ function statusesFor(report: (progress: PipelineProgress) => void, name: string)
   return { onProgress, end };
 }
 
-/** The path of a file below the folder of its model, as transformers.js names it. */
+/** The path of a file relative to its model's folder, which is how transformers.js names it. */
 function pathOf(address: string, source: string): string {
   const plain = address.replace(/[?#].*$/, '').replaceAll('\\', '/');
   const folder = `${source.replaceAll('\\', '/').replace(/\/+$/, '')}/`;
@@ -223,7 +223,7 @@ async function featuresOf(
   return lastHiddenState;
 }
 
-/** The signs of the numbers as bits. */
+/** Packs the signs of the entries into bits. */
 function signsOf({ data, shape }: Tensor, precision: 'binary' | 'ubinary'): PipelineTensor<Int8Array | Uint8Array> {
   const width = shape.at(-1)!;
   if (width % 8 !== 0) throw invalid('quantize', 'vectors whose width is a multiple of 8', `${width}`, 'UNSUPPORTED');
@@ -241,7 +241,7 @@ function textClassification(model: PretrainedModel) {
   return async (texts: Texts, options?: object) => {
     const { topK = 1, ...call } = renamed('text-classification', ['top_k'], options);
     const all = await classify(model, texts, { ...call, ...(topK !== null && { topK }) });
-    // As in transformers.js, one label per text comes in a flat list.
+    // transformers.js returns one label per text as a flat list.
     return topK === 1 ? all.flat() : single(texts, all);
   };
 }
@@ -262,7 +262,7 @@ function tokenClassification(model: PretrainedModel) {
   };
 }
 
-/** The result of one text, or the results of a list. */
+/** The single result for a text, or the list of results for a list of texts. */
 function single<R>(texts: Texts, all: R[]): R | R[] {
   return typeof texts === 'string' ? all[0]! : all;
 }

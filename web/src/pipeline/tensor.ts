@@ -1,33 +1,36 @@
-/** Tensors with the members of those of transformers.js. */
+/** Tensors with the members of transformers.js's tensors. */
 import { describe, invalid } from '../base/error.js';
 import { type NestedNumbers, Tensor } from '../base/tensor.js';
 
-/** Numbers of a `PipelineTensor`. */
+/** The values of a `PipelineTensor`. */
 export type PipelineData = Float32Array | Int8Array | Uint8Array;
 
-/** For each axis: null for all of it, an index, which drops the axis, or [start, end), where null stands for the first or the last end. */
+/**
+ * A slice of one axis: null for the whole axis, an index, which removes the axis, or a range [start, end), where null
+ * means from the start or to the end.
+ */
 export type PipelineSlice = number | readonly [start: number | null, end: number | null] | null;
 
-/** A tensor as in transformers.js. */
+/** A tensor with transformers.js's interface. */
 export interface PipelineTensor<Data extends PipelineData = Float32Array> {
   readonly type: Data extends Float32Array ? 'float32' : Data extends Int8Array ? 'int8' : 'uint8';
-  /** Row-major. */
+  /** The values in row-major order. */
   readonly data: Data;
   /** The shape. */
   readonly dims: number[];
-  /** Number of values. */
+  /** The number of values. */
   readonly size: number;
-  /** The values in nested arrays. */
+  /** Returns the values in nested arrays. */
   tolist(): NestedNumbers;
-  /** The value of a tensor that has one. */
+  /** Returns the value of a tensor with exactly one. */
   item(): number;
-  /** The mean of all values, of the same type, as a tensor without axes. */
+  /** Returns the mean of all values as a tensor of the same type without axes. */
   mean(): PipelineTensor<Data>;
-  /** A copy of a part; negative numbers count from the end of an axis. */
+  /** Returns a copy of a part. Negative numbers count from the end of an axis. */
   slice(...slices: PipelineSlice[]): PipelineTensor<Data>;
   /** A copy of the part at an index of the first axis. */
   readonly [index: number]: PipelineTensor<Data>;
-  /** The parts along the first axis, of a vector its numbers. */
+  /** Iterates over the parts along the first axis; for a vector, over its numbers. */
   [Symbol.iterator](): IterableIterator<PipelineTensor<Data> | number>;
 }
 
@@ -51,7 +54,7 @@ export function pipelineTensor<Data extends PipelineData>(data: Data, dims: read
       for (let i = 0; i < (dims[0] ?? 0); i++) yield dims.length === 1 ? data[i]! : slice(i);
     },
   };
-  // Indices of the first axis are looked up when they are used.
+  // Parts along the first axis are made when they are accessed.
   return new Proxy(tensor, {
     get: (target, key) =>
       typeof key === 'string' && /^\d+$/.test(key)

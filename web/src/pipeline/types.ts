@@ -12,13 +12,18 @@ export type Texts = string | readonly string[];
 
 /** Options of 'feature-extraction'. */
 export interface FeatureExtractionOptions extends TaskOptions {
-  /** How the vectors of a text's tokens become one; 'none' (the default) returns them all. */
+  /** How token vectors are pooled into one vector per text. Default: 'none', all token vectors. */
   pooling?: 'none' | 'mean' | 'cls' | 'first_token' | 'last_token' | 'eos' | 'max';
-  /** Scales vectors to length 1. Default false. */
+  /** Whether to scale vectors to unit norm. Default false. */
   normalize?: boolean;
-  /** Returns the signs of the numbers as bits, 8 to a byte, of widths that are multiples of 8. Default false. */
+  /**
+   * Whether to return the signs of the entries as bits, 8 per byte. The width must be a multiple of 8. Default false.
+   */
   quantize?: boolean;
-  /** The bytes of `quantize`: 'binary' (default), from -128 to 127, or 'ubinary', from 0 to 255, as in sentence-transformers. */
+  /**
+   * The bytes that `quantize` returns: 'binary' (default), from -128 to 127, or 'ubinary', from 0 to 255, as in
+   * sentence-transformers.
+   */
   precision?: 'binary' | 'ubinary';
 }
 
@@ -28,28 +33,28 @@ export interface ClassificationScore {
   score: number;
 }
 
-/** A token, or with aggregation a group of tokens, of 'token-classification'. */
+/** A token of 'token-classification', or a group of tokens if an aggregation strategy is given. */
 export interface TokenEntity {
-  /** The label of a token, such as 'B-PER'. */
+  /** The label of a token, such as 'B-PER'. Only without aggregation. */
   entity?: string;
-  /** The label of a group, such as 'PER'. */
+  /** The label of a group, such as 'PER'. Only with aggregation. */
   entity_group?: string;
   score: number;
-  /** Index of the token in its text. */
+  /** The index of the token in its text. */
   index?: number;
   word: string;
-  /** UTF-16 units of the text, [start, end). */
+  /** The range [start, end) in the text, in UTF-16 units. */
   start: number;
   end: number;
 }
 
-/** A word of 'fill-mask'. */
+/** A token that 'fill-mask' suggests. */
 export interface MaskFilling {
   score: number;
-  /** Its id. */
+  /** The id of the token. */
   token: number;
   token_str: string;
-  /** The text with the word in place of the mask. */
+  /** The text with the token in place of the mask. */
   sequence: string;
 }
 
@@ -57,7 +62,7 @@ export interface MaskFilling {
 export interface QuestionAnswer {
   answer: string;
   score: number;
-  /** UTF-16 units of the context, [start, end). */
+  /** The range [start, end) in the context, in UTF-16 units. */
   start: number;
   end: number;
 }
@@ -72,49 +77,63 @@ export interface ZeroShotResult {
 /** `One` if the number K of results is 1, else `Many`. */
 type Top<K, One, Many> = number extends K ? One | Many : K extends 1 ? One : Many;
 
-/** One text gives one result, a list of texts a list. */
+/** A single text gives a single result, a list of texts a list of results. */
 type PerText<T extends Texts, R> = T extends string ? R : R[];
 
 /** The function of each task. */
 export interface Pipelines {
-  /** -> [texts, tokens, width], or [texts, width] with pooling. */
+  /** Returns [texts, tokens, width], or [texts, width] with pooling. */
   'feature-extraction': <Q extends boolean = false>(
     texts: Texts,
     options?: FeatureExtractionOptions & { quantize?: Q },
   ) => Promise<Q extends true ? PipelineTensor<Int8Array | Uint8Array> : PipelineTensor>;
-  /** Labels, best first; `top_k` (default 1) limits them, null: all. With one label per text, a flat list. */
+  /** The `top_k` labels, best first. Default 1; null: all. With one label per text, returns a flat list. */
   'text-classification': <T extends Texts, K extends number | null = 1>(
     texts: T,
     options?: TaskOptions & { top_k?: K },
   ) => Promise<Top<K, ClassificationScore[], PerText<T, ClassificationScore[]>>>;
-  /** Labelled tokens, without those of `ignore_labels` (default ['O']), or groups of them. */
+  /**
+   * Labeled tokens, or groups of tokens with an `aggregation_strategy`. Leaves out labels in `ignore_labels`; default
+   * ['O'].
+   */
   'token-classification': <T extends Texts>(
     texts: T,
     options?: TaskOptions & { ignore_labels?: readonly string[]; aggregation_strategy?: Aggregation },
   ) => Promise<PerText<T, TokenEntity[]>>;
-  /** The `top_k` (default 5) most likely words in place of each text's mask; a list of them for each mask of a text with several, whose type is then `MaskFilling[][]`. */
+  /**
+   * The `top_k` most likely tokens for each text's mask. Default 5. A text with several masks gives one list per mask;
+   * its type is then `MaskFilling[][]`.
+   */
   'fill-mask': <T extends Texts, M extends MaskFilling[] | MaskFilling[][] = MaskFilling[]>(
     texts: T,
     options?: TaskOptions & { top_k?: number },
   ) => Promise<PerText<T, M>>;
-  /** The answer in the context; several in a list with a `top_k` other than 1. Of a list of questions, about one context or as many, a list of these. */
+  /**
+   * The best answer, or a list if `top_k` is not 1. Default 1. A list of questions, with one context for all or one per
+   * question, gives one result per question.
+   */
   'question-answering': <T extends Texts, K extends number = 1>(
     question: T,
     context: Texts,
     options?: TaskOptions & { top_k?: K },
   ) => Promise<PerText<T, Top<K, QuestionAnswer, QuestionAnswer[]>>>;
-  /** Labels by natural language inference; `multi_label` (default false): any number of them may hold. */
+  /**
+   * Scores labels by natural language inference. `multi_label`: whether any number of labels may apply. Default false.
+   */
   'zero-shot-classification': <T extends Texts>(
     texts: T,
     labels: Texts,
     options?: TaskOptions & { hypothesis_template?: string; multi_label?: boolean },
   ) => Promise<PerText<T, ZeroShotResult>>;
-  /** Labels, best first; `top_k` (default 5) limits them, null: all. Of a list of images a list of these. */
+  /** The `top_k` labels, best first. Default 5; null: all. A list of images gives one list per image. */
   'image-classification': <T extends PipelineImages>(
     images: T,
     options?: ImageCallOptions & { top_k?: number | null },
   ) => Promise<T extends readonly unknown[] ? ClassificationScore[][] : ClassificationScore[]>;
-  /** -> [images, rows, width], with `pool` the pooled rows [images, width]; of CLIP and SigLIP the vectors [images, width]. */
+  /**
+   * Returns [images, rows, width], or the pooled rows [images, width] with `pool`. CLIP and SigLIP return the image
+   * vectors [images, width].
+   */
   'image-feature-extraction': (
     images: PipelineImages,
     options?: ImageCallOptions & { pool?: boolean },
@@ -123,7 +142,7 @@ export interface Pipelines {
   ner: Pipelines['token-classification'];
 }
 
-/** The tasks that `pipeline` knows. */
+/** The tasks that `pipeline` supports. */
 export type PipelineTask = keyof Pipelines;
 
 /** The function of a task, with its model. */
@@ -135,12 +154,15 @@ export type Pipeline<T extends PipelineTask> = Pipelines[T] & {
   [Symbol.dispose](): void;
 };
 
-/** Progress in the statuses of transformers.js and their order: each file is initiated, downloaded and done; then the pipeline is ready. */
+/**
+ * Progress with the statuses of transformers.js in its order: each file is initiated, downloaded and done, then the
+ * pipeline is ready.
+ */
 export type PipelineProgress =
   | { status: 'initiate' | 'download' | 'done'; name: string; file: string }
   | { status: 'progress'; name: string; file: string; progress: number; loaded: number; total: number }
   | {
-      /** Of all files together. */
+      /** The total of all files. */
       status: 'progress_total';
       name: string;
       progress: number;
@@ -156,6 +178,6 @@ export interface PipelineOptions
     Pick<LoadOptions, 'hub' | 'gpu'> {
   /** Called with the progress of loading. */
   progress_callback?: (progress: PipelineProgress) => void;
-  /** As of `fromPretrained`; 'cpu' is 'wasm'. */
+  /** The device, as for `fromPretrained`; 'cpu' means 'wasm'. */
   device?: FromPretrainedOptions['device'] | 'cpu';
 }

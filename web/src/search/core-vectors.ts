@@ -1,4 +1,7 @@
-/** The vectors of a TextIndex in the core: searched with SIMD, by all threads of the runtime, and copied to JavaScript only to be saved. */
+/**
+ * The vectors of a TextIndex in WebAssembly memory. They are searched with SIMD by all threads of the runtime, and
+ * copied to JavaScript only when they are read, for example to be saved.
+ */
 
 import { HeedError } from '../base/error.js';
 import { Owned, type Runtime } from '../base/owned.js';
@@ -16,21 +19,21 @@ import {
   type VectorStore,
 } from './vector-store.js';
 
-/** Rows that cross the boundary at a time, so that their copies take little memory. */
+/** The number of rows that are copied into WebAssembly memory at a time, which limits the memory for copies. */
 const BLOCK = 8192;
 
-/** Hits for which a call of the core takes memory, if there is more than one query. */
+/** The maximum number of hits for which a search allocates memory, unless a single query has more. */
 const MAX_HITS = 2 ** 20;
 
 class Resident extends Owned<RawVectorIndex> {}
 
 export class CoreStore implements VectorStore {
   readonly #runtime: Runtime;
-  /** Null before the first rows, which decide the form. */
+  /** null before the first rows are added, which determine the storage type. */
   #resident: Resident | null = null;
   #isDisposed = false;
   #form = { width: 0, bits: false, isFloat: false };
-  /** Of other rows than bits. May have room for more. */
+  /** The factors of fp32 or int8 rows. The array may have spare capacity. */
   #factors: Float32Array = new Float32Array();
   readonly options: StoreOptions;
 
@@ -102,16 +105,16 @@ export class CoreStore implements VectorStore {
     const raw = this.#raw!;
     const width = dimensionsOf(this.#form);
     const limited = { topK: Math.min(topK, this.count), candidates: Math.min(candidates, this.count), allowed };
-    // The core's scores are products with the query as it is.
+    // The module's scores are dot products with the query as given, so they are divided by its norm below.
     const isDot = this.options.similarity === 'dot';
     const lengths = normsOf(queries, width);
     const powers = lengths.map(powerFor);
     const norms = powers.map((power, n) => (isDot ? power : lengths[n]! * power));
     const isScaled = powers.some((power) => power !== 1);
     const scaled = isScaled ? queries.map((v, i) => v * powers[Math.floor(i / width)]!) : queries;
-    // A little less than the threshold, as both are rounded; the hits are compared with it below.
+    // Slightly below the threshold, to allow for rounding. The hits are compared with the threshold below.
     const thresholds = Float32Array.from(norms, (norm) => (threshold - 1e-6 * Math.abs(threshold)) * norm);
-    // The core takes room for topK hits of each query.
+    // The module allocates memory for topK hits per query.
     const step = Math.max(1, Math.floor(MAX_HITS / limited.topK));
     const found: Hit[][] = [];
     for (let n = 0; n < norms.length; n += step)
@@ -138,7 +141,7 @@ export class CoreStore implements VectorStore {
 
 const bytesOf = ({ buffer, byteOffset, byteLength }: ArrayBufferView) => new Uint8Array(buffer, byteOffset, byteLength);
 
-/** The hits of each query. */
+/** Converts the module's hits to those of each query. */
 function hitsOf({ counts, hits }: ReturnType<RawVectorIndex['search']>): Hit[][] {
   const scores = new Float32Array(hits.buffer);
   const stride = hits.length / (counts.length || 1);

@@ -1,6 +1,7 @@
 /**
- * The model of a TextIndex: it embeds the texts that are added and searched for, and is recognized by its vectors of a fixed text, which an index keeps. Names and paths do not matter
- * for that, nor do other weights that give nearly the same vectors, such as the same in int8.
+ * The model of a TextIndex. It embeds the texts that are added and searched for. It is recognized by its vectors of a
+ * fixed text, which the index stores: names and paths do not matter, nor do other weights with nearly the same vectors,
+ * such as an int8 version.
  */
 import { describe, formatShape, guarded, invalid } from '../base/error.js';
 import type { Reader } from '../base/options.js';
@@ -13,57 +14,61 @@ import type { Rows } from '../models/quantized.js';
 import { type Corpus, readCorpus, requireFinite } from './similarity.js';
 import { dimensionsOf, SIMILARITIES, type Similarity, type VectorStore } from './vector-store.js';
 
-/** What an index asks of a function that embeds its texts. */
+/** The options with which an index calls a function that embeds its texts. */
 export interface EmbedFunctionOptions {
-  /** The width of the vectors, if the index has `dimensions`. */
+  /** The requested width of the vectors. Present if the index has `dimensions`. */
   dimensions?: number;
   signal?: SignalLike;
 }
 
-/** A function that embeds texts, as documents and as queries: a vector for each text, [N,D]. */
+/** A function that embeds texts, both documents and queries. Returns one vector per text, [N,D]. */
 export type EmbedFunction = (
   texts: readonly string[],
   options: EmbedFunctionOptions,
 ) => TensorInput | Promise<TensorInput>;
 
-/** What embeds the texts of an index: a model that `fromPretrained` returned, or a function. */
+/** The embedder of an index: a model that `fromPretrained` returned, or a function. */
 export type IndexEmbedder = PretrainedModel | EmbedFunction;
 
 /**
- * The text by whose vectors models are compared. It is short, so that a prompt before it changes the vector much, and has letters, a digit and a sign of Chinese and Japanese, so that every tokenizer
- * knows some of it. Another text would make all saved indexes those of other models.
+ * The text whose vectors identify a model. It is short, so that a prompt before it changes the vector strongly, and
+ * contains letters, a digit and a Chinese and Japanese character, so that every tokenizer knows a part of it. Must not
+ * change: saved indexes would no longer recognize their models.
  */
 export const PROBE = 'a bee, 2 人';
 
-/** By what a model is recognized. */
+/** The data that identify a model. */
 export interface Probe {
   /** The vectors of `PROBE` as a document and as a query. */
   document: Float32Array;
   query: Float32Array;
-  /** What the model puts before documents and queries; null if it does not say. */
+  /** The prompts of the model for documents and queries; null if they are not known. */
   prompts: Record<Role, string> | null;
-  /** Bits of a weight, which limit how well the vectors agree with those of the same model in another form: 4, 8, or 16 for more. */
+  /**
+   * The number of bits per weight: 4, 8, or 16 for 16 and more. It limits how well the vectors agree with those of the
+   * same model in another weight type.
+   */
   bits: number;
 }
 
-/** What an index is made of. */
+/** The state of an index. */
 export interface IndexState {
   readonly texts: string[];
   readonly store: VectorStore;
-  /** Null while they are the numbers of the rows. May have room for more. */
+  /** The ids of the texts; null while they equal the row numbers. The array may have spare capacity. */
   ids: Float64Array | null;
-  /** Larger than any id so far. */
+  /** The next id, greater than all ids so far. */
   nextId: number;
   model: string | null;
-  /** Embeds texts that are added or searched for. */
+  /** The embedder of texts that are added or searched for. */
   embedder: IndexEmbedder | null;
-  /** The width for which the embedder is asked; null: that of its vectors. */
+  /** The width to request from the embedder; null: its own width. */
   dimensions: number | null;
-  /** By what the model of the vectors is recognized; null while it is not known. */
+  /** The data that identify the model of the vectors; null if not known yet. */
   probe: Probe | null;
 }
 
-/** In the order of the vectors in a file. */
+/** The order of the probe's vectors in a file. */
 export const ROLES = ['document', 'query'] as const;
 
 export const isEmbedder = (value: unknown): value is IndexEmbedder =>
@@ -77,7 +82,7 @@ export const embedderOption: Reader<IndexEmbedder> = (value, name) => {
   throw invalid(name, 'a model that `fromPretrained` returned, or a function that embeds texts', describe(value));
 };
 
-/** By what the vectors of a model are compared; the cosine, if there is no model or it does not say. */
+/** The similarity for which a model's vectors are meant. The cosine if there is no model or it does not specify one. */
 export function similarityOf(embedder: IndexEmbedder | null): Similarity {
   const named = (embedder as Partial<PretrainedModel> | null)?.config?.similarity ?? 'cosine';
   const known = SIMILARITIES.find((each) => each === named);
@@ -86,7 +91,7 @@ export function similarityOf(embedder: IndexEmbedder | null): Similarity {
   throw invalid('TextIndex.of.similarity', expected, 'none', 'UNSUPPORTED');
 }
 
-/** The vectors of texts, one for each. `truncation`: texts that are too long for the model are cut, whatever it does with others. */
+/** Embeds texts, one vector each. `truncation`: cut texts that are too long for the model, whatever its default. */
 async function embedTexts(
   embedder: IndexEmbedder,
   role: Role,
@@ -112,7 +117,7 @@ async function embedTexts(
   return rows;
 }
 
-/** The vectors of texts that an index is to compare with its own. */
+/** Embeds texts for comparison with the vectors of an index. */
 export async function embedFor(
   { embedder, store, dimensions }: IndexState,
   role: Role,
@@ -127,7 +132,7 @@ export async function embedFor(
   return rows;
 }
 
-/** Refuses a model whose vectors have another width than those of the index. */
+/** Rejects a model whose vectors differ in width from those of the index. */
 export function requireWidth(got: number, width: number | null): void {
   if (width === null || got === width) return;
   throw invalid('embedder', `vectors of ${width} entries, as the index has`, `${got}`, 'SHAPE_MISMATCH', {
@@ -135,7 +140,7 @@ export function requireWidth(got: number, width: number | null): void {
   });
 }
 
-/** By what a model will be recognized. */
+/** Computes the data that identify a model. */
 export async function probeOf(embedder: IndexEmbedder, signal?: SignalLike): Promise<Probe> {
   const vectorOf = async (role: Role) => {
     const { data } = await embedTexts(embedder, role, [PROBE], { truncation: true, ...(signal && { signal }) });
@@ -153,7 +158,8 @@ export async function probeOf(embedder: IndexEmbedder, signal?: SignalLike): Pro
 }
 
 /**
- * By what the model of an index is recognized, if it can be known: of an index that was made from vectors, its embedder is asked now.
+ * Returns the data that identify the model of an index, or null if they cannot be known. For an index that was made
+ * from vectors, this calls its embedder.
  */
 export async function knownProbe(state: IndexState, signal?: SignalLike): Promise<Probe | null> {
   const { embedder, store, dimensions } = state;
@@ -165,13 +171,13 @@ export async function knownProbe(state: IndexState, signal?: SignalLike): Promis
   return probe;
 }
 
-/** Of a model that says nothing, 8. */
+/** The number of bits per weight; 8 if the model does not report its storage. */
 function bitsOf({ storage, dtype }: Partial<ModelConfig>): number {
   if (!storage || dtype === 'q8') return storage?.includes('U8') ? 4 : 8;
   return storage.includes('U8') ? 4 : storage.includes('I8') ? 8 : 16;
 }
 
-/** The tensor and the metadata of a file, see same-model.ts. */
+/** The tensor and metadata to store in a file; see same-model.ts. */
 export function writtenProbe({ document, query, prompts, bits }: Probe) {
   const isOne = document.length === query.length && document.every((v, i) => v === query[i]);
   const data = isOne ? document : concatenate(Float32Array, [document, query]);

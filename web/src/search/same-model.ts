@@ -1,6 +1,7 @@
 /**
- * Whether an index is opened with the model that made it. Its file has `probe` F32 [1,E] or [2,E], the model's vectors of a fixed text as a document and as a query ([1,E] if they are equal), in
- * the model's full width, and in the header's metadata `probe_bits` and, if they are known, `document_prompt` and `query_prompt`.
+ * Checks that an index is opened with the model that made it. Its file has `probe`, F32 [2,E]: the model's vectors of a
+ * fixed text as a document and as a query, in the model's full width ([1,E] if they are equal). The metadata have
+ * `probe_bits` and, if known, `document_prompt` and `query_prompt`.
  */
 import { describe, formatShape, invalidFile } from '../base/error.js';
 import { dot } from '../models/quantized.js';
@@ -8,14 +9,15 @@ import { type Probe, ROLES } from './index-model.js';
 import type { Similarity } from './vector-store.js';
 
 /**
- * The minimum cosine between vectors of the same model, keyed by the bits of the weights that have fewer. docs/search.md lists the measurements for
- * int8, 4 bits and bfloat16. The limit for a GPU follows from the tolerance with which its rows are checked; it has not been measured.
+ * The minimum cosine between vectors of the same model, by the smaller number of bits per weight of the two.
+ * docs/search.md lists the measurements for int8, 4 bits and bfloat16. The limit for a GPU follows from the tolerance
+ * of the check of its rows; it has not been measured.
  */
 const LEAST: Record<number, number> = { 16: 0.9995, 8: 0.98, 4: 0.9 };
 
 const REMEDY = 'Open the index with the model that it was made with, or make it anew with this model';
 
-/** The probe of a file; null if it has none, as those before 0.3.0. */
+/** Reads the probe of a file; null if it has none, as in files written before 0.3.0. */
 export function readProbe(
   tensor: { dtype: string; shape: number[]; bytes: Uint8Array } | undefined,
   metadata: Record<string, string>,
@@ -47,7 +49,7 @@ export function readProbe(
   };
 }
 
-/** Refuses another model than that of the index. With products, the lengths of vectors matter, too. */
+/** Rejects a model other than that of the index. With dot products, the norms of the vectors matter, too. */
 export function requireSameModel(file: string, saved: Probe, own: Probe, similarity: Similarity): void {
   const refuse = (expected: string, got: string) => {
     throw invalidFile(file, `${expected}, as the index was made with`, got, REMEDY);
@@ -62,7 +64,7 @@ export function requireSameModel(file: string, saved: Probe, own: Probe, similar
       refuse(`the prompt ${describe(expected)} for each ${role}`, describe(got));
     const [a, b] = [saved[role], own[role]];
     const [aa, bb, ab] = [dot(a, 0, a, 0, width), dot(b, 0, b, 0, width), dot(a, 0, b, 0, width)];
-    // For products, less than the cosine if the lengths differ.
+    // For dot products, a measure that is less than the cosine if the norms differ.
     const closeness = similarity === 'dot' ? (2 * ab) / (aa + bb) : ab / Math.sqrt(aa * bb);
     if (aa + bb > 0 && !(closeness >= least))
       refuse(

@@ -1,4 +1,4 @@
-/** Similarity of vectors, and the search for the most similar ones. */
+/** Similarity of vectors, and exhaustive search for the most similar ones. */
 
 import { describe, guarded, invalid } from '../base/error.js';
 import { optional, type Reader, readOptions, size, sizeOrInfinity } from '../base/options.js';
@@ -7,7 +7,7 @@ import { MAX_SIZE, read, readRows, requireMatrix, Tensor, type TensorInput } fro
 import { bitsOf, dot, normsOf, type Rows, type VectorOutput } from '../models/quantized.js';
 
 /**
- * Cosine similarity of the rows of a [N,E] and b [M,E] (default: a): [N,M]. The similarity of a zero row is 0.
+ * Cosine similarity of the rows of a [N,E] and b [M,E] (default: a): [N,M]. It is 0 for zero rows.
  *
  * @example
  * similarity(await model.embed(['a fox', 'a dog'])).toArray(); // [[1, 0.6], [0.6, 1]]
@@ -27,32 +27,40 @@ export function similarity(a: TensorInput, b: TensorInput = a): Tensor {
   return new Tensor(out, [n, m]);
 }
 
-/** Rows that a search compares with: fp32 [M,E], or what `embed` returns for the outputs 'int8' [M,E] and 'binary' [M, ceil(E / 8)]. */
+/**
+ * The rows of a corpus: fp32 [M,E], or what `embed` returns for the outputs 'int8' [M,E] and 'binary' [M, ceil(E / 8)].
+ */
 export type Corpus = TensorInput | { readonly data: Int8Array | Uint8Array; readonly shape: readonly number[] };
 
 export interface SearchOptions {
   /** The number of hits. Default 10. */
   topK?: number;
-  /** Of how many times `topK` rows, those whose signs differ least from the query's, the scores are computed. Default 4 for bits; without bits, all rows are compared. */
+  /**
+   * Score only the `rescoreMultiplier * topK` rows whose signs have the smallest Hamming distance to the query's.
+   * Default 4 for bits. `semanticSearch` compares other corpora in full; for an index, see `TextIndex.search`.
+   */
   rescoreMultiplier?: number;
 }
 
 export interface SemanticSearchOptions extends SearchOptions {
-  /** The rows of the corpus as fp32 or int8, from which the scores are computed if the corpus consists of bits. */
+  /** For a corpus of bits: the same rows as fp32 or int8, which make the scores more accurate. */
   rescore?: Corpus;
   /**
-   * What `load()` returned: the search runs in WebAssembly, on its threads, into whose memory the corpus is copied meanwhile. Same hits; scores may differ in their last digits. Searches
-   * with `rescore`, and of vectors that are not finite, run in JavaScript as without it.
+   * The object that `load()` returned: runs the search in WebAssembly, on its threads, with a temporary copy of the
+   * corpus. The hits are the same; scores may differ in their last digits. Searches with `rescore` or with vectors that
+   * are not finite still run in JavaScript.
    */
   runtime?: SearchRuntime;
 }
 
-/** What `load()` returns. */
+/** The object that `load()` returns. */
 export interface SearchRuntime {
   readonly TextIndex: object;
 }
 
-/** As VectorStore, whose module a search in JavaScript does without. */
+/**
+ * The part of VectorStore that is used here. Not imported, because a search in JavaScript does not need that module.
+ */
 interface Store {
   append(rows: Rows): void;
   search(
@@ -76,15 +84,16 @@ const runtimeOption: Reader<SearchRuntime> = (value, name) =>
 export const searchSchema = { topK: optional(sizeOrInfinity, 10), rescoreMultiplier: optional(size, 0) };
 
 /**
- * For each query [N,E] (fp32) the `topK` most similar rows of the corpus, best first, by cosine; bits count as +1 and -1.
- * fp32 and int8 rows are all compared. Of a corpus of bits, the rows with the smallest Hamming distance are selected first and then compared with the fp32 query (Yamada et al. 2021,
- * arXiv:2106.00882); `rescore`, the same rows as fp32 or int8, makes these scores more accurate.
+ * Finds, for each fp32 query [N,E], the `topK` rows of the corpus with the largest cosine similarity, best first. Bits
+ * count as +1 and -1. fp32 and int8 corpora are compared in full. For a corpus of bits, the rows with the smallest
+ * Hamming distance are selected first and then scored against the fp32 query (Yamada et al. 2021, arXiv:2106.00882);
+ * `rescore`, the same rows as fp32 or int8, makes these scores more accurate.
  *
  * @example
  * const bits = await model.embed(texts, { output: 'binary' });
  * const rescore = await model.embed(texts, { output: 'int8' });
  * const [hits] = semanticSearch(await model.embed('a fox'), bits, { topK: 3, rescore });
- * @throws HeedError SHAPE_MISMATCH if the widths do not fit
+ * @throws HeedError SHAPE_MISMATCH if the widths differ
  */
 export function semanticSearch(queries: TensorInput, corpus: Corpus, options?: SemanticSearchOptions): Hit[][] {
   const rows = (value: unknown, name: string) => readCorpus(name, value);
@@ -100,7 +109,7 @@ export function semanticSearch(queries: TensorInput, corpus: Corpus, options?: S
     throw invalid('semanticSearch.rescore', `${found.count} rows, as the corpus`, `${exact.count}`, 'SHAPE_MISMATCH');
   const factors = exact.bits ? null : normsOf(exact.data, width).map((norm) => 1 / norm);
   const candidates = found.bits ? topK * (rescoreMultiplier || 4) : 0;
-  // The core has bits in whole bytes, and refuses what is not finite.
+  // The WebAssembly search needs whole bytes of bits, and finite rows and norms.
   const fits = () => (found.bits ? width % 8 === 0 : allFinite(found.data) && factors!.every((factor) => factor > 0));
   if (runtime && !rescore && found.count > 0 && count > 0 && allFinite(data) && fits())
     return searchIn(runtime, found, data, topK, candidates);
@@ -111,14 +120,14 @@ export function semanticSearch(queries: TensorInput, corpus: Corpus, options?: S
   });
 }
 
-/** Whether no entry is infinite or NaN: their product with 0 is NaN, that of every other number is 0. */
+/** Whether no entry is infinite or NaN: such an entry times 0 is NaN, any other is 0. */
 function allFinite(data: ArrayLike<number>): boolean {
   let sum = 0;
   for (let i = 0; i < data.length; i++) sum += data[i]! * 0;
   return sum === 0;
 }
 
-/** Refuses NaN and infinities. `first`: the number of the first entry. */
+/** Rejects NaN and infinities. `first`: the number of the first entry, for messages. */
 export function requireFinite(name: string, data: ArrayLike<number>, first = 0): void {
   if (allFinite(data)) return;
   const at = Array.prototype.findIndex.call(data, (v: number) => !Number.isFinite(v));
@@ -148,7 +157,7 @@ export function readCorpus(name: string, value: unknown): Rows {
     const { data, shape } = readRows(name, value);
     return { data, count: shape[0]!, width: shape[1]!, bits: false };
   }
-  const entries = { Store: Int8Array, entryOf: () => null, entries: '' }; // of nested arrays, which it is not
+  const entries = { Store: Int8Array, entryOf: () => null, entries: '' }; // nested arrays do not get here
   const { data, shape } = read(name, value, `an ${kind} tensor`, `an ${kind}`, entries);
   requireMatrix(name, shape);
   return { data, count: shape[0]!, width: shape[1]!, bits: kind === 'Uint8Array' };
@@ -165,7 +174,11 @@ function requireWidth(name: string, { width, bits, count }: Rows, dimensions: nu
     );
 }
 
-/** The rows nearest to a query, best first: of all, or of `candidates`, in ascending order. Scores are products divided by `norm` and times the row's factor, which bits have none of. */
+/**
+ * The `topK` rows with the highest scores, best first: of all rows, or of `candidates`, in ascending order. The score
+ * is the dot product times the row's factor, divided by `norm`; bits, which count as +1 and -1, have no factors, but
+ * are divided by the square root of the width.
+ */
 export function bestRows(
   query: Float32Array,
   { data, count, width, bits }: Rows,
@@ -194,8 +207,8 @@ export function bestRows(
 }
 
 /**
- * The products of a query with rows, or with `candidates` among them. One function per type of array: engines compile loops over a single one several times as fast. In four
- * sums, which do not wait for each other.
+ * Dot products of a query with all rows or with `candidates`. There is one function per array type, because engines
+ * compile such loops several times as fast. Four independent sums shorten the dependency chain.
  */
 function int8Products(query: Float32Array, data: Int8Array, candidates: Uint32Array | null, out: Float64Array): void {
   const width = query.length;
@@ -218,7 +231,7 @@ function int8Products(query: Float32Array, data: Int8Array, candidates: Uint32Ar
   }
 }
 
-/** The same for rows of floats. */
+/** Dot products of a query with all fp32 rows or with `candidates`. */
 function floatProducts(
   query: Float32Array,
   data: Float32Array,
@@ -229,13 +242,16 @@ function floatProducts(
   for (let n = 0; n < out.length; n++) out[n] = dot(query, 0, data, candidates ? candidates[n]! : n, width);
 }
 
-/** The `count` rows of `codes` with the smallest Hamming distance to the signs of a query, of equal ones the first, in ascending order. */
+/**
+ * Selects the `count` rows of `codes` with the smallest Hamming distance to the signs of a query; ties keep the earlier
+ * row. Returns them in ascending order.
+ */
 export function nearestBits(query: Float32Array, codes: Uint8Array, count: number): Uint32Array {
   const bits = bitsOf(query);
   const aligned = (bits.length | codes.byteOffset) % 4 === 0;
   const distances = aligned ? hamming(wordsOf(bits), wordsOf(codes)) : hamming(bits, codes);
   const rows = distances.length;
-  // How many rows have each distance; then which distance is the largest selected, and how many rows of it.
+  // Count the rows per distance, then find the largest selected distance and how many of its rows are selected.
   const counts = new Uint32Array(8 * bits.length + 1);
   for (let n = 0; n < rows; n++) counts[distances[n]!]!++;
   const found = new Uint32Array(Math.min(count, rows));
@@ -258,7 +274,7 @@ function hamming(query: Int32Array | Uint8Array, codes: Int32Array | Uint8Array)
   for (let n = 0, at = 0; n < distances.length; n++) {
     let distance = 0;
     for (let i = 0; i < width; ) {
-      // The ones of each byte of up to 31 words: at most 248, so that a byte holds them.
+      // Sum the ones per byte over up to 31 words: at most 248, which fits into a byte.
       let ones = 0;
       for (const end = Math.min(width, i + 31); i < end; i++, at++) {
         let word = query[i]! ^ codes[at]!;
@@ -274,7 +290,7 @@ function hamming(query: Int32Array | Uint8Array, codes: Int32Array | Uint8Array)
   return distances;
 }
 
-/** The product with a row of bits, as +1 and -1. */
+/** The dot product with a row of bits, which count as +1 and -1. */
 function signDot(query: Float32Array, bits: ArrayLike<number>, at: number): number {
   let sum = 0;
   for (let i = 0; i < query.length; i++) sum += bits[at + (i >> 3)]! & (128 >> (i & 7)) ? query[i]! : -query[i]!;

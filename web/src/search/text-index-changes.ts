@@ -1,9 +1,13 @@
 /**
- * Loads, changes and saves a TextIndex. `index.safetensors` has `vectors` I8 [N,D] and `vectors_scale` F32 [N,1] (value = int8 * scale; of length 1 for the cosine), F32 [N,D] or, for
- * bits, U8 [N, D / 8]; `ids` F64 [N] unless they are the numbers of the rows; and the texts: `texts` U8, all in UTF-8 one after the other, and `text_lengths` U32 [N], their lengths in UTF-16
- * units. Otherwise the texts are in `words.txt`, one per line. The header's metadata has `heed_index`, the version of this format (1, also if it is missing; 2 with
- * `similarity`, which is 'dot'), `model`, and `next_id`, from which ids that
- * are not given are counted. same-model.ts has what recognizes the model.
+ * Loads, changes and saves a TextIndex. Format of `index.safetensors`, for N texts:
+ * - `vectors`: I8 [N,D], F32 [N,D] or, for bits, U8 [N, D / 8]
+ * - `vectors_scale`: F32 [N,1], for I8 only: value = int8 * scale; for the cosine, the values have unit norm
+ * - `ids`: F64 [N], absent if they equal the row numbers
+ * - `texts`: U8, all texts in UTF-8, concatenated; `text_lengths`: U32 [N], their lengths in UTF-16 units. Without
+ *   these, the texts are in `words.txt`, one per line
+ * - metadata: `heed_index`, the version of the format (1, also if absent; 2 with `similarity`, which is 'dot');
+ *   `model`; `next_id`, the next id to assign
+ * same-model.ts defines the data that identify the model.
  */
 
 import { formatShape, guarded, type HeedError, invalid, invalidFile } from '../base/error.js';
@@ -44,23 +48,32 @@ import {
 } from './vector-store.js';
 
 export interface LoadIndexOptions extends RemoteOptions {
-  /** The name of the model whose vectors these are, to be saved with them, or as which they were saved. */
+  /**
+   * The name of the model that made the vectors. `of` saves it with the index; `load` rejects an index with another
+   * name.
+   */
   model?: string;
   /**
-   * The model that embeds texts which are added or searched for, or a function that does so. `load` refuses another model than the index was made with; the same model with weights of another type, or
-   * from another place, is accepted.
+   * The model, or function, that embeds texts which are added or searched for. `load` rejects a model other than the
+   * one the index was made with; the same model with another weight type or from another place is accepted.
    */
   embedder?: IndexEmbedder;
-  /** The width that the embedder is asked for, if the vectors of the index are the first entries of the model's. `load` needs it only for files of heed before 0.3.0. */
+  /**
+   * The width to request from the embedder, if the index stores only the leading entries of the model's vectors. `load`
+   * needs it only for files that heed before 0.3.0 wrote.
+   */
   dimensions?: number;
-  /** Of `load` only: stops the call, which rejects with the signal's reason. */
+  /** For `load` only: stops the call, which rejects with the signal's reason. */
   signal?: SignalLike;
 }
 
 export interface AddOptions {
-  /** An integer from 0 to 2^53 - 1 for each text, none of them twice. Default: the integers that follow the largest id so far, from 0. */
+  /**
+   * A unique integer from 0 to 2^53 - 1 per text. Default: successive integers after the largest id so far, starting at
+   * 0.
+   */
   ids?: readonly number[];
-  /** Stops the call; it rejects with the signal's reason, and the index is as before. */
+  /** Stops the call, which rejects with the signal's reason and leaves the index unchanged. */
   signal?: SignalLike;
 }
 
@@ -70,7 +83,7 @@ interface StoredTensor {
   bytes: Uint8Array;
 }
 
-/** A folder with an index, or its file: bytes, a Blob or File, or a path or URL that ends in `.safetensors`. */
+/** A folder with an index, or its file: bytes, a Blob or File, or a path or URL ending in `.safetensors`. */
 export type IndexSource = ModelSource | ArrayBufferLike | ArrayBufferView | BlobLike;
 
 const loadSchema = {
@@ -83,18 +96,18 @@ const loadSchema = {
 
 const FILE = 'index.safetensors';
 
-/** The source of an index's folder, and the name of its file there. */
+/** Splits a source into the index's folder and the name of its file there. */
 function splitSource(source: IndexSource): [folder: ModelSource, path: string] {
   const bytes = guarded('source', () => bytesOf(source) ?? (isBlob(source) ? source : null));
   if (bytes) return [{ [FILE]: bytes }, FILE];
   const address = typeof source === 'string' ? source : guarded('source', () => (source as UrlLike | null)?.href);
-  // What is before the last slash, the name, and a query, which belongs to all files of the folder.
+  // Matches the folder, the file name and the query, which applies to all files of the folder.
   const [, folder = './', path, query = ''] =
     /^(.*[/\\])?([^/\\?#]+\.safetensors)(\?[^#]*)?$/.exec(address ?? '') ?? [];
   return path === undefined ? [source as ModelSource, FILE] : [folder + query, path];
 }
 
-/** The parts of an index, with its vectors in a new store. */
+/** Reads an index, with its vectors in a new store. */
 export async function readIndex(
   source: IndexSource,
   options: LoadIndexOptions,
@@ -124,7 +137,9 @@ export async function readIndex(
   });
 }
 
-/** Gives an index that was read from `file` the model that embeds its texts, if that is the model of its vectors. */
+/**
+ * Attaches the model that embeds texts to an index that was read from `file`, after checking that it made the vectors.
+ */
 export async function setEmbedder(
   state: IndexState,
   file: string,
@@ -249,9 +264,9 @@ function storedTexts(tensors: Map<string, StoredTensor>, file: string): string[]
     invalidFile(`${file}: tensor 'texts'`, 'texts in UTF-8 of the given lengths', got);
   const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
   let text = '';
-  let used = 0; // of `text`
+  let used = 0; // units of `text` consumed
   let at = 0;
-  // Block by block, as no string can hold all.
+  // Decode in blocks, because a single string cannot hold all texts.
   const fill = () => {
     const block = bytes.subarray(at, at + 65536);
     at += block.length;
@@ -275,7 +290,7 @@ function storedTexts(tensors: Map<string, StoredTensor>, file: string): string[]
   return texts;
 }
 
-/** Null if they are the numbers of the rows. */
+/** Reads the ids; null if they equal the row numbers. */
 function storedIds(tensor: StoredTensor | undefined, count: number, file: string): Float64Array | null {
   if (!tensor) return null;
   const { dtype, bytes } = tensor;
@@ -291,7 +306,7 @@ function storedIds(tensor: StoredTensor | undefined, count: number, file: string
 
 const readIds = listOf(natural, 'an array of integers');
 
-/** The ids of an index as a set, once they were needed. */
+/** Caches the ids of an index as a set. */
 const known = new WeakMap<IndexState, Set<number>>();
 
 function knownIds(state: IndexState): Set<number> {
@@ -310,7 +325,7 @@ function setIds(state: IndexState, ids: Float64Array | null): void {
   for (const id of ids ?? []) state.nextId = Math.max(state.nextId, id + 1);
 }
 
-/** Adds texts and their vectors; see `TextIndex.add`. `given` null: the index embeds the texts. */
+/** Adds texts and their vectors; see `TextIndex.add`. If `given` is null, the index embeds the texts. */
 export async function addTexts(
   state: IndexState,
   lines: string[],
@@ -330,7 +345,7 @@ export async function addTexts(
     throw invalid('ids', 'an id for each text, as the largest is in use', 'none');
   const ids = wanted ?? lines.map((_, i) => state.nextId + i);
   guarded('vectors', () => {
-    // While the ids are the numbers of the rows, none are stored.
+    // Ids are stored only once they differ from the row numbers.
     const stored =
       wanted || state.ids ? appended(state.ids ?? rowIds(state), store.count, Float64Array.from(ids)) : null;
     store.append(more);
@@ -372,7 +387,7 @@ export function removeTexts(state: IndexState, given: readonly number[]): void {
   });
   texts.length = kept.length;
   for (const id of removed) known.get(state)?.delete(id);
-  // The next vectors may be those of another model.
+  // An empty index may next get vectors of another model.
   if (store.count === 0 && !state.embedder) state.probe = null;
 }
 
@@ -384,7 +399,7 @@ export async function saveIndex(state: IndexState): Promise<Uint8Array<ArrayBuff
   return guarded('save', () => {
     const bytes = encoded(texts);
     const lengths = Uint32Array.from(texts, ({ length }) => length);
-    // In the order of their alignment.
+    // Sorted by decreasing alignment.
     const tensors = [
       { name: 'text_lengths', dtype: 'U32', shape: [count], data: lengths as ArrayBufferView },
       ...vectorTensors(store),
@@ -400,7 +415,7 @@ export async function saveIndex(state: IndexState): Promise<Uint8Array<ArrayBuff
   });
 }
 
-/** The texts in UTF-8, one after the other, encoded in blocks, as no string can hold all. */
+/** Encodes the texts in UTF-8, concatenated, in blocks, because a single string cannot hold all of them. */
 function encoded(texts: readonly string[]): Uint8Array {
   const blocks: Uint8Array[] = [];
   for (let at = 0; at < texts.length; at += 1024)

@@ -1,6 +1,7 @@
 /**
- * Texts and their vectors for semantic search: int8 with one scale per vector, or bits. A search compares the query with all of them, so there is no graph to build or to keep
- * up to date. text-index-changes.ts loads, changes and saves an index; it is fetched when that is done.
+ * Texts and their vectors for semantic search, stored as fp32, int8 with one scale per vector, or bits. A search
+ * compares the query with the vectors directly, so there is no graph to build or to keep up to date.
+ * text-index-changes.ts, which loads, changes and saves an index, is imported on demand.
  */
 
 import { formatShape, guarded, importing, invalid } from '../base/error.js';
@@ -56,41 +57,46 @@ import {
 } from './vector-store.js';
 
 export interface TextHit {
-  /** The position of the text in `texts`, which changes when texts before it are removed. */
+  /** The current index of the text in `texts`. It changes when texts before it are removed. */
   index: number;
-  /** The text's id, which stays. */
+  /** The text's id, which never changes. */
   id: number;
   text: string;
   score: number;
 }
 
 export interface TextSearchOptions extends SearchOptions {
-  /** The number of hits. Default 10; with `threshold`, all that reach it. */
+  /** The number of hits. Default 10; with `threshold`: all texts that reach it. */
   topK?: number;
-  /** The least score of a hit. */
+  /** The minimum score of a hit. Default: none. */
   threshold?: number;
-  /** Only texts with these ids may be hits. */
+  /** Restricts the search to texts with these ids. */
   ids?: readonly number[] | ReadonlySet<number>;
   /**
-   * true: all vectors are compared, also those of a large index, of which otherwise as many are compared as `rescoreMultiplier` says, or 256 for each hit if it has more than 200,000 texts.
+   * true: score every text. Default: without `threshold`, an index of more than 200,000 texts scores only the
+   * `256 * topK` (or `rescoreMultiplier * topK`) texts nearest by Hamming distance. Has no effect on an index of bits.
    */
   exact?: boolean;
-  /** Stops a search for a text while the model embeds it; the search rejects with the signal's reason. */
+  /** Stops a search for a text while the model embeds it. The search rejects with the signal's reason. */
   signal?: SignalLike;
 }
 
 export interface TextIndexOptions extends Pick<LoadIndexOptions, 'model' | 'embedder' | 'dimensions'> {
   /**
-   * How vectors are stored: in 4 D, D + 4 or D / 8 bytes per text. Default 'int8', or 'binary' if the first vectors are bits.
+   * The storage type of the vectors: 'float32' (4 D bytes per text), 'int8' (D + 4) or 'binary' (D / 8). Default:
+   * 'int8', or 'binary' if the first vectors are bits.
    */
   dtype?: VectorOutput;
-  /** What scores are: 'cosine', or 'dot', the product of the vectors, for fp32 and int8 vectors of any length. Default: that of the index's model, else 'cosine'. */
+  /**
+   * The score: 'cosine', or 'dot', the dot product, for fp32 and int8 vectors of any norm. Default: that of the index's
+   * model, else 'cosine'.
+   */
   similarity?: 'cosine' | 'dot';
 }
 
-/** Of an index that embeds its texts. */
+/** Options of an index that embeds its texts. */
 export interface EmbeddedIndexOptions extends Omit<TextIndexOptions, 'embedder'> {
-  /** Stops the call; it rejects with the signal's reason. */
+  /** Stops the call, which rejects with the signal's reason. */
   signal?: SignalLike;
 }
 
@@ -115,7 +121,10 @@ const textSearchSchema = {
   exact: optional(flag, false),
   signal,
 } satisfies Schema<TextSearchOptions>;
-/** An index with more texts is searched in two steps by default, of which the first selects so many texts for each hit: of a million, as many of the nearest are found as if all were compared (docs/search.md). */
+/**
+ * Above this number of texts, a search first selects LARGE_MULTIPLIER candidates per hit. With a million texts, recall
+ * equals that of a full scan (docs/search.md).
+ */
 const LARGE = 200_000;
 const LARGE_MULTIPLIER = 256;
 const NO_ROWS = { data: new Int8Array(), shape: [0, 0] };
@@ -127,7 +136,7 @@ const NO_ROWS = { data: new Int8Array(), shape: [0, 0] };
  */
 export class TextIndex {
   readonly #state: IndexState;
-  /** Ends when all calls that change or save the index have. */
+  /** Settles after all calls so far that change or save the index. */
   #lastCall: Promise<unknown> = Promise.resolve();
 
   /** @internal */
@@ -135,12 +144,12 @@ export class TextIndex {
     this.#state = state;
   }
 
-  /** @internal Where the vectors of a new index are kept. */
+  /** @internal Creates the store for the vectors of a new index. */
   static newStore(options: StoreOptions): VectorStore {
     return new ArrayStore(options);
   }
 
-  /** @internal Where `load` downloads from. */
+  /** @internal The download options of `load`. */
   static get hub(): HubOptions {
     return {};
   }
@@ -156,39 +165,42 @@ export class TextIndex {
     return `TextIndex: ${[...notes, ...(model === null ? [] : [`of '${model}'`])].join(', ')}`;
   }
 
-  /** The texts in the order of their vectors. */
+  /** The texts, in the order of their vectors. */
   get texts(): readonly string[] {
     return this.#state.texts;
   }
 
-  /** The name of the model that `of` was given, or null. */
+  /** The name of the model that was given to `of`, or null. */
   get model(): string | null {
     return this.#state.model;
   }
 
-  /** @internal The text that was put before each text; '' if none was, or if it is not known. */
+  /** @internal The prompt before each text; '' if there was none or it is not known. */
   get documentPrompt(): string {
     return this.#state.probe?.prompts?.document ?? '';
   }
 
-  /** @internal Whether the index records what recognizes its model. */
+  /** @internal Whether the index stores the data by which its model is recognized. */
   get knowsModel(): boolean {
     return this.#state.probe !== null;
   }
 
-  /** @internal Gives an index that was read from `file` the model that embeds its texts; refuses another than that of its vectors. */
+  /**
+   * @internal Attaches the model that embeds texts to an index that was read from `file`. Rejects a model that differs
+   * from that of the vectors.
+   */
   async setEmbedder(file: string, embedder: IndexEmbedder, dimensions: number | null): Promise<void> {
     return (await changes()).setEmbedder(this.#state, file, embedder, dimensions);
   }
 
-  /** D; to be given as `dimensions` when queries are embedded. 0 for an index without texts. */
+  /** The width D of the vectors; 0 for an index without texts. Pass it as `dimensions` to embed queries. */
   get dimensions(): number {
     return this.#state.store.count === 0 ? 0 : dimensionsOf(this.#state.store);
   }
 
   /**
-   * An index of texts (default: none) and their vectors: fp32 [N,D], which are rounded to int8, or as `embed` returns them for the outputs 'int8' and 'binary' (D a multiple of 8), which are kept
-   * as they are, in D + 4 or D / 8 bytes per text.
+   * Creates an index of texts (default: none) and their vectors: fp32 [N,D], which are rounded to int8 by default, or
+   * the int8 or binary (D a multiple of 8) vectors that `embed` returns, which are stored as they are.
    *
    * @example
    * const index = TextIndex.of(['north', 'east'], [[0, 1], [1, 0]]);
@@ -198,7 +210,8 @@ export class TextIndex {
    */
   static of(texts?: readonly string[], vectors?: Corpus, options?: TextIndexOptions): TextIndex;
   /**
-   * An index of texts that a model embeds, as documents (`embedDocument`). It embeds what is searched for, too, as queries. A function that embeds texts may take the place of the model.
+   * Creates an index of texts that a model embeds as documents (`embedDocument`). The model also embeds queries.
+   * Instead of a model, a function that embeds texts can be given.
    *
    * @example
    * const index = await TextIndex.of(model, ['the quick fox', 'a dog']);
@@ -214,7 +227,7 @@ export class TextIndex {
     second: Corpus | readonly string[] = NO_ROWS,
     options?: TextIndexOptions | EmbeddedIndexOptions,
   ): TextIndex | Promise<TextIndex> {
-    // biome-ignore-start lint/complexity/noThisInStatic: of a runtime's class, the store is in its core
+    // biome-ignore-start lint/complexity/noThisInStatic: subclasses of a runtime override `newStore`
     if (isEmbedder(first)) return TextIndex.#ofModel(this, first, second as readonly string[], options);
     const { model, embedder, dimensions, dtype, similarity } = readOptions('TextIndex.of', ofSchema, options);
     const form = { dtype, similarity: similarity ?? similarityOf(embedder) };
@@ -231,10 +244,10 @@ export class TextIndex {
     if (rows.count > 0) store.append(inForm(store, rows));
     const state = { texts: lines, store, ids: null, nextId: rows.count, model, embedder, dimensions, probe: null };
     return new this(state);
-    // biome-ignore-end lint/complexity/noThisInStatic: as above
+    // biome-ignore-end lint/complexity/noThisInStatic: see the start
   }
 
-  /** An index of the class `Index` whose texts are embedded. */
+  /** Creates an index of the class `Index` and embeds its texts. */
   static async #ofModel(
     Index: typeof TextIndex,
     embedder: IndexEmbedder,
@@ -263,24 +276,28 @@ export class TextIndex {
   }
 
   /**
-   * Loads what `save` returned: its bytes, a Blob or File with them, the path or URL of such a file (its name ends in `.safetensors`), or a folder (URL, path or files) with
-   * `index.safetensors`. Unless the texts are in the file, they are read from `words.txt` in its folder. With `model`, an index that was saved with another model's name is refused.
+   * Loads an index that `save` returned: its bytes, a Blob or File, the path or URL of the file (ending in
+   * `.safetensors`), or a folder (URL, path or files) with `index.safetensors`. If the file does not contain the texts,
+   * they are read from `words.txt` in its folder. With `model`, an index that was saved with another model's name is
+   * rejected.
    *
    * @example
    * const bytes = await TextIndex.of(['north', 'east'], [[0, 1], [1, 0]]).save();
    * const index = await TextIndex.load(bytes);
    * index.texts; // ["north", "east"]
-   * @throws HeedError INVALID_FILE for files that are damaged, do not fit each other, or are of another model
+   * @throws HeedError INVALID_FILE for files that are damaged, do not match each other, or belong to another model
    */
   static async load(source: IndexSource, options?: LoadIndexOptions): Promise<TextIndex> {
     const given = plainOptions('TextIndex.load', options);
-    // biome-ignore lint/complexity/noThisInStatic: as in `of`
+    // biome-ignore lint/complexity/noThisInStatic: subclasses of a runtime override `hub` and `newStore`
     const { hub, newStore } = this;
     return new this(await (await changes()).readIndex(source, given, newStore, hub));
   }
 
   /**
-   * Adds texts and their vectors, in the forms that `of` takes, which are stored as the index's are; without vectors, an index with a model embeds the texts. Resolves to the ids. After an error, the index is as before.
+   * Adds texts and their vectors, which are converted to the index's storage type; `of` lists the accepted types.
+   * Without vectors, an index with a model embeds the texts. Resolves to the ids. After an error, the index is
+   * unchanged.
    *
    * @example
    * const index = TextIndex.of(['north', 'east'], [[0, 1], [1, 0]]);
@@ -296,20 +313,20 @@ export class TextIndex {
   }
 
   /**
-   * Removes the texts with these ids. It moves the rows after them, so remove many at once rather than one by one.
+   * Removes the texts with these ids. Every call moves the rows after the removed ones, so remove many at once.
    *
    * @example
    * const index = TextIndex.of(['north', 'east'], [[0, 1], [1, 0]]);
    * await index.remove([0]);
    * index.texts; // ["east"]
-   * @throws HeedError NOT_FOUND for an id that is not in the index, which is then as before
+   * @throws HeedError NOT_FOUND for an id that is not in the index, which is then unchanged
    */
   async remove(ids: readonly number[]): Promise<void> {
     return this.#inTurn(async ({ removeTexts }) => removeTexts(this.#state, ids));
   }
 
   /**
-   * The file `index.safetensors` with the texts, their ids and the name of the model in it.
+   * Returns the file `index.safetensors` with the vectors, the texts, their ids and the model's name.
    *
    * @example
    * const bytes = await TextIndex.of(['north', 'east'], [[0, 1], [1, 0]]).save();
@@ -319,7 +336,7 @@ export class TextIndex {
     return this.#inTurn(({ saveIndex }) => saveIndex(this.#state));
   }
 
-  /** Runs `call` after the calls before it, as all of them wait for the event loop or a model meanwhile. */
+  /** Runs `call` after all earlier calls, which may still wait for the event loop or a model. */
   async #inTurn<T>(call: (module: Awaited<ReturnType<typeof changes>>) => Promise<T>): Promise<T> {
     const result = this.#lastCall.then(async () => call(await changes()));
     this.#lastCall = result.catch(() => {});
@@ -327,7 +344,7 @@ export class TextIndex {
   }
 
   /**
-   * The file `index.safetensors` of the vectors, without the texts.
+   * Returns the file `index.safetensors` with the vectors only, without the texts.
    *
    * @example
    * const bytes = TextIndex.of(['north', 'east'], [[0, 1], [1, 0]]).toSafetensors();
@@ -340,9 +357,11 @@ export class TextIndex {
   }
 
   /**
-   * The `topK` (default 10) texts nearest to a vector [D] or [1,D], by cosine, best first. All int8 vectors are compared, or with `rescoreMultiplier` only those of `topK` times as many texts whose signs
-   * differ least from the query's, which is faster and may miss some; so by default if there are more than 200,000 texts. An index of bits always selects by signs (`rescoreMultiplier` 4 by default).
-   * An index with a model takes a text in place of the vector, embeds it as a query (`embedQuery`), and returns a promise.
+   * Returns the `topK` (default 10) texts nearest to a vector [D] or [1,D], best first. By default, all vectors are
+   * compared; in an index of bits, with `rescoreMultiplier`, or (without `threshold`) in an index of more than 200,000
+   * texts, only the texts nearest by Hamming distance of the signs: `rescoreMultiplier * topK`, where the multiplier
+   * defaults to 4 for bits and 256 otherwise. This is faster and may miss some texts.
+   * An index with a model also accepts a text, embeds it as a query (`embedQuery`), and returns a promise.
    *
    * @throws HeedError SHAPE_MISMATCH for a query of another width; INVALID_ARGUMENT for NaN, infinities, and options out of range
    */
@@ -366,7 +385,8 @@ export class TextIndex {
   }
 
   /**
-   * The texts nearest to each of several vectors [N,D], as `search` finds them: the vectors of the index are read once for all of them.
+   * Searches for several vectors [N,D] or texts at once, as `search` does for one. Reads the vectors of the index only
+   * once.
    *
    * @example
    * const index = TextIndex.of(['north', 'east'], [[0, 1], [1, 0]]);
@@ -384,7 +404,7 @@ export class TextIndex {
     return this.#searchAll(queries as TensorInput, options);
   }
 
-  /** The hits of texts. */
+  /** Embeds the queries and searches for them. */
   async #embedded(queries: readonly string[], options: TextSearchOptions | undefined): Promise<TextHit[][]> {
     const { signal: stop } = readOptions('search', textSearchSchema, options);
     const { data, count, width } = await embedFor(this.#state, 'query', strings(queries, 'queries'), stop);
@@ -431,14 +451,14 @@ export class TextIndex {
     const found = store.search(queries, {
       topK: count,
       threshold: threshold ?? -Infinity,
-      // Signs are a shortcut for many rows.
+      // Selecting by signs pays off only for many rows.
       candidates: wanted && wanted.size <= Math.max(selected, 4096) ? 0 : selected,
       allowed: wanted && this.#rowsOf(wanted),
     });
     return found.map((hits) => hits.map(toHit));
   }
 
-  /** A bit for each row: whether its text has one of these ids. */
+  /** A bitmap with one bit per row: whether the id of its text is in `wanted`. */
   #rowsOf(wanted: Set<number>): Uint32Array {
     const { store, ids } = this.#state;
     const bits = new Uint32Array(Math.ceil(store.count / 32));
@@ -447,7 +467,8 @@ export class TextIndex {
   }
 
   /**
-   * Frees the vectors of an index that `heed.TextIndex` made; any use afterwards throws `DISPOSED`. The vectors of others are freed by the garbage collector.
+   * Frees the vectors of an index that `heed.TextIndex` made; any use afterwards throws `DISPOSED`. The vectors of
+   * other indexes are garbage-collected.
    *
    * @example
    * const index = heed.TextIndex.of(['north', 'east'], [[0, 1], [1, 0]]);
@@ -462,7 +483,7 @@ export class TextIndex {
   }
 
   /**
-   * The vectors as they are stored, rounded and, for the cosine, of length 1: [N,D].
+   * Returns the vectors [N,D] as stored: rounded and, for the cosine, scaled to unit norm.
    *
    * @example
    * TextIndex.of(['north', 'east'], [[0, 2], [1, 0]]).toTensor().toArray(); // [[0, 1], [1, 0]]
@@ -479,7 +500,7 @@ export class TextIndex {
   }
 }
 
-/** The vectors of texts, checked. */
+/** Checks the vectors of texts. */
 function readRowsOf(texts: string[], vectors: Corpus): Rows {
   const rows = readCorpus('vectors', vectors);
   const scales = guarded('vectors', () => (vectors as { scales?: unknown }).scales);

@@ -1,4 +1,4 @@
-/** Where a TextIndex keeps its vectors: in JavaScript's arrays, as here, or in the core (core-vectors.ts). */
+/** The storage of a TextIndex's vectors: in JavaScript arrays, here, or in WebAssembly memory (core-vectors.ts). */
 
 import { formatShape, invalid } from '../base/error.js';
 import type { Hit } from '../base/scores.js';
@@ -8,59 +8,62 @@ import type { writeSafetensors } from '../io/safetensors.js';
 import { inverse, normsOf, quantized, type Rows, signsOf, type VectorOutput } from '../models/quantized.js';
 import { bestRows, nearestBits, requireFinite } from './similarity.js';
 
-/** How a store searches. */
+/** Options of a store's search. */
 export interface StoreSearch {
   topK: number;
-  /** The least score of a hit; -Infinity: none. */
+  /** The minimum score of a hit; -Infinity: no minimum. */
   threshold: number;
-  /** Of how many rows, those whose signs differ least from the query's, the scores are computed; 0: of all. */
+  /**
+   * The number of rows to score: those whose signs have the smallest Hamming distance to the query's. 0: score all
+   * rows.
+   */
   candidates: number;
-  /** Bit n % 32 of word n >> 5: whether row n may be a hit; null: all may. */
+  /** A bitmap of rows that may be hits: row n is bit n % 32 of word n >> 5. null: all rows. */
   allowed: Uint32Array | null;
 }
 
 export const SIMILARITIES = ['cosine', 'dot'] as const;
 export type Similarity = (typeof SIMILARITIES)[number];
 
-/** How vectors are stored (null: as int8, or as bits if the first ones are bits), and what their scores are. */
+/** The storage type of the vectors (null: int8, or bits if the first vectors are bits) and their similarity. */
 export interface StoreOptions {
   dtype: VectorOutput | null;
   similarity: Similarity;
 }
 
-/** N rows of a width in one form. */
+/** A growable list of vectors, all of one width and type. */
 export interface VectorStore {
   readonly options: StoreOptions;
   readonly count: number;
-  /** Entries of a row as it is stored: D, or D / 8 for bits. 0 before the first rows. */
+  /** The number of stored entries per row: D, or D / 8 for bits. 0 before the first rows are added. */
   readonly width: number;
   readonly bits: boolean;
-  /** Appends rows of the store's form. After an error, the store has none of them. */
+  /** Appends rows of the store's type. If it throws, the store is unchanged. */
   append(rows: Rows): void;
-  /** Removes all rows but these, which ascend. */
+  /** Removes all rows except `kept`, in ascending order. */
   keep(kept: Uint32Array): void;
-  /** The rows as they are stored, which must not be changed. */
+  /** The rows as stored. Must not be modified. */
   rows(): Rows['data'];
-  /** For each row of fp32 or int8 what its entries are multiplied by, in scores and for the value; none for bits. */
+  /** For fp32 and int8, the factor of each row, for scores and for its values; empty for bits. */
   factors(): Float32Array;
-  /** For each query [N,D], the best rows. */
+  /** Finds the best rows for each query [N,D]. */
   search(queries: Float32Array, options: StoreSearch): Hit[][];
   dispose(): void;
 }
 
-/** D */
+/** The width D of the vectors. */
 export const dimensionsOf = ({ width, bits }: { width: number; bits: boolean }): number => (bits ? 8 * width : width);
 
-/** Each of the queries, of `width` entries. */
+/** Iterates over queries of `width` entries. */
 export function* eachQuery(queries: Float32Array, width: number): Generator<Float32Array> {
   for (let at = 0; at < queries.length; at += width) yield queries.subarray(at, at + width);
 }
 
-/** The tensors of a file with the vectors. */
+/** The vectors as tensors of a safetensors file. */
 export function vectorTensors(store: VectorStore): Parameters<typeof writeSafetensors>[0] {
   const { count, width, bits, options } = store;
   const data = store.rows();
-  // Without rows, by the form that the next ones will have.
+  // A store without rows is written in the type that its first rows will have.
   const form = count > 0 ? (isFloat(data) ? 'float32' : bits ? 'binary' : 'int8') : (options.dtype ?? 'int8');
   const dtype = { float32: 'F32', int8: 'I8', binary: 'U8' }[form];
   const vectors = { name: 'vectors', dtype, shape: [count, width], data };
@@ -70,10 +73,10 @@ export function vectorTensors(store: VectorStore): Parameters<typeof writeSafete
 
 const isFloat = (data: Rows['data']): data is Float32Array => data.BYTES_PER_ELEMENT === 4;
 
-/** The longest fp32 vectors and queries of an index of products: scores are then finite. */
+/** The maximum norm of fp32 vectors and queries with the similarity 'dot': it keeps scores finite. */
 const MAX_LENGTH = 1e18;
 
-/** Checks the lengths of fp32 vectors, or the scales of int8 ones. */
+/** Checks the norms of fp32 vectors, or the scales of int8 vectors. */
 export function requireLengths(
   name: string,
   lengths: Float64Array | Float32Array,
@@ -86,10 +89,13 @@ export function requireLengths(
   if (at >= 0) throw invalid(name, expected, `${lengths[at]} in row ${at}`, code);
 }
 
-/** Rows that are converted before the event loop has its turn: some milliseconds. */
+/** The number of rows to convert before yielding to the event loop: some milliseconds' work. */
 const BLOCK = 4096;
 
-/** What `convert` returns for blocks of rows, one after the other; `first` is the number of a block's first row. `pause` is called before each. */
+/**
+ * Converts rows in blocks and joins the results. `first` is the number of a block's first row. Calls `pause` before
+ * each block.
+ */
 export async function inBlocks(
   rows: Rows,
   convert: (block: Rows, first: number) => Rows,
@@ -111,7 +117,7 @@ export async function inBlocks(
   return one.factors ? { ...whole, factors: joined(parts.map((part) => part.factors!)) } : whole;
 }
 
-/** Rows in the form of a store: those of its other rows, or what its options say. `first`: the number of the first row, for messages. */
+/** Converts rows to the store's type. `first`: the number of the first row, for messages. */
 export function inForm(store: VectorStore, given: Rows, first = 0): Rows {
   const { data, count, width, bits, scales } = given;
   requireFinite('vectors', data, first * width);
@@ -152,15 +158,18 @@ function int8Rows(values: Tensor): Pick<Rows, 'data' | 'scales'> {
   return { data, scales };
 }
 
-/** Powers of two between which arithmetic in fp32 neither overflows nor loses digits: squares, and products with int8. */
+/** Norms between which fp32 arithmetic neither overflows nor loses precision, in squares and in products with int8. */
 const [SHORTEST, LONGEST] = [2 ** -40, 2 ** 40];
 
-/** A power of two by which a vector of this length is multiplied before its cosines are computed in fp32: it leaves them as they are. 1 unless the length is extreme. */
+/**
+ * The power of two by which to multiply a vector of this norm before computing its cosines in fp32, which does not
+ * change them. 1 unless the norm is extreme.
+ */
 export function powerFor(length: number): number {
   return length >= SHORTEST && length <= LONGEST ? 1 : 2 ** -Math.floor(Math.log2(length));
 }
 
-/** Rows with their factors, as a store keeps them. For cosines, extremely short and long rows of fp32 are scaled. */
+/** Adds the factors of rows. For the cosine, also scales fp32 rows of extreme norms. */
 export function stored(rows: Rows, { similarity }: StoreOptions): Rows & { factors: Float32Array } {
   const { data, count, width, bits, factors } = rows;
   if (factors) return { ...rows, factors };
@@ -179,10 +188,10 @@ export function stored(rows: Rows, { similarity }: StoreOptions): Rows & { facto
 }
 
 export class ArrayStore implements VectorStore {
-  /** The arrays may have room for further rows. */
+  /** The stored rows. The arrays may have spare capacity. */
   #rows = { data: new Int8Array() as Rows['data'], count: 0, width: 0, bits: false };
   #factors: Float32Array = new Float32Array();
-  /** The signs of other rows than bits, once a search has needed them. */
+  /** The signs of fp32 or int8 rows, computed when a search first needs them. */
   #signs: Uint8Array | null = null;
   readonly options: StoreOptions;
 
@@ -253,7 +262,7 @@ export class ArrayStore implements VectorStore {
   dispose(): void {}
 }
 
-/** `array`, of which `used` entries are in use, with `more` after them; if there is no room, a larger copy. */
+/** Appends `more` to the `used` entries of `array`, in place if its capacity suffices, else in a larger copy. */
 export function appended<A extends Rows['data'] | Float64Array>(array: A, used: number, more: A): A {
   const end = used + more.length;
   let out = array;
@@ -265,7 +274,7 @@ export function appended<A extends Rows['data'] | Float64Array>(array: A, used: 
   return out;
 }
 
-/** Moves the rows `kept`, ascending, to the front. */
+/** Moves the rows `kept`, in ascending order, to the front. */
 export function keepRows<A extends Rows['data'] | Float64Array>(array: A, width: number, kept: Uint32Array): A {
   kept.forEach((row, at) => {
     if (row > at) array.copyWithin(at * width, row * width, (row + 1) * width);

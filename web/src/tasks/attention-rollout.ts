@@ -6,10 +6,12 @@ import { readTensor, Tensor, type TensorInput } from '../base/tensor.js';
 const EXPECTED = 'tensors [N,H,L,L] of one shape, one per layer, as encode returns them with outputAttentions';
 
 /**
- * Attention rollout (Abnar, Zuidema 2020, arXiv:2005.00928): the share of each input in each position after all layers. The rollout is the product over the layers of
- * (A + I) / 2, where A is the mean of the layer's heads and I stands for the residual connection.
+ * Attention rollout (Abnar, Zuidema 2020, arXiv:2005.00928): the contribution of each input token to each position
+ * after all layers. The rollout is the product over the layers of (A + I) / 2, where A is the mean of the layer's heads
+ * and I stands for the residual connection.
  *
- * `attentions`: one tensor [N,H,L,L] per layer, as `encode` returns them with `outputAttentions`. Returns [N,L,L]; rows of tokens sum to one, those of padding are zero.
+ * `attentions`: one tensor [N,H,L,L] per layer, as `encode` returns them with `outputAttentions`. Returns [N,L,L]; rows
+ * of tokens sum to one, rows of padding are zero.
  *
  * @example
  * const { attentions } = await model.encode('a fox', { outputAttentions: true });
@@ -34,7 +36,7 @@ export function attentionRollout(attentions: readonly TensorInput[]): Tensor {
           sum += mean;
           layer[(text * l + i) * l + j] = mean / 2;
         }
-        if (sum > 0) layer[(text * l + i) * l + i]! += 0.5; // not in rows of padding
+        if (sum > 0) layer[(text * l + i) * l + i]! += 0.5; // leaves padding rows zero
       }
     }
     rolled = rolled ? multiplied(layer, rolled, n, l) : layer;

@@ -15,8 +15,9 @@ export interface Label {
 }
 
 /**
- * The labels of each text, best first. Scores are the softmax over the labels; the sigmoid of each if config.json's problem type is multi-label or there is only one label;
- * the logit itself for regression.
+ * Classifies texts. Returns the labels of each text, best first. The score is the logit for regression; the sigmoid of
+ * the logit if config.json's problem type is multi-label or there is only one label; otherwise the softmax over the
+ * labels.
  *
  * @example
  * const [labels] = await classify(classifier, 'What a day!', { topK: 2 });
@@ -33,7 +34,8 @@ export async function classify(
 }
 
 /**
- * The labels of each image, best first, of a checkpoint of ViT or DINOv2 that is a classifier. Scores are as of `classify`.
+ * Classifies images with a ViT or DINOv2 classifier. Returns the labels of each image, best first, with scores as for
+ * `classify`.
  *
  * @example
  * const [labels] = await classifyImages(imageClassifier, imageData, { topK: 2 });
@@ -75,7 +77,8 @@ function labelsOf(model: PretrainedModel, logits: Tensor, topK: number): Label[]
 }
 
 /**
- * Documents in descending order of a cross-encoder's score for (query, document). The score is the logit; `activation: 'sigmoid'` maps it to [0, 1].
+ * Ranks documents by a cross-encoder's score for (query, document), best first. The score is the logit;
+ * `activation: 'sigmoid'` maps it to [0, 1].
  *
  * @example
  * const hits = await rerank(crossEncoder, 'What do cats eat?', ['Cats eat fish.', 'It rains.'], { topK: 1 });

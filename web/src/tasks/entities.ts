@@ -1,4 +1,7 @@
-/** From the scores of a GLiNER's spans to entities, as `greedy_search` of the Python package gliner selects them. Loaded when it is used. */
+/**
+ * Selects entities by the scores of a GLiNER's spans, as `greedy_search` of the Python package gliner does. Imported on
+ * demand.
+ */
 import { describe, invalid } from '../base/error.js';
 import { flag, listOfTexts, optional, type Reader } from '../base/options.js';
 import { sigmoid } from '../base/scores.js';
@@ -9,11 +12,14 @@ import type { Entity } from './token-classification.js';
 export type LabeledEntity = Omit<Entity, 'index'>;
 
 export interface ExtractEntitiesOptions extends TaskOptions {
-  /** Entities have scores above it, from 0 to 1. Default 0.5. */
+  /** The threshold, from 0 to 1, which an entity's score must exceed. Default 0.5. */
   threshold?: number;
-  /** Whether an entity may lie within another one. Default false: of entities that overlap, the one with the highest score remains. */
+  /**
+   * Whether an entity may lie within another one. Default false: among overlapping entities, only the one with the
+   * highest score is returned.
+   */
   nested?: boolean;
-  /** Whether a range may have several labels. Default false: the one with the highest score. */
+  /** Whether a range may have several labels. Default false: only the label with the highest score. */
   multiLabel?: boolean;
 }
 
@@ -28,7 +34,7 @@ const schema = {
   multiLabel: optional(flag, false),
 };
 
-/** As `extractEntities`. */
+/** Implements `extractEntities`. */
 export async function decodeSpans(
   model: PretrainedModel,
   texts: string | readonly string[],
@@ -48,7 +54,7 @@ export async function decodeSpans(
   });
 }
 
-/** Words `first` to `last`. */
+/** A span of the words `first` to `last`, inclusive. */
 interface Span {
   first: number;
   last: number;
@@ -76,7 +82,7 @@ function selected(
     if (a.first > b.last || b.first > a.last) return false;
     return !(nested && ((a.first <= b.first && a.last >= b.last) || (b.first <= a.first && b.last >= a.last)));
   };
-  /** The selected spans by their first words. */
+  /** The selected spans, indexed by their first word. */
   const found: Span[][] = Array.from({ length: count }, () => []);
   for (const span of spans) {
     const near = found.slice(Math.max(0, span.first - maxWidth + 1), span.last + 1);

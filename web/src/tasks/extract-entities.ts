@@ -6,12 +6,13 @@ import type { ExtractEntitiesOptions, LabeledEntity } from './entities.js';
 export type { ExtractEntitiesOptions, LabeledEntity };
 
 /**
- * The entities of each text with the given labels, by a GLiNER: ranges of whole words whose score (a sigmoid) is above the threshold, in the order of the text.
+ * Finds the entities of each text with the given labels, using a GLiNER model: ranges of whole words whose score (a
+ * sigmoid) exceeds the threshold, in text order.
  *
  * @example
  * const [entities] = await extractEntities(gliner, 'Ada lives in London.', ['person', 'city']);
  * entities[0]; // { label, score, word, start, end }
- * @throws HeedError UNSUPPORTED if the model is not a GLiNER; TOO_LONG if the labels leave no room for words
+ * @throws HeedError UNSUPPORTED if the model is not a GLiNER; TOO_LONG if the labels leave no tokens for words
  */
 export async function extractEntities(
   model: PretrainedModel,

@@ -1,4 +1,4 @@
-/** Words for mask tokens. */
+/** Predicts the tokens behind mask tokens. */
 
 import { invalid } from '../base/error.js';
 import { listOfTexts, optional, sizeOrInfinity } from '../base/options.js';
@@ -12,15 +12,15 @@ export interface Filling {
   /** The token's id and text. */
   token: number;
   word: string;
-  /** The text with the word in place of the mask. */
+  /** The text with the token in place of the mask. */
   sequence: string;
 }
 
 /**
- * The `topK` (default 5) most probable words for each text's mask, best first. For a text with several masks: a list of words for each of them, in the order of the text, where
- * `sequence` has the others as they are, and the special tokens.
+ * Predicts the `topK` (default 5) most probable tokens for each text's mask, best first. A text with several masks
+ * gives one list per mask, in text order; `sequence` then keeps the other masks and the special tokens.
  *
- * @typeParam T - what a text has: `Filling[]` (one mask) or `Filling[][]` (several)
+ * @typeParam T - the result per text: `Filling[]` (one mask) or `Filling[][]` (several)
  * @example
  * const [fillings] = await fillMask(maskedModel, 'The cat [MASK] on the sofa.', { topK: 3 });
  * fillings[0]; // { score, token, word, sequence }

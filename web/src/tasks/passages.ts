@@ -1,4 +1,4 @@
-/** Texts into passages that fit a model, at sentence ends; and vectors of texts that are longer than the model's limit. */
+/** Splits texts into passages that fit a model, at sentence ends, and embeds texts longer than the model's limit. */
 import { importing } from '../base/error.js';
 import type { Tensor } from '../base/tensor.js';
 import type { PretrainedModel } from '../models/model.js';
@@ -7,13 +7,15 @@ import type { EmbedLongOptions, Passage, PassageOptions, PassageTokenizer } from
 const splitting = () => importing('split-passages', () => import('./split-passages.js'));
 
 /**
- * Divides a text into passages of at most `maxTokens` tokens. Passages consist of whole sentences (Unicode's, by Intl.Segmenter); sentences that are too long are divided between words, and
- * words between characters. A text of white space has no passages.
+ * Splits a text into passages of at most `maxTokens` tokens. Passages consist of whole sentences (Unicode's, by
+ * Intl.Segmenter); sentences that are too long are split between words, and words between characters. A text of only
+ * white space has no passages.
  *
  * @example
  * const passages = await splitPassages(model, 'The quick fox. A brown fox.', { maxTokens: 8 });
  * const vectors = await model.embedDocument(passages.map(({ text }) => text));
- * @throws HeedError INVALID_ARGUMENT if `maxTokens` is above the model's limit, or leaves no room beside the special tokens and the prompt, or if `overlap` leaves none
+ * @throws HeedError INVALID_ARGUMENT if `maxTokens` exceeds the model's limit or leaves no tokens besides the special
+ * tokens and the prompt, or if `overlap` leaves none
  */
 export async function splitPassages(
   tokenizer: PassageTokenizer,
@@ -24,8 +26,9 @@ export async function splitPassages(
 }
 
 /**
- * One vector per text of any length: the mean of the vectors of its passages, weighted by their numbers of tokens; if vectors are normalized, the mean is scaled to length 1, too. A text
- * that fits has the vector of `embedDocument`.
+ * Returns one vector per text of any length: the mean of its passages' vectors, weighted by their numbers of tokens,
+ * and scaled to unit norm if vectors are normalized. For a text that fits the model, it equals the vector of
+ * `embedDocument`.
  *
  * @example
  * const vectors = await embedLong(model, ['The quick fox. A brown fox.', 'a dog'], { maxTokens: 8 });

@@ -10,14 +10,15 @@ import { type TaskOptions, taskOptions } from './task.js';
 export interface Answer {
   answer: string;
   score: number;
-  /** The range in UTF-16 units of the context, [start, end). */
+  /** The range [start, end) in the context, in UTF-16 units. */
   start: number;
   end: number;
 }
 
 /**
- * The spans of `context` that answer `question`, best first. The score is the product of the probabilities of the span's start and end. A context that is too long for the model
- * is processed in overlapping windows of its tokens, with probabilities per window.
+ * Finds the `topK` (default 1) spans of `context` that answer `question`, best first. The score is the product of the
+ * probabilities of the span's start and end. A context that is too long for the model is processed in overlapping
+ * windows, with separate probabilities per window.
  *
  * @example
  * const [best] = await answerQuestion(answerer, 'Where is the cat?', 'The cat sleeps on the sofa.');
@@ -41,7 +42,7 @@ export async function answerQuestion(
     const row = [...before, ...window, ...after];
     const input = { inputIds: [row.map(({ id }) => id)], tokenTypeIds: [row.map(({ type }) => type)] };
     const { logits } = await model.predict('question-answering', input, call);
-    // As in Hugging Face's pipeline, the first row, of [CLS], takes part: it stands for no answer.
+    // As in Hugging Face's pipeline, the softmax includes the [CLS] row, which stands for "no answer".
     const none = row[0]?.part === null ? [0] : [];
     const indices = [...none, ...window.map((_, i) => before.length + i)];
     const probabilities = (column: number) =>
@@ -57,7 +58,7 @@ export async function answerQuestion(
   return bestOf([...answers.values()], topK);
 }
 
-/** The number of tokens that a window shares with the preceding one, as in Hugging Face's pipeline. */
+/** The number of tokens that successive windows share, as in Hugging Face's pipeline. */
 const WINDOW_OVERLAP = 128;
 
 interface PairToken {
@@ -69,8 +70,9 @@ interface PairToken {
 }
 
 /**
- * The tokens of the whole context; those of the question and of the template, which stand before and after each window; and the number of the context's tokens in a window. A window's text by
- * itself could begin inside a word, and have other tokens.
+ * Tokenizes the pair once for all windows: `tokens` of the whole context, `before` and `after` each window (question
+ * and special tokens), and the capacity of a window, `room`. The whole context is tokenized because a window could
+ * begin inside a word, which would change its tokens.
  */
 async function tokenizePair(
   model: PretrainedModel,
@@ -93,7 +95,7 @@ async function tokenizePair(
   const limit = maxLength ?? model.config.maxLength;
   const most = limit - special;
   if (most < 1) throw invalid('maxLength', `at least ${special + 1}, the special tokens and one more`, `${limit}`);
-  // Only a question that leaves no room for the context is cut, to half of the tokens.
+  // A question that leaves no tokens for the context is cut to half of the available tokens.
   const cut = new Set(asked.slice(asked.length < most ? asked.length : most >> 1));
   const kept = all.filter((token) => !cut.has(token));
   const first = tokens.length > 0 ? kept.indexOf(tokens[0]!) : kept.length;

@@ -1,4 +1,4 @@
-/** How texts are divided into passages, and what is made of their vectors. Loaded when it is used. */
+/** Splits texts into passages and pools the vectors of passages. Imported on demand. */
 import { describe, floatsOf, guarded, invalid } from '../base/error.js';
 import { makeYield } from '../base/event-loop.js';
 import { count, listOfTexts, optional, plainOptions, readOptions, size, text } from '../base/options.js';
@@ -9,23 +9,28 @@ import { promptText, type Role, readRole, withPrompt } from '../models/prompts.j
 import { normalized } from '../models/quantized.js';
 
 export interface Passage {
-  /** `source.slice(start, end)`, without white space at its ends. */
+  /** `source.slice(start, end)`, which neither begins nor ends with white space. */
   text: string;
-  /** The range in the source, in UTF-16 units. */
+  /** The range [start, end) in the source, in UTF-16 units. */
   start: number;
   end: number;
-  /** The number of its tokens, without special ones and without the prompt. */
+  /** The number of tokens, without special tokens and the prompt's. */
   tokens: number;
 }
 
 export interface PassageOptions {
-  /** The most tokens of a passage, special ones and the prompt's included. Default: the model's limit. */
+  /**
+   * The maximum number of tokens per passage, including special tokens and the prompt's. Default: the model's limit.
+   */
   maxTokens?: number;
-  /** A passage begins with the last sentences of the one before, of at most this many tokens. Default 0. */
+  /**
+   * The maximum number of tokens that a passage repeats from the end of the previous one, in whole sentences. Default
+   * 0.
+   */
   overlap?: number;
-  /** The language whose sentences and words are to be found, as for Intl.Segmenter. Default: that of the host. */
+  /** The language for finding sentences and words, as for Intl.Segmenter. Default: the host's. */
   locale?: string;
-  /** A text that will be put before each passage, whose tokens count. Default ''. */
+  /** A prompt that will be prepended to each passage; its tokens count. Default ''. */
   prompt?: string;
   signal?: SignalLike;
 }
@@ -33,11 +38,11 @@ export interface PassageOptions {
 export interface EmbedLongOptions
   extends Omit<PassageOptions, 'signal'>,
     Omit<EmbedOptions, 'prompt' | 'textPairs' | 'truncation' | 'maxLength' | 'edit'> {
-  /** Which prompt each passage gets, as in `embedQuery` and `embedDocument`. Default 'document'. */
+  /** The role of the texts, which selects the prompt as in `embedQuery` and `embedDocument`. Default 'document'. */
   role?: Role;
 }
 
-/** A model, or a Tokenizer. */
+/** A model or a Tokenizer. */
 export type PassageTokenizer = Pick<PretrainedModel, 'config' | 'tokenize'> | LocalTokenizer;
 
 interface LocalTokenizer {
@@ -52,7 +57,7 @@ const schema = {
   prompt: optional(text, ''),
 };
 
-/** As in passages.ts. */
+/** Implements `splitPassages` of passages.ts. */
 export async function splitPassages(
   tokenizer: PassageTokenizer,
   source: string,
@@ -63,7 +68,7 @@ export async function splitPassages(
   return split('splitPassages', tokenizer, text(source, 'source'), { ...read, signal });
 }
 
-/** Half-open ranges of the source with the number of tokens of each. */
+/** A range [start, end) of the source, with its number of tokens. */
 interface Unit {
   start: number;
   end: number;
@@ -103,7 +108,8 @@ async function split(
     throw invalid(`${owner}.maxTokens`, expected, `${maxTokens}`);
   }
   if (overlap >= room) throw invalid(`${owner}.overlap`, `less than ${room}, the room in a passage`, `${overlap}`);
-  // Tokens of parts need not be those of the whole, as some tokenizers join characters over spaces: what turns out to be too long is divided again.
+  // The token counts of parts need not add up to that of the whole, because some tokenizers join characters across
+  // spaces. If passages turn out too long, split again with a smaller limit.
   for (let reserve = 0; ; ) {
     const most = room - reserve;
     const whole = { start: 0, end: source.length, tokens: Infinity };
@@ -118,7 +124,7 @@ async function split(
   }
 }
 
-/** How texts are tokenized, and how many tokens the model takes. */
+/** Returns a tokenizing function and the model's maximum number of tokens. */
 function readTokenizer(
   owner: string,
   tokenizer: PassageTokenizer,
@@ -148,7 +154,7 @@ const FINER: Record<Granularity, Granularity | null> = {
   point: null,
 };
 
-/** What the division of a text depends on. */
+/** The inputs of splitting one text. */
 interface Division {
   owner: string;
   source: string;
@@ -158,7 +164,10 @@ interface Division {
   yieldToEventLoop: () => Promise<void>;
 }
 
-/** Adds the sentences of a range; of those that have more than `most` tokens, the words, and of words the characters. */
+/**
+ * Adds the sentences of a range. Splits sentences of more than `most` tokens into words, and such words into
+ * characters.
+ */
 async function addUnits(
   units: Unit[],
   range: Unit,
@@ -180,10 +189,10 @@ async function addUnits(
   }
 }
 
-/** Segments that are found between two turns of the event loop. */
+/** The number of segments to find before yielding to the event loop. */
 const SEGMENTS_PER_STEP = 512;
 
-/** The ranges of the segments of a range, which cover it. */
+/** Splits a range into segments that cover it. */
 async function rangesOf(
   { start: first, end: last }: Unit,
   { owner, source, locale, yieldToEventLoop }: Division,
@@ -197,7 +206,7 @@ async function rangesOf(
   return ranges;
 }
 
-/** The ranges of a text's segments, which cover it. */
+/** Splits a text into segments that cover it. */
 function* segmentsOf(
   owner: string,
   source: string,
@@ -227,7 +236,7 @@ function* matchesOf(source: string, granularity: Granularity): Generator<[start:
     if (found !== '') yield [index, index + found.length];
 }
 
-/** Passages of successive units, each with as many as have at most `most` tokens. */
+/** Joins successive units to passages, each as long as `most` tokens allow. */
 function joined(source: string, units: readonly Unit[], most: number, overlap: number): Passage[] {
   const passages: Passage[] = [];
   let first = 0;
@@ -237,7 +246,7 @@ function joined(source: string, units: readonly Unit[], most: number, overlap: n
     const passage = trimmed(source, units[first]!.start, units[end - 1]!.end);
     if (passage) passages.push(passage);
     if (end === units.length) break;
-    // The next passage has at least one more unit than those repeated.
+    // The next passage must have at least one unit beyond the repeated ones.
     let next = end;
     let repeated = 0;
     while (
@@ -258,7 +267,7 @@ function trimmed(source: string, start: number, end: number): Passage | null {
   return text === '' ? null : { text, start: from, end: from + text.length, tokens: 0 };
 }
 
-/** As in passages.ts. */
+/** Implements `embedLong` of passages.ts. */
 export async function embedLong(
   model: PretrainedModel,
   texts: string | readonly string[],
@@ -280,11 +289,11 @@ export async function embedLong(
       passages.push(
         await split(owner, model, each, { ...read, maxTokens: most, prompt: before, signal: embed.signal }),
       );
-    // A text of white space has the vector that `embed` gives it.
+    // A text of only white space has no passages; embed it as it is.
     const all = passages.flatMap((own, n) => (own.length > 0 ? own.map(({ text }) => text) : [list[n]!]));
     const call = { ...embed, ...(named.promptName === undefined ? {} : { promptName: named.promptName }) };
     const vectors = await model.embed(all, { ...call, ...(prompt !== undefined && { prompt }) });
-    // The folder may put a prompt before all texts, for which there was no room.
+    // The folder may prepend a default prompt, which the split did not account for. Split again with a smaller limit.
     const cut = vectors.truncated.reduce((most, each, n) => (all[n]!.trim() === '' ? most : Math.max(most, each)), 0);
     if (cut > 0) {
       most -= cut;
@@ -302,7 +311,7 @@ export async function embedLong(
   }
 }
 
-/** The weighted mean of the rows of a text's passages, the first of which is `first`. */
+/** The mean of a text's passage vectors, weighted by their numbers of tokens. `first`: the row of its first passage. */
 function meanOf({ data, shape }: Tensor, first: number, passages: readonly Passage[]): Float32Array {
   const width = shape[1]!;
   if (passages.length < 2) return data.slice(first * width, (first + 1) * width);

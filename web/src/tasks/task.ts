@@ -4,11 +4,13 @@ import type { SignalLike } from '../base/platform.js';
 import { type PretrainedModel, requireModel } from '../models/model.js';
 
 export interface TaskOptions {
-  /** Stops the call; it rejects with the signal's reason. */
+  /** Stops the call, which rejects with the signal's reason. */
   signal?: SignalLike;
 }
 
-/** Separates a task's own options, which are read here, from the others, which the model's `predict` reads. */
+/**
+ * Splits the given options into the task's own, which are read here, and the others, which the model's `predict` reads.
+ */
 export function taskOptions<S extends Record<string, Reader<unknown>>>(
   task: string,
   model: PretrainedModel,

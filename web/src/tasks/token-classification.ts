@@ -7,15 +7,15 @@ import type { PretrainedModel } from '../models/model.js';
 import { labelOf, type TaskOptions, taskOptions } from './task.js';
 
 export interface Entity {
-  /** Without aggregation the model's label ('B-PER'), else the group ('PER'). */
+  /** Without aggregation, the model's label ('B-PER'); otherwise the group ('PER'). */
   label: string;
   score: number;
-  /** The range of the text. */
+  /** The text of the range. */
   word: string;
-  /** The range in UTF-16 units of the text, [start, end). */
+  /** The range [start, end) in the text, in UTF-16 units. */
   start: number;
   end: number;
-  /** The index of the token (of a group, of its first), special tokens included. */
+  /** The index of the token, or of a group's first token, special tokens included. */
   index: number;
 }
 
@@ -23,8 +23,9 @@ const AGGREGATIONS = ['none', 'simple', 'first', 'average', 'max'] as const;
 export type Aggregation = (typeof AGGREGATIONS)[number];
 
 /**
- * The labels of each text's tokens, or with `aggregation` those of spans. 'simple' joins neighbouring tokens of one group; 'first', 'average' and 'max' give each word one label
- * before that: its first token's, that of its mean scores, or that of its token with the highest score.
+ * Labels the tokens of each text, or spans of tokens with `aggregation`. 'simple' joins neighboring tokens of one
+ * group. 'first', 'average' and 'max' first give each word a single label: that of its first token, of its mean scores,
+ * or of its token with the highest score.
  *
  * @example
  * const [entities] = await classifyTokens(tagger, 'Ada lives in London.', { aggregation: 'simple' });
@@ -92,17 +93,17 @@ function wordsOf(tokens: Tagged[], how: 'first' | 'average' | 'max'): Tagged[] {
   });
 }
 
-/** The prefix of a label: B-, I-, E- or S-, for the begin, the inside, the end of a group, or one of a single token; '' if it has none. */
+/** Returns the prefix of a label: B- (begin), I- (inside), E- (end) or S- (single token); '' if it has none. */
 type PrefixOf = (label: string) => string;
 
-/** E- and S- are prefixes only of a label that also occurs with B- or I-: `E-MAIL` is a label of its own. */
+/** E- and S- are prefixes only of labels that also occur with B- or I-: `E-MAIL` is a label by itself. */
 function prefixesOf(labels: readonly string[]): PrefixOf {
   const groups = new Set(labels.flatMap((label) => (/^[BI]-/.test(label) ? [label.slice(2)] : [])));
   return (label) =>
     /^[BI]-/.test(label) || (/^[ES]-/.test(label) && groups.has(label.slice(2))) ? label.slice(0, 2) : '';
 }
 
-/** Joins runs of one group: 'B-' and 'S-' start a new run, 'E-', except as its first, and 'S-' end it. */
+/** Joins runs of one group: 'B-' and 'S-' start a run; 'S-', and 'E-' unless it is the run's first, end it. */
 function groupsOf(entities: Entity[], text: string, prefixOf: PrefixOf): Entity[] {
   const groupOf = (label: string) => label.slice(prefixOf(label).length);
   const groups: Entity[][] = [];

@@ -1,4 +1,7 @@
-/** Classification with labels that the model was not trained on: natural language inference of a hypothesis about each label (Yin et al. 2019, arXiv:1909.00161). */
+/**
+ * Classification with labels that the model was not trained on, by natural language inference of a hypothesis about
+ * each label (Yin et al. 2019, arXiv:1909.00161).
+ */
 import { describe, invalid } from '../base/error.js';
 import { flag, listOfTexts, optional, type Reader, text } from '../base/options.js';
 import { best, softmax } from '../base/scores.js';
@@ -7,9 +10,9 @@ import type { Label } from './classification.js';
 import { type TaskOptions, taskOptions } from './task.js';
 
 export interface ZeroShotOptions extends TaskOptions {
-  /** The hypothesis about a label, which replaces {}. Default 'This example is {}.' */
+  /** The hypothesis; {} stands for the label. Default 'This example is {}.' */
   hypothesisTemplate?: string;
-  /** Whether any number of labels may hold, so that each has a score of its own. Default false: exactly one does. */
+  /** Whether any number of labels may apply, so that each is scored separately. Default false: exactly one applies. */
   multiLabel?: boolean;
 }
 
@@ -24,8 +27,9 @@ const schema = {
 };
 
 /**
- * The labels of each text, best first, by a model whose head distinguishes entailment and contradiction. Scores are the softmax of the labels' entailment logits; with `multiLabel`,
- * or a single label, that of entailment against contradiction for each label.
+ * Classifies texts by given labels, with a model whose head distinguishes entailment and contradiction. Returns the
+ * labels of each text, best first. The scores are the softmax over the labels' entailment logits; with `multiLabel` or
+ * a single label, the softmax of entailment against contradiction for each label.
  *
  * @example
  * const [labels] = await zeroShotClassify(entailmentModel, 'I missed my train', ['travel', 'cooking']); // [{ label: 'travel', score: 0.98 }, ...]
@@ -51,7 +55,7 @@ export async function zeroShotClassify(
       'UNSUPPORTED',
       { hint: 'Load a model that was trained on natural language inference (NLI)' },
     );
-  // transformers takes the first label, or the last if that is entailment.
+  // transformers takes the first label as contradiction, or the last if the first is entailment.
   const named = ['contradiction', 'not_entailment'].map((name) => names.indexOf(name)).find((id) => id >= 0);
   const contradiction = named ?? (entailment === 0 ? names.length - 1 : 0);
   const hypotheses = candidates.map((label) => hypothesisTemplate.replace('{}', () => label));

@@ -1,4 +1,4 @@
-/** Tokens in addition to the vocabulary of a tokenizer's model, which texts are split at. */
+/** Tokens in addition to the vocabulary of the tokenizer's model. Texts are split at them. */
 import { type Aligned, slice } from './alignment.js';
 import { WORD } from './regex.js';
 
@@ -13,8 +13,9 @@ export interface AddedToken {
 }
 
 /**
- * The added tokens of tokenizer.json. As in the Rust library, those that the vocabulary has keep its ids, and the others follow it. Tokens whose ids in the file are not below `tableRows` keep those ids, so
- * that they do not get the row of another token in a model's table.
+ * Reads the added tokens of tokenizer.json. As in the Rust library, added tokens that are in the vocabulary have its
+ * ids, and the others are numbered after it. Tokens whose ids in the file are not below `tableRows` keep these ids, so
+ * that they do not get another token's row in the model's table.
  */
 export function addedTokens(list: unknown, ids: ReadonlyMap<string, number>, tableRows: number): AddedToken[] {
   const tokens = new Map<string, AddedToken>();
@@ -28,17 +29,17 @@ export function addedTokens(list: unknown, ids: ReadonlyMap<string, number>, tab
   return [...tokens.values()];
 }
 
-/** Unicode's white space. */
+/** Unicode white space. */
 const isSpace = (unit: string | undefined) => unit !== undefined && /\p{White_Space}/u.test(unit);
 const STARTS_WITH_WORD = new RegExp(`^[${WORD}]`, 'u');
 const ENDS_WITH_WORD = new RegExp(`[${WORD}]$`, 'u');
 
-/** Splits a text at added tokens: the longest of those that begin first. */
+/** Splits a text at added tokens: the first match, and the longest of those that begin there. */
 export class Splitter {
   readonly #pattern: RegExp | null;
   readonly #byContent: Map<string, AddedToken>;
 
-  /** `contentOf`: what a token looks like in the text. */
+  /** `contentOf` returns the form of a token in the text. */
   constructor(tokens: AddedToken[], contentOf: (token: AddedToken) => string) {
     this.#byContent = new Map(tokens.map((token) => [contentOf(token), token]));
     this.#byContent.delete('');

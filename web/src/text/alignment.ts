@@ -1,15 +1,15 @@
-/** Texts that know which part of the original text each of their characters stands for, so that tokens have ranges in the original text. */
+/** Texts with the range of the original text for each character, from which tokens get their ranges. */
 
 import { completed, STEP, type Steps } from '../base/event-loop.js';
 
-/** A text and, for each of its UTF-16 units, the range of the original text that it stands for. */
+/** A text and, for each of its UTF-16 units, its range in the original text. */
 export interface Aligned {
   text: string;
   starts: number[];
   ends: number[];
 }
 
-/** `origin`: where the text begins in the original one. */
+/** Aligns a text with itself. `origin`: the position of the text in the original one. */
 export function* aligning(text: string, origin = 0): Steps<Aligned> {
   const starts: number[] = [];
   const ends: number[] = [];
@@ -25,7 +25,7 @@ export function* aligning(text: string, origin = 0): Steps<Aligned> {
   return { text, starts, ends };
 }
 
-/** The same at once. */
+/** Runs `aligning` without yielding. */
 export const aligned = (text: string): Aligned => completed(aligning(text));
 
 /** The UTF-16 units [from, to) of `a`. */
@@ -34,7 +34,7 @@ export function slice(a: Aligned, from: number, to: number): Aligned {
   return { text: a.text.slice(from, to), starts: a.starts.slice(from, to), ends: a.ends.slice(from, to) };
 }
 
-/** A text all of whose units stand for the range [start, end). */
+/** A text whose units all have the range [start, end). */
 export function insertion(text: string, start: number, end: number): Aligned {
   const all = (value: number) => new Array<number>(text.length).fill(value);
   return { text, starts: all(start), ends: all(end) };
@@ -48,14 +48,14 @@ export function joined(parts: Aligned[]): Aligned {
   };
 }
 
-/** `source` after `text`, which stands for the first character of `source`. */
+/** Prepends `text`, with the range of the first character of `source`. */
 export function prepended(text: string, source: Aligned): Aligned {
   if (source.text === '') return source;
   const { starts, ends } = insertion(text, source.starts[0]!, source.ends[0]!);
   return { text: text + source.text, starts: starts.concat(source.starts), ends: ends.concat(source.ends) };
 }
 
-/** The result of `rule` for each code point, which stands for the same range. */
+/** Replaces each code point by the result of `rule`, with the code point's range. */
 export function* mapping(source: Aligned, rule: (point: string) => string): Steps<Aligned> {
   let text = '';
   const starts: number[] = [];
@@ -75,16 +75,17 @@ export function* mapping(source: Aligned, rule: (point: string) => string): Step
   return { text, starts, ends };
 }
 
-/** The same at once. */
+/** Runs `mapping` without yielding. */
 export const mapped = (source: Aligned, rule: (point: string) => string): Aligned => completed(mapping(source, rule));
 
 /**
- * A code point of a new text, and how it comes about, as in `NormalizedString::transform` of the Rust library: 1: it is inserted, and stands for the range of the code point before
- * it; 0: it replaces the next code point of the old text; -n: it replaces the next one, and the n code points after that are removed.
+ * A code point of the new text, and its origin as in `NormalizedString::transform` of the Rust library. 1: inserted,
+ * with the range of the code point before it. 0: replaces the next code point of the old text. -n: replaces the next
+ * code point, and the n code points after it are removed.
  */
 export type Change = readonly [point: string, change: number];
 
-/** The text that consists of the changes' code points. */
+/** Makes the text that consists of the changes' code points. */
 export function transformed(source: Aligned, changes: Iterable<Change>): Aligned {
   let text = '';
   const starts: number[] = [];
@@ -104,7 +105,7 @@ export function transformed(source: Aligned, changes: Iterable<Change>): Aligned
   return { text, starts, ends };
 }
 
-/** `compute` with a memory of at most `size` results. */
+/** Memoizes `compute` for at most `size` results. */
 export function memoized<T>(size: number, compute: (text: string) => T): (text: string) => T {
   const memo = new Map<string, T>();
   return (text) => {
@@ -118,10 +119,10 @@ export function memoized<T>(size: number, compute: (text: string) => T): (text: 
   };
 }
 
-/** The text in lower case. */
+/** Converts a text to lower case. */
 export function* lowerCasing(source: Aligned): Steps<Aligned> {
   const apart = yield* mapping(source, (point) => point.toLowerCase());
-  // Rules that depend on neighbours (the Greek final sigma) do not change the length.
+  // Context-dependent rules, such as the Greek final sigma, do not change the length.
   const text = source.text.toLowerCase();
   return text.length === apart.text.length ? { ...apart, text } : apart;
 }

@@ -1,8 +1,8 @@
-/** Bytes as tokenizers write them. */
+/** Representations of bytes in tokenizers. */
 
 export const utf8 = (text: string): Uint8Array => new TextEncoder().encode(text);
 
-/** The alphabet of byte-level tokenizers: a printable character for each byte. */
+/** The alphabet of byte-level tokenizers: one printable character per byte. */
 const ALPHABET = (() => {
   let others = 0;
   const isPrintable = (byte: number) =>
@@ -13,5 +13,5 @@ const ALPHABET = (() => {
 /** The UTF-8 bytes of a text in the byte-level alphabet. */
 export const byteCharacters = (text: string): string => Array.from(utf8(text), (byte) => ALPHABET[byte]!).join('');
 
-/** The token that stands for a byte where a vocabulary has one (`byte_fallback`). */
+/** The token for a byte in vocabularies with `byte_fallback`. */
 export const byteToken = (byte: number): string => `<0x${byte.toString(16).toUpperCase().padStart(2, '0')}>`;

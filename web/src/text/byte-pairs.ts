@@ -1,11 +1,14 @@
-/** Byte-pair encoding: pairs of neighbouring symbols are merged in the order in which training found them (Sennrich et al. 2016, https://arxiv.org/abs/1508.07909). */
+/**
+ * Byte-pair encoding: merges pairs of adjacent symbols in the order in which training found them (Sennrich et al. 2016,
+ * https://arxiv.org/abs/1508.07909).
+ */
 import { HeedError } from '../base/error.js';
 import { byteToken, utf8 } from './byte-level.js';
 import { Heap } from './heap.js';
 import type { Config } from './tokenizer-settings.js';
 import { idsOf, type Piece, unknownId, type VocabularyModel } from './vocabulary.js';
 
-/** A symbol of a word, of `length` UTF-8 bytes, and its neighbours by index; -1: none. */
+/** A symbol of a word: `length` UTF-8 bytes, with the indices of its neighbors; -1: no neighbor. */
 interface Symbol {
   id: number;
   length: number;
@@ -19,7 +22,7 @@ interface Merge {
   id: number;
 }
 
-/** Ids are below 2^26, so that a pair is a number. */
+/** Ids are less than 2^26, so that a pair fits into a number. */
 const pairOf = (left: number, right: number) => left * 2 ** 26 + right;
 
 export function bytePairs(config: Config): VocabularyModel {
@@ -35,7 +38,7 @@ export function bytePairs(config: Config): VocabularyModel {
       const at = symbols.length;
       symbols.push({ id, length, previous: at - 1, next: at + 1 });
     };
-    // The last unknown character, or several if they are fused, which the next known character ends.
+    // The length of the current run of unknown characters, which is one character unless unknown characters are fused.
     let unknown = 0;
     const addUnknown = () => {
       if (unknown > 0) add(unknownId(ids, config.unk_token), unknown);
@@ -76,7 +79,7 @@ export function bytePairs(config: Config): VocabularyModel {
       const left = symbols[merge.at]!;
       if (left.length === 0 || left.next < 0) continue;
       const right = symbols[left.next]!;
-      // Symbols may have been merged with others since.
+      // The symbols may have been merged with others in the meantime.
       if (merges.get(pairOf(left.id, right.id))?.id !== merge.id) continue;
       left.id = merge.id;
       left.length += right.length;
@@ -110,7 +113,10 @@ function byteLength(point: string): number {
   return code < 0x80 ? 1 : code < 0x800 ? 2 : code < 0x10000 ? 3 : 4;
 }
 
-/** From places in the UTF-8 bytes of a word to its UTF-16 units; a place within a character is at its beginning, or at its end. */
+/**
+ * Returns a function that maps byte offsets in a word's UTF-8 to UTF-16 units. An offset within a character maps to the
+ * character's beginning or, with `isEnd`, its end.
+ */
 function unitsOf(word: string): (place: number, isEnd?: boolean) => number {
   if (/^\p{ASCII}*$/u.test(word)) return (place) => Math.min(place, word.length);
   const starts: number[] = [];
@@ -126,7 +132,7 @@ function unitsOf(word: string): (place: number, isEnd?: boolean) => number {
   };
 }
 
-/** The rank of each pair, and the token that it makes. */
+/** The rank of each mergeable pair, and the resulting token. */
 function mergesOf(
   config: Config,
   ids: ReadonlyMap<string, number>,

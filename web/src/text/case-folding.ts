@@ -1,9 +1,9 @@
-/** Characters that differ only in case, by Unicode's case folding. */
+/** Characters that differ only in case, according to Unicode case folding. */
 
 interface Folding {
-  /** The characters of the same simple folding, for each that has others. */
+  /** For each character with variants, all characters with the same simple case folding. */
   variants: Map<string, string[]>;
-  /** Characters by their full folding, if it has several characters, such as ß and ẞ by `ss`. */
+  /** Characters whose full case folding has several characters, by that folding, such as ß and ẞ by `ss`. */
   long: Map<string, string[]>;
 }
 
@@ -25,7 +25,7 @@ function foldings(): Folding {
   const variants = new Map<string, string[]>();
   for (const group of groups.values())
     for (const point of group) {
-      // Case mapping joins more than case folding does, for example the dotless i and I.
+      // Case mapping equates more than case folding does, for example the dotless i and I.
       const equal = new RegExp(`^\\u{${point.codePointAt(0)!.toString(16)}}$`, 'iu');
       const same = group.filter((each) => equal.test(each));
       if (same.length > 1) variants.set(point, same);
@@ -34,11 +34,11 @@ function foldings(): Folding {
   return folding;
 }
 
-/** A character and those that differ from it only in case. */
+/** A character and its case variants. */
 export const caseVariants = (point: string): string[] => foldings().variants.get(point) ?? [point];
 
-/** All characters that others differ from only in case. */
+/** All characters that have case variants. */
 export const casedCharacters = (): Iterable<string> => foldings().variants.keys();
 
-/** The characters whose folding is a sequence of several, with the sequence. */
+/** The characters whose folding is a sequence, by that sequence. */
 export const longFoldings = (): ReadonlyMap<string, readonly string[]> => foldings().long;

@@ -1,11 +1,14 @@
-/** The normalizer of a tokenizer.json as transformers 5 runs it: some of its tokenizers' classes take the case of letters, and what goes with it, from tokenizer_config.json. */
+/**
+ * The normalizer of a tokenizer.json as transformers 5 runs it: for some tokenizer classes, tokenizer_config.json
+ * determines lower-casing and related settings.
+ */
 import type { Settings } from '../io/settings.js';
 import type { Config } from './tokenizer-settings.js';
 
-/** The classes with a BertNormalizer; DistilBERT's and DPR's are BERT's. */
+/** Classes whose normalizer is a BertNormalizer, such as DistilBERT's and DPR's. */
 const BERT_CLASSES =
   /^(Bert|DistilBert|MPNet|Funnel|Splinter|LayoutLMv2|DPRContextEncoder|DPRQuestionEncoder|DPRReader)Tokenizer(Fast)?$/;
-/** The classes with a sequence of normalizers, among them Lowercase or not. */
+/** Classes whose normalizer is a sequence, with or without Lowercase. */
 const SEQUENCE_CLASSES = /^(Albert|FNet|RemBert|XLNet|DebertaV2)Tokenizer(Fast)?$/;
 
 const LOWER_CASE = 'do_lower_case';
@@ -14,7 +17,7 @@ interface Normalizer extends Config {
   normalizers?: Normalizer[];
 }
 
-/** `json`: tokenizer.json; `settings`: tokenizer_config.json. */
+/** Returns the configuration of the normalizer. `json`: tokenizer.json. `settings`: tokenizer_config.json. */
 export function classNormalizer(json: Settings, settings: Settings | undefined): Config | null {
   const own = (json.get('normalizer') ?? null) as Normalizer | null;
   if (!own || !settings) return own;
@@ -31,7 +34,10 @@ export function classNormalizer(json: Settings, settings: Settings | undefined):
   return { ...own, normalizers: [...normalizers.slice(0, at), { type: 'Lowercase' }, ...normalizers.slice(at)] };
 }
 
-/** A class of BERT's has defaults for what tokenizer_config.json does not say. If that file names no class, it changes what it says only. */
+/**
+ * Applies tokenizer_config.json to a BertNormalizer. BERT's classes have defaults for absent settings; without a class,
+ * absent settings change nothing.
+ */
 function bertNormalizer(own: Normalizer, settings: Settings, name: string): Normalizer {
   const isBert = BERT_CLASSES.test(name);
   if (!isBert && name !== '') return own;
@@ -42,6 +48,6 @@ function bertNormalizer(own: Normalizer, settings: Settings, name: string): Norm
   };
   change('lowercase', LOWER_CASE, true);
   change('handle_chinese_chars', 'tokenize_chinese_chars', true);
-  change('strip_accents', 'strip_accents', null); // if letters are lower-cased
+  change('strip_accents', 'strip_accents', null); // null: strip accents if lower-casing
   return { ...own, ...changed };
 }

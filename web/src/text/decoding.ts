@@ -1,4 +1,4 @@
-/** The text of tokens, by `@huggingface/tokenizers`. */
+/** Decodes tokens to text, with `@huggingface/tokenizers`. */
 import { SequenceDecoder, WordPieceDecoder } from '@huggingface/tokenizers';
 import type { AddedToken } from './added-tokens.js';
 import { configsIn } from './tokenizer-settings.js';
@@ -7,7 +7,7 @@ import { configsIn } from './tokenizer-settings.js';
 const cleaned = (text: string): string =>
   new WordPieceDecoder({ type: 'WordPiece', prefix: '', cleanup: true }).decode_chain([text])[0]!;
 
-/** From tokens to a text; `keepsTokens`: whether special tokens are among them. */
+/** Decodes tokens to a text. `keepsSpecial`: whether the tokens include special ones. */
 export type Decode = (tokens: string[], keepsSpecial: boolean, cleansUp: boolean) => string;
 
 export function decoderOf(config: unknown, suffix: unknown, added: AddedToken[]): Decode {

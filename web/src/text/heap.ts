@@ -1,4 +1,4 @@
-/** A queue that returns the least item first. */
+/** A priority queue that returns the smallest item first. */
 export class Heap<T> {
   readonly #items: T[] = [];
   readonly #compare: (a: T, b: T) => number;

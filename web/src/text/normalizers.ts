@@ -1,4 +1,4 @@
-/** The normalizers of tokenizer.json, with the results and the ranges of the Rust library `tokenizers`. */
+/** The normalizers of tokenizer.json, with the same results and ranges as the Rust library `tokenizers`. */
 import type { Steps } from '../base/event-loop.js';
 import {
   type Aligned,
@@ -24,7 +24,7 @@ const atOnce = (apply: (source: Aligned) => Aligned): Normalizer =>
     return apply(source);
   };
 
-/** @throws HeedError UNSUPPORTED for a type that is not known */
+/** @throws HeedError UNSUPPORTED for an unknown type */
 export function normalizerOf(config: Config): Normalizer {
   switch (config.type) {
     case 'Sequence': {
@@ -68,7 +68,7 @@ export function normalizerOf(config: Config): Normalizer {
   }
 }
 
-/** A normalizer that maps each code point by itself. */
+/** Makes a normalizer that maps each code point separately. */
 function byPoint(rule: (point: string) => string): Normalizer {
   const others = memoized(20_000, rule);
   const ascii = Array.from({ length: 128 }, (_, code) => rule(String.fromCharCode(code)));
@@ -99,7 +99,10 @@ function nmtRule(point: string): string {
   return /\p{Cc}/u.test(point) && !isKept ? '' : point;
 }
 
-/** Runs whose normal forms do not depend on each other: an ASCII character composes with those after it, but not with those before it. */
+/**
+ * Runs that can be normalized independently: an ASCII character composes with characters after it, but not with those
+ * before it.
+ */
 const RUNS = /\p{ASCII}*\P{ASCII}+|\p{ASCII}+/gu;
 
 function unicodeForm(form: 'NFC' | 'NFD' | 'NFKC' | 'NFKD'): Normalizer {
@@ -121,14 +124,14 @@ function formChanges(run: string, form: 'NFC' | 'NFD' | 'NFKC' | 'NFKD'): Change
   const inOrder = [...run.normalize(decomposition)].map(nextPart);
   if (form.endsWith('D')) return inOrder;
   const next = taker(inOrder);
-  // A composed character replaces all that it is composed of.
+  // A composed character replaces all characters that it is composed of.
   return [...run.normalize(form)].map((point) => {
     const composed = [...point.normalize('NFD')].map(next);
     return [point, composed.reduce((sum, [, change]) => sum + change - 1, 1)];
   });
 }
 
-/** Takes the first change with a code point that has not been taken yet. */
+/** Returns a function that finds the first unused change with a code point, and marks it as used. */
 function taker(changes: Change[]): (point: string) => Change {
   const taken = new Uint8Array(changes.length);
   let first = 0;
@@ -157,7 +160,8 @@ function replace(source: Aligned, pattern: RegExp, content: string): Aligned {
       parts.push(slice(source, from, to));
       continue;
     }
-    // The replacement stands for the last character of the match; that of an empty match, for the one before it.
+    // The replacement has the range of the last character of the match; for an empty match, that of the character
+    // before it.
     const start = source.starts[Math.max(to - 1, 0)]!;
     parts.push(insertion(content, start, to === 0 ? start : source.ends[to - 1]!));
   }

@@ -1,21 +1,21 @@
-/** Character classes of Oniguruma's regular expressions, as parts of JavaScript's that match one code point. */
+/** Translates character classes of Oniguruma's regular expressions to JavaScript patterns that match one code point. */
 import { casedCharacters, caseVariants, longFoldings } from './case-folding.js';
 
-/** Any code point. */
+/** Matches any code point. */
 export const ANY = '[^]';
 
-/** What an escape stands for, one character or a set of them, and where it ends. */
+/** The meaning of an escape, a character or a set of characters, and its end. */
 export type Escape = { end: number } & ({ point: string } | { set: string; negated: boolean });
 
-/** A character in a pattern, within a class or not. */
+/** A literal character in a pattern, inside or outside a class. */
 export const literal = (point: string): string =>
   /^[\p{L}\p{N}]$/u.test(point) ? point : `\\u{${point.codePointAt(0)!.toString(16)}}`;
 
-/** Characters of words. */
+/** Word characters. */
 export const WORD = '\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}';
 const GRAPH = '\\p{L}\\p{M}\\p{N}\\p{P}\\p{S}\\p{Cf}\\p{Co}';
 
-/** Sets by name, in lower case; other names are those of Unicode's properties. */
+/** Sets by their lower-case names. Other names are Unicode properties. */
 const SETS: Record<string, string> = {
   alnum: '\\p{Alphabetic}\\p{Nd}',
   alpha: '\\p{Alphabetic}',
@@ -36,7 +36,7 @@ const SETS: Record<string, string> = {
 const SHORTHANDS: Record<string, string> = { w: WORD, d: '\\p{Nd}', s: '\\p{White_Space}', h: '0-9A-Fa-f' };
 const CONTROLS: Record<string, string> = { t: '\t', n: '\n', r: '\r', f: '\f', v: '\v', a: '\x07', e: '\x1B' };
 
-/** The escape that begins at `at`. @throws SyntaxError if there is no such escape */
+/** Parses the escape that begins at `at`. @throws SyntaxError for an invalid escape */
 export function escapeOf(source: string, at: number): Escape {
   const match = (pattern: RegExp) => {
     pattern.lastIndex = at;
@@ -68,10 +68,10 @@ export function escapeOf(source: string, at: number): Escape {
   return { point: CONTROLS[letter] ?? letter, end };
 }
 
-/** The content of a class for a set or a property of Unicode. @throws SyntaxError if there is none with this name */
+/** The content of a class for a named set or Unicode property. @throws SyntaxError for an unknown name */
 function setOf(name: string): string {
   const key = name.toLowerCase().replace(/[ _-]/g, '');
-  if (key === 'punct') return '\\p{P}'; // [:punct:] has symbols as well
+  if (key === 'punct') return '\\p{P}'; // unlike [:punct:], which includes symbols
   if (SETS[key]) return SETS[key];
   const words = name.split(/[ _-]/);
   const titled = words.map((word) => word.slice(0, 1).toUpperCase() + word.slice(1).toLowerCase()).join('_');
@@ -81,20 +81,20 @@ function setOf(name: string): string {
         new RegExp(`\\p{${property}}`, 'u');
         return `\\p{${property}}`;
       } catch {
-        // The next one.
+        // Try the next name.
       }
     }
   throw new SyntaxError(`no property ${name}`);
 }
 
-/** A class [...], with classes within and intersections (&&). */
+/** A class [...], which may contain other classes and intersections (&&). */
 export class CharacterClass {
-  /** Where it ends. */
+  /** The end of the class in the source. */
   readonly end: number;
   readonly #source: string;
   #at: number;
   readonly #negated: boolean;
-  /** Matches the characters of the class, or those that it excludes. */
+  /** Matches the characters of the class, ignoring its negation. */
   readonly #positive: string;
 
   constructor(source: string, start: number) {
@@ -109,7 +109,7 @@ export class CharacterClass {
     this.#positive = others.length === 0 ? first! : `(?:${others.map((each) => `(?=${each})`).join('')}${first})`;
   }
 
-  /** The pattern; `ignoresCase`: also characters that differ only in case. */
+  /** The pattern. `ignoresCase`: whether it also matches characters that differ only in case. */
   atom(ignoresCase = false): string {
     const positive = ignoresCase ? closed(this.#positive) : this.#positive;
     if (this.#negated) return `(?:(?!${positive})${ANY})`;
@@ -122,7 +122,7 @@ export class CharacterClass {
     return isNext;
   }
 
-  /** What stands up to `]` or `&&`; a `]` at the very beginning is a character. */
+  /** Parses an operand up to `]` or `&&`. A `]` at the very beginning is a literal. */
   #operand(isFirst: boolean): string {
     let content = '';
     const others: string[] = [];
@@ -154,7 +154,7 @@ export class CharacterClass {
     return all.length === 1 ? all[0]! : `(?:${all.join('|')})`;
   }
 
-  /** A character or an escape, within a class. */
+  /** Parses a character or an escape within a class. */
   #character(): Escape {
     if (this.#takes('\\b')) return { point: '\b', end: this.#at };
     if (this.#source[this.#at] === '\\') {
@@ -167,7 +167,7 @@ export class CharacterClass {
     return { point, end: this.#at };
   }
 
-  /** The rest of a range that begins with `from`, if it is one. */
+  /** Parses the rest of a range that begins with `from`; '' if there is none. */
   #rangeEnd(from: string): string {
     if (!/^-(?!\]|\[|&&)/.test(this.#source.slice(this.#at))) return '';
     const before = this.#at++;
@@ -181,7 +181,7 @@ export class CharacterClass {
   }
 }
 
-/** A pattern for one character that also matches those that differ only in case. */
+/** Extends a pattern for one character to characters that differ only in case. */
 function closed(atom: string): string {
   const matches = new RegExp(`^${atom}$`, 'u');
   const found = [...casedCharacters()].filter((point) => matches.test(point));
@@ -189,7 +189,7 @@ function closed(atom: string): string {
   return added.size === 0 ? atom : `(?:${atom}|[${[...added].map(literal).join('')}])`;
 }
 
-/** A pattern for one character, and for the sequences that such a character folds to. */
+/** Extends a pattern for one character to the sequences to which such a character folds. */
 function withLongFoldings(atom: string): string {
   const matches = new RegExp(`^${atom}$`, 'u');
   const found = [...longFoldings()].filter(([, points]) => points.some((point) => matches.test(point)));

@@ -1,22 +1,26 @@
 /**
- * Oniguruma's regular expressions (https://github.com/kkos/oniguruma/blob/master/doc/RE), which tokenizer.json has, as those of JavaScript. Options within a pattern, possessive
- * quantifiers and sets of classes have no counterpart in all engines and are expressed by other means.
+ * Translates Oniguruma's regular expressions (https://github.com/kkos/oniguruma/blob/master/doc/RE), which
+ * tokenizer.json uses, to JavaScript's. Options within a pattern, possessive quantifiers and set operations on classes,
+ * which not all engines support, are expressed by other means.
  */
 import { caseVariants, longFoldings } from './case-folding.js';
 import { ANY, CharacterClass, escapeOf, literal, WORD } from './oniguruma-classes.js';
 
-/** The source of a JavaScript pattern with flag `u`. @throws SyntaxError for what has no counterpart */
+/**
+ * Returns the source of a JavaScript pattern with the flag `u`. @throws SyntaxError for constructs that cannot be
+ * translated
+ */
 export function translated(source: string): string {
   return new Translator(source).pattern();
 }
 
 interface Term {
   js: string;
-  /** The character that the term matches if case does not matter. */
+  /** The character that the term matches, if case is ignored. */
   folded?: string;
 }
 
-/** Outside of classes, three powers and three fractions count as well. */
+/** Outside classes, word characters also include three superscripts and three fractions. */
 const OUTER_WORD = `${WORD}\\u00B2\\u00B3\\u00B9\\u00BC-\\u00BE`;
 const BEFORE_WORD = `(?=[${OUTER_WORD}])`;
 const AFTER_WORD = `(?<=[${OUTER_WORD}])`;
@@ -35,7 +39,7 @@ class Translator {
   readonly #source: string;
   #at = 0;
   #groups = 0;
-  /** The names of groups in the result by number and by name; empty if unnamed groups do not capture. */
+  /** The names of groups in the result, by number and by name. Empty if unnamed groups do not capture. */
   readonly #names = new Map<string, string>();
   #captures = 0;
   readonly #hasNames: boolean;
@@ -57,7 +61,7 @@ class Translator {
     return isNext;
   }
 
-  /** The match of a sticky pattern at the current place, which is passed over. */
+  /** Matches a sticky pattern at the current position and advances past the match. */
   #match(pattern: RegExp): RegExpExecArray | null {
     pattern.lastIndex = this.#at;
     const match = pattern.exec(this.#source);
@@ -65,7 +69,7 @@ class Translator {
     return match;
   }
 
-  /** Alternatives up to the end of the group; `options`: those that hold, of i, m and x. */
+  /** Translates alternatives up to the end of the group. `options`: the active ones of i, m and x. */
   #alternatives(options: string): string {
     let js = '';
     let terms: Term[] = [];
@@ -79,7 +83,7 @@ class Translator {
       }
       const option = this.#match(/\(\?([imx]*)(-[imx]*)?\)/y);
       if (option) {
-        // It holds up to the end of the group, the alternatives after it included.
+        // The option applies up to the end of the group, including later alternatives.
         terms.push({ js: `(?:${this.#alternatives(changed(options, option))})` });
         break;
       }
@@ -106,7 +110,7 @@ class Translator {
     }
   }
 
-  /** A group that gives nothing back: JavaScript does not try to match a lookahead again. */
+  /** An atomic group, emulated by a lookahead, which JavaScript never backtracks into. */
   #atomic(js: string): string {
     const name = this.#newName();
     return `(?:(?=(?<${name}>${js}))\\k<${name}>)`;
@@ -137,7 +141,7 @@ class Translator {
     return opening === '(?>' ? this.#atomic(js) : `${opening}${js})`;
   }
 
-  /** The beginning of a group, and the options that hold within. */
+  /** Translates the beginning of a group. Returns it with the options that apply within the group. */
   #opening(options: string): [string, string] {
     const option = this.#match(/\(\?([imx]*)(-[imx]*)?:/y);
     if (option) return ['(?:', changed(options, option)];
@@ -181,7 +185,7 @@ class Translator {
   }
 }
 
-/** The options after `(?i-m)`. */
+/** Applies `(?i-m)` to the options. */
 function changed(options: string, [, added = '', removed = '']: RegExpExecArray): string {
   return [...options, ...added].filter((option) => !removed.includes(option)).join('');
 }
@@ -200,7 +204,7 @@ function character(point: string, options: string): Term {
 const oneOf = (points: readonly string[]): string =>
   points.length === 1 ? literal(points[0]!) : `[${points.map(literal).join('')}]`;
 
-/** Terms one after another; sequences that some character folds to, such as `ss`, also match that character. */
+/** Joins terms. Sequences to which a character folds, such as `ss`, also match that character. */
 function sequence(terms: Term[]): string {
   let js = '';
   for (let at = 0; at < terms.length; ) {

@@ -1,4 +1,7 @@
-/** The post-processors of tokenizer.json, which add special tokens, with the results of the Rust library `tokenizers`. */
+/**
+ * The post-processors of tokenizer.json, which add special tokens, with the same results as the Rust library
+ * `tokenizers`.
+ */
 import { type Config, configsIn, unsupported } from './tokenizer-settings.js';
 
 /** A special token of a template. */
@@ -7,16 +10,16 @@ export interface Special {
   text: string;
 }
 
-/** Tokens of one text, or special tokens, and the type of each. */
+/** The tokens of a text, or special tokens, with their types. */
 export interface Encoding<T> {
   tokens: (T | Special)[];
   types: number[];
 }
 
-/** From the encodings of a text, or of a text and its pair, to those of the whole input. */
+/** Maps the encodings of a text, or of a text and its pair, to those of the whole input. */
 export type PostProcessor = <T>(encodings: Encoding<T>[], withSpecial: boolean) => Encoding<T>[];
 
-/** @throws HeedError UNSUPPORTED for a type that is not known */
+/** @throws HeedError UNSUPPORTED for an unknown type */
 export function postProcessorOf(config: Config): PostProcessor {
   switch (config.type) {
     case 'Sequence': {
@@ -39,7 +42,7 @@ export function postProcessorOf(config: Config): PostProcessor {
   }
 }
 
-/** `cls` before the first text, `sep` after each; `doubles`: also before the second. */
+/** Adds `cls` before the first text and `sep` after each text. `doubles`: adds `sep` before the second text, too. */
 function around(
   config: Config,
   doubles: boolean,
@@ -78,7 +81,7 @@ function template(config: Config): PostProcessor {
   };
 }
 
-/** The `add_prefix_space` of the processors that take spaces out of tokens' ranges, in order. */
+/** The values of `add_prefix_space` of the processors that trim spaces from tokens' ranges, in order. */
 export function trimsOf(config: Config): boolean[] {
   if (config.type === 'Sequence') return configsIn(config.processors).flatMap(trimsOf);
   const trims = config.type === 'ByteLevel' || config.type === 'RobertaProcessing';
@@ -87,13 +90,16 @@ export function trimsOf(config: Config): boolean[] {
 
 const SPACES = { leading: /^[\u0120\p{White_Space}]*/u, trailing: /[\u0120\p{White_Space}]*$/u };
 
-/** Takes the spaces of tokens out of their ranges in `text`; `keepsFirst`: not one space that may have been added before the text. */
+/**
+ * Trims the spaces of tokens from their ranges in `text`. `keepsFirst`: do not trim a single leading space that may
+ * have been added before the text.
+ */
 export function trim(tokens: { text: string; start: number; end: number }[], text: string, keepsFirst: boolean): void {
   tokens.forEach((token, i) => {
     let leading = SPACES.leading.exec(token.text)![0].length;
     const trailing = SPACES.trailing.exec(token.text)![0].length;
     if (leading === 1 && keepsFirst && (i === 0 || token.start === 0)) leading = 0;
-    // As many characters of the text as the token has spaces, whatever they are.
+    // Trim as many characters of the text as the token has spaces, whichever characters they are.
     for (; leading > 0 && token.start < token.end; leading--) token.start += isPair(text, token.start) ? 2 : 1;
     for (let n = trailing; n > 0 && token.end > token.start; n--) token.end -= isPair(text, token.end - 2) ? 2 : 1;
   });

@@ -1,4 +1,4 @@
-/** The pre-tokenizers of tokenizer.json, with the results of the Rust library `tokenizers`. */
+/** The pre-tokenizers of tokenizer.json, with the same results as the Rust library `tokenizers`. */
 import { type Aligned, mapped, memoized, prepended, slice } from './alignment.js';
 import { byteCharacters } from './byte-level.js';
 import { patternOf, WORD } from './regex.js';
@@ -6,7 +6,7 @@ import { scriptBoundaries } from './scripts.js';
 import { behaviorOf, parts, split } from './split.js';
 import { type Config, configsIn, unsupported } from './tokenizer-settings.js';
 
-/** Splits a text; pieces may be empty. */
+/** Splits a text into pieces, which may be empty. */
 export type PreTokenizer = (source: Aligned) => Aligned[];
 
 const ASCII_PUNCTUATION = '!-\\/:-@\\[-`\\{-~';
@@ -16,7 +16,7 @@ const WORDS = new RegExp(`[${WORD}]+|[^${WORD}\\p{White_Space}]+`, 'gu');
 const BYTE_LEVEL_WORDS =
   /'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\p{White_Space}\p{L}\p{N}]+|\p{White_Space}+(?!\P{White_Space})|\p{White_Space}+/gu;
 
-/** @throws HeedError UNSUPPORTED for a type, or a value of an option, that is not known */
+/** @throws HeedError UNSUPPORTED for an unknown type or option value */
 export function preTokenizerOf(config: Config): PreTokenizer {
   switch (config.type) {
     case 'Sequence': {
@@ -61,16 +61,16 @@ export function preTokenizerOf(config: Config): PreTokenizer {
   }
 }
 
-/** Pre-tokenizers whose words end at white space, whatever follows it. */
+/** Pre-tokenizers whose words end at white space in any context. */
 const SPLIT_ON_SPACE = ['BertPreTokenizer', 'Whitespace', 'WhitespaceSplit'];
 
-/** Whether parts of a text between which there is white space can be split one by one. */
+/** Whether the parts of a text between white space can be split separately. */
 export function splitsOnSpace({ type, pretokenizers }: Config): boolean {
   const [first] = configsIn(pretokenizers);
   return first ? splitsOnSpace(first) : SPLIT_ON_SPACE.includes(String(type));
 }
 
-/** The pieces between boundaries. */
+/** The pieces of a text between boundaries. */
 function pieces(source: Aligned, boundaries: number[]): Aligned[] {
   return boundaries.slice(1).map((to, i) => slice(source, boundaries[i]!, to));
 }

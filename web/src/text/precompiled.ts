@@ -1,19 +1,24 @@
-/** SentencePiece's normalization: replacements of characters, compiled to a trie (a double array, as in the library Darts). */
+/**
+ * SentencePiece's normalization: replacements of characters, compiled to a trie (a double array, as in the library
+ * Darts).
+ */
 import { type Change, memoized } from './alignment.js';
 import { utf8 } from './byte-level.js';
 import { unsupported } from './tokenizer-settings.js';
 
-/** Texts longer than this, in bytes, are replaced character by character. */
+/** The maximum size in bytes of texts that are replaced as a whole; longer ones are replaced character by character. */
 const MAX_CLUSTER = 5;
 
-/** Runs that do not share a grapheme cluster. */
+/** Runs that do not share a grapheme cluster with their neighbors. */
 const RUNS = /\r\n|\p{ASCII}(?!\P{ASCII})|\p{ASCII}?\P{ASCII}+/gu;
 
-/** A character with its marks, or a syllable of conjoining Hangul letters, for engines without Intl.Segmenter. */
+/**
+ * Matches a character with its marks, or a syllable of conjoining Hangul letters, in engines without Intl.Segmenter.
+ */
 const CLUSTERS =
   /[\u1100-\u115F\uA960-\uA97C]+[\u1160-\u11A7\uD7B0-\uD7C6]*[\u11A8-\u11FF\uD7CB-\uD7FB]*[\p{M}\u200C\u200D]*|.[\p{M}\u200C\u200D]*/gsu;
 
-/** What changes in a text. */
+/** Returns a function that computes the changes of a text. */
 export function precompiled(charsmap: unknown): (text: string) => Change[] {
   const find = charsmap == null ? () => null : replacementsIn(charsmap);
   const segmenter = Intl.Segmenter && new Intl.Segmenter('en', { granularity: 'grapheme' });
@@ -37,14 +42,17 @@ export function precompiled(charsmap: unknown): (text: string) => Change[] {
   };
 }
 
-/** Adds the changes that replace `count` code points by others. */
+/** Adds the changes that replace `count` code points by those of `made`. */
 function replace(changes: Change[], count: number, made: string[]): void {
   made.forEach((point, i) => changes.push([point, i < count ? 0 : 1]));
   const last = changes.pop();
   if (last) changes.push(made.length < count ? [last[0], last[1] + made.length - count] : last);
 }
 
-/** The replacement of a text: that of its shortest beginning that has one, as in the Rust library; null if there is none. */
+/**
+ * Returns a function that finds the replacement of a text: that of its shortest prefix with a replacement, as in the
+ * Rust library; null if there is none.
+ */
 function replacementsIn(charsmap: unknown): (text: string) => string | null {
   const [trie, texts] = parsed(charsmap);
   const offsetOf = (unit: number) => (unit >>> 10) << ((unit & 0x200) >>> 6);
@@ -65,7 +73,7 @@ function replacementsIn(charsmap: unknown): (text: string) => string | null {
   };
 }
 
-/** The trie, and the replacements, which end with a zero byte each. */
+/** Parses the trie and the replacements, each of which ends with a zero byte. */
 function parsed(charsmap: unknown): [Uint32Array, Uint8Array] {
   try {
     const bytes = Uint8Array.from(atob(charsmap as string), (unit) => unit.charCodeAt(0));

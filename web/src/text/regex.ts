@@ -1,14 +1,14 @@
-/** Patterns of tokenizer.json, and where they match. */
+/** Patterns of tokenizer.json, and their matches. */
 import { translated } from './oniguruma.js';
 import { type Config, unsupported } from './tokenizer-settings.js';
 
-/** A match, or what is between two matches. */
+/** A match, or the text between two matches. */
 export type Match = [from: number, to: number, isMatch: boolean];
 
-/** Unicode's characters of words, for a class. */
+/** Unicode's word characters, for use in a class. */
 export const WORD = '\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}\\u200C\\u200D';
 
-/** @throws HeedError UNSUPPORTED for what has no counterpart in JavaScript */
+/** @throws HeedError UNSUPPORTED for patterns that cannot be translated to JavaScript */
 export function patternOf(pattern: unknown): RegExp {
   const { String: text, Regex: source } = (pattern ?? {}) as Config;
   if (typeof text === 'string') return new RegExp(text.replace(/[\\^$.*+?()[\]{}|/]/g, '\\$&'), 'gu');
@@ -21,12 +21,12 @@ export function patternOf(pattern: unknown): RegExp {
   }
 }
 
-/** The matches in a text, and what is between them. */
+/** The matches in a text and the parts between them. */
 export function matchesOf(pattern: RegExp, text: string): Match[] {
   const matches: Match[] = [];
   let at = 0;
   for (const { 0: found, index } of text.matchAll(pattern)) {
-    // No empty match at the end of another one; V8 also finds empty ones within surrogate pairs.
+    // Skip empty matches directly after another match, and those within surrogate pairs, which V8 also finds.
     if (found === '' && ((index === at && matches.length > 0) || /[\uDC00-\uDFFF]/.test(text[index] ?? ''))) continue;
     if (index > at) matches.push([at, index, false]);
     at = index + found.length;

@@ -1,11 +1,11 @@
-/** Scripts of characters, of which those of Chinese and Japanese count as one, as in SentencePiece. */
+/** Scripts of characters. As in SentencePiece, the Chinese and Japanese scripts count as one. */
 import { memoized } from './alignment.js';
 
-/** The scripts of Unicode 9, as in the table of the Rust library; characters of other scripts belong to none there. */
+/** The scripts of Unicode 9, as in the Rust library's table, where characters of other scripts have no script. */
 const CODES =
   'LatnZyyyGrekCyrlHaniHiraKanaHangArabHebrDevaThaiZinhAdlmAghbAhomArmiArmnAvstBaliBamuBassBatkBengBhksBopoBrahBraiBugiBuhdCakmCansCariChamCherCoptCprtDsrtDuplEgypElbaEthiGeorGlagGothGranGujrGuruHanoHatrHluwHmngHungItalJavaKaliKharKhmrKhojKndaKthiLanaLaooLepcLimbLinaLinbLisuLyciLydiMahjMandManiMarcMendMercMeroMiaoMlymModiMongMrooMteiMultMymrNarbNbatNewaNkooOgamOlckOrkhOryaOsgeOsmaPalmPaucPermPhagPhliPhlpPhnxPrtiRjngRunrSamrSarbSaurSgnwShawShrdSiddSindSinhSoraSundSyloSyrcTagbTakrTaleTaluTamlTangTavtTeluTfngTglgThaaTibtTirhUgarVaiiWaraXpeoXsuxYiii';
 
-/** The code of a character's script; undefined for a space, and for characters without one. */
+/** The code of a character's script; undefined for a space and for characters without a script. */
 const scriptOf = memoized(5_000, (point): { code?: string } => {
   if (point === ' ') return {};
   if (/[\u30FC\p{Script=Hira}\p{Script=Kana}]/u.test(point)) return { code: 'Hani' };
@@ -13,7 +13,10 @@ const scriptOf = memoized(5_000, (point): { code?: string } => {
   return code === undefined ? {} : { code };
 });
 
-/** Where the script changes, and the end of the text. What precedes the first character of a script is left out, as in the Rust library. */
+/**
+ * The positions where the script changes, and the end of the text. As in the Rust library, the part before the first
+ * character with a script is left out.
+ */
 export function scriptBoundaries(text: string): number[] {
   const boundaries: number[] = [];
   let last: string | undefined;

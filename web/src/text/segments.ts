@@ -1,16 +1,17 @@
 /**
- * Long texts are tokenized in segments, so that memory does not depend on their length. A segment begins before a space between two words, and only for tokenizers that look at
- * the two sides of such a space independently: the tokens are those of the whole text.
+ * Tokenizes long texts in segments, so that memory does not depend on their length. Segments begin at a space between
+ * two words, and only for tokenizers that treat the two sides of such a space independently, so that the tokens are
+ * those of the whole text.
  */
 import type { Settings } from '../io/settings.js';
 
-/** The least number of UTF-16 units of a segment whose tokens are used. */
+/** The minimum number of UTF-16 units of a segment whose tokens are used. */
 export const SEGMENT = 1 << 15;
 
-/** A letter or digit, a space, and a letter or digit. */
+/** Matches a letter or digit and a space, before another letter or digit. */
 const BETWEEN_WORDS = /[\p{L}\p{N}] (?=[\p{L}\p{N}])/gu;
 
-/** Where the segment that begins at `from` may end, after `least` units or more. */
+/** The end of the segment that begins at `from`, after at least `least` units. */
 export function segmentEnd(text: string, from: number, least: number): number {
   if (text.length - from <= least) return text.length;
   BETWEEN_WORDS.lastIndex = from + least;
@@ -18,10 +19,10 @@ export function segmentEnd(text: string, from: number, least: number): number {
   return found ? found.index + found[0].length - 1 : text.length;
 }
 
-/** Normalizers of which characters at a space between two words do not depend on what is beyond the space. */
+/** Normalizers whose output at a space between two words does not depend on the text beyond the space. */
 const LOCAL = ['Sequence', 'BertNormalizer', 'Lowercase', 'NFC', 'NFD', 'NFKC', 'NFKD', 'StripAccents', 'Precompiled'];
 
-/** Pre-tokenizers that leave spaces out. */
+/** Pre-tokenizers that discard spaces. */
 const WITHOUT_SPACES = ['BertPreTokenizer', 'Whitespace', 'WhitespaceSplit'];
 
 interface Component {
@@ -37,11 +38,11 @@ interface Added {
   rstrip: boolean;
 }
 
-/** Whether texts may be tokenized in segments with the tokenizer of a tokenizer.json. */
+/** Whether the tokenizer of a tokenizer.json allows tokenizing in segments. */
 export function allowsSegments(json: Settings): boolean {
   const [normalizer, pre, added] = ['normalizer', 'pre_tokenizer', 'added_tokens'].map((key) => json.get(key));
   const [first, ...others] = stepsOf(pre as Component);
-  // ByteLevel's regular expression begins a word at each single space.
+  // ByteLevel's regular expression begins a new word at each single space.
   const isLocal =
     WITHOUT_SPACES.includes(first?.type ?? '') || (first?.type === 'ByteLevel' && first.use_regex !== false);
   const crosses = ({ content, rstrip }: Added) =>
@@ -49,7 +50,7 @@ export function allowsSegments(json: Settings): boolean {
   return (
     isLocal &&
     stepsOf(normalizer as Component).every(({ type = '' }) => LOCAL.includes(type)) &&
-    !others.some(({ prepend_scheme }) => prepend_scheme === 'first') && // only at the beginning of a text
+    !others.some(({ prepend_scheme }) => prepend_scheme === 'first') && // prepends only at the text's beginning
     !((added ?? []) as Added[]).some(crosses)
   );
 }

@@ -1,16 +1,16 @@
-/** Splits texts where a pattern matches, as `NormalizedString::split` of the Rust library. */
+/** Splits texts at the matches of a pattern, as `NormalizedString::split` of the Rust library. */
 import { type Aligned, slice } from './alignment.js';
 import { type Match, matchesOf } from './regex.js';
 import { unsupported } from './tokenizer-settings.js';
 
 type Range = [from: number, to: number];
 
-/** The pieces of a text into which its matches, and what is between them, divide it. */
+/** Maps matches, and the parts between them, to the ranges of the pieces. */
 export type Behavior = (matches: Match[]) => Range[];
 
 const whole = ([from, to]: Match): Range => [from, to];
 
-/** Joins each range with the one before it if `joins` says so of both. */
+/** Merges each range into the one before it if `joins` returns true for the two. */
 function merged(matches: Match[], joins: (isMatch: boolean, before: boolean) => boolean): Range[] {
   const ranges: Range[] = [];
   let before = false;
@@ -33,7 +33,7 @@ const BEHAVIORS: Record<string, Behavior> = {
   mergedwithnext: (matches) => merged(matches.reverse(), (isMatch, before) => isMatch && !before).reverse(),
 };
 
-/** @throws HeedError UNSUPPORTED if there is no such behavior */
+/** @throws HeedError UNSUPPORTED for an unknown behavior */
 export function behaviorOf(name: unknown): Behavior {
   const behavior = BEHAVIORS[String(name).toLowerCase()];
   if (behavior) return behavior;
@@ -41,7 +41,7 @@ export function behaviorOf(name: unknown): Behavior {
   throw unsupported('pre_tokenizer.behavior', expected, name);
 }
 
-/** The pieces of `source`; `inverts`: the pattern matches what is between the delimiters. */
+/** Splits `source`. `inverts`: the pattern matches the parts between delimiters. */
 export function split(source: Aligned, pattern: RegExp, behavior: Behavior, inverts = false): Aligned[] {
   const matches = matchesOf(pattern, source.text);
   if (inverts) for (const match of matches) match[2] = !match[2];

@@ -1,6 +1,7 @@
 /**
- * Splits texts into tokens as the Rust library `tokenizers` does with a tokenizer.json: its components are in tokenizer/. Added here are truncation with the number of tokens cut, and
- * texts that are not well-formed Unicode.
+ * Splits texts into tokens as the Rust library `tokenizers` does with a tokenizer.json. The components are in
+ * tokenizer/. In addition, this counts the tokens that truncation cuts, and supports texts that are not well-formed
+ * Unicode.
  */
 import { HeedError, invalid } from '../base/error.js';
 import { completed, STEP, type Steps } from '../base/event-loop.js';
@@ -20,37 +21,40 @@ import { modelOf } from './vocabulary-models.js';
 export interface Token {
   id: number;
   text: string;
-  /** The range in UTF-16 units of the original text, [start, end); special tokens have [0, 0]. */
+  /** The range [start, end) in the original text, in UTF-16 units; [0, 0] for special tokens. */
   start: number;
   end: number;
-  /** 0: from the text, 1: from its pair, null: a special token of the template. */
+  /** The text that the token belongs to: 0 for the first, 1 for its pair, null for special tokens of the template. */
   part: 0 | 1 | null;
 }
 
-/** Which tokens a text gets besides its own: those of the tokenizer's template; none but the unknown one, for words that the vocabulary lacks; or none. */
+/**
+ * The tokens besides a text's own: 'all' special tokens of the template, only the 'unknown' token for words that are
+ * not in the vocabulary, or 'none'.
+ */
 export type SpecialTokens = 'all' | 'unknown' | 'none';
 
 export interface TokenizedText {
   tokens: Token[];
   typeIds: number[];
-  /** The number of tokens that did not fit. */
+  /** The number of tokens that were cut. */
   cut: number;
 }
 
-/** The tokens of a text that may be used, and the number of all. */
+/** The tokens of a text that may be needed, and the number of all its tokens. */
 interface Split {
   tokens: Token[];
   count: number;
 }
 
-/** Components that divide a text. */
+/** The components that split a text. */
 interface Components {
   normalizer: Normalizer | null;
   preTokenizer: PreTokenizer | null;
-  /** Whether a long text can be pre-tokenized by parts. */
+  /** Whether a long text can be pre-tokenized in parts. */
   canSplitParts: boolean;
   postProcessor: PostProcessor | null;
-  /** Added tokens that are matched before and after normalization. */
+  /** Split at added tokens, before and after normalization. */
   raw: Splitter;
   normalized: Splitter;
   piecesOf: VocabularyModel['split'];
@@ -64,21 +68,27 @@ export class TextTokenizer {
   readonly #cutsLeft: boolean;
   readonly #allowsSegments: boolean;
   readonly #cleansUp: boolean;
-  /** Left out of every text; -1: none. */
+  /** The id of a token that is left out of every text; -1: none. */
   readonly #skippedId: number = -1;
-  /** model2vec cuts texts to this number of characters per token before it splits them: the median length of the vocabulary's tokens. Infinity: other models. */
+  /**
+   * For model2vec, the median length of the vocabulary's tokens: it cuts texts to this number of characters per token
+   * before splitting them. Otherwise Infinity.
+   */
   readonly #medianLength: number = Infinity;
   readonly #components: Components;
   readonly #trims: boolean[];
   readonly #decode: Decode;
-  /** Ids by token: those of added tokens, and of the model's. */
+  /** Ids by token: of added tokens, and of the model's tokens. */
   readonly #added: ReadonlyMap<string, number>;
   readonly #ids: ReadonlyMap<string, number>;
   /** Tokens by id. */
   readonly #tokens: string[] = [];
   readonly #special = new Set<number>();
 
-  /** `json`: tokenizer.json; `settings`: tokenizer_config.json; `lowerCase`: whether to lower-case texts first, as sentence-transformers' `do_lower_case`; `tableRows`: the rows of the model's table. */
+  /**
+   * `json`: tokenizer.json. `settings`: tokenizer_config.json. `lowerCase`: whether to lower-case texts first, as
+   * sentence-transformers' `do_lower_case`. `tableRows`: the number of rows in the model's table.
+   */
   constructor(
     json: Settings,
     settings: Settings | undefined,
@@ -91,7 +101,7 @@ export class TextTokenizer {
     this.#lowerCase = lowerCase;
     this.#specialTokens = special;
     this.#cleansUp = settings?.flag('clean_up_tokenization_spaces', false) ?? false;
-    this.#cutsLeft = special !== 'none' && cutsLeft(json, settings); // model2vec always cuts the end
+    this.#cutsLeft = special !== 'none' && cutsLeft(json, settings); // model2vec always cuts at the end
     try {
       const build = <T>(key: string, of: (config: Config) => T): T | null => {
         const config = json.get(key);
@@ -141,7 +151,7 @@ export class TextTokenizer {
   #failure(what: string, cause: unknown): HeedError {
     if (cause instanceof HeedError) return cause;
     const { name, message } = cause as Error;
-    // The engine's other errors say nothing about the file.
+    // Errors of other types come from the engine and do not explain what is wrong with the file.
     const reason = name === 'Error' || name === 'SyntaxError' ? ` (${message})` : '';
     return invalid(
       this.#file,
@@ -152,7 +162,7 @@ export class TextTokenizer {
     );
   }
 
-  /** The vocabulary's entry for an id. */
+  /** The token with an id. */
   token(id: number): string {
     return this.#tokens[id] ?? `[${id}]`;
   }
@@ -161,12 +171,12 @@ export class TextTokenizer {
     return this.#added.get(token) ?? this.#ids.get(token);
   }
 
-  /** One past the largest id. */
+  /** The largest id plus one. */
   get vocabSize(): number {
     return this.#tokens.length;
   }
 
-  /** One past the largest id of a token that is not an added one. */
+  /** The largest id of a token other than added tokens, plus one. */
   get ownSize(): number {
     const added = new Set(this.#added.values());
     let size = 0;
@@ -174,7 +184,7 @@ export class TextTokenizer {
     return size;
   }
 
-  /** Spaces are cleaned up as `cleansUp` or else tokenizer_config.json says. */
+  /** Decodes ids to a text. `cleansUp` defaults to the setting in tokenizer_config.json. */
   decode(ids: number[], skipsSpecial = true, cleansUp = this.#cleansUp): string {
     const kept = skipsSpecial ? ids.filter((id) => !this.#special.has(id)) : ids;
     if (kept.length === 0) return '';
@@ -182,12 +192,15 @@ export class TextTokenizer {
     return this.#using(() => this.#decode(tokens, !skipsSpecial, cleansUp));
   }
 
-  /** Tokens that exceed `limit`, special ones included, are cut from the end, or from the beginning if the folder says so; of a pair, from the longer text first. */
+  /**
+   * Tokenizes a text or a pair. Tokens beyond `limit`, special ones included, are cut from the end, or from the
+   * beginning if the folder says so; for a pair, from the longer text first.
+   */
   tokenize(text: string, pair: string | undefined, limit: number, withSpecial = true): TokenizedText {
     return completed(this.tokenizing(text, pair, limit, withSpecial));
   }
 
-  /** The same in steps, for texts that may be long. */
+  /** Implements `tokenize` in steps, for long texts. */
   *tokenizing(text: string, pair: string | undefined, limit: number, withSpecial = true): Steps<TokenizedText> {
     try {
       return yield* this.#tokenized(text, pair, limit, withSpecial);
@@ -196,17 +209,17 @@ export class TextTokenizer {
     }
   }
 
-  /** The number of special tokens of a text, or of a pair. */
+  /** The number of special tokens of a text or a pair. */
   specialCount(isPair: boolean): number {
     return this.#using(() => this.#template([], isPair ? [] : null).tokens.length);
   }
 
-  /** A text's tokens with those of the template; the given objects are passed on. */
+  /** Adds the template's tokens to a text's tokens. The given objects are passed on. */
   withSpecialTokens(tokens: Token[]): Token[] {
     return this.#using(() => this.#template(tokens, null).tokens);
   }
 
-  /** Runs `body` on a text, which may reveal defects of the file. */
+  /** Runs `body` on a text, and turns errors that defects of the file cause into a HeedError. */
   #using<T>(body: () => T): T {
     try {
       return body();
@@ -244,7 +257,7 @@ export class TextTokenizer {
     };
   }
 
-  /** Of the tokens, `most` at the end that is not cut. */
+  /** Returns at most `most` tokens, from the end that is not cut, and the number of all tokens. */
   *#split(text: string, part: 0 | 1, most: number): Steps<Split> {
     const split: Split = { tokens: [], count: 0 };
     const countOf = memoized(
@@ -254,7 +267,8 @@ export class TextTokenizer {
     let from = 0;
     let counted = 0;
     do {
-      // Words after the last token that is used are only counted; most of them occur many times.
+      // After the last token that is needed, words are only counted. Most of them occur many times, so counts are
+      // memoized.
       const isCounted = split.tokens.length >= most && !this.#cutsLeft && from > 0;
       const to = this.#allowsSegments ? segmentEnd(text, from, isCounted ? 1 : SEGMENT) : text.length;
       if (isCounted) {
@@ -273,7 +287,7 @@ export class TextTokenizer {
 
   /** The tokens of the UTF-16 units [from, to) of a text. */
   *#splitSegment(text: string, from: number, to: number, part: 0 | 1): Steps<Token[]> {
-    // A lone surrogate is not a character; UTF-8 encoders replace it by U+FFFD.
+    // A lone surrogate is not a character. UTF-8 encoders replace it by U+FFFD.
     const whole = yield* aligning(text.slice(from, to).replace(/\p{Surrogate}/gu, '\uFFFD'), from);
     const source = this.#lowerCase ? yield* lowerCasing(whole) : whole;
     const { normalizer, raw, normalized } = this.#components;
@@ -304,7 +318,10 @@ export class TextTokenizer {
       }
   }
 
-  /** The words, those of a long text by parts where white space divides words anyway, so that not all are computed in one step. */
+  /**
+   * The words of a piece. A long piece is split in parts at white space, where the pre-tokenizer splits in any case, so
+   * that a single step does not compute all words.
+   */
   *#words(piece: Aligned): Iterable<Aligned[]> {
     const { preTokenizer, canSplitParts } = this.#components;
     if (!preTokenizer) return yield [piece];
@@ -335,20 +352,20 @@ const addedToken = ({ id }: AddedToken, { text, starts, ends }: Aligned, part: 0
   part,
 });
 
-/** The median number of characters, rounded down. */
+/** The median number of characters per token, rounded down. */
 function medianLength(tokens: Iterable<string | undefined>): number {
   const lengths = Array.from(tokens, (token = '') => [...token].length).sort((a, b) => a - b);
   const middle = lengths.length >> 1;
   return lengths.length % 2 === 1 ? lengths[middle]! : Math.floor((lengths[middle - 1]! + lengths[middle]!) / 2);
 }
 
-/** Refuses a tokenizer without tokens and their ids; for Unigram, without a list of tokens and their scores. */
+/** Rejects a tokenizer without tokens and their ids or, for Unigram, without a list of tokens and scores. */
 function requireVocabulary(json: Settings): void {
   const model = json.record('model');
   const vocab = model?.get('vocab');
   let count = 0;
   let legal = typeof vocab === 'object';
-  // Without an array of the values, which takes twice as long for the objects that JSON.parse makes.
+  // A loop, because an array of the values takes twice as long for objects that JSON.parse makes.
   for (const token in legal ? (vocab as Record<string, unknown>) : {}) {
     count++;
     legal &&= (vocab as Record<string, unknown>)[token] !== null;
@@ -356,7 +373,10 @@ function requireVocabulary(json: Settings): void {
   if (!legal || count === 0) throw (model ?? json).wrong(model ? 'vocab' : 'model', 'tokens with their ids', vocab);
 }
 
-/** Whether texts are cut from the beginning: by tokenizer_config.json's `truncation_side`, else by tokenizer.json's truncation, as in transformers. */
+/**
+ * Whether texts are cut from the beginning: as in tokenizer_config.json's `truncation_side`, else tokenizer.json's
+ * truncation, as in transformers.
+ */
 function cutsLeft(json: Settings, settings: Settings | undefined): boolean {
   const direction = json.record('truncation')?.get('direction');
   const side = settings?.get('truncation_side') ?? String(direction ?? 'right').toLowerCase();
@@ -364,7 +384,10 @@ function cutsLeft(json: Settings, settings: Settings | undefined): boolean {
   throw (settings ?? json).wrong('truncation_side', "'left' or 'right'", side);
 }
 
-/** The lengths to which two texts are cut to fit `room` tokens, as Hugging Face's 'longest_first': if both are cut, the longer keeps one more of an odd number. */
+/**
+ * The lengths to which two texts are cut to fit `room` tokens, as with Hugging Face's 'longest_first'. If both are cut
+ * and `room` is odd, the longer text keeps one more token.
+ */
 export function truncatedLengths(first: number, second: number, room: number): [number, number] {
   if (first + second <= room) return [first, second];
   const shorter = Math.min(first, second, Math.floor(room / 2));

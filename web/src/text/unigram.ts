@@ -1,9 +1,12 @@
-/** Unigram language models: of all divisions of a word into tokens of the vocabulary, the one with the largest sum of scores (Kudo 2018, https://arxiv.org/abs/1804.10959). */
+/**
+ * Unigram language models: split a word into the tokens of the vocabulary with the maximum sum of scores (Kudo 2018,
+ * https://arxiv.org/abs/1804.10959).
+ */
 import { byteToken, utf8 } from './byte-level.js';
 import type { Config } from './tokenizer-settings.js';
 import { type Piece, unknownId, type VocabularyModel } from './vocabulary.js';
 
-/** How much an unknown character's score is below the lowest of the vocabulary. */
+/** The difference between the minimum score of the vocabulary and that of an unknown character. */
 const UNKNOWN_PENALTY = 10;
 
 export function unigram(config: Config): VocabularyModel {
@@ -13,7 +16,7 @@ export function unigram(config: Config): VocabularyModel {
   const unknownScore = vocab.reduce((least, [, score]) => Math.min(least, score), Infinity) - UNKNOWN_PENALTY;
   const unknown = (config.unk_id ?? null) as number | null;
 
-  /** The boundaries of the best division; unknown characters in a row are one part. */
+  /** The boundaries of the best split. Adjacent unknown characters form one part. */
   const divide = (word: string): number[] => {
     const scores = new Float64Array(word.length + 1);
     const starts = new Int32Array(word.length + 1).fill(-1);
@@ -42,7 +45,7 @@ export function unigram(config: Config): VocabularyModel {
     return boundaries.reverse();
   };
 
-  /** The tokens of the bytes of a text; null if the vocabulary lacks one. */
+  /** The byte tokens of a text; null if the vocabulary lacks one of them. */
   const bytesOf = (text: string): [string, number][] | null => {
     const tokens = Array.from(utf8(text), byteToken);
     return tokens.every((token) => ids.has(token)) ? tokens.map((token) => [token, ids.get(token)!]) : null;

@@ -1,10 +1,13 @@
-/** The models of tokenizer.json, which divide words into tokens of a vocabulary, with the results of the Rust library `tokenizers`. */
+/**
+ * The models of tokenizer.json, which split words into tokens of a vocabulary, with the same results as the Rust
+ * library `tokenizers`.
+ */
 import { bytePairs } from './byte-pairs.js';
 import { type Config, unsupported } from './tokenizer-settings.js';
 import { unigram } from './unigram.js';
 import { idsOf, type Piece, unknownId, type VocabularyModel } from './vocabulary.js';
 
-/** @throws HeedError UNSUPPORTED for a type that is not known */
+/** @throws HeedError UNSUPPORTED for an unknown type */
 export function modelOf(config: Config): VocabularyModel {
   switch (config.type ?? typeOf(config)) {
     case 'WordPiece':
@@ -20,7 +23,7 @@ export function modelOf(config: Config): VocabularyModel {
   }
 }
 
-/** The type of a model in a file of an old version, which does not name it. */
+/** Infers the type of a model in a file of an old version, which does not name it. */
 function typeOf({ vocab, merges, max_input_chars_per_word: limit, continuing_subword_prefix: prefix }: Config): string {
   if (Array.isArray(vocab)) return 'Unigram';
   if (merges) return 'BPE';

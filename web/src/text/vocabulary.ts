@@ -1,8 +1,8 @@
-/** What the models of tokenizer.json have in common. */
+/** Types and functions that the models of tokenizer.json have in common. */
 import { HeedError } from '../base/error.js';
 import type { Config } from './tokenizer-settings.js';
 
-/** A token of a word, and its range in UTF-16 units of the word. */
+/** A token of a word, with its range in the word in UTF-16 units. */
 export interface Piece {
   id: number;
   text: string;
@@ -12,18 +12,18 @@ export interface Piece {
 
 export interface VocabularyModel {
   readonly ids: ReadonlyMap<string, number>;
-  /** The tokens of a word that is not empty. */
+  /** Splits a nonempty word into tokens. */
   split(word: string): Piece[];
 }
 
 export function idsOf({ vocab }: Config): Map<string, number> {
   const ids = new Map<string, number>();
-  // Without an array of the entries, which takes twice as long for the objects that JSON.parse makes.
+  // A loop, because an array of the entries takes twice as long for objects that JSON.parse makes.
   for (const token in vocab as Record<string, number>) ids.set(token, (vocab as Record<string, number>)[token]!);
   return ids;
 }
 
-/** The token for what the vocabulary lacks. */
+/** The id of the unknown token. */
 export function unknownId(ids: ReadonlyMap<string, number>, token: unknown): number {
   const id = ids.get(String(token));
   if (id !== undefined) return id;

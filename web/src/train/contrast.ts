@@ -1,8 +1,11 @@
-/** Batches for losses that compare the examples of a batch with each other: each batch needs examples that differ, or nothing is learned from it. */
+/**
+ * Batches for losses that compare the examples of a batch with each other. Each batch needs examples that differ;
+ * otherwise nothing is learned from it.
+ */
 
-/** What such a loss compares. */
+/** What a loss compares. */
 export interface Contrast {
-  /** The group, label or score of each example. Only examples with different keys are compared. */
+  /** The group, label or score of each example. Only examples with different keys are compared with each other. */
   readonly keys: readonly unknown[];
   /** Whether a batch also needs two examples with the same key. */
   readonly needsPair?: boolean;
@@ -15,8 +18,9 @@ export function isConstant(indices: readonly number[], { keys, needsPair = false
 }
 
 /**
- * Divides examples, given in order, into batches. If the rest is too small to compare anything, the last two batches share their examples equally. A batch that still has nothing to
- * compare also gets examples of other batches, the first ones in order that differ (or, where pairs are needed, that match).
+ * Splits examples, given in order, into batches. If the last batch is too small to compare anything, the last two
+ * batches share their examples equally. A batch that still has nothing to compare also gets examples of other batches:
+ * the first ones in order that differ (or match, if pairs are needed).
  */
 export function batchesWithin(order: readonly number[], batchSize: number, contrast: Contrast | null): number[][] {
   const batches: number[][] = [];
@@ -31,7 +35,7 @@ export function batchesWithin(order: readonly number[], batchSize: number, contr
   return batches.map((batch) => [...batch, ...missingIn(batch, order, contrast)]);
 }
 
-/** The examples that a batch lacks, as far as there are such. */
+/** The examples that a batch lacks, as far as they exist. */
 function missingIn(
   batch: readonly number[],
   order: readonly number[],
@@ -47,12 +51,12 @@ function missingIn(
   for (const i of missing) kinds.add(keys[i]);
   if (kinds.size > 1) return missing;
   for (const i of missing) own.add(i);
-  const isSmall = needsPair && own.size < 3; // two examples of the only label there is
+  const isSmall = needsPair && own.size < 3; // two examples of the only label
   const other = order.find((i) => !kinds.has(keys[i])) ?? (isSmall ? order.find((i) => !own.has(i)) : undefined);
   return other === undefined ? missing : [...missing, other];
 }
 
-/** Two examples with the same key, if there are such. */
+/** The first two examples with the same key; empty if there are none. */
 function firstPair(order: readonly number[], keys: readonly unknown[]): number[] {
   const seen = new Map<unknown, number>();
   for (const i of order) {

@@ -1,4 +1,4 @@
-/** Fine-tuning of pretrained models. The code is in a separate chunk, which is loaded when it is first used. */
+/** Fine-tuning of pretrained models. The code is a separate chunk, imported on demand. */
 
 import type { SignalLike } from '../base/platform.js';
 import { shippedModel } from '../base/wasm/shipped.js';
@@ -23,15 +23,17 @@ import type { TrainableModel } from './trainable/trainable-model.js';
 /** Functions that fine-tune a pretrained model. */
 export interface FineTuning {
   /**
-   * Teaches a model to label texts. Afterwards `model.predict('sequence-classification', texts)` and `classify(model, texts)` use the classifier, and `model.config.labels` are the
-   * labels. Every text is embedded once; a softmax layer is then trained on the vectors (with several labels per text, a sigmoid for each).
+   * Trains a model to label texts. Afterwards, `model.predict('sequence-classification', texts)` and
+   * `classify(model, texts)` use the classifier, and `model.config.labels` has the labels. By default, every text is
+   * embedded once, and a softmax layer is trained on the vectors (with several labels per text, a sigmoid per label).
    *
    * @example
    * const model = await heed.fromPretrained();
    * await heed.trainClassifier(model, [{ text: 'a red apple', label: 'fruit' }, { text: 'a loud trumpet', label: 'instrument' }], { seed: 1 });
    * const [[best]] = await classify(model, 'a ripe pear'); // { label: 'fruit', score: 0.9 }
-   * @throws HeedError `INVALID_ARGUMENT` for examples with only one label, empty texts, a text with two labels, or a label with a single example if a part of the examples is kept
-   * for validation; `DIVERGED` if a loss is not finite. After a rejection, the model is as it was after the last complete step
+   * @throws HeedError `INVALID_ARGUMENT` for examples with only one label, empty texts, a text with two labels, or a
+   * label with a single example if a part of the examples is used for validation; `DIVERGED` if a loss is not finite.
+   * If it rejects, the model is as it was after the last complete step
    */
   trainClassifier(
     model: PretrainedModel,
@@ -39,8 +41,9 @@ export interface FineTuning {
     options?: ClassifierOptions,
   ): Promise<ClassifierResult>;
   /**
-   * Teaches a model which texts are similar, from pairs, triplets or labelled texts. For pairs and triplets, the other texts of a batch are negatives. For labelled texts, followed
-   * by `trainClassifier`, this is the method of SetFit.
+   * Trains a model to embed similar texts close to each other, from pairs, triplets or labeled texts. For pairs and
+   * triplets, the other texts of a batch are negatives. For labeled texts, followed by `trainClassifier`, this is the
+   * SetFit method.
    *
    * @example
    * const model = await heed.fromPretrained(undefined, { trainable: true });
@@ -52,7 +55,10 @@ export interface FineTuning {
     examples: EmbeddingExamples,
     options?: EmbeddingTrainingOptions,
   ): Promise<EmbeddingResult>;
-  /** Compares the labels that a model predicts with the labels of examples. @throws HeedError `UNSUPPORTED` for a model without a classifier */
+  /**
+   * Compares the labels that a model predicts with the labels of examples. @throws HeedError `UNSUPPORTED` for a model
+   * without a classifier
+   */
   evaluateClassifier(
     model: PretrainedModel,
     examples: readonly ClassifierExample[],
@@ -60,11 +66,12 @@ export interface FineTuning {
   ): Promise<ClassifierMetrics>;
 }
 
-/** A model that can be saved: what `fromPretrained` of heed/train returns, except for a pool of workers. */
+/** A model that can be saved: any model that `fromPretrained` of heed/train returns, except a pool of workers. */
 export interface Savable {
   /**
-   * The files of the model's folder with the current weights, by path, for heed, transformers and sentence-transformers. With a classifier on sentence vectors, `encode` of
-   * sentence-transformers returns the logits. Files that have not changed are copied from the model's source, which is read again.
+   * Returns the files of the model's folder with the current weights, by path, for heed, transformers and
+   * sentence-transformers. With a classifier on sentence vectors, `encode` of sentence-transformers returns the logits.
+   * Unchanged files are copied from the model's source, which is read again.
    *
    * @example
    * const files = await model.save();
@@ -77,9 +84,10 @@ export interface Savable {
 /** A model with `trainable: true` in this thread. */
 export interface Adaptable {
   /**
-   * Adds the low-rank updates that `save({ adapter: true })` or PEFT stored, and the classifier that was trained with them; the model must come from the same checkpoint. All other
-   * parameters are frozen, as after `addLora`.
-   * @throws HeedError `INVALID_FILE` or `UNSUPPORTED` for files that are not low-rank updates of this model, which then stays as it was
+   * Loads the LoRA adapters that `save({ adapter: true })` or PEFT stored, and the classifier that was trained with
+   * them. The model must come from the same checkpoint. All other parameters are frozen, as after `addLora`.
+   * @throws HeedError `INVALID_FILE` or `UNSUPPORTED` for files that are not LoRA adapters of this model, which is then
+   * unchanged
    */
   loadAdapter(source: ModelSource): Promise<void>;
 }
@@ -87,18 +95,19 @@ export interface Adaptable {
 /** A model with `trainable: true` in a worker. */
 export interface RemotelyTrained extends Savable {
   /**
-   * Adds low-rank updates that a training with `{ lora }` has left to the weights, and removes them. Other parameters, or updates with other settings, can then be trained.
-   * @throws HeedError `INVALID_ARGUMENT` for a model without updates
+   * Adds the LoRA adapters that a training with `{ lora }` has left to the weights, and removes them. Other parameters,
+   * or adapters with other settings, can then be trained.
+   * @throws HeedError `INVALID_ARGUMENT` for a model without LoRA adapters
    */
   mergeLora(): Promise<void>;
 }
 
-/** How a script loads the code for fine-tuning: pages import it when it is first used; workers contain it. */
+/** Loads the code for fine-tuning: pages import it on demand; workers contain it. */
 type Code = () => Promise<typeof code>;
 
 type Load = (source?: ModelSource, options?: FromPretrainedOptions) => Promise<PretrainedModel>;
 
-/** Makes the models that `load` returns savable. */
+/** Adds `save` to the models that `load` returns. */
 export function savable(load: Load, code: Code, kit: Kit): Load {
   return async (given, options) => {
     const model = await load(given, options);

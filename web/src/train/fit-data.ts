@@ -10,13 +10,13 @@ type Stream = Iterable<Weighted> | AsyncIterable<Weighted>;
 
 /** The examples to train on and the batches to validate with. */
 interface Split {
-  /** The batches of an epoch: examples in the epoch's order, or the batches that arrive one by one. */
+  /** The batches of an epoch: examples in the epoch's order, or the caller's batches. */
   batches(epoch: number): Stream;
   validation: (() => Stream) | null;
   stepsPerEpoch: number | null;
 }
 
-/** The options of `fit` that concern its data. */
+/** The options of `fit` that affect its data. */
 interface SplitOptions {
   readonly loss: LossRead;
   readonly validation: number | ReturnType<typeof readData> | null;
@@ -25,11 +25,11 @@ interface SplitOptions {
   readonly signal: SignalLike | undefined;
 }
 
-/** Streams of random draws: one for the split and, from `EPOCHS` on, one for each epoch. */
+/** Random streams: SPLIT for the split, EPOCHS + epoch for each epoch. */
 const SPLIT = 0;
 const EPOCHS = 1;
 
-/** A random order of the examples to train on in an epoch. */
+/** A random order of the training examples in an epoch. */
 export const epochOrder = (count: number, seed: number, epoch: number): number[] =>
   shuffled(count, seed, EPOCHS + epoch);
 
@@ -45,7 +45,7 @@ export function split(data: unknown, { loss, validation, batchSize, seed, signal
   }
   if (typeof validation === 'number' && !isTable)
     throw invalid('fit.validation', 'data', 'a fraction, while the batches come one by one');
-  /** Returns a function that divides these examples of a table, in a given order. */
+  /** Returns a function that splits these examples of a table into batches, in a given order. */
   const dividing = (argument: string, table: Table, indices: readonly number[]) => {
     const contrast = contrastOf(loss, table);
     if (contrast && isConstant(indices, contrast))

@@ -1,4 +1,4 @@
-/** heed/train: everything in heed, and training. Start with `load()`. */
+/** The entry `heed/train`: everything in heed, and training. Start with `load()`. */
 export * from '../api/index.js';
 export type { IndexInput, NestedIntegers } from '../base/indices.js';
 export type { ClassifierMetrics, LabelMetrics } from '../evaluation/classification.js';

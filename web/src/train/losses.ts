@@ -1,4 +1,7 @@
-/** Losses. Those that PyTorch also has follow its functions; unless stated otherwise, a loss is the mean over the examples. */
+/**
+ * Losses. Those that PyTorch also has follow its functions. Unless stated otherwise, a loss is the mean over the
+ * examples.
+ */
 
 import { type IndexInput, readIndices } from '../base/indices.js';
 import {
@@ -21,9 +24,9 @@ import { run } from './inference.js';
 
 /** Options of `losses.crossEntropy`. */
 export interface CrossEntropyOptions {
-  /** Examples with this label do not count. Default -100. */
+  /** The label of examples to ignore. Default -100. */
   ignoreIndex?: number;
-  /** The fraction of the target, in [0, 1], that is spread over all classes. Default 0. */
+  /** The fraction of the target, in [0, 1], that is spread evenly over all classes. Default 0. */
   labelSmoothing?: number;
   /** One factor per class, [C]; the mean is weighted by these factors. Default: ones. */
   weight?: TensorInput;
@@ -41,41 +44,44 @@ export interface BceWithLogitsOptions {
 export interface PoissonOptions {
   /** Whether the input is the logarithm of the rate. If so, the loss is exp(x) - y x; otherwise x - y log(x + eps). Default true. */
   logInput?: boolean;
-  /** Adds Stirling's approximation of log(y!). Default false. */
+  /** Whether to add Stirling's approximation of log(y!). Default false. */
   full?: boolean;
-  /** Default 1e-8. */
+  /** Added to x inside the logarithm if `logInput` is false. Default 1e-8. */
   eps?: number;
 }
 
 /** Options of `losses.cosineEmbedding`. */
 export interface CosineEmbeddingOptions {
-  /** Default 0. */
+  /** The cosine below which dissimilar pairs have no loss. Default 0. */
   margin?: number;
 }
 
 /** Options of `losses.triplet`. */
 export interface TripletOptions {
-  /** Default 1. */
+  /** The margin by which the negative should be farther away than the positive. Default 1. */
   margin?: number;
 }
 
 /** Options of `losses.infoNCE`. */
 export interface InfoNCEOptions {
-  /** Factor on the cosines; default 20. */
+  /** The factor on the cosines, which is the inverse of the temperature. Default 20. */
   scale?: number;
-  /** One id per row of `a`, or one per row of `b`: rows of the same id are not each other's negatives. Needed with dropout, which makes the rows of equal inputs differ. */
+  /**
+   * One id per row of `a`, or one per row of `b`. Rows with the same id are not negatives of each other. Needed with
+   * dropout, which makes the vectors of equal inputs differ.
+   */
   groups?: IndexInput;
 }
 
 /** Options of `losses.supervisedContrastive`. */
 export interface SupervisedContrastiveOptions {
-  /** Factor on the cosines, the inverse of the temperature; default 10, as in the paper. */
+  /** The factor on the cosines, which is the inverse of the temperature. Default 10, as in the paper. */
   scale?: number;
 }
 
 /** Options of `losses.coSENT`. */
 export interface CoSENTOptions {
-  /** Factor on the cosines; default 20. */
+  /** The factor on the cosines. Default 20. */
   scale?: number;
 }
 
@@ -124,25 +130,28 @@ export interface Losses {
    */
   triplet(anchor: TensorInput, positive: TensorInput, negative: TensorInput, options?: TripletOptions): Loss;
   /**
-   * In-batch negatives: a [N, E], b [M, E], M >= N. Row i of b belongs to row i of a; the other rows of b are its negatives (van den Oord et al. 2018, arXiv:1807.03748). Pair j is
-   * not a negative of i if its rows equal those of i, or if both have the same id in `groups`, which may have ids of all rows of b.
+   * InfoNCE with in-batch negatives: a [N, E], b [M, E], M >= N. Row i of b belongs to row i of a; the other rows of b
+   * are its negatives (van den Oord et al. 2018, arXiv:1807.03748). Row j of b is not a negative of row i of a if pair
+   * j equals pair i, or if both have the same id in `groups`, which may have ids for all rows of b.
    *
    * @example
    * heed.losses.infoNCE([[1, 0], [0, 1]], [[1, 0], [0, 1]], { scale: 1 }).item(); // 0.313
    */
   infoNCE(a: TensorInput, b: TensorInput, options?: InfoNCEOptions): Loss;
   /**
-   * For vectors x [..., E] and labels [...]: rows with the label of row i attract it, all others repel it (Khosla et al. 2020, arXiv:2004.11362). The mean of
-   * -log(exp(scale cos(x_i, x_p)) / sum of exp(scale cos(x_i, x_j))) over the other rows p with the label of i, where j runs over all rows except i; then the mean over the rows i
-   * that have such a p, or 0 if there are none.
+   * Supervised contrastive loss for vectors x [..., E] and labels [...]: rows with the label of row i attract it, all
+   * others repel it (Khosla et al. 2020, arXiv:2004.11362). For each row i, the mean over the other rows p with its
+   * label of -log(exp(scale cos(x_i, x_p)) / sum of exp(scale cos(x_i, x_j))), where j runs over all rows except i. The
+   * loss is the mean over the rows i that have such a p, or 0 if there are none.
    *
    * @example
    * heed.losses.supervisedContrastive([[1, 0], [1, 0], [0, 1]], [0, 0, 1], { scale: 1 }).item(); // 0.313
    */
   supervisedContrastive(x: TensorInput, labels: IndexInput, options?: SupervisedContrastiveOptions): Loss;
   /**
-   * For pairs of vectors a, b [..., E] and labels [...] that state how similar they are: pairs with larger labels should have larger cosines (Huang et al. 2024,
-   * doi:10.1109/TASLP.2024.3402087). The loss is log(1 + sum of exp(scale (cos(a_i, b_i) - cos(a_j, b_j))) over the i and j with labels_i < labels_j), which is not a mean.
+   * CoSENT loss for pairs of vectors a, b [..., E] and labels [...] that give their similarity: pairs with larger
+   * labels should have larger cosines (Huang et al. 2024, doi:10.1109/TASLP.2024.3402087). The loss is log(1 + sum of
+   * exp(scale (cos(a_i, b_i) - cos(a_j, b_j))) over all i, j with labels_i < labels_j). It is not a mean.
    *
    * @example
    * heed.losses.coSENT([[1, 0], [1, 0]], [[1, 0], [0, 1]], [0.2, 0.9], { scale: 1 }).item(); // 1.313
@@ -150,22 +159,25 @@ export interface Losses {
   coSENT(a: TensorInput, b: TensorInput, labels: TensorInput, options?: CoSENTOptions): Loss;
 }
 
-/** The arguments of a loss: tensors, labels if it has any, and options. */
+/** The definition of a loss: its tensors, its labels if it takes any, and its options. */
 interface LossDefinition {
   /** The names of its tensors. */
   readonly tensors: readonly string[];
   /** Reads the labels. */
   readonly labels?: (name: string, value: unknown) => unknown;
   readonly schema: Record<string, Reader<unknown>>;
-  /** In `fit`, the number of its tensors that are taken from axis 1 of the model's output. Default: the output is the first argument, and the labels are the next. */
+  /**
+   * In `fit`: the number of tensor arguments taken from axis 1 of the model's output. Default: the output is the first
+   * argument, and the labels are the next.
+   */
   readonly outputs?: number;
-  /** In `fit`, the option that the labels are passed as. */
+  /** In `fit`: the option as which the labels are passed. */
   readonly labelOption?: string;
-  /** A label that does not count. */
+  /** A label that is ignored. */
   readonly ignored?: number;
-  /** Whether it relates the examples of a batch to each other. Default false. */
+  /** Whether the loss relates the examples of a batch to each other. Default false. */
   readonly relatesExamples?: boolean;
-  /** Whether it then needs two examples with the same label. Default false. */
+  /** Whether a batch also needs two examples with the same label. Default false. */
   readonly needsPair?: boolean;
 }
 

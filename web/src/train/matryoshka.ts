@@ -1,4 +1,7 @@
-/** Matryoshka representation learning (Kusupati et al. 2022, arXiv:2205.13147): vectors whose first entries can be used as shorter vectors. */
+/**
+ * Matryoshka representation learning (Kusupati et al. 2022, arXiv:2205.13147): vectors whose leading entries can be
+ * used as shorter vectors.
+ */
 import { describe, invalid } from '../base/error.js';
 import { finite, listOf, optional, readOptions, type Schema, size } from '../base/options.js';
 import { readTensor, type Tensor, type TensorInput } from '../base/tensor.js';
@@ -8,21 +11,24 @@ import type { Tape } from './graph/tape.js';
 
 /** Options of `losses.matryoshka`. */
 export interface MatryoshkaOptions {
-  /** The numbers of first entries for which the loss is computed. Include the whole width, which is not trained otherwise. */
+  /**
+   * The numbers of leading entries for which the loss is computed. Include the full width, which is otherwise not
+   * trained.
+   */
   dims: readonly number[];
-  /** One factor for each of `dims`. Default: ones. */
+  /** One factor per entry of `dims`. Default: ones. */
   weights?: readonly number[];
 }
 
 export interface MatryoshkaLosses {
   /**
-   * The weighted sum of a loss over vectors [..., E] cut to each of `dims`. `loss` receives the cut vectors, in the same order; losses of cosines (`infoNCE`, `coSENT`) normalize
-   * them.
+   * The weighted sum of a loss over vectors [..., E] cut to each of `dims`. `loss` receives the cut vectors in the same
+   * order. Cosine-based losses (`infoNCE`, `coSENT`) normalize them.
    *
    * @example
    * const cosines = (a, b) => heed.losses.cosineEmbedding(a, b, [1]);
    * heed.losses.matryoshka(cosines, [[[1, 0, 1, 0]], [[1, 1, 0, 0]]], { dims: [4, 2] }).item(); // 0.793
-   * @throws HeedError INVALID_ARGUMENT for a dimension above the width, and for a number of weights other than that of `dims`
+   * @throws HeedError INVALID_ARGUMENT for a dimension above the width, or if `weights` and `dims` differ in length
    */
   matryoshka(loss: (...vectors: Tensor[]) => Loss, vectors: readonly TensorInput[], options: MatryoshkaOptions): Loss;
 }

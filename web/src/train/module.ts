@@ -1,4 +1,4 @@
-/** Layers composed into models: `Module`, the base of user-defined models, and `Sequential`. */
+/** Composes layers into models: `Module`, the base class of custom models, and `Sequential`. */
 import { guarded } from '../base/error.js';
 import type { IndexInput } from '../base/indices.js';
 import { readOptions } from '../base/options.js';
@@ -21,7 +21,8 @@ import {
 import { type Differentiate, type Differentiated, readBackward, type Trainable } from './trainable/trainable.js';
 
 /**
- * Base class of your own models, like `torch.nn.Module`. Layers and modules that are properties of the object, or elements of arrays that are, are its children.
+ * Base class of custom models, like `torch.nn.Module`. Its children are the layers and modules that are properties of
+ * the object, or elements of arrays that are properties.
  *
  * @example
  * class Classifier extends heed.Module {
@@ -63,15 +64,16 @@ export abstract class Module extends Composite implements Trainable {
   }
 
   /**
-   * Trains the model. Layers are in training mode during the call, and return to their previous modes afterwards. The thread's event loop runs between steps.
+   * Trains the model. Layers are in training mode during the call and return to their previous modes afterwards. Yields
+   * to the event loop between steps.
    *
    * @example
    * const history = await model.fit({ inputs, labels }, {
    *   loss: 'crossEntropy', optimizer, epochs: 10, batchSize: 32, validation: 0.2, earlyStopping: { patience: 3 }, seed: 1,
    * });
    * history.loss; // [2.31, 1.87, ...]
-   * @throws HeedError `DIVERGED` if a loss or a gradient is not finite; the model is then as it was after the last complete step. `WORKER_FAILED`, with the model as it was before
-   * the call. Errors of the model's parts
+   * @throws HeedError `DIVERGED` if a loss or gradient is not finite; the model is then as it was after the last
+   * complete step. `WORKER_FAILED`, leaving the model as it was before the call. Errors of the model's parts
    */
   fit(data: Examples | Batches, options: FitOptions): Promise<History> {
     return startFit(this.#tape, this, data, options);
@@ -87,7 +89,8 @@ export abstract class Module extends Composite implements Trainable {
 const differentiateSchema = {};
 
 /**
- * Layers one after another: `torch.nn.Sequential`. If a layer returns more than a tensor, its `output` is passed on. Parameters are named `0.*`, `1.*`, ...
+ * Runs layers one after another: `torch.nn.Sequential`. If a layer returns more than a tensor, its `output` is passed
+ * on. Parameters are named `0.*`, `1.*`, ...
  *
  * @example
  * const model = new heed.Sequential([
@@ -116,8 +119,8 @@ export class Sequential extends Module {
   }
 
   /**
-   * `x` is the input of the first layer: a tensor, or ids for an `Embedding`. With `backward: true`, ids for a module or a function of your own are a tensor of integers:
-   * `{ data: Int32Array, shape }`.
+   * Runs the model on `x`, the input of the first layer: a tensor, or ids for an `Embedding`. With `backward: true`,
+   * ids for a custom module or function must be a tensor of integers, `{ data: Int32Array, shape }`.
    */
   forward(x: TensorInput | IndexInput): Tensor;
   forward(x: TensorInput | IndexInput, options: Differentiate): Differentiated<{ output: Tensor }, 'x'>;
@@ -132,7 +135,7 @@ export class Sequential extends Module {
     const inputs: Record<string, Tensor> = {};
     if (!isIds) {
       const { data, shape } = readTensor(`${name}: x`, x);
-      inputs.x = new Tensor(data.subarray(), shape); // a new array, which is not yet a variable
+      inputs.x = new Tensor(data.subarray(), shape); // a new array, which is not a variable yet
     }
     return this.#tape.capture(
       name,
@@ -148,7 +151,7 @@ export class Sequential extends Module {
   }
 }
 
-/** The part that takes the input, also in nested Sequentials. */
+/** The part that receives the input, also in nested Sequentials. */
 function firstPart({ parts }: Sequential): SequentialPart | undefined {
   for (const part of parts) {
     const first = part instanceof Sequential ? firstPart(part) : part;
@@ -157,7 +160,7 @@ function firstPart({ parts }: Sequential): SequentialPart | undefined {
   return undefined;
 }
 
-/** Whether x is a tensor of integers, the form in which modules and functions take ids. */
+/** Whether x is a tensor of integers, the form in which custom modules and functions receive ids. */
 function isIntegers(x: unknown): boolean {
   return guarded('Sequential.forward: x', () => kindOf((x as { data?: unknown } | null)?.data) === 'Int32Array');
 }

@@ -67,7 +67,10 @@ import type { TrainableModel, TrainableOptions } from './trainable/trainable-mod
 /** The functions that take `backward: true`, with the number of their tensor arguments. */
 const functions = { attention: 3, softmax: 1, linear: 1, layerNorm: 1, dropout: 1, rotary: 1 };
 
-/** The functions as called with `backward: true`; without it, they are those of `Heed`. The gradients of `weight` and `bias` are in `parameters`. */
+/**
+ * The functions with `backward: true`; without it, they are those of `Heed`. The gradients of `weight` and `bias` are
+ * in `parameters`.
+ */
 export interface DifferentiableFunctions {
   attention<W extends boolean = false>(
     query: TensorInput,
@@ -111,8 +114,9 @@ export type TrainableLayers = {
 /**
  * One instance of heed with training, as `load()` of heed/train returns it.
  *
- * In training mode (`train()`), layers record how their results were computed. The results can be passed to other layers, functions, operations and losses; `loss.backward()` then
- * adds gradients to the parameters. In evaluation mode, layers compute exactly as in heed.
+ * In training mode (`train()`), layers record how their results were computed. The results can be passed to other
+ * layers, functions, operations and losses; `loss.backward()` then adds gradients to the parameters. In evaluation
+ * mode, layers compute exactly as in heed.
  *
  * @example
  * const heed = await load();
@@ -134,7 +138,7 @@ export type TrainingHeed = TrainableLayers &
   Checkpoints &
   FineTuning & {
     /**
-     * A pretrained encoder that can be trained.
+     * Loads a pretrained encoder that can be trained.
      *
      * @example
      * const model = await heed.fromPretrained(source, { trainable: true });
@@ -146,12 +150,15 @@ export type TrainingHeed = TrainableLayers &
       source: ModelSource | undefined,
       options: TrainableOptions,
     ): Promise<TrainableModel & Savable & Adaptable>;
-    /** The same in a worker: `trainClassifier`, `trainEmbedding`, `save`, `mergeLora` and the calls of a model run there. */
+    /**
+     * Loads a pretrained encoder into a worker, where it can be trained: `trainClassifier`, `trainEmbedding`, `save`,
+     * `mergeLora` and the calls of a model run there.
+     */
     fromPretrained(
       source: ModelSource | undefined,
       options: TrainableOptions & { worker: true | WorkerLike },
     ): Promise<PretrainedModel & RemotelyTrained>;
-    /** The same as in heed; in addition, the model can be saved. */
+    /** Loads a pretrained encoder, as in heed; in addition, the model can be saved. */
     fromPretrained(source?: ModelSource, options?: FromPretrainedOptions): Promise<PretrainedModel & Savable>;
     readonly losses: Losses & MatryoshkaLosses;
     readonly optim: Optim;
@@ -159,7 +166,7 @@ export type TrainingHeed = TrainableLayers &
     readonly Module: abstract new () => Module;
   } & Heed;
 
-/** A `Heed` with training. */
+/** Makes a `Heed` with training. */
 function withTraining(core: TrainCore, choice: Chosen, hub: HubOptions, onDispose: () => void): TrainingHeed {
   const owned: Runtime['owned'] = new Set();
   const tape = new Tape(core, owned);
@@ -171,7 +178,7 @@ function withTraining(core: TrainCore, choice: Chosen, hub: HubOptions, onDispos
     return models;
   };
   const heed = new Heed(runtime, choice, async (_, source, options) => {
-    const given = options && plainOptions<TrainingOptions>('fromPretrained', options); // read before a script is loaded
+    const given = options && plainOptions<TrainingOptions>('fromPretrained', options); // read before loading code
     return (models ?? (await loadModels())).fromPretrained(source, given);
   });
   const members: Record<string, unknown> = {
@@ -180,7 +187,7 @@ function withTraining(core: TrainCore, choice: Chosen, hub: HubOptions, onDispos
     losses: { ...lossesOf(tape), ...matryoshkaOf(tape) },
     optim: optimOf(runtime, tape),
   };
-  // Without waiting if it is already loaded, as for every model, so that calls of a model keep their order.
+  // Does not wait if the code is already loaded, so that calls of a model keep their order.
   for (const name of ['trainClassifier', 'trainEmbedding', 'evaluateClassifier'] as const)
     members[name] = async (...args: never[]) =>
       ((models ?? (await loadModels()))[name] as (...args: never[]) => unknown)(...args);
@@ -212,7 +219,7 @@ function withTraining(core: TrainCore, choice: Chosen, hub: HubOptions, onDispos
 }
 
 /**
- * Loads the WebAssembly module with training. Otherwise the same as `load` of heed.
+ * Loads the WebAssembly module with training. Otherwise works like `load` of heed.
  *
  * @example
  * const heed = await load();
@@ -226,11 +233,11 @@ export function load(options?: LoadOptions): Promise<TrainingHeed> {
 }
 
 /**
- * heed's `pipeline`, on the module with training.
+ * Works like `pipeline` of heed, on the WebAssembly module with training.
  *
  * @example
  * const extract = await pipeline('feature-extraction', source);
- * @throws HeedError as `pipeline` of heed does
+ * @throws HeedError as `pipeline` of heed
  */
 export function pipeline<T extends PipelineTask>(
   task: T,

@@ -1,13 +1,13 @@
 /**
- * The compiled module as the TypeScript API sees it. These types are internal; only `module.ts` makes a `Core`.
+ * The API of the compiled WebAssembly module, as TypeScript types. They are internal; only `module.ts` makes a `Core`.
  *
- * Data crosses as plain arrays, which the bindings copy: JavaScript never holds an address or view of WebAssembly memory.
- * Notation: N sequences, L queries, S keys, E width, H heads, T rows of all sequences together.
+ * Data is passed as plain arrays, which the bindings copy: JavaScript never holds an address or view of WebAssembly
+ * memory. Notation: N sequences, L queries, S keys, E width, H heads, T total number of rows of all sequences.
  */
 
 import type { PaddedRow } from '../padding.js';
 
-/** fp32, row-major. Results are fresh arrays that JavaScript owns. */
+/** An fp32 tensor, row-major. Results are new arrays owned by JavaScript. */
 export interface RawTensor {
   data: Float32Array;
   shape: number[];
@@ -19,7 +19,7 @@ export interface RawIndices {
   shape: number[];
 }
 
-/** Bytes (1 = may attend) or floats (added to the scores). */
+/** A mask of bytes (1 = may attend) or floats (added to the scores). */
 export interface RawMask {
   data: Uint8Array | Float32Array;
   shape: number[];
@@ -30,56 +30,61 @@ export interface RawAttended {
   weights: RawTensor | null;
 }
 
-/** A change of a site, see `SiteEdit` in heed/sites.h. */
+/** An edit of a site; see `SiteEdit` in heed/sites.h. */
 export interface RawSiteEdit {
-  /** 16 times the layer, plus the number of the site. */
+  /** 16 * layer + the number of the site. */
   code: number;
   verb: number;
-  /** For each of the axes (n, h, l, d): the index of each entry in the selection, or -1; null: all. */
+  /**
+   * Per axis (n, h, l, d), the index of each entry in the selection, or -1 if it is not selected. null: the whole axis.
+   */
   selected: (Int32Array | null)[];
   extents: number[];
   strides: number[];
   operand: RawTensor | null;
-  /** Which of the caller's edits it belongs to. */
+  /** The index of the edit in the caller's list. */
   number: number;
 }
 
-/** How the values of a site are arranged in its tensor. */
+/** The layout of a site's values in its tensor. */
 export interface RawSiteLayout {
-  /** The names by which the call reads it. */
+  /** The names under which the call reads the site. */
   names: string[];
   shape: number[];
   heads: number;
   rows: readonly PaddedRow[];
-  /** Of `scores` and `weights`: the last axis. */
+  /** The last axis of `scores` and `weights`. */
   keys: readonly PaddedRow[] | null;
 }
 
-/** What a call reads and edits. */
+/** The sites that a call reads and edits. */
 export interface RawSites {
-  /** The codes of sites. */
+  /** The codes of the sites to read. */
   reads: Int32Array;
-  /** The column of each row in padded tensors; null: 0, 1, 2, ... in each sequence. */
+  /** The column of each row in padded tensors; null: 0, 1, 2, ... per sequence. */
   columns: Int32Array | null;
   edits: RawSiteEdit[];
-  /** The number of edits of the whole call, of which `edits` has those that concern these texts. */
+  /** The number of edits in the whole call. `edits` contains those that apply to these texts. */
   numEdits: number;
-  /** Gets the values of a site: those of all sequences, one after the other, without padding. */
+  /** Receives the values of a site for all sequences, concatenated without padding. */
   read(code: number, values: Float32Array): void;
-  /** Gets the selection of an edit, with zeros as padding; returns as many values. */
+  /** Receives the selection of an edit, padded with zeros. Returns the new values, as many as it received. */
   map(edit: number, values: Float32Array): Float32Array;
-  /** In training, for the code of a site that is read. */
+  /** Training only: the layout of a site that is read, by its code. */
   layoutOf(code: number): RawSiteLayout;
-  /** In training: makes a tensor what was read of a site. */
+  /** Training only: receives the tensor of a site that is read. */
   keep(code: number, tensor: RawTensor): void;
 }
 
-/** A module that owns parameters. */
+/** A layer or model that owns parameters. */
 export interface RawModule {
-  /** PyTorch's names and shapes, in PyTorch's order. */
+  /** The parameters, with PyTorch's names, shapes and order. */
   parameters(): { name: string; shape: number[]; isBuffer: boolean }[];
   readParameter(index: number): Float32Array;
-  /** Writes rows [firstRow, firstRow + rows) of the parameter; `bytes` little-endian of `dtype`; `scales` one per row for I8, else null. */
+  /**
+   * Writes rows [firstRow, firstRow + rows) of a parameter. `bytes`: little-endian values of type `dtype`. `scales`:
+   * one per row for I8 and U8, else null.
+   */
   writeParameter(
     index: number,
     firstRow: number,
@@ -90,16 +95,16 @@ export interface RawModule {
   setTraining(training: boolean): void;
   /** Reseeds its dropout. */
   seed(seed: number): void;
-  /** Initializes its parameters as PyTorch's module of the same name does. */
+  /** Initializes the parameters as PyTorch's module of the same name does. */
   initialize(seed: number): void;
-  /** Whether a call that uses its parameters is in progress. */
+  /** Whether a call that uses the module's parameters is in progress. */
   isRunning(): boolean;
   delete(): void;
 }
 
 /**
- * A layer. Its arguments are tensors, masks and the options of the call by name, every one present; a result is a tensor or an object of tensors. In heed/train, the tape's
- * variables take the places of both.
+ * A layer. Its arguments are tensors, masks and options by name, and none may be absent. The result is a tensor or an
+ * object of tensors. In heed/train, variables of the tape take the place of tensors.
  */
 export interface RawLayer<Arguments extends object = object, Result = unknown> extends RawModule {
   forward(given: Arguments): Result;
@@ -107,15 +112,15 @@ export interface RawLayer<Arguments extends object = object, Result = unknown> e
 
 export type RawTensorLayer = RawLayer<{ x: RawTensor }, RawTensor>;
 
-/** Rotary embedding of the projected queries and keys. */
+/** Rotary embedding of projected queries and keys. */
 export interface RawRotaryOptions {
-  /** 0: the whole head */
+  /** The number of rotated features per head; 0: the whole head. */
   dim: number;
   base: number;
   pairing: 'half-split' | 'interleaved';
 }
 
-/** A result of layers whose weights are one entry per layer, or null. */
+/** The result of layers that return one set of weights per layer, or null. */
 export interface RawWeighted<Weights> {
   output: RawTensor;
   weights: Weights[] | null;
@@ -127,57 +132,60 @@ export interface RawDecoderWeights {
 }
 
 export interface RawDecoderCache {
-  /** Rows seen so far. */
+  /** The number of rows processed so far. */
   length(): number;
   copy(): RawDecoderCache;
   delete(): void;
 }
 
-/** A decoder's memory or a Transformer's source, [N,S,E] or [S,E], and its key mask, [N,S]. */
+/** A decoder's memory or a Transformer's source, [N,S,E] or [S,E], with its key mask, [N,S]. */
 export interface RawCacheInput {
   input: RawTensor;
   keyMask: RawMask | null;
 }
 
-/** A module with a decoder, which it runs step by step. */
+/** A module with a decoder that can run step by step. */
 export interface RawIncrementalDecoder<Arguments extends object = object, Result = unknown>
   extends RawLayer<Arguments, Result> {
   makeCache(given: RawCacheInput): RawDecoderCache;
-  /** The next rows, [N,L,E] or [L,E]. */
+  /** Processes the next rows, [N,L,E] or [L,E]. */
   step(given: { target: RawTensor }, cache: RawDecoderCache): RawTensor;
 }
 
-/** The current rows of a batch of texts, or of an image. */
+/** The current hidden states of a batch of texts or images. */
 export interface RawRows {
-  /** A copy of the current rows, [T, E]. */
+  /** A copy of the hidden states, [T, E]. */
   hidden(): Float32Array;
-  /** [N, E]; `skipped`: tokens at each text's beginning that a mean or a maximum leaves out, null for none. */
+  /**
+   * Pools to [N, E]. `skipped`: the number of tokens at each text's beginning that a mean or maximum leaves out; null:
+   * none.
+   */
   pool(
     pooling: 'mean' | 'cls' | 'last' | 'max' | 'mean_sqrt_len' | 'weighted_mean',
     skipped: Int32Array | null,
   ): Float32Array;
 }
 
-/** One batch of texts, or one image, being encoded by an `EncoderModel`. */
+/** A batch of texts or images that an `EncoderModel` is encoding. */
 export interface RawEncoding extends RawRows {
-  /** Runs layer `i`; weights of all texts one after the other, each [H, L_n, L_n], or null. */
+  /** Runs layer `i`. Returns the attention weights of all texts, concatenated, each [H, L_n, L_n], or null. */
   runLayer(i: number, headMask: Float32Array | null, returnWeights: boolean): Float32Array | null;
   /** Applies the final norm, if the model has one. */
   applyFinalNorm(): void;
   delete(): void;
 }
 
-/** `EncoderModelConfig` of the core, which has the defaults of absent options. */
+/** The C++ `EncoderModelConfig`, which defines the defaults of absent options. */
 export interface RawEncoderModelConfig {
   vocabSize: number;
   embedDim: number;
-  /** Width of factored embedding tables; 0: embedDim, no projection. */
+  /** The width of factorized embedding tables; 0: embedDim, without a projection. */
   embeddingDim?: number;
   numLayers: number;
   numHeads: number;
-  /** Heads of keys and values. */
+  /** The number of key and value heads. */
   keyValueHeads: number;
-  /** Width of a head. */
+  /** The width of a head. */
   headDim: number;
   feedForwardDim: number;
   maxPositions: number;
@@ -189,24 +197,27 @@ export interface RawEncoderModelConfig {
   relativeBuckets?: number;
   relativeDistance?: number;
   relativeNorm?: boolean;
-  /** 'disentangled': learned absolute embeddings, too. */
+  /** 'disentangled': whether there are also learned absolute position embeddings. */
   positionEmbeddings?: boolean;
-  /** 'disentangled': the embeddings of distances have projections of their own in each layer. */
+  /** 'disentangled': whether each layer has its own projections of the relative-position embeddings. */
   positionProjections?: boolean;
-  /** Width of a convolution over the embeddings, which is added to the first layer's output; 0: none. */
+  /**
+   * The kernel width of a convolution over the embeddings, whose result is added to the first layer's output; 0: no
+   * convolution.
+   */
   convolution?: number;
-  /** Required with a convolution. */
+  /** The convolution's activation. Required if there is a convolution. */
   convolutionActivation?: string;
   rotaryDim?: number;
   rotaryBase?: number;
   localRotaryBase?: number;
   rotaryScale?: number;
-  /** -1: none */
+  /** The attention window of local layers; -1: none. */
   window?: number;
-  /** For each layer, whether its attention is limited to the window; absent: no layer. */
+  /** Per layer, whether its attention is limited to the window. Absent: no layer's is. */
   localLayers?: boolean[];
   causal?: boolean;
-  /** 0: 1 / sqrt(width of a head) */
+  /** The factor on attention scores; 0: 1 / sqrt(headDim). */
   attentionScale?: number;
   embeddingScale?: number;
   normFirst?: boolean;
@@ -217,32 +228,35 @@ export interface RawEncoderModelConfig {
   rmsNorm?: boolean;
   normWeightOffset?: number;
   qkNorm?: boolean;
-  /** The norms of queries and keys span all heads together. */
+  /** One norm spans the queries of all heads, and one the keys of all heads. */
   jointQkNorm?: boolean;
-  /** The attention's block is LN(x + LN'(x + MHA(x))). */
+  /** The attention block is LN(x + LN'(x + MHA(x))). */
   nestedNorm?: boolean;
   outputNorms?: boolean;
   layerScale?: boolean;
-  /** Images in place of texts: the side of a patch. `maxPositions` is then the number of rows of the position table. */
+  /**
+   * The side length of a patch, for image encoders. `maxPositions` is then the number of rows of the position table.
+   */
   patchSize?: number;
-  /** A learned row before those of the patches. */
+  /** Whether a learned class token precedes the patch tokens. */
   classRow?: boolean;
-  /** The number of learned rows between it and those of the patches. */
+  /** The number of learned register tokens between the class token and the patch tokens. */
   registers?: number;
   gated?: boolean;
   gateSecond?: boolean;
   linear1Bias?: boolean;
   firstAttentionNorm?: boolean;
   sharedLayers?: boolean;
-  /** The word table is kept in 4 bits. */
+  /** Whether the token embeddings are stored in 4 bits. */
   int4Table?: boolean;
   int8: boolean;
 }
 
 export interface RawEncoderModel extends RawModule {
   /**
-   * Embeds texts of `lengths` tokens each, concatenated; tokenTypes null: all 0; positions null: 0, 1, 2, ... from the model's offset; keyMask null: all tokens attend to all, or 0 and
-   * -Infinity for tokens that none attends to, of texts of one length.
+   * Embeds texts of `lengths` tokens each, concatenated. tokenTypes: null means all 0. positions: null means 0, 1, 2,
+   * ... plus the model's offset. keyMask: null if all tokens attend to each other; otherwise 0, or -Infinity for tokens
+   * to which no token attends, for texts of equal length.
    */
   begin(
     ids: Int32Array,
@@ -253,8 +267,8 @@ export interface RawEncoderModel extends RawModule {
     sites: RawSites | null,
   ): RawEncoding;
   /**
-   * The same for images, pixels [N, 3, height, width]. positions null: those of the model's table, for images of the checkpoint's size; angles [L, Dk / 2]: of the rotary positions of
-   * an image's rows, or null.
+   * Embeds images, pixels [N, 3, height, width]. positions: null means the model's table, for images of the
+   * checkpoint's size. angles: [L, Dk / 2], those of rotary positions for an image's rows, or null.
    */
   beginImages(
     pixels: RawTensor,
@@ -262,18 +276,21 @@ export interface RawEncoderModel extends RawModule {
     angles: RawTensor | null,
     sites: RawSites | null,
   ): RawEncoding;
-  /** x [rows, D] times the word table's transpose: [rows, V]. */
+  /** Vocabulary logits: x [rows, D] times the transposed token embeddings, [rows, V]. */
   wordLogits(x: RawTensor): RawTensor;
 }
 
-/** `VectorIndex` of the core. */
+/** The C++ `VectorIndex`. */
 export interface RawVectorIndex {
   count(): number;
-  /** `bytes`: the rows as they are stored; `factors`: one per row. */
+  /** Appends rows: `bytes` as they are stored, `factors` one per row. */
   append(bytes: Uint8Array, factors: Float32Array): void;
   keep(rows: Uint32Array): void;
   rows(first: number, count: number): Uint8Array<ArrayBuffer>;
-  /** queries [N,D], thresholds [N]. `hits` [N, topK, 2]: row and score, as a float's bits, of the first `counts[n]` hits of query n. */
+  /**
+   * Searches for queries [N,D] with thresholds [N]. `hits` [N, topK, 2] has the row and the score (a float's bits) of
+   * the first `counts[n]` hits of query n.
+   */
   search(
     queries: Float32Array,
     options: { topK: number; thresholds: Float32Array; candidates: number; allowed: Uint32Array | null },
@@ -283,54 +300,73 @@ export interface RawVectorIndex {
 
 type RawClass<Made, Options = object> = new (options: Options) => Made;
 
-/** The formulas. */
+/** Functions without parameters of their own. */
 export interface RawFunctions {
-  /** Those with tensors as arguments: tensors, masks and options by name, every one present, as for `RawLayer`. */
+  /**
+   * Functions of tensors. Arguments are tensors, masks and options by name, and none may be absent, as for `RawLayer`.
+   */
   compute(name: 'attention', given: object): RawAttended;
   compute(name: 'softmax' | 'linear' | 'layerNorm' | 'dropout' | 'rotary', given: object): RawTensor;
   positionalEncoding(length: number, dim: number, base: number): RawTensor;
-  /** -> [H,L,S] */
+  /** Returns [H,L,S]. */
   alibi(numHeads: number, queries: number, keys: number): RawTensor;
-  /** table [buckets,H] -> [H,L,S] */
+  /** Maps a table [buckets,H] to [H,L,S]. */
   relativeBias(
     table: RawTensor,
     options: { queries: number; keys: number; maxDistance: number; bidirectional: boolean },
   ): RawTensor;
 }
 
-/** The layers' classes by the names that they have in the API, of which these are used elsewhere, too. Their options are those that the layer's schema has read, every one present. */
+/**
+ * The layer classes by their names in the API; only those used outside the layers' own files are listed. The options
+ * are those that the layer's schema has read; none may be absent.
+ */
 export interface RawLayers {
   Linear: RawClass<RawTensorLayer, { inFeatures: number; outFeatures: number; bias: boolean; activation: string }>;
   LayerNorm: RawClass<RawTensorLayer, { normalizedShape: number; eps: number; name?: string }>;
   Dropout: RawClass<RawTensorLayer>;
   FeedForward: RawClass<RawTensorLayer>;
   MultiHeadAttention: RawClass<RawLayer<object, RawAttended>>;
-  /** Its call may have `angles` [L, Dk / 2]: rotates the queries and keys of row i by those of row i, pairs half-split. */
+  /**
+   * forward() accepts optional `angles` [L, Dk / 2]: they rotate the queries and keys of row i, with half-split pairs.
+   */
   EncoderLayer: RawClass<RawLayer<object, RawAttended>>;
 }
 
-/** What layers and functions call: the core, or in heed/train what records their calls. */
+/**
+ * The functions and layer classes that the API calls: those of the WebAssembly module or, in heed/train, wrappers that
+ * record the calls.
+ */
 export interface Calls extends RawFunctions, RawLayers {}
 
-/** The compiled module: functions on plain data, and classes that own parameters. Failures are thrown as HeedError. */
+/**
+ * The compiled WebAssembly module: functions on plain data, and classes that own parameters. Failures are thrown as
+ * HeedError.
+ */
 export interface Core extends Calls {
   EncoderModel: RawClass<RawEncoderModel, RawEncoderModelConfig>;
   VectorIndex: new (form: 'float32' | 'int8' | 'bits', width: number) => RawVectorIndex;
 
-  /** In builds with threads: prepares for `count` threads besides the caller, or for none again. Returns the functions that initialize a thread, run it and report its failure, and the size of its stack. */
+  /**
+   * Only in builds with threads: prepares for `count` threads besides the caller (0: none). Returns the functions that
+   * initialize a thread, run it and report its failure, and the size of its stack.
+   */
   startThreads?(count: number, cores: number, mayWait: boolean): number[];
-  /** Prepares for thread i, in place of the one that there was. Returns the address of its stack. */
+  /** Prepares for a new thread i, which replaces the previous one. Returns the address of its stack. */
   addThread?(i: number): number;
 
-  /** The SIMD128 builds then multiply 6 rows at a time instead of 5, which gives the same bits and is faster in JavaScriptCore. To be called before anything else. */
+  /**
+   * Makes the SIMD128 builds multiply 6 rows at a time instead of 5: the same bits, faster in JavaScriptCore. Must be
+   * called before anything else.
+   */
   useTallRowBlocks(): void;
 
-  /** Compiler and version of the module. */
+  /** The compiler of the module and its version. */
   compiler(): string;
-  /** Size of the WebAssembly memory, in bytes. */
+  /** The size of the WebAssembly memory in bytes. */
   memoryBytes(): number;
-  /** Makes room for `bytes` in one block, by at most one growth of the memory; without effect where there is none. */
+  /** Reserves `bytes` in one block, growing the memory at most once. Has no effect if that fails. */
   reserveMemory(bytes: number): void;
-  /** Forgets the calls in progress, which a trap has ended. */
+  /** Discards the calls in progress after a trap has ended them. */
   abandonCalls(): void;
 }

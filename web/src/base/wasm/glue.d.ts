@@ -1,4 +1,4 @@
-/** The JavaScript that Emscripten generates with the modules; the build resolves the paths. */
+/** The JavaScript that Emscripten generates with the WebAssembly modules. The build resolves the paths. */
 declare module 'heed-glue/inference' {
   const createModule: import('./module.js').CreateModule;
   export default createModule;

@@ -1,11 +1,14 @@
-/** The module for inference. */
+/** The WebAssembly module for inference. */
 import create from 'heed-glue/inference';
 import { importing } from '../error.js';
 import { nodeOptions, start } from '../start-worker.js';
 import type { Variant } from './module.js';
 import { packaged } from './packaged.js';
 
-/** @internal Bundlers recognize exactly these expressions: they copy a module, and make a script a bundle of its own. */
+/**
+ * @internal Bundlers recognize exactly these expressions: they copy the WebAssembly files and bundle the worker's
+ * script separately.
+ */
 export const inference: Variant = {
   name: 'inference',
   prefix: '',

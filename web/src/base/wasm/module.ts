@@ -1,4 +1,4 @@
-/** Chooses a build of the WebAssembly module, loads and instantiates it. */
+/** Chooses a build of the WebAssembly module, loads it and instantiates it. */
 import { gc, simd } from 'wasm-feature-detect';
 import type { Count } from '../cores.js';
 import { describe, guarded, HeedError, invalid } from '../error.js';
@@ -9,49 +9,59 @@ import { obstacle, sharedMemory } from './shared-memory.js';
 import type { Threads } from './threads.js';
 import { version } from './version.js';
 
-/** The two builds of the module: with relaxed SIMD, or with SIMD128 alone. */
+/** The two builds of the WebAssembly module: with relaxed SIMD, or with SIMD128 only. */
 export type Build = 'relaxed-simd' | 'simd128';
 
 /**
- * A compiled `WebAssembly.Module`, whose type in TypeScript's libraries is `{}`. The optional member makes TypeScript refuse objects that have other members only.
+ * A compiled `WebAssembly.Module`, whose type in TypeScript's libraries is `{}`. The optional member makes TypeScript
+ * reject objects that share no member with it.
  */
 export interface WasmModule {
   readonly [Symbol.toStringTag]?: 'WebAssembly.Module';
 }
 
-/** Where the WebAssembly module comes from: a URL or its string (in Node also a path), its bytes, a Response that carries them, or the compiled module. */
+/**
+ * The source of the WebAssembly module: a URL or its string (in Node also a path), bytes, a Response with the bytes, or
+ * a compiled module.
+ */
 export type WasmSource = string | UrlLike | ArrayBufferLike | ArrayBufferView | ResponseLike | WasmModule;
 
-/** @internal What the JavaScript that Emscripten generates exports: makes an instance of the module. */
+/** @internal The function in Emscripten's generated JavaScript that makes an instance of the module. */
 export type CreateModule = (options: {
   instantiateWasm(imports: WebAssembly.Imports, done: (instance: WebAssembly.Instance) => void): Record<string, never>;
-  /** The memory of a build with threads. */
+  /** The memory, for a build with threads. */
   wasmMemory?: WebAssembly.Memory;
-  /** What the bindings throw. */
+  /** The error class that the bindings throw. */
   HeedError: typeof HeedError;
 }) => Promise<RawCore>;
 
-/** @internal The JavaScript that Emscripten generated for the builds of a variant. */
+/** @internal Emscripten's generated JavaScript for the builds of a variant. */
 export interface Glue {
   readonly create: CreateModule;
-  /** Loads what its builds with threads need; null: it has none. */
+  /** Imports the code for builds with threads; null if the variant has none. */
   readonly loadThreaded: (() => Promise<Threaded>) | null;
 }
 
-/** @internal The JavaScript of builds with threads, and the function that starts the threads of an instance. */
+/**
+ * @internal Emscripten's generated JavaScript for builds with threads, and the function that starts an instance's
+ * threads.
+ */
 export interface Threaded {
   readonly create: CreateModule;
   readonly startThreads: typeof Threads.start;
 }
 
-/** @internal A variant of the module, for inference or with training: its glue, and the files of the package that it consists of. */
+/**
+ * @internal A variant of the module, for inference or with training: its generated JavaScript and its files in the
+ * package.
+ */
 export interface Variant extends Glue {
   readonly name: string;
-  /** Between `heed-` and the build in the names of its files; builds with threads have `threads-`. */
+  /** The part of the file names between `heed-` and the build. Builds with threads have `threads-` instead. */
   readonly prefix: string;
-  /** The builds. */
+  /** The files of the builds without threads. */
   readonly files: Record<Build, () => URL>;
-  /** The builds with threads. */
+  /** The files of the builds with threads, if there are any. */
   readonly threadFiles: Record<Build, () => URL> | null;
   /** Starts a worker with the variant's script. */
   readonly startWorker: () => WorkerLike;
@@ -65,8 +75,9 @@ export interface Choice {
 const ENGINES = 'an engine with WebAssembly SIMD (Chrome 95, Firefox 100, Safari 16.4, Node 20 or newer)';
 
 /**
- * A module of one function whose instructions are the relaxed ones that heed's build uses: f32x4.relaxed_madd and relaxed_nmadd, i32x4.relaxed_laneselect,
- * i16x8.relaxed_dot_i8x16_i7x16_s and i32x4.relaxed_dot_i8x16_i7x16_add_s. Some versions of JavaScriptCore have only a part of them.
+ * A module of one function with all relaxed instructions that heed's build uses: f32x4.relaxed_madd and relaxed_nmadd,
+ * i32x4.relaxed_laneselect, i16x8.relaxed_dot_i8x16_i7x16_s and i32x4.relaxed_dot_i8x16_i7x16_add_s. Some versions of
+ * JavaScriptCore support only some of them.
  */
 const RELAXED =
   '0061736d0100000001060160017b017b030201000a27012500200020002000fd850220002000fd860220002000fd8b022000fd920220002000fd93020b';
@@ -74,7 +85,7 @@ const RELAXED =
 const hasRelaxed = () =>
   WebAssembly.validate(Uint8Array.from(RELAXED.match(/../g)!, (byte) => Number.parseInt(byte, 16)));
 
-/** The build to run here. @throws HeedError `UNSUPPORTED` if the engine lacks what it needs */
+/** Chooses the build to run. @throws HeedError `UNSUPPORTED` if the engine lacks a feature that it needs */
 export async function chooseBuild(asked: 'auto' | Build): Promise<Choice> {
   const hasWasm = typeof WebAssembly === 'object';
   const hasSimd = hasWasm && (await simd());
@@ -91,19 +102,22 @@ export async function chooseBuild(asked: 'auto' | Build): Promise<Choice> {
   };
 }
 
-/** `wasm` in messages is the module, wherever it comes from. */
+/** Makes the error for a failed load. Messages call the module `wasm`, whatever its source. */
 function failed(expected: string, got: string, cause?: unknown, hint?: string): HeedError {
   return invalid('wasm', expected, got, 'LOAD_FAILED', { cause, hint });
 }
 
-/** @internal The threads that an instance can have here, of those that are wanted. */
+/** @internal The number of threads that an instance can have here, given the wanted number. */
 export function possibleThreads({ loadThreaded }: Glue, wanted: Count): Count {
   if (wanted.count === 1) return wanted;
   const reason = loadThreaded ? obstacle() : 'heed/train has no builds with threads';
   return reason === null ? wanted : { count: 1, reason };
 }
 
-/** @internal Makes a new instance of the module from `source`, which may depend on whether it shall have threads, and starts its threads, `possibleThreads` at most. */
+/**
+ * @internal Makes a new instance of the module from `source`, which may depend on whether it will have threads, and
+ * starts its threads. `wanted` must come from `possibleThreads`.
+ */
 export async function instantiate(
   { create, loadThreaded }: Glue,
   source: Located | ((threaded: boolean) => Located),
@@ -113,10 +127,10 @@ export async function instantiate(
   let alone: string | null = wanted.count > 1 ? null : wanted.reason;
   let memory = alone === null ? sharedMemory() : null;
   if (alone === null && !memory) alone = 'the engine refuses shared memory';
-  const loading = memory && loadThreaded?.(); // while the module loads
-  loading?.catch(() => {}); // awaited below, unless the module fails first
+  const loading = memory && loadThreaded?.(); // loads in parallel with the module
+  loading?.catch(() => {}); // it is awaited below, but not if the module fails first
   const module = await (typeof source === 'function' ? source(memory !== null) : source).compile(signal);
-  // A module that is given decides whether the memory is shared.
+  // A module that the caller gave determines whether the memory is shared.
   const isThreaded = WebAssembly.Module.imports(module).some(({ kind }) => kind === 'memory');
   if (isThreaded) {
     if (!loadThreaded) throw failed('a build without threads for heed/train', 'one with threads');
@@ -125,7 +139,8 @@ export async function instantiate(
   } else alone ??= 'the given module is a build without threads';
   const threaded = isThreaded ? await (loading ?? loadThreaded!()) : null;
   const core = await (threaded ? start(threaded.create, module, { wasmMemory: memory! }) : start(create, module, {}));
-  // JavaScriptCore has garbage collection in WebAssembly and no relaxed SIMD. V8 has had relaxed SIMD for longer; besides, only Firefox 120 to 144 is such an engine.
+  // Detects JavaScriptCore: it has WebAssembly garbage collection but no relaxed SIMD. V8 got relaxed SIMD first; among
+  // other engines, only Firefox 120 to 144 also matches.
   if (!hasRelaxed() && (await gc())) core.useTallRowBlocks();
   const threads = alone === null ? await threaded!.startThreads(core, module, memory!, wanted) : null;
   keepStack(core, threads);
@@ -135,7 +150,7 @@ export async function instantiate(
 
 type RawCore = Core & { stackSave(): number; stackRestore(pointer: number): void };
 
-/** Runs the glue on an instance of `module`. */
+/** Runs Emscripten's generated JavaScript on an instance of `module`. */
 function start(
   createModule: CreateModule,
   module: WebAssembly.Module,
@@ -152,7 +167,7 @@ function start(
       ...options,
       HeedError,
       instantiateWasm(imports, done) {
-        // The glue's own promise never settles if this fails.
+        // If this fails, the promise of the generated JavaScript never settles.
         WebAssembly.instantiate(module, imports)
           .then((instance) => done(instance), fail)
           .catch(fail);
@@ -165,13 +180,14 @@ function start(
 // biome-ignore lint/complexity/noBannedTypes: functions and classes alike
 type Callable = Function;
 
-/** How deep calls may be nested: each takes some of the module's stack. */
+/** The maximum depth of nested calls, each of which uses some of the module's stack. */
 const MAX_CALLS = 16;
 
 /**
- * Keeps track of the calls of the module's functions, which may be nested: a function of the caller's that edits activations can call the module. Restores the stack pointer
- * that a call found whenever the call throws: JavaScript exceptions unwind wasm frames without doing so, and after some thousand errors the stack would be used up. After a
- * trap or the end of a thread, threads may still be at work for the call, and are replaced.
+ * Tracks the calls of the module's functions. Calls may be nested: a caller's function that edits activations can call
+ * the module. When a call throws, restores the stack pointer to its value before the call: JavaScript exceptions unwind
+ * wasm frames without doing so, and some thousand errors would exhaust the stack. After a trap or the loss of a thread,
+ * other threads may still be working on the call, so they are replaced.
  */
 function keepStack(core: RawCore, threads: Threads | null): void {
   const { stackSave, stackRestore, abandonCalls } = core;
@@ -211,12 +227,12 @@ function keepStack(core: RawCore, threads: Threads | null): void {
 
 const instances = new WeakMap<Core, { module: WasmModule; threads: Threads | null; alone: Count }>();
 
-/** The compiled module that `core` is an instance of, for other threads to instantiate. */
+/** The compiled module of `core`, for instantiation in other threads. */
 export function moduleOf(core: Core): WasmModule {
   return instances.get(core)!.module;
 }
 
-/** How many threads run the calls of `core`, and why. */
+/** The number of threads that run the calls of `core`, and the reason for it. */
 export function threadsOf(core: Core): Count {
   const { threads, alone } = instances.get(core)!;
   return threads?.count ?? alone;
@@ -227,16 +243,22 @@ export function endThreads(core: Core): void {
   instances.get(core)!.threads?.dispose();
 }
 
-/** @internal The module's source, read from a caller's value. `key` tells equal sources, whose instance can be shared. */
+/**
+ * @internal A module's source, read from the caller's value. Equal sources have the same `key`, so that they can share
+ * an instance.
+ */
 export interface Located {
   key: string | object;
   compile(signal?: SignalLike): Promise<WebAssembly.Module>;
 }
 
-/** @internal Reads a `WasmSource`. Bytes are copied at once: the caller may change or transfer them afterwards. */
+/**
+ * @internal Reads a `WasmSource`. Bytes are copied immediately, because the caller may change or transfer them
+ * afterwards.
+ */
 export function locate(value: unknown, name: string): Located {
   return guarded(name, () => {
-    const tag = Object.prototype.toString.call(value); // also right for objects of other realms
+    const tag = Object.prototype.toString.call(value); // also correct for objects of other realms
     if (typeof value === 'object' && value !== null) {
       if (tag === '[object WebAssembly.Module]')
         return { key: value, compile: async () => value as WebAssembly.Module };
@@ -272,7 +294,7 @@ function fromUrl(text: string, name: string): Located {
   };
 }
 
-/** `label` says in messages where the bytes came from. */
+/** Compiles the bytes. `label`: where they came from, for messages. */
 async function compile(bytes: Uint8Array<ArrayBuffer>, label: string): Promise<WebAssembly.Module> {
   checkMagic(bytes, label);
   try {
@@ -282,7 +304,7 @@ async function compile(bytes: Uint8Array<ArrayBuffer>, label: string): Promise<W
   }
 }
 
-// Bundlers may make relative URLs of the package's own files.
+// Bundlers may turn the URLs of the package's files into relative ones.
 function asUrl(text: string, name: string): URL {
   try {
     return new URL(text, (globalThis as { location?: { href?: string } }).location?.href);
@@ -299,7 +321,7 @@ async function fetchBytes(url: URL, signal: SignalLike | undefined): Promise<Uin
   const fs = url.protocol === 'file:' ? nodeModule<typeof import('node:fs')>('fs') : null;
   let response: ResponseLike;
   try {
-    // Node's fetch takes no file URLs.
+    // Node's fetch does not support file URLs.
     if (fs) return new Uint8Array(await fs.promises.readFile(url));
     response = await fetch(url, { signal: (signal as AbortSignal | undefined) ?? null });
   } catch (cause) {
@@ -318,7 +340,10 @@ async function bodyOf(response: ResponseLike, url = response.url): Promise<Uint8
   }
 }
 
-/** Says what the bytes are if they are not a module: most often the HTML page that a server sends in place of a missing file. */
+/**
+ * Throws unless the bytes are a WebAssembly module, and describes them: most often they are the HTML page that a server
+ * sends for a missing file.
+ */
 function checkMagic(bytes: Uint8Array, label: string): void {
   if (bytes[0] === 0 && bytes[1] === 0x61 && bytes[2] === 0x73 && bytes[3] === 0x6d) return;
   const isPage = new TextDecoder().decode(bytes.subarray(0, 512)).trimStart().startsWith('<');

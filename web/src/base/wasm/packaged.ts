@@ -1,16 +1,20 @@
-/** Where the package's own files are, if a bundler has moved heed's scripts but not these files. */
+/** Finds the package's files if a bundler has moved heed's scripts but not these files. */
 import { nodeModule } from '../platform.js';
 import { version } from './version.js';
 
-/** Whether Vite's development server has moved the script at `url` to its folder of prepared dependencies, such as node_modules/.vite/deps. */
+/**
+ * Whether Vite's development server has moved the script at `url` to its folder of pre-bundled dependencies, such as
+ * node_modules/.vite/deps.
+ */
 export const isPrepared = (url: string) => /\/node_modules\/\.[^?#]*\/deps\/[^/]*$/.test(url);
 
 /**
- * The URL of a file of the package: `url`, which is relative to heed's script and which most bundlers replace with the URL of a copy.
+ * Returns the URL of a file of the package. `url` is relative to heed's script; most bundlers replace it with the URL
+ * of a copy.
  *
- * Vite's development server, before Vite 8, moves only the script; the file stays in node_modules/heed/dist.
- * Bundlers for servers, such as Next.js's, name the URL that browsers would request; Node reads the installed package instead. Turbopack names a renamed copy, in a folder in
- * which Node takes scripts for CommonJS.
+ * Vite's development server, before Vite 8, moves only the script; the file stays in node_modules/heed/dist. Bundlers
+ * for servers, such as Next.js's, produce the URL for browsers; Node reads the file from the installed package instead.
+ * Turbopack produces a renamed copy in a folder where Node treats scripts as CommonJS.
  */
 export function packaged(name: string, url: URL): URL {
   const { protocol, pathname } = url;
@@ -27,7 +31,10 @@ export function packaged(name: string, url: URL): URL {
   return installed(name) ?? url;
 }
 
-/** The file of the installed package of the same version, seen from the process's folder; null if there is none. */
+/**
+ * The file in the installed package of the same version, resolved from the process's working directory; null if there
+ * is none.
+ */
 function installed(name: string): URL | null {
   const { createRequire } = nodeModule<typeof import('node:module')>('module')!;
   const { pathToFileURL } = nodeModule<typeof import('node:url')>('url')!;

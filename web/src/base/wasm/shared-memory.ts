@@ -1,12 +1,12 @@
-/** Whether an instance of the module can have threads here, and the memory that they share. */
+/** Whether the module can have threads in this environment, and the memory that they share. */
 import { nodeModule } from '../platform.js';
 
-/** Of the module's memory (-sINITIAL_MEMORY in cmake/wasm.cmake). */
+/** The initial size of the module's memory (-sINITIAL_MEMORY in cmake/wasm.cmake). */
 const INITIAL_PAGES = 16;
-/** 4 GB, and less for engines that reserve the whole of shared memory at once. */
+/** 4 GB, then less for engines that reserve the maximum of shared memory immediately. */
 const MAXIMUM_PAGES = [65536, 32768, 16384];
 
-/** Shared memory for the module, or null if the engine refuses it. */
+/** Allocates shared memory for the module; null if the engine cannot. */
 export function sharedMemory(): WebAssembly.Memory | null {
   for (const maximum of MAXIMUM_PAGES) {
     try {
@@ -16,7 +16,7 @@ export function sharedMemory(): WebAssembly.Memory | null {
   return null;
 }
 
-/** Why there can be no threads here; null if there can. */
+/** Why threads are not possible here; null if they are. */
 export function obstacle(): string | null {
   const { crossOriginIsolated } = globalThis as { crossOriginIsolated?: boolean };
   if (crossOriginIsolated === false) return 'the page is not cross-origin isolated';

@@ -1,4 +1,4 @@
-/** What builds with threads need, in a script that is loaded when they are used. */
+/** The code for builds with threads, imported on demand. */
 import create from 'heed-glue/threads';
 import type { Threaded } from './module.js';
 import { Threads } from './threads.js';

@@ -1,4 +1,7 @@
-/** The shared-memory threads of an instance of the module. Loaded when they are used; shared-memory.ts has what decides that. */
+/**
+ * The shared-memory threads of an instance of the module. Imported on demand; shared-memory.ts decides whether threads
+ * are possible.
+ */
 
 import { type Count, coreCount } from '../cores.js';
 import { describe, HeedError } from '../error.js';
@@ -7,7 +10,9 @@ import { keepAlive, listen, nodeOptions, start } from '../start-worker.js';
 import type { Core } from './core.js';
 import { packaged } from './packaged.js';
 
-/** What a thread needs. The functions are indices in the function table, which are the same in all instances. */
+/**
+ * The data for starting a thread. The functions are indices in the function table, which is the same in all instances.
+ */
 export interface ThreadStart {
   module: WebAssembly.Module;
   memory: WebAssembly.Memory;
@@ -19,17 +24,20 @@ export interface ThreadStart {
   index: number;
 }
 
-/** Whether this thread may sleep. The main thread of a page may not. */
+/** Whether this thread may block. The main thread of a page may not. */
 function mayWait(): boolean {
   try {
-    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 1, 0); // returns at once: the value is not 1
+    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 1, 0); // returns immediately, because the value is not 1
     return true;
   } catch {
     return false;
   }
 }
 
-/** Starts a worker that runs heed's thread.js. Bundlers recognize exactly these expressions, and make the script a bundle of its own. */
+/**
+ * Starts a worker that runs heed's thread.js. Bundlers recognize exactly these expressions and bundle the script
+ * separately.
+ */
 const startThread = () =>
   start(
     'thread.js',
@@ -37,7 +45,7 @@ const startThread = () =>
     () => new Worker(new URL('./thread.js', import.meta.url), { type: 'module' }),
   );
 
-/** A thread that ended is replaced. Until then calls run on the others. */
+/** The threads of one instance. A thread that ends is replaced; meanwhile, calls run on the others. */
 export class Threads {
   readonly #core: Core;
   readonly #workers: (WorkerLike | null)[];
@@ -58,7 +66,7 @@ export class Threads {
     this.#start = { module, memory, initialize, main, failed, stackBytes };
   }
 
-  /** Starts count - 1 threads. If one cannot start, the caller works alone. */
+  /** Starts count - 1 threads. If one cannot start, calls run on the calling thread only. */
   static async start(
     core: Core,
     module: WebAssembly.Module,
@@ -76,12 +84,12 @@ export class Threads {
     return threads;
   }
 
-  /** How many were started, with the calling thread, and why. */
+  /** The number of running threads, including the calling thread, and the reason for it. */
   get count(): Count {
     return { count: 1 + this.#workers.filter(Boolean).length, reason: this.#reason };
   }
 
-  /** Replaces all threads, after a call that did not end regularly. */
+  /** Replaces all threads, after a call that did not end normally. */
   restart(): void {
     if (!this.#disposed) for (const i of this.#workers.keys()) this.#replace(i).catch(() => {});
   }
@@ -96,7 +104,7 @@ export class Threads {
     this.#workers[i] = null;
   }
 
-  /** Starts thread i, in place of the one that there is. */
+  /** Starts thread i in place of the current one. */
   #replace(i: number): Promise<void> {
     this.#end(i);
     return new Promise((resolve, reject) => {

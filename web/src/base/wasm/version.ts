@@ -1,4 +1,4 @@
 import { version as packageVersion } from '../../../../package.json';
 
-/** heed's version, as package.json says. */
+/** heed's version, from package.json. */
 export const version: string = packageVersion;

@@ -1,7 +1,8 @@
 /**
- * The published encoder families: for each, how config.json describes the core's stack of layers, and to which of the core's parameters each of the checkpoint's tensors belongs.
- * To add a family, add an entry to FAMILIES; a new architecture may need a new option in the core's `EncoderModelConfig`.
- * Notation: E width, F feed-forward width, {i} a layer's number.
+ * The published encoder families. For each, how config.json describes the layers, and which of heed's parameters each
+ * tensor of the checkpoint belongs to. To add a family, add an entry to FAMILIES; a new architecture may need a new
+ * option in the C++ `EncoderModelConfig`.
+ * Notation: E width, F feed-forward width, {i} number of a layer.
  */
 
 import { invalid } from '../../base/error.js';
@@ -75,7 +76,10 @@ const bert: Family = {
   pooler: 'pooler.dense',
 };
 
-/** JinaBERT v2, which has BERT's model_type: penalties that grow with the distance (ALiBi) instead of embeddings of positions, and a gated feed-forward. */
+/**
+ * JinaBERT v2, whose model_type is BERT's: ALiBi penalties instead of position embeddings, and a gated feed-forward
+ * block.
+ */
 const jinaBert: Family = {
   ...bert,
   config: (s) => {
@@ -99,10 +103,13 @@ const jinaBert: Family = {
   },
 };
 
-/** Whether a JinaBERT v2 is one of jina-embeddings-v2-base-code's kind, which only the code that its configuration refers to tells. */
+/**
+ * Whether a JinaBERT v2 is of the kind of jina-embeddings-v2-base-code, which only the code that its configuration
+ * refers to reveals.
+ */
 const hasQkNorm = (s: Settings) => /qk-post-norm/.test(JSON.stringify([s.get('auto_map'), s.get('_name_or_path')]));
 
-/** The same with norms of queries and keys, and two norms after the attention. */
+/** JinaBERT v2 with norms of queries and keys, and two norms after the attention. */
 const jinaBertCode: Family = {
   ...jinaBert,
   config: (s) => ({ ...jinaBert.config(s), gateSecond: true, jointQkNorm: true, nestedNorm: true }),
@@ -118,18 +125,18 @@ const jinaBertCode: Family = {
   },
 };
 
-/** The activation of JinaBERT's gate. */
+/** The activations of JinaBERT's gates. */
 const JINA_GATES: Record<string, string> = { geglu: 'gelu', reglu: 'relu' };
 
-/** Positions start at padding_idx + 1. */
+/** RoBERTa's configuration: positions start at padding_idx + 1. */
 const robertaConfig = (s: Settings) => bertConfig(s, s.count('pad_token_id', 1) + 1);
 
 const roberta: Family = { ...bert, prefix: 'roberta.', config: robertaConfig };
 
-/** The core's bound on the width of a convolution. */
+/** The maximum kernel width of a convolution. */
 const MAX_KERNEL = 63;
 
-/** DeBERTa v2, and v3, which has the same model_type. */
+/** DeBERTa v2 and v3, which have the same model_type. */
 const deberta: Family = {
   prefix: 'deberta.',
   config: (s) => {
@@ -147,7 +154,7 @@ const deberta: Family = {
     if (refused.length > 0)
       throw invalid(s.file, 'the layout of deberta-v2-xlarge or of deberta-v3', refused.join(', '), 'UNSUPPORTED');
     const config = sharedBertConfig(s);
-    // -1 stands for the default.
+    // -1 means the default.
     const positive = (key: string, fallback: number) => (s.get(key) === -1 ? fallback : s.count(key, fallback, 2));
     const relativeDistance = positive('max_relative_positions', config.maxPositions);
     const relativeBuckets = positive('position_buckets', relativeDistance);
@@ -165,7 +172,7 @@ const deberta: Family = {
       positionProjections: !s.flag('share_att_key', false),
       convolution,
       ...(convolution > 0 && { convolutionActivation: activation(s, 'conv_act', 'tanh') }),
-      attentionScale: (3 * config.headDim) ** -0.5, // three terms
+      attentionScale: (3 * config.headDim) ** -0.5, // the scores are a sum of three terms
     };
   },
   modules: {
@@ -186,11 +193,14 @@ const deberta: Family = {
   },
 };
 
-/** MPNet's largest relative distance, which its configuration does not contain; on each side, half of the buckets hold one distance each. */
+/**
+ * MPNet's maximum relative distance, which its configuration does not contain. Half of the buckets on each side hold a
+ * single distance.
+ */
 const RELATIVE_DISTANCE = 128;
 
 const FAMILIES: Record<string, Family> = {
-  // Static embeddings: a table without layers, positions or norms.
+  // Static embeddings: a table, without layers, positions or norms.
   [STATIC]: {
     prefix: '',
     config: (s) => ({
@@ -319,24 +329,24 @@ const FAMILIES: Record<string, Family> = {
   gte,
 };
 
-/** Families that encode images. */
+/** The families that encode images. */
 export const IMAGE_FAMILIES = ['clip', 'siglip', 'vit', 'dinov2', 'dinov2_with_registers', 'dinov3_vit'] as const;
 
-/** The families that encode texts only, as `model_type` names them. */
+/** The `model_type` of the families that encode only texts. */
 export const textFamilies: readonly string[] = Object.keys(FAMILIES);
 
 export interface FamilyConfig {
   type: string;
   family: Family;
   config: RawEncoderModelConfig;
-  /** Of a GLiNER, whose encoder these are. */
+  /** The settings of a GLiNER, for its encoder. */
   gliner?: GlinerConfig;
 }
 
-/** The key that names the family. */
+/** The key of config.json that names the family. */
 export const TYPE = 'model_type';
 
-/** As `familyOf`, for families that encode texts only. */
+/** Returns the family of a configuration, like `familyOf`, but only for families that encode only texts. */
 export function textFamilyOf(settings: Settings): FamilyConfig {
   const type = settings.get(TYPE);
   if (typeof type !== 'string' || !Object.hasOwn(FAMILIES, type)) {
@@ -349,7 +359,7 @@ export function textFamilyOf(settings: Settings): FamilyConfig {
   return { type, family, config: { ...DEFAULTS, ...family.config(settings) } };
 }
 
-/** The rows that each tensor of the encoder fills, by its name without the family's prefix. */
+/** The rows of a parameter that each tensor of the encoder fills, by the tensor's name without the family's prefix. */
 export function parameterRowsOf(family: Family, config: RawEncoderModelConfig): Map<string, ParameterRows> {
   const rows = new Map(Object.entries(family.tensors ?? {}));
   const add = (modules: Record<string, CoreName>, prefix: string, below: string) => {

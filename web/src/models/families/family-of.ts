@@ -1,10 +1,13 @@
-/** The family of a model's folder. Those that encode images are loaded when config.json names one. */
+/** Finds the family of a model's folder. Families that encode images are imported on demand. */
 import { importing } from '../../base/error.js';
 import type { Settings } from '../../io/settings.js';
 import { GLINER_CONFIG } from '../model-files.js';
 import { type FamilyConfig, IMAGE_FAMILIES, TYPE, textFamilyOf } from './families.js';
 
-/** The family that the settings' model_type names, and the core's options for the model; if the family encodes texts and images, for the encoder of texts. */
+/**
+ * The family with the settings' model_type, and the options for the model. If the family encodes texts and images, they
+ * are those of the text encoder.
+ */
 export async function familyOf(settings: Settings): Promise<FamilyConfig> {
   if (settings.file.endsWith(GLINER_CONFIG)) {
     const { GlinerConfig } = await importing('gliner-config', () => import('./gliner-config.js'));
@@ -14,7 +17,7 @@ export async function familyOf(settings: Settings): Promise<FamilyConfig> {
   }
   const type = IMAGE_FAMILIES.find((name) => name === settings.get(TYPE));
   if (!type) return textFamilyOf(settings);
-  // biome-ignore lint/style/noRestrictedImports: images/ builds on models/; it is loaded here alone
+  // biome-ignore lint/style/noRestrictedImports: images/ builds on models/, which imports it only here
   const { imageFamily } = await importing('images', () => import('../../images/image-families.js'));
   return imageFamily(type, settings);
 }

@@ -1,6 +1,6 @@
 /**
- * What the published encoder families have in common: the parts of a description of one, and how they read sizes, layers, activations and rotary positions in config.json.
- * Notation: E width, F feed-forward width, {i} a layer's number.
+ * Types for describing the published encoder families, and functions that read sizes, layers, activations and rotary
+ * positions in config.json. Notation: E width, F feed-forward width, {i} number of a layer.
  */
 
 import { invalid } from '../../base/error.js';
@@ -8,24 +8,26 @@ import type { RawEncoderModelConfig } from '../../base/wasm/core.js';
 import type { Settings } from '../../io/settings.js';
 import type { ImagesOf } from '../image-encoder.js';
 
-/** The core's bounds, far beyond any published encoder. */
+/** Limits far beyond any published encoder. */
 export const MAX_WIDTH = 2 ** 16;
 export const MAX_LAYERS = 1024;
-/** The kinds of a layer's attention by Hugging Face's names: over all tokens, or within a window. */
+/** The kinds of a layer's attention by Hugging Face's names: to all tokens, or within a window. */
 const LAYER_TYPES: unknown[] = ['full_attention', 'sliding_attention'];
 
-/** The rows of a parameter of the core's `EncoderModel` that a tensor of the checkpoint fills, from `firstRow` on. */
+/** The rows of an `EncoderModel` parameter that a tensor of the checkpoint fills, beginning at `firstRow`. */
 export interface ParameterRows {
   parameter: string;
   firstRow: number;
 }
 
-/** A core name, to which `weight` or `bias` is appended, and the first row of that parameter, if it is not 0. */
+/**
+ * The parameter's name in heed, to which `weight` or `bias` is appended, or a function that also returns the first row.
+ */
 export type CoreName =
   | string
   | ((config: RawEncoderModelConfig, part: 'weight' | 'bias') => { name: string; firstRow: number });
 
-/** The core's defaults of options that are also read here. */
+/** The defaults of the options of `EncoderModelConfig` that are also read here. */
 export const DEFAULTS = {
   positionOffset: 0,
   typeVocabSize: 0,
@@ -35,34 +37,40 @@ export const DEFAULTS = {
   int8: false,
 };
 
-/** The core's options; those without a default are required. */
+/** The options of an encoder; those without a default are required. */
 export type Config = Omit<RawEncoderModelConfig, keyof typeof DEFAULTS> & Partial<RawEncoderModelConfig>;
 
 export interface Family {
-  /** The prefix of the encoder's tensors in a checkpoint that also has a head; a bare encoder has none. */
+  /** The prefix of the encoder's tensors in a checkpoint with a head. A bare encoder has no prefix. */
   prefix: string;
   config(settings: Settings): Config;
   /** Modules outside the layers, by their names in the checkpoint. */
   modules: Record<string, CoreName>;
-  /** Tensors that have no module's name before theirs, by their names in the checkpoint. */
+  /** Tensors that do not belong to a module, by their names in the checkpoint. */
   tensors?: Record<string, ParameterRows>;
-  /** Biases that a checkpoint may lack, by their names without the prefix; they are zeros. */
+  /** Matches biases that may be absent from a checkpoint, by their names without the prefix. They are then zero. */
   optionalBiases?: RegExp;
   /** The common prefix of the modules of layer {i}. */
   layerPrefix: string;
-  /** The layer's modules: name in the checkpoint -> core name below `layers.{i}.` */
+  /** The modules of a layer: name in the checkpoint -> heed's name below `layers.{i}.` */
   layer: Record<string, CoreName>;
-  /** The dense layer of `pooler_output`, if the family has one. */
+  /** The name of the linear layer for `pooler_output`, if the family has one. */
   pooler?: string;
-  /** Makes the encoder of families that also, or only, encode images. */
+  /** Makes the encoder, for families that encode images (and texts). */
   images?: ImagesOf;
-  /** Of these families, how texts are pooled, or images, if there are no texts. */
+  /** For families that encode images: the pooling of texts, or of images if there are no texts. */
   pooling?: 'cls' | 'last';
-  /** Of these families and GLiNERs, the tensors of what follows the encoders, by their names without the prefix. */
+  /**
+   * For families that encode images and for GLiNER: matches the tensors after the encoders, by their names without the
+   * prefix.
+   */
   headTensors?: RegExp;
 }
 
-/** The rows of the queries, keys or values: of one matrix if all have the width of the model, otherwise of three; of one bias. */
+/**
+ * The rows of the queries, keys or values: in one packed matrix if all have the model's width, otherwise in three
+ * matrices. Biases are always packed.
+ */
 const projection =
   (of: 'q' | 'k' | 'v'): CoreName =>
   ({ embedDim, numHeads, keyValueHeads, headDim }, part) => {
@@ -73,17 +81,17 @@ const projection =
     return { name: packedQkv, firstRow: { q: 0, k: width, v: width + keyWidth }[of] };
   };
 
-/** Queries, keys and values in one matrix. */
+/** The packed projection of queries, keys and values. */
 export const packedQkv = 'self_attn.in_proj_';
 export const queryRows = projection('q');
 export const keyRows = projection('k');
 export const valueRows = projection('v');
-/** The half of a gated feed-forward that is not activated. */
+/** The half of a gated feed-forward block without activation. */
 export const secondHalf: CoreName = ({ feedForwardDim }) => ({ name: 'linear1.', firstRow: feedForwardDim });
 
 type Keys = string | string[];
 
-/** Keys of config.json that are not BERT's. */
+/** Keys of config.json, where they differ from BERT's. */
 interface SizeKeys {
   width?: Keys;
   heads?: Keys;
@@ -92,7 +100,10 @@ interface SizeKeys {
   positions?: Keys;
 }
 
-/** The sizes of the stack; the fallbacks are for values that config.json does not have. `headDim`: of families whose heads have a width and groups of their own. */
+/**
+ * Reads the sizes of the encoder. `fallback`: values for absent settings; with `headDim`, the family's heads have their
+ * own width, and queries may be grouped.
+ */
 export function sizesOf(
   s: Settings,
   fallback: { maxPositions: number; feedForwardFactor?: number; positionOffset?: number; headDim?: number },
@@ -138,26 +149,29 @@ export function rotaryDimOf(s: Settings, keys: string[], { headDim }: Config, fr
   throw s.wrong(key, `a value for an even number of rotated columns, not ${dim} of ${headDim}`, s.get(key));
 }
 
-/** What config.json says of rotary positions: `rope_scaling`, and `rope_parameters`, which transformers 5 writes, of a kind of layers if there are several. The first has priority. */
+/**
+ * The rotary settings in config.json: `rope_scaling`, which has priority, and `rope_parameters`, which transformers 5
+ * writes. `kind`: the kind of layers, if they have separate settings.
+ */
 export function rotarySettings(s: Settings, kind?: string): Settings[] {
   const all = s.record('rope_parameters');
   const own = kind ? all?.record(kind) : (all?.record('full_attention') ?? all);
   return [s.record('rope_scaling'), own].filter((each) => each !== undefined);
 }
 
-/** The type of rotary positions. 'default': the ordinary ones, which are not scaled. */
+/** The type of rotary positions. 'default' means without scaling. */
 export function rotaryType(settings: Settings): string {
   const fallback = settings.get('factor') === undefined ? 'default' : 'none';
   return settings.text(settings.keyOf(['rope_type', 'type']), fallback);
 }
 
-/** The base of the rotary angles: in those settings or, in older files, under `key`. */
+/** The base of rotary positions: in the rotary settings or, in older files, under `key`. */
 export function rotaryTheta(s: Settings, key: string, fallback: number, kind?: string): number {
   const own = rotarySettings(s, kind).find((settings) => settings.get('rope_theta') !== undefined);
   return own?.between('rope_theta', 1, Infinity) ?? s.between(key, 1, Infinity, fallback);
 }
 
-/** The same for families without scaled angles, which are refused. */
+/** The base of rotary positions, for families that do not support scaling; rejects it. */
 export function rotaryBase(s: Settings, key: string, fallback: number, kind?: string): number {
   for (const settings of rotarySettings(s, kind)) {
     const type = rotaryType(settings);
@@ -166,7 +180,10 @@ export function rotaryBase(s: Settings, key: string, fallback: number, kind?: st
   return rotaryTheta(s, key, fallback, kind);
 }
 
-/** Whether each layer's attention is limited to the window; `isLocal` says it for files without the list `layer_types`. */
+/**
+ * Per layer, whether its attention is limited to the window. `isLocal` decides for files without the list
+ * `layer_types`.
+ */
 export function localLayers(s: Settings, numLayers: number, isLocal: (layer: number) => boolean): boolean[] {
   const key = 'layer_types';
   const types = s.get(key) ?? Array.from({ length: numLayers }, (_, i) => LAYER_TYPES[isLocal(i) ? 1 : 0]);
@@ -175,7 +192,7 @@ export function localLayers(s: Settings, numLayers: number, isLocal: (layer: num
   return types.map((type) => type === LAYER_TYPES[1]);
 }
 
-/** The core's activations by Hugging Face's names. */
+/** heed's activations by Hugging Face's names. */
 const ACTIVATIONS: Record<string, string> = {
   gelu: 'gelu',
   gelu_new: 'gelu_tanh',

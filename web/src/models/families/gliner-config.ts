@@ -1,4 +1,4 @@
-/** gliner_config.json, which a GLiNER's folder has in place of config.json. Loaded when it is used. */
+/** Reads gliner_config.json, which replaces config.json in the folder of a GLiNER. Imported on demand. */
 import { invalid } from '../../base/error.js';
 import { Settings } from '../../io/settings.js';
 import type { Family } from './family.js';
@@ -7,23 +7,23 @@ const PREFIX = 'token_rep_layer.bert_layer.model.';
 const HEAD = /^(token_rep_layer\.projection|rnn|span_rep_layer|prompt_rep_layer)\./;
 const MODEL_TYPE = 'gliner_uni_encoder_span';
 
-/** What gliner_config.json says. */
+/** The settings of gliner_config.json. */
 export class GlinerConfig {
   /** The settings of the encoder. */
   readonly encoder: Settings;
-  /** K */
+  /** K, the maximum number of words per span. */
   readonly maxWidth: number;
-  /** The number of words in a window. */
+  /** The maximum number of words per window. */
   readonly maxWords: number;
-  /** D */
+  /** D, the width of span and label vectors. */
   readonly width: number;
   readonly recurrentLayers: number;
-  /** Whether a label's vector is that of its marker, not of the token after it. */
+  /** Whether a label is represented by its marker rather than by its first token. */
   readonly embedsMarker: boolean;
   readonly marker: string;
   readonly separator: string;
 
-  /** @throws HeedError UNSUPPORTED for other models than those that score spans by their first and last word */
+  /** @throws HeedError UNSUPPORTED for models that do not score spans by their first and last word */
   constructor(settings: Settings) {
     const refuse = (key: string, expected: string, got: string) => {
       throw settings.unsupported(key, expected, got);
@@ -61,7 +61,7 @@ export class GlinerConfig {
     this.separator = settings.text('sep_token', '<<SEP>>');
   }
 
-  /** The encoder's family with the names that its tensors have here. */
+  /** The encoder's family, with its tensors' names in a GLiNER. */
   family(family: Family): Family {
     return { ...family, prefix: PREFIX, headTensors: HEAD };
   }

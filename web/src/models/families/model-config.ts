@@ -1,15 +1,15 @@
-/** What a loaded model tells about itself. */
+/** A loaded model's description of itself. */
 import { type HeedError, invalid } from '../../base/error.js';
 import type { Settings } from '../../io/settings.js';
 import type { LoadedModel } from '../load.js';
 import type { ModelConfig, PretrainedModel } from '../model.js';
 
-/** The names of the labels of a classifier; none for other models. */
+/** The label names of a classifier; empty for other models. */
 export function labelsIn(settings: Settings): string[] {
   return (settings.record('id2label')?.entries() ?? []).map(([, label]) => String(label));
 }
 
-/** `maxLength`: the number of tokens that texts are cut to; `parameterCount`: of the encoder's parameters. */
+/** `maxLength`: the default maximum number of tokens per text. `parameterCount`: of the encoder. */
 export function modelConfig(
   { config, settings, tokenizer, family, sentence, type, storage, unused }: LoadedModel,
   maxLength: number,
@@ -40,7 +40,7 @@ export function modelConfig(
   };
 }
 
-/** What `console.log` prints of a model. */
+/** The text for `console.log` of a model. */
 export function modelText({ config, disposed }: PretrainedModel): string {
   const { family, dtype, embedDim, numLayers, maxLength, parameterCount, labels } = config;
   const notes = [
@@ -54,7 +54,7 @@ export function modelText({ config, disposed }: PretrainedModel): string {
   return `PretrainedModel '${family}': ${notes.join(', ')}`;
 }
 
-/** The error of a call for images of a model that has no encoder of images. */
+/** Makes the error for an image call of a model without an image encoder. */
 export function withoutImages(owner: string, { family }: ModelConfig): HeedError {
   return invalid(owner, 'a model with an encoder of images', `'${family}'`, 'UNSUPPORTED');
 }

@@ -1,4 +1,4 @@
-/** The families with rotary positions; families.ts lists them under their names. */
+/** The families with rotary positions. families.ts registers them. */
 import { invalid } from '../../base/error.js';
 import type { Settings } from '../../io/settings.js';
 import {
@@ -76,7 +76,7 @@ export const nomicBert: Family = {
     'attn.Wqkv': packedQkv,
     'attn.out_proj': 'self_attn.out_proj.',
     norm1: 'norm1.',
-    'mlp.fc12': 'linear1.', // the activated half; fc1 if not gated
+    'mlp.fc12': 'linear1.', // the activated half; fc1 if there is no gate
     'mlp.fc11': secondHalf,
     'mlp.fc1': 'linear1.',
     'mlp.fc2': 'linear2.',
@@ -84,7 +84,7 @@ export const nomicBert: Family = {
   },
 };
 
-/** Activation of the gate, by Hugging Face's name. */
+/** The activation of the gate, by Hugging Face's name. */
 const GATES: Record<string, string> = { swiglu: 'silu', geglu: 'gelu', glu: 'sigmoid' };
 
 function nomicBertConfig(s: Settings): Config {
@@ -101,7 +101,7 @@ function nomicBertConfig(s: Settings): Config {
     },
   );
   const key = 'activation_function';
-  const isNative = s.get(key) === undefined && s.get('hidden_act') !== undefined; // as transformers 5 writes it
+  const isNative = s.get(key) === undefined && s.get('hidden_act') !== undefined; // transformers 5 writes such files
   const kind = s.text(key, 'swiglu');
   const gated = Object.hasOwn(GATES, kind);
   const bias = s.flag('qkv_proj_bias', false);
@@ -130,7 +130,7 @@ function nomicBertConfig(s: Settings): Config {
 
 const decoderModules = { embed_tokens: 'embeddings.word.', norm: 'norm.' };
 
-/** A decoder's layer in the names of Llama, with norms of queries and keys. */
+/** The modules of a decoder layer by Llama's names, with norms of queries and keys. */
 const decoderLayer = {
   input_layernorm: 'norm1.',
   'self_attn.q_proj': queryRows,
@@ -147,7 +147,7 @@ const decoderLayer = {
 
 const decoder = { prefix: 'model.', modules: decoderModules, layerPrefix: 'layers.{i}.' };
 
-/** What the decoders that became encoders share. */
+/** The common options of decoders that were turned into encoders. */
 function decoderConfig(s: Settings, headDim: number): Config {
   const sizes = sizesOf(s, { maxPositions: 32768, headDim });
   if (s.flag('attention_bias', false)) throw s.unsupported('attention_bias', 'false', 'true');
@@ -195,7 +195,7 @@ export const gemma3: Family = {
       activation: activation(s, 'hidden_activation', 'gelu_pytorch_tanh'),
       rotaryBase: rotaryBase(s, 'rope_theta', 1e6, 'full_attention'),
       localRotaryBase: rotaryBase(s, 'rope_local_base_freq', 10000, 'sliding_attention'),
-      // The window is the width of both sides together: the published code allows |i - j| < window / 2 + 1.
+      // `sliding_window` counts both sides: the published code allows |i - j| < window / 2 + 1.
       window: Math.floor(s.count('sliding_window', 4096, 1) / 2),
       localLayers: localLayers(s, config.numLayers, (i) => (i + 1) % period !== 0),
       attentionScale: s.between('query_pre_attn_scalar', 0, Infinity, 256) ** -0.5,
@@ -212,7 +212,7 @@ export const gemma3: Family = {
   },
 };
 
-/** GTE v1.5 and multilingual, whose model_type is 'new', and Arctic Embed 2.0 M ('gte'). */
+/** GTE v1.5 and multilingual GTE, whose model_type is 'new', and Arctic Embed 2.0 M ('gte'). */
 export const gte: Family = {
   prefix: 'new.',
   config: (s) => {
@@ -255,7 +255,7 @@ export const gte: Family = {
   },
   layerPrefix: 'encoder.layer.{i}.',
   layer: {
-    'attention.qkv_proj': packedQkv, // or, if pack_qkv is false, the next three
+    'attention.qkv_proj': packedQkv, // if pack_qkv is false, the checkpoint has the following three instead
     'attention.q_proj': queryRows,
     'attention.k_proj': keyRows,
     'attention.v_proj': valueRows,

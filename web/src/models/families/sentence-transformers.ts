@@ -1,4 +1,7 @@
-/** How a sentence-transformers folder turns a text's rows into one vector: modules.json with Pooling, Dense, LayerNorm and Normalize, and prompts. */
+/**
+ * Reads how a sentence-transformers folder turns a text's hidden states into a vector: modules.json with Pooling,
+ * Dense, LayerNorm and Normalize, and the prompts.
+ */
 
 import { describe, invalid, invalidFile } from '../../base/error.js';
 import type { SignalLike } from '../../base/platform.js';
@@ -9,7 +12,10 @@ import { Settings } from '../../io/settings.js';
 import type { SparseSettings } from '../heads/sparse.js';
 
 export const POOLINGS = ['mean', 'cls', 'last', 'max', 'mean_sqrt_len', 'weighted_mean'] as const;
-/** 'mean_sqrt_len': the sum divided by the square root of the length; 'weighted_mean': the i-th token has weight i. */
+/**
+ * A pooling. 'mean_sqrt_len': the sum divided by the square root of the number of tokens. 'weighted_mean': the i-th
+ * token has weight i.
+ */
 export type Pooling = (typeof POOLINGS)[number];
 
 /** A layer after the pooling. */
@@ -19,47 +25,53 @@ export interface VectorLayer {
   outFeatures: number;
   bias: boolean;
   activation: string;
-  /** Whether its input is added to its output, through a matrix `residual.weight` if their widths differ (PyLate). */
+  /**
+   * Whether the input is added to the output; if their widths differ (PyLate), after multiplication by
+   * `residual.weight`.
+   */
   residual: boolean;
-  /** Path of its weights below the folder. */
+  /** The path of the weights relative to the folder. */
   weights: string;
-  /** Its weight and bias, if they are the model's own. */
+  /** The weight and bias, if they come from the model's own weights. */
   tensors?: RawTensor[];
 }
 
-/** The folder's configuration of sentence vectors. */
+/** The folder's configuration of text vectors. */
 export interface SentenceConfig {
-  /** The vectors of several are concatenated. */
+  /** The poolings, whose vectors are concatenated. */
   pooling: readonly Pooling[];
-  /** Whether the prompt's tokens are included in the pooling. */
+  /** Whether the pooling includes the prompt's tokens. */
   poolsPrompt: boolean;
   normalize: boolean;
   layers: VectorLayer[];
-  /** The layer from vectors to logits: the module that modules.json names 'classifier', as `save()` of heed/train writes it. It is no part of the vectors. */
+  /**
+   * The layer from vectors to logits: the module named 'classifier' in modules.json, which `save()` of heed/train
+   * writes. It does not affect the vectors.
+   */
   classifier: VectorLayer | null;
   maxLength: number;
-  /** Whether texts are lower-cased before they are tokenized. */
+  /** Whether texts are lower-cased before tokenization. */
   lowerCase: boolean;
-  /** By name, e.g. { query: 'query: ', document: 'passage: ' }. */
+  /** The prompts by name, such as { query: 'query: ', document: 'passage: ' }. */
   prompts: Record<string, string>;
   defaultPrompt: string | null;
-  /** The path of the model's files, with a slash at its end; '' if they are at the root. */
+  /** The path of the model's files, with a trailing slash; '' for the root. */
   modelFolder: string;
-  /** Whether the model is a StaticEmbedding: a tokenizer and a table. */
+  /** Whether the model is a StaticEmbedding: a tokenizer and an embedding table. */
   isStatic: boolean;
-  /** Whether a module pools the tokens; layers without one are for tokens (ColBERT). */
+  /** Whether a module pools the tokens. Otherwise, the layers apply to each token (ColBERT). */
   pools: boolean;
-  /** config_sentence_transformers.json, which has PyLate's settings of a ColBERT, or Stanford's artifact.metadata. */
+  /** The ColBERT settings: config_sentence_transformers.json (PyLate) or artifact.metadata (Stanford). */
   colbert: Settings | null;
   sparse: SparseSettings;
   similarity: Similarity;
 }
 
 const SIMILARITIES = ['cosine', 'dot', 'euclidean', 'manhattan'] as const;
-/** How the vectors of a model are compared. */
+/** The similarity for which a model's vectors are meant. */
 export type Similarity = (typeof SIMILARITIES)[number];
 
-/** The names in `pooling_mode`; in the order in which several of `OLD_POOLING_KEYS` are concatenated. */
+/** The names in `pooling_mode`, in the order in which several of OLD_POOLING_KEYS are concatenated. */
 const POOLING_NAMES: Record<string, Pooling> = {
   cls: 'cls',
   max: 'max',
@@ -69,7 +81,7 @@ const POOLING_NAMES: Record<string, Pooling> = {
   lasttoken: 'last',
 };
 
-/** Before sentence-transformers 5.4, each mode was a key of its own, whose value is true or false: these keys and the modes' names. */
+/** Keys before sentence-transformers 5.4, with the mode that each boolean selects. */
 const OLD_POOLING_KEYS: Record<string, string> = {
   pooling_mode_cls_token: 'cls',
   pooling_mode_max_tokens: 'max',
@@ -79,16 +91,19 @@ const OLD_POOLING_KEYS: Record<string, string> = {
   pooling_mode_lasttoken: 'lasttoken',
 };
 
-/** The name in modules.json of the module with the classifier. */
+/** The name of the classifier's module in modules.json. */
 export const CLASSIFIER = 'classifier';
 
 const STATIC = 'StaticEmbedding';
-/** Modules that have the model's files. */
+/** Modules that contain the model's files. */
 const MODELS = ['Transformer', STATIC, 'MLMTransformer', 'CLIPModel'];
 const LAYERS = ['Pooling', 'SpladePooling', 'Dense', 'LayerNorm'];
 const DENSE_ACTIVATIONS = ['Identity', 'Tanh', 'ReLU', 'GELU', 'Sigmoid', 'SiLU'];
 
-/** Reads the folder's configuration. A folder without modules.json uses the mean and does not normalize, as in sentence-transformers. */
+/**
+ * Reads the folder's configuration. Without modules.json, the pooling is the mean and vectors are not normalized, as in
+ * sentence-transformers.
+ */
 export async function readSentenceConfig(folder: ModelFolder, signal?: SignalLike): Promise<SentenceConfig> {
   const config: SentenceConfig = {
     pooling: ['mean'],
@@ -137,7 +152,7 @@ export async function readSentenceConfig(folder: ModelFolder, signal?: SignalLik
     const all = [own, ...(await Promise.all(old.map((name) => readSettings(within + name)))), atRoot];
     texts = all.find((each) => each !== null) ?? null;
   } else {
-    // A folder with a pooling configuration but without the list of modules.
+    // The folder has a pooling configuration, but no modules.json.
     const pooling = await readSettings('1_Pooling/config.json');
     if (pooling) readPooling(pooling, config);
   }
@@ -151,7 +166,7 @@ export async function readSentenceConfig(folder: ModelFolder, signal?: SignalLik
 const isTransformer = ({ type }: { type: string }) => kindOf(type).endsWith('Transformer');
 const kindOf = (type: string) => type.split('.').at(-1)!;
 
-// Paths that no kind of source resolves to a path outside the folder: no `..`, no backslash, no percent sign, no scheme's colon.
+// Paths that cannot leave the folder in any kind of source: no `..`, backslash, percent sign or colon of a scheme.
 const INSIDE = /^(?:[\w-][\w. -]*(?:\/[\w-][\w. -]*)*)?$/;
 
 async function readModule(
@@ -162,7 +177,7 @@ async function readModule(
   signal?: SignalLike,
 ): Promise<void> {
   const { type, path, name } = entry ?? {};
-  const isRoot = path === '.' && String(type).endsWith(STATIC); // as model2vec writes it
+  const isRoot = path === '.' && String(type).endsWith(STATIC); // model2vec writes such a path
   if (typeof type !== 'string' || typeof path !== 'string' || !(INSIDE.test(path) || isRoot))
     throw invalidFile(file, 'a module with its type and its path below the folder', JSON.stringify(entry));
   const kind = kindOf(type);
@@ -202,7 +217,7 @@ async function readModule(
   else config.layers.push(layer);
 }
 
-/** Refuses a layer after the pooling, the module `path`, that is for other rows than the pooled vectors. */
+/** Rejects a layer after the pooling, the module `path`, whose input or output is not the pooled vector. */
 function requireVectors(path: string, settings: Settings): void {
   const vectors = 'sentence_embedding';
   const input = settings.text('module_input_name', vectors);
@@ -274,7 +289,7 @@ function layerOf(kind: string, settings: Settings): Omit<VectorLayer, 'weights'>
   };
 }
 
-/** Other names, such as PyLate's MaxSim, are not for vectors of texts. */
+/** Other names, such as PyLate's MaxSim, do not apply to text vectors. */
 function similarityIn(settings: Settings): Similarity {
   const name = settings.get('similarity_fn_name');
   return SIMILARITIES.find((each) => each === name) ?? 'cosine';
@@ -293,7 +308,7 @@ function readPrompts(settings: Settings, config: SentenceConfig): void {
   config.defaultPrompt = name;
 }
 
-/** The text before the model's input: `prompt`, or that of the folder with the name `promptName`, or the folder's default. */
+/** The text before the model's input: `prompt`, or the folder's prompt named `promptName`, or the folder's default. */
 export function promptOf(
   { prompts, defaultPrompt }: SentenceConfig,
   { prompt, promptName }: { prompt?: string | undefined; promptName?: string | undefined },

@@ -1,6 +1,6 @@
 /**
- * Writes a checkpoint's tensors into the core's parameters as their bytes arrive: rows are written as soon as they are complete, so that the peak of memory stays near one copy
- * of the model.
+ * Writes a checkpoint's tensors to an encoder's parameters while their bytes are received. Rows are written as soon as
+ * they are complete, so that peak memory stays near one copy of the model.
  */
 
 import { formatShape, HeedError, invalid, invalidFile } from '../../base/error.js';
@@ -24,20 +24,20 @@ import { parameterRowsOf } from './families.js';
 import type { Family, ParameterRows } from './family.js';
 
 export interface LoadedWeights {
-  /** The tensors of poolers and task heads, by name without the family's prefix. */
+  /** The tensors of poolers and task heads, by their names without the family's prefix. */
   heads: Map<string, RawTensor>;
   /** Names of tensors that the model does not use. */
   unused: string[];
-  /** Types in which the encoder's matrices are stored: 'F32', 'F16', ... */
+  /** The types in which the encoder's matrices are stored: 'F32', 'F16', ... */
   dtypes: string[];
-  /** The names of all tensors in the file, by the names without the family's prefix. */
+  /** The names of all tensors in the file, by their names without the family's prefix. */
   names: Map<string, string>;
 }
 
-/** The core's name of the table of words. */
+/** The name of the token embeddings in heed. */
 export const WORD_TABLE = 'embeddings.word.weight';
 
-/** A tensor's name without the family's prefix, and by today's names of a norm's parameters. */
+/** Normalizes a tensor's name: removes the family's prefix and replaces old names of norm parameters. */
 export function bareName(name: string, prefix: string): string {
   const bare = name.startsWith(prefix) ? name.slice(prefix.length) : name;
   return bare
@@ -46,19 +46,22 @@ export function bareName(name: string, prefix: string): string {
     .replace(/^embeddings(?=_scale$|$)/, 'embedding.weight'); // model2vec
 }
 
-/** The shape with `rank` axes, if only axes of length 1 at its beginning have to be left out or added for that: checkpoints store learned rows with and without such axes. */
+/**
+ * Changes the rank of a shape by removing or adding leading axes of length 1, if possible: checkpoints store learned
+ * rows with and without such axes.
+ */
 function withRank(shape: readonly number[], rank: number): number[] {
   const ones = shape.length - rank;
   if (ones < 0) return [...new Array<number>(-ones).fill(1), ...shape];
   return shape.slice(0, ones).every((extent) => extent === 1) ? shape.slice(ones) : [...shape];
 }
 
-/** Whether it has the scales of another tensor of the file, one of whose `names` it is. */
+/** Whether tensor `name` holds the scales of another tensor in `names`. */
 export function isScaleOf(name: string, names: { has(name: string): boolean }): boolean {
   return name.endsWith('_scale') && names.has(name.slice(0, -'_scale'.length));
 }
 
-/** Write a tensor's rows to a parameter; `scale` names the tensor with the rows' scales. */
+/** Plan to write a tensor's rows to a parameter. `scale`: the name of the tensor with the rows' scales. */
 interface RowsPlan {
   kind: 'rows';
   parameter: number;
@@ -68,10 +71,10 @@ interface RowsPlan {
   scale: string | null;
 }
 
-/** What to do with one tensor of the file; null: skip it. */
+/** The plan for a tensor of the file; null: skip it. */
 type Plan = RowsPlan | { kind: 'keep'; name: string; dtype: Dtype } | null;
 
-/** The files with the weights, to be opened in order: model.safetensors, or the shards that its index lists. */
+/** The weight files, to be opened in order: model.safetensors, or the shards that its index lists. */
 export async function openWeights(
   folder: ModelFolder,
   signal?: SignalLike,
@@ -100,7 +103,7 @@ export async function openWeights(
   };
 }
 
-/** Weights in other formats, and what to do with them. */
+/** Weights in other formats, each with a hint. */
 const OTHER_WEIGHTS = {
   'onnx/model.onnx': 'This is an ONNX export: use the repository from which it was made',
   'model.onnx': 'This is an ONNX export: use the repository from which it was made',
@@ -108,7 +111,7 @@ const OTHER_WEIGHTS = {
     'In Python, save_pretrained(folder, safe_serialization=True) of the loaded model writes safetensors',
 };
 
-/** The error for missing weights, which says what other weights the folder has. */
+/** Makes the error for missing weights. It names weights in other formats that the folder has. */
 async function withOtherWeights(error: unknown, folder: ModelFolder, within: string): Promise<unknown> {
   if (!(error instanceof HeedError) || error.code !== 'NOT_FOUND') return error;
   for (const [name, hint] of Object.entries(OTHER_WEIGHTS)) {
@@ -129,12 +132,12 @@ export class WeightLoader {
   readonly #prefix: string;
   readonly #isHead: (name: string) => boolean;
   readonly #optional: RegExp | undefined;
-  /** Whether the family encodes images. Tensors of other families may lack rows, which are reported together. */
+  /** Whether the family encodes images. In other families, all missing rows are reported in one error. */
   readonly #hasImages: boolean;
   readonly #rows: Map<string, ParameterRows>;
   readonly #parameters: { name: string; shape: number[] }[];
   readonly #indices: Map<string, number>;
-  /** Ranges of rows that tensors fill, by parameter. */
+  /** Per parameter, the ranges of rows that tensors fill. */
   readonly #filled: [number, number][][];
   readonly #heads = new Map<string, RawTensor>();
   readonly #unused: string[] = [];
@@ -159,7 +162,10 @@ export class WeightLoader {
     this.#filled = this.#parameters.map(() => []);
   }
 
-  /** Loads one file. Nothing is written before its whole header has been checked, for the `last` file also that no tensor is missing. */
+  /**
+   * Loads one file. Writes nothing before the whole header has been checked; with `last`, also checks first that no
+   * tensor is missing.
+   */
   async load(file: OpenFile, last: boolean, onBytes: (count: number) => void): Promise<void> {
     const reader = new ByteReader(file, onBytes);
     try {
@@ -201,7 +207,7 @@ export class WeightLoader {
     throw invalidFile(tensor, `${rows} scales, one per row`, `${scales.length}`);
   }
 
-  /** `names`: of all tensors in the file. */
+  /** Plans a tensor. `names`: the names of all tensors in the file. */
   #plan({ name, dtype, shape }: TensorEntry, names: Set<string>, file: string): Plan {
     const tensor = tensorOf(file, name);
     const bare = bareName(name, this.#prefix);
@@ -239,7 +245,7 @@ export class WeightLoader {
     return { kind: 'rows', parameter, firstRow, rows, dtype: known, scale };
   }
 
-  /** `deferred` gets what can be written only after later tensors have been read. */
+  /** Executes a plan. `deferred` collects writes that must wait for later tensors. */
   async #execute(plan: Plan, entry: TensorEntry, reader: ByteReader, deferred: (() => void)[]): Promise<void> {
     const size = entry.end - entry.begin;
     if (!plan) return reader.skip(size);
@@ -258,7 +264,7 @@ export class WeightLoader {
     deferred.push(() => write(bytes, 0));
   }
 
-  /** Writes rows of a tensor, whose scales must have been read by then. */
+  /** Returns a function that writes rows of a tensor. Their scales must have been read before it is called. */
   #writer(plan: RowsPlan, { name, begin, end }: TensorEntry, file: string): (bytes: Uint8Array, row: number) => void {
     const { parameter, firstRow, rows, dtype, scale } = plan;
     const rowBytes = (end - begin) / rows;
@@ -269,7 +275,10 @@ export class WeightLoader {
     };
   }
 
-  /** The end of the rows from `at` up to `end` that may be missing, which are zeros from the start: those of optional tensors. `at` if there are none. */
+  /**
+   * Skips rows of optional tensors, which may be missing (they are initially zero), from `at` up to `end`. Returns the
+   * end of these rows, or `at` if there are none.
+   */
   #endOfOptional(parameter: string, at: number, end: number): number {
     const tensors = this.#optional ? [...this.#rows].filter(([, rows]) => rows.parameter === parameter) : [];
     while (at < end) {
@@ -280,7 +289,7 @@ export class WeightLoader {
     return at;
   }
 
-  /** Every row of every parameter is filled exactly once. */
+  /** Requires that every row of every parameter is filled exactly once. */
   #requireComplete(file: string): void {
     const missing: string[] = [];
     this.#parameters.forEach(({ name, shape }, index) => {

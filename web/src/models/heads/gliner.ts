@@ -1,6 +1,7 @@
 /**
- * Entity recognition with labels that the caller chooses (GLiNER: Zaratiana et al. 2024, arXiv:2311.08526). The encoder reads a marker and the label for each label, a separator, and the words of the
- * text, as the Python package gliner puts them together; each span of words is then scored against each label. Loaded when it is used.
+ * Entity recognition with labels that the caller chooses (GLiNER: Zaratiana et al. 2024, arXiv:2311.08526). The
+ * encoder's input is a marker and the label, for each label, a separator, and the words of the text, as in the Python
+ * package gliner. Then each span of words is scored against each label. Imported on demand.
  */
 
 import { invalid, invalidFile } from '../../base/error.js';
@@ -19,7 +20,7 @@ import type { PieceHooks, PieceOptions } from '../run.js';
 import { SpanScorer } from './span-scorer.js';
 
 /**
- * The layers after the encoder.
+ * Makes the layers after the encoder.
  * @throws HeedError INVALID_FILE if a tensor is missing or has another shape; UNSUPPORTED if the folder has no tokenizer
  */
 export function spanScorer(
@@ -37,13 +38,16 @@ export function spanScorer(
   return new SpanScorer(calls, heads, gliner, config.embedDim);
 }
 
-/** Words that are tokenized between two turns of the event loop. */
+/** The number of words to tokenize before yielding to the event loop. */
 const WORDS_PER_STEP = 256;
 
-/** As the package's splitter: runs of letters and digits, also with single hyphens and underscores in between, and every other character by itself. Python's \w and \S, not JavaScript's. */
+/**
+ * Splits words as the Python package does: runs of letters and digits, possibly joined by single hyphens and
+ * underscores, and every other character by itself. Character classes are Python's \w and \S, not JavaScript's.
+ */
 const WORD = /[\p{L}\p{N}_]+(?:[-_][\p{L}\p{N}_]+)*|[^\p{White_Space}]/gu;
 
-/** What is needed of the model, a LocalModel. */
+/** The members of LocalModel that are used here. */
 interface SpanModel {
   readonly raw: Parts;
   readonly context: InputContext;
@@ -56,7 +60,7 @@ interface SpanModel {
   ): Promise<void>;
 }
 
-/** As `PretrainedModel.scoreSpans`. */
+/** Implements `PretrainedModel.scoreSpans`. */
 export async function scoreSpans(
   model: SpanModel,
   texts: string | readonly string[],
@@ -83,13 +87,13 @@ export async function scoreSpans(
     const tokens: Token[][] = [];
     for (const { 0: word, index } of each.matchAll(WORD)) {
       const own = tokensOf(word);
-      if (own.length === 0) continue; // such as invisible characters, which the normalizer removes
+      if (own.length === 0) continue; // for example, invisible characters, which the normalizer removes
       words.push([index, index + word.length]);
       tokens.push(own);
       if (words.length % WORDS_PER_STEP === 0) await yieldToEventLoop();
     }
     const logits = new Float32Array(words.length * maxWidth * labels.length).fill(-Infinity);
-    let seen = 0; // words of preceding windows
+    let seen = 0; // the number of words in previous windows
     for (const { first, wordRows, labelRows, row } of windowsOf(tokens)) {
       let parts: [RawTensor, RawTensor] | undefined;
       const use = (encoding: RawEncoding) => {
@@ -100,13 +104,13 @@ export async function scoreSpans(
       await model.run([row], 1, { signal: read.signal }, pieceOptions, () => ({ use }));
       const known = seen;
       const found = (start: number, scores: Float32Array) => {
-        // Spans that a preceding window has are not taken again.
+        // Skip spans that the previous window contains.
         const from = Math.max(0, known - first - start) * labels.length;
         if (from < scores.length) logits.set(scores.subarray(from), (first + start) * maxWidth * labels.length + from);
       };
       await spans.score(...parts!, found, async () => {
         await yieldToEventLoop();
-        void model.raw; // throws if it has been disposed of meanwhile
+        void model.raw; // throws if the model has been disposed of
       });
       seen = first + wordRows.length;
     }
@@ -124,17 +128,20 @@ function rowsOf(hidden: Float32Array, width: number, rows: readonly number[]): R
   return { shape: [rows.length, width], data };
 }
 
-/** Some words of a text, as the encoder reads them. */
+/** The encoder's input for some words of a text. */
 interface Window {
-  /** The index of its first word. */
+  /** The index of the first word. */
   first: number;
-  /** The rows of its words, each that of the word's first token, and of the labels. */
+  /** The rows of the words, each that of the word's first token, and the rows of the labels. */
   wordRows: number[];
   labelRows: number[];
   row: Row;
 }
 
-/** Divides words into windows that fit the model, each with K - 1 words of the preceding one, so that every span is in one of them. */
+/**
+ * Splits words into windows that fit the model. Successive windows share K - 1 words, so that every span lies in a
+ * window.
+ */
 function windowing(
   tokenizer: TextTokenizer,
   maxLength: number,

@@ -1,6 +1,7 @@
 /**
- * Token vectors of late interaction (ColBERT: Khattab and Zaharia 2020, arXiv:2004.12832; ColBERTv2: Santhanam et al. 2022, arXiv:2112.01488), as PyLate's models/colbert.py and Stanford's
- * modeling/colbert.py encode queries and documents.
+ * Token vectors for late interaction (ColBERT: Khattab and Zaharia 2020, arXiv:2004.12832; ColBERTv2: Santhanam et al.
+ * 2022, arXiv:2112.01488). Queries and documents are encoded as in PyLate's models/colbert.py and Stanford's
+ * modeling/colbert.py.
  */
 
 import { invalid, invalidFile } from '../../base/error.js';
@@ -21,7 +22,7 @@ import { Chain, type HeadContext, makeDense } from './task-heads.js';
 
 type Options = Read<typeof embedTokensSchema>;
 
-/** What is needed of the model, a LocalModel. */
+/** The members of LocalModel that are used here. */
 interface TokenModel {
   readonly raw: Parts;
   readonly config: ModelConfig;
@@ -39,21 +40,21 @@ interface TokenModel {
   ): Promise<void>;
 }
 
-/** How the texts of one kind are encoded. */
+/** How queries, or documents, are encoded. */
 interface Encoding {
-  /** The token after the first one; null: none. */
+  /** The token to insert after the first one; null: none. */
   prefix: string | null;
-  /** The number of tokens that texts are cut to. */
+  /** The maximum number of tokens; longer texts are cut. */
   length: number;
   /** Whether texts are padded to `length` with mask tokens. */
   expands: boolean;
-  /** Whether tokens attend to that padding. */
+  /** Whether tokens attend to the padding. */
   attends: boolean;
-  /** Ids of tokens that the result lacks. */
+  /** Ids of tokens whose vectors are left out of the result. */
   skipped: Set<number>;
 }
 
-/** As `PretrainedModel.embedTokens`. */
+/** Implements `PretrainedModel.embedTokens`. */
 export async function embedTokens(
   model: TokenModel,
   texts: string | readonly string[],
@@ -91,7 +92,7 @@ export async function embedTokens(
   return vectors;
 }
 
-/** The rows from `first` on, each of length 1, without those of skipped tokens. */
+/** The rows from `first` on, scaled to unit norm, without those of skipped tokens. */
 function kept(ids: number[], data: Float32Array, width: number, first: number, skipped: Set<number>): Tensor {
   const rows = ids.flatMap((id, i) => (skipped.has(id) ? [] : [first + i]));
   const out = new Float32Array(rows.length * width);
@@ -132,7 +133,7 @@ function* rowsOf(
   }
 }
 
-/** What the folder's settings say of a kind of texts; `maxLength`: the caller's. */
+/** The encoding of queries or documents according to the folder's settings. `maxLength`: the caller's option. */
 function encodingOf(model: TokenModel, promptName: 'query' | 'document', maxLength: number | undefined): Encoding {
   const { context } = model;
   const limit = positionLimit(context.config);
@@ -158,7 +159,7 @@ const isStanford = ({ headContext }: TokenModel) => String(headContext.settings.
 /** Python's string.punctuation. */
 const PUNCTUATION = [...'!"#$%&\'()*+,-./:;<=>?@[\\]^_`{|}~'];
 
-/** config_sentence_transformers.json, with PyLate's defaults. */
+/** Settings in config_sentence_transformers.json, with PyLate's defaults. */
 function pyLateSettings(settings: Settings, isQuery: boolean) {
   const words = settings.get('skiplist_words') ?? PUNCTUATION;
   if (!Array.isArray(words) || words.some((word) => typeof word !== 'string'))
@@ -172,7 +173,7 @@ function pyLateSettings(settings: Settings, isQuery: boolean) {
   };
 }
 
-/** artifact.metadata, with the defaults of Stanford's ColBERTConfig. */
+/** Settings in artifact.metadata, with the defaults of Stanford's ColBERTConfig. */
 function stanfordSettings(settings: Settings, isQuery: boolean) {
   return {
     prefix: isQuery ? settings.text('query_token_id', '[unused0]') : settings.text('doc_token_id', '[unused1]'),
@@ -183,7 +184,10 @@ function stanfordSettings(settings: Settings, isQuery: boolean) {
   };
 }
 
-/** The layers that are applied to each token: those of modules.json unless they follow a pooling, or Stanford's `linear.weight`. */
+/**
+ * The layers that are applied to each token's hidden state: those of modules.json unless they follow a pooling, or
+ * Stanford's `linear.weight`.
+ */
 function layersOf(model: TokenModel): Chain {
   const { raw, sentence, headContext } = model;
   if (sentence.layers.length > 0 && !sentence.pools) return raw.vectorLayers;
@@ -195,7 +199,7 @@ function layersOf(model: TokenModel): Chain {
   return head.chain;
 }
 
-/** Makes PyLate's Dense with `use_residual`: y = dense(x) + x or, between different widths, + x R^T. */
+/** Makes PyLate's Dense with `use_residual`: y = dense(x) + x, or y = dense(x) + x R^T if the widths differ. */
 export async function withResidual(
   calls: RawLayers,
   { inFeatures, outFeatures }: VectorLayer,

@@ -1,24 +1,27 @@
-/** Bidirectional long short-term memory (Hochreiter and Schmidhuber 1997), as torch.nn.LSTM computes it. */
+/** Bidirectional long short-term memory (Hochreiter and Schmidhuber 1997), as in torch.nn.LSTM. */
 
 import { sigmoid } from '../../base/scores.js';
 import type { RawLayers, RawTensor, RawTensorLayer } from '../../base/wasm/core.js';
 import { makeDense } from './task-heads.js';
 
 interface Direction {
-  /** W_ih x + b_ih + b_hh of all steps: [L, 4H]. The gates are in PyTorch's order: input, forget, cell, output. */
+  /** W_ih x + b_ih + b_hh for all steps, [L, 4H], with the gates in PyTorch's order: input, forget, cell, output. */
   input: RawTensorLayer;
   /** W_hh h: [1, 4H]. */
   recurrent: RawTensorLayer;
 }
 
-/** Steps between two chances for other events. */
+/** The number of steps before yielding to the event loop. */
 const STEPS = 128;
 
 export class LongShortTermMemory {
   readonly #layers: [Direction, Direction][] = [];
   readonly #hidden: number;
 
-  /** `hidden`: H, per direction; `read` returns a tensor of the given shape by its name in the checkpoint. */
+  /**
+   * `hidden`: H, the hidden size per direction. `read` returns a tensor by its name in the checkpoint and checks its
+   * shape.
+   */
   constructor(
     calls: RawLayers,
     layers: number,
@@ -53,7 +56,7 @@ export class LongShortTermMemory {
     }
   }
 
-  /** x [L, inputs] of one sequence -> [L, 2H]: the forward direction's outputs beside the backward one's. */
+  /** Maps x [L, inputs] of one sequence to [L, 2H]: the forward direction's outputs, then the backward direction's. */
   async forward(x: RawTensor, yieldToEventLoop: () => Promise<void>): Promise<RawTensor> {
     const hidden = this.#hidden;
     const length = x.shape[0]!;

@@ -5,8 +5,9 @@ import { readRows, type TensorInput } from '../../base/tensor.js';
 import { dot } from '../quantized.js';
 
 /**
- * The score of each document for a query: the sum over the query's vectors of the largest dot product with one of the document's. `query`: [Q, D]; `documents`: a tensor [tokens, D] for
- * each. A document without vectors has the score -Infinity.
+ * Scores documents against a query: the sum, over the query's vectors, of the maximum dot product with a vector of the
+ * document. `query`: [Q, D]; `documents`: one tensor [tokens, D] per document. A document without vectors has the score
+ * -Infinity.
  *
  * @example
  * maxSim([[1, 0]], [[[0.6, 0.8], [0, 1]], [[1, 0]]]); // [0.6, 1]

@@ -1,7 +1,8 @@
 /**
- * The layers of a GLiNER after the encoder (Zaratiana et al. 2024, arXiv:2311.08526), as `UniEncoderSpanModel` of the Python package gliner has them. Loaded when it is used.
+ * The layers of a GLiNER after the encoder (Zaratiana et al. 2024, arXiv:2311.08526), as in `UniEncoderSpanModel` of
+ * the Python package gliner. Imported on demand.
  *
- * Notation: W words, K the largest number of words in a span, C labels, D the width of the words' vectors, E that of the encoder.
+ * Notation: W words, K maximum number of words per span, C labels, D width of word vectors, E width of the encoder.
  */
 
 import { invalidFile } from '../../base/error.js';
@@ -17,12 +18,14 @@ export class SpanScorer {
   readonly #owned: { delete(): void }[] = [];
   readonly #projection: RawTensorLayer | null = null;
   readonly #recurrent: LongShortTermMemory | null = null;
-  /** The projections of spans' first and last words, each followed by the half of the first output layer that reads it: [W,D] -> [W,4D]. */
+  /**
+   * Projections of a span's first and last word, each followed by its half of the first output layer: [W,D] -> [W,4D].
+   */
   readonly #start: Chain;
   readonly #end: Chain;
-  /** [W,D] of labels -> [C,4D]: products with the second output layer's weight. */
+  /** Maps label vectors [C,D] to [C,4D] by the transposed weight of the second output layer. */
   readonly #labels: Chain;
-  /** Of the second output layer [D], and the labels' projection before it. */
+  /** The bias of the second output layer, [D], and the projection of labels before it. */
   readonly #bias: Float32Array;
   readonly #labelProjection: Chain;
 
@@ -55,7 +58,7 @@ export class SpanScorer {
       const spans = 'span_rep_layer.span_rep_layer.';
       const first = weights(`${spans}out_project.0`, 2 * width, wide);
       const second = weights(`${spans}out_project.3`, wide, width);
-      // relu([start, end]) Wᵀ = relu(start) W₁ᵀ + relu(end) W₂ᵀ: computed per word instead of per span.
+      // relu([start, end]) Wᵀ = relu(start) W₁ᵀ + relu(end) W₂ᵀ, so compute it per word instead of per span.
       const half = (from: number, bias: RawTensor | undefined) => ({
         name: first.name,
         weight: { shape: [wide, width], data: columns(first.weight, from, width) },
@@ -77,7 +80,7 @@ export class SpanScorer {
           () => dense('prompt_rep_layer.3', wide, width),
         ]),
       );
-      // (W x + b) · label = x · (Wᵀ label) + b · label: one product per label instead of one per span.
+      // (W x + b) · label = x · (Wᵀ label) + b · label, so multiply by W once per label instead of once per span.
       const turned = { shape: [wide, width], data: transposed(second.weight) };
       this.#labels = own(
         Chain.of([() => makeDense(calls, { ...second, weight: turned, bias: undefined }, 'identity')]),
@@ -89,7 +92,10 @@ export class SpanScorer {
     }
   }
 
-  /** hidden: the encoder's rows of words [W,E] and of labels [C,E]. `found(i, logits)`: the logits [k,C] of the spans that begin at word i, k = min(K, W - i) of them. */
+  /**
+   * Scores spans. `words` [W,E] and `labels` [C,E] are the encoder's rows. Calls `found(i, logits)` with the logits
+   * [k,C] of the k = min(K, W - i) spans that begin at word i.
+   */
   async score(
     words: RawTensor,
     labels: RawTensor,
@@ -148,7 +154,7 @@ export class SpanScorer {
   }
 }
 
-/** Spans that are scored at a time. */
+/** The number of spans to score at a time. */
 const SPANS = 256;
 
 function columns({ shape, data }: RawTensor, from: number, count: number): Float32Array {

@@ -3,24 +3,24 @@
 import { guarded, invalid, invalidFile } from '../../base/error.js';
 import type { RawTensor } from '../../base/wasm/core.js';
 
-/** Tokens whose logits over the vocabulary are in memory at a time. */
+/** The number of tokens whose vocabulary logits are in memory at a time. */
 const TOKENS = 32;
 
-/** A vector over the vocabulary: its positive entries, in ascending order of their token ids. */
+/** A vector over the vocabulary, with only its positive entries, in ascending order of token ids. */
 export interface SparseVector {
   indices: Int32Array;
   values: Float32Array;
 }
 
-/** sentence-transformers' settings of SpladePooling. */
+/** The settings of sentence-transformers' SpladePooling. */
 export interface SparseSettings {
-  /** Over the tokens of a text. */
+  /** How the tokens of a text are combined. */
   strategy: 'max' | 'sum';
   /** 'relu': f(x) = log(1 + relu(x)). 'log1p_relu': f(x) = log(1 + log(1 + relu(x))) (Shen et al. 2025, arXiv:2504.14839). */
   activation: 'relu' | 'log1p_relu';
 }
 
-/** w_j = max_i f(logits_ij), or the sum over the tokens i, with f as in SparseSettings. */
+/** Computes w_j = max_i f(logits_ij), or the sum over the tokens i, with f as in SparseSettings. */
 export class SparsePooling {
   readonly #weights: Float32Array;
   readonly #sums: boolean;
@@ -32,25 +32,28 @@ export class SparsePooling {
     this.#twice = activation === 'log1p_relu';
   }
 
-  /** f of a logit that is not negative. */
+  /** f of a nonnegative logit. */
   #weight(logit: number): number {
     const weight = Math.log1p(logit);
     return this.#twice ? Math.log1p(weight) : weight;
   }
 
-  /** Adds the logits of some tokens, [tokens, V]. `bias` [V] is added to them. */
+  /** Adds the logits of some tokens, [tokens, V], plus `bias` [V]. */
   add(logits: Float32Array, bias: Float32Array | undefined): void {
     const weights = this.#weights;
     for (let at = 0; at < logits.length; at += weights.length)
       for (let j = 0; j < weights.length; j++) {
         const logit = logits[at + j]! + (bias?.[j] ?? 0);
-        // f preserves the order, so that a maximum needs it once, below.
+        // f is monotonic, so for the maximum it can be applied once at the end.
         if (this.#sums) weights[j]! += this.#weight(Math.max(0, logit));
-        else if (!(logit <= weights[j]!)) weights[j] = logit; // also NaN
+        else if (!(logit <= weights[j]!)) weights[j] = logit; // also if NaN
       }
   }
 
-  /** Adds the hidden rows of some tokens, [tokens, E]; `logitsOf` computes their logits, of which only a few tokens' are in memory at a time. */
+  /**
+   * Adds the hidden states of some tokens, [tokens, E]. `logitsOf` computes their logits; it is called for a few tokens
+   * at a time, to limit memory.
+   */
   addRows(
     hidden: Float32Array,
     embedDim: number,
@@ -75,7 +78,7 @@ export class SparsePooling {
 }
 
 /**
- * The dot product of two sparse vectors: the score of a document for a query.
+ * The dot product of two sparse vectors, which scores a document for a query.
  *
  * @example
  * const [query, document] = await maskedModel.embedSparse(['a fox', 'the quick fox']);

@@ -1,6 +1,6 @@
 /**
- * The heads of the published checkpoints: what is applied to the encoder's hidden states for a task. One table says which rows a head takes, another names its layers in each
- * family's checkpoints.
+ * The heads of the published checkpoints: the layers that map the encoder's hidden states to a task's logits. HEADS
+ * lists each head's inputs, LAYOUTS each family's layer names.
  */
 
 import { allocating, formatShape, invalid, invalidFile } from '../../base/error.js';
@@ -9,7 +9,7 @@ import type { Core, RawLayers, RawModule, RawTensor, RawTensorLayer } from '../.
 import type { Settings } from '../../io/settings.js';
 import { activation, type Family } from '../families/family.js';
 
-/** The rows of hidden states that each head is applied to: one pooled row per text, those of all tokens, or those of mask tokens. */
+/** The input of each head: one pooled row per text, all tokens, or the mask tokens. */
 export const HEADS = {
   'sequence-classification': 'pooled',
   'token-classification': 'tokens',
@@ -19,10 +19,16 @@ export const HEADS = {
 export type HeadName = keyof typeof HEADS;
 export const readHead = oneOf(Object.keys(HEADS) as HeadName[]);
 
-/** A dense layer or a layer norm, by its name in the checkpoint. `activationKey`: the key of config.json that names its activation. */
+/**
+ * A linear layer or a layer norm, by its name in the checkpoint. `activationKey`: the key of config.json that names its
+ * activation.
+ */
 export type Step = { dense: string; activation?: string; activationKey?: string } | { norm: string };
 
-/** The layers of each head. Fill-mask ends with `decoder`, whose weight is the word table if the two are tied. */
+/**
+ * The layers of each head. The MLM head ends with `decoder`, whose weight is that of the token embeddings if the two
+ * are tied.
+ */
 type Layout = Record<HeadName, Step[]> & { decoder: string };
 
 const classifier: Step[] = [{ dense: 'classifier' }];
@@ -96,21 +102,24 @@ export const LAYOUTS: Record<string, Layout> = {
   },
 };
 
-/** The first parts of the names above. */
+/** The prefixes of all names in LAYOUTS. */
 const HEAD_NAMES =
   /^(pooler|classifier|pre_classifier|qa_outputs|cls\.predictions|vocab_transform|vocab_layer_norm|vocab_projector|lm_head|generator_predictions|generator_lm_head|predictions|head|decoder|linear)\b/;
 
-/** Whether a head, or the family's encoder of images, may use the tensor. `tied`: the decoder's weight is the word table, of which the checkpoint may have a copy. */
+/**
+ * Whether a head, or the family's image encoder, may use a tensor. `tied`: the decoder uses the token embeddings, so a
+ * copy of them in the checkpoint is ignored.
+ */
 export function isHeadTensor(name: string, tied: boolean, family?: Family): boolean {
   if (family?.headTensors) return family.headTensors.test(name);
   return HEAD_NAMES.test(name) && !(tied && Object.values(LAYOUTS).some(({ decoder }) => name === `${decoder}.weight`));
 }
 
-/** Layers that are applied one after the other. */
+/** Layers that are applied one after another. */
 export class Chain {
   readonly layers: RawTensorLayer[] = [];
 
-  /** Makes the layers in order; if one cannot be made, those before it are deleted. */
+  /** Makes the layers in order. If one fails, deletes those made before. */
   static of(steps: readonly (() => RawTensorLayer)[]): Chain {
     const chain = new Chain();
     try {
@@ -133,7 +142,7 @@ export class Chain {
 
 export interface HeadContext {
   core: Core;
-  /** The classes of its layers. */
+  /** The layer classes. */
   calls: RawLayers;
   tensors: Map<string, RawTensor>;
   settings: Settings;
@@ -141,7 +150,7 @@ export interface HeadContext {
   eps: number;
 }
 
-/** The layer with these values for its parameters. */
+/** Writes these values to the layer's parameters and returns the layer. */
 export function filled<Layer extends RawModule>(layer: Layer, values: (RawTensor | undefined)[]): Layer {
   values.forEach((value, index) => {
     if (!value) return;
@@ -151,7 +160,7 @@ export function filled<Layer extends RawModule>(layer: Layer, values: (RawTensor
   return layer;
 }
 
-/** The tensors of a layer whose name in the checkpoint is `name`. */
+/** The tensors of a layer, with its name in the checkpoint. */
 interface LayerTensors {
   name: string;
   weight: RawTensor;
@@ -198,18 +207,18 @@ function makeStep(step: Step, { calls, tensors, settings, eps }: HeadContext, he
 }
 
 export interface Head {
-  /** From the head's rows to its logits, or (fill-mask with a tied decoder) to what the word table is multiplied by. */
+  /** Maps the head's input to its logits or, for an MLM head with a tied decoder, to the input of the decoder. */
   chain: Chain;
-  /** The logits are the product with the word table, plus `bias`. */
+  /** Whether the logits are the product with the token embeddings, plus `bias`. */
   isTied?: boolean;
   bias?: Float32Array | undefined;
-  /** It takes the vectors of `embed`, each text's with the default prompt. */
+  /** Whether the input is the vectors that `embed` returns, with the default prompt. */
   takesVectors?: boolean;
 }
 
 /**
- * The names of the bias of the family's output layer for masked words. Checkpoints have it beside the decoder, inside it, or under both names, as the published models have one bias
- * with two names; the first that is there is read.
+ * The possible names of the bias of the family's MLM decoder. Checkpoints store it beside the decoder, inside it, or
+ * under both names, because the published models have one bias with two names. The first name found is read.
  */
 export function wordBiasNames(type: string): string[] {
   if (!Object.hasOwn(LAYOUTS, type)) return [];
@@ -232,7 +241,7 @@ export function makeHead(head: HeadName, context: HeadContext): Head {
   return { chain: Chain.of(makers), isTied: !weight, bias: bias?.data };
 }
 
-/** The layer of `pooler_output`, if the checkpoint has one. */
+/** Makes the layer for `pooler_output`; null if the checkpoint has none. */
 export function makePooler(pooler: string | undefined, context: HeadContext): Chain | null {
   if (!pooler || !context.tensors.has(`${pooler}.weight`)) return null;
   return Chain.of([() => makeStep({ dense: pooler, activation: 'tanh' }, context)]);

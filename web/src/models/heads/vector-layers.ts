@@ -1,4 +1,4 @@
-/** sentence-transformers' layers after the pooling, Dense and LayerNorm. */
+/** sentence-transformers' layers after the pooling: Dense and LayerNorm. */
 
 import { formatShape, importing, invalid, invalidFile } from '../../base/error.js';
 import type { SignalLike } from '../../base/platform.js';
@@ -9,10 +9,10 @@ import type { Pooling, SentenceConfig, VectorLayer } from '../families/sentence-
 import type { LoadedModel } from '../load.js';
 import { Chain, makeDense, makeNorm } from './task-heads.js';
 
-/** torch.nn.LayerNorm's default; sentence-transformers' files have no other value. */
+/** torch.nn.LayerNorm's default. sentence-transformers' files do not specify another value. */
 const EPS = 1e-5;
 
-/** Options of a call that override what the folder says of its vectors. */
+/** Options of a call that override the folder's settings of vectors. */
 interface VectorOptions {
   pooling?: readonly Pooling[] | undefined;
   normalize?: boolean | undefined;
@@ -20,8 +20,9 @@ interface VectorOptions {
 }
 
 /**
- * The pooling of a call's vectors, whether they are normalized, their width, and how many entries they have before all but the first `width` are dropped.
- * @throws HeedError if the folder's layers take other poolings, or vectors have fewer entries than `dimensions`
+ * Determines the pooling of a call's vectors, whether they are normalized, their width, and their full width before
+ * entries beyond the first `width` are dropped.
+ * @throws HeedError if the folder's layers require other poolings, or vectors have fewer than `dimensions` entries
  */
 export function vectorForm(owner: string, sentence: SentenceConfig, embedDim: number, options: VectorOptions) {
   const { layers, pooling: configured } = sentence;
@@ -36,7 +37,7 @@ export function vectorForm(owner: string, sentence: SentenceConfig, embedDim: nu
   return { pooling, normalize, width, full };
 }
 
-/** The layers of the vectors, and the classifier if there is one. */
+/** Loads the layers after the pooling, and the classifier if there is one. */
 export async function loadVectorLayers(
   calls: RawLayers,
   { sentence, folder, config }: LoadedModel,
@@ -67,7 +68,7 @@ export async function loadVectorLayers(
   return classifiers.length > 0 ? [...chains, Chain.of(classifiers)] : chains;
 }
 
-/** The weight of the layer `own`, and its bias if it has one. */
+/** Reads the weight of the layer `own`, and its bias if it has one. */
 async function readLayer(
   { kind, weights, inFeatures, outFeatures, bias }: VectorLayer,
   folder: ModelFolder,

@@ -1,4 +1,7 @@
-/** Low-rank updates in PEFT's format: adapter_config.json and adapter_model.safetensors (huggingface/peft, utils/save_and_load.py). */
+/**
+ * LoRA adapters in PEFT's format: adapter_config.json and adapter_model.safetensors (huggingface/peft,
+ * utils/save_and_load.py).
+ */
 
 import { describe, formatShape, invalid, invalidFile } from '../../base/error.js';
 import { Tensor } from '../../base/tensor.js';
@@ -30,19 +33,22 @@ const WEIGHTS = 'adapter_model.safetensors';
 /** The prefix that PEFT adds to the names of the wrapped model's parameters. */
 const PREFIX = 'base_model.model.';
 
-/** The key of the metadata with the classifier that `trainClassifier` has trained. */
+/** The metadata key of a classifier that `trainClassifier` has trained. */
 const CLASSIFIER = 'heed_classifier';
-/** Its weight and bias, if it is on sentence vectors: it is then no module of the wrapped model, and PEFT ignores it. */
+/**
+ * The name of its weight and bias if it is on sentence vectors. It is then not a module of the wrapped model, and PEFT
+ * ignores it.
+ */
 const SENTENCE = 'classifier';
 
 type Labelling = Omit<Installed, 'layers'>;
 
-/** The parameters in an adapter: those of the updates, and those of the other modules that are trained. */
+/** The parameters in an adapter file: those of the LoRA adapters, and those of other trained modules. */
 function ownParameters(model: TrainableModel, modulesToSave: readonly string[]): Parameter[] {
   return model.parameters().filter(({ name }) => isUpdate(name) || isIn(name, modulesToSave));
 }
 
-/** The modules of a classifier of the model's family, by their full names. */
+/** The full names of the modules in a classifier of the model's family. */
 function modulesOf(model: TrainableModel, layers: ClassifierHead['layers']): string[] {
   const modules = model.parameters().map(({ name }) => name.slice(0, name.lastIndexOf('.')));
   return [...new Set(modules.filter((module) => layers.some(({ name }) => `.${module}`.endsWith(`.${name}`))))];
@@ -109,7 +115,7 @@ export async function loadAdapter(kit: Kit, model: TrainableModel, source: Model
   });
   const labelling = readLabelling(metadata[CLASSIFIER], weightsFile.name);
   const { modulesToSave, ...options } = readConfig(settings);
-  requireIdle(call, model); // a training may have begun meanwhile
+  requireIdle(call, model); // training may have begun in the meantime
   const taken = new Set<string>();
   const take = (key: string, shape: readonly number[]): RawTensor => {
     const tensor = tensors.get(key);
@@ -143,13 +149,13 @@ export async function loadAdapter(kit: Kit, model: TrainableModel, source: Model
     if (head) install(kit, local, head);
     for (const write of writes) write();
   } catch (error) {
-    model.mergeLora(); // still zeros
+    model.mergeLora(); // the adapters are still zero
     restore();
     throw error;
   }
 }
 
-/** The classifier of an adapter. `take`: returns a tensor of the file. */
+/** Reads the classifier of an adapter file. `take` returns a tensor of the file. */
 function headOf(
   model: LocalModel,
   labelling: Labelling,
@@ -215,7 +221,10 @@ function readConfig(settings: Settings) {
   };
 }
 
-/** The weights of the modules that have an update, with the update added: W + alpha / rank B A, summed in double precision. */
+/**
+ * The weights of the modules with LoRA adapters, with the adapter added: W + alpha / rank B A, summed in double
+ * precision.
+ */
 export function mergedWeights(model: TrainableModel): Map<string, () => { shape: number[]; data: Float32Array }> {
   const merged = new Map<string, () => { shape: number[]; data: Float32Array }>();
   const { lora } = model;

@@ -1,4 +1,4 @@
-/** Models whose weights are changing. */
+/** Models whose weights are being changed. */
 import { invalid } from '../../base/error.js';
 
 const training = new WeakSet<object>();

@@ -1,4 +1,4 @@
-/** `trainClassifier`: teaches a pretrained model to label texts. */
+/** `trainClassifier`: trains a pretrained model to label texts. */
 import { describe, guarded, invalid } from '../../base/error.js';
 import {
   callback,
@@ -36,61 +36,77 @@ import { describeRun, withSeed } from './run.js';
 /** Options of `trainClassifier`. */
 export interface ClassifierOptions extends CheckpointOptions {
   /**
-   * What is trained. 'head' (the default): only the classifier, on the frozen vectors of the model, which takes seconds. All other values also train the encoder, after the
-   * classifier. 'full': all parameters; a name pattern (globs or regular expressions): the parameters that match; `{ lora }`: low-rank updates, see `addLora`. Training the encoder
-   * requires a model loaded with `trainable: true`.
+   * What is trained. 'head' (default): only the classifier, on the model's frozen vectors, which takes seconds. Other
+   * values also train the encoder, after the classifier: 'full' trains all parameters; a name pattern (globs or regular
+   * expressions), the matching ones; `{ lora }`, LoRA adapters (see `addLora`). Training the encoder requires a model
+   * loaded with `trainable: true`.
    */
   train?: 'head' | EncoderTraining;
   /**
-   * 'sentence': one linear layer on the vectors that `embed` returns. 'family': the layers of the family's published classifiers, which the checkpoint must have and which
-   * transformers loads. 'auto' (the default): 'family' if the checkpoint has those layers for the same labels, otherwise 'sentence'.
+   * The kind of classifier. 'sentence': one linear layer on the vectors that `embed` returns. 'family': the layers of
+   * the family's published classifiers, which the checkpoint must have and which transformers loads. 'auto' (default):
+   * 'family' if the checkpoint has those layers for the same labels, otherwise 'sentence'.
    */
   head?: 'auto' | 'sentence' | 'family';
-  /** Passes through all examples. Default: 100 for the head; if the encoder is trained, the number that makes about 60 steps, at least 3 and at most 10. */
+  /**
+   * The number of passes over all examples. Default: 100 for the head; with the encoder, the number that gives about 60
+   * steps, at least 3 and at most 10.
+   */
   epochs?: number;
-  /** Examples per step. Default 16. */
+  /** The number of examples per step. Default 16. */
   batchSize?: number;
   /**
-   * Learning rate of AdamW. Default: 0.01 for the head; if the encoder is trained, 0.001 for low-rank updates and 5e-5 otherwise. With the encoder, the rate rises for a tenth of
-   * the steps and then falls to 0.
+   * The learning rate of AdamW. Default: 0.01 for the head; with the encoder, 0.001 for LoRA adapters and 5e-5
+   * otherwise. With the encoder, the rate rises during the first tenth of the steps and then falls to 0.
    */
   lr?: number;
-  /** Weight decay of AdamW. Default: 1 for the head, which keeps its scores moderate; 0.01 if the encoder is trained. */
+  /** The weight decay of AdamW. Default: 1 for the head, which keeps its scores moderate; 0.01 with the encoder. */
   weightDecay?: number;
-  /** Examples to measure on after each epoch, or the fraction of the examples, in (0, 1), that is kept for that, the same fraction of each label. Default: none. */
+  /**
+   * Validation data: examples on which to measure after each epoch, or the fraction of the examples, in (0, 1), to hold
+   * out for that, the same fraction per label. Default: none.
+   */
   validation?: number | readonly ClassifierExample[];
-  /** Stops after `patience` consecutive epochs in which the validation loss (without validation, the loss) has not improved, and restores the best parameters. Default: never. */
+  /**
+   * Stops after `patience` consecutive epochs without an improvement of the validation loss (without validation, the
+   * training loss), and restores the best parameters. Default: never.
+   */
   earlyStopping?: { patience: number };
-  /** A factor on the loss of each label, or 'balanced': count / (labels * count of the label). Default: 1. */
+  /** A factor on the loss per label, or 'balanced': count / (labels * count of the label). Default: 1. */
   classWeight?: 'balanced' | Readonly<Record<string, number>>;
-  /** Seed of the split and of the order of the examples. An integer from 0 to 2^53 - 1; chosen at random if left out. */
+  /**
+   * The seed of the split and of the order of the examples, an integer from 0 to 2^53 - 1. Default: chosen at random.
+   */
   seed?: number;
-  /** Stops between two steps: the call rejects with the signal's reason, and the model is as it was after the last complete step. */
+  /**
+   * Stops between two steps. The call rejects with the signal's reason, and the model is as it was after the last
+   * complete step.
+   */
   signal?: SignalLike;
-  /** Called after each step. */
+  /** Called after each step with its progress. */
   onStep?: (progress: ClassifierProgress) => void;
 }
 
-/** What `onStep` of `trainClassifier` receives. */
+/** The progress that `onStep` of `trainClassifier` receives. */
 export interface ClassifierProgress extends FitProgress {
   readonly steps: number;
-  /** The fraction of the batch that was labelled correctly, before the step. */
+  /** The fraction of the batch that was labeled correctly, before the step. */
   readonly accuracy: number;
 }
 
-/** What `trainClassifier` returns. */
+/** The result of `trainClassifier`. */
 export interface ClassifierResult {
   /** The labels, in the order of the logits. */
   labels: string[];
   /** The loss of each epoch and, with validation, the validation loss. */
   history: History;
-  /** Measured on the examples for validation, after training; null if there are none. */
+  /** The metrics on the validation examples after training; null if there are none. */
   validation: ClassifierMetrics | null;
-  /** The kind of head: see the option `head`. */
+  /** The kind of head; see the option `head`. */
   head: 'sentence' | 'family';
   /** The relative change of the encoder's trained weights, as in `EmbeddingResult.weightChange`; 0 if only the classifier was trained. */
   weightChange: number;
-  /** The number of examples that were cut to the model's limit of tokens. */
+  /** The number of examples that were cut to the model's maximum number of tokens. */
   truncated: number;
 }
 
@@ -125,7 +141,7 @@ const schema = {
 
 type OptionsRead = Read<typeof schema>;
 
-/** The examples to train on, those to validate with, and the positions of both in `all`. */
+/** All examples, with the indices of those for training and for validation. */
 interface Data {
   readonly all: ExampleSet;
   readonly trained: readonly number[];
@@ -150,7 +166,7 @@ export async function trainClassifier(
   return trainingOf(NAME, own, () => trainEncoder(kit, own, trainable, data, { ...read, train }));
 }
 
-/** @throws HeedError for models that were not returned by `fromPretrained` of the same heed/train */
+/** @throws HeedError for models that do not come from `fromPretrained` of the same heed/train */
 export function requireOwn({ tape }: Kit, call: string, model: unknown): LocalModel {
   return guarded(`${call}: model`, () => {
     if (!(model instanceof LocalModel) || model.runtime.owned !== tape.owned)
@@ -185,7 +201,7 @@ function readData(examples: unknown, { validation, seed }: OptionsRead): Data {
   return { all, trained: range(0, count), held: range(count, all.texts.length), labels };
 }
 
-/** The head that is trained, and the vectors of all texts, which are computed once. */
+/** The head to train, and the vectors of all texts, which are computed once. */
 interface Frozen {
   readonly head: ClassifierHead;
   readonly module: Sequential;
@@ -221,7 +237,7 @@ async function trainHead(kit: Kit, model: LocalModel, data: Data, options: Optio
   }
 }
 
-/** Trains the head, then the encoder and the head together (Kumar et al. 2022, arXiv:2202.10054). */
+/** Trains the head, then the encoder and the head jointly (Kumar et al. 2022, arXiv:2202.10054). */
 async function trainEncoder(
   kit: Kit,
   model: LocalModel,
@@ -273,10 +289,13 @@ async function trainEncoder(
 const HEAD = { epochs: 100, lr: 1e-2, weightDecay: 1 };
 const ENCODER = { lr: 5e-5, loraLr: 1e-3, weightDecay: 1e-2 };
 
-/** About 60 steps, because the head is already fitted; chosen by the accuracy on labels other than the model card's (web/model/README.md). */
+/**
+ * About 60 steps, because the head is already fitted. Chosen by the accuracy on labels other than those in the model
+ * card (web/model/README.md).
+ */
 const encoderEpochs = (count: number, batchSize: number) => epochsFor(count, batchSize, 3);
 
-/** The module that is fitted, its data and its settings. */
+/** The module to fit, its data and its settings. */
 interface Fitting {
   readonly module: Sequential | EncoderModule;
   /** The inputs of the examples at `indices`. */
@@ -287,7 +306,10 @@ interface Fitting {
   readonly onResume?: () => void;
 }
 
-/** Fits a module that ends with the head, installs the head in the model, even if fitting is interrupted, and measures it. */
+/**
+ * Fits a module that ends with the head, installs the head in the model (even if fitting is interrupted), and measures
+ * it.
+ */
 async function fitTo(
   kit: Kit,
   model: LocalModel,
@@ -308,7 +330,7 @@ async function fitTo(
   const fitted = await fitModule(kit, data, { ...options, onStep }, { ...fitting, onResume }).finally(() => {
     if (isTrained && !model.disposed) install(kit, model, { ...trainedHead(head, last), ...labelling(data) });
   });
-  void model.raw; // throws if the model was disposed of meanwhile
+  void model.raw; // throws if the model has been disposed of
   const measured = subset(all, held);
   return {
     labels: [...labels],
@@ -363,7 +385,10 @@ async function fitModule(
   }
 }
 
-/** The cross entropy, for each label separately if texts have several, and the accuracy in the last batch for which it was computed. */
+/**
+ * Returns the cross entropy (per label if texts have several) and the accuracy in the last batch for which it was
+ * computed.
+ */
 function lossOf(
   { tape }: Kit,
   trained: ExampleSet,

@@ -6,15 +6,15 @@ import type { Batch } from '../fit/batches.js';
 import { epochOrder } from '../fit-data.js';
 import { groupsOf, type Rows } from './embedding-examples.js';
 
-/** What the loss compares; null for triplets, which have negatives of their own. */
+/** What the loss compares; null for triplets, which have explicit negatives. */
 export function contrastOf({ texts, labels, isScored = false }: Rows): Contrast | null {
   if (labels) return { keys: labels, needsPair: !isScored };
   return texts[0]!.length > 2 ? null : { keys: groupsOf(texts) };
 }
 
 /**
- * Checks the examples to train on and those to validate with.
- * @throws HeedError `INVALID_ARGUMENT` if the loss is constant for them, because nothing can be compared
+ * Checks that the examples for training, and those for validation, can be compared.
+ * @throws HeedError `INVALID_ARGUMENT` if they cannot, so that the loss would be constant
  */
 export function requireComparable({ trained, held }: { trained: Rows; held: Rows | null }): void {
   for (const [name, rows, purpose] of [
@@ -35,7 +35,7 @@ export function requireComparable({ trained, held }: { trained: Rows; held: Rows
   }
 }
 
-/** The batches of one epoch; for validation, `epoch` is null, and the order is always the same. */
+/** The batches of one epoch. For validation, `epoch` is null, and the order is always the same. */
 export function* rowBatches(rows: Rows, batchSize: number, seed: number, epoch: number | null): Generator<Batch> {
   const { texts, labels, isScored } = rows;
   const isLabelled = labels !== null && !isScored;
@@ -49,8 +49,8 @@ export function* rowBatches(rows: Rows, batchSize: number, seed: number, epoch: 
 }
 
 /**
- * The order of labelled texts in an epoch. Texts come in pairs of the same label, because a text without another one of its label in the batch is only a negative. The pairs of each
- * label are spread evenly over the epoch.
+ * The order of labeled texts in an epoch. Texts come in pairs of the same label, because a text without another one of
+ * its label in the batch would only serve as a negative. The pairs of each label are spread evenly over the epoch.
  */
 function labelledOrder(labels: readonly number[], seed: number, epoch: number): number[] {
   const byLabel = new Map<number, number[]>();

@@ -3,20 +3,23 @@ import { describe, guarded, invalid } from '../../base/error.js';
 import { finite, lengthOf, requireKnown } from '../../base/options.js';
 import { type ExampleSet, labelsOf, readExamples, readText, split, subset } from './examples.js';
 
-/** Two texts that belong together, such as a question and its answer. */
+/** Two related texts, such as a question and its answer. */
 export interface PairExample {
   readonly a: string;
   readonly b: string;
 }
 
-/** A text, a text that is similar to it, and one that is not. */
+/** A text with a similar text and a dissimilar one. */
 export interface TripletExample {
   readonly anchor: string;
   readonly positive: string;
   readonly negative: string;
 }
 
-/** Two texts and how similar they are, on any scale on which larger numbers mean more similar, such as the scores from 0 to 5 of STS. */
+/**
+ * Two texts with their similarity, on any scale where larger numbers mean more similar, such as STS's scores from 0 to
+ * 5.
+ */
 export interface ScoredPair {
   readonly a: string;
   readonly b: string;
@@ -53,8 +56,9 @@ interface DataOptions {
 const NAME = 'trainEmbedding';
 
 /**
- * An id for each row, [N], or of triplets for each row and then for each negative, [2 N]: rows that share one of their first two texts, directly or through other rows, have the same
- * id, and so has a negative that is one of these texts. What a triplet itself names as its negative has an id of its own where it would have that of its row.
+ * An id per row, [N], or for triplets, per row and then per negative, [2 N]. Rows that share one of their first two
+ * texts, directly or through other rows, have the same id, as do negatives that are one of these texts. A triplet's own
+ * negative gets a different id even if it would have that of its row.
  */
 export function groupsOf(rows: readonly (readonly string[])[]): number[] {
   const parents = rows.map((_, i) => i);
@@ -160,7 +164,7 @@ function kindOf(examples: unknown, argument: string): (typeof KINDS)[number] {
   });
 }
 
-/** Reads rows of texts; `note` reads the `score` of a row, which is not one of its texts. */
+/** Reads rows of texts. `note` reads the `score` of a row, which is not a text. */
 function readRows(
   examples: unknown,
   keys: readonly string[],

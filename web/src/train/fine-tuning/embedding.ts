@@ -1,4 +1,4 @@
-/** `trainEmbedding`: teaches a pretrained model which texts are similar. */
+/** `trainEmbedding`: trains a pretrained model to embed similar texts close to each other. */
 import { invalid } from '../../base/error.js';
 import {
   callback,
@@ -35,49 +35,73 @@ import { describeRun, withSeed } from './run.js';
 
 /** Options of `trainEmbedding`. */
 export interface EmbeddingTrainingOptions extends CheckpointOptions {
-  /** What is trained. 'full' (the default): all parameters; a name pattern: the parameters that match; `{ lora }`: low-rank updates, see `addLora`. */
+  /**
+   * What is trained. 'full' (default): all parameters; a name pattern: the matching parameters; `{ lora }`: LoRA
+   * adapters, see `addLora`.
+   */
   train?: EncoderTraining;
-  /** Passes through all examples. Default: the number that makes about 60 steps, at least 1 and at most 10; for labelled texts, 8. */
+  /**
+   * The number of passes over all examples. Default: the number that gives about 60 steps, at least 1 and at most 10;
+   * for labeled texts, 8.
+   */
   epochs?: number;
   /**
-   * Examples per step. The negatives of a text are the other texts of its batch, so larger batches teach more. Default: 32; for fewer than 128 examples, a quarter of them, but at
-   * least 4; for labelled texts, 64.
+   * The number of examples per step. The negatives of a text are the other texts of its batch, so larger batches teach
+   * more. Default: 32; for fewer than 128 examples, a quarter of them, but at least 4; for labeled texts, 64.
    */
   batchSize?: number;
-  /** The number of texts whose graph is in memory at a time. Larger batches are embedded twice (Gao et al. 2021, arXiv:2101.06983), with the same result. Default 64. */
+  /**
+   * The maximum number of texts whose graph is in memory at a time. Larger batches are embedded twice (Gao et al. 2021,
+   * arXiv:2101.06983), with the same result. Default 64.
+   */
   chunkSize?: number;
-  /** Factor on the cosines, the inverse of the temperature. Default: 20; for labelled texts, 5. */
+  /** The factor on the cosines, which is the inverse of the temperature. Default: 20; for labeled texts, 5. */
   scale?: number;
-  /** The widths to which vectors can later be cut with `dimensions`: the loss is the sum of the losses at these widths. Include the whole width. Default: the whole width only. */
+  /**
+   * The widths to which vectors can later be cut with `dimensions`: the loss is the sum of the losses at these widths.
+   * Include the full width. Default: only the full width.
+   */
   matryoshkaDims?: readonly number[];
-  /** One factor for each of `matryoshkaDims`. Default: ones. */
+  /** One factor per entry of `matryoshkaDims`. Default: ones. */
   matryoshkaWeights?: readonly number[];
-  /** Learning rate of AdamW, which rises for a tenth of the steps and then falls to 0. Default: 0.001 for low-rank updates, 2e-5 otherwise. */
+  /**
+   * The learning rate of AdamW, which rises during the first tenth of the steps and then falls to 0. Default: 0.001 for
+   * LoRA adapters, 2e-5 otherwise.
+   */
   lr?: number;
-  /** Weight decay of AdamW. Default 0.01. */
+  /** The weight decay of AdamW. Default 0.01. */
   weightDecay?: number;
-  /** Examples on which the loss is measured after each epoch, or the fraction of the examples, in (0, 1), that is kept for that. Default: none. */
+  /**
+   * Validation data: examples on which the loss is measured after each epoch, or the fraction of the examples, in (0,
+   * 1), to hold out for that. Default: none.
+   */
   validation?: number | EmbeddingExamples;
-  /** Stops after `patience` consecutive epochs in which the validation loss (without validation, the loss) has not improved, and restores the best parameters. Default: never. */
+  /**
+   * Stops after `patience` consecutive epochs without an improvement of the validation loss (without validation, the
+   * training loss), and restores the best parameters. Default: never.
+   */
   earlyStopping?: { patience: number };
-  /** Seed of all random draws except those of dropout. An integer from 0 to 2^53 - 1; chosen at random if left out. */
+  /** The seed of all random choices except dropout, an integer from 0 to 2^53 - 1. Default: chosen at random. */
   seed?: number;
-  /** Stops between two steps: the call rejects with the signal's reason, and the model is as it was after the last complete step. */
+  /**
+   * Stops between two steps. The call rejects with the signal's reason, and the model is as it was after the last
+   * complete step.
+   */
   signal?: SignalLike;
-  /** Called after each step. */
+  /** Called after each step with its progress. */
   onStep?: (progress: FitProgress) => void;
 }
 
-/** What `trainEmbedding` returns. */
+/** The result of `trainEmbedding`. */
 export interface EmbeddingResult {
   /** The loss of each epoch and, with validation, the validation loss. */
   history: History;
   /**
-   * The relative change of the weights that were trained: the norm of their change divided by their norm before training, estimated from a sample of them. Typically 0.001 to 0.1
-   * for fine-tuning of a few hundred steps.
+   * The relative change of the trained weights: the norm of their change divided by their norm before training,
+   * estimated from a sample. Typically 0.001 to 0.1 for fine-tuning of a few hundred steps.
    */
   weightChange: number;
-  /** The number of texts that were cut to the model's limit of tokens. */
+  /** The number of texts that were cut to the model's maximum number of tokens. */
   truncated: number;
 }
 
@@ -104,13 +128,16 @@ const schema = {
 
 type OptionsRead = Read<typeof schema>;
 
-/** Defaults that depend on the form of the examples. How those for labelled texts were chosen is described in web/model/README.md. */
+/** Defaults for pairs and for labeled texts. web/model/README.md describes how those for labeled texts were chosen. */
 const PAIRS = { batchSize: 32, scale: 20 };
 const LABELLED = { batchSize: 64, scale: 5 };
 
-/** For pairs: a quarter of the examples, at least 4 and at most 32, so that even a few examples make several steps. */
+/**
+ * The default batch size for pairs: a quarter of the examples, at least 4 and at most 32, so that even a few examples
+ * give several steps.
+ */
 const batchOf = (count: number) => Math.min(PAIRS.batchSize, Math.max(4, Math.ceil(count / 4)));
-/** For pairs: about 60 steps, in 1 to 10 epochs. One epoch is enough for 1,900 pairs. */
+/** The default number of epochs for pairs: about 60 steps, in 1 to 10 epochs. One epoch is enough for 1,900 pairs. */
 const epochsOf = (count: number, batchSize: number) => epochsFor(count, batchSize, 1);
 const LABELLED_EPOCHS = 8;
 
@@ -198,7 +225,10 @@ interface SimilarityOptions {
   readonly matryoshkaWeights: readonly number[] | null;
 }
 
-/** Maps rows of texts to vectors: those of the first texts of all rows, then those of the second texts, and so on, [columns * N, E]. */
+/**
+ * Maps rows of texts to vectors: those of the first texts of all rows, then those of the second texts, and so on,
+ * [columns * N, E].
+ */
 class SimilarityModule extends EncoderModule {
   readonly #tape: Tape;
   readonly #options: SimilarityOptions;
@@ -221,7 +251,7 @@ class SimilarityModule extends EncoderModule {
       const chunk = { texts: texts.slice(first, first + this.#options.chunkSize), replay: this.draws() };
       this.#chunks.push(chunk);
       parts.push(this.#embed(chunk.texts));
-      this.#tape.endPasses(); // frees the graph; the vectors are kept
+      this.#tape.endPasses(); // frees the graph; the vectors remain
     }
     const width = parts[0]!.shape[1]!;
     const data = new Float32Array(texts.length * width);
@@ -287,7 +317,10 @@ class SimilarityModule extends EncoderModule {
     return losses.coSENT(a!, b!, [...labels], { scale });
   }
 
-  /** In-batch negatives: MultipleNegativesRankingLoss of sentence-transformers, except that texts of one group (see `groupsOf`) are not negatives of each other. */
+  /**
+   * In-batch negatives: MultipleNegativesRankingLoss of sentence-transformers, except that texts of one group (see
+   * `groupsOf`) are not negatives of each other.
+   */
   #pairLoss(x: Tensor, rows: readonly (readonly string[])[]): Loss {
     const [a, b, negative] = this.#columns(x, rows[0]!.length);
     const others = negative ? operationsOf(this.#tape).concatenate([b!, negative], { axis: 0 }) : b!;

@@ -1,4 +1,4 @@
-/** A pretrained encoder in the form that `fit` trains: it maps texts to vectors, or to the output of a head on them. */
+/** Adapts a pretrained encoder to `fit`: a module that maps texts to vectors, or to the output of a head on them. */
 import { describe, guarded, invalid } from '../../base/error.js';
 import type { Tensor, TensorInput } from '../../base/tensor.js';
 import { isRegExp, matching, type NamePattern, type Parameter } from '../graph/parameters.js';
@@ -16,10 +16,10 @@ export interface TextRow {
   readonly pair?: string | undefined;
 }
 
-/** Which parameters of the encoder are trained: all, those whose names match, or low-rank updates. */
+/** The encoder's parameters to train: all, those whose names match, or LoRA adapters. */
 export type EncoderTraining = 'full' | NamePattern | { readonly lora: LoraOptions };
 
-/** Reads which parameters are trained. `or`: other values that are allowed, for the message. */
+/** Reads which parameters to train. `or`: other valid values, for the message. */
 export function readTraining(value: unknown, name: string, or = ''): EncoderTraining {
   const isPattern = (given: unknown) => typeof given === 'string' || isRegExp(given);
   const isList = Array.isArray(value) && value.length > 0 && value.every(isPattern);
@@ -47,7 +47,7 @@ export function requireTrainable(call: string, model: PretrainedModel): Trainabl
   });
 }
 
-/** Returns a function that restores the current selection of trained parameters. */
+/** Returns a function that restores the current choice of trained parameters. */
 export function choiceOf(model: TrainableModel): () => void {
   const required = new Map(model.parameters().map((parameter) => [parameter.name, parameter.requiresGrad]));
   return () => {
@@ -59,7 +59,7 @@ export function choiceOf(model: TrainableModel): () => void {
 export const isLora = (train: unknown): train is { readonly lora: LoraOptions } =>
   typeof train === 'object' && train !== null && 'lora' in train;
 
-/** Whether `addLora` with these settings would make the updates that a model has; the seed does not matter. */
+/** Whether `addLora` with these settings would make the model's existing adapters. The seed is ignored. */
 const isSame = (lora: Lora, other: Lora): boolean =>
   (['rank', 'alpha', 'dropout'] as const).every((key) => lora[key] === other[key]) &&
   (['modules', 'modulesToSave'] as const).every(
@@ -67,8 +67,9 @@ const isSame = (lora: Lora, other: Lora): boolean =>
   );
 
 /**
- * Selects the low-rank updates to train: new ones, or those that the model has. The function that it returns restores the earlier selection, except that updates that were added stay
- * selected; they are removed only if training was not completed and they are still zeros.
+ * Chooses LoRA adapters to train: new ones, or those that the model already has. The returned function restores the
+ * earlier choice, except that added adapters remain chosen; they are removed only if training was not completed and
+ * they are still zero.
  */
 function prepareLora(call: string, model: TrainableModel, given: LoraOptions): (isDone: boolean) => void {
   const restore = choiceOf(model);
@@ -78,7 +79,7 @@ function prepareLora(call: string, model: TrainableModel, given: LoraOptions): (
     return (isDone) => {
       const updates = model.parameters().filter(({ name }) => name.endsWith('.lora_B.weight'));
       if (isDone || updates.some(({ value }) => value.data.some((entry) => entry !== 0))) return;
-      model.mergeLora(); // adds zeros
+      model.mergeLora(); // the adapters are zero
       restore();
     };
   }
@@ -97,7 +98,10 @@ function prepareLora(call: string, model: TrainableModel, given: LoraOptions): (
 
 const MERGE = 'To train other parameters, add the updates to the weights first: model.mergeLora()';
 
-/** Selects the parameters to train; returns a function that restores the earlier selection, and takes whether training was completed. */
+/**
+ * Chooses the parameters to train. The returned function restores the earlier choice; its argument is whether training
+ * was completed.
+ */
 export function prepare(call: string, model: TrainableModel, what: EncoderTraining): (isDone: boolean) => void {
   if (isLora(what)) return prepareLora(call, model, what.lora);
   const restore = choiceOf(model);
@@ -115,7 +119,7 @@ export function prepare(call: string, model: TrainableModel, what: EncoderTraini
   return restore;
 }
 
-/** The module that `fit` trains. Its state consists of the parameters that are trained. */
+/** The module that `fit` trains. Its state is only the parameters that are trained. */
 export class EncoderModule extends Module {
   readonly model: TrainableModel;
   readonly head: (Module & { forward(x: TensorInput): Tensor }) | null;
@@ -169,7 +173,10 @@ export class EncoderModule extends Module {
     return this;
   }
 
-  /** The objects of the core that have the parameters, in place of layers for `fit` and checkpoints, with the prefixes of their parameters' names. */
+  /**
+   * The raw objects that have the parameters, in place of layers for `fit` and checkpoints, with the prefixes of their
+   * parameters' names.
+   */
   override [allLayers](): [Layer, string][] {
     const parts = new Map<ModuleState, string>();
     for (const { state, name, index } of this.model.parameters())
@@ -188,7 +195,10 @@ export class EncoderModule extends Module {
     return [...encoder, ...super[allLayers]()];
   }
 
-  /** The parameters in two groups for an optimizer: matrices, and biases and norms, to which weight decay does not apply, as in transformers' Trainer. */
+  /**
+   * The parameters in two groups for an optimizer: matrices, and biases and norms, which have no weight decay, as in
+   * transformers' Trainer.
+   */
   groups(lr: number, weightDecay: number): { params: Parameter[]; lr: number; weightDecay: number }[] {
     const [matrices, others] = [true, false].map((isMatrix) =>
       this.trained().filter(({ shape }) => shape.length > 1 === isMatrix),
@@ -199,7 +209,7 @@ export class EncoderModule extends Module {
     ].filter(({ params }) => params.length > 0);
   }
 
-  /** Saves the state of its dropouts; returns a function that restores it, so that the same draws are repeated. */
+  /** Saves the state of all dropouts. The returned function restores it, so that the same masks are sampled again. */
   draws(): () => void {
     const modules = this[allLayers]().map(([{ raw }]) => this.#tape.stateOf(raw));
     const saved = modules.map((module) => module.dropoutState());

@@ -4,14 +4,14 @@ import { lengthOf, listOf, type Reader, requireKnown, text } from '../../base/op
 import { shuffled } from '../../base/random.js';
 import { fraction } from '../fit/fit.js';
 
-/** A text (or, with `pair`, a pair of texts) and its label (or, with `labels`, all labels that apply). */
+/** A text (or, with `pair`, a pair of texts) with its label (or, with `labels`, all labels that apply). */
 export interface ClassifierExample {
   readonly text: string;
-  /** The second text of a pair. Either all examples have one, or none has. */
+  /** The second text of a pair. Either all examples have one, or none. */
   readonly pair?: string;
-  /** One label per text. */
+  /** The only label of the text. */
   readonly label?: string;
-  /** Any number of labels per text. Either all examples have `labels`, or all have `label`. */
+  /** The labels of the text, any number. Either all examples have `labels`, or all have `label`. */
   readonly labels?: readonly string[];
 }
 
@@ -35,7 +35,7 @@ function fault(at: string, expected: string, got: string, hint?: string): HeedEr
 }
 
 /**
- * Reads examples. `like`: other examples of the same call, whose fields these must have, too.
+ * Reads examples. `like`: other examples of the same call; these must have the same fields.
  * @throws HeedError `INVALID_ARGUMENT` for empty texts, for a text with two labels, and for examples that do not all have the same fields
  */
 export function readExamples(argument: string, given: unknown, like?: ExampleSet): ExampleSet {
@@ -98,14 +98,14 @@ function readExample(value: unknown, at: string) {
   };
 }
 
-/** Reads a text that is not empty. */
+/** Reads a text, which must not be empty. */
 export function readText(value: unknown, at: string, expected = 'a text that is not empty'): string {
   const read = text(value, at);
   if (read.trim() === '') throw fault(at, expected, describe(read));
   return read;
 }
 
-/** Some of the examples. */
+/** The examples at `indices`. */
 export function subset(set: ExampleSet, indices: readonly number[]): ExampleSet {
   return {
     texts: indices.map((i) => set.texts[i]!),
@@ -115,7 +115,7 @@ export function subset(set: ExampleSet, indices: readonly number[]): ExampleSet 
   };
 }
 
-/** The labels that occur, ordered by their UTF-16 units, as scikit-learn's encoder orders classes. */
+/** The labels that occur, sorted by UTF-16 units, as scikit-learn's encoder sorts classes. */
 export function labelsOf({ labels, isMultiLabel }: ExampleSet, argument: string): string[] {
   const found = [...new Set(labels.flat())].sort();
   const least = isMultiLabel ? 1 : 2;
@@ -123,12 +123,12 @@ export function labelsOf({ labels, isMultiLabel }: ExampleSet, argument: string)
   throw fault(argument, `examples of at least ${least} labels`, found.map((label) => `'${label}'`).join() || 'none');
 }
 
-/** The stream of random draws by which the examples for validation are chosen. */
+/** The random stream by which validation examples are chosen. */
 const SPLIT = 2 ** 31 - 1;
 
 /**
- * Indices of the examples to train on, and of those that are kept for validation: `fraction` of the examples of each label, at least one; with several labels per text, `fraction`
- * of all examples.
+ * Splits examples into those for training and those for validation, as indices: `fraction` of the examples per label,
+ * at least one, is held out; with several labels per text, `fraction` of all examples.
  * @throws HeedError `INVALID_ARGUMENT` for a label with only one example
  */
 export function split(

@@ -1,4 +1,4 @@
-/** The loop that trains an encoder: AdamW with a warm-up, gradient clipping and checkpoints. */
+/** The training loop for an encoder: AdamW with warm-up, gradient clipping and checkpoints. */
 import { invalid } from '../../base/error.js';
 import { callback, legal, optional, positive, type Reader } from '../../base/options.js';
 import type { Batch } from '../fit/batches.js';
@@ -16,13 +16,14 @@ import { type Run, requireSameRun } from './run.js';
 /** Options of training that can be resumed. */
 export interface CheckpointOptions {
   /**
-   * Called after each epoch in which the encoder was trained, with everything that is needed to continue: weights, moments and counters. The size is about three times that of the
-   * parameters that are trained.
+   * Called after each epoch in which the encoder was trained, with a checkpoint: weights, moments and counters. Its
+   * size is about three times that of the trained parameters.
    */
   onCheckpoint?: (bytes: Uint8Array) => void;
   /**
-   * The bytes of such a checkpoint, from which training continues. The model, the examples and the options must be the same; if `seed` is left out, it is that of the checkpoint. The
-   * result is that of training without interruption, except that early stopping ignores the epochs before the checkpoint.
+   * The bytes of a checkpoint from `onCheckpoint`, from which training continues. The model, the examples and the
+   * options must be the same; `seed` defaults to that of the checkpoint. The result equals training without
+   * interruption, except that early stopping ignores the epochs before the checkpoint.
    */
   resume?: Uint8Array;
 }
@@ -38,15 +39,18 @@ export const checkpointSchema = {
 /** Reads the option `weightDecay`. */
 export const decay: Reader<number> = (value, name) => (value === 0 ? 0 : positive(value, name));
 
-/** The fraction of the steps in which the learning rate rises. The rate of the first step is then 0, so runs of few steps have no warm-up. */
+/**
+ * The fraction of the steps in which the learning rate rises. The rate of the first step is 0, so runs of fewer than 10
+ * steps have no warm-up.
+ */
 const WARMUP = 0.1;
 const warmupOf = (steps: number) => (steps < 10 ? 0 : Math.ceil(WARMUP * steps));
 
-/** The number of epochs that makes about 60 steps, at least `fewest` and at most 10. */
+/** The number of epochs that gives about 60 steps, at least `fewest` and at most 10. */
 export const epochsFor = (count: number, batchSize: number, fewest: number): number =>
   Math.min(10, Math.max(fewest, Math.round(60 / Math.ceil(count / batchSize))));
 
-/** The outcome of training an encoder. */
+/** The result of training an encoder. */
 export interface Fitted {
   readonly history: History;
   /** See `EmbeddingResult.weightChange`. */
@@ -61,15 +65,16 @@ interface Job extends Omit<FitOptions, 'optimizer' | 'schedule' | 'clipNorm'> {
   readonly count: number;
   readonly resume: Uint8Array | null;
   readonly onCheckpoint: CheckpointOptions['onCheckpoint'];
-  /** What a checkpoint must share with this training. */
+  /** The properties in which a checkpoint must agree with this training. */
   readonly run: Run;
-  /** Called when the state of a checkpoint has been loaded. */
+  /** Called after the state of a checkpoint has been loaded. */
   readonly onResume?: () => void;
 }
 
 /**
- * `call`: the name of the call, for messages. `data`: examples, or the batches of an epoch.
- * @throws HeedError INVALID_ARGUMENT if steps were taken and no weight has changed
+ * Trains an encoder. `call`: the name of the call, for messages. `data`: examples, or a function that returns the
+ * batches of an epoch.
+ * @throws HeedError INVALID_ARGUMENT if steps were taken but no weight has changed
  */
 export async function fitEncoder(
   { tape, runtime }: Kit,
@@ -82,7 +87,7 @@ export async function fitEncoder(
   const { epochs, batchSize } = options;
   const perEpoch = Math.ceil(count / batchSize);
   const steps = epochs * perEpoch;
-  const rates = [...new Set(groups.map(({ lr }) => lr))].join(', '); // the schedule changes them
+  const rates = [...new Set(groups.map(({ lr }) => lr))].join(', '); // read now, because the schedule changes them
   const optimizer = new Optimizer(runtime, tape, 'AdamW', groups, {});
   const movement = new Movement(groups.flatMap(({ params }) => params));
   try {

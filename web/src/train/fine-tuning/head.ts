@@ -1,4 +1,4 @@
-/** Text classifiers: their layers during training, and as the head of a model. */
+/** Text classifiers: their layers in training, and as the head of a model. */
 
 import { invalid } from '../../base/error.js';
 import type { Runtime } from '../../base/owned.js';
@@ -24,7 +24,7 @@ export interface Kit {
   readonly tape: Tape;
 }
 
-/** A dense layer, or a layer norm if `activation` is null, by its name in the checkpoint. */
+/** A linear layer, or a layer norm if `activation` is null, by its name in the checkpoint. */
 interface HeadLayer {
   readonly name: string;
   readonly activation: string | null;
@@ -33,26 +33,26 @@ interface HeadLayer {
 }
 
 /**
- * A classifier. 'sentence': one dense layer on the vectors that `embed` returns; 'family': the layers of the family's published models, on the hidden state of one token or the
- * mean of all.
+ * A classifier. 'sentence': one linear layer on the vectors that `embed` returns. 'family': the layers of the family's
+ * published models, on the hidden state of one token or the mean of all.
  */
 export interface ClassifierHead {
   readonly kind: 'sentence' | 'family';
   readonly layers: readonly HeadLayer[];
 }
 
-/** The classifier that `trainClassifier` has installed in a model, for `save`. */
+/** The classifier that `trainClassifier` has installed in a model. `save` writes it. */
 export interface Installed extends ClassifierHead {
   readonly labels: readonly string[];
   readonly problemType: 'single_label_classification' | 'multi_label_classification';
 }
 
-/** The heads of the models that were trained in this thread. */
+/** The classifiers of the models that were trained in this thread. */
 export const installed = new WeakMap<LocalModel, Installed>();
 
 const TASK = 'sequence-classification';
 
-/** The layers of the family's head in the checkpoint; null if it lacks any. */
+/** The layers of the family's head in the checkpoint; null if one is missing. */
 export function familyLayers({ type, tensors, settings }: HeadContext): HeadLayer[] | null {
   const steps = Object.hasOwn(LAYOUTS, type) ? LAYOUTS[type]![TASK] : [];
   const layers = steps.map((step) => {
@@ -71,14 +71,16 @@ export function familyLayers({ type, tensors, settings }: HeadContext): HeadLaye
   return layers.length > 0 && !layers.includes(null) ? (layers as HeadLayer[]) : null;
 }
 
-/** The options of `embed` that compute the input of the head. */
+/** The options with which `embed` computes the head's input. */
 export function inputOf(model: LocalModel, { kind }: ClassifierHead): EmbedOptions {
   if (kind === 'sentence') return {};
   const pooling = model.headContext.settings.get('classifier_pooling') === 'mean' ? 'mean' : 'cls';
   return { pooling, normalize: false, prompt: '' };
 }
 
-/** The head for a classifier of `labels`; see `ClassifierOptions.head`. Its last layer is new if the labels are. */
+/**
+ * Chooses the head for a classifier of `labels`; see `ClassifierOptions.head`. The last layer is new if the labels are.
+ */
 export function chooseHead(
   model: LocalModel,
   wanted: 'auto' | 'sentence' | 'family',
@@ -118,7 +120,7 @@ export function chooseHead(
   return { kind: 'family', layers: [...family.slice(0, -1), fresh] };
 }
 
-/** The head as a model that can be trained. */
+/** Makes a trainable model of the head. */
 export function trainableHead({ tape, runtime }: Kit, { layers }: ClassifierHead, eps: number): Sequential {
   const parts = layers.map(({ activation, weight, bias }): Description => {
     const [outFeatures, inFeatures] = weight.shape;
@@ -163,7 +165,7 @@ export function install({ runtime }: Kit, model: LocalModel, head: Installed): v
     !old.takesVectors === (kind === 'family') &&
     String(shapes) === String(layers.map(({ weight }) => weight.shape))
   ) {
-    // In place, because the layers are among the parameters of a model that can be trained.
+    // Written in place, because the layers are among the parameters of a trainable model.
     for (const [i, { weight, bias }] of layers.entries()) filled(old.chain.layers[i]!, [weight, bias]);
   } else {
     const { calls } = runtime;

@@ -1,4 +1,4 @@
-/** The parts of heed/train that are loaded when they are first used. */
+/** The parts of heed/train that are imported on demand. */
 
 /** @internal */
 export { loadAdapter } from './adapter.js';

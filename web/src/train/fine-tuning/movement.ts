@@ -1,8 +1,10 @@
-/** How far training has changed the weights. */
+/** Measures how far training has changed the weights. */
 import { invalid } from '../../base/error.js';
 import type { Parameter } from '../graph/parameters.js';
 
-/** The number of entries of a parameter that are compared; a copy of all weights would take as much memory as the model. */
+/**
+ * The maximum number of entries per parameter to compare. A copy of all weights would take as much memory as the model.
+ */
 const SAMPLE = 2 ** 16;
 
 interface Before {
@@ -17,7 +19,7 @@ function sampleOf(data: Float32Array, stride: number): Float32Array {
   return Float32Array.from({ length: Math.ceil(data.length / stride) }, (_, i) => data[i * stride]!);
 }
 
-/** FNV-1a of the words of the numbers. */
+/** The FNV-1a hash of the numbers' 32-bit words. */
 function hashOf(data: Float32Array): number {
   const words = new Int32Array(data.buffer, data.byteOffset, data.length);
   let hash = 0x811c9dc5;
@@ -31,10 +33,10 @@ function readNow(parameter: Parameter): Before {
   return { parameter, sample: sampleOf(data, stride), stride, hash: hashOf(data) };
 }
 
-/** Half the distance between 1 and the next float32: a relative change below it is lost when numbers are rounded. */
+/** Half the distance between 1 and the next float32. A smaller relative change is lost in rounding. */
 const LEAST = 2 ** -24;
 
-/** The parameters as they are before training. */
+/** The parameters before training. */
 export class Movement {
   readonly #before: readonly Before[];
 
@@ -43,9 +45,11 @@ export class Movement {
   }
 
   /**
-   * The norm of the change of all parameters divided by their norm before training, ||now - before|| / ||before||, estimated from at most 65,536 entries of each; for parameters that
-   * were zeros, the norm of the change.
-   * @throws HeedError `INVALID_ARGUMENT` if the weights are the same as before, or differ by less than their rounding. `call`: the call that trained them; `how`: in which steps
+   * Returns the norm of the change of all parameters divided by their norm before training, ||now - before|| /
+   * ||before||, estimated from at most 65,536 entries per parameter; for parameters that were zero, the norm of the
+   * change.
+   * @throws HeedError `INVALID_ARGUMENT` if the weights are unchanged, or differ by less than rounding. `call`: the
+   * call that trained them; `how`: the steps, for the message
    */
   measure(call: string, how: string): number {
     let [change, length] = [0, 0];
@@ -59,7 +63,7 @@ export class Movement {
       }
     }
     const relative = Math.sqrt(change / (length || 1));
-    // The sample may have missed what has changed.
+    // The sample may have missed the changes.
     if (!isSame && (change === 0 || relative >= LEAST)) return relative;
     const got = `${how} that changed ${relative > 0 ? `them by ${relative.toPrecision(1)} of their norm` : 'none'}`;
     throw invalid(call, 'a training that changes weights', got, 'INVALID_ARGUMENT', {

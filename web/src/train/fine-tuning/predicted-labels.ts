@@ -1,6 +1,9 @@
-/** The labels that a classifier predicts. */
+/** Derives the labels that a classifier predicts from its logits. */
 
-/** The indices of the labels that each row of logits [N, C] predicts: that of the largest logit or, with several labels per text, those of the positive logits. */
+/**
+ * The indices of the labels predicted by each row of logits [N, C]: that of the maximum or, with several labels per
+ * text, those of the positive logits.
+ */
 export function predictedLabels(
   { data, shape }: { data: Float32Array; shape: readonly number[] },
   isMultiLabel: boolean,

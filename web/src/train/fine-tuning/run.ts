@@ -1,26 +1,29 @@
-/** What a training that continues from a checkpoint must share with the training that wrote it. */
+/** Checks that a training that continues from a checkpoint agrees with the one that wrote it. */
 import { describe, invalid } from '../../base/error.js';
 import { runOf } from '../fit/checkpoint.js';
 import { type EncoderTraining, isLora } from './encoder.js';
 
-/** Settings and data of a training, by their names in messages. */
+/** The settings and data of a training, by their names in messages. */
 export type Run = Readonly<Record<string, string>>;
 
-/** FNV-1a of the UTF-16 units of a text. */
+/** The FNV-1a hash of a text's UTF-16 units. */
 function hashOf(text: string): string {
   let hash = 0x811c9dc5;
   for (let i = 0; i < text.length; i++) hash = Math.imul(hash ^ text.charCodeAt(i), 0x01000193);
   return (hash >>> 0).toString(16).padStart(8, '0');
 }
 
-/** Describes a training. `settings`: its options that change the result; `examples`: those that are trained on, in order. */
+/**
+ * Describes a training. `settings`: the options that affect the result. `examples`: the examples for training, in
+ * order.
+ */
 export function describeRun(
   settings: Readonly<Record<string, unknown>>,
   train: EncoderTraining,
   examples: readonly unknown[],
 ): Run {
   const shown = Object.entries(settings).map(([name, value]) => [name, JSON.stringify(value)]);
-  // The parameters that are trained are compared by name and shape, but factors on the updates are not.
+  // Trained parameters are compared by name and shape, which do not include the factors of LoRA adapters.
   const { alpha = 8, dropout = 0 } = isLora(train) ? train.lora : {};
   return {
     ...Object.fromEntries(shown),
@@ -29,10 +32,10 @@ export function describeRun(
   };
 }
 
-/** @throws HeedError `INVALID_ARGUMENT` for the checkpoint of another run; the message says what differs */
+/** @throws HeedError `INVALID_ARGUMENT` for a checkpoint of another run; the message lists the differences */
 export function requireSameRun(call: string, bytes: Uint8Array, run: Run): void {
   const other = runOf(bytes);
-  if (!other) return; // saved by saveCheckpoint, or by version 0.2.0
+  if (!other) return; // written by saveCheckpoint, or by version 0.2.0
   const differing = [...new Set([...Object.keys(run), ...Object.keys(other)])].filter(
     (name) => run[name] !== other[name],
   );
@@ -49,7 +52,7 @@ export function requireSameRun(call: string, bytes: Uint8Array, run: Run): void 
   );
 }
 
-/** The options with the seed of the checkpoint, unless a seed was given. */
+/** The options with the checkpoint's seed, unless a seed was given. */
 export function withSeed<T extends { readonly seed: number; readonly resume: Uint8Array | null }>(
   call: string,
   read: T,

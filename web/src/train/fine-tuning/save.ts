@@ -1,4 +1,7 @@
-/** `model.save()`: a model's folder with its current weights, in the form that heed, transformers and sentence-transformers read. */
+/**
+ * `model.save()`: writes a model's folder with its current weights, in the format of heed, transformers and
+ * sentence-transformers.
+ */
 
 import { allocating, invalid } from '../../base/error.js';
 import type { RuntimeHub } from '../../base/hub-options.js';
@@ -47,20 +50,23 @@ import { type Installed, installed } from './head.js';
 /** Options of `save`. */
 export interface SaveOptions {
   /**
-   * How weights are stored. 'fp32': all in single precision. 'q8': matrices as int8 with a scale per row (X.weight_scale), in the layout that compressed-tensors calls
-   * int-quantized. Default: tensors that have not changed are stored as they were in the file, all others in single precision; if any tensor has changed, none is stored in int8. A
-   * table in 4 bits stays in 4 bits until it changes, except for 'fp32'.
+   * The type of the stored weights. 'fp32': all in single precision. 'q8': matrices as int8 with one scale per row
+   * (X.weight_scale), compressed-tensors' int-quantized layout. Default: unchanged tensors keep their type in the file,
+   * and the others become single precision; if any tensor has changed, none is stored in int8. Unchanged 4-bit tables
+   * keep 4 bits, except with 'fp32'.
    */
   dtype?: 'fp32' | 'q8';
   /**
-   * true: only the low-rank updates and the classifier that was trained with them, in PEFT's format. Default false: the whole folder, with the updates added to the weights. Layers
-   * of a family's classifier are among `modules_to_save`. PEFT has no place for a classifier on sentence vectors: it ignores `classifier.weight` and `classifier.bias`.
+   * true: save only the LoRA adapters and the classifier trained with them, in PEFT's format. Layers of a family's
+   * classifier are listed in `modules_to_save`; a classifier on sentence vectors is saved as `classifier.weight` and
+   * `classifier.bias`, which PEFT ignores. Default false: save the whole folder, with the adapters added to the
+   * weights.
    */
   adapter?: boolean;
   signal?: SignalLike;
 }
 
-/** Where a model came from. */
+/** The source of a model. */
 export interface Origin {
   readonly source: ModelSource;
   readonly hub: RuntimeHub;
@@ -103,7 +109,7 @@ export async function save(
     }
     const stored = await readStored(folder, model.config.family === STATIC, signal);
     await folder.complete?.(signal);
-    // Nothing is awaited from here on, so that all weights are from the same moment.
+    // No await from here on, so that all weights are from the same moment.
     requireIdle('save', model);
     const writer = new WeightWriter(model, stored, dtype);
     files['model.safetensors'] = writer.bytes();
@@ -115,14 +121,14 @@ export async function save(
   });
 }
 
-/** A tensor as it is in the file. */
+/** A tensor as stored in the file. */
 interface Stored {
   readonly dtype: string;
   readonly shape: number[];
   readonly bytes: Uint8Array;
 }
 
-/** The tensors of all files with weights, by name. */
+/** Reads the tensors of all weight files, by name. */
 async function readStored(
   folder: ModelFolder,
   isStatic: boolean,
@@ -141,7 +147,7 @@ async function readStored(
 type Module = { idx?: unknown; name?: unknown; path: string; type: string };
 
 function modulesOf(bytes: Uint8Array): Module[] {
-  return parseJson(bytes, 'modules.json') as Module[]; // checked when the model was loaded
+  return parseJson(bytes, 'modules.json') as Module[]; // validated when the model was loaded
 }
 
 const json = (value: unknown) => new TextEncoder().encode(`${JSON.stringify(value, null, 2)}\n`);
@@ -159,9 +165,12 @@ class WeightWriter {
   readonly #stored: ReadonlyMap<string, Stored>;
   readonly #dtype: 'fp32' | 'q8' | null;
   readonly #core: Core;
-  /** Current values, by the tensors' names in the file. */
+  /** Functions that return the current values, by the tensors' names in the file. */
   readonly values: ReadonlyMap<string, () => RawTensor>;
-  /** The matrices that the core multiplies in int8, by their names in the file, and whether each is a word table. */
+  /**
+   * The matrices that 'q8' multiplies in int8, by their names in the file. The value is whether the matrix is the token
+   * embeddings.
+   */
   readonly #matrices: ReadonlyMap<string, boolean>;
   /** Values that differ from those of the file. */
   readonly #changed: Map<string, RawTensor>;
@@ -186,7 +195,7 @@ class WeightWriter {
     this.values = valuesOf(model, new Map([...stored.keys()].map((name) => [bareOf(name), name])));
     const changed = [...stored].map(([name, tensor]) => [name, this.#changeOf(name, tensor)] as const);
     this.#changed = new Map(changed.filter((entry): entry is [string, RawTensor] => entry[1] !== null));
-    // A bias with two names was read under the first one.
+    // A bias with two names is read under the first one, so write it under both.
     const [read, ...others] = wordBiasNames(model.headContext.type).flatMap((bias) =>
       [...stored.keys()].filter((name) => bareOf(name) === bias),
     );
@@ -235,7 +244,7 @@ class WeightWriter {
     const scale = `${name}_scale`;
     const scales = this.#scales(name);
     if (!current && this.#keeps(name, tensor)) {
-      // Scales first, so that rows can be loaded as they arrive.
+      // Scales come first, so that rows can be loaded while they are received.
       return [...(scales ? [written(scale, scales)] : []), written(name, tensor)];
     }
     const value = current ?? this.#file(name, tensor);
@@ -253,11 +262,11 @@ class WeightWriter {
     ];
   }
 
-  /** Whether a tensor that has not changed is stored as it was. */
+  /** Whether an unchanged tensor is stored as it was. */
   #keeps(name: string, { dtype }: Stored): boolean {
     if (this.#isInt4(name)) return this.#dtype !== 'fp32';
     if (dtype === 'I8' && this.#scales(name)) return this.isQuantized;
-    // Tensors of types that heed does not read are tensors that it does not use, such as `position_ids`.
+    // Tensors of types that heed does not read are unused, such as `position_ids`.
     return (
       this.#dtype === null ||
       !Object.hasOwn(DTYPE_BYTES, dtype) ||
@@ -274,7 +283,7 @@ class WeightWriter {
     return this.#matrices.has(name) && this.#stored.get(name)!.dtype === 'U8';
   }
 
-  /** The current value of a tensor, if it differs from that of the file. */
+  /** The current value of a tensor, or null if it equals that of the file. */
   #changeOf(name: string, tensor: Stored): RawTensor | null {
     const value = this.values.get(name)?.();
     if (!value) return null;
@@ -299,7 +308,7 @@ class WeightWriter {
   }
 }
 
-/** The values of 4-bit rows, decoded by the core. */
+/** Decodes 4-bit rows, using the WebAssembly module. */
 function int4Values(core: Core, bytes: Uint8Array, scales: Float32Array, width: number): Float32Array {
   const options = { inFeatures: width, outFeatures: scales.length, bias: false, activation: 'identity', name: '' };
   const layer = allocating('weight', [scales.length, width], 4 * scales.length * width, () => new core.Linear(options));
@@ -313,7 +322,10 @@ function int4Values(core: Core, bytes: Uint8Array, scales: Float32Array, width: 
 
 const written = (name: string, { dtype, shape, bytes: data }: Stored): Written => ({ name, dtype, shape, data });
 
-/** The values that may have changed: those of parameters and of a head that was trained. `names`: the names of tensors in the file, by their names without the family's prefix. */
+/**
+ * The values that may have changed: those of parameters and of a trained head. `names`: the names of tensors in the
+ * file, by their names without the family's prefix.
+ */
 function valuesOf(model: LocalModel, names: ReadonlyMap<string, string>): Map<string, () => RawTensor> {
   const values = new Map<string, () => RawTensor>();
   for (const parameter of (model as { parameters?(): Parameter[] }).parameters?.() ?? []) {
@@ -332,7 +344,7 @@ function valuesOf(model: LocalModel, names: ReadonlyMap<string, string>): Map<st
   return values;
 }
 
-/** Writes the layers after the pooling, for a model that has them among its parameters. */
+/** Writes the layers after the pooling, if they are among the model's parameters. */
 function writeLayers(files: SavedFiles, { values }: WeightWriter): void {
   for (const path of Object.keys(files)) {
     const folder = /^(.+)\/model\.safetensors$/.exec(path)?.[1];
@@ -347,7 +359,7 @@ function writeLayers(files: SavedFiles, { values }: WeightWriter): void {
   }
 }
 
-/** config.json, unchanged unless the labels or the storage have changed. */
+/** Returns config.json, unchanged unless the labels or the storage have changed. */
 function configOf(bytes: Uint8Array<ArrayBuffer>, writer: WeightWriter, head: Installed | undefined) {
   const config = parseJson(bytes, 'config.json') as Record<string, unknown>;
   const changes: Record<string, unknown> = {};

@@ -1,4 +1,4 @@
-/** The data of `fit`: examples that are divided into batches, or batches that arrive one by one. */
+/** The data of `fit`: examples that are split into batches, or batches that arrive one by one. */
 import { describe, guarded, invalid } from '../../base/error.js';
 import { abortable } from '../../base/event-loop.js';
 import { lengthOf } from '../../base/options.js';
@@ -6,13 +6,16 @@ import type { SignalLike } from '../../base/platform.js';
 import { read, type TensorLike } from '../../base/tensor.js';
 import { batchesWithin, type Contrast } from '../contrast.js';
 
-/** One value for each example along the first axis: an array, or a tensor of floats or integers. */
+/** One value per example along the first axis: an array, or a tensor of floats or integers. */
 export type ExampleValues =
   | readonly unknown[]
   | TensorLike
   | { readonly data: Int32Array; readonly shape: readonly number[] };
 
-/** Examples: `inputs` for the model's `forward`, and `labels` for the loss, if it takes any. Both have one entry per example. */
+/**
+ * Examples: `inputs` for the model's `forward` and, if the loss takes labels, `labels`. Both have one entry per
+ * example.
+ */
 export interface Examples {
   readonly inputs: ExampleValues;
   readonly labels?: ExampleValues;
@@ -26,16 +29,16 @@ export interface Batch {
   readonly labels?: unknown;
 }
 
-/** Batches that arrive one by one, or a function that is called for each epoch and returns its batches. */
+/** Batches that arrive one by one, or a function that is called once per epoch and returns its batches. */
 export type Batches = Iterable<Batch> | AsyncIterable<Batch> | (() => Iterable<Batch> | AsyncIterable<Batch>);
 
-/** A list of values; `take` returns those at the given positions. */
+/** A list of values. `take` returns the values at the given indices. */
 interface Column {
   readonly length: number;
   take(indices: readonly number[]): unknown;
 }
 
-/** Examples, by position. */
+/** Examples by index. */
 export interface Table {
   readonly inputs: Column;
   readonly labels: Column | null;
@@ -51,7 +54,7 @@ export function readColumn(argument: string, value: unknown): Column {
     }
     const expected = 'an array with an entry for each example, or a tensor whose first axis counts them';
     const kinds = 'a Float32Array or an Int32Array';
-    // Arrays are read together with their batch, as ids or as numbers.
+    // Arrays are read per batch, as ids or as numbers.
     const none = { Store: Float32Array, entryOf: () => null, entries: '' };
     const { data, shape } = read<Float32Array | Int32Array>(argument, value, expected, kinds, none);
     if (shape.length === 0) throw invalid(argument, expected, 'a tensor without axes');
@@ -96,12 +99,15 @@ export function readData(argument: string, value: unknown): Table | (() => Itera
   });
 }
 
-/** A batch and the weight of its loss in the mean of an epoch: its number of examples, if that is known. */
+/** A batch with its weight in an epoch's mean loss: the number of its examples, if known. */
 export interface Weighted extends Batch {
   readonly count: number;
 }
 
-/** The batches of a table, with the examples in the given order. `contrast`: what the loss compares, if it compares examples. */
+/**
+ * The batches of a table, with the examples in the given order. `contrast`: what the loss compares, if it compares
+ * examples.
+ */
 export function* batchesOf(
   table: Table,
   order: readonly number[],
@@ -113,7 +119,10 @@ export function* batchesOf(
   }
 }
 
-/** The batches that a caller's iterator yields. If the signal fires, the wait for the next batch ends, and the signal's reason is thrown. */
+/**
+ * The batches that a caller's iterator yields. If the signal fires, stops waiting for the next batch and throws the
+ * signal's reason.
+ */
 export async function* streamed(
   argument: string,
   begin: () => Iterable<unknown> | AsyncIterable<unknown>,
@@ -137,7 +146,7 @@ export async function* streamed(
       yield { inputs, labels, count: guarded(argument, () => countOf(labels ?? inputs)) };
     }
   } finally {
-    // Not awaited, so that a source that never answers can be stopped.
+    // Not awaited, so that `fit` can be stopped even if the source never answers.
     if (!isDone) void Promise.resolve(iterator.return?.()).catch(() => {});
   }
 }

@@ -1,8 +1,9 @@
 /**
- * Checkpoints: everything that a run needs to continue exactly as if it had not been interrupted, in one safetensors file.
+ * Checkpoints: everything that a run needs to continue as if it had not been interrupted, in one safetensors file.
  *
- * Tensors `model.<name>` are parameters and buffers, `optimizer.<i>.<moment>` the moments of the optimizer's i-th parameter. The metadata has `format`, `version` and `state`:
- * JSON with the kinds and counters of all parts and the seeds and counters of all dropouts.
+ * Tensors `model.<name>` are parameters and buffers; `optimizer.<i>.<moment>` are the moments of the optimizer's i-th
+ * parameter. The metadata has `format`, `version` and `state`: JSON with the kinds and counters of all parts, and the
+ * seeds and counters of all dropouts.
  */
 
 import { calling, describe, formatShape, guarded, HeedError, invalid } from '../../base/error.js';
@@ -52,16 +53,18 @@ export interface CheckpointParts {
 /** Reading and writing checkpoints. */
 export interface Checkpoints {
   /**
-   * The state of a run as the bytes of a safetensors file: parameters, buffers, which parameters are frozen, seeds and counters of dropout, the optimizer's moments, steps and
-   * learning rates, and the schedule's position. Save between steps: gradients are not part of it.
+   * Returns the state of a run as the bytes of a safetensors file: parameters, buffers, which parameters are frozen,
+   * seeds and counters of dropout, the optimizer's moments, steps and learning rates, and the schedule's position. Call
+   * it between steps, because gradients are not saved.
    *
    * @example
    * const bytes = heed.saveCheckpoint({ model, optimizer, schedule });
    */
   saveCheckpoint(parts: CheckpointParts): Uint8Array<ArrayBuffer>;
   /**
-   * Restores the checkpoint's state in parts that were made like those it was saved from. Training then continues as it would have without the interruption, bit for bit on the
-   * same build of the module. The optimizer and the schedule may be left out. A load that fails changes nothing.
+   * Restores the checkpoint's state in parts that were made like those it was saved from. Training then continues as
+   * without the interruption, bit for bit on the same build of the module. The optimizer and the schedule may be left
+   * out. If it throws, nothing is changed.
    *
    * @example
    * const bytes = heed.saveCheckpoint({ model, optimizer });
@@ -80,7 +83,7 @@ type PartsRead = { model: Model; optimizer: Optimizer | null; schedule: Schedule
 /** A layer, or an object that lists its layers. */
 type Model = Layer | { [allLayers](): [CheckpointLayer, string][] };
 
-/** What checkpoints use of a layer. */
+/** The members of a layer that checkpoints use. */
 interface CheckpointLayer {
   readonly name: string;
   readonly raw: RawModule;
@@ -101,7 +104,7 @@ const rate: Reader<number> = (value, name) => {
   if (finite(value, name) >= 0) return value as number;
   throw invalid(name, 'a number >= 0', describe(value));
 };
-/** An object whose members are compared with those of another. */
+/** Reads an object whose members are compared with those of another. */
 const settings = legal<object>('an object', (value) => typeof value === 'object' && value !== null);
 
 const object =
@@ -141,7 +144,7 @@ const stateSchema = {
 type State = Read<typeof stateSchema>;
 type OptimizerState = NonNullable<State['optimizer']>;
 
-/** The layers of a model with the prefixes of their parameters' names. */
+/** The layers of a model, with the prefixes of their parameters' names. */
 export function layersOf(model: Model): [CheckpointLayer, string][] {
   return model instanceof Layer ? [[model, '']] : model[allLayers]();
 }
@@ -157,12 +160,12 @@ function listed(layers: readonly [CheckpointLayer, string][]) {
   );
 }
 
-/** The options of a group that must be the same when a run continues. */
+/** The options of a group that must be equal when a run continues: all except the learning rate. */
 function withoutRate({ lr: _, ...rest }: { lr?: unknown }): object {
   return rest;
 }
 
-/** The states of an optimizer's parameters, in their order. */
+/** The states of an optimizer's parameters, in order. */
 const statesOf = (optimizer: Optimizer): RawOptimizerState[] =>
   optimizer.paramGroups.flatMap(({ params }) => params).map((_, i) => optimizer.raw.state(i));
 
@@ -173,7 +176,7 @@ export function checkpointsOf(tape: Tape): Checkpoints {
   };
 }
 
-/** @internal `run`: describes the training, for `runOf`. */
+/** @internal Saves a checkpoint. `run`: a description of the training, which `runOf` returns. */
 export function save(tape: Tape, given: CheckpointParts, run?: Readonly<Record<string, string>>) {
   const name = 'saveCheckpoint';
   const { model, optimizer, schedule } = readOptions(name, partsSchema, given) as PartsRead;
@@ -237,7 +240,7 @@ function load(tape: Tape, given: Uint8Array | ArrayBuffer, parts: CheckpointPart
   const parameters = listed(layers);
   const fault = (expected: string, got: string) => invalid(name, expected, got);
 
-  // Everything is checked first, so that a load that fails changes nothing.
+  // Check everything first, so that a failed load changes nothing.
   const words = layers.map(([layer]) => calling(name, () => tape.stateOf(layer.raw).dropoutState()));
   const ours = layers.map(([layer, prefix]) => `${prefix}${layer.name}`).join(', ');
   const theirs = state.layers.map((layer) => `${layer.prefix}${layer.name}`).join(', ');
@@ -269,7 +272,7 @@ function load(tape: Tape, given: Uint8Array | ArrayBuffer, parts: CheckpointPart
     throw invalid(`${name}.schedule`, 'a schedule of the optimizer', "another optimizer's");
 
   calling(name, () => {
-    // First, because it may run out of memory, in which case it changes nothing.
+    // Done first, because it may run out of memory, in which case it changes nothing.
     if (optimizer) optimizer.raw.restore(moments!);
     for (const { index, firstRow, bytes } of writes) {
       const { raw, index: own } = parameters[index]!;
@@ -279,7 +282,7 @@ function load(tape: Tape, given: Uint8Array | ArrayBuffer, parts: CheckpointPart
     const frozen = new Set(state.frozen);
     for (const parameter of trainable) parameter.requiresGrad = !frozen.has(parameter.name);
     if (schedule) schedule.restore(state.schedule!.count, state.schedule!.rates);
-    // Last, because the rates may have been set by hand after the schedule set them.
+    // Done last, because the rates may have been set by hand after the schedule set them.
     for (const [i, group] of (optimizer?.paramGroups ?? []).entries()) group.lr = state.optimizer!.groups[i]!.lr;
   });
 }
@@ -296,7 +299,7 @@ function broken(expected: string, got: string, cause?: unknown): HeedError {
   return invalid(FILE, expected, got, 'INVALID_FILE', { cause });
 }
 
-/** The checked state in a file, and where its tensors are. */
+/** Reads and checks the state in a file, and locates its tensors. */
 function readState(bytes: Uint8Array) {
   const end = headerEnd(bytes, FILE, bytes.length);
   const json = bytes.subarray(8, end);
@@ -317,7 +320,7 @@ function readState(bytes: Uint8Array) {
 export const runOf = (given: Uint8Array): Record<string, string> | null =>
   readState(readBytes('checkpoint', given)).state.run;
 
-/** The checked contents of a file; the tensors have not yet been compared with anything. */
+/** Reads and checks the contents of a file. The tensors have not yet been compared with a model. */
 function parse(bytes: Uint8Array): { state: State; tensors: Map<string, TensorLike> } {
   const { state, entries, end } = readState(bytes);
   const tensors = new Map<string, TensorLike>();
@@ -329,7 +332,7 @@ function parse(bytes: Uint8Array): { state: State; tensors: Map<string, TensorLi
   return { state, tensors };
 }
 
-/** The states of the optimizer's parameters; takes their moments out of `tensors`. */
+/** The states of the optimizer's parameters. Removes their moments from `tensors`. */
 function readMoments({ groups }: OptimizerState, tensors: Map<string, TensorLike>): RawOptimizerState[] {
   return groups
     .flatMap(({ params }) => params)
@@ -351,7 +354,7 @@ function readMoments({ groups }: OptimizerState, tensors: Map<string, TensorLike
     }));
 }
 
-/** The properties that two optimizers, or two schedules, must share, as text. */
+/** The properties in which two optimizers, or two schedules, must agree, as text. */
 type Description = { [part: string]: string };
 
 function requireSame(what: string, theirs: Description | null, ours: Description): void {
@@ -364,7 +367,7 @@ function requireSame(what: string, theirs: Description | null, ours: Description
   }
 }
 
-/** JSON with sorted keys. */
+/** Formats an object as JSON with sorted keys. */
 function sorted(value: object): string {
   return JSON.stringify(Object.fromEntries(Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1))));
 }
@@ -375,7 +378,7 @@ function describeOptimizer(state: OptimizerState | null): Description | null {
   for (const [i, { settings: options, params }] of state.groups.entries()) {
     parts[`options of group ${i}`] = sorted(options);
     parts[`parameters of group ${i}`] = params.map(({ name, shape }) => `${name} ${formatShape(shape)}`).join(', ');
-    // A parameter that never had a gradient has no moments.
+    // A parameter that has never had a gradient has no moments.
     const kept = Object.hasOwn(kinds, state.kind) ? kinds[state.kind as Kind].moments(options).join() : null;
     const odd = params.find(({ moments }) => kept !== null && moments.length > 0 && moments.join() !== kept);
     if (odd) throw broken(`the moments ${kept || '(none)'} of '${odd.name}'`, odd.moments.join() || 'none');

@@ -1,4 +1,4 @@
-/** Descriptions of models as plain data, from which a worker makes models of the same structure. */
+/** Describes models as plain data, from which a worker makes models of the same structure. */
 import { describe, invalid } from '../../base/error.js';
 import type { Runtime } from '../../base/owned.js';
 import type { Tape } from '../graph/tape.js';
@@ -6,13 +6,16 @@ import { Layer, layers, type SequentialPart, type UnboundLayer } from '../infere
 import { type Module, Sequential } from '../module.js';
 import { isOwnClass, trainable } from '../trainable/trainable.js';
 
-/** A layer by its class and options, a `Sequential` by its parts, or a repetition of what was described before, by its position in this order, from 0. */
+/**
+ * A layer by its class and options, a `Sequential` by its parts, or a repetition of an earlier part, by its index in
+ * the order of description, from 0.
+ */
 export type Description =
   | { readonly layer: string; readonly options: object }
   | { readonly parts: readonly Description[] }
   | { readonly again: number };
 
-/** @throws HeedError for what cannot be sent to a worker: functions, and classes of the caller */
+/** @throws HeedError for parts that cannot be sent to a worker: functions and custom classes */
 export function describeModel(argument: string, model: object): Description {
   const seen: object[] = [];
   const visit = (part: unknown, path: string): Description => {
@@ -43,7 +46,7 @@ export function buildModel(tape: Tape, runtime: Runtime, description: Descriptio
     else {
       const { layer: name, options } = part;
       const Base = layers[name as 'Linear'] as unknown as UnboundLayer<Layer, object>;
-      // The options have already been read; only the methods are those of the class with training.
+      // The options have already been read, so only the methods come from the class with training.
       const Trained = trainable(tape, name, Base as unknown as new () => Layer) as new () => Layer;
       made[place] = Reflect.construct(Base, [runtime, name, options], Trained);
     }

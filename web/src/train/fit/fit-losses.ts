@@ -1,4 +1,4 @@
-/** The losses as `fit` uses them. */
+/** The losses in the form that `fit` uses. */
 
 import { formatShape, invalid } from '../../base/error.js';
 import { legal, type Reader } from '../../base/options.js';
@@ -15,15 +15,16 @@ import type { Batch, Table } from './batches.js';
 export type LossName = keyof Losses;
 
 /**
- * A loss by its name in `losses`, or a function of the model's output and the labels. For `cosineEmbedding` (labels 1 or -1), `coSENT` (labels: scores) and `infoNCE` (labels:
- * `groups`, or none) the output is [N, 2, E]; for `triplet` (no labels), it is [N, 3, E].
+ * A loss by its name in `losses`, or a function of the model's output and the labels. The output is [N, 2, E] for
+ * `cosineEmbedding` (labels 1 or -1), `coSENT` (labels: scores) and `infoNCE` (labels: `groups`, or none), and [N, 3,
+ * E] for `triplet` (no labels).
  */
 export type FitLoss =
   | LossName
   // biome-ignore lint/suspicious/noExplicitAny: labels are whatever the data has
   | ((output: Tensor, labels: any, batch: Batch) => Loss);
 
-/** A function of the caller, or the name of a loss, even if the loss was given as a function. */
+/** A loss by its name (also if it was given as a function of `losses`), or a custom function. */
 export type LossRead = LossName | ((output: Tensor, labels: unknown, batch: Batch) => unknown);
 
 export const lossOption: Reader<LossRead> = (value, name) => {
@@ -34,7 +35,7 @@ export const lossOption: Reader<LossRead> = (value, name) => {
   )(loss, name);
 };
 
-/** Whether the labels are an argument of the loss. */
+/** Whether the loss takes labels as an argument. */
 function takesLabels(loss: LossName): boolean {
   const { outputs, labels } = lossDefinitions[loss];
   return !outputs || labels !== undefined;
@@ -44,21 +45,21 @@ export function needsLabels(loss: LossRead): boolean {
   return typeof loss === 'string' && takesLabels(loss);
 }
 
-/** Whether it relates the examples of a batch to each other. */
+/** Whether the loss relates the examples of a batch to each other. */
 export function relatesExamples(loss: LossRead): boolean {
   return typeof loss === 'string' && lossDefinitions[loss].relatesExamples === true;
 }
 
-/** What the loss compares in each batch of a table; null if it computes each example on its own, or is a function. */
+/** What the loss compares in each batch of a table; null if it treats examples independently, or is a function. */
 export function contrastOf(loss: LossRead, { labels, length }: Table): Contrast | null {
   if (!relatesExamples(loss)) return null;
   const all = Array.from({ length }, (_, i) => i);
   const taken = labels?.take(all) as unknown[] | RawIndices | undefined;
-  const keys = Array.isArray(taken) ? taken.map(String) : taken ? [...taken.data] : all; // a label may be in an array
+  const keys = Array.isArray(taken) ? taken.map(String) : taken ? [...taken.data] : all; // labels may be arrays
   return { keys, needsPair: lossDefinitions[loss as LossName].needsPair === true };
 }
 
-/** The number of entries of the labels over which a loss takes its mean. */
+/** The number of label entries over which a loss takes its mean. */
 export function countOf(loss: LossName, labels: unknown, examples: number): number {
   if (!takesLabels(loss)) return examples;
   const { ignored } = lossDefinitions[loss];
@@ -66,7 +67,7 @@ export function countOf(loss: LossName, labels: unknown, examples: number): numb
   return entries.filter((label) => ignored === undefined || label !== ignored).length;
 }
 
-/** The tensors [N, E] of an output [N, count, E]. */
+/** Splits an output [N, count, E] into `count` tensors [N, E]. */
 function splitOutput({ slice, reshape }: Operations, loss: string, output: Tensor, count: number): Tensor[] {
   const { shape } = output;
   if (shape.length !== 3 || shape[1] !== count)

@@ -1,4 +1,7 @@
-/** `fit` in a worker, the page's side. The worker receives a description of the model and its state, and returns the new state as a checkpoint. */
+/**
+ * The caller's side of `fit` in a worker. The worker receives a description of the model and its state, and returns the
+ * new state as a checkpoint.
+ */
 import { HeedError, invalid } from '../../base/error.js';
 import type { PageRuntime } from '../../base/owned.js';
 import type { WorkerLike } from '../../base/platform.js';
@@ -15,7 +18,9 @@ import { type Description, describeModel } from './description.js';
 import type { FitOptions, FitProgress, History, RemoteFit } from './fit.js';
 import { type LossRead, relatesExamples } from './fit-losses.js';
 
-/** A parameter: the index of its layer in the model, its index in the layer, and its name in the optimizer. */
+/**
+ * The place of a parameter: the index of its layer in the model, its index in the layer, and its name in the optimizer.
+ */
 export interface ParameterPlace {
   layer: number;
   index: number;
@@ -25,7 +30,7 @@ export interface ParameterPlace {
 /** The task of a worker that only computes gradients. */
 export interface AssistantJob {
   model: Description;
-  /** The state to begin with. */
+  /** The initial state. */
   checkpoint: Uint8Array;
   loss: LossRead;
 }
@@ -35,7 +40,7 @@ export interface FitJob {
   model: Description;
   optimizer: { kind: keyof Optimizers; groups: { params: ParameterPlace[]; settings: object }[] };
   schedule: { kind: ScheduleKind; options: object } | null;
-  /** The state to begin with. */
+  /** The initial state. */
   checkpoint: Uint8Array;
   data: Examples;
   options: Omit<FitOptions, 'optimizer' | 'schedule' | 'signal' | 'onStep' | 'worker' | 'workers'>;
@@ -43,19 +48,19 @@ export interface FitJob {
   divided: boolean;
 }
 
-/** A MessagePort. The package's declarations do not depend on those of the DOM. */
+/** A MessagePort. Declared here because the package's declarations do not depend on the DOM library. */
 export interface PortLike {
   postMessage(message: unknown, transfer: ArrayBuffer[]): void;
   onmessage: ((event: never) => void) | null;
   close(): void;
 }
 
-/** The port to another worker, posted before the call. */
+/** A message with the port to another worker, which is posted before the call. */
 export interface PortMessage {
   readonly port: PortLike;
 }
 
-/** How the worker ended. The checkpoint is the state after its last complete step. */
+/** The result of a worker's fit. `checkpoint` is the state after its last complete step. */
 export interface FitOutcome {
   history: History | null;
   failure: PackedError | null;
@@ -63,7 +68,7 @@ export interface FitOutcome {
 }
 
 class FitConnection extends Connection {
-  /** Stops this fit in a worker that the caller created, and terminates any other worker. */
+  /** Stops this fit if the caller created the worker; otherwise terminates the worker. */
   override end(reason: HeedError): void {
     if (this.isCallers && !this.closed) this.call('release', []).catch(() => {}); // the answer does not matter
     super.end(reason);
@@ -183,7 +188,7 @@ function requireDivisible(model: LayerTree, loss: LossRead): void {
   throw invalid('fit.workers', expected, relates, 'UNSUPPORTED', { hint: 'Leave `workers` out' });
 }
 
-/** Examples that can be sent to a worker. */
+/** Checks that the examples can be sent to a worker. */
 function examplesOf(argument: string, data: unknown): Examples {
   if (typeof readData(argument, data) === 'function')
     throw invalid(argument, '{ inputs, labels } with `worker`', 'batches that come one by one');

@@ -32,7 +32,7 @@ import { type Batch, type Batches, type Examples, readData, type Weighted } from
 import { type FitLoss, type LossName, type LossRead, lossOption, makeLoss } from './fit-losses.js';
 import { type Assistant, assistant, divided, PARTS } from './parallel.js';
 
-/** What `onStep` receives. */
+/** The progress that `onStep` receives. */
 export interface FitProgress {
   /** The number of the step, from 1. */
   readonly step: number;
@@ -48,49 +48,63 @@ export interface FitProgress {
 export interface FitOptions {
   loss: FitLoss;
   optimizer: Optimizer;
-  /** A schedule whose `step()` is called after each step of the optimizer. Default: constant learning rates. */
+  /** A schedule whose `step()` is called after each optimizer step. Default: constant learning rates. */
   schedule?: Schedule;
-  /** The norm to which gradients are clipped before each step; see `optim.clipGradNorm`. Default: no clipping. */
+  /**
+   * The maximum norm to which gradients are clipped before each step; see `optim.clipGradNorm`. Default: no clipping.
+   */
   clipNorm?: number;
-  /** Passes through all data. Default 1. */
+  /** The number of passes over all data. Default 1. */
   epochs?: number;
-  /** The epoch to begin with, for a run that continues from a checkpoint. Default 0. */
+  /** The first epoch, for a run that continues from a checkpoint. Default 0. */
   initialEpoch?: number;
-  /** Examples per step. Batches that arrive one by one keep their sizes. Default 32. */
+  /** The number of examples per step. Batches that arrive one by one keep their sizes. Default 32. */
   batchSize?: number;
-  /** Data on which the loss is measured after each epoch, or the fraction of the examples, in (0, 1), that is kept for that, drawn by `seed`. Default: none. */
+  /**
+   * Validation data: data on which the loss is measured after each epoch, or the fraction of the examples, in (0, 1),
+   * to hold out for that, chosen by `seed`. Default: none.
+   */
   validation?: number | Examples | Batches;
   /**
-   * Stops after `patience` consecutive epochs in which the validation loss (without validation, the loss) has not improved. At the end, the model gets the parameters of the best
-   * epoch; the optimizer stays as it is.
+   * Stops after `patience` consecutive epochs without an improvement of the validation loss (without validation, the
+   * training loss). Afterwards the model has the parameters of the best epoch; the optimizer is not restored. Default:
+   * never.
    */
   earlyStopping?: { patience: number };
-  /** Seed of the order of the examples, which is drawn anew for each epoch. An integer from 0 to 2^53 - 1; chosen at random if left out. */
+  /**
+   * The seed of the order of the examples, which changes in each epoch. An integer from 0 to 2^53 - 1. Default: chosen
+   * at random.
+   */
   seed?: number;
-  /** Stops between two steps: `fit` rejects with the signal's reason, and the model is as it was after the last complete step. */
+  /**
+   * Stops between two steps. `fit` rejects with the signal's reason, and the model is as it was after the last complete
+   * step.
+   */
   signal?: SignalLike;
-  /** Called after each step. */
+  /** Called after each step with its progress. */
   onStep?: (progress: FitProgress) => void;
   /**
-   * true: the loop runs in a worker, so that it does not block this thread; the result is the same, bit for bit. Or a Worker that you created to run heed's train-worker.js, which
-   * is not terminated. Requires a `Sequential` of layers, `{ inputs, labels }` and a loss by name. The model in this thread changes when `fit` ends.
+   * true: run the loop in a worker, so that it does not block this thread; the result is identical, bit for bit. Or a
+   * Worker that you created from heed's train-worker.js, which is not terminated. Requires a `Sequential` of layers,
+   * data as `{ inputs, labels }` and a loss by name. The model in this thread is updated when `fit` ends.
    */
   worker?: boolean | WorkerLike;
   /**
-   * Divides each batch among this many workers, 1 to 8, or among these Workers that you created, which are not terminated. The result has the same bits for any number of workers,
-   * and equals that of `worker` up to rounding. The requirements are those of `worker`; in addition, `BatchNorm`, `infoNCE`, `supervisedContrastive` and `coSENT` are not
-   * supported, because they relate the examples of a batch to each other.
+   * The number of workers among which each batch is divided, 1 to 8, or Workers that you created, which are not
+   * terminated. The result does not depend on the number of workers, bit for bit, and equals that of `worker` up to
+   * rounding. The requirements are those of `worker`; in addition, `BatchNorm`, `infoNCE`, `supervisedContrastive` and
+   * `coSENT` are not supported, because they relate the examples of a batch to each other.
    */
   workers?: number | readonly WorkerLike[];
 }
 
-/** What `fit` measured. */
+/** The losses that `fit` measured. */
 export interface History {
-  /** The mean loss of each epoch; the loss of each batch is measured before its step. */
+  /** The mean training loss of each epoch. The loss of each batch is measured before its step. */
   loss: number[];
-  /** The mean validation loss after each epoch; present if there are validation data. */
+  /** The mean validation loss after each epoch. Present if there are validation data. */
   validation?: number[];
-  /** With early stopping: the epoch whose parameters the model has, as an index into these lists. */
+  /** With early stopping: the index in these lists of the epoch whose parameters the model has. */
   best?: number;
 }
 
@@ -99,7 +113,7 @@ const patienceSchema = { patience: size } satisfies Schema<NonNullable<FitOption
 /** @internal */
 export const patience = (value: unknown, name: string) => readOptions(name, patienceSchema, value);
 
-/** @internal The fraction of the examples that is kept for validation. */
+/** @internal The fraction of the examples to hold out for validation. */
 export const fraction = legal<number>(
   'a number above 0 and below 1, or data',
   (value) => typeof value === 'number' && value > 0 && value < 1,
@@ -140,10 +154,10 @@ export type FitRead = Read<typeof fitSchema>;
 
 type Trainee = LayerTree & { forward(inputs: unknown): Tensor | { output: Tensor } };
 
-/** Runs `fit` in a worker. `given`: the options as the caller gave them. */
+/** Runs `fit` in a worker. `given`: the options as the caller passed them. */
 export type RemoteFit = (model: LayerTree, data: unknown, given: FitOptions, options: FitRead) => Promise<History>;
 
-/** Keyed by the tape of a page; the tape of a worker has no entry. */
+/** Keyed by the tape of a caller that can start workers; the tape of a worker has no entry. */
 export const remoteFits = new WeakMap<Tape, RemoteFit>();
 
 /** Models that are being fitted. */
@@ -173,7 +187,7 @@ export async function startFit(
   }
 }
 
-/** Saves which layers are in training mode; returns a function that restores their modes. */
+/** Saves which layers are in training mode. The returned function restores their modes. */
 function modesOf(model: LayerTree): () => void {
   const before = model.training;
   const layers = model[allLayers]().map(([layer]) => [layer, layer.training] as const);
@@ -184,7 +198,9 @@ function modesOf(model: LayerTree): () => void {
   };
 }
 
-/** Saves the state that forward passes change (draws of dropout, moving averages); returns a function that restores it. */
+/**
+ * Saves the state that forward passes change (dropout counters, moving averages). The returned function restores it.
+ */
 function changedByPasses(tape: Tape, model: LayerTree): () => void {
   const saved = model[allLayers]().map(([{ raw }]) => {
     const layer = tape.stateOf(raw);
@@ -202,7 +218,7 @@ function changedByPasses(tape: Tape, model: LayerTree): () => void {
   };
 }
 
-/** Mean losses of batches, weighted by their numbers of examples. */
+/** Averages the losses of batches, weighted by their numbers of examples. */
 class Mean {
   #sum = 0;
   #count = 0;
@@ -221,7 +237,10 @@ class Mean {
   }
 }
 
-/** @throws HeedError if a backward pass has reached none of the optimizer's parameters, so that its steps change nothing */
+/**
+ * @throws HeedError if no backward pass has reached any of the optimizer's parameters, so that its steps would change
+ * nothing
+ */
 function requireReached({ paramGroups }: Optimizer): void {
   const params = paramGroups.flatMap(({ params }) => params);
   if (params.some(({ gradients, index }) => gradients.read(index) !== null)) return;
@@ -248,7 +267,10 @@ export function measureWith(tape: Tape, model: LayerTree, loss: LossRead): (batc
   };
 }
 
-/** The loop, in this thread. `others`: the other workers among which batches are divided, or null if they are not divided. */
+/**
+ * Runs the loop in this thread. `others`: the other workers among which batches are divided, or null if they are not
+ * divided.
+ */
 export async function runFit(
   tape: Tape,
   model: LayerTree,

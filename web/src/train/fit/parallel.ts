@@ -14,7 +14,9 @@ import type { Optimizer } from '../optim/optimizer.js';
 import { type Batch, readColumn } from './batches.js';
 import { countOf, type LossName } from './fit-losses.js';
 
-/** The number of parts of a batch, unless it has fewer examples; also the largest number of workers that receive work. */
+/**
+ * The number of parts of a batch, or fewer if it has fewer examples. Also the maximum number of workers that get work.
+ */
 export const PARTS = 8;
 
 /** The examples [first, first + count) of a batch. */
@@ -22,24 +24,27 @@ interface Part extends Batch {
   readonly index: number;
   readonly first: number;
   readonly count: number;
-  /** The weight of its mean in the mean over the batch. */
+  /** The weight of the part's mean loss in the mean over the batch. */
   readonly share: number;
 }
 
-/** The sum of the gradients of some parts: a leaf or an inner node of the tree. The children of node i of a level are nodes 2 i and 2 i + 1 of the level below. */
+/**
+ * The sum of the gradients of some parts: a leaf or an inner node of the tree. The children of node i of a level are
+ * nodes 2 i and 2 i + 1 of the level below.
+ */
 interface Node {
   readonly index: number;
   readonly level: number;
-  /** The losses of its parts times their shares, in order. */
+  /** The losses of its parts, each times its share, in order. */
   readonly losses: readonly number[];
-  /** In the order of the parameters. */
+  /** The gradients, in the order of the parameters. */
   readonly gradients: readonly (RawGradient | null)[];
 }
 
-/** A parameter, by its layer and its index in the layer. */
+/** The place of a parameter: the index of its layer, and its index in the layer. */
 export type Place = readonly [layer: number, index: number];
 
-/** The state at the start of a step: the values of the trained parameters, and the draws of each layer's dropout. */
+/** The state at the start of a step: the values of the trained parameters, and the dropout state of each layer. */
 interface State {
   readonly places: readonly Place[];
   readonly values: readonly Float32Array[];
@@ -57,7 +62,7 @@ export type Assistant = (task: Task) => Promise<Node[]>;
 
 type Measure = (batch: Batch) => Loss;
 
-/** Cuts a batch of `count` examples. */
+/** Splits a batch of `count` examples into parts. */
 function partsOf(loss: LossName, { inputs, labels }: Batch, count: number): Part[] {
   const parts = Math.min(PARTS, count);
   const taken = (values: unknown) => (values === undefined ? () => undefined : readColumn('fit: data', values).take);
@@ -72,7 +77,7 @@ function partsOf(loss: LossName, { inputs, labels }: Batch, count: number): Part
   });
 }
 
-/** a + b, where null is no gradient. For tables, the result has the rows of both. */
+/** Adds two gradients; null means no gradient. For tables, the result has the rows of both. */
 function sum(a: RawGradient | null, b: RawGradient | null): RawGradient | null {
   if (!a?.values.length || !b?.values.length) return a?.values.length ? a : b;
   if (a.rows && !b.rows) return sum(b, a);
@@ -103,7 +108,7 @@ function join(a: Node, b: Node, index: number, level: number): Node {
   };
 }
 
-/** Adds siblings, then their sums, and so on. `nodes` are in order. */
+/** Adds siblings, then their sums, and so on. `nodes` must be in order. */
 function joined(nodes: readonly Node[]): Node[] {
   const done: Node[] = [];
   for (let node of nodes) {
@@ -128,7 +133,7 @@ export function assistant(tape: Tape, model: LayerTree, measure: Measure): Assis
     }));
     tape.endPasses();
     for (const { of, index } of gradients) of.zero(index);
-    // All parts use the dropout draws of the same step.
+    // All parts use the dropout state of the same step.
     for (const [i, { raw }] of layers.entries()) tape.stateOf(raw).setDropoutState(dropout[i]!);
     tape.part = part;
     let loss: Loss;
@@ -138,7 +143,7 @@ export function assistant(tape: Tape, model: LayerTree, measure: Measure): Assis
       tape.part = null;
     }
     const { share, index } = part;
-    // Without an example that counts there is nothing to add; if no part has one, the loss is NaN.
+    // A part without examples that count adds nothing. If no part has any, the loss is NaN.
     if (share === 0) return { index, level: 0, losses: [], gradients: places.map(() => null) };
     (Number.isNaN(share) ? loss : multiply(loss, share)).backward();
     return {
@@ -152,7 +157,7 @@ export function assistant(tape: Tape, model: LayerTree, measure: Measure): Assis
   return async ({ state, parts }) => joined(parts.map((part) => compute(state, part)));
 }
 
-/** The same in a worker other than the one that runs the loop: the parameters are written first. */
+/** Makes an assistant for a worker other than the one that runs the loop: it first writes the parameters. */
 export function remoteAssistant(tape: Tape, model: LayerTree, measure: Measure): Assistant {
   const layers = model[allLayers]().map(([layer]) => layer);
   const compute = assistant(tape, model, measure);
@@ -166,7 +171,10 @@ export function remoteAssistant(tape: Tape, model: LayerTree, measure: Measure):
   };
 }
 
-/** Returns a function that sets the gradients of the optimizer's parameters to those of a batch and returns its loss. `assistants`: the first is that of this thread. */
+/**
+ * Returns a function that sets the gradients of the optimizer's parameters to those of a batch and returns its loss.
+ * `assistants`: the first one is that of this thread.
+ */
 export function divided(tape: Tape, model: LayerTree, optimizer: Optimizer, loss: LossName, assistants: Assistant[]) {
   const layers = model[allLayers]().map(([layer]) => layer);
   const states = layers.map(({ raw }) => tape.stateOf(raw));
@@ -181,11 +189,11 @@ export function divided(tape: Tape, model: LayerTree, optimizer: Optimizer, loss
     const parts = partsOf(loss, batch, count);
     const from = (worker: number) => Math.ceil((worker * parts.length) / assistants.length);
     const [own, ...others] = assistants.map((_, i) => parts.slice(from(i), from(i + 1)));
-    // The others are asked first: this thread cannot answer anything while it computes.
+    // Start the others first, because this thread cannot process messages while it computes.
     const answers = Promise.all(
       others.map((parts, i) => (parts.length > 0 ? assistants[i + 1]!({ state, parts }) : [])),
     );
-    answers.catch(() => {}); // in case this thread's part fails first
+    answers.catch(() => {}); // handled in case this thread's part fails first
     const nodes = joined([...(await assistants[0]!({ state, parts: own! })), ...(await answers).flat()]);
     const whole = nodes.reduce((a, b) => join(a, b, 0, 0));
     optimizer.zeroGrad();
@@ -195,7 +203,7 @@ export function divided(tape: Tape, model: LayerTree, optimizer: Optimizer, loss
   };
 }
 
-/** The arrays of an answer, which are transferred instead of copied. */
+/** The arrays of an answer that are transferred instead of copied. */
 export function buffersOf(nodes: readonly Node[]): ArrayBuffer[] {
   return nodes.flatMap(({ gradients }) =>
     gradients.flatMap((part) => (part ? [part.values.buffer as ArrayBuffer] : [])),

@@ -1,4 +1,7 @@
-/** The script of a worker of heed/train: it runs a pretrained model, as worker.js does, and trains it; or it runs one call of `fit`, or assists another worker that does. */
+/**
+ * The script of a heed/train worker. It runs a pretrained model, as worker.js does, and trains it; or it runs one call
+ * of `fit`, or assists another worker that does.
+ */
 import create from 'heed-glue/training';
 import { HeedError } from '../../base/error.js';
 import type { Runtime } from '../../base/owned.js';
@@ -38,12 +41,12 @@ const loadFineTuning = async () => ({ evaluateClassifier, loadAdapter, save, tra
 
 /** Stops the running fit between two steps. */
 let stop = new AbortController();
-/** Ends the fit at once, or this worker's part in the fit of another. */
+/** Ends the fit immediately, or this worker's part in another worker's fit. */
 let release = new AbortController();
 /** Ports to the other workers of the next fit, or to the worker that this one will assist. */
 const ports: PortLike[] = [];
 
-/** The objects with which a fit is run or assisted. */
+/** The objects for running or assisting a fit. */
 interface Job extends ReturnType<typeof checkpointsOf> {
   tape: Tape;
   runtime: Runtime;
@@ -53,7 +56,10 @@ interface Job extends ReturnType<typeof checkpointsOf> {
   ports: PortLike[];
 }
 
-/** Runs `body` with a copy of the model that the page describes, and then frees everything: a worker may run several fits, one after another. */
+/**
+ * Runs `body` with a copy of the model that the caller described, and then frees everything, because a worker may run
+ * several fits one after another.
+ */
 async function withModel<T>(wasm: WasmModule, description: Description, body: (job: Job) => Promise<T>): Promise<T> {
   [stop, release] = [new AbortController(), new AbortController()];
   const own = { stop: stop.signal, released: release.signal, ports: ports.splice(0) };
@@ -124,7 +130,7 @@ async function assist({ released, ports, tape, model, loadCheckpoint }: Job, job
   if (!released.aborted) await new Promise((resolve) => released.addEventListener('abort', resolve));
 }
 
-/** The model of this worker, and what trains it. */
+/** The model of this worker, and the functions that train it. */
 let pretrained: { model: PretrainedModel & Savable; fineTuning: FineTuning };
 
 async function loadModel(
@@ -140,7 +146,7 @@ async function loadModel(
     trainable
       ? loadTrainable(runtime, tape, given, read as TrainableOptions)
       : loadPretrained(runtime, given!, read as LoadModelOptions, folder);
-  // A pool's workers have no source of their own.
+  // A pool's workers do not have a source.
   const model = (await (folder ? load : savable(load, loadFineTuning, { runtime, tape }))(
     source,
     options,
@@ -149,7 +155,7 @@ async function loadModel(
   return model;
 }
 
-/** Training calls run one after another, even if the page no longer waits for one. */
+/** Training calls run one after another, even if the caller has stopped waiting for one. */
 let last: Promise<unknown> = Promise.resolve();
 
 function afterOthers<T>(body: () => Promise<T>): Promise<T> {
@@ -158,7 +164,7 @@ function afterOthers<T>(body: () => Promise<T>): Promise<T> {
   return next;
 }
 
-/** The options of a call from the page, in the form that training takes. */
+/** Converts the options of the caller's call to those of the training functions. */
 function trainingOptions({ onProgress, ...options }: { onProgress?: (progress: never) => void }): object {
   return { ...options, ...(onProgress && { onStep: onProgress }) };
 }
@@ -173,7 +179,7 @@ const training = {
       requireTrainable('mergeLora', pretrained.model).mergeLora();
     }),
   config: () => afterOthers(async () => pretrained.model.config),
-  // As a list, because lists are not searched for tensors.
+  // Returned as a list, because lists are not searched for tensors.
   save: (options: object) => afterOthers(async () => Object.entries(await pretrained.model.save(options))),
 };
 

@@ -19,24 +19,26 @@ export class Loss extends Tensor {
     this.#tape = tape;
   }
 
-  /** Its value. */
+  /** Returns the value of the loss. */
   item(): number {
     return this.data[0]!;
   }
 
   /**
-   * Adds the loss's gradient to that of every parameter that it depends on, and ends its pass. If losses share a part of their passes, compute all of them before the first
-   * `backward()`; their `backward()` may then be called in any order.
+   * Adds the loss's gradient to that of every parameter on which it depends, and frees the graph of its forward pass.
+   * If losses share parts of their graphs, compute all of them before the first `backward()`; their `backward()` may
+   * then be called in any order.
    *
-   * @throws HeedError `DIVERGED` if the loss is not finite; `INVALID_ARGUMENT` if it depends on no parameter, or if its pass has ended or used other values of the parameters;
-   * `DISPOSED` if one of its layers was disposed of
+   * @throws HeedError `DIVERGED` if the loss is not finite; `INVALID_ARGUMENT` if it depends on no parameter, if its
+   * graph has been freed, or if parameters have changed since the forward pass; `DISPOSED` if one of its layers was
+   * disposed of
    */
   backward(): void {
     this.#tape.backward(this.data);
   }
 }
 
-/** A result of the core: a `Loss` if it has no axes. */
+/** Converts a result of the WebAssembly module: to a `Loss` if it has no axes, else to a `Tensor`. */
 export function toResult(tape: Tape, raw: RawTensor): Tensor {
   return raw.shape.length === 0 ? new Loss(tape, raw) : new Tensor(raw.data, raw.shape);
 }

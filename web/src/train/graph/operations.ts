@@ -1,4 +1,4 @@
-/** Small operations from which models and losses are composed, and results that JavaScript computes. */
+/** Basic operations for composing models and losses, and custom functions in JavaScript. */
 
 import { calling, describe, formatShape, guarded, HeedError, invalid } from '../../base/error.js';
 import {
@@ -30,33 +30,34 @@ import type { RawVariable, TrainCore } from './train-core.js';
 
 /** Options of `concatenate`. */
 export interface ConcatenateOptions {
-  /** Negative axes count from the end. Default -1, the last. */
+  /** The axis along which tensors are joined; negative axes count from the end. Default -1, the last axis. */
   axis?: number;
 }
 
 /** Options of `slice`. */
 export interface SliceOptions {
-  /** Negative axes count from the end. Default 0, the first. */
+  /** The axis to slice; negative axes count from the end. Default 0, the first axis. */
   axis?: number;
-  /** First entry; negative positions count from the end. Default 0. */
+  /** The first position; negative positions count from the end. Default 0. */
   start?: number;
-  /** The position after the last entry; negative positions count from the end. Default: the end of the axis. */
+  /** The position after the last one; negative positions count from the end. Default: the end of the axis. */
   end?: number;
 }
 
 /** Options of `mean`. */
 export interface MeanOptions {
-  /** Boolean mask of the tokens that count, [..., L]. Default: all. The mean of no tokens is 0. */
+  /** A boolean mask of the tokens to include, [..., L]. Default: all tokens. The mean of no tokens is 0. */
   mask?: MaskInput;
 }
 
-/** A function that JavaScript computes, and its gradient. */
+/** A custom function in JavaScript, with its gradient. */
 export interface CustomFunction<Inputs extends readonly Tensor[] = Tensor[]> {
   /** Computes the output from copies of the inputs. */
   forward(...inputs: Inputs): TensorInput;
   /**
-   * The gradients of sum(cotangent * output) with respect to the inputs, in the inputs' shapes: an array with one entry per input, in which null stands for zeros. A function of
-   * one input may return the tensor itself. It runs during a backward pass, and must not train.
+   * Computes the gradients of sum(cotangent * output) with respect to the inputs: an array with one entry per input, in
+   * the input's shape; null means zeros. A function of one input may return the tensor itself. Runs during a backward
+   * pass, and must not train.
    */
   backward(
     cotangent: Tensor,
@@ -80,12 +81,12 @@ const booleanMask = (value: unknown, name: string): RawMask => {
 const meanSchema = { mask: optional(booleanMask, null) } satisfies Schema<MeanOptions>;
 
 /**
- * The operations. Inputs may be results of layers in training mode or plain tensors; a result without axes is a `Loss`.
- * Errors: `SHAPE_MISMATCH`, `INVALID_ARGUMENT`.
+ * Differentiable operations. Inputs may be results of layers in training mode or plain tensors. A result without axes
+ * is a `Loss`. Errors: `SHAPE_MISMATCH`, `INVALID_ARGUMENT`.
  */
 export interface Operations {
   /**
-   * a + b, entry by entry; shapes broadcast as in NumPy, and numbers stand for tensors without axes.
+   * Adds a and b elementwise. Shapes broadcast as in NumPy; numbers stand for tensors without axes.
    *
    * @example
    * heed.add([[1, 2], [3, 4]], [10, 20]).toArray(); // [[11, 22], [13, 24]]
@@ -93,7 +94,7 @@ export interface Operations {
   add(a: Loss, b: Loss | number): Loss;
   add(a: TensorInput | number, b: TensorInput | number): Tensor;
   /**
-   * a * b, entry by entry; shapes broadcast as in NumPy, and numbers stand for tensors without axes.
+   * Multiplies a and b elementwise. Shapes broadcast as in NumPy; numbers stand for tensors without axes.
    *
    * @example
    * heed.multiply([[1, 2], [3, 4]], 2).toArray(); // [[2, 4], [6, 8]]
@@ -101,35 +102,35 @@ export interface Operations {
   multiply(a: Loss, b: Loss | number): Loss;
   multiply(a: TensorInput | number, b: TensorInput | number): Tensor;
   /**
-   * Joins tensors along an axis; all other axes must have the same extents.
+   * Joins tensors along an axis. All other axes must have the same extents.
    *
    * @example
    * heed.concatenate([[[1], [2]], [[3], [4]]], { axis: -1 }).toArray(); // [[1, 3], [2, 4]]
    */
   concatenate(tensors: readonly TensorInput[], options?: ConcatenateOptions): Tensor;
   /**
-   * The entries of an axis from `start` up to, but not including, `end`. `Tensor.slice`, in contrast, returns a constant.
+   * Returns the entries [start, end) of an axis. `Tensor.slice` does the same along the first axis.
    *
    * @example
    * heed.slice([[1, 2, 3]], { axis: -1, start: 1 }).toArray(); // [[2, 3]]
    */
   slice(x: TensorInput, options?: SliceOptions): Tensor;
   /**
-   * The same entries, in another shape.
+   * Returns the same entries in another shape.
    *
    * @example
    * heed.reshape([[1, 2], [3, 4]], [4]).toArray(); // [1, 2, 3, 4]
    */
   reshape(x: TensorInput, shape: readonly number[]): Tensor;
   /**
-   * As in `Heed`, with gradients; the product of two vectors is a `Loss`.
+   * The matrix product, as `matmul` of heed, with gradients. The product of two vectors is a `Loss`.
    *
    * @example
    * heed.matmul([[1, 2], [3, 4]], [[1, 0], [1, 1]]).toArray(); // [[3, 2], [7, 4]]
    */
   matmul(a: TensorInput, b: TensorInput): Tensor;
   /**
-   * As in `Heed`, with a gradient.
+   * Exchanges two axes, as `transpose` of heed, with a gradient.
    *
    * @example
    * heed.transpose([[1, 2, 3], [4, 5, 6]]).toArray(); // [[1, 4], [2, 5], [3, 6]]
@@ -143,7 +144,7 @@ export interface Operations {
    */
   mean(x: TensorInput, options?: MeanOptions): Tensor;
   /**
-   * A function of tensors that is computed by JavaScript, together with its gradient.
+   * Makes a differentiable function of tensors from JavaScript functions that compute its output and its gradient.
    *
    * @example
    * const square = heed.custom({
@@ -157,7 +158,7 @@ export interface Operations {
   ): (...inputs: { [K in keyof Inputs]: TensorInput }) => Tensor;
 }
 
-/** A number as a tensor without axes. */
+/** Reads a tensor, or a number as a tensor without axes. */
 function readOperand(name: string, value: unknown): RawTensor {
   return typeof value === 'number'
     ? { data: Float32Array.of(finite(value, name)), shape: [] }
@@ -181,7 +182,7 @@ export function operationsOf(tape: Tape): Operations {
     return calling(name, () => tape.record(null, (call) => toResult(tape, compute(call))));
   }
 
-  /** An operation of two tensors. */
+  /** An elementwise operation on two tensors. */
   const binary = (name: 'add' | 'multiply', record: 'recordAdd' | 'recordMultiply') => (a: unknown, b: unknown) => {
     const [left, right] = [readOperand(`${name}: a`, a), readOperand(`${name}: b`, b)];
     return recorded(name, (call) => core[record](call.graph, call.input('a', left), call.input('b', right)));

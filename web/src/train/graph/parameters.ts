@@ -1,4 +1,4 @@
-/** Parameters in training: their values, their gradients, and which of them are trained. */
+/** Parameters in training: their values, their gradients, and whether they are trained. */
 
 import { calling, describe, formatShape, guarded, type HeedError, invalid } from '../../base/error.js';
 import { listOf, type Reader } from '../../base/options.js';
@@ -7,7 +7,7 @@ import type { RawModule } from '../../base/wasm/core.js';
 import type { ModuleState } from './scope.js';
 import type { Tape } from './tape.js';
 
-/** An owner of an object of the core that has parameters. */
+/** An owner of a raw object that has parameters. */
 export interface HasParameters {
   readonly raw: RawModule;
 }
@@ -22,14 +22,14 @@ export interface HasParameters {
  * bias.requiresGrad = false; // as `freeze('bias')`
  */
 export class Parameter {
-  /** Its name in the state dict of the layer or module that listed it. */
+  /** The name in the state dict of the layer or module that listed it. */
   readonly name: string;
   readonly shape: readonly number[];
   /** @internal */
   readonly state: ModuleState;
   /** @internal */
   readonly index: number;
-  readonly #layer: HasParameters; // also keeps the layer from being collected
+  readonly #layer: HasParameters; // also prevents the layer from being garbage-collected
   readonly #tape: Tape;
 
   /** @internal */
@@ -49,7 +49,7 @@ export class Parameter {
     this.#tape = tape;
   }
 
-  /** A copy of its value. */
+  /** A copy of the value. */
   get value(): Tensor {
     return this.#tensor(this.#layer.raw.readParameter(this.index));
   }
@@ -82,7 +82,7 @@ export class Parameter {
     return this.#tape.gradientsOf(this.state);
   }
 
-  /** @internal Whether it was made through the same `load()`. */
+  /** @internal Whether the parameter belongs to the same `load()`. */
   belongsTo(tape: Tape): boolean {
     return this.#tape === tape;
   }
@@ -93,8 +93,8 @@ export class Parameter {
 }
 
 /**
- * The parameters of a layer, without buffers. `naming`: a prefix of their names, or a function that returns their names; parameters for which it returns null are frozen and left
- * out.
+ * Lists the parameters of a layer, without buffers. `naming`: a prefix of their names, or a function that returns their
+ * names; parameters for which it returns null are frozen and left out.
  */
 export function parametersOf(
   tape: Tape,
@@ -129,7 +129,7 @@ const pattern: Reader<RegExp> = (value, name) => {
   }
   const { source, flags } = guarded(name, () => (isRegExp(value) ? value : ({} as Partial<RegExp>)));
   if (source === undefined) throw invalid(name, 'a glob or a RegExp', describe(value));
-  return new RegExp(source, flags?.replace(/[gy]/g, '')); // those make `test` depend on earlier calls
+  return new RegExp(source, flags?.replace(/[gy]/g, '')); // g and y would make `test` depend on earlier calls
 };
 
 /** The parameters whose names match. @throws HeedError `INVALID_ARGUMENT` if none does */
@@ -157,7 +157,7 @@ export function readParameters(tape: Tape, argument: string, given: unknown): Pa
   });
 }
 
-/** The error for a gradient that is not finite. */
+/** Makes the error for a gradient that is not finite. */
 export function diverged(argument: string, { name, shape }: Parameter): HeedError {
   return invalid(argument, 'finite gradients', `one of '${name}' ${formatShape(shape)} that is not`, 'DIVERGED', {
     hint: 'The parameters are unchanged. A lower learning rate or clipGradNorm may help',

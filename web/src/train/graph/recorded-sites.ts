@@ -24,13 +24,18 @@ export class SiteActivation extends Tensor {
     this.#code = code;
   }
 
-  /** Its gradient, taken after the edits of the site: the sum over the backward passes of losses; null before the first one. */
+  /**
+   * The gradient after the edits of the site: the sum over the backward passes of losses; null before the first one.
+   */
   get grad(): Tensor | null {
     return this.#gradients.of(this.#code);
   }
 }
 
-/** The gradients that backward passes left at the sites of a call. Because graphs refer to this object, it must not refer to the call's tensors. */
+/**
+ * The gradients that backward passes left at the sites of a call. Graphs refer to this object, so it must not refer to
+ * the call's tensors.
+ */
 export class SiteGradients {
   readonly #layouts: ReadonlyMap<number, RawSiteLayout>;
   readonly #found = new Map<number, Float32Array>();
@@ -71,7 +76,10 @@ export class SiteGradients {
   }
 }
 
-/** For each row of a head in the core, or each score or weight, its position in the tensor of the site. */
+/**
+ * The position in the site's tensor of each row of a head, or of each score or weight, in the WebAssembly module's
+ * order.
+ */
 function placesOf({ shape, heads, rows, keys }: RawSiteLayout): Int32Array {
   const length = shape.at(-2)!;
   const places: number[] = [];
@@ -86,7 +94,10 @@ function placesOf({ shape, heads, rows, keys }: RawSiteLayout): Int32Array {
   return Int32Array.from(places);
 }
 
-/** The function that receives gradients. It is created here, because a function refers to everything in the scope in which it was created. */
+/**
+ * Makes the function that receives gradients. It is made here, because a function keeps alive everything in the scope
+ * where it was created.
+ */
 const retainer = (gradients: SiteGradients) => (code: number, values: Float32Array) => gradients.add(code, values);
 
 /** The operations of a `Recording` that sites use. */
@@ -97,7 +108,7 @@ interface Call {
   keep(variable: RawVariable): RawVariable;
 }
 
-/** A call's sites for the core, and a function that makes the activations after the call has returned. */
+/** Makes the raw sites of a call, and a function that makes the activations after the call has returned. */
 export function recordSites(
   core: TrainCore,
   call: Call,

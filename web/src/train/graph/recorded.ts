@@ -1,4 +1,7 @@
-/** The core's modules in heed/train. The tape keeps track of their changes, and calls of layers are recorded where necessary. */
+/**
+ * Wraps raw layers and models in heed/train. The tape tracks their changes, and calls of layers are recorded where
+ * necessary.
+ */
 
 import { formatShape, invalid } from '../../base/error.js';
 import { elementCount } from '../../base/tensor.js';
@@ -20,7 +23,7 @@ export class RecordedModule<Inner extends RawModule = RawModule> implements Modu
   readonly #user: ModuleState | null;
   #owners = 1;
 
-  /** `user`: a module whose passes also use the parameters of this one. */
+  /** `user`: a module whose forward passes also use the parameters of this one. */
   constructor(tape: Tape, name: string, inner: Inner, user: ModuleState | null = null) {
     this.tape = tape;
     this.name = name;
@@ -110,7 +113,10 @@ export class RecordedLayer extends RecordedModule<RawLayer> implements RawIncrem
     return (this.inner as RawIncrementalDecoder).step(...given);
   }
 
-  /** Of a part of a batch, the position of its first sequence and its first row in the whole batch; else null. `shape` is that of the first input. */
+  /**
+   * For a part of a batch, the indices of its first sequence and its first row in the whole batch; otherwise null.
+   * `shape`: the shape of the first input.
+   */
   #positionOf(shape: readonly number[]): [sequence: number, row: number] | null {
     const { part } = this.tape;
     if (!part) return null;

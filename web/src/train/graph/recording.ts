@@ -1,4 +1,7 @@
-/** The calls of layers and functions in heed/train. Those whose results need gradients are recorded; all others go straight to the core. */
+/**
+ * The functions and layer classes that heed/train calls. Calls whose results need gradients are recorded; all others go
+ * straight to the WebAssembly module.
+ */
 import type { Calls, RawFunctions, RawLayer, RawTensor } from '../../base/wasm/core.js';
 import { type LayerTraits, layers } from '../inference.js';
 import { RecordedLayer } from './recorded.js';
@@ -15,7 +18,7 @@ function tableGradient(gradient: Float32Array, buckets: Float32Array, [rows, hea
   return { data, shape: [rows!, heads!] };
 }
 
-/** The calls of `core`, recorded in `tape`. */
+/** Wraps the calls of `core` so that `tape` records them. */
 export function recordingCalls(core: TrainCore, tape: Tape): Calls {
   const relativeBias: RawFunctions['relativeBias'] = (table, options) => {
     if (!tape.records(null, [table])) return core.relativeBias(table, options);

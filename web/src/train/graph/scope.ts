@@ -1,4 +1,4 @@
-/** Graphs in which calls are recorded, and those calls. */
+/** Graphs in which calls are recorded, and the recording of a call. */
 
 import { formatShape } from '../../base/error.js';
 import type { RawObject } from '../../base/owned.js';
@@ -11,18 +11,18 @@ import type { RawGradients, RawGraph, RawRecordedSites, RawVariable, TrainCore }
 /** Computes the gradients of the inputs of a result that JavaScript computed; null for inputs without a gradient. */
 export type ExternalBackward = (gradient: Float32Array) => (RawTensor | null)[];
 
-/** A module of the core, with what the tape records about it. */
+/** A raw layer or model, with the tape's data about it. */
 export interface ModuleState extends RawModule {
-  /** The core's object. */
+  /** The raw object. */
   readonly inner: RawModule;
   readonly name: string;
   training: boolean;
   /** Counts the changes of its parameters. */
   version: number;
-  /** Whether they have values other than the initial ones. */
+  /** Whether its parameters have values other than the initial ones. */
   written: boolean;
   deleted: boolean;
-  /** The gradients that backward passes of losses accumulate; created when first needed. */
+  /** The gradients that backward passes of losses accumulate. Created when first needed. */
   gradients: RawGradients | null;
   /** The state of its dropouts, four words each: the seed and the number of calls, both with the lower half first. */
   dropoutState(): number[];
@@ -30,13 +30,16 @@ export interface ModuleState extends RawModule {
   setDropoutState(words: readonly number[]): void;
 }
 
-/** A tensor of a live or ended pass. */
+/** A tensor of a graph, which may have been freed. */
 export interface Entry {
-  /** null: the pass has ended. */
+  /** null: the graph has been freed. */
   variable: RawVariable | null;
   readonly shape: readonly number[];
   readonly sources: readonly Entry[];
-  /** The layer that computed it, and the version of its parameters; `owner` keeps the layer from being collected. */
+  /**
+   * The layer that computed the tensor, and the version of its parameters. `owner` prevents the layer from being
+   * garbage-collected.
+   */
   readonly module: ModuleState | null;
   readonly version: number;
   readonly owner: object | null;
@@ -58,7 +61,7 @@ export abstract class Scope {
   /** Requests the gradients of a layer's parameters. */
   abstract use(state: ModuleState): void;
 
-  /** The leaf of a tensor whose gradient is wanted; null if it is a constant. */
+  /** The leaf of a tensor whose gradient is requested; null if it is a constant. */
   leaf(_name: string, _tensor: RawTensor, _kind: LeafKind): RawVariable | null {
     return null;
   }
@@ -89,7 +92,7 @@ export abstract class Scope {
   }
 }
 
-/** Frees the variable of a tensor that was collected. */
+/** Frees the variable of a garbage-collected tensor. */
 const collected = registry<{ scope: Scope; entry: Entry }>(({ scope, entry }) => scope.end(entry));
 
 /** The graph of the losses. */
@@ -132,7 +135,10 @@ export class Capture extends Scope implements RawObject {
   readonly #owned: Set<RawObject>;
   readonly #isSingle: boolean;
 
-  /** `isSingle`: all tensors without a variable are inputs; otherwise only those passed to `addInput`. The object is in `owned` until it is deleted. */
+  /**
+   * `isSingle`: all tensors without a variable are inputs; otherwise only those passed to `addInput`. The object is in
+   * `owned` until it is deleted.
+   */
   constructor(core: TrainCore, owned: Set<RawObject>, isSingle: boolean) {
     super(new core.Graph());
     this.#core = core;
@@ -183,7 +189,7 @@ export class Capture extends Scope implements RawObject {
   }
 }
 
-/** One call of the core that is being recorded. */
+/** The recording of one call of the WebAssembly module. */
 export class Recording {
   readonly graph: RawGraph;
   readonly #core: TrainCore;
@@ -194,7 +200,7 @@ export class Recording {
   readonly #sources: Entry[] = [];
   #isStale = false;
 
-  /** `owner` is the layer whose call it is. */
+  /** `owner`: the layer whose call is recorded. */
   constructor(core: TrainCore, scope: Scope, module: ModuleState | null, owner: object | null) {
     this.graph = scope.graph;
     this.#core = core;
@@ -203,7 +209,7 @@ export class Recording {
     this.#owner = owner;
   }
 
-  /** The variable of a tensor: its existing variable in the graph, or a new leaf. `name` is that of the argument. */
+  /** The variable of a tensor: its existing variable in the graph, or a new leaf. `name`: the name of the argument. */
   input(name: string, tensor: RawTensor, kind: LeafKind = 'inputs'): RawVariable {
     const entry = this.#scope.entries.get(tensor.data);
     if (entry?.variable) {
@@ -215,7 +221,7 @@ export class Recording {
     return this.#scope.leaf(name, tensor, kind) ?? this.keep(this.graph.leaf(tensor, false));
   }
 
-  /** A copy of a result, linked to its variable if anything needs a gradient. */
+  /** Copies a result, and links the copy to its variable if anything needs a gradient. */
   output(variable: RawVariable): RawTensor {
     let kept: RawVariable | null = null;
     try {
@@ -237,7 +243,7 @@ export class Recording {
     }
   }
 
-  /** Calls a layer of the core; `given` are its arguments by name, `position` as in `TrainCore.record`. */
+  /** Calls a raw layer. `given`: its arguments by name. `position`: as in `TrainCore.record`. */
   layer(layer: RawModule, given: { sites?: RawSites | null }, position: readonly [number, number] | null): unknown {
     return this.withSites(given.sites ?? null, (sites) =>
       this.#results(this.#core.record(this.graph, layer, { ...this.#variables(given), sites }, position)),
@@ -255,12 +261,12 @@ export class Recording {
     return result;
   }
 
-  /** Calls a function of the core, whose weights are parameters. */
+  /** Calls a function whose weights are parameters. */
   function(name: string, given: object): unknown {
     return this.#results(this.#core.recordFunction(this.graph, name, this.#variables(given, ['weight', 'bias'])));
   }
 
-  /** The arguments, with variables in place of tensors. */
+  /** Replaces tensors in the arguments by variables. */
   #variables(given: object, parameters: readonly string[] = []): object {
     const isTensor = (value: { data?: unknown } | null) => kindOf(value?.data) === 'Float32Array';
     return Object.fromEntries(
@@ -271,7 +277,7 @@ export class Recording {
     );
   }
 
-  /** A result or an object of results, with copies in place of variables. */
+  /** Replaces variables in a result, or in an object of results, by copies. */
   #results(given: RawVariable | object): unknown {
     const { Variable } = this.#core;
     if (given instanceof Variable) return this.output(given as RawVariable);
@@ -288,7 +294,7 @@ export class Recording {
     }
   }
 
-  /** A result that JavaScript computed from `inputs`. */
+  /** Adds a result that JavaScript computed from `inputs`. */
   external(result: RawTensor, inputs: RawVariable[], backward: ExternalBackward): RawTensor {
     return this.output(this.graph.external(result, inputs, backward));
   }

@@ -1,8 +1,11 @@
 /**
- * Keeps the graphs of training: which tensors are variables, which forward passes are live, and the gradients of the layers' parameters.
+ * Manages the graphs of training: which tensors are variables, which forward passes are live, and the gradients of the
+ * layers' parameters.
  *
- * A tensor that a recorded call returned is recognized by its `data`: wherever that array is passed again, in the same or another shape, the graph continues. Its values are a
- * copy. A pass is live until its `backward()`, until the next `zeroGrad()` or `step()`, or until its tensors have been collected.
+ * A tensor that a recorded call returned is recognized by its `data`: wherever that array is passed again, in the same
+ * or another shape, the graph continues. Its values are a copy. A forward pass is live, that is, its graph is not
+ * freed, until its `backward()`, until the next `zeroGrad()` or `step()`, or until its tensors have been
+ * garbage-collected.
  */
 
 import { calling, formatShape, HeedError, invalid } from '../../base/error.js';
@@ -14,7 +17,7 @@ import type { RawModule, RawTensor } from '../../base/wasm/core.js';
 import { Capture, type ExternalBackward, LossScope, type ModuleState, Recording, Unrecorded } from './scope.js';
 import type { RawGradients, RawGraph, RawVariable, TrainCore } from './train-core.js';
 
-/** Frees what a call with `backward: true` keeps when its `backward` is garbage-collected. */
+/** Frees the graph of a call with `backward: true` when its `backward` is garbage-collected. */
 const dropped = registry<Capture>((capture) => capture.delete());
 
 const ENDED =
@@ -28,13 +31,13 @@ export interface Located {
   readonly index: number;
 }
 
-/** The gradients that `backward` returns. Each has the shape of the tensor that it belongs to. */
+/** The gradients that `backward` returns. Each has the shape of its tensor. */
 export interface Gradients<Inputs extends string = string> {
-  /** By the names of the arguments; boolean masks and arguments that were not given have none. */
+  /** Gradients by the names of the arguments. Boolean masks and absent arguments have none. */
   inputs: Record<Inputs, Tensor>;
-  /** By the names in the state dict; frozen parameters have none. */
+  /** Gradients by the names in the state dict. Frozen parameters have none. */
   parameters: Record<string, Tensor>;
-  /** The gradients of the sites that `read` names, after their edits. */
+  /** Gradients of the sites that `read` names, after their edits. */
   activations?: Record<string, Tensor>;
   /** The gradient of each edit's tensor or number; null for `map` and 'mean'. */
   edits?: (Tensor | null)[];
@@ -48,12 +51,12 @@ export class Tape {
   owner: object | null = null;
   /** The examples of a batch that are being computed: [first, first + count). null: all. */
   part: { readonly first: number; readonly count: number } | null = null;
-  /** Whether a backward pass has failed halfway since the last zeroGrad(). */
+  /** Whether a backward pass has failed before its end since the last zeroGrad(). */
   isIncomplete = false;
   readonly #modules = new WeakSet<RawModule>();
   readonly #losses: LossScope;
   #capture: Capture | null = null;
-  /** Backward passes that are running, and calls that are being recorded in the graph of the losses. */
+  /** The number of running backward passes, and of calls being recorded in the graph of the losses. */
   #backward = 0;
   #recording = 0;
   #isFreed = false;
@@ -72,12 +75,12 @@ export class Tape {
     owned.add({ delete: () => whenIdle(free) });
   }
 
-  /** Begins to keep track of a module. */
+  /** Starts tracking a module. */
   track(module: ModuleState): void {
     this.#modules.add(module);
   }
 
-  /** The object of a layer, which must have been made for this tape. */
+  /** The state of a layer, which must have been made for this tape. */
   stateOf(raw: RawModule): ModuleState {
     if (!this.#modules.has(raw)) throw invalid('layer', 'one that was made through the same load()', "another's");
     return raw as ModuleState;
@@ -91,7 +94,7 @@ export class Tape {
     return state.gradients;
   }
 
-  /** Deletes a layer's object by calling `free`, and ends the passes that use it. */
+  /** Deletes a layer's object by calling `free`, and frees the graphs that use it. */
   release(state: ModuleState, free: () => void): void {
     state.deleted = true;
     whenIdle(() => {
@@ -103,7 +106,7 @@ export class Tape {
     });
   }
 
-  /** Whether a call with these arguments is to be recorded. */
+  /** Whether a call with these arguments must be recorded. */
   records(state: ModuleState | null, args: readonly unknown[]): boolean {
     return this.#capture !== null || state?.training === true || args.some((value) => this.#isVariable(value));
   }
@@ -115,12 +118,12 @@ export class Tape {
     return Object.values(value).some((part) => this.#isVariable(part));
   }
 
-  /** @throws HeedError `DISPOSED` after the runtime was disposed of */
+  /** @throws HeedError `DISPOSED` if the runtime was disposed of */
   #requireAlive(): void {
     if (this.#isFreed) throw new HeedError('DISPOSED', 'heed: used after dispose(). Call load() again');
   }
 
-  /** Runs a call of the core that takes only variables. It is recorded if `records` says so, or `always`. */
+  /** Runs a call that takes only variables. It is recorded if `records` returns true, or if `always` is true. */
   run<T>(
     state: ModuleState,
     body: (recording: Recording) => T,
@@ -138,7 +141,10 @@ export class Tape {
     }
   }
 
-  /** Runs a call to its end. A callback of it begins calls of its own: they are no part of a call with `backward: true`, and what they dispose of is freed after this call. */
+  /**
+   * Runs a call to its end. Calls that its callbacks make are not a part of a call with `backward: true`, and objects
+   * that they dispose of are freed after this call.
+   */
   #call<T>(recording: Recording, body: (recording: Recording) => T): T {
     const { owner } = this;
     const capture = this.#capture;
@@ -157,7 +163,7 @@ export class Tape {
     }
   }
 
-  /** See PartRecorder. A part of a result whose pass has ended is also a result whose pass has ended. */
+  /** See PartRecorder. A part of a result whose graph has been freed counts as such a result, too. */
   readonly #part: PartRecorder = (whole, first, count) => {
     const scope = this.#capture ?? this.#losses;
     const entry = scope.entries.get(whole.data);
@@ -175,7 +181,7 @@ export class Tape {
     return part;
   };
 
-  /** Records a call of the core. `others`: further modules whose parameters it uses. */
+  /** Records a call. `others`: further modules whose parameters it uses. */
   record<T>(state: ModuleState | null, body: (recording: Recording) => T, others: readonly ModuleState[] = []): T {
     this.#requireAlive();
     const scope = this.#capture ?? this.#losses;
@@ -189,7 +195,10 @@ export class Tape {
     }
   }
 
-  /** Runs a call whose result can be differentiated on its own. `inputs`: those of a composed call; null for a single layer or function. */
+  /**
+   * Runs a call whose result can be differentiated by itself. `inputs`: the inputs of a composed call; null for a
+   * single layer or function.
+   */
   capture<T extends Tensor | { output: Tensor }>(
     name: string,
     inputs: Record<string, Tensor> | null,
@@ -213,7 +222,7 @@ export class Tape {
     }
     const parts: { output: Tensor } = 'output' in result ? result : { output: result };
     const { data, shape } = parts.output;
-    const owner = this.owner; // kept with the closure
+    const owner = this.owner; // kept alive by the closure
     const backward = (cotangent: TensorInput): Gradients => {
       void owner;
       const seed = readTensor(`${name}: cotangent`, cotangent);
@@ -269,7 +278,7 @@ export class Tape {
     return gradients;
   }
 
-  /** Adds the gradients of a loss to those of the parameters, and ends its pass. */
+  /** Adds the gradients of a loss to those of the parameters, and frees its graph. */
   backward(loss: Float32Array): void {
     const name = 'backward';
     const { entries, graph } = this.#losses;
@@ -315,8 +324,8 @@ export class Tape {
   }
 
   /**
-   * Runs a backward pass, including the functions of JavaScript in it, whose errors are rethrown. `release` frees the variables that only this pass needs, so that the pass can
-   * free nodes as it proceeds.
+   * Runs a backward pass, including its JavaScript functions, whose errors are rethrown. `release` frees the variables
+   * that only this pass needs, so that nodes can be freed as the pass proceeds.
    */
   #run(name: string, graph: RawGraph, output: RawVariable, seed: RawTensor | null, release: () => void): void {
     const pass = calling(name, () => graph.backward(output, seed));
@@ -340,7 +349,7 @@ export class Tape {
     }
   }
 
-  /** Ends all passes of losses. */
+  /** Frees the graphs of all losses. */
   endPasses(): void {
     this.requireIdle();
     this.#losses.endAll();

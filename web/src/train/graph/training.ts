@@ -1,10 +1,13 @@
-/** The module with training. */
+/** The WebAssembly module with training. */
 import create from 'heed-glue/training';
 import { nodeOptions, start } from '../../base/start-worker.js';
 import type { Variant } from '../../base/wasm/module.js';
 import { packaged } from '../../base/wasm/packaged.js';
 
-/** @internal Bundlers recognize exactly these expressions: they copy the module, and bundle the script separately. */
+/**
+ * @internal Bundlers recognize exactly these expressions: they copy the WebAssembly files and bundle the script
+ * separately.
+ */
 export const training: Variant = {
   name: 'training',
   prefix: 'train-',

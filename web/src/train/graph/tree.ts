@@ -5,7 +5,7 @@ import { allLayers, type Layer, type StateDict } from '../inference.js';
 
 export { allLayers };
 
-/** A `Module`, as `fit` trains it. */
+/** A `Module` in the form that `fit` trains. */
 export interface LayerTree {
   readonly training: boolean;
   train(): this;

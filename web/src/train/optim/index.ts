@@ -8,8 +8,8 @@ import { type Schedules, schedules } from './schedules.js';
 /** Optimizers, schedules and clipping. */
 export interface Optim extends Optimizers {
   /**
-   * Scales all gradients so that their total norm is at most `maxNorm`; returns the norm before scaling. The same as `torch.nn.utils.clip_grad_norm_`. If the norm is not finite,
-   * the gradients stay as they are.
+   * Scales all gradients so that their total norm is at most `maxNorm`, and returns the norm before scaling, as
+   * `torch.nn.utils.clip_grad_norm_`. If the norm is not finite, the gradients are not changed.
    *
    * @example
    * heed.losses.mse(layer.forward(x), target).backward();

@@ -9,35 +9,35 @@ import type { RawOptimizer } from '../graph/train-core.js';
 
 /** Options of `optim.SGD`. */
 export interface SGDOptions {
-  /** Learning rate; default 1e-3. */
+  /** The learning rate. Default 1e-3. */
   lr?: number;
-  /** Default 0. */
+  /** The momentum factor. Default 0. */
   momentum?: number;
-  /** Nesterov's momentum. Default false. */
+  /** Whether to use Nesterov's momentum. Default false. */
   nesterov?: boolean;
-  /** L2 penalty: this factor times the parameter is added to its gradient. Default 0. */
+  /** The L2 penalty: this factor times the parameter is added to its gradient. Default 0. */
   weightDecay?: number;
 }
 
 /** Options of `optim.Adam` and `optim.AdamW`. */
 export interface AdamOptions {
-  /** Learning rate; default 1e-3. */
+  /** The learning rate. Default 1e-3. */
   lr?: number;
-  /** Decay rates of the moving averages of the gradients and of their squares; default [0.9, 0.999]. */
+  /** The decay rates of the moving averages of the gradients and of their squares. Default [0.9, 0.999]. */
   betas?: readonly [number, number];
-  /** Added to the denominator; default 1e-8. */
+  /** Added to the denominator. Default 1e-8. */
   eps?: number;
   /**
-   * Adam (default 0): this factor times the parameter is added to its gradient. AdamW (default 0.01): this factor times the learning rate and the parameter is subtracted from the
-   * parameter.
+   * The weight decay. Adam (default 0): this factor times the parameter is added to its gradient. AdamW (default 0.01):
+   * this factor times the learning rate and the parameter is subtracted from the parameter.
    */
   weightDecay?: number;
 }
 
-/** Parameters, with the options in which they differ from the rest of the optimizer. */
+/** A group of parameters, with the options in which they differ from the rest. */
 export type ParameterGroup<Options> = { params: Parameter | Iterable<Parameter> } & Options;
 
-/** What an optimizer takes: parameters, or groups of them. */
+/** The parameters of an optimizer, or groups of them. */
 export type OptimizerInput<Options> = Iterable<Parameter> | readonly ParameterGroup<Options>[];
 
 type OptimizerClass<Options> = new (params: OptimizerInput<Options>, options?: Options) => Optimizer;
@@ -52,10 +52,10 @@ export interface Optimizers {
   readonly AdamW: OptimizerClass<AdamOptions>;
 }
 
-/** A group of an optimizer. */
+/** A group of parameters in an optimizer. */
 export interface OptimizerGroup {
   readonly params: readonly Parameter[];
-  /** Its learning rate, which may be set at any time. */
+  /** The learning rate of the group. May be set at any time. */
   lr: number;
 }
 
@@ -75,7 +75,7 @@ type Defaults<Options> = { readonly [K in keyof Options]-?: readonly [Reader<unk
 
 interface OptimizerKind<Options> {
   options: Defaults<Options>;
-  /** The names of the moments that the optimizer keeps. */
+  /** The names of the moments that the optimizer stores per parameter. */
   moments: (options: Options) => string[];
 }
 
@@ -105,7 +105,7 @@ export const kinds: Record<keyof Optimizers, OptimizerKind<object>> = { SGD: sgd
 /** @internal */
 export type Kind = keyof Optimizers;
 
-/** A schema of a kind's options, whose defaults are those of `given`. */
+/** The schema of a kind's options, with the values of `given` as defaults. */
 function schemaOf(kind: Kind, given: Record<string, unknown> = {}): Record<string, Reader<unknown>> {
   const options = Object.entries(kinds[kind].options as Record<string, readonly [Reader<unknown>, unknown]>);
   return Object.fromEntries(
@@ -114,7 +114,7 @@ function schemaOf(kind: Kind, given: Record<string, unknown> = {}): Record<strin
 }
 
 /**
- * Base class of the optimizers. Their state is kept until `dispose()` is called or they are garbage-collected.
+ * Base class of the optimizers. An optimizer's state is freed by `dispose()`, or when it is garbage-collected.
  *
  * @example
  * const layer = new heed.Linear({ inFeatures: 8, outFeatures: 1 }).train();
@@ -152,7 +152,7 @@ export class Optimizer extends Owned<RawOptimizer> {
     }
   }
 
-  /** Drops the gradients of all its parameters, and ends all live passes. */
+  /** Clears the gradients of all its parameters, and frees the graphs of all forward passes. */
   zeroGrad(): void {
     void this.raw;
     this.#tape.endPasses();
@@ -161,8 +161,8 @@ export class Optimizer extends Owned<RawOptimizer> {
   }
 
   /**
-   * Updates the parameters that are not frozen and have a gradient, and ends all live passes.
-   * @throws HeedError `DIVERGED` if a gradient is not finite; the parameters are then unchanged
+   * Updates the parameters that are not frozen and have a gradient, and frees the graphs of all forward passes.
+   * @throws HeedError `DIVERGED` if a gradient is not finite; no parameter is then changed
    */
   step(): void {
     const { raw, name } = this;
@@ -220,7 +220,7 @@ export class Optimizer extends Owned<RawOptimizer> {
 
 type Group = { params: Parameter[]; lr: number };
 
-/** Reads parameters or groups; `schema` reads a group's options. */
+/** Reads parameters or groups. `schema` reads a group's options. */
 function readGroups(tape: Tape, name: string, given: unknown, schema: Record<string, Reader<unknown>>): Group[] {
   const isGroup = (value: unknown): value is { params: unknown } =>
     typeof value === 'object' && value !== null && 'params' in value;

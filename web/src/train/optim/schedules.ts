@@ -5,7 +5,7 @@ import { Optimizer } from './optimizer.js';
 
 /** Options of schedules that end. */
 export interface ScheduleOptions {
-  /** Steps in which the rate rises linearly from 0. */
+  /** The number of steps in which the rate rises linearly from 0. */
   warmup: number;
   /** The total number of steps. */
   steps: number;
@@ -13,7 +13,7 @@ export interface ScheduleOptions {
 
 /** Options of `schedules.constant`. */
 export interface ConstantScheduleOptions {
-  /** Steps in which the rate rises linearly from 0. */
+  /** The number of steps in which the rate rises linearly from 0. */
   warmup: number;
 }
 
@@ -21,7 +21,7 @@ export interface ConstantScheduleOptions {
 export interface NoamOptions {
   /** E, the width of the model. */
   embedDim: number;
-  /** Steps in which the rate rises. */
+  /** The number of steps in which the rate rises. */
   warmup: number;
 }
 
@@ -34,7 +34,7 @@ const progress = (step: number, { warmup, steps }: ScheduleOptions) => (step - w
 
 const rising = (step: number, warmup: number) => step / Math.max(1, warmup);
 
-/** The factor on the learning rates at each step, from 0. */
+/** The factor on the learning rates per step, from 0. */
 const factors = {
   linear: (options: ScheduleOptions) => (step: number) =>
     step < options.warmup
@@ -57,7 +57,8 @@ const factors = {
 export type ScheduleKind = keyof typeof factors;
 
 /**
- * Sets the learning rate of each group of an optimizer to the rate that it had when the schedule was made, times a factor.
+ * Sets the learning rate of each of an optimizer's groups to its rate when the schedule was made, times a factor that
+ * depends on the step.
  *
  * @example
  * const optimizer = new heed.optim.SGD(model.parameters(), { lr: 0.1 });
@@ -91,13 +92,13 @@ export class Schedule {
     return this.#count;
   }
 
-  /** Call it after each `optimizer.step()`. */
+  /** Advances the schedule. Call it after each `optimizer.step()`. */
   step(): void {
     this.#count++;
     this.#apply();
   }
 
-  /** @internal The rates that the factor is applied to. */
+  /** @internal The rates to which the factor is applied. */
   get rates(): readonly number[] {
     return this.#rates;
   }
@@ -120,31 +121,32 @@ export class Schedule {
   }
 }
 
-/** Makes schedules. The factor of the first step is 0 if there is a warmup. */
+/** Makes schedules. With a warm-up, the factor of the first step is 0. */
 export interface Schedules {
   /**
-   * Rises to 1 in `warmup` steps, then falls linearly to 0 at `steps`.
+   * Makes a schedule whose factor rises to 1 in `warmup` steps, then falls linearly to 0 at `steps`.
    *
    * @example
    * const schedule = heed.optim.schedules.linear(optimizer, { warmup: 100, steps: 1000 });
    */
   linear(optimizer: Optimizer, options: ScheduleOptions): Schedule;
   /**
-   * Rises to 1 in `warmup` steps, then falls to 0 at `steps` along half a cosine.
+   * Makes a schedule whose factor rises to 1 in `warmup` steps, then falls to 0 at `steps` along half a cosine.
    *
    * @example
    * const schedule = heed.optim.schedules.cosine(optimizer, { warmup: 100, steps: 1000 });
    */
   cosine(optimizer: Optimizer, options: ScheduleOptions): Schedule;
   /**
-   * Rises to 1 in `warmup` steps and stays there.
+   * Makes a schedule whose factor rises to 1 in `warmup` steps and then remains 1.
    *
    * @example
    * const schedule = heed.optim.schedules.constant(optimizer, { warmup: 100 });
    */
   constant(optimizer: Optimizer, options: ConstantScheduleOptions): Schedule;
   /**
-   * embedDim^-0.5 min(n^-0.5, n warmup^-1.5) for the n-th step, from 1 (Vaswani et al. 2017, arXiv:1706.03762, section 5.3).
+   * Makes a schedule with the factor embedDim^-0.5 min(n^-0.5, n warmup^-1.5) in the n-th step, from 1 (Vaswani et al.
+   * 2017, arXiv:1706.03762, section 5.3).
    *
    * @example
    * const schedule = heed.optim.schedules.noam(optimizer, { embedDim: 64, warmup: 100 });

@@ -1,4 +1,4 @@
-/** The dropout rates in config.json, for the places at which each family's published model has dropout. */
+/** The dropout rates in config.json, for the places where each family's published model applies dropout. */
 import { HeedError } from '../../base/error.js';
 import type { RawDropoutRates } from '../graph/train-core.js';
 import { isJinaBert, type Settings, STATIC } from '../inference.js';
@@ -7,7 +7,7 @@ import { isJinaBert, type Settings, STATIC } from '../inference.js';
 type Rate = readonly [key: string, fallback: number];
 
 interface Places extends Partial<Record<keyof RawDropoutRates, Rate>> {
-  /** On the inputs of the classifier's layers; the first key that is present applies. */
+  /** On the inputs of the classifier's layers. The first key that is present applies. */
   classifier: readonly Rate[];
 }
 
@@ -77,8 +77,8 @@ const FAMILIES: Record<string, Places> = {
 };
 
 /**
- * @param given the rate at all of the family's places; null: those of config.json
- * @throws HeedError `UNSUPPORTED` for a family whose places are not known
+ * @param given the rate for all of the family's places; null: the rates in config.json
+ * @throws HeedError `UNSUPPORTED` for a family whose places of dropout are not known
  */
 export function dropoutRates(
   type: string,

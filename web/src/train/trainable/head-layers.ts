@@ -1,15 +1,17 @@
-/** Layers that several heads of a checkpoint share. */
+/** Layers that the heads of a checkpoint share. */
 
 import type { Runtime } from '../../base/owned.js';
 import type { Calls, RawLayers, RawTensorLayer } from '../../base/wasm/core.js';
 import type { RecordedLayer } from '../graph/recorded.js';
 
-/** Makes each layer of the heads once: several heads may share a layer of the checkpoint, which they then train together. */
+/**
+ * Makes each layer of the heads once. Heads that use the same layer of the checkpoint share it, and train it jointly.
+ */
 export class HeadLayers {
   /** The layers, by their names in the checkpoint. */
   readonly made = new Map<string, RawTensorLayer>();
 
-  /** A runtime whose linear and norm layers are shared. */
+  /** A runtime in which linear and norm layers of the same name are shared. */
   sharing(runtime: Runtime): Runtime {
     const shared = (kind: 'Linear' | 'LayerNorm') => {
       const layers = this;

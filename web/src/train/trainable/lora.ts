@@ -1,4 +1,7 @@
-/** Low-rank updates of a pretrained encoder's linear modules (Hu et al. 2021, arXiv:2106.09685), with the names and behaviour of PEFT. */
+/**
+ * LoRA adapters for a pretrained encoder's linear modules (Hu et al. 2021, arXiv:2106.09685), with the names and
+ * behavior of PEFT.
+ */
 import { invalid } from '../../base/error.js';
 import {
   finite,
@@ -15,30 +18,38 @@ import {
 } from '../../base/options.js';
 import type { RawNamedRows } from '../graph/train-core.js';
 
-/** Options of `addLora`; the names are PEFT's. */
+/** Options of `addLora`, with PEFT's names. */
 export interface LoraOptions {
-  /** The rank r of the updates. Default 8. */
+  /** The rank r of the adapters. Default 8. */
   rank?: number;
-  /** The updates are multiplied by alpha / rank. Default 8. */
+  /** The adapters' outputs are scaled by alpha / rank. Default 8. */
   alpha?: number;
-  /** Dropout of the updates' inputs in training mode. Default 0. */
+  /** The dropout rate of the adapters' inputs in training mode. Default 0. */
   dropout?: number;
-  /** The modules to update, by the last parts of their names in the checkpoint. Default: the projections of queries and values, such as `['query', 'value']` for BERT. */
+  /**
+   * The modules that get an adapter, by the last parts of their names in the checkpoint. Default: the query and value
+   * projections, such as `['query', 'value']` for BERT.
+   */
   targets?: readonly string[];
-  /** Other modules that stay trainable, such as `['classifier']`, with the modules inside them, by the last parts of their names. Default: none. */
+  /**
+   * Other modules that remain trainable, such as `['classifier']`, including the modules inside them, by the last parts
+   * of their names. Default: none.
+   */
   modulesToSave?: readonly string[];
-  /** Seed of A and of the updates' dropout, an integer from 0 to 2^53 - 1; chosen at random if left out. */
+  /**
+   * The seed of the initial A and of the adapters' dropout, an integer from 0 to 2^53 - 1. Default: chosen at random.
+   */
   seed?: number;
 }
 
-/** The low-rank updates of a model. */
+/** The LoRA adapters of a model. */
 export interface Lora {
   readonly rank: number;
   readonly alpha: number;
   readonly dropout: number;
   readonly targets: readonly string[];
   readonly modulesToSave: readonly string[];
-  /** The full names of the modules that have an update. */
+  /** The full names of the modules with an adapter. */
   readonly modules: readonly string[];
 }
 
@@ -58,10 +69,10 @@ const schema = {
   seed,
 } satisfies Schema<LoraOptions>;
 
-/** Whether a parameter of the core is the weight of a linear module. */
+/** Whether a parameter, by its name in heed, is the weight of a linear module. */
 const isLinear = (core: string) =>
   /([qkv]_proj_weight|in_proj_weight|out_proj\.weight|linear[12]\.weight|projection\.weight)$/.test(core);
-/** Whether a parameter belongs to the projections of queries and values, which may be in one module with that of the keys. */
+/** Whether a tensor contains the query or value projection, possibly packed with the key projection. */
 const isDefault = (core: string, { firstRow, rows }: RawNamedRows) =>
   /[qv]_proj_weight$/.test(core) ||
   (core.endsWith('in_proj_weight') && (rows > firstRow || firstRow === 0 || firstRow === 2 * rows));
@@ -70,9 +81,9 @@ const moduleOf = (name: string) => name.replace(/\.weight$/, '');
 const endsWith = (module: string, target: string) => module === target || module.endsWith(`.${target}`);
 
 /**
- * Reads the options and finds the targets.
+ * Reads the options and finds the target modules.
  * @param listed the encoder's parameters
- * @param core the names of the core's parameters, by their index
+ * @param core the names of heed's parameters, by their index
  */
 export function readLora(
   given: LoraOptions | undefined,
@@ -97,7 +108,7 @@ export function readLora(
   return { ...options, targets, modules, chosen: chosen.map(({ name, parameter }) => ({ name, parameter })) };
 }
 
-/** Whether a parameter is A or B of an update. */
+/** Whether a parameter is A or B of an adapter. */
 export const isUpdate = (parameter: string): boolean => /\.lora_[AB]\.weight$/.test(parameter);
 
 /** Whether a parameter belongs to one of the modules, or to a module inside one of them. */

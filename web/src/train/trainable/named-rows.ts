@@ -1,4 +1,7 @@
-/** Maps a checkpoint's tensors to rows of the core's parameters: a parameter such as `in_proj_weight` may be stored as several tensors. */
+/**
+ * Maps a checkpoint's tensors to rows of heed's parameters: a parameter such as `in_proj_weight` may be stored as
+ * several tensors.
+ */
 
 import type { RawNamedRows } from '../graph/train-core.js';
 import { type LoadedModel, parameterRowsOf } from '../inference.js';

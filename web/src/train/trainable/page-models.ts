@@ -1,4 +1,7 @@
-/** Pretrained models in heed/train, as used in pages: in this thread or in workers. A separate chunk, because training layers does not need it. */
+/**
+ * Pretrained models in heed/train, in this thread or in workers. A separate chunk, because training layers does not
+ * need it.
+ */
 
 import { importing } from '../../base/error.js';
 import type { PageRuntime } from '../../base/owned.js';

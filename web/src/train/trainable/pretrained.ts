@@ -1,4 +1,7 @@
-/** Pretrained encoders that can be trained: `fromPretrained` with `trainable: true`. Notation: N texts, L tokens in the longest one, T tokens in all, E width. */
+/**
+ * Pretrained encoders that can be trained: `fromPretrained` with `trainable: true`. Notation: N texts, L tokens of the
+ * longest text, T total number of tokens, E width.
+ */
 
 import { calling, type HeedError, invalid } from '../../base/error.js';
 import { requireIdle } from '../../base/in-progress.js';
@@ -76,7 +79,7 @@ interface TrainingOptions {
   seed: number;
 }
 
-/** Loads a model for training. `tape` is that of the runtime. */
+/** Loads a model for training. `tape`: the tape of the runtime. */
 export function loadTrainable(
   runtime: Runtime,
   tape: Tape,
@@ -93,13 +96,13 @@ export function loadTrainable(
   });
 }
 
-/** A part of the model that has parameters: its object in the core, and the names of its parameters in the files. */
+/** A part of the model that has parameters: its raw object, and the names of its parameters in the files. */
 interface Part extends HasParameters {
   readonly name: string;
-  /** The prefix of its parameters' names in checkpoints of training. */
+  /** The prefix of its parameters' names in training checkpoints. */
   readonly prefix: string;
   readonly state: ModuleState;
-  /** Returns null if the file has no such parameter; it is then not trained. */
+  /** Returns a parameter's name in the file, or null if the file does not contain it; it is then not trained. */
   readonly nameOf: (own: string) => string | null;
 }
 
@@ -107,16 +110,19 @@ class Trained extends LocalModel implements TrainableModel {
   readonly #tape: Tape;
   readonly #options: TrainingOptions;
   readonly #encoder: Part;
-  /** Heads and the layers after the pooling. */
+  /** The heads and the layers after the pooling. */
   readonly #others: Part[];
   readonly #names: RawNamedRows[];
   #lora: { readonly part: Part; readonly raw: RecordedModule<RawLora>; readonly options: Lora } | null = null;
-  /** Without a reference to the model, because the core's objects must not hold one. */
+  /** Has no reference to the model, because the raw objects must not hold one. */
   readonly #attached: { lora: RawModule | null } = { lora: null };
   /** The dropout on the classifier's inputs. */
   readonly #dropout: RawTensorLayer;
   readonly #classifiers: readonly RawModule[];
-  /** The bias of an output layer for masked words that is tied to the word table, kept as the bias of a linear layer whose inputs are zeros. */
+  /**
+   * The bias of an MLM decoder that is tied to the token embeddings, stored as the bias of a linear layer whose inputs
+   * are zeros.
+   */
   readonly #wordBias: RawTensorLayer | null;
   #training = false;
 
@@ -128,7 +134,7 @@ class Trained extends LocalModel implements TrainableModel {
     super(heads.sharing(runtime), loaded, parts);
     this.#tape = tape;
     this.#options = options;
-    // All heads at once, because each is made with the values of the file.
+    // Make all heads now, because each is initialized with the values of the file.
     for (const name of Object.keys(HEADS) as HeadName[]) {
       try {
         this.head(name);
@@ -159,7 +165,7 @@ class Trained extends LocalModel implements TrainableModel {
     const trained = new RecordedModule(tape, 'TrainableEncoder', raw);
     const attached = this.#attached;
     const dropout = new runtime.calls.Dropout({ p: classifier, scaling: 'inverted' });
-    // Heads may be replaced, but the parameters of their layers remain those of the model.
+    // Heads may be replaced, but the parameters of their layers remain the model's.
     const kept = [...heads.made.values(), ...onVectors].map((layer) => (layer as RecordedLayer).retain());
     const others = [...kept, ...(this.#wordBias ? [this.#wordBias] : []), dropout];
     parts.deleteEncoder = () => {
@@ -353,7 +359,7 @@ class Trained extends LocalModel implements TrainableModel {
     return Object.defineProperty({ name: state.name, prefix, state, nameOf } as Part, 'raw', { get });
   }
 
-  /** @internal Used by checkpoints of training. */
+  /** @internal The parts of the model, for training checkpoints. */
   [allLayers](): [Part, string][] {
     return [...this.#parts, this.#part(this.#dropout, 'dropout.')].map((part) => [part, part.prefix]);
   }
@@ -379,7 +385,10 @@ class Trained extends LocalModel implements TrainableModel {
     return allRows(rowsOf(given, { ...options, prompt }, this.context));
   }
 
-  /** Runs the encoder; `use` computes the result from the hidden rows [T,E]. If sites are read, it is recorded in evaluation mode, too, so that the sites have gradients. */
+  /**
+   * Runs the encoder. `use` computes the result from the hidden states [T,E]. If sites are read, the call is recorded
+   * in evaluation mode, too, so that the sites have gradients.
+   */
   #record(
     name: string,
     rows: Row[],
@@ -429,11 +438,11 @@ class Trained extends LocalModel implements TrainableModel {
     });
   }
 
-  /** Modules are in training mode only during calls that are to be recorded, because `embed` and `predict` use the same modules. */
+  /** Modules are in training mode only during recorded calls, because `embed` and `predict` use the same modules. */
   #inMode<T>(states: readonly ModuleState[], body: () => T): T {
     const { owner } = this.#tape;
     this.#tape.owner = this;
-    const before = states.map(({ training }) => training); // true within a call, whose callback this is
+    const before = states.map(({ training }) => training); // true if this runs in a callback of another call
     for (const state of states) state.training = this.#training;
     try {
       return body();
@@ -444,7 +453,7 @@ class Trained extends LocalModel implements TrainableModel {
   }
 }
 
-/** The position of each token among the rows of a padded output [N,L,...]. */
+/** The index of each token among the rows of a padded output [N,L,...]. */
 function columnsOf(rows: readonly Row[], width: number): Int32Array {
   return Int32Array.from(rows.flatMap(({ columns }, n) => columns.map((column) => n * width + column)));
 }

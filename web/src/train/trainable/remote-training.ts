@@ -1,4 +1,7 @@
-/** Fine-tuning of models that run in a worker: the calls are sent to the worker. This is not part of the worker's own script, which must not refer to itself. */
+/**
+ * Fine-tuning of models that run in a worker: sends the calls to the worker. Not a part of the worker's own script,
+ * which must not refer to itself.
+ */
 
 import { invalid } from '../../base/error.js';
 import { callback, plainOptions, readOptions, signal as readSignal, workerOption } from '../../base/options.js';
@@ -21,7 +24,7 @@ import {
 } from '../inference.js';
 import { trainingSchema } from './trainable-model.js';
 
-/** Calls that the worker's script answers, in addition to those of a model. */
+/** Calls that the worker's script answers in addition to those of a model. */
 type Call = 'trainClassifier' | 'trainEmbedding' | 'save' | 'config' | 'mergeLora';
 
 interface CallOptions {
@@ -40,7 +43,7 @@ function send<T>(name: Call, model: RemoteModel, args: unknown[], options: CallO
   return model.call(name as Method, args, { ...rest, ...(signal && { signal }), ...(onProgress && { onProgress }) });
 }
 
-/** Fine-tuning wherever the model is. */
+/** Fine-tuning of models in this thread or in a worker. */
 export function anywhere(local: FineTuning): FineTuning {
   return {
     ...local,
@@ -48,7 +51,7 @@ export function anywhere(local: FineTuning): FineTuning {
       if (!(model instanceof RemoteModel)) return local.trainClassifier(model, examples, options);
       const result = send<ClassifierResult>('trainClassifier', model, [examples], options);
       const update = async () => Object.assign(model.config, await send<ModelConfig>('config', model, [], undefined));
-      // A training that was stopped has also set the model's labels. If the worker has ended, `result` reports it.
+      // A stopped training has also set the model's labels. If the worker has ended, `result` reports it.
       return result.finally(() => update().catch(() => {}));
     },
     async trainEmbedding(model, examples, options) {

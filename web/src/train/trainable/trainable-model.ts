@@ -1,4 +1,6 @@
-/** The interface of pretrained encoders that can be trained. Notation: N texts, L tokens in the longest one, E width. */
+/**
+ * The interface of pretrained encoders that can be trained. Notation: N texts, L tokens of the longest text, E width.
+ */
 
 import { flag, optional, rate, seed } from '../../base/options.js';
 import type { SiteOptions } from '../../base/sites.js';
@@ -19,11 +21,14 @@ import type { Trainable } from './trainable.js';
 /** Options of `fromPretrained` with `trainable: true`. */
 export interface TrainableOptions extends Omit<FromPretrainedOptions, 'worker' | 'workers' | 'embeddings'> {
   trainable: true;
-  /** Keep only the input of each layer for the backward pass, which then repeats the layer's forward pass: less memory, a third more time, the same gradients. Default false. */
+  /**
+   * Whether to store only the input of each layer for the backward pass, which then repeats the layer's forward pass:
+   * less memory, a third more time, the same gradients. Default false.
+   */
   recompute?: boolean;
-  /** The dropout rate in training mode, at all places where the model has dropout. Default: the rates in config.json. */
+  /** The dropout rate in training mode, everywhere the model has dropout. Default: the rates in config.json. */
   dropout?: number;
-  /** Seed of dropout, an integer from 0 to 2^53 - 1; chosen at random if left out. */
+  /** The seed of dropout, an integer from 0 to 2^53 - 1. Default: chosen at random. */
   seed?: number;
 }
 
@@ -35,16 +40,16 @@ export const trainingSchema = {
   seed,
 };
 
-/** The result of `TrainableModel.forward`. Rows of padding are zeros, and have no gradient. */
+/** The result of `TrainableModel.forward`. Padding rows are zero and have no gradient. */
 export interface ForwardResult {
-  /** [N,L,E] */
+  /** The last hidden states, [N,L,E]. */
   lastHiddenState: Tensor;
-  /** 1 for tokens, 0 for padding; [N,L] */
+  /** [N,L]: 1 for tokens, 0 for padding. */
   attentionMask: Tensor<Uint8Array>;
   tokens: string[][];
-  /** The number of tokens cut from each text. */
+  /** The number of tokens that were cut from each text. */
   truncated: number[];
-  /** The activations of the sites that `read` names. */
+  /** The activations of the sites that `read` names, by name. */
   activations?: Record<string, SiteActivation>;
 }
 
@@ -55,10 +60,10 @@ export interface ForwardOptions extends InputOptions, SiteOptions {}
 export interface SentenceVectorOptions extends Omit<EmbedOptions, 'signal' | 'onProgress' | 'headMask'> {}
 
 /**
- * A pretrained encoder whose parameters can be trained. `encode`, `embed` and `predict` compute as in evaluation mode, and are not recorded. `forward`, `sentenceVectors` and
- * `logits` are synchronous; in training mode, dropout is active in them, and their results can be differentiated like those of layers.
- *
- * Parameters have the names of the checkpoint's files.
+ * A pretrained encoder whose parameters can be trained. `encode`, `embed` and `predict` compute as in evaluation mode
+ * and are not recorded. `forward`, `sentenceVectors` and `logits` are synchronous; in training mode, dropout is active
+ * in them, and their results can be differentiated like those of layers. Parameters have their names in the
+ * checkpoint's files.
  */
 export interface TrainableModel extends PretrainedModel, Trainable {
   /** Whether dropout is active and calls are recorded. */
@@ -66,27 +71,31 @@ export interface TrainableModel extends PretrainedModel, Trainable {
   train(): this;
   eval(): this;
   /**
-   * The rows of all tokens. With `read`, the result can be differentiated in evaluation mode, too: after `loss.backward()`, each activation has a `grad`, see docs/lens.md.
+   * Returns the hidden states of all tokens. With `read`, the result can be differentiated in evaluation mode, too:
+   * after `loss.backward()`, each activation has a `grad`; see docs/lens.md.
    */
   forward(input: ModelInput, options?: ForwardOptions): ForwardResult;
-  /** One vector per text, [N, E']: pooled, transformed and normalized as by `embed`. */
+  /** Returns one vector per text, [N, E']: pooled, transformed and normalized as by `embed`. */
   sentenceVectors(input: ModelInput, options?: SentenceVectorOptions): Tensor;
   /**
-   * The logits of one of the checkpoint's heads: [N, labels], or [N, L, labels] for heads of tokens, with zeros for padding; for 'fill-mask', [masks, V], with the mask tokens of
-   * all texts in order.
+   * Returns the logits of one of the checkpoint's heads: [N, labels], or [N, L, labels] for token heads, with zeros for
+   * padding; for 'fill-mask', [masks, V], with the mask tokens of all texts in order.
    * @throws HeedError `UNSUPPORTED` if the checkpoint has no such head
    */
   logits(head: HeadName, input: ModelInput, options?: InputOptions): Tensor;
-  /** Adds low-rank updates to linear modules. Everything else is frozen, except for `modulesToSave`. New updates do not change any result. @throws HeedError `INVALID_ARGUMENT` */
+  /**
+   * Adds LoRA adapters to linear modules. Everything else is frozen, except for `modulesToSave`. New adapters do not
+   * change any result. @throws HeedError `INVALID_ARGUMENT`
+   */
   addLora(options?: LoraOptions): this;
-  /** Adds the updates to the weights, and removes them. The weights stay frozen. */
+  /** Adds the LoRA adapters to the weights, and removes them. The weights stay frozen. */
   mergeLora(): this;
-  /** The updates; null if there are none. */
+  /** The LoRA adapters; null if there are none. */
   readonly lora: Lora | null;
-  /** @internal The updates that `addLora` would make. */
+  /** @internal The adapters that `addLora` would make. */
   loraOf(options?: LoraOptions): Lora;
-  /** Copies of all parameters, by name. */
+  /** Returns copies of all parameters, by name. */
   stateDict(): StateDict;
-  /** Sets all parameters. A load that fails changes nothing. */
+  /** Sets all parameters. If it throws, nothing is changed. */
   loadStateDict(state: Readonly<Record<string, TensorInput>>): this;
 }

@@ -1,4 +1,6 @@
-/** The members that layers have in heed/train in addition to those in heed: gradients of one call, and parameters. */
+/**
+ * The members that layers have in heed/train in addition to those in heed: gradients of single calls, and parameters.
+ */
 
 import { flag, optional, plainOptions } from '../../base/options.js';
 import type { SiteOptions } from '../../base/sites.js';
@@ -20,19 +22,20 @@ import type {
   WithActivations,
 } from '../inference.js';
 
-/** The option of calls that can be differentiated on their own. */
+/** The option of calls that can be differentiated by themselves. */
 export interface Differentiate {
-  /** Return `backward`, too. */
+  /** Whether to return `backward`, too. */
   backward: true;
 }
 
 /** The result of a call with `backward: true`. */
 export type Differentiated<Result, Inputs extends string> = Result & {
   /**
-   * The gradients of sum(cotangent * output) with respect to the inputs and the parameters. May be called once, as long as the parameters are those of the forward pass.
-   *
-   * `cotangent` has the shape of the output. Nothing is added to the parameters' `grad`.
-   * @throws HeedError `SHAPE_MISMATCH`; `INVALID_ARGUMENT` for a second call, or after the parameters have changed; `DISPOSED`
+   * Computes the gradients of sum(cotangent * output) with respect to the inputs and the parameters. `cotangent` has
+   * the shape of the output. May be called once, while the parameters are those of the forward pass. Adds nothing to
+   * the parameters' `grad`.
+   * @throws HeedError `SHAPE_MISMATCH`; `INVALID_ARGUMENT` for a second call, or after the parameters have changed;
+   * `DISPOSED`
    */
   backward(cotangent: TensorInput): Gradients<Inputs>;
 };
@@ -40,14 +43,14 @@ export type Differentiated<Result, Inputs extends string> = Result & {
 /** Members of every layer and module. */
 export interface Trainable {
   /**
-   * Its parameters and those of the layers inside it, without buffers.
+   * Lists the parameters of the layer or module and of the layers inside it, without buffers.
    *
    * @example
    * new heed.Linear({ inFeatures: 8, outFeatures: 2 }).parameters().map(({ name }) => name); // ["weight", "bias"]
    */
   parameters(): Parameter[];
   /**
-   * Excludes the parameters whose names match from training; without a pattern, all parameters.
+   * Excludes parameters whose names match from training. Default: all parameters.
    *
    * @example
    * model.freeze('*.bias').parameters().filter(({ requiresGrad }) => requiresGrad); // all but the biases
@@ -55,7 +58,7 @@ export interface Trainable {
    */
   freeze(pattern?: NamePattern): this;
   /**
-   * Includes such parameters in training again.
+   * Includes parameters whose names match in training again. Default: all parameters.
    *
    * @example
    * model.freeze().unfreeze(/weight$/); // only weights are trained
@@ -63,12 +66,12 @@ export interface Trainable {
   unfreeze(pattern?: NamePattern): this;
 }
 
-/** `forward` of a layer from one tensor to one tensor. */
+/** `forward` of a layer that maps one tensor to one tensor. */
 export interface TensorForward {
   forward(x: TensorInput, options: Differentiate): Differentiated<{ output: Tensor }, 'x'>;
 }
 
-/** `forward` of `MultiHeadAttention`. In self-attention, `query` has the whole gradient of the input. */
+/** `forward` of `MultiHeadAttention`. In self-attention, the gradient of `query` is that of the whole input. */
 export interface MultiHeadAttentionForward {
   forward<W extends boolean = false, A extends boolean = false>(
     query: TensorInput,
@@ -99,7 +102,7 @@ export interface DecoderForward<Weights> {
   >;
 }
 
-/** `forward` of `Transformer`; the cotangent is that of `output`. */
+/** `forward` of `Transformer`. The cotangent belongs to `output`. */
 export interface TransformerForward {
   forward<W extends boolean = false>(
     source: TensorInput,
@@ -115,7 +118,7 @@ export type DecoderStackForward = DecoderForward<DecoderWeights[]>;
 
 const readFlag = optional(flag, false);
 
-/** Takes `backward` out of a call's options. */
+/** Separates `backward` from a call's options. */
 export function readBackward<Options extends object>(
   name: string,
   options: (Options & { backward?: boolean }) | undefined,
@@ -127,7 +130,10 @@ export function readBackward<Options extends object>(
 
 type Forward = (...args: unknown[]) => Tensor | { output: Tensor };
 
-/** Runs a call of a layer or function whose options are argument `at`. If they contain `backward: true`, the call can be differentiated on its own. */
+/**
+ * Runs a call of a layer or function whose options are argument `at`. With `backward: true`, the call can be
+ * differentiated by itself.
+ */
 export function differentiable(
   tape: Tape,
   name: string,
@@ -141,7 +147,7 @@ export function differentiable(
   return backward ? tape.capture(name, null, parameters, () => forward(...given)) : forward(...given);
 }
 
-/** The classes that heed made itself, as opposed to classes that extend them. */
+/** The classes that heed itself made, as opposed to their subclasses. */
 const own = new WeakSet<object>();
 
 export function addOwnClass(Class: object): void {
@@ -157,7 +163,10 @@ export function named<T extends object>(name: string, Class: T): T {
   return Object.defineProperty(Class, 'name', { value: name });
 }
 
-/** A subclass of the layer class `Base` that can be trained. It has no fields, because pruned layers are made without its constructor. */
+/**
+ * Makes a trainable subclass of the layer class `Base`. It has no fields, because pruned layers are made without its
+ * constructor.
+ */
 export function trainable(tape: Tape, name: string, Base: new (options?: object) => Layer): object {
   const { inputs: at = 1 } = Base as LayerTraits;
   const { forward } = Base.prototype as { forward: Forward };

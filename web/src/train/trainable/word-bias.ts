@@ -1,8 +1,11 @@
-/** The bias of an output layer for masked words whose matrix is the word table. In training, it is a separate parameter. */
+/** The bias of an MLM decoder whose weight is that of the token embeddings. In training, it is a separate parameter. */
 import type { RawTensorLayer } from '../../base/wasm/core.js';
 import { filled, type Head, type HeadContext } from '../inference.js';
 
-/** Stores it as the bias of a linear layer whose inputs are zeros, which the head then uses. Returns null if the head has none. */
+/**
+ * Stores the bias in a linear layer whose inputs are zeros, which the head then uses. Returns null if the head has no
+ * bias.
+ */
 export function makeWordBias(head: Head | undefined, { calls, tensors }: HeadContext): RawTensorLayer | null {
   const found = head?.isTied && [...tensors].find(([, { data }]) => data === head.bias);
   if (!found) return null;
