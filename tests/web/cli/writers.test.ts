@@ -86,8 +86,8 @@ test('only these files call what writes files: others use web/src/node/write.ts'
     return calls.test(code);
   });
   expect(found.map((name) => name.replaceAll('\\', '/')).sort()).toEqual([
-    'io/cache.ts',
     'folders/folder-writer.ts',
+    'io/cache-stores.ts',
     'node/write.ts',
     'scale/part.ts', // the library's writer of Parquet
   ]);

@@ -60,7 +60,8 @@ describe('embed', () => {
         expect(Math.abs(rounded.data[i]! * scale - v)).toBeLessThanOrEqual(0.501 * scale);
       });
       const signs = await model.embed(texts, { normalize: true, output: 'binary' });
-      expect({ ...signs }).toEqual({ ...bits(floats), truncated: [0, 0, 0, 0] });
+      const { tokens } = floats;
+      expect({ ...signs }).toEqual({ ...bits(floats), truncated: [0, 0, 0, 0], tokens });
       // A vector does not depend on the others of its call.
       expect((await model.embed(texts[2]!, { normalize: true, output: 'int8' })).data).toEqual(
         rounded.data.slice(48, 72),

@@ -27,8 +27,7 @@ export interface HubOptions {
 }
 
 /**
- * @internal The download options of a runtime. `base`: the base of relative URLs, if it is not that of this page or
- * worker.
+ * The download options of a runtime. `base`: the base of relative URLs, if it is not that of this page or worker.
  */
 export interface RuntimeHub extends HubOptions {
   base?: string | undefined;
