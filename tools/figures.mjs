@@ -242,7 +242,7 @@ const kFigures = {
   'download-training': () => kilobytes(recorded('sizes', 'heed/train: wasm + API + glue + tokenizers, brotli')),
   'training-memory': () => {
     const cell = (name) => megabytes(recorded('memory', name), 0);
-    const names = ['all weights', 'low-rank updates of queries and values'];
+    const names = ['all weights', 'LoRA adapters of queries and values'];
     const rows = names.map((name) => [name, cell(name), cell(`${name}, recompute`)]);
     return `\n${table(['', 'default', '`fromPretrained(..., { recompute: true })`'], rows)}\n`;
   },

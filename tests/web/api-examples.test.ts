@@ -27,7 +27,7 @@ it('an exported type has one meaning in all entries', () => {
   expect(ambiguousTypes()).toEqual([]);
 });
 
-/** Those that need what the tests here do not have. */
+/** Examples that need an environment that these tests lack. */
 const runElsewhere: [name: RegExp, where: string][] = [
   [/^adapters\//, 'with the packages that the adapters are for: tests/adapters'],
   [/^node: /, 'a corpus in a folder: tests/web/scale'],
@@ -42,10 +42,10 @@ it('the examples of heed/node, which need a corpus, read nothing that does not e
   expect(check(["const { done } = await workEmbedding('vectors');"])).toEqual([expect.stringContaining("'done'")]);
 });
 
-/** A line `expression; // [1, 2]` says what it is; numbers as exactly as they are written. */
+/** A line `expression; // [1, 2]` states the expression's value, with numbers rounded as written. */
 const claim = /^([^\s/].*); \/\/ ([[\-\d"tf].*)$/gm;
 
-/** The JSON at the start of a comment; undefined if there is none, or if it leaves something out. */
+/** The JSON at the start of a comment; undefined if there is none or if it is abbreviated. */
 function jsonAt(comment: string): string | undefined {
   for (let end = comment.length; end > 0; end--) {
     const text = comment.slice(0, end);
@@ -57,7 +57,7 @@ function jsonAt(comment: string): string | undefined {
   return undefined;
 }
 
-/** Compares with the value that a comment names, each number to the decimals that it is written with. */
+/** Compares with the value in a comment, each number to as many decimals as are written. */
 function expectAs(value: unknown, json: string): void {
   const written = json.match(/-?\d+(\.\d+)?/g) ?? [];
   const expected: unknown = JSON.parse(json);
@@ -97,7 +97,7 @@ describe('the examples run', async () => {
   const rows = (count: number, width: number) =>
     Array.from({ length: count }, (_, i) => Array.from({ length: width }, (_, j) => Math.sin(i * width + j)));
 
-  /** What examples use without making it. */
+  /** The variables that examples use without defining them. */
   function scope(): Record<string, unknown> {
     const layer = new training.Linear({ inFeatures: 8, outFeatures: 1 }).train();
     const decoder = new training.Decoder({ embedDim: 8, numHeads: 2, feedForwardDim: 16, numLayers: 1 });
@@ -120,7 +120,7 @@ describe('the examples run', async () => {
       gliner,
       imageClassifier,
       imageData: { data: new Uint8ClampedArray(4 * 30 * 20), width: 30, height: 20 },
-      blob: { data: new Uint8Array(3 * 8 * 8), width: 8, height: 8 }, // Node decodes none
+      blob: { data: new Uint8Array(3 * 8 * 8), width: 8, height: 8 }, // Node decodes no images
       entailmentModel,
       answerer: withHeads,
       crossEncoder,

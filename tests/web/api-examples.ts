@@ -1,4 +1,4 @@
-/** The public API as the TypeScript compiler sees it: what is exported, and the examples in its documentation. */
+/** The public API, read by the TypeScript compiler: exports, and the examples in their documentation. */
 import { fileURLToPath } from 'node:url';
 import ts from 'typescript';
 
@@ -17,7 +17,7 @@ export interface Item {
   /** For example 'train/index: Loss.item'. */
   name: string;
   examples: string[];
-  /** Those of the classes that declare or inherit it, which may show it as well. */
+  /** Examples of the classes that declare or inherit it, which may demonstrate it, too. */
   around: string[];
 }
 
@@ -28,7 +28,7 @@ const { options } = ts.parseJsonConfigFileContent(
 );
 let program: ts.Program;
 
-/** What the compiler says of examples that import `names` from an entry of the package. */
+/** The compiler's errors in examples that import `names` from an entry of the package. */
 export function typeErrors(entry: string, names: string[], examples: string[]): string[] {
   const files = new Map(
     examples.map((code, n) => [
@@ -60,7 +60,7 @@ function makeProgram(): ts.TypeChecker {
   return program.getTypeChecker();
 }
 
-/** What an entry exports, by its names there. */
+/** The exports of an entry, by name. */
 function exportsOf(checker: ts.TypeChecker, entry: string): [name: string, symbol: ts.Symbol][] {
   const source = program.getSourceFile(`${root}web/src/${entry}.ts`)!;
   return checker
@@ -71,7 +71,7 @@ function exportsOf(checker: ts.TypeChecker, entry: string): [name: string, symbo
     ]);
 }
 
-/** The exported names of types and classes that are different ones in different entries. */
+/** Exported names that refer to different types or classes in different entries. */
 export function ambiguousTypes(): string[] {
   const checker = makeProgram();
   const kinds = ts.SymbolFlags.Interface | ts.SymbolFlags.TypeAlias | ts.SymbolFlags.Class;
@@ -101,7 +101,7 @@ export function publicItems(): Item[] {
     items.push({ name, examples: examplesOf(symbol), around });
   };
   const basesOf = (type: ts.Type): ts.Type[] => {
-    // Of Layer<RawLinear>, the bases are those of Layer.
+    // The bases of a generic type such as Layer<RawLinear> are those of Layer.
     const bases = ((type as ts.TypeReference).target ?? type).getBaseTypes() ?? [];
     return bases.flatMap((base) => [base, ...basesOf(base)]);
   };

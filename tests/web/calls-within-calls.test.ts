@@ -18,7 +18,7 @@ interface Numbers {
 const outputOf = (result: Anything): Numbers => result.output ?? result;
 const dataOf = (result: Anything) => outputOf(result).data;
 
-/** What a call throws. */
+/** Returns the error that a call throws. */
 function caught(call: () => unknown): unknown {
   try {
     call();
@@ -28,7 +28,7 @@ function caught(call: () => unknown): unknown {
   throw new Error('nothing was thrown');
 }
 
-/** The sites of a layer, which its error lists; none if its calls do not read any. */
+/** The sites of a layer, taken from an error message that lists them; empty if its calls have no sites. */
 function sitesOf(layer: Anything, given: unknown[]): string[] {
   const { message } = caught(() => layer.forward(...given, { read: ['?'] })) as Error;
   return /\(all: (.*)\)/.exec(message)?.[1]?.split(', ') ?? [];
@@ -37,7 +37,7 @@ function sitesOf(layer: Anything, given: unknown[]): string[] {
 /** Arguments with more rows than any in the examples. */
 const longer = (given: unknown[]) => given.map((_, i) => draw(20 + i, 2, 150, 8));
 
-/** How a layer is called, and what is compared besides its output: `gradients` of a result. */
+/** How a layer is called. `gradients`: the gradients of a result, which are compared in addition to its output. */
 const modes: Record<
   string,
   { load: () => Promise<Anything>; isTraining?: boolean; more?: object; gradients?: (call: Anything) => unknown }
@@ -68,7 +68,9 @@ const modes: Record<
 };
 
 const heedHere: Anything = await load();
-/** The layers that have sites, in examples in which nothing is drawn and tables of positions depend on the length. */
+/**
+ * The layers that have sites, in examples without random numbers and with position tables that depend on the length.
+ */
 const withSites = Object.entries(layerExamples).flatMap(([name, { options, given }]) => {
   const { schema } = layers[name as keyof typeof layers] as unknown as { schema: object };
   const own = { ...options, ...('rotary' in schema && { rotary: {} }), ...('dropout' in schema && { dropout: 0 }) };
@@ -113,7 +115,7 @@ describe.each(Object.entries(modes))('%s', (_, { load, isTraining = false, more 
         const alone = run(fresh, site);
         const expected = [dataOf(alone), gradients?.({ heed, layer: fresh, result: alone })];
         const found: unknown[] = [];
-        const own = make(); // whose tables are those of short sequences
+        const own = make(); // with tables for short sequences
         const result = run(own, site, () => {
           own.forward(...longer(given));
           for (let i = 0; i < 100; i++)
@@ -279,7 +281,7 @@ describe('trainable encoders', () => {
       };
       const read = model.forward(texts, { edit: [{ site, map }], read: ['output'] });
       expect(read.lastHiddenState.data, site).toEqual(expected);
-      // Also with the gradient that the result has.
+      // Also with the gradient of the result.
       heed.losses
         .mse(read.lastHiddenState, { data: expected.map(() => 0), shape: read.lastHiddenState.shape })
         .backward();

@@ -1,4 +1,7 @@
-/** The module's own checks of the sizes of what the TypeScript API passes to it: a mistake there must not make it read beyond an array. */
+/**
+ * The WebAssembly module checks the sizes of its arguments, so that a mistake in the TypeScript API cannot make it read
+ * out of bounds.
+ */
 import { load } from 'heed';
 import { load as loadTraining } from 'heed/train';
 import { expect, it } from 'vitest';
@@ -31,7 +34,7 @@ it('checks the edits of sites', async () => {
   const x = draw(1, 2, 3, 8);
   const { raw } = layer as Anything;
   let given: Anything;
-  // What the API passes.
+  // Records the arguments that the API passes.
   const spy = {
     forward(all: Anything) {
       given = all;

@@ -21,7 +21,7 @@ const readme = '../README.md';
 
 interface Example {
   code: string;
-  /** What the page says that it prints. */
+  /** The output that the page shows. */
   printed: string;
 }
 
@@ -33,13 +33,13 @@ function examplesOf(page: string): Example[] {
   }));
 }
 
-/** A line `shape; // [2, 256]` says what it is: an array of numbers after `//`. */
+/** A line `shape; // [2, 256]` states the expression's value, an array of numbers. */
 const claim = /^(\S.*); \/\/ (\[[\d, ]+\]).*$/gm;
 
-/** A line `console.log(text); // Hello` says what it prints. */
+/** A line `console.log(text); // Hello` states its output. */
 const remark = /^console\.log\((.*)\); \/\/ (.*)$/gm;
 
-/** Stands where a page names a checkpoint that the reader has. */
+/** Placeholder paths of checkpoints in the pages. */
 const folders = /'\/models\/[\w.-]+\/'/g;
 
 /** A canvas on which drawing has no effect; tests/web/draw.browser.test.ts draws on real ones. */
@@ -67,7 +67,7 @@ function entailment() {
   return { ...files, 'config.json': JSON.stringify({ ...config, id2label }) };
 }
 
-/** Stands for the decoder that docs/images.md names: every file is a grey picture. */
+/** A fake of the image decoder in docs/images.md: every file is a grey image. */
 function fakeSharp() {
   const decoder = {
     toColourspace: () => decoder,
@@ -78,10 +78,10 @@ function fakeSharp() {
   return decoder;
 }
 
-/** Runs the blocks of a page as one script, since later ones use what earlier ones made. */
+/** Runs the blocks of a page as one script, because later ones use variables of earlier ones. */
 async function run(examples: Example[]): Promise<string[]> {
   const printed: string[] = examples.map(() => '');
-  // As Node's console.log prints it.
+  // Formats values like Node's console.log.
   const log = (block: number, ...values: unknown[]) => {
     printed[block] += `${format(...values)}\n`;
   };
@@ -154,7 +154,7 @@ describe('README.md', () => {
       expect(Math.max(code.search(claim), code.search(remark))).toBeGreaterThanOrEqual(0);
   });
 
-  // Each stands for itself.
+  // Each example is a complete script.
   it.each(examples)('example %# does what it says', async (example) => {
     expect(await run([example])).toEqual([example.printed]);
   });

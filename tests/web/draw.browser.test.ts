@@ -163,7 +163,7 @@ describe('numbers and a legend', () => {
       draw.matrix(canvas, [[0, 1]], { decimals: 1, legend: true });
       return { numbers, height: canvas.height, below: opaque(0, 52, 80, canvas.height - 52) };
     });
-    expect(seen.numbers).toBeGreaterThan(20); // zeros are transparent, their digits are not
+    expect(seen.numbers).toBeGreaterThan(20); // zeros are transparent, but their digits are drawn
     expect(seen.height).toBeGreaterThan(60);
     expect(seen.below).toBeGreaterThan(300);
   });

@@ -1,4 +1,4 @@
-/** What heed/draw refuses; tests/web/draw.browser.test.ts has what it draws. */
+/** Arguments that heed/draw rejects; tests/web/draw.browser.test.ts tests its drawings. */
 import * as draw from 'heed/draw';
 import { expect, test } from 'vitest';
 

@@ -1,4 +1,6 @@
-/** Dropout's draws follow from the seed and an entry's place alone: the same in every build, whatever is skipped. */
+/**
+ * Dropout depends only on the seed and an entry's index, so it is the same in every build and if entries are skipped.
+ */
 import { type Heed, load, type Tensor } from 'heed';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 
@@ -19,7 +21,7 @@ const dropped = (x: Tensor) => Array.from(x.data, (value) => value === 0);
 describe('dropout', () => {
   it.each([1, 4, 5, 6, 7, 30, 37])('drops the same of %i queries in both builds', (length) => {
     const x = rows(length, 4);
-    // With the identity for values the output is the weights after dropout.
+    // With the identity as values, the output is the attention weights after dropout.
     const draw = (heed: Heed) =>
       dropped(heed.attention(x, x, identity(length), { dropout: { p: 0.5, seed: 11 } }).output);
     expect(draw(builds[0]!)).toEqual(draw(builds[1]!));

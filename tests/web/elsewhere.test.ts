@@ -1,4 +1,6 @@
-/** Where Node's modules are not to be had, heed uses what browsers and servers at the edge have; pages themselves are in *.browser.test.ts. */
+/**
+ * Without Node's modules, heed uses the APIs of browsers and edge runtimes. Real pages are tested in *.browser.test.ts.
+ */
 import { readFileSync } from 'node:fs';
 import { Worker as Thread } from 'node:worker_threads';
 import type { Heed } from 'heed';
@@ -12,7 +14,7 @@ let heed: Heed;
 let load: typeof import('heed').load;
 
 beforeAll(async () => {
-  // Before heed looks for them.
+  // Must run before heed looks for Node's modules.
   Object.assign(process, { getBuiltinModule: undefined });
   ({ load } = await import('heed'));
   heed = await load({ build: 'simd128', wasm: new Uint8Array(bytes) });
@@ -79,7 +81,7 @@ test("the module's address is refused where there is nothing that it could be re
 });
 
 describe('the Cache API', () => {
-  /** A browser's cache storage with room for so many bytes. */
+  /** A browser's cache storage with a quota of `room` bytes. */
   function storage(room: number) {
     const kept = new Map<string, Map<string, { body: Uint8Array; headers: Headers }>>();
     const open = async (name: string) => {
@@ -121,7 +123,7 @@ describe('the Cache API', () => {
     const kept = storage(Infinity);
     await expectLoads({ cache });
     expect([...kept.keys()]).toEqual([name]);
-    // The other entry, without bytes, says which files the folder has.
+    // The other entry, without bytes, is the folder's record.
     const whole = [...kept.get(name)!]
       .filter(([, { body }]) => body.length > 0)
       .map(([key]) => key.replace(/\?heed=[\w-]+$/, ''));
@@ -139,7 +141,7 @@ describe('the Cache API', () => {
     expect([...kept.get('heed')!.keys()].join()).not.toContain('model.safetensors');
     vi.stubGlobal('caches', { open: () => Promise.reject(new DOMException('blocked', 'SecurityError')) });
     await expectLoads({ cache: true });
-    vi.stubGlobal('caches', undefined); // on a page without https
+    vi.stubGlobal('caches', undefined); // as on a page without https
     await expectLoads({ cache: true });
   });
 
@@ -175,7 +177,7 @@ describe('the Cache API', () => {
 });
 
 describe('workers', () => {
-  /** A browser's Worker, simulated by a thread in which the script finds a browser's worker scope. */
+  /** A fake of a browser's Worker: a thread in which the script finds a browser's worker scope. */
   class WebWorker extends EventTarget {
     private readonly thread: Thread;
 
@@ -254,7 +256,7 @@ describe('workers', () => {
       code: 'WORKER_FAILED',
       message: expect.stringContaining('got one that failed (out of stack)'),
     });
-    expect(reported).toBe(false); // not logged as uncaught: the call rejects with it
+    expect(reported).toBe(false); // the call rejects; the error is not logged as uncaught
   });
 
   test("of the caller keep the caller's handlers and may exchange other messages", async () => {
@@ -319,7 +321,7 @@ test.each([['with'], ['without']])('a call lets the page breathe, %s message cha
   using model = await heed.fromPretrained(files);
   const before = await model.embed('the fox');
   const stop = new AbortController();
-  setTimeout(() => stop.abort(new Error('enough'))); // when the call first lets the event loop turn
+  setTimeout(() => stop.abort(new Error('enough'))); // when the call first yields to the event loop
   await expect(model.embed(many, { signal: stop.signal })).rejects.toThrow('enough');
   expect(await model.embed('the fox')).toEqual(before);
 });

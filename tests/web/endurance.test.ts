@@ -1,5 +1,6 @@
-// What holds over thousands of calls and tens of lives: memory stays flat, the collector frees what was forgotten, refusals leave a working
-// runtime, and calls that meet each other, or their model's end, get their own answers. Runs with --expose-gc.
+// Properties over thousands of calls and tens of runtimes: memory does not grow, undisposed objects are collected,
+// rejected calls leave a working
+// runtime, and concurrent calls, also during disposal, settle correctly. Runs with --expose-gc.
 import { readFile } from 'node:fs/promises';
 import { setImmediate as turn } from 'node:timers/promises';
 import { type Heed, HeedError, type Linear, load, type PretrainedModel } from 'heed';
@@ -16,7 +17,7 @@ function own(): Promise<Heed> {
   return load({ build: 'simd128', wasm: new Uint8Array(bytes) });
 }
 
-/** Bytes of JavaScript's objects and of buffers, after all garbage is gone; finalizers run between turns. */
+/** Bytes of JavaScript objects and buffers after garbage collection. Finalizers run between turns of the event loop. */
 async function heap(): Promise<number> {
   for (let i = 0; i < 5; i++) {
     globalThis.gc!();
@@ -49,7 +50,7 @@ describe('memory', () => {
     const before = await heap();
     for (let i = 0; i < 1000; i++) round(i); // 10 calls each
     expect(heed.info.memoryBytes).toBe(warm);
-    expect((await heap()) - before).toBeLessThan(1e6); // 100 bytes a call
+    expect((await heap()) - before).toBeLessThan(1e6); // 100 bytes per call
   });
 
   it('is flat over 10,000 calls of a model', async () => {
@@ -60,7 +61,7 @@ describe('memory', () => {
       await model.encode(texts.slice(0, 1 + (i % 4)), { outputAttentions: i % 3 === 0 });
       await model.embed(texts[i % 4]!);
       await model.tokenize(texts);
-      // Not by expect(), which keeps what it was given.
+      // Not with expect(), which retains its argument.
       const refused = await model.embed('the '.repeat(99), { truncation: false }).catch((error: unknown) => error);
       if (!(refused instanceof HeedError)) throw refused;
     };
@@ -86,7 +87,7 @@ describe('memory', () => {
       await forget();
       await heap();
     }
-    // Without the collector, 20 layers would be 80 MB.
+    // Without garbage collection, 20 layers would take 80 MB.
     expect(heed.info.memoryBytes - warm).toBeLessThan(10e6);
   });
 
@@ -109,14 +110,14 @@ describe('memory', () => {
     using heed = await own();
     using layer = new heed.Linear({ inFeatures: 4, outFeatures: 4 });
     const before = layer.forward([1, 2, 3, 4]).data;
-    // Each fits 32-bit addresses alone; together they do not fit 4 GB.
+    // Each layer fits into 32-bit addresses; all of them exceed 4 GB.
     const held: Linear[] = [];
     const outOfMemory = expect.objectContaining({ name: 'HeedError', code: 'OUT_OF_MEMORY' });
     expect(() => {
       for (let i = 0; i < 64; i++) held.push(new heed.Linear({ inFeatures: 16384, outFeatures: 16384, bias: false }));
     }).toThrow(outOfMemory);
     expect(layer.forward([1, 2, 3, 4]).data).toEqual(before);
-    // Results and scratch are refused like weights: 40,000 x 40,000 scores are 6.4 GB.
+    // Results and scratch memory are limited like weights: 40,000 x 40,000 scores take 6.4 GB.
     const long = zeros(40_000, 1);
     expect(() => heed.attention(long, long, long, { returnWeights: true })).toThrow(outOfMemory);
     using mha = new heed.MultiHeadAttention({ embedDim: 1, numHeads: 1 });
@@ -147,7 +148,7 @@ describe('runtimes', () => {
       expect(layer.forward(zeros(2, 5, 16)).output.shape).toEqual([2, 5, 16]);
       heed.dispose();
     }
-    // Fifty modules with their memories would be well over 50 MB.
+    // Fifty WebAssembly instances with their memories would take well over 50 MB.
     expect((await heap()) - before).toBeLessThan(5e6);
   });
 
@@ -178,7 +179,7 @@ describe('runtimes', () => {
     const threads = process.memoryUsage.rss();
     for (let i = 0; i < 10; i++) await cycle();
     expect((await heap()) - before).toBeLessThan(5e6);
-    // Each worker that lived on would keep some 35 MB.
+    // Each worker that was not terminated would take some 35 MB.
     await expect.poll(() => process.memoryUsage.rss() - threads).toBeLessThan(150e6);
   });
 
@@ -235,7 +236,7 @@ describe('calls', () => {
       const beside = other.embed(many);
       await turn();
       model.dispose();
-      // What was done by then may have been answered; nothing hangs, and nothing else is thrown.
+      // Finished calls may have been answered. No call hangs, and no other error is thrown.
       for (const outcome of await Promise.all(pending)) if (outcome !== 'answered') expect(outcome).toEqual(refused);
       await expect(model.embed('x')).rejects.toEqual(refused);
       expect((await beside).data).toEqual(expected);

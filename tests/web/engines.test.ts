@@ -1,4 +1,4 @@
-/** Engines that lack something say so, and so do workers and packed files that cannot be had. */
+/** Errors for engines without a required feature, and for missing workers and packed files. */
 import { mkdtempSync, readdirSync, readFileSync, readlinkSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -43,7 +43,7 @@ describe('an engine', () => {
     expect(heed.info).toMatchObject({ build: 'simd128', reason: 'the engine has no relaxed SIMD' });
   });
 
-  // As JavaScriptCore: it has relaxed_swizzle, but not the dot products.
+  // Like JavaScriptCore, which supports relaxed_swizzle, but not the dot products.
   it.each([0x105, 0x106, 0x10b, 0x112, 0x113])('without instruction %i gets the other build', async (opcode) => {
     const encoded = Buffer.from([0xfd, (opcode & 0x7f) | 0x80, opcode >> 7]);
     const { validate } = WebAssembly;
@@ -80,7 +80,7 @@ it('a packed file is closed again where the load fails', async () => {
     const header = Buffer.from(JSON.stringify({ __metadata__: metadata }));
     const length = Buffer.alloc(8);
     length.writeBigUInt64LE(BigInt(header.length));
-    writeFileSync(file, Buffer.concat([length, header, new Uint8Array(2 ** 21)])); // more than what is read for the header
+    writeFileSync(file, Buffer.concat([length, header, new Uint8Array(2 ** 21)])); // exceeds the bytes that are read for the header
   };
   const openFiles = () =>
     readdirSync('/proc/self/fd').map((fd) => {

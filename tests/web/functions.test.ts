@@ -1,4 +1,4 @@
-// Values against PyTorch are in layers/fixtures.test.ts; here is what the functions promise beyond numbers.
+// Properties of the functions. layers/fixtures.test.ts compares their values with PyTorch's.
 import { type Heed, load, Tensor, type TensorInput } from 'heed';
 import { beforeAll, describe, expect, it } from 'vitest';
 
@@ -7,7 +7,7 @@ beforeAll(async () => {
   heed = await load();
 });
 
-/** Numbers that look random, the same in every run. */
+/** Pseudorandom numbers, the same in every run. */
 function numbers(...shape: number[]): Tensor {
   const length = shape.reduce((a, b) => a * b, 1);
   return heed.dropout(
@@ -71,7 +71,7 @@ describe('attention', () => {
       expect(result.output).toEqual(expected.output);
       expect(result.weights).toEqual(expected.weights);
     }
-    // One query sequence and many texts to look it up in.
+    // One sequence of queries for several sequences of keys.
     const one = heed.attention(k, numbers(3, 7, 5), numbers(3, 7, 4), { mask: heed.masks.padding([7, 2, 4], 7) });
     expect(one.output.shape).toEqual([3, 6, 4]);
     close(

@@ -1,4 +1,4 @@
-/** Sizes at which a product of two 32-bit counts leaves 32 bits: WebAssembly's indices have no more. */
+/** Sizes at which a product of two counts exceeds the 32 bits of WebAssembly's indices. */
 import { type Heed, HeedError, load, Tensor } from 'heed';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 

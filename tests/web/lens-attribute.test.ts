@@ -1,4 +1,6 @@
-/** `attribute` of heed/lens against gradients of the reference models in float64, its properties, and what it refuses. */
+/**
+ * `attribute` of heed/lens: comparison with gradients of the reference models in float64, properties, rejected calls.
+ */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { load, type Tensor } from 'heed';
@@ -20,7 +22,7 @@ interface Case {
 }
 const expected = JSON.parse(readFileSync(join(fixtures, 'lens.json'), 'utf8')) as {
   clean: number[];
-  /** Of integrated gradients. */
+  /** Number of steps of integrated gradients. */
   steps: number;
   cases: Case[];
 };
@@ -59,7 +61,7 @@ describe.each(expected.cases.map(({ folder, attributions }) => [folder, attribut
   },
 );
 
-// RMS norms are so steep near zeros that this many points do not suffice.
+// Excludes models with RMS norms, which are so steep near zeros that this number of points does not suffice.
 test.each(['bert', 'distilbert', 'deberta-v2'])(
   'integrated gradients of %s add up to the difference from the baseline',
   async (folder) => {
@@ -90,7 +92,7 @@ test('the model is left as it was: its mode, its frozen parameters and their gra
   const loss = metric(model.forward(clean));
   const required = model.parameters().map(({ requiresGrad }) => requiresGrad);
   expect(new Set(required).size).toBe(2);
-  // Without dropout, and although a pass of the model's own is live.
+  // Dropout is off, and the graph of an earlier forward pass of the model has not been freed.
   expect((await attribute(model, clean, { metric, steps: 3 })).data).toEqual(plain.data);
   expect(model.training).toBe(true);
   expect(model.parameters().map(({ requiresGrad }) => requiresGrad)).toEqual(required);

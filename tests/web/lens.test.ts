@@ -1,4 +1,4 @@
-/** heed/lens: patch grids, the logit lens and rollout against hooks on the reference models, and what the calls refuse. */
+/** heed/lens: patch grids, the logit lens and rollout, compared with hooks on the reference models; rejected calls. */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { attentionRollout, load, type PretrainedModel, type Tensor } from 'heed';

@@ -15,11 +15,11 @@ beforeAll(async () => {
   bytes = new Uint8Array(await readFile(file));
   server = createServer((request, response) => {
     if (request.url === '/heed.wasm')
-      response.end(bytes); // without a content type, as simple servers answer
+      response.end(bytes); // without a content type, like simple servers
     else if (request.url === '/page') response.end('\n<!doctype html><title>Home</title>');
     else if (request.url === '/broken') {
       response.writeHead(200, { 'content-length': '1000' });
-      response.write('abc', () => response.destroy()); // when it is on its way
+      response.write('abc', () => response.destroy()); // once it has been sent
     } else response.writeHead(404).end('nothing here');
   });
   await new Promise<void>((done) => server.listen(0, '127.0.0.1', done));
@@ -29,7 +29,7 @@ beforeAll(async () => {
 afterAll(() => server.close());
 afterEach(() => vi.restoreAllMocks());
 
-/** An instance of its own, that works. */
+/** Loads a separate instance and checks that it works. */
 async function works(options: LoadOptions): Promise<void> {
   const heed = await load({ build: 'simd128', ...options });
   expect(heed.softmax([0, 0]).toArray()).toEqual([0.5, 0.5]);
@@ -100,7 +100,7 @@ describe('load', () => {
     const heed = await other;
     expect(heed.softmax([0, 0]).toArray()).toEqual([0.5, 0.5]);
     heed.dispose();
-    // If nobody waits any longer, the download ends, and the next call starts over.
+    // If no caller waits any more, the download is aborted, and the next call starts over.
     const alone = load({ wasm, signal: second.signal });
     await vi.waitFor(() => expect(held).toHaveLength(2), { timeout: 60_000 });
     const ended = new Promise((resolve) => (asked[1] as import('node:http').IncomingMessage).on('close', resolve));
@@ -146,7 +146,7 @@ describe('load', () => {
     expect(await model.embed('the fox')).toEqual(expected);
     expect(layer.forward([1]).shape).toEqual([1]);
     expect(b.softmax([1]).toArray()).toEqual([1]);
-    // The instance is still the one to share, for those who come later, too.
+    // Later calls still share the instance.
     const c = await load(options);
     const { memoryBytes } = c.info;
     using large = new c.Linear({ inFeatures: 2048, outFeatures: 2048 });
@@ -169,7 +169,7 @@ describe('load', () => {
     let before = 0;
     for (let i = 0; i < 20; i++) {
       const heed = await load(options);
-      // Neither is disposed of by itself.
+      // Neither the layer nor the model is disposed of explicitly.
       new heed.Linear({ inFeatures: 1024, outFeatures: 1024 });
       await heed.fromPretrained(tinyModel());
       heed.dispose();
@@ -192,7 +192,7 @@ describe('load', () => {
     const flaky = { build: 'simd128', wasm: new Uint8Array(bytes) } as const;
     const again = load(flaky).catch(() => {
       fails = false;
-      return load(flaky); // at once, while the other caller has not heard of the failure yet
+      return load(flaky); // at once, before the other caller receives the failure
     });
     await expect(load(flaky)).rejects.toMatchObject({ code: 'LOAD_FAILED' });
     using heed = await again;
@@ -320,7 +320,7 @@ describe('load', () => {
       [Uint8Array.of(1, 2, 3, 4), /expected .*, got 4 bytes that are not WebAssembly/],
       [Uint8Array.of(0, 0x61, 0x73, 0x6d, 1, 0, 0, 0), /does not start/],
       [await WebAssembly.compile(Uint8Array.of(0, 0x61, 0x73, 0x6d, 1, 0, 0, 0)), /does not start/],
-      // Imports a function that heed does not give.
+      // Imports a function that heed does not provide.
       [
         Uint8Array.of(0, 0x61, 0x73, 0x6d, 1, 0, 0, 0, 1, 4, 1, 0x60, 0, 0, 2, 7, 1, 1, 0x78, 1, 0x79, 0, 0),
         /does not start/,
@@ -329,7 +329,7 @@ describe('load', () => {
     for (const [wasm, message] of cases) {
       const error = await load({ build: 'simd128', wasm }).catch((error: HeedError) => error as HeedError);
       expect(error).toMatchObject({ name: 'HeedError', code: 'LOAD_FAILED', message: expect.stringMatching(message) });
-      // The engine's own words are the cause.
+      // The engine's message is in the cause.
       if (String(message).includes('start')) expect((error as HeedError).message).not.toMatch(/Error|undefined/);
     }
   });

@@ -1,4 +1,4 @@
-/** Sums of many terms, and activations of all numbers, against double precision. */
+/** Sums of many terms, and activations for all numbers, compared with double precision. */
 import { type Heed, load, Tensor } from 'heed';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 
@@ -10,7 +10,9 @@ const wave = (frequency: number, ...shape: number[]) =>
     shape,
   );
 
-/** The bound of docs/performance.md, relative to the sum of the terms' sizes, with a few further roundings. */
+/**
+ * The error bound of docs/performance.md, relative to the sum of the terms' magnitudes, plus a few further roundings.
+ */
 const bound = (terms: number) => (Math.min(terms, 512) + terms / 512 + 16) * 2 ** -24;
 
 describe.each(['simd128', 'relaxed-simd'] as const)('long sums, %s', (build) => {
@@ -30,7 +32,7 @@ describe.each(['simd128', 'relaxed-simd'] as const)('long sums, %s', (build) => 
     for (const [i, got] of output.data.entries()) {
       const exact = values[i % 3]!;
       expect(Math.abs(got - exact)).toBeLessThanOrEqual(2 * bound(keys) * exact);
-      expect(Math.abs(got - exact)).toBeLessThanOrEqual(1e-5 * exact); // what such sums reach in practice
+      expect(Math.abs(got - exact)).toBeLessThanOrEqual(1e-5 * exact); // the accuracy of such sums in practice
     }
   });
 
@@ -98,7 +100,7 @@ describe.each(['simd128', 'relaxed-simd'] as const)('long sums, %s', (build) => 
       const limit = isBounded ? null : each > 0 ? each : 0;
       let exact = formula ? formula(Math.fround(each)) : limit!;
       if (limit !== null && Math.abs(each) > 100) exact = limit;
-      if (!formula && Math.abs(each) < 8) continue; // without erf: only the limits
+      if (!formula && Math.abs(each) < 8) continue; // erf is not available here, so test only the limits
       if (y[i] === exact) continue;
       expect(Math.abs(y[i]! - exact), `${activation}(${each})`).toBeLessThanOrEqual(1e-6 + 4e-7 * Math.abs(exact));
     }

@@ -1,4 +1,7 @@
-/** What docs/loading.md promises of WebAssembly's memory, in bytes that are the same on every machine; and that attention weights cost nothing unless asked for. */
+/**
+ * The limits on WebAssembly memory in docs/loading.md, in bytes, which do not depend on the machine; and that attention
+ * weights take no memory unless requested.
+ */
 import { readFile } from 'node:fs/promises';
 import { type Heed, load, type Tensor } from 'heed';
 import { beforeAll, describe, expect, test } from 'vitest';
@@ -22,7 +25,7 @@ interface Size {
   positions: number;
 }
 
-/** Draws that are the same on every machine, from -0.1 to 0.1. */
+/** Pseudorandom numbers from -0.1 to 0.1, the same on every machine. */
 function draws(count: number, seed: number): Float32Array {
   const drawn = new Float32Array(count);
   let state = seed;
@@ -113,7 +116,8 @@ describe('memory', () => {
       '%s: at most %d of what is stored in fp32, and 64 bytes a token and unit of width',
       async (dtype, factor) => {
         using heed = await own();
-        // As the file comes, a chunk at a time: a second copy at any moment would stay visible, as this memory never shrinks.
+        // Read while the file arrives in chunks. A temporary second copy would be visible, because the memory never
+        // shrinks.
         const sizes = new Set<number>();
         const onProgress = ({ file }: { file: string }) => {
           if (file === 'model.safetensors') sizes.add(heed.info.memoryBytes);
@@ -121,7 +125,7 @@ describe('memory', () => {
         using model = await heed.fromPretrained(files, { dtype, onProgress });
         const loaded = heed.info.memoryBytes;
         expect(loaded).toBeLessThan(factor * stored + 64 * 512 * size.width);
-        // It has this size before the first weights arrive, and from then on.
+        // The memory has this size before the first weights arrive, and does not grow.
         expect([...sizes]).toEqual([loaded]);
         for (const [count, length] of [
           [1, 16],
@@ -133,7 +137,7 @@ describe('memory', () => {
         await model.embed(texts(4, 512));
         const used = heed.info.memoryBytes;
         expect(used).toBe(loaded);
-        // Used once, it is enough for good: loaded anew, and with other texts.
+        // The memory suffices for loading the model again and for other texts.
         model.dispose();
         using again = await heed.fromPretrained(files, { dtype });
         await again.embed(texts(2, 512));
@@ -152,7 +156,7 @@ describe('attention weights that nobody asked for take no memory, and nothing el
   const [heads, length] = [8, 1536];
   const taken = 4 * heads * length * length; // [H, L, L] of one text and one layer: 75 MB
 
-  /** Runs `call` without and with the weights, each in memory of its own. */
+  /** Runs `call` without and with the weights, each in a separate instance. */
   async function expectFree(
     call: (heed: Heed, weights: boolean) => Promise<{ output: Tensor; weights: Tensor | undefined }>,
   ) {
@@ -164,7 +168,7 @@ describe('attention weights that nobody asked for take no memory, and nothing el
     using within = await own();
     const on = await call(within, true);
     expect(on.weights!.data.length).toBe(taken / 4);
-    expect(within.info.memoryBytes - start).toBeGreaterThan(taken); // the measure would show it
+    expect(within.info.memoryBytes - start).toBeGreaterThan(taken); // the measurement would detect it
     expect(off.output).toEqual(on.output);
   }
   const rows = (width: number) => ({ data: draws(length * width, 3), shape: [length, width] });

@@ -1,4 +1,4 @@
-/** The messages that docs/troubleshooting.md explains, each caused here. */
+/** Causes each of the messages that docs/troubleshooting.md explains. */
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -15,7 +15,7 @@ let folder: string;
 const path = (name: string) => join(folder, name);
 const heed = await load();
 
-/** A folder with other weights than model.safetensors. */
+/** A folder with weights in another format than safetensors. */
 function folderWith(name: string): string {
   const target = path(`with-${name.replace('/', '-')}`);
   for (const [file, content] of Object.entries({ ...tinyModel(), [name]: 'weights' })) {

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import type { Core } from '../../web/src/base/wasm/core.js';
 
-/** A registry whose collector is the test. */
+/** A fake FinalizationRegistry, for which the test simulates garbage collection. */
 class FakeRegistry {
   static last: FakeRegistry;
   readonly held = new Map<object, { held: unknown; token: object | undefined }>();

@@ -1,4 +1,4 @@
-/** matmul, transpose and softmax along an axis, against the formulas in double precision. */
+/** matmul, transpose and softmax along an axis, compared with the formulas in double precision. */
 import { load, Tensor } from 'heed';
 import { load as loadTraining } from 'heed/train';
 import { beforeAll, describe, expect, it } from 'vitest';
@@ -13,7 +13,7 @@ beforeAll(async () => {
   training = await loadTraining();
 });
 
-/** numpy.matmul's definition, entry by entry, for operands with two axes at least. */
+/** numpy.matmul's definition, entry by entry, for operands with at least two axes. */
 function product(a: Tensor, b: Tensor): { data: number[]; shape: number[] } {
   const rank = Math.max(a.shape.length, b.shape.length);
   const padded = ({ shape }: Tensor) => [...new Array<number>(rank - shape.length).fill(1), ...shape];
@@ -149,7 +149,7 @@ describe('softmax along an axis', () => {
   });
 });
 
-/** (f(x + h e_i) - f(x - h e_i)) / 2h for each entry. */
+/** Central differences (f(x + h e_i) - f(x - h e_i)) / 2h for each entry. */
 function differences(f: (x: Tensor) => number, x: Tensor): number[] {
   const h = 1e-5;
   return [...x.data].map((_, i) => {

@@ -1,4 +1,4 @@
-/** Objects of another realm, as of a frame, Node's vm or Jest, are none of this realm's classes. */
+/** Objects of another realm, such as a frame, Node's vm or Jest, are not instances of this realm's classes. */
 import { createContext, runInContext } from 'node:vm';
 import { TextIndex } from 'heed';
 import { load, type PretrainedModel } from 'heed/train';
@@ -11,7 +11,7 @@ const heed = await load();
 const realm = createContext({});
 const foreign = <T>(code: string): T => runInContext(code, realm) as T;
 
-/** A copy of bytes in an object of the other realm, which `code` makes of `buffer`, a filled ArrayBuffer there. */
+/** Copies bytes into an object of the other realm, which `code` creates from `buffer`, an ArrayBuffer there. */
 function bytesThere<T>(bytes: Uint8Array, code: string, buffer = 'ArrayBuffer'): T {
   const make = foreign<(bytes: Uint8Array) => T>(
     `(bytes) => { const buffer = new ${buffer}(bytes.length); new Uint8Array(buffer).set(bytes); return ${code}; }`,
@@ -43,7 +43,7 @@ describe('files of a model', () => {
     await expectRight((bytes) => bytesThere(bytes, 'buffer', 'SharedArrayBuffer'));
   });
 
-  /** What Jest's jsdom has in place of Node's Blob: a class of its own, with chunks of another realm. */
+  /** Like the Blob of Jest's jsdom: a class other than Node's, with chunks of another realm. */
   class OtherBlob {
     readonly type = '';
     readonly #bytes: Uint8Array;

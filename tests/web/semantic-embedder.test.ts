@@ -1,4 +1,4 @@
-/** heed/semantic-embedder: the shape of Chrome's SemanticEmbedder. */
+/** heed/semantic-embedder: the interface of Chrome's SemanticEmbedder. */
 import { load } from 'heed';
 import { semanticEmbedder } from 'heed/semantic-embedder';
 import { expect, test } from 'vitest';
@@ -63,7 +63,7 @@ test('is downloadable again after a load that failed', async () => {
   expect(await failing.availability()).toBe('downloadable');
 });
 
-/** Creates an embedder whose load reports these shares, and returns what its listeners see. */
+/** Creates an embedder whose load reports these fractions, and returns the events of its listeners. */
 async function created(shares: number[], onEvent: (loaded: number) => void, signal?: AbortSignal) {
   let disposed = 0;
   const own = semanticEmbedder(async ({ onProgress }) => {
@@ -86,7 +86,7 @@ test('`loaded` is a multiple of 1/65536, each value once', async () => {
   expect([seen[0], seen.at(-2)! < 1, seen.at(-1)]).toEqual([0, true, 1]);
 });
 
-// As web-platform-tests do it, the listener resolves a promise, and who awaits it aborts.
+// As in web-platform-tests, the listener resolves a promise, and the code that awaits it aborts.
 test.each(['at once', 'asynchronously'])(
   'an abort in the last progress event rejects, and frees the model: %s',
   async (when) => {

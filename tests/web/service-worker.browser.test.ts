@@ -1,4 +1,4 @@
-/** heed in a service worker, which may not import scripts when they are used: `heed/service-worker` links them all. */
+/** heed in a service worker, which cannot import scripts later: `heed/service-worker` includes them all. */
 import type { Page } from 'playwright-core';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { bytesOf, fixtures } from './models/fixtures.js';
@@ -10,7 +10,7 @@ const folders: Record<string, Record<string, Uint8Array | string>> = {
   gliner: bytesOf(`${fixtures}gliner`),
   clip: bytesOf(`${fixtures}clip`),
 };
-/** The worker runs what it is sent as one of these calls. */
+/** The worker's script, which runs the call that is named in a message. */
 const script = (entry: string) => `
 import * as heed from '/${entry}';
 const loaded = heed.load();
@@ -59,7 +59,7 @@ beforeAll(async () => {
 });
 afterAll(() => site.close());
 
-/** What a call gives in a service worker that imports `entry`. */
+/** Returns the result of a call in a service worker that imports `entry`. */
 const call = (entry: string, name: string) =>
   page.evaluate(
     async ([entry, name]) => {

@@ -3,7 +3,7 @@ import { HeedError, Tensor } from 'heed';
 import { describe, expect, it } from 'vitest';
 import { readMask, readTensor } from '../../web/src/base/tensor.js';
 
-/** The code and message that `body` throws. */
+/** The code and message of the error that `body` throws. */
 function failure(body: () => unknown): string {
   try {
     body();
@@ -98,7 +98,7 @@ describe('Tensor', () => {
       ...new Array<string>(2).fill(' [1.0000, 1.0000, 1.0000, …, 1.0000, 1.0000, 1.0000],'),
       ' [1.0000, 1.0000, 1.0000, …, 1.0000, 1.0000, 1.0000]]',
     ]);
-    // Axes of up to six entries are whole; the columns are as wide as the entries shown need.
+    // Axes of up to six entries are printed completely; columns are as wide as their printed entries.
     const wide = new Tensor(new Float32Array(4_000_000).fill(12345, 10, -10), [2, 2_000_000]);
     expect(String(wide).length).toBeLessThan(200);
     expect(String(wide)).toContain(' 0.0000');

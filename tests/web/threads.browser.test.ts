@@ -23,7 +23,7 @@ async function open(options?: Parameters<typeof openSite>[1]): Promise<Site> {
   return site;
 }
 
-/** What a page computes with `threads`, and what `info` says. */
+/** Computes in the page with `threads`, and returns the results and `info`. */
 function run({ page }: Site, threads: number, worker: boolean, calls = 1) {
   return page.evaluate(
     async ({ threads, worker, calls, inputIds }) => {
@@ -40,7 +40,7 @@ function run({ page }: Site, threads: number, worker: boolean, calls = 1) {
   );
 }
 
-/** The same in Node, on one thread. */
+/** The expected results, computed in Node on one thread. */
 async function expected(): Promise<number[]> {
   const heed = await load({ build: 'simd128' });
   using model = await heed.fromPretrained(files);

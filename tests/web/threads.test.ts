@@ -11,7 +11,9 @@ import { tinyModel } from './models/tiny.js';
 
 const bytes = readFileSync(new URL('../../dist/heed-simd128.wasm', import.meta.url));
 const threadBytes = readFileSync(new URL('../../dist/heed-threads-simd128.wasm', import.meta.url));
-/** The module that heed takes Node's workers from; the namespace of an import cannot be changed. */
+/**
+ * The module from which heed gets Node's workers, as a mutable object; the namespace of an import cannot be modified.
+ */
 const host = process.getBuiltinModule('node:worker_threads');
 const { Worker } = workerThreads;
 
@@ -21,7 +23,7 @@ afterEach(() => {
   for (const each of restore.splice(0).reverse()) each();
 });
 
-/** Until the end of the test. */
+/** Replaces a property until the end of the test. */
 function replace<T extends object>(owner: T, key: keyof T, value: unknown): void {
   const before = owner[key];
   owner[key] = value as T[keyof T];
@@ -34,7 +36,7 @@ function replace<T extends object>(owner: T, key: keyof T, value: unknown): void
 const own = (threads: number | 'auto', options: LoadOptions = {}) =>
   load({ build: 'simd128', wasm: new Uint8Array(threadBytes), threads, ...options });
 
-/** Lets all of 16 threads take part in calls, whatever the machine: of more threads than cores, some sleep. */
+/** Lets all of 16 threads take part in calls on any machine; otherwise only as many threads as cores do. */
 const pretendCores = () => replace(process.getBuiltinModule('node:os'), 'availableParallelism', () => 16);
 
 /** Collects the workers that are started from here on. */
@@ -58,7 +60,7 @@ const wave = (...shape: number[]) => ({
   shape,
 });
 
-/** A digest of all tensors in a result: comparing them number by number takes minutes. */
+/** A digest of all tensors in a result, because comparing them number by number takes minutes. */
 function digest(value: unknown): string {
   const hash = createHash('sha256');
   const add = (each: unknown): void => {
@@ -170,7 +172,7 @@ describe('info', () => {
   });
 });
 
-/** That it computes. */
+/** Checks that the runtime computes. */
 function works(heed: Heed): void {
   const linear = new heed.Linear({ inFeatures: 64, outFeatures: 64, seed: 1 });
   expect(linear.forward(wave(200, 64)).shape).toEqual([200, 64]);

@@ -423,7 +423,7 @@ test('streams longer than a batch keep their order', async () => {
     wanted,
   );
 
-  // Truncated in the third batch and continued, the file is the same.
+  // After truncation in the third batch, continuing yields the same file.
   await heed(['embed', path('long.txt'), '--out', path('long.npy')]);
   const whole = readFileSync(path('long.npy'));
   truncateSync(path('long.npy'), 128 + 530 * 96 + 7);

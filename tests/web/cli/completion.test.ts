@@ -22,7 +22,7 @@ describe('candidates', () => {
     expect(all).not.toContain('complete'); // only scripts call it
     expect(await candidates('s')).toEqual(['search']);
     expect(await candidates('help', 'ins')).toEqual(['inspect']);
-    expect(await candidates('help', 'train', '')).toEqual(['']); // not the commands of the program
+    expect(await candidates('help', 'train', '')).toEqual(['']); // does not suggest the program's commands
     expect(await candidates('--quiet', 'emb')).toEqual(['embed']);
   });
 
@@ -36,7 +36,7 @@ describe('candidates', () => {
   test('values', async () => {
     expect(await candidates('embed', '--dtype', '')).toEqual(['fp32', 'q8']);
     expect(await candidates('embed', '--dtype=q')).toEqual(['--dtype=q8']);
-    expect(await candidates('embed', '--dtype', '=', 'f')).toEqual(['fp32']); // as bash splits it
+    expect(await candidates('embed', '--dtype', '=', 'f')).toEqual(['fp32']); // bash splits at =
     expect(await candidates('embed', '--dtype', '=')).toEqual(['fp32', 'q8']);
     expect(await candidates('completion', '')).toEqual(['bash', 'zsh', 'fish', 'powershell']);
     expect(await candidates('embed', '--dimensions', '')).toEqual(['']); // any number
@@ -49,7 +49,7 @@ describe('candidates', () => {
     expect(await candidates('search', '')).toEqual(['']); // the query
     expect(await candidates('embed', '--model', '')).toEqual([':folders']);
     expect(await candidates('inspect', './')).toEqual([':folders']);
-    expect(await candidates('index', 'words.txt', '')).toEqual(['']); // it takes one file
+    expect(await candidates('index', 'words.txt', '')).toEqual(['']); // the command takes only one file
   });
 });
 

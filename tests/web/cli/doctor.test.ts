@@ -15,7 +15,7 @@ beforeAll(() => {
 });
 afterAll(() => fs.rmSync(folder, { recursive: true }));
 
-/** A new folder with these files; `true` copies the tiny model's. */
+/** A new folder with these files. `true` copies the tiny model's file of that name. */
 function folderWith(name: string, files: Record<string, string | true>): string {
   for (const [file, content] of Object.entries(files)) {
     const to = join(path(name), file);
@@ -74,10 +74,10 @@ test('prints the same for people', async () => {
   expect(out.match(/^[18] x 128 +(fp32|q8) +[\d,]+ +[\d,]+ \(\d+ % of it\)$/gm)).toHaveLength(4);
 });
 
-// The modules of the measurement are valid, and their loops run: more operations take longer than none.
+// The generated modules are valid, and their loops are executed.
 test.each(['simd128', 'relaxed-simd'] as const)('measures the peak of %s', async (build) => {
   using heed = await load();
-  if (build === 'relaxed-simd' && heed.info.build !== build) return; // the engine has none
+  if (build === 'relaxed-simd' && heed.info.build !== build) return; // the engine does not support it
   const { fp32, int8 } = await measurePeak(build);
   expect(fp32).toBeGreaterThan(1e6);
   expect(int8).toBeGreaterThan(1e6);

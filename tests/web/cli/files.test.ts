@@ -1,4 +1,6 @@
-/** Files that commands read and write: their encodings and formats, where texts are from, indexes, and models from a hub that are kept. */
+/**
+ * Files that commands read and write: encodings, formats, locations of texts, indexes, and cached models from a hub.
+ */
 import { createHash } from 'node:crypto';
 import * as fs from 'node:fs';
 import { createServer } from 'node:http';
@@ -45,7 +47,7 @@ describe('results say where their texts are from', () => {
       ['--id', 'key'],
       [
         { line: 2, id: 'k1' },
-        { line: 4, id: 'k2' }, // the text before has two lines
+        { line: 4, id: 'k2' }, // the previous text has two lines
       ],
     ],
   ])('%s', async (name, content, options, expected) => {
@@ -204,7 +206,7 @@ describe('an index', () => {
   test('keeps the name of the bundled model, which belongs to its weights', () => {
     const weights = fs.readFileSync(new URL('../../../web/model/model.safetensors', import.meta.url));
     const sha256 = createHash('sha256').update(weights).digest('hex');
-    // New weights need a new name.
+    // If the weights change, change the name.
     expect([BUNDLED, sha256]).toEqual(['heed-2', '181519adea4a07a2bbbec3b950e9b948cdec149f0ba73f8a121dbf55f4ad4a85']);
   });
 });
@@ -249,7 +251,7 @@ test('models of a hub are kept, in the folder of --cache or among the caches of 
     expect(await embed(['--host', host, '--cache', path('mine')])).toBe(0);
     const { err } = await run(['inspect', 'org/tiny', '--host', host]);
     expect(err).toBe('');
-    // A host that sends no tags has to send the files again.
+    // Without tags, files must be downloaded again.
     expect(await embed(['--host', host, '--cache', path('mine'), '--refresh'])).toBe(1);
     for (const args of [
       ['quantize', 'org/tiny', '--out', path('from-hub')],

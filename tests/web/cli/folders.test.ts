@@ -51,12 +51,12 @@ test('heed prune writes a new folder and reports the loss', async () => {
   });
 });
 
-// Windows has neither.
+// Windows has neither signals nor ulimit.
 describe.skipIf(process.platform === 'win32')('heed quantize leaves nothing behind', () => {
   const left = () => readdirSync(folder).filter((name) => name.startsWith('unfinished'));
 
   test('if the disk is full', () => {
-    // A limit on the length of files has the same effect.
+    // A limit on the size of files has the same effect.
     const args = ['quantize', folder, '--out', path('unfinished')];
     const limited = ['-c', 'ulimit -f 1; exec "$@"', 'bash', process.execPath, script, ...args];
     const { status, stderr } = spawnSync('bash', limited, { encoding: 'utf8' });

@@ -1,4 +1,4 @@
-/** What the commands read and print: input that is empty, broken or has byte order marks, --json, workers and threads, signals. */
+/** Input and output of the commands: empty or invalid input, byte order marks, --json, workers and threads, signals. */
 import * as fs from 'node:fs';
 import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
@@ -205,7 +205,7 @@ describe.skipIf(process.platform === 'win32')('a signal', () => {
     async (signal, code, ending) => {
       const [out, whole] = [path(`out.${ending}`), path(`whole.${ending}`)];
       const { child, ended } = start(['embed', '--out', out, '--model', folder], { input: null });
-      child.stdin.write('the quick brown fox\n'.repeat(300)); // and stays open
+      child.stdin.write('the quick brown fox\n'.repeat(300)); // standard input stays open
       const rowBytes = 4 * 24;
       const written = () => {
         const bytes = fs.existsSync(out) ? fs.readFileSync(out) : Buffer.alloc(0);
@@ -225,7 +225,7 @@ describe.skipIf(process.platform === 'win32')('a signal', () => {
       fs.writeFileSync(path('all.txt'), 'the quick brown fox\n'.repeat(300));
       expect((await heed(['embed', path('all.txt'), '--out', out, '--resume'])).code).toBe(0);
       expect((await heed(['embed', path('all.txt'), '--out', whole])).code).toBe(0);
-      // What came from standard input names no file.
+      // Records of standard input have no `file`.
       const vectors = (file: string) => fs.readFileSync(file, 'latin1').replaceAll(`"file":"${path('all.txt')}",`, '');
       expect(vectors(out) === vectors(whole)).toBe(true);
     },

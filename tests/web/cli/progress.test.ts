@@ -8,7 +8,7 @@ afterEach(() => {
 
 const CLEAR = '\r\x1b[K';
 
-/** What is written to standard error, with `step` ms between two updates. */
+/** Returns the output on standard error, with `step` ms between two updates. */
 function written({
   isTTY = true,
   step = 500,

@@ -1,4 +1,7 @@
-/** Every reader of texts, with all encodings, line ends and lengths: `heed embed` and plans read the same, or both refuse. */
+/**
+ * Every reader of texts, with all encodings, line ends and lengths: `heed embed` and plans read the same texts, or both
+ * reject a file.
+ */
 import * as fs from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -27,7 +30,7 @@ async function read(file: string): Promise<string[]> {
   return texts;
 }
 
-/** The texts that the chunks of a plan have, and the errors of lines without one. */
+/** The texts in the chunks of a plan, and the errors of lines without a text. */
 function planned(file: string): string[] {
   const encoding = encodingOf(fs.readFileSync(file));
   const format = formatOf(file) === 'jsonl' ? 'jsonl' : 'lines';
@@ -39,7 +42,7 @@ function planned(file: string): string[] {
 
 const messageOf = async (body: () => Promise<unknown>) => {
   const error = await body().catch((each: unknown) => each);
-  expect((error as Error).name).toBe('HeedError'); // of dist/ or of the sources
+  expect((error as Error).name).toBe('HeedError'); // the class may be that of dist/ or that of the sources
   return (error as Error).message;
 };
 
@@ -183,7 +186,7 @@ test('only these files call what reads files', () => {
     'cli/doctor/folder.ts',
     'cli/doctor/machine.ts', // the processor's instructions
     'cli/folder.ts', // the state of a training
-    'cli/output.ts', // what an earlier run has written
+    'cli/output.ts', // output of an earlier run
     'cli/resume.ts',
     'cli/rows.ts', // texts
     'node/folders-and-files.ts', // texts of plans

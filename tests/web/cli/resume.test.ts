@@ -1,4 +1,4 @@
-/** --resume continues a file with the model, the options and the texts with which it was begun, and with no others. */
+/** --resume continues a file only with the model, options and texts with which it was begun. */
 import * as fs from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
@@ -23,7 +23,7 @@ afterAll(() => {
   for (const each of [folder, other]) fs.rmSync(each, { recursive: true });
 });
 
-/** Begins a file, and ends it in the middle; `isKilled`: as a process that was killed leaves it, with its fingerprint. */
+/** Writes an incomplete file. `isKilled`: as a killed process leaves it, with its fingerprint. */
 async function unfinished(name: string, args: string[], isKilled: boolean): Promise<string> {
   const out = path(name);
   for (const each of [out, `${out}.resume.json`]) fs.rmSync(each, { force: true });
@@ -35,7 +35,7 @@ async function unfinished(name: string, args: string[], isKilled: boolean): Prom
       .join('\n')}\n`,
   );
   if (isKilled) {
-    // Batches are written as a whole: the second one has the error.
+    // Batches are written completely; the error is in the second one.
     fs.writeFileSync(path('bad.jsonl'), `${'"the fox"\n'.repeat(256)}nonsense\n`);
     expect((await run([...args, path('bad.jsonl'), '--out', out])).code).toBe(1);
     expect(fs.existsSync(`${out}.resume.json`)).toBe(true);

@@ -1,4 +1,4 @@
-/** Runs the built command line, also in a pseudo-terminal. */
+/** Runs the built command line, directly or in a pseudo-terminal. */
 import { spawn, spawnSync } from 'node:child_process';
 import * as fs from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -22,7 +22,7 @@ export interface Ended {
   code: number | null;
 }
 
-/** The environment without the variables by which Node decides whether to print colours, `CI` among them. */
+/** The environment without variables such as `CI` that affect whether Node prints colours. */
 const plainEnv = { ...process.env };
 for (const name of ['CI', 'FORCE_COLOR', 'NODE_DISABLE_COLORS', 'NO_COLOR', 'TEAMCITY_VERSION', 'TMUX'])
   delete plainEnv[name];
@@ -46,7 +46,7 @@ export const run = (args: string[], options?: Parameters<typeof start>[1]): Prom
 /** Whether there is util-linux's `script`, which runs a command in a pseudo-terminal. */
 export const hasTerminal = process.platform === 'linux' && spawnSync('script', ['--version']).status === 0;
 
-/** Starts `heed` in a terminal of `columns` columns. `onData` gets what it prints, to both streams. */
+/** Starts `heed` in a terminal of `columns` columns. `onData` receives the output of both streams. */
 export function startInTerminal(
   args: string[],
   { columns = 80, env = {}, onData = (_: string) => {} } = {},

@@ -1,4 +1,4 @@
-/** What is printed to terminals: progress, colours, and tables that fit. */
+/** Output on terminals: progress, colours, and tables that fit the width. */
 import { spawn, spawnSync } from 'node:child_process';
 import * as fs from 'node:fs';
 import { join } from 'node:path';
@@ -66,7 +66,7 @@ describe('colours', () => {
   });
 });
 
-// Elsewhere there is no such program, and nothing to take its place without a native package.
+// Other systems lack this program, and replacements are native packages.
 describe.skipIf(!hasTerminal)('in a terminal (util-linux script)', () => {
   test('headings and names are coloured, unless --no-color or NO_COLOR is given', async () => {
     const args = ['inspect', '--model', folder, '--quiet']; // the progress line has control sequences of its own
@@ -121,7 +121,7 @@ describe.skipIf(!hasTerminal)('in a terminal (util-linux script)', () => {
       expect(code).toBe(0);
       if (quiet) expect(printed).toBe('');
       else expect(printed).toMatch(/embedding [\d,]+ texts, [\d,]+ texts\/s/);
-      // The progress is cleared before the line that says what was written.
+      // The progress line is cleared before the summary is printed.
       if (!quiet) expect(printed.split('\r\x1b[K').at(-1)).toMatch(/^\S+out-false\.jsonl: [\d,]+ vectors\r\n$/);
     }
   });

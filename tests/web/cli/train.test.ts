@@ -89,7 +89,7 @@ describe('heed train', () => {
     const args = ['train', 'classifier', path('examples.csv'), '--train', 'lora', '--rank', '2', '--epochs', '12'];
     const whole = await run(...args, '--out', path('whole'), '--seed', '5');
     expect({ err: whole.err, code: whole.code }).toEqual({ err: '', code: 0 });
-    // Ends the process as soon as the first checkpoint is there.
+    // Kills the process as soon as the first checkpoint exists.
     const child = spawn(process.execPath, [script, ...args, '--out', path('cut'), '--seed', '5']);
     const state = path('cut.training');
     const ended = new Promise((resolve) => child.on('close', resolve));
@@ -177,7 +177,7 @@ describe.skipIf(process.platform === 'win32')('a signal says what is left of a t
 
 describe('examples', () => {
   test('of files of any length', async () => {
-    const rows = 150_000; // more than a call takes arguments
+    const rows = 150_000; // exceeds the maximum number of arguments of a call
     writeFileSync(path('long.jsonl'), '{"text":"a","label":"x"}\n'.repeat(rows));
     const found = await readRows([path('long.jsonl'), path('examples.csv')], {});
     expect(found).toHaveLength(rows + examples.length);

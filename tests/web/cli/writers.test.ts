@@ -1,4 +1,4 @@
-/** Every command that writes: on a full disk, in a folder that cannot be written, and over what is there. */
+/** Every command that writes: on a full disk, in a read-only folder, and over existing files. */
 import { spawnSync } from 'node:child_process';
 import * as fs from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -23,7 +23,10 @@ afterAll(() => {
   for (const each of [folder, model]) fs.rmSync(each, { recursive: true, force: true });
 });
 
-/** Command lines of each command that has --out, without it, and the name of what they write. The folder . is the model's. */
+/**
+ * For each command with --out: command lines without --out, and the name of the output. The current folder is the
+ * model's.
+ */
 const WRITERS: Record<string, [args: string[], out: string][]> = {
   embed: [
     [['embed', 'texts.txt', '--model', '.'], 'out.jsonl'],
@@ -38,12 +41,12 @@ const WRITERS: Record<string, [args: string[], out: string][]> = {
   'train embedding': [[['train', 'embedding', 'pairs.csv', '--model', '.', '--epochs', '1'], 'similar']],
 };
 const all = Object.values(WRITERS).flat();
-/** Those that write the parts of a plan. */
+/** Formats of the parts of a plan. */
 const PARTS = ['jsonl', 'npy', 'parquet'];
 
 const named = (args: string[]) => args.map((arg) => (arg === '.' ? model : arg));
 
-/** Runs a command that cannot write more than 1 KiB to a file: the system writes a part of what it is given, and then nothing. */
+/** Runs a command that cannot write more than 1 KiB to a file: the system performs a short write, then fails. */
 function limited(args: string[], redirect = '') {
   const command = `ulimit -f 1; exec "$@"${redirect}`;
   const { status, stderr } = spawnSync('bash', ['-c', command, 'bash', process.execPath, script, ...named(args)], {
@@ -107,7 +110,7 @@ describe.skipIf(process.platform === 'win32')('on a full disk', () => {
       fs.rmSync(path(out), { recursive: true, force: true });
       return;
     }
-    // Whole records, which --resume continues.
+    // The file has only complete records, which --resume continues.
     expect(left.sort()).toEqual(left.length === 0 ? [] : [out, `${out}.resume.json`]);
     expect(inFolder([...args, '--out', out, '--resume'])).toMatchObject({ code: 0, err: '' });
     expect(inFolder([...args, '--out', `whole-${out}`])).toMatchObject({ code: 0, err: '' });
@@ -133,7 +136,7 @@ describe.skipIf(process.platform === 'win32')('on a full disk', () => {
 });
 
 describe.skipIf(process.platform !== 'linux')('in a folder that cannot be written', () => {
-  // The superuser may write to any folder except those that are none.
+  // The superuser may write to any folder on disk, but not in /proc.
   const locked = process.getuid?.() === 0 ? '/proc/self' : '/';
 
   test.each(all)('%j --out %s fails before it computes anything', (args, out) => {

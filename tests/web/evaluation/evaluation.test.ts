@@ -14,7 +14,7 @@ import { expect, test } from 'vitest';
 const golden = JSON.parse(readFileSync(new URL('../../fixtures/evaluation/metrics.json', import.meta.url), 'utf8'));
 const heed = await load();
 
-/** Numbers of `expected`, at any depth, up to rounding. */
+/** Compares numbers at any depth, up to rounding. */
 function expectSame(got: unknown, expected: unknown): void {
   if (typeof expected === 'number') expect(got).toBeCloseTo(expected, 10);
   else if (typeof expected !== 'object' || expected === null) expect(got).toBe(expected);
@@ -79,7 +79,7 @@ test('labels may be numbers and booleans', () => {
   expect(classificationMetrics([true, false], [true, false]).accuracy).toBe(1);
 });
 
-/** A model that knows the vectors of texts. */
+/** A fake model with given vectors of texts. */
 function fake(vectors: Record<string, number[]>) {
   const calls: string[] = [];
   const embed = (kind: string) => async (texts: string[]) => {
@@ -107,7 +107,7 @@ test.each([
   const found = await evaluateInformationRetrieval(model, data, options);
   expect(calls.sort()).toEqual(['document', 'query']);
   expect(progress.at(-1)).toEqual({ done: 2, total: 2 });
-  // The rankings: a b c d, and c b a d.
+  // The rankings are a b c d and c b a d.
   const rankings = [[...'abcd'], [...'cbad']].map((names) => names.map((name) => `id ${name}`));
   const relevant = [['id b'], ['id c', 'id d']];
   expect(found).toEqual(informationRetrievalMetrics(rankings, relevant, atAll([1, 2, 3])));

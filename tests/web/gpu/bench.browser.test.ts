@@ -30,7 +30,7 @@ test('prints a row for bench/GPU.md, which says that the adapter is software', a
   browser = await launchChromium({ args: gpuArguments });
   const page = await browser.newPage();
   const rows: string[] = [];
-  // Compared only, as software adapters are by default, and timed, as GPUs are.
+  // First only compared, the default for software adapters, then also timed, as on GPUs.
   for (const query of [`${small},2x9`, `${small}&timed`]) {
     await page.goto(`${served.url}?${query}`);
     await page.waitForSelector('#adapter dd');
@@ -45,7 +45,7 @@ test('prints a row for bench/GPU.md, which says that the adapter is software', a
   }
   expect(await page.textContent('#warnings')).toMatch(everything ? /^$/ : /^without onnxruntime-web/);
   const [compared, timed] = rows.map(cellsOf);
-  expect(compared).toHaveLength(10); // with those before and after the row
+  expect(compared).toHaveLength(10); // including the empty cells before and after the row
   expect(compared![1]).toMatch(/swiftshader .*\(software: correctness only\)$/i);
   expect(compared![2]).toMatch(/^Chrome \d+, Linux$/);
   expect(compared!.slice(3, 5)).toEqual(['compared', 'compared']);
@@ -62,7 +62,7 @@ test('prints a row for bench/GPU.md, which says that the adapter is software', a
 test('has as many columns as the table, whose rows it adds to', () => {
   const table = readFileSync(new URL('../../../bench/GPU.md', import.meta.url), 'utf8').match(/^\|.*\|$/gm)!;
   const columns = new Set(table.map((row) => cellsOf(row).length));
-  expect([...columns]).toEqual([10 + 2]); // four shapes in place of two
+  expect([...columns]).toEqual([10 + 2]); // four shapes instead of two
 });
 
 test('says that a browser has no WebGPU', async () => {

@@ -1,4 +1,4 @@
-/** How a GPU is chosen, what its runs cost, and what becomes of errors. */
+/** The choice of a GPU, the number of kernels and submissions, and the detection of faults. */
 import { expect, test } from 'vitest';
 import { leastRows } from '../../../web/src/gpu/open.js';
 import { type Any, everything, useGpuSite } from './site.js';
@@ -42,7 +42,7 @@ test('vectors are the same bit for bit, in each of 100 runs, in a batch and alon
       const model = await runtime.fromPretrained(`/models/${name}`, { device: 'webgpu' });
       [dispatches, submissions] = [0, 0];
       await model.embed(input);
-      counts[name] = [(dispatches - 2) / model.config.numLayers, submissions]; // without the final norm and the pooling
+      counts[name] = [(dispatches - 2) / model.config.numLayers, submissions]; // excluding the final norm and the pooling
       if (name === 'gemma3_text') model.dispose();
       else {
         const first = await model.embed(input);
@@ -70,7 +70,7 @@ test('vectors are the same bit for bit, in each of 100 runs, in a batch and alon
   }
 });
 
-/** In a kernel's source: what is replaced, and by what. */
+/** Faults that are injected into kernels' sources: [original, replacement]. */
 const allFaults: [string, string][] = [
   ['x[m * K + k]', 'x[m * K + k + 1u]'], // a wrong stride
   ['w[n * K + k]', 'w[n * K]'],
@@ -85,7 +85,7 @@ const allFaults: [string, string][] = [
   [' * w[e]', ''],
   ['+ b[e]', '- b[e]'],
   ['parts[i] += parts[i + n]', 'parts[i] = parts[i + n]'],
-  ['sum *= fade;', ''], // the sum of the keys before
+  ['sum *= fade;', ''], // ignores the previous keys in the sum
   ['acc0 *= fade;', 'acc0 *= 0.5;'],
   ['if (i >= length || j >= length) { return false; }', ''], // keys of the next text
   ['h / 1u', '0u'],
@@ -98,9 +98,9 @@ const allFaults: [string, string][] = [
 
 const faults = everything ? allFaults : allFaults.filter((_, i) => i % 6 === 0);
 
-/** With weights in fp16. */
+/** Faults that are injected with weights in fp16. */
 const halfFaults: [string, string][] = [
-  ['at % 2u == 1u', 'at % 2u == 0u'], // numbers of a word in the wrong order
+  ['at % 2u == 1u', 'at % 2u == 0u'], // the two numbers of a word swapped
   ['w[at / 2u]', 'w[(at + 1u) / 2u]'],
   ['let at = n * K + k', 'let at = n * K'],
   [' * s[n + 1u]', ''], // a row without its scale
@@ -150,14 +150,14 @@ test("'auto' takes the GPU where it is faster, and the core for the same call on
     const real = performance.now.bind(performance);
     let device: Any;
     const runtime = await heed.load({ gpu: gpuWith((made) => (device = made)) });
-    // A clock that counts its readings: the core's runs read it before each layer, those of the GPU once.
+    // A clock that counts its readings: WebAssembly reads it before each layer, the GPU once per run.
     let now = 0;
     performance.now = () => (now += 10);
     const model = await runtime.fromPretrained('/models/bert', { device: 'auto' });
     performance.now = real;
     const before = { ...model.device };
     const first = await model.embed(input);
-    const edit = [{ site: 'layers.0.weights', scale: 2 }]; // which the GPU lacks
+    const edit = [{ site: 'layers.0.weights', scale: 2 }]; // not supported on the GPU
     const edited = await model.embed(input, { edit });
     const afterEdit = model.device.type;
     device.destroy();
@@ -197,13 +197,13 @@ test("dtype 'fp16' halves the weights on the GPU; those in WebAssembly stay in f
         device = made;
         const create = made.createBuffer.bind(made);
         made.createBuffer = (of: { size: number; usage: number }) => {
-          if (of.usage === (128 | 8)) uploaded += of.size; // only written and used
+          if (of.usage === (128 | 8)) uploaded += of.size; // buffers that are only written and read by kernels
           return create(of);
         };
       });
       const runtime = await heed.load({ gpu });
       let now = 0;
-      performance.now = () => (now += 10); // see above
+      performance.now = () => (now += 10); // counts readings, as above
       const model = await runtime.fromPretrained('/models/bert', { device: 'auto', dtype });
       performance.now = real;
       const [first, second] = [await model.embed(input), await model.embed(input)];
@@ -232,7 +232,7 @@ test("dtype 'fp16' halves the weights on the GPU; those in WebAssembly stay in f
   const [whole, half] = found;
   const weights = numLayers * (4 * width * width + 2 * width * wide);
   const rows = numLayers * (5 * width + wide);
-  expect(whole!.uploaded - half!.uploaded).toBe(2 * weights - 4 * rows); // with a factor for each row
+  expect(whole!.uploaded - half!.uploaded).toBe(2 * weights - 4 * rows); // fp16 has one factor per row
   found.forEach((each, i) => {
     expect(each).toMatchObject({
       before: { type: 'webgpu', dtype: ['fp32', 'fp16'][i] },

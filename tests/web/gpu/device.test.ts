@@ -1,4 +1,6 @@
-/** Buffers of a GPU's device in runs that fail and in runs that grow, on a device that follows WebGPU's rules of validation. */
+/**
+ * Buffers of a GPU device in failing runs and in growing runs, on a fake device that follows WebGPU's validation rules.
+ */
 import { expect, test } from 'vitest';
 import { Device, type Recorder } from '../../../web/src/gpu/device.js';
 import type { Adapter, Binding, GpuBuffer, GpuDevice } from '../../../web/src/gpu/webgpu.js';
@@ -78,7 +80,7 @@ async function openDevice(memory = Number.POSITIVE_INFINITY) {
   return { state, allocated, device: await Device.open(adapter as unknown as Adapter) };
 }
 
-/** A run with one kernel on so many values, which are read. */
+/** A run with one kernel on `count` values, which are read back. */
 const useAndRead = (count: number) =>
   function* (to: Recorder): Generator<void, void, void> {
     const x = to.scratch('x', count);
@@ -99,7 +101,7 @@ test('buffers of a run that failed are freed and not used again', async () => {
   await device.run(useAndRead(100));
   const before = allocated();
   for (const count of [4000, 200]) {
-    state.memory = before + 500; // enough for neither
+    state.memory = before + 500; // too little for either
     await expect(device.run(useAndRead(count))).rejects.toMatchObject({ code: 'OUT_OF_MEMORY' });
     expect(allocated()).toBe(0);
     await device.run(useAndRead(100));
@@ -124,7 +126,7 @@ test('a buffer that grows within a submission keeps commands that were recorded 
     to.dispatch('kernel', [to.scratch('x', 110_000)], 1);
   });
   const [scratch, staging] = [150_000 * 4, 4 * 101_010];
-  expect(allocated()).toBe(scratch + staging); // the buffers that were replaced are gone
+  expect(allocated()).toBe(scratch + staging); // replaced buffers have been destroyed
 });
 
 test('an error of a recording, before anything is submitted, frees the buffers as well', async () => {

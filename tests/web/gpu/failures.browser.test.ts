@@ -1,11 +1,11 @@
-/** What becomes of calls whose GPU fails in their midst, of memory over many calls, and of models beside each other. */
+/** Calls during which the GPU fails, memory over many calls, and several models at once. */
 import { beforeAll, expect, test } from 'vitest';
 import { encoderFiles } from '../../../bench/random-encoder.mjs';
 import { type Any, everything, useGpuSite } from './site.js';
 
 const site = useGpuSite();
 beforeAll(async () => {
-  // Of two layers, so that the clock of loadAuto() is slower for the core.
+  // Two layers, so that WebAssembly appears slower by the clock of loadAuto().
   const { files } = encoderFiles(2, 40, { width: 12, heads: 2, positions: 20 });
   const plain = Object.entries(files).map(([name, bytes]) => [name, Array.from(bytes)] as const);
   await site.page.evaluate((plain) => {
@@ -13,7 +13,10 @@ beforeAll(async () => {
     const real = performance.now.bind(performance);
     Object.assign(globalThis, {
       small,
-      /** Loads with 'auto', by a clock that counts its readings: the core's runs read it before each layer, those of the GPU once. */
+      /**
+       * Loads with 'auto' and a clock that counts its readings: WebAssembly reads it before each layer, the GPU once
+       * per run.
+       */
       async loadAuto(runtime: Any, source: unknown) {
         let now = 0;
         performance.now = () => (now += 10);
@@ -42,7 +45,7 @@ declare const same: (a: Any, b: Any) => boolean;
 declare const near: (a: Any, b: Any) => boolean;
 declare const fate: (call: Promise<unknown>) => Promise<string>;
 
-/** Of the test of memory. */
+/** Number of calls in the test of memory. */
 const numCalls = everything ? 1000 : 200;
 
 test(`${numCalls} calls take no memory beyond that of the first ones, and one submission and one read-back each`, async () => {
@@ -131,7 +134,7 @@ test('models beside each other, and calls at once, do not disturb each other', a
   expect(out.disposed).toMatch(/^HeedError DISPOSED: /);
 });
 
-/** In the page: a GPU whose next run fails in its midst, in the way that `fail.next` says. */
+/** Runs in the page: adds a GPU whose next run fails in the way specified by `fail.next`. */
 const addFailingGpu = () => {
   const fail = { next: null as string | null };
   const gpu = gpuWith((device) => {
@@ -145,7 +148,7 @@ const addFailingGpu = () => {
     device.createCommandEncoder = () => {
       const commands = create();
       const copy = commands.copyBufferToBuffer.bind(commands);
-      // Three bytes are no multiple of four, which is invalid.
+      // Copying three bytes is invalid, because sizes must be multiples of four.
       commands.copyBufferToBuffer = (...range: [Any, number, Any, number, number]) =>
         copy(...(fail.next === 'validation' ? [...range.slice(0, 4), 3] : range));
       return commands;
@@ -248,7 +251,7 @@ test("'auto' keeps no memory of a GPU that it does not take", async () => {
     const lost: Promise<unknown>[] = [];
     const runtime = await heed.load({ gpu: gpuWith((device) => lost.push(device.lost)) });
     const real = performance.now.bind(performance);
-    // The core's time stands still, so that the GPU is slower.
+    // Time stands still for WebAssembly, so that the GPU appears slower.
     const { submit } = (globalThis as Any).GPUQueue.prototype;
     let now = 0;
     performance.now = () => now;
@@ -279,7 +282,7 @@ test('limits: says what is too large, and cuts batches', async () => {
     const runtime = await heed.load({ gpu: gpuWith((device) => setLimits(device, 2000)) });
     const tooSmall = await fate(runtime.fromPretrained(small, { device: 'webgpu' }));
     const { type, reason } = (await runtime.fromPretrained(small, { device: 'auto' })).device;
-    // Rows of 48 values in the widest matrix, 31 of which are in 6000 bytes.
+    // Rows of the widest matrix have 48 values; 31 rows fit into 6000 bytes.
     let submissions = 0;
     const cut = await heed.load({
       gpu: gpuWith((device) => {
@@ -356,7 +359,7 @@ test("Firefox's slow mapping is hurried by empty submissions, other browsers' is
         const map = buffer.mapAsync.bind(buffer);
         buffer.mapAsync = async (...range: unknown[]) => {
           counts.maps++;
-          // As in Firefox: not before something is submitted.
+          // As in Firefox, waits until something is submitted.
           for (const end = counts.empty + needed; counts.empty < end; )
             await new Promise<void>((resolve) => (wake = resolve));
           return map(...range);
@@ -395,5 +398,5 @@ test("Firefox's slow mapping is hurried by empty submissions, other browsers' is
   expect(out.chromium).toMatchObject({ empty: 0, timers: 0 });
   expect(out.chromium.maps).toBeGreaterThan(0);
   expect(out.firefox.empty).toBeGreaterThanOrEqual(2 * out.firefox.maps);
-  expect(out.firefox.timers).toBe(0); // all of them ended
+  expect(out.firefox.timers).toBe(0); // all timers have been cleared
 });

@@ -25,11 +25,11 @@ const withHeads = [
 ];
 const headless = ['nomic_bert', 'qwen3', 'gemma3_text', 'bert-i8'];
 
-/** Plain arrays of the tensors in an object, and their shapes, so that they can leave the page. */
+/** A tensor as plain data that can be passed out of the page. */
 type Plain = { data: number[]; shape: number[] };
 const tensor = ({ data, shape }: Plain) => ({ data: Float32Array.from(data), shape });
 
-/** One checkpoint for each kind of positions and of norms. */
+/** One checkpoint per kind of positions and of norms. */
 const some = ['bert', 'gemma3_text', 'deberta-v2-convolution', 'jina-bert-v2-code'];
 
 describe.each(everything ? [...withHeads, ...headless] : some)('%s', (name) => {
@@ -153,11 +153,11 @@ test("int8: the weights of a file in fp32 arithmetic, PyTorch's vectors of these
   }, input);
   expect(out.dtypes).toEqual(['q8', 'q8']);
   expectClose(tensor(out.mean), expected.get('mean'), 'mean');
-  // The core rounds activations.
+  // WebAssembly rounds activations to int8.
   for (const difference of [...out.differences, out.far]) expect(difference).toBeGreaterThan(1e-4);
 });
 
-/** The least cosine of a row and PyTorch's. */
+/** The minimum cosine between a row and PyTorch's. */
 function leastCosine({ data }: Plain, expected: { data: Float32Array; shape: number[] } | undefined): number {
   const width = expected!.shape.at(-1)!;
   expect(data).toHaveLength(expected!.data.length);
@@ -209,7 +209,7 @@ test.each(inHalves)(
     } else {
       const least = Math.min(leastCosine(out.last, last), leastCosine(out.mean, expected.get('mean')));
       expect(least).toBeGreaterThan(0.99999);
-      expect(least).toBeLessThan(1 - 1e-9); // they are in fp16
+      expect(least).toBeLessThan(1 - 1e-9); // weights are in fp16
     }
   },
 );
@@ -222,7 +222,7 @@ test('weights that fp16 has keep their rows, behind factors of rows and gates, t
       const read = async (file: string) => new Uint8Array(await (await fetch(`/models/${name}/${file}`)).arrayBuffer());
       const weights = await read('model.safetensors');
       const header = 8 + Number(new DataView(weights.buffer).getBigUint64(0, true));
-      // Numbers of fp16, by leaving out the 13 bits that it lacks.
+      // Clears the 13 bits that fp16 lacks, so that the numbers are exact in fp16.
       const bits = new Uint32Array(weights.buffer.slice(header)).map((each) => each & 0xffffe000);
       weights.set(new Uint8Array(bits.buffer), header);
       const files = { 'config.json': await read('config.json'), 'model.safetensors': weights };

@@ -1,9 +1,9 @@
-/** Weights in fp16 against the numbers that fp16 has, which io/safetensors.ts widens. */
+/** Conversion of weights to fp16, compared with all fp16 numbers, widened by io/safetensors.ts. */
 import { expect, test } from 'vitest';
 import { halfOf, halves } from '../../../web/src/gpu/halves.js';
 import { widen } from '../../../web/src/io/safetensors.js';
 
-/** All non-negative numbers of fp16 in order, infinity last. */
+/** All non-negative fp16 numbers in order, infinity last. */
 const numbers = widen(new Uint8Array(Uint16Array.from({ length: 0x7c01 }, (_, half) => half).buffer), 'F16');
 
 test('each number of fp16 is kept, and numbers between two round to the nearest, ties to even', () => {
@@ -14,11 +14,11 @@ test('each number of fp16 is kept, and numbers between two round to the nearest,
   numbers.forEach((value, half) => {
     check(value, half);
     if (half + 1 >= numbers.length) return;
-    // Beyond the greatest number, the next would be 65,536.
+    // The number after the largest would be 65,536.
     const next = half === 0x7bff ? 65_536 : numbers[half + 1]!;
-    const middle = (value + next) / 2; // fp32 has it
+    const middle = (value + next) / 2; // exact in fp32
     check(middle, half % 2 === 0 ? half : half + 1);
-    if (half === 0) return; // below 2^-25, the sum rounds as the middle does
+    if (half === 0) return; // below 2^-25, numbers round like the middle
     check(middle * (1 - 2 ** -23), half);
     check(middle * (1 + 2 ** -23), half + 1);
   });
@@ -31,7 +31,7 @@ test('of what fp16 has no numbers for', () => {
   expect(halfOf(Number.NaN) & 0x7fff).toBeGreaterThan(0x7c00);
 });
 
-/** What the kernels make of packed rows. */
+/** Unpacks rows as the kernels do. */
 function unpacked(data: Float32Array, rows: number): number[] {
   const { words, scales } = halves(data, rows);
   const values = widen(new Uint8Array(words.buffer), 'F16');

@@ -1,17 +1,17 @@
-/** Runs one kernel, and compares what it writes. */
+/** Runs one kernel and compares its output. */
 import { expect } from 'vitest';
 import type { Site } from '../models/site.js';
 import type { Any } from './site.js';
 
 export interface Kernel {
   code: string;
-  /** Values, as floats or, of tiles and rows, as whole numbers. */
+  /** Values of each binding: floats or, for tiles and rows, unsigned integers (`whole`). */
   inputs: { data: number[]; whole?: boolean }[];
   output: number;
   groups: [number, number];
 }
 
-/** Runs a kernel; input number `output` is the one that it writes. */
+/** Runs a kernel. `output`: index of the binding that it writes. */
 export const runKernel = (site: Pick<Site, 'page'>, kernel: Kernel): Promise<number[]> =>
   site.page.evaluate(async ({ code, inputs, output, groups }) => {
     const adapter = await (navigator as Any).gpu.requestAdapter();
@@ -44,7 +44,7 @@ export const runKernel = (site: Pick<Site, 'page'>, kernel: Kernel): Promise<num
   }, kernel);
 
 let state = 7;
-/** Values between -1 and 1, as fp32 has them. */
+/** Random values between -1 and 1, rounded to fp32. */
 export const values = (count: number) =>
   Array.from({ length: count }, () => {
     state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0;

@@ -1,4 +1,4 @@
-/** Each kernel against its formula in double precision, at sizes that are no multiples of its tiles. */
+/** Each kernel compared with its formula in double precision, at sizes that are not multiples of its tiles. */
 import { test } from 'vitest';
 import { halves } from '../../../web/src/gpu/halves.js';
 import { attention, QUERIES } from '../../../web/src/gpu/kernels/attention.js';
@@ -142,7 +142,7 @@ test.each([
   const stride = (heads + 2 * keyHeads) * headDim;
   const total = lengths.reduce((a, b) => a + b, 0);
   const x = values(total * stride).map((value) => Math.fround(3 * value));
-  // Of the first text, no key is visible; of the second, every other.
+  // No key of the first text is visible; in the others, every other key is.
   const mask = Array.from({ length: total }, (_, t) => (t < lengths[0]! || t % 2 === 0 ? -1 : 0));
   const tiles: number[] = [];
   const expected: number[] = [];

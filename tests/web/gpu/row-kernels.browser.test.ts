@@ -1,4 +1,7 @@
-/** The kernels that work on rows of texts, each against its formula in double precision, at sizes that are no multiples of its threads. */
+/**
+ * The kernels with one workgroup per row, each compared with its formula in double precision, at sizes that are not
+ * multiples of its threads.
+ */
 import { expect, test } from 'vitest';
 import { attention, QUERIES } from '../../../web/src/gpu/kernels/attention.js';
 import { type HeadsKernel, headGroups, heads } from '../../../web/src/gpu/kernels/heads.js';
@@ -16,7 +19,7 @@ const sum = (parts: number[]) => parts.reduce((a, b) => a + b, 0);
 const zeros = (count: number) => new Array<number>(count).fill(0);
 /** The first row of each text. */
 const begins = (lengths: number[]) => lengths.map((_, n) => sum(lengths.slice(0, n)));
-/** For each row, what `of` says about its text. */
+/** For each row, the result of `of` for its text. */
 const perRow = <T>(lengths: number[], of: (begin: number, length: number, n: number) => T) =>
   lengths.flatMap((length, n) => Array.from({ length }, () => of(begins(lengths)[n]!, length, n)));
 
@@ -178,13 +181,16 @@ const scoring: Kind[] = [
   { lengths: [1025], headDim: 4, heads: 2, keyHeads: 2 },
 ];
 
-/** Weights of row i of a text for head h, by the formulas of scores.ts and weights.ts, and the buffers that the kernels take after the rows. */
+/**
+ * Attention weights of row i of a text for head h, by the formulas of scores.ts and weights.ts, and the kernels'
+ * bindings after the rows.
+ */
 function softmaxOf(kernel: ScoresKernel, lengths: number[]) {
   const { headDim, keyHeads, scale, window, causal, keyMask, bias, distances } = kernel;
   const stride = rowStride(kernel);
   const total = sum(lengths);
   const x = values(total * stride).map((value) => Math.fround(3 * value));
-  // Of the first text, no key is visible; of the second, every other.
+  // No key of the first text is visible; in the others, every other key is.
   const mask = Array.from({ length: total }, (_, t) => (t < lengths[0]! || t % 2 === 0 ? -1 : 0));
   const biases = values(kernel.heads * (2 * (bias ?? 0) + 1));
   const table = values(((distances ?? 0) + 5) * 2 * kernel.heads * headDim);
@@ -239,7 +245,7 @@ test.each(scoring)('weights and what attention makes of them: %o', async ({ leng
   const { row, value, inputs } = softmaxOf(kernel, lengths);
   const matrices = lengths.map((length) => kernel.heads * length * length);
   const about = perRow(lengths, (begin, length, n) => [begin, length, sum(matrices.slice(0, n)), 0]);
-  const isLong = lengths[0]! > 1000; // the first rows of the first head only, as whole matrices are large
+  const isLong = lengths[0]! > 1000; // only the first rows of the first head, because whole matrices are large
   const rows = isLong ? 3 : about.length;
   const expected = isLong
     ? [0, 1, 2].flatMap((i) => row(0, lengths[0]!, i, 0))
@@ -256,7 +262,7 @@ test.each(scoring)('weights and what attention makes of them: %o', async ({ leng
   });
   expectNear(softmax, expected);
 
-  if (kernel.bias === null && kernel.distances === null) return; // else kernels.browser.test.ts has them
+  if (kernel.bias === null && kernel.distances === null) return; // otherwise tested in kernels.browser.test.ts
   const tiles = lengths.flatMap((length, n) =>
     Array.from({ length: Math.ceil(length / QUERIES) }, (_, t) => [begins(lengths)[n]!, length, t * QUERIES, 0]),
   );

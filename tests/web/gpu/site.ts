@@ -1,4 +1,4 @@
-/** A page with heed in a Chromium whose GPU is SwiftShader, which computes on the processor, and the golden checkpoints. */
+/** A page with heed and the golden checkpoints in a Chromium whose GPU is SwiftShader, which computes on the CPU. */
 import { readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, type TestContext } from 'vitest';
@@ -6,10 +6,13 @@ import { chromiumArguments } from '../../../tools/chromium.mjs';
 import { fixtures } from '../models/fixtures.js';
 import { openSite, type Site } from '../models/site.js';
 
-/** The software adapter takes seconds to compile a kernel: by default, a part of the checkpoints and of the faults is tested. */
+/**
+ * By default, only some of the checkpoints and faults are tested, because the software adapter takes seconds to compile
+ * a kernel.
+ */
 export const everything = process.env.HEED_TEST_GPU === 'all';
 
-/** Of a Chromium with SwiftShader. */
+/** Command-line arguments for a Chromium with SwiftShader. */
 export const gpuArguments = [
   ...chromiumArguments.filter((argument) => argument !== '--disable-gpu'),
   '--enable-unsafe-webgpu',
@@ -34,7 +37,7 @@ async function openGpuSite(): Promise<GpuSite> {
     },
     { chromiumArguments: gpuArguments },
   );
-  // A GPU object in front of the page's, which says that it is no fallback adapter, and whose device a test may change.
+  // Wraps the page's GPU so that its adapter is not reported as a fallback and tests can modify its device.
   await site.page.evaluate(() => {
     const real = (navigator as unknown as { gpu?: { requestAdapter(): Promise<Any> } }).gpu!;
     Object.assign(globalThis, {

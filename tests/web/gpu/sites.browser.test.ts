@@ -1,4 +1,4 @@
-/** Reading and editing sites on a GPU: what hooks on the reference models give, and the ways in which calls run. */
+/** Reading and editing sites on a GPU, compared with hooks on the reference models, in all kinds of calls. */
 import { expect, test } from 'vitest';
 import { expectClose, type SiteCase, siteFixtures } from '../models/fixtures.js';
 import { everything, useGpuSite } from './site.js';
@@ -41,7 +41,7 @@ test.each(everything ? folders : ['bert', 'clip'])(
             const { lastHiddenState, activations, hiddenStates, attentions } = pixels
               ? await model.encodeImage({ data: Float32Array.from(pixels), shape: [1, 3, 20, 20] }, options)
               : await model.encode(input!, options);
-            // What else shows sites shows them edited.
+            // Other results that contain sites contain the edited values.
             const same = read.every((name) => {
               const [, layer, site] = name.split('.');
               const other =
@@ -195,7 +195,7 @@ test('reading changes no bit and needs no submission of its own; edits leave not
     padding: 0,
     afterwards: true,
   });
-  expect(out.shapes).toEqual(Array.from({ length: 6 }, () => [2, 2, 24])); // of both models
+  expect(out.shapes).toEqual(Array.from({ length: 6 }, () => [2, 2, 24])); // from both models
   expect(out.thrown).toMatch(/^INVALID_ARGUMENT: encode.edit\[0\].map: threw .*on purpose/);
   for (const difference of [out.differs, out.vectorsDiffer]) expect(difference).toBeGreaterThan(1e-3);
   for (const difference of [out.mapped, out.vectors, out.logits, out.ofImages]) expect(difference).toBeLessThan(1e-4);

@@ -1,4 +1,7 @@
-/** One checkpoint on WebGPU's software adapter, beside WebAssembly. All others, and faults: `npm run test:gpu`. */
+/**
+ * One checkpoint on WebGPU's software adapter, compared with WebAssembly. `npm run test:gpu` tests all others, and
+ * faults.
+ */
 import { expect, test } from 'vitest';
 import { useGpuSite } from './site.js';
 

@@ -56,7 +56,7 @@ const layer = {
 };
 const decoderCall = { mask, keyMask, memoryMask: mask, memoryKeyMask: keyMask, causal: flag, returnWeights: flag };
 
-/** Of `flops` and `summary`. */
+/** Arguments of `flops` and `summary`. */
 const costsArguments = fc.tuple(or(extent), options({ keyLength: extent, causal: flag, window: fc.nat(4) }));
 
 const functions: [string, fc.Arbitrary<unknown>[]][] = [
@@ -252,7 +252,7 @@ describe('any arguments', () => {
       }),
       { numRuns: runs },
     );
-    // The values must not be so wild that nothing is ever tried.
+    // At least one call must succeed; otherwise the arguments are too wild.
     expect(answered).toBeGreaterThan(0);
   });
 
@@ -313,13 +313,13 @@ describe('any arguments', () => {
         const measure = () => {
           if (calls++ > 40) throw new HeedError('INVALID_ARGUMENT', 'measure: expected fewer calls, got enough');
           const value = real(calls === 1 ? before : after);
-          // Awaiting it looks for its `then`: what that throws is measure's, too.
+          // Awaiting a value reads its `then`, whose errors also count as those of `measure`.
           if (!isAwaitable(value))
             throw new HeedError('INVALID_ARGUMENT', 'measure: expected another value, got one that throws');
           return value;
         };
         for (const given of [measure, real(other)]) {
-          // What measure throws is its own.
+          // Errors of `measure` are passed on.
           if (given !== fail) await resolved(codes, () => heed.headImportance(real(of) as never, given as never));
         }
       }),

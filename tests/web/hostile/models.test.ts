@@ -68,7 +68,7 @@ const input = or(
 );
 const callback = fc.constant(() => {});
 
-/** The arguments of a call, without callbacks that throw: what they throw is passed on to the caller, and is none of heed's errors. */
+/** The arguments of a call, without callbacks that throw, because their errors are passed on and are not heed's. */
 function ready(values: readonly unknown[]): unknown[] {
   const harmless = values.map((value) =>
     isRecord(value) ? changed(value, (entry) => (entry[1] === fail ? [] : [entry])) : value,
@@ -107,7 +107,7 @@ const methods: [string, fc.Arbitrary<unknown>[]][] = [
   ['decode', [or(fc.array(id))]],
 ];
 
-/** A model, or what is none. */
+/** A model, or an invalid value instead. */
 const model = or(fc.constant('model'));
 const taskOptions = { signal: callOptions.signal, topK };
 const tasks: [string, fc.Arbitrary<unknown>[]][] = [
@@ -132,7 +132,7 @@ const tasks: [string, fc.Arbitrary<unknown>[]][] = [
   ['answerQuestion', [model, or(word), or(word), options({ ...taskOptions, maxAnswerLength: extent })]],
 ];
 
-/** Awaits what may be no promise. */
+/** Awaits a value that may not be a promise. */
 const asked = (call: () => unknown) => resolved(codes, async () => call());
 
 async function works(model: heed.PretrainedModel) {
@@ -202,7 +202,7 @@ describe('loading', () => {
     fc.oneof(
       fc.constant(files),
       fc.record(Object.fromEntries(Object.entries(files).map(([name, bytes]) => [name, or(fc.constant(bytes))]))),
-      // The strings that name places: none that a server could answer from.
+      // Strings that denote sources, none of which a server could serve.
       fc.constantFrom(
         'file://nowhere/x',
         'file:///a%2Fb',

@@ -1,9 +1,9 @@
-/** Arguments that no call expects, and ones that it does. */
+/** Generators of valid and invalid arguments. */
 import fc from 'fast-check';
 import { HeedError, Tensor } from 'heed';
 import { afterAll, expect } from 'vitest';
 
-/** How many random calls each line of a table makes. */
+/** Number of random calls per row of a table. */
 export const runs = Number(process.env.HEED_FUZZ_RUNS ?? 150);
 
 export const fail = () => {
@@ -16,7 +16,7 @@ function detached(): Float32Array {
   return data;
 }
 
-/** Out of bounds, as its buffer was made smaller. */
+/** A view that is out of bounds because its buffer has been shrunk. */
 function shrunk(): Float32Array {
   const buffer = Reflect.construct(ArrayBuffer, [16, { maxByteLength: 16 }]) as ArrayBuffer & {
     resize(length: number): void;
@@ -26,7 +26,7 @@ function shrunk(): Float32Array {
   return data;
 }
 
-/** Values that are gone once the shape was asked for. */
+/** A tensor whose data disappear once its shape has been read. */
 function fleeting(): unknown {
   const data = new Float32Array(4);
   return {
@@ -38,20 +38,20 @@ function fleeting(): unknown {
   };
 }
 
-/** An array that is longer each time it is looked at. */
+/** An array whose length grows each time it is read. */
 function growing(): unknown {
   let length = 1;
   return new Proxy([1, 2, 3, 4], { get: (target, key) => (key === 'length' ? length++ : Reflect.get(target, key)) });
 }
 
-/** An array that has no end. */
+/** An array of unlimited length. */
 function endless(): unknown {
   return new Proxy([1], {
     get: (target, key) => (key === 'length' ? 2 ** 40 : typeof key === 'symbol' ? Reflect.get(target, key) : 1),
   });
 }
 
-/** A value that would trap fast-check, too; made at the last moment by `real`. */
+/** A value that would also trap fast-check, so `real` creates it just before the call. */
 class Late {
   constructor(readonly make: () => unknown) {}
 }
@@ -69,7 +69,7 @@ export function isRecord(value: unknown): value is Record<string, unknown> {
   return prototype === null || prototype === Object.prototype;
 }
 
-/** A record of what `change` makes of each entry. */
+/** A record with `change` applied to each entry. */
 export function changed(
   record: Record<string, unknown>,
   change: (entry: [string, unknown]) => [string, unknown][],
@@ -78,7 +78,7 @@ export function changed(
   return Object.assign(Object.create(Object.getPrototypeOf(record)), entries);
 }
 
-/** Nothing that a call expects. Numbers are too large to be worked off, or no sizes at all. */
+/** Values that no call expects. Numbers are too large as sizes, or not valid sizes. */
 export const wild: fc.Arbitrary<unknown> = fc.oneof(
   fc.constantFrom<unknown>(
     undefined,
@@ -169,14 +169,17 @@ export function filled(extents: readonly number[]): fc.Arbitrary<Tensor> {
     .map((values) => new Tensor(Float32Array.from(values), extents));
 }
 
-/** Rows of the width that the layers below have and masks that fit them, so that calls often get past their checks. */
+/** Rows of the layers' width and matching masks, so that calls often pass their checks. */
 export function rows(width: number): fc.Arbitrary<unknown> {
   return fc
     .constantFrom([2], [2], [2], [2], [2], [2], [2, 2], [3], [0], [0, 2], [2, 0])
     .chain((leading) => filled([...leading, width]));
 }
 
-/** The same and now and then up to 2^20 rows, whose products with other counts leave 32 bits; for what works row by row. */
+/**
+ * Like `rows`, but occasionally up to 2^20 rows, whose products with other counts exceed 32 bits. For functions that
+ * work row by row.
+ */
 export function manyRows(width: number): fc.Arbitrary<unknown> {
   const many = fc.tuple(fc.integer({ min: 16, max: 20 }), fc.nat(2)).map(([bits, less]) => {
     const data = new Float32Array((2 ** bits - less) * width);
@@ -230,11 +233,13 @@ export const activation = fc.constantFrom(
   'identity',
 );
 
-/** Mostly what is expected, sometimes anything. */
+/** Mostly a valid value, sometimes any other. */
 export const or = (expected: fc.Arbitrary<unknown>) =>
   fc.oneof({ weight: 30, arbitrary: expected }, { weight: 1, arbitrary: wild });
 
-/** An options object: some of the options, each mostly as expected; now and then with an unknown one, or no object at all. */
+/**
+ * An options object with some of the options, each mostly valid; occasionally with an unknown option, or not an object.
+ */
 export function options(known: Record<string, fc.Arbitrary<unknown>>, required: string[] = []): fc.Arbitrary<unknown> {
   const given = ([name, value]: [string, fc.Arbitrary<unknown>]): [string, fc.Arbitrary<unknown>] => [
     name,
@@ -253,7 +258,7 @@ export function options(known: Record<string, fc.Arbitrary<unknown>>, required: 
   );
 }
 
-/** Calls by the test that made them, and how many of these were answered rather than refused. */
+/** Per test, the number of calls and how many of them succeeded. */
 const counts = new Map<string, { calls: number; answered: number }>();
 
 function count(answered: boolean): void {
@@ -272,7 +277,10 @@ if (process.env.HEED_FUZZ_RUNS)
     console.log([...lines, line('in all', sum('calls'), sum('answered'))].join('\n'));
   });
 
-/** What `body` returns; undefined where it threw a HeedError with one of the `codes`. Anything else that it throws is a failure. */
+/**
+ * Returns the result of `body`, or undefined if it throws a HeedError with one of the `codes`. Any other error is a
+ * failure.
+ */
 export function resultOrError<T>(codes: readonly string[], body: () => T): T | undefined {
   try {
     const result = body();
@@ -285,7 +293,7 @@ export function resultOrError<T>(codes: readonly string[], body: () => T): T | u
   }
 }
 
-/** As `resultOrError`, of a promise, and of what throws before it makes one. */
+/** Like `resultOrError` for a promise, or for a function that throws before it returns one. */
 export async function resolved<T>(codes: readonly string[], body: () => Promise<T>): Promise<T | undefined> {
   try {
     const result = await body();

@@ -1,4 +1,7 @@
-/** The cases that tests/fixtures/layers/generate.py wrote: what to call with what, and what PyTorch gives. write.py describes the format. */
+/**
+ * The cases written by tests/fixtures/layers/generate.py: calls, arguments, and PyTorch's results. write.py describes
+ * the format.
+ */
 import { readFixtures } from './reading.js';
 
 export interface Case {

@@ -1,4 +1,4 @@
-/** Decoding step by step is one causal pass over everything. */
+/** Decoding step by step gives the same results as one causal pass over the whole sequence. */
 import { type Heed, load, Tensor } from 'heed';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { draw, error, rows } from './numbers.js';
@@ -73,7 +73,7 @@ describe('decoding step by step', () => {
       [1, 1, 1, 1, 1],
       [1, 1, 0, 1, 0],
     ];
-    /** What a cache of its own gives for the rows after `begin`. */
+    /** The results of a separate cache for the rows after `begin`. */
     const alone = (next: Tensor) => {
       using cache = transformer.makeCache(source, { keyMask });
       transformer.step(begin, cache);

@@ -1,4 +1,7 @@
-/** The sites of an encoder layer, and an example of every layer of heed and heed/train: options, and the tensors of a call. */
+/**
+ * The sites of an encoder layer, and an example of every layer of heed and heed/train: options, and the arguments of a
+ * call.
+ */
 import type { layers } from '../../../web/src/layers/classes.js';
 import { draw } from './numbers.js';
 
@@ -20,7 +23,7 @@ const sizes = { embedDim: 8, numHeads: 2, feedForwardDim: 4, dropout: 0.5 };
 const x = draw(1, 2, 3, 8);
 const memory = draw(2, 2, 4, 8);
 
-/** With dropout where a layer has it. A layer without an example does not compile. */
+/** Examples of all layers, with dropout if a layer has it. A layer without an example is a compile error. */
 export const layerExamples: Record<keyof typeof layers, { options: object; given: unknown[] }> = {
   Linear: { options: { inFeatures: 8, outFeatures: 2 }, given: [x] },
   LayerNorm: { options: { normalizedShape: 8 }, given: [x] },

@@ -4,7 +4,7 @@ import { relaxedSimd } from 'wasm-feature-detect';
 import { type Case, cases } from './cases.js';
 import { worstError } from './reading.js';
 
-// Both builds wherever the engine has them: relaxed SIMD rounds differently.
+// Both builds if the engine supports them, because relaxed SIMD rounds differently.
 const relaxed = await relaxedSimd();
 
 describe.each(relaxed ? (['simd128', 'relaxed-simd'] as const) : (['simd128'] as const))(
@@ -32,7 +32,7 @@ describe.each(relaxed ? (['simd128', 'relaxed-simd'] as const) : (['simd128'] as
   },
 );
 
-/** A case as the call of the public API that it is. */
+/** Runs a case through the public API. */
 function run(heed: Heed, { call, layer, options, state, arguments: given }: Case): unknown {
   if (call !== undefined) {
     const path = call.split('.');

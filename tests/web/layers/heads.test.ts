@@ -1,4 +1,4 @@
-/** Which heads matter, and doing without the others. */
+/** Head importance and pruning. */
 import { type Heed, headImportance, load } from 'heed';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { draw, error } from './numbers.js';
@@ -50,7 +50,7 @@ describe('heads', () => {
     const mha = new heed.MultiHeadAttention({ embedDim: 12, numHeads: 4, seed: 3 });
     const state = mha.stateDict();
     const out = state['out_proj.weight']!;
-    // Head h writes through columns 3h, 3h + 1, 3h + 2: silence head 1, make head 2 loud.
+    // Head h uses the columns 3h, 3h + 1, 3h + 2 of out_proj: set those of head 1 to zero, scale up those of head 2.
     for (let row = 0; row < 12; row++) {
       for (let column = 3; column < 6; column++) out.data[row * 12 + column] = 0;
       for (let column = 6; column < 9; column++) out.data[row * 12 + column]! *= 10;
@@ -108,7 +108,7 @@ describe('heads', () => {
       expect(smaller.flops(7)).toBeLessThan(encoder.flops(7));
       expect(smaller).toBeInstanceOf(heed.Encoder);
 
-      // What is left can be masked, pruned again, saved and loaded.
+      // The remaining heads can be masked, pruned again, saved and loaded.
       const further = smaller.forward(x, { headMask: [[0, 1], [1, 1, 0], [1]], keyMask }).output;
       using smallest = smaller.prune([[0], [2], []]);
       expect(error(smallest.forward(x, { keyMask }).output, further)).toBeLessThan(1);

@@ -1,4 +1,5 @@
-// What the layers promise beyond PyTorch's numbers (fixtures.test.ts): modes, state dicts, initial values, masks.
+// Properties of the layers: modes, state dicts, initial values, masks. fixtures.test.ts compares their values with
+// PyTorch's.
 import { type Heed, type Layer, load, type StateDict, Tensor } from 'heed';
 import { beforeAll, describe, expect, it } from 'vitest';
 

@@ -1,7 +1,7 @@
-/** Numbers for tests of properties: drawn from a seed, compared, rearranged. */
+/** Helpers for tests of properties: draw, compare and rearrange numbers. */
 import { Tensor } from 'heed';
 
-/** Values in [-1, 1), the same for the same seed (mulberry32). */
+/** Pseudorandom values in [-1, 1) that depend only on the seed (mulberry32). */
 export function draw(seed: number, ...shape: number[]): Tensor {
   let state = seed;
   const next = () => {
@@ -24,7 +24,7 @@ export function scaled({ data, shape }: Tensor, factor: number, offset = 0): Ten
   );
 }
 
-/** The largest |a - b| / (1e-5 + 1e-4 |b|): at most 1 where they agree. */
+/** The largest |a - b| / (1e-5 + 1e-4 |b|), which is at most 1 if a and b agree. */
 export function error(a: Tensor, b: Tensor): number {
   if (String(a.shape) !== String(b.shape)) throw new Error(`shapes [${a.shape}] and [${b.shape}]`);
   return a.data.reduce(

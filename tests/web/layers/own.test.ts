@@ -1,4 +1,7 @@
-/** Layers of one's own: Sequential and Embedding without heed/train, queries, keys, values and hidden states, initial values, what consoles show. */
+/**
+ * Custom models: Sequential and Embedding without heed/train, queries, keys, values and hidden states, initial values,
+ * console output.
+ */
 import { inspect } from 'node:util';
 import { load, type Tensor } from 'heed';
 import { load as loadTraining } from 'heed/train';
@@ -93,7 +96,7 @@ describe('read, of layers of one’s own', () => {
       read: ['queries', 'keys', 'values', 'weights', 'heads', 'hidden', 'output'],
     });
     const [q, k, v] = ['queries', 'keys', 'values'].map((name) => activations![name]!);
-    // Q = x W^T + b, of which head h has the columns h Dk to (h + 1) Dk.
+    // Q = x W^T + b; head h has the columns h Dk to (h + 1) Dk.
     const packed = heed.linear(x, {
       weight: state['self_attn.in_proj_weight']!,
       bias: state['self_attn.in_proj_bias']!,
@@ -124,7 +127,10 @@ describe('read, of layers of one’s own', () => {
 
 describe('initial values', () => {
   const largest = ({ data }: Tensor) => data.reduce((max, value) => Math.max(max, Math.abs(value)), 0);
-  /** Of many uniform draws in ±bound, the largest is near the bound, and the mean square is a third of its square. */
+  /**
+   * For many uniform numbers in ±bound, the largest is near the bound, and the mean square is a third of the bound's
+   * square.
+   */
   const expectUniform = (tensor: Tensor, bound: number) => {
     expect(largest(tensor)).toBeLessThanOrEqual(bound * (1 + 1e-6));
     expect(largest(tensor)).toBeGreaterThan(0.97 * bound);
@@ -138,7 +144,7 @@ describe('initial values', () => {
     expectUniform(linear.weight!, 1 / 8); // kaiming_uniform_(a = sqrt 5) is ±1 / sqrt(in)
     expectUniform(linear.bias!, 1 / 8);
     const attention = new heed.MultiHeadAttention({ embedDim: 64, numHeads: 4, seed: 1 }).stateDict();
-    expectUniform(attention.in_proj_weight!, Math.sqrt(6 / (64 + 3 * 64))); // xavier_uniform_ of the packed matrix
+    expectUniform(attention.in_proj_weight!, Math.sqrt(6 / (64 + 3 * 64))); // xavier_uniform_ for the packed matrix
     expect(largest(attention.in_proj_bias!)).toBe(0);
     expectUniform(attention['out_proj.weight']!, 1 / 8);
     expect(largest(attention['out_proj.bias']!)).toBe(0);

@@ -1,4 +1,4 @@
-/** What lectures on attention say of it, as tests. */
+/** Textbook properties of attention. */
 import { flops, type Heed, type Layer, load, Tensor } from 'heed';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { draw, error, rowSums, rows } from './numbers.js';
@@ -215,7 +215,7 @@ describe('positions', () => {
     const { data } = heed.positionalEncoding(200, 64);
     const dot = (i: number, j: number) =>
       Array.from({ length: 64 }, (_, c) => data[i * 64 + c]! * data[j * 64 + c]!).reduce((a, b) => a + b, 0);
-    expect(dot(50, 50)).toBeCloseTo(32, 4); // sin^2 + cos^2 for each of 32 frequencies
+    expect(dot(50, 50)).toBeCloseTo(32, 4); // sin^2 + cos^2 summed over 32 frequencies
     expect(dot(50, 51)).toBeGreaterThan(dot(50, 60));
     expect(dot(50, 60)).toBeGreaterThan(dot(50, 150));
   });
@@ -289,7 +289,7 @@ describe('cost', () => {
     expect(
       new heed.Transformer({ ...layer, numEncoderLayers: 1, numDecoderLayers: 1 }).flops(L, { keyLength: S }),
     ).toBe(encoderOfSource + decoder);
-    // Of a Transformer, the decoder alone is causal.
+    // In a Transformer, only the decoder is causal.
     const transformer = new heed.Transformer({ ...layer, numEncoderLayers: 1, numDecoderLayers: 2 });
     const difference = transformer.flops(L, { keyLength: S }) - transformer.flops(L, { keyLength: S, causal: true });
     expect(difference).toBe(2 * 4 * ((L * (L - 1)) / 2) * E);
@@ -304,7 +304,7 @@ describe('cost', () => {
     expect(cost.convolution).toMatchObject({ flops: 2 * 100 * 5 * 16 * 4, parameters: 5 * 16 * 4 });
     expect(cost.recurrent).toMatchObject({ flops: 2 * 100 * 4 * 20, parameters: 16 * 4 + 4 * 4 });
     expect(cost.dense).toMatchObject({ flops: 2 * 100 * 100 * 16 * 4, parameters: 100 * 16 * 4 });
-    // Attention grows with the square of the length, a convolution with the length.
+    // The cost of attention grows quadratically with the length, that of a convolution linearly.
     expect(
       heed.flops(20_000, { dim: 16 }).attention.flops / heed.flops(10_000, { dim: 16 }).attention.flops,
     ).toBeGreaterThan(3.9);

@@ -1,8 +1,8 @@
-/** Reads what the scripts in tests/fixtures/ wrote, and compares results with it. */
+/** Reads the files written by the scripts in tests/fixtures/, and compares results with them. */
 import { readFileSync } from 'node:fs';
 import { draw, scaled } from './numbers.js';
 
-/** The entries of tests/fixtures/FOLDER/NAME.json, with tensors in place of what stands for them. */
+/** The entries of tests/fixtures/FOLDER/NAME.json, with their placeholders replaced by tensors. */
 export function readFixtures(folder: string, name: string): unknown[] {
   const path = (extension: string) => new URL(`../../fixtures/${folder}/${name}.${extension}`, import.meta.url);
   const { buffer, byteOffset, byteLength } = readFileSync(path('bin'));
@@ -29,7 +29,10 @@ function decode(value: unknown, values: Float32Array): unknown {
   return Object.fromEntries(Object.entries(value).map(([key, entry]) => [key, decode(entry, values)]));
 }
 
-/** The largest |actual - expected| / (1e-5 + 1e-4 |expected|) over all numbers: at most 1 passes. Throws where structure or shapes differ. */
+/**
+ * The largest |actual - expected| / (1e-5 + 1e-4 |expected|) over all numbers, which must be at most 1. Throws if
+ * structure or shapes differ.
+ */
 export function worstError(actual: unknown, expected: unknown, path = 'result'): number {
   if (isTensor(expected)) {
     if (!isTensor(actual)) throw new Error(`${path}: no tensor, but ${String(actual)}`);

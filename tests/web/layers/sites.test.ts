@@ -1,4 +1,7 @@
-/** Reading and editing sites of layers: what forward hooks on PyTorch's encoder give, and what follows from the definitions of the sites. */
+/**
+ * Reading and editing sites of layers, compared with forward hooks on PyTorch's encoder and with the definitions of the
+ * sites.
+ */
 import { readFileSync } from 'node:fs';
 import { load, type NestedNumbers, Tensor } from 'heed';
 import { describe, expect, test } from 'vitest';
@@ -30,7 +33,7 @@ describe.each(groups)("hooks on PyTorch's encoder, $options.normFirst", ({ optio
     const input = tensorOf(x);
     expectClose(encoder.forward(input, { edit: [edit] }).output, flat(output));
     if (options.normFirst) return;
-    // The same for one layer at a time.
+    // Also with single layers.
     const [, layer, site] = edit.site.split('.');
     let rows: Tensor = input;
     for (let i = 0; i < options.numLayers; i++) {
@@ -87,7 +90,7 @@ test('cross-attention: keys have their own rows', async () => {
   expect(a.weights!.data).toEqual(weights.data);
   expect(a.attention!.data).toEqual(output.data);
   expectClose(heed.softmax(a.scores!), weights);
-  // Without the weight of key 4, by hand.
+  // Computes the result without the weight of key 4.
   const edit = [{ site: 'weights', keys: [4], positions: [1], set: 0 }];
   const edited = attention.forward(query, { key, returnWeights: true, edit });
   expect(edited.weights.at<number>(1, 0, 1, 4)).toBe(0);

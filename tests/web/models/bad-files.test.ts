@@ -8,7 +8,7 @@ import { tinyModel } from './tiny.js';
 const heed = await load();
 const files = bytesOf(`${fixtures}bert`);
 
-/** A safetensors file with this header and so many bytes behind it. */
+/** A safetensors file with this header, followed by `dataBytes` bytes. */
 function safetensors(header: unknown, dataBytes: number): Uint8Array {
   const json = new TextEncoder().encode(typeof header === 'string' ? header : JSON.stringify(header));
   const out = new Uint8Array(8 + json.length + dataBytes);
@@ -360,7 +360,7 @@ describe('the folder', () => {
     });
   });
 
-  // As URLs, these lead out of the folder, some to another host.
+  // As URLs, these paths lead outside the folder, some to another host.
   test.each([
     '../up',
     '/up',

@@ -1,4 +1,4 @@
-/** The files of a BERT of any size, with weights that are the same each time and no tokenizer. */
+/** The files of a BERT of any size, with reproducible weights and no tokenizer. */
 
 export interface Sizes {
   width: number;
@@ -66,7 +66,7 @@ export function bertFiles({ width, inner, heads, layers, vocab, positions }: Siz
   return { 'config.json': encode(config), 'model.safetensors': bytes };
 }
 
-/** Token ids of texts of these lengths. */
+/** Token ids of texts with these lengths. */
 export function idsOf(lengths: readonly number[], vocab: number): number[][] {
   return lengths.map((length, n) => Array.from({ length }, (_, i) => (7 * n + 13 * i + i * i) % vocab));
 }

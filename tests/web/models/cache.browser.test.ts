@@ -1,4 +1,4 @@
-/** The browser's cache storage as a model's keeping place: what is kept, what is not, and what happens where it is full or the connection breaks. */
+/** Models in the browser's cache storage: what is cached, a full storage, and broken connections. */
 import { createHash } from 'node:crypto';
 import { EventEmitter } from 'node:events';
 import type { ServerResponse } from 'node:http';
@@ -16,7 +16,7 @@ const { input, expected } = fixture('bert');
 
 let site: Site;
 let page: Page;
-/** How the server behaves in the test that runs. */
+/** The server's behaviour in the current test. */
 let answer: Models;
 const asked: string[] = [];
 
@@ -29,7 +29,7 @@ const cut: Models = (_, __, response) => {
   response.destroy();
   return true;
 };
-/** Only the weights are answered otherwise. */
+/** Answers requests for the weights with the given function, and all others as usual. */
 const weightsBy =
   (respond: (response: ServerResponse, from: number) => void): Models =>
   (path, request, response) => {
@@ -38,9 +38,12 @@ const weightsBy =
     return true;
   };
 
-/** Tells how many bytes of the weights the page has read. */
+/** Emits the number of bytes of the weights that the page has read. */
 const progress = new EventEmitter();
-/** Answers with the weights' bytes up to `end` and breaks the connection when they are read: those that lie unread are lost with it. */
+/**
+ * Sends the weights' bytes up to `end`, and breaks the connection once they have been read, because unread bytes would
+ * be lost.
+ */
 function sendAndBreak(response: ServerResponse, from: number, end: number): void {
   response.write(weights.subarray(from, end));
   progress.on('weights', (loaded: number) => {
@@ -66,7 +69,7 @@ beforeEach(async () => {
   progress.removeAllListeners();
 });
 
-/** The model's vectors, or the code and message of what went wrong. */
+/** The model's vectors, or the code and message of the error. */
 function embed(options: object = {}): Promise<{ vectors?: number[]; code?: string; message?: string }> {
   return page.evaluate(
     async ({ input, options }) => {
@@ -96,7 +99,7 @@ const kept = () =>
       const cache = await caches.open(name);
       for (const request of await cache.keys()) {
         const body = await (await cache.match(request))!.arrayBuffer();
-        // The other says which files the folder has.
+        // The other entry is the folder's record.
         if (body.byteLength > 0) paths.push([new URL(request.url).pathname, body.byteLength]);
       }
     }
@@ -138,7 +141,7 @@ test('a broken connection is resumed, and the whole file is kept', async () => {
     else response.end(weights.subarray(from));
   });
   expectRight(await embed());
-  expect(froms).toEqual([0, 30_000, 60_000, 0]); // at the end, whether the file is still the same
+  expect(froms).toEqual([0, 30_000, 60_000, 0]); // the last request checks that the file is unchanged
   expect(await kept()).toEqual(all);
   answer = cut;
   expectRight(await embed());
@@ -150,7 +153,7 @@ test.each<[string, string, Models]>([
     'a connection that breaks for good',
     'NETWORK',
     weightsBy((response) => {
-      response.writeHead(200, { 'content-length': weights.length }); // no etag: nothing to take it up by
+      response.writeHead(200, { 'content-length': weights.length }); // without an etag, the download cannot be resumed
       sendAndBreak(response, 0, half().length);
     }),
   ],
@@ -273,7 +276,7 @@ test.each([true, false])(
       for (const { loaded, total } of seen) expect(loaded).toBeLessThanOrEqual(total!);
       expect(seen.at(-1)!.loaded).toBe(seen.at(-1)!.total);
       if (!compressed) expect(new Set(seen.map(({ total }) => total)).size).toBe(1);
-      other.answer = (_, response) => void response.destroy(); // what was kept serves from here on
+      other.answer = (_, response) => void response.destroy(); // from here on, only the cache can serve files
     }
     await context.close();
     other.close();
@@ -310,7 +313,7 @@ test('the cache of a page is listed, refreshed and cleared', async () => {
   expect(await kept()).toEqual({});
 });
 
-/** A revision with other vectors. */
+/** A revision of the model with other vectors. */
 const other: Models = (path, _, response) => {
   const config: object = { ...JSON.parse(Buffer.from(files['config.json']!).toString()), layer_norm_eps: 0.5 };
   const name = path.replace('bert/', '');
@@ -318,12 +321,12 @@ const other: Models = (path, _, response) => {
   if (bytes) response.writeHead(200, { 'content-length': bytes.length, etag: '"2"' }).end(bytes);
   return bytes !== undefined;
 };
-/** As `models`, but for the weights. */
+/** Like `models`, except for the weights. */
 const withoutWeights =
   (models: Models): Models =>
   (path, request, response) =>
     (path.endsWith('.safetensors') ? cut : models)(path, request, response);
-/** Never answers. */
+/** Accepts requests, but never answers. */
 const stall: Models = () => true;
 
 test.each([false, true])('files of two revisions are never combined (worker: %s)', async (worker) => {
@@ -340,7 +343,7 @@ test.each([false, true])('files of two revisions are never combined (worker: %s)
   answer = stall;
   expect((await embed({ worker })).vectors).toEqual(others);
   expect(asked).toEqual([]);
-  // A browser may remove a part of what is kept.
+  // A browser may evict some of the files.
   for (const name of ['config.json', 'model.safetensors', 'heed=folder']) {
     const removed = await page.evaluate(async (name) => {
       const cache = await caches.open('heed');

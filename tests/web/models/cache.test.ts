@@ -1,4 +1,4 @@
-/** What is missing and what cannot be reached, with a cache and without one; and what the cache keeps. */
+/** Missing files and unreachable servers, with and without a cache; and the files that the cache stores. */
 import { mkdtempSync, readdirSync, rmSync, statSync, truncateSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -44,7 +44,7 @@ beforeEach(() => {
 });
 afterEach(() => rmSync(cache, { recursive: true, force: true }));
 
-/** Files; the others are records of folders. */
+/** The cached files, without the records of folders. */
 const kept = () => readdirSync(cache).filter((name) => !name.endsWith('.json'));
 const largest = () =>
   join(cache, kept().sort((a, b) => statSync(join(cache, b)).size - statSync(join(cache, a)).size)[0]!);
@@ -103,7 +103,7 @@ describe('an unreachable file is not treated as missing', () => {
     const folder = mkdtempSync(join(tmpdir(), 'heed-folder-'));
     for (const [name, bytes] of Object.entries(bert)) writeFileSync(join(folder, name), bytes);
     const { symlinkSync } = await import('node:fs');
-    symlinkSync('modules.json', join(folder, 'modules.json')); // a link to itself: neither there nor absent
+    symlinkSync('modules.json', join(folder, 'modules.json')); // a link to itself neither exists nor is missing
     await expectFailure(folder, {}, 'NOT_FOUND', /modules\.json: cannot be read \(ELOOP/);
     rmSync(join(folder, 'modules.json'));
     await expectRight(folder);
@@ -122,7 +122,7 @@ describe('a file is missing', () => {
   });
 
   test('by status 403, however late the others are served', async () => {
-    // The optional files at the folder's root are refused before the first answer with a file.
+    // The optional files are denied before the first file is served.
     let refusals = 0;
     const held: (() => void)[] = [];
     server.answer = (request, response, name) => {

@@ -1,4 +1,7 @@
-/** Any change in any file of a model's folder gives a model that works, or one HeedError; and heed goes on. */
+/**
+ * After any change in any file of a model's folder, loading gives a working model or one HeedError, and heed works
+ * afterwards.
+ */
 import fc from 'fast-check';
 import { load, TextIndex } from 'heed';
 import { expect, test } from 'vitest';
@@ -6,7 +9,7 @@ import { resolved, resultOrError } from '../hostile/values.js';
 import { bytesOf, expectClose, fixture } from './fixtures.js';
 import { tinyModel } from './tiny.js';
 
-/** `npm run fuzz` asks for more. */
+/** `npm run fuzz` sets a larger number. */
 const RUNS = Number(process.env.HEED_FUZZ_RUNS ?? 500);
 
 const heed = await load();
@@ -17,7 +20,7 @@ const names = [...new TextDecoder('latin1').decode(weights!).matchAll(/"([\w.]+)
   ([, name]) => name!,
 );
 
-/** A whole sentence-transformers folder: sharded weights, tokenizer, prompts, layers behind the pooling. */
+/** A complete sentence-transformers folder: sharded weights, tokenizer, prompts, layers after the pooling. */
 const files: Record<string, Uint8Array | string> = {
   ...small,
   [shard]: weights!,
@@ -59,7 +62,7 @@ async function expectStillWorks(): Promise<void> {
   expectClose(await model.embed(input), expected.get('vectors'));
 }
 
-/** `value` with what lies at the end of a walk through it replaced, removed, or doubled. */
+/** Copies `value` with the entry at the end of `walk` replaced, removed or renamed. */
 function altered(value: unknown, walk: number[], change: { how: 'set' | 'delete' | 'rename'; to: unknown }): unknown {
   const [step, ...rest] = walk;
   if (typeof value !== 'object' || value === null || step === undefined || Object.keys(value).length === 0)
@@ -125,7 +128,7 @@ test('bytes changed, cut off or added anywhere in any of its files', async () =>
       fc.constantFrom('change', 'cut', 'insert'),
       async (name, where, value, how) => {
         const all = bytes(files[name]!);
-        // Half of the places lie in a binary's header, which is where structure is.
+        // In binary files, half of the changes are in the header, which has the structure.
         const at = Math.floor(where * (binaries.includes(name) && value % 2 ? Math.min(all.length, 400) : all.length));
         const content =
           how === 'cut'

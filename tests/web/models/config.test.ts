@@ -1,4 +1,4 @@
-/** Numbers of config.json that no model can have: the message names the key of the file. */
+/** Invalid numbers in config.json: the message names the key. */
 import { readdirSync } from 'node:fs';
 import { HeedError, load } from 'heed';
 import { describe, expect, test, vi } from 'vitest';
@@ -29,7 +29,7 @@ const folders = readdirSync(fixtures, { withFileTypes: true })
 
 test('there are folders to try', () => expect(folders.length).toBeGreaterThan(6));
 
-/** Each number of the configuration, in it and in the objects that it contains, replaced by `value`. */
+/** Yields copies of the configuration with one number, at any depth, replaced by `value`. */
 function* replacements(config: Record<string, unknown>, value: number): Generator<object> {
   for (const [key, old] of Object.entries(config)) {
     if (typeof old === 'number') yield { [key]: value };
@@ -96,7 +96,7 @@ describe('memory that is refused', () => {
   });
 
   test('for a tensor of a head names it', async () => {
-    // The engine refuses the one array that the pooler's matrix needs.
+    // Simulates an engine that cannot allocate the array for the pooler's matrix.
     const refusing = new Proxy(Float32Array, {
       construct(target, given, made) {
         if (given[0] === 24 * 24) throw new RangeError('Array buffer allocation failed');

@@ -112,7 +112,7 @@ describe('encode', () => {
 
       await expect(limited.encode(ids(9), { maxLength: 8 })).rejects.toMatchObject({ code: 'TOO_LONG' });
       expect((await limited.encode(ids(9), { maxLength: 8, truncation: true })).truncated).toEqual([1]);
-      // Texts are still cut to the tokenizer's limit.
+      // Texts are still truncated to the tokenizer's limit.
       expect((await limited.encode('a '.repeat(30))).truncated).toEqual([16]);
     });
 
@@ -127,7 +127,7 @@ describe('encode', () => {
       const cut = await model.encode(input, { truncation: true });
       expect(cut.truncated).toEqual([5]);
       expect(cut.attentionMask.data.reduce((sum, one) => sum + one, 0)).toBe(maxLength - 10);
-      // Padding behind them takes no positions.
+      // Padding at the end takes no positions.
       const behind = { ...input, attentionMask: [[...input.attentionMask[0]!].reverse()] };
       expect((await model.encode(behind)).truncated).toEqual([0]);
     });
@@ -174,7 +174,7 @@ describe('encode', () => {
     const { folder, input } = fixture('bert-bare');
     using model = await heed.fromPretrained(folder);
     const [ids] = input.inputIds as number[][];
-    // Absolute positions stay with the columns.
+    // Absolute positions follow the columns.
     const left = await model.encode({ inputIds: [[0, 0, ...ids!]], attentionMask: [[0, 0, ...ids!.map(() => 1)]] });
     expect(left.lastHiddenState.data.subarray(0, 48).every((v) => v === 0)).toBe(true);
     const hole = await model.encode({ inputIds: [[5, 6, 7]], attentionMask: [[1, 0, 1]] });
@@ -233,7 +233,7 @@ describe('embed', () => {
     const before = await model.embed('the fox');
     const texts = Array.from({ length: 20_000 }, (_, i) => `the quick brown fox ${i}`);
     const stop = new AbortController();
-    setTimeout(() => stop.abort(new Error('enough'))); // when the call first lets the event loop turn
+    setTimeout(() => stop.abort(new Error('enough'))); // when the call first yields to the event loop
     await expect(model.embed(texts, { signal: stop.signal })).rejects.toThrow('enough');
     await expect(model.embed('a', { signal: AbortSignal.abort(new Error('at once')) })).rejects.toThrow('at once');
     expect((await model.embed('the fox')).data).toEqual(before.data);
@@ -264,7 +264,7 @@ describe('embed', () => {
 test('a disposed model rejects calls, also those in progress', async () => {
   const model = await heed.fromPretrained(tinyModel());
   const running = model.embed(Array.from({ length: 20_000 }, () => 'the quick brown fox'));
-  setTimeout(() => model.dispose()); // when the call first lets the event loop turn
+  setTimeout(() => model.dispose()); // when the call first yields to the event loop
   await expect(running).rejects.toMatchObject({ code: 'DISPOSED' });
   model.dispose();
   await expect(model.encode('a')).rejects.toMatchObject({ code: 'DISPOSED' });

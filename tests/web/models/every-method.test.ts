@@ -1,6 +1,7 @@
 /**
- * Every method of a model and every task, on every kind of model: in a worker and in a pool it has the results and the errors of this thread. The tables are typed by the declarations, so that a
- * method, an option or a task without an example does not compile; methods are compared with the declarations when the test runs, too.
+ * Every method of a model and every task, on every kind of model, has the same results and errors in a worker, in a
+ * pool and in this thread. The tables are typed by the declarations, so that a method, an option or a task without an
+ * example does not compile. The test also compares the methods with the declarations.
  */
 import { readFileSync } from 'node:fs';
 import * as api from 'heed';
@@ -15,7 +16,7 @@ import { tinyClip, tinyModel } from './tiny.js';
 const heed = await load();
 const json = (value: unknown) => JSON.stringify(value);
 
-/** A list that a pool divides. */
+/** A list that is long enough for a pool to divide. */
 const words = ['fox', 'the', 'quick', 'brown', 'a', '[MASK]', ','];
 const many = Array.from({ length: 20 }, (_, i) => words.slice(i % 3, 1 + (i % 3) + ((i * 5) % 7)).join(' '));
 const few = ['the quick brown fox', '', 'a [MASK]'];
@@ -248,7 +249,7 @@ const tasks: Record<Task, (model: PretrainedModel) => Promise<unknown>> = {
   zeroShotClassify: (model) => api.zeroShotClassify(model, many, labels, { multiLabel: true }),
 };
 
-/** What callers pass by mistake: also what cannot be sent to a worker. */
+/** A class whose instances callers might pass by mistake, and which cannot be sent to a worker. */
 class Other {}
 const mistakes = (): unknown[] => [
   ...[null, Number.NaN, -1, 2.5, 3n, true, 'nonsense', [], {}, new Other(), new Date(0), new Map()],
@@ -335,7 +336,7 @@ describe('errors of callbacks and signals', () => {
   test.each(Object.values(placements))('are rejected with as they are: %o', async (options) => {
     const kindsOf = { scoreSpans: 'GLiNER', embedImage: 'CLIP', embedImages: 'CLIP', encodeImage: 'CLIP' };
     for (const [method, { args, options: own }] of Object.entries(examples)) {
-      if (!('onProgress' in own)) continue; // as `tokenize` and `decode`
+      if (!('onProgress' in own)) continue; // such as `tokenize` and `decode`
       const files = kinds[kindsOf[method as never] ?? 'text, with all heads']!();
       using model = await heed.fromPretrained(files, options);
       for (const given of args.slice(0, 2)) {

@@ -182,7 +182,7 @@ test('position embeddings of DeBERTa v2 are those of the columns, as in the publ
   const inputIds = [[0, 0, 5, 6, 7]];
   const padded = await model.encode({ inputIds, attentionMask: [[0, 0, 1, 1, 1]] }, { outputHiddenStates: true });
   const whole = await model.encode({ inputIds }, { outputHiddenStates: true });
-  // The embeddings see the columns; the attention sees only what is not padding.
+  // Embeddings use all columns; attention uses only tokens that are not padding.
   const rows = (x: { data: Float32Array }) => x.data.slice(2 * 24, 5 * 24);
   expect(rows(padded.hiddenStates[0]!)).toEqual(rows(whole.hiddenStates[0]!));
   expect(rows(padded.lastHiddenState)).not.toEqual(rows(whole.lastHiddenState));

@@ -1,4 +1,4 @@
-/** The tiny checkpoints that tests/fixtures/models/generate.py wrote, and what PyTorch makes of them. */
+/** The tiny checkpoints written by tests/fixtures/models/generate.py, with PyTorch's results. */
 import { readdirSync, readFileSync, statSync } from 'node:fs';
 import { join, relative } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -30,7 +30,7 @@ export function fixture(name: string): { folder: string; expected: Map<string, E
   return {
     folder,
     expected: readSafetensors(join(folder, 'expected.safetensors')),
-    // RoBERTa has one token type only.
+    // RoBERTa has only one token type.
     input: name.includes('roberta') ? input : { ...input, tokenTypeIds: tokenTypeIds! },
   };
 }
@@ -49,7 +49,7 @@ export function bytesOf(folder: string): Record<string, Uint8Array> {
   return files;
 }
 
-/** |difference| <= 1e-5 + 1e-4 |expected|, entry by entry. */
+/** Checks |difference| <= 1e-5 + 1e-4 |expected| for each entry. */
 export function expectClose(actual: Expected, expected: Expected | undefined, what = 'tensor'): void {
   expect(expected, what).toBeDefined();
   expect(actual.shape, what).toEqual(expected!.shape);
@@ -57,7 +57,7 @@ export function expectClose(actual: Expected, expected: Expected | undefined, wh
   let at = -1;
   expected!.data.forEach((value, i) => {
     const excess = Math.abs(actual.data[i]! - value) / (1e-5 + 1e-4 * Math.abs(value));
-    if (worst <= 1 && !(excess <= worst)) [worst, at] = [excess, i]; // the first that is wrong, NaN included
+    if (worst <= 1 && !(excess <= worst)) [worst, at] = [excess, i]; // the first wrong entry, NaN included
   });
   expect(
     worst,
@@ -71,7 +71,7 @@ export const headerOf = (file: Uint8Array) =>
     new TextDecoder().decode(file.subarray(8, 8 + new DataView(file.buffer, file.byteOffset).getUint32(0, true))),
   );
 
-/** What sites.json records of a run: what was read, with which edits; sites.safetensors has the values. */
+/** A run in sites.json: the sites that were read, and the edits. sites.safetensors has the values. */
 export interface SiteCase {
   folder: string;
   input?: { inputIds: number[][]; attentionMask: number[][] };

@@ -1,4 +1,7 @@
-/** Folders as recent versions of sentence-transformers and transformers write them, and older ones did: the same results as in the form that they replace, or one clear error. */
+/**
+ * Folders in the formats of recent and older versions of sentence-transformers and transformers: the same results in
+ * both formats, or one clear error.
+ */
 import { load, loadTokenizer, type Tensor, TextIndex } from 'heed';
 import { evaluateEmbeddingSimilarity } from 'heed/evaluation';
 import { load as loadTraining } from 'heed/train';
@@ -161,7 +164,7 @@ describe('processor_config.json of transformers 5', () => {
     const files = { ...rest, 'processor_config.json': nested };
     expect(await imagesOf(files)).toEqual(expected);
     expect((await heed.inspect(files)).files.map(({ path }) => path)).toContain('processor_config.json');
-    // Of both, the nested settings count; a file of the old form says nothing about images.
+    // If both exist, the nested settings count; a file of the old format has no settings for images.
     const other = json({ ...parsed(old), image_mean: [0, 0, 0] });
     expect(await imagesOf({ ...files, 'preprocessor_config.json': other })).toEqual(expected);
     const flat = json({ processor_class: 'AnyProcessor' });
@@ -316,7 +319,7 @@ describe('the case of letters, as the class of the tokenizer takes it', () => {
     const lowered = { ...bert, lowercase: true };
     expect(await tokensOf(cased, { tokenizer_class, do_lower_case: true }, 'Fox')).toEqual(['fox']);
     expect(await tokensOf(lowered, { tokenizer_class, do_lower_case: false }, 'Fox')).toEqual(['[UNK]']);
-    // The class's default is to lower-case, and to strip accents then.
+    // By default, this class lower-cases and strips accents.
     expect(await tokensOf(cased, { tokenizer_class }, 'Fóx')).toEqual(['fox']);
     expect(await tokensOf(lowered, { tokenizer_class, strip_accents: false }, 'Fóx')).toEqual(['[UNK]']);
     expect(await tokensOf({ ...lowered, strip_accents: false }, { tokenizer_class }, 'Fóx')).toEqual(['fox']);

@@ -1,4 +1,7 @@
-/** GLiNER: spans' scores and the entities that they make. Expected values: PyTorch's, by tests/fixtures/models/gliner.py. */
+/**
+ * GLiNER: scores of spans, and the entities derived from them. Expected values: PyTorch's, from
+ * tests/fixtures/models/gliner.py.
+ */
 import { readFileSync } from 'node:fs';
 import { extractEntities, HeedError, load, type PretrainedModel } from 'heed';
 import { describe, expect, test } from 'vitest';
@@ -105,7 +108,7 @@ test('words have the ranges of the text, whatever characters it has', async () =
   const text = 'Ada\u0301 lives\u200Bin  Lon-don_x.. \u{1F600}\u00A0fox';
   const [{ words } = { words: [] }] = await models.gliner!.scoreSpans(text, ['city']);
   const found = words.map(([start, end]) => text.slice(start, end));
-  // Accents, which the normalizer removes, are no words; unknown words are.
+  // Accents, which the normalizer removes, do not count as words; unknown words do.
   expect(found).toEqual(['Ada', 'lives', 'in', 'Lon-don_x', '.', '.', '\u{1F600}', 'fox']);
 });
 

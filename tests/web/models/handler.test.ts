@@ -1,4 +1,4 @@
-/** The worker's side of the protocol. */
+/** The worker's end of the protocol. */
 import { readFileSync } from 'node:fs';
 import create from 'heed-glue/inference';
 import { expect, test, vi } from 'vitest';

@@ -1,4 +1,4 @@
-/** How files come over the network: parts of them, compressed ones, and what progress says of them. */
+/** Downloads of files: partial and compressed responses, and progress reports. */
 import { gzipSync } from 'node:zlib';
 import { type LoadProgress, load, pipeline } from 'heed';
 import { afterAll, afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
@@ -15,7 +15,7 @@ const { expected, input } = fixture('bert');
 const weights = bert['model.safetensors']!;
 
 let seen: LoadProgress[];
-/** Called with what has been received of each file. */
+/** Called with the number of bytes received of each file. */
 let received: (name: string, count: number) => void;
 beforeEach(() => {
   server.answer = serving(bert);
@@ -42,7 +42,7 @@ function expectProgress(): void {
   expect(seen.at(-1)!.loaded).toBe(seen.at(-1)!.total);
 }
 
-/** Answers as another origin's are seen in a page. */
+/** Makes responses look as if they came from another origin. */
 function asFromAnotherOrigin(): void {
   const { fetch } = globalThis;
   vi.stubGlobal('fetch', async (...given: Parameters<typeof fetch>) => {
@@ -83,7 +83,7 @@ describe('a connection that breaks', () => {
   const tagged = { etag: '"1"', 'last-modified': 'Thu, 01 Jan 1970 00:00:00 GMT' };
   let ranges: (string | undefined)[];
 
-  /** The weights break off after FIRST bytes; `rest` answers what is requested then. */
+  /** The connection breaks after FIRST bytes of the weights; `rest` answers the next requests. */
   function breaking(rest: Answer, tags: Record<string, string | undefined> = tagged): void {
     ranges = [];
     server.answer = except(
@@ -176,7 +176,7 @@ describe('a connection that breaks', () => {
     asFromAnotherOrigin();
     const { fetch } = globalThis;
     vi.stubGlobal('fetch', async (...given: Parameters<typeof fetch>) => {
-      // Range is on the list of those that need no permission.
+      // Range is among the headers that need no preflight.
       const names = [...new Headers(given[1]?.headers).keys()];
       if (names.some((name) => name !== 'range')) throw new TypeError('Failed to fetch');
       return fetch(...given);

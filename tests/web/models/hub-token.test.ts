@@ -1,4 +1,4 @@
-/** Tokens for models that require a login: who receives them, and what a denied access says. */
+/** Tokens for models that require a login: which hosts receive them, and errors for denied access. */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { load } from 'heed';
 import { load as loadTraining } from 'heed/train';
@@ -13,7 +13,7 @@ afterAll(() => {
   storage.close();
 });
 
-/** The Authorization header of each request, of those to the hub and of those to the host that stores the files. */
+/** The Authorization header of each request to the hub and to the storage host. */
 let sent: { hub: (string | undefined)[]; storage: (string | undefined)[] };
 const withToken = 'Bearer hf_secret';
 const fileOf = (request: IncomingMessage) => request.url!.replace(/^.*\/main\/|^\/|\?.*$/g, '');
@@ -23,7 +23,7 @@ const deny = (response: ServerResponse, status: number, reason?: string) =>
 beforeEach(() => {
   sent = { hub: [], storage: [] };
   const serve = serving(bert);
-  // As hubs do: small files themselves, large ones by a redirect to another host.
+  // Like hubs, serves small files directly and redirects to another host for large ones.
   hub.answer = (request, response) => {
     sent.hub.push(request.headers.authorization);
     if (request.headers.authorization !== withToken) return deny(response, 401, 'Access to org/model is restricted.');
@@ -76,7 +76,7 @@ test('a token is sent to the hub only where the target of a redirect is hidden, 
   using model = await heed.fromPretrained('org/model', options());
   expect(model.config.numLayers).toBe(3);
   expectSentToTheHubOnly();
-  expect(redirects).toContain('manual'); // engines that are no browsers might keep the header
+  expect(redirects).toContain('manual'); // engines other than browsers might keep the header
   expect(redirects.at(-1)).toBe('follow');
 });
 

@@ -1,4 +1,4 @@
-/** `load({ hub })`: a host, a token, a fetch and a cache for all calls; and what each status is reported as. */
+/** `load({ hub })`: host, token, fetch and cache for all calls; and the error for each status. */
 import { mkdtempSync, readdirSync, rmSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -127,7 +127,7 @@ describe('set once', () => {
       [await heed.loadTokenizer('org/model', { token: 'hf_own', remoteHost: other.base }), ['Bearer hf_own']],
     ];
     expect(tokenizers).toHaveLength(5);
-    // Each tokenizer reads as many files as the others.
+    // All tokenizers read the same number of files.
     const each = sent.length / 5;
     tokenizers.forEach(([, headers], n) => {
       expect(new Set(sent.slice(n * each, (n + 1) * each))).toEqual(new Set(headers as string[]));
@@ -320,14 +320,14 @@ describe('the cache', () => {
     using first = await heed.fromPretrained('org/model');
     const all = served.splice(0).sort();
     expect(all).toContain('config.json');
-    // At its end, the server was asked whether the files are all of one revision.
+    // At the end of the load, the server was asked whether all files are of one revision.
     expect(unchanged.splice(0).sort()).toEqual(all);
     (await heed.fromPretrained('org/model')).dispose();
     expect([...served, ...unchanged]).toEqual([]);
     (await heed.fromPretrained('org/model', { refresh: true })).dispose();
     expect(served).toEqual([]);
     expect(unchanged.splice(0).sort()).toEqual(all);
-    // A newer file, which other loads then use as well.
+    // A newer file, which later loads use, too.
     version = 2;
     const config = JSON.parse(Buffer.from(contents['config.json'] as Uint8Array).toString());
     contents['config.json'] = JSON.stringify({ ...config, layer_norm_eps: 0.5 });

@@ -1,4 +1,4 @@
-/** What DINOv3's folders may lack, and wrong ones. Their vectors: images.test.ts. */
+/** Optional files of DINOv3's folders, and invalid folders. Their vectors are tested in images.test.ts. */
 import { load } from 'heed';
 import { load as loadTraining } from 'heed/train';
 import { expect, test } from 'vitest';

@@ -1,4 +1,4 @@
-/** What models of images refuse: input that is no image, folders that contradict themselves, and calls for texts. */
+/** Errors of image models: input that is not an image, contradictory folders, and calls with texts. */
 import { join } from 'node:path';
 import { load } from 'heed';
 import { load as loadTraining } from 'heed/train';

@@ -1,4 +1,4 @@
-/** Images as browsers have them, in a page and in its worker, against pixels in Node. */
+/** Images in browsers' formats, in a page and in its worker, compared with pixels in Node. */
 import { readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { classifyImages, load } from 'heed';

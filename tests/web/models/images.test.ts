@@ -161,7 +161,7 @@ test.each(names)(
     const values = expected.get('pixels')!.data;
     for (const [n, { width, height, data, expected: out }] of inputOf(name).images.entries()) {
       const image = { width, height, data: bytes(data) };
-      // DINOv3's are not rounded to bytes.
+      // DINOv3's preprocessing does not round to bytes.
       if (!name.startsWith('dinov3')) expect([...preprocessing.pixels(image).data]).toEqual([...bytes(out)]);
       const { values: got } = preprocessing.apply(image);
       expectClose({ data: got, shape: [] }, { data: values.slice(n * got.length, (n + 1) * got.length), shape: [] });

@@ -1,4 +1,4 @@
-/** An index knows its model: by its vectors, not by its name, its place or the type of its weights. */
+/** An index recognizes its model by vectors, not by the name, the location or the type of the weights. */
 import { load, type PretrainedModel, Tensor, TextIndex } from 'heed';
 import { afterAll, describe, expect, test } from 'vitest';
 import { tinyModel } from './tiny.js';
@@ -113,7 +113,7 @@ describe.each(stores)('%s', (_, Index) => {
     await expect(
       Index.load(await narrow.save(), { embedder: await open('electra fp32', tinyModel('electra')) }),
     ).rejects.toEqual(other);
-    // Of vectors whose model is not known, the width must have been asked for.
+    // For vectors from an unknown model, `dimensions` must have been given.
     const vectors = await model.embedDocument(texts, { dimensions: 16 });
     const unknown = Index.of(texts, vectors, { embedder: model });
     const width = error(
@@ -125,16 +125,16 @@ describe.each(stores)('%s', (_, Index) => {
     const asked = Index.of(texts, vectors, { embedder: model, dimensions: 16 });
     expect(await asked.search('fox')).toEqual(await narrow.search('fox'));
     expect(() => Index.of(texts, vectors, { dimensions: 8 })).toThrow(error('SHAPE_MISMATCH', '8 entries per row'));
-    // What heed 0.2.0 saved.
+    // An index saved by heed 0.2.0.
     const old = await Index.of(texts, vectors).save();
     await expect(Index.load(old, { embedder: model })).rejects.toEqual(width);
     const told = await Index.load(old, { embedder: model, dimensions: 16 });
     expect(await told.search('fox')).toEqual(await narrow.search('fox'));
-    // Saved again, it knows its model.
+    // After saving again, the index recognizes its model.
     await expect(
       Index.load(await told.save(), { embedder: await open('electra fp32', tinyModel('electra')) }),
     ).rejects.toEqual(other);
-    // Vectors are not to be cut for an index of another model.
+    // Vectors are not truncated for an index of another model.
     expect(() => unknown.search(new Float32Array(24))).toThrow(
       error('SHAPE_MISMATCH', '16 entries, got 24. Embed it with the model of the index'),
     );

@@ -13,7 +13,7 @@ const large: Record<string, Uint8Array | string> = {
   ...bertFiles(sizes),
   'tokenizer.json': tinyModel()['tokenizer.json'] as string,
 };
-/** Bytes of each file that the server has sent. */
+/** Number of bytes of each file that the server has sent. */
 const sent = new Map<string, number>();
 const server = createServer((request, response) => {
   const name = request.url!.slice('/model/'.length);
@@ -21,7 +21,7 @@ const server = createServer((request, response) => {
   if (file === undefined) return void response.writeHead(404).end();
   const bytes = Buffer.from(file as string);
   response.writeHead(200, { 'content-length': bytes.length });
-  // As fast as the reader takes it.
+  // Sends data as fast as they are read.
   let at = 0;
   const send = () => {
     while (at < bytes.length && !response.destroyed) {

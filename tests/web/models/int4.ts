@@ -1,11 +1,11 @@
-/** Decodes 4-bit rows as docs/quantization.md describes them, to compare with the core. */
+/** Decodes 4-bit rows as described in docs/quantization.md, for comparison with the WebAssembly module. */
 import type { writeSafetensors } from '../../../web/src/io/safetensors.js';
 
 type Tensors = Parameters<typeof writeSafetensors>[0];
 
 const positive = [3, 8, 13, 18, 24, 29, 36, 42, 48, 55, 62, 71, 80, 90, 105, 127];
 const levels = [...positive.map((level) => -level).reverse(), ...positive];
-/** The next state, for an even and for an odd index. */
+/** The next state for an even and for an odd index. */
 const transitions = [
   [0, 1],
   [6, 7],
@@ -36,7 +36,7 @@ export function int4Values(bytes: Uint8Array, scales: ArrayLike<number>, width: 
   return Float32Array.from(values);
 }
 
-/** The same tensors with 4-bit rows as fp32. `widthOf`: of the rows of a tensor. */
+/** Copies tensors with 4-bit rows decoded to fp32. `widthOf`: width of a tensor's rows. */
 export function int4Decoded(tensors: Tensors, widthOf: (name: string) => number): Tensors {
   const decoded = tensors.filter(({ dtype }) => dtype === 'U8').map(({ name }) => name);
   const scalesOf = (name: string) => {

@@ -1,4 +1,4 @@
-/** int8 products have the same bits in both builds, whatever instructions they take: their sums are integers. */
+/** int8 products have the same bits in both builds, with any instructions, because their sums are integers. */
 import { load } from 'heed';
 import { expect, it } from 'vitest';
 import { relaxedSimd } from 'wasm-feature-detect';
@@ -23,7 +23,8 @@ function withValues(file: Uint8Array, changes: Record<string, Values>): Uint8Arr
   return changed;
 }
 
-// Rows of 127 and -127, as many of each: int8 keeps them as they are, their mean is 0 and their variance 127^2, so that the norm gives the same bits with fused
+// Rows with equal numbers of 127 and -127: they are exact in int8, their mean is 0 and their variance 127^2, so that
+// the norm gives the same bits with fused
 // multiply-add and without. Its output is plus or minus its weight.
 const exactEmbeddings = (width: number): Record<string, Values> => ({
   'embeddings.word_embeddings.weight': (row, column) => ((column + 5 * row) % width < width / 2 ? 127 : -127),
@@ -32,7 +33,8 @@ const exactEmbeddings = (width: number): Record<string, Values> => ({
   'embeddings.LayerNorm.bias': () => 0,
 });
 
-// Rows of several row blocks of each height. 36 columns are no whole number of column panels, nor of groups of quantized values.
+// Enough rows for several row blocks of each height. 36 columns are neither a multiple of a column panel nor of a group
+// of quantized values.
 it.skipIf(!(await relaxedSimd())).each([36, 384])(
   'int8 products are the same in both builds (width %i)',
   async (width) => {
@@ -44,7 +46,7 @@ it.skipIf(!(await relaxedSimd())).each([36, 384])(
       'config.json': config!,
       'model.safetensors': withValues(weights!, {
         ...exactEmbeddings(width),
-        // Integers of the greatest magnitude: four products of these do not fit into 16 bits.
+        // Integers of maximum magnitude: four of their products do not fit into 16 bits.
         [`${attention}.key.weight`]: (_, __, value) => Math.sign(value),
       }),
     };
@@ -57,7 +59,7 @@ it.skipIf(!(await relaxedSimd())).each([36, 384])(
     };
     const [simd128, relaxed] = [await project('simd128', 'q8'), await project('relaxed-simd', 'q8')];
     expect(relaxed).toEqual(simd128);
-    // They approximate the products in fp32, and differ from them.
+    // They approximate the fp32 products, but differ from them.
     const exact = await project('simd128', 'fp32');
     for (const [i, projected] of simd128.entries()) {
       const scale = Math.max(...exact[i]!.map(Math.abs));

@@ -26,7 +26,7 @@ const weights = (matrices: Record<string, Matrix>) =>
 
 type Files = Record<string, Uint8Array | string>;
 
-/** A tiny encoder whose tokenizer has the golden words. */
+/** A tiny encoder whose tokenizer has the words of the golden cases. */
 function encoder(family: string): Files {
   const files = tinyModel();
   const tokenizer = JSON.parse(files['tokenizer.json'] as string);
@@ -37,7 +37,10 @@ function encoder(family: string): Files {
   return { ...bytesOf(`${fixtures}${family}`), 'tokenizer.json': json(tokenizer) };
 }
 
-/** In PyLate's layout; `dense`: each layer's matrix, and that of its residual connection or whether it has one. */
+/**
+ * A folder in PyLate's layout. `dense`: each layer's matrix, and the matrix of its residual connection or whether it
+ * has one.
+ */
 function pyLate(
   family: string,
   settings: object,
@@ -71,7 +74,7 @@ function pyLate(
   return files;
 }
 
-/** In Stanford's layout. */
+/** A folder in the layout of Stanford's ColBERT. */
 function stanford(metadata: object | null): Files {
   const files = encoder('bert');
   const tensors = readSafetensors(`${fixtures}bert/model.safetensors`);
@@ -122,7 +125,7 @@ describe.each(golden.cases)('$name', ({ name, query, document, scores }) => {
         expect(Math.abs(got[d]! - score)).toBeLessThanOrEqual(1e-4 * (1 + Math.abs(score)));
       });
     });
-    expect(await model.embedTokens(texts[1]!, { promptName: 'query' })).toEqual([queries[1]]); // alone as in a list
+    expect(await model.embedTokens(texts[1]!, { promptName: 'query' })).toEqual([queries[1]]); // a single text has the same vectors as in a list
   });
 });
 
@@ -195,7 +198,7 @@ test('says what is wrong', async () => {
   });
   const stop = AbortSignal.abort(new Error('stopped'));
   await expect(call({ promptName: 'query', signal: stop })).rejects.toThrow('stopped');
-  expect((await call({ promptName: 'query' }))[0]!.shape).toEqual([11, 8]); // works afterwards
+  expect((await call({ promptName: 'query' }))[0]!.shape).toEqual([11, 8]); // the model works afterwards
   model.dispose();
   await expect(call({ promptName: 'query' })).rejects.toMatchObject({ code: 'DISPOSED' });
 

@@ -1,4 +1,4 @@
-/** Options that contradict each other, or that nothing reads, are refused. */
+/** Contradictory and unused options are rejected. */
 import { load, pipeline } from 'heed';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { fixtures } from './fixtures.js';

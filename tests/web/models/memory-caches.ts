@@ -1,4 +1,7 @@
-/** The Cache API in memory, with as much of the standard as matters here: entries appear once they are whole, and responses that were given out outlive their entries. */
+/**
+ * The relevant part of the Cache API in memory: entries appear once they are complete, and returned responses outlive
+ * their entries.
+ */
 class MemoryCache {
   readonly entries = new Map<string, { body: Uint8Array<ArrayBuffer>; headers: Headers }>();
 
@@ -43,7 +46,7 @@ const urlOf = (request: string | { url: string }) => {
 
 export class MemoryCaches {
   readonly #caches = new Map<string, MemoryCache>();
-  /** How often a body was read. */
+  /** Number of times that a body has been read. */
   reads = 0;
 
   async open(name: string): Promise<MemoryCache> {
@@ -52,7 +55,7 @@ export class MemoryCaches {
     return cache;
   }
 
-  /** A cache that is in use goes on, apart from those that are opened later. */
+  /** A deleted cache that is in use continues to work, separately from caches that are opened later. */
   async delete(name: string): Promise<boolean> {
     return this.#caches.delete(name);
   }

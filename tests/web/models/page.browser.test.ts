@@ -62,7 +62,7 @@ test('a worker does all the work, and calls can be cancelled', async () => {
     async ({ input }) => {
       const { load } = (globalThis as unknown as { heed: typeof import('heed') }).heed;
       const wasm = await (await fetch('/heed-simd128.wasm')).arrayBuffer();
-      const heed = await load({ build: 'simd128', wasm }); // of its own
+      const heed = await load({ build: 'simd128', wasm }); // a separate instance
       const empty = heed.info.memoryBytes;
       const model = await heed.fromPretrained('/models/bert', { worker: true });
       const many = { inputIds: Array.from({ length: 30_000 }, () => input.inputIds[2]!) };
@@ -80,7 +80,7 @@ test('a worker does all the work, and calls can be cancelled', async () => {
     { input: fixture('bert').input },
   );
   expect(seen.message).toBe('enough');
-  expect(seen.grown).toBe(0); // the page's own module did nothing
+  expect(seen.grown).toBe(0); // the page's instance was not used
   expect(seen.rows).toBe(3);
 });
 
@@ -112,7 +112,7 @@ test('a pool reads each file once, and a Worker of the page keeps its handlers',
   );
   expect(seen).toMatchObject({ same: true, ended: true, kept: true });
   expect(seen.messages).toBeGreaterThanOrEqual(2);
-  // By the page, by the pool and by the page's own worker.
+  // Requested by the page, by the pool and by the worker that the page created.
   expect(served.filter((path) => path === 'bert/model.safetensors')).toHaveLength(3);
 });
 

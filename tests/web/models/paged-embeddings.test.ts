@@ -1,4 +1,4 @@
-/** The word table in pages by range requests: the same vectors with fewer bytes, and servers that answer them otherwise. */
+/** Token embeddings in pages by range requests: the same vectors with fewer bytes, and servers with other responses. */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { type FromPretrainedOptions, load } from 'heed';
 import { afterAll, beforeEach, describe, expect, test } from 'vitest';
@@ -27,7 +27,7 @@ const stored: Record<string, { data: ArrayBufferView; scale?: Float32Array }> = 
     data: Int8Array.from(table, (v) => Math.round(v * 254)),
     scale,
   },
-  // 4-bit rows: any bytes are some.
+  // 4-bit rows: all bytes are valid.
   U8: { data: Uint8Array.from({ length: VOCABULARY * int4RowBytes(WIDTH) }, (_, i) => (i * i) >> 3), scale },
 };
 
@@ -66,7 +66,7 @@ const others = { inputIds: [[2000, 4000, 5, 3000]] };
 /** The ranges of the weights that were sent, and the sum of their bytes. */
 let ranges: string[];
 let sent: number;
-/** Answers range requests for the weights as most servers do, but for what `change` does. */
+/** Answers range requests for the weights like most servers, modified by `change`. */
 const ranged =
   (content: Files, change: (response: ServerResponse, range: string) => boolean = () => false): Answer =>
   (request: IncomingMessage, response, name) => {
@@ -114,7 +114,7 @@ describe('the vectors are those with the whole table', () => {
     for (const input of [few, others, few]) expect(await loaded.embed(input)).toEqual(await expected.embed(input));
     const requests = ranges.length;
     expect((await loaded.encode(others)).lastHiddenState).toEqual((await expected.encode(others)).lastHiddenState);
-    expect(ranges).toHaveLength(requests); // all rows were there
+    expect(ranges).toHaveLength(requests); // all rows had been fetched
     expect(sent).toBeLessThan(size);
     expect(loaded.config).toEqual(expected.config);
   });

@@ -1,4 +1,4 @@
-/** Texts into passages, and vectors of long texts. */
+/** Splitting texts into passages, and vectors of long texts. */
 import { embedLong, load, loadTokenizer, type Passage, splitPassages } from 'heed';
 import { describe, expect, test, vi } from 'vitest';
 import { fixtures } from './fixtures.js';
@@ -10,7 +10,7 @@ const tokenizer = await loadTokenizer(tinyModel());
 const source = '  The quick fox. A brown fox.\n\nThe fox, the fox. X y z. A quick fox. ';
 const textsOf = (passages: readonly Passage[]) => passages.map(({ text }) => text);
 
-/** What holds of all passages, whatever the text and the options. */
+/** Checks the properties that hold for all passages, texts and options. */
 function expectValid(
   passages: readonly Passage[],
   text: string,
@@ -185,7 +185,7 @@ describe('embedLong', () => {
     expect(asDocument.passages[0]!.length).toBeGreaterThan(1);
     const { truncated } = await prompted.embedDocument(textsOf(asDocument.passages[0]!));
     expect(Math.max(...truncated)).toBe(0);
-    const asQuery = await embedLong(prompted, long, { role: 'query' }); // no such prompt: the default
+    const asQuery = await embedLong(prompted, long, { role: 'query' }); // the folder has no such prompt, so the default is used
     const cut = await prompted.embed(textsOf(asQuery.passages[0]!));
     expect(Math.max(...cut.truncated)).toBe(0);
   });

@@ -11,7 +11,7 @@ import { tinyModel } from './tiny.js';
 
 const golden = JSON.parse(readFileSync(join(fixtures, 'pipelines.json'), 'utf8'));
 
-/** The folder of a checkpoint whose tokenizer knows the generator's words; `config` changes its config.json. */
+/** The folder of a checkpoint whose tokenizer has the generator's words. `config` changes its config.json. */
 function withWords(config: object = {}): Record<string, Uint8Array | string> {
   const files = tinyModel('bert');
   const tokenizer = JSON.parse(files['tokenizer.json'] as string);
@@ -66,7 +66,10 @@ function using<T extends PipelineTask>(task: T, folder: string | Record<string, 
   return made;
 }
 
-/** The same objects and lists, with numbers that differ by at most 1e-5 + 1e-4 of their size; names that `expected` lacks may have any value. */
+/**
+ * Compares objects and lists; numbers may differ by 1e-5 + 1e-4 |expected|, and keys that `expected` lacks may have any
+ * value.
+ */
 function expectNested(got: unknown, expected: unknown, at = 'result'): void {
   if (typeof expected === 'number' && !Number.isInteger(expected)) {
     expect(Math.abs((got as number) - expected), at).toBeLessThanOrEqual(1e-5 + 1e-4 * Math.abs(expected));
@@ -245,7 +248,7 @@ describe('zero-shot-classification', () => {
     expectNested(await made.pipe(texts, labels, { multi_label: true }), multiple));
 });
 
-/** The pictures of a fixture. */
+/** The images of a fixture. */
 const pictures = (name: string) =>
   JSON.parse(readFileSync(join(fixtures, name, 'input.json'), 'utf8')).images.map(
     ({ width, height, data }: { width: number; height: number; data: string }) => ({

@@ -1,8 +1,8 @@
-/** Comparison of what calls do in this thread and elsewhere. Plain functions, which also run in a page. */
+/** Compares outcomes of calls in this thread and elsewhere. The functions also run in a page. */
 
 /**
- * How a call ended, in a form that differs if two ends differ in anything: classes, the bits of numbers, names in their order. Errors: class, code and message. `classes` numbers the prototypes
- * that it finds.
+ * The outcome of a call as a string that reflects classes, the bits of numbers, the order of keys and, for errors,
+ * class, code and message. `classes` collects the prototypes that occur.
  */
 export async function outcomeOf(call: () => Promise<unknown>, classes: object[]): Promise<string> {
   const parts: string[] = [];

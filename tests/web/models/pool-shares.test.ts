@@ -1,4 +1,7 @@
-/** What pools divide: `encode`, `predict` and its tasks, `embedSparse` and `embedTokens` have the results of one thread. */
+/**
+ * Calls that pools divide have the results of one thread: `encode`, `predict` and its tasks, `embedSparse`,
+ * `embedTokens`.
+ */
 import { classify, classifyTokens, fillMask, load, type PretrainedModel, rerank } from 'heed';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { bytesOf, fixtures } from './fixtures.js';

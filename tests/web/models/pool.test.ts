@@ -1,4 +1,7 @@
-/** Pools of workers: files are read once for all workers, a worker that dies is replaced, and failed loads and disposed pools leave no worker running. */
+/**
+ * Pools of workers: files are read once for all workers, dead workers are replaced, and failed loads and disposed pools
+ * leave no worker running.
+ */
 import { createHash } from 'node:crypto';
 import { once } from 'node:events';
 import { createServer, type Server } from 'node:http';
@@ -15,7 +18,7 @@ const original = Worker.prototype.postMessage;
 
 /** The workers that heed started in this test. */
 let started: Worker[] = [];
-/** Scripts that the n-th of them runs instead of heed's. */
+/** Scripts that replace heed's, by the index of the started worker. */
 let scripts: Record<number, string> = {};
 beforeEach(() => {
   started = [];
@@ -45,7 +48,7 @@ describe('a worker of a pool that dies', () => {
     await started[0]!.terminate();
     for (let i = 0; i < 4; i++) expect(await pool.embed('the fox')).toEqual(await here.embed('the fox'));
     expect(started).toHaveLength(3);
-    // The new worker computes the same; the other one has ended.
+    // The new worker gives the same results; the old one has ended.
     await started[1]!.terminate();
     expect(await pool.embed(texts)).toEqual(expected);
     expect(await pool.embed(texts)).toEqual(expected);
@@ -228,7 +231,7 @@ describe('a load of a pool', () => {
   });
 
   test('copies large files chunk by chunk', async () => {
-    // A view of a larger buffer, all of which a structured clone would copy.
+    // A view of a larger buffer, which a structured clone would copy completely.
     const files = tinyModel();
     const weights = files['model.safetensors'] as Uint8Array;
     const large = new Uint8Array(2 ** 26);

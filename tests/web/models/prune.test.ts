@@ -1,4 +1,7 @@
-/** `heed.prune`: the corpus keeps its tokens and vectors with every kind of tokenizer, in quantized folders, too; what others lose, and what is refused. */
+/**
+ * `heed.prune`: the corpus's tokens and vectors do not change, with every kind of tokenizer and in quantized folders;
+ * effects on other texts; rejected calls.
+ */
 import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -30,7 +33,7 @@ const corpus = [
 ];
 const others = ['a tokenization of other words', 'zebras, 2004'];
 
-/** Bit for bit, from texts, in the original and in the pruned folder. */
+/** Checks that texts have bit-identical vectors in the original and in the pruned folder. */
 async function requireSameVectors(
   before: Files,
   after: Record<string, Uint8Array>,
@@ -56,11 +59,11 @@ describe.each(['bert-uncased', 'bert-cased', 'roberta', 'modernbert', 'xlm-rober
     expect(parsed(files['config.json']!).vocab_size).toBe(report.rows.after);
     await requireSameVectors(before, files, 'fp32', corpus);
     await requireSameVectors(before, files, 'q8', corpus);
-    // Other texts still become something.
+    // Other texts can still be tokenized.
     using model = await heed.fromPretrained(files);
     const { tokens } = await model.tokenize('a tokenization');
     expect(tokens[0]!.length).toBeGreaterThan(3);
-    // Again, nothing is left to remove.
+    // Pruning again removes nothing.
     const again = await heed.prune(files, { keep: corpus });
     expect(again.report.rows).toEqual({ before: report.rows.after, after: report.rows.after });
   });
@@ -106,7 +109,7 @@ test('the tied decoder of a masked language model, special tokens, prompts and f
 
 test('positions after the id of padding, and ids that change', async () => {
   const tokenizer = JSON.parse(tinyModel()['tokenizer.json'] as string);
-  // The padding's id decides where positions begin.
+  // Positions begin at an offset that depends on the padding token's id.
   const before: Files = { ...bytesOf(`${fixtures}roberta`), 'tokenizer.json': JSON.stringify(tokenizer) };
   const { files } = await heed.prune(before, { keep: ['the fox'] });
   expect(parsed(files['config.json']!).pad_token_id).toBe(1);
@@ -136,7 +139,7 @@ test('positions after the id of padding, and ids that change', async () => {
 
 test('words that were unknown stay so', async () => {
   const tokenizer = read('bert-uncased');
-  // Without 'ab', the longest match would find 'a' and '##b' + '##bc' in place of nothing after 'ab'.
+  // With 'ab', tokenization fails after it; without 'ab', the longest match would find 'a' and '##b' + '##bc' instead.
   const special = ['[PAD]', '[UNK]', '[CLS]', '[SEP]', '[MASK]'];
   const words = [...special, 'ab', 'a', '##bc', 'fox', 'dog'];
   tokenizer.model.vocab = Object.fromEntries(words.map((word, id) => [word, id]));
@@ -159,7 +162,7 @@ test('words that are too long for the tokenizer keep no pieces', async () => {
   const long = 'fox'.repeat(7000);
   expect(await keptOf(long, undefined)).toEqual([]);
   expect(await keptOf(`dog ${long}`, 100)).toEqual(['dog']);
-  expect(await keptOf(`${'fox'.repeat(40)}é`, 130)).toEqual(['fox', '##fox']); // an unknown word that the tokenizer tries to split
+  expect(await keptOf(`${'fox'.repeat(40)}é`, 130)).toEqual(['fox', '##fox']); // an unknown word, which the tokenizer tries to split
 });
 
 test('static embeddings', async () => {
@@ -218,6 +221,6 @@ test('says what is wrong, and leaves nothing behind', async () => {
   });
   await expect(stopped).rejects.toThrow('stopped');
   expect(existsSync(out)).toBe(false);
-  const report: PruneReport = (await heed.prune(tinyModel(), { keep: ['a'] })).report; // works afterwards
+  const report: PruneReport = (await heed.prune(tinyModel(), { keep: ['a'] })).report; // the model works afterwards
   expect(report.loss).toBeNull();
 });

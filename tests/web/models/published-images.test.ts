@@ -1,4 +1,4 @@
-/** Checkpoints that embed images, in their published form, with the widths of the real ones. */
+/** Image checkpoints with the published names, shapes and widths. */
 import { load } from 'heed';
 import { describe, expect, test } from 'vitest';
 import { imageFilesOf, PUBLISHED_IMAGES } from './published-images.js';

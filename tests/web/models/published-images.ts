@@ -1,8 +1,8 @@
-/** As published.ts: the form of published checkpoints that embed images, after their files. */
+/** Names and shapes of published image checkpoints, taken from their files; see published.ts. */
 import { dense, norm, randomTensors, type Shapes } from './published.js';
 
 export interface PublishedImages {
-  /** The number of parameters that the files have, in thousands. */
+  /** Number of parameters in the files, in thousands. */
   thousands: number;
   config: { model_type: string; [key: string]: unknown };
   preprocessor: object;
@@ -33,7 +33,7 @@ const siglip = (vocab: number, thousands: number, text: object): PublishedImages
   thousands,
   layers: 12,
   vocab,
-  // The files leave out what is the default.
+  // The files omit defaults.
   config: {
     model_type: 'siglip',
     text_config: { model_type: 'siglip_text_model', ...text },
@@ -222,7 +222,7 @@ export const PUBLISHED_IMAGES: Record<string, PublishedImages> = {
   'facebook/dinov2-with-registers-small': dinov2(22_058, 4),
 };
 
-/** The checkpoint with fewer layers and words and with random weights. */
+/** The checkpoint with fewer layers, a smaller vocabulary and random weights. */
 export function imageFilesOf(
   model: PublishedImages,
   layers: number,

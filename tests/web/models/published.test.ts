@@ -1,4 +1,4 @@
-/** Checkpoints of the newer families in their published form, with the widths of the real ones. */
+/** Checkpoints of the newer families with the published names, shapes and widths. */
 import { readFileSync } from 'node:fs';
 import { load } from 'heed';
 import { describe, expect, test } from 'vitest';

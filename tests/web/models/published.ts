@@ -1,21 +1,22 @@
 /**
- * The form of published checkpoints: the settings of config.json that matter, and the names and shapes of the encoder's tensors. Written after the files themselves or, where
- * docs/checkpoints.md says so, after the code that reads them; not after heed's description of the families.
+ * Published checkpoints: the relevant settings of config.json, and the names and shapes of the encoder's tensors. Taken
+ * from the files themselves or, where docs/checkpoints.md says so, from the code that reads them; not from heed's
+ * description of the families.
  */
 
 export type Shapes = Record<string, number[]>;
 
 export interface Published {
-  /** The number of parameters that the model's card or name gives, in millions. */
+  /** Number of parameters according to the model's card or name, in millions. */
   millions: number;
   config: { model_type: string; vocab_size: number; layer_types?: string[] } & (
     | { num_hidden_layers: number }
     | { n_layer: number }
   );
-  /** The word table's name; its rows are the vocabulary. */
+  /** Name of the token embeddings, which have one row per vocabulary entry. */
   words: string;
   width: number;
-  /** Tensors besides the word table and the layers. */
+  /** Tensors other than the token embeddings and the layers. */
   others: Shapes;
   layerPrefix: string;
   layer: Shapes;
@@ -35,7 +36,7 @@ export const norm = (name: string, width: number): Shapes => ({
 const rms = (names: string[], width: number): Shapes =>
   Object.fromEntries(names.map((name) => [`${name}.weight`, [width]]));
 
-/** Heads of queries, of keys and their width. */
+/** Grouped attention with `heads` query heads and `keyHeads` key heads of width `headDim`. */
 const groupedAttention = (width: number, heads: number, keyHeads: number, headDim: number): Shapes => ({
   ...dense('self_attn.q_proj', heads * headDim, width, false),
   ...dense('self_attn.k_proj', keyHeads * headDim, width, false),
@@ -152,7 +153,7 @@ const gte = {
   vocab_size: 250048,
 };
 
-/** Of BERT, without the pooler, which vectors do not use. */
+/** The configuration of a BERT, without the pooler, on which vectors do not depend. */
 const bertConfig = (layers: number, vocab: number) => ({
   model_type: 'bert',
   hidden_act: 'gelu',
@@ -352,13 +353,13 @@ export const PUBLISHED: Record<string, Published> = {
 };
 
 let state = 12345;
-/** 32 random bits, of which the upper ones are better. */
+/** 32 random bits; the upper ones are better. */
 function next(): number {
   state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
   return state;
 }
 
-/** Draws from the normal distribution (Box, Muller 1958), to pick from. */
+/** A pool of normally distributed numbers (Box, Muller 1958). */
 const drawn = Float32Array.from({ length: 2 ** 16 }, () => {
   const radius = Math.sqrt(-2 * Math.log((next() + 1) / 2 ** 32));
   return radius * Math.cos((2 * Math.PI * next()) / 2 ** 32);
@@ -367,7 +368,7 @@ const drawn = Float32Array.from({ length: 2 ** 16 }, () => {
 export const layersOf = (config: Published['config']): number =>
   'n_layer' in config ? config.n_layer : config.num_hidden_layers;
 
-/** All tensors, with another number of layers and of words if they are given. */
+/** The shapes of all tensors, optionally with another number of layers and another vocabulary size. */
 export function shapesOf(
   { config, words, width, others, layerPrefix, layer, notFirst }: Published,
   { layers = layersOf(config), vocab = config.vocab_size } = {},
@@ -380,7 +381,10 @@ export function shapesOf(
   return shapes;
 }
 
-/** A file of tensors with random values of the spread that training starts from; `gains`: whether the weights of norms are near 1. */
+/**
+ * A file of tensors with random values of the standard deviation of initial weights. `gains`: whether the weights of
+ * norms are near 1.
+ */
 export function randomTensors(given: Shapes, gains = true): Uint8Array {
   const header: Record<string, object> = {};
   const shapes = Object.entries(given);
@@ -407,7 +411,7 @@ export function randomTensors(given: Shapes, gains = true): Uint8Array {
   return file;
 }
 
-/** The checkpoint with fewer layers and words and with random weights. */
+/** The checkpoint with fewer layers, a smaller vocabulary and random weights. */
 export function filesOf(model: Published, layers: number, vocab: number): Record<string, Uint8Array | string> {
   const { config } = model;
   const { layer_types: types, model_type: family } = config;

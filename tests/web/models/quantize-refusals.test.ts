@@ -1,4 +1,4 @@
-/** What `heed.quantize` refuses, and what loading refuses of quantized folders. */
+/** Errors of `heed.quantize`, and of loading invalid quantized folders. */
 import { load } from 'heed';
 import { expect, test } from 'vitest';
 import { bertFiles } from './bert-files.js';
@@ -80,12 +80,12 @@ test('4-bit data that is truncated or has other scales', async () => {
   ] as const)
     for (const dtype of ['fp32', 'q8'] as const)
       await expect(heed.fromPretrained(folder, { dtype })).rejects.toThrow(message);
-  // Rows that config.json says have 4 bits, and have not.
+  // Rows that config.json wrongly declares as 4-bit.
   const { quantization_config } = JSON.parse(new TextDecoder().decode(files['config.json']));
   const original = bertFiles(sizes);
   const config = { ...JSON.parse(new TextDecoder().decode(original['config.json'])), quantization_config };
   await expect(
     heed.fromPretrained({ ...original, 'config.json': JSON.stringify(config) }, { dtype: 'q8' }),
   ).rejects.toMatchObject({ name: 'HeedError', message: expect.stringContaining('4-bit rows') });
-  await heed.fromPretrained(files, { dtype: 'q8' }); // works afterwards
+  await heed.fromPretrained(files, { dtype: 'q8' }); // the model works afterwards
 });

@@ -1,4 +1,4 @@
-/** `heed.quantize`: what the folders that it writes load as, and what it copies. */
+/** `heed.quantize`: loading the folders that it writes, and the files that it copies. */
 import {
   existsSync,
   mkdirSync,
@@ -39,7 +39,7 @@ const embedded = async (files: object, dtype: 'fp32' | 'q8', given: object | str
 const cosines = (a: Awaited<ReturnType<typeof embedded>>, b: typeof a) =>
   a.toArray<number[][]>().map((row, n) => similarity([row], [b.toArray<number[][]>()[n]!]).data[0]!);
 
-/** A file's tensors as `writeSafetensors` takes them. */
+/** A file's tensors as arguments for `writeSafetensors`. */
 function listed(file: Uint8Array) {
   const entries = headerOf(file);
   return [...tensorsOf(file)].map(([name, { data, shape }]) => ({ name, dtype: entries[name].dtype, shape, data }));
@@ -84,7 +84,7 @@ describe('int8', () => {
   });
 
   test("loads as 'q8' with the matrices that quantizing at load makes, and as 'fp32' dequantized", async () => {
-    // With a table that int8 holds exactly, both are the same, bit for bit.
+    // With token embeddings that are exact in int8, both are the same, bit for bit.
     const tensors = tensorsOf(original['model.safetensors']!);
     const entries = headerOf(original['model.safetensors']!);
     for (const [name, { data, shape }] of tensors)
@@ -178,7 +178,7 @@ describe('int8', () => {
   });
 });
 
-/** The folder with its 4-bit rows as fp32; `original` says their widths. */
+/** The folder with its 4-bit rows decoded to fp32. `original` determines their widths. */
 function decoded(files: Record<string, Uint8Array>, original: Record<string, Uint8Array | string>) {
   const file = files['model.safetensors']!;
   const start = headerEnd(file, 'model', file.length);
@@ -330,7 +330,7 @@ describe('in Node', () => {
       code: 'INVALID_ARGUMENT',
       message: `out: expected a new folder's path, got '${out}', which exists`,
     });
-    // A folder as source: hidden files and weights for other programs stay behind.
+    // If the source is a folder, hidden files and weights for other programs are not copied.
     writeFileSync(join(out, '.hidden'), 'x');
     const again = join(scratch, 'again');
     await expect(heed.quantize(out, { out: again })).rejects.toMatchObject({

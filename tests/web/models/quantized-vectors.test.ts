@@ -1,4 +1,7 @@
-/** Vectors as int8 and as bits, and the search over them. Expected values: NumPy's, by tests/fixtures/models/quantized_vectors.py. */
+/**
+ * Vectors as int8 and as bits, and searching them. Expected values: NumPy's, from
+ * tests/fixtures/models/quantized_vectors.py.
+ */
 import { readFileSync } from 'node:fs';
 import { type Int8Vectors, load, semanticSearch, similarity, Tensor, TextIndex } from 'heed';
 import { describe, expect, test } from 'vitest';
@@ -13,7 +16,7 @@ const random = (seed: number) => () => {
 const matrix = (rows: number, width: number, seed: number) =>
   new Tensor(Float32Array.from({ length: rows * width }, random(seed)), [rows, width]);
 
-/** The same as `embed` with that output. */
+/** Rounds vectors like `embed` with `output: 'int8'`. */
 const int8 = (vectors: Tensor) => {
   const [count, width] = vectors.shape as [number, number];
   const scales = new Float32Array(count);
@@ -62,7 +65,7 @@ describe('embed', () => {
       const signs = await model.embed(texts, { normalize: true, output: 'binary' });
       const { tokens } = floats;
       expect({ ...signs }).toEqual({ ...bits(floats), truncated: [0, 0, 0, 0], tokens });
-      // A vector does not depend on the others of its call.
+      // A vector does not depend on the other texts of its call.
       expect((await model.embed(texts[2]!, { normalize: true, output: 'int8' })).data).toEqual(
         rounded.data.slice(48, 72),
       );
@@ -105,7 +108,7 @@ describe('search', () => {
     for (const topK of [1, 7, 1000]) {
       const plain = semanticSearch(queries, rows, { topK, ...options });
       const found = semanticSearch(queries, rows, { topK, ...options, runtime: heed });
-      // Of bits, several rows have the same score.
+      // With bits, several rows may have the same score.
       if (!form.startsWith('bits')) expect(indices(found)).toEqual(indices(plain));
       found.forEach((hits, n) => {
         expect(hits).toHaveLength(plain[n]!.length);
@@ -124,7 +127,7 @@ describe('search', () => {
       rows.data.fill(value, 0, 24);
       const plain = semanticSearch(queries, rows);
       const found = semanticSearch(queries, rows, { runtime: heed });
-      // A row of zeros is compared in the core, whose scores may differ in their last digits.
+      // A row of zeros is scored in WebAssembly, where scores may differ in the last digits.
       if (value !== 0) expect(found).toEqual(plain);
       const indices = (hits: typeof plain) => hits.map((each) => each.map(({ index }) => index));
       expect(indices(found)).toEqual(indices(plain));
@@ -153,16 +156,16 @@ describe('search', () => {
       corpus.data.map((v) => (v > 0 ? 1 : -1)),
       [400, 24],
     );
-    // With enough candidates: the order of the cosine with the signs.
+    // With enough candidates, the order is that of the cosine with the signs.
     const all = semanticSearch(queries, signs, { topK: 5 });
     semanticSearch(queries, codes, { topK: 5, rescoreMultiplier: 80 }).forEach((hits, n) => {
       expect(hits.map(({ index }) => index)).toEqual(all[n]!.map(({ index }) => index));
       hits.forEach(({ score }, i) => expect(score).toBeCloseTo(all[n]![i]!.score, 5));
     });
-    // Rescored with int8, the best of all candidates is the best of the corpus.
+    // When rescored with int8, the best of all candidates is the best of the corpus.
     const rescored = semanticSearch(queries, codes, { topK: 5, rescoreMultiplier: 80, rescore: int8(corpus) });
     expect(rescored.map((hits) => hits[0]!.index)).toEqual(exact.map((hits) => hits[0]!.index));
-    // By Hamming distance alone: one candidate.
+    // With one candidate, only the Hamming distance counts.
     const distances = Array.from({ length: 400 }, (_, row) =>
       Array.from({ length: 24 }, (_, i) => +(signs.data[row * 24 + i]! > 0 !== queries.data[i]! > 0)).reduce(
         (a, b) => a + b,

@@ -1,4 +1,4 @@
-/** ByteReader, over a file that uses a chunk's memory again as soon as it is told that the chunk is no longer needed. */
+/** ByteReader over a file that reuses a chunk's memory as soon as the chunk is released. */
 import { expect, test } from 'vitest';
 import type { OpenFile } from '../../../web/src/io/files.js';
 import { ByteReader } from '../../../web/src/io/reader.js';
@@ -47,7 +47,7 @@ test('keeps what is taken, whole chunks and parts of several', async () => {
   await reader.expectEnd();
   expect(taken.flatMap((bytes) => [...bytes])).toEqual(range(0, 46));
   expect([...last]).toEqual(range(90, 100));
-  expect(counts.reused).toBe(4); // those that were only skipped
+  expect(counts.reused).toBe(4); // only the skipped chunks were released
 });
 
 test('lends bytes until it reads on', async () => {

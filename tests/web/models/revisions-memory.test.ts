@@ -4,7 +4,7 @@ import { MemoryCaches } from './memory-caches.js';
 import { server, serving, testRevisions, vectors } from './revisions.js';
 import { bert, cutOff } from './server.js';
 
-Object.assign(process, { getBuiltinModule: undefined }); // before heed looks for Node's modules
+Object.assign(process, { getBuiltinModule: undefined }); // must run before heed looks for Node's modules
 afterEach(() => vi.unstubAllGlobals());
 
 testRevisions(() => {

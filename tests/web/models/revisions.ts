@@ -1,6 +1,6 @@
 /**
- * Servers that fail, stall or change while a folder is loaded, at every request of the load: the result is of one revision, or there is one error, and afterwards a load from a good
- * server gives one revision, too.
+ * Servers that fail, stall or change during a load, at every request of the load. The result is of one revision, or
+ * there is one error, and a later load from a good server is of one revision, too.
  */
 import { readFileSync } from 'node:fs';
 import type { Heed } from 'heed';
@@ -14,7 +14,7 @@ const model = `${server.base}model/`;
 const { input } = fixture('bert');
 const wasm = new Uint8Array(readFileSync(new URL('../../../dist/heed-simd128.wasm', import.meta.url)));
 
-/** Two revisions of a folder whose vectors differ, in files that fit each other. */
+/** Two revisions of a folder with different vectors but compatible files. */
 const config = JSON.parse(Buffer.from(bert['config.json']!).toString());
 const changedWeights = bert['model.safetensors']!.slice();
 for (let at = changedWeights.length - 4096; at < changedWeights.length; at += 4) changedWeights[at + 3]! ^= 0x80;
@@ -27,7 +27,7 @@ const revisions: Record<'a' | 'b', Files> = {
   },
 };
 
-/** A revision, with tags that tell them apart and answers to conditional requests. */
+/** Serves a revision, with tags that identify it and answers to conditional requests. */
 export const serving =
   (revision: 'a' | 'b'): Answer =>
   (request, response, name) => {
@@ -56,7 +56,10 @@ const faults: Record<string, Answer> = {
   'no answer': () => stalled.abort(new Error('enough')),
 };
 
-/** The tests, for a cache of which `open` makes a new one. `canStart`: whether there are workers with the same cache. */
+/**
+ * Defines the tests. `open` creates a new, empty cache. `canStart`: whether workers that share the cache can be
+ * started.
+ */
 export function testRevisions(open: () => string | true, canStart: boolean): void {
   let entry: typeof import('heed');
   let cache: string | true;
@@ -109,7 +112,7 @@ export function testRevisions(open: () => string | true, canStart: boolean): voi
       server.answer = serving('b');
       const later = await vectors({ cache });
       expectOneRevision(later);
-      // Without a connection, the same again.
+      // Without a connection, the result is the same.
       server.answer = cutOff;
       expect(await vectors({ cache })).toEqual(later);
     }
@@ -175,7 +178,7 @@ export function testRevisions(open: () => string | true, canStart: boolean): voi
 
   test('without a cache, a fault is one error, or of a file that is not required', async () => {
     for (const [kind, fault] of Object.entries(faults)) {
-      if (kind === 'another revision') continue; // which nothing tells
+      if (kind === 'another revision') continue; // cannot be detected
       for (let n = 0; ; n++) {
         fresh();
         const reached = failingAt(n, fault, serving('a'));

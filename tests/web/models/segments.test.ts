@@ -1,4 +1,4 @@
-/** Long texts are tokenized in segments: the tokens are those of the whole text. */
+/** Long texts are tokenized in segments, with the same tokens as the whole text. */
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
@@ -21,7 +21,7 @@ const files: Record<string, { added_tokens?: object[] }> = Object.fromEntries([
   ...Object.entries(variants).map(([name, { base, change }]) => [name, { ...read(`${base}.json`), ...change }]),
 ]);
 
-/** An added token with a space, which occurs in no text, forbids segments. */
+/** Disables segments by an added token with a space, which occurs in no text. */
 const whole = (json: { added_tokens?: object[] }) => ({
   ...json,
   added_tokens: [
@@ -33,7 +33,7 @@ const whole = (json: { added_tokens?: object[] }) => ({
   ],
 });
 
-/** All strings, in many orders, with single spaces and other white space between them. */
+/** The strings in many orders, separated by single spaces and other white space. */
 const text = Array.from({ length: 60 }, (_, n) =>
   [...strings, ...others].map((each, i) => `${each}${[' ', ' ', '  ', '\n', ' a '][(n + i) % 5]}`).join(''),
 )

@@ -1,4 +1,6 @@
-/** What stands behind the encoder in a sentence-transformers folder: poolings, Dense, LayerNorm, Normalize, prompts. */
+/**
+ * The modules after the encoder in a sentence-transformers folder: poolings, Dense, LayerNorm, Normalize; and prompts.
+ */
 import { HeedError, load, type Pooling } from 'heed';
 import { describe, expect, test } from 'vitest';
 import { bytesOf, expectClose, fixture } from './fixtures.js';
@@ -84,7 +86,7 @@ test('a prompt can be excluded from the pooling', async () => {
     });
   close((await without.embed(texts, { promptName: 'query' })).toArray(), means(3));
   close((await within.embed(texts, { promptName: 'query' })).toArray(), means(0));
-  // Ids carry no prompt that could be left out.
+  // Token ids have no prompt that could be excluded from the pooling.
   expect((await without.embed({ inputIds: [[2, 12, 3]] })).toArray()).toEqual(
     (await within.embed({ inputIds: [[2, 12, 3]] })).toArray(),
   );

@@ -1,4 +1,4 @@
-/** A server of model files that a test makes answer as it likes. */
+/** A server of model files whose answers a test can change. */
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { bytesOf, fixtures } from './fixtures.js';
@@ -10,7 +10,7 @@ export const bert = bytesOf(`${fixtures}bert`);
 export const page = '<!DOCTYPE html><html><body>app</body></html>';
 
 export interface ModelServer {
-  /** With a slash at its end. */
+  /** Base URL, with a trailing slash. */
   base: string;
   /** The names of the files that were requested, and the whole addresses. */
   asked: string[];
@@ -24,7 +24,7 @@ export async function openServer(): Promise<ModelServer> {
     const name = decodeURIComponent(request.url!.split('?')[0]!.replace(/^\/model\//, ''));
     opened.asked.push(name);
     opened.urls.push(request.url!);
-    // A kept connection that one test breaks would be the next one's.
+    // Otherwise a connection broken by one test could be reused by the next.
     response.shouldKeepAlive = false;
     opened.answer(request, response, name);
   });
@@ -38,7 +38,7 @@ export async function openServer(): Promise<ModelServer> {
   return opened;
 }
 
-/** These files, each with its size and a tag; others are answered with `status`. */
+/** Serves these files, with size and tag. Other requests are answered with `status`. */
 export function serving(files: Files, status = 404): Answer {
   return (_, response, name) => {
     const content = Object.hasOwn(files, name) ? files[name] : undefined;
@@ -50,7 +50,7 @@ export function serving(files: Files, status = 404): Answer {
   };
 }
 
-/** As `otherwise`, but for the files named. */
+/** Answers requests for the matching files with `special`, and others with `otherwise`. */
 export function except(names: RegExp, special: Answer, otherwise: Answer): Answer {
   return (request, response, name) => (names.test(name) ? special : otherwise)(request, response, name);
 }

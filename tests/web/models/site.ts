@@ -1,4 +1,4 @@
-/** heed's files on a server of this machine, and a page that has imported them. */
+/** A local server of heed's files, and a page that has imported them. */
 import { readFileSync, statSync } from 'node:fs';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -16,10 +16,10 @@ export interface Site {
   close(): Promise<void>;
 }
 
-/** Answers a request below /models/ and says true, or leaves it. */
+/** Answers a request below /models/ and returns true, or returns false. */
 export type Models = (path: string, request: IncomingMessage, response: ServerResponse) => boolean;
 
-/** The strictest policy under which WebAssembly runs. */
+/** The strictest content security policy that allows WebAssembly. */
 const strictPolicy = "default-src 'self'; script-src 'self' 'wasm-unsafe-eval'; worker-src 'self'";
 
 /** The headers of a page that is cross-origin isolated, and of its scripts. */
@@ -35,7 +35,7 @@ export interface Serving {
   policy?: string;
   /** The file of dist/ that the page imports. */
   entry?: string;
-  /** Of Chromium, in place of the usual ones. */
+  /** Arguments of Chromium, instead of the usual ones. */
   chromiumArguments?: string[];
 }
 

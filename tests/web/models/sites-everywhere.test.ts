@@ -1,4 +1,7 @@
-/** Every checkpoint of the fixtures, of texts and of images, has every site; what reading and editing keep whatever the family, the threads, or the number of images. */
+/**
+ * Every text and image checkpoint of the fixtures has every site. Properties of reading and editing for all families,
+ * numbers of threads and numbers of images.
+ */
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import {
@@ -40,7 +43,7 @@ const wave = (...shape: number[]) =>
     Float32Array.from({ length: shape.reduce((a, b) => a * b) }, (_, i) => Math.sin(1 + i * i)),
     shape,
   );
-/** Several images, of which no two are the same. */
+/** Several distinct images. */
 const pictures = wave(3, 3, 20, 20);
 const inputIds = [
   [5, 6, 7, 8],

@@ -1,4 +1,7 @@
-/** Reading and editing sites of pretrained encoders: what hooks on the reference models give, selections, errors, and the ways in which models run. */
+/**
+ * Reading and editing sites of pretrained encoders: comparison with hooks on the reference models, selections, errors,
+ * workers and pools.
+ */
 import { load, Tensor } from 'heed';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { editSchema, SitePlan } from '../../../web/src/base/sites.js';
@@ -46,7 +49,7 @@ describe('what hooks on the reference models give', () => {
       for (const name of read) {
         expectClose(activations![name]!, expected.get(`${i}.${name}`), name);
         const [, layer, site] = name.split('.');
-        // What else shows sites shows them edited.
+        // Other results that contain sites contain the edited values.
         if (site === 'weights') expect(attentions![Number(layer)]!.data).toEqual(activations![name]!.data);
         if (name === 'layers.0.input') expect(hiddenStates![0]!.data).toEqual(activations![name]!.data);
       }

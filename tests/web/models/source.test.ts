@@ -22,7 +22,7 @@ const asked: string[] = [];
 const server = createServer((request, response) => {
   const name = decodeURIComponent(request.url!.split('?')[0]!.replace(/^\/model\//, ''));
   asked.push(name);
-  // A kept connection that one test breaks would be the next one's.
+  // Otherwise a connection broken by one test could be reused by the next.
   response.shouldKeepAlive = false;
   answer(request, response, name);
 });
@@ -32,7 +32,7 @@ beforeAll(async () => {
   base = `http://127.0.0.1:${(server.address() as AddressInfo).port}/`;
 });
 afterAll(() => {
-  server.closeAllConnections(); // of a test that failed
+  server.closeAllConnections(); // left over from a failed test
   server.close();
 });
 
@@ -47,7 +47,10 @@ const page = '<!DOCTYPE html><html><body>app</body></html>';
 
 const progress = new EventEmitter();
 const onProgress = ({ file, fileLoaded }: LoadProgress) => progress.emit(file.split('/').at(-1)!, fileLoaded);
-/** Answers with a file's bytes up to `end` and breaks the connection when they are read: those that lie unread are lost with it. */
+/**
+ * Sends a file's bytes up to `end`, and breaks the connection once they have been read, because unread bytes would be
+ * lost.
+ */
 function sendAndBreak(response: ServerResponse, name: string, from: number, end: number): void {
   response.write(files[name]!.subarray(from, end));
   progress.on(name, (loaded: number) => {
@@ -175,7 +178,7 @@ describe('a folder URL', () => {
   test('whose weights go on after their end', async () => {
     answer = (request, response, name) =>
       name === 'model.safetensors'
-        ? void response.writeHead(200).end(Buffer.concat([files[name]!, new Uint8Array(3)])) // of a length not told before
+        ? void response.writeHead(200).end(Buffer.concat([files[name]!, new Uint8Array(3)])) // with a length that is not announced
         : serve(request, response, name);
     await expect(heed.fromPretrained(`${base}model`)).rejects.toMatchObject({
       code: 'INVALID_FILE',
@@ -215,7 +218,7 @@ describe('a folder URL', () => {
     await expect(heed.fromPretrained(`${base}model`, { signal: stop.signal, onProgress: read })).rejects.toThrow(
       'never mind',
     );
-    await closed; // by the loader, which wants no more of it
+    await closed; // by the loader, which needs no more bytes
     await expect(heed.fromPretrained(`${base}model`, { signal: AbortSignal.abort(new Error('no')) })).rejects.toThrow(
       'no',
     );
@@ -234,7 +237,7 @@ describe('integrity', () => {
     'config.json': `sha256-${hash('config.json').digest('hex')}`,
     'model.safetensors': `sha256-${hash('model.safetensors').digest('base64')}`,
   };
-  /** The weights with one bit of the last tensor flipped: nothing but the digest can tell. */
+  /** The weights with one bit of the last tensor flipped, which only the digest can detect. */
   const altered = files['model.safetensors']!.slice();
   altered[altered.length - 4]! ^= 1;
 
@@ -265,13 +268,13 @@ describe('integrity', () => {
     await expectRefused(`${base}model`, { cache });
     expect(readdirSync(cache)).toEqual([]);
     await expectRefused(`${base}model`, { worker: true });
-    // Kept without a digest, it is not what is asked for with one.
+    // A file cached without a digest is not used by a load with one.
     (await heed.fromPretrained(`${base}model`, { cache })).dispose();
     answer = serve;
     await expectRight(`${base}model`, { cache, integrity });
     answer = (_, response) => response.destroy();
     await expectRight(`${base}model`, { cache, integrity });
-    // Spoilt where it is kept: refused once, fetched anew.
+    // If the cached file is damaged, one load fails and the next fetches it again.
     const largest = () => readdirSync(cache).filter((name) => statSync(join(cache, name)).size === altered.length);
     for (const name of largest()) writeFileSync(join(cache, name), altered);
     await expectRefused(`${base}model`, { cache });

@@ -1,4 +1,7 @@
-/** Sparse vectors. Expected values: the masked language models' logits by PyTorch (tests/fixtures/models/generate.py), and SPLADE's formula. */
+/**
+ * Sparse vectors. Expected values: SPLADE's formula, applied to PyTorch's logits of the masked language models
+ * (tests/fixtures/models/generate.py).
+ */
 import { load, sparseDot } from 'heed';
 import { describe, expect, test } from 'vitest';
 import { writeSafetensors } from '../../../web/src/io/safetensors.js';
@@ -7,7 +10,7 @@ import { tinyModel } from './tiny.js';
 
 const heed = await load();
 
-/** w_j over the tokens that are not padding, from logits [N,L,V]. */
+/** The weights w_j, computed from logits [N,L,V] over the tokens that are not padding. */
 function expectedOf(name: string, sums: boolean, activation: string): Float64Array[] {
   const { expected, input } = fixture(name);
   const { data, shape } = expected.get('mask')!;
@@ -103,7 +106,7 @@ test('refuses a decoder with other rows than the vocabulary', async () => {
   });
   const message = `decoder: expected ${words} rows, the vocab_size of config.json, got ${words + 8}`;
   await expect(model.embedSparse(input)).rejects.toMatchObject({ code: 'INVALID_FILE', message });
-  expect((await model.embed(input)).shape[1]).toBe(width); // works afterwards
+  expect((await model.embed(input)).shape[1]).toBe(width); // the model works afterwards
 });
 
 test('says what is missing', async () => {

@@ -36,9 +36,9 @@ const folders = {
     'tokenizer.json': tokenizer,
   },
 };
-/** As model2vec saves its models: sentence-transformers can read them, too. */
+/** A folder as saved by model2vec, which sentence-transformers can read, too. */
 const ownFolder = { ...model2vec, 'modules.json': modules('.') };
-/** Of model2vec, with a quantized vocabulary. */
+/** A folder of model2vec with a quantized vocabulary. */
 function quantizedFolder(...names: ('mapping' | 'weights')[]) {
   const clusters = Float32Array.from(golden.clusters.flat() as number[]);
   const values = { mapping: Int32Array.from(golden.mapping), weights: Float64Array.from(golden.weights) };
@@ -56,7 +56,7 @@ const expected = (name: string) => ({
   shape: [texts.length, 16],
 });
 
-/** The cosines of the vectors, which have length 1. */
+/** Checks the cosines of vectors of unit norm. */
 function expectNear(actual: Expected, exact: Expected, least: number): void {
   const [count, width] = actual.shape as [number, number];
   for (let n = 0; n < count; n++) {
@@ -79,13 +79,13 @@ test.each([
     normalize: true,
   });
   expectClose(await model.embed(texts), expected('model2vec'));
-  // Each text by itself gives the same, and so does a worker.
+  // A single text has the same vector, and so does a worker.
   expect((await model.embed(texts[0]!)).data).toEqual((await model.embed(texts)).data.slice(0, 16));
   using worker = await heed.fromPretrained(folder, { worker: true });
   expect(await worker.embed(texts)).toEqual(await model.embed(texts));
   const { tokens, truncated } = await model.tokenize(['the pelican', 'quick fox '.repeat(200)]);
   expect(tokens[0]).toEqual(['the']);
-  expect(truncated).toEqual([0, 93]); // 512 tokens of 3 characters: 153 times both words, and one
+  expect(truncated).toEqual([0, 93]); // the limit is 512 * 3 characters: 153 times both words, and one
   await expect(model.tokenize('a '.repeat(600), { truncation: false })).rejects.toMatchObject({ code: 'TOO_LONG' });
   expect((await model.tokenize('quick fox '.repeat(200), { truncation: false })).truncated).toEqual([0]);
   const pairs = await model.tokenize('quick fox '.repeat(200), { textPairs: 'the fox' });

@@ -1,4 +1,4 @@
-/** `embedStream` and `encodeStream`: results as they come. */
+/** `embedStream` and `encodeStream`: results batch by batch. */
 import {
   embedLong,
   embedStream,
@@ -27,7 +27,7 @@ async function collect<T>(stream: AsyncIterable<T>): Promise<T[]> {
   return all;
 }
 
-/** A source that tells whether it was closed. */
+/** A source that records whether it has been closed. */
 function source(items: unknown[]) {
   const state = { read: 0, closed: false };
   async function* make() {
@@ -175,7 +175,7 @@ test('a stream retains nothing of the texts that it has embedded', async () => {
     used.push(process.memoryUsage().heapUsed);
   }
   for await (const _ of embedStream(instant, arriving(), { batchSize: 64 }));
-  // It was 352 bytes per text.
+  // Earlier, it was 352 bytes per text.
   expect((used.at(-1)! - used[0]!) / 59_000).toBeLessThan(50);
 });
 

@@ -128,7 +128,7 @@ describe('tasks', () => {
     expect(groups![0]!.map(({ label }) => label)).not.toContain(undefined);
   });
 
-  // What each strategy makes of these is worked out by hand, as transformers' token classification does it.
+  // Expected results of each strategy, computed by hand according to transformers' token classification.
   test.each<[Aggregation, [label: string, word: string, score: number][]]>([
     [
       'none',
@@ -260,14 +260,14 @@ describe('tasks', () => {
     const context = Array.from({ length: 150 }, (_, i) => words[(i * i) % 7]).join(' ');
     const answers = await answerQuestion(model, 'the x', context, { topK: Infinity, maxAnswerLength: 2 });
     for (const { answer, start, end } of answers) expect(context.slice(start, end)).toBe(answer);
-    // Every word and every two neighbours, each once, best first.
+    // Every word and every pair of neighbouring words, each once, best first.
     expect(answers).toHaveLength(150 + 149);
     expect(new Set(answers.map(({ start, end }) => `${start} ${end}`)).size).toBe(answers.length);
     expect(answers.map(({ score }) => score)).toEqual(answers.map(({ score }) => score).sort((a, b) => b - a));
-    // A window's probabilities are those of its text by itself.
+    // A window's probabilities are those of its text alone.
     const [alone] = await answerQuestion(model, 'the x', context.slice(0, 40));
     expect(alone!.score).toBeGreaterThan(0);
-    // A question that leaves no room is cut.
+    // A question that leaves no space for the context is truncated.
     expect(await answerQuestion(model, context, context, { topK: Infinity, maxAnswerLength: 1 })).toHaveLength(150);
     await expect(answerQuestion(model, 'the x', 'a fox', { maxLength: 3 } as object)).rejects.toMatchObject({
       message: 'maxLength: expected at least 4, the special tokens and one more, got 3',
@@ -284,7 +284,7 @@ describe('tasks', () => {
     const tokenizer = { ...JSON.parse(files['tokenizer.json'] as string), ...changes };
     const folder = { ...files, 'tokenizer.json': JSON.stringify(tokenizer) };
     using model = await heed.fromPretrained(folder);
-    // By itself, 'es' is an unknown word.
+    // 'es' alone is an unknown word.
     const context = 'foxes foxes foxes foxes foxes, '.repeat(11);
     const all = await model.tokenize(context, { maxLength: Infinity });
     const ids = all.inputIds[0]!.slice(1, -1);
@@ -300,7 +300,7 @@ describe('tasks', () => {
     const options = { topK: Infinity, maxAnswerLength: 2 };
     const answers = await answerQuestion(model, 'the x', context, options);
     expect(predict.mock.calls.map(([, input]) => (input as TokenIds).inputIds[0])).toEqual(expected);
-    // Every token and every two neighbours, also those at the borders of windows.
+    // Every token and every pair of neighbours, also at the borders of windows.
     const offsets = all.offsets[0]!.slice(1, -1);
     const spans = offsets.flatMap(([start, end], i) => [
       `${start} ${end}`,
@@ -357,7 +357,7 @@ describe('tasks', () => {
       1 / (1 + Math.exp(-hits[0]!.score)),
       6,
     );
-    // One label: its own sigmoid, where a softmax would always say 1.
+    // With one label, the score is a sigmoid; a softmax would always be 1.
     expect((await classify(one, 'the fox'))[0]![0]!.score).toBeLessThan(1);
     expect(await rerank(one, 'the', [])).toEqual([]);
   });
@@ -369,7 +369,7 @@ describe('tasks', () => {
     const second = layer(0, 1, 0, 1, 0, 1, 0, 1);
     const { data, shape } = attentionRollout([first, second]);
     expect(shape).toEqual([1, 2, 2]);
-    expect([...data]).toEqual([0.625, 0.375, 0.5, 0.5]); // second times first
+    expect([...data]).toEqual([0.625, 0.375, 0.5, 0.5]); // second layer times first layer
   });
 
   test('attention rollout has rows that sum to one', async () => {

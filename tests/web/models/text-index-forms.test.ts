@@ -1,9 +1,9 @@
-/** Rows of fp32, products instead of cosines, an index with its model, and searches with bad arguments. */
+/** Rows of fp32, dot products instead of cosines, an index with its model, and searches with invalid arguments. */
 import fc from 'fast-check';
 import { HeedError, load, Tensor, TextIndex } from 'heed';
 import { afterAll, describe, expect, test } from 'vitest';
 
-/** `npm run fuzz` asks for more. */
+/** `npm run fuzz` sets a larger number. */
 const RUNS = Number(process.env.HEED_FUZZ_RUNS ?? 300);
 
 const heed = await load();
@@ -66,7 +66,7 @@ describe.each(forms)('%s, %s, %s', (dtype, similarity, _, Index) => {
       expect(index.search(query(n), { topK: 7 })).toEqual(hits);
       const threshold = hits[4]!.score;
       expect(index.search(query(n), { threshold }).length).toBe(5);
-      // The signs of all rows select all of them.
+      // The multiplier is so large that all rows are selected.
       expect(index.search(query(n), { topK: 7, rescoreMultiplier: 100 })).toEqual(hits);
     });
   });
@@ -181,7 +181,7 @@ describe('a saved index that was changed or cut', async () => {
       }),
       { numRuns: RUNS },
     );
-    expect(heed.info.memoryBytes).toBe(bytesBefore); // indexes that were refused are freed, too
+    expect(heed.info.memoryBytes).toBe(bytesBefore); // indexes of failed calls are freed, too
   });
 });
 

@@ -1,9 +1,12 @@
-/** Random sequences of operations on an index, in both stores and in a plain model in double precision. */
+/**
+ * Random sequences of operations on an index, in both implementations and in a simple reference implementation in
+ * double precision.
+ */
 import fc from 'fast-check';
 import { type HeedError, load, Tensor, type TextHit, TextIndex } from 'heed';
 import { afterAll, expect, test } from 'vitest';
 
-/** `npm run fuzz` asks for more. */
+/** `npm run fuzz` sets a larger number. */
 const RUNS = Number(process.env.HEED_FUZZ_RUNS ?? 150);
 
 const heed = await load();
@@ -15,7 +18,7 @@ type Similarity = 'cosine' | 'dot';
 
 const SCALES = [1, 1, 1, 1e-3, 1e-20, 1e-40, 1e12] as const;
 
-/** A row of few different entries, so that duplicates, ties and zeros are frequent. */
+/** A row with few distinct entries, so that duplicates, ties and zeros are frequent. */
 function rowOf(kind: number, width: number): Float32Array {
   const scale = SCALES[kind % SCALES.length]!;
   const pattern = Math.floor(kind / SCALES.length);
@@ -26,7 +29,7 @@ function rowOf(kind: number, width: number): Float32Array {
 const norm = (v: ArrayLike<number>) => Math.sqrt(Array.from(v).reduce((sum, x) => sum + x * x, 0));
 const product = (a: ArrayLike<number>, b: ArrayLike<number>) => Array.from(a).reduce((sum, x, i) => sum + x * b[i]!, 0);
 
-/** An index by its definition: the rows as they are stored, and a score for each. */
+/** A reference implementation of an index: the rows as they are stored, and a score for each. */
 class Plain {
   rows: { id: number; text: string; values: number[] }[] = [];
   nextId = 0;
@@ -58,7 +61,10 @@ class Plain {
   }
 }
 
-/** The hits are right if none that is better by more than rounding is missing, and their scores are those of their texts. */
+/**
+ * Hits are correct if no hit that is better by more than rounding errors is missing, and their scores are those of
+ * their texts.
+ */
 function check(plain: Plain, query: Float32Array, hits: TextHit[], options: TextSearchOptions) {
   const { topK = options.threshold === undefined ? 10 : Infinity, threshold = -Infinity, ids } = options;
   const scores = plain.rows.map((row) => plain.score(query, row));

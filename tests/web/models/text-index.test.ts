@@ -1,4 +1,4 @@
-/** An index that grows, shrinks, and is saved with its texts; and its files when they are damaged. */
+/** Adding to, removing from and saving an index with its texts; and damaged files. */
 import { load, semanticSearch, Tensor, TextIndex } from 'heed';
 import { afterAll, describe, expect, test } from 'vitest';
 
@@ -19,7 +19,7 @@ const bits = (vectors: Tensor) => {
   });
   return new Tensor(data, [vectors.shape[0]!, vectors.shape[1]! / 8]);
 };
-/** Byte by byte, which `toEqual` does slowly. */
+/** Compares bytes; `toEqual` would be slow. */
 const same = (a: Uint8Array, b: Uint8Array) => expect(Buffer.compare(a, b)).toBe(0);
 const error = (code: string, message: string) =>
   expect.objectContaining({ name: 'HeedError', code, message: expect.stringContaining(message) });
@@ -38,7 +38,7 @@ async function withIds(
   expect(await index.add(texts, vectors, { ids })).toEqual(ids);
   return index;
 }
-/** The forms of storage, and what turns fp32 vectors into what `of` is given. */
+/** The storage types, each with a function that converts fp32 vectors to an argument of `of`. */
 const forms = [
   ['int8', (vectors: Tensor) => vectors],
   ['bits', bits],
@@ -56,7 +56,7 @@ describe.each(cases)('%s %s', (form, _, of, Index) => {
 
   test('adding piece by piece gives the index of all', async () => {
     const index = Index.of(names(100), of(corpus.slice(0, 100)));
-    expect(index.search(query, options)).toHaveLength(7); // computes the signs, which have to grow, too
+    expect(index.search(query, options)).toHaveLength(7); // computes the signs, which must grow, too
     for (let at = 100; at < 300; at += 40)
       expect(await index.add(names(40, at), corpus.slice(at, at + 40))).toEqual(
         Array.from({ length: 40 }, (_, i) => at + i),
@@ -84,7 +84,7 @@ describe.each(cases)('%s %s', (form, _, of, Index) => {
     );
     const found = rest.search(query, options);
     expect(index.search(query, options)).toEqual(found);
-    // Signs that are computed while there is room for more rows.
+    // Signs that are computed while there is unused capacity.
     const loaded = await Index.load({ 'index.safetensors': await index.save() });
     await loaded.remove(await loaded.add(['away'], query));
     expect(loaded.search(query, options)).toEqual(found);
@@ -124,7 +124,7 @@ describe.each(cases)('%s %s', (form, _, of, Index) => {
     expect(again.model).toBe('org/name@1');
     expect(again.search(query, options)).toEqual(index.search(query, options));
     same(await again.save(), file);
-    // The loaded index is not a view of the file.
+    // The loaded index must not be a view of the file.
     const copy = file.slice();
     await again.remove([ids[0]!]);
     await again.add(['more'], query);
@@ -269,7 +269,7 @@ test.each([8, 32, 40, 96, 2048])('selects the smallest Hamming distances of %i b
   );
   const nearest = distances.map((distance, row) => ({ distance, row })).sort((a, b) => a.distance - b.distance);
   const codes = bits(corpus);
-  // Also where the bytes do not begin at a word.
+  // Also if the bytes are not aligned to a word.
   const shifted = new Uint8Array(codes.data.length + 1).subarray(1);
   shifted.set(codes.data);
   for (const data of [codes.data, shifted]) {
@@ -309,7 +309,7 @@ describe('damaged files', async () => {
     ['text_lengths', 12, 200, 'texts in UTF-8 of the given lengths, got too few for text 3'],
     ['text_lengths', 3, 255, 'texts in UTF-8 of the given lengths, got too few for text 0'],
     ['ids', 7, 0xc0, '4 different integers from 0 to 2^53 - 1'], // negative
-    ['ids', 6, 0x18, '4 different integers from 0 to 2^53 - 1'], // 6, which is the next as well
+    ['ids', 6, 0x18, '4 different integers from 0 to 2^53 - 1'], // 6, which is also the next id
   ])('byte %2$i of %1$s', async (tensor, at, value, message) => {
     const bytes = file.slice();
     const headerBytes = Number(new DataView(file.buffer).getBigUint64(0, true));

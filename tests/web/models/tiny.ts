@@ -1,4 +1,4 @@
-/** A tiny BERT with a tokenizer that knows a few words, as files in memory. */
+/** A tiny BERT, whose tokenizer has a few words, as files in memory. */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { bytesOf, fixtures } from './fixtures.js';
@@ -38,7 +38,7 @@ export function tinyModel(family = 'bert'): Record<string, Uint8Array | string> 
   return { ...bytesOf(join(fixtures, family)), 'tokenizer.json': JSON.stringify(tokenizer) };
 }
 
-/** A post-processor that puts special tokens around a text 'A'. */
+/** A post-processor that adds special tokens around a text 'A'. */
 export const template = (names: string[], ids: number[]) => ({
   single: names.map((id) => (id === 'A' ? { Sequence: { id, type_id: 0 } } : { SpecialToken: { id, type_id: 0 } })),
   pair: [],
@@ -47,7 +47,7 @@ export const template = (names: string[], ids: number[]) => ({
   ),
 });
 
-/** A fixture's folder with a tokenizer of words 'w0', 'w1', ... and '<start>' and '<end>', of which each is a token. */
+/** A fixture's folder with a tokenizer whose tokens are 'w0', 'w1', ..., '<start>' and '<end>'. */
 export function withWords(name: string, post: object, config: object = {}): Record<string, Uint8Array | string> {
   const words = Array.from({ length: 78 }, (_, i) => `w${i}`);
   const vocab = Object.fromEntries([...words, '<start>', '<end>'].map((word, id) => [word, id]));

@@ -1,4 +1,7 @@
-/** Every component of tokenizer.json, with its options, as in Hugging Face's tokenizers in Rust (tests/fixtures/models/tokenizers/components.mjs). */
+/**
+ * Every component of tokenizer.json, with its options, compared with Hugging Face's tokenizers in Rust
+ * (tests/fixtures/models/tokenizers/components.mjs).
+ */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';

@@ -1,4 +1,4 @@
-/** What tokenizer_config.json says of truncation and of spaces, and the shortest limits. */
+/** The settings of tokenizer_config.json for truncation and spaces, and the smallest limits. */
 import { load } from 'heed';
 import { describe, expect, test } from 'vitest';
 import { tinyModel } from './tiny.js';
@@ -38,7 +38,7 @@ describe('truncation_side', () => {
     expect(tokens[0]!.slice(1, -1)).toEqual(expected);
     expect(offsets[0]!.slice(1, -1).map(([start, end]) => first.slice(start, end))).toEqual(expected);
     expect(truncated).toEqual([2]);
-    // Also the vectors: those of the text that is left.
+    // The vectors are also those of the truncated text.
     const cut = await model.embed(first, { maxLength: 4 });
     expect(cut.data).toEqual((await model.embed(expected.join(' '))).data);
   });
@@ -63,7 +63,7 @@ test.each([
   [false, 'the fox .'],
 ])('clean_up_tokenization_spaces: %s', async (clean, expected) => {
   const config = clean === undefined ? {} : { clean_up_tokenization_spaces: clean };
-  // Without a decoder, which may clean up by itself.
+  // Without a decoder, because decoders may clean up by themselves.
   using model = await heed.fromPretrained(withSettings(config, { decoder: null }));
   const { inputIds } = await model.tokenize('the fox.');
   expect(await model.decode(inputIds[0]!)).toBe(expected);

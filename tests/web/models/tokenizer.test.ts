@@ -61,7 +61,7 @@ describe.each(Object.keys(variants))('%s, as in Hugging Face', (name) => {
 });
 
 test.each([
-  // first, second, what remains of them where there is room for 7: the table of Hugging Face's own tests
+  // Lengths of the first and second text, and their lengths truncated to 7 in total: the table of Hugging Face's tests
   [0, 0, 0, 0],
   [0, 2, 0, 2],
   [0, 4, 0, 4],

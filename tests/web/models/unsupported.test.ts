@@ -1,4 +1,4 @@
-/** Variants of the families that heed does not run are refused by name, rather than run wrongly. */
+/** Unsupported variants of the families cause an error that names the setting, instead of wrong results. */
 import { load } from 'heed';
 import { expect, test } from 'vitest';
 import { tinyModel } from './tiny.js';

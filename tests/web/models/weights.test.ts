@@ -1,4 +1,4 @@
-/** Weights in unusual order, and files whose tensors do not fit each other. */
+/** Weights in unusual order, and files with inconsistent tensors. */
 import { load } from 'heed';
 import { describe, expect, test } from 'vitest';
 import { type Dtype, headerEnd, parseHeader, writeSafetensors } from '../../../web/src/io/safetensors.js';
@@ -51,7 +51,7 @@ describe('int8 weights', () => {
     expectClose((await model.predict('sequence-classification', input)).logits, expected.get('sequence'), 'logits');
   });
 
-  /** Without the last row's scale. */
+  /** Removes the last row's scale. */
   const shortened = (name: string) => (tensors: Stored[]) =>
     tensors.map((tensor) =>
       tensor.name === `${name}_scale`

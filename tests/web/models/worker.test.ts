@@ -105,7 +105,7 @@ describe('a model in a worker', () => {
     expect(own.info.memoryBytes).toBe(before);
     using here = await own.fromPretrained(`${fixtures}bert`);
     await here.encode(ids);
-    expect(own.info.memoryBytes).toBeGreaterThan(before); // so memoryBytes shows what is computed here
+    expect(own.info.memoryBytes).toBeGreaterThan(before); // so memoryBytes shows computations in this thread
   });
 
   test('rejects pending calls when it is disposed of', async () => {

@@ -8,7 +8,7 @@ const heed = await load();
 const golden = JSON.parse(readFileSync(new URL('../../fixtures/models/zero-shot.json', import.meta.url), 'utf8'));
 const labels = ['travel', 'cooking', 'dancing', 'a {} b'];
 
-/** A model with these labels that gives these logits, and notes what it is called with. */
+/** A fake model with these labels and logits, which records its calls. */
 function fake(names: string[], calls: unknown[] = []) {
   return {
     config: { labels: names },
@@ -53,7 +53,7 @@ test("pipeline has transformers.js's arguments and results", async () => {
   expect(one).toEqual({ sequence: 'the fox', labels: expect.any(Array), scores: expect.any(Array) });
   expect([...one.labels].sort()).toEqual(['x', 'y']);
   expect(one.scores[0]).toBeGreaterThanOrEqual(one.scores[1]!);
-  // The entailment's part of the softmax over contradiction and entailment, from the logits themselves.
+  // The softmax over contradiction and entailment, computed from the logits.
   const { logits } = await classify.model.predict('sequence-classification', 'the fox', {
     textPairs: `a ${one.labels[0]}`,
   });

@@ -1,4 +1,4 @@
-/** The parts' formats, and what is stored of a vector. */
+/** Formats of parts, and types of stored vectors. */
 import * as fs from 'node:fs';
 import { join } from 'node:path';
 import { load } from 'heed';
@@ -34,7 +34,7 @@ async function partsOf(parts: PartFormat, output: VectorType): Promise<string> {
   return out;
 }
 
-/** Checks one stored vector of each type. `values`: as numbers. */
+/** Checks a stored vector of each type. `values`: the stored values as numbers. */
 const CHECKS: Record<VectorType, (values: number[], vector: Float32Array, scale?: number) => void> = {
   fp32: (values, vector) => expect(Float32Array.from(values)).toEqual(vector),
   int8(values, vector, scale) {
@@ -83,7 +83,7 @@ describe.each(TYPES)('%s', (output) => {
         else expect(values).toEqual(values.map(() => (output === 'fp32' ? Number.NaN : 0)));
       }
     }
-    // A matrix that lost its end.
+    // A truncated matrix.
     fs.truncateSync(join(out, 'part-00001.npy'), 200);
     expect(await finishEmbedding(out)).toMatchObject({ missing: [1], damaged: [{ part: 'part-00001.npy' }] });
     expect(await workEmbedding(out)).toMatchObject({ parts: 1, rows: 10 });

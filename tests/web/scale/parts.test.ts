@@ -14,7 +14,7 @@ beforeAll(() => {
 });
 afterAll(() => fs.rmSync(folder, { recursive: true, force: true }));
 
-/** A plan of 40 lines in two parts, of which all are written. */
+/** A plan of 40 lines in two parts, both of which have been written. */
 async function written(name: string, parts: PartFormat): Promise<string> {
   const file = join(folder, `${name}.jsonl`);
   fs.writeFileSync(file, corpus(40));
@@ -46,13 +46,13 @@ test.each(['jsonl', 'npy', 'parquet'] as const)('a part that cannot be read, %s'
   expect((error as HeedError).message).toMatch(/part-00000\..*: cannot be read \(EISDIR/);
 });
 
-/** More than Node reads in one piece, and than one write can have. */
+/** Exceeds the size of a single read or write in Node. */
 const LARGE = 3 * 2 ** 30;
 
 test('JSON lines that are longer than 2 GiB are read', async () => {
   const out = await written('long', 'jsonl');
   const part = join(out, 'part-00000.jsonl');
-  fs.truncateSync(part, LARGE); // a hole at the end takes no space
+  fs.truncateSync(part, LARGE); // extends the file with a hole, which takes no space
   const found = await finishEmbedding(out);
   expect(found).toMatchObject({ missing: [0], damaged: [{ part: 'part-00000.jsonl' }] });
   expect(found.damaged[0]!.error).toMatch(/^row 21: expected a row of .*long\.jsonl, got /);

@@ -1,4 +1,4 @@
-/** Plans: chunks, shards, parts, what finishing finds, and what a killed process leaves. */
+/** Plans: chunks, shards, parts, results of finishing, and leftovers of killed processes. */
 import { createHash } from 'node:crypto';
 import * as fs from 'node:fs';
 import { join } from 'node:path';
@@ -33,7 +33,7 @@ describe('chunks', () => {
         const bytes = Buffer.from(lines.join('\n') + (ends && lines.length > 0 ? '\n' : ''));
         const file = write('any.txt', bytes);
         const chunks = [...chunksOf(file, file, limit)];
-        // As a reader of lines counts them: what follows the last line feed is a line unless it is empty.
+        // The text after the last line feed is a line unless it is empty.
         const expected = bytes.toString().split('\n');
         if (expected.at(-1) === '') expected.pop();
         let next = 0;

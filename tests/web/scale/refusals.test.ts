@@ -1,4 +1,4 @@
-/** What plans and workers refuse, with one clear message and an exit code, and that they leave everything as it was. */
+/** Errors of plans and workers: one clear message, an exit code, and no changes. */
 import { getEventListeners, once } from 'node:events';
 import * as fs from 'node:fs';
 import { type AddressInfo, createServer, type Socket } from 'node:net';
@@ -30,7 +30,7 @@ beforeEach(() => {
   fs.writeFileSync(file, corpus(100));
 });
 
-/** Expects one line, and exit code 2 for wrong usage, 1 for failures. */
+/** Expects an error of one line, and exit code 2 for wrong usage or 1 for failures. */
 async function refuses(args: string[], message: string | RegExp, expected: 1 | 2 = 2): Promise<void> {
   const { code, err, out: printed } = await embed(args);
   expect({ code, printed, message }).toEqual({ code: expected, printed: '', message });
@@ -129,7 +129,7 @@ describe('working', () => {
     );
     fs.rmSync(file);
     await refuses(['--work', out], /in-\d+\.jsonl: expected the file that was planned, got none/, 1);
-    // Of the same length: only the chunk that changed fails, and what failed is tried again later.
+    // With the same length, only the changed chunk fails; a later run tries it again.
     fs.writeFileSync(file, text.replace('id-30', 'id-99'));
     const { code, err, out: printed } = await embed(['--work', out]);
     expect({ code, printed }).toEqual({ code: 1, printed: `${out}: wrote 4 parts, 80 rows, 3 errors\n` });
@@ -202,7 +202,7 @@ describe('working', () => {
   );
 
   test('a disk that is full', async () => {
-    // A limit on the length of files has the same effect: a write fails in the middle of a part.
+    // A limit on the size of files has the same effect: a write fails in the middle of a part.
     await plan(50);
     const full = await embed(['--work', out, '--workers', '1'], {
       prefix: ['bash', '-c', 'ulimit -f 8; exec "$@"', 'bash'],
@@ -220,7 +220,7 @@ describe('working', () => {
     fs.writeFileSync(file, corpus(4000));
     await plan(40);
     const { child, ended } = start(['--work', out, '--workers', '1']);
-    // As soon as there is a part.
+    // Sends the signal as soon as a part exists.
     const watcher = fs.watch(out, (_, name) => /^part-\d+\.jsonl$/.test(String(name)) && child.kill(signal));
     const { code, err } = await ended;
     watcher.close();
@@ -270,7 +270,7 @@ describe('working', () => {
       stop.abort(reason);
       expect(await ended).toBe(reason);
       expect(getEventListeners(stop.signal, 'abort')).toHaveLength(0);
-      await closed; // nothing goes on trying
+      await closed; // no more attempts to connect
     }
     silent.close();
     await once(silent, 'close');

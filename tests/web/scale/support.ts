@@ -19,7 +19,7 @@ export function makeFolder(): string {
 
 const WORDS = ['a', 'x', 'y', 'z', 'the', 'quick', 'brown', 'fox', 'foxes', '0', '12', '3'];
 
-/** JSON lines with ids from `first` on; one line in 40 is bad. */
+/** JSON lines with ids from `first` on. One line in 40 is invalid. */
 export function corpus(rows: number, first = 0): string {
   let seed = first + 1;
   const random = (n: number) => {
@@ -42,7 +42,7 @@ export interface Ended {
   err: string;
 }
 
-/** So that it runs the same build as the tests. */
+/** Node's flags that select the same build as in the tests. */
 const FLAGS = process.execArgv.filter((flag) => flag.includes('relaxed-simd'));
 
 /** Starts `heed embed`. */

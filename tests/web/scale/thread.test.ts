@@ -1,4 +1,4 @@
-/** What becomes of a thread's calls when it ends. */
+/** Calls of a thread that ends. */
 import { EventEmitter } from 'node:events';
 import { expect, test, vi } from 'vitest';
 import type { Manifest } from '../../../web/src/scale/manifest.js';

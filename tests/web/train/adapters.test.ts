@@ -1,4 +1,4 @@
-/** Low-rank updates: training, merging, PEFT's files. */
+/** LoRA adapters: training, merging, PEFT's files. */
 import { load, type TrainingHeed } from 'heed/train';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { headerEnd, parseHeader } from '../../../web/src/io/safetensors.js';

@@ -15,7 +15,7 @@ function batch(step: number) {
   return { ids, labels: ids.map((row) => row.map((id) => (id * 3 + 1) % 4)) };
 }
 
-/** A model with dropout at every place, buffers and a frozen parameter. */
+/** A model with dropout everywhere, buffers and a frozen parameter. */
 function makeModel(seed: number): Sequential {
   const model = new heed.Sequential(
     [
@@ -81,13 +81,13 @@ describe('a resumed run equals an uninterrupted one bit for bit', () => {
     const losses = train(whole, 4, 9);
 
     const resumed = makeRun(2, make);
-    train(resumed, 5, 7); // has a state of its own
+    train(resumed, 5, 7); // gives it a different state
     heed.loadCheckpoint(bytes, { ...resumed });
     expect(bitsOf(resumed)).toBe(Buffer.from(bytes).toString('base64'));
     expect(resumed.schedule.count).toBe(4);
     expect(train(resumed, 4, 9)).toEqual(losses);
     expect(bitsOf(resumed)).toBe(bitsOf(whole));
-    // The draws of dropout go on: the test could not fail if there were none.
+    // Dropout continues with different numbers; without dropout, the test could not fail.
     const { ids } = batch(0);
     const first = resumed.model.forward(ids);
     expect(first.data).toEqual(whole.model.forward(ids).data);

@@ -1,4 +1,4 @@
-/** Teaching the shipped model labels: the classifier on frozen vectors. */
+/** Training a classifier on frozen vectors of the bundled model. */
 import { type ClassifierExample, classify, load, type PretrainedModel, type TrainingHeed } from 'heed/train';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { measure } from '../../../web/src/evaluation/classification.js';
@@ -86,7 +86,7 @@ describe('trainClassifier', () => {
     const [scores] = await classify(model, 'a ripe melon');
     const alive = scores!.find(({ label }) => label === 'alive')!.score;
     const edible = scores!.find(({ label }) => label === 'edible')!.score;
-    expect(alive + edible).toBeGreaterThan(1); // of sigmoids
+    expect(alive + edible).toBeGreaterThan(1); // scores are sigmoids
     expect((await heed.evaluateClassifier(model, given)).accuracy).toBeGreaterThan(0.8);
   });
 

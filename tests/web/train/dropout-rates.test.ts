@@ -1,4 +1,4 @@
-/** The places at which each family's published model has dropout, with rates that tell the keys of config.json apart. */
+/** Where each family's published model has dropout, tested with distinct rates for the keys of config.json. */
 import { expect, it } from 'vitest';
 import { Settings } from '../../../web/src/io/settings.js';
 import { textFamilies } from '../../../web/src/models/families/families.js';

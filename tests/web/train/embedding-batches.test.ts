@@ -41,7 +41,7 @@ it('batches labelled texts so that labels occur several times, and evenly over t
   const texts = labels.map((_, i) => [String(i)]);
   const batches = (epoch: number) => [...rowBatches({ texts, labels }, 10, 1, epoch)];
   const all = batches(0);
-  expect(all.map(({ inputs }) => (inputs as string[][]).length)).toEqual([10, 10, 6, 5]); // a rest of one would have nothing to compare
+  expect(all.map(({ inputs }) => (inputs as string[][]).length)).toEqual([10, 10, 6, 5]); // a last batch of one would have no other example to compare with
   const seen = all.flatMap(({ inputs }) => (inputs as string[][]).flat()).map(Number);
   expect([...seen].sort((a, b) => a - b)).toEqual(labels.map((_, i) => i));
   expect(all.flatMap((batch) => batch.labels)).toEqual(seen.map((i) => labels[i]));

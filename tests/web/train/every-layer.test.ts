@@ -1,4 +1,4 @@
-/** What every layer offers in training, by the examples of all layers. */
+/** Features of every layer in training, tested with the examples of all layers. */
 import { type Layer, load, type Tensor, type TrainingHeed } from 'heed/train';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { layerExamples } from '../layers/examples.js';

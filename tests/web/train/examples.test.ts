@@ -1,4 +1,4 @@
-/** Runs the examples of training as a user would, in a process of their own, and checks what they print against what they are for. */
+/** Runs each example of training in a separate process, like a user, and checks its output. */
 import { execFile } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';

@@ -1,4 +1,4 @@
-// The losses of fit: by name, as functions of `losses` and as functions of one's own.
+// The losses of fit: by name, as functions of `losses` and as custom functions.
 import { type FitOptions, load, type Tensor, type TrainingHeed } from 'heed/train';
 import { beforeAll, expect, test } from 'vitest';
 

@@ -12,7 +12,7 @@ const labels = inputs.map((row) => row.map((id) => (id + 1) % 7));
 const data = { inputs, labels };
 const embedDim = 8;
 
-/** With options that differ from the defaults, a part that is used twice, and a part inside a part. */
+/** A model with non-default options, a part that is used twice, and a nested part. */
 function makeModel(seed = 1): Sequential {
   const shared = new heed.FeedForward({ embedDim, feedForwardDim: 5, dropout: 0.2, gated: true });
   const parts = [
@@ -30,7 +30,7 @@ function makeModel(seed = 1): Sequential {
     new heed.Linear({ inFeatures: embedDim, outFeatures: 7, bias: false }),
   ];
   const model = new heed.Sequential(parts, { seed });
-  // Pruned layers have been loaded, and are not drawn anew.
+  // Pruned layers have loaded values, which must not be initialized again.
   model.loadStateDict(
     Object.fromEntries(
       Object.entries(model.stateDict()).map(([name, { data, shape }]) => [
@@ -42,7 +42,7 @@ function makeModel(seed = 1): Sequential {
   return model;
 }
 
-/** The dropout of a pruned layer has a random seed: that of one model for both. */
+/** Two equal models. The dropout of a pruned layer has a random seed, so the second copies that of the first. */
 function makePair(): [Sequential, Sequential] {
   const [a, b] = [makeModel(), makeModel()];
   heed.loadCheckpoint(heed.saveCheckpoint({ model: a }), { model: b });
@@ -66,7 +66,7 @@ describe('fit in a worker', () => {
     const models = makePair();
     for (const [i, model] of models.entries()) {
       model.freeze('1.*');
-      // Parameters with names of their own layer.
+      // Parameters of the layers themselves, whose names lack the model's prefix.
       const [embedding, ...others] = model.parts as unknown as { parameters(): never[] }[];
       const rest = model.parameters().filter(({ name }) => !name.startsWith('0.'));
       expect(others).toHaveLength(8);
@@ -82,7 +82,7 @@ describe('fit in a worker', () => {
           ...{ validation: 0.2, earlyStopping: { patience: 2 } },
           onStep: (progress) => void steps.push(progress),
         });
-      // Afterwards, training goes on here from what the worker did.
+      // Afterwards, training continues in this thread with the worker's result.
       const histories = [await run(i === 1, 0, 3), await run(false, 3, 5)];
       runs.push({ histories, steps, state: heed.saveCheckpoint({ model, optimizer, schedule }) });
     }

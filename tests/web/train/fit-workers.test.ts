@@ -1,4 +1,4 @@
-// fit({ workers }): batches that are divided among worker_threads.
+// fit({ workers }): batches divided among worker_threads.
 import { Worker } from 'node:worker_threads';
 import { type FitOptions, load, type Sequential, type TrainingHeed } from 'heed/train';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
@@ -12,7 +12,7 @@ afterAll(() => heed.dispose());
 const script = new URL('../../../dist/train-worker.js', import.meta.url);
 const embedDim = 8;
 const inputs = Array.from({ length: 21 }, (_, n) => Array.from({ length: 5 }, (_, i) => (n * 3 + i * i) % 7));
-// Some labels do not count, so that parts have different numbers of labels that do.
+// Some labels are ignored, so that parts have different numbers of labels.
 const labels = inputs.map((row, n) => row.map((id, i) => (i < n % 5 ? -100 : (id + 1) % 7)));
 const data = { inputs, labels };
 const options = { loss: 'crossEntropy', batchSize: 8, seed: 5, epochs: 2 } as const;
@@ -39,7 +39,7 @@ async function errorOf(promise: Promise<unknown>): Promise<unknown> {
   );
 }
 
-/** Trains a new model; returns all that training changes. */
+/** Trains a new model and returns all values that training changes. */
 async function trained(more: Partial<FitOptions>, dropout?: number, change = (_: Sequential) => {}) {
   const model = makeModel(dropout);
   change(model);
@@ -73,7 +73,7 @@ describe('fit on several workers', () => {
     const whole = await sgd(undefined);
     const furthest = (other: number[]) => Math.max(...other.map((value, i) => Math.abs(value - whole[i]!)));
     expect(furthest(await sgd(2))).toBeLessThan(1e-5);
-    expect(furthest(await sgd(undefined, 0.31))).toBeGreaterThan(1e-3); // with other draws
+    expect(furthest(await sgd(undefined, 0.31))).toBeGreaterThan(1e-3); // with other random numbers
   });
 
   test.each(['mse', 'triplet', 'cosineEmbedding'] as const)('divides %s', async (loss) => {
@@ -106,7 +106,7 @@ describe('fit on several workers', () => {
   });
 });
 
-/** The number of steps that a checkpoint's optimizer has done. */
+/** The number of steps of a checkpoint's optimizer. */
 function stepsIn(checkpoint: Uint8Array): number {
   const end = 8 + Number(new DataView(checkpoint.buffer).getBigUint64(0, true));
   const header = JSON.parse(new TextDecoder().decode(checkpoint.subarray(8, end)));
@@ -178,7 +178,7 @@ describe('an end before the last epoch', () => {
       message: expect.stringMatching(/^fit: expected .*train-worker/),
     });
     expect(heed.saveCheckpoint({ model, optimizer })).toEqual(before);
-    // The other worker goes on, and the one that died is refused.
+    // The other workers continue, and the dead one is rejected.
     const again = { ...options, optimizer, epochs: 1 };
     expect(await errorOf(model.fit(data, { ...again, worker: workers[which] as never }))).toMatchObject({
       code: 'WORKER_FAILED',
@@ -229,7 +229,7 @@ describe("workers of the caller's", () => {
     };
     const expected = await run(2);
     const workers = [new Worker(script), new Worker(script)];
-    for (let i = 0; i < 12; i++) expect(await run(workers)).toEqual(expected); // more listeners than Node takes for a leak
+    for (let i = 0; i < 12; i++) expect(await run(workers)).toEqual(expected); // would exceed the number of listeners at which Node warns of a leak
     expect(await run(workers.reverse())).toEqual(expected);
     expect(workers.map((worker) => worker.listenerCount('message'))).toEqual([1, 1]);
     await Promise.all(workers.map((worker) => worker.terminate()));

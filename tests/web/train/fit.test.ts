@@ -9,7 +9,7 @@ beforeAll(async () => {
 const count = 26;
 const length = 4;
 
-/** Sequences of ids; the label is the id at each place plus one. */
+/** Sequences of ids. The label at each position is the id plus one. */
 const inputs = Array.from({ length: count }, (_, n) => Array.from({ length }, (_, i) => (n * 3 + i * i) % 7));
 const labels = inputs.map((row) => row.map((id) => (id + 1) % 7));
 
@@ -172,7 +172,7 @@ describe('fit', () => {
     });
     expect(steps).toEqual([null, null, null, null]);
     expect(history.validation).toHaveLength(2);
-    // A generator is used up after an epoch.
+    // A generator is exhausted after one epoch.
     const error = await errorOf(model.fit(batches(), { ...options, optimizer: adam(model), epochs: 2 }));
     expect(error).toMatchObject({ code: 'INVALID_ARGUMENT', message: expect.stringContaining('give a function') });
   });

@@ -1,4 +1,7 @@
-/** Gradients of every function and of every layer with each of its options beside PyTorch's in float64 (tests/fixtures/training/). */
+/**
+ * Gradients of every function and of every layer with each option, compared with PyTorch's in float64
+ * (tests/fixtures/training/).
+ */
 import { load, type Tensor, type TrainingHeed } from 'heed/train';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { readFixtures, worstError } from '../layers/reading.js';
@@ -24,17 +27,17 @@ interface Case {
   options?: Options;
   state?: DrawnState;
   mode?: 'train';
-  /** Calls before the one that is differentiated. */
+  /** Number of calls before the one that is differentiated. */
   before?: number;
   arguments: unknown[];
   given: Options;
   cotangent: Values;
   expected: {
-    /** Where it differs from evaluation. */
+    /** The output, if it differs from that in evaluation mode. */
     output?: Values;
     buffers?: Record<string, Values>;
     inputs: Record<string, Values>;
-    /** By name, or those of a layer one after the other. */
+    /** By name, or concatenated for a layer. */
     parameters: Record<string, Values> | Values;
   };
 }

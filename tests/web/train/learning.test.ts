@@ -1,4 +1,4 @@
-/** Models that learn: sequences reversed, examples learned by heart, features left as they were. */
+/** Models that learn: reversing sequences, memorizing examples, training on frozen features. */
 import { load, type TrainingHeed } from 'heed/train';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { draw } from '../layers/numbers.js';
@@ -8,7 +8,7 @@ beforeAll(async () => {
   heed = await load();
 });
 
-/** Integers in [0, below), the same for the same seed. */
+/** Pseudorandom integers in [0, below) that depend only on the seed. */
 function integers(seed: number, below: number, count: number, length: number): number[][] {
   const { data } = draw(seed, count, length);
   return Array.from({ length: count }, (_, n) =>
@@ -20,7 +20,7 @@ describe('a small encoder', () => {
   const SYMBOLS = 10;
   const LENGTH = 16;
 
-  /** Of the symbols of fresh sequences, how many it puts in their place. */
+  /** The fraction of symbols of new sequences that the model predicts correctly. */
   function accuracy(model: { forward(ids: number[][]): { data: Float32Array } }): number {
     const ids = integers(999, SYMBOLS, 64, LENGTH);
     const { data } = model.forward(ids);
@@ -79,7 +79,7 @@ describe('a small encoder', () => {
       { seed: 2 },
     ).train();
     const ids = integers(5, 20, 16, 7);
-    // One label per example, at its first position; the others do not count.
+    // One label per example, at its first position; the others are ignored.
     const labels = integers(6, 3, 16, 1).map(([label]) => [label!, ...new Array<number>(6).fill(-100)]);
     const optimizer = new heed.optim.AdamW(model.parameters(), { lr: 5e-3, weightDecay: 0 });
     const losses: number[] = [];

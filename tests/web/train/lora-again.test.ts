@@ -1,4 +1,4 @@
-/** Low-rank updates that are trained again, and classifiers in adapters. */
+/** LoRA adapters that are trained further, and classifiers in adapters. */
 import { load, type TrainingHeed } from 'heed/train';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { headerEnd, parseHeader } from '../../../web/src/io/safetensors.js';

@@ -1,4 +1,4 @@
-/** Values and gradients of the losses beside PyTorch's in float64 (tests/fixtures/training/losses.py). */
+/** Values and gradients of the losses, compared with PyTorch's in float64 (tests/fixtures/training/losses.py). */
 import { load, type TrainingHeed } from 'heed/train';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { readFixtures, worstError } from '../layers/reading.js';

@@ -1,4 +1,7 @@
-/** Losses of the first entries of vectors, and of scored pairs, in `losses` and in `trainEmbedding`. Expected values: PyTorch's, by tests/fixtures/training/matryoshka.py. */
+/**
+ * Losses on truncated vectors and on scored pairs, in `losses` and in `trainEmbedding`. Expected values: PyTorch's,
+ * from tests/fixtures/training/matryoshka.py.
+ */
 import { readFileSync } from 'node:fs';
 import { load, type TrainingHeed } from 'heed/train';
 import { expect, test } from 'vitest';

@@ -1,4 +1,4 @@
-// Training keeps no more memory than a step needs, whatever is forgotten. Runs with --expose-gc.
+// Training retains no more memory than a step needs, even if objects are not disposed of. Runs with --expose-gc.
 import { readFile } from 'node:fs/promises';
 import { setImmediate as turn } from 'node:timers/promises';
 import { load, type TrainingHeed } from 'heed/train';
@@ -14,7 +14,7 @@ beforeAll(async () => {
 /** A runtime whose memory nothing else uses. */
 const own = (): Promise<TrainingHeed> => load({ build: 'simd128', wasm: new Uint8Array(bytes) });
 
-/** Bytes of JavaScript's objects and of buffers, after all garbage is gone; finalizers run between turns. */
+/** Bytes of JavaScript objects and buffers after garbage collection. Finalizers run between turns of the event loop. */
 async function heap(): Promise<number> {
   for (let i = 0; i < 5; i++) {
     globalThis.gc!();
@@ -111,15 +111,18 @@ describe('memory', () => {
     const before = heed.info.memoryBytes;
     for (let i = 0; i < 8; i++) passes.push(layer.forward(x, { backward: true }));
     // The input, q, k, v, the heads' results, the arguments of both norms, that of the activation (4), and the output.
-    // The results of the first norm and of the activation would be 5 more. Memory may grow by a fifth more than is needed.
+    // Retaining the results of the first norm and of the activation would add 5. Memory may grow by a fifth more than
+    // needed.
     const kept = 12 * 4 * 4 * rows * width;
     expect(heed.info.memoryBytes - before).toBeLessThan(1.2 * 8 * kept + 8e6);
     for (const { output, backward } of passes.reverse()) backward(output);
   });
 
-  // Of 3 layers of width 256, stored in 11.6 MB, and 1024 tokens: a vector of the width per token is 1.05 MB. All weights have two moments in the optimizer, 19 MB, and a forward pass
-  // keeps 10 vectors per layer, 31.5 MB, which the backward pass frees while it makes 9.5 MB of gradients; with `recompute`, it keeps one per layer, and one layer is computed again.
-  // While a layer runs, it takes about 12 vectors more.
+  // 3 layers of width 256, stored in 11.6 MB, and 1024 tokens: one vector of this width per token takes 1.05 MB. All
+  // weights have two moments in the optimizer, 19 MB, and a forward pass
+  // retains 10 vectors per layer, 31.5 MB, which the backward pass frees while it allocates 9.5 MB of gradients; with
+  // `recompute`, it retains one per layer, and one layer is computed again.
+  // While a layer runs, it takes about 12 further vectors.
   it.each([
     { mode: 'all weights', lora: false, recompute: false, most: 87 },
     { mode: 'all weights with recompute', lora: false, recompute: true, most: 73 },

@@ -158,7 +158,7 @@ describe('Sequential', () => {
     const { inputs, parameters } = backward(cotangent);
     expect(inputs.x.shape).toEqual([3, 4]);
     expect(Object.keys(parameters)).toEqual(sequential.parameters().map(({ name }) => name));
-    // The same by a loss.
+    // The same gradients with a loss.
     sequential.train();
     const product = heed.multiply(sequential.forward(x), cotangent);
     const loss = heed.multiply(heed.losses.mse(product, heed.multiply(product.slice(), 0)), 1);

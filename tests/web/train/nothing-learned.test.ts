@@ -1,4 +1,4 @@
-/** Trainings that would change nothing, or that continue something else: each is an error that says why. */
+/** Trainings that would have no effect, or that continue a different training: each is an error with the reason. */
 import { load, type TrainingHeed } from 'heed/train';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { batchesWithin, isConstant } from '../../../web/src/train/contrast.js';
@@ -168,7 +168,7 @@ describe('fine-tuning', () => {
       expect([stateOf(model), model.config.labels]).toEqual(before);
     }
     const { seed: _, ...rest } = options;
-    await heed.trainClassifier(model, examples, { ...rest, resume }); // with the checkpoint's seed
+    await heed.trainClassifier(model, examples, { ...rest, resume }); // uses the checkpoint's seed
     expect(stateOf(model)).toEqual(stateOf(whole));
     await heed.trainEmbedding(whole, pairs, { epochs: 1, seed: 1, onCheckpoint });
     const scaled = heed.trainEmbedding(model, pairs, { epochs: 1, seed: 1, scale: 5, resume: checkpoints.at(-1)! });

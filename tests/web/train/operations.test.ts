@@ -1,4 +1,4 @@
-/** The small operations and functions that JavaScript computes: values, gradients along random directions, errors. */
+/** Operations and functions computed in JavaScript: values, gradients along random directions, errors. */
 import { load, type Tensor, type TrainingHeed } from 'heed/train';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { draw, error } from '../layers/numbers.js';

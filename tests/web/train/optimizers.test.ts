@@ -1,4 +1,6 @@
-/** Optimizers, clipping and schedules: what they take and refuse. Their numbers are compared with PyTorch elsewhere. */
+/**
+ * Optimizers, clipping and schedules: valid and invalid arguments. Their results are compared with PyTorch elsewhere.
+ */
 import { load, type Tensor, type TrainingHeed } from 'heed/train';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { draw } from '../layers/numbers.js';

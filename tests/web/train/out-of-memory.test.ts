@@ -1,4 +1,4 @@
-// Memory that does not suffice in the middle of training: one error, and neither parameters nor the optimizer's state have changed.
+// Running out of memory during training: one error, and neither parameters nor the optimizer's state change.
 import { readFile } from 'node:fs/promises';
 import { load, type TrainingHeed } from 'heed/train';
 import { expect, test } from 'vitest';
@@ -35,7 +35,10 @@ const rows = (count: number) => ({
   shape: [count, width],
 });
 
-/** A step of a large layer in parts. Each part allocates: the forward pass its output, backward the gradients, the optimizer its moments. */
+/**
+ * A training step of a large layer in parts. Each part allocates memory: the forward pass for the output, backward for
+ * the gradients, the optimizer for its moments.
+ */
 function makeStep(heed: TrainingHeed, count: number) {
   const model = new heed.Sequential([new heed.Linear({ inFeatures: width, outFeatures: width })], { seed: 1 }).train();
   const optimizer = new heed.optim.AdamW(model.parameters(), { lr: 1e-3 });
@@ -65,14 +68,15 @@ test('a run resumes in the memory that it ran in', async () => {
   const pages = free.info.memoryBytes / PAGE;
   free.dispose();
 
-  // Memory is divided otherwise in a process that restores first, so saving may need room for one copy of a matrix more; a copy
+  // If a process restores first, its memory is fragmented differently, so saving may need space for one further copy of
+  // a matrix; a copy
   // of both moments would not fit.
   using heed = await start(limited(pages + Math.ceil((4 * width * width) / PAGE)));
-  const fresh = makeStep(heed, 1); // in a process of its own
+  const fresh = makeStep(heed, 1); // in a separate instance
   fresh.restore(saved);
   expect(Buffer.compare(fresh.state(), saved)).toBe(0);
   for (const part of Object.values(fresh.parts)) part();
-  fresh.restore(saved); // with moments of its own
+  fresh.restore(saved); // now the optimizer has moments
   expect(Buffer.compare(fresh.state(), saved)).toBe(0);
 });
 
@@ -88,7 +92,7 @@ test.each(['forward', 'backward', 'step'] as const)('in %s', async (where) => {
     return { ...made, before, run: made.parts[where] };
   };
 
-  // How much memory there is before the part that is to fail, which needs more.
+  // The amount of memory before the part that must fail because it needs more.
   const free = await load({ build: 'simd128', wasm: new Uint8Array(bytes) });
   const { run } = begin(free);
   const pages = free.info.memoryBytes / PAGE;
@@ -99,12 +103,12 @@ test.each(['forward', 'backward', 'step'] as const)('in %s', async (where) => {
   using heed = await load({ build: 'simd128', wasm: limited(pages) });
   const step = begin(heed);
   expect(step.run).toThrow(expect.objectContaining({ name: 'HeedError', code: 'OUT_OF_MEMORY' }));
-  // What has been added of the gradients is not to be used.
+  // Partially accumulated gradients must not be used.
   if (where === 'backward')
     expect(() => step.optimizer.step()).toThrow(expect.objectContaining({ code: 'INVALID_ARGUMENT' }));
   expect(Buffer.compare(step.state(), step.before)).toBe(0); // toEqual takes seconds
 
-  // The runtime goes on.
+  // The runtime continues to work.
   step.optimizer.zeroGrad();
   const small = new heed.Sequential([new heed.Linear({ inFeatures: 2, outFeatures: 2 })], { seed: 1 }).train();
   const optimizer = new heed.optim.AdamW(small.parameters(), { lr: 0.1 });

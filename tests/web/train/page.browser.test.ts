@@ -36,7 +36,7 @@ beforeAll(async () => {
 });
 afterAll(() => site.close());
 
-/** What the page has kept for the tests. */
+/** Values that the page stores for the tests. */
 interface Kept {
   heed: Awaited<ReturnType<HeedTrain['load']>>;
   data: { inputs: number[][]; labels: number[][] };

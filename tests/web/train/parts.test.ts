@@ -1,4 +1,4 @@
-/** Parts of results, by Tensor.slice, Tensor.at and iteration: variables as the results are. */
+/** Parts of results, by Tensor.slice, Tensor.at and iteration, are differentiable like the results. */
 import { load, type Tensor, type TrainingHeed } from 'heed/train';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { draw } from '../layers/numbers.js';
@@ -11,7 +11,7 @@ beforeAll(async () => {
 const makeLayer = () => new heed.Linear({ inFeatures: 3, outFeatures: 4, seed: 1 }).train();
 const x = draw(1, 2, 5, 3);
 
-/** Gradients of the mean square of what `part` selects. */
+/** Gradients of the mean square of the selection by `part`. */
 function gradientsOf(part: (output: Tensor) => Tensor): number[][] {
   const layer = makeLayer();
   const selected = part(layer.forward(x));

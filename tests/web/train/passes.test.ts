@@ -1,4 +1,4 @@
-/** How long a pass lives, what continues it, and what calls with `backward: true` return. */
+/** When the graph of a forward pass is freed, how it is extended, and results of calls with `backward: true`. */
 import { load, Tensor, type TensorInput, type TrainingHeed } from 'heed/train';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { draw, error } from '../layers/numbers.js';
@@ -69,7 +69,7 @@ describe('calls with backward: true', () => {
     expect(Object.entries(gradients.parameters).map(([key, { shape }]) => [key, shape])).toEqual(
       layer.parameters().map(({ name: key, shape }) => [key, shape]),
     );
-    for (const parameter of layer.parameters()) expect(parameter.grad).toBeNull(); // nothing was added to it
+    for (const parameter of layer.parameters()) expect(parameter.grad).toBeNull(); // no gradient was added
     layer.dispose();
   });
 
@@ -105,7 +105,7 @@ describe('calls with backward: true', () => {
       const cotangent = draw(5, 2, 3, 4, 2);
       const { inputs } = backward(cotangent);
       expect(inputs.mask.shape).toEqual(shape);
-      // Along one direction of each argument, by central differences.
+      // Compares with central differences along one direction of each argument.
       const given = { query, key, value, mask: added };
       for (const [name, tensor] of Object.entries(given)) {
         const along = draw(6, ...tensor.shape);
@@ -183,7 +183,7 @@ describe('in training mode', () => {
     const loss = chained();
     expect(loss.item()).toBe(plain.item());
     loss.backward();
-    // The gradient of the first layer's weight, by one call after the other.
+    // The gradient of the first layer's weight, computed by successive calls.
     const first = a.forward(x, { backward: true });
     const middle = heed.softmax(first.output, { backward: true });
     const last = b.forward(middle.output, { backward: true });
@@ -279,7 +279,7 @@ describe('in training mode', () => {
     const loaded = loss();
     layer.loadStateDict(layer.stateDict());
     expect(() => loaded.backward()).toThrow(refused('INVALID_ARGUMENT', /current parameters, got one from before/));
-    loss().backward(); // and the layer goes on
+    loss().backward(); // the layer still works
   });
 
   it('tensors of an ended pass have values, but no gradient', () => {

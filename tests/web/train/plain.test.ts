@@ -1,4 +1,4 @@
-/** What `heed` says when it is asked for what heed/train offers, and that heed/train offers the rest of heed. */
+/** Errors of `heed` for features of heed/train, and that heed/train includes all features of heed. */
 import { type Heed, load } from 'heed';
 import { load as loadTraining } from 'heed/train';
 import { describe, expect, it } from 'vitest';
@@ -43,7 +43,7 @@ describe('heed/train', () => {
     const x = draw(1, 2, 5, 8);
     const options = { embedDim: 8, numHeads: 2, feedForwardDim: 8, numLayers: 2, seed: 3 };
     const call = { causal: true, returnWeights: true } as const;
-    const plain = (result: object) => JSON.stringify(result); // the two have classes of their own
+    const plain = (result: object) => JSON.stringify(result); // the two entries have different classes
     expect(plain(new training.Encoder(options).forward(x, call))).toBe(
       plain(new heed.Encoder(options).forward(x, call)),
     );

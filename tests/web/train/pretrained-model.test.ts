@@ -1,4 +1,6 @@
-/** Properties of trainable checkpoints: recomputation, low-rank updates, dropout, modes, checkpoints of training, errors. */
+/**
+ * Properties of trainable checkpoints: recomputation, LoRA adapters, dropout, modes, checkpoints of training, errors.
+ */
 import { readFileSync } from 'node:fs';
 import { type HeedError, load, type Tensor, type TrainableModel, type TrainingHeed } from 'heed/train';
 import { beforeAll, describe, expect, it } from 'vitest';
@@ -111,7 +113,7 @@ describe.each(FAMILIES)('%s', (name) => {
       if ((await codeOf(() => squares(model.logits(head, input)).backward())) === 'UNSUPPORTED') continue;
     }
     const without = model.parameters().filter(({ grad }) => !grad?.data.some((x) => x !== 0));
-    // Those of the head for masked words, for which the folder has no tokenizer.
+    // Parameters of the MLM head, which are unused because the folder has no tokenizer.
     const words = /predictions|lm_head|vocab_|generator_|decoder|^head\./;
     const unused = name === 'mpnet' ? /^mpnet\.pooler/ : /^$/; // its classifier has a dense layer of its own
     expect(
@@ -249,7 +251,7 @@ describe('trainable checkpoints', () => {
     const { logits } = await model.predict(task, texts);
     const again = await heed.fromPretrained(await model.save());
     expect((await again.predict(task, texts)).logits.data).toEqual(logits.data);
-    // Other labels: a new classifier takes its place.
+    // With other labels, a new classifier replaces it.
     const others = examples.map(({ text }, i) => ({ text, label: ['p', 'q', 'r'][i % 3]! }));
     await heed.trainClassifier(model, others, { epochs: 1, head: 'sentence' });
     expect((await model.predict(task, texts)).logits.shape).toEqual([4, 3]);
@@ -272,7 +274,7 @@ describe('trainable checkpoints', () => {
         own.losses
           .mse(lastHiddenState, { data: new Float32Array(lastHiddenState.data.length), shape: lastHiddenState.shape })
           .backward();
-        model.logits('sequence-classification', input); // never backed
+        model.logits('sequence-classification', input); // without backward()
         optimizer.step();
       }
       await model.embed(input);
@@ -354,7 +356,7 @@ describe('trainable checkpoints', () => {
         'INVALID_ARGUMENT',
       );
     expect(await codeOf(() => heed.fromPretrained(bert, { trainable: true, dropout: 2 }))).toBe('INVALID_ARGUMENT');
-    // Updates that changed after the forward pass.
+    // LoRA adapters that changed after the forward pass.
     const loss = squares(model.train().sentenceVectors(input));
     setLora(model, { seed: 1, scale: 1 });
     expect(await codeOf(() => loss.backward())).toBe('INVALID_ARGUMENT');

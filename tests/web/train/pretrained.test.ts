@@ -1,4 +1,7 @@
-/** Gradients and training runs of tiny checkpoints of every family beside PyTorch's (tests/fixtures/training/pretrained.py). */
+/**
+ * Gradients and training runs of tiny checkpoints of every family, compared with PyTorch's
+ * (tests/fixtures/training/pretrained.py).
+ */
 import { load, type Parameter, type Tensor, type TokenIds, type TrainableModel, type TrainingHeed } from 'heed/train';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { readFixtures, worstError } from '../layers/reading.js';

@@ -1,8 +1,8 @@
-/** What the tests of trainable checkpoints share. */
+/** Shared by the tests of trainable checkpoints. */
 import type { TrainableModel } from 'heed/train';
 import { draw, scaled } from '../layers/numbers.js';
 
-/** Draws A of each update as tests/fixtures/training/pretrained.py does; B stays zeros. */
+/** Initializes A of each LoRA adapter like tests/fixtures/training/pretrained.py; B stays zero. */
 export function setLora(model: TrainableModel, { seed, scale }: { seed: number; scale: number }): void {
   const state = model.stateDict();
   const names = Object.keys(state).filter((name) => name.endsWith('.lora_A.weight'));

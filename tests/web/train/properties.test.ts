@@ -1,4 +1,7 @@
-/** What gradients promise whatever the numbers: exact zeros, sums and right angles that follow from the formulas, sums over micro-batches. */
+/**
+ * Properties of gradients for any numbers: exact zeros, sums and orthogonality that follow from the formulas, sums over
+ * micro-batches.
+ */
 import { load, type Tensor, type TrainingHeed } from 'heed/train';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { draw, error, rowSums, rows, scaled } from '../layers/numbers.js';
@@ -127,7 +130,7 @@ describe('the gradient of a norm', () => {
   });
 });
 
-/** Every layer, with options that give it all the parameters that it can have, and what it is called with. */
+/** Every layer, with options for which it has all possible parameters, and its arguments. */
 const SIZES = { embedDim: 6, numHeads: 2, feedForwardDim: 7, activation: 'gelu', dropout: 0 };
 const layers: [name: string, options: Options, given: unknown[]][] = [
   ['Linear', { inFeatures: 3, outFeatures: 5 }, [draw(1, 4, 3)]],
@@ -155,7 +158,10 @@ const layers: [name: string, options: Options, given: unknown[]][] = [
 ];
 
 describe.each(layers)('%s %j', (name, options, given) => {
-  /** Keys' biases are left out: they add the same to all scores of a query, which softmax ignores. An activation on the projections makes them count. */
+  /**
+   * Biases of keys are excluded: they add the same value to all scores of a query, which the softmax ignores, unless
+   * the projections have an activation.
+   */
   const ignored = (parameter: string, i: number, { length }: Float32Array) =>
     parameter.endsWith('in_proj_bias') && options.keyDim === undefined && i >= length / 3 && i < (2 * length) / 3;
 

@@ -1,4 +1,7 @@
-/** Saved folders: what they hold, and that they load with the same results. tests/fixtures/saved/check.py compares them with PyTorch. */
+/**
+ * Saved folders: their content, and loading with the same results. tests/fixtures/saved/check.py compares them with
+ * PyTorch.
+ */
 import * as fs from 'node:fs';
 import { join } from 'node:path';
 import { type Heed, load as loadPlain, Tensor } from 'heed';
@@ -285,7 +288,7 @@ describe('save', () => {
 
   it('quantizes as the core does: a q8 model has the same vectors from either file', async () => {
     const bert = bytesOf(join(fixtures, 'bert'));
-    // A table that int8 holds exactly: scales of tables are rounded to bfloat16.
+    // Token embeddings that are exact in int8, because scales of tables are rounded to bfloat16.
     const words = 'bert.embeddings.word_embeddings.weight';
     const all = await tensorsOf(bert['model.safetensors']!);
     const [count, width] = all.get(words)!.shape as [number, number];
@@ -353,7 +356,7 @@ describe('save', () => {
   });
 });
 
-/** Gives a parameter other values. */
+/** Changes the values of a parameter. */
 function changeWeights(parameter: Parameter, change: (value: number, i: number) => number): void {
   const { data, shape } = parameter.value;
   parameter.write(new Tensor(data.map(change), [...shape]));
@@ -368,7 +371,7 @@ const tensorsOf = (bytes: Uint8Array) =>
     },
   });
 
-/** A folder with some tensors more, or with other values. */
+/** A folder with additional or changed tensors. */
 async function withTensors(
   files: Record<string, Uint8Array>,
   added: { name: string; dtype: string; shape: number[]; data: ArrayBufferView }[],
@@ -384,7 +387,7 @@ async function withTensors(
   return { ...files, 'model.safetensors': writeSafetensors(all, { format: 'pt' }) };
 }
 
-/** The tensors of the package's model. */
+/** The tensors of the bundled model. */
 function entriesOfShipped() {
   const bytes = new Uint8Array(original('model.safetensors'));
   const end = headerEnd(bytes, 'file', bytes.length);

@@ -37,7 +37,7 @@ it.each(table)('%s', (_, make, factor, count) => {
   const optimizer = new heed.optim.SGD(model.parameters(), { lr: LR });
   const schedule = make(heed.optim.schedules, optimizer as never);
   for (let n = 0; n < count; n++) {
-    // From w = 0, the gradient of (w - 1)^2 is -2, so a step of SGD is twice the learning rate.
+    // At w = 0, the gradient of (w - 1)^2 is -2, so a step of SGD is twice the learning rate.
     model.loadStateDict({ weight: [[0]] });
     optimizer.zeroGrad();
     heed.losses.mse(model.forward([[1]]), [[1]]).backward();

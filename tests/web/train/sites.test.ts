@@ -1,4 +1,7 @@
-/** Reading and editing sites in training beside PyTorch's hooks and retain_grad() in float64 (tests/fixtures/training/sites.py), and what follows from the definitions. */
+/**
+ * Reading and editing sites in training, compared with PyTorch's hooks and retain_grad() in float64
+ * (tests/fixtures/training/sites.py) and with the definitions.
+ */
 import { type Loss, load, type SiteEdit, type Tensor, type TrainingHeed } from 'heed/train';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { siteNames } from '../layers/examples.js';
@@ -110,7 +113,7 @@ describe('trainable checkpoints', () => {
     const { folder: path, input } = fixture(folder);
     const model = await heed.fromPretrained(path, { trainable: true, dropout: 0 });
     const encoded = await model.encode(input, { read, edit });
-    // In both modes, and with layers that are computed again.
+    // In both modes, and with recomputed layers.
     const again = await heed.fromPretrained(path, { trainable: true, dropout: 0, recompute: true });
     for (const one of [model, model.train(), again.train()]) {
       const { lastHiddenState: output, activations } = one.forward(input, { read, edit });
@@ -156,7 +159,7 @@ describe('trainable checkpoints', () => {
     const read = ['layers.0.output', 'layers.2.weights'];
     const edit = [{ site: 'layers.*.output', add: direction }];
     const { activations } = model.forward(input, { read, edit });
-    // A loss of activations alone reaches the edit before them, whose tensor has the sum over its layers.
+    // A loss of activations only: the gradient reaches the preceding edit, whose tensor has the sum over its layers.
     const { data, shape } = activations!['layers.2.weights']!;
     heed.losses.mse(activations!['layers.2.weights']!, { data: data.map(() => 1), shape }).backward();
     const [weight] = steer.parameters();
@@ -217,7 +220,7 @@ describe('edits in training', () => {
     expect(bits(run({ edit: sites.map((site) => ({ site, map: () => {} })) }), false)).toEqual(bits(plain, false));
     const set = Object.entries(read.activations!).map(([site, value]) => ({ site, set: value }));
     expect(bits(run({ edit: set }), false)).toEqual(bits(plain, false));
-    // Attention whose weights are operations of their own has the same gradients up to rounding.
+    // If attention weights are separate operations, gradients are the same up to rounding.
     const gradients = ({ inputs, parameters }: (typeof plain)['found']) => ({ ...inputs, ...parameters });
     expect(worstError(gradients(read.found), gradients(plain.found))).toBeLessThanOrEqual(1);
   });
@@ -253,7 +256,7 @@ describe('edits in training', () => {
     const encoder = new heed.Encoder({ ...sizes, embedDim: 64, numHeads: 4 }).train();
     const long = draw(1, 1, 128, 64);
     const edit = [{ site: 'layers.*.heads', heads: [1], scale: 0.5 }];
-    const read = ['layers.*.weights']; // the largest; 24 passes that were kept would take several times the memory of these three
+    const read = ['layers.*.weights']; // the largest site; retaining 24 passes would take several times the memory of these three
     for (let i = 0; i < 3; i++) encoder.forward(long, { read, edit });
     new heed.optim.SGD(encoder.parameters(), { lr: 1 }).zeroGrad();
     const before = heed.info.memoryBytes;

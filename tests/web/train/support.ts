@@ -1,12 +1,12 @@
-/** What the tests of training share: the builds, states drawn from seeds, the API with names that come from fixtures. */
+/** Shared by the tests of training: builds, states drawn from seeds, calls of the API by names from fixtures. */
 import type { Tensor, TrainingHeed } from 'heed/train';
 import { relaxedSimd } from 'wasm-feature-detect';
 import { draw, scaled } from '../layers/numbers.js';
 
-/** Both builds wherever the engine has them: relaxed SIMD rounds differently. */
+/** Both builds if the engine supports them, because relaxed SIMD rounds differently. */
 export const builds = (await relaxedSimd()) ? (['simd128', 'relaxed-simd'] as const) : (['simd128'] as const);
 
-/** A tensor, by its values alone. */
+/** The values and shape of a tensor. */
 export interface Values {
   data: Float32Array;
   shape: readonly number[];
@@ -25,7 +25,7 @@ export interface Differentiable {
   backward(cotangent: Values): { inputs: Record<string, Tensor>; parameters: Record<string, Tensor> };
 }
 
-/** Any layer, any call. */
+/** Any layer with any call. */
 export interface AnyLayer {
   stateDict(): Record<string, Tensor>;
   loadStateDict(state: Record<string, Values>): unknown;
@@ -57,7 +57,7 @@ export function call(owner: object, name: string, given: readonly unknown[]): un
   return (owner as Record<string, (...given: unknown[]) => unknown>)[name]!(...given);
 }
 
-/** Moving averages are in the state, but are not trained. */
+/** Whether a name is that of a moving average, which is in the state but not trained. */
 const isBuffer = (name: string) => /(^|\.)running_(mean|var)$/.test(name);
 
 /** The names of the parameters in the order of the fixtures. */
@@ -78,13 +78,13 @@ export function drawState(layer: AnyLayer, { seed, scale }: DrawnState): void {
   layer.loadStateDict(Object.fromEntries(drawn));
 }
 
-/** One after the other. */
+/** Concatenates tensors. */
 export function joined(tensors: readonly Values[]): Values {
   const data = Float32Array.from(tensors.flatMap((tensor) => [...tensor.data]));
   return { data, shape: [data.length] };
 }
 
-/** Nested arrays of 0, 1, 2, ... in a shape. */
+/** Nested arrays of 0, 1, 2, ... of a given shape. */
 export function countedIds(shape: readonly number[]): unknown {
   let next = 0;
   const nest = ([extent, ...rest]: readonly number[]): unknown =>

@@ -1,11 +1,11 @@
-/** What the tests of fine-tuning share: tiny models, examples for them, and comparisons of their parameters. */
+/** Shared by the tests of fine-tuning: tiny models, examples for them, and comparisons of their parameters. */
 import type { TrainableModel, TrainingHeed } from 'heed/train';
 import { tinyModel } from '../models/tiny.js';
 
 export const tiny = (heed: TrainingHeed, family?: string) =>
   heed.fromPretrained(tinyModel(family), { trainable: true, dropout: 0, seed: 1 });
 
-/** The label says which word comes first. */
+/** The label depends on which word comes first. */
 export const examples = ['x y', 'x z', 'x fox', 'x brown', 'x quick', 'y x', 'y z', 'y fox', 'y brown', 'y quick'].map(
   (text) => ({
     text,

@@ -1,6 +1,6 @@
 /**
- * Training runs of 100 steps beside PyTorch's from the same start (tests/fixtures/training/trajectories.py): never further from its float64 run than twice
- * its own float32 run, or 1e-5 of the value.
+ * Training runs of 100 steps, compared with PyTorch's from the same start (tests/fixtures/training/trajectories.py):
+ * the distance from its float64 run is at most twice that of its float32 run, or 1e-5 of the value.
  */
 import { load, type Tensor, type TrainingHeed } from 'heed/train';
 import { beforeAll, describe, expect, it } from 'vitest';
@@ -59,7 +59,7 @@ describe.each(builds)('training runs, %s build', (build) => {
     const { expected, single } = run;
     const model = makeModel(heed, problems.get(run.problem)!);
     const { losses, norms } = train(heed, model, run);
-    // A run that strays once may return by chance, so each loss may be as far off as PyTorch's worst so far.
+    // A diverging run may come close again by chance, so each loss is compared with PyTorch's worst so far.
     let worst = 0;
     for (const [step, loss] of expected.losses.entries()) {
       worst = Math.max(worst, Math.abs(single.losses[step]! / loss - 1));
@@ -134,7 +134,7 @@ function groupsOf(parameters: AnyParameter[], { matrices, vectors }: NonNullable
   ];
 }
 
-/** The norms of the difference and of what is expected, without the biases of keys (see trajectories.py). */
+/** The norms of the difference and of the expected values, without the biases of keys (see trajectories.py). */
 function apart(name: string, actual: Tensor['data'], expected: Float32Array): { distance: number; length: number } {
   const width = expected.length / 3;
   const counts = (i: number) => !name.endsWith('in_proj_bias') || i < width || i >= 2 * width;

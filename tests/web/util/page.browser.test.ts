@@ -1,4 +1,4 @@
-/** heed/util in a page: its strict policy, its workers' absence, and the core. */
+/** heed/util in a page: under a strict content security policy, without workers, and with products in WebAssembly. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { openSite, type Site } from '../models/site.js';
 

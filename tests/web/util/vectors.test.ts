@@ -1,4 +1,4 @@
-/** heed/util on vectors. Expected values: NumPy's and scikit-learn's, by tests/fixtures/util/generate.py. */
+/** heed/util on vectors. Expected values: NumPy's and scikit-learn's, from tests/fixtures/util/generate.py. */
 import { readFileSync } from 'node:fs';
 import { HeedError, load } from 'heed';
 import {

@@ -6,15 +6,21 @@ import { type PretrainedModel, type Role, readRole } from '../models/index.js';
 import { rerank } from '../tasks/index.js';
 import { type Embedder, makeEmbedTexts, type PromptOptions } from './prompts.js';
 
-/** The version of @ai-sdk/provider's interfaces: 'v2' for AI SDK 5 (and 6, which warns), 'v3' for AI SDK 6 and 7, 'v4' for AI SDK 7. */
+/**
+ * Version of @ai-sdk/provider's interfaces: 'v2' for AI SDK 5 (AI SDK 6 accepts it with a warning), 'v3' for AI SDK 6
+ * and 7, 'v4' for AI SDK 7.
+ */
 export type Specification = 'v2' | 'v3' | 'v4';
 
 export interface EmbeddingModelOptions<V extends Specification = 'v3'> extends PromptOptions {
-  /** Which prompt texts get: the AI SDK does not tell queries from documents. Default 'document'; `providerOptions: { heed: { role: 'query' } }` decides for one call. */
+  /**
+   * Whether texts get the query prompt or the document prompt, since the AI SDK does not distinguish them. Default
+   * 'document'. To set it for one call, pass `providerOptions: { heed: { role: 'query' } }`.
+   */
   role?: Role;
-  /** The name that the SDK reports. Default: config.json's model_type. */
+  /** Model name that the SDK reports. Default: `model_type` of config.json. */
   modelId?: string;
-  /** The version of the AI SDK's interface. Default 'v3', which AI SDK 6 and 7 take; AI SDK 5 takes 'v2'. */
+  /** Version of the AI SDK's interface. Default 'v3', for AI SDK 6 and 7. Use 'v2' for AI SDK 5. */
   specificationVersion?: V;
 }
 
@@ -54,13 +60,13 @@ const schema = {
 const rerankingSchema = { modelId: schema.modelId, specificationVersion: optional(oneOf(['v3', 'v4']), 'v3' as const) };
 
 /**
- * An embedding model for `embed` and `embedMany`. Calls are not limited in size, and run one after the other. Texts that are longer than the model's limit are cut, and the call's warnings
- * say so.
+ * Creates an embedding model for `embed` and `embedMany`. Calls are not limited in size and run one after the other.
+ * Texts longer than the model's limit are truncated, which the call's warnings report.
  *
  * @example
  * const { embeddings } = await embedMany({ model: embeddingModel(model), values: documents });
  * const { embedding } = await embed({ model: embeddingModel(model, { role: 'query' }), value: question });
- * @throws HeedError INVALID_ARGUMENT for something other than a model, and for unknown options
+ * @throws HeedError INVALID_ARGUMENT if `model` is not a model, and for unknown options
  */
 export function embeddingModel<V extends Specification = 'v3'>(
   model: Embedder,
@@ -94,12 +100,12 @@ export function embeddingModel<V extends Specification = 'v3'>(
 }
 
 /**
- * A reranking model for `rerank`, of AI SDK 6 and 7: a cross-encoder with one label, such as ms-marco-MiniLM or bge-reranker. Scores are between 0 and 1, the sigmoid of the logit. Documents
- * that are objects are scored by their JSON.
+ * Creates a reranking model for `rerank` of AI SDK 6 and 7 from a cross-encoder with one label, such as ms-marco-MiniLM
+ * or bge-reranker. Scores are sigmoids of the logits, from 0 to 1. Documents that are objects are converted to JSON.
  *
  * @example
  * const { ranking } = await rerank({ model: rerankingModel(crossEncoder), query, documents, topN: 3 });
- * @throws HeedError INVALID_ARGUMENT for something other than a model; calls throw UNSUPPORTED for a model with several labels
+ * @throws HeedError INVALID_ARGUMENT if `model` is not a model; calls throw UNSUPPORTED for a model with several labels
  */
 export function rerankingModel<V extends 'v3' | 'v4' = 'v3'>(
   model: PretrainedModel,

@@ -5,7 +5,10 @@ import { type Embedder, makeEmbedTexts, type PromptOptions } from './prompts.js'
 export type ChromaSpace = 'cosine' | 'l2' | 'ip';
 
 export interface ChromaOptions extends PromptOptions {
-  /** The distance of collections that do not say which. Default 'cosine', which does not depend on whether the model normalizes its vectors. */
+  /**
+   * Distance of collections that do not specify one. Default 'cosine', which does not depend on whether the model
+   * normalizes its vectors.
+   */
   space?: ChromaSpace;
 }
 
@@ -23,14 +26,15 @@ const SPACES = ['cosine', 'l2', 'ip'] as const;
 const schema = { space: optional(oneOf(SPACES), 'cosine' as const) };
 
 /**
- * An embedding function for collections: `add` embeds with the document prompt of the model's folder, `query` with its query prompt. Chroma cannot store a model, so pass the
- * function to `getCollection` as well as to `createCollection`.
+ * Creates an embedding function for collections: `add` embeds with the document prompt of the model's folder, `query`
+ * with its query prompt. Chroma cannot store a model, so pass the function to `getCollection` as well as to
+ * `createCollection`.
  *
  * @example
  * const collection = await client.getOrCreateCollection({ name: 'notes', embeddingFunction: embeddingFunction(model) });
  * await collection.add({ ids, documents });
  * await collection.query({ queryTexts: ['What do cats eat?'], nResults: 3 });
- * @throws HeedError INVALID_ARGUMENT for something other than a model, and for unknown options
+ * @throws HeedError INVALID_ARGUMENT if `model` is not a model, and for unknown options
  */
 export function embeddingFunction(model: Embedder, options?: ChromaOptions): ChromaEmbeddingFunction {
   const [embedTexts, { space }] = makeEmbedTexts('embeddingFunction', model, schema, options);

@@ -2,10 +2,10 @@
 import { describe, invalid } from '../base/error.js';
 import { type Embedder, makeEmbedTexts, type PromptOptions } from './prompts.js';
 
-/** As far as it is used, LanceDB's TextEmbeddingFunction. */
+/** LanceDB's TextEmbeddingFunction, reduced to what is used here. */
 type TextEmbeddingFunctionLike = abstract new () => object;
 
-/** What the returned class adds to LanceDB's. */
+/** The methods that the returned class adds to LanceDB's. */
 export interface LanceEmbeddingFunction {
   init(): Promise<void>;
   ndims(): number | undefined;
@@ -15,8 +15,9 @@ export interface LanceEmbeddingFunction {
 }
 
 /**
- * A subclass of LanceDB's `TextEmbeddingFunction` that embeds rows with the document prompt of the model's folder and searches with its query prompt. Register it in each process
- * that opens the table, since LanceDB stores its name and not the model.
+ * Creates a subclass of LanceDB's `TextEmbeddingFunction` that embeds rows with the document prompt of the model's
+ * folder and searches with its query prompt. Register it in every process that opens the table, since LanceDB stores
+ * its name and not the model.
  *
  * @example
  * import { LanceSchema, TextEmbeddingFunction, getRegistry, register } from '@lancedb/lancedb/embedding';
@@ -24,7 +25,7 @@ export interface LanceEmbeddingFunction {
  * const heed = await getRegistry().get('heed').create();
  * const table = await db.createEmptyTable('notes', LanceSchema({ text: heed.sourceField(), vector: heed.vectorField() }));
  * @param TextEmbeddingFunction the class that '@lancedb/lancedb/embedding' exports
- * @throws HeedError INVALID_ARGUMENT for something other than a class and a model, and for unknown options
+ * @throws HeedError INVALID_ARGUMENT if the arguments are not a class and a model, and for unknown options
  */
 export function embeddingFunction<Base extends TextEmbeddingFunctionLike>(
   TextEmbeddingFunction: Base,
@@ -35,14 +36,14 @@ export function embeddingFunction<Base extends TextEmbeddingFunctionLike>(
     throw invalid('embeddingFunction', "LanceDB's TextEmbeddingFunction", describe(TextEmbeddingFunction));
   const [embedTexts] = makeEmbedTexts('embeddingFunction', model, {}, options);
   let width: number | undefined;
-  // The type of a mixin's base must have a constructor with any arguments.
+  // TypeScript requires the base of a mixin to have a constructor with any arguments.
   const AnyBase = TextEmbeddingFunction as unknown as new (...args: unknown[]) => object;
   class HeedEmbeddingFunction extends AnyBase implements LanceEmbeddingFunction {
-    /** LanceDB stores it with the table and passes it to the constructor. */
+    /** LanceDB stores the result with the table and passes it to the constructor. */
     toJSON(): Record<string, never> {
       return {};
     }
-    /** Finds the vectors' width, which layers after the pooling decide. */
+    /** Determines the vectors' width by embedding a text, because layers after the pooling may change it. */
     async init(): Promise<void> {
       width ??= (await embedTexts('document', ['']))[0]!.length;
     }

@@ -11,7 +11,7 @@ export interface LangChainEmbeddings {
   embedQuery(document: string): Promise<number[]>;
 }
 
-/** As far as it is used, @langchain/core's Document. */
+/** @langchain/core's Document, reduced to what is used here. */
 export interface LangChainDocument {
   pageContent: string;
   metadata: Record<string, unknown>;
@@ -19,17 +19,21 @@ export interface LangChainDocument {
 
 /** @langchain/core's BaseDocumentCompressor. */
 export interface LangChainReranker {
-  /** The documents in descending order of their scores, each a copy whose metadata has the `relevanceScore`, from 0 to 1. */
+  /**
+   * Returns copies of the documents in descending order of score, with the score, from 0 to 1, as `relevanceScore` in
+   * their metadata.
+   */
   compressDocuments<Document extends LangChainDocument>(documents: Document[], query: string): Promise<Document[]>;
 }
 
 /**
- * Embeddings for vector stores: documents get the document prompt of the model's folder, queries its query prompt.
+ * Creates embeddings for vector stores. Documents are embedded with the document prompt of the model's folder, queries
+ * with its query prompt.
  *
  * @example
  * const store = await MemoryVectorStore.fromTexts(texts, metadata, embeddings(model));
  * await store.similaritySearch('What do cats eat?', 3);
- * @throws HeedError INVALID_ARGUMENT for something other than a model, and for unknown options
+ * @throws HeedError INVALID_ARGUMENT if `model` is not a model, and for unknown options
  */
 export function embeddings(model: Embedder, options?: PromptOptions): LangChainEmbeddings {
   const [embedTexts] = makeEmbedTexts('embeddings', model, {}, options);
@@ -40,11 +44,12 @@ export function embeddings(model: Embedder, options?: PromptOptions): LangChainE
 }
 
 /**
- * A document compressor that reranks with a cross-encoder of one label and keeps the best `topN` (default: all), for `ContextualCompressionRetriever`.
+ * Creates a document compressor for `ContextualCompressionRetriever` that reranks with a cross-encoder of one label and
+ * keeps the best `topN` documents (default: all).
  *
  * @example
  * const retriever = new ContextualCompressionRetriever({ baseCompressor: reranker(crossEncoder, { topN: 3 }), baseRetriever });
- * @throws HeedError INVALID_ARGUMENT for something other than a model, and for unknown options
+ * @throws HeedError INVALID_ARGUMENT if `model` is not a model, and for unknown options
  */
 export function reranker(model: PretrainedModel, options?: { topN?: number }): LangChainReranker {
   if (typeof model?.predict !== 'function')
@@ -57,7 +62,7 @@ export function reranker(model: PretrainedModel, options?: { topN?: number }): L
       return hits.map(({ index, score }) => {
         const document = documents[index]!;
         const metadata = { ...document.metadata, relevanceScore: score };
-        // With its class, which LangChain's retrievers expect.
+        // Keeps the document's class, which LangChain's retrievers expect.
         return Object.assign(Object.create(Object.getPrototypeOf(document)), document, { metadata });
       });
     },

@@ -5,7 +5,7 @@ import type { SignalLike } from '../base/platform.js';
 import type { Tensor } from '../base/tensor.js';
 import { type Role, withPrompt } from '../models/index.js';
 
-/** What an adapter uses of a model: one that `fromPretrained` returned, of `heed` or of `heed/train`. */
+/** A model that `fromPretrained` of `heed` or `heed/train` returned, reduced to what adapters use. */
 export interface Embedder {
   readonly config: { readonly family: string; readonly prompts: Readonly<Record<string, string>> };
   embed(
@@ -15,9 +15,15 @@ export interface Embedder {
 }
 
 export interface PromptOptions {
-  /** A text to put before each query. Default: the prompt of the model's folder named `query` or `search_query`; if there is none, as `embed` does by default. */
+  /**
+   * Text to prepend to each query. Default: the prompt of the model's folder named `query` or `search_query`, else the
+   * default prompt of `embed`.
+   */
   queryPrompt?: string;
-  /** A text to put before each document. Default: the prompt of the model's folder named `document`, `passage`, `corpus` or `search_document`; if there is none, as `embed` does by default. */
+  /**
+   * Text to prepend to each document. Default: the prompt of the model's folder named `document`, `passage`, `corpus`
+   * or `search_document`, else the default prompt of `embed`.
+   */
   documentPrompt?: string;
 }
 
@@ -34,14 +40,20 @@ export interface Call {
 /** Embeds texts: one array of numbers per text. */
 export type EmbedTexts = (role: Role, texts: readonly string[], call?: Call) => Promise<number[][]>;
 
-/** The same with the numbers of tokens that were embedded, undefined if the model cannot tell, and of the texts that were cut. */
+/**
+ * Embeds texts. `tokens`: number of embedded tokens, undefined if the model does not report it. `cut`: number of
+ * truncated texts.
+ */
 export type EmbedAndCount = (
   role: Role,
   texts: readonly string[],
   call?: Call,
 ) => Promise<{ embeddings: number[][]; tokens: number | undefined; cut: number }>;
 
-/** Reads the options of an adapter, which are `schema` and the prompts, and returns them between two functions that embed. */
+/**
+ * Reads an adapter's options, which are those of `schema` and the prompts. Returns [embedTexts, options,
+ * embedAndCount].
+ */
 export function makeEmbedTexts<S extends Parameters<typeof readOptions>[1]>(
   owner: string,
   model: Embedder,
@@ -72,7 +84,7 @@ export function requireEmbedder(owner: string, model: unknown): void {
     throw invalid(`${owner}: model`, 'a model that `fromPretrained` returned', describe(model));
 }
 
-/** `options` without those that are undefined, which `embed` would refuse to read twice. */
+/** The defined options of a call. */
 function definedOf({ signal, dimensions }: Call): { signal?: SignalLike; dimensions?: number } {
   return { ...(signal && { signal }), ...(dimensions !== undefined && { dimensions }) };
 }

@@ -1,6 +1,7 @@
 /**
- * A class with the shape of `SemanticEmbedder`, the embedding API that Chrome is prototyping (explainers-by-googlers/embedding-api), which runs a model of heed:
- * `heed/semantic-embedder`. Errors are those that a browser's own class throws: TypeError, InvalidStateError and the signal's reason.
+ * `heed/semantic-embedder`: a class with the interface of `SemanticEmbedder`, the embedding API that Chrome is
+ * prototyping (explainers-by-googlers/embedding-api), which runs a model of heed. Errors are those that a browser's own
+ * class throws: TypeError, InvalidStateError and the signal's reason.
  */
 import { describe, invalid } from '../base/error.js';
 import { turn } from '../base/event-loop.js';
@@ -16,13 +17,13 @@ export type TaskType =
   | 'clustering';
 export type EmbedderAvailability = 'unavailable' | 'downloadable' | 'downloading' | 'available';
 
-/** An EventTarget. */
+/** The EventTarget for download progress. */
 export interface DownloadMonitor {
   addEventListener(type: 'downloadprogress', listener: (event: { loaded: number; total: number }) => void): void;
 }
 
 export interface CreateOptions {
-  /** Called with an EventTarget that receives `downloadprogress` events; their `loaded` grows from 0 to 1. */
+  /** Called with an EventTarget that receives `downloadprogress` events, whose `loaded` increases from 0 to 1. */
   monitor?: (monitor: DownloadMonitor) => void;
   /** Cancels the load. */
   signal?: SignalLike;
@@ -39,7 +40,7 @@ export interface OwnedEmbedder extends Embedder {
 }
 
 export interface EmbedderSession {
-  /** The vectors of a text or of several. `taskType` chooses the prompt of the model's folder; without it, the texts are embedded as they are. */
+  /** Embeds one or several texts. `taskType` selects a prompt of the model's folder; without it, no prompt is used. */
   embed(
     input: string | readonly string[],
     options?: { taskType?: TaskType; signal?: SignalLike },
@@ -49,21 +50,24 @@ export interface EmbedderSession {
 }
 
 export interface SemanticEmbedderClass {
-  /** 'available' once a model has been loaded, 'downloading' during the first load, 'downloadable' before it. */
+  /**
+   * Resolves to 'available' once a model has been loaded, 'downloading' during the first load, 'downloadable' before
+   * it.
+   */
   availability(): Promise<EmbedderAvailability>;
   create(options?: CreateOptions): Promise<EmbedderSession>;
 }
 
-/** Loads a model; `options` are to be passed to `fromPretrained`. */
+/** Loads a model. Must pass `options` to `fromPretrained`. */
 export type LoadEmbedder = (options: {
   onProgress: (progress: { loaded: number; total: number | null }) => void;
   signal?: SignalLike;
 }) => Promise<OwnedEmbedder>;
 
-/** The number of steps that `loaded` can have. */
+/** Number of values of `loaded` in reported progress. */
 const STEPS = 65536;
 
-/** The names of prompts that published folders use. */
+/** Names that published folders use for the prompts of each task. */
 const TASK_PROMPTS: Record<TaskType, readonly string[]> = {
   'semantic-similarity': ['STS', 'semantic-similarity', 'text-matching'],
   'retrieval-query': PROMPT_NAMES.query,
@@ -73,7 +77,8 @@ const TASK_PROMPTS: Record<TaskType, readonly string[]> = {
 };
 
 /**
- * The class, to be used where the browser has none. Each `create()` loads a model with `load`, and `destroy()` disposes of it.
+ * Creates the class, for browsers without one. Each `create()` loads a model with `load`, and `destroy()` disposes of
+ * it.
  *
  * @example
  * const heed = await load();
@@ -122,7 +127,7 @@ export function semanticEmbedder(load: LoadEmbedder): SemanticEmbedderClass {
         const model = await load({ onProgress, ...(signal && { signal }) });
         state = 'available';
         report(1);
-        // A listener of the last event may abort, too, also in what it continues with asynchronously.
+        // A listener of the last event may abort, also asynchronously.
         await turn();
         if (signal?.aborted) {
           model.dispose();

@@ -1,4 +1,7 @@
-/** What may follow on a command line, read from commander's own commands and options, and the shells' scripts that ask for it with every Tab. */
+/**
+ * Candidates for completing a command line, derived from commander's commands and options, and the shell scripts that
+ * request them on every Tab.
+ */
 import type { Argument, Command, Option } from 'commander';
 
 export interface Candidate {
@@ -6,12 +9,12 @@ export interface Candidate {
   description: string;
 }
 
-/** Stands for the paths of files or of folders, which the shell completes itself. */
+/** A placeholder for paths of files or folders, which the shell completes itself. */
 export type Paths = ':files' | ':folders';
 
-/** `words`: those after the command's name, up to the one at the cursor, which may be empty. */
+/** `words`: the words after the command's name, up to and including the one at the cursor, which may be empty. */
 export function candidates(program: Command, words: readonly string[]): (Candidate | Paths)[] {
-  // bash makes a word of its own of the = in --name=value.
+  // bash splits --name=value into three words.
   const list = words
     .map((word, i) => (word === '=' && i === words.length - 1 ? '' : word))
     .filter((word) => word !== '=');
@@ -29,7 +32,9 @@ export function candidates(program: Command, words: readonly string[]): (Candida
   return matching(valuesOf(program, `<${argument.name()}>`, argument.argChoices), current);
 }
 
-/** The subcommand before the cursor, the number of its arguments, and the option whose value is at the cursor. */
+/**
+ * The subcommand before the cursor, the number of its arguments so far, and the option whose value is at the cursor.
+ */
 function contextOf(program: Command, words: readonly string[]) {
   let command = program;
   let operands = 0;
@@ -64,7 +69,7 @@ export function subcommandsOf(program: Command): Candidate[] {
   return commands.map((command) => ({ value: command.name(), description: command.description() }));
 }
 
-/** The values of an option or an argument: its choices, or paths if it is called a file, a folder or a model. */
+/** The values of an option or argument: its choices, or paths if it is named as a file, a folder or a model. */
 function valuesOf(program: Command, flags: string, choices: readonly string[] | undefined): (Candidate | Paths)[] {
   if (choices) return choices.map((value) => ({ value, description: '' }));
   const name = /[<[](\w+)/.exec(flags)?.[1];
@@ -81,8 +86,9 @@ function matching(list: (Candidate | Paths)[], start: string, prefix = ''): (Can
 }
 
 /**
- * Each script passes the words up to the cursor to `heed complete`, which prints a candidate per line, with a tab before its description. Own code: @bomb.sh/tab, which
- * reads commander's tree as well, switches the completion of file names off, and most arguments of heed are files; omelette and tabtab have no commander support.
+ * Each script passes the words up to the cursor to `heed complete`, which prints one candidate per line, with a tab
+ * before its description. No library is used: @bomb.sh/tab, which also reads commander's tree, disables the completion
+ * of file names, and most of heed's arguments are files; omelette and tabtab do not support commander.
  */
 export const SCRIPTS = {
   bash: `# bash completion for heed; add to ~/.bashrc: eval "$(heed completion bash)"

@@ -1,25 +1,27 @@
-/** Reads labelled examples. They are read at once, as training goes through them many times. */
+/** Reads labelled examples. All of them are held in memory, because training iterates over them many times. */
 import { invalidFile } from '../node/index.js';
 import type { ClassifierExample, EmbeddingExamples, ScoredPair } from '../train/index.js';
 import { keysOf } from './records.js';
 import { type FormatOptions, rowsOf } from './rows.js';
 
-/** A record by its keys or columns, and where it stands. */
+/** A record's values by key or column. `at`: its location, for messages. */
 interface Row {
   readonly at: string;
   readonly values: Readonly<Record<string, unknown>>;
 }
 
 export interface ExampleOptions extends FormatOptions {
-  /** The keys or columns of texts, second texts and labels. */
+  /** Key or column of the text. */
   field: string;
+  /** Key or column of the second text of a pair. */
   pair?: string;
+  /** Key or column of the label. */
   label: string;
-  /** Separates the labels of a cell, each of which holds. */
+  /** Separator between several labels in one cell. */
   labelSeparator?: string;
 }
 
-/** All records of the files. `columns`: those that tables need, and the option that names each. */
+/** Reads all records of the files. `columns`: the columns required in tables, with the options that name them. */
 export async function readRows(
   files: readonly string[],
   { format, delimiter }: FormatOptions,
@@ -35,7 +37,7 @@ export async function readRows(
   return rows;
 }
 
-/** A text of a record. `option`: with which another key is named. */
+/** A text of a record. `option`: the option that changes the key, for messages. */
 export function textOf({ at, values }: Row, key: string, option: string): string {
   const value = values[key];
   if (typeof value === 'string') return value;
@@ -43,7 +45,7 @@ export function textOf({ at, values }: Row, key: string, option: string): string
   throw invalidFile(at, `a text under '${key}'`, `${got}. Name another key with ${option}`);
 }
 
-/** Examples for `trainClassifier`. */
+/** Reads examples for `trainClassifier`. */
 export async function readExamples(files: readonly string[], options: ExampleOptions): Promise<ClassifierExample[]> {
   const { field, pair, label, labelSeparator } = options;
   const columns = new Map([[field, '--field'], [label, '--label'], ...(pair ? [[pair, '--pair'] as const] : [])]);
@@ -58,7 +60,7 @@ export async function readExamples(files: readonly string[], options: ExampleOpt
   });
 }
 
-/** Pairs with scores, under the keys or columns a, b, score. */
+/** Reads pairs with scores, from the keys or columns a, b and score. */
 export async function readScored(files: readonly string[], options: FormatOptions): Promise<ScoredPair[]> {
   return (await readRows(files, options)).map(scoredOf);
 }
@@ -73,8 +75,8 @@ function scoredOf({ at, values }: Row): ScoredPair {
 }
 
 /**
- * Queries and the texts that they should find, under the keys or columns a and b. A query may have several rows; each text that a row or `others` has is a document once, by its own text
- * as id.
+ * Reads queries and the texts that they should find, from the keys or columns a and b. A query may have several rows.
+ * Each distinct text of the rows and of `others` is one document, whose id is the text.
  */
 export async function readRelevant(files: readonly string[], others: readonly string[], options: FormatOptions) {
   const relevant = new Map<string, Set<string>>();
@@ -94,7 +96,7 @@ const FORMS = [
   ['text', 'label'],
 ];
 
-/** Examples for `trainEmbedding`; which form they have is seen from their keys or columns. */
+/** Reads examples for `trainEmbedding`. Their keys or columns determine their form. */
 export async function readSimilar(files: readonly string[], options: FormatOptions): Promise<EmbeddingExamples> {
   const rows = await readRows(files, options);
   if (rows[0] && 'score' in rows[0].values) return rows.map(scoredOf);

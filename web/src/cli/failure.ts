@@ -1,12 +1,12 @@
-/** How errors end the command: one line on standard error, and the exit code. */
+/** Reports errors that end the command: one line on standard error, and the exit code. */
 import { type Command, CommanderError } from 'commander';
 import type { HeedError } from '../index.js';
 import { subcommandsOf } from './complete.js';
 import { inOneLine, notice } from './terminal.js';
 
-/** Something went wrong. */
+/** Exit code for errors while the command runs. */
 const FAILURE = 1;
-/** The command line itself is wrong: a command, an option, or a value. */
+/** Exit code for an invalid command line: a wrong command, option or value. */
 const WRONG_USAGE = 2;
 
 /** Prints an error and sets the exit code. */
@@ -17,19 +17,19 @@ export function report(error: unknown, program: Command): void {
   process.exitCode = isUsage ? WRONG_USAGE : FAILURE;
 }
 
-/** Whether the operating system refused something, such as writing to a full disk. */
+/** Whether the operating system reported the error, such as for writing to a full disk. */
 const isSystemError = (error: unknown) => (error as NodeJS.ErrnoException | undefined)?.syscall !== undefined;
 
-/** One line for a mistake of the caller or an error of the system; the stack for any other error. */
+/** One line for errors of usage or of the system; the stack trace for any other error. */
 function messageOf(error: unknown, program: Command): string {
   if (error instanceof CommanderError) return usageMessage(error, program);
-  // By its name: heed/train has a class of its own.
+  // Compare names, because heed/train has a HeedError class of its own.
   if ((error as Error).name === 'HeedError' || isSystemError(error))
     return inOneLine(asOption((error as Error).message));
   return (error as Error).stack ?? String(error);
 }
 
-/** What a message of the library recommends, as it is said on the command line. */
+/** Replaces options of the library in a message by those of the command line. */
 const asOption = (message: string): string =>
   OPTIONS.reduce((text, [theirs, ours]) => text.replace(theirs, ours), message);
 
@@ -54,7 +54,7 @@ function usageMessage({ code, message }: CommanderError, program: Command): stri
 
 const namesOf = (command: Command) => subcommandsOf(command).map(({ value }) => value);
 
-/** The names with which `args` begin that lead to a command, such as train and classifier. */
+/** The names at the beginning of `args` that lead to a command, such as train and classifier. */
 function commandPath(parent: Command, [name, ...rest]: readonly string[]): string[] {
   const command = parent.commands.find((each) => each.name() === name);
   return command && namesOf(parent).includes(name!) ? [name!, ...commandPath(command, rest)] : [];

@@ -1,10 +1,10 @@
-/** Writes folders that are there whole or not at all, and keeps the state of a training until its folder is written. */
+/** Writes folders completely or not at all, and stores the state of a training until its folder has been written. */
 import { existsSync, readFileSync, rmSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 import { folderWriter, writeWhole as writeInto } from '../folders/index.js';
 import { invalid, makeFolderOf, namesIn, requireWritable, statusOf, writeWhole } from '../node/index.js';
 
-/** @throws HeedError if `path` cannot become a new folder; called before anything is computed */
+/** Called before anything is computed. @throws HeedError if `path` cannot become a new folder */
 export function requireNew(path: string): void {
   const status = statusOf(path);
   const expected = 'a new or empty folder';
@@ -13,7 +13,7 @@ export function requireNew(path: string): void {
   requireWritable(dirname(resolve(path)));
 }
 
-/** Writes a folder, whole or not at all. Returns the number of bytes. */
+/** Writes a folder completely or not at all. Returns its number of bytes. */
 export async function writeFolder(path: string, files: Readonly<Record<string, Uint8Array>>): Promise<number> {
   const writer = await folderWriter(path);
   try {
@@ -26,17 +26,17 @@ export async function writeFolder(path: string, files: Readonly<Record<string, U
   return Object.values(files).reduce((sum, { length }) => sum + length, 0);
 }
 
-/** The largest seed that is drawn. */
+/** Upper bound of random seeds. */
 const SEEDS = 2 ** 31;
 
-/** What is kept of a training: its seed and its last checkpoint, in a folder next to that of the result. */
+/** The stored state of a training: its seed and its last checkpoint, in a folder next to that of the result. */
 export class TrainingState {
   readonly seed: number;
   /** The checkpoint to continue from. */
   readonly resume: Uint8Array | undefined;
   readonly #folder: string;
 
-  /** @throws HeedError if the state of an interrupted training is there, and it is not to be continued */
+  /** @throws HeedError if the state of an interrupted training exists and `resume` is false */
   constructor(out: string, resume: boolean, seed: number | undefined) {
     this.#folder = `${resolve(out)}.training`;
     const [about, weights] = ['training.json', 'checkpoint.safetensors'].map((name) => join(this.#folder, name));
@@ -54,7 +54,7 @@ export class TrainingState {
     this.resume = isThere ? new Uint8Array(readFileSync(weights!)) : undefined;
   }
 
-  /** Replaces the checkpoint; a half-written one is never read. */
+  /** Replaces the checkpoint atomically, so that an incomplete one is never read. */
   keep(bytes: Uint8Array): void {
     const [about, weights] = ['training.json', 'checkpoint.safetensors'].map((name) => join(this.#folder, name));
     makeFolderOf(about!);

@@ -1,14 +1,14 @@
-/** Builds a search index: one vector per entry, from its text and its descriptions. */
+/** Builds a search index with one vector per entry, computed from its text and its descriptions. */
 
 import { basename, dirname, join, resolve } from 'node:path';
 import { type EmbedOptions, type ModelInput, type PretrainedModel, Tensor, TextIndex } from '../index.js';
 import { batches, invalid, makeFolderOf, requireWritable, statusOf, writeWhole } from '../node/index.js';
 import type { Entry } from './records.js';
 
-/** What is known of the entries before any is embedded: all are read first, so that errors in the file are found at once. */
+/** The entries' texts and ids, read before any entry is embedded, so that errors in the file are found early. */
 export interface Listed {
   texts: string[];
-  /** The ids of the entries, if all of them have one that an index can keep; otherwise undefined. */
+  /** The entries' ids if all entries have one that an index can store; otherwise undefined. */
   ids: number[] | undefined;
 }
 
@@ -24,15 +24,18 @@ export async function listed(entries: AsyncIterable<Entry>): Promise<Listed> {
 }
 
 export interface IndexOptions extends Pick<EmbedOptions, 'pooling' | 'dimensions' | 'prompt'> {
-  /** The weight of the mean of the descriptions' vectors, relative to the text's own vector. */
+  /** Weight of the mean of the descriptions' vectors, relative to the text's own vector. */
   weight: number;
-  /** The name of the model, to be saved in the index. */
+  /** Name of the model, which is stored in the index. */
   name: string;
   /** Called with the number of entries done so far. */
   onProgress: (done: number) => void;
 }
 
-/** An index of the vectors u(text) + weight * mean(u(description)), where u has length 1. The index normalizes the sums. */
+/**
+ * Builds an index of the vectors u(text) + weight * mean(u(description)), where u is a vector scaled to unit norm. The
+ * index normalizes the sums.
+ */
 export async function indexOf(
   model: PretrainedModel,
   { texts, ids }: Listed,
@@ -66,7 +69,9 @@ export async function indexOf(
   return index;
 }
 
-/** The model as `heed index` has it embed, by which an index recognizes it. `prompt`: that of the texts of the index. */
+/**
+ * The model with the settings of `heed index`, by which an index recognizes it. `prompt`: prompt of the index's texts.
+ */
 export function embedderOf(model: PretrainedModel, { pooling, prompt }: Pick<EmbedOptions, 'pooling' | 'prompt'>) {
   const { prompts } = model.config;
   const settings = { normalize: true, ...(pooling && { pooling }) };
@@ -79,9 +84,9 @@ export function embedderOf(model: PretrainedModel, { pooling, prompt }: Pick<Emb
 }
 
 /**
- * The file of an index: `out`, or `index.safetensors` in it if it is, or is to be, a folder.
+ * The file of an index: `out`, or `index.safetensors` in it if `out` is a folder or has no extension.
  *
- * @throws HeedError if it cannot be written, or if it is there and is not to be replaced
+ * @throws HeedError if the file cannot be written, or if it exists and `replace` is false
  */
 export function indexFile(out: string, replace: boolean): string {
   const isFile = out.endsWith('.safetensors');
@@ -95,7 +100,7 @@ export function indexFile(out: string, replace: boolean): string {
   return file;
 }
 
-/** Writes the file of an index, and the folders above it. Returns the number of bytes. */
+/** Writes the file of an index, creating its folder if needed. Returns the number of bytes. */
 export async function writeIndex(file: string, index: TextIndex): Promise<number> {
   const bytes = await index.save();
   makeFolderOf(file);
@@ -103,17 +108,23 @@ export async function writeIndex(file: string, index: TextIndex): Promise<number
   return bytes.length;
 }
 
-/** The bundled model's name in saved indexes. It changes with the model's weights, as vectors of different weights cannot be compared. */
+/**
+ * The bundled model's name in saved indexes. It changes with the weights, because vectors of different weights are not
+ * comparable.
+ */
 export const BUNDLED = 'heed-2';
 
-/** The name under which an index keeps its model: that of its folder, or as it is on its hub; `BUNDLED` for the model in the package. */
+/**
+ * The name under which an index stores its model: its URL, its folder's name or its hub id; `BUNDLED` for the model in
+ * the package.
+ */
 export function nameOf(model: string | undefined): string {
   if (model === undefined) return BUNDLED;
   if (/^https?:/i.test(model)) return model.replace(/[?#].*$/, '').replace(/\/+$/, '');
   return statusOf(model) ? basename(resolve(model)) : model;
 }
 
-/** What to do about an index of the model `recorded`, if that is not the model of the search. */
+/** Advice if the index's model, `recorded`, is not that of the search. */
 export function remedyOf(recorded: string): string {
   if (recorded === BUNDLED) return 'Leave out --model';
   if (/^heed(-\d+)?$/.test(recorded))

@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-/** The command `heed`. Each subcommand is a module in commands/, which adds it to the program. */
+/** The command `heed`. Each module in commands/ adds a subcommand to the program. */
 import { Command, CommanderError } from 'commander';
 import { version } from '../base/wasm/version.js';
 import { addCache } from './commands/cache.js';
@@ -38,7 +38,7 @@ are read from standard input. \`heed help <command>\` lists the options of a com
 
 Exit codes: 0 success, 1 failure, 2 wrong usage.`,
   )
-  // Errors are reported below, once, in one line.
+  // Errors are reported below, in one line.
   .configureOutput({
     outputError: () => {},
     getOutHasColors: () => hasColors(process.stdout),

@@ -1,9 +1,9 @@
-/** Shows how well a classifier does. */
+/** Formats the metrics of a classifier. */
 import type { ClassifierMetrics } from '../train/index.js';
 
 const percent = (part: number) => `${(100 * part).toFixed(1)} %`;
 
-/** Rows of cells, the first column left-aligned. */
+/** Formats rows of cells as columns, the first left-aligned, the others right-aligned. */
 export function table(rows: readonly (readonly string[])[]): string {
   const widths = rows[0]!.map((_, column) => Math.max(...rows.map((row) => row[column]!.length)));
   const line = (row: readonly string[]) =>
@@ -11,7 +11,7 @@ export function table(rows: readonly (readonly string[])[]): string {
   return rows.map((row) => `${line(row).trimEnd()}\n`).join('');
 }
 
-/** The metrics as text: per label, in all, and the confusion matrix. */
+/** The metrics as text: per label, overall, and the confusion matrix. */
 export function metricsTable({ count, accuracy, macroF1, labels, confusionMatrix }: ClassifierMetrics): string {
   const perLabel = table([
     ['label', 'precision', 'recall', 'F1', 'examples'],

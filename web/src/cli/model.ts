@@ -1,4 +1,4 @@
-/** Opens the model that a command line names. */
+/** Opens the model that is specified on the command line. */
 import { readdirSync, statSync } from 'node:fs';
 import { availableParallelism, freemem } from 'node:os';
 import { join } from 'node:path';
@@ -8,17 +8,17 @@ import { Progress } from './progress.js';
 import type { Input } from './records.js';
 import { watchTruncation } from './truncation.js';
 
-// Options as commander gives them: camelCase, undefined if not given.
+// Options as commander returns them: in camelCase, undefined if not given.
 export interface ModelOptions {
   model?: string;
-  /** The hub of models that are given by their id. */
+  /** Hub of models that are specified by their id. */
   host?: string;
-  /** Where files from the network are kept; false: nowhere. Default: where the library keeps them. */
+  /** Folder in which files from the network are cached, or false for none. Default: the library's folder. */
   cache?: string | boolean;
-  /** Whether to ask for newer files than those kept. */
+  /** Whether to check for files newer than the cached ones. */
   refresh?: boolean;
   dtype?: 'fp32' | 'q8';
-  /** Whether texts that are too long are cut; commander's default is true. */
+  /** Whether texts that are too long are truncated. commander's default is true. */
   truncation?: boolean;
 }
 
@@ -29,10 +29,13 @@ export interface ParallelOptions {
 
 export type EmbeddingOptions = Pick<EmbedOptions, 'pooling' | 'dimensions' | 'prompt'>;
 
-/** The options of `fromPretrained` that say where a model is read from. Files from the network are kept, as a command that is run again would otherwise download them again. */
+/**
+ * The options of `fromPretrained` that specify the source. Files from the network are cached by default, because
+ * commands are often run again.
+ */
 export const remoteOptions = ({ host, cache = true, refresh }: ModelOptions) => ({ remoteHost: host, cache, refresh });
 
-/** `input`: what the model is for, by whose size the number of workers is chosen if it is not given. */
+/** Opens the model. `input`: the texts for which it is opened; their size determines the default number of workers. */
 export async function openModel(
   { model: source, dtype, truncation = true, workers, threads, ...remote }: ModelOptions & ParallelOptions,
   { input, signal }: { input?: Input; signal?: AbortSignal } = {},
@@ -49,25 +52,29 @@ export async function openModel(
 }
 
 /**
- * A worker takes 0.1 to 0.15 s of processor time to start, in which the smallest model embeds about 3 KiB of text, and larger models less. With twice as much for each worker, several
- * are faster than none.
+ * Minimum bytes of text per worker. A worker takes 0.1 to 0.15 s of CPU time to start, in which the smallest model
+ * embeds about 3 KiB of text and larger models less. With at least this much text per worker, several workers are
+ * faster than none.
  */
 const LEAST_SHARE = 8 << 10;
-/** Of a worker, besides its copy of the model. */
+/** Memory of a worker, in addition to its copy of the model. */
 const WORKER_BYTES = 64 << 20;
 
-/** A worker for each core, up to 8, as far as each has enough to do and their copies of the model fit into half of the free memory. None instead of one. */
+/**
+ * Number of workers: one per CPU core, up to 8, limited so that each has enough to do and that their copies of the
+ * model fit into half of the free memory. undefined (no workers) if fewer than two.
+ */
 function workersFor(input: Input, model: string | undefined): number | undefined {
   const most = Math.min(availableParallelism(), 8, Math.floor((input.bytes ?? 0) / LEAST_SHARE));
   if (most < 2) return undefined;
   const bytes = sizeOfModel(model);
   if (bytes === null) return undefined;
-  const each = WORKER_BYTES + 2 * bytes; // weights are often stored in 16 bits, and computed in 32
+  const each = WORKER_BYTES + 2 * bytes; // weights are often stored in 16 bits and expanded to 32
   const count = Math.min(most, Math.floor(freemem() / 2 / each));
   return count > 1 ? count : undefined;
 }
 
-/** The size of a model's weights; null if it is not on this machine. */
+/** Size of a model's weights; null if it is not on this machine. */
 function sizeOfModel(source: string | undefined): number | null {
   if (source === undefined) return 0; // the package's own is small
   try {

@@ -1,9 +1,9 @@
-/** Options that several subcommands have, and the values that they take. */
+/** Options shared by several subcommands, and parsers of their values. */
 import { type Command, Option } from 'commander';
 import { POOLINGS } from '../models/index.js';
 import { FORMATS, invalid } from '../node/index.js';
 
-/** An option whose value is one of `legal`, or with `separator` a list of them. */
+/** An option whose value is one of `legal` or, with `separator`, a list of them. */
 export function choice(flags: string, description: string, legal: readonly string[], separator?: string): Option {
   const option = new Option(flags, description).choices(legal);
   return option.argParser((value: string) => {
@@ -62,7 +62,7 @@ export const addRemote = (command: Command): Command =>
 export const addTexts = (command: Command): Command =>
   addFormat(command, 'lines').option('--field <name>', 'the key (JSON) or column (CSV) with the text', 'text');
 
-/** `fallback`: the format of files with other endings. */
+/** Options for the format of files. `fallback`: format of files with unknown extensions. */
 export const addFormat = (command: Command, fallback: 'lines' | 'jsonl'): Command =>
   command
     .optionsGroup('Input:')
@@ -123,7 +123,7 @@ export const addParallel = (command: Command): Command =>
       ),
     );
 
-/** Options of commands that print for people. */
+/** Adds --json to a command with human-readable output. */
 export const addJson = (command: Command, what: string): Command =>
   command.optionsGroup('Output:').option('--json', `print ${what}`);
 

@@ -1,4 +1,7 @@
-/** Writes results: JSON lines to standard output or a file, or vectors to a .npy file. Incomplete files can be continued. */
+/**
+ * Writes results as JSON lines to standard output or a file, or as vectors to a .npy file. Incomplete files can be
+ * continued.
+ */
 
 import { once } from 'node:events';
 import * as fs from 'node:fs';
@@ -16,26 +19,29 @@ import {
   writing,
 } from '../node/index.js';
 
-/** A vector in one of its forms; int8 ones have a scale. */
+/** A vector as fp32, int8 with a scale, or bits. */
 export interface OutputVector {
   values: Float32Array | Int8Array | Uint8Array;
   scale?: number;
 }
 
 export interface Output {
-  /** The number of records that an earlier run has written. */
+  /** Number of records that an earlier run has written. */
   readonly done: number;
-  /** The number of records that are written, by this run and by earlier ones. */
+  /** Number of records that this run and earlier ones have written. */
   readonly count: number;
-  /** Whether the last record of the earlier run is this one, wherever its text is from. */
+  /** Whether the last record of the earlier run equals this one, ignoring the location of its text. */
   endsWith(record: object, vector?: OutputVector): boolean;
   /** Writes one record and, for embeddings, its vector. */
   write(record: object, vector?: OutputVector): Promise<void>;
-  /** Makes the file whole. A file that this run made and that has no record is deleted. */
+  /** Completes the file. Deletes it if this run created it and it has no records. */
   close(): void;
 }
 
-/** Opens `path`, or standard output. A .npy file can only have vectors (`kind`). `print`: prints a record for people, instead of JSON on standard output. */
+/**
+ * Opens `path`, or standard output. A .npy file can only contain vectors (`kind`). `print`: prints a record in
+ * human-readable form instead of as JSON on standard output.
+ */
 export function openOutput(
   path: string | undefined,
   resume: boolean,
@@ -64,15 +70,18 @@ function standardOutput(print?: (record: object) => void): Output {
   };
 }
 
-/** How records are stored in a file. */
+/** The format of records in a file. */
 interface Form {
-  /** Whole records that a file has, and where the last one begins and ends. What follows is the beginning of a record, which is overwritten. */
+  /**
+   * Number of complete records in an existing file, and where the last one begins and ends. An incomplete record after
+   * it is overwritten.
+   */
   readonly found: { count: number; start: number; end: number };
-  /** The bytes to append for a record. `isFirst`: nothing precedes it. */
+  /** The bytes to append for a record. `isFirst`: whether it is the first record of the file. */
   bytesOf(record: object, vector: OutputVector | undefined, isFirst: boolean): Uint8Array;
-  /** Whether the bytes of a record are those of another one, wherever their texts are from. */
+  /** Whether `bytes` represent the given record, ignoring the location of its text. */
   isSame(bytes: Uint8Array, record: object, vector?: OutputVector): boolean;
-  /** What the file begins with when it has `count` records. */
+  /** The header of a file with `count` records. */
   header?(count: number): Uint8Array;
 }
 
@@ -116,7 +125,7 @@ class OutputFile implements Output {
   close(): void {
     writing(this.#path, () => {
       try {
-        fs.ftruncateSync(this.#file, this.#end); // of a record that was not written to its end
+        fs.ftruncateSync(this.#file, this.#end); // drops an incomplete record
         if (this.#count > 0 && this.#form.header) writeAll(this.#file, this.#form.header(this.#count), 0);
         fs.fsyncSync(this.#file); // some systems report a full disk only here
       } finally {
@@ -127,7 +136,7 @@ class OutputFile implements Output {
   }
 }
 
-/** fp32 has about 7 significant digits; more would only make the file longer. */
+/** fp32 has about 7 significant digits. More digits would only make the file longer. */
 function numbersOf({ values }: OutputVector): number[] {
   return Array.from(values, (v) => (values.BYTES_PER_ELEMENT === 4 ? Number(v.toPrecision(7)) : v));
 }
@@ -203,6 +212,6 @@ function npyForm(file: number, path: string): Form {
 const typeOf = (values: OutputVector['values']) =>
   values instanceof Float32Array ? '<f4' : values instanceof Int8Array ? '|i1' : '|u1';
 
-/** Whether a file that is too short for a header begins like one: by the name of the format. */
+/** Whether a file that is too short for a header begins like one. */
 const isStartOfHeader = (bytes: Buffer) =>
   bytes.subarray(0, 6).equals(npyHeader(0, 0).subarray(0, Math.min(bytes.length, 6)));

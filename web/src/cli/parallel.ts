@@ -1,6 +1,6 @@
 /** Keeps several workers busy with a stream of batches. */
 
-/** `compute` of each item, in their order, while up to `count` of them are computed. */
+/** Yields `compute(item)` for each item, in order, running up to `count` computations concurrently. */
 export async function* inParallel<T, R>(
   items: AsyncIterable<T>,
   count: number,
@@ -9,7 +9,7 @@ export async function* inParallel<T, R>(
   const pending: Promise<R>[] = [];
   for await (const item of items) {
     const result = compute(item);
-    result.catch(() => {}); // reported when its turn comes
+    result.catch(() => {}); // an error is thrown below, when this result is due
     pending.push(result);
     if (pending.length >= count) yield await pending.shift()!;
   }

@@ -10,8 +10,9 @@ const megabytes = (bytes: number) => `${(bytes / 1e6).toFixed(1)} MB`;
 const plain = (count: number) => Math.round(count).toLocaleString('en');
 
 /**
- * A line that is rewritten in place on a terminal, and cleared at the end; files and pipes get nothing. Own code: cli-progress has had no release since 2023 and needs
- * a total, which a stream does not have; ora and nanospinner have no bars, and listr2 is larger than the rest of the command line.
+ * A line that is rewritten in place on a terminal and cleared at the end. Nothing is written to files and pipes. No
+ * library is used: cli-progress has had no release since 2023 and requires a total, which streams lack; ora and
+ * nanospinner have no bars; listr2 is larger than the rest of the command line.
  *
  * @example
  * using progress = new Progress('embedding', 'texts');
@@ -23,23 +24,23 @@ export class Progress {
   readonly #shown = process.stderr.isTTY === true && process.env.TERM !== 'dumb' && !settings.quiet;
   #start = performance.now();
   #last = this.#start;
-  /** What was done before this run. */
+  /** Amount done by earlier runs. */
   #skipped = { done: 0, fraction: 0 };
   #visible = false;
 
-  /** `unit`: what is counted; 'bytes' are shown as megabytes. */
+  /** `unit`: the unit that is counted; 'bytes' are shown as megabytes. */
   constructor(what: string, unit: string) {
     this.#what = what;
     this.#format = unit === 'bytes' ? megabytes : (count) => `${plain(count)} ${unit}`;
   }
 
-  /** Leaves what an earlier run has done out of the rate. */
+  /** Excludes the work of an earlier run from the rate. */
   skip(done: number, fraction = 0): void {
     this.#skipped = { done, fraction };
     this.#start = performance.now();
   }
 
-  /** `done`: of all runs. `fraction`: of the whole, from 0 to 1, if it is known. */
+  /** `done`: amount done by all runs. `fraction`: fraction of the total, from 0 to 1, if known. */
   update(done: number, fraction?: number): void {
     const now = performance.now();
     if (!this.#shown || now - this.#last < INTERVAL) return;
@@ -55,7 +56,7 @@ export class Progress {
       bar = `[${'#'.repeat(filled).padEnd(BAR, '.')}] `;
       parts.unshift(`${Math.floor(100 * Math.min(1, fraction))} %`);
       const own = fraction - this.#skipped.fraction;
-      // Too early, it is a guess.
+      // In the first second, the estimate is too inaccurate.
       if (own > 0 && seconds > 1) parts.push(`${clock((seconds / own) * Math.max(0, 1 - fraction))} left`);
     }
     const width = widthOf(process.stderr) - 1; // a line that fills the last column would wrap
@@ -71,7 +72,7 @@ export class Progress {
   }
 }
 
-/** 0:05, 12:30 or 1:02:03. */
+/** Formats a duration as 0:05, 12:30 or 1:02:03. */
 export function clock(seconds: number): string {
   const whole = Math.ceil(seconds);
   const [hours, minutes] = [Math.floor(whole / 3600), Math.floor(whole / 60) % 60];

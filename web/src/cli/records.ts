@@ -1,37 +1,40 @@
-/** The texts that commands read, from files or from standard input, as a stream. */
+/** Streams the texts that commands read from files or standard input. */
 
 import { type Stats, statSync } from 'node:fs';
 import { invalid, invalidFile, unreadable } from '../node/index.js';
 import { type FormatOptions, type Origin, type Row, rowsOf } from './rows.js';
 
 export interface RecordOptions extends FormatOptions {
-  /** The key or column that holds the text. Default 'text'. */
+  /** Key or column of the text. Default 'text'. */
   field?: string;
-  /** The key or column that holds the id, which outputs repeat. Default: 'id', if there is one. */
+  /** Key or column of the id, which is copied to the output. Default: 'id', if it exists. */
   id?: string;
   /** Whether records may have `descriptions` in addition to the text. */
   described?: boolean;
 }
 
-/** Where a text is from, as outputs say it. */
+/** The location of a text, as written to the output. */
 export interface Place extends Origin {
   id?: string | number;
 }
 
-/** A text, where it is from, and for an index descriptions of what it means. */
+/** A text, its location and, for an index, descriptions of its meaning. */
 export interface Entry {
   text: string;
   place: Place;
   descriptions: string[];
 }
 
-/** The texts of files, or of standard input if there are none, as a stream. @throws HeedError at once for a path that is no file */
+/**
+ * Streams the texts of files, or of standard input if there are no files.
+ * @throws HeedError from the constructor if a path is not a readable file
+ */
 export class Input {
-  /** The size of all files; null if one is not a regular file. */
+  /** Total size of the files; null if one is not a regular file. */
   readonly bytes: number | null;
   readonly #files: string[];
   readonly #options: RecordOptions;
-  /** Bytes of the files that were read to their end, and of the current one. */
+  /** Bytes read from finished files, and from the current one. */
   #read = { before: 0, current: 0 };
 
   constructor(files: string[], options: RecordOptions) {
@@ -43,12 +46,12 @@ export class Input {
     this.bytes = sizes.reduce((sum, size) => (sum === null || size === null ? null : sum + size), 0);
   }
 
-  /** How much of the input was read, from 0 to 1; undefined if its size is not known. */
+  /** Fraction of the input that has been read; undefined if its size is unknown. */
   get fraction(): number | undefined {
     return this.bytes ? Math.min(1, (this.#read.before + this.#read.current) / this.bytes) : undefined;
   }
 
-  /** The texts with what else their records say. @throws HeedError if there is no text at all */
+  /** The texts with their locations, ids and descriptions. @throws HeedError if there are no texts */
   async *entries(): AsyncGenerator<Entry> {
     this.#read = { before: 0, current: 0 };
     const { field = 'text', id, ...options } = this.#options;
@@ -69,7 +72,7 @@ export class Input {
   }
 }
 
-/** The size of a file; null if it is not a regular one. @throws HeedError if it cannot be read, or is a folder */
+/** Size of a file; null if it is not a regular file. @throws HeedError if it cannot be read or is a folder */
 function sizeOf(file: string): number | null {
   if (file === '-') return null;
   let status: Stats;

@@ -1,21 +1,25 @@
-/** Keeps, next to an output that is not complete, what its records depend on, so that --resume never mixes two models or settings. */
+/**
+ * Stores, next to an incomplete output, everything that its records depend on, so that --resume never mixes models or
+ * settings.
+ */
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { version } from '../base/wasm/version.js';
 import { invalid, invalidFile, remove, statusOf, unreadable, writeWhole } from '../node/index.js';
 
-/** What records depend on besides the texts. */
+/** Everything besides the texts that records depend on. */
 export interface Fingerprint {
-  /** Options by name; undefined: the default. */
+  /** Options by name; undefined for defaults. */
   readonly options: Readonly<Record<string, unknown>>;
-  /** As the command line names it. */
+  /** The model, as specified on the command line. */
   readonly model: string;
+  /** Version of heed. */
   readonly heed: string;
-  /** The hash of the record of a fixed text, by which the weights are known. */
+  /** Hash of the record of a fixed text, which identifies the weights. */
   readonly probe: string;
 }
 
-/** The text whose record identifies a model. It is short, so that no model's limit of tokens cuts it. */
+/** The text whose record identifies a model. It is short, so that no model truncates it. */
 export const PROBE = 'a fox';
 
 export function fingerprintOf(
@@ -36,7 +40,10 @@ export class FingerprintFile {
     this.#path = `${out}.resume.json`;
   }
 
-  /** @throws HeedError if the file was begun with another fingerprint; an output of an earlier release has none */
+  /**
+   * @throws HeedError if the output was begun with another fingerprint. Outputs of earlier releases have no fingerprint
+   *   and are accepted.
+   */
   check(now: Fingerprint): void {
     if (!statusOf(this.#path)) return;
     const before = this.#read();
@@ -77,7 +84,7 @@ function differencesOf(before: Fingerprint, now: Fingerprint): string[] {
     const [was, is] = [shown(before.options[name]), shown(now.options[name])];
     return was === is ? [] : [`--${name} ${is} instead of ${was}`];
   });
-  // The options change the record of the fixed text as well.
+  // If options differ, so does the record of the fixed text, so compare the models' names instead.
   const isOther = differences.length > 0 ? before.model !== now.model : before.probe !== now.probe;
   if (!isOther) return differences;
   if (before.model !== now.model) return [...differences, `the model ${now.model} instead of ${before.model}`];

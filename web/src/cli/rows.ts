@@ -22,47 +22,50 @@ import {
 } from '../node/index.js';
 import { notice, settings } from './terminal.js';
 
-/** Longer lines, and longer records of a CSV file, are refused. A text of this length is far longer than any model's limit of tokens. */
+/** Maximum length of a line or of a record of a CSV file. It is far longer than any model's limit of tokens. */
 export const MAX_RECORD_BYTES = 16 << 20;
 
-/** A JSON array is read as a whole, and a text of JavaScript has at most 2^29 characters. */
+/** Maximum length of a JSON array. It is read as a whole, and JavaScript strings have at most about 2^29 characters. */
 const MAX_JSON_LENGTH = 2 ** 28;
 
 export interface FormatOptions {
-  /** Default: by the file's extension, otherwise lines. */
+  /** Format of the file. Default: by its extension, else lines. */
   format?: Format;
-  /** What separates the cells of a CSV file; default ','. */
+  /** Separator of the cells of a CSV file. Default ','. */
   delimiter?: string;
 }
 
-/** Where a row is: what outputs say of it. */
+/** The location of a row, as written to the output. */
 export interface Origin {
-  /** Missing for standard input. */
+  /** Path of the file; absent for standard input. */
   file?: string;
-  /** From 1. */
+  /** Line number, from 1. */
   line?: number;
-  /** The position in a JSON array, from 0. */
+  /** Index in a JSON array, from 0. */
   index?: number;
 }
 
 export interface Row {
-  /** A text, or values by key or column. */
+  /** The text, or values by key or column. */
   readonly value: string | Readonly<Record<string, unknown>>;
   readonly origin: Origin;
-  /** The row in messages. */
+  /** The row's location, for messages. */
   readonly at: string;
 }
 
 export interface RowOptions extends FormatOptions {
-  /** Columns without which a file is refused, and the option that names each. */
+  /** Required columns, with the options that name them. */
   columns?: ReadonlyMap<string, string>;
-  /** The format of other endings. Default 'lines'. */
+  /** Format of files with unknown extensions. Default 'lines'. */
   fallback?: Format;
-  /** Called with the number of bytes that have been read. */
+  /** Called with the number of bytes read so far. */
   onRead?: (bytes: number) => void;
 }
 
-/** The rows of a file, or of standard input for '-'. @throws HeedError for a file that cannot be read or is not as its format says */
+/**
+ * The rows of a file, or of standard input for '-'.
+ * @throws HeedError for a file that cannot be read or does not have its format
+ */
 export async function* rowsOf(file: string, options: RowOptions): AsyncGenerator<Row> {
   const format = options.format ?? formatOf(file) ?? options.fallback ?? 'lines';
   if (file === '-' && process.stdin.isTTY && !settings.quiet) {
@@ -87,7 +90,7 @@ export async function* rowsOf(file: string, options: RowOptions): AsyncGenerator
 
 /** The bytes of a file or of standard input, and their encoding. */
 class Source {
-  /** Known when the first bytes are read. */
+  /** Set when the first bytes are read. */
   encoding: Encoding = 'utf-8';
   readonly #bytes: AsyncIterable<Uint8Array>;
 
@@ -108,7 +111,10 @@ class Source {
   }
 }
 
-/** The text of bytes. Encodings other than UTF-8 and UTF-16, and binary files, are refused: their texts would be wrong, and nothing would say so. */
+/**
+ * Decodes bytes. Rejects encodings other than UTF-8 and UTF-16, and binary files, because their texts would be silently
+ * wrong.
+ */
 class Decoder {
   readonly #source: Source;
   readonly #name: string;
@@ -118,7 +124,7 @@ class Decoder {
     this.#name = name;
   }
 
-  /** Bytes per character, to estimate how much of a file was read. */
+  /** Bytes per code unit, to estimate how much of a file has been read. */
   get unit(): 1 | 2 {
     return unitOf(this.#source.encoding);
   }
@@ -132,13 +138,13 @@ class Decoder {
     if (decoder) yield this.#decode(decoder);
   }
 
-  /** Without bytes, the end. */
+  /** Decodes bytes or, without `bytes`, finishes decoding. */
   #decode(decoder: TextDecoder, bytes?: Uint8Array): string {
     return decoded(this.#name, decoder.encoding, () => decoder.decode(bytes, { stream: bytes !== undefined }));
   }
 }
 
-/** What `decode` returns, if it is text. */
+/** Returns the result of `decode`, or throws if it is not text. */
 function decoded(name: string, encoding: string, decode: () => string): string {
   let text: string;
   try {
@@ -150,7 +156,10 @@ function decoded(name: string, encoding: string, decode: () => string): string {
   return text;
 }
 
-/** Lines that end in LF or CRLF. Own code: Node's readline also splits at U+2028 and U+2029, which texts may contain. */
+/**
+ * Lines that end in LF or CRLF. Node's readline is not used, because it also splits at U+2028 and U+2029, which texts
+ * may contain.
+ */
 async function* lineRows(
   source: Source,
   name: string,
@@ -268,7 +277,7 @@ function noColumn(file: string, column: string, option: string, row: string[], d
   return invalidFile(file, `a column '${column}'`, `${row.join(', ').slice(0, 200)}. ${hint}`);
 }
 
-/** The rows of a CSV file (RFC 4180): for each its cells, and the number of lines up to its end. */
+/** The rows of a CSV file (RFC 4180): the cells of each, and the number of lines up to its end. */
 export function csvRows(text: AsyncIterable<string>, delimiter = ','): Parser {
   const options = {
     bom: true,
@@ -277,5 +286,5 @@ export function csvRows(text: AsyncIterable<string>, delimiter = ','): Parser {
     relax_quotes: true,
     max_record_size: MAX_RECORD_BYTES,
   };
-  return pipeline(text, parse({ ...options, delimiter, info: true }), () => {}); // errors reach the reader of the parser
+  return pipeline(text, parse({ ...options, delimiter, info: true }), () => {}); // errors are thrown to the consumer of the parser
 }

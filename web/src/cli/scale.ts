@@ -17,7 +17,7 @@ import { counted, notice, print, printJson, printTable } from './terminal.js';
 const MODES = ['plan', 'work', 'status', 'finish'] as const;
 type Mode = (typeof MODES)[number];
 
-/** Options as commander gives them. */
+/** Options as commander returns them. */
 export interface ScaleOptions extends Omit<PlanOptions, 'out'> {
   plan?: boolean;
   work?: string;
@@ -34,7 +34,7 @@ export interface ScaleOptions extends Omit<PlanOptions, 'out'> {
   json?: boolean;
 }
 
-/** The options of each mode; those of one file and one machine are the rest. */
+/** The options of each mode. All other options are for embedding without a plan. */
 const OPTIONS: Record<Mode, string[]> = {
   plan: [
     ...['plan', 'out', 'model', 'dtype', 'build', 'format', 'field', 'id', 'chunk', 'parts', 'output'],
@@ -117,7 +117,7 @@ export function scaleMode(command: Command, files: string[]): Mode | null {
   return mode;
 }
 
-/** At most a few of many. */
+/** Lists at most five items. */
 const some = (list: (string | number)[]) => list.slice(0, 5).join(', ') + (list.length > 5 ? ', ...' : '');
 
 function complain(message: string): void {
@@ -125,7 +125,7 @@ function complain(message: string): void {
   process.exitCode = 1;
 }
 
-/** Runs a mode. SIGINT and SIGTERM stop it at once; nothing that is written is lost. */
+/** Runs a mode. SIGINT and SIGTERM stop it at once, without loss of written results. */
 export async function runScale(mode: Mode, files: string[], options: ScaleOptions): Promise<void> {
   const rest = { plan: 'nothing was planned', work: 'finished parts are kept; run the same command again to go on' };
   try {
@@ -134,7 +134,7 @@ export async function runScale(mode: Mode, files: string[], options: ScaleOption
       () => rest[mode as 'plan'] ?? 'nothing was changed',
     );
   } finally {
-    setTimeout(() => process.exit(), 500).unref(); // a connection to a server that is gone must not delay the end
+    setTimeout(() => process.exit(), 500).unref(); // a lost connection must not delay the end
   }
 }
 
@@ -151,7 +151,7 @@ const RUN: Record<Mode, (files: string[], options: ScaleOptions, signal: AbortSi
 
   async work(_, { work: folder, json, retry, ...options }, signal) {
     using progress = new Progress('embedding', 'rows');
-    // How many rows are left for a shard or for a queue's worker is not known.
+    // With a shard or a queue, the number of rows left for this process is unknown.
     const isAlone = options.shard === undefined && options.queue === undefined;
     const before = isAlone ? embeddingStatus(folder!) : null;
     const total = before && before.rows - before.rowsDone;

@@ -1,11 +1,12 @@
-/** SIGINT and SIGTERM end a command at once, but in order. */
+/** Makes SIGINT and SIGTERM stop a command promptly and cleanly. */
 import { notice } from './terminal.js';
 
-/** Exit codes of processes that a signal ends, by convention. */
+/** Conventional exit codes of processes ended by a signal. */
 const SIGNALS = { SIGINT: 130, SIGTERM: 143 } as const;
 
 /**
- * Runs a command until it ends or a signal stops it; a second signal kills the process. `rest` says what is left behind.
+ * Runs a command until it ends or a signal stops it. A second signal kills the process. `rest` describes what is left
+ * behind.
  */
 export async function stoppable(run: (signal: AbortSignal) => Promise<void>, rest: () => string): Promise<void> {
   const stop = new AbortController();
@@ -25,7 +26,7 @@ export async function stoppable(run: (signal: AbortSignal) => Promise<void>, res
   } catch (error) {
     if (!signal.aborted) throw error;
     notice(`stopped by ${signal.reason}; ${rest()}`);
-    setTimeout(() => process.exit(), 500).unref(); // what is still open must not delay the end
+    setTimeout(() => process.exit(), 500).unref(); // open handles must not delay the end
   } finally {
     for (const remove of handlers) remove();
   }

@@ -1,4 +1,4 @@
-/** Errors of standard output. */
+/** Handles errors of standard output. */
 import { fstatSync } from 'node:fs';
 import { unwritable, writeAll } from '../node/index.js';
 import { notice } from './terminal.js';
@@ -11,7 +11,7 @@ export function checkOutput(): void {
     notice(unwritable('standard output', error).message, 'red');
     process.exit(1);
   });
-  // Node's own stream ignores that a write to a file was cut short.
+  // Node's own stream ignores short writes to a file.
   if (fstatSync(stdout.fd).isFile())
     stdout._write = (bytes: Uint8Array, _encoding, done) => {
       try {

@@ -1,11 +1,11 @@
-/** What is printed for people: colours, tables, and their fit into the terminal. Nothing here changes what is printed with --json. */
+/** Human-readable output: colours, tables, and fitting them to the terminal. Does not affect the output of --json. */
 import { styleText } from 'node:util';
 import truncatedWidth from 'fast-string-truncated-width';
 
-/** What the options of the whole program say (main.ts). */
+/** The options of the whole program (main.ts). */
 export const settings = { quiet: false, color: true };
 
-/** Whether text for `stream` is coloured: on terminals, unless NO_COLOR, FORCE_COLOR or --no-color say otherwise. */
+/** Whether text for `stream` is coloured: on terminals, unless overridden by NO_COLOR, FORCE_COLOR or --no-color. */
 export function hasColors(stream: NodeJS.WriteStream): boolean {
   const { NO_COLOR, FORCE_COLOR } = process.env;
   if (!settings.color || NO_COLOR) return false;
@@ -15,41 +15,41 @@ export function hasColors(stream: NodeJS.WriteStream): boolean {
 
 export type Style = Parameters<typeof styleText>[0];
 
-// Node 20.16 has no third parameter; newer versions would look at standard output by themselves.
+// Node 20.16 has no third parameter. Newer versions would otherwise check standard output themselves.
 const styled = styleText as (style: Style, text: string, options: { validateStream: boolean }) => string;
 
 export function paint(style: Style, text: string, stream: NodeJS.WriteStream = process.stdout): string {
   return hasColors(stream) ? styled(style, text, { validateStream: false }) : text;
 }
 
-/** The columns of a terminal; for files and pipes, without a limit. */
+/** The number of columns of a terminal; Infinity for files and pipes. */
 export function widthOf(stream: NodeJS.WriteStream): number {
-  return stream.isTTY ? stream.columns || 80 : Infinity; // a terminal without a known size says 0
+  return stream.isTTY ? stream.columns || 80 : Infinity; // 0 if the terminal's size is unknown
 }
 
-/** The number of columns that a text takes, where wide characters take two. */
+/** The number of columns of a text. Wide characters have two. */
 export const displayWidth = (text: string): number => truncatedWidth(text).width;
 
-/** The line of progress on standard error, if one is shown. */
+/** The current progress line on standard error. `clear` does nothing if none is shown. */
 export const progressLine = { clear: () => {} };
 
-/** Writes a message for people to standard error, on a line of its own. `style`: of the program's name before it. */
+/** Writes a message to standard error, on its own line. `style`: style of the program's name before it. */
 export function notice(message: string, style?: Style): void {
   progressLine.clear();
   const name = style ? paint(style, 'heed:', process.stderr) : 'heed:';
   process.stderr.write(`${name} ${message}\n`);
 }
 
-/** A text without line breaks and other control characters, which could change the terminal's state. */
+/** Replaces line breaks and other control characters, which could change the terminal's state, by spaces. */
 export const inOneLine = (text: string): string => text.replace(/[\p{Cc}\u2028\u2029]+/gu, ' ');
 
-/** `text`, cut to `width` columns. */
+/** Truncates `text` to `width` columns. */
 export function truncate(text: string, width: number): string {
   const { index, ellipsed } = truncatedWidth(text, { limit: width, ellipsis: '…' });
   return ellipsed ? `${text.slice(0, index)}…` : text.slice(0, index);
 }
 
-/** '1 text', '2,000 texts'. */
+/** Formats a count: '1 text', '2,000 texts'. */
 export const counted = (n: number, what: string): string => `${n.toLocaleString('en')} ${what}${n === 1 ? '' : 's'}`;
 
 export function print(line: string): void {
@@ -62,7 +62,10 @@ export function printJson(value: unknown): void {
   print(JSON.stringify(value));
 }
 
-/** Prints rows of cells as aligned columns, the first of them in `style`. Rows are cut to the terminal's width, and not cut for files and pipes. */
+/**
+ * Prints rows of cells as aligned columns, the first column in `style`. Rows are truncated to the terminal's width, but
+ * not in files and pipes.
+ */
 export function printTable(rows: readonly (readonly string[])[], style: Style = 'bold'): void {
   const cells = rows.map((row) => row.map(inOneLine));
   const widths = [0];

@@ -1,12 +1,12 @@
-/** Warns of texts that were cut to the model's limit of tokens, or refuses them. */
+/** Warns about texts that exceed the model's limit of tokens, or rejects them. */
 
 import { describe } from '../base/error.js';
 import { HeedError, type PretrainedModel } from '../index.js';
 import { counted, notice } from './terminal.js';
 
 /**
- * Makes a model count the texts that its calls cut, and warn of them on standard error when it is disposed of. `truncation` false: texts that are too long are errors. Calls that say themselves whether
- * to cut are left alone.
+ * Makes a model count the texts that its calls truncate, and warn about them on standard error when it is disposed of.
+ * If `truncation` is false, texts that are too long are errors. Calls that set `truncation` are not affected.
  * @returns the model itself
  */
 export function watchTruncation(model: PretrainedModel, truncation: boolean): PretrainedModel {
@@ -52,7 +52,7 @@ function warn(cut: { texts: number; tokens: number }, limit: number): void {
   notice(`${what}; --no-truncation makes that an error`, 'yellow');
 }
 
-/** An error of a text that is too long names the text rather than its place among those of the call. */
+/** Replaces the index of a text that is too long by the text itself in an error's message. */
 function withText(error: unknown, texts: unknown): unknown {
   if (!(error instanceof HeedError) || error.code !== 'TOO_LONG') return error;
   const [, n = '0', expected] = /^texts\[(\d+)\]: (expected .*?)\. Shorten/.exec(error.message) ?? [];

@@ -1,4 +1,6 @@
-/** What `heed embed` and `heed classify` have in common: one record for each text, in order, to a file or to standard output. */
+/**
+ * Shared by `heed embed` and `heed classify`: writes one record per text, in order, to a file or to standard output.
+ */
 import type { PretrainedModel } from '../index.js';
 import { batches, invalid } from '../node/index.js';
 import { type ModelOptions, openModel, type ParallelOptions } from './model.js';
@@ -19,21 +21,21 @@ export interface OutputOptions {
 
 export interface Task {
   kind: 'vectors' | 'records';
-  /** What the progress line says. */
+  /** Label of the progress line. */
   label: string;
-  /** The options of the command that its records depend on, besides those of all such commands. */
+  /** Options on which the records depend, in addition to those shared by both commands. */
   options: Record<string, unknown>;
-  /** The records of some texts, for embeddings with their vectors. */
+  /** Computes the records of some texts, for embeddings with their vectors. */
   compute: (
     model: PretrainedModel,
     texts: string[],
     signal: AbortSignal,
   ) => Promise<[record: { text: string }, vector?: OutputVector][]>;
-  /** Prints a record for people; without it, records are written as JSON. */
+  /** Prints a record in human-readable form. Without it, records are written as JSON. */
   print?: (record: object) => void;
 }
 
-/** Writes one record, and for embeddings its vector, for each text that `--out` does not have yet. */
+/** Writes one record, for embeddings with its vector, for each text that `--out` does not contain yet. */
 export async function writeRecords(
   files: string[],
   options: ModelOptions & ParallelOptions & OutputOptions & RecordOptions,
@@ -75,7 +77,7 @@ async function fingerprintOfRun(
   return fingerprintOf(probe, { ...options, dtype, field, id, model: source });
 }
 
-/** `onFirst`: called before the first record is written. */
+/** Computes and writes the records. `onFirst` is called before the first record is written. */
 async function writeAll(
   model: PretrainedModel,
   input: Input,
@@ -97,7 +99,10 @@ async function writeAll(
       else progress.skip(seen, input.fraction);
     }
   }
-  /** Also finds texts that have changed, and outputs of earlier releases, which have no fingerprint. */
+  /**
+   * Checks the last existing record, which also detects changed texts, and outputs of earlier releases, which have no
+   * fingerprint.
+   */
   async function requireSame({ text }: Entry): Promise<void> {
     const [[record, vector]] = (await compute(model, [text], signal)) as [[{ text: string }, OutputVector?]];
     if (output.endsWith(record, vector)) return;

@@ -1,40 +1,52 @@
-/** How well a classifier predicts labels. Definitions and edge cases are scikit-learn's. */
+/** Metrics of classification. Definitions and edge cases follow scikit-learn. */
 import { describe, guarded, invalid } from '../base/error.js';
 import { lengthOf } from '../base/options.js';
 
-/** Of one label: precision = TP / (TP + FP), recall = TP / (TP + FN), F1 = 2 TP / (2 TP + FP + FN); 0 where the denominator is. */
+/**
+ * Metrics of one label: precision = TP / (TP + FP), recall = TP / (TP + FN), F1 = 2 TP / (2 TP + FP + FN); 0 if the
+ * denominator is 0.
+ */
 export interface LabelMetrics {
   label: string;
   precision: number;
   recall: number;
   f1: number;
-  /** The number of examples that have the label. */
+  /** Number of examples that have the label. */
   support: number;
 }
 
-/** Measured on labelled examples. */
+/** Metrics of a classifier, measured on labelled examples. */
 export interface ClassifierMetrics {
-  /** The number of examples. */
+  /** Number of examples. */
   count: number;
-  /** The part of the examples whose label is predicted; of examples with several labels, the part all of whose labels are. */
+  /**
+   * Fraction of examples whose labels are predicted exactly: the label, or with several labels per example, all of them
+   * and no others.
+   */
   accuracy: number;
-  /** The mean F1 over the labels that occur or are predicted. */
+  /** Mean F1 over the labels that occur or are predicted. */
   macroF1: number;
+  /** Metrics per label. */
   labels: LabelMetrics[];
-  /** Entry [i][j]: the number of examples of label i for which label j is predicted. null for examples with several labels. */
+  /**
+   * Entry [i][j] is the number of examples of label i for which label j is predicted; null with several labels per
+   * example.
+   */
   confusionMatrix: number[][] | null;
 }
 
-/** A label. */
+/** A class label. Labels of different types are distinct. */
 export type LabelValue = string | number | boolean;
 
 /**
- * Compares predicted labels with those of examples: accuracy, precision, recall, F1 and the confusion matrix. Labels are in the order in which they occur first, in `expected`, then in `predicted`.
+ * Compares predicted labels with the expected ones: accuracy, precision, recall, F1 and the confusion matrix. Labels
+ * are ordered by first occurrence, in `expected`, then in `predicted`.
  *
  * @example
  * const { accuracy, macroF1 } = classificationMetrics(['cat', 'dog', 'cat'], ['cat', 'dog', 'dog']);
  * [accuracy, macroF1]; // [0.667, 0.667]
- * @throws HeedError SHAPE_MISMATCH for lists of different lengths; INVALID_ARGUMENT for empty ones and for labels that are neither strings, numbers nor booleans
+ * @throws HeedError SHAPE_MISMATCH for lists of different lengths; INVALID_ARGUMENT for empty lists and for labels that
+ *   are not strings, numbers or booleans
  */
 export function classificationMetrics(
   expected: readonly LabelValue[],
@@ -58,7 +70,10 @@ export function classificationMetrics(
   return measure([...known.keys()].map(String), truth, guesses, false);
 }
 
-/** @internal `expected` and `predicted` have the indices of each example's labels, exactly one each unless `isMultiLabel`. */
+/**
+ * @internal `expected` and `predicted`: indices of each example's labels, exactly one per example unless
+ * `isMultiLabel`.
+ */
 export function measure(
   labels: readonly string[],
   expected: readonly (readonly number[])[],

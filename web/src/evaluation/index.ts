@@ -1,4 +1,7 @@
-/** heed/evaluation: how well models and rankings do. A separate entry, so that pages that need none of it do not download it. */
+/**
+ * heed/evaluation: metrics of models and rankings. A separate entry, so that pages that do not use it do not download
+ * it.
+ */
 export {
   type ClassifierMetrics,
   classificationMetrics,

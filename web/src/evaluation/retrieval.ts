@@ -1,38 +1,41 @@
-/** How well a ranking finds the relevant documents: the metrics of sentence-transformers' InformationRetrievalEvaluator. */
+/** Metrics of information retrieval, as in sentence-transformers' InformationRetrievalEvaluator. */
 import { describe, guarded, invalid } from '../base/error.js';
 import { listOf, optional, type Read, type Reader, readOptions, type Schema, size } from '../base/options.js';
 import { type PretrainedModel, requireModel } from '../models/index.js';
 import { eachPair, largestHits, type ProductOptions, productSchema, readUnitRows } from '../search/index.js';
 
-/** Each metric is measured at these numbers of first results. */
+/** The cutoffs k at which metrics are measured: only the first k results count. */
 export interface RetrievalCutoffs {
-  /** Default [1, 3, 5, 10]. */
+  /** Cutoffs of accuracy. Default [1, 3, 5, 10]. */
   accuracyAtK?: readonly number[];
-  /** Default [1, 3, 5, 10]. */
+  /** Cutoffs of precision and recall. Default [1, 3, 5, 10]. */
   precisionRecallAtK?: readonly number[];
-  /** Default [10]. */
+  /** Cutoffs of mean reciprocal rank. Default [10]. */
   mrrAtK?: readonly number[];
-  /** Default [10]. */
+  /** Cutoffs of normalized discounted cumulative gain. Default [10]. */
   ndcgAtK?: readonly number[];
-  /** Default [100]. */
+  /** Cutoffs of mean average precision. Default [100]. */
   mapAtK?: readonly number[];
 }
 
-/** Means over the queries, from 0 to 1, by the number of first results. */
+/** Means over the queries, from 0 to 1. Each metric is keyed by the cutoff k. */
 export interface RetrievalMetrics {
-  /** The number of queries. */
+  /** Number of queries. */
   count: number;
-  /** The part of the queries one of whose relevant documents is found. */
+  /** Accuracy at k: fraction of queries with at least one relevant document among the first k results. */
   accuracy: Record<number, number>;
-  /** The part of the results that are relevant. */
+  /** Precision at k: fraction of the first k results that are relevant. */
   precision: Record<number, number>;
-  /** The part of the relevant documents that are found. */
+  /** Recall at k: fraction of the relevant documents that are among the first k results. */
   recall: Record<number, number>;
-  /** Mean reciprocal rank: 1 / the rank of the first relevant document, or 0. */
+  /** Mean reciprocal rank at k: 1 / rank of the first relevant document, or 0 if none is among the first k results. */
   mrr: Record<number, number>;
-  /** Normalized discounted cumulative gain, in which a relevant document at rank r counts 1 / log2(r + 1). */
+  /** Normalized discounted cumulative gain at k; a relevant document at rank r contributes 1 / log2(r + 1). */
   ndcg: Record<number, number>;
-  /** Mean average precision: the precision at the rank of each relevant document that is found, summed and divided by min(k, the number of relevant documents). */
+  /**
+   * Mean average precision at k: the sum of the precisions at the ranks of the relevant documents among the first k
+   * results, divided by min(k, number of relevant documents).
+   */
   map: Record<number, number>;
 }
 
@@ -48,12 +51,14 @@ const cutoffs = {
 type Id = string | number;
 
 /**
- * Measures rankings: for each query the ids of the documents that were found, best first, and those that are relevant.
+ * Measures rankings. `rankings`: for each query, the ids of the documents found, best first. `relevant`: for each
+ * query, the ids of its relevant documents.
  *
  * @example
  * const { mrr, recall } = informationRetrievalMetrics([['b', 'a'], ['c', 'd']], [['a'], ['c', 'e']], { precisionRecallAtK: [2] });
  * [mrr[10], recall[2]]; // [0.75, 0.75]
- * @throws HeedError SHAPE_MISMATCH unless there is one list of relevant documents for each ranking; INVALID_ARGUMENT for a query without any
+ * @throws HeedError SHAPE_MISMATCH if the lists differ in length; INVALID_ARGUMENT for a query without relevant
+ *   documents
  */
 export function informationRetrievalMetrics(
   rankings: readonly (readonly Id[])[],
@@ -110,24 +115,27 @@ function measureRankings(rankings: Id[][], relevant: Set<Id>[], read: Read<typeo
   };
 }
 
-/** Texts by their ids, as in BEIR. */
+/** A retrieval data set, as in BEIR. */
 export interface RetrievalData {
+  /** Queries by id. */
   readonly queries: Readonly<Record<string, string>>;
+  /** Documents by id. */
   readonly corpus: Readonly<Record<string, string>>;
-  /** For each query the ids of its relevant documents; queries without any do not count. */
+  /** For each query id, the ids of its relevant documents. Queries without relevant documents are ignored. */
   readonly relevantDocs: Readonly<Record<string, readonly string[] | ReadonlySet<string>>>;
 }
 
 export interface RetrievalOptions extends RetrievalCutoffs, ProductOptions {}
 
 /**
- * Measures a model's search: embeds queries and documents, with the prompts of the model's folder, ranks all documents by cosine for each query, and compares with the relevant ones.
+ * Measures a model on a retrieval data set: embeds queries and documents with the prompts of the model's folder, ranks
+ * all documents by cosine for each query, and compares the rankings with the relevant documents.
  *
  * @example
  * const data = { queries: { q: 'a kitten' }, corpus: { a: 'a small cat', b: 'a fast car' }, relevantDocs: { q: ['a'] } };
  * const { accuracy, ndcg } = await evaluateInformationRetrieval(model, data);
  * [accuracy[1], ndcg[10]]; // [1, 1]
- * @throws HeedError INVALID_ARGUMENT for a relevant document or a query that there is not, and without any relevant document
+ * @throws HeedError INVALID_ARGUMENT if `relevantDocs` has an unknown query or document, or no relevant document at all
  */
 export async function evaluateInformationRetrieval(
   model: Pick<PretrainedModel, 'embedQuery' | 'embedDocument'>,

@@ -1,4 +1,7 @@
-/** How well similarities of vectors agree with scores that people gave: the metrics of sentence-transformers' EmbeddingSimilarityEvaluator. */
+/**
+ * Correlation of embeddings' similarities with reference scores, as in sentence-transformers'
+ * EmbeddingSimilarityEvaluator.
+ */
 import { describe, guarded, invalid } from '../base/error.js';
 import { finite, lengthOf, listOf, oneOf, optional, readOptions, type Schema, signal, text } from '../base/options.js';
 import type { SignalLike } from '../base/platform.js';
@@ -6,21 +9,22 @@ import { type ModelConfig, type PretrainedModel, requireModel } from '../models/
 
 /** Correlations of two lists of numbers, from -1 to 1; NaN if all numbers of a list are equal, as in SciPy. */
 export interface Correlations {
-  /** Of the numbers. */
+  /** Pearson's correlation of the numbers. */
   pearson: number;
-  /** Of their ranks; equal numbers have the mean of their ranks. */
+  /** Spearman's correlation: Pearson's correlation of the numbers' ranks. Ties get their mean rank. */
   spearman: number;
 }
 
 const numbers = listOf(finite, 'an array of numbers');
 
 /**
- * Pearson's and Spearman's correlation of similarities and the scores that they should order alike.
+ * Computes Pearson's and Spearman's correlation of similarities with reference scores.
  *
  * @example
  * const { pearson, spearman } = embeddingSimilarityMetrics([0.1, 0.5, 0.9], [1, 4, 5]);
  * [pearson, spearman]; // [0.961, 1]
- * @throws HeedError SHAPE_MISMATCH for lists of different lengths; INVALID_ARGUMENT for fewer than two numbers, NaN and infinities
+ * @throws HeedError SHAPE_MISMATCH for lists of different lengths; INVALID_ARGUMENT for fewer than two numbers, NaN or
+ *   infinities
  */
 export function embeddingSimilarityMetrics(similarities: readonly number[], scores: readonly number[]): Correlations {
   const [x, y] = [numbers(similarities, 'similarities'), numbers(scores, 'scores')];
@@ -40,7 +44,7 @@ function correlation(x: readonly number[], y: readonly number[]): number {
   return product(a, b) / Math.sqrt(product(a, a) * product(b, b));
 }
 
-/** The rank of each value, from 1; equal values have the mean of their ranks. */
+/** The rank of each value, from 1. Ties get their mean rank. */
 function ranksOf(values: readonly number[]): number[] {
   const order = values.map((_, i) => i).sort((a, b) => values[a]! - values[b]!);
   const ranks = new Array<number>(values.length);
@@ -53,7 +57,7 @@ function ranksOf(values: readonly number[]): number[] {
   return ranks;
 }
 
-/** Two texts and how similar they are, in any scale. */
+/** Two texts and their reference similarity, in any scale. */
 export interface SimilarityExample {
   readonly a: string;
   readonly b: string;
@@ -61,8 +65,9 @@ export interface SimilarityExample {
 }
 
 export interface SimilarityOptions {
-  /** Of two vectors; distances count as negative similarities. Default: as the model's folder says (`config.similarity`), else 'cosine'. */
+  /** Similarity of two vectors; distances are negated. Default: the model's `config.similarity`, else 'cosine'. */
   similarity?: 'cosine' | 'dot' | 'euclidean' | 'manhattan';
+  /** Aborts the call, which then rejects with the signal's reason. */
   signal?: SignalLike;
 }
 
@@ -83,12 +88,13 @@ const schema = {
 } satisfies Schema<SimilarityOptions>;
 
 /**
- * Embeds pairs of texts and correlates the similarities of their vectors with their scores, as for the STS benchmarks.
+ * Embeds pairs of texts and correlates the similarities of their vectors with the pairs' scores, as in the STS
+ * benchmarks.
  *
  * @example
  * const pairs = [{ a: 'a cat', b: 'a kitten', score: 5 }, { a: 'a cat', b: 'a dog', score: 3 }, { a: 'a cat', b: 'a car', score: 0 }];
  * const { spearman } = await evaluateEmbeddingSimilarity(model, pairs);
- * @throws HeedError INVALID_ARGUMENT for examples without texts or scores, and for fewer than two
+ * @throws HeedError INVALID_ARGUMENT for examples without texts or scores, and for fewer than two examples
  */
 export async function evaluateEmbeddingSimilarity(
   model: Pick<PretrainedModel, 'embed'> & { config?: Pick<ModelConfig, 'similarity'> },

@@ -1,9 +1,12 @@
-/** Writes a model's folder: into memory, or in Node to disk, where the folder appears under its name once it is whole. */
+/**
+ * Writes a model's folder into memory or, in Node, to disk. On disk, the folder appears under its name only when it is
+ * complete.
+ */
 import { describe, HeedError, invalid } from '../base/error.js';
 import { nodeModule } from '../base/platform.js';
 import { fs, statusOf } from '../io/node.js';
 
-/** A file of a known size whose parts may be written in any order. */
+/** Writes a file of known size, whose parts may be written in any order. */
 export interface FileWriter {
   write(bytes: Uint8Array, at: number): Promise<void>;
   close(): Promise<void>;
@@ -11,15 +14,17 @@ export interface FileWriter {
 
 export interface FolderWriter {
   file(path: string, size: number): Promise<FileWriter>;
-  /** What `fromPretrained` can load before the folder has been committed, once all files are closed. */
+  /** A source for `fromPretrained`, usable before `commit` once all files are closed. */
   readonly source: string | Record<string, Uint8Array>;
-  /** Gives the folder its name. Resolves to its files by path; none if they are on disk. */
+  /** Publishes the folder under its name. Resolves to its files by path, or to an empty record if they are on disk. */
   commit(): Promise<Record<string, Uint8Array>>;
-  /** Removes what has been written. */
+  /** Removes everything that has been written. */
   abort(): Promise<void>;
 }
 
-/** Whether two names of files below a folder are the same file is left to the file system. */
+/**
+ * Creates a writer, for memory if `out` is undefined. Whether two names denote the same file is up to the file system.
+ */
 export async function folderWriter(out: string | undefined): Promise<FolderWriter> {
   return out === undefined ? memoryWriter() : diskWriter(out);
 }
@@ -38,7 +43,10 @@ function memoryWriter(): FolderWriter {
   };
 }
 
-/** Files are written beside the folder, which is renamed at the end: a folder with files in it is never changed, and an incomplete one never seen. */
+/**
+ * Writes to a temporary folder that is renamed at the end, so that a non-empty folder is never modified and an
+ * incomplete one never visible.
+ */
 async function diskWriter(out: string): Promise<FolderWriter> {
   if (!fs) throw invalid('out', 'none outside of Node', describe(out), 'UNSUPPORTED');
   const { join, dirname, resolve } = nodeModule<typeof import('node:path')>('path')!;
@@ -90,7 +98,7 @@ async function diskWriter(out: string): Promise<FolderWriter> {
       }),
     async commit() {
       await requireNew();
-      await fs!.rmdir(folder).catch(() => {}); // an empty one, which not every system replaces
+      await fs!.rmdir(folder).catch(() => {}); // an existing empty folder, which some systems cannot replace
       await writing(() => fs!.rename(part, folder));
       return {};
     },
@@ -101,7 +109,7 @@ async function diskWriter(out: string): Promise<FolderWriter> {
   };
 }
 
-/** Writes one file at once. */
+/** Writes one file in a single call. */
 export async function writeWhole(writer: FolderWriter, path: string, bytes: Uint8Array): Promise<void> {
   const file = await writer.file(path, bytes.length);
   await file.write(bytes, 0);

@@ -1,7 +1,8 @@
 /**
- * Rows of weights in 4 bits, as the core decodes them (cpp/src/core/int4.h): trellis-coded quantization (Marcellin, Fischer 1990, doi:10.1109/26.46532). The state of a trellis
- * selects 16 of 32 levels for each column, and the index among them, besides the level, the states that follow. The Viterbi algorithm finds the indices with the least squared error, which is
- * about a fifth below that of 16 fixed levels.
+ * Encodes rows of weights in 4 bits, as decoded by cpp/src/core/int4.h: trellis-coded quantization (Marcellin, Fischer
+ * 1990, doi:10.1109/26.46532). For each column, the trellis state selects 16 of 32 levels; the 4-bit index chooses one
+ * of these and determines the next state. The Viterbi algorithm finds the indices with the minimum squared error, which
+ * is about a fifth below that of 16 fixed levels.
  */
 import { invalidFile } from '../base/error.js';
 import { int4RowBytes } from '../io/safetensors.js';
@@ -11,13 +12,22 @@ import { brainFloatAbove, largestOf } from './quantize-rows.js';
 const GROUP = 64;
 
 const POSITIVE = [3, 8, 13, 18, 24, 29, 36, 42, 48, 55, 62, 71, 80, 90, 105, 127];
-/** Those with the least squared error for normally distributed numbers, computed by Lloyd's algorithm; as in the core's int4.cpp. */
+/**
+ * Levels with the minimum squared error for normally distributed numbers, computed by Lloyd's algorithm, as in
+ * int4.cpp.
+ */
 const LEVELS = Float64Array.from([...POSITIVE.map((level) => -level).reverse(), ...POSITIVE]);
 
-/** The states 2n and 2n + 1 follow SOURCES[n] and SOURCES[n] + 2: an even one follows the first after an even index and the second after an odd one, an odd one the other way round. */
+/**
+ * The states 2n and 2n + 1 are reached from SOURCES[n] and SOURCES[n] + 2. State 2n is reached from the first by an
+ * even index and from the second by an odd index; state 2n + 1 the other way round.
+ */
 const SOURCES = [0, 4, 5, 1];
 
-/** The number of the nearest level among those whose number is n modulo 4, by floor(2 (t + 128)) and n: the middles between integers are multiples of 1 / 2. */
+/**
+ * Entry [floor(2 (t + 128)), n]: index of the level nearest to t among those with indices n modulo 4. Steps of 1 / 2
+ * suffice, because the midpoints between integer levels are multiples of 1 / 2.
+ */
 const NEAREST = Uint8Array.from({ length: 4 * 512 }, (_, i) => {
   const t = (i >> 2) / 2 - 128;
   let level = i & 3;
@@ -25,15 +35,18 @@ const NEAREST = Uint8Array.from({ length: 4 * 512 }, (_, i) => {
   return level;
 });
 
-/** The nearest levels of each column. */
+/** Indices of the nearest levels of each column, [column, n]. */
 const nearest = new Uint8Array(4 * GROUP);
-/** For each column a bit per state: whether the best path to it is from the second of its sources. */
+/** Per column, one bit per state: whether the best path to it comes from its second source. */
 const second = new Uint8Array(GROUP);
-/** The errors of the best paths to the states before a column and after it, by turns. */
+/** Errors of the best paths to the 8 states before and after a column, in alternating halves. */
 const costs = new Float64Array(16);
 const errors = new Float64Array(4);
 
-/** The state at the end of the path with the least squared error for up to 64 columns divided by `step`, and that error. */
+/**
+ * Finds the path with the minimum squared error for up to 64 columns divided by `step`. Returns its final state and
+ * error.
+ */
 function bestPath(columns: Float32Array, step: number): { state: number; error: number } {
   costs.fill(Infinity)[0] = 0;
   let before = 0;
@@ -76,11 +89,12 @@ function tracePath(state: number, indices: Uint8Array): void {
   }
 }
 
-/** The levels that the largest number of a row, and of a group, may be near to. */
+/** Levels near which the largest magnitude is placed: ROW for a row, LEAST to MOST for a group. */
 const [ROW, LEAST, MOST] = [110, 105, 140];
 
 /**
- * Rows of an even `width` in 4 bits, [rows, int4RowBytes(width)], with a scale each, which bfloat16 can hold. A group's factor is the one with the least squared error.
+ * Encodes rows of an even `width` in 4 bits, [rows, int4RowBytes(width)], with one scale per row that bfloat16
+ * represents exactly. Each group's factor is the one with the minimum squared error.
  * @throws HeedError INVALID_FILE for an odd width, an infinity or a NaN
  */
 export function int4Rows(
@@ -109,7 +123,7 @@ export function int4Rows(
   return { data, scales };
 }
 
-/** The factor in 1..16 with the least squared error for a group, whose indices are written. */
+/** Returns the factor in 1..16 with the minimum squared error for a group, and writes the group's indices. */
 function factorOf(columns: Float32Array, scale: number, indices: Uint8Array): number {
   const largest = columns.reduce((max, v) => Math.max(max, Math.abs(v)), 0) / scale;
   const clamped = (factor: number) => Math.max(1, Math.min(16, factor));

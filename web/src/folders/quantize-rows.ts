@@ -1,19 +1,20 @@
 /**
- * Weights in fewer bits, as heed's loader reads them (docs/quantization.md): the layouts of a tensor `X` and its scales `X_scale`. Everything is rounded in fp32, as in the core
- * (cpp/src/gemm/weights/int8.cpp), so that a quantized matrix is bit for bit the one that loading it as 'q8' would have made.
+ * Quantizes weights to the formats of a tensor `X` and its scales `X_scale` that heed's loader reads
+ * (docs/quantization.md). Everything is rounded in fp32, as in cpp/src/gemm/weights/int8.cpp, so that a quantized
+ * matrix is bit for bit the one that loading with 'q8' would produce.
  */
 import { invalidFile } from '../base/error.js';
 
 const { fround } = Math;
 
-/** Adding and subtracting it in fp32 rounds to the nearest integer, halves to even. */
+/** Adding and subtracting this number in fp32 rounds to the nearest integer, ties to even. */
 const ROUNDER = 1.5 * 2 ** 23;
 const rounded = (x: number) => fround(fround(x + ROUNDER) - ROUNDER);
 
-/** The greatest sum of 8 weights of one sign whose products with 127 fit into 16 bits, less what rounding may add. */
+/** Maximum sum of 8 weights of one sign whose products with 127 fit into 16 bits, minus a margin of 4 for rounding. */
 const NARROW = Math.floor(32767 / 127) - 4;
 
-/** The greatest magnitude among `x`, which has to be finite. `row`: for the message. */
+/** The largest magnitude in `x`. Throws if an entry is not finite; `row` is for the message. */
 export function largestOf(x: Float32Array, tensor: string, row: number): number {
   let largest = 0;
   for (const v of x) {
@@ -23,7 +24,10 @@ export function largestOf(x: Float32Array, tensor: string, row: number): number 
   return largest;
 }
 
-/** The greatest sum of the weights of one sign whose products a kernel adds in 16 bits: of each 16 columns, those at k = 0 or 1 modulo 4, and those at 2 or 3. */
+/**
+ * The largest sum of weights of one sign whose products a kernel adds in 16 bits. In each block of 16 columns, these
+ * are the columns k with k mod 4 in {0, 1}, and those with k mod 4 in {2, 3}.
+ */
 function largestEight(x: Float32Array): number {
   let largest = 0;
   const at = (k: number, sign: number) => Math.max(sign * (x[k] ?? 0), 0);
@@ -38,9 +42,10 @@ function largestEight(x: Float32Array): number {
 }
 
 /**
- * Rows of `width` as int8, one scale per row: value = data * scale. `table`: rows of an embedding table, which are read one by one, use all of -127..127, and
- * scales that bfloat16 can hold; those of a matrix a smaller range where that lets a faster kernel multiply them and costs little. `tensor`, `firstRow`: for messages.
- * @throws HeedError INVALID_FILE for an infinity or a NaN
+ * Quantizes rows of `width` to int8, with one scale per row: value = data * scale. `table`: rows of an embedding table
+ * use the whole range -127..127 and scales that bfloat16 represents exactly. Rows of a matrix use a smaller range if a
+ * faster kernel can then multiply them and the loss of precision is small. `tensor`, `firstRow`: for messages.
+ * @throws HeedError INVALID_FILE for NaN or infinities
  */
 export function int8Rows(
   rows: Float32Array,
@@ -67,7 +72,7 @@ export function int8Rows(
   return { data, scales };
 }
 
-/** The number that bfloat16 has next to an fp32 number, away from 0. */
+/** Rounds an fp32 number to bfloat16, away from 0. */
 export function brainFloatAbove(x: number): number {
   const float = Float32Array.of(x);
   const bits = new Uint32Array(float.buffer);
@@ -75,25 +80,28 @@ export function brainFloatAbove(x: number): number {
   return float[0]!;
 }
 
-/** fp32 numbers as bfloat16, exact for those that it can hold. */
+/** Converts fp32 numbers to bfloat16 by truncation, which is exact for numbers that bfloat16 can represent. */
 export function brainFloats(values: Float32Array): Uint16Array {
   const bits = new Uint32Array(values.buffer, values.byteOffset, values.length);
   return Uint16Array.from(bits, (word) => word >>> 16);
 }
 
-/** The nearest numbers that bfloat16 has. `tensor`: for messages. */
+/** Rounds fp32 numbers to the nearest bfloat16. `tensor`: for messages. */
 export function roundedBrainFloats(values: Float32Array, tensor: string): Uint16Array {
   const bits = new Uint32Array(values.buffer, values.byteOffset, values.length);
   return Uint16Array.from(bits, (word, i) => {
     if (!Number.isFinite(values[i])) throw invalidFile(tensor, 'finite weights', `${values[i]}`);
-    return (word + 0x7fff + ((word >>> 16) & 1)) >>> 16; // halves to even
+    return (word + 0x7fff + ((word >>> 16) & 1)) >>> 16; // ties to even
   });
 }
 
-/** The form of tables or matrices. */
+/** Integer format of embedding tables or matrices. */
 export type IntForm = 'int8' | 'int4';
 
-/** `quantization_config` of config.json, in the format of compressed-tensors; tables and matrices in a group each if their forms differ. `ignore`: modules whose matrices are floats. */
+/**
+ * The `quantization_config` for config.json, in the format of compressed-tensors. Embedding tables and matrices form
+ * separate groups if their formats differ. `ignore`: modules whose matrices remain floats.
+ */
 export function quantizationConfig(tables: IntForm, matrices: IntForm, ignore: readonly string[]): object {
   const weights = {
     int8: { num_bits: 8, type: 'int', symmetric: true, strategy: 'channel', dynamic: false },

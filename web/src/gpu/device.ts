@@ -1,4 +1,4 @@
-/** A GPU's device: its buffers and pipelines, and runs of many kernels with one submission and one read-back. */
+/** A GPU device with its buffers and pipelines. A run submits many kernels at once and reads results back once. */
 import { HeedError, invalid } from '../base/error.js';
 import {
   type Adapter,
@@ -10,24 +10,29 @@ import {
   USAGE,
 } from './webgpu.js';
 
-/** The kinds of errors, in the order in which they are reported: a buffer without memory makes all commands that use it invalid, too. */
+/**
+ * Kinds of errors, in the order in which they are reported. A failed allocation also causes validation errors in all
+ * commands that use the buffer, so it comes first.
+ */
 const SCOPES = ['out-of-memory', 'internal', 'validation'] as const;
 
-/** The error of a GPU that cannot run the model, or no longer. */
+/** The error for a GPU that cannot run the model or that has failed. */
 export const failure = (got: string, code: 'GPU_FAILED' | 'OUT_OF_MEMORY' = 'GPU_FAILED', cause?: unknown): HeedError =>
   invalid('device', 'a GPU that runs the model', got, code, { hint: "Load it with device: 'auto' or 'wasm'", cause });
 
-/** Records a run. It yields where it needs the values that it reads, which ends a submission. */
+/** Records a run. Each `yield` submits what has been recorded and resumes once the requested values have been read. */
 export type Recording<Result = void> = Generator<void, Result, void>;
 
-/** Records the kernels of a run. Their order is that of their effects. */
+/** Records the kernels of a run, which take effect in the order in which they are recorded. */
 export interface Recorder {
-  /** A buffer of that name with room for so many values, which keeps its place and its values until the next run. */
+  /** The buffer `name` with capacity for `count` values, which stay valid until the end of the run. */
   scratch(name: string, count: number): Binding;
-  /** The same with these values, from the beginning of the submission on. */
+  /**
+   * Like `scratch`, filled with `data`. The values are written before the whole submission, not at this point of it.
+   */
   write(name: string, data: Float32Array | Uint32Array): Binding;
   dispatch(code: string, bindings: Binding[], x: number, y?: number): void;
-  /** Calls `use` with the values that the binding has at this place of the run, once they have been read. */
+  /** Copies the binding's values at this point of the run and passes them to `use` after the submission. */
   read(binding: Binding, use: (values: Float32Array) => void): void;
 }
 
@@ -44,15 +49,15 @@ interface ReadBack {
 
 export class Device {
   readonly limits: GpuDevice['limits'];
-  /** What is uploaded next, for errors. */
+  /** Name of the next upload, for error messages. */
   uploading = 'a table';
   readonly #device: GpuDevice;
   readonly #pipelines = new Map<string, GpuPipeline>();
   readonly #scratch = new Map<string, GpuBuffer>();
   #staging: GpuBuffer | null = null;
-  /** Buffers that larger ones have replaced, but that commands of the next submission may still use. */
+  /** Buffers that larger ones have replaced but that the next submission may still use. */
   #replaced: GpuBuffer[] = [];
-  /** The last run; runs wait for each other, as they share buffers. */
+  /** The last run. Runs are serialized because they share buffers. */
   #last: Promise<unknown> = Promise.resolve();
   #lost: string | null = null;
   #destroyed = false;
@@ -65,7 +70,7 @@ export class Device {
     });
   }
 
-  /** With the adapter's own limits, as tables and batches may exceed the defaults. */
+  /** Requests the adapter's maximum buffer sizes, because tables and batches may exceed WebGPU's default limits. */
   static async open(adapter: Adapter): Promise<Device> {
     const { maxBufferSize, maxStorageBufferBindingSize } = adapter.limits;
     try {
@@ -77,26 +82,26 @@ export class Device {
     }
   }
 
-  /** A buffer with these values, for the device's lifetime. */
+  /** Creates a buffer with the values of `data` that lives as long as the device. */
   upload(data: Float32Array | Uint32Array): Binding {
     const buffer = this.#buffer(data.byteLength, USAGE.storage | USAGE.copyTarget, this.uploading);
     this.#device.queue.writeBuffer(buffer, 0, data);
     return { buffer, offset: 0, size: data.byteLength };
   }
 
-  /** An empty buffer for the device's lifetime. */
+  /** Creates a buffer of `count` uninitialized values that lives as long as the device. */
   allocate(count: number): Binding {
     return { buffer: this.#buffer(4 * count, USAGE.storage, this.uploading), offset: 0, size: 4 * count };
   }
 
-  /** Runs what `record` records: one submission and one read-back, unless it yields. */
+  /** Runs what `record` records, with one submission and one read-back per `yield` and one at the end. */
   run(record: (recorder: Recorder) => Recording): Promise<void> {
     const run = this.#last.then(() => this.#run(record));
     this.#last = run.catch(() => {});
     return run;
   }
 
-  /** Runs `body`, which makes buffers or submits work. Throws one error if the device reports any. */
+  /** Runs `body`, which creates buffers or submits work. Throws the first error that the device reports. */
   async checked<T>(body: () => T | Promise<T>): Promise<T> {
     this.#requireAlive();
     const device = this.#device;
@@ -135,13 +140,13 @@ export class Device {
     );
   }
 
-  /** Frees all its memory. Runs under way fail with `DISPOSED`. */
+  /** Frees all memory. Runs in progress fail with `DISPOSED`. */
   destroy(): void {
     this.#destroyed = true;
     this.#device.destroy();
   }
 
-  /** The same for a device that failed: runs under way fail with `GPU_FAILED`. */
+  /** Frees all memory of a device that has failed. Runs in progress fail with `GPU_FAILED`. */
   abandon(): void {
     this.#lost ??= 'one that failed in another call';
     this.#device.destroy();
@@ -159,7 +164,10 @@ export class Device {
     return this.#device.createBuffer({ size: Math.max(4, size), usage });
   }
 
-  /** The buffer, or a larger one in its place: by half at least, so that growing texts do not replace it each time. */
+  /**
+   * Returns `buffer` if it is large enough, otherwise a buffer at least 1.5 times as large, so that growing texts
+   * reallocate rarely.
+   */
   #grown(buffer: GpuBuffer | null | undefined, size: number, usage: number): GpuBuffer {
     if (buffer && buffer.size >= size) return buffer;
     const most = Math.min(this.limits.maxBufferSize, this.limits.maxStorageBufferBindingSize);
@@ -173,7 +181,7 @@ export class Device {
     for (const buffer of this.#replaced.splice(0)) buffer.destroy();
   }
 
-  /** Frees the buffers that runs share. After an error, any of them may be invalid. */
+  /** Frees the buffers that runs share, any of which may be invalid after an error. */
   #releaseScratch(): void {
     this.#destroyReplaced();
     for (const buffer of this.#scratch.values()) buffer.destroy();
@@ -274,7 +282,10 @@ export class Device {
   }
 }
 
-/** Firefox looks for finished work only every 100 ms, unless something is submitted. Returns what ends it. */
+/**
+ * Firefox checks for finished work only every 100 ms unless something is submitted, so this submits empty work every
+ * millisecond. Returns a function that stops it.
+ */
 function hurry(device: GpuDevice): () => void {
   if (typeof navigator !== 'object' || !/Firefox/.test(navigator.userAgent ?? '')) return () => {};
   const timer = setInterval(() => device.queue.submit([]), 1);

@@ -1,7 +1,8 @@
 /**
- * The layers of an encoder on a GPU: the same description and the same parameters as the core's `EncoderModel`, in fp32; weights may be in fp16. The core embeds the tokens or the
- * patches, so that the tables of words, which may be larger than a GPU's buffers, stay where they are.
- * Notation: M rows of all texts together, E width, H heads.
+ * The layers of an encoder on a GPU, with the configuration and parameters of the WebAssembly module's `EncoderModel`.
+ * Everything is computed in fp32; weights may be stored in fp16. The WebAssembly module embeds the tokens or patches,
+ * so the token embeddings, which may exceed a GPU's buffers, are not uploaded.
+ * Notation: M total rows of all texts, E width, H heads.
  */
 
 import { calling, HeedError } from '../base/error.js';
@@ -45,7 +46,7 @@ export class GpuEncoder implements DeviceLayers {
     return made;
   }
 
-  /** DeBERTa: projects the embeddings of distances in each layer, once. */
+  /** DeBERTa: projects the embeddings of distances once per layer. */
   async #projectDistances(uploads: Uploads, read: Read): Promise<void> {
     const { config, layers } = this.#parameters;
     const device = this.#device;
@@ -68,7 +69,7 @@ export class GpuEncoder implements DeviceLayers {
     multiply(to, product, x, distances);
   }
 
-  /** The most rows of a batch, so that no buffer exceeds the device's limits. */
+  /** Maximum number of rows of a batch for which no buffer exceeds the device's limits. */
   get maxRows(): number {
     const { embedDim, feedForwardDim, numHeads, keyValueHeads, headDim, convolution = 0 } = this.#parameters.config;
     const widest = Math.max(
@@ -114,7 +115,7 @@ export class GpuEncoder implements DeviceLayers {
     });
   }
 
-  /** Writes what the kernels need to know of the texts. */
+  /** Writes the texts' rows, tiles and masks for the kernels. */
   #about(
     to: Recorder,
     { lengths, keyMask, angles }: DeviceBatch,
@@ -133,7 +134,7 @@ export class GpuEncoder implements DeviceLayers {
       begin += length;
       matrices += numHeads * length * length;
     }
-    const padded = Math.ceil(numHeads / 64) * 64; // each layer's factors begin at a multiple of 256 bytes
+    const padded = Math.ceil(numHeads / 64) * 64; // each layer's factors must begin at a multiple of 256 bytes
     const factors = headMask && new Float32Array(padded * headMask.length);
     headMask?.forEach((row, i) => factors!.set(row, i * padded));
     return {

@@ -1,7 +1,10 @@
-/** The tables of positions that the kernels look up: angles, biases and rows of the embeddings of distances. They are those of the core. */
+/**
+ * Position tables for the kernels: rotary angles, attention biases and distance buckets, equal to those of the
+ * WebAssembly module.
+ */
 import type { RawEncoderModelConfig, RawTensor } from '../base/wasm/core.js';
 
-/** Cosines and sines of angles [rows, pairs]. */
+/** Cosines and sines, interleaved, of angles [rows, pairs]. */
 function turnsOf(count: number, angle: (at: number) => number): Float32Array {
   const turns = new Float32Array(2 * count);
   for (let at = 0; at < count; at++) {
@@ -11,7 +14,7 @@ function turnsOf(count: number, angle: (at: number) => number): Float32Array {
   return turns;
 }
 
-/** Of the angles i base^(-2k / dim) scale at positions i. */
+/** Cosines and sines of the angles i base^(-2k / dim) scale at positions i. */
 export function rotaryTurns(
   { rotaryDim = 0, maxPositions, rotaryScale = 1 }: RawEncoderModelConfig,
   base: number,
@@ -21,10 +24,13 @@ export function rotaryTurns(
   return turnsOf(maxPositions * half, (at) => Math.floor(at / half) * frequencies[at % half]! * rotaryScale);
 }
 
-/** Of given angles. */
+/** Cosines and sines of given angles. */
 export const givenTurns = ({ data }: RawTensor): Float32Array => turnsOf(data.length, (at) => data[at]!);
 
-/** ALiBi's biases [H, 2 most + 1]: -slope |distance|. Slopes of a number of heads that is no power of two: those of the next smaller one, then every other one of the next larger. */
+/**
+ * ALiBi's biases [H, 2 most + 1]: -slope |distance|. If H is not a power of two, the slopes are those of the next
+ * smaller power of two, followed by every other slope of the next larger one.
+ */
 export function alibiBias(heads: number, most: number): Float32Array {
   const slopes = (count: number) => Array.from({ length: count }, (_, h) => Math.fround(2 ** ((-8 * (h + 1)) / count)));
   const power = 2 ** Math.floor(Math.log2(heads));
@@ -37,7 +43,7 @@ function biases(heads: number, most: number, of: (h: number, distance: number) =
   return Float32Array.from({ length: heads * length }, (_, at) => of(Math.floor(at / length), (at % length) - most));
 }
 
-/** The biases [H, 2 most + 1] of a table [buckets, H]: T5's buckets of j - i, as in the core's relativeBias(). */
+/** The biases [H, 2 most + 1] from a table [buckets, H] with T5's buckets of j - i, as in relativeBias() in C++. */
 export function bucketBias(
   table: Float32Array,
   heads: number,
@@ -47,7 +53,7 @@ export function bucketBias(
 ): Float32Array {
   const side = buckets / 2;
   const exact = side / 2;
-  // In fp32, because rounding decides at the boundaries of buckets.
+  // In fp32, as in C++, because rounding matters at the boundaries of buckets.
   const whole = Math.fround(Math.log(farthest / exact));
   const bucket = (distance: number) => {
     const first = distance > 0 ? side : 0;
@@ -60,7 +66,9 @@ export function bucketBias(
   return biases(heads, most, (h, distance) => table[bucket(distance) * heads + h]!);
 }
 
-/** DeBERTa: the row of the embeddings of distances for each distance i - j from -most to most, as in the core's logBucket(). */
+/**
+ * DeBERTa: the row of the embeddings of distances for each distance i - j from -most to most, as in logBucket() in C++.
+ */
 export function distanceRows(buckets: number, farthest: number, most: number): Uint32Array {
   const middle = Math.floor(buckets / 2);
   const bucket = (distance: number) => {

@@ -1,4 +1,7 @@
-/** What a run reads and edits, as heed/sites.h does in the core: values are read back, edited on the processor and written again. */
+/**
+ * Reads and edits the sites of a run, as heed/sites.h does in C++. Edited values are read back, edited on the CPU and
+ * written again.
+ */
 
 import { invalid } from '../base/error.js';
 import { codeOf, isMatrix, MAP, MEAN, SCALE, SET, type SiteName, siteOf } from '../base/sites.js';
@@ -6,7 +9,7 @@ import type { RawSites } from '../base/wasm/core.js';
 import type { Recorder, Recording } from './device.js';
 import type { Binding } from './webgpu.js';
 
-/** Columns of rows that are the values of a site, `heads` of the same width. */
+/** The columns that hold a site's values: `width` columns from `begin` on, divided into `heads` of equal width. */
 interface Columns {
   site: SiteName;
   heads: number;
@@ -17,7 +20,7 @@ interface Columns {
 export class RunSites {
   readonly #raw: RawSites;
   readonly #reads: Set<number>;
-  /** Of each row: its text, and its column in padded tensors. */
+  /** Per row: its text, and its column in padded tensors. */
   readonly #places: { text: number; column: number }[] = [];
 
   constructor(raw: RawSites, lengths: Int32Array) {
@@ -44,7 +47,10 @@ export class RunSites {
     if (this.#reads.has(code)) this.#raw.read(code, values);
   }
 
-  /** Reads and edits sites of layer `layer` whose values are columns of the rows of x. Edits need a read-back of their own. */
+  /**
+   * Reads and edits sites of `layer` whose values are columns of x. An edit ends the submission, because it needs a
+   * read-back.
+   */
   *visit(to: Recorder, layer: number, x: Binding, sites: readonly Columns[]): Recording {
     const touched = sites.filter(({ site }) => this.touches(layer, site));
     if (touched.length === 0) return;
@@ -69,7 +75,7 @@ export class RunSites {
     readAll(rows);
   }
 
-  /** The values of a site [M, heads * width] in rows; `given`: after they have been set to these. */
+  /** A site's values in `rows`, [M, width]. If `given` is passed, first sets them to it. */
   #columnsOf(rows: Float32Array, { begin, width }: Columns, given?: Float32Array): Float32Array {
     const count = this.#places.length;
     const stride = rows.length / count;
@@ -83,13 +89,13 @@ export class RunSites {
     return values;
   }
 
-  /** Applies edit `index` to the values of its site [M, heads * width]. */
+  /** Applies edit `index` to its site's values [M, heads * width]; here `width` is that of one head. */
   #edit(index: number, values: Float32Array, heads: number): void {
     const { verb, selected, extents, strides, operand } = this.#raw.edits[index]!;
     const width = values.length / this.#places.length / heads;
-    /** The index of entry i of an axis in the selection, or -1. */
+    /** Index in the selection of entry i of an axis, or -1. */
     const chosen = (axis: number, i: number) => (selected[axis] ? (selected[axis][i] ?? -1) : i);
-    /** Calls `change` with each selected value's place, and that of its operand. */
+    /** Calls `change` with the index of each selected value and the index of its operand. */
     const each = ([n, h, l, d]: readonly number[], change: (at: number, from: number) => void) => {
       this.#places.forEach(({ text, column }, m) => {
         for (let head = 0; head < heads; head++) {

@@ -1,9 +1,9 @@
-/** Weights in fp16, with a factor for each row. */
+/** Weights in fp16, with one factor per row. */
 
 const float = new Float32Array(1);
 const bits = new Uint32Array(float.buffer);
 
-/** The bits of the fp16 number nearest to an fp32 number; ties to even, infinity from 65,520 on. */
+/** The bits of the fp16 number nearest to an fp32 number. Ties go to even; 65,520 and above become infinity. */
 export function halfOf(value: number): number {
   float[0] = value;
   const sign = (bits[0]! >>> 16) & 0x8000;
@@ -11,7 +11,7 @@ export function halfOf(value: number): number {
   if (size > 0x7f800000) return sign | 0x7e00; // NaN
   if (size >= 0x477ff000) return sign | 0x7c00;
   if (size < 0x38800000) {
-    // Subnormal: adding 1/2 leaves a multiple of 2^-24, which is what fp16 has.
+    // Subnormal: adding 1/2 rounds to a multiple of 2^-24, the spacing of fp16's subnormal numbers.
     float[0] = Math.abs(value) + 0.5;
     return sign | (bits[0]! - 0x3f000000);
   }
@@ -19,8 +19,9 @@ export function halfOf(value: number): number {
 }
 
 /**
- * A matrix [N,K] in fp16, two numbers in a word, and the power of two by which each row is to be multiplied. In fp16, the greatest number of a row is in [2^14, 2^15), so that none
- * overflows, and one that loses bits as it is subnormal is below 2^-28 of the greatest.
+ * Converts a matrix [N,K] to fp16, two numbers per 32-bit word, and returns for each row the power of two by which it
+ * must be multiplied. The scaled maximum of a row lies in [2^14, 2^15), so nothing overflows, and only numbers below
+ * 2^-28 of the maximum lose bits by becoming subnormal.
  */
 export function halves(data: Float32Array, rows: number): { words: Uint32Array; scales: Float32Array } {
   const width = data.length / rows;

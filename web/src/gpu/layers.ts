@@ -1,4 +1,4 @@
-/** Uploads the parameters of a model's layers, arranged as the kernels take them. */
+/** Uploads the parameters of a model's layers in the layout that the kernels expect. */
 import type { RawEncoderModelConfig } from '../base/wasm/core.js';
 import { concatenate } from '../io/files.js';
 import type { Device } from './device.js';
@@ -17,9 +17,9 @@ export interface Layer {
   nestedNorm: Norm | null;
   outputNorm1: Norm | null;
   outputNorm2: Norm | null;
-  /** Of queries, then of keys. */
+  /** Norms of the queries' heads and of the keys' heads, concatenated. */
   headNorm: Norm | null;
-  /** DeBERTa: [PK | PQ]. */
+  /** DeBERTa: embeddings of distances, projected as keys and queries [PK | PQ]. */
   distances: Binding | null;
 }
 
@@ -29,7 +29,9 @@ export interface Parameters {
   layers: Layer[];
   finalNorm: Norm | null;
   convolution: { product: Linear; norm: Norm } | null;
-  /** Of rotary positions: of layers with global attention, and of local ones. */
+  /**
+   * Cosines and sines of rotary positions, for layers with global attention (`all`) and for those with local attention.
+   */
   turns: { all: Binding; local: Binding } | null;
   bias: { values: Binding; most: number } | null;
   distanceRows: Binding | null;
@@ -37,7 +39,7 @@ export interface Parameters {
 
 export type Weights = 'fp32' | 'fp16';
 
-/** The number of layers with parameters. */
+/** Number of layers that have parameters of their own. */
 export const numOwnLayers = ({ sharedLayers, numLayers }: RawEncoderModelConfig): number =>
   sharedLayers ? Math.min(1, numLayers) : numLayers;
 
@@ -47,7 +49,7 @@ export class Uploads {
   readonly #read: Read;
   readonly #weights: Weights;
 
-  /** `weights`: the type of those of matrix products on the GPU. */
+  /** `weights`: type in which the weights of matrix products are stored on the GPU. */
   constructor(device: Device, config: RawEncoderModelConfig, read: Read, weights: Weights) {
     this.#device = device;
     this.#config = config;
@@ -84,7 +86,10 @@ export class Uploads {
     };
   }
 
-  /** `scale`: factors on the rows of the weight and of the bias. `gated`, without `scale`: their halves are interleaved, the activated one first. */
+  /**
+   * `scale`: factors for the rows of the weight and of the bias. `gated`: interleaves the rows of both halves, the
+   * activated half first; cannot be combined with `scale`.
+   */
   linear(weight: Parameter, bias: Parameter, activation = 'identity', gated = false, scale?: Float32Array): Linear {
     const [outputs, inputs] = [weight!.shape[0]!, weight!.data.length / weight!.shape[0]!];
     const arranged = (data: Float32Array) => {

@@ -1,4 +1,7 @@
-/** Opens a model's device: finds the GPU, uploads the layers, and compares and times both devices. */
+/**
+ * Opens a model's device: finds the GPU, uploads the layers, and compares the GPU with WebAssembly in results and
+ * speed.
+ */
 
 import { HeedError, invalid } from '../base/error.js';
 import { makeYield } from '../base/event-loop.js';
@@ -17,22 +20,22 @@ type Request = 'webgpu' | 'auto';
 type Input = DeviceFigures['input'];
 
 /**
- * The greatest |a - b| / |b| that passes. In int8, the core rounds activations, too, which the GPU does not. With weights in fp16, the checkpoints of the tests
- * differ by up to 0.002.
+ * Maximum |a - b| / |b| of a row that is accepted. With int8 weights, WebAssembly rounds activations, too, and the GPU
+ * does not. With fp16 weights, the checkpoints of the tests differ by up to 0.002.
  */
 const TOLERANCES = { fp32: 0.01, fp16: 0.01, q8: 0.1 };
-/** Lengths of the texts that are compared, as far as the model allows; neither is a multiple of the kernels' tiles. */
+/** Lengths of the compared texts, clamped to the model's maximum. None is a multiple of the kernels' tile sizes. */
 const LENGTHS = { short: 7, long: { auto: 250, webgpu: 41 } };
 const MODES: PoolingName[] = ['mean', 'cls', 'last', 'max', 'mean_sqrt_len', 'weighted_mean'];
 
 /** One of a model's encoders, on the GPU. */
 interface Stack {
   layers: GpuEncoder;
-  /** The least number of rows from which the GPU is faster. */
+  /** Number of rows from which the GPU is faster. */
   least: number;
 }
 
-/** Runs an input on the GPU, or on the core if `layers` is null; returns rows to compare. */
+/** Runs an input on the GPU, or in WebAssembly if `layers` is null, and returns the rows to compare. */
 type Probe = (layers: DeviceLayers | null, lengths: number[]) => Promise<{ rows: Float32Array; width: number }[]>;
 
 class Choice implements ModelDevice {
@@ -64,7 +67,7 @@ class Choice implements ModelDevice {
     } catch (error) {
       const isGpus = error instanceof HeedError && ['GPU_FAILED', 'OUT_OF_MEMORY', 'UNSUPPORTED'].includes(error.code);
       if (!isGpus || this.#request === 'webgpu') throw error;
-      // Memory may suffice for the next call; a GPU that has failed otherwise is not trusted again.
+      // After OUT_OF_MEMORY, the next call may succeed. After GPU_FAILED, the GPU is not used again.
       if (error.code === 'GPU_FAILED' && this.about.type === 'webgpu') {
         this.about = { ...this.about, type: 'wasm', reason: `the GPU failed in a call: ${error.message}`, dtype: null };
         this.#device?.abandon();
@@ -78,7 +81,10 @@ class Choice implements ModelDevice {
   }
 }
 
-/** The device for a model that has just been loaded. With 'auto', whatever speaks against the GPU is the reason for WebAssembly; with 'webgpu' it is thrown. */
+/**
+ * Chooses the device for a model that has just been loaded. If the GPU cannot be used, 'auto' returns WebAssembly with
+ * the error's message as the reason, and 'webgpu' throws the error.
+ */
 export async function openDevice(
   gpu: GpuLike | undefined,
   request: Request,
@@ -120,7 +126,7 @@ function describeAdapter({ info }: Adapter): string {
   return [...new Set(parts)].join(' ') || 'an adapter without a description';
 }
 
-/** Uploads the layers and compares them with the core's. */
+/** Uploads the layers, compares their results with those of WebAssembly and, with 'auto', times both. */
 async function checked(
   device: Device,
   adapter: string,
@@ -186,7 +192,10 @@ function reasonOf(request: Request, stacks: Partial<Record<Input, Stack>>, measu
     .join('; ');
 }
 
-/** From how many rows on the GPU is faster, if times grow in proportion between and beyond those that were measured. @internal */
+/**
+ * Number of rows from which the GPU is faster, if times grow linearly between and beyond the measured lengths.
+ * @internal
+ */
 export function leastRows(figures: readonly Pick<DeviceFigures, 'length' | 'wasm' | 'webgpu'>[]): number {
   const gain = ({ wasm, webgpu }: (typeof figures)[number]) => wasm! - webgpu!;
   const [short, long] = [figures[0]!, figures.at(-1)!];
@@ -196,7 +205,9 @@ export function leastRows(figures: readonly Pick<DeviceFigures, 'length' | 'wasm
   return Math.ceil(short.length + share * (long.length - short.length));
 }
 
-/** All lengths in one batch, so that texts of different lengths are next to each other. */
+/**
+ * Maximum relative difference of a row. All lengths run in one batch, so that texts of different lengths are adjacent.
+ */
 async function differenceOf(probe: Probe, layers: DeviceLayers, lengths: number[]): Promise<number> {
   const expected = await probe(null, lengths);
   const actual = await probe(layers, lengths);
@@ -233,7 +244,10 @@ const optionsFor = (layers: DeviceLayers | null, yieldToEventLoop: () => Promise
   layers,
 });
 
-/** Texts of tokens from all over the vocabulary: their last rows, and, of several texts, their vectors in these poolings. */
+/**
+ * Runs texts of pseudorandom tokens from the whole vocabulary. Returns their last hidden states and, if there are
+ * several texts, also their vectors for each of the poolings `modes`.
+ */
 function textProbe(
   raw: RawEncoderModel,
   config: RawEncoderModelConfig,
@@ -274,7 +288,7 @@ function textProbe(
 const imageRows = ({ about: { vision, imageSize } }: ImageEncoder): number =>
   Math.floor(imageSize / vision.patchSize!) ** 2 + (vision.classRow ? 1 : 0) + (vision.registers ?? 0);
 
-/** An image of waves. */
+/** Runs a synthetic image made of sine waves. */
 function imageProbe(images: ImageEncoder, pause: () => Promise<void>): Probe {
   const { imageSize: side, vision } = images.about;
   const values = Float32Array.from({ length: 3 * side * side }, (_, i) => Math.sin(i / 7) + Math.cos(i / 311));

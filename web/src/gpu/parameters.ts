@@ -1,15 +1,15 @@
-/** The parameters of the core's encoder, read for the kernels, which take several of them as one matrix. */
+/** Reads the parameters of the WebAssembly module's encoder and joins those that the kernels multiply as one matrix. */
 import { concatenate } from '../io/files.js';
 import type { Binding } from './webgpu.js';
 
-/** Values of a parameter, and its shape; null if the model has none of that name. */
+/** A parameter's values and shape, or null if the model has no parameter of that name. */
 export type Parameter = { data: Float32Array; shape: number[] } | null;
 export type Read = (name: string) => Parameter;
 
-/** A matrix product's parameters. */
+/** The parameters of a matrix product. */
 export interface Linear {
   weight: Binding;
-  /** Factors of the weight's rows, if it is in fp16. */
+  /** Factors for the weight's rows if it is stored in fp16, otherwise null. */
   scales: Binding | null;
   bias: Binding | null;
   inputs: number;
@@ -24,7 +24,7 @@ export interface Norm {
   width: number;
 }
 
-/** The rows of several parameters, one after the other; null if there are none. */
+/** Concatenates the rows of several parameters. Returns null if any of them is missing. */
 export function stacked(parts: Parameter[]): Parameter {
   if (parts.some((part) => part === null)) return null;
   const rows = parts.reduce((sum, part) => sum + part!.shape[0]!, 0);
@@ -35,11 +35,11 @@ export function stacked(parts: Parameter[]): Parameter {
   return { data, shape: [rows, ...parts[0]!.shape.slice(1)] };
 }
 
-/** The weight [Q; K; V] of attention. */
+/** The joint projection weight [Q; K; V] of attention. */
 export const projectionOf = (read: Read): Parameter =>
   read('self_attn.in_proj_weight') ?? stacked(['q', 'k', 'v'].map((of) => read(`self_attn.${of}_proj_weight`)));
 
-/** DeBERTa: the weight and the bias [K; Q] for the embeddings of distances. */
+/** DeBERTa: the weight and the bias [K; Q] that project the embeddings of distances. */
 export function distanceProjection(read: Read, width: number): [Parameter, Parameter] {
   const own = (part: string) => stacked(['key', 'query'].map((of) => read(`pos_${of}_proj.${part}`)));
   const rowsOf = (parameter: Parameter): Parameter => {

@@ -1,4 +1,4 @@
-/** Records the layers of one run. Notation: M rows of all texts together, E width, H heads. */
+/** Records the layers of one run. Notation: M total rows of all texts, E width, H heads. */
 
 import type { SiteName } from '../base/sites.js';
 import type { RawEncoderModelConfig } from '../base/wasm/core.js';
@@ -17,42 +17,42 @@ import type { Layer, Parameters } from './layers.js';
 import type { Linear, Norm } from './parameters.js';
 import { type Binding, bound, free } from './webgpu.js';
 
-/** What the kernels of a run know of its texts. */
+/** A run's texts, as its kernels read them. */
 export interface About {
   /** M */
   count: number;
-  /** For each row: the first row of its text, the text's length, and where its attention weights begin. */
+  /** Per row: its text's first row, its text's length, and the offset of its text's attention weights. */
   rows: Binding;
-  /** For each workgroup of attention: the text's first row and length, and the first query. */
+  /** Per workgroup of attention: the text's first row, the text's length, and the first query. */
   tiles: Binding;
-  /** For each text: its first row and length, and the number of rows that poolings skip. */
+  /** Per text: its first row, its length, and the number of rows that poolings skip. */
   texts: Binding;
-  /** Negative for rows that are no keys. */
+  /** Negative for rows that are masked as keys. */
   keyMask: Binding | null;
-  /** Factors of the heads, `padded` for each layer. */
+  /** The heads' factors, `padded` values per layer. */
   factors: { of: Binding; padded: number } | null;
-  /** Of images with rotary positions. */
+  /** Cosines and sines for images with rotary positions, whose angles depend on the image. */
   turns: Binding | null;
-  /** The number of a layer's attention weights. */
+  /** Number of attention weights of a layer: H * length^2, summed over the texts. */
   matrices: number;
-  /** What the run reads and edits. */
+  /** Sites that the run reads or edits. */
   sites: RunSites | null;
 }
 
-/** What is read of a run besides its sites. */
+/** Values that are read back from a run, except those of its sites. */
 export interface Results {
-  /** Each layer's rows but the last one's. */
+  /** Output rows of each layer except the last. */
   states: Map<number, Float32Array> | null;
   weights: Map<number, Float32Array> | null;
-  /** The rows after the final norm, unless they are pooled. */
+  /** Rows after the final norm; null if they are pooled. */
   last: Float32Array | null;
   pooled: Map<PoolingName, Float32Array>;
 }
 
-/** What a block makes of rows, plus the residual if there is one, in a buffer of that name. */
+/** Computes a block's output for the rows `from`, adds `residual` if given, and stores the sum in the buffer `name`. */
 type Block = (from: Binding, residual: Binding | null, name: string) => Recording<Binding>;
 
-/** `out`: a binding, or the name of a new one. */
+/** Records a matrix product. `out`: the output's binding, or the name of a scratch buffer for it. */
 export function multiply(
   to: Recorder,
   { inputs, outputs, activation, gated, weight, scales, bias }: Linear,
@@ -103,7 +103,10 @@ export class Pass {
     this.#results = results;
   }
 
-  /** All layers from `first` on, the final norm and the poolings, or else the last rows. */
+  /**
+   * Records the layers from `first` on and the final norm. Then computes the poolings, or reads the rows if there are
+   * none.
+   */
   *run(embeddings: Binding, first: number, poolings: readonly PoolingName[]): Recording {
     const { config, convolution, finalNorm } = this.#parameters;
     const { numLayers, embedDim } = config;
@@ -112,7 +115,7 @@ export class Pass {
     const to = this.#to;
     let x = embeddings;
     for (let i = first; i < numLayers; i++) {
-      if (i > 0) yield* this.#visit(i, 'input', x); // the core has done it for the first layer
+      if (i > 0) yield* this.#visit(i, 'input', x); // the WebAssembly module has visited that of layer 0
       x = yield* this.#runLayer(i, x);
       if (i === 0 && convolution) x = this.#convolve(convolution, x);
       yield* this.#visit(i, 'output', x);
@@ -133,7 +136,7 @@ export class Pass {
     }
   }
 
-  /** Reads and edits a site whose values are x, in place. */
+  /** Reads and edits, in place, a site whose values are x. */
   *#visit(i: number, site: SiteName, x: Binding, heads = 1): Recording {
     const { sites, count } = this.#about;
     if (sites) yield* sites.visit(this.#to, i, x, [{ site, heads, begin: 0, width: x.size / 4 / count }]);
@@ -143,7 +146,7 @@ export class Pass {
     return normalize(this.#to, this.#parameters.config, by, x, name, residual);
   }
 
-  /** Runs layer i on x, which keeps its values. */
+  /** Runs layer i on x, which is not modified. */
   *#runLayer(i: number, x: Binding): Recording<Binding> {
     const { config, layers } = this.#parameters;
     const layer = layers[config.sharedLayers ? 0 : i]!;
@@ -160,7 +163,7 @@ export class Pass {
     return yield* this.#block(i, 'feedForward', attended, layer.norm2, layer.outputNorm2, feed);
   }
 
-  /** x and what a block makes of it, with the norm before the block or after the sum. */
+  /** x plus the block's output, with the norm before the block or after the sum. */
   *#block(
     i: number,
     site: SiteName,
@@ -175,7 +178,7 @@ export class Pass {
     return own && !isFirst ? this.#normalize(own, sum, free(sum)) : sum;
   }
 
-  /** x plus what a block makes of `from`, which is the block's site. */
+  /** x plus the block's output for `from`; the output is the values of `site`. */
   *#residual(
     i: number,
     site: SiteName,
@@ -220,7 +223,7 @@ export class Pass {
     return multiply(this.#to, layer.output, context, name, residual);
   }
 
-  /** The norms of queries and keys, and their rotation, in place. */
+  /** Normalizes and rotates the queries and keys in place. */
   #turn(i: number, { headNorm, project }: Layer, projected: Binding): void {
     const { config, turns: all } = this.#parameters;
     const { numHeads, keyValueHeads, headDim, eps, rmsNorm = false } = config;

@@ -1,4 +1,7 @@
-/** The part of WebGPU that is used here, as structural types: the package's declarations compile without those of WebGPU. */
+/**
+ * Structural types for the part of WebGPU that heed uses, so that the package's declarations compile without WebGPU's
+ * types.
+ */
 
 export interface GpuBuffer {
   readonly size: number;
@@ -13,7 +16,7 @@ export interface Binding {
   buffer: GpuBuffer;
   offset: number;
   size: number;
-  /** Of a buffer that runs share. */
+  /** Name of a scratch buffer (`Recorder.scratch`); absent for parameters. */
   name?: string;
 }
 
@@ -66,16 +69,16 @@ export interface Adapter {
     description?: string;
     isFallbackAdapter?: boolean;
   };
-  /** Of older browsers. */
+  /** In older browsers, instead of `info.isFallbackAdapter`. */
   readonly isFallbackAdapter?: boolean;
   requestDevice(options: { requiredLimits: Partial<Limits> }): Promise<GpuDevice>;
 }
 
-/** `GPUBufferUsage` and `GPUMapMode`, which are globals in pages only. */
+/** Flags of `GPUBufferUsage` and `GPUMapMode`, which are globals only in browsers. */
 export const USAGE = { mapRead: 1, copySource: 4, copyTarget: 8, storage: 128 } as const;
 export const MAP_READ = 1;
 
-/** One of the names of buffers of rows [M,E] that none of these has. */
+/** The name of a scratch buffer for rows [M,E] that none of `taken` uses. */
 export const free = (...taken: Binding[]): string =>
   ['x0', 'x1', 'x2'].find((name) => taken.every((binding) => binding.name !== name))!;
 

@@ -1,4 +1,4 @@
-/** What the cache keeps of models from the network. */
+/** Functions that list and remove cached models. */
 import { importing } from '../base/error.js';
 import type { UrlLike } from '../base/platform.js';
 import type { CachedModel, CacheOptions } from './cached-models.js';
@@ -6,22 +6,23 @@ import type { CachedModel, CacheOptions } from './cached-models.js';
 const cachedModels = () => importing('cached-models', () => import('./cached-models.js'));
 
 /**
- * The models that the cache has files of: of the page's origin, or in Node of the user.
+ * Lists the models in the cache: that of the page's origin or, in Node, of the user.
  *
  * @example
  * for (const { source, bytes } of await listCache()) console.log(source, bytes);
- * @throws HeedError `INVALID_ARGUMENT` for illegal options
+ * @throws HeedError `INVALID_ARGUMENT` for invalid options
  */
 export async function listCache(options?: CacheOptions): Promise<CachedModel[]> {
   return (await cachedModels()).listCache(options);
 }
 
 /**
- * Removes the files of a model from the cache, or of all models; models that are loaded are not affected. Resolves to the number of bytes removed.
+ * Removes a model's files from the cache, or those of all models if `source` is omitted. Loaded models are not
+ * affected. Resolves to the number of bytes removed.
  *
  * @example
  * await clearCache('org/name'); // or its folder's URL; without a source, all models
- * @throws HeedError `INVALID_ARGUMENT` for illegal options
+ * @throws HeedError `INVALID_ARGUMENT` for invalid options
  */
 export async function clearCache(source?: string | UrlLike, options?: CacheOptions): Promise<number> {
   return (await cachedModels()).clearCache(source, options);

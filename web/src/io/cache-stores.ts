@@ -1,46 +1,52 @@
 /**
- * Where a cache keeps files: the browser's Cache API, or a folder in Node. A store has the bytes of files, each under a key of its own, and a record of each model's folder, which names
- * the keys of its files. Records are replaced at once, so that a folder's files are always those of one load.
+ * Storage of cached files: the browser's Cache API, or a folder in Node. A store holds the bytes of files, each under
+ * its own key, and one record per model folder, which lists the keys of its files. Records are replaced atomically, so
+ * that a record's files never mix those of different loads.
  */
 import { nodeModule } from '../base/platform.js';
 import { isFile, type OpenFile, streamChunks } from './files.js';
 import { fs, openPath } from './node.js';
 
-/** true: the browser's cache storage named 'heed', in Node the folder `heed` among the user's caches (`$XDG_CACHE_HOME` or `~/.cache`, on macOS `~/Library/Caches`, on Windows `%LOCALAPPDATA%`); a string: another name, or another folder. */
+/**
+ * Where models from the network are cached. false: nowhere. true: in browsers, the cache storage named 'heed'; in Node,
+ * the folder `heed` in the user's cache folder (`$XDG_CACHE_HOME` or `~/.cache`; on macOS `~/Library/Caches`; on
+ * Windows `%LOCALAPPDATA%`). A string: another name or folder.
+ */
 export type CacheOption = boolean | string;
 
-/** A file of a folder as the server had it. */
+/** A file of a folder, as received from the server. */
 export interface KeptFile {
   url: string;
-  /** The key of its bytes; null if the load that found the file did not read all of it. */
+  /** Key of the file's bytes; null if the load did not read all of them. */
   key: string | null;
-  /** null if the server did not say. */
+  /** Size; null if unknown. */
   bytes: number | null;
+  /** The file's `ETag` or `Last-Modified`; null if the server sent neither. */
   tag: string | null;
-  /** The digest that was expected of it, in hex. */
+  /** The SHA-256 digest that was expected of the file, in hex; null if none was. */
   digest: string | null;
 }
 
-/** The files of a folder by their paths. null: the server has none of that name. */
+/** The files of a folder by path; null for paths that the server does not have. */
 export type FolderRecord = Record<string, KeptFile | null>;
 
 export interface Store {
-  /** The record of a folder; null if there is none or it cannot be read. */
+  /** The record of a folder; null if it does not exist or cannot be read. */
   record(folder: string): Promise<FolderRecord | null>;
   setRecord(folder: string, record: FolderRecord): Promise<void>;
-  /** All records, by the names under which `removeRecord` takes them. */
+  /** All records, by their names for `removeRecord`. */
   records(): Promise<Map<string, FolderRecord>>;
   removeRecord(name: string): Promise<void>;
   /** The name of a folder's record. */
   nameOf(folder: string): string;
   has(key: string): Promise<boolean>;
   open(key: string): Promise<OpenFile | null>;
-  /** Receives a file's chunks; nothing is kept before `commit`. */
+  /** Opens a writer for a file's chunks. Nothing is stored before `commit`. */
   writer(key: string, file: Pick<OpenFile, 'size'>): Promise<Writer>;
   remove(key: string): Promise<void>;
-  /** Removes the files that no record names and that no load can be writing any longer. */
+  /** Removes files that no record refers to and that are too old to belong to a load in progress. */
   sweep(): Promise<void>;
-  /** Removes all that this store has written. */
+  /** Removes everything that this store has written. */
   clear(): Promise<void>;
 }
 
@@ -50,13 +56,16 @@ export interface Writer {
   abort(): Promise<void>;
 }
 
-/** No load takes longer. */
+/** Milliseconds after which a load is considered dead. */
 const DAY = 86_400_000;
-/** The query parameter that tells keys from URLs: of a record RECORD, of a file the time at which it was written and a random number. */
+/**
+ * Query parameter that distinguishes keys from URLs. Its value is RECORD for a record; for a file, the time of writing
+ * and a random number.
+ */
 const PARAMETER = 'heed';
 const RECORD = 'folder';
 
-/** @internal `url` with another parameter in its query. */
+/** @internal Adds a query parameter to `url` and removes its hash. */
 export function withParameter(url: string, name: string, value: string): string {
   const { href } = new URL(url);
   const at = href.indexOf('#');
@@ -76,7 +85,7 @@ const partOf = (key: string) => new RegExp(`[?&]${PARAMETER}=([\\w-]+)$`).exec(k
 export const keysOf = (record: FolderRecord | null) =>
   Object.values(record ?? {}).flatMap((file) => (file?.key ? [file.key] : []));
 
-/** A record from what a store has; null for anything else, such as what earlier versions wrote. */
+/** Parses a stored record; null if it is invalid, such as one written by an earlier version. */
 function parseRecord(text: string | null): FolderRecord | null {
   try {
     const { files } = JSON.parse(text!) as { files?: FolderRecord };
@@ -86,7 +95,7 @@ function parseRecord(text: string | null): FolderRecord | null {
   }
 }
 
-/** @internal Null where there is none: on insecure pages. */
+/** @internal Opens the store; null where the Cache API is missing, as on insecure pages. */
 export async function openStore(cache: CacheOption): Promise<Store | null> {
   const name = typeof cache === 'string' ? cache : undefined;
   if (fs) return folderStore(name);
@@ -94,7 +103,7 @@ export async function openStore(cache: CacheOption): Promise<Store | null> {
   return cacheStore(await caches.open(name ?? 'heed'));
 }
 
-/** The header that has a record: of an entry without a body, so that no body is read to list what there is. */
+/** Header that contains a record. Its entry has no body, so that listing does not read bodies. */
 const FILES = 'x-files';
 
 function cacheStore(cache: Cache): Store {
@@ -108,7 +117,7 @@ function cacheStore(cache: Cache): Store {
     nameOf,
     record: (folder) => recordAt(nameOf(folder)),
     async setRecord(folder, files) {
-      // Encoded, as headers have no other characters than those of Latin-1.
+      // Encoded, because headers are limited to Latin-1.
       const headers = { [FILES]: encodeURIComponent(JSON.stringify({ files })) };
       await cache.put(nameOf(folder), new Response('', { headers }));
     },
@@ -127,7 +136,7 @@ function cacheStore(cache: Cache): Store {
     async open(key) {
       const response = await cache.match(key);
       if (!response) return null;
-      // Some engines return no body if it is empty.
+      // Some engines return null for an empty body.
       const body = response.body ?? new Blob([]).stream();
       return {
         name: key,
@@ -168,7 +177,7 @@ function cacheStore(cache: Cache): Store {
   return store;
 }
 
-/** As each platform has it. */
+/** The platform's default cache folder. */
 function defaultFolder(): string {
   const { join } = nodeModule<typeof import('node:path')>('path')!;
   const { env, platform } = nodeModule<typeof import('node:process')>('process')!;
@@ -178,7 +187,7 @@ function defaultFolder(): string {
   return join(env.XDG_CACHE_HOME || join(home, '.cache'), 'heed');
 }
 
-/** The names of files and of records, and of what is being written. */
+/** Names of files, of records (.json), and of files that are being written (with a UUID). */
 const OWN_NAME = /^[\da-f]{64}(\.json|\.[\da-f-]{36})?$/;
 
 function folderStore(given: string | undefined): Store {
@@ -230,7 +239,7 @@ function folderStore(given: string | undefined): Store {
     },
   };
 
-  /** Writes a file under another name until it is whole, as other processes may use the folder as well. */
+  /** Writes a file under a temporary name until it is complete, because other processes may use the folder. */
   async function partWriter(name: string): Promise<Writer> {
     await fs!.mkdir(folder, { recursive: true });
     const part = join(folder, `${name.slice(0, 64)}.${randomUUID()}`);

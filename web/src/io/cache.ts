@@ -1,6 +1,7 @@
 /**
- * A cache for the folders of models from the network. A folder is kept as a whole: what a load has read is kept once the load has succeeded, and replaces what was kept before. Later
- * loads then make no request, not even for files that the server does not have. A cache that is full or unavailable never makes a load fail.
+ * A cache for model folders from the network. A folder is cached as a whole: once a load has succeeded, the files that
+ * it has read replace the cached ones. Later loads then make no requests, not even for files that the server does not
+ * have. A full or unavailable cache never makes a load fail.
  */
 import { HeedError, invalid } from '../base/error.js';
 import type { SignalLike } from '../base/platform.js';
@@ -20,8 +21,8 @@ import type { Integrity } from './integrity.js';
 import { headerEnd, parseHeader } from './safetensors.js';
 
 /**
- * @internal `source`, whose files are kept as those of `folder`, a URL. `refresh`: asks the server whether kept files have changed; if it cannot be asked, the load fails, and the files
- * remain.
+ * @internal Wraps `source` so that its files are cached under `folder`, a URL. `refresh`: asks the server whether
+ *   cached files have changed. If it cannot be reached, the load fails and the cached files remain.
  */
 export async function cachedSource(
   source: Source,
@@ -42,7 +43,10 @@ export async function cachedSource(
   };
 }
 
-/** A folder's record, if all its files are there, as browsers may remove some, and have the digests that are expected. */
+/**
+ * A folder's record; null if any of its files is missing, because browsers may evict some, or lacks the expected
+ * digest.
+ */
 async function usableRecord(store: Store, folder: string, integrity: Integrity): Promise<FolderRecord | null> {
   const record = await store.record(folder);
   const there = await Promise.all(keysOf(record).map((key) => store.has(key)));
@@ -51,7 +55,10 @@ async function usableRecord(store: Store, folder: string, integrity: Integrity):
   return record && there.every(Boolean) && Object.entries(record).every(hasDigest) ? record : null;
 }
 
-/** One load of a folder: what it takes from the record, what it fetches, and what it keeps at its end. */
+/**
+ * One load of a folder: tracks which files come from the record and which are fetched, and updates the cache at the
+ * end.
+ */
 class CachedLoad {
   readonly #source: Source;
   readonly #urlOf: UrlOf;
@@ -60,17 +67,17 @@ class CachedLoad {
   readonly #record: FolderRecord | null;
   readonly #refresh: boolean;
   readonly #integrity: Integrity;
-  /** The paths that this load has opened and that are as in the record. */
+  /** Paths that this load has opened and that match the record. */
   readonly #used = new Set<string>();
-  /** What the server has said that the record does not. */
+  /** Files, and missing files (null), for which the server's answer differs from the record. */
   readonly #fetched = new Map<string, KeptFile | null>();
   readonly #writers = new Set<Writer>();
-  /** The keys of files that have been written whole. */
+  /** Keys of the files that have been written completely. */
   readonly #written: string[] = [];
   #cannotWrite = false;
-  /** Whether fetched files may be of another revision than the others. */
+  /** Whether fetched files may belong to a different revision from the others. */
   #isUnverified = false;
-  /** What is known to have changed since it was kept or fetched. */
+  /** The error for a file that is known to have changed since it was cached or fetched; null if there is none. */
   #changed: HeedError | null = null;
 
   constructor(
@@ -107,7 +114,7 @@ class CachedLoad {
     return found;
   }
 
-  /** Says that a file with this tag is read by ranges, without `open`. */
+  /** Records that a file with this tag is read by ranges, without `open`. */
   note(path: string, tag: string | null): void {
     this.#note(path, { url: this.#urlOf(path)!.href, key: null, bytes: null, tag, digest: null });
   }
@@ -116,7 +123,7 @@ class CachedLoad {
     const isAgain = this.#fetched.has(path);
     const before = isAgain ? this.#fetched.get(path) : this.#record?.[path];
     if (before === null ? file === null : before?.tag && before.tag === file?.tag) {
-      if (!isAgain) this.#used.add(path); // as in the record
+      if (!isAgain) this.#used.add(path); // matches the record
       return;
     }
     if (isAgain && before?.tag !== file?.tag) this.#changed ??= changed(file?.url ?? path);
@@ -133,7 +140,7 @@ class CachedLoad {
     };
   }
 
-  /** A file of the record. One that has not been read so far is fetched when it is read. */
+  /** Opens a file of the record. If its bytes are not cached, they are fetched when they are read. */
   async #kept(path: string, file: KeptFile, signal: SignalLike | undefined): Promise<OpenFile> {
     const { url: name, key, bytes, tag } = file;
     this.#used.add(path);
@@ -152,7 +159,7 @@ class CachedLoad {
     yield* this.#keeping(path, url, found).chunks();
   }
 
-  /** A file from the server, which is written to the store as it is read. */
+  /** Wraps a file from the server so that it is written to the store while it is read. */
   #keeping(path: string, url: string, file: OpenFile): OpenFile {
     const { tag = null, size: bytes } = file;
     const about = { url, key: null, bytes, tag, digest: this.#integrity.of(path) };
@@ -160,7 +167,10 @@ class CachedLoad {
     return { ...file, chunks: () => this.#passing(path, file, about) };
   }
 
-  /** Passes a file's chunks on and writes them. A file that is not read to its end, ends too soon or is invalid is not kept. */
+  /**
+   * Yields a file's chunks and writes them to the store. A file that is not read completely, is truncated or is invalid
+   * is not cached.
+   */
   async *#passing(path: string, file: OpenFile, about: KeptFile): AsyncIterable<Uint8Array> {
     const key = newKey(about.url);
     const cannotWrite = () => {
@@ -196,9 +206,9 @@ class CachedLoad {
   }
 
   /**
-   * To be called when the load has succeeded: keeps what it has read. Before that, the server is asked whether all files are still as they were read, so that files of two revisions are
-   * never kept together.
-   * @throws HeedError if they are not
+   * Call this when the load has succeeded. Caches the files that it has read, after asking the server whether all of
+   * them are unchanged, so that files of two revisions are never mixed.
+   * @throws HeedError if a file has changed
    */
   async complete(signal?: SignalLike): Promise<void> {
     if (this.#changed) throw this.#changed;
@@ -211,7 +221,10 @@ class CachedLoad {
     this.#fetched.clear();
   }
 
-  /** Removes files that have changed and that this load has not read from the record. False: the server does not say whether one has changed. */
+  /**
+   * Checks that the files of `record` are unchanged on the server. Removes changed ones that this load has not used
+   * from `record`. Returns false if the server could not confirm a fetched file.
+   */
   async #verify(record: FolderRecord, signal: SignalLike | undefined): Promise<boolean> {
     const paths = Object.keys(record);
     if (paths.length === 1) return true;
@@ -235,8 +248,8 @@ class CachedLoad {
   }
 
   /**
-   * Whether the server has a file as it was; an error if it cannot be asked. A file without a tag counts as unchanged during the load that has fetched it, and as long as no other file is
-   * fetched.
+   * Whether a file is unchanged on the server, or an error if the server cannot be reached. A file without a tag counts
+   * as unchanged during the load that has fetched it, and as long as no other file is fetched.
    */
   async #current(
     path: string,
@@ -262,17 +275,20 @@ class CachedLoad {
     await this.#store.sweep();
   }
 
-  /** Removes what has been written and is not in the record. */
+  /** Removes files that have been written but are not in the record. */
   async #discard(): Promise<void> {
     const writers = [...this.#writers].map((writer) => writer.abort());
     await Promise.allSettled([...writers, ...this.#written.splice(0).map((key) => this.#store.remove(key))]);
   }
 
-  /** To be called when the load has failed. True: kept files may be of another revision than those that were fetched, and a load with `refresh` may succeed. */
+  /**
+   * Call this when the load has failed. Returns true if cached and fetched files may belong to different revisions, in
+   * which case a load with `refresh` may succeed.
+   */
   async failed(error: unknown): Promise<boolean> {
     await this.#discard();
     const code = error instanceof HeedError && error.code;
-    // Kept files that are invalid are fetched again by the next load.
+    // Remove invalid cached files, so that the next load fetches them again.
     if (code === 'INVALID_FILE' && this.#used.size > 0 && this.#fetched.size === 0) {
       const removed = keysOf(this.#record).map((key) => this.#store.remove(key));
       await Promise.allSettled([this.#store.removeRecord(this.#store.nameOf(this.#folder)), ...removed]);
@@ -287,7 +303,10 @@ function changed(url: string): HeedError {
   return invalid(url, 'files of one revision', 'a file that changed while the folder was read', 'NETWORK', { hint });
 }
 
-/** Checks a file as it arrives: JSON as a whole, of weights the header, which says how long the file is. Of other files nothing is known. */
+/**
+ * Checks a file while it arrives: parses JSON files, and the header of weights, which specifies the file's size. Other
+ * files are not checked.
+ */
 function checkOf(path: string, name: string) {
   const isWeights = path.endsWith('.safetensors');
   const isJson = path.endsWith('.json');

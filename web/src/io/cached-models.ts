@@ -1,4 +1,4 @@
-/** Lists and removes the models that the cache keeps. Loaded when it is used. */
+/** Lists and removes cached models. Loaded on first use. */
 import { describe, guarded, invalid } from '../base/error.js';
 import { abortable } from '../base/event-loop.js';
 import { cacheOption } from '../base/hub-options.js';
@@ -7,25 +7,28 @@ import type { SignalLike, UrlLike } from '../base/platform.js';
 import { type CacheOption, keysOf, openStore, type Store } from './cache-stores.js';
 
 export interface CacheOptions {
-  /** Which cache: as the option `cache` of the loads that filled it. Default true. */
+  /** The cache, as in the option `cache` of the loads that filled it. Default true. */
   cache?: CacheOption;
+  /** Aborts the call, which then rejects with the signal's reason. */
   signal?: SignalLike;
 }
 
 export interface CachedModel {
-  /** The id of a model of a hub, or the URL of a folder or of a packed file. */
+  /** Hub id of the model, or URL of its folder or packed file. */
   source: string;
-  /** The host and the revision of a hub's model; null for others. */
+  /** Host of a hub's model; null for other models. */
   host: string | null;
+  /** Revision of a hub's model; null for other models. */
   revision: string | null;
+  /** Size of the cached files. */
   bytes: number;
-  /** The files that are kept. */
+  /** The cached files: paths below the folder, and sizes. */
   files: { path: string; bytes: number }[];
 }
 
 const schema = { cache: cacheOption, signal } satisfies Schema<CacheOptions>;
 
-/** Runs `body` with the store, if there is one, until the signal fires. */
+/** Runs `body` with the store, if it can be opened, until the signal aborts. */
 async function withStore<T>(
   owner: string,
   options: CacheOptions | undefined,
@@ -41,7 +44,7 @@ async function withStore<T>(
   return abortable(run(), signal);
 }
 
-/** As in cache-functions.ts. */
+/** See cache-functions.ts. */
 export async function listCache(options?: CacheOptions): Promise<CachedModel[]> {
   const models = new Map<string, CachedModel>();
   await withStore('listCache', options, async (store) => {
@@ -61,7 +64,7 @@ export async function listCache(options?: CacheOptions): Promise<CachedModel[]> 
   return [...models.entries()].sort(([a], [b]) => compare(a, b)).map(([, model]) => model);
 }
 
-/** As in cache-functions.ts. */
+/** See cache-functions.ts. */
 export async function clearCache(source?: string | UrlLike, options?: CacheOptions): Promise<number> {
   const wanted = source === undefined ? null : wantedSource(source);
   let bytes = 0;
@@ -70,7 +73,7 @@ export async function clearCache(source?: string | UrlLike, options?: CacheOptio
       const files = Object.entries(record).flatMap(([path, file]) => (file ? [{ path, ...file }] : []));
       const models = files.map(({ url, path }) => modelOf(url, path));
       if (wanted !== null && !models.some(({ source, folder }) => wanted === source || wanted === folder)) continue;
-      signal?.throwIfAborted(); // a folder is removed as a whole
+      signal?.throwIfAborted(); // not checked within a folder, which is removed as a whole
       await store.removeRecord(name);
       for (const key of keysOf(record)) await store.remove(key);
       bytes += files.reduce((sum, file) => sum + (file.key ? (file.bytes ?? 0) : 0), 0);
@@ -85,7 +88,7 @@ function wantedSource(source: unknown): string {
   const given = guarded('source', () => (typeof source === 'string' ? source : (source as UrlLike | null)?.href));
   if (typeof given !== 'string' || given === '') throw invalid('source', "a model's id or URL", describe(source));
   const page = globalThis.location?.href;
-  // A hub's id stays; a folder's URL ends with a slash.
+  // Hub ids are returned unchanged; URLs of folders get a trailing slash.
   if (!/^[a-z]+:/i.test(given) && (/^[\w-][\w.-]*\/[\w-][\w.-]*$/.test(given) || !URL.canParse(given, page)))
     return given;
   const url = new URL(given, page);
@@ -94,7 +97,7 @@ function wantedSource(source: unknown): string {
   return url.href;
 }
 
-/** The model that a file belongs to. `folder`: its URL, with its query. */
+/** The model to which a file belongs. `folder`: the folder's URL, with its query. */
 function modelOf(address: string, path: string) {
   const url = new URL(address);
   url.hash = '';

@@ -1,4 +1,6 @@
-/** The interface through which a model's files are read, whatever they come from, and what all its implementations need. */
+/**
+ * The interface through which a model's files are read from any source, and functions shared by its implementations.
+ */
 import { HeedError, invalid } from '../base/error.js';
 import type { SignalLike } from '../base/platform.js';
 
@@ -9,15 +11,17 @@ export interface OpenFile {
   size: number | null;
   /** An estimate for progress reports if `size` is null. */
   expectedSize?: number | null;
-  /** Of a file from the network: its `ETag`, or else `Last-Modified`. */
+  /** `ETag` of a file from the network, or else `Last-Modified`. */
   tag?: string | null;
-  /** A consumer that calls `next(true)` is done with the chunk before, whose memory may then be used again: reading a large file otherwise touches as much new memory. */
+  /**
+   * The file's bytes. By calling `next(true)`, a consumer releases the previous chunk, whose memory may then be reused.
+   */
   chunks(): AsyncIterable<Uint8Array>;
   /** Ends the transfer of a file whose chunks are not read. */
   close?(): Promise<void>;
   /**
-   * Of weights that are read by ranges: leaves out the bytes of a tensor, whose rows `write` receives later. To be called after the header has been read, and before the tensors
-   * are.
+   * For weights that are read by ranges: skips the bytes of a tensor, whose rows are passed to `write` later. Call it
+   * between reading the header and reading the tensors.
    */
   leaveOut?(
     entry: { begin: number; end: number },
@@ -30,16 +34,22 @@ export function expectedSize(file: OpenFile): number | null {
   return file.expectedSize ?? file.size;
 }
 
-/** Why there is no file: the source has none of that name ('missing'), cannot be reached, which says nothing about the file ('unreachable'), or has the caller's copy ('unchanged'). */
+/**
+ * Why no file was opened. 'missing': the source does not have it. 'unreachable': the source cannot be reached, so it is
+ * unknown whether the file exists. 'unchanged': the source's file equals the caller's copy.
+ */
 export interface NoFile {
   status: 'missing' | 'unreachable' | 'unchanged';
-  /** To be thrown if the file is required. */
+  /** The error to throw if the file is required. */
   error: HeedError;
 }
 
 export type Found = OpenFile | NoFile;
 
-/** @internal Fetches a URL with these headers. Not declared: users may compile without the types of the DOM. */
+/**
+ * @internal Fetches a URL with headers. Excluded from the declarations, because users may compile without the DOM's
+ * types.
+ */
 export type Request = (
   url: URL,
   signal: SignalLike | undefined,
@@ -47,19 +57,22 @@ export type Request = (
   cache?: 'no-cache',
 ) => Promise<Response>;
 
-/** Files by their paths below the model's folder. Implementations that add something wrap another source. */
+/** Files by their paths below the model's folder. Some implementations wrap another source. */
 export interface Source {
-  /** `tag`: that of a copy which the caller has; only with it, 'unchanged' may be the answer. */
+  /** Opens a file. `tag`: tag of the caller's copy, without which the status is never 'unchanged'. */
   open(path: string, signal?: SignalLike, tag?: string): Promise<Found>;
-  /** @internal Where a file is, if the source reads URLs. */
+  /** @internal The URL of a file, if the source reads URLs. */
   urlOf?(path: string): URL | null;
-  /** @internal Fetches such a URL. */
+  /** @internal Fetches a URL of the source. */
   request?: Request;
-  /** Says that a file with this tag is read by ranges, without `open`. */
+  /** Reports that a file with this tag is read by ranges, without `open`. */
   note?(path: string, tag: string | null): void;
-  /** To be called when a load that used this source has succeeded, before its result is returned. Throws if the files that were read are of different revisions. */
+  /**
+   * Call this when a load has succeeded, before returning its result. Throws if the files that were read belong to
+   * different revisions.
+   */
   complete?(signal?: SignalLike): Promise<void>;
-  /** To be called when a load that used this source has failed. True: the load may succeed with the option `refresh`. */
+  /** Call this when a load has failed. Returns true if the load may succeed with the option `refresh`. */
   failed?(error: unknown): Promise<boolean>;
 }
 
@@ -77,12 +90,15 @@ export interface OpenOptions {
 }
 
 export interface ModelFolder extends Omit<Source, 'open'> {
-  /** Resolves to null if the folder has no such file, unless it is `required`. Throws if the folder cannot be reached. */
+  /**
+   * Opens a file. Resolves to null if the folder has no such file and it is not `required`. Throws if the folder cannot
+   * be reached.
+   */
   open(path: string, options: OpenOptions & { required: true }): Promise<OpenFile>;
   open(path: string, options: OpenOptions): Promise<OpenFile | null>;
 }
 
-/** `ends`: the signal of calls that give none. */
+/** Makes a folder of a source. `ends`: signal for calls without one. */
 export function folderOf(source: Source, ends?: SignalLike): ModelFolder {
   async function open(path: string, { required = false, signal = ends }: OpenOptions): Promise<OpenFile | null> {
     signal?.throwIfAborted();
@@ -94,7 +110,7 @@ export function folderOf(source: Source, ends?: SignalLike): ModelFolder {
   return { ...source, open: open as ModelFolder['open'] };
 }
 
-/** All bytes of an open file; `onBytes` is called with each chunk's length. */
+/** Reads all bytes of an open file. `onBytes` is called with each chunk's length. */
 export async function readAll(file: OpenFile, onBytes?: (count: number) => void): Promise<Uint8Array> {
   const chunks: Uint8Array[] = [];
   for await (const chunk of file.chunks()) {
@@ -112,7 +128,7 @@ export function parseJson(bytes: Uint8Array, file: string): unknown {
   }
 }
 
-/** The parts one after the other; a single part is returned as it is. */
+/** Concatenates the parts. A single part is returned without copying. */
 export function concatenate<A extends { length: number; set(part: A, at: number): void }>(
   Type: new (length: number) => A,
   parts: readonly A[],
@@ -127,7 +143,7 @@ export function concatenate<A extends { length: number; set(part: A, at: number)
   return whole;
 }
 
-/** @internal The chunks of a file that was there when it was opened; it may have been deleted or changed since. */
+/** @internal Reads the chunks of a file that may have been deleted or changed since it was opened. */
 export async function* streamChunks(name: string, stream: ReadableStream<Uint8Array>): AsyncIterable<Uint8Array> {
   try {
     yield* fromStream(stream);
@@ -136,7 +152,7 @@ export async function* streamChunks(name: string, stream: ReadableStream<Uint8Ar
   }
 }
 
-/** @internal Safari's ReadableStream is not async iterable. */
+/** @internal Iterates over a stream. Safari's ReadableStream is not async iterable. */
 export async function* fromStream<T>(stream: ReadableStream<T>): AsyncIterable<T> {
   const reader = stream.getReader();
   let done = false;
@@ -152,7 +168,7 @@ export async function* fromStream<T>(stream: ReadableStream<T>): AsyncIterable<T
   }
 }
 
-/** The error for a file that exists and cannot be read. */
+/** The error for a file that exists but cannot be read. */
 export function unreadable(name: string, cause: unknown): HeedError {
   return new HeedError('NOT_FOUND', `${name}: cannot be read (${(cause as Error).message})`, { cause });
 }

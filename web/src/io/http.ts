@@ -1,9 +1,9 @@
-/** Files from the network. */
+/** Reads files from the network. */
 import { HeedError, invalid, invalidFile } from '../base/error.js';
 import type { FetchLike, SignalLike } from '../base/platform.js';
 import { fromStream, type OpenFile, type Request, type Source } from './files.js';
 
-/** Where each file is, for sources that read URLs; null for files that have none. */
+/** Returns the URL of a file, or null if it has none. */
 export type UrlOf = (path: string) => URL | null;
 
 /**
@@ -20,7 +20,9 @@ export function httpSource(urlOf: UrlOf, fetcher: Fetcher): Source {
     served ||= isServed(response);
     return response;
   };
-  /** Whether a file of the folder is served: one of those requested so far, or config.json, which every folder has. */
+  /**
+   * Whether any file of the folder is served: one of those requested so far, or config.json, which every folder has.
+   */
   async function isFolderServed(path: string, signal?: SignalLike): Promise<boolean> {
     if (!served) await Promise.allSettled(responses);
     const config = urlOf('config.json');
@@ -64,13 +66,13 @@ export function httpSource(urlOf: UrlOf, fetcher: Fetcher): Source {
 /** @internal How files are fetched. */
 export interface Fetcher {
   request: Request;
-  /** What to do if a required file is missing. */
+  /** Advice for the error message if a required file is missing. */
   hint?: string | undefined;
-  /** What to report of a response without the file. */
+  /** Describes a response without the file for the error message. */
   refusal(response: Response): { got: string; hint: string | undefined };
 }
 
-/** How `own`, or the global `fetch`, is called. */
+/** Returns a function that fetches with `own`, or with the global `fetch`. */
 export function requestBy(own: FetchLike | undefined) {
   return async (
     url: URL,
@@ -94,8 +96,8 @@ export function requestBy(own: FetchLike | undefined) {
 const messageOf = (cause: unknown) => (cause instanceof Error ? cause.message : String(cause));
 
 /**
- * The headers of a request that is answered with status 304 if the file still has this tag. Requests of pages to other origins have none, as they would depend on a preflight; the
- * browser may revalidate what it has itself.
+ * Headers with which the server answers 304 if the file still has this tag. A page's requests to other origins have
+ * none, because these would require a preflight; the browser can still revalidate its own HTTP cache.
  */
 function conditionsOf(url: URL, tag: string): Record<string, string> {
   const { location } = globalThis;
@@ -143,12 +145,12 @@ export function tagOf({ headers }: Response): string | null {
 
 const RETRIES = 3;
 
-/** Statuses of a server that may serve the file a moment later. */
+/** Whether a status is temporary, so that the server may serve the file soon. */
 export const isTemporary = (status: number) => status >= 500 || status === 408 || status === 429;
 
 /**
- * The body's chunks. A broken connection is resumed where it broke, as long as the file has not changed: its tag is compared here, because `If-Range` would make requests to another
- * origin depend on a preflight, which many hosts refuse.
+ * The body's chunks. A broken connection is resumed where it broke, provided the file has not changed. Tags are
+ * compared here, because `If-Range` would require a preflight for other origins, which many hosts refuse.
  */
 async function* chunksOf(
   url: URL,
@@ -160,23 +162,24 @@ async function* chunksOf(
   const tag = tagOf(first);
   let response = first;
   let at = 0;
-  /** Bytes of the response that were passed on before, from an earlier one. */
+  /** Number of bytes at the start of the current response that an earlier response has delivered. */
   let known = 0;
   // A weak tag does not identify bytes (RFC 9110, 13.1.5): servers give one to files that they compress while sending.
   const isStrong = tag?.startsWith('W/') === false;
   let ranged = isStrong;
   const isRest = (response: Response) => isRangeFrom(response, at, size) && tagOf(response) === tag;
-  /** A response with the bytes from `at` on, or with the whole file again. */
+  /** Requests the bytes from `at` on, or the whole file again if that is not possible. */
   async function reconnect(): Promise<Response> {
     let next: Response;
     try {
       next = await request(url, signal, ranged ? { Range: `bytes=${at}-` } : {});
     } catch (cause) {
-      // Engines in which `Range` needs a preflight as well do not tell why a request failed.
+      // In engines where `Range` requires a preflight, too, the reason for a failure is hidden, so alternate between
+      // both.
       if (first.type === 'cors') ranged = isStrong && !ranged;
       throw cause;
     }
-    // 416: the server counts other bytes than those received, as of a compressed file.
+    // 416: the server counts different bytes from those received, for example those of a compressed file.
     if (isRest(next) || (next.status !== 206 && next.status !== 416)) return next;
     await discard(next);
     return request(url, signal);
@@ -212,7 +215,7 @@ async function* chunksOf(
       if (known === 0 && (size === null || at === size)) return;
       broken = new Error('the connection ended early');
     } catch (cause) {
-      // Without a cause: a wrong answer, rather than a connection that failed.
+      // Without a cause, the error is a wrong answer rather than a failed connection.
       if (cause instanceof HeedError && !cause.cause) throw cause;
       signal?.throwIfAborted();
       broken = (cause instanceof HeedError ? cause.cause : cause) as Error;
@@ -222,7 +225,7 @@ async function* chunksOf(
   }
 }
 
-/** Whether the response has the bytes from `at` on, of a file of that size. */
+/** Whether the response has the bytes from `at` on of a file of the given size. */
 function isRangeFrom(response: Response, at: number, size: number | null): boolean {
   const [, start, total] = /^bytes (\d+)-\d+\/(\d+|\*)$/.exec(response.headers.get('content-range') ?? '') ?? [];
   const isSame = Number(start) === at && (total === '*' || size === null || Number(total) === size);

@@ -1,6 +1,6 @@
 /**
- * The hub: the host of models that are given by their ids, its access tokens, and how files are fetched. A token is sent as `Authorization: Bearer ...` to one origin only: a hub
- * answers with a redirect to the host that stores the file, which must not receive it.
+ * The hub: the host of models that are specified by id, its access tokens, and fetching of files. A token is sent as
+ * `Authorization: Bearer ...` to one origin only, because hubs redirect to storage hosts, which must not receive it.
  */
 
 import { HeedError } from '../base/error.js';
@@ -9,10 +9,10 @@ import type { FetchLike, SignalLike } from '../base/platform.js';
 import type { Request } from './files.js';
 import { discard, type Fetcher, requestBy } from './http.js';
 
-/** As browsers follow them. */
+/** The limit of browsers. */
 const MAX_REDIRECTS = 20;
 
-/** The token for files of `origin`; null for none. `isHub`: whether the model is given by its id. */
+/** The token for files of `origin`, or null. `isHub`: whether the model is specified by its id. */
 export function tokenFor(origin: string, isHub: boolean, hub: HubOptions): string | null {
   if (hub.token !== undefined) {
     const host = hubHost(hub);
@@ -22,7 +22,7 @@ export function tokenFor(origin: string, isHub: boolean, hub: HubOptions): strin
   return value ? hubToken(value, 'the environment variable HF_TOKEN') || null : null;
 }
 
-/** `request` with a token for URLs of `origin`. */
+/** Wraps `request` to send a token to URLs of `origin`. */
 function withToken(origin: string, token: string, request: ReturnType<typeof requestBy>): Request {
   let redirect: 'manual' | 'follow' = 'manual';
   return async (url, signal: SignalLike | undefined, headers = {}, cache) => {
@@ -32,7 +32,8 @@ function withToken(origin: string, token: string, request: ReturnType<typeof req
       const authorized = { ...headers, Authorization: `Bearer ${token}` };
       let response = await request(at, signal, authorized, cache, redirect);
       if (response.type === 'opaqueredirect') {
-        // Browsers hide the target of a redirect. They follow it without the header if its origin is another (Fetch standard, HTTP-redirect fetch).
+        // Browsers hide the target of a redirect. If its origin differs, they follow it without the header (Fetch
+        // standard, HTTP-redirect fetch).
         redirect = 'follow';
         response = await request(at, signal, authorized, cache, redirect);
       }
@@ -54,8 +55,8 @@ function redirectTarget(location: string, from: URL): URL {
 }
 
 /**
- * @internal Fetches with a token for URLs of `origin`, or without one, and describes what a refusal may need. `revision`: that of a model that is given by its id. `hint`: what to do if
- * a file that is required is missing.
+ * @internal Returns a fetcher that sends `token`, if given, to URLs of `origin`, and whose `refusal` advises on denied
+ *   requests. `revision`: revision of a model that is specified by its id. `hint`: advice for a missing required file.
  */
 export function fetcherOf(
   origin: string,
@@ -93,7 +94,7 @@ function hintOf(status: number, headers: Headers, hasToken: boolean): string | u
   return status >= 500 ? 'The host has failed: try again later' : undefined;
 }
 
-/** The header Retry-After, which has seconds or a date. */
+/** Seconds until the time in a Retry-After header, which contains seconds or a date; null if it is invalid. */
 function secondsOf(header: string | null): number | null {
   const seconds = /^\d+$/.test(header ?? '') ? Number(header) : (Date.parse(header ?? '') - Date.now()) / 1000;
   return Number.isFinite(seconds) ? Math.max(0, Math.ceil(seconds)) : null;

@@ -1,9 +1,12 @@
-/** Verifies files against SHA-256 digests that the caller provides: a load fails if a host serves other bytes. */
+/** Verifies files against SHA-256 digests from the caller, so that a load fails if a host serves different bytes. */
 import { describe, invalid, invalidFile } from '../base/error.js';
 import { isFile, type OpenFile, type Source } from './files.js';
 import { sha256 } from './sha256.js';
 
-/** Digests by path below the model's folder: 'sha256-' and the digest in base64, as in HTML's `integrity` attribute, or in hex, as sha256sum and model hubs show it. */
+/**
+ * Expected SHA-256 digests by path below the model's folder: 'sha256-' followed by base64, as in HTML's `integrity`
+ * attribute, or hex, as sha256sum and model hubs show it.
+ */
 export type IntegrityOption = Readonly<Record<string, string>>;
 
 export class Integrity {
@@ -15,12 +18,12 @@ export class Integrity {
     this.#expected = new Map(Object.entries(option).map(([path, text]) => [path, digestOf(path, text)]));
   }
 
-  /** The expected digest in hex; null if any file will do. */
+  /** The expected digest in hex, or null if none is specified. */
   of(path: string): string | null {
     return this.#expected.get(path) ?? null;
   }
 
-  /** `file`; reading it to its end fails if its digest is not the expected one. */
+  /** Wraps `file` so that reading it to its end fails if the digest differs. */
   checked(path: string, file: OpenFile): OpenFile {
     const expected = this.of(path);
     if (expected === null) return file;
@@ -28,7 +31,7 @@ export class Integrity {
     return { ...file, chunks: () => checkedChunks(file, expected) };
   }
 
-  /** `source`, all of whose files are checked. */
+  /** Wraps `source` so that all its files are checked. */
   checkedSource(source: Source): Source {
     const open: Source['open'] = async (path, signal, tag) => {
       const found = await source.open(path, signal, tag);
@@ -37,7 +40,10 @@ export class Integrity {
     return { ...source, open };
   }
 
-  /** Refuses digests that were compared with nothing and so protect nothing: of a misspelt path, or of a file that heed does not read. */
+  /**
+   * Throws if a digest was not used, because its path is misspelt or heed does not read the file: it would give a false
+   * sense of protection.
+   */
   requireAllFound(): void {
     const unused = [...this.#expected.keys()].filter((path) => !this.#found.has(path));
     const got = unused.map((path) => `'${path}'`).join(', ');

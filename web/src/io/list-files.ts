@@ -1,21 +1,27 @@
-/** The files of a model's folder, as far as the source can tell: those that there are, of a URL those that are known to models. */
+/**
+ * Lists the files of a model's folder: all of them if the source can be listed, for URLs those with the names that
+ * models use.
+ */
 import { guarded } from '../base/error.js';
 import { nodeModule } from '../base/platform.js';
 import { type ModelFolder, type OpenFile, parseJson, readAll } from './files.js';
 import { fs, statusOf } from './node.js';
 import type { ModelSource } from './source.js';
 
-/** sentence-transformers' settings of how a model reads texts, beside the model. Older versions named the file after the architecture. */
+/** sentence-transformers' settings for reading texts. Older versions named the file after the architecture. */
 export const TRANSFORMER_SETTINGS = 'sentence_bert_config.json';
 export const OLD_TRANSFORMER_SETTINGS = ['roberta', 'distilbert', 'camembert', 'albert', 'xlm-roberta', 'xlnet'].map(
   (name) => `sentence_${name}_config.json`,
 );
 
-/** The settings of what a model's images go through; transformers 5 writes those of all inputs into one file. */
+/** Settings of image preprocessing. transformers 5 writes those of all inputs into one file, INPUT_SETTINGS. */
 export const IMAGE_SETTINGS = 'preprocessor_config.json';
 export const INPUT_SETTINGS = 'processor_config.json';
 
-/** Names of the files, weights apart, that a published model is loaded from by heed or by other programs; besides those of the modules that modules.json lists. */
+/**
+ * Names of the files, except weights and those of modules in modules.json, from which heed or other programs load a
+ * model.
+ */
 export const MODEL_FILES = [
   ...['config.json', 'tokenizer.json', 'tokenizer_config.json', 'special_tokens_map.json', 'added_tokens.json'],
   ...['vocab.txt', 'vocab.json', 'merges.txt', 'sentencepiece.bpe.model', 'spiece.model'],
@@ -23,11 +29,11 @@ export const MODEL_FILES = [
   ...[TRANSFORMER_SETTINGS, ...OLD_TRANSFORMER_SETTINGS, IMAGE_SETTINGS, INPUT_SETTINGS],
 ];
 
-/** The same weights for other programs. */
+/** Weights in the formats of other programs. */
 const OTHER_WEIGHTS =
   /(^|\/)(\.|onnx\/|openvino\/)|\.(bin|h5|msgpack|onnx|ot|pt|pth|ckpt|onnx_data|gguf|tflite|mlmodel)$/i;
 
-/** The paths of a folder's files, weights of other programs apart. `complete`: whether these are all files. */
+/** The paths of a folder's files; `others` are weights for other programs. `complete`: false if nothing was found. */
 export async function listFiles(
   source: ModelSource,
   folder: ModelFolder,
@@ -49,7 +55,7 @@ async function listed(source: ModelSource): Promise<string[] | null> {
     const paths = await Promise.all(
       entries.map(async (entry) => {
         const path = join(entry.parentPath ?? entry.path, entry.name);
-        // Hugging Face's cache has links to files.
+        // In Hugging Face's cache, files are symbolic links.
         const isFile = entry.isFile() || (entry.isSymbolicLink() && (await statusOf(path))?.isFile());
         return isFile ? [relative(source, path).split(sep).join('/')] : [];
       }),
@@ -60,7 +66,7 @@ async function listed(source: ModelSource): Promise<string[] | null> {
   return isRecord ? guarded('source', () => Object.keys(source)) : null;
 }
 
-/** The files among those that published folders have. */
+/** The files of published models that the folder has. */
 async function knownFiles(folder: ModelFolder): Promise<string[]> {
   const paths = [...MODEL_FILES, 'README.md', 'LICENSE'];
   const modules = await folder.open('modules.json', {});
@@ -80,7 +86,7 @@ async function knownFiles(folder: ModelFolder): Promise<string[]> {
   return found.flat();
 }
 
-/** Ends the transfer of a file that is not read. */
+/** Ends the transfer of a file that will not be read. */
 export async function discard(file: OpenFile): Promise<void> {
   await file.close?.();
 }

@@ -17,7 +17,7 @@ export async function statusOf(path: string): Promise<import('node:fs').Stats | 
   }
 }
 
-/** The files of a folder. */
+/** A source that reads the files of a folder on disk. */
 export function pathSource(folder: string): Source {
   const { join } = nodeModule<typeof import('node:path')>('path')!;
   return { open: (path, signal) => openPath(join(folder, path), signal) };

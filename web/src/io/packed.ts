@@ -1,6 +1,7 @@
 /**
- * A model's folder in one file: model.safetensors with the folder's small files, by their paths, in the header's `__metadata__`, which the format leaves free. This takes one
- * request, and no bundler changes the files: some turn JSON files into modules, some inline small files as data: URLs.
+ * A model's folder packed into one file: model.safetensors, with the folder's small files by path in the header's
+ * `__metadata__`, whose content the format does not define. Loading takes one request, and bundlers do not alter the
+ * files: some turn JSON files into modules or inline small files as data: URLs.
  */
 import { invalid } from '../base/error.js';
 import { isFile, missing, type Source } from './files.js';
@@ -9,7 +10,10 @@ import { memoryFile } from './memory.js';
 import { ByteReader } from './reader.js';
 import { metadataOf, readHeader } from './safetensors.js';
 
-/** The files in `outer`'s model.safetensors. Only the header is read at once; the rest follows when the weights are read, which is possible once. */
+/**
+ * Opens the files packed into `outer`'s model.safetensors. Reads only the header; the rest is read with the weights,
+ * which is possible only once.
+ */
 export async function packedSource(
   outer: Source,
   integrity: Integrity,

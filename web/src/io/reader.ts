@@ -1,4 +1,4 @@
-/** Splits a file's stream of chunks into pieces of requested sizes. */
+/** Reads pieces of requested sizes from a file's stream of chunks. */
 import { allocating, invalidFile } from '../base/error.js';
 import { concatenate, type OpenFile } from './files.js';
 
@@ -7,7 +7,10 @@ export class ByteReader {
   readonly #chunks: AsyncIterator<Uint8Array>;
   readonly #onBytes: ((count: number) => void) | undefined;
   #chunk = new Uint8Array();
-  /** Whether bytes of the current chunk are used after the next one was read. */
+  /**
+   * Whether bytes of the current chunk are still in use after the next chunk has been read, so that it cannot be
+   * released.
+   */
   #kept = false;
 
   /** `onBytes` is called with each chunk's length. */
@@ -17,7 +20,7 @@ export class ByteReader {
     this.#onBytes = onBytes;
   }
 
-  /** Makes sure that the current chunk has a byte; false at the end of the file. */
+  /** Reads the next chunk if the current one is used up. Returns false at the end of the file. */
   async #fill(): Promise<boolean> {
     while (this.#chunk.length === 0) {
       const next = await this.#chunks.next(!this.#kept);
@@ -29,7 +32,7 @@ export class ByteReader {
     return true;
   }
 
-  /** At most `size` bytes, at least one: what is left of the current chunk. `size` > 0. */
+  /** Takes 1 to `size` bytes of the current chunk. `size` > 0. */
   async #some(size: number): Promise<Uint8Array> {
     if (!(await this.#fill()))
       throw invalidFile(
@@ -44,11 +47,11 @@ export class ByteReader {
   }
 
   /**
-   * The next `size` bytes. `tensor`: whose bytes they are, for the message if there is no memory for them. `borrowed`: the caller is done with them when it reads on, so that
-   * the memory of the chunk can be used again.
+   * Reads the next `size` bytes. `tensor`: the tensor that they belong to, for the error message if memory runs out.
+   * `borrowed`: the caller does not use them after the next read, so the chunk's memory can be reused.
    */
   async take(size: number, tensor?: { name: string; shape: number[] }, borrowed = false): Promise<Uint8Array> {
-    // The whole is allocated only once all bytes have arrived: a header with false sizes costs no memory.
+    // Allocate only after all bytes have arrived, so that a header with wrong sizes does not cost memory.
     const parts: Uint8Array[] = [];
     for (let left = size; left > 0; ) {
       const part = await this.#some(left);
@@ -61,7 +64,7 @@ export class ByteReader {
     );
   }
 
-  /** Passes `count` rows to `write`, as many at a time as a chunk holds; it may not keep them. */
+  /** Passes `count` rows to `write`, as many at a time as a chunk contains. `write` must not retain them. */
   async rows(rowBytes: number, count: number, write: (bytes: Uint8Array, firstRow: number) => void): Promise<void> {
     for (let row = 0; row < count; ) {
       const whole = Math.min(Math.floor(this.#chunk.length / rowBytes), count - row) || 1;
@@ -74,7 +77,7 @@ export class ByteReader {
     for (let left = size; left > 0; ) left -= (await this.#some(left)).length;
   }
 
-  /** The chunks that have not been taken, as of an OpenFile. */
+  /** The remaining chunks, with the protocol of `OpenFile.chunks`. */
   async *rest(): AsyncGenerator<Uint8Array, void, boolean | undefined> {
     while (await this.#fill()) {
       const done = yield await this.#some(Infinity);

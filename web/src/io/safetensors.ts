@@ -1,5 +1,5 @@
 /**
- * The safetensors container: 8 bytes of header length, a JSON header that names tensors, then their bytes.
+ * The safetensors format: 8 bytes of header length, a JSON header that describes the tensors, then their bytes.
  * Files are untrusted: everything in them is checked before it is used.
  */
 import { allocating, describe, formatShape, invalid, invalidFile } from '../base/error.js';
@@ -12,13 +12,16 @@ export const DTYPE_BYTES = { F32: 4, F16: 2, BF16: 2, I8: 1 } as const;
 export type Dtype = keyof typeof DTYPE_BYTES;
 const DTYPES = `one of ${Object.keys(DTYPE_BYTES).join(', ')}`;
 
-/** The bytes of a 4-bit row of an even width, see docs/quantization.md: for 128 columns, one with the factors of two groups and 64 with their indices. */
+/**
+ * Number of bytes of a 4-bit row of even width, see docs/quantization.md. Per 128 columns, one byte has the factors of
+ * two groups and 64 bytes have the indices.
+ */
 export const int4RowBytes = (width: number) => Math.ceil(width / 128) + width / 2;
 
-/** The width of 4-bit rows of so many bytes. */
+/** Width of a 4-bit row of `bytes` bytes. */
 export const int4Width = (bytes: number) => 2 * (bytes - Math.ceil(bytes / 65));
 
-/** Also of the types that may occur in tensors that heed does not use. */
+/** Bytes per value of all types, including those of tensors that heed does not use. */
 const ALL_DTYPE_BYTES: Record<string, number> = {
   ...DTYPE_BYTES,
   F64: 8,
@@ -38,15 +41,18 @@ export interface TensorEntry {
   name: string;
   dtype: string;
   shape: number[];
-  /** The range of its bytes, counted from the end of the header. */
+  /** Range of the tensor's bytes, relative to the end of the header. */
   begin: number;
   end: number;
 }
 
-/** The format's own limit on the header. */
+/** The format's limit on the length of the header. */
 const MAX_HEADER_BYTES = 100_000_000;
 
-/** Where the header ends, from the first 8 bytes of the file. `size`: of the whole file, null if unknown. */
+/**
+ * Offset of the end of the header, read from the first 8 bytes of the file. `size`: size of the file, or null if
+ * unknown.
+ */
 export function headerEnd(prefix: Uint8Array, file: string, size: number | null): number {
   if (prefix.length < 8)
     throw invalidFile(file, 'at least 8 bytes, the length of the header', `${prefix.length}`, 'The file is truncated');
@@ -63,7 +69,7 @@ export function headerEnd(prefix: Uint8Array, file: string, size: number | null)
   return 8 + length;
 }
 
-/** The start of a file: the header's length and the header. */
+/** Reads the start of a file: the header's length and the header. */
 export async function readHeader(reader: ByteReader): Promise<[prefix: Uint8Array, json: Uint8Array]> {
   const { name, size } = reader.file;
   const prefix = await reader.take(8);
@@ -71,8 +77,8 @@ export async function readHeader(reader: ByteReader): Promise<[prefix: Uint8Arra
 }
 
 /**
- * Tensors in the order of their bytes. Checked: names and shapes are valid, each range has exactly its tensor's size, the ranges follow each other without gap or overlap and
- * end where the file ends.
+ * The tensors in the order of their bytes. Checks that names and shapes are valid, that each range has its tensor's
+ * size, and that the ranges cover the file to its end without gaps or overlaps.
  */
 export function parseHeader(json: Uint8Array, file: string, size: number | null): TensorEntry[] {
   const { __metadata__: _, ...header } = parseRecord(json, file);
@@ -92,7 +98,7 @@ export function parseHeader(json: Uint8Array, file: string, size: number | null)
   return entries;
 }
 
-/** The header's `__metadata__`: strings by name. */
+/** The header's `__metadata__`, a record of strings. */
 export function metadataOf(json: Uint8Array, file: string): Record<string, string> {
   const { __metadata__: metadata = {} } = parseRecord(json, file);
   if (isRecord(metadata) && Object.values(metadata).every((value) => typeof value === 'string'))
@@ -100,7 +106,7 @@ export function metadataOf(json: Uint8Array, file: string): Record<string, strin
   throw invalidFile(file, 'metadata of strings by name', 'other values');
 }
 
-/** All tensors of a small file: their shapes and bytes. `note` receives the metadata. */
+/** Reads all tensors of a small file. `note` receives the metadata. */
 export async function readTensors(
   file: OpenFile,
   note?: (metadata: Record<string, string>) => void,
@@ -121,7 +127,7 @@ export async function readTensors(
   }
 }
 
-/** The dtype, if heed reads it. `tensor`: its name, as in messages. */
+/** Returns `dtype` if heed reads it, otherwise throws UNSUPPORTED. `tensor`: name for the message. */
 export function readableDtype(dtype: string, tensor: string): Dtype {
   if (Object.hasOwn(DTYPE_BYTES, dtype)) return dtype as Dtype;
   throw invalid(tensor, DTYPES, `dtype ${dtype}`, 'UNSUPPORTED');
@@ -161,12 +167,12 @@ function isRecord(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
-/** A tensor's values as fp32, or OUT_OF_MEMORY. */
+/** Converts a tensor's values to fp32. Throws OUT_OF_MEMORY if they cannot be allocated. */
 export function widened(bytes: Uint8Array, dtype: Dtype, { name, shape }: Pick<TensorEntry, 'name' | 'shape'>) {
   return allocating(name, shape, (4 * bytes.length) / DTYPE_BYTES[dtype], () => widen(bytes, dtype));
 }
 
-/** Values of a tensor as fp32; F16 and BF16 widen exactly. `bytes` little-endian, any alignment. */
+/** Converts values to fp32, exactly for F16 and BF16. `bytes`: little-endian, with any alignment. */
 export function widen(bytes: Uint8Array, dtype: Dtype): Float32Array {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   const width = DTYPE_BYTES[dtype];
@@ -181,7 +187,7 @@ export function widen(bytes: Uint8Array, dtype: Dtype): Float32Array {
   return out;
 }
 
-/** How DataView reads the types of numbers that weights do not have. */
+/** Readers for number types that do not occur in weights. */
 const READERS: Record<string, (view: DataView, at: number) => number> = {
   F64: (view, at) => view.getFloat64(at, true),
   I64: (view, at) => Number(view.getBigInt64(at, true)),
@@ -196,7 +202,7 @@ const READERS: Record<string, (view: DataView, at: number) => number> = {
 };
 
 /**
- * Values of any type of numbers; integers beyond 2^53 are rounded. `tensor`: its name, as in messages.
+ * Reads values of any number type. Integers beyond 2^53 are rounded. `tensor`: name for the message.
  * @throws HeedError UNSUPPORTED for other types
  */
 export function readNumbers(bytes: Uint8Array, dtype: string, tensor: string): Float32Array | Float64Array {
@@ -210,7 +216,7 @@ export function readNumbers(bytes: Uint8Array, dtype: string, tensor: string): F
   return Float64Array.from({ length: bytes.length / width }, (_, i) => READERS[dtype]!(view, i * width));
 }
 
-/** IEEE 754 binary16 -> number, exact. */
+/** Converts IEEE 754 binary16 to a number, exactly. */
 function halfToFloat(half: number): number {
   const sign = half & 0x8000 ? -1 : 1;
   const exponent = (half >> 10) & 31;
@@ -220,16 +226,16 @@ function halfToFloat(half: number): number {
   return sign * (1 + fraction / 1024) * 2 ** (exponent - 15);
 }
 
-/** A tensor to be written; `U8` holds bits or 4-bit rows. */
+/** A tensor to write. dtype `U8` is used for bits and 4-bit rows. */
 export interface TensorHeader {
   name: string;
   dtype: string;
   shape: number[];
-  /** The size of its values in bytes. */
+  /** Size of the tensor's values in bytes. */
   byteLength: number;
 }
 
-/** The start of a safetensors file of these tensors, in their order, up to the first byte of the first of them. */
+/** The start of a safetensors file with these tensors in this order, up to the first byte of tensor data. */
 export function safetensorsHeader(
   tensors: readonly TensorHeader[],
   metadata: Record<string, string> = {},
@@ -240,7 +246,7 @@ export function safetensorsHeader(
     header.push([name, { dtype, shape, data_offsets: [size, size + byteLength] }]);
     size += byteLength;
   }
-  let text = JSON.stringify(Object.fromEntries(header)); // whatever the names
+  let text = JSON.stringify(Object.fromEntries(header)); // entries rather than assignments, for names such as __proto__
   text += ' '.repeat(-new TextEncoder().encode(text).length & 7); // data starts at a multiple of 8
   const json = new TextEncoder().encode(text);
   const prefix = new Uint8Array(8);
@@ -248,7 +254,7 @@ export function safetensorsHeader(
   return concatenate(Uint8Array, [prefix, json]) as Uint8Array<ArrayBuffer>;
 }
 
-/** A safetensors file of these tensors, in their order; `metadata`: strings by name, for any use. */
+/** Returns a safetensors file with these tensors in this order. `metadata`: strings for any purpose. */
 export function writeSafetensors(
   tensors: { name: string; dtype: string; shape: number[]; data: ArrayBufferView }[],
   metadata: Record<string, string> = {},

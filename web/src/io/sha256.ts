@@ -1,9 +1,12 @@
-/** SHA-256 (FIPS 180-4) over a stream of bytes. `crypto.subtle` needs all bytes at once, and exists only on secure pages. */
+/**
+ * SHA-256 (FIPS 180-4) of a stream of bytes. `crypto.subtle` requires all bytes at once and exists only on secure
+ * pages.
+ */
 import { nodeModule } from '../base/platform.js';
 
 export interface Hash {
   update(bytes: Uint8Array): unknown;
-  /** The digest as 64 hex digits; call it once, at the end. */
+  /** The digest as 64 hex digits. Call this once, at the end. */
   hex(): string;
 }
 
@@ -24,11 +27,11 @@ function rootBits(count: number, root: (prime: number) => number): Int32Array {
 const K = rootBits(64, Math.cbrt);
 const rotated = (x: number, by: number) => (x >>> by) | (x << (32 - by));
 
-/** @internal exported for tests, as Node's own hash is used there */
+/** @internal Exported for tests, because Node's own hash is used in Node. */
 export class Sha256 implements Hash {
   readonly #state = rootBits(8, Math.sqrt);
   readonly #rest = new Uint8Array(BLOCK);
-  /** Signed words, which engines keep in registers. */
+  /** Signed words, because engines keep these in registers. */
   readonly #w = new Int32Array(BLOCK);
   #length = 0;
 

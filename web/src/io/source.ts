@@ -1,4 +1,4 @@
-/** The kinds of sources that callers may give, and how each becomes a folder: the only module that combines the parts of io/. */
+/** Opens every kind of model source that callers may pass. The only module that combines the parts of io/. */
 
 import { describe, guarded, type HeedError, invalid } from '../base/error.js';
 import { hubHost, type RuntimeHub } from '../base/hub-options.js';
@@ -23,36 +23,44 @@ import { fs, openPath, pathSource, statusOf } from './node.js';
 import { packedSource } from './packed.js';
 import { sha256 } from './sha256.js';
 
-/** JSON files may be given as strings; a URL is fetched. */
+/** The content of a file: bytes, a Blob, a URL that is fetched, or, for JSON files, a string. */
 export type FileBytes = ArrayBuffer | ArrayBufferView | BlobLike | UrlLike | string;
 
 /**
- * The URL of a folder or its path in Node; the URL or path of a .safetensors file into which a folder was packed (see packed.ts); or files by name, as bytes, Blobs, Files or
- * URLs, JSON files also as strings. Also a list of `File`s, as from a dropped folder or `<input webkitdirectory>`, each under its path below the folder.
+ * Where a model is loaded from. A string or URL: a hub id ("org/name"), a folder, or a .safetensors file into which a
+ * folder has been packed; in Node also their paths. A record: files by path below the folder, as bytes, Blobs, Files or
+ * URLs, JSON files also as strings. An iterable of `File`s: a folder from drag and drop or `<input webkitdirectory>`.
  */
 export type ModelSource = string | UrlLike | { readonly [name: string]: FileBytes } | Iterable<FileLike>;
 
 export interface RemoteOptions {
-  /** The host of models that are given by their hub id ("org/name"); no effect on other sources. */
+  /** Host of models that are specified by their hub id ("org/name"). No effect on other sources. */
   remoteHost?: string;
-  /** The branch, tag or commit of a model that is given by its hub id. Default 'main'. */
+  /** Branch, tag or commit of a model that is specified by its hub id. Default 'main'. */
   revision?: string;
-  /** Keeps folders from the network, see CacheOption. Default: as `load({ hub })` says, else false. */
+  /**
+   * Whether and where folders from the network are cached, see CacheOption. Default: that of `load({ hub })`, else
+   * false.
+   */
   cache?: CacheOption;
-  /** With `cache`: true asks the host whether it has newer files than those kept, and downloads these. Default false: a kept folder is used without a request. */
+  /**
+   * With `cache`: true asks the host whether files have changed and downloads those that have; false uses a cached
+   * folder without a request. Default false.
+   */
   refresh?: boolean;
   /**
-   * A token of the hub, for models that require a login. It is sent to the hub only (`remoteHost`, or the host of a folder's URL), not to hosts that it redirects to; no effect on
-   * other sources. Default: as `load({ hub })` says, else for models that are given by their hub id, in Node, the environment variable HF_TOKEN. false: none.
+   * Access token of the hub, for models that require a login. It is sent only to the hub (`remoteHost`, or the host of
+   * a folder's URL), not to hosts to which that redirects. No effect on other sources. Default: that of
+   * `load({ hub })`; else, for hub ids in Node, the environment variable HF_TOKEN. false sends none.
    */
   token?: string | false;
-  /** Called in place of the global `fetch`, see HubOptions. */
+  /** Called instead of the global `fetch`, see HubOptions. */
   fetch?: FetchLike;
-  /** Expected digests of files, from wherever they are read. A file that differs makes the load fail, and nothing is kept in the cache. */
+  /** Expected digests of files from any source. If a file differs, the load fails and nothing is cached. */
   integrity?: IntegrityOption;
 }
 
-/** A checked copy of the source: a string, an absolute URL, or a record of files. */
+/** Checks and copies the source: a string, an absolute URL, or a record of files. */
 function readSource(source: unknown): string | UrlLike | Record<string, FileBytes> {
   return guarded('source', () => {
     if (typeof source === 'string' && source !== '') return source;
@@ -65,7 +73,9 @@ function readSource(source: unknown): string | UrlLike | Record<string, FileByte
   });
 }
 
-/** In some bundles the href of `new URL('./file', import.meta.url)` is only a path. */
+/**
+ * Copies a URL and makes it absolute: in some bundles, the href of `new URL('./file', import.meta.url)` is only a path.
+ */
 function plainUrl(source: UrlLike): UrlLike {
   const { href, protocol } = asUrl(source.href, globalThis.location?.href);
   return { href, protocol };
@@ -88,20 +98,21 @@ function valid<T>(argument: string, address: string, body: () => T): T {
 }
 
 const SCHEME = /^(https?|file|blob|data|chrome-extension|moz-extension):/i;
-/** Not a relative URL: './model', '../model'. */
+/** Matches "org/name", but not relative URLs such as './model' and '../model'. */
 export const HUB_ID = /^(?!\.\.?\/)[\w.-]+\/(?!\.\.?$)[\w.-]+$/;
 
-/** As a load passes them on. */
+/** Options of a load for opening the folder. */
 export interface OpenFolderOptions extends Omit<RemoteOptions, 'integrity'> {
-  /** What the options of the call leave open. */
+  /** Defaults for options that the call does not set. */
   hub?: RuntimeHub;
   signal?: SignalLike;
   integrity?: Integrity;
 }
 
 /**
- * Opens a model's folder for `use`, which reads it. If `use` fails, transfers that it has begun are ended; if it has combined files of the cache with newer ones of the server, it is
- * called again for a folder with newer files only. It calls `complete` of the folder at its end, with the signal that it is given.
+ * Opens a model's folder and passes it to `use`, which must call the folder's `complete` at its end with the signal
+ * that it receives. If `use` fails, its transfers are ended. If it has combined cached files with newer ones of the
+ * server, it is called again with a refreshed folder.
  */
 export async function withFolder<T>(
   given: ModelSource,
@@ -122,7 +133,7 @@ export async function withFolder<T>(
   }
 }
 
-/** Opens a model's folder. `integrity`: pass it if the caller checks afterwards that every expected file was read. */
+/** Opens a model's folder. Pass `integrity` if you check afterwards that every expected file was read. */
 export async function openFolder(
   given: ModelSource,
   {
@@ -137,7 +148,7 @@ export async function openFolder(
     integrity = new Integrity(),
   }: OpenFolderOptions = {},
 ): Promise<ModelFolder> {
-  /** Files by their URLs, in Node also file: URLs. `address`: the URL under which they are kept. */
+  /** A source of files by URL, in Node also file: URLs. `address`: the URL under which they are cached. */
   async function remote(urlOf: UrlOf, address: string, fetcher = fetcherOf('', null, fetch)): Promise<Source> {
     const http = httpSource(urlOf, fetcher);
     const open: Source['open'] = (path, signal, tag) => {
@@ -151,7 +162,10 @@ export async function openFolder(
     };
   }
 
-  /** `revision`: of a model that is given by its id. `hint`: what to do if there is no such folder. */
+  /**
+   * A source for a folder's or packed file's URL. `revision`: for a model specified by its id. `hint`: advice if the
+   * folder does not exist.
+   */
   async function urlSource(url: URL, revision?: string, hint?: string): Promise<Source> {
     const ownToken = token === undefined ? tokenFor(url.origin, revision !== undefined, hub) : token || null;
     const fetcher = fetcherOf(url.origin, ownToken, fetch, revision, hint);
@@ -237,7 +251,10 @@ function isUrl(value: unknown): value is UrlLike {
   return typeof (value as UrlLike | null)?.href === 'string';
 }
 
-/** The URL under which the files of a record are kept: that of their folder; if they have none in common, that of the first file with a digest of all. Empty if none has a URL. */
+/**
+ * The URL under which the files of a record are cached: their common folder's, or else the first file's URL with a
+ * digest of all URLs. Empty if no file has a URL.
+ */
 function addressOf(files: object, urlOf: UrlOf): string {
   const urls = Object.keys(files)
     .sort()
@@ -251,11 +268,14 @@ function addressOf(files: object, urlOf: UrlOf): string {
 
 const baseOf = ({ base = globalThis.location?.href }: RuntimeHub) => base;
 
-/** The source as data that can be posted to a worker or kept, and the options for it: relative URLs are relative to the page's present URL. */
+/**
+ * Converts the source to data that can be posted to a worker or stored, with relative URLs resolved against the page's
+ * current URL.
+ */
 export function sourceForWorker(given: ModelSource, hub: RuntimeHub): { source: ModelSource; hub: RuntimeHub } {
   const source = readSource(given);
   const base = baseOf(hub);
-  const isRelative = typeof source === 'string' && !fs && !HUB_ID.test(source); // an id stays one, for messages
+  const isRelative = typeof source === 'string' && !fs && !HUB_ID.test(source); // ids are kept for messages
   return { source: isRelative ? asUrl(source, base).href : source, hub: { ...hub, base } };
 }
 
@@ -264,7 +284,7 @@ function wrongSource(got: string): HeedError {
   return invalid('source', "a folder's URL or path, or { 'config.json': bytes, ... }", got, undefined, { hint });
 }
 
-/** A dropped folder's files by their paths below the folder that holds config.json. */
+/** The files of a dropped folder by their paths below the folder that contains config.json. */
 function namedFiles(list: Iterable<FileLike>): Record<string, FileLike> {
   const paths: [string, FileLike][] = [];
   for (const file of list) {

@@ -8,14 +8,15 @@ import type { ForwardResult, Loss, TrainableModel } from '../train/index.js';
 import { type LensOptions, lensSchema, oneText } from './call.js';
 
 export interface AttributeOptions extends LensOptions {
-  /** Gets what `forward` returns for the text, and returns a tensor without axes that can be differentiated, as `heed.losses` do. */
+  /** Maps the result of `forward` for the text to a differentiable scalar tensor, such as a loss of `heed.losses`. */
   metric: (result: ForwardResult) => Loss;
   /**
-   * 'gradientTimesInput': the gradient at the embeddings times the embeddings. 'integratedGradients' (Sundararajan et al. 2017, arXiv:1703.01365), the default: the mean gradient
-   * on the line from zeros to the embeddings, times the embeddings; the sum over the tokens is the metric's difference between the two ends.
+   * 'gradientTimesInput': the gradient at the embeddings times the embeddings. 'integratedGradients' (Sundararajan et
+   * al. 2017, arXiv:1703.01365): the mean gradient along the line from zeros to the embeddings, times the embeddings;
+   * the tokens' sum is the difference of the metric between both ends. Default 'integratedGradients'.
    */
   method?: 'gradientTimesInput' | 'integratedGradients';
-  /** The number of points on that line at which integrated gradients are computed (Gauss-Legendre quadrature). Default 50. */
+  /** Number of points at which 'integratedGradients' computes gradients (Gauss-Legendre quadrature). Default 50. */
   steps?: number;
 }
 
@@ -31,10 +32,11 @@ const schema = {
 const site = 'embeddings';
 
 /**
- * The contribution of each token of one text to `metric`, [L]: at the site `embeddings`, summed over its width, with zeros as the baseline. The model computes as in evaluation mode, and
- * the gradients of its parameters stay as they are.
+ * Returns the contribution of each token of one text to `metric`, [L]: contributions of the entries of the site
+ * `embeddings`, summed over its width, with zeros as the baseline. The model runs in evaluation mode, and the gradients
+ * of its parameters do not change.
  *
- * @param model of heed/train, loaded with `trainable: true`
+ * @param model a model of heed/train, loaded with `trainable: true`
  * @example
  * const teachable = await heed.fromPretrained(undefined, { trainable: true });
  * const target = new Float32Array(256);
@@ -42,7 +44,8 @@ const site = 'embeddings';
  *   metric: ({ lastHiddenState }) => heed.losses.mse(heed.mean(lastHiddenState), { data: target, shape: [1, 256] }),
  * });
  * shares.shape; // [4]
- * @throws HeedError INVALID_ARGUMENT if the model was loaded without `trainable`, or if the metric does not return such a tensor
+ * @throws HeedError INVALID_ARGUMENT if the model was loaded without `trainable`, or if the metric does not return a
+ *   differentiable scalar
  */
 export async function attribute(model: TrainableModel, text: ModelInput, options: AttributeOptions): Promise<Tensor> {
   if (typeof guarded('attribute: model', () => (model as TrainableModel | null)?.forward) !== 'function')
@@ -64,7 +67,10 @@ export async function attribute(model: TrainableModel, text: ModelInput, options
   return new Tensor(Float32Array.from(sums), [sums.length]);
 }
 
-/** `scale` times the embeddings, and the metric's gradient there. Synchronous, so that nothing else finds the model in another mode. */
+/**
+ * Returns `scale` times the embeddings and the metric's gradient there. Synchronous, so that no other code sees the
+ * model in evaluation mode.
+ */
 function differentiated(model: TrainableModel, input: ModelInput, metric: Metric, scale: number) {
   const isTraining = model.training;
   const trained = model.parameters().filter(({ requiresGrad }) => requiresGrad);
@@ -107,7 +113,10 @@ function backward(metric: Metric, result: ForwardResult): void {
 const unrelated = () =>
   invalid('attribute.metric', 'a tensor that is computed from its argument by operations with gradients', 'another');
 
-/** Points and weights for integrals over [0, 1]: the roots of Legendre's polynomial of degree n, found by Newton's method (Numerical Recipes, section 4.6). */
+/**
+ * Points and weights of Gauss-Legendre quadrature over [0, 1]: the roots of the Legendre polynomial of degree n, by
+ * Newton's method (Numerical Recipes, 4.6).
+ */
 function gaussLegendre(n: number): { at: number; weight: number }[] {
   return Array.from({ length: n }, (_, i) => {
     let x = Math.cos((Math.PI * (i + 0.75)) / (n + 0.5));

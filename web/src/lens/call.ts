@@ -1,4 +1,4 @@
-/** What the calls of heed/lens share: their model, their text, and options. */
+/** Shared by the functions of heed/lens: options, and checks of their text. */
 import { invalid } from '../base/error.js';
 import { callback, signal } from '../base/options.js';
 import type { SignalLike } from '../base/platform.js';
@@ -6,15 +6,15 @@ import type { Tensor } from '../base/tensor.js';
 import { countTexts, isTexts, type ModelInput, readInput } from '../models/index.js';
 
 export interface LensOptions {
-  /** Stops the call; it rejects with the signal's reason. */
+  /** Aborts the call, which then rejects with the signal's reason. */
   signal?: SignalLike;
-  /** Called with the number of runs done so far and in total. */
+  /** Called with the number of runs done so far and the total number of runs. */
   onProgress?: (progress: { done: number; total: number }) => void;
 }
 
 export const lensSchema = { signal, onProgress: callback<NonNullable<LensOptions['onProgress']>> };
 
-/** One text, or the token ids of one. */
+/** Reads a single text or its token ids. */
 export function oneText(given: unknown, name: string): ModelInput {
   const input = readInput(given);
   const count = countTexts(input);
@@ -22,7 +22,7 @@ export function oneText(given: unknown, name: string): ModelInput {
   return input;
 }
 
-/** The same text `count` times. */
+/** Repeats a text `count` times. */
 export function repeated(input: ModelInput, count: number): ModelInput {
   const all = <T>([one]: readonly T[]): T[] => new Array<T>(count).fill(one!);
   if (isTexts(input)) return all([input].flat());
@@ -34,5 +34,5 @@ export function repeated(input: ModelInput, count: number): ModelInput {
   };
 }
 
-/** The first text's part of a tensor. */
+/** The part of a tensor that belongs to the first text. */
 export const ofText = (tensor: Tensor, ...indices: number[]): Tensor => tensor.at<Tensor>(0, ...indices);

@@ -1,4 +1,4 @@
-/** heed/lens: what is built on reading and editing activations. */
+/** heed/lens: interpretability methods based on reading and editing activations. */
 
 export { type AttributeOptions, attribute } from './attribute.js';
 export { type LensWord, type LogitLensOptions, logitLens } from './logit-lens.js';

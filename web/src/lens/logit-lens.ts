@@ -1,4 +1,4 @@
-/** The logit lens: what a model's output layer for words makes of the residual stream between the layers. */
+/** The logit lens: applies a model's MLM head to the residual stream between the layers. */
 import { invalid } from '../base/error.js';
 import { optional, readOptions, sizeOrInfinity } from '../base/options.js';
 import { best, softmax } from '../base/scores.js';
@@ -7,29 +7,31 @@ import { type ModelInput, type PretrainedModel, requireModel } from '../models/i
 import { type LensOptions, lensSchema, oneText } from './call.js';
 
 export interface LogitLensOptions extends LensOptions {
-  /** The number of words for each token. Default 5. */
+  /** Number of vocabulary entries returned per token. Default 5. */
   topK?: number;
 }
 
-/** A word of the vocabulary with its probability. */
+/** A vocabulary entry with its probability. */
 export interface LensWord {
-  /** Its id. */
+  /** Token id of the entry. */
   token: number;
+  /** Text of the entry. */
   word: string;
-  /** Its probability. */
+  /** Probability of the entry. */
   score: number;
 }
 
 const schema = { ...lensSchema, topK: optional(sizeOrInfinity, 5) };
 
 /**
- * The logit lens (nostalgebraist 2020): the most probable words for each token after each layer, if the final norm and the output layer for words were applied there. Returns
- * [layers + 1][tokens][topK], the embeddings first, best words first. For models with such an output layer, as `predict('fill-mask')` uses it.
+ * The logit lens (nostalgebraist 2020): applies the final norm and the MLM head after each layer and returns the most
+ * probable vocabulary entries for each token, as [layers + 1][tokens][topK]. The first axis begins with the embeddings;
+ * the last is in descending order of probability. Requires a model with an MLM head, as used by `predict('fill-mask')`.
  *
  * @example
  * const layers = await logitLens(maskedModel, 'The capital of France is [MASK].', { topK: 3 });
  * layers.at(-1)[6][0]; // { token, word, score } for the seventh token
- * @throws HeedError UNSUPPORTED if the checkpoint has no head for masks
+ * @throws HeedError UNSUPPORTED if the checkpoint has no MLM head
  */
 export async function logitLens(
   model: PretrainedModel,
@@ -42,7 +44,7 @@ export async function logitLens(
   const { numLayers, maskToken } = model.config;
   const last = `layers.${numLayers - 1}`;
   const sites = ['embeddings', ...Array.from({ length: numLayers }, (_, i) => `layers.${i}.output`)];
-  // Also reports that there is no such head before anything is computed.
+  // Throws if there is no MLM head, before anything is computed.
   const { activations, inputIds } = await model.predict('fill-mask', oneText(text, 'logitLens: text'), {
     ...call,
     read: sites,
@@ -51,7 +53,7 @@ export async function logitLens(
     throw invalid('logitLens: model', 'a model with tokenizer.json and a token for masks', 'none', 'UNSUPPORTED');
   const length = inputIds[0]!.length;
   const mask = await maskId(model, maskToken);
-  // The head is applied to masks, so every token is one; what the last layer makes of them is replaced.
+  // The head is applied only to mask tokens, so use a text of mask tokens and replace the last layer's output.
   const masks = { inputIds: [new Array<number>(length).fill(mask)] };
   const words = new Words(model);
   const result: LensWord[][][] = [];
@@ -79,7 +81,7 @@ async function maskId(model: PretrainedModel, maskToken: string): Promise<number
   return inputIds[0]![tokens[0]!.indexOf(maskToken)]!;
 }
 
-/** The texts of ids. */
+/** Decodes token ids, each only once. */
 class Words {
   readonly #model: PretrainedModel;
   readonly #known = new Map<number, Promise<string>>();
@@ -97,7 +99,7 @@ class Words {
   async #find(id: number): Promise<string> {
     const text = (await this.#model.decode([id])).trim();
     if (text !== '') return text;
-    // Decoding leaves special tokens out.
+    // Decoding omits special tokens.
     const { tokens } = await this.#model.tokenize({ inputIds: [[id]] });
     return tokens[0]![0]!;
   }

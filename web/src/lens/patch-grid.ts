@@ -1,4 +1,4 @@
-/** Activation patching: which site carries what distinguishes two texts. */
+/** Activation patching: finds the sites that carry the difference between two texts. */
 import { describe, formatShape, HeedError, invalid } from '../base/error.js';
 import { legal, oneOf, optional, type Read, readOptions } from '../base/options.js';
 import type { SiteEdit } from '../base/sites.js';
@@ -14,13 +14,19 @@ import {
 } from '../models/index.js';
 import { type LensOptions, lensSchema, ofText, oneText, repeated } from './call.js';
 
-/** Options of `patchGrid`: `metric` gets what `encode` returns, or with `head` what `predict` returns, for one run. */
+/**
+ * Options of `patchGrid`. `metric` is called with the result of `encode` for each run or, if `head` is given, with that
+ * of `predict`.
+ */
 export type PatchGridOptions = LensOptions & {
-  /** The text whose activations are patched in. */
+  /** The text from which activations are taken. */
   clean: ModelInput;
-  /** The text that is run. It has as many tokens as `clean`. */
+  /** The text that is run with patched activations. Must have as many tokens as `clean`. */
   corrupted: ModelInput;
-  /** Which sites: 'heads': `layers.i.heads`, one head at a time; 'positions': `layers.i.input`, one position at a time; 'blocks': `layers.i.attention` and `layers.i.feedForward`. */
+  /**
+   * The sites to patch. 'heads': `layers.i.heads`, one head per run; 'positions': `layers.i.input`, one position per
+   * run; 'blocks': `layers.i.attention` and `layers.i.feedForward`.
+   */
   over: 'heads' | 'positions' | 'blocks';
 } & (
     | { head?: undefined; metric: (result: EncodeResult) => number }
@@ -39,12 +45,14 @@ const schema = {
 };
 type Options = Read<typeof schema>;
 
-/** Tokens in a call: enough for all workers' products to be large, few enough for its results to be small. */
+/** Tokens per call: enough for efficient matrix products in all workers, few enough for small results. */
 const CALL_TOKENS = 1024;
 
 /**
- * Runs the corrupted text once for each site, with that site's activations taken from the clean text, and returns the metric of each run: [layers, heads], [layers, L] or
- * [layers, 2] for L tokens. Layers below a patch are not computed again. As in Meng et al. 2022 (arXiv:2202.05262), "causal tracing", and TransformerLens.
+ * Activation patching, as in Meng et al. 2022 (arXiv:2202.05262, "causal tracing") and TransformerLens. Runs the
+ * corrupted text once per site, with that site's activations replaced by those of the clean text, and returns the
+ * metric of each run: [layers, heads], [layers, L] or [layers, 2] for L tokens. Layers below a patch are not
+ * recomputed.
  *
  * @example
  * const clean = 'the warm summer';
@@ -101,7 +109,7 @@ export async function patchGrid(model: PretrainedModel, options: PatchGridOption
       while (next < runs.length) {
         const { layer, from, count } = runs[next++]!;
         const edit = [
-          // From here on the layers below have no influence, and are left out.
+          // Setting a layer's input makes the layers below irrelevant, so they are skipped.
           { site: inputs[layer]!, set: ofText(corrupted.activations![inputs[layer]!]!) },
           ...Array.from({ length: count }, (_, n) => editOf(layer, from + n, n)),
         ];
@@ -121,7 +129,7 @@ export async function patchGrid(model: PretrainedModel, options: PatchGridOption
 
 const SITES = { heads: ['heads'], positions: ['input'], blocks: ['attention', 'feedForward'] } as const;
 
-/** The results of `count` runs of the corrupted text, one by one. */
+/** The results of `count` runs of the corrupted text, one result per run. */
 async function resultsOf(
   model: PretrainedModel,
   { corrupted, head }: Options,

@@ -9,8 +9,9 @@ import { type LensOptions, lensSchema, ofText, oneText } from './call.js';
 export type RolloutOptions = Pick<LensOptions, 'signal'>;
 
 /**
- * Attention rollout (Abnar, Zuidema 2020, arXiv:2005.00928) of one text: the share of each input (columns) in each position (rows) after all layers, [L,L]. Rows sum to one. For attentions
- * that you have: `attentionRollout` of heed.
+ * Attention rollout (Abnar, Zuidema 2020, arXiv:2005.00928) of one text, [L,L]: the share of each input token (columns)
+ * in each position (rows) after all layers. Rows sum to one. If you already have the attentions, use heed's
+ * `attentionRollout`.
  *
  * @example
  * const shares = await rollout(model, 'a fox');

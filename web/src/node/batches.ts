@@ -1,9 +1,9 @@
-/** Groups a stream, so that streams of any length need the same memory. */
+/** Groups a stream into batches, so that memory does not depend on the stream's length. */
 
-/** Texts in memory at a time. */
+/** Size at which a batch is complete. */
 const BATCH = 256;
 
-/** Groups neighbouring items until their sizes reach BATCH. By default each item has size 1. */
+/** Groups consecutive items until the sum of their sizes reaches BATCH. By default, each item has size 1. */
 export async function* batches<T>(items: AsyncIterable<T> | Iterable<T>, sizeOf = (_: T) => 1): AsyncGenerator<T[]> {
   let batch: T[] = [];
   let filled = 0;

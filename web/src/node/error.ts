@@ -1,6 +1,6 @@
 import { HeedError, type HeedErrorCode } from '../index.js';
 
-/** The error for a wrong value, of an argument unless `code` says otherwise. */
+/** The error for an invalid value; INVALID_ARGUMENT unless `code` is given. */
 export function invalid(
   argument: string,
   expected: string,

@@ -1,4 +1,4 @@
-/** Reads files and folders of any size. What cannot be read is a HeedError. */
+/** Reads files and folders of any size. Failures to read are reported as a HeedError. */
 import * as fs from 'node:fs';
 import { HeedError } from '../index.js';
 
@@ -16,7 +16,7 @@ function reading<T>(path: string, body: () => T): T {
   }
 }
 
-/** What is at a path; undefined if nothing can be. */
+/** The status of the file or folder at a path; undefined if there is none. */
 export function statusOf(path: string): fs.Stats | undefined {
   try {
     return fs.statSync(path, { throwIfNoEntry: false });
@@ -26,11 +26,11 @@ export function statusOf(path: string): fs.Stats | undefined {
   }
 }
 
-/** The names in a folder, with `recursive` also those of the folders below. */
+/** The names in a folder; if `recursive`, also in its subfolders. */
 export const namesIn = (folder: string, { recursive = false } = {}): string[] =>
   reading(folder, () => fs.readdirSync(folder, { recursive, encoding: 'utf8' }));
 
-/** The bytes of a file from `first` on, at most `bytes` of them. Each piece is valid until the next one is read. */
+/** Reads at most `bytes` bytes of a file from `first` on. Each piece is valid until the next one is read. */
 export function* pieces(path: string, first = 0, bytes = Number.MAX_SAFE_INTEGER): Generator<Uint8Array> {
   const file = reading(path, () => fs.openSync(path, 'r'));
   try {
@@ -47,6 +47,6 @@ export function* pieces(path: string, first = 0, bytes = Number.MAX_SAFE_INTEGER
   }
 }
 
-/** A range of a file. A file that ends in it gives fewer bytes. */
+/** Reads a range of a file. Returns fewer bytes if the file ends within the range. */
 export const readRange = (path: string, first: number, bytes: number): Uint8Array<ArrayBuffer> =>
   Uint8Array.from(Buffer.concat(Array.from(pieces(path, first, bytes), (piece) => piece.slice())));

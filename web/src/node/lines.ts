@@ -1,4 +1,4 @@
-/** How texts are read, by `heed embed` as by plans: formats, encodings, and lines of any length. */
+/** Reads texts for `heed embed` and for plans: formats, encodings, and lines of any length. */
 import { extname } from 'node:path';
 import { invalidFile } from './error.js';
 
@@ -10,12 +10,15 @@ const ENDINGS: Record<string, Format> = {
   ...{ '.csv': 'csv', '.tsv': 'tsv', '.tab': 'tsv' },
 };
 
-/** The format that a file's name says. */
+/** The format for a file name's extension, or undefined. */
 export const formatOf = (file: string): Format | undefined => ENDINGS[extname(file).toLowerCase()];
 
 export type Encoding = 'utf-8' | 'utf-16le' | 'utf-16be';
 
-/** UTF-16 if a text begins with its byte order mark, otherwise UTF-8. Other encodings cannot be told from bytes. */
+/**
+ * UTF-16 if the text begins with its byte order mark, otherwise UTF-8. Other encodings cannot be recognized by their
+ * bytes.
+ */
 export function encodingOf([a, b]: Uint8Array): Encoding {
   if (a === 0xff && b === 0xfe) return 'utf-16le';
   return a === 0xfe && b === 0xff ? 'utf-16be' : 'utf-8';
@@ -32,48 +35,53 @@ export const notText = (name: string, encoding: string, cause: unknown) => {
   return invalidFile(name, TEXT, `bytes that are not ${encoding.toUpperCase()}. ${hint}`, cause);
 };
 
-/** The error for a file that is no text. */
+/** The error for a binary file. */
 export const isBinary = (name: string) => invalidFile(name, TEXT, 'a binary file, with bytes of 0');
 
-/** The error for a file whose lines would be read as one. */
+/** The error for a file whose lines end in CR, which would be read as a single line. */
 export const endsInCr = (name: string) =>
   invalidFile(name, 'lines that end in LF or CRLF', "ones that end in CR alone. Convert them: tr '\\r' '\\n'");
 
 const LF = 10;
 const CR = 13;
 
-/** Where the code unit `unit` is first found, from byte `from` on; -1 if it is not. `from` and the bytes' beginning are those of code units. */
+/**
+ * Byte index of the first code unit `unit` from byte `from` on, or -1. `bytes` and `from` must begin at a code unit.
+ */
 export function indexOfUnit(bytes: Uint8Array, unit: number, from: number, encoding: Encoding): number {
   if (encoding === 'utf-8') return bytes.indexOf(unit, from);
-  const low = encoding === 'utf-16le' ? 0 : 1; // where a unit has its low byte
+  const low = encoding === 'utf-16le' ? 0 : 1; // parity of the index of a unit's low byte
   for (let at = bytes.indexOf(unit, from); at >= 0; at = bytes.indexOf(unit, at + 1))
     if (at % 2 === low && bytes[at + 1 - 2 * low] === 0) return at - low;
   return -1;
 }
 
-/** Whether a text without a line feed has carriage returns between its lines. */
+/** Whether a text without line feeds has a carriage return before its end. */
 export function hasInnerCr(bytes: Uint8Array, encoding: Encoding): boolean {
   const at = indexOfUnit(bytes, CR, 0, encoding);
   return at >= 0 && at + unitOf(encoding) < bytes.length;
 }
 
 export interface RawLine {
-  /** Without the line feed; null as soon as they are more than the limit. Valid until the next line is read. */
+  /** The line without its line feed; null if it exceeds the limit. Valid until the next line is read. */
   bytes: Uint8Array | null;
-  /** Whether a line feed follows. */
+  /** Whether the line ends in a line feed. */
   ended: boolean;
 }
 
-/** Cuts the pieces of a text into lines. What follows the last line feed is a line unless it is empty. Memory does not depend on the length of a line. */
+/**
+ * Splits the pieces of a text into lines. The text after the last line feed is a line unless it is empty. Memory does
+ * not depend on the length of lines.
+ */
 export class LineSplitter {
   readonly #most: number;
   readonly #encoding: Encoding;
   #parts: Uint8Array[] = [];
   #length = 0;
-  /** The first byte of a code unit whose second one is in the next piece. */
+  /** The first byte of a code unit whose second byte is in the next piece. */
   #half: Uint8Array = new Uint8Array();
 
-  /** `most`: the largest number of bytes of a line. */
+  /** `most`: maximum length of a line in bytes. */
   constructor(most: number, encoding: Encoding = 'utf-8') {
     this.#most = most;
     this.#encoding = encoding;
@@ -108,7 +116,7 @@ export class LineSplitter {
     return this.#parts.length === 1 ? this.#parts[0]! : Buffer.concat(this.#parts);
   }
 
-  /** The code units that are complete. */
+  /** The complete code units. Keeps the first half of an incomplete one for the next piece. */
   #whole(given: Uint8Array): Uint8Array {
     const bytes = this.#half.length > 0 ? Buffer.concat([this.#half, given]) : given;
     const even = bytes.length - (bytes.length % 2);
@@ -117,7 +125,7 @@ export class LineSplitter {
   }
 }
 
-/** The lines of a text's pieces. */
+/** Splits the pieces of a text into lines of at most `most` bytes. */
 export function* splitLines(pieces: Iterable<Uint8Array>, most: number, encoding?: Encoding): Generator<RawLine> {
   const splitter = new LineSplitter(most, encoding);
   for (const piece of pieces) yield* splitter.push(piece);
@@ -127,9 +135,10 @@ export function* splitLines(pieces: Iterable<Uint8Array>, most: number, encoding
 const DECODERS = new Map<Encoding, TextDecoder>();
 
 /**
- * The text of a line, without a carriage return at its end; that of the first line of a file (`isFirst`) without a byte order mark.
+ * Decodes a line. Removes a carriage return at its end and, from the first line of a file (`isFirst`), a byte order
+ * mark.
  *
- * @throws TypeError if the bytes are not of the encoding
+ * @throws TypeError if the bytes are invalid in the encoding
  */
 export function decodeLine(bytes: Uint8Array, encoding: Encoding, isFirst: boolean): string {
   let decoder = DECODERS.get(encoding);

@@ -1,4 +1,4 @@
-/** The .npy format 1.0: a header of 128 bytes with type and shape, then the rows. Own code: it is these few lines. */
+/** The .npy format 1.0: a header of 128 bytes with type and shape, then the rows. */
 export const NPY_HEADER_BYTES = 128;
 
 export function npyHeader(rows: number, width: number, type = '<f4'): Uint8Array {
@@ -10,13 +10,13 @@ export function npyHeader(rows: number, width: number, type = '<f4'): Uint8Array
   return header;
 }
 
-/** The shape that a header gives; null if heed did not write it. */
+/** The shape in a header; null if heed did not write the header. */
 export function npyShape(header: Uint8Array): [rows: number, width: number] | null {
   const [, rows, width] = /'shape': \((\d+), (\d+)\)/.exec(new TextDecoder('latin1').decode(header)) ?? [];
   return rows === undefined ? null : [Number(rows), Number(width)];
 }
 
-/** The type that a header of `npyHeader` names. */
+/** The type in a header that `npyHeader` has made. */
 export function npyType(header: Uint8Array): string {
   return /'descr': '(.*?)'/.exec(new TextDecoder('latin1').decode(header))?.[1] ?? '<f4';
 }

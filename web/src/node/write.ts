@@ -1,15 +1,18 @@
-/** Writes files: all bytes or an error, and files that appear as a whole or not at all. What cannot be written is a HeedError. */
+/** Writes files completely or not at all. Failures to write are reported as a HeedError. */
 import { randomBytes } from 'node:crypto';
 import * as fs from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 import { HeedError } from '../index.js';
 
-/** Codes of errors after which writing anything else is pointless. */
+/** Error codes after which nothing else can be written, either. */
 const FULL = ['ENOSPC', 'EDQUOT', 'EFBIG'];
 
 const AGAIN = 'run the same command again';
 
-/** The error for a file or folder that cannot be written. `next`: what to do once a full disk has space. */
+/**
+ * The error for a file or folder that cannot be written. `next`: what the user should do after freeing space on a full
+ * disk.
+ */
 export function unwritable(path: string, cause: unknown, next = AGAIN): HeedError {
   const { code, message, syscall } = cause as NodeJS.ErrnoException;
   const hint = FULL.includes(String(code))
@@ -20,7 +23,7 @@ export function unwritable(path: string, cause: unknown, next = AGAIN): HeedErro
   return new HeedError('INVALID_FILE', `${path}: cannot be written (${message}). ${hint}`, { cause });
 }
 
-/** Runs `body`, which writes to `path`. */
+/** Runs `body`, which writes to `path`, and converts its errors to a HeedError. */
 export function writing<T>(path: string, body: () => T, next = AGAIN): T {
   try {
     return body();
@@ -29,7 +32,10 @@ export function writing<T>(path: string, body: () => T, next = AGAIN): T {
   }
 }
 
-/** Writes all bytes of `bytes`, from position `at` of the file on; by default where it stands. One call of the system may write only a part of them, as on a disk that is almost full. */
+/**
+ * Writes all of `bytes` at offset `at` of the file, by default at its current position. A single write call may write
+ * only some of the bytes, for example on an almost full disk.
+ */
 export function writeAll(file: number, bytes: Uint8Array, at: number | null = null): void {
   for (let done = 0; done < bytes.length; ) {
     const count = fs.writeSync(file, bytes, done, bytes.length - done, at === null ? null : at + done);
@@ -39,15 +45,18 @@ export function writeAll(file: number, bytes: Uint8Array, at: number | null = nu
   }
 }
 
-/** Deletes a file, if it is there. */
+/** Deletes a file if it exists. */
 export function remove(path: string): void {
   writing(path, () => fs.rmSync(path, { force: true }));
 }
 
-/** A part of a name that no other process uses. */
+/** A random suffix for names that no other process uses. */
 export const uniqueSuffix = () => randomBytes(6).toString('hex');
 
-/** Writes a file as a whole: a reader sees all of it or none. `replace`: otherwise a file that is there stays, and the result is false. */
+/**
+ * Writes a file atomically: readers see all of it or nothing. Without `replace`, an existing file is kept and the
+ * result is false.
+ */
 export function writeWhole(path: string, content: string | Uint8Array, { replace = false } = {}): boolean {
   const temporary = `${path}.tmp-${uniqueSuffix()}`;
   return writing(path, () => {
@@ -66,13 +75,16 @@ export function writeWhole(path: string, content: string | Uint8Array, { replace
   });
 }
 
-/** Gives a complete and synced file its name. Without `replace`, whoever is second keeps what is there, and gets false. */
+/**
+ * Renames a complete and synced file to its final name. Without `replace`, an existing file is kept and the result is
+ * false.
+ */
 export function publish(temporary: string, path: string, replace = false): boolean {
   try {
     if (replace) fs.renameSync(temporary, path);
     else fs.linkSync(temporary, path);
   } catch (error) {
-    // A process that died between the two files of a part has published the first one.
+    // The file may exist because a process crashed between publishing the two files of a part.
     const { code } = error as NodeJS.ErrnoException;
     if (!replace && (code === 'EEXIST' || (code === 'ENOENT' && fs.existsSync(path)))) return false;
     throw error;
@@ -82,7 +94,7 @@ export function publish(temporary: string, path: string, replace = false): boole
   return true;
 }
 
-/** Makes names durable. Not every system can sync a folder; there, the file's own sync has to do. */
+/** Makes renames durable. On systems that cannot sync a folder, the file's own sync must suffice. */
 function syncFolder(folder: string): void {
   try {
     const handle = fs.openSync(folder, 'r');
@@ -96,7 +108,10 @@ function syncFolder(folder: string): void {
   }
 }
 
-/** Finds out, before anything is computed, whether files can be made in a folder, or where it would be made; leaves nothing behind. */
+/**
+ * Throws if files cannot be created in a folder, or in its nearest existing parent. Called before anything is computed;
+ * leaves no files behind.
+ */
 export function requireWritable(folder: string): void {
   let existing = resolve(folder);
   writing(folder, () => {
@@ -106,7 +121,7 @@ export function requireWritable(folder: string): void {
   });
 }
 
-/** Makes the folder in which a file is to be. */
+/** Creates the folder that will contain a file. */
 export function makeFolderOf(path: string): void {
   writing(path, () => fs.mkdirSync(dirname(resolve(path)), { recursive: true }));
 }

@@ -1,4 +1,4 @@
-/** Embeds one chunk: its lines become the rows of its part. */
+/** Embeds one chunk. Each of its lines becomes one row of its part. */
 import { HeedError, type PretrainedModel } from '../index.js';
 import { batches } from '../node/index.js';
 import { type Line, linesOf } from './corpus.js';
@@ -6,16 +6,16 @@ import type { VectorTable } from './database.js';
 import type { Manifest } from './manifest.js';
 import { PartWriter, type Row, storedOf } from './part.js';
 
-/** What became of a chunk. */
+/** The result of embedding a chunk. */
 export interface ChunkDone {
   rows: number;
-  /** Rows without a vector. */
+  /** Number of rows without a vector. */
   errors: number;
 }
 
 export interface ChunkTarget {
   folder: string;
-  /** Of temporary names; no other process or thread uses it. */
+  /** Suffix of temporary file names, unique among all processes and threads. */
   suffix: string;
   table: VectorTable | null;
   onProgress: (rows: number) => void;
@@ -24,7 +24,7 @@ export interface ChunkTarget {
 /**
  * Embeds a chunk and publishes its part.
  *
- * @throws HeedError INVALID_FILE if the corpus changes meanwhile, or if the part cannot be written
+ * @throws HeedError INVALID_FILE if the corpus changes during the call or the part cannot be written
  */
 export async function embedChunk(
   model: PretrainedModel,
@@ -45,7 +45,7 @@ export async function embedChunk(
       done.errors += rows.filter(({ error }) => error !== undefined).length;
       onProgress(rows.length);
     }
-    // The rows are in the table before the part exists: a part says that its chunk is done.
+    // Commit before publishing, because an existing part marks its chunk as done.
     await table?.commit(number, done.rows);
     writer.publish();
     return done;
@@ -57,7 +57,7 @@ export async function embedChunk(
   }
 }
 
-/** Long texts count as several, so that memory is bounded. */
+/** Long texts count as several, so that a batch's memory is bounded. */
 const sizeOf = ({ text = '' }: Line) => 1 + Math.floor(text.length / 4096);
 
 async function rowsOf(model: PretrainedModel, manifest: Manifest, file: string, lines: Line[]): Promise<Row[]> {
@@ -74,7 +74,7 @@ async function rowsOf(model: PretrainedModel, manifest: Manifest, file: string, 
   });
 }
 
-/** A vector per text, or why there is none. A vector does not depend on the other texts of a call. */
+/** The vector of each text, or the reason why it has none. A vector does not depend on the other texts of the call. */
 async function vectorsOf(
   model: PretrainedModel,
   texts: string[],

@@ -1,4 +1,4 @@
-/** Reads a corpus by ranges of bytes: its chunks when it is planned, and the lines of one chunk when it is embedded. */
+/** Reads a corpus: cuts its files into chunks for a plan, and reads the lines of one chunk for embedding. */
 import { createHash } from 'node:crypto';
 import { resolve } from 'node:path';
 import { HeedError } from '../index.js';
@@ -17,7 +17,7 @@ import {
 } from '../node/index.js';
 import { type Chunk, firstLines, type Manifest } from './manifest.js';
 
-/** Longer lines become error rows, so that memory does not depend on the length of a line. */
+/** Maximum length of a line. Longer lines become error rows, so that memory is bounded. */
 export const MAX_LINE_BYTES = 1 << 20;
 
 const LF = 10;
@@ -30,7 +30,7 @@ export interface ChunkLimits {
 /**
  * Cuts a file into chunks of whole lines. A chunk ends at the limit of rows or after the line that reaches the limit of bytes.
  *
- * @throws HeedError INVALID_FILE if the file is not one of lines
+ * @throws HeedError INVALID_FILE if the file does not consist of lines
  */
 export function* chunksOf(
   path: string,
@@ -82,23 +82,23 @@ export function* chunksOf(
   if (bytes > 0) yield close();
 }
 
-/** A line of a corpus: the text to embed, or why there is none. */
+/** A line of a corpus: the text to embed, or the reason why there is none. */
 export interface Line {
-  /** From 1, in its file. */
+  /** Line number in its file, from 1. */
   line: number;
-  /** JSON lines only, if the line has one. */
+  /** JSON lines only: the line's id, if it has one. */
   id?: unknown;
   text?: string;
   error?: string;
 }
 
-/** The part of a manifest that reading needs. */
+/** The fields of a manifest that are needed to read the corpus. */
 type Corpus = Pick<Manifest, 'root' | 'files' | 'chunks' | 'field' | 'id'>;
 
 const changed = (path: string, got: string) =>
   invalidFile(path, 'the file that was planned', `${got}. Restore it, or make a new plan in another folder`);
 
-/** @throws HeedError INVALID_FILE if the chunk's bytes are not those of the plan */
+/** @throws HeedError INVALID_FILE if the chunk's bytes have changed since the plan was made */
 export function requireUnchanged({ root }: Corpus, { file, first, bytes, sha256 }: Chunk): void {
   const path = resolve(root, file);
   const hash = createHash('sha256');
@@ -106,7 +106,7 @@ export function requireUnchanged({ root }: Corpus, { file, first, bytes, sha256 
   if (hash.digest('hex') !== sha256) throw changed(path, `other bytes from ${first} to ${first + bytes}`);
 }
 
-/** @throws HeedError if a file is missing or has another length than when it was planned */
+/** @throws HeedError NOT_FOUND if a file is missing; INVALID_FILE if its length has changed since the plan was made */
 export function requireSameSizes({ root, files }: Corpus): void {
   for (const { file, bytes } of files) {
     const path = resolve(root, file);
@@ -136,7 +136,10 @@ export function* linesOf(corpus: Corpus, number: number): Generator<Line> {
   if (hash.digest('hex') !== chunk.sha256) throw changed(path, 'one that changed while it was read');
 }
 
-/** PostgreSQL's texts cannot have U+0000, and UTF-8 has no lone surrogates. Ids that are not strings are stored as JSON, which escapes both. */
+/**
+ * PostgreSQL's text type cannot store U+0000, and UTF-8 cannot encode lone surrogates. Ids that are not strings are
+ * stored as JSON, which escapes both.
+ */
 const UNSTORABLE = /[\0\p{Surrogate}]/u;
 
 const TOO_LONG = { error: `expected a line of at most ${MAX_LINE_BYTES} bytes, got a longer one` };

@@ -1,4 +1,7 @@
-/** Rows in PostgreSQL with pgvector. A chunk's rows and the mark that it is done are one transaction, and the primary key keeps each row single. */
+/**
+ * Stores rows in PostgreSQL with pgvector. One transaction inserts a chunk's rows and marks the chunk as done; the
+ * primary key prevents duplicate rows.
+ */
 import { HeedError } from '../index.js';
 import { invalid } from '../node/index.js';
 import { planId } from './machine.js';
@@ -9,7 +12,7 @@ import { requirePeer, serverOf } from './server.js';
 
 type Client = import('pg').Client;
 
-/** One connection, for one chunk at a time. */
+/** A connection, used for one chunk at a time. */
 export class VectorTable {
   private constructor(
     private readonly client: Client,
@@ -19,7 +22,7 @@ export class VectorTable {
   ) {}
 
   /**
-   * Connects, and makes the table and that of its parts if they are missing.
+   * Connects, and creates the table and the table of its finished chunks if they are missing.
    *
    * @throws HeedError NETWORK, UNSUPPORTED, INVALID_ARGUMENT; the signal's reason
    */
@@ -32,13 +35,13 @@ export class VectorTable {
     let table: VectorTable | undefined;
     try {
       const client = new Client({ connectionString: url, connectionTimeoutMillis: 20_000 });
-      client.on('error', () => {}); // the next query reports it
+      client.on('error', () => {}); // the next query reports the error
       table = new VectorTable(client, name, planId(manifest), type);
       await abortable(signal, client.connect());
       await abortable(signal, table.#create());
       return table;
     } catch (cause) {
-      void table?.close(); // a server that does not answer is not waited for
+      void table?.close(); // not awaited, because the server may not answer
       throw signal?.aborted ? signal.reason : asNetwork(cause);
     }
   }
@@ -47,7 +50,7 @@ export class VectorTable {
     const { client, type } = this;
     const [table, parts] = this.#names();
     await client.query('BEGIN');
-    await client.query(`SELECT pg_advisory_xact_lock(hashtext('heed'))`); // IF NOT EXISTS alone is a race
+    await client.query(`SELECT pg_advisory_xact_lock(hashtext('heed'))`); // IF NOT EXISTS does not prevent races
     try {
       if (type.startsWith('vector')) await client.query('CREATE EXTENSION IF NOT EXISTS vector');
     } catch (cause) {
@@ -109,7 +112,7 @@ export class VectorTable {
     return bits.slice(0, Number(/\d+/.exec(this.type)![0]));
   }
 
-  /** Marks a chunk as done. Of two processes that insert it, the second one's rows and mark are dropped. */
+  /** Marks a chunk as done and commits. If two processes insert the same chunk, the second one's rows are dropped. */
   async commit(chunk: number, rows: number): Promise<void> {
     const values = [this.plan, chunk, rows];
     await this.#query(`INSERT INTO ${this.#names()[1]} VALUES ($1, $2, $3) ON CONFLICT DO NOTHING`, values);
@@ -117,7 +120,7 @@ export class VectorTable {
   }
 
   async rollback(): Promise<void> {
-    await this.client.query('ROLLBACK').catch(() => {}); // a connection that is gone has rolled back
+    await this.client.query('ROLLBACK').catch(() => {}); // the server rolls back when a connection is lost
   }
 
   async close(): Promise<void> {

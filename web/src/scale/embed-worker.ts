@@ -1,4 +1,4 @@
-/** The script of an embedding thread: loads the plan's model, then embeds one chunk per message. */
+/** Script of an embedding thread: loads the plan's model, then embeds one chunk per message. */
 import { parentPort, workerData } from 'node:worker_threads';
 import { HeedError } from '../index.js';
 import { embedChunk } from './chunk.js';

@@ -1,4 +1,4 @@
-/** Finishes a plan: counts every row of every part, and says what is missing. */
+/** Finishes a plan: counts the rows of all parts and reports what is missing. */
 import * as fs from 'node:fs';
 import { basename, join } from 'node:path';
 import { parquetMetadataAsync } from 'hyparquet';
@@ -24,12 +24,13 @@ import { ChunkQueue } from './queue.js';
 import { queueSchema, readFailure } from './work.js';
 
 export interface FinishOptions {
-  /** Adds the missing chunks to this queue, or if nothing is missing, deletes the queue. */
+  /** URL of a queue (see `WorkOptions.queue`). Missing chunks are added to it; if none is missing, it is deleted. */
   queue?: string;
-  /** Seconds to wait for a queue that cannot be reached. Default 20. */
+  /** Seconds to wait for the queue's server while it cannot be reached. Default 20. */
   queueTimeout?: number;
-  /** Also counts the rows in this database, as in WorkOptions. */
+  /** URL of a PostgreSQL database (see `WorkOptions.to`), whose rows are counted, too. */
   to?: string;
+  /** The database table for `to`. Default 'embeddings'. */
   table?: string;
   /** Called with the number of rows counted so far. */
   onProgress?: (rows: number) => void;
@@ -37,26 +38,27 @@ export interface FinishOptions {
 }
 
 export interface FinishResult {
-  /** Whether every row is there; `_SUCCESS` is written then. */
+  /** Whether every row exists. If so, the file `_SUCCESS` has been written. */
   complete: boolean;
-  /** The rows of the parts. */
+  /** Number of rows in all parts. */
   rows: number;
-  /** Those without a vector. */
+  /** Number of rows without a vector. */
   errors: number;
-  /** The number of parts. */
+  /** Number of complete parts. */
   parts: number;
-  /** The chunks without a part. */
+  /** Indices of the chunks without a complete part or, with `to`, without rows in the table. */
   missing: number[];
-  /** Those of them that failed. */
+  /** The missing chunks that failed, with their errors. */
   failed: { chunk: number; error: string }[];
-  /** Parts that were not whole, and what was wrong. They were renamed, and their chunks are missing. */
+  /** Incomplete parts, with what was wrong. They have been renamed, and their chunks count as missing. */
   damaged: { part: string; error: string }[];
 }
 
 const SUCCESS = '_SUCCESS';
 
 /**
- * Counts the rows of a plan's parts. If none is missing, writes `_SUCCESS` and deletes temporary files of processes that died; otherwise says what is missing.
+ * Counts the rows of a plan's parts. If none is missing, writes `_SUCCESS` and deletes temporary files of crashed
+ * processes; otherwise reports what is missing.
  *
  * @example
  * const { complete, rows, missing } = await finishEmbedding('vectors');
@@ -90,7 +92,7 @@ export async function finishEmbedding(folder: string, options: FinishOptions = {
       result.rows += counted.rows;
       result.errors += counted.errors;
       onProgress?.(result.rows);
-      await new Promise(setImmediate); // signals are handled here
+      await new Promise(setImmediate); // lets pending signals be handled
     }
     const isWhole = table !== null && result.missing.length === 0;
     const lacking = isWhole ? manifest.rows - (await abortable(signal, table.count())) : 0;
@@ -125,7 +127,7 @@ async function updateQueue(
   }
 }
 
-/** Renames the files of a part that is not whole, so that its chunk is embedded again. */
+/** Renames the files of an incomplete part, so that its chunk is embedded again. */
 function setAside(folder: string, names: string[]): void {
   const suffix = uniqueSuffix();
   for (const name of names) {
@@ -141,7 +143,10 @@ interface Counted {
   errors: number;
 }
 
-/** The rows of a part, each with the line after the previous one's; or what is wrong with it. Memory does not depend on the part's length. */
+/**
+ * Counts a part's rows and checks that their line numbers are consecutive. Returns the counts or an error. Memory does
+ * not depend on the part's length.
+ */
 async function countPart(folder: string, manifest: Manifest, chunk: number, first: number): Promise<Counted | string> {
   const { rows, file } = manifest.chunks[chunk]!;
   const paths = partNames(manifest, chunk).map((name) => join(folder, name));
@@ -161,9 +166,12 @@ interface Found {
   errors: number;
 }
 
-/** No row that heed writes is longer: ids come from lines of at most 1 MiB. */
+/** Upper bound on the length of a row that heed writes: ids come from lines of at most 1 MiB. */
 const MAX_ROW_BYTES = 64 << 20;
-/** An error row ends in its message; with a vector, in a bracket. */
+/**
+ * Character before the closing brace of an error row, which ends in its message. Rows with vectors end in a bracket
+ * there.
+ */
 const QUOTE = 34;
 
 function jsonLines(path: string, file: string): Found | string {
@@ -184,7 +192,7 @@ function jsonLines(path: string, file: string): Found | string {
   return found;
 }
 
-/** By the file's footer, without reading the rows. */
+/** Reads the file's footer only, not its rows. */
 async function parquetLines(path: string): Promise<Found | string> {
   const byteLength = fs.statSync(path).size;
   const slice = (first: number, end = byteLength) => readRange(path, first, end - first).buffer;
@@ -208,27 +216,29 @@ function matrixError(path: string, manifest: Manifest, rows: number): string | n
 }
 
 export interface EmbeddingStatus {
-  /** Of the plan. */
+  /** Number of chunks in the plan. */
   chunks: number;
+  /** Number of rows in the plan. */
   rows: number;
-  /** Of the parts that exist. */
+  /** Number of existing parts. */
   partsDone: number;
+  /** Number of rows in the existing parts. */
   rowsDone: number;
-  /** The chunks that failed, and why. */
+  /** The chunks that failed, with their errors. */
   failed: { chunk: number; error: string }[];
-  /** Rows per second of all workers, from the times of the last parts; null if there are too few. */
+  /** Rows per second of all workers, from the times of the most recent parts; null if there are too few parts. */
   rate: number | null;
-  /** Seconds until the rest is done at this rate. */
+  /** Estimated seconds until all rows are done; null if `rate` is null. */
   remaining: number | null;
-  /** Whether `finishEmbedding` has found everything. */
+  /** Whether `finishEmbedding` has found the plan complete. */
   finished: boolean;
 }
 
-/** Parts from whose times the rate is computed. */
+/** Number of most recent parts from which the rate is computed. */
 const RECENT = 100;
 
 /**
- * How far a plan is, over all its workers.
+ * Reports the progress of a plan over all its workers.
  *
  * @example
  * const status = embeddingStatus('vectors');
@@ -242,7 +252,8 @@ export function embeddingStatus(folder: string): EmbeddingStatus {
     .map((chunk) => ({ chunk, time: timeOf(join(folder, partNames(manifest, chunk).at(-1)!)) }))
     .sort((a, b) => a.time - b.time)
     .slice(-RECENT);
-  // The first one's rows were embedded before its time. A clock that was set back makes no rate rather than a wrong one.
+  // The rows of the first of these parts were embedded before the measured interval. If a clock was set back, the rate
+  // is null rather than wrong.
   const seconds = times.length < 2 ? 0 : (times.at(-1)!.time - times[0]!.time) / 1000;
   const rate = seconds > 0 ? rowsOf(times.slice(1).map(({ chunk }) => chunk)) / seconds : null;
   const rowsDone = rowsOf(done);

@@ -1,4 +1,7 @@
-/** What vectors depend on besides the texts: heed, its build, the model's files, and how this machine rounds. A plan records it, and a worker must have the same. */
+/**
+ * Everything besides the texts that vectors depend on: heed's version and build, the model's files, and how the machine
+ * rounds. A plan records it, and workers must match.
+ */
 import { createHash } from 'node:crypto';
 import { join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -18,7 +21,10 @@ function hashFile(path: string): string {
 
 const besideThis = (name: string) => fileURLToPath(new URL(`./${name}`, import.meta.url));
 
-/** The hash of a model's files, wherever they are: in a folder, those that heed may read. Workers read them too, so they must be files. */
+/**
+ * The hash of a model's file, or of those files of a folder that heed may read. It does not depend on the path. Workers
+ * read them, too, so they must be local files.
+ */
 export function hashModel(source: string | null): string {
   const path = source ?? besideThis('model/model.safetensors');
   const status = statusOf(path);
@@ -35,7 +41,7 @@ export function hashModel(source: string | null): string {
   return sha256(files.map((name) => `${name.replaceAll('\\', '/')}\0${hashFile(join(path, name))}\n`).join(''));
 }
 
-/** The hash of a build's module. */
+/** The hash of a build's WebAssembly module. */
 export const hashBuild = (build: Build) => hashFile(besideThis(`heed-${build}.wasm`));
 
 /** Texts of several lengths, so that every kernel runs. */
@@ -46,7 +52,7 @@ const PROBES = [
   'x'.repeat(64),
 ];
 
-/** The hash of the vectors of PROBES, and their width. */
+/** The width of the vectors of PROBES, and their hash. */
 export async function probe(
   model: PretrainedModel,
   embedding: EmbeddingSettings,
@@ -63,11 +69,13 @@ export async function openModel({ build, model, dtype }: Pick<Manifest, 'build' 
   return heed.fromPretrained(model.source ?? undefined, { dtype });
 }
 
-/** The manifest as a worker uses it that has the model at another path. */
+/** The manifest for a worker that has the model at another path. */
 export const withModel = (manifest: Manifest, path: string | undefined): Manifest =>
   path === undefined ? manifest : { ...manifest, model: { ...manifest.model, source: resolve(path) } };
 
-/** @throws HeedError UNSUPPORTED if this heed is not the plan's, INVALID_FILE if the model's files are others */
+/**
+ * @throws HeedError UNSUPPORTED if heed or its build differs from the plan's; INVALID_FILE if the model's files differ
+ */
 export function requireSameFiles(manifest: Manifest): void {
   const { heed, build, wasm, model } = manifest;
   if (heed !== version) throw invalid('heed', `version ${heed}, with which the plan was made`, version, 'UNSUPPORTED');
@@ -83,7 +91,7 @@ export function requireSameFiles(manifest: Manifest): void {
     );
 }
 
-/** @throws HeedError UNSUPPORTED if this machine computes other vectors than the one that made the plan */
+/** @throws HeedError UNSUPPORTED if this machine computes different vectors from the one that made the plan */
 export async function requireSameVectors(manifest: Manifest, model: PretrainedModel): Promise<void> {
   const { probe: found } = await probe(model, manifest.embedding);
   if (found === manifest.probe) return;
@@ -95,5 +103,5 @@ export async function requireSameVectors(manifest: Manifest, model: PretrainedMo
   );
 }
 
-/** Distinguishes plans that share a queue's server or a database. */
+/** Identifies a plan among those that share a queue server or a database. */
 export const planId = (manifest: Manifest) => sha256(JSON.stringify(manifest)).slice(0, 16);

@@ -1,22 +1,26 @@
 /**
- * The plan of an embedding that many processes share: `manifest.json`, written once and never changed. Each chunk is a range of bytes of one file of the corpus, and becomes one
- * part; the parts that exist are the only record of what is done.
+ * The plan of an embedding job that many processes share: `manifest.json`, written once and never changed. Each chunk
+ * is a range of bytes of one file of the corpus and becomes one part. The existing parts are the only record of
+ * progress.
  */
 import * as fs from 'node:fs';
 import { join } from 'node:path';
 import type { Build, Pooling } from '../index.js';
 import { invalid, invalidFile, namesIn } from '../node/index.js';
 
-/** The format of the parts. `npy` parts have their rows' files and lines in `part-00000.rows.jsonl`. */
+/**
+ * Format of the parts. For `npy`, the rows' files, lines and ids are in `part-00000.rows.jsonl`,
+ * `part-00001.rows.jsonl` and so on.
+ */
 export type PartFormat = 'jsonl' | 'npy' | 'parquet';
 
 /**
- * What is stored of a vector: its numbers; int8 with one scale per row (value = int8 * scale); or one bit per entry, 1 where it is positive, eight to a byte, the first entry in
- * the highest bit.
+ * How vectors are stored. 'fp32': as they are. 'int8': int8 with one scale per row (value = int8 * scale). 'binary':
+ * one bit per entry, 1 where it is positive, eight per byte, the first entry in the highest bit.
  */
 export type VectorType = 'fp32' | 'int8' | 'binary';
 
-/** How texts become vectors, as in `EmbedOptions`; what is missing is as in the model's folder. */
+/** How texts become vectors, as in `EmbedOptions`. Missing settings default to those of the model's folder. */
 export interface EmbeddingSettings {
   pooling?: Pooling | readonly Pooling[];
   dimensions?: number;
@@ -24,57 +28,62 @@ export interface EmbeddingSettings {
   normalize?: boolean;
 }
 
-/** A range of whole lines of one file: one job, and one part. */
+/** A range of whole lines of one file, which is one job and becomes one part. */
 export interface Chunk {
-  /** As in `files` of the manifest. */
+  /** Path of the file, as in the manifest's `files`. */
   readonly file: string;
-  /** The range's first byte. */
+  /** Offset of the range's first byte. */
   readonly first: number;
-  /** The range's length. */
+  /** Length of the range in bytes. */
   readonly bytes: number;
-  /** Of these bytes, in hexadecimal. */
+  /** SHA-256 of the range's bytes, in hexadecimal. */
   readonly sha256: string;
-  /** The number of lines, and of the part's rows. */
+  /** Number of lines in the range, which is the number of rows of the part. */
   readonly rows: number;
 }
 
-/** What `manifest.json` says. */
+/** The content of `manifest.json`. */
 export interface Manifest {
   readonly version: 1;
-  /** The version of heed, the build and the hash of its module: others may compute other vectors. */
+  /** Version of heed. Other versions may compute different vectors. */
   readonly heed: string;
+  /** The build of heed's WebAssembly module that all workers run. */
   readonly build: Build;
+  /** SHA-256 of the WebAssembly module. */
   readonly wasm: string;
-  /** The model's folder or file (null: the model in the package), and the hash of its files. */
+  /** The model's folder or file (null for the model in the package), and the hash of its files. */
   readonly model: { readonly source: string | null; readonly sha256: string };
   readonly dtype: 'fp32' | 'q8';
   readonly embedding: EmbeddingSettings;
-  /** The number of entries of a vector. */
+  /** Number of entries of a vector. */
   readonly width: number;
-  /** The hash of the vectors of a few fixed texts. A machine that computes others is refused. */
+  /** Hash of the vectors of a few fixed texts. A machine that computes different ones is rejected. */
   readonly probe: string;
   readonly output: VectorType;
   readonly parts: PartFormat;
-  /** The folder that the files' paths are relative to. */
+  /** The folder to which the files' paths are relative. */
   readonly root: string;
-  /** The keys of a text and of its id in JSON lines. */
+  /** Key of the text in JSON lines. */
   readonly field: string;
+  /** Key of the text's id in JSON lines. */
   readonly id: string;
   readonly files: readonly {
     readonly file: string;
     readonly bytes: number;
     readonly format: 'lines' | 'jsonl';
-    /** Missing for UTF-8. */
+    /** Absent for UTF-8. */
     readonly encoding?: 'utf-16le' | 'utf-16be';
   }[];
-  /** The number of lines of all files. */
+  /** Number of lines in all files. */
   readonly rows: number;
   readonly chunks: readonly Chunk[];
 }
 
 export const manifestPath = (folder: string) => join(folder, 'manifest.json');
 
-/** @throws HeedError NOT_FOUND if the folder has no plan, INVALID_FILE if it is not one of this version */
+/**
+ * @throws HeedError NOT_FOUND if the folder has no plan; INVALID_FILE if the plan does not have version 1 of the format
+ */
 export function readManifest(folder: string): Manifest {
   const path = manifestPath(folder);
   let text: string;
@@ -101,7 +110,7 @@ export function readManifest(folder: string): Manifest {
   return manifest;
 }
 
-/** The number of each chunk's first line in its file, from 1. */
+/** Line number, from 1, of each chunk's first line in its file. */
 export function firstLines(chunks: readonly Chunk[]): number[] {
   const next = new Map<string, number>();
   return chunks.map(({ file, rows }) => {
@@ -111,23 +120,23 @@ export function firstLines(chunks: readonly Chunk[]): number[] {
   });
 }
 
-/** The names of a chunk's files without the folder. The part itself is the last one: when it exists, the others do. */
+/** Names of a chunk's files, without the folder. The last one is written last, so if it exists, the others do, too. */
 export function partNames({ parts }: Manifest, chunk: number): string[] {
   const name = `part-${String(chunk).padStart(5, '0')}`;
   return parts === 'npy' ? [`${name}.rows.jsonl`, `${name}.npy`] : [`${name}.${parts}`];
 }
 
-/** The file that says why a chunk failed. */
+/** Name of the file with the error of a chunk that failed. */
 export const failureName = (chunk: number) => `part-${String(chunk).padStart(5, '0')}.failed`;
 
 export interface PartsFound {
-  /** The chunks whose part exists. */
+  /** Indices of the chunks whose part exists. */
   done: Set<number>;
-  /** The chunks that failed. */
+  /** Indices of the chunks that failed. */
   failed: Set<number>;
 }
 
-/** Reads the folder once, however many chunks there are. */
+/** Finds the finished and failed chunks. Lists the folder once for all chunks. */
 export function findParts(folder: string, manifest: Manifest): PartsFound {
   const found: PartsFound = { done: new Set(), failed: new Set() };
   for (const name of namesIn(folder)) {

@@ -1,6 +1,7 @@
 /**
- * Writes the part of one chunk: JSON lines, .npy or Parquet. The files are complete and synced before they get their names, and never replace one that is there, so a part is
- * written once, whoever dies when.
+ * Writes the part of one chunk as JSON lines, .npy or Parquet. Files are complete and synced before they are renamed to
+ * their final names, and they never replace existing files. So a part is written exactly once, even if processes crash
+ * at any point.
  */
 import * as fs from 'node:fs';
 import { join } from 'node:path';
@@ -11,7 +12,7 @@ import { npyHeader, publish, writeAll, writing } from '../node/index.js';
 import type { Line } from './corpus.js';
 import { type Manifest, type PartFormat, partNames, type VectorType } from './manifest.js';
 
-/** A row of a part: a vector, or for a line without a text the reason. */
+/** A row of a part: a vector, or the error of a line that has none. */
 export interface Row extends Omit<Line, 'text'> {
   file: string;
   vector?: Stored;
@@ -20,7 +21,7 @@ export interface Row extends Omit<Line, 'text'> {
 /** A vector as it is stored. */
 export interface Stored {
   values: Float32Array | Int8Array | Uint8Array;
-  /** int8 only: value = int8 * scale. */
+  /** int8 only; value = int8 * scale. */
   scale?: number;
 }
 
@@ -29,10 +30,10 @@ export function storedOf(vector: Float32Array, output: VectorType): Stored {
   return output === 'binary' ? { values: bitsOf(vector) } : int8Of(vector);
 }
 
-/** The number of entries that a row stores. */
+/** Number of stored entries per row. */
 export const storedWidth = ({ width, output }: Manifest) => (output === 'binary' ? Math.ceil(width / 8) : width);
 
-/** Nine significant digits give back every fp32 value exactly. */
+/** Nine significant digits determine every fp32 value exactly. */
 const decimal = (v: number) => (Object.is(v, -0) ? '-0' : String(Number(v.toPrecision(9))));
 
 /** A row as JSON. */
@@ -44,7 +45,7 @@ function jsonLine({ file, line, id, error, vector }: Row, withVector = true): st
   return `${head},"embedding":[${numbers.join(',')}]}\n`;
 }
 
-/** The files of a part while they are written. */
+/** Writes the files of one part. */
 export class PartWriter {
   readonly #manifest: Manifest;
   /** The files, under temporary names. */
@@ -53,7 +54,7 @@ export class PartWriter {
   readonly #parquet: ParquetRows | null = null;
   #written = 0;
 
-  /** `suffix`: of the temporary names, which no other process uses. */
+  /** `suffix`: unique suffix of the temporary file names. */
   constructor(folder: string, manifest: Manifest, chunk: number, suffix: string) {
     this.#manifest = manifest;
     this.#format = manifest.parts;
@@ -80,7 +81,7 @@ export class PartWriter {
     return this.#written;
   }
 
-  /** Syncs the files and gives them their names. False if another process was first. */
+  /** Syncs the files and renames them to their final names. Returns false if another process was first. */
   publish(): boolean {
     let first = true;
     for (const { path, temporary, handle } of this.#files) {
@@ -102,7 +103,7 @@ export class PartWriter {
     }
   }
 
-  /** Rows as the bytes of a matrix; a line without a vector has NaN, or zeros if that is not a number of the type. */
+  /** The rows as the bytes of a matrix. Rows without a vector are NaN, or zeros in integer types. */
   #matrix(rows: Row[]): Uint8Array {
     const width = storedWidth(this.#manifest);
     const Type = { fp32: Float32Array, int8: Int8Array, binary: Uint8Array }[this.#manifest.output];
@@ -129,7 +130,10 @@ export class PartWriter {
 
 const NPY_TYPES = { fp32: '<f4', int8: '|i1', binary: '|u1' };
 
-/** The key of what a Parquet part says of itself: { line, errors }, its first line and the number of rows without a vector. */
+/**
+ * Metadata key of a Parquet part. The value is { line, errors }: the part's first line and its number of rows without a
+ * vector.
+ */
 export const PARQUET_KEY = 'heed';
 
 /** A row group ends after the row that reaches this many bytes, so that memory does not depend on the length of a part. */
@@ -139,7 +143,7 @@ export const ROW_GROUP_BYTES = 32 << 20;
 class ParquetRows {
   readonly #writer: ParquetWriter;
   readonly #output: VectorType;
-  /** Of the next row group. */
+  /** Rows of the next row group, and the bytes of their vectors. */
   #rows: Row[] = [];
   #bytes = 0;
   readonly #about = { line: 0, errors: 0 };
@@ -194,7 +198,10 @@ class ParquetRows {
   }
 }
 
-/** Given, not guessed: whole numbers are floats too, and a list has the standard's three levels. */
+/**
+ * An explicit schema. An inferred one would store whole numbers as integers, and lists need the three levels of
+ * Parquet's standard.
+ */
 function parquetSchema(output: VectorType): SchemaElement[] {
   const STRING = { type: 'BYTE_ARRAY', converted_type: 'UTF8' } as const;
   const [REQUIRED, OPTIONAL] = [{ repetition_type: 'REQUIRED' }, { repetition_type: 'OPTIONAL' }] as const;

@@ -1,4 +1,4 @@
-/** The options of the functions for Node: their checks, and their signal. */
+/** Checks of the options of the functions for Node, and their abort signal. */
 import { invalid } from '../node/index.js';
 
 /** An AbortSignal. */
@@ -25,7 +25,7 @@ export function abortable<T>(signal: Signal | undefined, promise: Promise<T>): P
   });
 }
 
-/** What is expected of a value; null if it is that. */
+/** Returns null for a valid value, otherwise a description of the expected values. */
 type Check = (value: unknown) => string | null;
 
 export const text = (): Check => (value) => (typeof value === 'string' && value !== '' ? null : 'a string');
@@ -47,7 +47,7 @@ export const number =
   (value) =>
     typeof value === 'number' && value >= least ? null : `a number of at least ${least}`;
 
-/** Throws if an option that is given is not as its check expects. */
+/** Throws if a given option is invalid. */
 export function checkOptions(owner: string, schema: Record<string, Check>, options: object): void {
   if (typeof options !== 'object' || options === null) throw invalid(owner, 'an object of options', String(options));
   for (const [name, check] of Object.entries(schema)) {

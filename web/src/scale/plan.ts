@@ -27,33 +27,39 @@ import {
 import { checkOptions, integer, oneOf, type Signal, text } from './plan-options.js';
 
 export interface PlanOptions extends EmbeddingSettings {
-  /** The folder of the manifest and the parts, which all workers see. It is made if it is missing. */
+  /** Folder for the manifest and the parts, which all workers must be able to access. Created if missing. */
   out: string;
-  /** A model's folder or .safetensors file, which workers have at the same path, or elsewhere with `WorkOptions.model`. Default: the model in the package. */
+  /**
+   * A model's folder or .safetensors file. Workers need it at the same path, or at their `WorkOptions.model`. Default:
+   * the model in the package.
+   */
   model?: string;
-  /** Default 'fp32'. */
+  /** Type of the model's weights. Default 'fp32'. */
   dtype?: 'fp32' | 'q8';
-  /** The build that all workers run. Default: the fastest one here. 'simd128' computes the same vectors on every machine. */
+  /**
+   * The build of heed that all workers run. 'simd128' computes the same vectors on every machine. Default 'auto': the
+   * fastest build that this machine supports.
+   */
   build?: 'auto' | Build;
-  /** Default: by each file's ending, otherwise lines. */
+  /** Format of the files. Default: chosen by each file's extension, 'lines' for unknown ones. */
   format?: 'lines' | 'jsonl';
-  /** The key of the text in JSON lines. Default 'text'. */
+  /** Key of the text in JSON lines. Default 'text'. */
   field?: string;
-  /** The key of the id in JSON lines. Default 'id'. */
+  /** Key of the id in JSON lines. Default 'id'. */
   id?: string;
-  /** Lines per chunk. Default 10,000. A chunk of long lines has fewer. */
+  /** Maximum number of lines per chunk. Chunks of long lines have fewer. Default 10,000. */
   chunk?: number;
-  /** Default 'jsonl'. */
+  /** Format of the parts. Default 'jsonl'. */
   parts?: PartFormat;
-  /** Default 'fp32'. */
+  /** How vectors are stored. Default 'fp32'. */
   output?: VectorType;
   /** Called with the number of bytes read so far. */
   onProgress?: (bytes: number) => void;
-  /** Stops planning; nothing is left behind. */
+  /** Stops planning and leaves no files behind. */
   signal?: Signal;
 }
 
-/** A chunk ends after the line that reaches this many bytes. */
+/** A chunk ends after the line with which it reaches this many bytes. */
 const CHUNK_BYTES = 32 << 20;
 
 const schema = {
@@ -70,12 +76,14 @@ const schema = {
 };
 
 /**
- * Plans the embedding of files of texts, one per line, as plain lines or JSON lines: writes `manifest.json` to a new folder. Every line becomes one row.
+ * Plans the embedding of files with one text per line, either plain lines or JSON lines, and writes `manifest.json` to
+ * a new folder. Every line becomes one row.
  *
  * @example
  * await planEmbedding(['corpus/a.jsonl', 'corpus/b.jsonl'], { out: 'vectors' });
  * await workEmbedding('vectors', { shard: { index: 0, count: 2 } });
- * @throws HeedError INVALID_ARGUMENT if the folder has a plan; NOT_FOUND for a missing file; UNSUPPORTED for a file that cannot be cut at its lines
+ * @throws HeedError INVALID_ARGUMENT if the folder has a plan already; NOT_FOUND for a missing file; UNSUPPORTED for a
+ *   file that cannot be split into lines
  */
 export async function planEmbedding(files: readonly string[], options: PlanOptions): Promise<Manifest> {
   checkOptions('planEmbedding', schema, options);
@@ -104,7 +112,7 @@ export async function planEmbedding(files: readonly string[], options: PlanOptio
       chunks.push(each);
       read += each.bytes;
       onProgress?.(read);
-      await new Promise(setImmediate); // signals are handled here
+      await new Promise(setImmediate); // lets pending signals be handled
       signal?.throwIfAborted();
     }
   }

@@ -1,6 +1,7 @@
 /**
- * A queue that hands out chunks: BullMQ over Redis or PostgreSQL. A job is a chunk's number and nothing else, and the queue decides nothing: which chunks are done is read from the
- * folder, and whatever is missing there is added again. So a queue that loses its data loses no work, and one that hands out a chunk twice duplicates no row.
+ * Distributes chunks through a queue: BullMQ over Redis or PostgreSQL. A job is only a chunk's index. The folder, not
+ * the queue, records which chunks are done, and chunks that are missing there are queued again. So a queue that loses
+ * its data loses no work, and a chunk that is handed out twice produces no duplicate rows.
  */
 import { HeedError } from '../index.js';
 import { invalid } from '../node/index.js';
@@ -12,12 +13,15 @@ import { isRefusal, requirePeer, serverOf } from './server.js';
 type BullMQ = typeof import('bullmq');
 type Options = Omit<import('bullmq').QueueOptions<unknown>, 'connection'> & { connection: never };
 
-/** Seconds between looks at the folder while nothing else happens. */
+/** Seconds between checks of the folder while no job ends. */
 const INTERVAL = 2;
 /** Jobs per request. */
 const BATCH = 5000;
 
-/** Clients whose next query reports a lost connection. A pool listens to idle ones only, and an error of another without a listener would end the process. */
+/**
+ * A client class with an error listener. pg's pool listens only to idle clients; without a listener, a busy client's
+ * error event would end the process. The next query reports the lost connection.
+ */
 const clientsWithListener = ({ Client }: typeof import('pg')) =>
   class extends Client {
     constructor(...config: ConstructorParameters<typeof Client>) {
@@ -35,7 +39,7 @@ export class ChunkQueue {
   readonly #backend: never;
   readonly #queue: import('bullmq').Queue;
   #worker: import('bullmq').Worker | null = null;
-  /** The last error. */
+  /** Message of the last error. */
   #problem: string;
   readonly #refused: Promise<never>;
   #refuse: (error: HeedError) => void = () => {};
@@ -79,7 +83,8 @@ export class ChunkQueue {
   /**
    * Connects.
    *
-   * @throws HeedError NETWORK if the server refuses the connection, or cannot be reached within `timeout` seconds; UNSUPPORTED if a package is missing; the signal's reason
+   * @throws HeedError NETWORK if the server refuses the connection or cannot be reached within `timeout` seconds;
+   *   UNSUPPORTED if a package is missing; the signal's reason
    */
   static async open(
     url: string,
@@ -92,7 +97,7 @@ export class ChunkQueue {
       const queue = new ChunkQueue(url, manifest, timeout, problem);
       let isOpen = false;
       try {
-        // A backend that waits for its server is waited for; one that gives up at once is opened again.
+        // ioredis retries by itself (retryStrategy), so wait for it; pg fails at once, so connect again.
         isOpen = await within(deadline - performance.now(), abortable(signal, queue.#connect()));
         if (isOpen) return queue;
         if (performance.now() >= deadline) throw queue.#away();
@@ -104,7 +109,7 @@ export class ChunkQueue {
     }
   }
 
-  /** Whether the server answers. @throws HeedError NETWORK if it refuses the connection */
+  /** Returns whether the server answers. @throws HeedError NETWORK if it refuses the connection */
   async #connect(): Promise<boolean> {
     try {
       await Promise.race([this.#refused, this.#queue.waitUntilReady()]);
@@ -131,17 +136,20 @@ export class ChunkQueue {
     return invalid('--queue', `a server at ${this.#address}`, got, 'NETWORK');
   }
 
-  /** Adds the chunks that the queue does not have. */
+  /**
+   * Queues chunks, unless the queue has at least as many jobs already. Chunks that are queued already are not
+   * duplicated.
+   */
   async add(chunks: number[]): Promise<void> {
     const { waiting = 0, active = 0 } = await this.#queue.getJobCounts('waiting', 'active');
-    // Enough jobs for them all, if not for exactly these: the others end as soon as someone looks at them.
+    // Comparing counts suffices: jobs of finished chunks end as soon as a worker takes them.
     if (waiting + active >= chunks.length) return;
     for (let i = 0; i < chunks.length; i += BATCH) {
       await this.#queue.addBulk(
         chunks.slice(i, i + BATCH).map((chunk) => ({
           name: 'chunk',
           data: { chunk },
-          // A job that is kept would block its id, and a chunk could not be added again.
+          // A retained job would keep its id occupied, so its chunk could not be queued again.
           opts: { jobId: `chunk-${chunk}`, removeOnComplete: true, removeOnFail: true },
         })),
       );
@@ -149,9 +157,10 @@ export class ChunkQueue {
   }
 
   /**
-   * Runs jobs, `count` at a time, until `missing` finds no chunk or the queue is closed. The thread that calls this must not compute: it renews the locks of the running jobs.
+   * Runs jobs, `count` at a time, until `missing` returns no chunk or the queue is closed. The calling thread must not
+   * block, because it renews the locks of the running jobs.
    *
-   * @throws what `embed` throws, or HeedError NETWORK if the server is away for too long
+   * @throws what `embed` throws, or HeedError NETWORK if the server cannot be reached for too long
    */
   async consume(
     embed: (chunk: number) => Promise<void>,
@@ -181,7 +190,7 @@ export class ChunkQueue {
         concurrency: count,
         lockDuration: 1000 * lock,
         stalledInterval: 1000 * lock,
-        maxStalledCount: 1_000_000, // a process that dies says nothing about its chunk
+        maxStalledCount: 1_000_000, // a crashed process does not mean that its chunk is faulty
         drainDelay: 1,
       },
       this.#backend,
@@ -193,7 +202,7 @@ export class ChunkQueue {
       const chunks = await missing();
       if (chunks.length === 0) return;
       if (busy < count) {
-        // Only who has nothing to do looks after the queue, so that many processes do not.
+        // Only processes with idle threads refill the queue, so that busy ones send no extra requests.
         const added = this.add(chunks).then(() => true);
         const answer = await within(5000, added).catch((error: Error) => {
           this.#note(error);
@@ -212,7 +221,7 @@ export class ChunkQueue {
     }
   }
 
-  /** Ends the connections. A server that does not answer is not waited for. */
+  /** Closes the connections, waiting at most 3 s for the server. */
   async close(): Promise<void> {
     this.#isClosed = true;
     this.#wake();
@@ -222,7 +231,7 @@ export class ChunkQueue {
     this.#queue.disconnect().catch(() => {});
   }
 
-  /** Deletes what the server has of this plan. */
+  /** Deletes all data of this plan on the server. */
   async delete(): Promise<void> {
     await this.#queue.obliterate({ force: true });
   }
@@ -230,7 +239,7 @@ export class ChunkQueue {
 
 const sleep = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms));
 
-/** What `promise` resolves to, or false after `ms` milliseconds. */
+/** Resolves to the value of `promise`, or to false after `ms` milliseconds. */
 async function within<T>(ms: number, promise: Promise<T>): Promise<T | false> {
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<false>((resolve) => {

@@ -1,10 +1,16 @@
-/** What connections to servers have in common: their addresses, the optional packages that make them, and refusals. */
+/**
+ * Shared by connections to queues and databases: parsing URLs, loading optional packages, and recognizing refused
+ * connections.
+ */
 import { createRequire } from 'node:module';
 import { invalid } from '../node/index.js';
 
 const require = createRequire(import.meta.url);
 
-/** Loads an optional peer dependency. @throws HeedError UNSUPPORTED that says what to install */
+/**
+ * Loads an optional peer dependency.
+ * @throws HeedError UNSUPPORTED with the command that installs it, if it is missing
+ */
 export function requirePeer<T>(option: string, name: string, install: string): T {
   try {
     return require(name) as T;
@@ -15,11 +21,14 @@ export function requirePeer<T>(option: string, name: string, install: string): T
 
 export interface Server {
   kind: 'redis' | 'postgres';
-  /** Without user, password and options. */
+  /** The URL without user, password and query. */
   address: string;
 }
 
-/** What a URL names. @throws HeedError INVALID_ARGUMENT if it is none of `expected`, a list of examples */
+/**
+ * Parses a server's URL. `expected`: example URLs of the accepted schemes.
+ * @throws HeedError INVALID_ARGUMENT for other URLs
+ */
 export function serverOf(option: string, url: string, expected: readonly string[]): Server {
   const address = url.replace(/(?<=:\/\/).*@/, '').replace(/\?.*/s, '');
   const [, scheme = ''] = /^(\w+):\/\/./.exec(url) ?? [];
@@ -30,12 +39,12 @@ export function serverOf(option: string, url: string, expected: readonly string[
   return { kind: scheme.startsWith('redis') ? 'redis' : 'postgres', address };
 }
 
-/** SQLSTATE: wrong credentials, no such database, no privilege. */
+/** SQLSTATE codes for wrong credentials, a missing database and missing privileges. */
 const POSTGRES_REFUSALS = /^(28...|3D000|42501)$/;
-/** What replies of Redis begin with, and messages of the packages. */
+/** Beginnings of error replies of Redis and of error messages of the packages. */
 const REFUSALS =
   /^(WRONGPASS|NOAUTH|NOPERM|ERR (AUTH|Client sent AUTH|invalid (password|DB)|DB index)|Redis version needs|BullMQ: the PostgreSQL (backend|schema) requires|SASL|The server does not support SSL)/;
 
-/** Whether a server refuses a connection for a reason that waiting does not change. */
+/** Whether a server refuses the connection for a permanent reason, so that retrying is useless. */
 export const isRefusal = ({ code, message }: NodeJS.ErrnoException): boolean =>
   POSTGRES_REFUSALS.test(code ?? '') || REFUSALS.test(message);

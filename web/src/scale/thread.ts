@@ -1,4 +1,7 @@
-/** A worker thread that embeds chunks, and its protocol. The main thread stays free, so that it can renew locks and handle signals. */
+/**
+ * A worker thread that embeds chunks, and its protocol. The main thread stays responsive, so that it can renew locks
+ * and handle signals.
+ */
 import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { Worker } from 'node:worker_threads';
@@ -7,11 +10,11 @@ import { uniqueSuffix } from '../node/index.js';
 import type { ChunkDone } from './chunk.js';
 import { type Manifest, partNames } from './manifest.js';
 
-/** What a thread is started with. */
+/** The data with which a thread is started. */
 export interface ThreadData {
   folder: string;
   suffix: string;
-  /** The model's path if it is not that of the plan. */
+  /** Path of the model, if it differs from the plan's. */
   model: string | undefined;
   database: { url: string; table: string } | null;
 }
@@ -20,10 +23,10 @@ export type Answer =
   | { type: 'ready' }
   | { type: 'progress'; rows: number }
   | { type: 'done'; done: ChunkDone }
-  /** `fatal`: the thread, not the chunk, is the reason. */
+  /** `fatal`: the thread cannot continue, whatever the chunk. */
   | { type: 'failed'; code: HeedErrorCode; message: string; fatal: boolean };
 
-/** The error of a chunk that cannot be embedded, while others can. */
+/** The error of a chunk that cannot be embedded although others may be. */
 export class ChunkError extends Error {}
 
 interface Settle {
@@ -36,12 +39,11 @@ export class EmbeddingThread {
   readonly #data: ThreadData;
   readonly #manifest: Manifest;
   #settle: Settle | null = null;
-  /** How the thread ended, if it has. */
+  /** The error with which the thread ended, or null while it runs. */
   #ended: HeedError | null = null;
   #onProgress: (rows: number) => void = () => {};
   #chunk = -1;
 
-  /** Starts a thread. */
   constructor(data: Omit<ThreadData, 'suffix'>, manifest: Manifest) {
     this.#data = { ...data, suffix: uniqueSuffix() };
     this.#manifest = manifest;
@@ -69,7 +71,7 @@ export class EmbeddingThread {
     return (await answer)!;
   }
 
-  /** Ends the thread at once, and deletes what it was writing. */
+  /** Terminates the thread and deletes the files that it was writing. */
   async close(): Promise<void> {
     await this.#worker.terminate();
     if (this.#chunk < 0) return;

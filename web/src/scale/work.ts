@@ -1,4 +1,7 @@
-/** Works on a plan: embeds the chunks that have no part, those of a shard or those that a queue hands out. Any number of processes may do so at once. */
+/**
+ * Works on a plan: embeds chunks that have no part, either a shard's or those from a queue. Any number of processes may
+ * do so concurrently.
+ */
 import * as fs from 'node:fs';
 import { availableParallelism } from 'node:os';
 import { join } from 'node:path';
@@ -13,36 +16,44 @@ import { ChunkQueue } from './queue.js';
 import { ChunkError, EmbeddingThread, type ThreadData } from './thread.js';
 
 export interface WorkOptions {
-  /** The path of a copy of the plan's model, with the same files. Default: the path in the plan. */
+  /** Path of a copy of the plan's model, with identical files. Default: the path in the plan. */
   model?: string;
-  /** Works on the chunks whose number modulo `count` is `index`. Without it and without a queue: on all. */
+  /** Embeds only the chunks with chunk index % `count` = `index`. Default: all chunks. */
   shard?: { index: number; count: number };
-  /** A server that hands out the chunks: redis://, rediss:// or postgres://. Needs the package bullmq, and ioredis or pg. */
+  /**
+   * URL of a server that distributes the chunks: redis://, rediss:// or postgres://. Needs the package bullmq, and
+   * ioredis for Redis or pg for PostgreSQL.
+   */
   queue?: string;
-  /** Seconds to wait for a queue that cannot be reached. Default 20. */
+  /** Seconds to wait for the queue's server while it cannot be reached. Default 20. */
   queueTimeout?: number;
-  /** Seconds after which the queue gives the chunk of a process that died to another one. Default 30. */
+  /** Seconds after which the queue hands the chunk of a crashed process to another one. Default 30. */
   lock?: number;
-  /** The number of threads, each with a model of its own and one chunk at a time. Default 'auto': one per core. */
+  /**
+   * Number of threads. Each loads a model of its own and embeds one chunk at a time. Default 'auto': one per CPU core.
+   */
   workers?: number | 'auto';
-  /** Also inserts the rows into PostgreSQL with pgvector: postgres://. Needs the package pg. */
+  /**
+   * URL of a PostgreSQL database with pgvector (postgres://), into which the rows are inserted, too. Needs the package
+   * pg.
+   */
   to?: string;
-  /** The table for `to`. Default 'embeddings'. */
+  /** The database table for `to`. Default 'embeddings'. */
   table?: string;
-  /** Called with the number of rows that this process has embedded. */
+  /** Called with the number of rows that this process has embedded so far. */
   onProgress?: (rows: number) => void;
-  /** Stops at once. Parts that are written stay; chunks in progress are given up. */
+  /** Stops at once. Finished parts are kept; chunks in progress are discarded. */
   signal?: Signal;
 }
 
 export interface WorkResult {
-  /** The parts that this call has written. */
+  /** Number of parts that this call has written. */
   parts: number;
-  /** Their rows. */
+  /** Number of rows in these parts. */
   rows: number;
-  /** Those without a vector. */
+  /** Number of these rows without a vector. */
   errors: number;
-  /** The chunks that failed, here or in another process: the file as it is cannot be embedded. */
+  /** Chunks that failed, in this or another process, because the corpus file cannot be embedded as it is. */
   failed: { chunk: number; error: string }[];
 }
 
@@ -51,11 +62,13 @@ export const queueSchema = { queue: text(), queueTimeout: number(0), to: text(),
 const schema = { ...queueSchema, model: text(), lock: number(1) };
 
 /**
- * Embeds chunks of a plan until none is left for this process. With a queue, it also waits for the chunks of other processes, and takes over those of processes that die.
+ * Embeds chunks of a plan until none is left for this process. With a queue, it also waits for the chunks of other
+ * processes and takes over those of crashed processes.
  *
  * @example
  * const { parts, failed } = await workEmbedding('vectors', { workers: 4 });
- * @throws HeedError UNSUPPORTED or INVALID_FILE if this machine, its heed or the files are not those of the plan; NETWORK if the queue is away; the signal's reason
+ * @throws HeedError UNSUPPORTED or INVALID_FILE if the machine, heed or the files do not match the plan; NETWORK if a
+ *   server cannot be reached; the signal's reason
  */
 export async function workEmbedding(folder: string, options: WorkOptions = {}): Promise<WorkResult> {
   checkOptions('workEmbedding', schema, options);
@@ -72,14 +85,14 @@ export async function workEmbedding(folder: string, options: WorkOptions = {}): 
   requireWritable(folder);
 
   const share = manifest.chunks.map((_, chunk) => chunk).filter((chunk) => chunk % shard.count === shard.index);
-  for (const chunk of share) remove(join(folder, failureName(chunk))); // tried again
+  for (const chunk of share) remove(join(folder, failureName(chunk))); // try failed chunks again
   const database = options.to === undefined ? null : { url: options.to, table: options.table ?? 'embeddings' };
   const table = database && (await VectorTable.open(database.url, database.table, manifest, signal));
   const result: WorkResult = { parts: 0, rows: 0, errors: 0, failed: [] };
   const crew = new Crew({ folder, model, database }, manifest, options.onProgress);
   let chunkQueue = null as ChunkQueue | null;
 
-  /** The chunks of this process's share that are neither done nor failed. */
+  /** The chunks of this process's shard that are neither done nor failed. */
   async function missing(): Promise<number[]> {
     const { done, failed } = findParts(folder, manifest);
     const inTable = await table?.done();
@@ -100,7 +113,7 @@ export async function workEmbedding(folder: string, options: WorkOptions = {}): 
     }
   }
 
-  /** Embeds a chunk unless another process was faster. */
+  /** Embeds a chunk unless another process has done so. */
   async function embedMissing(chunk: number): Promise<void> {
     if (table !== null || !fs.existsSync(join(folder, partNames(manifest, chunk).at(-1)!))) await embed(chunk);
   }
@@ -135,7 +148,7 @@ export async function workEmbedding(folder: string, options: WorkOptions = {}): 
   return result;
 }
 
-/** Why a chunk failed. */
+/** Reads the error of a chunk that failed. */
 export function readFailure(folder: string, chunk: number): { chunk: number; error: string } {
   try {
     return JSON.parse(fs.readFileSync(join(folder, failureName(chunk)), 'utf8')) as { chunk: number; error: string };
@@ -144,7 +157,7 @@ export function readFailure(folder: string, chunk: number): { chunk: number; err
   }
 }
 
-/** The threads of a process. */
+/** The embedding threads of a process. */
 class Crew {
   readonly #threads: EmbeddingThread[] = [];
   readonly #idle: EmbeddingThread[] = [];
@@ -163,7 +176,7 @@ class Crew {
     this.#idle.push(...this.#threads);
   }
 
-  /** Embeds a chunk in the next thread that is free. */
+  /** Embeds a chunk in the next idle thread. */
   async embed(chunk: number): Promise<ChunkDone> {
     const thread = this.#idle.pop() ?? (await new Promise<EmbeddingThread>((free) => this.#waiting.push(free)));
     try {

@@ -1,4 +1,7 @@
-/** The cosines of all pairs of rows of two matrices, in blocks, so that neither memory nor the event loop waits for all of them. */
+/**
+ * Products of all pairs of rows of two matrices, in blocks, so that memory stays bounded and the event loop is not
+ * blocked.
+ */
 import { makeYield } from '../base/event-loop.js';
 import { callback, legal, optional, type Schema, signal } from '../base/options.js';
 import type { SignalLike } from '../base/platform.js';
@@ -6,11 +9,14 @@ import { Tensor } from '../base/tensor.js';
 import type { Functions } from '../layers/functions.js';
 
 export interface ProductOptions {
-  /** What `load()` returned: products are computed in the core, several times as fast, by all of its threads. Without it, in JavaScript, where scores may differ in the last bit. */
+  /**
+   * The object that `load()` returned. Products are then computed in WebAssembly by all of its threads, which is
+   * several times as fast. Default: in JavaScript; scores may differ in the last bit.
+   */
   heed?: Pick<Functions, 'linear'>;
-  /** Stops the call between two blocks of work; it rejects with the signal's reason. */
+  /** Stops the call between two blocks of work; it then rejects with the signal's reason. */
   signal?: SignalLike;
-  /** Called with the number of rows that were compared with all others, and of all rows. */
+  /** Called with the number of rows that have been compared with all others, and the number of all rows. */
   onProgress?: (progress: { done: number; total: number }) => void;
 }
 
@@ -30,7 +36,7 @@ export interface Matrix {
   readonly width: number;
 }
 
-/** The products of the rows `first` to `first + count` of a with the rows `start` to `start + rows` of b: [count, rows]. */
+/** Products [count, rows] of the rows [first, first + count) of a with the rows [start, start + rows) of b. */
 export interface Block {
   readonly first: number;
   readonly count: number;
@@ -39,15 +45,18 @@ export interface Block {
   readonly products: Float32Array;
 }
 
-/** Rows of b at a time: 6 MB of width 384. */
+/** Rows of b per block: 6 MB for width 384. */
 const ROWS = 4096;
-/** Multiplications at a time, which take some 20 ms in the core and in JavaScript. */
+/** Multiplications per block, in WebAssembly and in JavaScript. Both take some 20 ms. */
 const IN_CORE = 2 ** 29;
 const IN_SCRIPT = 2 ** 24;
-/** So that a block of products takes at most 16 MB. */
+/** Rows of a per block, at most, so that the products take at most 16 MB. */
 const MOST_QUERIES = 1024;
 
-/** Calls `visit` with blocks of a b^T in the order of their rows. `upper`: b is a, and blocks that are below the diagonal are left out. */
+/**
+ * Calls `visit` with the blocks of a b^T in row-major order. `upper`: b is a, and blocks below the diagonal are
+ * skipped.
+ */
 export async function eachBlock(
   a: Matrix,
   b: Matrix,
@@ -73,7 +82,7 @@ export async function eachBlock(
   }
 }
 
-/** As `eachBlock`, one pair of rows after another: those of equal products have ascending rows. */
+/** Calls `visit` with each entry (i, j) of a b^T. For each i, j ascends. */
 export function eachPair(
   a: Matrix,
   b: Matrix,
@@ -85,7 +94,7 @@ export function eachPair(
   });
 }
 
-/** As `eachPair` of the rows of one matrix, each pair i < j once. */
+/** Calls `visit` with each entry (i, j) of a a^T where i < j. For each i, j ascends. */
 export function eachUnorderedPair(
   a: Matrix,
   options: ProductOptions,
@@ -103,7 +112,7 @@ export function rowsOf({ data, width }: Matrix, first: number, count: number): T
   return new Tensor(data.subarray(first * width, (first + count) * width), [count, width]);
 }
 
-/** a b^T, four rows of b at a time, so that each entry of a is read once for them. */
+/** Computes a b^T for four rows of b at a time, so that each entry of a is read once per four rows. */
 function multiply(a: Float32Array, b: Float32Array, width: number): Float32Array {
   const [count, rows] = [a.length / width, b.length / width];
   const out = new Float32Array(count * rows);

@@ -1,11 +1,14 @@
-/** Reads the vectors that the functions of heed/util compare. */
+/** Reads vectors for heed/util and keeps the largest of many scores. */
 import { invalid } from '../base/error.js';
 import type { Hit } from '../base/scores.js';
 import { readRows } from '../base/tensor.js';
 import type { Matrix } from './pair-products.js';
 import { type Corpus, readCorpus } from './similarity.js';
 
-/** The rows divided by their lengths, so that products are cosines; bits count as +1 and -1. A row of zeros stays zero. */
+/**
+ * Reads rows and scales them to unit norm, so that products are cosines. Bits are read as +1 and -1. A row of zeros
+ * stays zero.
+ */
 export function readUnitRows(name: string, value: Corpus): Matrix {
   const { data, count, width: stored, bits } = readCorpus(name, value);
   const width = bits ? 8 * stored : stored;
@@ -21,7 +24,7 @@ export function readUnitRows(name: string, value: Corpus): Matrix {
   return { data: unit, count, width };
 }
 
-/** The rows as they are. */
+/** Reads rows without scaling them. */
 export function readFiniteRows(name: string, value: unknown): Matrix {
   const { data, shape } = readRows(name, value);
   const [count, width] = shape as [number, number];
@@ -37,10 +40,10 @@ export function requireSameWidth(name: string, rows: Matrix, width: number): voi
     throw invalid(name, `rows of ${width} entries`, `rows of ${rows.width}`, 'SHAPE_MISMATCH');
 }
 
-/** The `count` largest of what it is given, of equal ones the first in `order`. */
+/** Keeps the `count` items with the largest scores; `order` breaks ties. */
 export class Largest<T extends { readonly score: number }> {
   #found: T[] = [];
-  /** The score that the next one must exceed. */
+  /** Score that a further item must exceed to be among the largest. */
   least = -Infinity;
   readonly #count: number;
   readonly #order: (a: T, b: T) => number;
@@ -51,11 +54,11 @@ export class Largest<T extends { readonly score: number }> {
   }
 
   push(one: T): void {
-    // Twice as many as needed before they are sorted, so that sorting takes little time for each.
+    // Sort only when there are twice as many as needed, so that the time per item is small.
     if (this.#found.push(one) >= 2 * this.#count) this.sorted();
   }
 
-  /** In descending order. */
+  /** The largest items so far, in descending order of their scores. */
   sorted(): T[] {
     this.#found.sort((a, b) => b.score - a.score || this.#order(a, b));
     if (this.#found.length >= this.#count) {
@@ -66,7 +69,7 @@ export class Largest<T extends { readonly score: number }> {
   }
 }
 
-/** The `count` hits with the largest scores for each of `queries`; hits are to be pushed in the order of their rows. */
+/** One collection per query of its `count` hits with the largest scores. Push hits in the order of their rows. */
 export function largestHits(queries: number, count: number): Largest<Hit>[] {
   return Array.from({ length: queries }, () => new Largest<Hit>(count, (a, b) => a.index - b.index));
 }

@@ -1,12 +1,12 @@
-/** Clusters of vectors that are near one of them, as `community_detection` of sentence-transformers' `util`. */
+/** Finds groups of similar vectors, as `community_detection` of sentence-transformers' `util`. */
 import { HeedError } from '../base/error.js';
 import { finite, optional, readOptions, type Schema, size } from '../base/options.js';
 import { type Corpus, eachUnorderedPair, type ProductOptions, productSchema, readUnitRows } from '../search/index.js';
 
 export interface CommunityOptions extends ProductOptions {
-  /** The least cosine of a vector with the center of its community. Default 0.75. */
+  /** Minimum cosine of a vector with the center of its community. Default 0.75. */
   threshold?: number;
-  /** Of a community that is returned, with its center. Default 10; at most N. */
+  /** Minimum number of members of a returned community, including its center. Default 10; clamped to N. */
   minCommunitySize?: number;
 }
 
@@ -16,17 +16,21 @@ const schema = {
   minCommunitySize: optional(size, 10),
 } satisfies Schema<CommunityOptions>;
 
-/** Pairs that are kept in memory, in 16 bytes each. */
+/** Maximum number of pairs in memory, of 16 bytes each. */
 const MOST_PAIRS = 2 ** 26;
 
 /**
- * The communities of vectors [N,D]: a vector with all whose cosine with it is at least `threshold`. Returns their rows, the center first, then by decreasing cosine; the largest community
- * comes first. A vector is in one community, the largest that it could be in, or in none. In contrast to k-means, the number of communities is not given. Takes time in N².
+ * Finds communities among vectors [N,D]. A community is a center and all vectors whose cosine with it is at least
+ * `threshold`. Communities do not overlap: larger ones take their members first, and vectors in no community are left
+ * out. In contrast to k-means, the number of communities is not specified. Takes O(N²) time.
+ *
+ * Returns the row indices of each community, largest community first; within a community, the center comes first, then
+ * the others by decreasing cosine.
  *
  * @example
  * const found = await communityDetection([[1, 0], [0, 1], [0.9, 0.1], [0.8, 0.1]], { minCommunitySize: 2 });
  * found; // [[0, 2, 3]]
- * @throws HeedError INVALID_ARGUMENT for NaN and infinities; OUT_OF_MEMORY for more than 2^26 pairs above the threshold
+ * @throws HeedError INVALID_ARGUMENT for NaN or infinities; OUT_OF_MEMORY for more than 2^26 pairs above the threshold
  */
 export async function communityDetection(vectors: Corpus, options?: CommunityOptions): Promise<number[][]> {
   const read = readOptions('communityDetection', schema, options);

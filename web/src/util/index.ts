@@ -1,4 +1,7 @@
-/** heed/util: clusters and near pairs of vectors. A separate entry, so that pages that need none of it do not download it; it needs no `load()`. */
+/**
+ * heed/util: clusters and similar pairs of vectors. A separate entry, so that pages that do not use it do not download
+ * it. Works without `load()`.
+ */
 
 export type { ProductOptions } from '../search/index.js';
 export { type CommunityOptions, communityDetection } from './community-detection.js';

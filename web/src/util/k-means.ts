@@ -1,6 +1,6 @@
 /**
- * k-means (Lloyd 1982) with the seeding of k-means++ (Arthur and Vassilvitskii 2007), which for each center tries several candidates, as scikit-learn's `KMeans`: the same updates, tolerance
- * and treatment of empty clusters.
+ * k-means (Lloyd 1982) with k-means++ seeding (Arthur and Vassilvitskii 2007), which tries several candidates per
+ * center. Updates, tolerance and the treatment of empty clusters are those of scikit-learn's `KMeans`.
  */
 import { invalid } from '../base/error.js';
 import { legal, optional, readOptions, type Schema, seed, size } from '../base/options.js';
@@ -16,28 +16,31 @@ import {
 } from '../search/index.js';
 
 export interface KMeansOptions extends ProductOptions {
-  /** K. */
+  /** K, the number of clusters; at most N. */
   numClusters: number;
-  /** Of the random choice of the first centroids; the same seed gives the same clusters. Default: chosen at random. */
+  /** Seed of the random choice of the initial centroids. The same seed yields the same clusters. Default: random. */
   seed?: number;
-  /** The first centroids [K,D], in place of those of k-means++. */
+  /** Initial centroids [K,D]. Default: chosen by k-means++. */
   init?: TensorInput;
-  /** Default 300. */
+  /** Maximum number of iterations. Default 300. */
   maxIterations?: number;
-  /** Called after each iteration, with their number and `maxIterations`. */
+  /** Called after each iteration, with the number of iterations so far and `maxIterations`. */
   onProgress?: (progress: { done: number; total: number }) => void;
-  /** The iteration ends when the centroids move by at most this part of the vectors' variance. Default 1e-4. */
+  /**
+   * Iteration stops when the sum of the centroids' squared movements is at most `tolerance` times the vectors' mean
+   * variance per entry. Default 1e-4.
+   */
   tolerance?: number;
 }
 
 export interface Clusters {
-  /** The cluster of each vector, from 0 to K - 1. */
+  /** Cluster of each vector, from 0 to K - 1. */
   labels: number[];
-  /** The mean of each cluster: [K,D]. */
+  /** Means of the clusters, [K,D]. */
   centroids: Tensor;
-  /** The sum of the squared distances of the vectors from their centroids. */
+  /** Sum of the squared distances of the vectors from their centroids. */
   inertia: number;
-  /** How many times the centroids were computed. */
+  /** Number of iterations, in each of which the centroids were computed. */
   iterations: number;
 }
 
@@ -54,13 +57,14 @@ const schema = {
 } satisfies Schema<KMeansOptions>;
 
 /**
- * Divides vectors [N,D] into K clusters, so that the sum of their squared Euclidean distances from the means of their clusters is small. Of vectors of length 1 (`normalize`), those are near
- * each other whose cosine is large.
+ * Divides vectors [N,D] into K clusters that minimize, locally, the sum of squared Euclidean distances from the
+ * clusters' means. For vectors of unit norm (`normalize`), small distances mean large cosines.
  *
  * @example
  * const { labels } = await kMeans([[0, 1], [5, 5], [0, 2], [5, 6]], { numClusters: 2, seed: 1 });
  * labels[0] === labels[2] && labels[1] === labels[3]; // true
- * @throws HeedError INVALID_ARGUMENT for more clusters than vectors, NaN and infinities; SHAPE_MISMATCH for `init` of another shape
+ * @throws HeedError INVALID_ARGUMENT for more clusters than vectors, NaN or infinities; SHAPE_MISMATCH if `init` is not
+ *   [K,D]
  */
 export async function kMeans(vectors: TensorInput, options: KMeansOptions): Promise<Clusters> {
   const read = readOptions('kMeans', schema, options);
@@ -72,7 +76,7 @@ export async function kMeans(vectors: TensorInput, options: KMeansOptions): Prom
   if (init) requireSameWidth('kMeans.init', init, width);
   if (init && init.count !== numClusters)
     throw invalid('kMeans.init', `${numClusters} rows`, `${init.count}`, 'SHAPE_MISMATCH');
-  // Around the mean, where differences of fp32 numbers are most exact.
+  // Subtract the mean, because differences of fp32 numbers are most accurate near zero.
   const mean = meanOf(given);
   const rows = shifted(given, mean, -1);
   const search = { heed: read.heed, signal: read.signal };
@@ -98,7 +102,7 @@ export async function kMeans(vectors: TensorInput, options: KMeansOptions): Prom
   return { labels: [...labels], centroids, inertia, iterations };
 }
 
-/** The centroid nearest to each row, of equal ones the first. */
+/** The centroid nearest to each row; ties go to the first. */
 async function assign(rows: Matrix, centers: Matrix, options: ProductOptions): Promise<Int32Array> {
   const labels = new Int32Array(rows.count);
   const least = new Float64Array(rows.count).fill(Number.POSITIVE_INFINITY);
@@ -115,7 +119,7 @@ async function assign(rows: Matrix, centers: Matrix, options: ProductOptions): P
   return labels;
 }
 
-/** The mean of the rows of each label. An empty cluster takes the row that is farthest from its centroid. */
+/** The mean of each cluster's rows. An empty cluster takes the row that is farthest from its own centroid. */
 function meansOf(rows: Matrix, labels: Int32Array, centers: Matrix): Matrix {
   const { width } = rows;
   const sums = new Float64Array(centers.data.length);
@@ -141,7 +145,10 @@ function meansOf(rows: Matrix, labels: Int32Array, centers: Matrix): Matrix {
   return { data, count: centers.count, width };
 }
 
-/** k-means++: each further center is the best of 2 + log K rows, drawn with probabilities proportional to their squared distances from the nearest center. */
+/**
+ * k-means++: each further center is the best of 2 + log K rows, drawn with probability proportional to their squared
+ * distance from the nearest center.
+ */
 async function seeded(rows: Matrix, numClusters: number, seed: number, options: ProductOptions): Promise<Matrix> {
   const { data, count, width } = rows;
   const bits = generator(seed, 0);
@@ -176,7 +183,7 @@ async function seeded(rows: Matrix, numClusters: number, seed: number, options: 
   return { data: centers, count: numClusters, width };
 }
 
-/** The first position up to which the sum of `values` is at least `sum`. */
+/** The first index at which the cumulative sum of `values` reaches `sum`. */
 function positionOf(values: Float64Array, sum: number): number {
   let reached = 0;
   const at = values.findIndex((value) => {

@@ -1,4 +1,7 @@
-/** Pairs of vectors that are near each other: paraphrases, duplicates, negatives for training. Follows sentence-transformers' `util`. */
+/**
+ * Finds similar pairs of vectors: paraphrases, duplicates, negatives for training. Follows sentence-transformers'
+ * `util`.
+ */
 import { describe, guarded, invalid } from '../base/error.js';
 import {
   count,
@@ -29,15 +32,15 @@ import {
 } from '../search/index.js';
 
 export interface ParaphraseOptions extends ProductOptions {
-  /** A pair is returned if one of the two is among this many that are nearest to the other. Default 100. */
+  /** A pair is considered only if one of its vectors is among the `topK` nearest to the other. Default 100. */
   topK?: number;
-  /** The largest number of pairs. Default 500,000. */
+  /** Maximum number of returned pairs. Default 500,000. */
   maxPairs?: number;
-  /** The least cosine of a pair. Default: none. */
+  /** Minimum cosine of a pair. Default: no minimum. */
   threshold?: number;
 }
 
-/** Rows i < j and their cosine. */
+/** Two rows i < j and their cosine (`score`). */
 export interface Paraphrase {
   score: number;
   i: number;
@@ -52,12 +55,13 @@ const paraphraseSchema = {
 } satisfies Schema<ParaphraseOptions>;
 
 /**
- * Compares all vectors [N,D] with each other and returns the pairs with the largest cosines, best first; of equal ones, the first rows come first. Takes time in N².
+ * Compares all vectors [N,D] with each other and returns the pairs with the largest cosines, best first. Ties are
+ * ordered by row index. Takes O(N²) time.
  *
  * @example
  * const [best] = await paraphraseMining([[1, 0], [0, 1], [0.8, 0.6]]);
  * [best.i, best.j, best.score]; // [0, 2, 0.8]
- * @throws HeedError INVALID_ARGUMENT for NaN and infinities
+ * @throws HeedError INVALID_ARGUMENT for NaN or infinities
  */
 export async function paraphraseMining(vectors: Corpus, options?: ParaphraseOptions): Promise<Paraphrase[]> {
   const read = readOptions('paraphraseMining', paraphraseSchema, options);
@@ -71,7 +75,7 @@ export async function paraphraseMining(vectors: Corpus, options?: ParaphraseOpti
     if (score > nearest[j]!.least) nearest[j]!.push({ index: i, score });
   });
   const found = nearest.map((hits) => hits.sorted());
-  /** Whether row i is among the nearest of row j, with which it has this score. */
+  /** Whether row i is among the nearest rows found for row j; `score` is their cosine. */
   const isNearest = (i: number, j: number, score: number) => {
     const last = found[j]!.length < topK ? undefined : found[j]![topK - 1]!;
     return !last || score > last.score || (score === last.score && i <= last.index);
@@ -80,35 +84,36 @@ export async function paraphraseMining(vectors: Corpus, options?: ParaphraseOpti
   for (const [row, hits] of found.entries())
     for (const { index, score } of hits) {
       const [i, j] = [Math.min(row, index), Math.max(row, index)];
-      // Once, for the first of the two that has it.
+      // Add each pair once: from row i, or from row j if i's list does not contain j.
       if (row === i || !isNearest(row, index, score)) pairs.push({ score, i, j });
     }
   return pairs.sorted();
 }
 
 export interface DeduplicateOptions extends ProductOptions {
-  /** The least cosine of two vectors one of which is dropped. Default 0.95. */
+  /** Cosine from which on two vectors count as duplicates. Default 0.95. */
   threshold?: number;
 }
 
 export interface Deduplicated {
-  /** The rows without those that are near an earlier one, ascending. */
+  /** Indices of the rows that are kept, ascending. */
   kept: number[];
-  /** The other rows, each with the nearest of those that are kept before it. */
+  /** The dropped rows: `index`, with the nearest row kept before it (`of`) and their cosine (`score`). */
   duplicates: { index: number; of: number; score: number }[];
 }
 
 const deduplicateSchema = { ...productSchema, threshold: optional(finite, 0.95) } satisfies Schema<DeduplicateOptions>;
-/** Rows that are compared with those kept before, and with each other, at a time. */
+/** Rows per step: compared with the rows kept before and with each other. */
 const STEP = 512;
 
 /**
- * Drops each of the vectors [N,D] whose cosine with one that is kept before it is at least `threshold`: near copies of texts, such as those that crawled pages share.
+ * Removes near-duplicates from vectors [N,D], such as those of boilerplate in crawled pages: drops each vector whose
+ * cosine with an earlier kept vector is at least `threshold`.
  *
  * @example
  * const { kept } = await deduplicate([[1, 0], [0.99, 0.01], [0, 1]]);
  * kept; // [0, 2]
- * @throws HeedError INVALID_ARGUMENT for NaN and infinities
+ * @throws HeedError INVALID_ARGUMENT for NaN or infinities
  */
 export async function deduplicate(vectors: Corpus, options?: DeduplicateOptions): Promise<Deduplicated> {
   const { onProgress, ...read } = readOptions('deduplicate', deduplicateSchema, options);
@@ -117,7 +122,7 @@ export async function deduplicate(vectors: Corpus, options?: DeduplicateOptions)
   const least = Math.fround(read.threshold);
   const kept: number[] = [];
   const duplicates: Deduplicated['duplicates'] = [];
-  // The kept rows move to the front of the copy that readUnitRows has made.
+  // Kept rows are moved to the front of the copy made by readUnitRows.
   const matrix = (first: number, count: number): Matrix => ({
     data: rows.data.subarray(first * width, (first + count) * width),
     count,
@@ -148,25 +153,37 @@ export async function deduplicate(vectors: Corpus, options?: DeduplicateOptions)
 }
 
 export interface HardNegativesOptions extends ProductOptions {
-  /** For each anchor, the row or rows of the corpus that are its positives. Default: row n for anchor n. */
+  /** For each anchor, the corpus row or rows that are its positives. Default: row n for anchor n. */
   positives?: readonly (number | readonly number[])[];
-  /** The largest number of negatives of an anchor. Default 3. */
+  /** Maximum number of negatives per anchor. Default 3. */
   numNegatives?: number;
-  /** How many of the nearest candidates that are left are skipped, as they may be positives that nobody has marked. Default 0. */
+  /**
+   * Number of nearest candidates to skip, after the conditions on scores, because they may be unlabelled positives.
+   * Default 0.
+   */
   rangeMin?: number;
-  /** How many of the nearest rows, without the positives, are candidates. Default: `rangeMin` + `numNegatives`, or + 10 `numNegatives` with a condition on scores. */
+  /**
+   * Number of nearest rows, excluding positives, that are candidates. Default: `rangeMin + numNegatives`, or, if one of
+   * the four conditions on scores is given, `rangeMin + 10 * numNegatives`.
+   */
   rangeMax?: number;
-  /** Candidates with larger cosines are left out. */
+  /** Maximum cosine of a candidate with the anchor. Default: no maximum. */
   maxScore?: number;
-  /** Candidates with smaller cosines are left out. */
+  /** Minimum cosine of a candidate with the anchor. Default: no minimum. */
   minScore?: number;
-  /** Candidates are left out whose cosine exceeds that of the positive (of several, the least) minus this. */
+  /**
+   * Candidates must satisfy cosine <= p - `absoluteMargin`, where p is the smallest cosine of the anchor with its
+   * positives.
+   */
   absoluteMargin?: number;
-  /** Candidates are left out whose cosine exceeds that of the positive times 1 minus this. 0.05: the negative is at most 95 % as similar as the positive. */
+  /**
+   * Candidates must satisfy cosine <= p * (1 - `relativeMargin`), where p is the smallest cosine of the anchor with its
+   * positives. With 0.05, a negative is at most 95 % as similar as the positive.
+   */
   relativeMargin?: number;
-  /** 'top' (default): the nearest of the candidates; 'random': some of them. */
+  /** 'top': takes the nearest candidates; 'random': takes a random sample of them. Default 'top'. */
   samplingStrategy?: 'top' | 'random';
-  /** Of 'random'. Default: chosen at random. */
+  /** Seed for `samplingStrategy: 'random'`. Default: random. */
   seed?: number;
 }
 
@@ -185,13 +202,15 @@ const negativesSchema = {
 } satisfies Schema<HardNegativesOptions>;
 
 /**
- * Finds negatives to train with: for each anchor [N,D], rows of the corpus [M,D] that are near it and are not its positives, the nearest first; fewer than `numNegatives` where conditions leave
- * fewer. Remove copies of texts from the corpus first (`deduplicate`): a copy of a positive is its nearest negative.
+ * Mines hard negatives for training: for each anchor [N,D], rows of the corpus [M,D] that are similar to it but not its
+ * positives, nearest first. Returns fewer than `numNegatives` rows if fewer satisfy the conditions. Remove duplicate
+ * texts from the corpus first (`deduplicate`), because a copy of a positive would be its hardest negative.
  *
  * @example
  * const [negatives] = await mineHardNegatives([[1, 0]], [[1, 0.1], [0.8, 0.6], [0, 1]], { numNegatives: 1 });
  * negatives[0].index; // 1
- * @throws HeedError SHAPE_MISMATCH for other widths or numbers of positives; INVALID_ARGUMENT for rows that are not in the corpus, NaN and infinities
+ * @throws HeedError SHAPE_MISMATCH if the widths differ, or the numbers of anchors and positives; INVALID_ARGUMENT for
+ *   positives outside the corpus, NaN or infinities
  */
 export async function mineHardNegatives(
   anchors: Corpus,
@@ -208,7 +227,7 @@ export async function mineHardNegatives(
   const rangeMax = read.rangeMax ?? rangeMin + numNegatives * (isLimited ? 10 : 1);
   if (rangeMax <= rangeMin) throw invalid(`${name}.rangeMax`, `more than rangeMin, ${rangeMin}`, `${rangeMax}`);
   const nearest = largestHits(queries.count, rangeMax);
-  /** Of an anchor's positives, the least score. */
+  /** The smallest score of each anchor with its positives. */
   const scores = new Float64Array(queries.count).fill(Number.POSITIVE_INFINITY);
   await eachPair(queries, rows, read, (n, index, score) => {
     if (positives[n]!.has(index)) scores[n] = Math.min(scores[n]!, score);
@@ -230,7 +249,7 @@ export async function mineHardNegatives(
   });
 }
 
-/** The positives of each anchor. */
+/** Reads the positives of each anchor. */
 function readPositives(name: string, given: unknown, anchors: number, rows: number): Set<number>[] {
   const row: Reader<number> = (value, at) => integer(value, at, 0, rows - 1);
   return guarded(name, () => {

@@ -1,4 +1,4 @@
-/** One end of the protocol: calls methods of the other end, and serves the calls that arrive from there. */
+/** One end of the protocol: calls methods of the other end and serves its calls. */
 import { describe, type HeedError, invalid } from '../base/error.js';
 import type { SignalLike } from '../base/platform.js';
 import { type Message, packError, revived, unpackError } from './protocol.js';
@@ -13,17 +13,19 @@ interface PendingCall {
   unlink(): void;
 }
 
-/** Of all channels, as connections to one worker may follow each other: an answer that comes late is then that of no other call. */
+/**
+ * Ids are unique across channels, so that a late answer never matches another call after a worker has been reconnected.
+ */
 let nextId = 0;
 
 export class Channel {
-  /** Why this end no longer makes calls. */
+  /** The error with which the channel was closed; null while it is open. */
   closed: HeedError | null = null;
   readonly #post: (message: Message) => void;
   readonly #serve: (method: string, args: never[]) => Promise<unknown>;
-  /** Calls that the other end has not answered yet. */
+  /** Calls to the other end that are not answered yet. */
   readonly #pending = new Map<number, PendingCall>();
-  /** Calls of the other end that run here. */
+  /** Calls of the other end that are running here. */
   readonly #running = new Map<number, AbortController>();
 
   /** `serve` runs the calls of the other end. */
@@ -74,7 +76,7 @@ export class Channel {
     }
   }
 
-  /** Rejects all calls, pending and later, with `reason`. */
+  /** Rejects all pending and later calls with `reason`. */
   close(reason: HeedError): void {
     this.closed = reason;
     for (const id of [...this.#pending.keys()]) this.#settle(id)?.reject(reason);
@@ -90,7 +92,7 @@ export class Channel {
       const value = await this.#serve(method, (control ? [...args, control] : args) as never[]);
       answer({ type: 'result', id, value });
     } catch (error) {
-      // Also if the result cannot be sent: the caller waits for an answer.
+      // Also answers if the result cannot be sent, because the caller waits.
       answer({ type: 'error', id, error: packError(error) });
     }
     this.#running.delete(id);

@@ -12,15 +12,15 @@ import { type RemoteCall, RemoteModel } from './remote.js';
 import type { Control } from './sent-options.js';
 import type { FileServer } from './shared-files.js';
 
-/** Ends the workers of models that were garbage-collected without dispose(). */
+/** Terminates the workers of models that were garbage-collected without dispose(). */
 const forgotten = registry<Connection>((connection) => connection.delete());
 
-/** Workers of callers that run a model: each can run one only. */
+/** Workers passed by callers, each of which can run only one model. */
 const taken = new WeakSet<WorkerLike>();
 
 /**
- * Loads a model in a worker: a new one, or one that the caller made and that runs heed's worker.js. If `given` is null, the worker loads the files that `files` serves;
- * otherwise it reads the source itself, by its own `fetch`.
+ * Loads a model in a new worker, or in `worker`, which must run heed's worker.js. If `given` is null, the worker loads
+ * the files that `files` serves; otherwise it reads the source with its own `fetch`.
  */
 export async function loadInWorker(
   runtime: PageRuntime,
@@ -31,7 +31,7 @@ export async function loadInWorker(
 ): Promise<WorkerModel> {
   signal?.throwIfAborted();
   const wasm = moduleOf(runtime.core);
-  // A worker has threads of its own. The workers of a pool have none: they are the threads.
+  // A single worker starts threads of its own; the workers of a pool do not, because they run in parallel already.
   const threads = files ? 1 : threadsOf(runtime.core).count;
   const { source, hub: from } =
     given === null ? { source: null, hub: runtime.hub } : sourceForWorker(given, runtime.hub);
@@ -70,7 +70,7 @@ export class WorkerModel extends RemoteModel {
     return this.#connection.closed?.code === 'DISPOSED';
   }
 
-  /** Whether its worker has died. */
+  /** Whether the worker has died. */
   get failed(): boolean {
     return this.#connection.closed !== null && !this.disposed;
   }

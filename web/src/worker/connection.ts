@@ -1,4 +1,7 @@
-/** The page's connection to a worker. However a worker ends, it is handled here: all its calls are rejected, and the worker is terminated unless it is the caller's. */
+/**
+ * The main thread's connection to a worker. When the worker ends in any way, all calls are rejected, and the worker is
+ * terminated unless the caller created it.
+ */
 import { HeedError, invalid } from '../base/error.js';
 import type { RawObject } from '../base/owned.js';
 import type { WorkerLike } from '../base/platform.js';
@@ -7,21 +10,26 @@ import { Channel } from './channel.js';
 import { GREETING, type Message } from './protocol.js';
 import type { FileServer } from './shared-files.js';
 
-/** A worker that is listened to. One worker may have several connections, one after the other; those that are made after its end fail. */
+/**
+ * A worker with event listeners. It may have several connections, one after the other; those made after its end fail.
+ */
 interface Listened {
   readonly connections: Set<Connection>;
   /** How the worker ended; null while it runs. */
   ended: { readonly how: string; readonly cause?: unknown } | null;
-  /** What it answered to the greeting. A worker that may be computing for another call is not greeted again. */
+  /** The answer to the greeting. It is sent only once, because the worker may be busy later. */
   greeted?: Promise<unknown>;
 }
 
-/** How long a worker may take to load its script and to answer the greeting, in milliseconds: any worker of heed does, also on slow networks and busy machines. */
+/**
+ * Milliseconds that a worker may take to load its script and answer the greeting; enough for slow networks and busy
+ * machines.
+ */
 const GREETING_LIMIT = 30_000;
 
 const listenedWorkers = new WeakMap<WorkerLike, Listened>();
 
-/** Listens to a worker, once. */
+/** Adds event listeners to a worker, once. */
 function listenedWorker(worker: WorkerLike): Listened {
   const known = listenedWorkers.get(worker);
   if (known) return known;
@@ -46,11 +54,17 @@ export class Connection extends Channel implements RawObject {
   readonly #worker: WorkerLike;
   readonly #listened: Listened;
   readonly #owned: Set<RawObject>;
-  /** Whether the worker is the caller's: it is not terminated, and in Node the caller decides whether it keeps the process alive. */
+  /**
+   * Whether the caller created the worker. If so, heed neither terminates it nor changes whether it keeps Node's
+   * process alive.
+   */
   protected readonly isCallers: boolean;
   #calls = 0;
 
-  /** `owned`: what the runtime deletes when it is disposed of; `files`: serves the model's files if the worker does not read them itself. */
+  /**
+   * `owned`: objects that the runtime deletes on disposal. `files`: serves the model's files, or null if the worker
+   * reads them itself.
+   */
   constructor(worker: WorkerLike, owned: Set<RawObject>, files: FileServer | null, isCallers = false) {
     super(
       (message) => worker.postMessage(message),
@@ -68,8 +82,8 @@ export class Connection extends Channel implements RawObject {
   }
 
   /**
-   * Ends the connection if the worker's script is not one of heed's that has this method: another script may ignore all calls. To be called before the first call, which need not
-   * wait for the answer.
+   * Ends the connection if the worker's script is not heed's or lacks `method`, since another script may ignore all
+   * calls. Call this before the first call, which need not wait for the answer.
    */
   async greet(method: string): Promise<void> {
     const got = 'one that runs another script';
@@ -81,12 +95,12 @@ export class Connection extends Channel implements RawObject {
     if (!Array.isArray(methods) || !methods.includes(method)) this.fail(got);
   }
 
-  /** Ends it because its worker has failed or ended. */
+  /** Ends the connection because the worker has failed or ended. */
   fail(how: string, cause?: unknown): void {
     this.end(failure(how, cause));
   }
 
-  /** As in Channel. In Node, a pending call keeps the process alive. */
+  /** Calls a method of the worker, see `Channel.call`. In Node, a pending call keeps the process alive. */
   override async call<T>(...args: Parameters<Channel['call']>): Promise<T> {
     if (this.isCallers) return super.call<T>(...args);
     if (this.#calls++ === 0) keepAlive(this.#worker, true);
@@ -97,7 +111,7 @@ export class Connection extends Channel implements RawObject {
     }
   }
 
-  /** Rejects all calls, pending and later, with `reason`, and terminates the worker unless it is the caller's. */
+  /** Rejects all pending and later calls with `reason`, and terminates the worker unless the caller created it. */
   end(reason: HeedError): void {
     if (this.closed && reason.code !== 'DISPOSED') return;
     this.#release(reason);
@@ -106,14 +120,14 @@ export class Connection extends Channel implements RawObject {
     void this.#worker.terminate();
   }
 
-  /** Rejects all calls, pending and later, with `reason`. */
+  /** Rejects all pending and later calls with `reason`. */
   #release(reason: HeedError): void {
     this.close(reason);
     this.#owned.delete(this);
     this.#listened.connections.delete(this);
   }
 
-  /** Disposes of it, for the runtime. */
+  /** Called by the runtime on disposal. */
   delete(): void {
     this.end(disposed());
   }

@@ -1,20 +1,28 @@
-/** Which error a call rejects with whose texts or images are computed by several workers at a time. */
+/** Chooses the error with which a call rejects if several workers compute its texts or images. */
 import { HeedError } from '../base/error.js';
 
-/** What a message begins with that is about one text or image of a call; the only image of a call has no index. */
+/**
+ * Beginning of an error message about one text or image of a call. If the call has a single image, there is no index.
+ */
 const PLACE = /^(?:(texts|textPairs|inputIds|attentionMask|tokenTypeIds|images)\[(\d+)\]|(images)(?=[:.]))/;
 
-/** The failures of texts or images in a call. As in one thread, the call rejects with that of the first one: after a failure, those before it are still computed. */
+/**
+ * Failures of a call's texts or images. As in a single thread, the call rejects with the error of the first failing
+ * text or image, so after a failure, those before it are still computed.
+ */
 export class Failures {
   first: { readonly error: unknown; readonly at: number } | null = null;
 
-  /** Those of a share that must still be computed. */
+  /** The indices of a share that must still be computed. */
   before(share: readonly number[]): readonly number[] {
     const { first } = this;
     return first ? share.filter((n) => n < first.at) : share;
   }
 
-  /** Adds the failure of a share, whose error has an index in the share, and from now on that in the call. Returns false for an error of the whole call. */
+  /**
+   * Adds the failure of a share and replaces the index in its message by that in the call. Returns false if the error
+   * is not about one text or image.
+   */
   add(error: unknown, share: readonly number[]): boolean {
     if (!(error instanceof HeedError)) return false;
     const { message } = error;

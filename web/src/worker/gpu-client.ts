@@ -28,7 +28,7 @@ const refusal = (got: string, cause?: unknown) =>
     },
   );
 
-/** Loads a model by `load`, in a worker of the runtime that it gets. With 'auto', one without the part for GPUs will do. */
+/** Loads a model with `load`, in a worker with heed's GPU code. With 'auto', a worker without that code is accepted. */
 export async function loadOnGpu(
   runtime: PageRuntime,
   request: Request,
@@ -42,7 +42,7 @@ export async function loadOnGpu(
   try {
     return withDevice(model, await deviceOf(model));
   } catch (cause) {
-    const isOther = cause instanceof HeedError && cause.code === 'INTERNAL'; // it knows no such method
+    const isOther = cause instanceof HeedError && cause.code === 'INTERNAL'; // the worker's script has no method 'device'
     if (isOther && request === 'auto')
       return withDevice(model, { ...onCore, reason: 'its worker lacks the part of heed for GPUs' });
     model.dispose();
@@ -52,10 +52,12 @@ export async function loadOnGpu(
 
 const deviceOf = (model: WorkerModel): Promise<Device> => model.call('device' as Method, []);
 
-/** The model, with the device of its worker. With 'auto', a call may give up the GPU. */
+/**
+ * Adds the worker's device to the model. With 'auto', the device may change from the GPU to WebAssembly during a call.
+ */
 function withDevice(model: WorkerModel, device: Device): WorkerModel {
   const call: WorkerModel['call'] = model.call.bind(model);
-  const own = Object.assign(model, { device }); // of the instance, as pages without a GPU need none of this
+  const own = Object.assign(model, { device }); // set on the instance, so that pages without a GPU do not download this
   own.call = async <T>(...args: Parameters<WorkerModel['call']>) => {
     try {
       return await call<T>(...args);

@@ -1,4 +1,4 @@
-/** The script of a worker that runs a model whose layers may run on a GPU: worker.js, and the part of heed for GPUs. */
+/** Script of a worker that runs a model whose layers may run on a GPU: worker.js with heed's GPU code. */
 import create from 'heed-glue/inference';
 import { threaded } from '../base/wasm/threaded.js';
 import { openDevice } from '../gpu/open.js';

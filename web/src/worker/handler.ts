@@ -9,7 +9,10 @@ import type { PretrainedModel } from '../models/model.js';
 import { Channel } from './channel.js';
 import { buffersOf, type FileRequest, GREETING, type Message } from './protocol.js';
 
-/** @internal Returns the handler of the page's messages, which answers by `post`. `glue`: that of the page's module; `others`: methods in addition to those of a model; `loadModel`: how it is loaded. */
+/**
+ * @internal Returns the handler of the main thread's messages, which answers with `post`. `glue`: Emscripten's code for
+ *   the main thread's WebAssembly module. `others`: methods in addition to a model's. `loadModel`: loads the model.
+ */
 export function makeHandler(
   glue: Glue,
   post: (message: Message, transfer: ArrayBuffer[]) => void,
@@ -24,7 +27,7 @@ export function makeHandler(
     threads: number,
     { hub = {}, ...options }: { hub?: HubOptions },
   ): Promise<unknown> {
-    // Not by `load`, which can start workers: Turbopack does not terminate if a worker's script refers to itself.
+    // Not `load`, which can start workers: Turbopack does not terminate if a worker's script refers to itself.
     const core = await instantiate(glue, locate(wasm, 'wasm'), { count: threads, reason: '' });
     const folder = source === null ? servedFolder(channel) : undefined;
     model = await loadModel({ core, calls: core, owned: new Set(), hub }, source ?? '', options, folder);
@@ -45,7 +48,7 @@ export function makeHandler(
   return (message) => channel.receive(message);
 }
 
-/** The folder whose files the page serves. */
+/** The folder whose files the main thread serves. */
 function servedFolder(channel: Channel): ModelFolder {
   const opened = new Map<string, number>();
   const ask = <T>(request: FileRequest) => channel.call<T | null>('file', [request]);

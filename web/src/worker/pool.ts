@@ -1,6 +1,7 @@
 /**
- * A pretrained encoder in several workers. Each has a model of its own, and long lists of texts are divided among them, which does not change their vectors. No memory is shared,
- * so no cross-origin-isolation headers are needed. A worker that has died (connection.ts) is replaced by `#replace`.
+ * A pretrained encoder in several workers. Each has a copy of the model. Long lists of texts are divided among them,
+ * which does not change the vectors. No memory is shared, so cross-origin isolation is not required. `#replace`
+ * replaces workers that have died (connection.ts).
  */
 import { invalidFile } from '../base/error.js';
 import type { PageRuntime } from '../base/owned.js';
@@ -25,7 +26,7 @@ export async function loadPool(
   workers: Workers,
 ): Promise<PretrainedModel> {
   const { source, hub } = sourceForWorker(given, runtime.hub);
-  const from: PageRuntime = Object.create(runtime, { hub: { value: hub } }); // the page's URL may change before a worker is replaced
+  const from: PageRuntime = Object.create(runtime, { hub: { value: hub } }); // the page's URL may have changed when a worker is replaced
   const load = (count: number, more: LoadModelOptions) => loadWorkers(from, source, { ...options, ...more }, count);
   const { models, fingerprint } = await load(workers.count, { onProgress, signal });
   const loadReplacement = async (poolSignal: SignalLike) => {
@@ -38,7 +39,10 @@ export async function loadPool(
   return new PoolModel(models, workers, loadReplacement);
 }
 
-/** Loads the model in `count` new workers, or in `worker`. The files are read once, here. If one worker fails, all are stopped. */
+/**
+ * Loads the model in `count` new workers, or in `worker`. The files are read only once, in this thread. If one worker
+ * fails, all are stopped.
+ */
 export async function loadWorkers(
   runtime: PageRuntime,
   source: ModelSource,
@@ -59,7 +63,7 @@ export async function loadWorkers(
     loads = loaded.map((_, i) => {
       const onEach = (progress: LoadProgress) => {
         loaded[i] = progress.loaded;
-        if (Math.min(...loaded) === progress.loaded) onProgress!(progress); // all workers have loaded this much
+        if (Math.min(...loaded) === progress.loaded) onProgress!(progress); // report only what all workers have loaded
       };
       const each = { ...options, signal: stop.signal, onProgress: onProgress && onEach };
       return loadInWorker(runtime, null, each, worker, files);
@@ -82,9 +86,9 @@ export async function loadWorkers(
 
 interface Slot {
   model: WorkerModel;
-  /** The number of pending calls. */
+  /** Number of pending calls. */
   busy: number;
-  /** Pending while a worker that has died is replaced. */
+  /** Pending while a dead worker is being replaced; otherwise null. */
   replacement: Promise<void> | null;
 }
 
@@ -111,12 +115,13 @@ class PoolModel extends RemoteModel {
     return this.#run((model) => model.call(...args));
   }
 
-  /** Runs a call on the workers together, or on one of them if there is little to do. */
+  /** Divides a call among the workers, or runs it on one of them if it has few texts. */
   protected async run<T>({ method, input, options, args, join }: RemoteCall<T>): Promise<T> {
     const { signal, onProgress, ...rest } = options;
     const textPairs = rest.textPairs as string | readonly string[] | undefined;
     const total = countTexts(input);
-    // What a call reads and edits names its texts, and may need all of them; and a worker rejects pairs that do not fit the texts.
+    // `read` and `edit` refer to texts by index and may need all of them. Pairs that do not match the texts are left
+    // for a worker to reject.
     const isWhole = rest.edit || rest.read || (textPairs !== undefined && textPairs.length !== total);
     if (!join || total <= LEAST_TEXTS || isWhole) return this.call(method, args(input), options);
     const shares = sharesOf(lengthsOf(input, textPairs), this.workers.count);
@@ -157,7 +162,10 @@ class PoolModel extends RemoteModel {
     this.#stop.abort(disposed());
   }
 
-  /** Runs a call in the worker with the fewest calls. Workers that have died are replaced; meanwhile the remaining workers take all calls; if none remain, calls wait for a replacement. */
+  /**
+   * Runs a call in the worker with the fewest pending calls. Dead workers are replaced; meanwhile, the others take all
+   * calls. If no worker is alive, the call waits for a replacement.
+   */
   async #run<T>(call: (model: WorkerModel) => Promise<T>): Promise<T> {
     for (const slot of this.#slots) if (slot.model.failed) this.#replace(slot);
     const alive = this.#slots.filter(({ model }) => !model.failed);
@@ -176,7 +184,7 @@ class PoolModel extends RemoteModel {
     }
   }
 
-  /** Loads the model in a new worker, unless that has begun already. If it fails, the next call tries again. */
+  /** Starts loading the model in a new worker, unless that is in progress. If it fails, the next call tries again. */
   #replace(slot: Slot): void {
     slot.replacement ??= this.#loadReplacement(this.#stop.signal)
       .then((model) => {

@@ -1,4 +1,4 @@
-/** The messages of the thread that started this worker, in browsers and in Node's worker_threads. */
+/** Receives messages from the thread that started this worker, in browsers and in Node's worker_threads. */
 import { nodeModule } from '../base/platform.js';
 import type { Message } from './protocol.js';
 
@@ -7,12 +7,12 @@ interface Port {
   addEventListener(type: 'message' | 'messageerror', listener: (event: { data: Message }) => void): void;
 }
 
-/** Not caught, so that the page sees the worker fail: it is unknown which call was lost. */
+/** Throws an uncaught error, so that the main thread sees the worker fail: it is unknown which call was lost. */
 function onUnreadable(): never {
   throw new Error('a message from the page could not be read');
 }
 
-/** Passes messages to the handler that `make` returns, and its answers back. */
+/** Passes messages to the handler that `make` returns, and posts its answers. */
 export function listen(
   make: (post: (message: Message, transfer: ArrayBuffer[]) => void) => (message: Message) => void,
 ): void {

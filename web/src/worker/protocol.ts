@@ -1,15 +1,20 @@
 /**
- * The messages between a page and its model's worker. Both ends call methods of the other end: the page calls `load` and then the model's methods, the worker calls `file`
- * while it loads. The caller numbers its calls; each is answered by one `result` or `error`, after any number of `progress` messages. Both ends are of the same version of
- * heed, so messages are not validated, except that messages of other scripts are ignored.
+ * The messages between the main thread and a model's worker. Either end can call methods of the other: the main thread
+ * calls `load` and then the model's methods; the worker calls `file` while it loads. Calls are numbered by the caller.
+ * Each is answered by one `result` or `error`, after any number of `progress` messages. Both ends have the same version
+ * of heed, so messages are not validated, except that those of other scripts are ignored.
  *
- * Own protocol: comlink has neither cancellation nor an answer when a worker dies, and would enlarge the download.
+ * Comlink is not used: it supports neither cancellation nor the detection of dead workers, and would enlarge the
+ * download.
  */
 import { describe, HeedError, type HeedErrorCode } from '../base/error.js';
 import { Tensor } from '../base/tensor.js';
 
 export type Message =
-  /** Calls a method. `options` is its last argument without `signal` and `onProgress`; `progress`: whether to report progress. */
+  /**
+   * Calls a method. `options`: its last argument, without `signal` and `onProgress`. `progress`: whether to report
+   * progress.
+   */
   | { type: 'call'; id: number; method: string; args: unknown[]; options: object | null; progress: boolean }
   /** The caller no longer waits for this call. */
   | { type: 'abort'; id: number }
@@ -17,7 +22,10 @@ export type Message =
   | { type: 'result'; id: number; value: unknown }
   | { type: 'error'; id: number; error: PackedError };
 
-/** The method that every script of heed with a handler answers at once, with the names of the methods that it has besides those of a model. */
+/**
+ * A method to which every worker script of heed answers at once, with the names of its methods other than those of a
+ * model.
+ */
 export const GREETING = 'hello';
 
 /** The methods of a model that run in a worker. */
@@ -36,17 +44,17 @@ export type Method =
 /** The argument of `file`: asks for a file's name and size, or for one chunk of its bytes. */
 export interface FileRequest {
   path: string;
-  /** How many times this worker has opened the file before. */
+  /** Number of times that this worker has opened the file before. */
   nth: number;
   required: boolean;
   chunk?: number;
 }
 
-/** Lists of records are searched for tensors. Others need no search: they have numbers, strings or lists, such as tokens and offsets. */
+/** Whether a value may contain tensors. Lists of numbers, strings or lists, such as tokens and offsets, do not. */
 const isSearched = (value: unknown): boolean =>
   !Array.isArray(value) || (typeof value[0] === 'object' && value[0] !== null && !Array.isArray(value[0]));
 
-/** The buffers in a result, each once, which are moved to the caller instead of being copied. */
+/** The distinct buffers in a result, which are transferred to the caller instead of being copied. */
 export function buffersOf(value: unknown, found = new Set<ArrayBuffer>()): ArrayBuffer[] {
   if (ArrayBuffer.isView(value)) found.add(value.buffer as ArrayBuffer);
   else if (typeof value === 'object' && value !== null && isSearched(value))
@@ -54,7 +62,10 @@ export function buffersOf(value: unknown, found = new Set<ArrayBuffer>()): Array
   return [...found];
 }
 
-/** A result with its classes, which it has lost when it was cloned: what looks like a tensor is one. Changes the value that it gets. */
+/**
+ * Restores tensors, which lose their class when a result is cloned: every object with `data` and `shape` becomes one.
+ * Modifies `value`.
+ */
 export function revived(value: unknown): unknown {
   if (typeof value !== 'object' || value === null || ArrayBuffer.isView(value) || !isSearched(value)) return value;
   const record = value as Record<string, unknown>;
@@ -74,7 +85,7 @@ export interface PackedError {
   cause?: unknown;
 }
 
-/** More causes than errors have, unless one is its own cause. */
+/** Limit on chains of causes, in case an error is its own cause. */
 const MAX_CAUSES = 8;
 
 export function packError(error: unknown): PackedError {

@@ -1,4 +1,7 @@
-/** Calls for images of a model in one or several workers: images are sent one by one, so that workers share them and messages stay small. */
+/**
+ * Calls with images for a model in one or several workers. Images are sent one by one, so that workers share the work
+ * and messages stay small.
+ */
 
 import { readOptions } from '../base/options.js';
 import { linkedAbort } from '../base/platform.js';
@@ -12,7 +15,7 @@ import { Failures } from './failures.js';
 import type { Method } from './protocol.js';
 import { type Control, sentOptions } from './sent-options.js';
 
-/** The model, a RemoteModel. */
+/** The part of RemoteModel that is used here. */
 interface Caller {
   readonly workers: Workers;
   call<T>(method: Method, args: unknown[], options?: Control): Promise<T>;

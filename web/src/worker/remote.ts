@@ -1,6 +1,6 @@
 /**
- * A model that runs elsewhere: each method is a call there. Arguments are read here as the model there reads them, so that errors are those of a model in this thread, also for values that
- * cannot be sent.
+ * A model in a worker: each method is a call to it. Arguments are checked in this thread first, so that errors are the
+ * same as for a model in this thread, also for values that cannot be sent.
  */
 
 import { importing } from '../base/error.js';
@@ -48,14 +48,14 @@ import type { Method } from './protocol.js';
 import { type Control, type SentOptions, sentOptions } from './sent-options.js';
 import { type Joiner, joinLists, joinMasks, joinRecords, joinVectors } from './shares.js';
 
-/** A call for texts, whose arguments have been read. */
+/** A call with texts whose arguments have been checked. */
 export interface RemoteCall<Result> {
   method: Method;
   input: ModelInput;
   options: SentOptions;
-  /** The arguments before the options, for all texts or for some of them. */
+  /** Returns the arguments before the options, for all texts or for some of them. */
   args(input: ModelInput): unknown[];
-  /** Joins the results for some of the texts each; null: all texts are to be sent together. */
+  /** Creates the joiner for the results of shares of the texts. null if the texts must not be divided. */
   join: ((total: number) => Joiner<Result>) | null;
 }
 
@@ -69,7 +69,7 @@ export abstract class RemoteModel implements PretrainedModel {
   /** Calls a method of the model, with plain data as arguments. */
   abstract call<T>(method: Method, args: unknown[], options?: Control): Promise<T>;
 
-  /** Runs a call whose texts may be divided. */
+  /** Runs a call, possibly dividing its texts among workers. */
   protected abstract run<T>(call: RemoteCall<T>): Promise<T>;
 
   /** @internal */
@@ -86,7 +86,7 @@ export abstract class RemoteModel implements PretrainedModel {
     return this.run({ method: 'encode', input: readInput(given), options: read, args: (input) => [input], join });
   }
 
-  /** The vectors are put into the requested form here, so that those of several workers are joined before. */
+  /** Converts vectors to the requested type in this thread, after those of several workers have been joined. */
   async embed<O extends VectorOutput = 'float32'>(given: ModelInput, options?: EmbedCall<O>): Promise<VectorsOf<O>> {
     const { output, ...read } = this.#options('embed', embedSchema, options);
     const input = readInput(given);
@@ -171,7 +171,7 @@ export abstract class RemoteModel implements PretrainedModel {
     if (this.disposed) throw disposed();
   }
 
-  /** Reads a call's options. Throws if the model has been disposed of or the signal has fired, as in this thread. */
+  /** Reads a call's options. Throws if the model has been disposed of or the signal has been aborted. */
   #options<S extends Record<string, Reader<unknown>>>(
     owner: string,
     schema: S,

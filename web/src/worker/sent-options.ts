@@ -1,19 +1,19 @@
-/** The options of a call as they are sent to a worker. */
+/** Converts the options of a call to the form in which they are sent to a worker. */
 
 import type { SignalLike } from '../base/platform.js';
 import { plainEdit, type ReadEdit } from '../base/sites.js';
 import type { CallOptions } from '../models/model.js';
 
-/** The options of a call that stay in this thread. */
+/** Options of a call that are not sent. */
 export interface Control {
   signal?: SignalLike;
   onProgress?: (progress: never) => void;
 }
 
-/** Options that have been read: plain data, apart from those that stay in this thread. */
+/** Checked options: plain data, and those that are not sent. */
 export type SentOptions = Pick<CallOptions, 'signal' | 'onProgress' | 'edit'> & { read?: unknown; textPairs?: unknown };
 
-/** The options that were read as they are sent. Throws the signal's reason if it has fired. */
+/** Converts checked options. Throws the signal's reason if it has been aborted. */
 export function sentOptions<R extends object>(read: R): Omit<R, keyof SentOptions> & SentOptions {
   const { signal, edit, ...rest } = read as { signal?: SignalLike; edit?: ReadEdit[] | null };
   signal?.throwIfAborted();

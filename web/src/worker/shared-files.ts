@@ -1,4 +1,4 @@
-/** Reads the files of a model once, for all workers of a pool. */
+/** Reads a model's files once for all workers of a pool. */
 
 import type { SignalLike } from '../base/platform.js';
 import type { ModelFolder, OpenFile } from '../io/files.js';
@@ -9,19 +9,21 @@ interface SharedFile {
   chunks: AsyncIterator<Uint8Array>;
   /** Chunks that some workers have not read yet. */
   held: Map<number, { next: Promise<Uint8Array | null>; readers: number }>;
-  /** FNV-1a of the bytes read so far. Own code: it is one line, and the platform hashes no streams. */
+  /** FNV-1a hash of the bytes read so far. The platform has no hash for streams. */
   hash: number;
 }
 
 export interface FileServer {
   answer(request: FileRequest): Promise<unknown>;
-  /** Equal for equal files that are read in the same order. It detects changes, but not attacks, for which there is `integrity`. */
+  /**
+   * Equal for equal files that are read in the same order. Detects changes, but not attacks; use `integrity` for those.
+   */
   fingerprint(): Promise<string>;
   /** Stops reading. */
   close(): void;
 }
 
-/** Serves a folder to `readers` workers, each of which opens the same files and reads each of their chunks once. */
+/** Serves a folder to `readers` workers, which all open the same files and read each chunk once. */
 export function serveFiles(folder: ModelFolder, readers: number, signal: SignalLike): FileServer {
   const files = new Map<string, Promise<SharedFile | null>>();
 
@@ -60,7 +62,7 @@ export function serveFiles(folder: ModelFolder, readers: number, signal: SignalL
       return chunk === undefined ? (file?.about ?? null) : take(file!, chunk);
     },
     async fingerprint() {
-      // A file that could not be opened is one that the model turned out not to need.
+      // A file that could not be opened was not needed, since loading succeeded.
       const read = [...files].map(async ([key, opening]) => `${key} ${(await opening.catch(() => null))?.hash}`);
       return (await Promise.all(read)).sort().join();
     },

@@ -5,13 +5,17 @@ import { isTexts, type ModelInput } from '../models/input.js';
 import type { Prediction } from '../models/model.js';
 import { type VectorsOf, vectorsOf } from '../models/quantized.js';
 
-/** Texts per share: at least as many as fill the core's pieces, and few enough for progress reports. */
+/**
+ * Limits on the texts per share: enough to fill the batches of the WebAssembly module, and few enough for frequent
+ * progress reports.
+ */
 export const LEAST_TEXTS = 8;
 const MOST_TEXTS = 256;
 
 /**
- * Divides a list into shares, which the workers take one by one: the longest texts first, and each share a part of the work that is left, so that all workers finish at about the
- * same time. (The order makes no single worker faster, because texts are not padded.) Within a share, texts are in the order of the list.
+ * Divides a list into shares, which workers take one by one. The longest texts come first, and each share is a fraction
+ * of the remaining work, so that all workers finish at about the same time. (The order does not speed up a single
+ * worker, because texts are not padded.) Within a share, texts are in the order of the list.
  */
 export function* sharesOf(lengths: readonly number[], workers: number): Generator<number[]> {
   const order = [...lengths.keys()].sort((a, b) => lengths[b]! - lengths[a]!);
@@ -29,7 +33,9 @@ export function* sharesOf(lengths: readonly number[], workers: number): Generato
   }
 }
 
-/** Each text's length in characters, or in tokens if the input consists of ids; plus one, so that empty texts count. */
+/**
+ * Length of each text in characters, or in tokens if the input consists of ids, plus one, so that empty texts count.
+ */
 export function lengthsOf(input: ModelInput, pairs: unknown): number[] {
   const each = isTexts(input) ? [input].flat() : input.inputIds;
   return each.map(({ length }, n) => 1 + length + (Array.isArray(pairs) ? (pairs[n]?.length ?? 0) : 0));
@@ -46,14 +52,14 @@ export function textsOf(input: ModelInput, share: readonly number[]): ModelInput
   };
 }
 
-/** Collects the results of shares: `share` has each text's place in the call. */
+/** Collects the results of shares. `share` has each text's index in the call. */
 export interface Joiner<Result> {
   add(share: readonly number[], result: Result): void;
-  /** The result of the call, once all shares have been added. */
+  /** The result of the call. All shares must have been added. */
   joined(): Result;
 }
 
-/** Joins vectors as they come, so that they are in memory once. */
+/** Joins vectors as they arrive, so that they are not held in memory twice. */
 export function joinVectors(total: number): Joiner<VectorsOf<'float32'>> {
   const truncated = new Array<number>(total);
   const tokens = new Array<number>(total);
@@ -73,7 +79,7 @@ export function joinVectors(total: number): Joiner<VectorsOf<'float32'>> {
   };
 }
 
-/** Joins lists with an entry per text. */
+/** Joins lists that have one entry per text. */
 export function joinLists<T>(total: number): Joiner<T[]> {
   const list = new Array<T>(total);
   return {
@@ -83,8 +89,8 @@ export function joinLists<T>(total: number): Joiner<T[]> {
 }
 
 /**
- * Joins records, such as those of `encode` and of `predict`: tensors along their first axis, padded with zeros to the largest extents; lists of tensors, which have one per layer,
- * tensor by tensor; other lists have an entry per text.
+ * Joins records, such as results of `encode` and `predict`. Tensors are joined along their first axis and padded with
+ * zeros to the largest extents; lists of tensors, one per layer, tensor by tensor. Other lists have one entry per text.
  */
 export function joinRecords<T extends object>(owner: string, total: number): Joiner<T> {
   const shares: (readonly number[])[] = [];
@@ -98,7 +104,7 @@ export function joinRecords<T extends object>(owner: string, total: number): Joi
   };
 }
 
-/** The same for the head for masks, whose logits have a row per mask. */
+/** Joins results of the MLM head, whose logits have one row per mask token. */
 export function joinMasks(total: number): Joiner<Prediction> {
   const { add, joined } = joinRecords<Prediction>('predict', total);
   const rows: { text: number; token: number; logits: Float32Array }[] = [];
@@ -174,7 +180,7 @@ function copyPadded(
   toAt: number,
   toShape: readonly number[],
 ): void {
-  // From here on, both are laid out in the same way.
+  // From the second axis on, both have the same shape, so the block is contiguous.
   if (shape.slice(1).every((extent, i) => extent === toShape[i + 1])) {
     to.set(from.subarray(at, at + elementCount(shape)), toAt);
     return;

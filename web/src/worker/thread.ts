@@ -1,6 +1,7 @@
 /**
- * The script of a shared-memory thread: instantiates the module with the memory of the main instance and runs the core's thread function, which does not return. It cannot
- * answer messages afterwards, and nothing that the thread function calls calls JavaScript.
+ * Script of a shared-memory thread: instantiates the WebAssembly module with the memory of the main instance and runs
+ * its thread function, which does not return. Afterwards it cannot answer messages. The thread function never calls
+ * JavaScript.
  */
 
 import type { ThreadStart } from '../base/wasm/threads.js';
@@ -22,7 +23,7 @@ function run({ module, memory, initialize, main, failed, stack, stackBytes, inde
   try {
     call(main, index);
   } catch (error) {
-    call(failed); // so that the caller does not wait for it
+    call(failed); // so that the caller does not wait for this thread
     throw error;
   }
 }
@@ -31,7 +32,7 @@ interface Port {
   postMessage(message: 'ready'): void;
 }
 
-// Not by platform.ts: this script shall be one file.
+// platform.ts is not imported, because this script must be a single file.
 const host = (globalThis as { process?: { getBuiltinModule?(name: string): unknown } }).process;
 const nodePort = (host?.getBuiltinModule?.('node:worker_threads') as typeof import('node:worker_threads'))?.parentPort;
 if (nodePort) nodePort.once('message', (start: ThreadStart) => run(start, () => nodePort.postMessage('ready')));

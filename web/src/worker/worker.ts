@@ -1,4 +1,4 @@
-/** The script of a worker that runs a model. */
+/** Script of a worker that runs a model. */
 import create from 'heed-glue/inference';
 import { threaded } from '../base/wasm/threaded.js';
 import { makeHandler } from './handler.js';

@@ -1,7 +1,7 @@
 import { draw } from '../numbers.js';
 import { type Anything, heed, make, type Row, x } from './refusals.js';
 
-// Shared: what a test makes and drops stays until the garbage collector comes by.
+// Shared by all tests, because undisposed layers stay in memory until garbage collection.
 const attention = new heed.MultiHeadAttention({ embedDim: 8, numHeads: 2 });
 const mha = (call: object, query: Anything = x) => attention.forward(query, call);
 

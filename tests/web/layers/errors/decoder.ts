@@ -1,7 +1,7 @@
 import { draw } from '../numbers.js';
 import { type Anything, heed, type Row, sizes, x } from './refusals.js';
 
-// Shared: what a test makes and drops stays until the garbage collector comes by.
+// Shared by all tests, because undisposed layers stay in memory until garbage collection.
 const decoder = new heed.Decoder({ ...sizes, numLayers: 1 });
 const transformer = new heed.Transformer({ ...sizes, numEncoderLayers: 1, numDecoderLayers: 1 });
 const decoderLayer = new heed.DecoderLayer(sizes);

@@ -1,7 +1,7 @@
 import { draw } from '../numbers.js';
 import { type Anything, heed, make, type Row, sizes, x } from './refusals.js';
 
-// Shared: what a test makes and drops stays until the garbage collector comes by.
+// Shared by all tests, because undisposed layers stay in memory until garbage collection.
 const encoder = new heed.Encoder({ ...sizes, numLayers: 1 });
 const encoderLayer = new heed.EncoderLayer(sizes);
 const encode = (call: object, input: Anything = x) => encoderLayer.forward(input, call);

@@ -1,13 +1,13 @@
 import { draw } from '../numbers.js';
 import { type Anything, heed, type Row, x } from './refusals.js';
 
-/** Entries without end. */
+/** An endless sequence of entries. */
 const endless = (): Anything =>
   new Proxy([1], {
     get: (target, key) => (key === 'length' ? 2 ** 40 : typeof key === 'symbol' ? Reflect.get(target, key) : 1),
   });
 
-/** A tensor whose data are allocated when they are read. */
+/** A tensor whose data are allocated on access. */
 const made = (length: number) => ({
   shape: [1, 2],
   get data() {

@@ -11,7 +11,7 @@ import * as functions from './functions.js';
 import { type Anything, caught, heed, type Row } from './refusals.js';
 import * as tensorLayers from './tensor-layers.js';
 
-// Whatever went wrong, the runtime works afterwards.
+// The runtime must work after each error.
 afterEach(() => expect(heed.softmax([0, 0]).toArray()).toEqual([0.5, 0.5]));
 
 const table: Record<string, { rows: Row[]; works: () => { data: Float32Array } }> = {

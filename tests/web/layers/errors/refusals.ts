@@ -1,10 +1,10 @@
-/** What the table of refusals (refusals.test.ts) is written with. */
+/** Helpers for the table of rejected calls (refusals.test.ts). */
 import { type Heed, load } from 'heed';
 import { draw } from '../numbers.js';
 
 export const heed: Heed = await load();
 
-/** Calls that TypeScript would not let pass. */
+/** For calls that TypeScript would reject. */
 // biome-ignore lint/suspicious/noExplicitAny: wrong on purpose
 export type Anything = any;
 
@@ -14,13 +14,13 @@ export const sizes = { embedDim: 8, numHeads: 2, feedForwardDim: 12 };
 
 /** Makes a layer by its class's name. */
 export const make = (name: string, options: Anything) => new (heed as Anything)[name](options);
-/** Makes a layer for one call. */
+/** Makes a layer and calls it once. */
 export const once = (name: string, options: Anything, input: Anything = x) => {
   using made = make(name, options);
   return made.forward(input);
 };
 
-/** What a call throws. */
+/** Returns the error that a call throws. */
 export function caught(call: () => unknown): unknown {
   try {
     const made = call();

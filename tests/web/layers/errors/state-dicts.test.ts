@@ -45,7 +45,7 @@ describe('state dicts', () => {
       both,
       /expected exactly this layer's parameters, got a state dict that does not fit: unexpected 'in_proj_weight'$/,
     );
-    // What else is wrong is still listed.
+    // Other errors are still listed.
     const { 'out_proj.weight': _, ...incomplete } = both as Anything;
     refused(square, incomplete, /missing 'out_proj\.weight' \[8, 16\]; unexpected 'in_proj_weight'$/);
     const { k_proj_weight: __, ...two } = both as Anything;
@@ -55,7 +55,7 @@ describe('state dicts', () => {
       { ...together.stateDict(), q_proj_weight: packed, k_proj_weight: packed, v_proj_weight: packed },
       /unexpected 'q_proj_weight', 'k_proj_weight', 'v_proj_weight'$/,
     );
-    // Either form alone is taken.
+    // Either of both forms is accepted.
     const { q_proj_weight: q, k_proj_weight: k, v_proj_weight: v, ...rest } = separate;
     expect([q, k, v].map((weight) => weight!.shape)).toEqual([
       [16, 8],

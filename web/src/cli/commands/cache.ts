@@ -1,4 +1,4 @@
-/** `heed cache`: the models from the network that are kept, and their removal. */
+/** `heed cache`: lists and removes cached models. */
 import type { Command } from 'commander';
 import { clearCache, listCache } from '../../index.js';
 import { invalid } from '../../node/index.js';

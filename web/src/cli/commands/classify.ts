@@ -1,4 +1,4 @@
-/** `heed classify`: labels for each text. */
+/** `heed classify`: predicts labels for each text. */
 import type { Command } from 'commander';
 import { classify } from '../../index.js';
 import type { ModelOptions, ParallelOptions } from '../model.js';

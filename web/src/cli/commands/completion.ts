@@ -1,4 +1,4 @@
-/** `heed completion`: scripts with which shells complete command lines of heed. */
+/** `heed completion`: prints scripts with which shells complete heed's command lines. */
 import { Argument, type Command } from 'commander';
 import { candidates, SCRIPTS } from '../complete.js';
 import { addExamples } from '../options.js';
@@ -20,7 +20,7 @@ export function addCompletion(program: Command): void {
     'heed completion fish > ~/.config/fish/completions/heed.fish',
     'heed completion powershell | Out-String | Invoke-Expression      in $PROFILE',
   );
-  // What the scripts call.
+  // Called by the completion scripts.
   program
     .command('complete', { hidden: true })
     .argument('[words...]')

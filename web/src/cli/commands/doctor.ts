@@ -1,4 +1,6 @@
-/** `heed doctor`: which build runs and why, and how fast; or what the folder of a model lacks. */
+/**
+ * `heed doctor`: reports which build runs, why and how fast; or checks a model's folder for missing or damaged files.
+ */
 import type { Command } from 'commander';
 import { checkFolder, type FolderReport } from '../doctor/folder.js';
 import { describeMachine, int8Note, type Machine } from '../doctor/machine.js';
@@ -53,13 +55,13 @@ async function examineMachine({ json }: Options): Promise<void> {
   for (const line of advice) print(line);
 }
 
-/** The share of the time below which others have the processor. */
+/** Share of CPU time below which other programs are considered to occupy the CPU. */
 const BUSY = 0.8;
 
-/** Below this, in fp32 operations per second, even slow laptops are not. */
+/** Even slow laptops exceed this number of fp32 operations per second. */
 const LOW_PEAK = 10e9;
 
-/** What to know, and what to do. */
+/** Warnings about the measured speed, and advice. */
 function adviceFor(machine: Machine, { peak, speeds }: Measured): string[] {
   const advice: string[] = [];
   const slow = speeds.filter(({ tokensPerSecond, expected }) => tokensPerSecond < FAR_BELOW * expected);

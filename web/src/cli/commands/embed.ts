@@ -1,4 +1,4 @@
-/** `heed embed`: a vector for each text. */
+/** `heed embed`: computes a vector for each text. */
 import type { Command } from 'commander';
 import type { EmbeddingOptions, ModelOptions, ParallelOptions } from '../model.js';
 import {
@@ -16,14 +16,14 @@ import type { RecordOptions } from '../records.js';
 import { addScale, runScale, type ScaleOptions, scaleMode } from '../scale.js';
 import { type OutputOptions, writeRecords } from '../write-records.js';
 
-/** Of texts on one machine; those of plans are ScaleOptions. */
+/** Options for embedding texts on one machine. See ScaleOptions for plans. */
 type Options = ModelOptions &
   ParallelOptions &
   OutputOptions &
   RecordOptions &
   EmbeddingOptions & { normalize?: boolean; output?: keyof typeof FORMS };
 
-/** The output of `embed` for each --output. */
+/** The option `output` of `embed` for each value of --output. */
 const FORMS = { fp32: 'float32', int8: 'int8', binary: 'binary' } as const;
 
 const OUTPUT = 'fp32, int8 with a scale per vector, or binary: signs as bits (default: fp32)';
@@ -45,7 +45,7 @@ export function addEmbed(program: Command): void {
     'heed embed texts.txt --out vectors.npy',
     'heed embed reviews.csv --field review --dtype q8 > vectors.jsonl',
   ).action((files: string[], options: Options) => {
-    // commander keeps the last of the two.
+    // commander keeps only the last of both flags, so look at the arguments.
     const both = ['--normalize', '--no-normalize'].every((flag) => process.argv.includes(flag));
     refuseBoth('--normalize', '--no-normalize', both);
     const mode = scaleMode(command, files);

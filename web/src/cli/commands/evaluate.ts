@@ -1,4 +1,4 @@
-/** `heed evaluate`: measures a classifier, a search or similarities on examples. */
+/** `heed evaluate`: measures classification, retrieval or similarities on examples. */
 import type { Command } from 'commander';
 import {
   evaluateEmbeddingSimilarity,
@@ -17,7 +17,7 @@ type Options = ModelOptions & ExampleOptions & { json?: boolean; task: keyof typ
 type Runtime = Awaited<ReturnType<typeof load>>;
 type Model = Awaited<ReturnType<typeof openModel>>;
 
-/** What a task measures, and its text. */
+/** Measures a task's metrics and formats them. */
 interface Task {
   measure(heed: Runtime, model: Model, files: string[], options: Options): Promise<object>;
   show(metrics: never): string;

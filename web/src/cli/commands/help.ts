@@ -1,4 +1,4 @@
-/** `heed help`: the same as `--help`. Instead of commander's own, which prints everything if the command is unknown. */
+/** `heed help`: same as `--help`. Replaces commander's own, which prints the whole help for an unknown command. */
 import type { Command } from 'commander';
 import { invalid } from '../../node/index.js';
 import { subcommandsOf } from '../complete.js';
@@ -12,7 +12,7 @@ export function addHelp(program: Command): void {
       const command = program.commands.find((each) => each.name() === name);
       if (command && below !== undefined) requireSubcommand(command, below);
       const names = [name, below].filter((each) => each !== undefined);
-      // An unknown command is refused as without help.
+      // An unknown command is rejected as it would be without `help`.
       await program.parseAsync(command || name === undefined ? [...names, '--help'] : [name], { from: 'user' });
     });
 }

@@ -1,4 +1,4 @@
-/** `heed inspect`: the family, sizes and parameters of a model. */
+/** `heed inspect`: prints the family, sizes and parameters of a model. */
 import type { Command } from 'commander';
 import { HeedError, load } from '../../index.js';
 import { type ModelOptions, remoteOptions } from '../model.js';

@@ -1,4 +1,4 @@
-/** `heed index`: an int8 search index of a file of texts. */
+/** `heed index`: builds an int8 search index for a file of texts. */
 import { type Command, Option } from 'commander';
 import { dispose } from '../../base/platform.js';
 import { invalid } from '../../node/index.js';
@@ -33,7 +33,7 @@ export function addIndex(program: Command): void {
   addParallel(command);
   addExamples(command, 'heed index words.txt --dimensions 128 --dtype q8 --out dictionary/index.safetensors').action(
     (file: string, options: Options) => {
-      // The file is read twice, which standard input cannot be.
+      // The file is read twice, which is impossible for standard input.
       if (file === '-') throw invalid('file', "a file's path", "'-' (standard input)");
       return makeIndex(file, options);
     },

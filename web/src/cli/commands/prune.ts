@@ -1,4 +1,4 @@
-/** `heed prune`: a model's folder without the words that a corpus does not need. */
+/** `heed prune`: writes a model's folder without the vocabulary entries that a corpus does not need. */
 import type { Command } from 'commander';
 import { type Heed, load, type PruneOptions } from '../../index.js';
 import { type ModelOptions, remoteOptions } from '../model.js';

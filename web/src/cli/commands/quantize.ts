@@ -1,4 +1,4 @@
-/** `heed quantize`: a model's folder with matrices and tables in int8 or 4 bits. */
+/** `heed quantize`: writes a model's folder with matrices and embedding tables in int8 or 4 bits. */
 import type { Command } from 'commander';
 import { type Heed, load, type QuantizeOptions, type VectorSimilarity } from '../../index.js';
 import { type ModelOptions, remoteOptions } from '../model.js';

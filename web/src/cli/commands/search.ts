@@ -1,4 +1,4 @@
-/** `heed search`: the texts nearest to a query. */
+/** `heed search`: finds the texts nearest to a query. */
 import { type Command, Option } from 'commander';
 import { load, semanticSearch } from '../../index.js';
 import { batches, invalidFile } from '../../node/index.js';
@@ -69,7 +69,7 @@ async function searchIndex(query: string, options: Options): Promise<Hit[]> {
     recorded !== null && recorded !== name
       ? invalidFile(path, `an index of the model '${name}'`, `one of '${recorded}'. ${remedyOf(recorded)}`)
       : null;
-  // Under another name, it may be the same model in another folder.
+  // A model under another name may be the same model in another folder.
   if (otherName && !index.knowsModel) throw otherName;
   using model = await openModel(options);
   await index
@@ -81,7 +81,7 @@ async function searchIndex(query: string, options: Options): Promise<Hit[]> {
   return index.search(vector, { topK }).map(({ text, score, id }) => ({ text, score, place: { id } }));
 }
 
-/** Where a text is, in the table of several files. */
+/** A text's location, as printed in tables of several files. */
 const placeOf = ({ file, line, index }: Place): string =>
   `${file ?? '-'}${line === undefined ? `[${index}]` : `:${line}`}`;
 
@@ -103,7 +103,7 @@ async function searchFiles(query: string, files: string[], options: Options): Pr
   let best: Hit[] = [];
   let done = 0;
   for await (const { count, hits } of found) {
-    // Only the best are kept, so that memory does not grow with the number of texts.
+    // Keep only the best hits, so that memory does not grow with the number of texts.
     best = [...best, ...hits].sort((a, b) => b.score - a.score).slice(0, topK);
     done += count;
     progress.update(done, input.fraction);

@@ -1,4 +1,4 @@
-/** `heed train`: teaches a model labels or similarities. */
+/** `heed train`: trains a model on labels or similarities. */
 import { type Command, Option } from 'commander';
 import { invalid } from '../../node/index.js';
 import { load } from '../../train/index.js';
@@ -42,7 +42,7 @@ export const addLabelled = (command: Command): Command =>
 
 const isPositive = (value: number) => value > 0 && value < Infinity;
 
-/** An option whose value is a number for which `isLegal` returns true. */
+/** An option whose value is a number accepted by `isLegal`. */
 function number(flags: string, description: string, expected: string, isLegal: (value: number) => boolean): Option {
   const option = new Option(flags, description);
   return option.argParser((given: string) => {
@@ -52,7 +52,7 @@ function number(flags: string, description: string, expected: string, isLegal: (
   });
 }
 
-/** `what`: the default. */
+/** Options of training. `what`: default of --train. */
 const addTraining = (command: Command, what: 'head' | 'full'): Command =>
   command
     .optionsGroup('Training:')
@@ -192,7 +192,7 @@ async function trainEmbedding(files: string[], options: EmbeddingOptions, signal
   summarize(options, counted(examples.length, 'example'), result, bytes, model);
 }
 
-/** What an interrupted training leaves behind. `what`: the default of --train. */
+/** Describes what an interrupted training leaves behind. `what`: default of --train. */
 const restOf = ({ out, train }: TrainOptions, what: 'head' | 'full') =>
   (train ?? what) === 'head'
     ? 'nothing was written'
@@ -206,7 +206,7 @@ async function validationOf<T>({ validation }: TrainOptions, read: (file: string
   return validation === undefined ? undefined : Number.isNaN(part) ? read(validation) : part;
 }
 
-/** `options`: those of `fromPretrained`. */
+/** Loads the model of --model. `options`: options of `fromPretrained`. */
 export async function openModel(
   heed: Heed,
   { model, ...options }: { model?: string | undefined; [option: string]: unknown },
@@ -217,7 +217,10 @@ export async function openModel(
   return await heed.fromPretrained(model, { ...options, onProgress } as object);
 }
 
-/** Trains with the options that all trainings have, writes the folder, and removes the state of an interrupted training. */
+/**
+ * Trains with the options that all kinds of training share, writes the folder, and removes the state of an interrupted
+ * training.
+ */
 async function trainAndSave<R>(
   options: TrainOptions,
   what: 'head' | 'full',

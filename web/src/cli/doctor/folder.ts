@@ -1,4 +1,4 @@
-/** Checks the folder of a model, of the Hub's cache or of heed's cache: what it lacks, in plain words. */
+/** Checks a model's folder, a cache of the Hub or heed's cache, and explains what is missing or damaged. */
 import { createHash } from 'node:crypto';
 import * as fs from 'node:fs';
 import { basename, join } from 'node:path';
@@ -14,12 +14,12 @@ export interface Finding {
 
 export interface FolderReport {
   folder: string;
-  /** Whether everything that is needed is there. */
+  /** Whether everything that is needed exists. */
   ok: boolean;
   findings: Finding[];
 }
 
-/** The folders to check in `path`: those of all snapshots in a cache of the Hub, else `path` itself. */
+/** Checks the folders of all snapshots if `path` is a cache of the Hub, else `path` itself. */
 export async function checkFolder(path: string): Promise<FolderReport[]> {
   const status = statusOf(path);
   if (!status) throw invalid('folder', 'a folder', `'${path}', which does not exist`, 'NOT_FOUND');
@@ -27,11 +27,11 @@ export async function checkFolder(path: string): Promise<FolderReport[]> {
   const folders = snapshotsOf(path);
   if (folders.length === 0 && fs.readdirSync(path).some(isCached)) return [checkCache(path)];
   const reports: FolderReport[] = [];
-  for (const folder of folders.length > 0 ? folders : [path]) reports.push(await checkModel(folder)); // one in memory at a time
+  for (const folder of folders.length > 0 ? folders : [path]) reports.push(await checkModel(folder)); // one at a time, to bound memory
   return reports;
 }
 
-/** Of `models--org--name` or of the folder with several such; none in other folders. */
+/** The snapshots of a folder `models--org--name`, or of all such folders in `path`; empty for other folders. */
 function snapshotsOf(path: string): string[] {
   const models = fs.readdirSync(path).filter((name) => name.startsWith('models--'));
   if (models.length > 0) return models.flatMap((name) => snapshotsOf(join(path, name)));
@@ -46,7 +46,7 @@ async function checkModel(folder: string): Promise<FolderReport> {
   return { folder, ok: findings.at(-1)!.ok, findings };
 }
 
-/** What `inspect` finds in the folder, and what to do about what it lacks. */
+/** The findings of `inspect` for the folder, with advice for missing files. */
 async function filesOf(heed: Heed, folder: string): Promise<Finding[]> {
   const names = fs.readdirSync(folder);
   try {
@@ -75,7 +75,7 @@ async function filesOf(heed: Heed, folder: string): Promise<Finding[]> {
 const OTHER_TOKENIZER = /^(vocab\.(txt|json)|(sentencepiece\.bpe|spiece)\.model)$/;
 const OTHER_WEIGHTS = /\.(bin|onnx|h5|pt|pth|msgpack|gguf)$/;
 
-/** How to get a file that is missing. */
+/** Advice on how to obtain a missing file. */
 function adviceFor(file: string, names: string[], folder: string): string {
   const [kind, pattern] = file.endsWith('tokenizer.json')
     ? ['AutoTokenizer', OTHER_TOKENIZER]
@@ -86,7 +86,7 @@ function adviceFor(file: string, names: string[], folder: string): string {
     : 'Download it';
 }
 
-/** Whether the model can be loaded. */
+/** Tries to load the model. */
 async function loadedFrom(heed: Heed, folder: string): Promise<Finding> {
   const name = 'loading';
   try {
@@ -100,7 +100,8 @@ async function loadedFrom(heed: Heed, folder: string): Promise<Finding> {
 const summaryOf = ({ family, numLayers, embedDim, parameterCount, pooling, normalize }: ModelConfig) =>
   `${family}, ${numLayers} layers of width ${embedDim}, ${parameterCount.toLocaleString('en')} parameters, ${pooling} pooling${normalize ? ', normalized' : ''}`;
 
-// Names in heed's own cache: digests; with a suffix while a file is written, or of the record of a folder.
+// Names in heed's own cache are digests, with a UUID while a file is being written, or with .json for the record of a
+// folder.
 const isCached = (name: string) => /^[0-9a-f]{64}(\.[0-9a-f-]{36}|\.json)?$/.test(name);
 
 function checkCache(folder: string): FolderReport {
@@ -124,7 +125,9 @@ function checkCache(folder: string): FolderReport {
   return { folder, ok: damaged.length === 0, findings };
 }
 
-/** The files in formats that cannot be checked, such as the texts of an index, according to the records of their folders. */
+/**
+ * Files in formats that cannot be checked, such as the texts of an index, according to the records of their folders.
+ */
 function otherFiles(folder: string, names: string[]): Set<string> {
   const others = new Set<string>();
   for (const name of names.filter((name) => name.endsWith('.json')))
@@ -135,11 +138,11 @@ function otherFiles(folder: string, names: string[]): Set<string> {
       for (const [path, file] of Object.entries(files))
         if (file?.key && !/\.(json|safetensors)$/.test(path))
           others.add(createHash('sha256').update(file.key).digest('hex'));
-    } catch {} // of an earlier version
+    } catch {} // a record of an earlier version
   return others;
 }
 
-/** Whether a file is valid JSON, or a .safetensors file that has the length that its header says. */
+/** Whether a file is valid JSON, or a .safetensors file with the size that its header specifies. */
 function isWhole(path: string, size: number): boolean {
   try {
     const handle = fs.openSync(path, 'r');

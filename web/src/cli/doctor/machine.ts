@@ -1,4 +1,4 @@
-/** The machine and the engine, as far as they matter to heed. */
+/** Properties of the machine and the JavaScript engine that matter to heed. */
 import { readFileSync } from 'node:fs';
 import * as os from 'node:os';
 import { type Build, load } from '../../index.js';
@@ -10,14 +10,14 @@ export interface Machine {
   platform: string;
   cpu: string;
   cores: number;
-  /** Vector instructions of the CPU; null if the system does not say. */
+  /** Vector instructions of the CPU; null if the system does not report them. */
   instructions: string[] | null;
-  /** In bytes. */
+  /** Bytes of memory, in total and free. */
   memory: number;
   freeMemory: number;
   build: Build;
   buildReason: string;
-  /** How many `threads: 'auto'` starts, with the calling one. */
+  /** Number of threads of `threads: 'auto'`, including the calling one. */
   threads: number;
   threadsReason: string;
 }
@@ -57,7 +57,7 @@ export async function describeMachine(): Promise<Machine> {
   };
 }
 
-/** From Linux's list. Other systems have none in a file; every 64-bit ARM has NEON. */
+/** Reads Linux's list. Other systems have no such file; every 64-bit ARM has NEON. */
 function instructionsOf(): string[] | null {
   try {
     const [, flags] = /^(?:flags|Features)\s*:(.*)$/m.exec(readFileSync('/proc/cpuinfo', 'utf8'))!;
@@ -68,7 +68,7 @@ function instructionsOf(): string[] | null {
   }
 }
 
-/** What the engine makes of the CPU's instructions for int8. */
+/** Explains whether the engine uses the CPU's instructions for int8. */
 export function int8Note({ instructions, build }: Machine): string | null {
   if (!instructions) return null;
   if (instructions.includes('avx_vnni'))

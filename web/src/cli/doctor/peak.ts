@@ -1,7 +1,10 @@
-/** The peak of this machine in the engine that runs: how fast it executes the instructions that matrix products consist of, without memory, in a small module of its own. */
+/**
+ * Measures the peak speed of this machine in the running engine: how fast it executes the instructions of matrix
+ * products, without memory accesses, in a small WebAssembly module.
+ */
 import type { Build } from '../../index.js';
 
-/** In operations per second; a multiplication and an addition are two. */
+/** Operations per second. A multiplication and an addition count as two. */
 export interface Peak {
   fp32: number;
   int8: number;
@@ -16,11 +19,14 @@ const RELAXED_MADD = simd(0x105);
 const RELAXED_DOT_ADD = simd(0x113);
 const I32X4_ADD = simd(0xae);
 
-/** As many independent sums as hide the latency of an instruction and fit into 16 registers with the operands. */
+/**
+ * Number of independent sums: enough to hide the latency of an instruction, and few enough to fit into 16 registers
+ * with the operands.
+ */
 const SUMS = 12;
 const [COUNT, A, B, FIRST_SUM] = [0, 1, 2, 3];
 
-/** An instruction sequence that adds products of A and B to a sum, and its operations. */
+/** An instruction sequence that updates a sum with products of A and B, and its number of operations. */
 interface Step {
   code: (sum: number) => number[];
   operations: number;
@@ -31,14 +37,15 @@ const STEPS: Record<Build, Record<keyof Peak, Step>> = {
     fp32: { code: (sum) => [...get(A), ...get(B), ...get(sum), ...RELAXED_MADD], operations: 8 },
     int8: { code: (sum) => [...get(A), ...get(B), ...get(sum), ...RELAXED_DOT_ADD], operations: 32 },
   },
-  // sum * A + B: a product of A and B alone would be computed once for all. f32x4.mul and add; i32x4.dot_i16x8_s and add
+  // sum * A + B: the product A * B is constant and would be computed only once. f32x4.mul and add; i32x4.dot_i16x8_s
+  // and add
   simd128: {
     fp32: { code: (sum) => [...get(sum), ...get(A), ...simd(0xe6), ...get(B), ...simd(0xe4)], operations: 8 },
     int8: { code: (sum) => [...get(sum), ...get(A), ...simd(0xba), ...get(B), ...I32X4_ADD], operations: 16 },
   },
 };
 
-/** A module with one function `run(count)`, which executes the step `count` times for each of SUMS sums. */
+/** A WebAssembly module with one function `run(count)`, which executes the step `count` times for each of SUMS sums. */
 function moduleOf({ code }: Step, isFloat: boolean): Uint8Array<ArrayBuffer> {
   const sums = Array.from({ length: SUMS }, (_, i) => FIRST_SUM + i);
   const section = (id: number, content: number[]) => [id, ...length(content), ...content];
@@ -65,10 +72,10 @@ function moduleOf({ code }: Step, isFloat: boolean): Uint8Array<ArrayBuffer> {
   ]);
 }
 
-/** LEB128 */
+/** The length of a section, in LEB128. */
 const length = ({ length: n }: number[]) => (n < 128 ? [n] : [(n & 127) | 128, n >> 7]);
 
-/** Steps per call: short, so that some calls are not interrupted. */
+/** Steps per call: few, so that some calls are not interrupted. */
 const COUNT_PER_CALL = 20_000;
 const MILLISECONDS = 100;
 

@@ -1,4 +1,4 @@
-/** How fast the model of the package runs, next to what the machine's peak would allow. */
+/** Measures how fast the package's model runs, and how fast it should run given the machine's peak. */
 import { load, type ModelConfig, type PretrainedModel } from '../../index.js';
 import { measurePeak, type Peak } from './peak.js';
 
@@ -7,14 +7,14 @@ export interface Speed {
   texts: number;
   tokensPerText: number;
   tokensPerSecond: number;
-  /** At the usual share of the peak. */
+  /** Tokens per second at the usual share of the peak. */
   expected: number;
-  /** The share of the time for which the system let this process run on a core. */
+  /** Fraction of the time during which this process was running on a CPU core. */
   cpuShare: number;
 }
 
 export interface Measured {
-  /** Milliseconds from the call of `fromPretrained` to a model that is ready. */
+  /** Milliseconds that `fromPretrained` takes. */
   loadMs: number;
   /** Operations per second. */
   peak: Peak;
@@ -25,12 +25,13 @@ const LENGTH = 128;
 const MILLISECONDS = 400;
 
 /**
- * The share of the peak that a forward pass of this small model reaches, with embeddings, softmax and copies: of the time on the processor, 55 to 60 % in fp32 and 40 to 48 % in
- * int8, measured on an AMD EPYC that was busy with other programs, in both builds.
+ * The share of the peak that a forward pass of this small model reaches, including embeddings, softmax and copies: 55
+ * to 60 % in fp32 and 40 to 48 % in int8, relative to CPU time, measured with both builds on an AMD EPYC that was busy
+ * with other programs.
  */
 const SHARE = { fp32: 0.6, q8: 0.4 };
 
-/** Below this part of what is expected, something is wrong. */
+/** Fraction of the expected speed below which something is considered wrong. */
 export const FAR_BELOW = 0.5;
 
 /** Measures for about two seconds, on one thread. */
@@ -73,7 +74,10 @@ async function tokenRate(model: PretrainedModel, texts: number) {
   };
 }
 
-/** Tokens per second if the matrix products ran at the usual share of the peak. Products of attention are in fp32 in both cases. */
+/**
+ * Tokens per second if the matrix products run at the usual share of the peak. Attention's products are in fp32 for
+ * both types.
+ */
 function expectedRate(config: ModelConfig, peak: Peak, dtype: 'fp32' | 'q8'): number {
   const { numLayers, embedDim, feedForwardDim } = config;
   const linear = 2 * numLayers * (4 * embedDim * embedDim + 2 * embedDim * feedForwardDim);

@@ -1,6 +1,6 @@
 /**
  * y = phi(x): relu max(x, 0); gelu x Phi(x); gelu_tanh x / (1 + exp(-2 u)) with u = sqrt(2 / pi) (x + 0.044715 x^3); silu x / (1 + exp(-x));
- * quick_gelu x / (1 + exp(-1.702 x)). Exponents are bounded, because WGSL leaves it open what an overflow gives.
+ * quick_gelu x / (1 + exp(-1.702 x)). Exponents are clamped because WGSL does not define the result of an overflow.
  */
 const bodies: Record<string, string> = {
   identity: 'return x;',

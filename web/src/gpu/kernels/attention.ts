@@ -1,15 +1,20 @@
 /**
- * Y_i = f_h sum_j exp(S_ij - m_i) V_j / sum_j exp(S_ij - m_i), for each head h, with the scores S of scores.ts, m_i the greatest of them, and f_h the head's factor; 0 for
- * queries without keys. The maxima and sums are those of the keys seen so far (Milakov and Gimelshein 2018, arXiv:1805.02867), so that no matrix of scores is stored.
+ * Y_i = f_h sum_j exp(S_ij - m_i) V_j / sum_j exp(S_ij - m_i) for each head h, with the scores S of scores.ts, their
+ * maximum m_i in row i, and the head's factor f_h. Y_i = 0 for queries without visible keys. Maxima and sums are
+ * updated online, tile by tile (Milakov and Gimelshein 2018, arXiv:1805.02867), so no matrix of scores is stored.
  *
- * A workgroup has 16 queries of a text and goes through its keys in tiles of 32. Thread (q, p) has query q, keys p + 8 n, and columns p + 8 n of the output.
+ * A workgroup computes 16 queries of a text and visits the keys in tiles of 32. Thread (q, p) has query q, keys
+ * p + 8 n, and columns p + 8 n of the output.
  */
 import { FORBIDDEN, type ScoresKernel, scores } from './scores.js';
 
-/** Queries of a workgroup. */
+/** Queries per workgroup. */
 export const QUERIES = 16;
 
-/** Bindings: y, tiles (the text's first row and length, the first query), then those of the scores, of which x are rows [Q | K | V]. Workgroups: tiles, heads. */
+/**
+ * Bindings: y, tiles (the text's first row and length, the first query), then those of scores(), where x has rows
+ * [Q | K | V]. Workgroups: tiles, heads.
+ */
 export function attention(kernel: ScoresKernel): string {
   const { headDim, heads, window, causal, distances } = kernel;
   const chunks = Array.from({ length: Math.ceil(headDim / 32) }, (_, c) => c);

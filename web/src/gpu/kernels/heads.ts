@@ -1,26 +1,31 @@
 /**
- * In place on the queries and keys of rows [Q | K | V]: the norm of each head (or of all heads of a row together), then the rotation of pairs of features (a, c) of a
- * head by the angle t of the row's position: (a cos t - c sin t, a sin t + c cos t). Either may be absent.
+ * Changes the queries and keys of rows [Q | K | V] in place: normalizes each head (or all heads of a row jointly), then
+ * rotates pairs of a head's features (a, c) by the angle t of the row's position:
+ * (a cos t - c sin t, a sin t + c cos t). Either step may be absent.
  */
 import { statistics } from './norm.js';
 import { reduce, THREADS } from './reduce.js';
 
 export interface HeadsKernel {
-  /** Heads of the queries and of the keys. */
+  /** Number of query heads. */
   heads: number;
+  /** Number of key and value heads. */
   keyHeads: number;
   headDim: number;
   /** Width of a row of [Q | K | V]. */
   stride: number;
   norm: { eps: number; rms: boolean; bias: boolean; joint: boolean } | null;
-  /** The number of rotated features of a head; 0: none. */
+  /** Number of rotated features per head; 0 for no rotation. */
   rotaryDim: number;
 }
 
-/** Workgroups for each row. */
+/** Number of workgroups per row. */
 export const headGroups = ({ heads, keyHeads, norm }: HeadsKernel): number => (norm?.joint ? 2 : heads + keyHeads);
 
-/** Bindings: x; with a norm, w (of the queries, then of the keys) and, if there is one, b; with a rotation, rows (the first is that of the text) and cosines with sines. Workgroups: headGroups(), rows. */
+/**
+ * Bindings: x; with a norm, w (for the queries, then for the keys) and, if present, b; with a rotation, rows (whose
+ * first component is the text's first row) and the interleaved cosines and sines. Workgroups: headGroups(), rows.
+ */
 export function heads(kernel: HeadsKernel): string {
   const { headDim, stride, norm, rotaryDim } = kernel;
   const span = norm?.joint ? kernel.heads * headDim : headDim;

@@ -1,10 +1,13 @@
 /**
  * Y = phi(X W^T + b) + R, with X [M,K], W [N,K], b [N] and R [M,N]; b and R may be absent.
- * Gated: the rows of W alternate between the two halves, and Y [M,N/2] = phi(a) * c for each two columns a and c.
+ * Gated: the rows of W alternate between the two halves, and Y [M,N/2] = phi(a) * c for each pair of adjacent columns
+ * a and c.
  *
- * With scales s [N], W is in fp16 and row n of it is to be multiplied by s_n (halves.ts). Each weight is widened to fp32, in which all is computed.
+ * With scales s [N], W is in fp16 and its row n must be multiplied by s_n (halves.ts). Weights are widened to fp32; all
+ * arithmetic is in fp32.
  *
- * A workgroup computes 32 x 64 entries and a thread 4 x 4 of them, from 16 columns of X and W at a time. Each entry is a sum in the order of k, whatever M is.
+ * A workgroup computes 32 x 64 entries and a thread 4 x 4 of them, from 16 columns of X and W at a time. Each entry is
+ * summed in the order of k, for any M.
  */
 import { activationOf } from './activations.js';
 
@@ -20,10 +23,10 @@ export interface LinearKernel {
   scales: boolean;
 }
 
-/** Rows and columns of Y (before gating) of a workgroup. */
+/** Rows and columns of Y (before gating) per workgroup. */
 export const LINEAR_TILE = { rows: 32, columns: 64 };
 
-/** Bindings: x, w, y, then b, r and s, if there are. Workgroups: columns, rows. */
+/** Bindings: x, w, y, then b, r and s if present. Workgroups: tiles of columns, tiles of rows. */
 export function linear({ inputs, outputs, activation, bias, residual, gated, scales }: LinearKernel): string {
   const entry = (r: number, c: number) => {
     const value = (at: number) => `acc${r}[${at}]${scales ? ` * s[n + ${at}u]` : ''}${bias ? ` + b[n + ${at}u]` : ''}`;

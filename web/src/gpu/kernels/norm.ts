@@ -12,7 +12,7 @@ export interface NormKernel {
   residual: boolean;
 }
 
-/** The statistics of `count` values from `x[first]` on, as `mean` and `scale`, in a function whose thread is `i`. */
+/** WGSL that declares `mean` and `scale` of the `count` values from `x[first]` on. The thread's index must be `i`. */
 export const statistics = (count: number, eps: number, rms: boolean) => /* wgsl */ `
   var part = 0.0;
   ${rms ? '' : `for (var e = i; e < ${count}u; e += ${THREADS}u) { part += x[first + e]; }`}
@@ -22,7 +22,7 @@ export const statistics = (count: number, eps: number, rms: boolean) => /* wgsl 
   let scale = 1.0 / sqrt(sum_of(i, part) / ${count}.0 + ${eps.toExponential()});
 `;
 
-/** Bindings: x, w, y, then b and r, if there are. One workgroup per row. */
+/** Bindings: x, w, y, then b and r if present. One workgroup per row. */
 export function norm({ width, eps, rms, bias, residual }: NormKernel): string {
   return /* wgsl */ `
 @group(0) @binding(0) var<storage, read> x: array<f32>;

@@ -1,6 +1,7 @@
 /**
- * y_n = sum_i w_i x_i / s over the rows of text n after those that are skipped: mean w_i = 1, s their number; mean_sqrt_len s its root; weighted_mean w_i = i + 1, s the
- * sum of the weights; cls and last, one row; max, the greatest of each column. 0 for texts without rows. x [M,E], y [N,E].
+ * y_n = sum_i w_i x_i / s over the L rows of text n that are not skipped. mean: w_i = 1, s = L; mean_sqrt_len: w_i = 1,
+ * s = sqrt(L); weighted_mean: w_i = i + 1, s = sum of w_i. cls and last take one row (cls also if it is skipped), max
+ * each column's maximum. y_n = 0 if L = 0. x [M,E], y [N,E].
  */
 import { THREADS } from './reduce.js';
 

@@ -1,6 +1,6 @@
-/** r = v_0 + v_1 + ... or max(v_0, v_1, ...) over the threads of a workgroup, always in the same order. */
+/** Sum or maximum over the threads of a workgroup, always in the same order. */
 
-/** Threads of a workgroup that works on one row. */
+/** Threads per workgroup in kernels with one workgroup per row. */
 export const THREADS = 64;
 
 export const reduce = /* wgsl */ `

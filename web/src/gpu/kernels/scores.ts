@@ -1,6 +1,8 @@
 /**
- * S_ij = scale q_i . k_j + P_ij, for the keys j that query i may attend to: |i - j| <= window; j <= i if causal; not masked.
- * P is absent; or B[h, j - i] (ALiBi, MPNet's buckets); or scale (q_i . PK_r + k_j . PQ_r), where r is the row of the distance i - j (DeBERTa).
+ * S_ij = scale q_i . k_j + P_ij for the keys j that query i may attend to: |i - j| <= window; j <= i if causal; not
+ * masked.
+ * P_ij is 0, or B[h, j - i] (ALiBi, MPNet's buckets), or scale (q_i . PK_r + k_j . PQ_r), where r is the row of the
+ * distance i - j (DeBERTa).
  */
 
 export interface ScoresKernel {
@@ -8,24 +10,27 @@ export interface ScoresKernel {
   keyHeads: number;
   headDim: number;
   scale: number;
-  /** -1: none */
+  /** Maximum |i - j|; -1 for no window. */
   window: number;
   causal: boolean;
   keyMask: boolean;
   headMask: boolean;
-  /** The greatest distance of a bias, which all larger ones share; null: no bias. */
+  /** Maximum distance in the bias table, whose value larger distances share; null without a bias. */
   bias: number | null;
-  /** Of the embeddings of distances: the greatest distance, which all larger ones share; null: none. */
+  /** Maximum distance in the embeddings of distances, whose row larger distances share; null without them. */
   distances: number | null;
 }
 
-/** In place of minus infinity, which WGSL's implementations may treat as any value. */
+/** Used instead of minus infinity, which WGSL implementations may replace with any value. */
 export const FORBIDDEN = '-3.0e38';
 
 /** Width of a row [Q | K | V]. */
 export const rowStride = ({ heads, keyHeads, headDim }: ScoresKernel): number => (heads + 2 * keyHeads) * headDim;
 
-/** The declarations from `binding` on: x, then the key mask, the factors of heads, the bias, or the rows [PK | PQ] and which of them each distance has. */
+/**
+ * WGSL declarations and functions of the scores. Bindings from `binding` on: x, then those that apply of the key mask,
+ * the heads' factors, the bias, the rows [PK | PQ] and the row for each distance.
+ */
 export function scores(kernel: ScoresKernel, binding: number): string {
   const { heads, keyHeads, headDim, window, causal, keyMask, headMask, bias, distances } = kernel;
   const declare = (isThere: unknown, name: string, type: string) =>

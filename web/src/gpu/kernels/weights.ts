@@ -1,8 +1,14 @@
-/** A_ij = exp(S_ij - m_i) / sum_j exp(S_ij - m_i), with the scores S of scores.ts and m_i the greatest of row i: the softmax of attention, for callers who want to see it. */
+/**
+ * Attention weights A_ij = exp(S_ij - m_i) / sum_j exp(S_ij - m_i), with the scores S of scores.ts and their maximum
+ * m_i in row i. Computed only when they are requested; attention.ts does not store them.
+ */
 import { reduce, THREADS } from './reduce.js';
 import { FORBIDDEN, type ScoresKernel, scores } from './scores.js';
 
-/** Of both kernels: y, rows (the text's first row, its length, where its matrices [H,L,L] begin), then the bindings of the scores. Workgroups: rows, heads. */
+/**
+ * Bindings: y, rows (the text's first row, its length, the offset of its matrices [H,L,L]), then those of scores().
+ * Workgroups: rows, heads.
+ */
 function matrices(kernel: ScoresKernel, body: string): string {
   const { distances } = kernel;
   return /* wgsl */ `
@@ -54,7 +60,7 @@ export const weights = (kernel: ScoresKernel): string =>
   for (var j = thread; j < text.y; j += ${THREADS}u) { y[out + j] *= select(0.0, 1.0 / sum, sum > 0.0); }`,
   );
 
-/** The scores themselves, those that masks forbid among them. */
+/** The scores of all pairs of query and key, including those that masks exclude. */
 export const scoreMatrices = (kernel: ScoresKernel): string =>
   matrices(
     { ...kernel, keyMask: false },

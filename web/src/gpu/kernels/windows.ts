@@ -1,4 +1,7 @@
-/** y[t, e W + k] = x[t + k - (W - 1) / 2, e], or 0 where that row is not of the same text: the rows under a convolution of width W, x [M,E], y [M, E W]. */
+/**
+ * y[t, e W + k] = x[t + k - (W - 1) / 2, e], or 0 where that row belongs to another text: gathers the rows under a
+ * convolution of width W, so that it becomes a matrix product. x [M,E], y [M, E W].
+ */
 import { THREADS } from './reduce.js';
 
 /** Bindings: x, y, rows (first row and length of the text). One workgroup per row. */
