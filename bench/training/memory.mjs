@@ -44,8 +44,8 @@ async function measure(load, { files, vocab }, steps, { lora, ...options }) {
 const MODES = {
   'all weights': {},
   'all weights, recompute': { recompute: true },
-  'low-rank updates of queries and values': { lora: true },
-  'low-rank updates of queries and values, recompute': { lora: true, recompute: true },
+  'LoRA adapters of queries and values': { lora: true },
+  'LoRA adapters of queries and values, recompute': { lora: true, recompute: true },
 };
 
 /**
