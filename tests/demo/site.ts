@@ -17,6 +17,8 @@ export interface Site {
   deepUrl: string;
   /** The same demo with the headers that isolate it from other origins. */
   isolatedUrl: string;
+  /** The same demo, in which files that can wait arrive late. */
+  slowUrl: string;
   folder: string;
   browser: Browser;
   /**
@@ -28,7 +30,7 @@ export interface Site {
 }
 
 export async function openSite(): Promise<Site> {
-  const { url, deepUrl, isolatedUrl, folder } = inject('demo');
+  const { url, deepUrl, isolatedUrl, slowUrl, folder } = inject('demo');
   const browser: Browser = await launchChromium();
   let shared: Visit | undefined;
   let documents = 0;
@@ -36,6 +38,7 @@ export async function openSite(): Promise<Site> {
     url,
     deepUrl,
     isolatedUrl,
+    slowUrl,
     folder,
     browser,
     async open(hash) {
