@@ -111,8 +111,8 @@ describe('the command line', () => {
   test.each(commandLine.map((message, n) => [message, lines[n]!] as const))('%s', async (message, args) => {
     const list = args();
     if (list.includes('--index')) {
-      using model = await heed.fromPretrained();
-      const other = heed.TextIndex.of(['a'], await model.embed(['a']), { model: 'other' });
+      using model = await heed.fromPretrained(tinyModel());
+      using other = await heed.TextIndex.of(model, ['a']);
       write('i.safetensors', Buffer.from(await other.save()));
     }
     expect((await run(list)).err).toContain(message);

@@ -1,14 +1,12 @@
 /**
  * Files that commands read and write: encodings, formats, locations of texts, indexes, and cached models from a hub.
  */
-import { createHash } from 'node:crypto';
 import * as fs from 'node:fs';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { basename, join } from 'node:path';
+import { join } from 'node:path';
 import { load, TextIndex } from 'heed';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { BUNDLED } from '../../../web/src/cli/indexing.js';
 import { tinyModel } from '../models/tiny.js';
 import { makeFolder, run, start } from './support.js';
 
@@ -170,7 +168,7 @@ describe('an index', () => {
     const bytes = fs.readFileSync(out);
     for (const source of [out, bytes, new Blob([bytes]), new URL(`file://${out}`)]) {
       const index = await TextIndex.load(source);
-      expect([...index.texts, index.model]).toEqual(['the\nfox', 'a quick x', basename(folder)]);
+      expect(index.texts).toEqual(['the\nfox', 'a quick x']);
     }
     using runtime = await load();
     expect((await runtime.TextIndex.load(Uint8Array.from(bytes).buffer)).texts).toHaveLength(2);
@@ -189,25 +187,21 @@ describe('an index', () => {
     const { err, code } = await run(['search', 'fox', '--index', path('of.safetensors')]);
     expect([code, err]).toEqual([
       1,
-      `heed: ${path('of.safetensors')}: expected an index of the model '${BUNDLED}', got one of '${basename(folder)}'. Give the model's folder or id with --model\n`,
+      `heed: ${path('of.safetensors')}: expected a model with vectors of 24 entries, as the index was made with, got one with 256. Name the model that the index was made with by --model, or make the index again by \`heed index\`\n`,
     ]);
   });
 
-  test('of the bundled model of another release is to be made again', async () => {
-    const index = TextIndex.of(['a fox'], [[1, 0]], { model: 'heed' });
-    fs.writeFileSync(path('older.safetensors'), await index.save());
-    const { err, code } = await run(['search', 'fox', '--index', path('older.safetensors')]);
-    expect([code, err]).toEqual([
-      1,
-      `heed: ${path('older.safetensors')}: expected an index of the model '${BUNDLED}', got one of 'heed'. That is the bundled model of another release: make the index again with 'heed index'\n`,
-    ]);
-  });
-
-  test('keeps the name of the bundled model, which belongs to its weights', () => {
-    const weights = fs.readFileSync(new URL('../../../web/model/model.safetensors', import.meta.url));
-    const sha256 = createHash('sha256').update(weights).digest('hex');
-    // If the weights change, change the name.
-    expect([BUNDLED, sha256]).toEqual(['heed-2', '181519adea4a07a2bbbec3b950e9b948cdec149f0ba73f8a121dbf55f4ad4a85']);
+  test('keeps the prompt of its texts', async () => {
+    const out = path('prompted.safetensors');
+    await heed(['index', path('texts.txt'), '--prompt', 'x y ', '--out', out]);
+    const [hit] = lines((await heed(['search', 'a quick x', '--index', out, '--prompt', 'x y ', '--json'])).out);
+    expect(hit).toEqual({ text: 'a quick x', score: expect.closeTo(1, 2), id: 1 });
+    using runtime = await load();
+    using model = await runtime.fromPretrained(folder);
+    const index = await TextIndex.load(out, { embedder: model });
+    expect(await index.add(['a quick x'])).toEqual([2]);
+    const { data } = index.toTensor();
+    for (let i = 0; i < 24; i++) expect(data[48 + i]).toBeCloseTo(data[24 + i]!, 1);
   });
 });
 

@@ -105,6 +105,54 @@ describe.each(stores)('%s', (_, Index) => {
     await expect(Index.load(plain, { embedder: await open('prompts default', changed[4]![1]) })).rejects.toEqual(other);
   });
 
+  test('a prompt that is given takes the place of that of the folder, and is kept', async () => {
+    const files = withPrompts({ query: 'x ', document: 'y ' });
+    const model = await open('prompts', files);
+    const prompt = 'the quick ';
+    const index = await Index.of(model, texts, { prompt });
+    const vectors = await model.embedDocument(texts, { prompt });
+    expect(index.toTensor()).toEqual(Index.of(texts, vectors).toTensor());
+    // Queries have their own prompt.
+    expect(await index.search('fox')).toEqual(Index.of(texts, vectors).search(await model.embedQuery('fox')));
+    const again = await Index.load(await index.save(), { embedder: await open('prompts again', { ...files }) });
+    for (const each of [index, again]) expect(await each.add([texts[1]!])).toEqual([3]);
+    expect(again.toTensor()).toEqual(index.toTensor());
+    expect(again.toTensor().slice(3, 4)).toEqual(again.toTensor().slice(1, 2));
+    await again.remove([3]);
+    // The vectors may have been made elsewhere, and the texts may be in another file.
+    const given = Index.of(texts, vectors, { prompt });
+    const folder = { 'index.safetensors': given.toSafetensors(), 'words.txt': texts.join('\n') };
+    const loaded = await Index.load(folder, { embedder: model });
+    await loaded.add([texts[1]!]);
+    expect(loaded.toTensor().slice(3, 4)).toEqual(loaded.toTensor().slice(1, 2));
+    // The prompt of the folder is as good as a given one, but another is not.
+    const plain = await (await Index.of(model, texts, { prompt: 'y ' })).save();
+    expect((await Index.load(plain, { embedder: model })).texts).toEqual(texts);
+    const electra = await open('electra fp32', tinyModel('electra'));
+    await expect(Index.load(await index.save(), { embedder: electra })).rejects.toEqual(other);
+    const seen: string[] = [];
+    const embed = async (lines: readonly string[]) => {
+      seen.push(...lines);
+      return model.embed(lines);
+    };
+    await (await Index.of(embed, ['a fox'], { prompt })).search('fox');
+    expect(seen).toEqual([expect.stringMatching(/^the quick /), expect.not.stringMatching(/^the quick /), 'the quick a fox', 'fox']); // biome-ignore format: in the order of the calls
+  });
+
+  test('progress', async () => {
+    const model = await open('bert fp32', tinyModel());
+    const seen: { done: number; total: number }[] = [];
+    const onProgress = (progress: { done: number; total: number }) => seen.push(progress);
+    await Index.of(model, texts, { onProgress });
+    expect(seen.at(-1)).toEqual({ done: 3, total: 3 });
+    expect(seen.every(({ total }) => total === 3)).toBe(true);
+    await Index.of((lines, { onProgress: report }) => model.embed(lines, { onProgress: report! }), texts, { onProgress }); // biome-ignore format: one call
+    expect(seen.filter(({ done }) => done === 3).length).toBe(2);
+    await expect(Index.of(model, texts, { onProgress: 7 as never })).rejects.toEqual(
+      error('INVALID_ARGUMENT', 'TextIndex.of.onProgress: expected a function'),
+    );
+  });
+
   test('an index of the first entries of vectors', async () => {
     const model = await open('bert fp32', tinyModel());
     const narrow = await Index.of(model, texts, { dimensions: 16 });

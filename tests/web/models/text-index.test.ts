@@ -27,14 +27,8 @@ const error = (code: string, message: string) =>
 const WIDTH = 40;
 const corpus = matrix(300, WIDTH, 1);
 const query = matrix(1, WIDTH, 2);
-async function withIds(
-  texts: string[],
-  vectors: Parameters<TextIndex['add']>[1],
-  ids: number[],
-  model?: string,
-  Index = TextIndex,
-) {
-  const index = Index.of([], undefined, model === undefined ? {} : { model });
+async function withIds(texts: string[], vectors: Parameters<TextIndex['add']>[1], ids: number[], Index = TextIndex) {
+  const index = Index.of();
   expect(await index.add(texts, vectors, { ids })).toEqual(ids);
   return index;
 }
@@ -79,7 +73,6 @@ describe.each(cases)('%s %s', (form, _, of, Index) => {
       rows.map((row) => `text ${row}`),
       of(new Tensor(Float32Array.from(rows.flatMap((row) => [...corpus.slice(row, row + 1).data])), [296, WIDTH])),
       rows,
-      undefined,
       Index,
     );
     const found = rest.search(query, options);
@@ -114,14 +107,13 @@ describe.each(cases)('%s %s', (form, _, of, Index) => {
     expect((await Index.load({ 'index.safetensors': await again.save() })).texts).toEqual(['text 0', 'a', 'b']);
   });
 
-  test('one file has the texts, the ids and the name of the model', async () => {
+  test('one file has the texts and the ids', async () => {
     const texts = ['', 'a\nb\r\n', '\uFEFFmark', 'ž 漢字 🦊', 'x'.repeat(70_000), ...names(295)];
     const ids = texts.map((_, i) => 2 ** 40 + 7 * i);
-    const index = await withIds(texts, of(corpus), ids, 'org/name@1', Index);
+    const index = await withIds(texts, of(corpus), ids, Index);
     const file = await index.save();
-    const again = await Index.load({ 'index.safetensors': file }, { model: 'org/name@1' });
+    const again = await Index.load({ 'index.safetensors': file });
     expect(again.texts).toEqual(texts);
-    expect(again.model).toBe('org/name@1');
     expect(again.search(query, options)).toEqual(index.search(query, options));
     same(await again.save(), file);
     // The loaded index must not be a view of the file.
@@ -130,12 +122,20 @@ describe.each(cases)('%s %s', (form, _, of, Index) => {
     await again.add(['more'], query);
     same(file, copy);
     expect(again.search(query, { topK: 1 })[0]).toMatchObject({ text: 'more', id: ids.at(-1)! + 1 });
-    await expect(Index.load({ 'index.safetensors': file }, { model: 'org/other' })).rejects.toEqual(
-      error('INVALID_FILE', "an index of the model 'org/other', got 'org/name@1'"),
-    );
-    await expect(Index.load({ 'index.safetensors': await all.save() }, { model: 'org/other' })).rejects.toEqual(
-      error('INVALID_FILE', 'got one that names no model'),
-    );
+  });
+
+  test('a filter', () => {
+    const isEven = ({ id, index, text }: { id: number; index: number; text: string }) =>
+      id % 2 === 0 && text === `text ${index}`;
+    const wide = { ...options, topK: 300, rescoreMultiplier: 1 };
+    const even = all.search(query, wide).filter(({ id }) => id % 2 === 0);
+    expect(even).toHaveLength(150);
+    expect(all.search(query, { ...wide, filter: isEven })).toEqual(even);
+    expect(all.search(query, { filter: isEven, ids: [1, 2, 4], topK: 9 }).map(({ id }) => id).sort()).toEqual([2, 4]); // biome-ignore format: one call
+    expect(all.search(query, { filter: () => false })).toEqual([]);
+    const failing = () => all.search(query, { filter: () => JSON.parse('{') });
+    expect(failing).toThrow(SyntaxError);
+    expect(() => all.search(query, { filter: 'a' as never })).toThrow(error('INVALID_ARGUMENT', 'a function'));
   });
 
   test('a threshold, ids and several queries', () => {
@@ -173,7 +173,7 @@ describe.each(cases)('%s %s', (form, _, of, Index) => {
 
   test('after an error everything is as before', async () => {
     const ids = Array.from({ length: 10 }, (_, i) => 10 + i);
-    const index = await withIds(names(10), of(corpus.slice(0, 10)), ids, undefined, Index);
+    const index = await withIds(names(10), of(corpus.slice(0, 10)), ids, Index);
     const before = await index.save();
     const one = corpus.slice(10, 11);
     const withEntry = (value: number) => new Tensor(one.data.slice().fill(value, 3, 4), [1, WIDTH]);

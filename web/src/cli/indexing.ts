@@ -1,6 +1,6 @@
 /** Builds a search index with one vector per entry, computed from its text and its descriptions. */
 
-import { basename, dirname, join, resolve } from 'node:path';
+import { basename, dirname, join } from 'node:path';
 import { type EmbedOptions, type ModelInput, type PretrainedModel, Tensor, TextIndex } from '../index.js';
 import { batches, invalid, makeFolderOf, requireWritable, statusOf, writeWhole } from '../node/index.js';
 import type { Entry } from './records.js';
@@ -26,8 +26,6 @@ export async function listed(entries: AsyncIterable<Entry>): Promise<Listed> {
 export interface IndexOptions extends Pick<EmbedOptions, 'pooling' | 'dimensions' | 'prompt'> {
   /** Weight of the mean of the descriptions' vectors, relative to the text's own vector. */
   weight: number;
-  /** Name of the model, which is stored in the index. */
-  name: string;
   /** Called with the number of entries done so far. */
   onProgress: (done: number) => void;
 }
@@ -40,7 +38,7 @@ export async function indexOf(
   model: PretrainedModel,
   { texts, ids }: Listed,
   entries: AsyncIterable<Entry>,
-  { weight, name, onProgress, ...options }: IndexOptions,
+  { weight, onProgress, ...options }: IndexOptions,
 ): Promise<TextIndex> {
   let vectors = new Float32Array(0);
   let width = 0;
@@ -63,8 +61,9 @@ export async function indexOf(
     }
     onProgress(done);
   }
-  const [dimensions, embedder] = [options.dimensions, embedderOf(model, options)];
-  const index = TextIndex.of([], undefined, { model: name, embedder, ...(dimensions && { dimensions }) });
+  const { dimensions, prompt, pooling } = options;
+  const given = { ...(dimensions && { dimensions }), ...(prompt !== undefined && { prompt }) };
+  const index = TextIndex.of([], undefined, { embedder: embedderOf(model, { pooling }), ...given });
   await index.add(texts, new Tensor(vectors, [texts.length, width]), { ids });
   return index;
 }
@@ -106,28 +105,4 @@ export async function writeIndex(file: string, index: TextIndex): Promise<number
   makeFolderOf(file);
   writeWhole(file, bytes, { replace: true });
   return bytes.length;
-}
-
-/**
- * The bundled model's name in saved indexes. It changes with the weights, because vectors of different weights are not
- * comparable.
- */
-export const BUNDLED = 'heed-2';
-
-/**
- * The name under which an index stores its model: its URL, its folder's name or its hub id; `BUNDLED` for the model in
- * the package.
- */
-export function nameOf(model: string | undefined): string {
-  if (model === undefined) return BUNDLED;
-  if (/^https?:/i.test(model)) return model.replace(/[?#].*$/, '').replace(/\/+$/, '');
-  return statusOf(model) ? basename(resolve(model)) : model;
-}
-
-/** Advice if the index's model, `recorded`, is not that of the search. */
-export function remedyOf(recorded: string): string {
-  if (recorded === BUNDLED) return 'Leave out --model';
-  if (/^heed(-\d+)?$/.test(recorded))
-    return `That is the bundled model of another release: make the index again with 'heed index'`;
-  return "Give the model's folder or id with --model";
 }

@@ -19,6 +19,8 @@ export interface EmbedFunctionOptions {
   /** The requested width of the vectors. Present if the index has `dimensions`. */
   dimensions?: number;
   signal?: SignalLike;
+  /** To be called with the number of texts done so far and in total. */
+  onProgress?: (progress: { done: number; total: number }) => void;
 }
 
 /** A function that embeds texts, both documents and queries. Returns one vector per text, [N,D]. */
@@ -59,7 +61,8 @@ export interface IndexState {
   ids: Float64Array | null;
   /** The next id, greater than all ids so far. */
   nextId: number;
-  model: string | null;
+  /** The text before each document; null: the document prompt of the model's folder. */
+  prompt: string | null;
   /** The embedder of texts that are added or searched for. */
   embedder: IndexEmbedder | null;
   /** The width to request from the embedder; null: its own width. */
@@ -91,19 +94,24 @@ export function similarityOf(embedder: IndexEmbedder | null): Similarity {
   throw invalid('TextIndex.of.similarity', expected, 'none', 'UNSUPPORTED');
 }
 
-/** Embeds texts, one vector each. `truncation`: cut texts that are too long for the model, whatever its default. */
+/**
+ * Embeds texts, one vector each. `prompt` applies to documents only; null: the embedder's own. `truncation`: cut texts
+ * that are too long for the model, whatever its default.
+ */
 async function embedTexts(
   embedder: IndexEmbedder,
   role: Role,
   texts: readonly string[],
-  options: EmbedFunctionOptions & { truncation?: boolean },
+  prompt: string | null,
+  { truncation, ...options }: EmbedFunctionOptions & { truncation?: boolean },
 ): Promise<Rows> {
+  const given = role === 'query' ? null : prompt;
+  const settings = { ...options, ...(truncation && { truncation }), ...(given !== null && { prompt: given }) };
   let vectors: Corpus;
-  if (typeof embedder === 'function') {
-    const { truncation: _, ...rest } = options;
-    vectors = await embedder(texts, rest);
-  } else
-    vectors = await (role === 'query' ? embedder.embedQuery(texts, options) : embedder.embedDocument(texts, options));
+  if (typeof embedder === 'function')
+    vectors = await embedder(given ? texts.map((text) => given + text) : texts, options);
+  else
+    vectors = await (role === 'query' ? embedder.embedQuery(texts, settings) : embedder.embedDocument(texts, settings));
   const rows = readCorpus('embedder', vectors);
   const { data, count, width } = rows;
   if (count !== texts.length || width === 0)
@@ -119,14 +127,15 @@ async function embedTexts(
 
 /** Embeds texts for comparison with the vectors of an index. */
 export async function embedFor(
-  { embedder, store, dimensions }: IndexState,
+  { embedder, store, dimensions, prompt }: IndexState,
   role: Role,
   texts: readonly string[],
-  signal: SignalLike | undefined,
+  { signal, onProgress }: Pick<EmbedFunctionOptions, 'signal' | 'onProgress'>,
 ): Promise<Rows> {
-  const rows = await embedTexts(embedder!, role, texts, {
+  const rows = await embedTexts(embedder!, role, texts, prompt, {
     ...(dimensions !== null && { dimensions }),
     ...(signal && { signal }),
+    ...(onProgress && { onProgress }),
   });
   requireWidth(dimensionsOf(rows), dimensionsOf(store) || dimensions);
   return rows;
@@ -140,10 +149,14 @@ export function requireWidth(got: number, width: number | null): void {
   });
 }
 
-/** Computes the data that identify a model. */
-export async function probeOf(embedder: IndexEmbedder, signal?: SignalLike): Promise<Probe> {
+/** Computes the data that identify a model. `prompt` is the text before documents; null: the embedder's own. */
+export async function probeOf(
+  embedder: IndexEmbedder,
+  prompt: string | null,
+  signal: SignalLike | undefined,
+): Promise<Probe> {
   const vectorOf = async (role: Role) => {
-    const { data } = await embedTexts(embedder, role, [PROBE], { truncation: true, ...(signal && { signal }) });
+    const { data } = await embedTexts(embedder, role, [PROBE], prompt, { truncation: true, ...(signal && { signal }) });
     return Float32Array.from(data);
   };
   const config = typeof embedder === 'function' ? undefined : (embedder.config as Partial<ModelConfig> | undefined);
@@ -152,7 +165,7 @@ export async function probeOf(embedder: IndexEmbedder, signal?: SignalLike): Pro
   return {
     document: await vectorOf('document'),
     query: await vectorOf('query'),
-    prompts: named ? { document: promptOf('document'), query: promptOf('query') } : null,
+    prompts: named ? { document: prompt ?? promptOf('document'), query: promptOf('query') } : null,
     bits: bitsOf(config ?? {}),
   };
 }
@@ -162,9 +175,9 @@ export async function probeOf(embedder: IndexEmbedder, signal?: SignalLike): Pro
  * from vectors, this calls its embedder.
  */
 export async function knownProbe(state: IndexState, signal?: SignalLike): Promise<Probe | null> {
-  const { embedder, store, dimensions } = state;
+  const { embedder, store, dimensions, prompt } = state;
   if (state.probe || !embedder || ('disposed' in embedder && embedder.disposed)) return state.probe;
-  const probe = await probeOf(embedder, signal);
+  const probe = await probeOf(embedder, prompt, signal);
   const width = dimensionsOf(store) || dimensions;
   if (dimensions === null && width !== null && width !== probe.document.length) return null;
   state.probe = probe;
@@ -177,17 +190,15 @@ function bitsOf({ storage, dtype }: Partial<ModelConfig>): number {
   return storage.includes('U8') ? 4 : storage.includes('I8') ? 8 : 16;
 }
 
-/** The tensor and metadata to store in a file; see same-model.ts. */
-export function writtenProbe({ document, query, prompts, bits }: Probe) {
+/** How the vectors are made and compared, as tensors and metadata to store in a file; see same-model.ts. */
+export function writtenModel({ probe, prompt, store }: IndexState) {
+  const metadata: Record<string, string> = { heed_index: '1', ...(prompt !== null && { prompt }) };
+  if (store.options.similarity === 'dot') Object.assign(metadata, { heed_index: '2', similarity: 'dot' });
+  if (!probe) return { tensors: [], metadata };
+  const { document, query, prompts, bits } = probe;
   const isOne = document.length === query.length && document.every((v, i) => v === query[i]);
-  const data = isOne ? document : concatenate(Float32Array, [document, query]);
-  const tensor = {
-    name: 'probe',
-    dtype: 'F32',
-    shape: [isOne ? 1 : 2, document.length],
-    data: data as ArrayBufferView,
-  };
-  const metadata: Record<string, string> = { probe_bits: `${bits}` };
+  const data: ArrayBufferView = isOne ? document : concatenate(Float32Array, [document, query]);
+  metadata.probe_bits = `${bits}`;
   if (prompts) for (const role of ROLES) metadata[`${role}_prompt`] = prompts[role];
-  return { tensor, metadata };
+  return { tensors: [{ name: 'probe', dtype: 'F32', shape: [isOne ? 1 : 2, document.length], data }], metadata };
 }

@@ -6,14 +6,14 @@
  * - `texts`: U8, all texts in UTF-8, concatenated; `text_lengths`: U32 [N], their lengths in UTF-16 units. Without
  *   these, the texts are in `words.txt`, one per line
  * - metadata: `heed_index`, the version of the format (1, also if absent; 2 with `similarity`, which is 'dot');
- *   `model`; `next_id`, the next id to assign
+ *   `next_id`, the next id to assign; `prompt`, the text before each text, if it is not the model's own
  * same-model.ts defines the data that identify the model.
  */
 
 import { formatShape, guarded, type HeedError, invalid, invalidFile } from '../base/error.js';
 import { makeYield } from '../base/event-loop.js';
 import type { HubOptions } from '../base/hub-options.js';
-import { listOf, natural, optional, readOptions, type Schema, signal, size, text } from '../base/options.js';
+import { listOf, natural, optional, readOptions, type Schema, signal, size } from '../base/options.js';
 import type { BlobLike, SignalLike, UrlLike } from '../base/platform.js';
 import { bytesOf, isBlob } from '../io/bytes.js';
 import { concatenate, type ModelFolder, readAll } from '../io/files.js';
@@ -31,7 +31,7 @@ import {
   knownProbe,
   probeOf,
   requireWidth,
-  writtenProbe,
+  writtenModel,
 } from './index-model.js';
 import { readProbe, requireSameModel } from './same-model.js';
 import {
@@ -48,11 +48,6 @@ import {
 } from './vector-store.js';
 
 export interface LoadIndexOptions extends RemoteOptions {
-  /**
-   * The name of the model that made the vectors. `of` saves it with the index; `load` rejects an index with another
-   * name.
-   */
-  model?: string;
   /**
    * The model, or function, that embeds texts which are added or searched for. `load` rejects a model other than the
    * one the index was made with; the same model with another weight type or from another place is accepted.
@@ -87,7 +82,6 @@ interface StoredTensor {
 export type IndexSource = ModelSource | ArrayBufferLike | ArrayBufferView | BlobLike;
 
 const loadSchema = {
-  model: optional(text, null),
   embedder: optional(embedderOption, null),
   dimensions: optional(size, null),
   signal,
@@ -114,17 +108,11 @@ export async function readIndex(
   newStore: (options: StoreOptions) => VectorStore,
   hub: HubOptions,
 ): Promise<IndexState> {
-  const {
-    integrity: digests,
-    model,
-    embedder,
-    dimensions,
-    ...remote
-  } = readOptions('TextIndex.load', loadSchema, options);
+  const { integrity: digests, embedder, dimensions, ...remote } = readOptions('TextIndex.load', loadSchema, options);
   const integrity = new Integrity(digests);
   const [outer, path] = splitSource(source);
   return withFolder(outer, { ...remote, hub, integrity }, async (folder, signal) => {
-    const state = await readState(folder, path, model, newStore, signal);
+    const state = await readState(folder, path, newStore, signal);
     try {
       integrity.requireAllFound();
       if (embedder) await setEmbedder(state, path, embedder, dimensions, signal);
@@ -148,7 +136,7 @@ export async function setEmbedder(
   signal?: SignalLike,
 ): Promise<void> {
   const { store, probe: saved } = state;
-  const own = await probeOf(embedder, signal);
+  const own = await probeOf(embedder, state.prompt, signal);
   if (saved) requireSameModel(file, saved, own, store.options.similarity);
   const width = dimensionsOf(store) || null;
   const asked = dimensions ?? (saved && width);
@@ -161,22 +149,15 @@ export async function setEmbedder(
 async function readState(
   folder: ModelFolder,
   path: string,
-  model: string | null,
   newStore: (options: StoreOptions) => VectorStore,
   signal: SignalLike,
 ): Promise<IndexState> {
   const { name, metadata, tensors } = await readFile(folder, path, signal);
-  const { heed_index: version = '1', model: named = null, next_id: next = '0', similarity = 'cosine' } = metadata;
+  const { heed_index: version = '1', prompt = null, next_id: next = '0', similarity = 'cosine' } = metadata;
   if (version !== '1' && version !== '2')
     throw invalidFile(name, 'an index of version 1 or 2', `version ${version.slice(0, 20)}`);
   if (similarity !== 'cosine' && similarity !== 'dot')
     throw invalidFile(name, "'cosine' or 'dot' in the metadata's similarity", `'${similarity.slice(0, 20)}'`);
-  if (model !== null && named !== model)
-    throw invalidFile(
-      name,
-      `an index of the model '${model}'`,
-      named === null ? 'one that names no model' : `'${named}'`,
-    );
   const texts = tensors.has('texts') ? storedTexts(tensors, name) : await linesOf(folder, signal);
   const count = texts.length;
   const vectors = tensors.get('vectors');
@@ -214,9 +195,9 @@ async function readState(
     store,
     ids: null,
     nextId: count,
-    model: named,
     embedder: null,
     dimensions: null,
+    prompt,
     probe,
   };
   setIds(state, ids);
@@ -338,7 +319,7 @@ export async function addTexts(
   const pause = makeYield(stop);
   if (wanted) requireNew(state, wanted, lines.length);
   if (!given) await knownProbe(state, stop);
-  const rows = given ?? (await embedFor(state, 'document', lines, stop));
+  const rows = given ?? (await embedFor(state, 'document', lines, { signal: stop }));
   const more = await inBlocks(rows, (block, first) => inForm(store, block, first), pause);
   if (lines.length === 0) return [];
   if (!wanted && state.nextId > Number.MAX_SAFE_INTEGER - lines.length + 1)
@@ -388,30 +369,27 @@ export function removeTexts(state: IndexState, given: readonly number[]): void {
   texts.length = kept.length;
   for (const id of removed) known.get(state)?.delete(id);
   // An empty index may next get vectors of another model.
-  if (store.count === 0 && !state.embedder) state.probe = null;
+  if (store.count === 0 && !state.embedder) Object.assign(state, { probe: null, prompt: null });
 }
 
 /** The file of an index; see `TextIndex.save`. */
 export async function saveIndex(state: IndexState): Promise<Uint8Array<ArrayBuffer>> {
-  const probe = await knownProbe(state);
-  const { texts, store, model, ids, nextId } = state;
+  await knownProbe(state);
+  const { texts, store, ids, nextId } = state;
   const count = texts.length;
   return guarded('save', () => {
     const bytes = encoded(texts);
     const lengths = Uint32Array.from(texts, ({ length }) => length);
+    const model = writtenModel(state);
     // Sorted by decreasing alignment.
     const tensors = [
+      ...(ids ? [{ name: 'ids', dtype: 'F64', shape: [count], data: rowIds(state) }] : []),
+      ...model.tensors,
       { name: 'text_lengths', dtype: 'U32', shape: [count], data: lengths as ArrayBufferView },
       ...vectorTensors(store),
       { name: 'texts', dtype: 'U8', shape: [bytes.length], data: bytes },
     ];
-    const written = probe && writtenProbe(probe);
-    if (written) tensors.unshift(written.tensor);
-    if (ids) tensors.unshift({ name: 'ids', dtype: 'F64', shape: [count], data: rowIds(state) });
-    const metadata: Record<string, string> = { heed_index: '1', next_id: `${nextId}`, ...written?.metadata };
-    if (store.options.similarity === 'dot') Object.assign(metadata, { heed_index: '2', similarity: 'dot' });
-    if (model !== null) metadata.model = model;
-    return writeSafetensors(tensors, metadata);
+    return writeSafetensors(tensors, { next_id: `${nextId}`, ...model.metadata });
   });
 }
 

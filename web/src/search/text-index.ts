@@ -8,6 +8,7 @@ import { formatShape, guarded, importing, invalid } from '../base/error.js';
 import { makeYield } from '../base/event-loop.js';
 import type { HubOptions } from '../base/hub-options.js';
 import {
+  callback,
   finite,
   flag,
   listOf,
@@ -26,13 +27,13 @@ import {
 } from '../base/options.js';
 
 import { dispose, inspected, type SignalLike } from '../base/platform.js';
-import type { Hit } from '../base/scores.js';
 import { kindOf, readRows, readTensor, Tensor, type TensorInput } from '../base/tensor.js';
 import { writeSafetensors } from '../io/safetensors.js';
 import type { PretrainedModel } from '../models/model.js';
 import { normsOf, OUTPUTS, type Rows, type VectorOutput } from '../models/quantized.js';
 import {
   type EmbedFunction,
+  type EmbedFunctionOptions,
   embedderOption,
   embedFor,
   type IndexEmbedder,
@@ -40,7 +41,7 @@ import {
   isEmbedder,
   knownProbe,
   similarityOf,
-  writtenProbe,
+  writtenModel,
 } from './index-model.js';
 import { type Corpus, readCorpus, requireFinite, type SearchOptions, searchSchema } from './similarity.js';
 import type { AddOptions, IndexSource, LoadIndexOptions } from './text-index-changes.js';
@@ -72,6 +73,8 @@ export interface TextSearchOptions extends SearchOptions {
   threshold?: number;
   /** Restricts the search to texts with these ids. */
   ids?: readonly number[] | ReadonlySet<number>;
+  /** Restricts the search to texts for which this returns true. */
+  filter?: (text: Omit<TextHit, 'score'>) => boolean;
   /**
    * true: score every text. Default: without `threshold`, an index of more than 200,000 texts scores only the
    * `256 * topK` (or `rescoreMultiplier * topK`) texts nearest by Hamming distance. Has no effect on an index of bits.
@@ -81,7 +84,7 @@ export interface TextSearchOptions extends SearchOptions {
   signal?: SignalLike;
 }
 
-export interface TextIndexOptions extends Pick<LoadIndexOptions, 'model' | 'embedder' | 'dimensions'> {
+export interface TextIndexOptions extends Pick<LoadIndexOptions, 'embedder' | 'dimensions'> {
   /**
    * The storage type of the vectors: 'float32' (4 D bytes per text), 'int8' (D + 4) or 'binary' (D / 8). Default:
    * 'int8', or 'binary' if the first vectors are bits.
@@ -92,22 +95,26 @@ export interface TextIndexOptions extends Pick<LoadIndexOptions, 'model' | 'embe
    * model, else 'cosine'.
    */
   similarity?: 'cosine' | 'dot';
+  /**
+   * A text to put before each text, instead of the document prompt of the model's folder. It is saved with the index and
+   * applied to texts that are added later.
+   */
+  prompt?: string;
 }
 
 /** Options of an index that embeds its texts. */
 export interface EmbeddedIndexOptions extends Omit<TextIndexOptions, 'embedder'> {
+  /** Called with the number of texts done so far and in total. */
+  onProgress?: EmbedFunctionOptions['onProgress'];
   /** Stops the call, which rejects with the signal's reason. */
   signal?: SignalLike;
 }
 
 const changes = () => importing('text-index-changes', () => import('./text-index-changes.js'));
-const ownSchema = {
-  model: optional(text, null),
+const ofSchema = {
   embedder: optional(embedderOption, null),
   dimensions: optional(size, null),
-};
-const ofSchema = {
-  ...ownSchema,
+  prompt: optional(text, null),
   dtype: optional(oneOf(OUTPUTS), null),
   similarity: optional(oneOf(SIMILARITIES), null),
 };
@@ -118,6 +125,7 @@ const textSearchSchema = {
   topK: optional(sizeOrInfinity, null),
   threshold: optional(finite, null),
   ids: optional(idsOf, null),
+  filter: callback<NonNullable<TextSearchOptions['filter']>>,
   exact: optional(flag, false),
   signal,
 } satisfies Schema<TextSearchOptions>;
@@ -156,13 +164,13 @@ export class TextIndex {
 
   /** @internal */
   [inspected](): string {
-    const { texts, store, model } = this.#state;
+    const { texts, store } = this.#state;
     const notes = [
       `${texts.length} texts`,
       `${this.dimensions} dimensions`,
       store.bits ? 'bits' : (store.options.dtype ?? 'int8'),
     ];
-    return `TextIndex: ${[...notes, ...(model === null ? [] : [`of '${model}'`])].join(', ')}`;
+    return `TextIndex: ${notes.join(', ')}`;
   }
 
   /** The texts, in the order of their vectors. */
@@ -170,19 +178,9 @@ export class TextIndex {
     return this.#state.texts;
   }
 
-  /** The name of the model that was given to `of`, or null. */
-  get model(): string | null {
-    return this.#state.model;
-  }
-
   /** @internal The prompt before each text; '' if there was none or it is not known. */
   get documentPrompt(): string {
-    return this.#state.probe?.prompts?.document ?? '';
-  }
-
-  /** @internal Whether the index stores the data by which its model is recognized. */
-  get knowsModel(): boolean {
-    return this.#state.probe !== null;
+    return this.#state.prompt ?? this.#state.probe?.prompts?.document ?? '';
   }
 
   /**
@@ -229,7 +227,7 @@ export class TextIndex {
   ): TextIndex | Promise<TextIndex> {
     // biome-ignore-start lint/complexity/noThisInStatic: subclasses of a runtime override `newStore`
     if (isEmbedder(first)) return TextIndex.#ofModel(this, first, second as readonly string[], options);
-    const { model, embedder, dimensions, dtype, similarity } = readOptions('TextIndex.of', ofSchema, options);
+    const { embedder, dimensions, prompt, dtype, similarity } = readOptions('TextIndex.of', ofSchema, options);
     const form = { dtype, similarity: similarity ?? similarityOf(embedder) };
     const lines = strings(first, 'texts');
     const rows = readRowsOf(lines, second as Corpus);
@@ -242,7 +240,7 @@ export class TextIndex {
       );
     const store = this.newStore(form);
     if (rows.count > 0) store.append(inForm(store, rows));
-    const state = { texts: lines, store, ids: null, nextId: rows.count, model, embedder, dimensions, probe: null };
+    const state = { texts: lines, store, ids: null, nextId: rows.count, embedder, dimensions, prompt, probe: null };
     return new this(state);
     // biome-ignore-end lint/complexity/noThisInStatic: see the start
   }
@@ -254,21 +252,23 @@ export class TextIndex {
     texts: readonly string[],
     given: object | undefined,
   ): Promise<TextIndex> {
-    const { embedder: _, ...schema } = { ...ofSchema, signal };
-    const { dimensions, signal: stop, model, dtype, similarity } = readOptions('TextIndex.of', schema, given);
+    const onProgress = callback<NonNullable<EmbeddedIndexOptions['onProgress']>>;
+    const { embedder: _, ...schema } = { ...ofSchema, onProgress, signal };
+    const read = readOptions('TextIndex.of', schema, given);
+    const { dimensions, prompt, dtype, similarity } = read;
     const lines = strings(texts, 'texts');
     const index = Index.of([], NO_ROWS, {
       embedder,
       ...(similarity && { similarity }),
       ...(dimensions !== null && { dimensions }),
-      ...(model !== null && { model }),
+      ...(prompt !== null && { prompt }),
       ...(dtype && { dtype }),
     });
     const state = index.#state;
     if (lines.length === 0) return index;
-    await knownProbe(state, stop);
-    const vectors = await embedFor(state, 'document', lines, stop);
-    const rows = await inBlocks(vectors, (block, first) => inForm(state.store, block, first), makeYield(stop));
+    await knownProbe(state, read.signal);
+    const vectors = await embedFor(state, 'document', lines, read);
+    const rows = await inBlocks(vectors, (block, first) => inForm(state.store, block, first), makeYield(read.signal));
     state.store.append(rows);
     for (const line of lines) state.texts.push(line);
     state.nextId = rows.count;
@@ -278,8 +278,7 @@ export class TextIndex {
   /**
    * Loads an index that `save` returned: its bytes, a Blob or File, the path or URL of the file (ending in
    * `.safetensors`), or a folder (URL, path or files) with `index.safetensors`. If the file does not contain the texts,
-   * they are read from `words.txt` in its folder. With `model`, an index that was saved with another model's name is
-   * rejected.
+   * they are read from `words.txt` in its folder. An `embedder` other than the model of the index is rejected.
    *
    * @example
    * const bytes = await TextIndex.of(['north', 'east'], [[0, 1], [1, 0]]).save();
@@ -326,7 +325,7 @@ export class TextIndex {
   }
 
   /**
-   * Returns the file `index.safetensors` with the vectors, the texts, their ids and the model's name.
+   * Returns the file `index.safetensors` with the vectors, the texts, their ids and the data that identify the model.
    *
    * @example
    * const bytes = await TextIndex.of(['north', 'east'], [[0, 1], [1, 0]]).save();
@@ -351,9 +350,9 @@ export class TextIndex {
    * await writeFile('index.safetensors', bytes); // with the texts in words.txt, `load` reads it
    */
   toSafetensors(): Uint8Array<ArrayBuffer> {
-    const { store, probe } = this.#state;
-    const written = probe && writtenProbe(probe);
-    return writeSafetensors([...(written ? [written.tensor] : []), ...vectorTensors(store)], written?.metadata);
+    const { store } = this.#state;
+    const { tensors, metadata } = writtenModel(this.#state);
+    return writeSafetensors([...tensors, ...vectorTensors(store)], metadata);
   }
 
   /**
@@ -406,8 +405,8 @@ export class TextIndex {
 
   /** Embeds the queries and searches for them. */
   async #embedded(queries: readonly string[], options: TextSearchOptions | undefined): Promise<TextHit[][]> {
-    const { signal: stop } = readOptions('search', textSearchSchema, options);
-    const { data, count, width } = await embedFor(this.#state, 'query', strings(queries, 'queries'), stop);
+    const { signal } = readOptions('search', textSearchSchema, options);
+    const { data, count, width } = await embedFor(this.#state, 'query', strings(queries, 'queries'), { signal });
     return this.#searchAll({ data: Float32Array.from(data), shape: [count, width] }, options);
   }
 
@@ -426,19 +425,26 @@ export class TextIndex {
   }
 
   #requireWidth(name: string, got: number): void {
-    const { dimensions: width, model } = this;
+    const { dimensions: width } = this;
     if (width === 0 || got === width) return;
     const isWhole = got === this.#state.probe?.document.length;
     throw invalid(name, `${width} entries`, `${got}`, 'SHAPE_MISMATCH', {
       hint: isWhole
         ? `If this is a vector of the index's model, embed it with { dimensions: ${width} }`
-        : `Embed it with the model of the index${model === null ? '' : `, '${model}'`}, in the same way as its texts`,
+        : 'Embed it with the model of the index, in the same way as its texts',
     });
   }
 
   #search(name: string, queries: Float32Array, options: TextSearchOptions | undefined): TextHit[][] {
-    const { topK, rescoreMultiplier, threshold, ids: wanted, exact } = readOptions('search', textSearchSchema, options);
-    const { store, texts, ids } = this.#state;
+    const {
+      topK,
+      rescoreMultiplier,
+      threshold,
+      ids: wanted,
+      filter,
+      exact,
+    } = readOptions('search', textSearchSchema, options);
+    const { store } = this.#state;
     if (store.count === 0) return [];
     requireFinite(name, queries);
     if (store.options.similarity === 'dot')
@@ -447,23 +453,34 @@ export class TextIndex {
     const isLarge = store.count > LARGE && Number.isFinite(count) && threshold === null;
     const multiplier = rescoreMultiplier || (store.bits ? 4 : isLarge ? LARGE_MULTIPLIER : 0);
     const selected = multiplier === 0 || (exact && !store.bits) ? 0 : count * multiplier; // not Infinity * 0
-    const toHit = ({ index, score }: Hit) => ({ index, id: ids?.[index] ?? index, text: texts[index]!, score });
+    const allowed = wanted || filter ? this.#rowsOf(wanted, filter) : null;
     const found = store.search(queries, {
       topK: count,
       threshold: threshold ?? -Infinity,
       // Selecting by signs pays off only for many rows.
-      candidates: wanted && wanted.size <= Math.max(selected, 4096) ? 0 : selected,
-      allowed: wanted && this.#rowsOf(wanted),
+      candidates: allowed && allowed.count <= Math.max(selected, 4096) ? 0 : selected,
+      allowed: allowed && allowed.bits,
     });
-    return found.map((hits) => hits.map(toHit));
+    return found.map((hits) => hits.map(({ index, score }) => ({ ...this.#textAt(index), score })));
   }
 
-  /** A bitmap with one bit per row: whether the id of its text is in `wanted`. */
-  #rowsOf(wanted: Set<number>): Uint32Array {
-    const { store, ids } = this.#state;
-    const bits = new Uint32Array(Math.ceil(store.count / 32));
-    for (let row = 0; row < store.count; row++) if (wanted.has(ids?.[row] ?? row)) bits[row >> 5]! |= 1 << (row & 31);
-    return bits;
+  #textAt(index: number): Omit<TextHit, 'score'> {
+    const { texts, ids } = this.#state;
+    return { index, id: ids?.[index] ?? index, text: texts[index]! };
+  }
+
+  /** A bitmap with one bit per row, whether its text may be a hit, and the number of such rows. */
+  #rowsOf(wanted: Set<number> | null, filter: TextSearchOptions['filter']): { bits: Uint32Array; count: number } {
+    const rows = this.#state.store.count;
+    const bits = new Uint32Array(Math.ceil(rows / 32));
+    let count = 0;
+    for (let row = 0; row < rows; row++) {
+      const text = this.#textAt(row);
+      if ((wanted && !wanted.has(text.id)) || (filter && !filter(text))) continue;
+      bits[row >> 5]! |= 1 << (row & 31);
+      count++;
+    }
+    return { bits, count };
   }
 
   /**

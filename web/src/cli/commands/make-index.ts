@@ -2,7 +2,7 @@
 import { type Command, Option } from 'commander';
 import { dispose } from '../../base/platform.js';
 import { invalid } from '../../node/index.js';
-import { indexFile, indexOf, listed, nameOf, writeIndex } from '../indexing.js';
+import { indexFile, indexOf, listed, writeIndex } from '../indexing.js';
 import { type EmbeddingOptions, type ModelOptions, openModel, type ParallelOptions } from '../model.js';
 import { addEmbedding, addExamples, addInput, addJson, addModel, addParallel } from '../options.js';
 import { Progress } from '../progress.js';
@@ -29,7 +29,7 @@ export function addIndex(program: Command): void {
     .optionsGroup('Output:')
     .requiredOption('--out <file>', 'the index: a .safetensors file, or a folder for its index.safetensors')
     .option('--force', 'replace an index that is there, once the new one is whole');
-  addJson(command, 'one line of JSON { index, texts, dimensions, model, bytes }');
+  addJson(command, 'one line of JSON { index, texts, dimensions, bytes }');
   addParallel(command);
   addExamples(command, 'heed index words.txt --dimensions 128 --dtype q8 --out dictionary/index.safetensors').action(
     (file: string, options: Options) => {
@@ -52,14 +52,13 @@ async function makeIndex(file: string, options: Options): Promise<void> {
   const out = indexFile(options.out, options.force ?? false);
   const entries = await listed(input.entries());
   const texts = entries.texts.length;
-  const name = nameOf(options.model);
   using model = await openModel(options, { input });
   const progress = new Progress('indexing', 'texts');
   const onProgress = (done: number) => progress.update(done, done / texts);
-  const vectors = { pooling, dimensions, prompt, weight, name, onProgress };
+  const vectors = { pooling, dimensions, prompt, weight, onProgress };
   const index = await indexOf(model, entries, input.entries(), vectors).finally(() => progress[dispose]());
   const bytes = await writeIndex(out, index);
   const { dimensions: width } = index;
-  if (options.json) printJson({ index: out, texts, dimensions: width, model: name, bytes });
+  if (options.json) printJson({ index: out, texts, dimensions: width, bytes });
   else print(`${out}: ${counted(texts, 'text')}, ${counted(width, 'dimension')}, ${counted(bytes, 'byte')}`);
 }

@@ -1,8 +1,8 @@
 /** `heed search`: finds the texts nearest to a query. */
 import { type Command, Option } from 'commander';
 import { load, semanticSearch } from '../../index.js';
-import { batches, invalidFile } from '../../node/index.js';
-import { embedderOf, nameOf, remedyOf } from '../indexing.js';
+import { batches } from '../../node/index.js';
+import { embedderOf } from '../indexing.js';
 import { type EmbeddingOptions, type ModelOptions, openModel, type ParallelOptions } from '../model.js';
 import { addEmbedding, addExamples, addInput, addJson, addModel, addParallel, count, refuseBoth } from '../options.js';
 import { inParallel } from '../parallel.js';
@@ -63,20 +63,8 @@ async function searchIndex(query: string, options: Options): Promise<Hit[]> {
   const { pooling, prompt, dimensions = null, threads, top: topK = 10, index: path = '' } = options;
   const heed = await load({ threads });
   using index = await heed.TextIndex.load(path);
-  const name = nameOf(options.model);
-  const { model: recorded } = index;
-  const otherName =
-    recorded !== null && recorded !== name
-      ? invalidFile(path, `an index of the model '${name}'`, `one of '${recorded}'. ${remedyOf(recorded)}`)
-      : null;
-  // A model under another name may be the same model in another folder.
-  if (otherName && !index.knowsModel) throw otherName;
   using model = await openModel(options);
-  await index
-    .setEmbedder(path, embedderOf(model, { pooling, prompt: index.documentPrompt }), dimensions)
-    .catch((error) => {
-      throw otherName ?? error;
-    });
+  await index.setEmbedder(path, embedderOf(model, { pooling, prompt: index.documentPrompt }), dimensions);
   const vector = await model.embed(query, { pooling, dimensions: index.dimensions, prompt, normalize: true });
   return index.search(vector, { topK }).map(({ text, score, id }) => ({ text, score, place: { id } }));
 }
