@@ -120,7 +120,7 @@ function measure(label, size, nearest, find, count, note) {
 }
 
 async function filled(size, output, Index) {
-  const index = Index.of([], undefined, { dtype: output });
+  const index = Index.of([], undefined, { output });
   let adding = 0;
   for (const { first, batch } of corpus(size)) {
     const rows = output === 'binary' ? signs(batch) : batch;

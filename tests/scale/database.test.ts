@@ -1,7 +1,8 @@
 /** Rows in PostgreSQL: each once, whichever worker dies, and the same as in the parts. */
 import * as fs from 'node:fs';
 import { join } from 'node:path';
-import { finishEmbedding, planEmbedding, type VectorType, workEmbedding } from 'heed/node';
+import type { VectorOutput } from 'heed';
+import { finishEmbedding, planEmbedding, workEmbedding } from 'heed/node';
 import pg from 'pg';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { corpus, embed, makeFolder, rowsOf, start } from '../web/scale/support.js';
@@ -28,7 +29,7 @@ afterAll(async () => {
   fs.rmSync(folder, { recursive: true, force: true });
 });
 
-async function plan(name: string, output: VectorType): Promise<string> {
+async function plan(name: string, output: VectorOutput): Promise<string> {
   const out = join(folder, name);
   await planEmbedding([join(folder, 'in.jsonl')], { out, model: join(folder, 'model'), output, chunk: 20 });
   return out;
@@ -74,7 +75,7 @@ test('bits, which need no extension', async () => {
 });
 
 test('vectors, where the server has pgvector, and otherwise an error that says so', async () => {
-  const out = await plan('vectors', 'fp32');
+  const out = await plan('vectors', 'float32');
   const numbers = (vector: string) =>
     [...Float32Array.from(JSON.parse(vector) as number[])].map((v) => Number(v.toPrecision(9)));
   if (hasVector) return insert(out, 'vectors', numbers);

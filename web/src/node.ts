@@ -10,7 +10,7 @@ export {
   type FinishResult,
   finishEmbedding,
 } from './scale/finish.js';
-export type { Chunk, EmbeddingSettings, Manifest, PartFormat, VectorType } from './scale/manifest.js';
+export type { Chunk, EmbeddingSettings, Manifest, PartFormat } from './scale/manifest.js';
 export { type PlanOptions, planEmbedding } from './scale/plan.js';
 export type { Signal } from './scale/plan-options.js';
 export { type WorkOptions, type WorkResult, workEmbedding } from './scale/work.js';

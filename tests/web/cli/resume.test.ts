@@ -59,7 +59,7 @@ describe.each([
       : ([
           [['--prompt', 'query: '], /--prompt "query: " instead of the default/],
           [['--dimensions', '8'], /--dimensions 8 instead of the default/],
-          [['--output', 'int8'], /--output "int8" instead of "fp32"/],
+          [['--output', 'int8'], /--output "int8" instead of "float32"/],
         ] as [string[], RegExp][])),
   ];
 

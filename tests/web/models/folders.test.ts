@@ -423,12 +423,12 @@ describe('similarity_fn_name', () => {
     using model = await heed.fromPretrained(named('dot'));
     const vectors = await model.embed(texts);
     const first = vectors.at(0) as Tensor;
-    const products = TextIndex.of(texts, vectors, { similarity: 'dot', dtype: 'float32' }).search(first);
-    const index = await TextIndex.of(model, texts, { dtype: 'float32' });
+    const products = TextIndex.of(texts, vectors, { similarity: 'dot', output: 'float32' }).search(first);
+    const index = await TextIndex.of(model, texts, { output: 'float32' });
     expect(await index.search(texts[0]!)).toEqual(products);
-    const given = TextIndex.of(texts, vectors, { embedder: model, dtype: 'float32' });
+    const given = TextIndex.of(texts, vectors, { embedder: model, output: 'float32' });
     expect(given.search(first)).toEqual(products);
-    const cosines = await TextIndex.of(model, texts, { dtype: 'float32', similarity: 'cosine' });
+    const cosines = await TextIndex.of(model, texts, { output: 'float32', similarity: 'cosine' });
     expect((await cosines.search(texts[0]!))[0]!.score).toBeCloseTo(1, 5);
   });
 

@@ -107,7 +107,7 @@ describe('search', () => {
     const indices = (hits: { index: number }[][]) => hits.map((each) => each.map(({ index }) => index));
     for (const topK of [1, 7, 1000]) {
       const plain = semanticSearch(queries, rows, { topK, ...options });
-      const found = semanticSearch(queries, rows, { topK, ...options, runtime: heed });
+      const found = semanticSearch(queries, rows, { topK, ...options, heed });
       // With bits, several rows may have the same score.
       if (!form.startsWith('bits')) expect(indices(found)).toEqual(indices(plain));
       found.forEach((hits, n) => {
@@ -116,17 +116,17 @@ describe('search', () => {
       });
     }
     const before = heed.info.memoryBytes;
-    for (let call = 0; call < 200; call++) semanticSearch(queries, rows, { ...options, runtime: heed });
+    for (let call = 0; call < 200; call++) semanticSearch(queries, rows, { ...options, heed });
     expect(heed.info.memoryBytes).toBe(before);
   });
 
   test('in the core of an empty corpus, of a zero row, of NaN, and of a runtime that is no more', async () => {
-    expect(semanticSearch(queries, new Tensor(new Float32Array(), [0, 24]), { runtime: heed })).toEqual([[], [], []]);
+    expect(semanticSearch(queries, new Tensor(new Float32Array(), [0, 24]), { heed })).toEqual([[], [], []]);
     for (const value of [0, Number.NaN, Number.POSITIVE_INFINITY]) {
       const rows = matrix(3, 24, 7);
       rows.data.fill(value, 0, 24);
       const plain = semanticSearch(queries, rows);
-      const found = semanticSearch(queries, rows, { runtime: heed });
+      const found = semanticSearch(queries, rows, { heed });
       // A row of zeros is scored in WebAssembly, where scores may differ in the last digits.
       if (value !== 0) expect(found).toEqual(plain);
       const indices = (hits: typeof plain) => hits.map((each) => each.map(({ index }) => index));
@@ -134,9 +134,9 @@ describe('search', () => {
     }
     const ended = await load();
     ended.dispose();
-    expect(() => semanticSearch(queries, corpus, { runtime: ended })).toThrow(/used after dispose/);
-    expect(() => semanticSearch(queries, corpus, { runtime: {} as never })).toThrow(
-      'semanticSearch.runtime: expected what `load()` returned, got an object',
+    expect(() => semanticSearch(queries, corpus, { heed: ended })).toThrow(/used after dispose/);
+    expect(() => semanticSearch(queries, corpus, { heed: {} as never })).toThrow(
+      'semanticSearch.heed: expected what `load()` returned, got an object',
     );
   });
 

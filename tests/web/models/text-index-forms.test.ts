@@ -47,19 +47,19 @@ function expectHits(got: { index: number; score: number }[], wanted: { index: nu
   });
 }
 
-const forms = (['float32', 'int8'] as const).flatMap((dtype) =>
+const forms = (['float32', 'int8'] as const).flatMap((output) =>
   (['cosine', 'dot'] as const).flatMap((similarity) =>
-    stores.map(([where, Index]) => [dtype, similarity, where, Index] as const),
+    stores.map(([where, Index]) => [output, similarity, where, Index] as const),
   ),
 );
 
-describe.each(forms)('%s, %s, %s', (dtype, similarity, _, Index) => {
-  const index = Index.of(names(300), corpus, { dtype, similarity });
+describe.each(forms)('%s, %s, %s', (output, similarity, _, Index) => {
+  const index = Index.of(names(300), corpus, { output, similarity });
   const query = (n: number) => queries.slice(n, n + 1);
 
   test('finds the best', () => {
     const values = index.toTensor();
-    if (dtype === 'float32' && similarity === 'dot') expect(values).toEqual(corpus);
+    if (output === 'float32' && similarity === 'dot') expect(values).toEqual(corpus);
     const all = index.searchAll(queries, { topK: 7 });
     all.forEach((hits, n) => {
       expectHits(hits, expected(values, query(n).data, similarity, 7));
@@ -72,7 +72,7 @@ describe.each(forms)('%s, %s, %s', (dtype, similarity, _, Index) => {
   });
 
   test('grows, shrinks and is saved', async () => {
-    const half = Index.of(names(100), corpus.slice(0, 100), { dtype, similarity });
+    const half = Index.of(names(100), corpus.slice(0, 100), { output, similarity });
     half.search(query(0), { rescoreMultiplier: 2 }); // computes the signs
     await half.add(names(300).slice(100), corpus.slice(100, 300));
     const file = await half.save();
@@ -92,15 +92,17 @@ test('what does not fit is refused, and the index is as before', async () => {
     const bits = new Tensor(new Uint8Array(6), [2, 3]);
     const int8 = new Tensor(new Int8Array(8).fill(3), [2, 4]);
     expect(() => Index.of(['a', 'b'], bits, { similarity: 'dot' })).toThrow(error('INVALID_ARGUMENT', "'dot'"));
-    expect(() => Index.of(['a', 'b'], bits, { dtype: 'float32' })).toThrow(error('INVALID_ARGUMENT', 'got bits'));
+    expect(() => Index.of(['a', 'b'], bits, { output: 'float32' })).toThrow(error('INVALID_ARGUMENT', 'got bits'));
     expect(() => Index.of(['a', 'b'], int8, { similarity: 'dot' })).toThrow(error('INVALID_ARGUMENT', 'scales'));
-    expect(() => Index.of(['a'], [[1]], { dtype: 'fp16' as never })).toThrow(error('INVALID_ARGUMENT', 'dtype'));
-    const products = { dtype: 'float32', similarity: 'dot' } as const;
+    expect(() => Index.of(['a'], [[1]], { output: 'fp16' as never })).toThrow(error('INVALID_ARGUMENT', 'output'));
+    const products = { output: 'float32', similarity: 'dot' } as const;
     expect(() => Index.of(['a'], [[1e30, 0]], products)).toThrow(error('INVALID_ARGUMENT', '1e18'));
     expect(() => Index.of(['a'], [[1, 0]], products).search([1e30, 0])).toThrow(error('INVALID_ARGUMENT', '1e18'));
-    expect(() => Index.of(['a'], [[1, 0, 1]], { dtype: 'binary' })).toThrow(error('SHAPE_MISMATCH', 'a multiple of 8'));
-    expect(() => Index.of(['a'], [[NaN, 0]], { dtype: 'float32' })).toThrow(error('INVALID_ARGUMENT', 'NaN'));
-    const index = Index.of(['a', 'b'], [[1, 0], [0, 1]], { dtype: 'float32' }); // biome-ignore format: one row per text
+    expect(() => Index.of(['a'], [[1, 0, 1]], { output: 'binary' })).toThrow(
+      error('SHAPE_MISMATCH', 'a multiple of 8'),
+    );
+    expect(() => Index.of(['a'], [[NaN, 0]], { output: 'float32' })).toThrow(error('INVALID_ARGUMENT', 'NaN'));
+    const index = Index.of(['a', 'b'], [[1, 0], [0, 1]], { output: 'float32' }); // biome-ignore format: one row per text
     await expect(index.add(['c'], [[1, 2, 3]])).rejects.toEqual(error('SHAPE_MISMATCH', '2 entries'));
     await expect(index.add(['c'], [[Infinity, 2]])).rejects.toEqual(error('INVALID_ARGUMENT', 'finite'));
     await expect(index.add(['c', 'd'], [[1, 2], [3, 4]], { ids: [7, 7] })).rejects.toEqual(error('INVALID_ARGUMENT', 'ids[1]')); // biome-ignore format: one row per text
@@ -120,8 +122,8 @@ test('an index that knows its model embeds documents and queries with its prompt
   const model = await heed.fromPretrained();
   const texts = ['a small cat', 'a fast car', 'the deep sea'];
   for (const [, Index] of stores) {
-    const index = await Index.of(model, texts, { dtype: 'float32' });
-    const same = Index.of(texts, await model.embedDocument(texts), { dtype: 'float32' });
+    const index = await Index.of(model, texts, { output: 'float32' });
+    const same = Index.of(texts, await model.embedDocument(texts), { output: 'float32' });
     expect(index.toTensor()).toEqual(same.toTensor());
     const hits = same.search(await model.embedQuery('a kitten'), { topK: 2 });
     expect(hits[0]!.text).toBe('a small cat');
@@ -165,8 +167,8 @@ test('the name of a model in the file of an older heed is of no account', async 
 
 describe('a saved index that was changed or cut', async () => {
   const int8 = await TextIndex.of(names(5), matrix(5, 8, 3), { similarity: 'dot', prompt: 'a' }).save();
-  const float32 = await TextIndex.of(names(5), matrix(5, 8, 3), { dtype: 'float32' }).save();
-  const binary = await TextIndex.of(names(5), matrix(5, 8, 3), { dtype: 'binary' }).save();
+  const float32 = await TextIndex.of(names(5), matrix(5, 8, 3), { output: 'float32' }).save();
+  const binary = await TextIndex.of(names(5), matrix(5, 8, 3), { output: 'binary' }).save();
   const files = { int8, float32, binary };
 
   test.each(Object.entries(files))('%s: cut anywhere', async (_, file) => {
@@ -202,7 +204,7 @@ describe('a saved index that was changed or cut', async () => {
 });
 
 test('searches with any options give hits or one HeedError', () => {
-  const index = heed.TextIndex.of(names(300), corpus, { dtype: 'float32' });
+  const index = heed.TextIndex.of(names(300), corpus, { output: 'float32' });
   const numbers = fc.oneof(fc.integer({ min: -2, max: 400 }), fc.constantFrom(NaN, Infinity, -Infinity, 0.5, 2 ** 31));
   const options = fc.record(
     {

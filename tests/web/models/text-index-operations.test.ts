@@ -35,7 +35,7 @@ class Plain {
   nextId = 0;
 
   constructor(
-    readonly dtype: Dtype,
+    readonly output: Dtype,
     readonly similarity: Similarity,
   ) {}
 
@@ -48,8 +48,8 @@ class Plain {
   }
 
   #stored(vector: Float32Array): number[] {
-    if (this.dtype === 'float32') return Array.from(vector);
-    if (this.dtype === 'binary') return Array.from(vector, (v) => (v > 0 ? 1 : -1));
+    if (this.output === 'float32') return Array.from(vector);
+    if (this.output === 'binary') return Array.from(vector, (v) => (v > 0 ? 1 : -1));
     const largest = Math.max(...vector.map(Math.abs)) || 1;
     const scale = this.similarity === 'dot' ? Math.fround(largest / 127) : 1;
     return Array.from(vector, (v) => scale * Math.round((v / largest) * 127));
@@ -128,19 +128,19 @@ const operation = fc.oneof(
 );
 
 test.each(
-  (['float32', 'int8', 'binary'] as const).flatMap((dtype) =>
-    (dtype === 'binary' ? (['cosine'] as const) : (['cosine', 'dot'] as const)).map(
-      (similarity) => [dtype, similarity] as const,
+  (['float32', 'int8', 'binary'] as const).flatMap((output) =>
+    (output === 'binary' ? (['cosine'] as const) : (['cosine', 'dot'] as const)).map(
+      (similarity) => [output, similarity] as const,
     ),
   ),
-)('%s, %s', async (dtype, similarity) => {
+)('%s, %s', async (output, similarity) => {
   await fc.assert(
     fc.asyncProperty(
       fc.constantFrom(8, 24, 40),
       fc.array(operation, { minLength: 1, maxLength: 14 }),
       async (width, operations) => {
-        const plain = new Plain(dtype, similarity);
-        let indexes = [TextIndex, heed.TextIndex].map((Index) => Index.of([], undefined, { dtype, similarity }));
+        const plain = new Plain(output, similarity);
+        let indexes = [TextIndex, heed.TextIndex].map((Index) => Index.of([], undefined, { output, similarity }));
         const each = async <T>(call: (index: TextIndex) => T | Promise<T>): Promise<T> => {
           const [own, core] = [await call(indexes[0]!), await call(indexes[1]!)];
           expect(core).toEqual(own);
@@ -217,7 +217,7 @@ test.each(
               ...(ids && { ids }),
             };
             // Bits are selected by their signs; a large multiplier selects all.
-            const all = dtype === 'binary' ? { ...options, rescoreMultiplier: 1000 } : options;
+            const all = output === 'binary' ? { ...options, rescoreMultiplier: 1000 } : options;
             for (const index of indexes) {
               const hits = index.search([Array.from(query)], all);
               check(plain, query, hits, options);

@@ -1,8 +1,9 @@
 /** Formats of parts, and types of stored vectors. */
 import * as fs from 'node:fs';
 import { join } from 'node:path';
+import type { VectorOutput } from 'heed';
 import { load } from 'heed';
-import { finishEmbedding, type PartFormat, planEmbedding, type VectorType, workEmbedding } from 'heed/node';
+import { finishEmbedding, type PartFormat, planEmbedding, workEmbedding } from 'heed/node';
 import { parquetMetadata, parquetReadObjects } from 'hyparquet';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { corpus, makeFolder, rowsOf } from './support.js';
@@ -26,7 +27,7 @@ beforeAll(async () => {
 });
 afterAll(() => fs.rmSync(folder, { recursive: true, force: true }));
 
-async function partsOf(parts: PartFormat, output: VectorType): Promise<string> {
+async function partsOf(parts: PartFormat, output: VectorOutput): Promise<string> {
   const out = join(folder, `${parts}-${output}`);
   await planEmbedding([join(folder, 'in.jsonl')], { out, model: join(folder, 'model'), parts, output, chunk: 50 });
   expect(await workEmbedding(out)).toMatchObject({ parts: 2, rows: ROWS, errors: 2 });
@@ -35,8 +36,8 @@ async function partsOf(parts: PartFormat, output: VectorType): Promise<string> {
 }
 
 /** Checks a stored vector of each type. `values`: the stored values as numbers. */
-const CHECKS: Record<VectorType, (values: number[], vector: Float32Array, scale?: number) => void> = {
-  fp32: (values, vector) => expect(Float32Array.from(values)).toEqual(vector),
+const CHECKS: Record<VectorOutput, (values: number[], vector: Float32Array, scale?: number) => void> = {
+  float32: (values, vector) => expect(Float32Array.from(values)).toEqual(vector),
   int8(values, vector, scale) {
     expect(Math.max(...values.map(Math.abs))).toBe(127);
     for (const [i, v] of values.entries()) expect(Math.abs(v * scale! - vector[i]!)).toBeLessThan(scale! * 0.51);
@@ -46,7 +47,7 @@ const CHECKS: Record<VectorType, (values: number[], vector: Float32Array, scale?
     expect(bits).toEqual([...vector].map((v) => (v > 0 ? 1 : 0)));
   },
 };
-const TYPES = ['fp32', 'int8', 'binary'] as const;
+const TYPES = ['float32', 'int8', 'binary'] as const;
 
 describe.each(TYPES)('%s', (output) => {
   test('JSON lines', async () => {
@@ -71,16 +72,16 @@ describe.each(TYPES)('%s', (output) => {
       expect(bytes.subarray(0, 8)).toEqual(Buffer.from('\x93NUMPY\x01\x00', 'latin1'));
       const header = bytes.subarray(10, 10 + bytes.readUInt16LE(8)).toString();
       const width = output === 'binary' ? 3 : 24;
-      const type = { fp32: '<f4', int8: '|i1', binary: '|u1' }[output];
+      const type = { float32: '<f4', int8: '|i1', binary: '|u1' }[output];
       expect(header).toMatch(`{'descr': '${type}', 'fortran_order': False, 'shape': (${count}, ${width}), }`);
-      const Type = { fp32: Float32Array, int8: Int8Array, binary: Uint8Array }[output];
+      const Type = { float32: Float32Array, int8: Int8Array, binary: Uint8Array }[output];
       const data = new Type(new Uint8Array(bytes.subarray(10 + header.length)).buffer);
       expect(data).toHaveLength(count * width);
       for (let n = 0; n < count; n++, row++) {
         const values = [...data.subarray(n * width, (n + 1) * width)];
         const vector = vectors[row];
         if (vector) CHECKS[output](values, vector, rows[row]!.scale);
-        else expect(values).toEqual(values.map(() => (output === 'fp32' ? Number.NaN : 0)));
+        else expect(values).toEqual(values.map(() => (output === 'float32' ? Number.NaN : 0)));
       }
     }
     // A truncated matrix.
@@ -106,7 +107,7 @@ describe.each(TYPES)('%s', (output) => {
         ]),
       );
       expect(types.at(-1)).toEqual(
-        { fp32: ['element', 'FLOAT'], int8: ['element', 'INT_8'], binary: ['embedding', 'BYTE_ARRAY'] }[output],
+        { float32: ['element', 'FLOAT'], int8: ['element', 'INT_8'], binary: ['embedding', 'BYTE_ARRAY'] }[output],
       );
       rows.push(...(await parquetReadObjects({ file, utf8: false })));
     }

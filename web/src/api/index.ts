@@ -141,7 +141,6 @@ export {
   type Corpus,
   type Hit,
   type SearchOptions,
-  type SearchRuntime,
   type SemanticSearchOptions,
   semanticSearch,
   similarity,

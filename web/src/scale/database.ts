@@ -28,10 +28,10 @@ export class VectorTable {
    */
   static async open(url: string, name: string, manifest: Manifest, signal?: Signal): Promise<VectorTable> {
     if (manifest.output === 'int8')
-      throw invalid('--to', 'a plan with --output fp32 or binary (pgvector has no int8)', 'int8', 'UNSUPPORTED');
+      throw invalid('--to', 'a plan with --output float32 or binary (pgvector has no int8)', 'int8', 'UNSUPPORTED');
     serverOf('--to', url, ['postgres://host:port/database']);
     const { Client } = requirePeer<typeof import('pg')>('--to', 'pg', 'pg');
-    const type = `${manifest.output === 'fp32' ? 'vector' : 'bit'}(${manifest.width})`;
+    const type = `${manifest.output === 'float32' ? 'vector' : 'bit'}(${manifest.width})`;
     let table: VectorTable | undefined;
     try {
       const client = new Client({ connectionString: url, connectionTimeoutMillis: 20_000 });

@@ -210,7 +210,7 @@ function matrixError(path: string, manifest: Manifest, rows: number): string | n
   const width = storedWidth(manifest);
   const shape = npyShape(readRange(path, 0, NPY_HEADER_BYTES));
   const { size } = fs.statSync(path);
-  const bytes = NPY_HEADER_BYTES + rows * width * (manifest.output === 'fp32' ? 4 : 1);
+  const bytes = NPY_HEADER_BYTES + rows * width * (manifest.output === 'float32' ? 4 : 1);
   if (shape?.[0] !== rows || shape[1] !== width) return `expected shape [${rows}, ${width}], got ${shape}`;
   return size === bytes ? null : `expected ${bytes} bytes, got ${size}`;
 }

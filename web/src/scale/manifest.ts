@@ -5,7 +5,7 @@
  */
 import * as fs from 'node:fs';
 import { join } from 'node:path';
-import type { Build, Pooling } from '../index.js';
+import type { Build, Pooling, VectorOutput } from '../index.js';
 import { invalid, invalidFile, namesIn } from '../node/index.js';
 
 /**
@@ -18,7 +18,7 @@ export type PartFormat = 'jsonl' | 'npy' | 'parquet';
  * How vectors are stored. 'fp32': as they are. 'int8': int8 with one scale per row (value = int8 * scale). 'binary':
  * one bit per entry, 1 where it is positive, eight per byte, the first entry in the highest bit.
  */
-export type VectorType = 'fp32' | 'int8' | 'binary';
+export const OUTPUTS = ['float32', 'int8', 'binary'] as const satisfies readonly VectorOutput[];
 
 /** How texts become vectors, as in `EmbedOptions`. Missing settings default to those of the model's folder. */
 export interface EmbeddingSettings {
@@ -59,7 +59,7 @@ export interface Manifest {
   readonly width: number;
   /** Hash of the vectors of a few fixed texts. A machine that computes different ones is rejected. */
   readonly probe: string;
-  readonly output: VectorType;
+  readonly output: VectorOutput;
   readonly parts: PartFormat;
   /** The folder to which the files' paths are relative. */
   readonly root: string;
@@ -107,6 +107,8 @@ export function readManifest(folder: string): Manifest {
     typeof sha256 === 'string';
   if (!Array.isArray(manifest.chunks) || !manifest.chunks.every(isChunk))
     throw invalidFile(path, 'files, and chunks { file, first, bytes, sha256, rows } of them', 'other values');
+  if (!OUTPUTS.includes(manifest.output))
+    throw invalidFile(path, `an output of ${OUTPUTS.join(', ')}`, `${manifest.output}`);
   return manifest;
 }
 

@@ -7,10 +7,11 @@ import * as fs from 'node:fs';
 import { join } from 'node:path';
 import type { SchemaElement } from 'hyparquet';
 import { type ColumnSource, fileWriter, ParquetWriter } from 'hyparquet-writer';
+import type { VectorOutput } from '../index.js';
 import { bitsOf, int8Of } from '../models/index.js';
 import { npyHeader, publish, writeAll, writing } from '../node/index.js';
 import type { Line } from './corpus.js';
-import { type Manifest, type PartFormat, partNames, type VectorType } from './manifest.js';
+import { type Manifest, type PartFormat, partNames } from './manifest.js';
 
 /** A row of a part: a vector, or the error of a line that has none. */
 export interface Row extends Omit<Line, 'text'> {
@@ -25,8 +26,8 @@ export interface Stored {
   scale?: number;
 }
 
-export function storedOf(vector: Float32Array, output: VectorType): Stored {
-  if (output === 'fp32') return { values: vector };
+export function storedOf(vector: Float32Array, output: VectorOutput): Stored {
+  if (output === 'float32') return { values: vector };
   return output === 'binary' ? { values: bitsOf(vector) } : int8Of(vector);
 }
 
@@ -106,7 +107,7 @@ export class PartWriter {
   /** The rows as the bytes of a matrix. Rows without a vector are NaN, or zeros in integer types. */
   #matrix(rows: Row[]): Uint8Array {
     const width = storedWidth(this.#manifest);
-    const Type = { fp32: Float32Array, int8: Int8Array, binary: Uint8Array }[this.#manifest.output];
+    const Type = { float32: Float32Array, int8: Int8Array, binary: Uint8Array }[this.#manifest.output];
     const matrix = new Type(rows.length * width);
     if (matrix instanceof Float32Array) matrix.fill(Number.NaN);
     for (const [n, { vector }] of rows.entries()) if (vector) matrix.set(vector.values, n * width);
@@ -128,7 +129,7 @@ export class PartWriter {
   }
 }
 
-const NPY_TYPES = { fp32: '<f4', int8: '|i1', binary: '|u1' };
+const NPY_TYPES = { float32: '<f4', int8: '|i1', binary: '|u1' };
 
 /**
  * Metadata key of a Parquet part. The value is { line, errors }: the part's first line and its number of rows without a
@@ -142,7 +143,7 @@ export const ROW_GROUP_BYTES = 32 << 20;
 /** A Parquet file with the columns file, line, id, error, scale (int8) and embedding: a list of floats, a list of int8, or bytes. */
 class ParquetRows {
   readonly #writer: ParquetWriter;
-  readonly #output: VectorType;
+  readonly #output: VectorOutput;
   /** Rows of the next row group, and the bytes of their vectors. */
   #rows: Row[] = [];
   #bytes = 0;
@@ -150,7 +151,7 @@ class ParquetRows {
   /** Written with the footer. */
   readonly #metadata = { key: PARQUET_KEY, value: '' };
 
-  constructor(path: string, output: VectorType) {
+  constructor(path: string, output: VectorOutput) {
     this.#output = output;
     const options = { codec: 'UNCOMPRESSED', statistics: false } as const; // vectors do not compress
     this.#writer = new ParquetWriter({
@@ -202,7 +203,7 @@ class ParquetRows {
  * An explicit schema. An inferred one would store whole numbers as integers, and lists need the three levels of
  * Parquet's standard.
  */
-function parquetSchema(output: VectorType): SchemaElement[] {
+function parquetSchema(output: VectorOutput): SchemaElement[] {
   const STRING = { type: 'BYTE_ARRAY', converted_type: 'UTF8' } as const;
   const [REQUIRED, OPTIONAL] = [{ repetition_type: 'REQUIRED' }, { repetition_type: 'OPTIONAL' }] as const;
   const schema: SchemaElement[] = [
@@ -221,7 +222,7 @@ function parquetSchema(output: VectorType): SchemaElement[] {
       {
         name: 'element',
         ...REQUIRED,
-        ...(output === 'fp32' ? { type: 'FLOAT' } : { type: 'INT32', converted_type: 'INT_8' }),
+        ...(output === 'float32' ? { type: 'FLOAT' } : { type: 'INT32', converted_type: 'INT_8' }),
       },
     );
   return schema;

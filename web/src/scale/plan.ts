@@ -2,7 +2,7 @@
 import * as fs from 'node:fs';
 import { resolve } from 'node:path';
 import { version } from '../base/wasm/version.js';
-import { type Build, HeedError, load } from '../index.js';
+import { type Build, HeedError, load, type VectorOutput } from '../index.js';
 import {
   encodingOf,
   formatOf,
@@ -21,8 +21,8 @@ import {
   type EmbeddingSettings,
   type Manifest,
   manifestPath,
+  OUTPUTS,
   type PartFormat,
-  type VectorType,
 } from './manifest.js';
 import { checkOptions, integer, oneOf, type Signal, text } from './plan-options.js';
 
@@ -51,8 +51,8 @@ export interface PlanOptions extends EmbeddingSettings {
   chunk?: number;
   /** Format of the parts. Default 'jsonl'. */
   parts?: PartFormat;
-  /** How vectors are stored. Default 'fp32'. */
-  output?: VectorType;
+  /** How vectors are stored. Default 'float32'. */
+  output?: VectorOutput;
   /** Called with the number of bytes read so far. */
   onProgress?: (bytes: number) => void;
   /** Stops planning and leaves no files behind. */
@@ -72,7 +72,7 @@ const schema = {
   id: text(),
   chunk: integer(1, 1_000_000),
   parts: oneOf(['jsonl', 'npy', 'parquet']),
-  output: oneOf(['fp32', 'int8', 'binary']),
+  output: oneOf(OUTPUTS),
 };
 
 /**
@@ -88,7 +88,7 @@ const schema = {
 export async function planEmbedding(files: readonly string[], options: PlanOptions): Promise<Manifest> {
   checkOptions('planEmbedding', schema, options);
   const { out, signal, onProgress, dtype = 'fp32', field = 'text', id = 'id', parts = 'jsonl' } = options;
-  const { output = 'fp32', chunk = 10_000, pooling, dimensions, prompt, normalize } = options;
+  const { output = 'float32', chunk = 10_000, pooling, dimensions, prompt, normalize } = options;
   if (out === undefined) throw invalid('out', 'the folder of the plan', 'none');
   signal?.throwIfAborted();
   const root = process.cwd();

@@ -11,7 +11,6 @@ export {
 export {
   type Corpus,
   type SearchOptions,
-  type SearchRuntime,
   type SemanticSearchOptions,
   semanticSearch,
   similarity,

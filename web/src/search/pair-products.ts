@@ -22,7 +22,7 @@ export interface ProductOptions {
 
 export const productSchema = {
   heed: optional(
-    legal<Pick<Functions, 'linear'>>('what load() returned', ({ linear }) => typeof linear === 'function'),
+    legal<Pick<Functions, 'linear'>>('what `load()` returned', ({ linear }) => typeof linear === 'function'),
     undefined,
   ),
   signal,

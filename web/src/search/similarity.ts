@@ -50,11 +50,11 @@ export interface SemanticSearchOptions extends SearchOptions {
    * corpus. The hits are the same; scores may differ in their last digits. Searches with `rescore` or with vectors that
    * are not finite still run in JavaScript.
    */
-  runtime?: SearchRuntime;
+  heed?: SearchingHeed;
 }
 
-/** The object that `load()` returns. */
-export interface SearchRuntime {
+/** The part of the object that `load()` returns which a search needs. */
+export interface SearchingHeed {
   readonly TextIndex: object;
 }
 
@@ -71,13 +71,13 @@ interface Store {
 }
 
 interface StoreMaker {
-  newStore(options: { dtype: VectorOutput; similarity: 'cosine' }): Store;
+  newStore(options: { output: VectorOutput; similarity: 'cosine' }): Store;
 }
 
-const runtimeOption: Reader<SearchRuntime> = (value, name) =>
+const heedOption: Reader<SearchingHeed> = (value, name) =>
   guarded(name, () => {
-    const { newStore } = ((value as SearchRuntime | null)?.TextIndex ?? {}) as Partial<StoreMaker>;
-    if (typeof newStore === 'function') return value as SearchRuntime;
+    const { newStore } = ((value as SearchingHeed | null)?.TextIndex ?? {}) as Partial<StoreMaker>;
+    if (typeof newStore === 'function') return value as SearchingHeed;
     throw invalid(name, 'what `load()` returned', describe(value));
   });
 
@@ -97,8 +97,8 @@ export const searchSchema = { topK: optional(sizeOrInfinity, 10), rescoreMultipl
  */
 export function semanticSearch(queries: TensorInput, corpus: Corpus, options?: SemanticSearchOptions): Hit[][] {
   const rows = (value: unknown, name: string) => readCorpus(name, value);
-  const schema = { ...searchSchema, rescore: optional(rows, null), runtime: optional(runtimeOption, null) };
-  const { topK, rescoreMultiplier, rescore, runtime } = readOptions('semanticSearch', schema, options);
+  const schema = { ...searchSchema, rescore: optional(rows, null), heed: optional(heedOption, null) };
+  const { topK, rescoreMultiplier, rescore, heed } = readOptions('semanticSearch', schema, options);
   const { data, shape } = readRows('queries', queries);
   const [count, width] = shape as [number, number];
   const found = readCorpus('corpus', corpus);
@@ -111,8 +111,8 @@ export function semanticSearch(queries: TensorInput, corpus: Corpus, options?: S
   const candidates = found.bits ? topK * (rescoreMultiplier || 4) : 0;
   // The WebAssembly search needs whole bytes of bits, and finite rows and norms.
   const fits = () => (found.bits ? width % 8 === 0 : allFinite(found.data) && factors!.every((factor) => factor > 0));
-  if (runtime && !rescore && found.count > 0 && count > 0 && allFinite(data) && fits())
-    return searchIn(runtime, found, data, topK, candidates);
+  if (heed && !rescore && found.count > 0 && count > 0 && allFinite(data) && fits())
+    return searchIn(heed, found, data, topK, candidates);
   return Array.from({ length: count }, (_, n) => {
     const query = data.subarray(n * width, (n + 1) * width);
     const selected = found.bits ? nearestBits(query, found.data as Uint8Array, candidates) : null;
@@ -135,14 +135,14 @@ export function requireFinite(name: string, data: ArrayLike<number>, first = 0):
 }
 
 function searchIn(
-  { TextIndex }: SearchRuntime,
+  { TextIndex }: SearchingHeed,
   rows: Rows,
   queries: Float32Array,
   topK: number,
   candidates: number,
 ): Hit[][] {
-  const dtype = rows.bits ? 'binary' : rows.data.BYTES_PER_ELEMENT === 4 ? 'float32' : 'int8';
-  const store = (TextIndex as StoreMaker).newStore({ dtype, similarity: 'cosine' });
+  const output = rows.bits ? 'binary' : rows.data.BYTES_PER_ELEMENT === 4 ? 'float32' : 'int8';
+  const store = (TextIndex as StoreMaker).newStore({ output, similarity: 'cosine' });
   try {
     store.append(rows);
     return store.search(queries, { topK, threshold: -Infinity, candidates, allowed: null });

@@ -187,7 +187,7 @@ async function readState(
     rows.scales = floatsOf(scales.bytes);
     requireLengths(`${name}: tensor 'vectors_scale'`, rows.scales, similarity, 'INVALID_FILE');
   }
-  const store = newStore({ dtype: isFloat ? 'float32' : bits ? 'binary' : null, similarity });
+  const store = newStore({ output: isFloat ? 'float32' : bits ? 'binary' : null, similarity });
   const probe = readProbe(tensors.get('probe'), metadata, name);
   if (count > 0) store.append(await inBlocks(rows, (block) => stored(block, store.options), makeYield(signal)));
   const state: IndexState = {

@@ -89,7 +89,7 @@ export interface TextIndexOptions extends Pick<LoadIndexOptions, 'embedder' | 'd
    * The storage type of the vectors: 'float32' (4 D bytes per text), 'int8' (D + 4) or 'binary' (D / 8). Default:
    * 'int8', or 'binary' if the first vectors are bits.
    */
-  dtype?: VectorOutput;
+  output?: VectorOutput;
   /**
    * The score: 'cosine', or 'dot', the dot product, for fp32 and int8 vectors of any norm. Default: that of the index's
    * model, else 'cosine'.
@@ -115,7 +115,7 @@ const ofSchema = {
   embedder: optional(embedderOption, null),
   dimensions: optional(size, null),
   prompt: optional(text, null),
-  dtype: optional(oneOf(OUTPUTS), null),
+  output: optional(oneOf(OUTPUTS), null),
   similarity: optional(oneOf(SIMILARITIES), null),
 };
 const integers = listOf(natural, 'an array or a Set of integers');
@@ -168,7 +168,7 @@ export class TextIndex {
     const notes = [
       `${texts.length} texts`,
       `${this.dimensions} dimensions`,
-      store.bits ? 'bits' : (store.options.dtype ?? 'int8'),
+      store.bits ? 'binary' : (store.options.output ?? 'int8'),
     ];
     return `TextIndex: ${notes.join(', ')}`;
   }
@@ -227,8 +227,8 @@ export class TextIndex {
   ): TextIndex | Promise<TextIndex> {
     // biome-ignore-start lint/complexity/noThisInStatic: subclasses of a runtime override `newStore`
     if (isEmbedder(first)) return TextIndex.#ofModel(this, first, second as readonly string[], options);
-    const { embedder, dimensions, prompt, dtype, similarity } = readOptions('TextIndex.of', ofSchema, options);
-    const form = { dtype, similarity: similarity ?? similarityOf(embedder) };
+    const { embedder, dimensions, prompt, output, similarity } = readOptions('TextIndex.of', ofSchema, options);
+    const form = { output, similarity: similarity ?? similarityOf(embedder) };
     const lines = strings(first, 'texts');
     const rows = readRowsOf(lines, second as Corpus);
     if (rows.count > 0 && dimensions !== null && dimensionsOf(rows) !== dimensions)
@@ -255,14 +255,14 @@ export class TextIndex {
     const onProgress = callback<NonNullable<EmbeddedIndexOptions['onProgress']>>;
     const { embedder: _, ...schema } = { ...ofSchema, onProgress, signal };
     const read = readOptions('TextIndex.of', schema, given);
-    const { dimensions, prompt, dtype, similarity } = read;
+    const { dimensions, prompt, output, similarity } = read;
     const lines = strings(texts, 'texts');
     const index = Index.of([], NO_ROWS, {
       embedder,
       ...(similarity && { similarity }),
       ...(dimensions !== null && { dimensions }),
       ...(prompt !== null && { prompt }),
-      ...(dtype && { dtype }),
+      ...(output && { output }),
     });
     const state = index.#state;
     if (lines.length === 0) return index;
@@ -459,7 +459,7 @@ export class TextIndex {
       threshold: threshold ?? -Infinity,
       // Selecting by signs pays off only for many rows.
       candidates: allowed && allowed.count <= Math.max(selected, 4096) ? 0 : selected,
-      allowed: allowed && allowed.bits,
+      allowed: allowed?.bits ?? null,
     });
     return found.map((hits) => hits.map(({ index, score }) => ({ ...this.#textAt(index), score })));
   }

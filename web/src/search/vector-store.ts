@@ -27,7 +27,7 @@ export type Similarity = (typeof SIMILARITIES)[number];
 
 /** The storage type of the vectors (null: int8, or bits if the first vectors are bits) and their similarity. */
 export interface StoreOptions {
-  dtype: VectorOutput | null;
+  output: VectorOutput | null;
   similarity: Similarity;
 }
 
@@ -64,7 +64,7 @@ export function vectorTensors(store: VectorStore): Parameters<typeof writeSafete
   const { count, width, bits, options } = store;
   const data = store.rows();
   // A store without rows is written in the type that its first rows will have.
-  const form = count > 0 ? (isFloat(data) ? 'float32' : bits ? 'binary' : 'int8') : (options.dtype ?? 'int8');
+  const form = count > 0 ? (isFloat(data) ? 'float32' : bits ? 'binary' : 'int8') : (options.output ?? 'int8');
   const dtype = { float32: 'F32', int8: 'I8', binary: 'U8' }[form];
   const vectors = { name: 'vectors', dtype, shape: [count, width], data };
   if (dtype !== 'I8') return [vectors];
@@ -121,7 +121,7 @@ export async function inBlocks(
 export function inForm(store: VectorStore, given: Rows, first = 0): Rows {
   const { data, count, width, bits, scales } = given;
   requireFinite('vectors', data, first * width);
-  const { dtype, similarity } = store.options;
+  const { output, similarity } = store.options;
   const dimensions = dimensionsOf(store) || dimensionsOf(given);
   if (count > 0 && dimensionsOf(given) !== dimensions)
     throw invalid(
@@ -130,10 +130,10 @@ export function inForm(store: VectorStore, given: Rows, first = 0): Rows {
       `shape ${formatShape([count, width])}`,
       'SHAPE_MISMATCH',
     );
-  const keepsBits = store.count > 0 ? store.bits : (dtype ?? (bits ? 'binary' : 'int8')) === 'binary';
+  const keepsBits = store.count > 0 ? store.bits : (output ?? (bits ? 'binary' : 'int8')) === 'binary';
   if (keepsBits && !bits && width % 8 > 0)
-    throw invalid('vectors', "a multiple of 8 entries per row for dtype 'binary'", `${width}`, 'SHAPE_MISMATCH', {
-      hint: "Leave out the last entries, or use dtype 'int8'",
+    throw invalid('vectors', "a multiple of 8 entries per row for output 'binary'", `${width}`, 'SHAPE_MISMATCH', {
+      hint: "Leave out the last entries, or use output 'int8'",
     });
   if (bits && !keepsBits) throw invalid('vectors', 'fp32 or int8 vectors, as those of the index', 'bits');
   if (keepsBits && similarity === 'dot') throw invalid('vectors', "fp32 or int8 vectors for similarity 'dot'", 'bits');
@@ -146,7 +146,7 @@ export function inForm(store: VectorStore, given: Rows, first = 0): Rows {
   }
   if (isFloat(data) && similarity === 'dot')
     requireLengths('vectors', normsOf(data, width), similarity, 'INVALID_ARGUMENT');
-  if (dtype !== 'float32') return stored(isFloat(data) ? { ...given, ...int8Rows(values) } : given, store.options);
+  if (output !== 'float32') return stored(isFloat(data) ? { ...given, ...int8Rows(values) } : given, store.options);
   if (isFloat(data)) return stored(given, store.options);
   const floats = Float32Array.from(data);
   if (scales) for (let i = 0; i < floats.length; i++) floats[i]! *= scales[Math.floor(i / width)]!;

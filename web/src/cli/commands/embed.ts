@@ -1,5 +1,6 @@
 /** `heed embed`: computes a vector for each text. */
 import type { Command } from 'commander';
+import type { VectorOutput } from '../../index.js';
 import type { EmbeddingOptions, ModelOptions, ParallelOptions } from '../model.js';
 import {
   addEmbedding,
@@ -21,12 +22,9 @@ type Options = ModelOptions &
   ParallelOptions &
   OutputOptions &
   RecordOptions &
-  EmbeddingOptions & { normalize?: boolean; output?: keyof typeof FORMS };
+  EmbeddingOptions & { normalize?: boolean; output?: VectorOutput };
 
-/** The option `output` of `embed` for each value of --output. */
-const FORMS = { fp32: 'float32', int8: 'int8', binary: 'binary' } as const;
-
-const OUTPUT = 'fp32, int8 with a scale per vector, or binary: signs as bits (default: fp32)';
+const OUTPUT = 'float32, int8 with a scale per vector, or binary: signs as bits (default: float32)';
 
 export function addEmbed(program: Command): void {
   const command = program.command('embed [files...]').description('compute a vector for each text');
@@ -35,7 +33,7 @@ export function addEmbed(program: Command): void {
   addEmbedding(command)
     .option('--normalize', 'scale vectors to length 1 (default: as in the model)')
     .option('--no-normalize', 'leave vectors as they are')
-    .addOption(choice('--output <type>', OUTPUT, ['fp32', 'int8', 'binary']));
+    .addOption(choice('--output <type>', OUTPUT, ['float32', 'int8', 'binary']));
   addOutput(command);
   addJson(command, 'JSON lines, the default; with --plan, --work, --status or --finish one line of JSON');
   addParallel(command);
@@ -54,14 +52,13 @@ export function addEmbed(program: Command): void {
 }
 
 function embed(files: string[], options: Options): Promise<void> {
-  const { pooling, dimensions, prompt, normalize, output = 'fp32' } = options;
+  const { pooling, dimensions, prompt, normalize, output = 'float32' } = options;
   return writeRecords(files, options, {
     kind: 'vectors',
     label: 'embedding',
     options: { pooling, dimensions, prompt, normalize, output },
     async compute(model, texts, signal) {
-      const call = { pooling, dimensions, prompt, normalize, signal };
-      const vectors = await model.embed(texts, { ...call, output: FORMS[output] });
+      const vectors = await model.embed(texts, { pooling, dimensions, prompt, normalize, output, signal });
       const { data, shape } = vectors;
       const width = shape[1]!;
       return texts.map((text, n) => {
