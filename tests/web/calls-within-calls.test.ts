@@ -31,7 +31,7 @@ function caught(call: () => unknown): unknown {
 /** The sites of a layer, taken from an error message that lists them; empty if its calls have no sites. */
 function sitesOf(layer: Anything, given: unknown[]): string[] {
   const { message } = caught(() => layer.forward(...given, { read: ['?'] })) as Error;
-  return /\(all: (.*)\)/.exec(message)?.[1]?.split(', ') ?? [];
+  return /a site: one of (.*), got/.exec(message)?.[1]?.split(', ') ?? [];
 }
 
 /** Arguments with more rows than any in the examples. */

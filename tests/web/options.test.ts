@@ -57,6 +57,11 @@ describe('readOptions', () => {
       "Layer: expected 'embedDim' (all: embedDim, window, bias, mode, dropout, seed), got the unknown option 'embed_dim'",
     ],
     [{ embedDim: 4, biass: true }, "Layer: expected 'bias' (all: "],
+    [
+      { embedDim: 4, momentum: 1 },
+      "Layer: expected one of embedDim, window, bias, mode, dropout, seed, got the unknown option 'momentum'",
+    ],
+    [{ embedDim: 4, mode: 'multiply' }, "Layer.mode: expected one of 'add', 'concat', got 'multiply'"],
     [{ embedDim: 4, __proto__: { x: 1 }, constructor: 1 }, "unknown option 'constructor'"],
     [{}, 'Layer.embedDim: expected an integer from 1 to 2147483647, got undefined'],
     [{ embedDim: NaN }, 'Layer.embedDim: expected an integer from 1 to 2147483647, got NaN'],
@@ -96,9 +101,22 @@ describe('readOptions', () => {
   });
 });
 
-it('finds the nearest name', () => {
-  expect(nearest('numHead', ['embedDim', 'numHeads', 'bias'])).toBe("'numHeads'");
-  expect(nearest('d_model', ['numHeads', 'normFirst'])).toMatch(/'/);
+it.each([
+  ['numHead', 'numHeads'],
+  ['num_heads', 'numHeads'],
+  ['nhead', 'numHeads'],
+  ['HEADS', 'numHeads'],
+  ['embedding_dim', 'embedDim'],
+  ['bais', 'bias'],
+  ['normFirstLayer', 'normFirst'], // begins with it
+  ['norm', 'normFirst'],
+  ['d_model', null],
+  ['temperature', null],
+  ['b', null],
+  ['', null],
+  ['x'.repeat(1000), null],
+] as const)('finds a name that is near: %s', (name, expected) => {
+  expect(nearest(name, ['embedDim', 'numHeads', 'bias', 'normFirst'])).toBe(expected);
 });
 
 describe('signal', () => {

@@ -255,7 +255,7 @@ describe('options', () => {
   const worker = new Worker(idle, { eval: true });
   afterAll(() => worker.terminate());
   const cases: [string, object, RegExp][] = [
-    ['threads', { threads: 2 }, /expected 'workers' .*, got the unknown option 'threads'/],
+    ['threads', { threads: 2 }, /expected one of .*\bworkers\b.*, got the unknown option 'threads'/],
     ['no workers', { workers: 0 }, /workers: expected 'auto' or an integer from 1 to 64, got 0/],
     ['too many workers', { workers: 65 }, /workers: expected .*, got 65/],
     ['a string', { workers: 'all' }, /workers: expected .*, got 'all'/],

@@ -39,6 +39,9 @@ export function embeddingFunction<Base extends TextEmbeddingFunctionLike>(
   // TypeScript requires the base of a mixin to have a constructor with any arguments.
   const AnyBase = TextEmbeddingFunction as unknown as new (...args: unknown[]) => object;
   class HeedEmbeddingFunction extends AnyBase implements LanceEmbeddingFunction {
+    /** @internal For messages and consoles, as minification renames classes. */
+    static override readonly name: string = 'HeedEmbeddingFunction';
+
     /** LanceDB stores the result with the table and passes it to the constructor. */
     toJSON(): Record<string, never> {
       return {};

@@ -112,6 +112,9 @@ export type LayerClass<Made, Options> = undefined extends Options
  * const encoder = new heed.Encoder({ embedDim: 8, numHeads: 2, feedForwardDim: 16, numLayers: 2 });
  */
 export class Heed extends Functions {
+  /** @internal For messages and consoles, as minification renames classes. */
+  static override readonly name: string = 'Heed';
+
   readonly #runtime: PageRuntime & { dispose(): void };
   readonly #choice: Chosen;
   readonly #loadModel: typeof fromPretrained;
@@ -182,6 +185,7 @@ export class Heed extends Functions {
     this.#choice = choice;
     this.masks = masksOf(runtime);
     this.TextIndex = class extends TextIndex {
+      static override readonly name = 'TextIndex';
       static override newStore(options: StoreOptions): CoreStore {
         return new CoreStore(runtime, options);
       }

@@ -42,10 +42,8 @@ export type HeedErrorCode =
  * }
  */
 export class HeedError extends Error {
-  // Consoles print the class's name before the message, and minification would change it.
-  static {
-    Object.defineProperty(HeedError, 'name', { value: 'HeedError' });
-  }
+  /** @internal For messages and consoles, as minification renames classes. */
+  static override readonly name: string = 'HeedError';
 
   /** The kind of error, for programs. Stable. */
   readonly code: HeedErrorCode;

@@ -37,13 +37,12 @@ function requireObject(owner: string, given: unknown): asserts given is Record<s
     throw invalid(owner, 'an options object', describe(given));
 }
 
-/** Rejects unknown options and suggests the nearest known one. */
+/** Rejects unknown options and lists the known ones. */
 export function requireKnown(owner: string, given: readonly string[], known: readonly string[]): void {
   const name = given.find((each) => !known.includes(each));
   if (name === undefined) return;
   if (name === 'backward' || name === 'trainable') throw needsTraining(`${owner}.${name}`);
-  const expected = known.length === 0 ? 'no options' : `${nearest(name, known)} (all: ${known.join(', ')})`;
-  throw invalid(owner, expected, `the unknown option '${name}'`);
+  throw invalid(owner, known.length === 0 ? 'no options' : knownNames(name, known), `the unknown option '${name}'`);
 }
 
 /** Copies options that several functions read, so that the caller's getters run only once. */
@@ -104,8 +103,11 @@ export const text = legal<string>('a string', (value) => typeof value === 'strin
 export function oneOf<const T extends string>(values: readonly T[]): Reader<T> {
   return (value, name) => {
     if (values.includes(value as T)) return value as T;
-    const hint = typeof value === 'string' ? ` (nearest: ${nearest(value, values)})` : '';
-    throw invalid(name, `one of ${values.map((v) => `'${v}'`).join(', ')}${hint}`, describe(value));
+    throw invalid(
+      name,
+      `one of ${values.map((v) => `'${v}'`).join(', ')}${nearestHint(value, values)}`,
+      describe(value),
+    );
   };
 }
 
@@ -179,22 +181,48 @@ export function integer(value: unknown, name: string, min: number, max: number =
   throw invalid(name, `${or}an integer from ${min} to ${max}`, describe(value));
 }
 
-/** The known name with the smallest edit distance to `name`, in quotes. */
-export function nearest(name: string, known: readonly string[]): string {
-  const shown = name.slice(0, 40).toLowerCase();
-  const ranked = known.map((candidate) => ({ candidate, edits: distance(shown, candidate.toLowerCase()) }));
-  ranked.sort((a, b) => a.edits - b.edits);
-  return `'${ranked[0]!.candidate}'`;
+/**
+ * The known name that `name` was probably meant to be: the one with the smallest edit distance, among those whose
+ * distance is small for their length or which begin as `name` does. null: none is near.
+ */
+export function nearest(name: string, known: readonly string[]): string | null {
+  const given = name.slice(0, 40).toLowerCase();
+  const ranked = known.map((candidate) => {
+    const lower = candidate.toLowerCase();
+    const edits = distance(given, lower);
+    const longest = Math.max(given.length, lower.length);
+    const begins = Math.min(given.length, lower.length) > 2 && (lower.startsWith(given) || given.startsWith(lower));
+    return { candidate, edits, isNear: edits <= 0.4 * longest || begins };
+  });
+  const near = ranked.filter(({ isNear }) => isNear).sort((a, b) => a.edits - b.edits);
+  return near[0]?.candidate ?? null;
 }
 
-/** Levenshtein's distance, one row at a time. */
+/** The names that are legal in place of `name`, for a message. */
+export function knownNames(name: string, known: readonly string[]): string {
+  const near = nearest(name, known);
+  const all = known.join(', ');
+  return near === null ? `one of ${all}` : `'${near}' (all: ${all})`;
+}
+
+/** What follows a list of legal values in a message. */
+export function nearestHint(value: unknown, known: readonly string[]): string {
+  const near = typeof value === 'string' ? nearest(value, known) : null;
+  return near === null ? '' : ` (nearest: '${near}')`;
+}
+
+/** The number of edits: Levenshtein's, and exchanges of two letters next to each other. One row at a time. */
 function distance(a: string, b: string): number {
+  let before: number[] = [];
   let row = Array.from({ length: b.length + 1 }, (_, j) => j);
   for (let i = 1; i <= a.length; i++) {
     const next = [i];
     for (let j = 1; j <= b.length; j++) {
-      next.push(Math.min(row[j]! + 1, next[j - 1]! + 1, row[j - 1]! + (a[i - 1] === b[j - 1] ? 0 : 1)));
+      const edits = Math.min(row[j]! + 1, next[j - 1]! + 1, row[j - 1]! + (a[i - 1] === b[j - 1] ? 0 : 1));
+      const isExchange = i > 1 && j > 1 && a[i - 1] === b[j - 2] && a[i - 2] === b[j - 1];
+      next.push(isExchange ? Math.min(edits, before[j - 2]! + 1) : edits);
     }
+    before = row;
     row = next;
   }
   return row[b.length]!;

@@ -5,7 +5,7 @@
  */
 
 import { describe, floatsOf, formatShape, guarded, HeedError, invalid } from './error.js';
-import { integer, listOf, nearest, optional, type Reader, requireKnown, text } from './options.js';
+import { integer, knownNames, listOf, optional, type Reader, requireKnown, text } from './options.js';
 import { type PaddedRow, padHeads, padWeights } from './padding.js';
 import { readTensor, Tensor, type TensorInput } from './tensor.js';
 import type { RawEncoderModelConfig, RawSiteEdit, RawSites, RawTensor } from './wasm/core.js';
@@ -269,7 +269,7 @@ function targetsOf(name: string, argument: string, { stacks }: SiteLayout): Targ
     const layers = /^layers\.[^.]*\./.exec(own)?.[0] ?? 'layers.0.';
     all.push(`${prefix}embeddings`, ...sites.map((each) => prefix + layers + each), `${prefix}output`);
   }
-  throw invalid(argument, `a site: ${nearest(name, all)} (all: ${all.join(', ')})`, describe(name));
+  throw invalid(argument, `a site: ${knownNames(name, all)}`, describe(name));
 }
 
 type Axis = [axis: Selector | null, extent: number];

@@ -20,10 +20,8 @@ export type TensorData = Float32Array | Uint8Array | Int8Array;
  * for (const row of x) console.log(row); // two tensors of shape [3]
  */
 export class Tensor<Data extends TensorData = Float32Array> implements Iterable<number | Tensor<Data>> {
-  // Keeps the class's name in consoles when it is minified.
-  static {
-    Object.defineProperty(Tensor, 'name', { value: 'Tensor' });
-  }
+  /** @internal For messages and consoles, as minification renames classes. */
+  static readonly name: string = 'Tensor';
 
   readonly data: Data;
   readonly shape: number[];

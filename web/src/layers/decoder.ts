@@ -83,6 +83,9 @@ const cacheSchema = { keyMask } satisfies Schema<DecoderCacheOptions>;
  * branch.dispose();
  */
 export class DecoderCache extends Owned<RawDecoderCache> {
+  /** @internal For messages and consoles, as minification renames classes. */
+  static override readonly name: string = 'DecoderCache';
+
   /** @internal */
   readonly maker: IncrementalDecoder;
 

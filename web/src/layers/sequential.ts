@@ -73,10 +73,8 @@ export function runParts(parts: readonly SequentialPart[], x: unknown): Tensor {
  * model.forward([[1, 2, 3]]).shape; // [1, 3, 10]
  */
 export class Sequential extends Composite {
-  // Keeps the class's name in errors and consoles when it is minified.
-  static {
-    Object.defineProperty(Sequential, 'name', { value: 'Sequential' });
-  }
+  /** @internal For messages and consoles, as minification renames classes. */
+  static override readonly name: string = 'Sequential';
 
   readonly #parts: readonly SequentialPart[];
 

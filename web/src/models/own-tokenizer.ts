@@ -80,6 +80,9 @@ const strings = listOf(text, 'an array of tokens');
  * tokenizer.decode(ids); // "a fox"
  */
 export class Tokenizer {
+  /** @internal For messages and consoles, as minification renames classes. */
+  static readonly name: string = 'Tokenizer';
+
   /** The model's maximum number of tokens, special ones included; Infinity if it is not known. */
   readonly modelMaxLength: number;
   readonly #tokenizer: TextTokenizer;

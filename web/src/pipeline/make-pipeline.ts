@@ -2,7 +2,16 @@
 
 import type { Heed, LoadOptions, ModelSource } from '../api/index.js';
 import { describe, HeedError, invalid } from '../base/error.js';
-import { callback, flag, listOfTexts, nearest, oneOf, optional, plainOptions, requireKnown } from '../base/options.js';
+import {
+  callback,
+  flag,
+  knownNames,
+  listOfTexts,
+  oneOf,
+  optional,
+  plainOptions,
+  requireKnown,
+} from '../base/options.js';
 import { dispose } from '../base/platform.js';
 import { Tensor } from '../base/tensor.js';
 import { type LoadProgress, normalized, type PretrainedModel, quantized } from '../models/index.js';
@@ -116,7 +125,7 @@ export async function makePipeline<T extends PipelineTask>(
   const source = folder ?? undefined; // transformers.js's own default is null
   if (typeof task !== 'string' || !Object.hasOwn(makers, task)) {
     const known = Object.keys(makers);
-    const expected = `${typeof task === 'string' ? nearest(task, known) : 'a string'} (all: ${known.join(', ')})`;
+    const expected = typeof task === 'string' ? knownNames(task, known) : `one of ${known.join(', ')}`;
     throw invalid('task', expected, describe(task), 'UNSUPPORTED');
   }
   const { progress_callback: given, device, hub, gpu, ...others } = plainOptions('pipeline', options);

@@ -143,6 +143,9 @@ const NO_ROWS = { data: new Int8Array(), shape: [0, 0] };
  * index.search(await model.embed('a fox'), { topK: 3 }); // [{ index, id, text, score }, ...]
  */
 export class TextIndex {
+  /** @internal For messages and consoles, as minification renames classes. */
+  static readonly name: string = 'TextIndex';
+
   readonly #state: IndexState;
   /** Settles after all calls so far that change or save the index. */
   #lastCall: Promise<unknown> = Promise.resolve();

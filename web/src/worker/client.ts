@@ -55,6 +55,9 @@ export async function loadInWorker(
 }
 
 export class WorkerModel extends RemoteModel {
+  /** @internal For messages and consoles, as minification renames classes. */
+  static override readonly name: string = 'PretrainedModel';
+
   readonly config: ModelConfig;
   readonly workers = { count: 1, reason: 'the model runs in one worker; `workers` starts a pool' };
   readonly #connection: Connection;

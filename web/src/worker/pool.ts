@@ -93,6 +93,9 @@ interface Slot {
 }
 
 class PoolModel extends RemoteModel {
+  /** @internal For messages and consoles, as minification renames classes. */
+  static override readonly name: string = 'PretrainedModel';
+
   readonly config: ModelConfig;
   readonly workers: Workers;
   readonly #loadReplacement: (signal: SignalLike) => Promise<WorkerModel>;

@@ -6,7 +6,7 @@
  */
 
 import { invalid } from '../../base/error.js';
-import { nearest } from '../../base/options.js';
+import { nearestHint } from '../../base/options.js';
 import type { RawEncoderModelConfig } from '../../base/wasm/core.js';
 import type { Settings } from '../../io/settings.js';
 import { STATIC } from '../static-embedding.js';
@@ -351,8 +351,7 @@ export function textFamilyOf(settings: Settings): FamilyConfig {
   const type = settings.get(TYPE);
   if (typeof type !== 'string' || !Object.hasOwn(FAMILIES, type)) {
     const known = [...Object.keys(FAMILIES), ...IMAGE_FAMILIES];
-    const hint = typeof type === 'string' ? ` (nearest: ${nearest(type, known)})` : '';
-    throw settings.unsupported(TYPE, `one of ${known.join(', ')}${hint}`, JSON.stringify(type));
+    throw settings.unsupported(TYPE, `one of ${known.join(', ')}${nearestHint(type, known)}`, JSON.stringify(type));
   }
   const jina = hasQkNorm(settings) ? jinaBertCode : jinaBert;
   const family = isJinaBert(type, settings) ? jina : FAMILIES[type]!;

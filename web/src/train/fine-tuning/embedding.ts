@@ -330,6 +330,9 @@ class SimilarityModule extends EncoderModule {
 
 /** The loss of a batch that is embedded in chunks. */
 class ChunkedLoss extends Loss {
+  /** @internal For messages and consoles, as minification renames classes. */
+  static override readonly name: string = 'Loss';
+
   readonly #run: () => void;
 
   constructor(tape: Tape, { data, shape }: TensorLike, run: () => void) {

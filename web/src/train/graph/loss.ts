@@ -11,6 +11,9 @@ import type { Tape } from './tape.js';
  * loss.item(); // its value
  */
 export class Loss extends Tensor {
+  /** @internal For messages and consoles, as minification renames classes. */
+  static override readonly name: string = 'Loss';
+
   readonly #tape: Tape;
 
   /** @internal */

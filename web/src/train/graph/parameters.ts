@@ -22,6 +22,9 @@ export interface HasParameters {
  * bias.requiresGrad = false; // as `freeze('bias')`
  */
 export class Parameter {
+  /** @internal For messages and consoles, as minification renames classes. */
+  static readonly name: string = 'Parameter';
+
   /** The name in the state dict of the layer or module that listed it. */
   readonly name: string;
   readonly shape: readonly number[];

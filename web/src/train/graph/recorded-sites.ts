@@ -14,6 +14,9 @@ import type { RawGraph, RawRecordedSites, RawVariable, TrainCore } from './train
  * activations.output.grad.shape; // that of the activation
  */
 export class SiteActivation extends Tensor {
+  /** @internal For messages and consoles, as minification renames classes. */
+  static override readonly name: string = 'Tensor';
+
   readonly #gradients: SiteGradients;
   readonly #code: number;
 

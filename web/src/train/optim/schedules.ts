@@ -67,6 +67,9 @@ export type ScheduleKind = keyof typeof factors;
  * optimizer.paramGroups[0].lr; // 0.09
  */
 export class Schedule {
+  /** @internal For messages and consoles, as minification renames classes. */
+  static readonly name: string = 'Schedule';
+
   /** @internal */
   readonly kind: ScheduleKind;
   /** @internal */

@@ -107,6 +107,9 @@ interface Part extends HasParameters {
 }
 
 class Trained extends LocalModel implements TrainableModel {
+  /** @internal For messages and consoles, as minification renames classes. */
+  static override readonly name: string = 'TrainableModel';
+
   readonly #tape: Tape;
   readonly #options: TrainingOptions;
   readonly #encoder: Part;
