@@ -1,33 +1,21 @@
 /** Exports that heed and heed/train have in common. */
 export { HeedError, type HeedErrorCode } from '../base/error.js';
 export type { HubOptions } from '../base/hub-options.js';
-export type { IndexInput, NestedIntegers } from '../base/indices.js';
-export type { EditOptions, SiteEdit, SiteOptions } from '../base/sites.js';
-export {
-  type MaskInput,
-  type NestedInput,
-  type NestedMask,
-  type NestedNumbers,
-  Tensor,
-  type TensorData,
-  type TensorInput,
-  type TensorLike,
-} from '../base/tensor.js';
-export type { Build, WasmModule, WasmSource } from '../base/wasm/module.js';
+export type { IndexInput } from '../base/indices.js';
+export type { SiteEdit } from '../base/sites.js';
+export { type MaskInput, type NestedNumbers, Tensor, type TensorData, type TensorInput } from '../base/tensor.js';
+export type { Build, WasmSource } from '../base/wasm/module.js';
 export type { VectorSimilarity } from '../folders/folder-loss.js';
 export type { Inspection, InspectOptions } from '../folders/inspect.js';
 export type { Pruned, PruneLoss, PruneOptions, PruneReport } from '../folders/prune.js';
 export type { Quantized, QuantizeOptions, QuantizeReport } from '../folders/quantize.js';
 export { clearCache, listCache } from '../io/cache-functions.js';
 export type { CachedModel, CacheOptions } from '../io/cached-models.js';
-export type { FileBytes, ModelSource } from '../io/source.js';
-export { type Cost, type CostOptions, type FlopsOptions, flops } from '../layers/cost.js';
+export type { ModelSource } from '../io/source.js';
+export { type Cost, type CostOptions, flops } from '../layers/cost.js';
 export type {
-  Decoded,
-  DecodedByLayer,
   Decoder,
   DecoderCache,
-  DecoderCacheOptions,
   DecoderCall,
   DecoderLayer,
   DecoderLayerOptions,
@@ -36,99 +24,51 @@ export type {
 } from '../layers/decoder.js';
 export type { Dropout, DropoutOptions } from '../layers/dropout.js';
 export type { Embedding, EmbeddingOptions } from '../layers/embedding.js';
-export type {
-  Encoded,
-  Encoder,
-  EncoderCall,
-  EncoderLayer,
-  EncoderLayerOptions,
-  EncoderOptions,
-} from '../layers/encoder.js';
+export type { Encoder, EncoderCall, EncoderLayer, EncoderLayerOptions, EncoderOptions } from '../layers/encoder.js';
 export type { FeedForward, FeedForwardOptions } from '../layers/feed-forward.js';
-export type {
-  Activation,
-  Attended,
-  AttentionOptions,
-  DropoutFunctionOptions,
-  DropoutScaling,
-  LayerNormFunctionOptions,
-  LinearFunctionOptions,
-  PositionalEncodingFunctionOptions,
-  RotaryFunctionOptions,
-  RotaryOptions,
-  RotaryPairing,
-  SoftmaxOptions,
-} from '../layers/functions.js';
-export { type HeadImportance, headImportance, type Measured } from '../layers/heads.js';
+export type { Activation, AttentionOptions, RotaryOptions } from '../layers/functions.js';
+export { type HeadImportance, headImportance } from '../layers/heads.js';
 export type { Layer, LayerOptions } from '../layers/layer.js';
 export type { Linear, LinearOptions } from '../layers/linear.js';
-export {
-  type BooleanMask,
-  type BooleanMaskInput,
-  type BooleanMasks,
-  type Masks,
-  masks,
-  type RelativeBiasOptions,
-} from '../layers/masks.js';
+export { type BooleanMask, type Masks, masks } from '../layers/masks.js';
 export type {
   MultiHeadAttention,
   MultiHeadAttentionCall,
   MultiHeadAttentionOptions,
-  SelfAttentionCall,
 } from '../layers/multi-head-attention.js';
 export type { BatchNorm, BatchNormOptions, LayerNorm, LayerNormOptions } from '../layers/norms.js';
 export type { PositionalEncoding, PositionalEncodingOptions } from '../layers/positional-encoding.js';
 export { loadSafetensors, type SaveSafetensorsOptions, saveSafetensors } from '../layers/safetensors.js';
 export type { SequentialOptions, SequentialPart } from '../layers/sequential.js';
 export type { StateDict } from '../layers/state-dict.js';
-export type {
-  Transformed,
-  Transformer,
-  TransformerCall,
-  TransformerOptions,
-  TransformerWeights,
-} from '../layers/transformer.js';
+export type { Transformer, TransformerCall, TransformerOptions, TransformerWeights } from '../layers/transformer.js';
 export type { Device, DeviceFigures } from '../models/device.js';
 export type { Pooling } from '../models/families/sentence-transformers.js';
 export { maxSim } from '../models/heads/max-sim.js';
 export { type SparseVector, sparseDot } from '../models/heads/sparse.js';
 export type { HeadName } from '../models/heads/task-heads.js';
-export type {
-  Drawable,
-  EmbedImageOptions,
-  EncodeImageOptions,
-  EncodeImageResult,
-  ImageCallOptions,
-  ImageInput,
-  ImagesInput,
-  Pixels,
-} from '../models/image-encoder.js';
+export type { EmbedImageOptions, EncodeImageOptions, EncodeImageResult, ImageInput } from '../models/image-encoder.js';
 export type { ModelInput, TokenIds } from '../models/input.js';
 export type { LoadProgress } from '../models/load.js';
 export { loadTokenizer } from '../models/load-tokenizer.js';
 export type {
   CallOptions,
-  EmbedCall,
   EmbedOptions,
   EmbedTokensOptions,
-  EncodeCall,
   EncodeOptions,
   EncodeResult,
-  EncodeResultFor,
   ModelConfig,
   Prediction,
   PredictOptions,
   PretrainedModel,
   Projections,
-  ScoreSpansOptions,
   SpanScores,
   TokenizeOptions,
   TokenizeResult,
   Workers,
 } from '../models/model.js';
-export type { DecodeOptions, LoadTokenizerOptions, Tokenizer, TokenizerOptions } from '../models/own-tokenizer.js';
-export type { Role } from '../models/prompts.js';
-export type { BinaryVectors, Int8Vectors, VectorOutput, VectorsOf } from '../models/quantized.js';
+export type { LoadTokenizerOptions, Tokenizer, TokenizerOptions } from '../models/own-tokenizer.js';
+export type { Int8Vectors, VectorOutput, VectorsOf } from '../models/quantized.js';
 export {
   type EmbedBatch,
   type EncodeBatch,
@@ -137,20 +77,14 @@ export {
   type StreamOptions,
   type TextStream,
 } from '../models/stream.js';
-export {
-  type Corpus,
-  type Hit,
-  type SearchOptions,
-  type SemanticSearchOptions,
-  semanticSearch,
-  similarity,
-} from '../search/index.js';
-export type { EmbedFunction, EmbedFunctionOptions, IndexEmbedder } from '../search/index-model.js';
+export { type Corpus, type Hit, type SemanticSearchOptions, semanticSearch, similarity } from '../search/index.js';
+export type { EmbedFunction } from '../search/index-model.js';
 export {
   type EmbeddedIndexOptions,
   type TextHit,
   TextIndex,
   type TextIndexOptions,
+  type TextSearchOptions,
 } from '../search/text-index.js';
 export type { AddOptions, LoadIndexOptions } from '../search/text-index-changes.js';
 export {
@@ -174,7 +108,7 @@ export {
   zeroShotClassify,
 } from '../tasks/index.js';
 export { embedLong, splitPassages } from '../tasks/passages.js';
-export type { EmbedLongOptions, Passage, PassageOptions, PassageTokenizer } from '../tasks/split-passages.js';
+export type { EmbedLongOptions, Passage, PassageOptions } from '../tasks/split-passages.js';
 export type { FromPretrainedOptions } from './from-pretrained.js';
 export { load } from './load.js';
-export type { Heed, Info, LayerClass, LoadOptions } from './runtime.js';
+export type { Heed, Info, LoadOptions } from './runtime.js';

@@ -1,6 +1,5 @@
 /** The entry `heed/train`: everything in heed, and training. Start with `load()`. */
 export * from '../api/index.js';
-export type { IndexInput, NestedIntegers } from '../base/indices.js';
 export type { ClassifierMetrics, LabelMetrics } from '../evaluation/classification.js';
 export type { SavedFiles } from './fine-tuning/adapter.js';
 export type { ClassifierOptions, ClassifierProgress, ClassifierResult } from './fine-tuning/classifier.js';
