@@ -100,6 +100,9 @@ test('cross-attention: keys have their own rows', async () => {
   expect(() => attention.forward(query, { key, edit: [{ site: 'keys', positions: [5], set: 0 }] })).toThrow(
     'from 0 to 4',
   );
+  expect(() => attention.forward(query, { key, edit: [{ site: 'attention', heads: [0], set: 0 }] })).toThrow(
+    /edit\[0\].heads: expected one of the axes of 'attention' \(texts, positions\), got 'heads'/,
+  );
   expect(() => attention.forward(query, { read: ['hidden'] })).toThrow(/expected a site: one of queries, /);
 });
 

@@ -22,6 +22,12 @@ describe('bad input', () => {
       'at most 67108864 pixels (2^26), got 32768 x 32768',
     ],
     [
+      'a line',
+      { data: new Uint8ClampedArray(4 * 200_000), width: 200_000, height: 1 },
+      'INVALID_ARGUMENT',
+      'images: expected at most 67108864 pixels (2^26) when the shorter side is 20, got 200000 x 1, whose longer side is then 4000000',
+    ],
+    [
       'the wrong length',
       { ...image, width: 3 },
       'SHAPE_MISMATCH',

@@ -212,14 +212,20 @@ test.each(Object.entries({ ...folders, 'of model2vec': ownFolder }))(
     });
     expect(found.files.map(({ path }) => path).sort()).toEqual(Object.keys(folder).sort());
     if (name === 'of model2vec') return;
-    await expect(heed.quantize(folder)).rejects.toMatchObject({ code: 'UNSUPPORTED', message: `source: ${notAtRoot}` });
+    await expect(heed.quantize(folder)).rejects.toMatchObject({
+      code: 'UNSUPPORTED',
+      message: expect.stringMatching(`source: ${notAtRoot}`),
+    });
     const training = await loadTraining();
     using model = await training.fromPretrained(folder);
-    await expect(model.save()).rejects.toMatchObject({ code: 'UNSUPPORTED', message: `save: ${notAtRoot}` });
+    await expect(model.save()).rejects.toMatchObject({
+      code: 'UNSUPPORTED',
+      message: expect.stringMatching(`save: ${notAtRoot}`),
+    });
   },
 );
 const notAtRoot =
-  'expected a folder with config.json and with its weights and its tokenizer at its root, got one without these';
+  "expected a folder with config.json and with its weights and its tokenizer at its root, got one without config.json( and tokenizer.json)?(, as modules.json says that the model is in '[^']+')?$";
 
 test('trains', async () => {
   const training = await loadTraining();

@@ -362,8 +362,25 @@ describe('in training mode', () => {
     const other = await load();
     const foreign = new other.Linear({ inFeatures: 8, outFeatures: 3 }).train();
     expect(() => new heed.optim.SGD(foreign.parameters())).toThrow(
-      refused('INVALID_ARGUMENT', /params: expected parameters/),
+      refused('INVALID_ARGUMENT', /params: expected parameters of the same load\(\), got one of another load\(\)/),
     );
+    const result = foreign.forward(x);
+    const own = linear(3, 3).train();
+    const elsewhere = refused(
+      'INVALID_ARGUMENT',
+      /a result of layers of the same load\(\), got one of another load\(\)/,
+    );
+    for (const call of [
+      () => heed.losses.mse(result, target),
+      () => own.forward(result),
+      () => own.eval().forward(result),
+      () => heed.add(result, result),
+      () => own.forward(result, { backward: true }),
+    ])
+      expect(call).toThrow(elsewhere);
+    // In evaluation mode, results are constants.
+    heed.losses.mse(own.train().forward(foreign.eval().forward(x)), target).backward();
+    other.losses.mse(result, target).backward();
     other.dispose();
     expect(() => foreign.forward(x)).toThrow(refused('DISPOSED', /./));
   });

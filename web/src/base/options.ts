@@ -198,20 +198,20 @@ export function nearest(name: string, known: readonly string[]): string | null {
   return near[0]?.candidate ?? null;
 }
 
-/** The names that are legal in place of `name`, for a message. */
+/** Lists the known names in a message about `name`, which is unknown. */
 export function knownNames(name: string, known: readonly string[]): string {
   const near = nearest(name, known);
   const all = known.join(', ');
   return near === null ? `one of ${all}` : `'${near}' (all: ${all})`;
 }
 
-/** What follows a list of legal values in a message. */
+/** A hint to append to a list of legal values in a message; '' if none is near. */
 export function nearestHint(value: unknown, known: readonly string[]): string {
   const near = typeof value === 'string' ? nearest(value, known) : null;
   return near === null ? '' : ` (nearest: '${near}')`;
 }
 
-/** The number of edits: Levenshtein's, and exchanges of two letters next to each other. One row at a time. */
+/** Edit distance with exchanges of adjacent letters (optimal string alignment), computed row by row. */
 function distance(a: string, b: string): number {
   let before: number[] = [];
   let row = Array.from({ length: b.length + 1 }, (_, j) => j);

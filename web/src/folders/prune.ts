@@ -100,7 +100,7 @@ export async function prune(runtime: Runtime, source: ModelSource, options: Prun
     () => readSentenceConfig(folder, signal),
     signal,
   );
-  if (!configFile || within !== '') throw notAtRoot('source');
+  if (!configFile || within !== '') throw notAtRoot('source', ['config.json'], within);
   const settings = Settings.parse(await readAll(configFile), configFile.name);
   const isStatic = settings.get('model_type') === STATIC;
   const { family, gliner } = isStatic ? {} : await familyOf(settings);

@@ -109,7 +109,7 @@ export async function quantize(runtime: Runtime, source: ModelSource, options?: 
   const readSentence = () => (sentence ??= readSentenceConfig(folder, signal));
   const { configFile, tokenizerFile, within } = await openModelFiles(folder, readSentence, signal);
   if (tokenizerFile) await discard(tokenizerFile);
-  if (!configFile || within !== '') throw notAtRoot('source');
+  if (!configFile || within !== '') throw notAtRoot('source', ['config.json'], within);
   const settings = Settings.parse(await readAll(configFile), configFile.name);
   const { pools } = await readSentence();
   const planned = await planOf(folder, settings, forms, pools, signal);

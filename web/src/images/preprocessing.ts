@@ -109,7 +109,11 @@ function sidesOf({ width, height }: Rgb, size: Size): [number, number] {
   const [short, long] = [Math.min(width, height), Math.max(width, height)];
   const longest = Math.trunc((shortest * long) / short);
   if (shortest * longest > MAX_PIXELS)
-    throw invalid('images', 'sides that do not differ as much', `${width} x ${height}`);
+    throw invalid(
+      'images',
+      `at most ${MAX_PIXELS} pixels (2^26) when the shorter side is ${shortest}`,
+      `${width} x ${height}, whose longer side is then ${longest}`,
+    );
   return width <= height ? [shortest, longest] : [longest, shortest];
 }
 

@@ -56,8 +56,9 @@ export async function peek(folder: ModelFolder, path: string, signal: SignalLike
   return file !== null;
 }
 
-/** Makes the error for folders in which modules.json places the model's files elsewhere. */
-export function notAtRoot(argument: string): HeedError {
+/** Makes the error for a folder without the files `missing`, which modules.json may place in the folder `within`. */
+export function notAtRoot(argument: string, missing: readonly string[], within = ''): HeedError {
   const expected = 'a folder with config.json and with its weights and its tokenizer at its root';
-  return invalid(argument, expected, 'one without these', 'UNSUPPORTED');
+  const elsewhere = within ? `, as modules.json says that the model is in '${within}'` : '';
+  return invalid(argument, expected, `one without ${missing.join(' and ')}${elsewhere}`, 'UNSUPPORTED');
 }

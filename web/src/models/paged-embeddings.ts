@@ -164,7 +164,7 @@ class RemoteFile {
         throw invalid(
           this.url.href,
           `bytes ${begin} to ${end}`,
-          `those before ${at} (${(broken as Error).message})`,
+          `${at - begin} of these ${end - begin} bytes (${(broken as Error).message})`,
           'NETWORK',
           {
             cause: broken,
@@ -193,7 +193,7 @@ class RemoteFile {
       for await (const chunk of fromStream(response.body)) {
         signal?.throwIfAborted();
         at += chunk.length;
-        if (at > end) throw invalid(this.url.href, `${end - begin} bytes`, 'more', 'NETWORK');
+        if (at > end) throw invalid(this.url.href, `${end - begin} bytes`, `at least ${at - begin}`, 'NETWORK');
         yield chunk;
       }
   }

@@ -174,8 +174,9 @@ export function rotaryTheta(s: Settings, key: string, fallback: number, kind?: s
 /** The base of rotary positions, for families that do not support scaling; rejects it. */
 export function rotaryBase(s: Settings, key: string, fallback: number, kind?: string): number {
   for (const settings of rotarySettings(s, kind)) {
-    const type = rotaryType(settings);
-    if (type !== 'default') throw invalid(settings.file, "none, or rope_type 'default'", `'${type}'`, 'UNSUPPORTED');
+    if (rotaryType(settings) === 'default') continue;
+    const got = JSON.stringify(Object.fromEntries(settings.entries()));
+    throw invalid(settings.file, "null or rope_type 'default', as angles are not scaled", got, 'UNSUPPORTED');
   }
   return rotaryTheta(s, key, fallback, kind);
 }

@@ -188,7 +188,9 @@ export const gemma3: Family = {
     const config = decoderConfig(s, 256);
     if (!s.flag('use_bidirectional_attention', false))
       throw s.unsupported('use_bidirectional_attention', 'true, as in EmbeddingGemma', 'a decoder');
-    if (s.get('attn_logit_softcapping') !== undefined) throw s.unsupported('attn_logit_softcapping', 'none', 'one');
+    const cap = s.get('attn_logit_softcapping');
+    if (cap !== undefined)
+      throw s.unsupported('attn_logit_softcapping', 'null, as scores are not capped', JSON.stringify(cap));
     const period = s.count(['sliding_window_pattern', '_sliding_window_pattern'], 6, 1, MAX_LAYERS);
     return {
       ...config,

@@ -56,7 +56,7 @@ function modulesOf(model: TrainableModel, layers: ClassifierHead['layers']): str
 
 export function adapterFiles(model: TrainableModel): SavedFiles {
   if (!model.lora)
-    throw invalid('save.adapter', 'a model with low-rank updates', 'one without', 'INVALID_ARGUMENT', {
+    throw invalid('save.adapter', 'a model with a LoRA adapter', 'one without', 'INVALID_ARGUMENT', {
       hint: 'addLora, or training with { lora }, adds them',
     });
   const { rank, alpha, dropout, targets } = model.lora;
@@ -205,8 +205,10 @@ function readConfig(settings: Settings) {
   for (const key of ['use_dora', 'use_rslora', 'fan_in_fan_out', 'lora_bias'])
     if (settings.flag(key, false)) throw settings.unsupported(key, 'false', 'true');
   for (const key of ['rank_pattern', 'alpha_pattern'])
-    if ((settings.record(key)?.entries().length ?? 0) > 0) throw settings.unsupported(key, 'none', 'some');
-  if (settings.text('bias', 'none') !== 'none') throw settings.unsupported('bias', "'none'", 'another');
+    if ((settings.record(key)?.entries().length ?? 0) > 0)
+      throw settings.unsupported(key, '{}: the same for all modules', JSON.stringify(settings.get(key)));
+  const bias = settings.text('bias', 'none');
+  if (bias !== 'none') throw settings.unsupported('bias', "'none'", `'${bias}'`);
   const names = (key: string) => {
     const value = settings.get(key);
     if (value === undefined) return [];

@@ -101,7 +101,8 @@ export async function save(
     };
     await Promise.all(MODEL_FILES.map(copy));
     const { isStatic, modelFolder } = model.sentence;
-    if ((isStatic || modelFolder) && !(files['config.json'] && files['tokenizer.json'])) throw notAtRoot('save');
+    const missing = ['config.json', 'tokenizer.json'].filter((name) => !files[name]);
+    if ((isStatic || modelFolder) && missing.length > 0) throw notAtRoot('save', missing, modelFolder);
     const modules = files['modules.json'] ? modulesOf(files['modules.json']) : null;
     for (const { path } of modules ?? []) {
       if (path !== '' && path !== '.')

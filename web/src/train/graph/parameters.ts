@@ -152,8 +152,9 @@ export function readParameters(tape: Tape, argument: string, given: unknown): Pa
     const isIterable = typeof given === 'object' && given !== null && Symbol.iterator in given;
     const list: unknown[] = isIterable ? [...(given as Iterable<unknown>)] : [given];
     for (const one of list) {
-      if (!(one instanceof Parameter && one.belongsTo(tape)))
+      if (!(one instanceof Parameter))
         throw invalid(argument, 'parameters, as parameters() of a layer or model lists them', describe(one));
+      if (!one.belongsTo(tape)) throw invalid(argument, 'parameters of the same load()', 'one of another load()');
     }
     if (list.length === 0) throw invalid(argument, 'at least one parameter', 'none');
     return list as Parameter[];

@@ -1,6 +1,6 @@
 /** Graphs in which calls are recorded, and the recording of a call. */
 
-import { formatShape } from '../../base/error.js';
+import { formatShape, invalid } from '../../base/error.js';
 import type { RawObject } from '../../base/owned.js';
 import { registry } from '../../base/platform.js';
 import { kindOf, type PartRecorder, recordParts } from '../../base/tensor.js';
@@ -95,6 +95,9 @@ export abstract class Scope {
 /** Frees the variable of a garbage-collected tensor. */
 const collected = registry<{ scope: Scope; entry: Entry }>(({ scope, entry }) => scope.end(entry));
 
+/** The scope of each result of layers in training, by its data. */
+const scopes = new WeakMap<Float32Array, LossScope>();
+
 /** The graph of the losses. */
 export class LossScope extends Scope {
   readonly use: (state: ModuleState) => void;
@@ -106,7 +109,23 @@ export class LossScope extends Scope {
 
   override remember(data: Float32Array, entry: Entry): void {
     super.remember(data, entry);
+    scopes.set(data, this);
     collected?.register(data, { scope: this, entry });
+  }
+
+  /** Whether `data` is a result of layers in training. */
+  knows(data: Float32Array): boolean {
+    this.requireOwn('tensor', data);
+    return this.entries.has(data);
+  }
+
+  /** Rejects a result of layers in training that were made through another load(): here it would be a constant. */
+  requireOwn(name: string, data: Float32Array): void {
+    const scope = scopes.get(data);
+    if (!scope || scope === this || !scope.entries.get(data)?.variable) return;
+    throw invalid(name, 'a result of layers of the same load()', 'one of another load()', 'INVALID_ARGUMENT', {
+      hint: 'Make all layers through one load(), or call eval() on those whose results are constants',
+    });
   }
 }
 
@@ -194,6 +213,7 @@ export class Recording {
   readonly graph: RawGraph;
   readonly #core: TrainCore;
   readonly #scope: Scope;
+  readonly #losses: LossScope;
   readonly #module: ModuleState | null;
   readonly #owner: object | null;
   readonly #temporary: RawVariable[] = [];
@@ -201,10 +221,11 @@ export class Recording {
   #isStale = false;
 
   /** `owner`: the layer whose call is recorded. */
-  constructor(core: TrainCore, scope: Scope, module: ModuleState | null, owner: object | null) {
+  constructor(core: TrainCore, scope: Scope, losses: LossScope, module: ModuleState | null, owner: object | null) {
     this.graph = scope.graph;
     this.#core = core;
     this.#scope = scope;
+    this.#losses = losses;
     this.#module = module;
     this.#owner = owner;
   }
@@ -217,6 +238,7 @@ export class Recording {
       if (formatShape(entry.shape) === formatShape(tensor.shape)) return entry.variable;
       return this.keep(this.#core.recordReshape(this.graph, entry.variable, tensor.shape));
     }
+    this.#losses.requireOwn(name, tensor.data);
     this.#isStale ||= entry !== undefined;
     return this.#scope.leaf(name, tensor, kind) ?? this.keep(this.graph.leaf(tensor, false));
   }

@@ -82,8 +82,9 @@ export class Tape {
 
   /** The state of a layer, which must have been made for this tape. */
   stateOf(raw: RawModule): ModuleState {
-    if (!this.#modules.has(raw)) throw invalid('layer', 'one that was made through the same load()', "another's");
-    return raw as ModuleState;
+    if (this.#modules.has(raw)) return raw as ModuleState;
+    const name = (raw as Partial<ModuleState>).name ?? 'layer';
+    throw invalid(name, 'a layer that was made through the same load()', 'one of another load()');
   }
 
   gradientsOf(state: ModuleState): RawGradients {
@@ -114,7 +115,7 @@ export class Tape {
   #isVariable(value: unknown): boolean {
     if (typeof value !== 'object' || value === null) return false;
     if (ArrayBuffer.isView(value)) return false;
-    if ('data' in value) return this.#losses.entries.has(value.data as Float32Array);
+    if ('data' in value) return this.#losses.knows(value.data as Float32Array);
     return Object.values(value).some((part) => this.#isVariable(part));
   }
 
@@ -135,7 +136,7 @@ export class Tape {
     this.#requireAlive();
     const scope = new Unrecorded(new this.core.Graph());
     try {
-      return this.#call(new Recording(this.core, scope, null, null), body);
+      return this.#call(new Recording(this.core, scope, this.#losses, null, null), body);
     } finally {
       scope.graph.delete();
     }
@@ -189,7 +190,7 @@ export class Tape {
     const isOfLosses = scope === this.#losses;
     if (isOfLosses) this.#recording++;
     try {
-      return this.#call(new Recording(this.core, scope, state, this.owner), body);
+      return this.#call(new Recording(this.core, scope, this.#losses, state, this.owner), body);
     } finally {
       if (isOfLosses) this.#recording--;
     }
