@@ -31,7 +31,7 @@ it('an exported type has one meaning in all entries', () => {
 const runElsewhere: [name: RegExp, where: string][] = [
   [/^adapters\//, 'with the packages that the adapters are for: tests/adapters'],
   [/^node: /, 'a corpus in a folder: tests/web/scale'],
-  [/^draw: /, 'a canvas: tests/web/draw.browser.test.ts'],
+  [/^draw\/index: /, 'a canvas: tests/web/draw.browser.test.ts'],
 ];
 
 it('the examples of heed/node, which need a corpus, read nothing that does not exist', () => {
