@@ -69,7 +69,7 @@ void abandonCalls() {
 
 void runGuarded(void (*body)(void*), void* argument) {
   const char* code = errorCodeName(ErrorCode::kOutOfMemory);
-  const char* out_of_memory = "memory: expected enough for the requested sizes, got a failed allocation";
+  const char* out_of_memory = "out of memory: an allocation failed";
   std::string message;
   try {
     const CallScope scope;
@@ -83,7 +83,7 @@ void runGuarded(void (*body)(void*), void* argument) {
     }
   } catch (const std::bad_alloc&) {
   } catch (const std::length_error&) {  // thrown by std::vector for sizes beyond the address space
-    out_of_memory = "memory: expected sizes that fit into 4 GB, got a size beyond 32-bit addresses";
+    out_of_memory = "out of memory: an array exceeds the 4 GB of 32-bit addresses";
   }
   if (message.empty()) {
     CallScope::freeArena();  // makes memory available for the error

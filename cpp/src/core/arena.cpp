@@ -15,7 +15,7 @@ constexpr size_t kAlignment = 64;  // a cache line
 constexpr size_t kMinBlock = 256 * 1024;
 
 [[noreturn]] void refuseBytes(size_t bytes) {
-  refuse(ErrorCode::kOutOfMemory, "memory", std::to_string(bytes) + " more bytes", "a failed allocation");
+  throw Error(ErrorCode::kOutOfMemory, "out of memory: could not allocate " + std::to_string(bytes) + " bytes");
 }
 
 }  // namespace

@@ -92,9 +92,9 @@ void ThreadPool::runBatch(uint32_t left, Context& context) {
     } catch (const Error& error) {
       keepError(error.code(), error.what());
     } catch (const std::bad_alloc&) {
-      keepError(ErrorCode::kOutOfMemory, "memory: expected enough for the requested sizes, got a failed allocation");
+      keepError(ErrorCode::kOutOfMemory, "out of memory: an allocation failed");
     } catch (const std::length_error&) {  // thrown by std::vector for sizes beyond the address space
-      keepError(ErrorCode::kOutOfMemory, "memory: expected sizes that fit into memory, got a size beyond it");
+      keepError(ErrorCode::kOutOfMemory, "out of memory: an array exceeds the address space");
     }
   }
   finishBatch(batches);
@@ -165,7 +165,7 @@ void ThreadPool::work(Index i) {
 }
 
 void ThreadPool::fail() {
-  keepError(ErrorCode::kWorkerFailed, "threads: expected every thread to end its task, got one that failed");
+  keepError(ErrorCode::kWorkerFailed, "threads: a thread ended before its task was done");
   Thread& self = *current;
   finishBatch(region_.batches);
   self.ended = 1;

@@ -73,10 +73,14 @@ EncoderModelConfig completed(EncoderModelConfig c) {
            "false with normFirst, outputNorms or without a first norm", "true");
   }
   if (c.positions == Positions::kRotary) require_range("rotaryDim", c.rotary_dim, 2, c.head_dim);
-  for (const double scale : {static_cast<double>(c.attention_scale), static_cast<double>(c.embedding_scale),
-                             static_cast<double>(c.norm_weight_offset), c.rotary_scale}) {
-    if (!std::isfinite(scale)) refuse(ErrorCode::kInvalidArgument, "config", "finite scales", numberText(scale));
-  }
+  const auto require_finite = [](const char* name, double value) {
+    if (!std::isfinite(value))
+      refuse(ErrorCode::kInvalidArgument, std::string("config.") + name, "a finite number", numberText(value));
+  };
+  require_finite("attentionScale", static_cast<double>(c.attention_scale));
+  require_finite("embeddingScale", static_cast<double>(c.embedding_scale));
+  require_finite("normWeightOffset", static_cast<double>(c.norm_weight_offset));
+  require_finite("rotaryScale", c.rotary_scale);
 
   const double width = static_cast<double>(c.embedding_dim > 0 ? c.embedding_dim : c.embed_dim);
   const double e = static_cast<double>(c.embed_dim);
@@ -103,8 +107,9 @@ EncoderModelConfig completed(EncoderModelConfig c) {
   const double tables = position_table() + static_cast<double>(c.type_vocab_size) * width;
   const double bytes = matrices * (c.precision == Precision::kInt8 ? 1 : 4) + tables * 4;
   if (bytes > kMaxBytes) {
-    refuse(ErrorCode::kOutOfMemory, "config", "sizes that need less than 4096 MB",
-           numberText(std::floor(bytes / 1048576)) + " MB");
+    refuse(ErrorCode::kOutOfMemory, "config", "weights of less than 4096 MB",
+           numberText(std::floor(bytes / 1048576)) + " MB" +
+               (c.precision == Precision::kInt8 ? "" : ". With dtype 'q8', matrices take a quarter"));
   }
   return c;
 }

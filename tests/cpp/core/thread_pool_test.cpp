@@ -168,7 +168,7 @@ TEST(ThreadPool, FailsIfAThreadEndedInATaskAndGoesOnWithAnother) {
       });
     };
     if (ends) {
-      test::expectError(ErrorCode::kWorkerFailed, "threads: expected", run);
+      test::expectError(ErrorCode::kWorkerFailed, "threads: a thread ended", run);
     } else {
       run();
     }
