@@ -5,7 +5,16 @@ import ts from 'typescript';
 const root = fileURLToPath(new URL('../../', import.meta.url));
 const adapters = ['ai-sdk', 'langchain', 'chroma', 'lancedb', 'semantic-embedder'];
 const named = adapters.map((name) => `adapters/${name}`);
-const entries = ['index', 'train/index', 'node', 'draw/index', 'lens/index', 'util/index', 'evaluation/index', ...named];
+const entries = [
+  'index',
+  'train/index',
+  'node',
+  'draw/index',
+  'lens/index',
+  'util/index',
+  'evaluation/index',
+  ...named,
+];
 
 /** Interfaces of objects whose methods users call. Other interfaces are types of options and of results, or for callers to implement. */
 const calledInterfaces = new Set(

@@ -5,7 +5,7 @@
 #include <new>
 #include <string>
 
-#include "core/check.h"
+#include "heed/error.h"
 
 namespace heed {
 
