@@ -46,7 +46,6 @@ const kEntries = {
 // Modules that share a chunk, each with the modules that it imports, unless a chunk above has them. What is not listed gets a
 // chunk for each set of entries that need it. Sizes are what brotli leaves of the scripts that an entry loads.
 const kChunks = {
-  tokenizers: /@huggingface.tokenizers/, // third-party code, whose size is reported separately
   ...Object.fromEntries(
     Object.entries(kGlue).map(([name, prefix]) => [`${name}-glue`, new RegExp(`wasm-release.${prefix}simd128.heed`)]),
   ),

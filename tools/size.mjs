@@ -7,7 +7,7 @@ import { PlainError, root, runMain } from './console.mjs';
 import { filesBelow } from './files.mjs';
 import { laterScripts, linkedScripts, trainModelScripts } from './linked-scripts.mjs';
 
-// What a page downloads to load a model: one WebAssembly module, its glue, the scripts of the API and @huggingface/tokenizers.
+// What a page downloads to load a model: one WebAssembly module, its glue, and the scripts of the API.
 const kBudget = 189_000;
 // What it downloads in addition if it uses threads: the difference of the modules, their own glue, and the script of the threads.
 const kThreadsBudget = 13_000;
@@ -36,10 +36,9 @@ export function measureSizes() {
     Math.max(...['simd128', 'relaxed-simd'].map((build) => total([`heed-${prefix}${build}.wasm`])));
   const chunks = (name) => files.filter((file) => file.startsWith(`${name}-`) && file.endsWith('.js'));
   const [wasm, threads, training] = ['', 'threads-', 'train-'].map(larger);
-  const tokenizers = total(chunks('tokenizers'));
-  const api = total(scriptsOf('index.js')) - tokenizers;
+  const api = total(scriptsOf('index.js'));
   const trainLayersApi = total(scriptsOf('train.js'));
-  const trainApi = total(trainModelScripts(dist)) - tokenizers;
+  const trainApi = total(trainModelScripts(dist));
   const inPage = new Set([...scriptsOf('index.js'), ...trainModelScripts(dist)]);
   // What either page loads only when it is used.
   const isThreads = (name) => chunks('threads-glue').some((glue) => scriptsOf(name).includes(glue));
@@ -48,14 +47,13 @@ export function measureSizes() {
   return {
     'wasm (the larger module), brotli': wasm,
     'API and glue, brotli': api,
-    '@huggingface/tokenizers, brotli': tokenizers,
-    'wasm + API + glue + tokenizers, brotli': wasm + api + tokenizers,
+    'wasm + API + glue + tokenizers, brotli': wasm + api,
     'threads on top: wasm (difference) + glue + script, brotli':
       threads - wasm + total([...later].filter(isThreads)) + total(['thread.js']),
     'worker on top, brotli': total(inWorker),
     'heed/train: wasm (the larger module), brotli': training,
     'heed/train: API and glue, brotli': trainApi,
-    'heed/train: wasm + API + glue + tokenizers, brotli': training + trainApi + tokenizers,
+    'heed/train: wasm + API + glue + tokenizers, brotli': training + trainApi,
     'heed/train: wasm + API + glue for layers alone, brotli': training + trainLayersApi,
     'loaded when used (inspect, quantize, fine-tuning, images), brotli': total(
       [...later].filter((name) => !inPage.has(name) && !isThreads(name)),

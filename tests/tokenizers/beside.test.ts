@@ -1,9 +1,9 @@
-/** heed's tokenizers beside Hugging Face's in Rust: 100 files with all components and options, 50 texts of all scripts. */
+/** heed's tokenizers beside Hugging Face's in Rust: 100 files with all components and options, 50 texts of all scripts; 400 decoders. */
 import { expect, test } from 'vitest';
 import { Settings } from '../../web/src/io/settings.js';
 import { TextTokenizer } from '../../web/src/text/tokenizer.js';
-import { texts, tokenizerFile } from '../fixtures/models/tokenizers/components.mjs';
-import { encodings } from './reference.mjs';
+import { decoderFiles, texts, tokenizerFile } from '../fixtures/models/tokenizers/components.mjs';
+import { decodings, encodings } from './reference.mjs';
 
 const inputs = [
   ...texts.map((text): [string] => [text]),
@@ -29,4 +29,10 @@ test.each(Array.from({ length: 100 }, (_, seed) => seed))('file %i', async (seed
     };
     expect(own, JSON.stringify([text, pair])).toEqual(reference[n]);
   });
+});
+
+test.each(decoderFiles(40))('decoder $type', async ({ json, ids }) => {
+  const tokenizer = new TextTokenizer(new Settings(json, 'tokenizer.json'), undefined);
+  const own = ids.map((each) => tokenizer.decode(each, false));
+  expect(own, JSON.stringify((json as { decoder: object }).decoder)).toEqual(await decodings(json, ids));
 });

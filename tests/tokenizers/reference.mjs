@@ -31,3 +31,9 @@ export async function encodings(json, inputs) {
     }),
   );
 }
+
+/** `json`: a tokenizer.json. The texts of ids, special tokens included. */
+export async function decodings(json, ids) {
+  const tokenizer = Tokenizer.fromString(JSON.stringify(json));
+  return Promise.all(ids.map((each) => tokenizer.decode(each, false)));
+}

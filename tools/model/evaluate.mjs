@@ -17,8 +17,7 @@ import { createHash } from 'node:crypto';
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
-import { Tokenizer } from '@huggingface/tokenizers';
-import { load } from 'heed';
+import { load, loadTokenizer } from 'heed';
 import { Bm25 } from './bm25.mjs';
 import { searchDocuments } from './documents.mjs';
 import { readSafetensors, untrained } from './weights.mjs';
@@ -64,7 +63,7 @@ async function main() {
   add(`heed, int8, first ${DIMENSIONS}`, first);
   const dictionary = bundledDictionary(options.model, data);
   systems['heed, int8, its dictionary'] = byCosine({ ...first, dictionary }, data);
-  add('mean word vectors', await embedAll('mean word vectors', meanWords(options.model), data));
+  add('mean word vectors', await embedAll('mean word vectors', await meanWords(options.model), data));
   const bm25 = new Bm25(data.documents);
   systems.BM25 = (query) => scoresOfWords(bm25.search(query.text), data);
 
@@ -172,11 +171,8 @@ async function embedAll(name, embed, data) {
 }
 
 /** Baseline: the mean of the model's word-piece vectors, without the encoder. */
-function meanWords(folder) {
-  const tokenizer = new Tokenizer(
-    JSON.parse(readFileSync(join(folder, 'tokenizer.json'), 'utf8')),
-    JSON.parse(readFileSync(join(folder, 'tokenizer_config.json'), 'utf8')),
-  );
+async function meanWords(folder) {
+  const tokenizer = await loadTokenizer(folder);
   const { data: table, shape } = readSafetensors(join(folder, 'model.safetensors'))(
     'embeddings.word_embeddings.weight',
   );
@@ -184,7 +180,7 @@ function meanWords(folder) {
   return (texts) => {
     const out = new Float32Array(texts.length * width);
     texts.forEach((text, row) => {
-      for (const id of tokenizer.encode(text, { add_special_tokens: false }).ids) {
+      for (const id of tokenizer.encode(text, { addSpecialTokens: false })) {
         for (let j = 0; j < width; j++) out[row * width + j] += table[id * width + j];
       }
     });

@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { Settings } from '../../../web/src/io/settings.js';
 import { TextTokenizer } from '../../../web/src/text/tokenizer.js';
-import { patternFiles, tokenizerFile } from '../../fixtures/models/tokenizers/components.mjs';
+import { decoderFiles, patternFiles, tokenizerFile } from '../../fixtures/models/tokenizers/components.mjs';
 import { fixtures } from './fixtures.js';
 
 interface Encoded {
@@ -18,9 +18,10 @@ interface Encoded {
   types: number[];
 }
 
-const { files, patterns } = JSON.parse(readFileSync(join(fixtures, 'tokenizers/components.json'), 'utf8')) as {
+const { files, patterns, decoded } = JSON.parse(readFileSync(join(fixtures, 'tokenizers/components.json'), 'utf8')) as {
   files: { seed: number; choice: Record<string, string>; encodings: (Encoded | null)[] }[];
   patterns: { pattern: string; encodings: { text: string; ranges: number[][] }[] }[];
+  decoded: string[][];
 };
 
 const tokenizerOf = (json: object) => new TextTokenizer(new Settings(json, 'tokenizer.json'), undefined);
@@ -49,6 +50,14 @@ test.each(patterns.map(({ pattern, encodings }, n) => [pattern, encodings, n] as
   }
 });
 
+test.each(decoderFiles(8).map((file, n) => ({ ...file, texts: decoded[n]! })))(
+  'decoder $type',
+  ({ json, ids, texts }) => {
+    const tokenizer = tokenizerOf(json);
+    expect(ids.map((each) => tokenizer.decode(each, false))).toEqual(texts);
+  },
+);
+
 const model = { type: 'WordLevel', vocab: { '[UNK]': 0, a: 1 }, unk_token: '[UNK]' };
 
 test.each([
@@ -60,6 +69,8 @@ test.each([
     /pre_tokenizer: expected .*, got "Words"/,
   ],
   ['post-processor', { post_processor: { type: 'Envelope' } }, /post_processor: expected .*, got "Envelope"/],
+  ['decoder', { decoder: { type: 'Speech' } }, /decoder: expected .*, got "Speech"/],
+  ['an option of a decoder', { decoder: { type: 'WordPiece' } }, /decoder\.prefix: expected a text, got nothing/],
   ['model', { model: { ...model, type: 'Letters' } }, /model: expected .*, got "Letters"/],
   ['behavior', { pre_tokenizer: { type: 'Punctuation', behavior: 'Joined' } }, /behavior: .*got "Joined"/],
   ['length', { pre_tokenizer: { type: 'FixedLength', length: 0 } }, /length: expected a positive whole number, got 0/],

@@ -1,9 +1,9 @@
-/** Representations of bytes in tokenizers. */
+/** Bytes as tokenizers write them. */
 
 export const utf8 = (text: string): Uint8Array => new TextEncoder().encode(text);
 
 /** The alphabet of byte-level tokenizers: one printable character per byte. */
-const ALPHABET = (() => {
+export const ALPHABET = (() => {
   let others = 0;
   const isPrintable = (byte: number) =>
     (byte >= 0x21 && byte <= 0x7e) || (byte >= 0xa1 && byte <= 0xac) || byte >= 0xae;
@@ -13,5 +13,5 @@ const ALPHABET = (() => {
 /** The UTF-8 bytes of a text in the byte-level alphabet. */
 export const byteCharacters = (text: string): string => Array.from(utf8(text), (byte) => ALPHABET[byte]!).join('');
 
-/** The token for a byte in vocabularies with `byte_fallback`. */
+/** The token that stands for a byte where a vocabulary has one (`byte_fallback`). */
 export const byteToken = (byte: number): string => `<0x${byte.toString(16).toUpperCase().padStart(2, '0')}>`;

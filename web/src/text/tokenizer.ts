@@ -135,7 +135,7 @@ export class TextTokenizer {
       this.#added = new Map(added.map(({ content, id }) => [content, id]));
       for (const tokens of [this.#ids, this.#added]) for (const [token, id] of tokens) this.#tokens[id] = token;
       for (const token of added) if (token.special) this.#special.add(token.id);
-      this.#decode = decoderOf(json.get('decoder'), config.end_of_word_suffix, added);
+      this.#decode = decoderOf(json.get('decoder'), config.end_of_word_suffix);
       const { unk_token: unknown } = config;
       if (special === 'none') {
         if (typeof unknown === 'string') this.#skippedId = this.idOf(unknown) ?? -1;
