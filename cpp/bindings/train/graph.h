@@ -2,7 +2,7 @@
 
 #include "../convert.h"
 #include "../module.h"
-#include "heed/train/graph.h"
+#include "heed/train/backward.h"
 
 /// Training from JavaScript: handles of graphs, variables and gradients of parameters, and functions that record
 /// operations, layers and losses. Only in builds with training.

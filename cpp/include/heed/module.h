@@ -60,6 +60,10 @@ struct Parameter {
     Index rows;
     float* plain;                   ///< row-major in fp32, or null
     RowStorage* storage = nullptr;  ///< if `plain` is null
+    Index first = 0;                ///< the part's first row among the rows there
+
+    /// The address of the values. Parts of several parameters may share them.
+    const void* key() const { return plain ? static_cast<const void*>(plain) : storage; }
   };
 
   std::string name;  ///< as in PyTorch, e.g. "self_attn.in_proj_weight"

@@ -18,15 +18,15 @@ namespace {
 
 uint64_t write_count = 0;  // not atomic: only one thread writes weights, while no other thread reads them
 
-/// For each part that overlaps [first, first + count), calls f(part, first row within the part, number of rows, number
-/// of rows of the range before the part).
+/// For each part that overlaps [first, first + count), calls f(part, first row among the values' rows, number of rows,
+/// number of rows of the range before the part).
 template <class F>
 void forEachPart(const std::vector<Parameter::Part>& parts, Index first, Index count, const F& f) {
   Index begin = 0;
   for (const Parameter::Part& part : parts) {
     const Index end = begin + part.rows;
     const Index low = std::max(first, begin), high = std::min(first + count, end);
-    if (low < high) f(part, low - begin, high - low, low - first);
+    if (low < high) f(part, part.first + low - begin, high - low, low - first);
     begin = end;
   }
 }

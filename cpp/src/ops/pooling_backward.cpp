@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "core/check.h"
+#include "heed/train/backward.h"
 #include "heed/train/ops.h"
 
 namespace heed::train {

@@ -1,6 +1,7 @@
 /// Rotary positions rotate the pair (a, b) by an angle t: (a cos t - b sin t, a sin t + b cos t). The gradient is
 /// rotated by -t: (da cos t + db sin t, -da sin t + db cos t).
 #include "core/check.h"
+#include "heed/train/backward.h"
 #include "heed/train/ops.h"
 
 namespace heed::train {

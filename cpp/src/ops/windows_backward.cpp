@@ -1,5 +1,6 @@
 /// Y(t, e K + k) = X(t + k - (K - 1) / 2, e) within the sequence, otherwise 0. dX(s, e) = sum of dY(t, e K + k) over
 /// the windows t that contain s.
+#include "heed/train/backward.h"
 #include "heed/train/ops.h"
 #include "ops/windows.h"
 

@@ -4,6 +4,7 @@
 
 #include "core/check.h"
 #include "gemm/weights/packed_weight.h"
+#include "heed/train/backward.h"
 #include "models/convolution_layer.h"
 #include "models/embeddings.h"
 #include "train/ops/linear.h"
@@ -179,7 +180,7 @@ bool TrainableEncoder::trainsLayer(const Graph& graph, Index i) const {
   }
   for (const Parameter& parameter : all) {
     for (const Parameter::Part& part : parameter.parts) {
-      const void* key = RowSlice::placeOf(part).key;
+      const void* key = part.key();
       if (graph.requiresGradient(key) || (lora_ && lora_->trains(graph, key))) return true;
     }
   }
@@ -221,12 +222,7 @@ void TrainableEncoder::addParameter(const NamedRows& rows, const Parameter& whol
   Index begin = 0;
   for (const Parameter::Part& part : whole.parts) {
     const Index low = std::max(rows.first_row, begin), high = std::min(rows.first_row + rows.rows, begin + part.rows);
-    if (low < high && high - low == part.rows) {
-      parameter.parts.push_back(part);
-    } else if (low < high) {
-      slices_.push_back(std::make_unique<RowSlice>(part, low - begin, whole.rowSize()));
-      parameter.parts.push_back({high - low, nullptr, slices_.back().get()});
-    }
+    if (low < high) parameter.parts.push_back({high - low, part.plain, part.storage, part.first + low - begin});
     begin += part.rows;
   }
   parameters_.push_back(std::move(parameter));

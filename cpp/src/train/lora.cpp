@@ -35,9 +35,8 @@ struct Lora::Update {
         a({.in_features = to.weight.rowSize(), .out_features = options.rank, .bias = false}),
         dropout({.p = options.dropout}) {
     for (const Parameter::Part& part : to.weight.parts) {
-      const RowSlice::Place place = RowSlice::placeOf(part);
       parts.push_back(
-          {place.key, place.first, Linear({.in_features = options.rank, .out_features = part.rows, .bias = false})});
+          {part.key(), part.first, Linear({.in_features = options.rank, .out_features = part.rows, .bias = false})});
     }
   }
 };

@@ -11,6 +11,8 @@
 #include <bit>
 #include <cstdint>
 
+#include "heed/train/backward.h"
+
 namespace heed::train {
 
 bool RecordedSites::touchesLayer(Index layer) const {

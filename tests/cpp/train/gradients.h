@@ -3,7 +3,7 @@
 #include <Eigen/Core>
 #include <functional>
 
-#include "heed/train/graph.h"
+#include "heed/train/backward.h"
 #include "support.h"
 
 /// Gradients against central differences of the formulas in double precision (ops/reference.h).

@@ -100,29 +100,6 @@ TEST(TrainGraph, GradientsAreThoseRequiredInBothPasses) {
   }
 }
 
-TEST(RowSlice, KnowsItsPlaceInTheWhole) {
-  Float32Weight weight(9, 2);
-  std::vector<float> plain(18);
-  for (const Parameter::Part& whole : {Parameter::Part{9, nullptr, &weight}, Parameter::Part{9, plain.data()}}) {
-    train::RowSlice outer(whole, 2, 2);
-    train::RowSlice inner({6, nullptr, &outer}, 3, 2);
-    const Parameter::Part part{2, nullptr, &inner};
-    const void* key = whole.plain ? static_cast<const void*>(plain.data()) : &weight;
-    EXPECT_EQ(train::RowSlice::placeOf(part).key, key);
-    EXPECT_EQ(train::RowSlice::placeOf(part).first, 5);
-    const signed char rows[] = {4, -2, 3, 1};
-    const float scales[] = {0.5f, 2};
-    inner.writeInt8(0, 2, rows, scales);
-    float read[4], moved[4];
-    inner.read(0, 2, read);
-    outer.read(3, 2, moved);
-    for (int i = 0; i < 4; ++i) {
-      EXPECT_EQ(read[i], scales[i / 2] * static_cast<float>(rows[i]));
-      EXPECT_EQ(moved[i], read[i]);
-    }
-  }
-}
-
 TEST(TrainGraph, RefusesPassesFromBeforeTheParametersChanged) {
   Context context;
   Graph graph(context);

@@ -73,7 +73,6 @@ class TrainableEncoder final : public Module {
   EncoderModel& model_;
   Lora* lora_ = nullptr;
   std::vector<Parameter> parameters_;
-  std::vector<std::unique_ptr<RowSlice>> slices_;  // the pieces of parameters that are divided
 };
 
 }  // namespace heed::train

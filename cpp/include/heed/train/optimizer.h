@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "heed/train/graph.h"
+#include "heed/train/parameter_gradients.h"
 
 namespace heed::train {
 

@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "heed/train/graph.h"
+#include "heed/train/matrix.h"
 
 /// Rows scaled to unit norm, the input of cosine losses.
 namespace heed::train {

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "heed/attention.h"
-#include "heed/train/graph.h"
+#include "heed/train/backward.h"
 #include "heed/train/sites.h"
 
 namespace heed::train {

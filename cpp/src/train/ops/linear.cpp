@@ -5,6 +5,7 @@
 #include "gemm/gemm.h"
 #include "gemm/gradient_products.h"
 #include "gemm/weights/packed_weight.h"
+#include "heed/train/backward.h"
 
 namespace heed::train {
 namespace {
@@ -18,7 +19,7 @@ Variable recordLinear(Graph& graph, const Linear& layer, const Variable& x, Matr
   const RowStorage* weight = &layer.weight();
   const bool trains = graph.requiresGradient(weight) || (layer.bias() && graph.requiresGradient(layer.bias()));
   // X is saved only if the weight's gradient needs it.
-  const Kept kept = graph.requiresGradient(weight) ? Kept(x) : Kept();
+  const SavedVariable kept = graph.requiresGradient(weight) ? SavedVariable(x) : SavedVariable();
   const auto backward = [&layer, kept, input = x.node()](Matrix& dz, Backward& pass) {
     Context& context = pass.context();
     if (kept) {
@@ -85,7 +86,7 @@ Variable linear(Graph& graph, const Variable& x, const Variable& weight, const V
   heed::linear(x.value(), weight.value(), bias ? bias.shared()->data() : nullptr, Activation::kIdentity, z.view(),
                graph.context());
   // Each factor is saved only if the gradient of the other needs it.
-  const Kept kept_x = weight.needsGradient() ? Kept(x) : Kept();
+  const SavedVariable kept_x = weight.needsGradient() ? SavedVariable(x) : SavedVariable();
   const auto kept_weight = x.needsGradient() ? weight.shared() : nullptr;
   const Variable result = graph.record(
       std::move(z), {x, weight, bias}, false,

@@ -160,13 +160,13 @@ Variable transpose(Graph& graph, const Variable& x) {
 }
 
 Variable lookUp(Graph& graph, std::span<const TableRows> tables, Index width) {
-  struct Kept {
+  struct SavedTable {
     const void* key;
     std::vector<Index> rows;
     float scale;
     bool sparse;
   };
-  std::vector<Kept> kept;
+  std::vector<SavedTable> kept;
   bool trains = false;
   for (const TableRows& table : tables) {
     const void* key = table.storage ? static_cast<const void*>(table.storage) : table.plain;
@@ -177,7 +177,7 @@ Variable lookUp(Graph& graph, std::span<const TableRows> tables, Index width) {
   Matrix y(static_cast<Index>(tables.front().rows.size()), width);
   heed::lookUp(tables, y.view());
   return graph.record(std::move(y), {}, trains, [kept = std::move(kept), width](Matrix& dy, Backward& pass) {
-    for (const Kept& table : kept) {
+    for (const SavedTable& table : kept) {
       // Makes the gradient dense, so that tableRow() returns rows of the dense gradient.
       if (!table.sparse) pass.addToParameter(table.key, [](MatrixView, Index) {});
       for (size_t t = 0; t < table.rows.size(); ++t) {

@@ -4,7 +4,7 @@
 #include <span>
 #include <utility>
 
-#include "heed/train/graph.h"
+#include "heed/train/backward.h"
 #include "ops/elementwise.h"
 #include "train/ops/accumulate.h"
 
