@@ -31,13 +31,13 @@ EncoderModelConfig readConfig(const val& config) {
     }
   };
   read.operator()<Index>({{&c.vocab_size, "vocabSize"},
-                          {&c.embed_dim, "embedDim"},
+                          {&c.layer.embed_dim, "embedDim"},
                           {&c.embedding_dim, "embeddingDim"},
                           {&c.num_layers, "numLayers"},
-                          {&c.num_heads, "numHeads"},
-                          {&c.key_value_heads, "keyValueHeads"},
-                          {&c.head_dim, "headDim"},
-                          {&c.feed_forward_dim, "feedForwardDim"},
+                          {&c.layer.num_heads, "numHeads"},
+                          {&c.layer.key_value_heads, "keyValueHeads"},
+                          {&c.layer.key_dim, "headDim"},
+                          {&c.layer.feed_forward_dim, "feedForwardDim"},
                           {&c.max_positions, "maxPositions"},
                           {&c.position_offset, "positionOffset"},
                           {&c.type_vocab_size, "typeVocabSize"},
@@ -52,36 +52,36 @@ EncoderModelConfig readConfig(const val& config) {
       {{&c.rotary_base, "rotaryBase"}, {&c.local_rotary_base, "localRotaryBase"}, {&c.rotary_scale, "rotaryScale"}});
   read.operator()<float>({{&c.attention_scale, "attentionScale"},
                           {&c.embedding_scale, "embeddingScale"},
-                          {&c.norm_weight_offset, "normWeightOffset"}});
+                          {&c.layer.norm_weight_offset, "normWeightOffset"}});
   read.operator()<bool>({{&c.causal, "causal"},
-                         {&c.norm_first, "normFirst"},
+                         {&c.layer.norm_first, "normFirst"},
                          {&c.embedding_norm, "embeddingNorm"},
                          {&c.final_norm, "finalNorm"},
-                         {&c.bias, "bias"},
-                         {&c.norm_bias, "normBias"},
-                         {&c.rms_norm, "rmsNorm"},
-                         {&c.qk_norm, "qkNorm"},
-                         {&c.joint_qk_norm, "jointQkNorm"},
-                         {&c.nested_norm, "nestedNorm"},
+                         {&c.layer.bias, "bias"},
+                         {&c.layer.norm_bias, "normBias"},
+                         {&c.layer.rms_norm, "rmsNorm"},
+                         {&c.layer.qk_norm, "qkNorm"},
+                         {&c.layer.joint_qk_norm, "jointQkNorm"},
+                         {&c.layer.nested_norm, "nestedNorm"},
                          {&c.position_embeddings, "positionEmbeddings"},
-                         {&c.position_projections, "positionProjections"},
-                         {&c.output_norms, "outputNorms"},
-                         {&c.layer_scale, "layerScale"},
+                         {&c.layer.position_projections, "positionProjections"},
+                         {&c.layer.output_norms, "outputNorms"},
+                         {&c.layer.layer_scale, "layerScale"},
                          {&c.class_row, "classRow"},
                          {&c.relative_norm, "relativeNorm"},
-                         {&c.gated, "gated"},
-                         {&c.gate_second, "gateSecond"},
-                         {&c.linear1_bias, "linear1Bias"},
+                         {&c.layer.gated, "gated"},
+                         {&c.layer.gate_second, "gateSecond"},
+                         {&c.layer.linear1_bias, "linear1Bias"},
                          {&c.first_attention_norm, "firstAttentionNorm"},
                          {&c.shared_layers, "sharedLayers"},
                          {&c.int4_table, "int4Table"}});
   if (const val local = config["localLayers"]; !local.isUndefined())
     c.local_layers = emscripten::vecFromJSArray<bool>(local);
-  c.activation = readActivation(config);
+  c.layer.activation = readActivation(config);
   if (c.convolution > 0) c.convolution_activation = readActivation(config, "convolutionActivation");
-  c.eps = readFloat(config, "eps");
+  c.layer.eps = readFloat(config, "eps");
   c.positions = readPositions(config);
-  c.precision = readBool(config, "int8") ? Precision::kInt8 : Precision::kFloat32;
+  c.layer.precision = readBool(config, "int8") ? Precision::kInt8 : Precision::kFloat32;
   return c;
 }
 
@@ -114,7 +114,7 @@ class BoundEncoding {
   }
   /// `angles` (L, Dk / 2): row i rotates the queries and keys of row i of each sequence.
   void setAngles(ConstMatrixView angles) {
-    requireShape("angles", angles, sequences_.maxLength(), model_->config().head_dim / 2);
+    requireShape("angles", angles, sequences_.maxLength(), model_->config().layer.key_dim / 2);
     rotary_.emplace(angles);
   }
 
@@ -122,7 +122,8 @@ class BoundEncoding {
     return guarded([&] {
       const RunScope scope(*model_);
       const std::span<float> factors = readArray<float>(head_mask);
-      const Index size = return_weights ? attentionWeightsSize(model_->config().num_heads, sequences_, sequences_) : 0;
+      const Index size =
+          return_weights ? attentionWeightsSize(model_->config().layer.num_heads, sequences_, sequences_) : 0;
       float* weights = return_weights ? arena().take(size) : nullptr;
       const MaskTensor mask{
           "keyMask", Mask::Kind::kAdditive, key_mask_.data(), {sequences_.count(), sequences_.maxLength()}, true};
@@ -158,7 +159,7 @@ class BoundEncoding {
 
  private:
   InferenceEvaluator evaluator() const { return InferenceEvaluator(context(), sites_.get()); }
-  Index width() const { return model_->config().embed_dim; }
+  Index width() const { return model_->config().layer.embed_dim; }
   MatrixView rows() { return view(hidden_.data(), sequences_.totalRows(), width()); }
   /// Copies a result to the hidden states, unless it is already there.
   void keep(const Value& result) {

@@ -1,6 +1,6 @@
 /**
- * The options of the pretrained encoder stand in three places: the core's struct, the list that the bindings read, since C++ cannot enumerate a struct's fields, and the type of what
- * the families write. The three have the same fields.
+ * The options of the pretrained encoder stand in three places: the core's struct, which holds the options of its layers; the list that the bindings read, because C++ cannot enumerate
+ * a struct's fields; and the type of what the families write. The three have the same fields.
  */
 import { readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
@@ -28,25 +28,35 @@ const converted: Record<string, string> = {
   int8: 'boolean',
 };
 
-const struct = between(read('cpp/include/heed/encoder_model.h'), 'struct EncoderModelConfig {', '};');
-const inStruct = [...struct.matchAll(/^ {2}([\w:<>]+) (\w+)(?: = [^;]+)?;/gm)].map(
-  ([, type, name]): [string, string] => {
-    const key = name === 'precision' ? 'int8' : camelCase(name!);
-    return [key, converted[key] ?? kinds[type!]!];
-  },
-);
+/** Fields whose names differ between the core and the families. */
+const renamed: Record<string, string> = { precision: 'int8', keyDim: 'headDim' };
+const keyOf = (field: string) => renamed[camelCase(field)] ?? camelCase(field);
+
+/** Options of a layer that the model sets itself. */
+const ownOptions = ['valueDim', 'attentionNorm', 'dropout'];
+
+const fieldsOf = (header: string, struct: string) =>
+  [
+    ...between(read(`cpp/include/heed/${header}`), `struct ${struct} {`, '};').matchAll(
+      /^ {2}([\w:<>]+) (\w+)(?: = [^;]+)?;/gm,
+    ),
+  ].map(([, type, field]): [string, string] => [keyOf(field!), converted[keyOf(field!)] ?? kinds[type!]!]);
+const inStruct = [
+  ...fieldsOf('encoder_model.h', 'EncoderModelConfig'),
+  ...fieldsOf('encoder.h', 'EncoderLayerOptions').filter(([key]) => !ownOptions.includes(key)),
+];
 
 test('the bindings read all fields of the core, each with its type', () => {
   const bindings = between(read('cpp/bindings/models.cpp'), 'EncoderModelConfig readConfig', '}');
   const listed = [...bindings.matchAll(/read\.operator\(\)<(\w+)>\(\s*\{([\s\S]*?)\}\);/g)].flatMap(([, type, list]) =>
-    [...list!.matchAll(/&c\.(\w+), "(\w+)"/g)].map(([, field, key]): [string, string] => {
-      expect(camelCase(field!)).toBe(key);
+    [...list!.matchAll(/&c\.(?:layer\.)?(\w+), "(\w+)"/g)].map(([, field, key]): [string, string] => {
+      expect(keyOf(field!)).toBe(key);
       return [key!, kinds[type!]!];
     }),
   );
   for (const key of Object.keys(converted)) {
     const field = key === 'int8' ? 'precision' : key.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
-    expect(bindings).toMatch(new RegExp(`c\\.${field} = `));
+    expect(bindings).toMatch(new RegExp(`c\\.(layer\\.)?${field} = `));
   }
   expect(sorted([...listed, ...Object.entries(converted)])).toEqual(sorted(inStruct));
 });

@@ -29,10 +29,10 @@ struct EncoderLayerOptions {
   bool linear1_bias = true;      ///< false: linear1 has no bias, whatever `bias` is
   bool attention_norm = true;    ///< false: no norm before the attention (ModernBERT's first layer, pre-norm only)
   bool output_norms = false;     ///< another norm on each block's output, before the residual connection (Gemma)
-  bool layer_scale = false;      ///< factors on each block's output, before the residual connection, see LayerScale
+  bool layer_scale = false;      ///< factors on each block's output, before the residual connection (DINOv2)
   bool rms_norm = false;         ///< every norm is an RMSNorm instead of a layer norm
   float norm_weight_offset = 0;  ///< added to the weights of every RMSNorm; 1 in Gemma
-  bool qk_norm = false;          ///< a norm over the queries of each head, and one over the keys of each head
+  bool qk_norm = false;          ///< norms over the queries and over the keys of each head (Qwen3, Gemma 3)
   bool joint_qk_norm = false;    ///< one norm over all heads' queries, one over all heads' keys (JinaBERT)
   bool nested_norm = false;      ///< post-norm: the attention block is LN(x + LN'(x + MHA(x))) (JinaBERT)
   bool position_projections = false;  ///< separate projections of the distance embeddings, see

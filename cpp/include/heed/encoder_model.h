@@ -29,15 +29,18 @@ enum class Positions {
 
 /// Options that describe the published encoder architectures. The TypeScript API fills them in from config.json.
 struct EncoderModelConfig {
+  /// Options of every layer. Those of norms and the precision also apply to the embeddings and the final norm. key_dim
+  /// is the width of queries, keys and values; value_dim, attention_norm and dropout are ignored.
+  EncoderLayerOptions layer{.embed_dim = 0,
+                            .num_heads = 0,
+                            .feed_forward_dim = 0,
+                            .activation = Activation::kGelu,
+                            .eps = 1e-12f,
+                            .dropout = 0};
   Index vocab_size;         ///< V; 0 for images
-  Index embed_dim;          ///< E
   Index embedding_dim = 0;  ///< D, the width of factored embedding tables (ELECTRA, ALBERT), which are projected to E;
                             ///< 0: tables of width E, no projection
   Index num_layers;
-  Index num_heads;
-  Index key_value_heads = 0;  ///< heads of keys and values, a divisor of num_heads; 0: num_heads
-  Index head_dim = 0;         ///< width of a head; 0: E / num_heads
-  Index feed_forward_dim;
   Index max_positions;  ///< P, the rows of the position table; the longest text has P - position_offset tokens
   /// Image encoders: side of a patch in pixels, see models/patch_embeddings.h; 0: a text encoder. Image encoders use
   /// kAbsolute positions, or kRotary with angles that the caller passes with each call.
@@ -46,17 +49,12 @@ struct EncoderModelConfig {
   Index registers = 0;        ///< image encoders: number of learned register tokens, after the class token
   Index position_offset = 0;  ///< position of the first token: 0, or padding_idx + 1 (RoBERTa, MPNet)
   Index type_vocab_size = 0;  ///< rows of the token type table; 0: no table
-  Activation activation = Activation::kGelu;
-  float eps = 1e-12f;
   Positions positions = Positions::kAbsolute;
   Index relative_buckets = 0;        ///< kRelative: number of buckets. kDisentangled: buckets per side
   Index relative_distance = 128;     ///< distances from this one on share the last bucket. If it equals
                                      ///< relative_buckets (kDisentangled), every distance has its own bucket
   bool relative_norm = false;        ///< kDisentangled: layer norm of the distance embeddings
   bool position_embeddings = false;  ///< kDisentangled: also add learned absolute embeddings to the token embeddings
-  /// kDisentangled: each layer has separate projections for the distance embeddings, instead of using those of its keys
-  /// and queries.
-  bool position_projections = false;
   /// Width of a convolution over the embeddings, whose result is added to the first layer's output (DeBERTa v2 XLarge);
   /// odd, or 0 for none. See models/convolution_layer.h.
   Index convolution = 0;
@@ -70,25 +68,11 @@ struct EncoderModelConfig {
   bool causal = false;
   float attention_scale = 0;  ///< factor on the scores; 0: 1 / sqrt(width of a head)
   float embedding_scale = 1;  ///< factor on the token embeddings
-  bool norm_first = false;
   bool embedding_norm = true;
   bool final_norm = false;
-  bool bias = true;
-  bool norm_bias = true;
-  bool rms_norm = false;             ///< every norm is an RMSNorm instead of a layer norm
-  float norm_weight_offset = 0;      ///< added to the weights of every RMSNorm; 1 in Gemma
-  bool qk_norm = false;              ///< norms on the queries and keys of each head (Qwen3, Gemma 3)
-  bool joint_qk_norm = false;        ///< one norm over all heads' queries, one over all heads' keys (JinaBERT)
-  bool nested_norm = false;          ///< post-norm: the attention block is LN(x + LN'(x + MHA(x))) (JinaBERT)
-  bool output_norms = false;         ///< norms on each block's output, before the residual connection (Gemma)
-  bool layer_scale = false;          ///< factors on each block's output, see LayerScale (DINOv2)
-  bool gated = false;                ///< gated feed-forward, see FeedForwardOptions
-  bool gate_second = false;          ///< gated: activate the second half of linear1's output instead of the first
-  bool linear1_bias = true;          ///< false: linear1 has no bias, whatever `bias` is
   bool first_attention_norm = true;  ///< false: layer 0 has no norm before its attention (ModernBERT)
   bool shared_layers = false;        ///< all layers share one set of weights (ALBERT)
-  Precision precision = Precision::kFloat32;  ///< precision of the matrices and the token embeddings
-  bool int4_table = false;                    ///< store the token embeddings in 4 bits (core/int4.h) instead
+  bool int4_table = false;           ///< store the token embeddings in 4 bits (core/int4.h) instead
 };
 
 /// A batch of texts as concatenated tokens. T is the number of tokens of all texts.
@@ -158,7 +142,7 @@ class EncoderModel : public Module {
 
   Index numLayers() const { return config_.num_layers; }
   /// The width of the queries of all heads, H Dk.
-  Index queryWidth() const { return config_.num_heads * config_.head_dim; }
+  Index queryWidth() const { return config_.layer.num_heads * config_.layer.key_dim; }
   const EncoderModelConfig& config() const { return config_; }  ///< with defaults filled in
 
  private:

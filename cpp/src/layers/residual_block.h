@@ -6,9 +6,7 @@
 /// Shared by encoder and decoder layers: the options of their parts, and the residual connection around each block.
 namespace heed {
 
-/// `Options`: EncoderLayerOptions or EncoderModelConfig.
-template <class Options>
-LayerNormOptions normOptions(const Options& o, Index width) {
+inline LayerNormOptions normOptions(const EncoderLayerOptions& o, Index width) {
   return {.normalized_shape = width,
           .eps = o.eps,
           .elementwise_affine = true,

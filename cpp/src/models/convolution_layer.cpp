@@ -7,10 +7,10 @@ namespace heed {
 EncoderModel::Convolution::Convolution(const EncoderModelConfig& config)
     : width_(config.convolution),
       activation_(config.convolution_activation),
-      linear_({.in_features = config.embed_dim * config.convolution,
-               .out_features = config.embed_dim,
-               .precision = config.precision}),
-      norm_(normOptions(config, config.embed_dim)),
+      linear_({.in_features = config.layer.embed_dim * config.convolution,
+               .out_features = config.layer.embed_dim,
+               .precision = config.layer.precision}),
+      norm_(normOptions(config.layer)),
       dropout_({.p = 0}) {}
 
 Value EncoderModel::Convolution::forward(Evaluator& e, const Value& x, const Value& h, const Sequences& sequences) {

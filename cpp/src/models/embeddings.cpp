@@ -27,24 +27,28 @@ void requireBelow(const char* argument, const std::vector<int32_t>& values, Inde
 }  // namespace
 
 EncoderModel::Embeddings::Embeddings(const EncoderModelConfig& config)
-    : config_(config), width_(config.embedding_dim > 0 ? config.embedding_dim : config.embed_dim), dropout_({.p = 0}) {
+    : config_(config),
+      width_(config.embedding_dim > 0 ? config.embedding_dim : config.layer.embed_dim),
+      dropout_({.p = 0}) {
   if (config.int4_table) {
     int4_ = std::make_unique<Int4Table>(config.vocab_size, width_);
   } else {
     word_.emplace(LinearOptions{.in_features = width_,
                                 .out_features = config.vocab_size,
                                 .bias = false,
-                                .precision = config.precision,
+                                .precision = config.layer.precision,
                                 .lookup = true});
   }
   if (config.positions == Positions::kAbsolute || config.positions == Positions::kRelative ||
       (config.positions == Positions::kDisentangled && config.position_embeddings))
     allocate("embeddings.position.weight", {config.max_positions, width_}, position_);
   allocate("embeddings.token_type.weight", {config.type_vocab_size, width_}, token_type_);
-  if (config.embedding_norm) norm_.emplace(normOptions(config, width_));
+  if (config.embedding_norm) norm_.emplace(normOptions(config.layer, width_));
   if (config.embedding_dim > 0) {
-    projection_.emplace(LinearOptions{
-        .in_features = width_, .out_features = config.embed_dim, .bias = true, .precision = config.precision});
+    projection_.emplace(LinearOptions{.in_features = width_,
+                                      .out_features = config.layer.embed_dim,
+                                      .bias = true,
+                                      .precision = config.layer.precision});
   }
 }
 

@@ -23,37 +23,39 @@ constexpr double kMaxBytes = 4.0 * 1024 * 1024 * 1024;
 
 /// Fills in defaults. Checks the total size, and the options that the constructors of the parts do not check.
 EncoderModelConfig completed(EncoderModelConfig c) {
+  EncoderLayerOptions& layer = c.layer;
   const auto require_range = [](const char* name, Index got, Index least, Index most) {
     requireRange(std::string("config.") + name, got, least, most);
   };
   require_range("patchSize", c.patch_size, 0, 1 << 12);
   require_range("vocabSize", c.vocab_size, c.patch_size > 0 ? 0 : 1, kMaxRows);
-  require_range("embedDim", c.embed_dim, 1, kMaxWidth);
+  require_range("embedDim", layer.embed_dim, 1, kMaxWidth);
   require_range("embeddingDim", c.embedding_dim, 0, kMaxWidth);
   require_range("numLayers", c.num_layers, 0, 1024);
-  require_range("numHeads", c.num_heads, 1, c.embed_dim);
-  require_range("keyValueHeads", c.key_value_heads, 0, c.num_heads);
-  require_range("headDim", c.head_dim, 0, kMaxWidth);
-  if (c.key_value_heads == 0) c.key_value_heads = c.num_heads;
-  if (c.head_dim == 0) {
-    if (c.embed_dim % c.num_heads != 0) {
+  require_range("numHeads", layer.num_heads, 1, layer.embed_dim);
+  require_range("keyValueHeads", layer.key_value_heads, 0, layer.num_heads);
+  require_range("headDim", layer.key_dim, 0, kMaxWidth);
+  if (layer.key_value_heads == 0) layer.key_value_heads = layer.num_heads;
+  if (layer.key_dim == 0) {
+    if (layer.embed_dim % layer.num_heads != 0) {
       refuse(ErrorCode::kInvalidArgument, "config.numHeads",
-             "a divisor of embedDim (" + std::to_string(c.embed_dim) + ") unless headDim is given",
-             std::to_string(c.num_heads));
+             "a divisor of embedDim (" + std::to_string(layer.embed_dim) + ") unless headDim is given",
+             std::to_string(layer.num_heads));
     }
-    c.head_dim = c.embed_dim / c.num_heads;
+    layer.key_dim = layer.embed_dim / layer.num_heads;
   }
-  require_range("headDim", c.head_dim, 1, kMaxRows / c.num_heads);  // bounds the width of all heads
-  require_range("feedForwardDim", c.feed_forward_dim, 1,
-                c.precision == Precision::kInt8 ? kMaxInt8Inputs : 4 * kMaxWidth);
+  require_range("headDim", layer.key_dim, 1, kMaxRows / layer.num_heads);  // bounds the width of all heads
+  layer.value_dim = layer.key_dim;
+  require_range("feedForwardDim", layer.feed_forward_dim, 1,
+                layer.precision == Precision::kInt8 ? kMaxInt8Inputs : 4 * kMaxWidth);
   require_range("positionOffset", c.position_offset, 0, kMaxRows);
   require_range("maxPositions", c.max_positions, c.position_offset + 1, kMaxRows);
   require_range("registers", c.registers, 0, c.positions == Positions::kAbsolute ? c.max_positions - 1 : kMaxRows);
   require_range("typeVocabSize", c.type_vocab_size, 0, kMaxRows);
   if (!c.local_layers.empty())
     requireShape("config.localLayers", {static_cast<Index>(c.local_layers.size())}, {c.num_layers});
-  if (!(c.eps > 0 && c.eps < 1))
-    refuse(ErrorCode::kInvalidArgument, "config.eps", "a number between 0 and 1", numberText(c.eps));
+  if (!(layer.eps > 0 && layer.eps < 1))
+    refuse(ErrorCode::kInvalidArgument, "config.eps", "a number between 0 and 1", numberText(layer.eps));
   if (c.positions == Positions::kRelative) {
     require_range("relativeBuckets", c.relative_buckets, 4, 1024);
     require_range("relativeDistance", c.relative_distance, c.relative_buckets / 4 + 1, kMaxRows);
@@ -61,42 +63,43 @@ EncoderModelConfig completed(EncoderModelConfig c) {
   if (c.positions == Positions::kDisentangled) {
     require_range("relativeBuckets", c.relative_buckets, 2, kMaxRows);
     require_range("relativeDistance", c.relative_distance, c.relative_buckets, kMaxRows);
-    require_range("keyValueHeads", c.key_value_heads, c.num_heads, c.num_heads);
-    require_range("headDim", c.head_dim * c.num_heads, c.embed_dim, c.embed_dim);
+    require_range("keyValueHeads", layer.key_value_heads, layer.num_heads, layer.num_heads);
+    require_range("headDim", layer.key_dim * layer.num_heads, layer.embed_dim, layer.embed_dim);
   }
   require_range("convolution", c.convolution, 0, 63);
   if (c.convolution > 0 && c.convolution % 2 == 0)
     refuse(ErrorCode::kInvalidArgument, "config.convolution", "an odd width", std::to_string(c.convolution));
-  if (c.joint_qk_norm) require_range("keyValueHeads", c.key_value_heads, c.num_heads, c.num_heads);
-  if (c.nested_norm && (c.norm_first || c.output_norms || !c.first_attention_norm)) {
+  if (layer.joint_qk_norm) require_range("keyValueHeads", layer.key_value_heads, layer.num_heads, layer.num_heads);
+  if (layer.nested_norm && (layer.norm_first || layer.output_norms || !c.first_attention_norm)) {
     refuse(ErrorCode::kInvalidArgument, "config.nestedNorm",
            "false with normFirst, outputNorms or without a first norm", "true");
   }
-  if (c.positions == Positions::kRotary) require_range("rotaryDim", c.rotary_dim, 2, c.head_dim);
+  if (c.positions == Positions::kRotary) require_range("rotaryDim", c.rotary_dim, 2, layer.key_dim);
   const auto require_finite = [](const char* name, double value) {
     if (!std::isfinite(value))
       refuse(ErrorCode::kInvalidArgument, std::string("config.") + name, "a finite number", numberText(value));
   };
   require_finite("attentionScale", static_cast<double>(c.attention_scale));
   require_finite("embeddingScale", static_cast<double>(c.embedding_scale));
-  require_finite("normWeightOffset", static_cast<double>(c.norm_weight_offset));
+  require_finite("normWeightOffset", static_cast<double>(layer.norm_weight_offset));
   require_finite("rotaryScale", c.rotary_scale);
 
-  const double width = static_cast<double>(c.embedding_dim > 0 ? c.embedding_dim : c.embed_dim);
-  const double e = static_cast<double>(c.embed_dim);
-  const auto heads = static_cast<double>(c.num_heads + c.key_value_heads);
-  const double layer = 2 * e * heads * static_cast<double>(c.head_dim) +
-                       static_cast<double>(c.gated ? 3 : 2) * e * static_cast<double>(c.feed_forward_dim);
-  const double matrices = static_cast<double>(c.vocab_size + 3 * c.patch_size * c.patch_size) * width +
-                          layer * static_cast<double>(c.shared_layers ? 1 : c.num_layers) +
-                          e * e * static_cast<double>(c.convolution + (c.position_projections ? 2 * c.num_layers : 0));
+  const double width = static_cast<double>(c.embedding_dim > 0 ? c.embedding_dim : layer.embed_dim);
+  const double e = static_cast<double>(layer.embed_dim);
+  const auto heads = static_cast<double>(layer.num_heads + layer.key_value_heads);
+  const double layer_size = 2 * e * heads * static_cast<double>(layer.key_dim) +
+                            static_cast<double>(layer.gated ? 3 : 2) * e * static_cast<double>(layer.feed_forward_dim);
+  const double matrices =
+      static_cast<double>(c.vocab_size + 3 * c.patch_size * c.patch_size) * width +
+      layer_size * static_cast<double>(c.shared_layers ? 1 : c.num_layers) +
+      e * e * static_cast<double>(c.convolution + (layer.position_projections ? 2 * c.num_layers : 0));
   const auto positions = static_cast<double>(c.max_positions);
   const auto position_table = [&] {
     switch (c.positions) {
       case Positions::kRotary:
         return 2 * positions * static_cast<double>(c.rotary_dim);
       case Positions::kAlibi:
-        return 2 * positions * static_cast<double>(c.num_heads);
+        return 2 * positions * static_cast<double>(layer.num_heads);
       case Positions::kDisentangled:
         return 2 * positions + 2 * static_cast<double>(c.relative_buckets) * e +
                (c.position_embeddings ? positions * width : 0);
@@ -105,41 +108,20 @@ EncoderModelConfig completed(EncoderModelConfig c) {
     }
   };
   const double tables = position_table() + static_cast<double>(c.type_vocab_size) * width;
-  const double bytes = matrices * (c.precision == Precision::kInt8 ? 1 : 4) + tables * 4;
+  const double bytes = matrices * (layer.precision == Precision::kInt8 ? 1 : 4) + tables * 4;
   if (bytes > kMaxBytes) {
     refuse(ErrorCode::kOutOfMemory, "config", "weights of less than 4096 MB",
            numberText(std::floor(bytes / 1048576)) + " MB" +
-               (c.precision == Precision::kInt8 ? "" : ". With dtype 'q8', matrices take a quarter"));
+               (layer.precision == Precision::kInt8 ? "" : ". With dtype 'q8', matrices take a quarter"));
   }
   return c;
 }
 
 EncoderLayerOptions layerOptions(const EncoderModelConfig& c, Index i) {
-  return {.embed_dim = c.embed_dim,
-          .num_heads = c.num_heads,
-          .feed_forward_dim = c.feed_forward_dim,
-          .key_dim = c.head_dim,
-          .value_dim = c.head_dim,
-          .key_value_heads = c.key_value_heads,
-          .activation = c.activation,
-          .norm_first = c.norm_first,
-          .eps = c.eps,
-          .dropout = 0,
-          .bias = c.bias,
-          .norm_bias = c.norm_bias,
-          .gated = c.gated,
-          .gate_second = c.gate_second,
-          .linear1_bias = c.linear1_bias,
-          .attention_norm = i > 0 || c.first_attention_norm,
-          .output_norms = c.output_norms,
-          .layer_scale = c.layer_scale,
-          .rms_norm = c.rms_norm,
-          .norm_weight_offset = c.norm_weight_offset,
-          .qk_norm = c.qk_norm,
-          .joint_qk_norm = c.joint_qk_norm,
-          .nested_norm = c.nested_norm,
-          .position_projections = c.position_projections && c.positions == Positions::kDisentangled,
-          .precision = c.precision};
+  EncoderLayerOptions layer = c.layer;
+  layer.attention_norm = i > 0 || c.first_attention_norm;
+  layer.position_projections = layer.position_projections && c.positions == Positions::kDisentangled;
+  return layer;
 }
 
 /// kRelative: the bucket of each distance from -relative_distance - 1 to relative_distance + 1. All larger distances
@@ -190,7 +172,7 @@ EncoderModel::EncoderModel(const EncoderModelConfig& given)
   for (Index i = 0; i < distinct_layers; ++i)
     layers_.push_back(std::make_unique<EncoderLayer>(layerOptions(config, i)));
   if (config.convolution > 0 && config.num_layers > 0) convolution_ = std::make_unique<Convolution>(config);
-  if (config.final_norm) norm_.emplace(normOptions(config, config.embed_dim));
+  if (config.final_norm) norm_.emplace(normOptions(config.layer));
   if (config.positions == Positions::kRotary && !patches_) {
     positions_->rotary.emplace(config.rotary_dim, config.max_positions, config.rotary_base, Rotary::Pairing::kHalfSplit,
                                config.rotary_scale);
@@ -200,13 +182,15 @@ EncoderModel::EncoderModel(const EncoderModelConfig& given)
     }
   }
   if (config.positions == Positions::kRelative) {
-    positions_->relative_table.resize(static_cast<size_t>(config.relative_buckets * config.num_heads));
+    positions_->relative_table.resize(static_cast<size_t>(config.relative_buckets * config.layer.num_heads));
     positions_->rows = relativeBuckets(config);
   }
-  if (config.positions == Positions::kAlibi) positions_->alibi = alibiBias(config.num_heads, config.max_positions - 1);
+  if (config.positions == Positions::kAlibi)
+    positions_->alibi = alibiBias(config.layer.num_heads, config.max_positions - 1);
   if (config.positions == Positions::kDisentangled) {
-    allocate("relative_embeddings.weight", {2 * config.relative_buckets, config.embed_dim}, positions_->relative_table);
-    if (config.relative_norm) positions_->relative_norm.emplace(normOptions(config, config.embed_dim));
+    allocate("relative_embeddings.weight", {2 * config.relative_buckets, config.layer.embed_dim},
+             positions_->relative_table);
+    if (config.relative_norm) positions_->relative_norm.emplace(normOptions(config.layer));
     positions_->layers.resize(static_cast<size_t>(config.num_layers));
     const Index buckets = config.relative_buckets;
     for (Index distance = 1 - config.max_positions; distance < config.max_positions; ++distance) {
@@ -221,7 +205,7 @@ EncoderModel::~EncoderModel() = default;
 
 std::vector<float> EncoderModel::hiddenStates(const Sequences& sequences) const {
   std::vector<float> hidden;
-  allocate("hidden states", {sequences.totalRows(), config_.embed_dim}, hidden);
+  allocate("hidden states", {sequences.totalRows(), config_.layer.embed_dim}, hidden);
   return hidden;
 }
 
@@ -248,7 +232,7 @@ PassPositions EncoderModel::positions(Evaluator& e, const Sequences& sequences) 
     case Positions::kRelative: {
       const TableRows biases{nullptr, positions_->relative_table.data(),
                              distanceRows(std::min(longest - 1, config_.relative_distance + 1))};
-      return {.bias = e.transpose(e.lookUp({&biases, 1}, config_.num_heads)), .distances = {}};
+      return {.bias = e.transpose(e.lookUp({&biases, 1}, config_.layer.num_heads)), .distances = {}};
     }
     case Positions::kAlibi:
       return {.bias = positions_->alibi.value(), .distances = {}};
@@ -263,9 +247,10 @@ Value EncoderModel::runLayer(Evaluator& e, Index i, const Value& x, const Sequen
                              const PassPositions& positions, const Value& head_mask, float* weights,
                              std::span<const MaskTensor> masks) {
   requireRange("layer", i, 0, config_.num_layers - 1);
-  if (head_mask && head_mask.cols() != config_.num_heads) {
+  if (head_mask && head_mask.cols() != config_.layer.num_heads) {
     refuse(ErrorCode::kShapeMismatch, "headMask",
-           std::to_string(config_.num_heads) + " factors for a layer, one per head", std::to_string(head_mask.cols()));
+           std::to_string(config_.layer.num_heads) + " factors for a layer, one per head",
+           std::to_string(head_mask.cols()));
   }
   Evaluator::Scope scope(e);
   e.enterLayer(i);
@@ -311,7 +296,7 @@ DisentangledPositions EncoderModel::distances(Evaluator& e, Index length) const 
   auto* rows = e.context().arena.take<Index>(count);
   std::iota(rows, rows + count, first);
   const TableRows embeddings{nullptr, positions_->relative_table.data(), {rows, static_cast<size_t>(count)}};
-  Value found = e.lookUp({&embeddings, 1}, config_.embed_dim);
+  Value found = e.lookUp({&embeddings, 1}, config_.layer.embed_dim);
   if (const std::optional<LayerNorm>& norm = positions_->relative_norm) found = e.normalize(*norm, found, true);
   return {.key = {},
           .query = {},
@@ -370,11 +355,11 @@ std::vector<Module::Child> EncoderModel::children() {
 
 std::vector<Parameter> EncoderModel::ownParameters() {
   if (config_.positions == Positions::kDisentangled) {
-    return {plainParameter("relative_embeddings.weight", {2 * config_.relative_buckets, config_.embed_dim},
+    return {plainParameter("relative_embeddings.weight", {2 * config_.relative_buckets, config_.layer.embed_dim},
                            positions_->relative_table.data(), ParameterKind::kWeight, InitialValue::normal())};
   }
   if (config_.positions != Positions::kRelative) return {};
-  return {plainParameter("relative_attention_bias.weight", {config_.relative_buckets, config_.num_heads},
+  return {plainParameter("relative_attention_bias.weight", {config_.relative_buckets, config_.layer.num_heads},
                          positions_->relative_table.data(), ParameterKind::kWeight, InitialValue::normal())};
 }
 

@@ -31,14 +31,14 @@ void gatherPatches(const ImageInput& image, const float* pixels, Index side, Mat
 }  // namespace
 
 EncoderModel::PatchEmbeddings::PatchEmbeddings(const EncoderModelConfig& config)
-    : width_(config.embed_dim),
+    : width_(config.layer.embed_dim),
       side_(config.patch_size),
-      patch_({.in_features = 3 * config.patch_size * config.patch_size, .out_features = config.embed_dim}) {
+      patch_({.in_features = 3 * config.patch_size * config.patch_size, .out_features = config.layer.embed_dim}) {
   if (config.class_row) allocate("embeddings.class.weight", {1, width_}, class_);
   allocate("embeddings.registers.weight", {config.registers, width_}, registers_);
   if (config.positions == Positions::kAbsolute)
     allocate("embeddings.position.weight", {config.max_positions - config.registers, width_}, position_);
-  if (config.embedding_norm) norm_.emplace(normOptions(config, width_));
+  if (config.embedding_norm) norm_.emplace(normOptions(config.layer, width_));
 }
 
 Index EncoderModel::PatchEmbeddings::rows(Index height, Index width) const {

@@ -70,10 +70,10 @@ TEST(Allocations, OfStepsOfADecoder) {
 EncoderModelConfig modelConfig(Positions positions) {
   EncoderModelConfig made{};
   made.vocab_size = 23;
-  made.embed_dim = 12;
+  made.layer.embed_dim = 12;
   made.num_layers = 2;
-  made.num_heads = 3;
-  made.feed_forward_dim = 10;
+  made.layer.num_heads = 3;
+  made.layer.feed_forward_dim = 10;
   made.max_positions = 9;
   made.positions = positions;
   made.relative_buckets = positions == Positions::kRelative ? 8 : 2;

@@ -23,10 +23,10 @@ using train::Variable;
 EncoderModelConfig trainedConfig(Positions positions) {
   EncoderModelConfig made{};
   made.vocab_size = 11;
-  made.embed_dim = 6;
+  made.layer.embed_dim = 6;
   made.num_layers = 2;
-  made.num_heads = 2;
-  made.feed_forward_dim = 5;
+  made.layer.num_heads = 2;
+  made.layer.feed_forward_dim = 5;
   made.max_positions = 6;
   made.positions = positions;
   made.relative_buckets = 2;

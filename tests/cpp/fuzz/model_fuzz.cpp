@@ -13,25 +13,25 @@ namespace {
 EncoderModelConfig configOf(Choices& choose) {
   EncoderModelConfig c{};
   c.vocab_size = choose.extent(30);
-  c.num_heads = choose.extent(4);
-  const bool divides = choose.byte() < 240 && c.num_heads > 0 && c.num_heads < 100;
-  c.embed_dim = divides ? c.num_heads * 2 * (1 + choose.byte() % 4) : choose.extent(24);
+  c.layer.num_heads = choose.extent(4);
+  const bool divides = choose.byte() < 240 && c.layer.num_heads > 0 && c.layer.num_heads < 100;
+  c.layer.embed_dim = divides ? c.layer.num_heads * 2 * (1 + choose.byte() % 4) : choose.extent(24);
   if (choose.byte() < 50) c.embedding_dim = choose.extent(12);
   c.num_layers = choose.byte() < 250 ? choose.length(3) : choose.extent(3);
-  c.feed_forward_dim = choose.extent(33);
+  c.layer.feed_forward_dim = choose.extent(33);
   if (choose.byte() < 80) c.position_offset = choose.byte() < 240 ? 2 : choose.extent(9);
   c.max_positions = choose.byte() < 250 ? 3 + choose.length(20) : choose.extent(20);
   c.type_vocab_size = choose.byte() < 250 ? choose.length(2) : choose.extent(3);
-  c.activation = choose.activation();
-  if (choose.byte() < 20) c.eps = choose.number();
+  c.layer.activation = choose.activation();
+  if (choose.byte() < 20) c.layer.eps = choose.number();
   c.positions = static_cast<Positions>(choose.byte() % 5);
-  if (choose.byte() < 80) c.key_value_heads = choose.byte() < 200 ? 1 : choose.extent(4);
-  if (choose.byte() < 60) c.head_dim = choose.extent(9);
+  if (choose.byte() < 80) c.layer.key_value_heads = choose.byte() < 200 ? 1 : choose.extent(4);
+  if (choose.byte() < 60) c.layer.key_dim = choose.extent(9);
   c.causal = choose.byte() < 60;
-  c.rms_norm = choose.byte() < 80;
-  c.qk_norm = choose.byte() < 80;
-  c.output_norms = choose.byte() < 80;
-  if (choose.byte() < 20) c.norm_weight_offset = choose.number();
+  c.layer.rms_norm = choose.byte() < 80;
+  c.layer.qk_norm = choose.byte() < 80;
+  c.layer.output_norms = choose.byte() < 80;
+  if (choose.byte() < 20) c.layer.norm_weight_offset = choose.number();
   if (choose.byte() < 20) c.attention_scale = choose.number();
   if (choose.byte() < 20) c.embedding_scale = choose.number();
   if (c.positions == Positions::kDisentangled) {
@@ -39,17 +39,17 @@ EncoderModelConfig configOf(Choices& choose) {
     c.relative_distance = choose.byte() < 240 ? 9 : choose.extent(130);
     c.relative_norm = choose.flag();
     c.position_embeddings = choose.flag();
-    c.position_projections = choose.flag();
+    c.layer.position_projections = choose.flag();
   }
   if (choose.byte() < 40) c.convolution = choose.byte() < 240 ? 3 : choose.extent(70);
-  c.joint_qk_norm = choose.byte() < 40;
-  c.nested_norm = choose.byte() < 40;
+  c.layer.joint_qk_norm = choose.byte() < 40;
+  c.layer.nested_norm = choose.byte() < 40;
   if (c.positions == Positions::kRelative) {
     c.relative_buckets = choose.byte() < 240 ? 8 : choose.extent(40);
     if (choose.flag()) c.relative_distance = choose.extent(130);
   }
   if (c.positions == Positions::kRotary) {
-    const Index width = c.num_heads > 0 && c.embed_dim > 0 ? c.embed_dim / c.num_heads : 2;
+    const Index width = c.layer.num_heads > 0 && c.layer.embed_dim > 0 ? c.layer.embed_dim / c.layer.num_heads : 2;
     c.rotary_dim = choose.byte() < 240 ? width - width % 2 : choose.extent(9);
     if (choose.flag()) c.rotary_base = static_cast<double>(choose.number());
     if (choose.flag()) c.local_rotary_base = 100;
@@ -60,17 +60,17 @@ EncoderModelConfig configOf(Choices& choose) {
         static_cast<size_t>(choose.byte() < 240 ? std::clamp<Index>(c.num_layers, 0, 8) : choose.length(4)));
     for (size_t i = 0; i < c.local_layers.size(); ++i) c.local_layers[i] = choose.flag();
   }
-  c.norm_first = choose.flag();
+  c.layer.norm_first = choose.flag();
   c.embedding_norm = choose.flag();
   c.final_norm = choose.flag();
-  c.bias = choose.flag();
-  c.norm_bias = choose.flag();
-  c.gated = choose.flag();
-  c.gate_second = choose.flag();
-  c.linear1_bias = choose.byte() < 200;
+  c.layer.bias = choose.flag();
+  c.layer.norm_bias = choose.flag();
+  c.layer.gated = choose.flag();
+  c.layer.gate_second = choose.flag();
+  c.layer.linear1_bias = choose.byte() < 200;
   c.first_attention_norm = choose.byte() < 200;
   c.shared_layers = choose.byte() < 60;
-  if (choose.byte() < 80) c.precision = Precision::kInt8;
+  if (choose.byte() < 80) c.layer.precision = Precision::kInt8;
   return c;
 }
 
@@ -134,7 +134,7 @@ RowMajorMatrix run(EncoderModel& model, const TokenBatch& batch, std::span<const
   const PassPositions positions = model.positions(e, batch.sequences);
   const Value head_mask =
       scale.empty() ? Value() : Value::constant(view(scale.data(), 1, static_cast<Index>(scale.size())));
-  const Index heads = model.config().num_heads;
+  const Index heads = model.config().layer.num_heads;
   std::vector<float> weights(static_cast<size_t>(attentionWeightsSize(heads, batch.sequences, batch.sequences)));
   for (Index i = 0; i < model.numLayers(); ++i) {
     x = model.runLayer(e, i, x, batch.sequences, positions, head_mask, weights.data());
@@ -184,16 +184,16 @@ void fuzzSizes(Choices& choose) {
   const auto power = [&](int most) { return Index{1} << choose.byte() % (most + 1); };
   EncoderModelConfig c{};
   c.vocab_size = 1 + choose.length(8);
-  c.embed_dim = power(16);
-  c.num_heads = power(16);
-  c.head_dim = power(16);
-  c.feed_forward_dim = c.max_positions = 1;
+  c.layer.embed_dim = power(16);
+  c.layer.num_heads = power(16);
+  c.layer.key_dim = power(16);
+  c.layer.feed_forward_dim = c.max_positions = 1;
   const EncoderModel model(c);
   const auto product = [](Index a, Index b) { return static_cast<double>(a) * static_cast<double>(b); };
-  if (static_cast<double>(model.queryWidth()) != product(c.num_heads, c.head_dim))
+  if (static_cast<double>(model.queryWidth()) != product(c.layer.num_heads, c.layer.key_dim))
     broken("the width of all heads is their product");
   const Index rows = power(30) - choose.byte() % 2;
-  const double size = product(rows, c.embed_dim);
+  const double size = product(rows, c.layer.embed_dim);
   if (size > (1 << 20) && size < (1 << 30)) return;
   const std::vector<float> hidden = model.hiddenStates(Sequences::uniform(1, rows));
   if (static_cast<double>(hidden.size()) != size) broken("hidden states for all rows");
@@ -207,12 +207,13 @@ void fuzzModel(Choices& choose, Context& context) {
   EncoderModel model(config);
   // A norm that divides by a tiny number can turn finite numbers into infinities.
   const auto moderate = [](float scale) { return std::abs(scale) < 10; };
-  const bool tame = writeWeights(choose, model) && config.eps > 1e-13f && moderate(config.norm_weight_offset) &&
-                    moderate(config.attention_scale) && moderate(config.embedding_scale);
+  const bool tame = writeWeights(choose, model) && config.layer.eps > 1e-13f &&
+                    moderate(config.layer.norm_weight_offset) && moderate(config.attention_scale) &&
+                    moderate(config.embedding_scale);
   const TokenBatch batch = batchOf(choose, config);
   std::vector<float> scale;
   if (choose.byte() < 60) {
-    const Index count = choose.byte() < 250 ? config.num_heads : choose.length(9);
+    const Index count = choose.byte() < 250 ? config.layer.num_heads : choose.length(9);
     for (Index h = 0; h < count; ++h) scale.push_back(static_cast<float>(choose.byte()) / 64 - 1);
   }
   const RowMajorMatrix hidden = run(model, batch, scale, tame, context);
@@ -225,7 +226,7 @@ void fuzzModel(Choices& choose, Context& context) {
     const auto rows = hidden.middleRows(batch.sequences.begin(n), batch.sequences.length(n));
     if (!(single.array() == rows.array()).all()) broken("a text's rows do not depend on the texts beside it");
   }
-  const Index width = config.embedding_dim > 0 ? config.embedding_dim : config.embed_dim;
+  const Index width = config.embedding_dim > 0 ? config.embedding_dim : config.layer.embed_dim;
   const RowMajorMatrix x = choose.matrix(choose.length(3), choose.byte() < 250 ? width : choose.length(9));
   InferenceEvaluator e(context);
   const RowMajorMatrix logits = model.wordLogits(e, valueOf(x)).values();

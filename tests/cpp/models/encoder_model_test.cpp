@@ -16,10 +16,10 @@ namespace {
 EncoderModelConfig tinyConfig() {
   EncoderModelConfig config{};
   config.vocab_size = 37;
-  config.embed_dim = 24;
+  config.layer.embed_dim = 24;
   config.num_layers = 3;
-  config.num_heads = 3;
-  config.feed_forward_dim = 40;
+  config.layer.num_heads = 3;
+  config.layer.feed_forward_dim = 40;
   config.max_positions = 20;
   config.type_vocab_size = 2;
   return config;
@@ -71,8 +71,8 @@ std::vector<EncoderModelConfig> architectures() {
   rotary.local_rotary_base = 100;
   rotary.window = 2;
   rotary.local_layers = {false, true, true};
-  rotary.norm_first = rotary.final_norm = rotary.gated = true;
-  rotary.bias = rotary.norm_bias = rotary.first_attention_norm = false;
+  rotary.layer.norm_first = rotary.final_norm = rotary.layer.gated = true;
+  rotary.layer.bias = rotary.layer.norm_bias = rotary.first_attention_norm = false;
   EncoderModelConfig relative = tinyConfig();
   relative.positions = Positions::kRelative;
   relative.relative_buckets = 8;
@@ -81,21 +81,21 @@ std::vector<EncoderModelConfig> architectures() {
   factored.embedding_dim = 10;
   factored.shared_layers = true;
   EncoderModelConfig int8 = tinyConfig();
-  int8.precision = Precision::kInt8;
+  int8.layer.precision = Precision::kInt8;
   EncoderModelConfig grouped = rotary;
-  grouped.num_heads = 4;
-  grouped.key_value_heads = 2;
-  grouped.head_dim = 10;
-  grouped.rms_norm = grouped.qk_norm = grouped.output_norms = true;
-  grouped.norm_weight_offset = 1;
+  grouped.layer.num_heads = 4;
+  grouped.layer.key_value_heads = 2;
+  grouped.layer.key_dim = 10;
+  grouped.layer.rms_norm = grouped.layer.qk_norm = grouped.layer.output_norms = true;
+  grouped.layer.norm_weight_offset = 1;
   grouped.embedding_scale = 2;
   grouped.rotary_scale = 0.5;
   EncoderModelConfig causal = grouped;
   causal.causal = true;
   EncoderModelConfig alibi = tinyConfig();
   alibi.positions = Positions::kAlibi;
-  alibi.gated = alibi.gate_second = true;
-  alibi.linear1_bias = false;
+  alibi.layer.gated = alibi.layer.gate_second = true;
+  alibi.layer.linear1_bias = false;
   EncoderModelConfig disentangled = tinyConfig();
   disentangled.positions = Positions::kDisentangled;
   disentangled.relative_buckets = 4;
@@ -103,10 +103,10 @@ std::vector<EncoderModelConfig> architectures() {
   disentangled.relative_norm = true;
   disentangled.attention_scale = 0.2f;
   EncoderModelConfig convolved = disentangled;
-  convolved.position_embeddings = convolved.position_projections = true;
+  convolved.position_embeddings = convolved.layer.position_projections = true;
   convolved.convolution = 5;
   EncoderModelConfig nested = alibi;
-  nested.joint_qk_norm = nested.nested_norm = true;
+  nested.layer.joint_qk_norm = nested.layer.nested_norm = true;
   return {tinyConfig(), rotary, relative, factored, int8, grouped, causal, alibi, disentangled, convolved, nested};
 }
 
@@ -168,7 +168,7 @@ TEST(EncoderModel, ResultDoesNotDependOnEarlierCalls) {
                               batchOf({{1}, {2, 3}}), batchOf({std::vector<int32_t>(20, 7)}), batchOf({{4, 5, 6}})};
   for (EncoderModelConfig config : architectures()) {
     for (const Precision precision : {Precision::kFloat32, Precision::kInt8}) {
-      config.precision = precision;
+      config.layer.precision = precision;
       EncoderModel model(config);
       fillRandomly(model, 9);
       for (const TokenBatch& batch : texts) {
@@ -183,7 +183,7 @@ TEST(EncoderModel, ResultDoesNotDependOnEarlierCalls) {
 TEST(EncoderModel, FollowsEveryWrittenParameter) {
   const TokenBatch batch = batchOf({{1, 2, 3, 4, 5, 6, 7}});
   for (const EncoderModelConfig& config : architectures()) {
-    if (config.precision == Precision::kInt8) continue;  // quantizing values that were read may round differently
+    if (config.layer.precision == Precision::kInt8) continue;  // quantizing values that were read may round differently
     EncoderModel model(config), other(config);
     fillRandomly(model, 3);
     fillRandomly(other, 4);
@@ -222,15 +222,16 @@ TEST(EncoderModel, RejectsInvalidConfigs) {
     return codeOf([&] { EncoderModel model(config); });
   };
   EXPECT_EQ(codeWith([](auto& c) { c.vocab_size = 0; }), ErrorCode::kInvalidArgument);
-  EXPECT_EQ(codeWith([](auto& c) { c.num_heads = 5; }), ErrorCode::kInvalidArgument);
-  EXPECT_EQ(codeWith([](auto& c) { c.embed_dim = -8; }), ErrorCode::kInvalidArgument);
+  EXPECT_EQ(codeWith([](auto& c) { c.layer.num_heads = 5; }), ErrorCode::kInvalidArgument);
+  EXPECT_EQ(codeWith([](auto& c) { c.layer.embed_dim = -8; }), ErrorCode::kInvalidArgument);
   EXPECT_EQ(codeWith([](auto& c) { c.position_offset = 20; }), ErrorCode::kInvalidArgument);
-  EXPECT_EQ(codeWith([](auto& c) { c.eps = 0; }), ErrorCode::kInvalidArgument);
+  EXPECT_EQ(codeWith([](auto& c) { c.layer.eps = 0; }), ErrorCode::kInvalidArgument);
   EXPECT_EQ(codeWith([](auto& c) { c.positions = Positions::kRotary; }), ErrorCode::kInvalidArgument);
-  EXPECT_EQ(codeWith([](auto& c) { c.key_value_heads = 2; }), ErrorCode::kInvalidArgument);
-  EXPECT_EQ(codeWith([](auto& c) { c.head_dim = 1 << 20; }), ErrorCode::kInvalidArgument);
-  EXPECT_EQ(codeWith([](auto& c) { c.embed_dim = c.num_heads = c.head_dim = 1 << 16, c.num_layers = 0; }),
-            ErrorCode::kInvalidArgument);
+  EXPECT_EQ(codeWith([](auto& c) { c.layer.key_value_heads = 2; }), ErrorCode::kInvalidArgument);
+  EXPECT_EQ(codeWith([](auto& c) { c.layer.key_dim = 1 << 20; }), ErrorCode::kInvalidArgument);
+  EXPECT_EQ(
+      codeWith([](auto& c) { c.layer.embed_dim = c.layer.num_heads = c.layer.key_dim = 1 << 16, c.num_layers = 0; }),
+      ErrorCode::kInvalidArgument);
   EXPECT_EQ(codeWith([](auto& c) { c.attention_scale = std::nanf(""); }), ErrorCode::kInvalidArgument);
   EXPECT_EQ(codeWith([](auto& c) { c.positions = Positions::kDisentangled; }), ErrorCode::kInvalidArgument);
   EXPECT_EQ(codeWith([](auto& c) {
@@ -240,27 +241,29 @@ TEST(EncoderModel, RejectsInvalidConfigs) {
   EXPECT_EQ(codeWith([](auto& c) { c.vocab_size = 0, c.patch_size = 2, c.registers = c.max_positions; }),
             ErrorCode::kInvalidArgument);
   EXPECT_EQ(codeWith([](auto& c) { c.window = 2, c.local_layers = {true, false}; }), ErrorCode::kShapeMismatch);
-  EXPECT_EQ(codeWith([](auto& c) { c.vocab_size = 1 << 24, c.embed_dim = 3 << 14; }), ErrorCode::kOutOfMemory);
+  EXPECT_EQ(codeWith([](auto& c) { c.vocab_size = 1 << 24, c.layer.embed_dim = 3 << 14; }), ErrorCode::kOutOfMemory);
   EXPECT_EQ(codeWith([](auto& c) {
-              c.positions = Positions::kRotary, c.max_positions = 1 << 24, c.embed_dim = 1 << 10, c.num_heads = 1,
-              c.rotary_dim = 1 << 10;
+              c.positions = Positions::kRotary, c.max_positions = 1 << 24, c.layer.embed_dim = 1 << 10,
+              c.layer.num_heads = 1, c.rotary_dim = 1 << 10;
             }),
             ErrorCode::kOutOfMemory);
-  EXPECT_EQ(codeWith([](auto& c) { c.feed_forward_dim = kMaxInt8Inputs + 1, c.precision = Precision::kInt8; }),
-            ErrorCode::kInvalidArgument);
-  EXPECT_EQ(codeWith([](auto& c) { c.num_layers = 1024, c.feed_forward_dim = 1 << 18, c.embed_dim = 3 << 12; }),
-            ErrorCode::kOutOfMemory);
+  EXPECT_EQ(
+      codeWith([](auto& c) { c.layer.feed_forward_dim = kMaxInt8Inputs + 1, c.layer.precision = Precision::kInt8; }),
+      ErrorCode::kInvalidArgument);
+  EXPECT_EQ(
+      codeWith([](auto& c) { c.num_layers = 1024, c.layer.feed_forward_dim = 1 << 18, c.layer.embed_dim = 3 << 12; }),
+      ErrorCode::kOutOfMemory);
 }
 
 // A product of rows and width beyond 32 bits is rejected. Its lower half could be allocated.
 TEST(EncoderModel, RefusesHiddenStatesBeyondMemory) {
   EncoderModelConfig config{};
-  config.vocab_size = config.num_heads = config.feed_forward_dim = 1;
-  config.embed_dim = 1 << 16;
+  config.vocab_size = config.layer.num_heads = config.layer.feed_forward_dim = 1;
+  config.layer.embed_dim = 1 << 16;
   config.num_layers = 0;
   config.max_positions = 8;
   config.positions = Positions::kRotary;
-  config.rotary_dim = config.head_dim = 2;
+  config.rotary_dim = config.layer.key_dim = 2;
   EncoderModel model(config);
   EXPECT_EQ(model.hiddenStates(Sequences::ofLengths({3})).size(), 3u << 16);
   test::expectError(ErrorCode::kOutOfMemory,

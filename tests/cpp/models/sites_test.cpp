@@ -34,13 +34,13 @@ class Recorder final : public Sites {
 std::vector<EncoderModelConfig> siteArchitectures() {
   EncoderModelConfig post{};
   post.vocab_size = 11;
-  post.embed_dim = kEmbed;
+  post.layer.embed_dim = kEmbed;
   post.num_layers = kLayers;
-  post.num_heads = kHeads;
-  post.feed_forward_dim = kFeed;
+  post.layer.num_heads = kHeads;
+  post.layer.feed_forward_dim = kFeed;
   post.max_positions = 12;
   EncoderModelConfig pre = post;
-  pre.norm_first = pre.final_norm = pre.gated = pre.output_norms = pre.layer_scale = true;
+  pre.layer.norm_first = pre.final_norm = pre.layer.gated = pre.layer.output_norms = pre.layer.layer_scale = true;
   pre.positions = Positions::kRotary;
   pre.rotary_dim = 4;
   pre.window = 1;
@@ -53,9 +53,9 @@ std::vector<EncoderModelConfig> siteArchitectures() {
   EncoderModelConfig causal = post;
   causal.causal = true;
   causal.positions = Positions::kAlibi;
-  causal.nested_norm = causal.joint_qk_norm = true;
+  causal.layer.nested_norm = causal.layer.joint_qk_norm = true;
   EncoderModelConfig int8 = post;
-  int8.precision = Precision::kInt8;
+  int8.layer.precision = Precision::kInt8;
   return {post, pre, disentangled, causal, int8};
 }
 

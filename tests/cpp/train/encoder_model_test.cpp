@@ -22,10 +22,10 @@ using train::Variable;
 EncoderModelConfig tinyConfig() {
   EncoderModelConfig config{};
   config.vocab_size = 23;
-  config.embed_dim = 12;
+  config.layer.embed_dim = 12;
   config.num_layers = 3;
-  config.num_heads = 3;
-  config.feed_forward_dim = 10;
+  config.layer.num_heads = 3;
+  config.layer.feed_forward_dim = 10;
   config.max_positions = 9;
   config.type_vocab_size = 2;
   return config;
@@ -39,8 +39,8 @@ std::vector<EncoderModelConfig> architectures() {
   rotary.window = 2;
   rotary.local_layers.assign(static_cast<size_t>(rotary.num_layers), true);
   rotary.local_layers[0] = false;
-  rotary.norm_first = rotary.final_norm = rotary.gated = true;
-  rotary.bias = rotary.norm_bias = rotary.first_attention_norm = false;
+  rotary.layer.norm_first = rotary.final_norm = rotary.layer.gated = true;
+  rotary.layer.bias = rotary.layer.norm_bias = rotary.first_attention_norm = false;
   EncoderModelConfig relative = tinyConfig();
   relative.positions = Positions::kRelative;
   relative.relative_buckets = 8;
@@ -50,16 +50,16 @@ std::vector<EncoderModelConfig> architectures() {
   factored.shared_layers = true;
   EncoderModelConfig alibi = tinyConfig();
   alibi.positions = Positions::kAlibi;
-  alibi.gated = alibi.gate_second = true;
-  alibi.linear1_bias = false;
+  alibi.layer.gated = alibi.layer.gate_second = true;
+  alibi.layer.linear1_bias = false;
   // As Gemma 3 and Qwen3.
   EncoderModelConfig grouped = rotary;
-  grouped.num_heads = 4;
-  grouped.key_value_heads = 2;
-  grouped.head_dim = 5;
-  grouped.rms_norm = grouped.qk_norm = grouped.output_norms = grouped.first_attention_norm = true;
+  grouped.layer.num_heads = 4;
+  grouped.layer.key_value_heads = 2;
+  grouped.layer.key_dim = 5;
+  grouped.layer.rms_norm = grouped.layer.qk_norm = grouped.layer.output_norms = grouped.first_attention_norm = true;
   grouped.embedding_norm = false;
-  grouped.norm_weight_offset = 1;
+  grouped.layer.norm_weight_offset = 1;
   grouped.embedding_scale = 3;
   grouped.attention_scale = 0.3f;
   grouped.causal = true;
@@ -70,10 +70,10 @@ std::vector<EncoderModelConfig> architectures() {
   disentangled.relative_norm = true;
   disentangled.attention_scale = 0.3f;
   EncoderModelConfig convolved = disentangled;
-  convolved.position_embeddings = convolved.position_projections = true;
+  convolved.position_embeddings = convolved.layer.position_projections = true;
   convolved.convolution = 3;
   EncoderModelConfig nested = alibi;
-  nested.joint_qk_norm = nested.nested_norm = true;
+  nested.layer.joint_qk_norm = nested.layer.nested_norm = true;
   return {tinyConfig(), rotary, relative, factored, alibi, grouped, disentangled, convolved, nested};
 }
 
@@ -210,7 +210,7 @@ TEST(TrainableEncoder, RecomputesWithTheRequirementsOfTheForwardPass) {
 
 TEST(TrainableEncoder, PartsOfAParameterHaveItsGradient) {
   EncoderModelConfig config = tinyConfig();
-  config.gated = true;
+  config.layer.gated = true;
   const RowMajorMatrix cotangent = randomMatrix(9, 12, 3);
   EncoderModel model(config);
   fillRandomly(model, 7);
@@ -287,7 +287,7 @@ TEST(TrainableEncoder, AddsTheWordTablesGradientsAsLookupAndAsOutputLayer) {
 
 TEST(TrainableEncoder, RefusesInt8AndBadTokens) {
   EncoderModelConfig config = tinyConfig();
-  config.precision = Precision::kInt8;
+  config.layer.precision = Precision::kInt8;
   EncoderModel model(config);
   TrainableEncoder encoder(model, ownNames(model), {});
   Context context;
