@@ -34,30 +34,26 @@ EncoderLayerOptions readEncoderLayerOptions(const val& o) {
           .precision = readBool(o, "int8") ? Precision::kInt8 : Precision::kFloat32};
 }
 
-EncoderRun runEncoder(Call& call, Encoder& encoder, const Batch& x, AttentionCall& attention, RotaryOption& rotary) {
-  attention.options.rotary = call.share(rotary.tables(x.length));
+EncoderCall::EncoderCall(Call& call, Encoder& encoder, const Batch& x, RotaryOption& rotary, const char* key_mask)
+    : AttentionCall(call, "mask", key_mask) {
+  options.rotary = call.share(rotary.tables(x.length));
   if (const auto head_mask = call.tensor("headMask")) {
     requireShape("headMask", head_mask->shape, {encoder.numLayers(), encoder.maxHeads()});
-    attention.options.head_mask = head_mask->value;
+    options.head_mask = head_mask->value;
   }
-  EncoderRun run;
-  std::vector<float*> weights;
   for (Index i = 0; i < encoder.numLayers(); ++i) {
     const Shape shape = x.weightsShape(encoder.layer(i).options().num_heads, x.length);
     float* const own = weightsFor(call, shape);
     if (!own) break;
     weights.push_back(own);
-    run.weights.emplace_back(shape, own);
+    shapes_.push_back(shape);
   }
-  call.useSites(x.sequences, x.sequences);
-  run.output = encoder.forward(call.evaluator(), x.rows, x.sequences, attention.options, weights);
-  return run;
 }
 
-val writeWeights(const EncoderRun& run) {
-  if (run.weights.empty()) return val::null();
+val EncoderCall::writeWeights() const {
+  if (weights.empty()) return val::null();
   val list = val::array();
-  for (const auto& [shape, weights] : run.weights) list.call<void>("push", writeTensor(shape, weights));
+  for (size_t i = 0; i < weights.size(); ++i) list.call<void>("push", writeTensor(shapes_[i], weights[i]));
   return list;
 }
 
@@ -175,11 +171,12 @@ class BoundEncoder : public BoundLayer {
 
   val run(Call& call) override {
     const Batch x = readBatch(call, "x", options_.embed_dim);
-    AttentionCall attention(call, "mask", "keyMask");
-    attention.options.causal = readBool(call.arguments(), "causal");
-    attention.options.window = readWindow(call.arguments());
-    const EncoderRun run = runEncoder(call, encoder_, x, attention, rotary_);
-    return writeAttended(call.result(x.shape(options_.embed_dim), run.output), writeWeights(run));
+    EncoderCall own(call, encoder_, x, rotary_, "keyMask");
+    own.options.causal = readBool(call.arguments(), "causal");
+    own.options.window = readWindow(call.arguments());
+    call.useSites(x.sequences, x.sequences);
+    const Value output = encoder_.forward(call.evaluator(), x.rows, x.sequences, own.options, own.weights);
+    return writeAttended(call.result(x.shape(options_.embed_dim), output), own.writeWeights());
   }
 
  private:

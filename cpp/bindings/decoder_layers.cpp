@@ -86,36 +86,43 @@ class IncrementalDecoder : public BoundLayer {
   const char* input_;
 };
 
-struct DecoderRun {
-  Value output;
-  val weights;
-};
-
-/// `key_mask`, `memory_key_mask`: the names of these arguments.
-DecoderRun runDecoder(Call& call, Decoder& decoder, const EncoderLayerOptions& o, const Batch& target,
-                      const Batch& memory, RotaryOption& rotary, const char* key_mask, const char* memory_key_mask) {
-  requireSameCount("memory", memory, target, "target");
-  AttentionCall self(call, "mask", key_mask), cross(call, "memoryMask", memory_key_mask);
-  self.options.causal = readBool(call.arguments(), "causal");
-  self.options.rotary = call.share(rotary.tables(target.length));
-
-  const Shape self_shape = target.weightsShape(o.num_heads, target.length),
-              memory_shape = target.weightsShape(o.num_heads, memory.length);
-  std::vector<DecoderWeights> weights;
-  for (Index i = 0; i < decoder.numLayers() && readBool(call.arguments(), "returnWeights"); ++i)
-    weights.push_back({weightsFor(call, self_shape), weightsFor(call, memory_shape)});
-  const Value output = decoder.forward(call.evaluator(), {target.rows, memory.rows, target.sequences, memory.sequences},
-                                       {self.options, cross.options}, weights);
-  if (weights.empty()) return {output, val::null()};
-  val list = val::array();
-  for (const DecoderWeights& w : weights) {
-    val entry = val::object();
-    entry.set("self", writeTensor(self_shape, w.self));
-    entry.set("memory", writeTensor(memory_shape, w.memory));
-    list.call<void>("push", entry);
+/// The options of one call of a decoder, and the memory for its attention weights.
+class DecoderCall {
+ public:
+  /// `key_mask`, `memory_key_mask`: the names of these arguments. Of `memory`, only the shape is used.
+  DecoderCall(Call& call, const Decoder& decoder, Index num_heads, const Batch& target, const Batch& memory,
+              RotaryOption& rotary, const char* key_mask, const char* memory_key_mask)
+      : self_(call, "mask", key_mask),
+        memory_(call, "memoryMask", memory_key_mask),
+        self_shape_(target.weightsShape(num_heads, target.length)),
+        memory_shape_(target.weightsShape(num_heads, memory.length)) {
+    requireSameCount("memory", memory, target, "target");
+    self_.options.causal = readBool(call.arguments(), "causal");
+    self_.options.rotary = call.share(rotary.tables(target.length));
+    for (Index i = 0; i < decoder.numLayers() && readBool(call.arguments(), "returnWeights"); ++i)
+      weights.push_back({weightsFor(call, self_shape_), weightsFor(call, memory_shape_)});
   }
-  return {output, list};
-}
+
+  DecoderCallOptions options() const { return {self_.options, memory_.options}; }
+  /// The weights as a JavaScript array, or null if they were not requested.
+  val writeWeights() const {
+    if (weights.empty()) return val::null();
+    val list = val::array();
+    for (const DecoderWeights& w : weights) {
+      val entry = val::object();
+      entry.set("self", writeTensor(self_shape_, w.self));
+      entry.set("memory", writeTensor(memory_shape_, w.memory));
+      list.call<void>("push", entry);
+    }
+    return list;
+  }
+
+  std::vector<DecoderWeights> weights;  // one entry per layer, or empty if they were not requested
+
+ private:
+  AttentionCall self_, memory_;
+  Shape self_shape_, memory_shape_;
+};
 
 class BoundDecoder : public IncrementalDecoder {
  public:
@@ -126,8 +133,10 @@ class BoundDecoder : public IncrementalDecoder {
     const Index width = options_.embed_dim;
     const Batch target = readBatch(call, "target", width), memory = readBatch(call, "memory", width);
     call.useSites(target.sequences, target.sequences);
-    const DecoderRun run = runDecoder(call, decoder_, options_, target, memory, rotary_, "keyMask", "memoryKeyMask");
-    return writeAttended(call.result(target.shape(width), run.output), run.weights);
+    const DecoderCall own(call, decoder_, options_.num_heads, target, memory, rotary_, "keyMask", "memoryKeyMask");
+    const Value output = decoder_.forward(
+        call.evaluator(), {target.rows, memory.rows, target.sequences, memory.sequences}, own.options(), own.weights);
+    return writeAttended(call.result(target.shape(width), output), own.writeWeights());
   }
 
  protected:
@@ -156,16 +165,16 @@ class BoundTransformer : public IncrementalDecoder {
   val run(Call& call) override {
     const Index width = options_.embed_dim;
     const Batch source = readBatch(call, "source", width), target = readBatch(call, "target", width);
-    AttentionCall attention(call, "mask", "sourceKeyMask");
-    const EncoderRun encoded = runEncoder(call, transformer_.encoder(), source, attention, rotary_);
-    // Smaller numbers belong to the encoder's layers and its output.
-    call.evaluator().enterStack(transformer_.encoder().numLayers() + 1, target.sequences);
-    const DecoderRun decoded = runDecoder(call, decoder(), options_, target, source.with(encoded.output), rotary_,
-                                          "targetKeyMask", "sourceKeyMask");
-    const val encoder_weights = writeWeights(encoded);
-    val results = writeAttended(call.result(target.shape(width), decoded.output), decoded.weights);
-    results.set("memory", call.result(source.shape(width), encoded.output));
-    results.set("encoderWeights", encoder_weights);
+    const EncoderCall encoding(call, transformer_.encoder(), source, rotary_, "sourceKeyMask");
+    const DecoderCall decoding(call, decoder(), options_.num_heads, target, source, rotary_, "targetKeyMask",
+                               "sourceKeyMask");
+    call.useSites(source.sequences, source.sequences);
+    const auto [output, memory] =
+        transformer_.forward(call.evaluator(), source.rows, target.rows, source.sequences, target.sequences,
+                             encoding.options, decoding.options(), encoding.weights, decoding.weights);
+    val results = writeAttended(call.result(target.shape(width), output), decoding.writeWeights());
+    results.set("memory", call.result(source.shape(width), memory));
+    results.set("encoderWeights", encoding.writeWeights());
     return results;
   }
 

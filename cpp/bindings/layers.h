@@ -39,8 +39,6 @@ struct Batch {
 
   Batch(const Value& rows, Index count, Index length, bool batched)
       : rows(rows), sequences(Sequences::uniform(count, length)), count(count), length(length), batched(batched) {}
-  /// A batch of the same shape with other rows.
-  Batch with(const Value& other) const { return {other, count, length, batched}; }
   /// [N, L, width] or [L, width].
   Shape shape(Index width) const { return batched ? Shape{count, length, width} : Shape{length, width}; }
   /// [N, H, L, S] or [H, L, S].
@@ -70,14 +68,18 @@ class AttentionCall {
   std::vector<MaskTensor> masks_;
 };
 
-/// Results of an encoder. `weights` has [N, H, L, L] per layer, or is empty if they were not requested.
-struct EncoderRun {
-  Value output;
-  std::vector<std::pair<Shape, float*>> weights;
+/// The options of one call of an encoder, and the memory for its attention weights.
+class EncoderCall : public AttentionCall {
+ public:
+  EncoderCall(Call& call, Encoder& encoder, const Batch& x, RotaryOption& rotary, const char* key_mask);
+  /// The weights as a JavaScript array, or null if they were not requested.
+  val writeWeights() const;
+
+  std::vector<float*> weights;  ///< [N, H, L, L] per layer, or empty if they were not requested
+
+ private:
+  std::vector<Shape> shapes_;  // of `weights`
 };
-EncoderRun runEncoder(Call& call, Encoder& encoder, const Batch& x, AttentionCall& attention, RotaryOption& rotary);
-/// The weights as a JavaScript array, or null if they were not requested.
-val writeWeights(const EncoderRun& run);
 
 MultiHeadAttentionOptions readAttentionLayerOptions(const val& options);
 EncoderLayerOptions readEncoderLayerOptions(const val& options);
