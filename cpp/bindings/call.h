@@ -33,19 +33,11 @@ class Call {
   virtual std::optional<MaskTensor> mask(const char* name) = 0;
   /// Makes the evaluator read and edit the sites in the arguments from now on.
   virtual void useSites(const Sequences& queries, const Sequences& keys) = 0;
-  /// Operations of functions, which take weights as arguments. `weight`, `bias` and `mask` may be empty. All consume x.
-  virtual Value softmax(const Value& x) = 0;
-  virtual Value linear(const Value& x, const Value& weight, const Value& bias, Activation activation) = 0;
-  virtual Value layerNorm(const Value& x, const Value& weight, const Value& bias, float eps) = 0;
-  virtual Value dropout(const Value& x, float p, DropoutScaling scaling, const DropoutKey& key) = 0;
-  virtual Value attention(const BatchedAttention& attention, const Argument& query, const Argument& key,
-                          const Argument& value, AttentionOptions options, std::optional<MaskTensor> mask,
-                          float* weights) = 0;
-
-  /// The elements of x as a (rows, columns) matrix.
-  virtual Value reshape(const Value& x, Index rows, Index columns) = 0;
   /// Keeps tables alive while the call or its results need them, even if their owner replaces them.
-  virtual const Rotary* share(const std::shared_ptr<const Rotary>& tables) = 0;
+  const Rotary* share(const std::shared_ptr<const Rotary>& tables) const {
+    evaluator_.share(tables);
+    return tables.get();
+  }
   /// A result with this shape and the elements of `value`.
   virtual val result(const Shape& shape, const Value& value) = 0;
 
@@ -66,22 +58,11 @@ class InferenceCall final : public Call {
   std::optional<Argument> tensor(const char* name) override;
   std::optional<MaskTensor> mask(const char* name) override { return readMask(name, arguments()[name]); }
   void useSites(const Sequences& queries, const Sequences& keys) override;
-  Value softmax(const Value& x) override;
-  Value linear(const Value& x, const Value& weight, const Value& bias, Activation activation) override;
-  Value layerNorm(const Value& x, const Value& weight, const Value& bias, float eps) override;
-  Value dropout(const Value& x, float p, DropoutScaling scaling, const DropoutKey& key) override;
-  Value attention(const BatchedAttention& attention, const Argument& query, const Argument& key, const Argument& value,
-                  AttentionOptions options, std::optional<MaskTensor> mask, float* weights) override;
-  Value reshape(const Value& x, Index rows, Index columns) override { return view(x.view().data(), rows, columns); }
-  const Rotary* share(const std::shared_ptr<const Rotary>& tables) override {
-    return shared_.emplace_back(tables).get();
-  }
   val result(const Shape& shape, const Value& value) override { return writeTensor(shape, value.data()); }
 
  private:
   InferenceEvaluator computing_;
   std::unique_ptr<BoundSites> sites_;
-  std::vector<std::shared_ptr<const Rotary>> shared_;
 };
 
 /// Memory for attention weights of this shape if the call's option returnWeights is true; otherwise null.

@@ -162,8 +162,9 @@ bool readBool(const val& object, const char* key) { return object[key].as<bool>(
 std::string readString(const val& object, const char* key) { return object[key].as<std::string>(); }
 uint64_t readSeed(const val& seed) { return std::bit_cast<uint64_t>(seed.as<double>()); }
 Activation readActivation(const val& options, const char* key) { return activationNamed(readString(options, key)); }
-DropoutScaling readScaling(const val& options) {
-  return readString(options, "scaling") == "none" ? DropoutScaling::kNone : DropoutScaling::kInverted;
+DropoutOptions readDropoutOptions(const val& options) {
+  const bool unscaled = readString(options, "scaling") == "none";
+  return {.p = readFloat(options, "p"), .scaling = unscaled ? DropoutScaling::kNone : DropoutScaling::kInverted};
 }
 
 std::optional<Index> readWindow(const val& options) {

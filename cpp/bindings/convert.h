@@ -122,7 +122,7 @@ std::string readString(const val& object, const char* key);
 uint64_t readSeed(const val& seed);
 std::optional<Index> readWindow(const val& options);
 Activation readActivation(const val& options, const char* key = "activation");
-DropoutScaling readScaling(const val& options);
+DropoutOptions readDropoutOptions(const val& options);
 
 /// Reads a RawMask and copies its data into the arena; nothing if it is null. `argument`: its name in errors.
 std::optional<MaskTensor> readMask(const char* argument, const val& mask);

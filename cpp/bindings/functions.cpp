@@ -40,14 +40,16 @@ val attentionOf(Call& call) {
   }
   const Shape& shape = attention.weightsShape();
   float* weights = weightsFor(call, shape);
-  const Value output = call.attention(attention, query, key, value, options, call.mask("mask"), weights);
+  const std::optional<MaskTensor> mask = call.mask("mask");
+  if (mask) options.masks = {&*mask, 1};
+  const Value output = attention.forward(call.evaluator(), query.value, key.value, value.value, options, weights);
   const val written = weights ? writeTensor(shape, weights) : val::null();
   return writeAttended(call.result(attention.outputShape(), output), written);
 }
 
 val softmaxOf(Call& call) {
   const Argument x = argument(call, 1, "at least one axis");
-  return call.result(x.shape, call.softmax(x.value));
+  return call.result(x.shape, call.evaluator().softmax(x.value));
 }
 
 val linearOf(Call& call) {
@@ -56,21 +58,22 @@ val linearOf(Call& call) {
     refuseShape("weight", "[out, " + std::to_string(x.shape[-1]) + "], as wide as x", weight.shape);
   const Value bias = vector(call, "bias", weight.shape[0]);
   return call.result(withWidth(x.shape, weight.shape[0]),
-                     call.linear(x.value, weight.value, bias, readActivation(call.arguments())));
+                     call.evaluator().linear(x.value, weight.value, bias, readActivation(call.arguments())));
 }
 
 val layerNormOf(Call& call) {
   const Argument x = argument(call, 1, "at least one axis");
   const Value weight = vector(call, "weight", x.shape[-1]), bias = vector(call, "bias", x.shape[-1]);
-  return call.result(x.shape, call.layerNorm(x.value, weight, bias, readFloat(call.arguments(), "eps")));
+  return call.result(x.shape, call.evaluator().layerNorm(x.value, weight, bias, readFloat(call.arguments(), "eps")));
 }
 
 val dropoutOf(Call& call) {
   const val& given = call.arguments();
   const Argument x = *call.tensor("x");
   // Reshaped to one row, because draws depend on the position in the whole tensor.
-  return call.result(x.shape, call.dropout(call.reshape(x.value, 1, x.shape.size()), readFloat(given, "p"),
-                                           readScaling(given), {.seed = readSeed(given["seed"])}));
+  Evaluator& e = call.evaluator();
+  return call.result(x.shape, e.dropout(e.reshape(x.value, 1, x.shape.size()), readDropoutOptions(given),
+                                        {.seed = readSeed(given["seed"])}, 0));
 }
 
 val rotaryOf(Call& call) {

@@ -22,7 +22,6 @@ LayerNormOptions readLayerNormOptions(const val& o) {
 BatchNormOptions readBatchNormOptions(const val& o) {
   return {.num_features = readIndex(o, "numFeatures"), .eps = readFloat(o, "eps")};
 }
-DropoutOptions readDropoutOptions(const val& o) { return {.p = readFloat(o, "p"), .scaling = readScaling(o)}; }
 PositionalEncodingOptions readPositionalEncodingOptions(const val& o) {
   using Mode = PositionalEncodingOptions::Mode;
   return {.embed_dim = readIndex(o, "embedDim"),
@@ -71,11 +70,12 @@ Value run(Call& call, BatchNorm& layer, const Argument& x) { return call.evaluat
 Value run(Call& call, FeedForward& layer, const Argument& x) { return layer.forward(call.evaluator(), x.value); }
 Value run(Call& call, Dropout& layer, const Argument& x) {
   // Reshaped to one row, because draws depend on the position in the whole tensor.
-  Context& context = call.evaluator().context();
+  Evaluator& e = call.evaluator();
+  Context& context = e.context();
   const Index first_column = context.random.first_row * columnsOf(x.shape);
   const RandomScope scope(context);
   context.random = {};
-  return call.evaluator().dropout(layer, call.reshape(x.value, 1, x.shape.size()), first_column);
+  return layer.forward(e, e.reshape(x.value, 1, x.shape.size()), first_column);
 }
 Value run(Call& call, const PositionalEncoding& layer, const Argument& x) {
   const Index length = x.shape[-2], count = length == 0 ? 0 : x.shape.rows() / length;

@@ -58,29 +58,16 @@ Shape axes(const Shape& shape, Index first, Index last) {
   return Shape(std::vector<Index>(extents.begin() + first, extents.begin() + last));
 }
 
-std::vector<Index> sourcesOf(const Shape& shape, const Shape& target) {
-  const std::vector<Index> strides = *broadcastStrides(shape, target);
-  std::vector<Index> sources(static_cast<size_t>(target.size()));
-  for (size_t i = 0; i < sources.size(); ++i) {
-    auto rest = static_cast<Index>(i);
-    for (Index axis = target.rank() - 1; axis >= 0; --axis) {
-      sources[i] += rest % target[axis] * strides[static_cast<size_t>(axis)];
-      rest /= target[axis];
-    }
-  }
-  return sources;
-}
-
 Variable broadcast(train::Graph& graph, const BoundVariable& x, const Shape& target) {
   const Shape& shape = x.shape();
   if (shape == target) return x.variable();
   // Repeat whole rows if the last axis is not repeated.
   if (shape.rank() > 0 && shape[-1] == target[-1]) {
     return train::gatherRows(graph, x.variable(),
-                             sourcesOf(axes(shape, 0, shape.rank() - 1), axes(target, 0, target.rank() - 1)));
+                             broadcastSources(axes(shape, 0, shape.rank() - 1), axes(target, 0, target.rank() - 1)));
   }
   const Variable elements = train::reshape(graph, x.variable(), shape.size(), 1);
-  const Variable repeated = train::gatherRows(graph, elements, sourcesOf(shape, target));
+  const Variable repeated = train::gatherRows(graph, elements, broadcastSources(shape, target));
   return train::reshape(graph, repeated, rowsOf(target), columnsOf(target));
 }
 

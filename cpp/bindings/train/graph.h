@@ -73,8 +73,6 @@ Variable asRow(train::Graph& graph, const BoundVariable& variable);
 
 /// Axes [first, last) of `shape`.
 Shape axes(const Shape& shape, Index first, Index last);
-/// For each element of `target` in order, the index of the element of `shape` that broadcasts to it.
-std::vector<Index> sourcesOf(const Shape& shape, const Shape& target);
 /// x broadcast to the shape `target`.
 Variable broadcast(train::Graph& graph, const BoundVariable& x, const Shape& target);
 

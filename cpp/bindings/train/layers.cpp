@@ -2,9 +2,8 @@
 
 #include <emscripten/bind.h>
 
-#include "attention.h"
 #include "graph.h"
-#include "heed/train/ops.h"
+#include "heed/train/recording_evaluator.h"
 #include "sites.h"
 
 /// Recorded calls of layers and functions.
@@ -21,39 +20,31 @@ class RecordingCall final : public Call {
     if (!x) return std::nullopt;
     return Argument{x->shape(), recording_.value(x->variable()), x};
   }
-  std::optional<MaskTensor> mask(const char* name) override { return readMask(recording_, name, arguments()[name]); }
+  /// The data of byte masks are copied, because the graph reads them after the call.
+  std::optional<MaskTensor> mask(const char* name) override {
+    const val given = arguments()[name];
+    if (given.isNull() || given.isUndefined()) return std::nullopt;
+    if (given["data"].isUndefined()) {
+      const BoundVariable& added = *readHandle(given);
+      const Value values = recording_.value(asRow(recording_.graph(), added));
+      return MaskTensor{name, Mask::Kind::kAdditive, values.data(), added.shape(), false, values};
+    }
+    auto read = readMask(name, given);
+    const auto* first = static_cast<const uint8_t*>(read->data);
+    const auto bytes = std::make_shared<const std::vector<uint8_t>>(first, first + read->shape.size());
+    recording_.share(std::shared_ptr<const void>(bytes, bytes->data()));
+    read->data = bytes->data();
+    return read;
+  }
   void useSites(const Sequences& queries, const Sequences& keys) override {
     sites_ = readRecordedSites(arguments()["sites"], queries, keys);
     recording_.setSites(sites_.get());
   }
-  Value softmax(const Value& x) override { return recorded(train::softmax(graph(), variable(x))); }
-  Value linear(const Value& x, const Value& weight, const Value& bias, Activation activation) override {
-    return recorded(train::linear(graph(), variable(x), variable(weight), variable(bias), activation));
-  }
-  Value layerNorm(const Value& x, const Value& weight, const Value& bias, float eps) override {
-    return recorded(train::layerNorm(graph(), variable(x), variable(weight), variable(bias), eps));
-  }
-  Value dropout(const Value& x, float p, DropoutScaling scaling, const DropoutKey& key) override {
-    return recorded(train::dropout(graph(), variable(x), p, scaling, key));
-  }
-  Value attention(const BatchedAttention& attention, const Argument& query, const Argument& key, const Argument& value,
-                  AttentionOptions options, std::optional<MaskTensor> mask, float* weights) override {
-    return recordAttention(recording_, attention, query, key, value, options, std::move(mask), weights);
-  }
-  Value reshape(const Value& x, Index rows, Index columns) override { return recorded(reshaped(x, rows, columns)); }
-  const Rotary* share(const std::shared_ptr<const Rotary>& tables) override { return recording_.share(tables); }
   val result(const Shape& shape, const Value& value) override {
-    return val(BoundVariable(shape, reshaped(value, rowsOf(shape), columnsOf(shape))));
+    return val(BoundVariable(shape, recording_.variable(recording_.reshape(value, rowsOf(shape), columnsOf(shape)))));
   }
 
  private:
-  train::Graph& graph() const { return recording_.graph(); }
-  Variable variable(const Value& x) const { return recording_.variable(x); }
-  Value recorded(const Variable& variable) { return recording_.value(variable); }
-  Variable reshaped(const Value& x, Index rows, Index columns) const {
-    return train::reshape(graph(), variable(x), rows, columns);
-  }
-
   train::RecordingEvaluator recording_;
   std::unique_ptr<BoundRecordedSites> sites_;
 };

@@ -20,6 +20,8 @@
 /// |value| of the column. A key that a query may not attend to does not change a bit of the query's result.
 namespace heed {
 
+class Evaluator;
+
 /// A mask over the scores, broadcast to (N, H, L, S) by strides; the stride of a repeated axis is 0.
 struct Mask {
   enum class Kind {
@@ -157,7 +159,7 @@ Index attentionWeightsSize(Index num_heads, const Sequences& queries, const Sequ
 void averageHeads(float* weights, Index num_sequences, Index num_heads, Index num_queries, Index num_keys);
 
 /// Attention for tensors with arbitrary leading axes, with one head per matrix. The constructor checks the shapes and
-/// computes those of the results, so that the caller can allocate them before forward().
+/// computes those of the results, so that the caller can allocate the weights before forward().
 ///
 /// The leading axes of query [..., L, Dk], key [..., S, Dk] and value [..., S, Dv] broadcast against each other, the
 /// mask broadcasts to the scores [..., L, S]. Throws kShapeMismatch.
@@ -168,10 +170,11 @@ class BatchedAttention {
   const Shape& outputShape() const { return output_; }    ///< [..., L, Dv]
   const Shape& weightsShape() const { return weights_; }  ///< [..., L, S]
 
-  /// `options.masks` has at most one mask. `output` and `weights` (or null) have the shapes above. Matrix b, counted
-  /// over the leading axes, uses the dropout draws of sequence b.
-  void forward(const float* query, const float* key, const float* value, const AttentionOptions& options, float* output,
-               float* weights, Context& context) const;
+  /// Each matrix becomes a sequence with one head; matrices and masks that broadcast are copied. The arguments are
+  /// matrices (..., last axis) with the shapes of the constructor. `options.masks` has at most one mask. The result and
+  /// `weights` (or null) have the shapes above.
+  Value forward(Evaluator& e, const Value& query, const Value& key, const Value& value, const AttentionOptions& options,
+                float* weights) const;
 
  private:
   Shape query_, key_, value_, leading_, output_, weights_;

@@ -1,12 +1,15 @@
 #pragma once
 
-#include "heed/context.h"
 #include "heed/module.h"
 #include "heed/random.h"
+#include "heed/tensor.h"
+#include "heed/value.h"
 
 /// Dropout (Srivastava et al. 2014; as regularization: Wager, Wang, Liang 2013, arXiv:1307.1493).
 /// Notation: T rows, E columns, p rate.
 namespace heed {
+
+class Evaluator;
 
 enum class DropoutScaling {
   kInverted,  ///< divides the kept entries by 1 - p, as frameworks do, to preserve the expectation
@@ -34,11 +37,6 @@ class DropoutRow {
   std::array<uint32_t, 4> words_;    // the draws of that block
 };
 
-/// output = Z * x, where each entry of Z is 0 with probability p in [0, 1] and keptScale() otherwise. x and output (T,
-/// E) may be the same. Row t uses the draws of row `first_row` + t. Throws kInvalidArgument for p outside [0, 1].
-void dropout(ConstMatrixView x, float p, DropoutScaling scaling, const DropoutKey& key, MatrixView output,
-             Index first_row = 0);
-
 /// The factor on entries that are not dropped.
 inline float keptScale(float p, DropoutScaling scaling) {
   return scaling == DropoutScaling::kInverted ? 1 / (1 - p) : 1;
@@ -49,12 +47,18 @@ struct DropoutOptions {
   DropoutScaling scaling = DropoutScaling::kInverted;
 };
 
+/// output = Z * x, where each entry of Z is 0 with probability p in [0, 1] and keptScale() otherwise. x and output (T,
+/// E) may be the same. Row t and column c use the draws of row `first_row` + t and column `first_column` + c. Throws
+/// kInvalidArgument for p outside [0, 1].
+void dropout(ConstMatrixView x, const DropoutOptions& options, const DropoutKey& key, MatrixView output,
+             Index first_row = 0, Index first_column = 0);
+
 /// torch.nn.Dropout: new draws on every call in training mode, the identity otherwise. No parameters.
 class Dropout : public Module {
  public:
   explicit Dropout(const DropoutOptions& options);
-  /// x and output (T, E) may be the same.
-  void forward(ConstMatrixView x, MatrixView output, const Context& context);
+  /// See Evaluator::dropout(). Consumes x.
+  Value forward(Evaluator& e, const Value& x, Index first_column = 0);
   /// Whether forward() drops entries.
   bool active() const { return training() && options_.p > 0; }
   /// Returns the key for the draws of one call, and counts the call.

@@ -1,10 +1,13 @@
 #pragma once
 
+#include <memory>
 #include <span>
+#include <vector>
 
 #include "heed/activation.h"
 #include "heed/attention.h"
 #include "heed/context.h"
+#include "heed/dropout.h"
 #include "heed/sites.h"
 #include "heed/table_rows.h"
 #include "heed/value.h"
@@ -16,7 +19,6 @@
 namespace heed {
 
 class BatchNorm;
-class Dropout;
 class LayerNorm;
 class LayerScale;
 class Linear;
@@ -83,10 +85,18 @@ class Evaluator {
   virtual Value batchNormalize(BatchNorm& norm, const Value& x) = 0;
   /// Adds or appends positional encodings.
   virtual Value encodePositions(const PositionalEncoding& encoding, const Value& x, const Sequences& sequences) = 0;
-  /// The identity in evaluation mode. Column c uses the draws of column `first_column` + c. Consumes x.
-  virtual Value dropout(Dropout& layer, const Value& x, Index first_column = 0) = 0;
+  /// Drops entries of x with the draws of `key`: row t uses those of row context().random.first_row + t, column c those
+  /// of column `first_column` + c. Consumes x.
+  virtual Value dropout(const Value& x, const DropoutOptions& options, const DropoutKey& key, Index first_column) = 0;
   /// The sum of the rows looked up in each table, added in the order of `tables`: (T, width).
   virtual Value lookUp(std::span<const TableRows> tables, Index width) = 0;
+
+  /// phi(x W^T + b) with weight (out, in) and bias (1, out), which may be empty.
+  virtual Value linear(const Value& x, const Value& weight, const Value& bias, Activation activation) = 0;
+  /// Layer norm of each row with weight and bias (1, E), which may be empty. Consumes x.
+  virtual Value layerNorm(const Value& x, const Value& weight, const Value& bias, float eps) = 0;
+  /// Softmax of each row. Consumes x.
+  virtual Value softmax(const Value& x) = 0;
 
   /// Attention of all heads, see heed/attention.h: query (sum L_n, H Dk), key (sum S_n, Hk Dk), value (sum S_n, Hk Dv);
   /// `weights` is null or as in AttentionOutput.
@@ -112,9 +122,16 @@ class Evaluator {
   virtual Value concatenateRows(const Value& a, const Value& b) = 0;
   /// The first `columns` columns of row i.
   virtual Value row(const Value& x, Index i, Index columns) = 0;
+  /// The rows of x at `indices`, in that order.
+  virtual Value gatherRows(const Value& x, std::vector<Index> indices) = 0;
+  /// The same elements as a (rows, columns) matrix. The result may be in x's memory.
+  virtual Value reshape(const Value& x, Index rows, Index columns) = 0;
   /// A copy of x, which may be consumed while x is still needed.
   virtual Value copy(const Value& x) = 0;
 
+  /// Keeps an argument of operations, such as Rotary tables or a mask's data, alive while this evaluator or the record
+  /// needs it.
+  virtual void share(std::shared_ptr<const void> argument) = 0;
   /// Consumes x without computing anything.
   virtual void release(const Value& x) = 0;
   /// Whether values that depend only on parameters may be cached between calls.

@@ -18,8 +18,11 @@ class InferenceEvaluator final : public Evaluator {
   Value scaleColumns(const LayerScale& layer, const Value& x) override;
   Value batchNormalize(BatchNorm& norm, const Value& x) override;
   Value encodePositions(const PositionalEncoding& encoding, const Value& x, const Sequences& sequences) override;
-  Value dropout(Dropout& layer, const Value& x, Index first_column) override;
+  Value dropout(const Value& x, const DropoutOptions& options, const DropoutKey& key, Index first_column) override;
   Value lookUp(std::span<const TableRows> tables, Index width) override;
+  Value linear(const Value& x, const Value& weight, const Value& bias, Activation activation) override;
+  Value layerNorm(const Value& x, const Value& weight, const Value& bias, float eps) override;
+  Value softmax(const Value& x) override;
   Value attention(const AttentionInput& input, Index num_heads, const AttentionOptions& options,
                   float* weights) override;
   Value activate(const Value& x, Activation activation) override;
@@ -33,7 +36,10 @@ class InferenceEvaluator final : public Evaluator {
   Value transpose(const Value& x) override;
   Value concatenateRows(const Value& a, const Value& b) override;
   Value row(const Value& x, Index i, Index columns) override;
+  Value gatherRows(const Value& x, std::vector<Index> indices) override;
+  Value reshape(const Value& x, Index rows, Index columns) override { return view(x.view().data(), rows, columns); }
   Value copy(const Value& x) override;
+  void share(std::shared_ptr<const void> argument) override { shared_.push_back(std::move(argument)); }
   void release(const Value&) override {}
   bool keepsValues() const override { return true; }
 
@@ -45,6 +51,8 @@ class InferenceEvaluator final : public Evaluator {
     return x;
   }
   MatrixView matrix(Index rows, Index columns) const { return context().arena.matrix(rows, columns); }
+
+  std::vector<std::shared_ptr<const void>> shared_;
 };
 
 }  // namespace heed

@@ -58,10 +58,6 @@ class Linear : public Module {
   void setDecorator(const LinearDecorator* decorator) { decorator_ = decorator; }
   const LinearDecorator* decorator() const { return decorator_; }
 
-  /// Ignores the decorator. x (T, in), output (T, out). `residual` (T, out) is null or is added after phi; it may be
-  /// the same memory as output. Throws kShapeMismatch.
-  void forward(ConstMatrixView x, MatrixView output, Context& context, const ConstMatrixView* residual = nullptr) const;
-
   const LinearOptions& options() const { return options_; }
   const PackedWeight& weight() const { return *weight_; }
   const float* bias() const { return options_.bias ? bias_.data() : nullptr; }

@@ -33,7 +33,7 @@ Value FeedForward::forward(Evaluator& e, const Value& x, const Value* residual) 
   Value hidden = linear1_.forward(e, x);
   if (options_.gated) hidden = e.gate(hidden, options_.activation, options_.gate_second);
   hidden = e.at(Site::kHidden, hidden);
-  return linear2_.forward(e, e.dropout(dropout_, hidden), residual, true);
+  return linear2_.forward(e, dropout_.forward(e, hidden), residual, true);
 }
 
 }  // namespace heed

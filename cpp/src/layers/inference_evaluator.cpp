@@ -3,23 +3,26 @@
 #include "core/check.h"
 #include "core/row_parts.h"
 #include "gemm/gemm.h"
-#include "heed/dropout.h"
 #include "heed/linear.h"
 #include "heed/norm.h"
 #include "heed/positional_encoding.h"
+#include "ops/softmax.h"
 #include "ops/windows.h"
 
 namespace heed {
 
 Value InferenceEvaluator::linear(const Linear& layer, const Value& x, const Value* residual, bool) {
-  if (!residual) {
-    const MatrixView output = matrix(x.rows(), layer.options().out_features);
-    layer.forward(x.values(), output, context());
-    return output;
+  const LinearOptions& o = layer.options();
+  requireColumns("x", x.values(), o.in_features);
+  Epilogue epilogue{.bias = layer.bias(), .activation = o.activation};
+  if (residual) {
+    requireShape("residual", residual->values(), x.rows(), o.out_features);
+    epilogue.residual = residual->data();
+    epilogue.residual_stride = residual->view().outerStride();
   }
-  const ConstMatrixView added = residual->values();
-  layer.forward(x.values(), residual->view(), context(), &added);
-  return *residual;
+  const Value output = residual ? *residual : matrix(x.rows(), o.out_features);
+  matmul(x.values(), layer.weight(), epilogue, output.view(), context());
+  return output;
 }
 
 Value InferenceEvaluator::product(const Linear& layer, const Value& x) {
@@ -75,8 +78,9 @@ Value InferenceEvaluator::encodePositions(const PositionalEncoding& encoding, co
   return output;
 }
 
-Value InferenceEvaluator::dropout(Dropout& layer, const Value& x, Index) {
-  layer.forward(x.values(), x.view(), context());
+Value InferenceEvaluator::dropout(const Value& x, const DropoutOptions& options, const DropoutKey& key,
+                                  Index first_column) {
+  heed::dropout(x.values(), options, key, x.view(), context().random.first_row, first_column);
   return x;
 }
 
@@ -84,6 +88,23 @@ Value InferenceEvaluator::lookUp(std::span<const TableRows> tables, Index width)
   const MatrixView sum = matrix(static_cast<Index>(tables.front().rows.size()), width);
   heed::lookUp(tables, sum);
   return sum;
+}
+
+Value InferenceEvaluator::linear(const Value& x, const Value& weight, const Value& bias, Activation activation) {
+  const MatrixView output = matrix(x.rows(), weight.rows());
+  heed::linear(x.values(), weight.values(), bias.data(), activation, output, context());
+  return output;
+}
+
+Value InferenceEvaluator::layerNorm(const Value& x, const Value& weight, const Value& bias, float eps) {
+  heed::layerNorm(x.values(), weight.data(), bias.data(), eps, x.view());
+  return x;
+}
+
+Value InferenceEvaluator::softmax(const Value& x) {
+  MatrixView rows = x.view();
+  for (Index t = 0; t < rows.rows(); ++t) softmaxRow(rows.data() + t * rows.outerStride(), rows.cols());
+  return x;
 }
 
 Value InferenceEvaluator::attention(const AttentionInput& input, Index num_heads, const AttentionOptions& options,
@@ -159,6 +180,12 @@ Value InferenceEvaluator::concatenateRows(const Value& a, const Value& b) {
 Value InferenceEvaluator::row(const Value& x, Index i, Index columns) {
   MatrixView all = x.view();
   return view(all.row(i).data(), 1, columns);
+}
+
+Value InferenceEvaluator::gatherRows(const Value& x, std::vector<Index> indices) {
+  MatrixView result = matrix(static_cast<Index>(indices.size()), x.cols());
+  for (size_t t = 0; t < indices.size(); ++t) result.row(static_cast<Index>(t)) = x.values().row(indices[t]);
+  return result;
 }
 
 Value InferenceEvaluator::copy(const Value& x) {

@@ -33,18 +33,6 @@ Linear::~Linear() = default;
 Linear::Linear(Linear&&) noexcept = default;
 Linear& Linear::operator=(Linear&&) noexcept = default;
 
-void Linear::forward(ConstMatrixView x, MatrixView output, Context& context, const ConstMatrixView* residual) const {
-  requireColumns("x", x, options_.in_features);
-  requireShape("output", readOnly(output), x.rows(), options_.out_features);
-  Epilogue epilogue{.bias = bias(), .activation = options_.activation};
-  if (residual) {
-    requireShape("residual", *residual, x.rows(), options_.out_features);
-    epilogue.residual = residual->data();
-    epilogue.residual_stride = residual->outerStride();
-  }
-  matmul(x, *weight_, epilogue, output, context);
-}
-
 Value Linear::forward(Evaluator& e, const Value& x, const Value* residual, bool consumes_x) const {
   return decorator_ ? decorator_->forward(e, *this, x, residual, consumes_x) : e.linear(*this, x, residual, consumes_x);
 }

@@ -73,7 +73,7 @@ Value residualBlock(Evaluator& e, const LayerNorm* norm, bool norm_first, const 
     if (output.norm) y = e.normalize(*output.norm, y, true);
     if (output.scale) y = e.scaleColumns(*output.scale, y);
     y = e.at(output.site, y);
-    sum = e.add(x, e.dropout(output.dropout, y));
+    sum = e.add(x, output.dropout.forward(e, y));
   } else {
     sum = block(in, &x);  // the block's last product adds x, which saves a pass over memory
   }

@@ -16,7 +16,7 @@ EncoderModel::Convolution::Convolution(const EncoderModelConfig& config)
 Value EncoderModel::Convolution::forward(Evaluator& e, const Value& x, const Value& h, const Sequences& sequences) {
   Evaluator::Scope scope(e);
   const Value product = linear_.forward(e, e.gatherWindows(x, sequences, width_), nullptr, true);
-  const Value local = e.activate(e.dropout(dropout_, product), activation_);
+  const Value local = e.activate(dropout_.forward(e, product), activation_);
   return scope.leave(e.normalize(norm_, e.add(h, local), true));
 }
 

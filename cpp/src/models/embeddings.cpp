@@ -91,7 +91,7 @@ Value EncoderModel::Embeddings::forward(Evaluator& e, const TokenBatch& batch) {
   }
   Value x = e.lookUp(tables, width_);
   if (norm_) x = e.normalize(*norm_, x, true);
-  x = e.dropout(dropout_, x);
+  x = dropout_.forward(e, x);
   return projection_ ? projection_->forward(e, x, nullptr, true) : x;
 }
 

@@ -266,7 +266,7 @@ Value EncoderModel::runLayer(Evaluator& e, Index i, const Value& x, const Sequen
   DisentangledPositions distances = positions.distances;
   std::shared_ptr<const ProjectedPositions> projected;
   if (distances.embeddings) {
-    distances.embeddings = e.dropout(position_dropout_, e.copy(distances.embeddings));
+    distances.embeddings = position_dropout_.forward(e, e.copy(distances.embeddings));
     options.positions = &distances;
   } else if (config_.positions == Positions::kDisentangled && x.rows() > 0) {
     projected = projectedPositions(e, i, sequences.maxLength());

@@ -31,6 +31,19 @@ std::optional<std::vector<Index>> broadcastStrides(const Shape& shape, const Sha
   return strides;
 }
 
+std::vector<Index> broadcastSources(const Shape& shape, const Shape& target) {
+  const std::vector<Index> strides = *broadcastStrides(shape, target);
+  std::vector<Index> sources(static_cast<size_t>(target.size()));
+  for (size_t i = 0; i < sources.size(); ++i) {
+    auto rest = static_cast<Index>(i);
+    for (Index axis = target.rank() - 1; axis >= 0; --axis) {
+      sources[i] += rest % target[axis] * strides[static_cast<size_t>(axis)];
+      rest /= target[axis];
+    }
+  }
+  return sources;
+}
+
 Mask Mask::broadcast(const char* argument, Kind kind, const void* data, const Shape& shape,
                      const std::array<Index, 4>& target) {
   const Shape scores{target[0], target[1], target[2], target[3]};

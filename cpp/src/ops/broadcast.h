@@ -15,4 +15,8 @@ std::optional<Shape> broadcastShape(const Shape& a, const Shape& b);
 /// Nothing if the shapes are incompatible.
 std::optional<std::vector<Index>> broadcastStrides(const Shape& shape, const Shape& target);
 
+/// For each element of `target` in order, the index of the element of `shape`, which must be compatible, that
+/// broadcasts to it.
+std::vector<Index> broadcastSources(const Shape& shape, const Shape& target);
+
 }  // namespace heed

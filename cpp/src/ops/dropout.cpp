@@ -22,23 +22,15 @@ bool DropoutRow::drops(Index column, float p) {
   return static_cast<float>(words_[static_cast<size_t>(column % 4)] >> 8) * 0x1p-24f < p;
 }
 
-void dropout(ConstMatrixView x, float p, DropoutScaling scaling, const DropoutKey& key, MatrixView output,
-             Index first_row) {
-  requireRate("p", p);
+void dropout(ConstMatrixView x, const DropoutOptions& options, const DropoutKey& key, MatrixView output,
+             Index first_row, Index first_column) {
+  requireRate("p", options.p);
   requireShape("output", readOnly(output), x.rows(), x.cols());
-  const float scale = keptScale(p, scaling);
+  const float scale = keptScale(options.p, options.scaling);
   for (Index t = 0; t < x.rows(); ++t) {
     DropoutRow draws(key, 0, 0, first_row + t);
-    for (Index e = 0; e < x.cols(); ++e) output(t, e) = draws.drops(e, p) ? 0 : x(t, e) * scale;
+    for (Index e = 0; e < x.cols(); ++e) output(t, e) = draws.drops(first_column + e, options.p) ? 0 : x(t, e) * scale;
   }
-}
-
-Dropout::Dropout(const DropoutOptions& options) : options_(options) { requireRate("p", options.p); }
-
-void Dropout::forward(ConstMatrixView x, MatrixView output, const Context& context) {
-  if (active()) return dropout(x, options_.p, options_.scaling, nextKey(), output, context.random.first_row);
-  requireShape("output", readOnly(output), x.rows(), x.cols());
-  if (output.data() != x.data()) output = x;
 }
 
 }  // namespace heed

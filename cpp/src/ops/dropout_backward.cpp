@@ -43,8 +43,9 @@ struct DropoutMask {
 
 }  // namespace
 
-Variable dropout(Graph& graph, const Variable& x, float p, DropoutScaling scaling, const DropoutKey& key,
+Variable dropout(Graph& graph, const Variable& x, const DropoutOptions& options, const DropoutKey& key,
                  Index first_column) {
+  const auto [p, scaling] = options;
   requireRate("p", p);
   const DropoutMask mask{p, keptScale(p, scaling), key, graph.context().random.first_row, first_column};
   Matrix y(x.rows(), x.cols());

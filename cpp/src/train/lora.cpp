@@ -74,7 +74,7 @@ class Lora::LowRankLinear final : public LinearDecorator {
   /// Dropout(x). All parts of an adapter use the same draws, since they have the same input.
   static Value inputOf(Evaluator& e, Update& update, const Update::Part& part, const Value& x) {
     const DropoutKey key = update.dropout.key();
-    const Value dropped = e.dropout(update.dropout, e.copy(x));
+    const Value dropped = update.dropout.forward(e, e.copy(x));
     if (&part != &update.parts.back()) update.dropout.setKey(key);
     return dropped;
   }

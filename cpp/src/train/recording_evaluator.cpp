@@ -3,9 +3,7 @@
 #include <array>
 
 #include "core/check.h"
-#include "heed/dropout.h"
 #include "heed/linear.h"
-#include "heed/train/ops.h"
 #include "train/ops/attention.h"
 #include "train/ops/linear.h"
 
@@ -35,8 +33,8 @@ size_t RecordingEvaluator::placeOf(const Value& value) const {
 }
 
 std::shared_ptr<const void> RecordingEvaluator::ownerOf(const void* address) const {
-  for (const Shared& shared : shared_) {
-    if (shared.address == address) return shared.owner;
+  for (const std::shared_ptr<const void>& shared : shared_) {
+    if (shared.get() == address) return shared;
   }
   return nullptr;
 }
@@ -61,33 +59,6 @@ void RecordingEvaluator::linears(std::span<const Linear* const> layers, const Va
   for (const Variable& y : linearsOf(graph_, layers, variable(x))) *results++ = value(y);
 }
 
-Value RecordingEvaluator::normalize(const LayerNorm& norm, const Value& x, bool in_place) {
-  return value(layerNorm(graph_, norm, in_place ? take(x) : variable(x)));
-}
-
-Value RecordingEvaluator::scaleColumns(const LayerScale& layer, const Value& x) {
-  return value(train::scaleColumns(graph_, layer, take(x)));
-}
-
-Value RecordingEvaluator::batchNormalize(BatchNorm& norm, const Value& x) {
-  return value(batchNorm(graph_, norm, variable(x)));
-}
-
-Value RecordingEvaluator::encodePositions(const PositionalEncoding& encoding, const Value& x,
-                                          const Sequences& sequences) {
-  return value(positionalEncoding(graph_, encoding, variable(x), sequences));
-}
-
-Value RecordingEvaluator::dropout(Dropout& layer, const Value& x, Index first_column) {
-  if (!layer.active()) return x;
-  const auto& [p, scaling] = layer.options();
-  return value(train::dropout(graph_, take(x), p, scaling, layer.nextKey(), first_column));
-}
-
-Value RecordingEvaluator::lookUp(std::span<const TableRows> tables, Index width) {
-  return value(train::lookUp(graph_, tables, width));
-}
-
 Value RecordingEvaluator::attention(const AttentionInput& input, Index num_heads, const AttentionOptions& options,
                                     float* weights) {
   const auto variable_of = [&](const Value& v) { return v.variable() < 0 ? Variable() : variable(v); };
@@ -110,41 +81,11 @@ Value RecordingEvaluator::attention(const AttentionInput& input, Index num_heads
       recordAttention(graph_, std::move(variables), input.queries, input.keys, num_heads, options, weights, touched));
 }
 
-Value RecordingEvaluator::activate(const Value& x, Activation activation) {
-  return value(train::activate(graph_, take(x), activation));
-}
-
-Value RecordingEvaluator::gate(const Value& x, Activation activation, bool second) {
-  return value(train::gate(graph_, take(x), activation, second));
-}
-
-Value RecordingEvaluator::add(const Value& a, const Value& b) { return value(train::add(graph_, take(a), take(b))); }
-
-Value RecordingEvaluator::scale(const Value& x, float factor) { return value(train::scale(graph_, take(x), factor)); }
-
-Value RecordingEvaluator::addColumns(const Value& x, const Value& part, Index first) {
-  return value(train::addColumns(graph_, take(x), take(part), first));
-}
-
 Value RecordingEvaluator::rotate(const Rotary& rotary, const Value& x, const Sequences& sequences, Index num_heads,
                                  Index first_position) {
   // The aliasing constructor shares ownership with the owner, if there is one.
   const std::shared_ptr<const Rotary> tables(ownerOf(&rotary), &rotary);
   return value(train::rotate(graph_, tables, take(x), sequences, num_heads, first_position));
-}
-
-Value RecordingEvaluator::gatherWindows(const Value& x, const Sequences& sequences, Index width) {
-  return value(train::gatherWindows(graph_, variable(x), sequences, width));
-}
-
-Value RecordingEvaluator::transpose(const Value& x) { return value(train::transpose(graph_, variable(x))); }
-
-Value RecordingEvaluator::concatenateRows(const Value& a, const Value& b) {
-  return value(train::concatenateRows(graph_, variable(a), variable(b)));
-}
-
-Value RecordingEvaluator::row(const Value& x, Index i, Index columns) {
-  return value(sliceColumns(graph_, gatherRows(graph_, variable(x), {i}), 0, columns));
 }
 
 }  // namespace heed::train

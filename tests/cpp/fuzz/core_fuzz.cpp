@@ -208,8 +208,9 @@ void fuzzPieces(Choices& choose, Context& context) {
     }
     case 2: {
       const DropoutKey key{.seed = choose.byte()};
-      return dropout(window(x), choose.rate(), choose.flag() ? DropoutScaling::kNone : DropoutScaling::kInverted, key,
-                     window(y));
+      const float p = choose.rate();
+      const DropoutScaling scaling = choose.flag() ? DropoutScaling::kNone : DropoutScaling::kInverted;
+      return dropout(window(x), {.p = p, .scaling = scaling}, key, window(y));
     }
     case 3: {
       const PositionalEncoding encoding(
@@ -228,9 +229,8 @@ void fuzzPieces(Choices& choose, Context& context) {
                     .activation = choose.activation(),
                     .precision = choose.flag() ? Precision::kInt8 : Precision::kFloat32});
       initialize(layer, choose.byte());
-      RowMajorMatrix out(x.rows(), layer.options().out_features);
-      layer.forward(window(x), window(out), context);
-      return requireFinite(out, true);
+      InferenceEvaluator e(context);
+      return requireFinite(layer.forward(e, Value::constant(window(x))).values(), true);
     }
     default: {
       const PositionBias bias = relativeBias(window(x), choose.length(40), choose.extent(200), choose.flag());
@@ -251,11 +251,11 @@ void fuzzManyRows(Choices& choose, Context& context) {
                 .precision = choose.flag() ? Precision::kInt8 : Precision::kFloat32});
   initialize(layer, choose.byte());
   const RowMajorMatrix x = choose.matrix(rows, in);
-  RowMajorMatrix y(rows, out), one(1, out);
-  layer.forward(window(x), window(y), context);
+  InferenceEvaluator e(context);
+  const Value all = layer.forward(e, Value::constant(window(x)));
   const Index row = (Index{choose.byte()} << 12 | choose.byte()) % rows;
-  layer.forward(view(x.data() + row * in, 1, in), window(one), context);
-  if (!(one.array() == y.row(row).array()).all()) broken("a row of many is the row alone");
+  const Value one = layer.forward(e, Value::constant(view(x.data() + row * in, 1, in)));
+  if (!(one.values().array() == all.values().row(row).array()).all()) broken("a row of many is the row alone");
   // Many queries and few keys. Each query must give the same result as in a call with this query only.
   const RowMajorMatrix keys = choose.matrix(1 + choose.length(4), in);
   RowMajorMatrix attended(rows, in), alone(1, in);

@@ -71,9 +71,8 @@ TEST(LongSums, OfLinearLayersAreWithinTheBound) {
     for (const float value : {0.1f, 0.7f}) {
       const RowMajorMatrix x = RowMajorMatrix::Constant(2, depth, value);
       write(layer, "weight", RowMajorMatrix::Constant(1, depth, 1));
-      RowMajorMatrix y(2, 1);
-      Context context;
-      layer.forward(window(x), window(y), context);
+      Inference in;
+      const RowMajorMatrix y = layer.forward(in.e, valueOf(x)).values();
       const double exact = static_cast<double>(value) * static_cast<double>(depth);
       EXPECT_NEAR(y(0, 0), exact, bound(depth, exact)) << depth;
       EXPECT_EQ(y(1, 0), y(0, 0));

@@ -13,7 +13,7 @@ TEST(Dropout, KeepsAboutOneMinusPOfAMillionEntries) {
   for (const float p : {0.1f, 0.5f, 0.9f}) {
     const RowMajorMatrix x = RowMajorMatrix::Ones(1000, 1000);
     RowMajorMatrix y(1000, 1000);
-    dropout(window(x), p, DropoutScaling::kNone, {.seed = 1}, window(y));
+    dropout(window(x), {.p = p, .scaling = DropoutScaling::kNone}, {.seed = 1}, window(y));
     const double kept = static_cast<double>(y.cast<double>().sum()) / 1e6;
     EXPECT_NEAR(kept, 1 - p, 4 * std::sqrt(p * (1 - p) / 1e6));
   }
@@ -22,8 +22,8 @@ TEST(Dropout, KeepsAboutOneMinusPOfAMillionEntries) {
 TEST(Dropout, InvertedScalingDividesKeptEntries) {
   const RowMajorMatrix x = randomMatrix(7, 9, 1);
   RowMajorMatrix plain(7, 9), inverted(7, 9);
-  dropout(window(x), 0.2f, DropoutScaling::kNone, {.seed = 3}, window(plain));
-  dropout(window(x), 0.2f, DropoutScaling::kInverted, {.seed = 3}, window(inverted));
+  dropout(window(x), {.p = 0.2f, .scaling = DropoutScaling::kNone}, {.seed = 3}, window(plain));
+  dropout(window(x), {.p = 0.2f, .scaling = DropoutScaling::kInverted}, {.seed = 3}, window(inverted));
   expectNear(inverted, plain / 0.8f);
   for (Index i = 0; i < x.size(); ++i) EXPECT_TRUE(plain.data()[i] == 0 || plain.data()[i] == x.data()[i]);
   EXPECT_TRUE((plain.array() == 0).any());
@@ -32,10 +32,10 @@ TEST(Dropout, InvertedScalingDividesKeptEntries) {
 TEST(Dropout, WorksInPlaceAndOnStridedViews) {
   RowMajorMatrix x = randomMatrix(4, 6, 1), y(4, 3);
   const RowMajorMatrix left = x.leftCols(3);
-  dropout(window(left), 0.5f, DropoutScaling::kInverted, {.seed = 3}, window(y));
+  dropout(window(left), {.p = 0.5f, .scaling = DropoutScaling::kInverted}, {.seed = 3}, window(y));
   const MatrixView part = view(x.data(), 4, 3, 6);
   const RowMajorMatrix right = x.rightCols(3);
-  dropout(readOnly(part), 0.5f, DropoutScaling::kInverted, {.seed = 3}, part);
+  dropout(readOnly(part), {.p = 0.5f, .scaling = DropoutScaling::kInverted}, {.seed = 3}, part);
   expectSame(x.leftCols(3), y);
   expectSame(x.rightCols(3), right);
 }
@@ -43,20 +43,17 @@ TEST(Dropout, WorksInPlaceAndOnStridedViews) {
 TEST(Dropout, DrawsOnEveryTrainingCallAndIsTheIdentityOtherwise) {
   Dropout layer({.p = 0.5f});
   const RowMajorMatrix x = randomMatrix(10, 10, 1);
-  RowMajorMatrix first(10, 10), second(10, 10);
-  layer.forward(window(x), window(first), {});
-  expectSame(first, x);
+  Inference in;
+  const auto forward = [&]() -> RowMajorMatrix { return layer.forward(in.e, in(x)).values(); };
+  expectSame(forward(), x);
   layer.setTraining(true);
   layer.seed(1);
-  layer.forward(window(x), window(first), {});
-  layer.forward(window(x), window(second), {});
-  EXPECT_NE(first, second);
+  const RowMajorMatrix first = forward();
+  EXPECT_NE(first, forward());
   layer.seed(1);
-  layer.forward(window(x), window(second), {});
-  expectSame(second, first);
+  expectSame(forward(), first);
   layer.setTraining(false);
-  layer.forward(window(x), window(first), {});
-  expectSame(first, x);
+  expectSame(forward(), x);
   EXPECT_EQ(layer.parameterCount(), 0);
 }
 
@@ -64,7 +61,7 @@ TEST(Dropout, RateOneGivesZeros) {
   const RowMajorMatrix x = randomMatrix(3, 5, 1);
   for (const DropoutScaling scaling : {DropoutScaling::kInverted, DropoutScaling::kNone}) {
     RowMajorMatrix y(3, 5);
-    dropout(window(x), 1, scaling, {}, window(y));
+    dropout(window(x), {.p = 1, .scaling = scaling}, {}, window(y));
     expectSame(y, RowMajorMatrix::Zero(3, 5));
   }
 }
@@ -73,10 +70,12 @@ TEST(Dropout, DrawsDependOnTheEntrysPosition) {
   const RowMajorMatrix ones = RowMajorMatrix::Ones(9, 13);
   RowMajorMatrix all(9, 13), part(4, 6);
   const DropoutKey key{.seed = 7, .step = 3};
-  dropout(window(ones), 0.5f, DropoutScaling::kNone, key, window(all));
+  dropout(window(ones), {.p = 0.5f, .scaling = DropoutScaling::kNone}, key, window(all));
   const RowMajorMatrix fewer = RowMajorMatrix::Ones(4, 6);
-  dropout(window(fewer), 0.5f, DropoutScaling::kNone, key, window(part));
+  dropout(window(fewer), {.p = 0.5f, .scaling = DropoutScaling::kNone}, key, window(part));
   expectSame(part, all.topLeftCorner(4, 6));
+  dropout(window(fewer), {.p = 0.5f, .scaling = DropoutScaling::kNone}, key, window(part), 5, 6);
+  expectSame(part, all.block(5, 6, 4, 6));
   for (Index column = 12; column >= 0; --column) {  // in any order
     DropoutRow draws(key, 0, 0, 8);
     EXPECT_EQ(draws.drops(column, 0.5f), all(8, column) == 0);
@@ -102,11 +101,11 @@ TEST(Dropout, RejectsRatesOutsideZeroToOne) {
   RowMajorMatrix y(2, 2), wide(2, 3);
   for (const float p : {-0.1f, 1.1f, 2.0f, std::nanf("")}) {
     expectError(ErrorCode::kInvalidArgument, "p: expected a rate in [0, 1], got ",
-                [&] { dropout(window(x), p, DropoutScaling::kNone, {}, window(y)); });
+                [&] { dropout(window(x), {.p = p, .scaling = DropoutScaling::kNone}, {}, window(y)); });
     expectError(ErrorCode::kInvalidArgument, "p: expected a rate in [0, 1], got ", [&] { Dropout layer({.p = p}); });
   }
   expectError(ErrorCode::kShapeMismatch, "output: expected [2, 2], got shape [2, 3]",
-              [&] { Dropout({.p = 0}).forward(window(x), window(wide), {}); });
+              [&] { dropout(window(x), {.p = 0}, {}, window(wide)); });
 }
 
 }  // namespace

@@ -12,52 +12,42 @@ constexpr Index kMost = std::numeric_limits<Index>::max();
 
 using namespace test;
 
+RowMajorMatrix forward(const Linear& layer, const RowMajorMatrix& x) {
+  Inference in;
+  return layer.forward(in.e, valueOf(x)).values();
+}
+
 TEST(Linear, MatchesHandComputedValues) {
   Linear layer({.in_features = 2, .out_features = 3, .activation = Activation::kRelu});
   write(layer, "weight", matrix({{1, 2}, {3, 4}, {-5, -6}}));
   write(layer, "bias", matrix({{0.5f, -1, 0}}));
-  const RowMajorMatrix x = matrix({{1, 1}, {0, -1}});
-  RowMajorMatrix y(2, 3);
-  Context context;
-  layer.forward(window(x), window(y), context);
-  expectNear(y, matrix({{3.5f, 6, 0}, {0, 0, 6}}));
+  expectNear(forward(layer, matrix({{1, 1}, {0, -1}})), matrix({{3.5f, 6, 0}, {0, 0, 6}}));
 }
 
-TEST(Linear, AddsTheResidualAfterTheActivationAlsoInPlace) {
+TEST(Linear, AddsTheResidualAfterTheActivation) {
   Linear layer({.in_features = 5, .out_features = 7, .activation = Activation::kTanh});
   fillRandomly(layer, 1);
   const RowMajorMatrix x = randomMatrix(4, 5, 2), residual = randomMatrix(4, 7, 3);
-  RowMajorMatrix plain(4, 7), sum = residual;
-  Context context;
-  layer.forward(window(x), window(plain), context);
-  const ConstMatrixView plus = window(std::as_const(sum));
-  layer.forward(window(x), window(sum), context, &plus);
-  expectNear(sum, plain + residual);
+  Inference in;
+  const Value consumed = in(residual);
+  expectNear(layer.forward(in.e, valueOf(x), &consumed).values(), forward(layer, x) + residual);
 }
 
 TEST(Linear, PositionsAreIndependent) {
   Linear layer({.in_features = 13, .out_features = 11, .activation = Activation::kGelu});
   fillRandomly(layer, 1);
   const RowMajorMatrix x = randomMatrix(17, 13, 2);
-  RowMajorMatrix all(17, 11), one(1, 11);
-  Context context;
-  layer.forward(window(x), window(all), context);
-  for (Index t = 0; t < 17; ++t) {
-    const RowMajorMatrix row = x.row(t);
-    layer.forward(window(row), window(one), context);
-    expectSame(one, all.row(t));
-  }
+  const RowMajorMatrix all = forward(layer, x);
+  for (Index t = 0; t < 17; ++t) expectSame(forward(layer, x.row(t)), all.row(t));
 }
 
 TEST(Linear, FunctionEqualsTheLayer) {
   Linear layer({.in_features = 9, .out_features = 10, .activation = Activation::kSilu});
   fillRandomly(layer, 1);
   const RowMajorMatrix x = randomMatrix(3, 9, 2), weight = read(layer, "weight"), bias = read(layer, "bias");
-  RowMajorMatrix y(3, 10), expected(3, 10);
-  Context context;
-  layer.forward(window(x), window(expected), context);
-  linear(window(x), window(weight), bias.data(), Activation::kSilu, window(y), context);
-  expectSame(y, expected);
+  Inference in;
+  const Value bias_row = Value::constant(view(bias.data(), 1, 10));
+  expectSame(in.e.linear(valueOf(x), valueOf(weight), bias_row, Activation::kSilu).values(), forward(layer, x));
 }
 
 TEST(Linear, ParametersAreReadAndWrittenByRows) {
@@ -82,10 +72,7 @@ TEST(Linear, Int8StaysNearFloat32) {
   fillRandomly(fp32, 1);
   fillRandomly(int8, 1);
   const RowMajorMatrix x = randomMatrix(5, 64, 2);
-  RowMajorMatrix expected(5, 32), got(5, 32);
-  Context context;
-  fp32.forward(window(x), window(expected), context);
-  int8.forward(window(x), window(got), context);
+  const RowMajorMatrix expected = forward(fp32, x), got = forward(int8, x);
   EXPECT_LT((got - expected).cwiseAbs().maxCoeff(),
             0.06f);  // 64 products, with errors of about 1/254 of the weight and 1/127 of the activation
   EXPECT_GT((got - expected).cwiseAbs().maxCoeff(), 0);
@@ -99,11 +86,9 @@ TEST(Linear, AddsTheMaximumOfInt8ProductsWithoutOverflow) {
     const std::vector<signed char> weights(static_cast<size_t>(width), step);
     const float scale = 1;
     layer.parameters()[0].writeInt8(0, 1, weights.data(), &scale);
-    RowMajorMatrix x = RowMajorMatrix::Ones(1, width), y(1, 1);
+    RowMajorMatrix x = RowMajorMatrix::Ones(1, width);
     x(0, 0) = 0;  // the zero point, so that 1 is quantized to 127
-    Context context;
-    layer.forward(readOnly(window(x)), window(y), context);
-    EXPECT_NEAR(y(0, 0) / (static_cast<float>(width - 1) * step), 1, 1e-4);
+    EXPECT_NEAR(forward(layer, x)(0, 0) / (static_cast<float>(width - 1) * step), 1, 1e-4);
   }
 }
 
@@ -114,10 +99,9 @@ TEST(Linear, PropagatesNaNWeightsInBothPrecisions) {
       RowMajorMatrix weight = randomMatrix(3, 20, 1);
       weight(1, 17) = odd;
       write(layer, "weight", weight);
-      RowMajorMatrix x = RowMajorMatrix::Ones(2, 20), y(2, 3);
+      RowMajorMatrix x = RowMajorMatrix::Ones(2, 20);
       x(1, 17) = 0;
-      Context context;
-      layer.forward(readOnly(window(x)), window(y), context);
+      const RowMajorMatrix y = forward(layer, x);
       EXPECT_FALSE(std::isfinite(y(0, 1)));
       EXPECT_TRUE(std::isnan(y(1, 1)));
       EXPECT_TRUE(y.col(0).allFinite() && y.col(2).allFinite());
@@ -154,18 +138,15 @@ TEST(Linear, RejectsInvalidArguments) {
       kUnsupported, "inFeatures: expected at most 131072 in int8 (sums of products must fit into 32 bits), got 131073",
       [] { Linear layer({.in_features = kMaxInt8Inputs + 1, .out_features = 1, .precision = Precision::kInt8}); });
   Linear layer({.in_features = 3, .out_features = 4});
-  const RowMajorMatrix x = randomMatrix(2, 5, 1), fits = randomMatrix(2, 3, 1), narrow = randomMatrix(2, 3, 1);
-  RowMajorMatrix y(2, 4), short_output(1, 4);
-  Context context;
-  const ConstMatrixView residual = window(narrow);
-  expectError(kShapeMismatch, "x: expected [2, 3], got shape [2, 5]",
-              [&] { layer.forward(window(x), window(y), context); });
-  expectError(kShapeMismatch, "output: expected [2, 4], got shape [1, 4]",
-              [&] { layer.forward(window(fits), window(short_output), context); });
+  const RowMajorMatrix x = randomMatrix(2, 5, 1), fits = randomMatrix(2, 3, 1);
+  RowMajorMatrix y(2, 4);
+  Inference in;
+  const Value narrow = in(fits);
+  expectError(kShapeMismatch, "x: expected [2, 3], got shape [2, 5]", [&] { layer.forward(in.e, valueOf(x)); });
   expectError(kShapeMismatch, "residual: expected [2, 4], got shape [2, 3]",
-              [&] { layer.forward(window(fits), window(y), context, &residual); });
+              [&] { layer.forward(in.e, valueOf(fits), &narrow); });
   expectError(kShapeMismatch, "weight: expected [2, 5], got shape [2, 3]",
-              [&] { linear(window(x), window(fits), nullptr, Activation::kIdentity, window(y), context); });
+              [&] { linear(window(x), window(fits), nullptr, Activation::kIdentity, window(y), in.context); });
 }
 
 }  // namespace

@@ -126,14 +126,14 @@ TEST(TrainDropout, RepeatsTheDrawsOfInference) {
         context.random.first_row = 70'000;
         Graph graph(context);
         const Variable input = leaf(graph, x);
-        const Variable y = dropout(graph, input, p, scaling, key);
+        const Variable y = dropout(graph, input, {p, scaling}, key);
         RowMajorMatrix expected(9, width), gradient(9, width);
-        heed::dropout(window(x), p, scaling, key, window(expected), 70'000);
+        heed::dropout(window(x), {p, scaling}, key, window(expected), 70'000);
         expectSame(y.value(), expected);
         // The backward pass may run for another part of a batch.
         context.random.first_row = 0;
         Backward::run(graph, y, window(cotangent));
-        heed::dropout(window(cotangent), p, scaling, key, window(gradient), 70'000);
+        heed::dropout(window(cotangent), {p, scaling}, key, window(gradient), 70'000);
         expectSame(gradientOf(input), gradient);
         if (p == 1) EXPECT_EQ(gradient.cwiseAbs().maxCoeff(), 0);
       }
@@ -146,11 +146,11 @@ TEST(TrainDropout, RepeatsTheDrawsOfColumnsInAWholeRow) {
     const DropoutKey key{7, 2};
     const RowMajorMatrix x = randomMatrix(2, 60, 1), cotangent = randomMatrix(2, 60 - first, 2);
     RowMajorMatrix expected(2, 60), part = x.rightCols(60 - first);
-    heed::dropout(window(x), 0.4f, DropoutScaling::kInverted, key, window(expected));
+    heed::dropout(window(x), {.p = 0.4f}, key, window(expected));
     Context context;
     Graph graph(context);
     const Variable input = leaf(graph, part);
-    const Variable y = dropout(graph, input, 0.4f, DropoutScaling::kInverted, key, first);
+    const Variable y = dropout(graph, input, {.p = 0.4f}, key, first);
     expectSame(y.value(), RowMajorMatrix(expected.rightCols(60 - first)));
     Backward::run(graph, y, window(cotangent));
     const RowMajorMatrix kept = (y.value().array() != 0).cast<float>() / 0.6f;
@@ -162,9 +162,9 @@ TEST(TrainDropout, DropsWhatIsNotFinite) {
   Context context;
   Graph graph(context);
   const RowMajorMatrix x = RowMajorMatrix::Constant(1, 64, std::numeric_limits<float>::infinity());
-  const Variable y = dropout(graph, leaf(graph, x), 0.5f, DropoutScaling::kInverted, {1, 2});
+  const Variable y = dropout(graph, leaf(graph, x), {.p = 0.5f}, {1, 2});
   RowMajorMatrix expected(1, 64);
-  heed::dropout(window(x), 0.5f, DropoutScaling::kInverted, {1, 2}, window(expected));
+  heed::dropout(window(x), {.p = 0.5f}, {1, 2}, window(expected));
   expectSame(y.value(), expected);
   EXPECT_FALSE(y.value().array().isNaN().any());
 }

@@ -59,7 +59,7 @@ Variable gate(Graph& graph, const Variable& x, Activation activation, bool secon
 /// Softmax of each row. dX = Y * (dY - rowsum(dY * Y)).
 Variable softmax(Graph& graph, const Variable& x);
 /// Dropout with the draws of `key`; see heed/dropout.h. Column c of x uses the draws of column `first_column` + c.
-Variable dropout(Graph& graph, const Variable& x, float p, DropoutScaling scaling, const DropoutKey& key,
+Variable dropout(Graph& graph, const Variable& x, const DropoutOptions& options, const DropoutKey& key,
                  Index first_column = 0);
 
 /// phi(x W^T + b) with a layer's parameters. dX = dZ W, dW = dZ^T X, db = colsum(dZ), where Z is phi's argument.

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "heed/evaluator.h"
-#include "heed/train/graph.h"
+#include "heed/train/ops.h"
 #include "heed/train/sites.h"
 
 namespace heed::train {
@@ -28,46 +28,74 @@ class RecordingEvaluator final : public Evaluator {
   Variable variable(const Value& value) const;
   /// Consumes a value and returns its variable, as variable() does. The matrix is freed when nothing else needs it.
   Variable take(const Value& value);
-  /// Keeps an argument of operations, such as Rotary tables or a mask's bytes, alive while the graph needs it. Returns
-  /// its address.
-  template <class T>
-  T* share(std::shared_ptr<T> argument) {
-    T* address = argument.get();
-    if (address) shared_.push_back({address, std::move(argument)});
-    return address;
-  }
 
   Value linear(const Linear& layer, const Value& x, const Value* residual, bool consumes_x) override;
   Value product(const Linear& layer, const Value& x) override;
   void linears(std::span<const Linear* const> layers, const Value& x, Value* results) override;
-  Value normalize(const LayerNorm& norm, const Value& x, bool in_place) override;
-  Value scaleColumns(const LayerScale& layer, const Value& x) override;
-  Value batchNormalize(BatchNorm& norm, const Value& x) override;
-  Value encodePositions(const PositionalEncoding& encoding, const Value& x, const Sequences& sequences) override;
-  Value dropout(Dropout& layer, const Value& x, Index first_column) override;
-  Value lookUp(std::span<const TableRows> tables, Index width) override;
+  Value normalize(const LayerNorm& norm, const Value& x, bool in_place) override {
+    return value(train::layerNorm(graph_, norm, in_place ? take(x) : variable(x)));
+  }
+  Value scaleColumns(const LayerScale& layer, const Value& x) override {
+    return value(train::scaleColumns(graph_, layer, take(x)));
+  }
+  Value batchNormalize(BatchNorm& norm, const Value& x) override {
+    return value(train::batchNorm(graph_, norm, variable(x)));
+  }
+  Value encodePositions(const PositionalEncoding& encoding, const Value& x, const Sequences& sequences) override {
+    return value(train::positionalEncoding(graph_, encoding, variable(x), sequences));
+  }
+  Value dropout(const Value& x, const DropoutOptions& options, const DropoutKey& key, Index first_column) override {
+    return value(train::dropout(graph_, take(x), options, key, first_column));
+  }
+  Value lookUp(std::span<const TableRows> tables, Index width) override {
+    return value(train::lookUp(graph_, tables, width));
+  }
+  Value linear(const Value& x, const Value& weight, const Value& bias, Activation activation) override {
+    return value(train::linear(graph_, variable(x), variable(weight), variable(bias), activation));
+  }
+  Value layerNorm(const Value& x, const Value& weight, const Value& bias, float eps) override {
+    return value(train::layerNorm(graph_, take(x), variable(weight), variable(bias), eps));
+  }
+  Value softmax(const Value& x) override { return value(train::softmax(graph_, take(x))); }
   Value attention(const AttentionInput& input, Index num_heads, const AttentionOptions& options,
                   float* weights) override;
-  Value activate(const Value& x, Activation activation) override;
-  Value gate(const Value& x, Activation activation, bool second) override;
-  Value add(const Value& a, const Value& b) override;
-  Value scale(const Value& x, float factor) override;
-  Value addColumns(const Value& x, const Value& part, Index first) override;
+  Value activate(const Value& x, Activation activation) override {
+    return value(train::activate(graph_, take(x), activation));
+  }
+  Value gate(const Value& x, Activation activation, bool second) override {
+    return value(train::gate(graph_, take(x), activation, second));
+  }
+  Value add(const Value& a, const Value& b) override { return value(train::add(graph_, take(a), take(b))); }
+  Value scale(const Value& x, float factor) override { return value(train::scale(graph_, take(x), factor)); }
+  Value addColumns(const Value& x, const Value& part, Index first) override {
+    return value(train::addColumns(graph_, take(x), take(part), first));
+  }
   Value rotate(const Rotary& rotary, const Value& x, const Sequences& sequences, Index num_heads,
                Index first_position) override;
-  Value gatherWindows(const Value& x, const Sequences& sequences, Index width) override;
-  Value transpose(const Value& x) override;
-  Value concatenateRows(const Value& a, const Value& b) override;
-  Value row(const Value& x, Index i, Index columns) override;
+  Value gatherWindows(const Value& x, const Sequences& sequences, Index width) override {
+    return value(train::gatherWindows(graph_, variable(x), sequences, width));
+  }
+  Value transpose(const Value& x) override { return value(train::transpose(graph_, variable(x))); }
+  Value concatenateRows(const Value& a, const Value& b) override {
+    return value(train::concatenateRows(graph_, variable(a), variable(b)));
+  }
+  Value row(const Value& x, Index i, Index columns) override {
+    return value(sliceColumns(graph_, train::gatherRows(graph_, variable(x), {i}), 0, columns));
+  }
+  Value gatherRows(const Value& x, std::vector<Index> indices) override {
+    return value(train::gatherRows(graph_, variable(x), std::move(indices)));
+  }
+  Value reshape(const Value& x, Index rows, Index columns) override {
+    return value(train::reshape(graph_, variable(x), rows, columns));
+  }
   Value copy(const Value& x) override { return value(variable(x)); }
+  void share(std::shared_ptr<const void> argument) override {
+    if (argument) shared_.push_back(std::move(argument));
+  }
   void release(const Value& x) override { (void)take(x); }
   bool keepsValues() const override { return false; }
 
  private:
-  struct Shared {
-    const void* address;
-    std::shared_ptr<const void> owner;
-  };
   Index beginScope() override { return static_cast<Index>(variables_.size()); }
   Value endScope(Index first, const Value& result) override;
   Value visit(Site site, const Value& x, Index heads) override {
@@ -75,13 +103,13 @@ class RecordingEvaluator final : public Evaluator {
   }
   /// The index of a recorded value in variables_.
   size_t placeOf(const Value& value) const;
-  /// The owner of an argument that was passed to share(), by its address; null if there is none.
+  /// The argument at an address that was passed to share(); null if there is none.
   std::shared_ptr<const void> ownerOf(const void* address) const;
 
   Graph& graph_;
   RecordedSites* sites_ = nullptr;
   std::vector<Variable> variables_;  // indexed by Value::variable()
-  std::vector<Shared> shared_;
+  std::vector<std::shared_ptr<const void>> shared_;
 };
 
 }  // namespace heed::train
