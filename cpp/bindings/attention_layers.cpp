@@ -94,7 +94,7 @@ class BoundMultiHeadAttention : public BoundLayer {
 
   val run(Call& call) override {
     const MultiHeadAttentionOptions& o = attention_.options();
-    const Argument query = *call.tensor("query");
+    const TensorArgument query = *call.tensor("query");
     const auto given_key = call.tensor("key"), given_value = call.tensor("value");
     const Batch q = batchOf("query", query, o.embed_dim);
     if (!given_key && !given_value && (o.key_input_dim != o.embed_dim || o.value_input_dim != o.embed_dim)) {
@@ -104,7 +104,7 @@ class BoundMultiHeadAttention : public BoundLayer {
              "none");
     }
     // If the same tensor is passed twice, use the same Value, so that it is packed only once.
-    const Argument &key = given_key ? *given_key : query, &value = given_value ? *given_value : key;
+    const TensorArgument &key = given_key ? *given_key : query, &value = given_value ? *given_value : key;
     const bool query_is_key = key.source == query.source && o.key_input_dim == o.embed_dim;
     const Batch k = query_is_key ? q : batchOf("key", key, o.key_input_dim);
     const auto value_batch = [&] {

@@ -2,11 +2,11 @@
 
 namespace heed::bindings {
 
-std::optional<Argument> InferenceCall::tensor(const char* name) {
+std::optional<TensorArgument> InferenceCall::tensor(const char* name) {
   const auto input = readOptionalTensor(arguments()[name]);
   if (!input) return std::nullopt;
   const Shape& shape = input->shape;
-  return Argument{shape, view(input->data, rowsOf(shape), columnsOf(shape)), input->data};
+  return TensorArgument{shape, view(input->data, rowsOf(shape), columnsOf(shape)), input->data};
 }
 
 void InferenceCall::useSites(const Sequences& queries, const Sequences& keys) {

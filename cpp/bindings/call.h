@@ -10,7 +10,7 @@
 namespace heed::bindings {
 
 /// A tensor argument: its shape, and its elements as a matrix whose columns are the last axis.
-struct Argument {
+struct TensorArgument {
   Shape shape;
   Value value;
   const void* source;  ///< identifies the tensor: equal for arguments that are the same variable of a graph
@@ -28,7 +28,7 @@ class Call {
   const val& arguments() const { return arguments_; }
 
   /// A tensor argument; nothing if it is null or undefined.
-  virtual std::optional<Argument> tensor(const char* name) = 0;
+  virtual std::optional<TensorArgument> tensor(const char* name) = 0;
   /// A mask argument; nothing if it is null or undefined.
   virtual std::optional<MaskTensor> mask(const char* name) = 0;
   /// Makes the evaluator read and edit the sites in the arguments from now on.
@@ -55,7 +55,7 @@ class InferenceCall final : public Call {
  public:
   explicit InferenceCall(const val& arguments) : Call(computing_, arguments), computing_(context()) {}
 
-  std::optional<Argument> tensor(const char* name) override;
+  std::optional<TensorArgument> tensor(const char* name) override;
   std::optional<MaskTensor> mask(const char* name) override { return readMask(name, arguments()[name]); }
   void useSites(const Sequences& queries, const Sequences& keys) override;
   val result(const Shape& shape, const Value& value) override { return writeTensor(shape, value.data()); }

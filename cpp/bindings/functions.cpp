@@ -20,15 +20,15 @@ Value vector(Call& call, const char* name, Index width) {
 }
 
 /// The argument x, which must have at least `axes` axes.
-Argument argument(Call& call, Index axes, const char* expected) {
-  Argument x = *call.tensor("x");
+TensorArgument argument(Call& call, Index axes, const char* expected) {
+  TensorArgument x = *call.tensor("x");
   if (x.shape.rank() < axes) refuseShape("x", expected, x.shape);
   return x;
 }
 
 val attentionOf(Call& call) {
   const val& given = call.arguments();
-  const Argument query = *call.tensor("query"), key = *call.tensor("key"), value = *call.tensor("value");
+  const TensorArgument query = *call.tensor("query"), key = *call.tensor("key"), value = *call.tensor("value");
   const BatchedAttention attention(query.shape, key.shape, value.shape);
   AttentionOptions options;
   options.causal = readBool(given, "causal");
@@ -48,12 +48,12 @@ val attentionOf(Call& call) {
 }
 
 val softmaxOf(Call& call) {
-  const Argument x = argument(call, 1, "at least one axis");
+  const TensorArgument x = argument(call, 1, "at least one axis");
   return call.result(x.shape, call.evaluator().softmax(x.value));
 }
 
 val linearOf(Call& call) {
-  const Argument x = argument(call, 1, "at least one axis"), weight = *call.tensor("weight");
+  const TensorArgument x = argument(call, 1, "at least one axis"), weight = *call.tensor("weight");
   if (weight.shape.rank() != 2 || weight.shape[1] != x.shape[-1])
     refuseShape("weight", "[out, " + std::to_string(x.shape[-1]) + "], as wide as x", weight.shape);
   const Value bias = vector(call, "bias", weight.shape[0]);
@@ -62,14 +62,14 @@ val linearOf(Call& call) {
 }
 
 val layerNormOf(Call& call) {
-  const Argument x = argument(call, 1, "at least one axis");
+  const TensorArgument x = argument(call, 1, "at least one axis");
   const Value weight = vector(call, "weight", x.shape[-1]), bias = vector(call, "bias", x.shape[-1]);
   return call.result(x.shape, call.evaluator().layerNorm(x.value, weight, bias, readFloat(call.arguments(), "eps")));
 }
 
 val dropoutOf(Call& call) {
   const val& given = call.arguments();
-  const Argument x = *call.tensor("x");
+  const TensorArgument x = *call.tensor("x");
   // Reshaped to one row, because draws depend on the position in the whole tensor.
   Evaluator& e = call.evaluator();
   return call.result(x.shape, e.dropout(e.reshape(x.value, 1, x.shape.size()), readDropoutOptions(given),
@@ -77,7 +77,7 @@ val dropoutOf(Call& call) {
 }
 
 val rotaryOf(Call& call) {
-  const Argument x = argument(call, 2, "[..., L, D]");
+  const TensorArgument x = argument(call, 2, "[..., L, D]");
   const Index length = x.shape[-2], first = readIndex(call.arguments(), "firstPosition");
   RotaryOption option(call.arguments(), x.shape[-1]);
   const std::shared_ptr<const Rotary> tables = option.tables(length, first);

@@ -12,7 +12,7 @@ val BoundLayer::forward(const val& arguments) {
   });
 }
 
-Batch batchOf(const char* argument, const Argument& x, Index width) {
+Batch batchOf(const char* argument, const TensorArgument& x, Index width) {
   const Shape& shape = x.shape;
   const Index rank = shape.rank();
   if (rank < 2 || rank > 3 || shape[-1] != width) {

@@ -47,7 +47,7 @@ struct Batch {
   }
 };
 /// Throws kShapeMismatch naming `argument` unless x is [N, L, width] or [L, width].
-Batch batchOf(const char* argument, const Argument& x, Index width);
+Batch batchOf(const char* argument, const TensorArgument& x, Index width);
 /// batchOf() for the argument with that name.
 Batch readBatch(Call& call, const char* argument, Index width);
 /// Requires `batch` and `other`, the argument `name`, to have the same number of sequences and to be both batched or

@@ -62,13 +62,15 @@ Shape outputShape(const PositionalEncoding& layer, const Shape& x) {
   return withWidth(x, layer.outputWidth(x[-1]));
 }
 
-Value run(Call& call, const Linear& layer, const Argument& x) { return call.evaluator().linear(layer, x.value); }
-Value run(Call& call, const LayerNorm& layer, const Argument& x) {
+Value run(Call& call, const Linear& layer, const TensorArgument& x) { return call.evaluator().linear(layer, x.value); }
+Value run(Call& call, const LayerNorm& layer, const TensorArgument& x) {
   return call.evaluator().normalize(layer, x.value, true);
 }
-Value run(Call& call, BatchNorm& layer, const Argument& x) { return call.evaluator().batchNormalize(layer, x.value); }
-Value run(Call& call, FeedForward& layer, const Argument& x) { return layer.forward(call.evaluator(), x.value); }
-Value run(Call& call, Dropout& layer, const Argument& x) {
+Value run(Call& call, BatchNorm& layer, const TensorArgument& x) {
+  return call.evaluator().batchNormalize(layer, x.value);
+}
+Value run(Call& call, FeedForward& layer, const TensorArgument& x) { return layer.forward(call.evaluator(), x.value); }
+Value run(Call& call, Dropout& layer, const TensorArgument& x) {
   // Reshaped to one row, because draws depend on the position in the whole tensor.
   Evaluator& e = call.evaluator();
   Context& context = e.context();
@@ -77,7 +79,7 @@ Value run(Call& call, Dropout& layer, const Argument& x) {
   context.random = {};
   return layer.forward(e, e.reshape(x.value, 1, x.shape.size()), first_column);
 }
-Value run(Call& call, const PositionalEncoding& layer, const Argument& x) {
+Value run(Call& call, const PositionalEncoding& layer, const TensorArgument& x) {
   const Index length = x.shape[-2], count = length == 0 ? 0 : x.shape.rows() / length;
   return call.evaluator().encodePositions(layer, x.value, Sequences::uniform(count, length));
 }
@@ -88,7 +90,7 @@ class Bound final : public BoundLayer {
   explicit Bound(const val& options) : layer_(kReadOptions(options)) {}
   Module& module() override { return layer_; }
   val run(Call& call) override {
-    const Argument x = *call.tensor("x");
+    const TensorArgument x = *call.tensor("x");
     const Shape shape = outputShape(layer_, x.shape);
     return call.result(shape, bindings::run(call, layer_, x));
   }

@@ -15,10 +15,10 @@ class RecordingCall final : public Call {
  public:
   RecordingCall(BoundGraph& graph, const val& arguments) : Call(recording_, arguments), recording_(graph.graph()) {}
 
-  std::optional<Argument> tensor(const char* name) override {
+  std::optional<TensorArgument> tensor(const char* name) override {
     const BoundVariable* x = readHandle(arguments()[name]);
     if (!x) return std::nullopt;
-    return Argument{x->shape(), recording_.value(x->variable()), x};
+    return TensorArgument{x->shape(), recording_.value(x->variable()), x};
   }
   /// The data of byte masks are copied, because the graph reads them after the call.
   std::optional<MaskTensor> mask(const char* name) override {
