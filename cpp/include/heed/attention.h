@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <cmath>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -117,6 +118,16 @@ struct AttentionOptions {
 
   /// Hk, for queries with H heads.
   Index keyHeads(Index num_heads) const { return key_heads == 0 ? num_heads : key_heads; }
+  /// The factor on Q K^T for heads of width Dk.
+  float scaleFor(Index key_width) const { return scale.value_or(1 / std::sqrt(static_cast<float>(key_width))); }
+  /// Where head_mask has the factor on head h of H of sequence n.
+  Index headMaskIndex(Index n, Index h, Index num_heads) const {
+    return (head_mask.rows() > 1 ? n * num_heads : 0) + h;
+  }
+  /// The factor on the output of head h of H of sequence n.
+  float headFactor(Index n, Index h, Index num_heads) const {
+    return head_mask ? head_mask.data()[headMaskIndex(n, h, num_heads)] : 1;
+  }
 };
 
 /// Inputs of attention: the rows of all sequences, one sequence after the other.

@@ -129,8 +129,8 @@ class Evaluator {
   /// A copy of x, which may be consumed while x is still needed.
   virtual Value copy(const Value& x) = 0;
 
-  /// Keeps an argument of operations, such as Rotary tables or a mask's data, alive while this evaluator or the record
-  /// needs it.
+  /// Keeps an argument of operations, such as Rotary tables or a mask's data, alive while this evaluator or, if
+  /// operations are recorded, the graph needs it.
   virtual void share(std::shared_ptr<const void> argument) = 0;
   /// Consumes x without computing anything.
   virtual void release(const Value& x) = 0;

@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "core/check.h"
-#include "layers/attention_sites.h"
+#include "ops/edited_attention.h"
 
 namespace heed {
 namespace {

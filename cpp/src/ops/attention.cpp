@@ -160,12 +160,9 @@ void attention(const AttentionInput& input, Index num_heads, const AttentionOpti
   check(input, num_heads, options, readOnly(result.output));
   const Index key_heads = options.keyHeads(num_heads);
   const Index key_width = input.query.cols() / num_heads, value_width = input.value.cols() / key_heads;
-  const float scale = options.scale.value_or(1 / std::sqrt(static_cast<float>(key_width)));
+  const float scale = options.scaleFor(key_width);
   const std::vector<Mask> masks = broadcastMasks(
       options.masks, {input.queries.count(), num_heads, input.queries.maxLength(), input.keys.maxLength()});
-  const auto head_mask = [&](Index n, Index h) {
-    return options.head_mask ? options.head_mask.data()[(options.head_mask.rows() == 1 ? 0 : n * num_heads) + h] : 1;
-  };
 
   // One task per head and sequence. If there are fewer heads than threads, queries are divided into parts, too.
   const Index count = input.queries.count(), heads = Shape{count, num_heads}.size(),
@@ -190,7 +187,7 @@ void attention(const AttentionInput& input, Index num_heads, const AttentionOpti
     const Head head(n, h, num_queries,
                     headRows(input.key.values(), input.keys.begin(n), input.keys.end(n), key_head, key_width),
                     headRows(input.value.values(), input.keys.begin(n), input.keys.end(n), key_head, value_width),
-                    options, masks, scale, head_mask(n, h), task.arena);
+                    options, masks, scale, options.headFactor(n, h, num_heads), task.arena);
     /// The rows starting at query `row` of a matrix (L_n, S_n); null if there is no matrix.
     const auto part_of = [&](float* all, Index row) {
       return all ? all + offsets[n] + (h * num_queries + row) * num_keys : nullptr;

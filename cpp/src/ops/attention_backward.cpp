@@ -19,7 +19,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 
 #include "core/row_parts.h"
 #include "gemm/attention_products.h"
@@ -89,8 +88,8 @@ class HeadBackward {
         h_(h),
         key_head_(h * call.key_heads / call.num_heads),
         context_(context),
-        scale_(call.options.scale.value_or(1 / std::sqrt(static_cast<float>(call.keyWidth())))),
-        head_mask_(call.headMask(n, h)),
+        scale_(call.options.scaleFor(call.keyWidth())),
+        head_mask_(call.options.headFactor(n, h, call.num_heads)),
         query_(queries(call.variables.query.value(), call.keyWidth())),
         gradient_(queries(gradient, call.valueWidth())),
         selection_(n, h, call.keys.length(n), call.options, masks, context.arena),
@@ -122,7 +121,9 @@ class HeadBackward {
       value_gradient.row(selected[k]) += head_mask_ * dv.row(k);
     }
     if (positions_) addPositionGradients();
-    if (result_.head_mask) result_.head_mask[call_.headMaskIndex(n_, h_)] += static_cast<float>(head_mask_gradient_);
+    if (result_.head_mask)
+      result_.head_mask[call_.options.headMaskIndex(n_, h_, call_.num_heads)] +=
+          static_cast<float>(head_mask_gradient_);
   }
 
  private:

@@ -17,11 +17,6 @@ struct AttentionCall {
   }
   Index keyWidth() const { return variables.query.cols() / num_heads; }
   Index valueWidth() const { return variables.value.cols() / key_heads; }
-  /// Index of the factor on head h of sequence n in the head mask.
-  Index headMaskIndex(Index n, Index h) const { return (options.head_mask.rows() > 1 ? n * num_heads : 0) + h; }
-  float headMask(Index n, Index h) const {
-    return options.head_mask ? options.head_mask.data()[headMaskIndex(n, h)] : 1;
-  }
 
   AttentionVariables variables;
   Sequences queries, keys;
@@ -48,9 +43,9 @@ struct AttentionGradients {
 /// The gradient of a variable, for adding to it; null if it needs none.
 float* gradientOf(const Variable& variable, Backward& pass);
 
-/// recordAttention() for calls whose kScores or kWeights are read or edited.
-Variable recordTouchedAttention(Graph& graph, const std::shared_ptr<const AttentionCall>& call, RecordedSites& sites,
-                                float* weights);
+/// recordAttention() for calls whose kScores or kWeights are read or edited, see edited_attention.h.
+Variable recordEditedAttention(Graph& graph, const std::shared_ptr<const AttentionCall>& call, RecordedSites& sites,
+                               float* weights);
 
 /// Computes the gradients of a call from `gradient`, that of its output (sum L_n, H Dv). Keys and values that several
 /// query heads share get the sum of these heads' gradients.

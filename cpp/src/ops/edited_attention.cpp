@@ -1,4 +1,6 @@
-#include "layers/attention_sites.h"
+/// S = Q K^T scale + B; P = softmax(S + M); Y = m (Z * P) V, with relative positions B, masks M, dropout factors Z and
+/// head mask m.
+#include "ops/edited_attention.h"
 
 #include <cmath>
 #include <cstring>
@@ -70,8 +72,7 @@ void combine(const AttentionInput& input, Index num_heads, const AttentionOption
   forEachScoreRow(input, num_heads, [&](Index n, Index h, Index i, Index offset) {
     const Index num_keys = input.keys.length(n);
     if (sameBits(before + offset, weights + offset, num_keys)) return;
-    const Value& mask = options.head_mask;
-    const float factor = mask ? mask.data()[(mask.rows() == 1 ? 0 : n * num_heads) + h] : 1;
+    const float factor = options.headFactor(n, h, num_heads);
     const float kept = options.dropout > 0 ? keptScale(options.dropout, DropoutScaling::kInverted) : 1;
     DropoutRow draws(options.dropout_key, random.first_sequence + n, h, options.query_offset + i);
     float* sum = output.data() + (input.queries.begin(n) + i) * output.outerStride() + h * width;

@@ -5,8 +5,9 @@
 #include "heed/attention.h"
 #include "heed/context.h"
 
-/// The steps of attention around the sites kScores and kWeights. Scores and weights are (H, L_n, S_n) for each sequence
-/// n, one sequence after the other.
+/// Attention in steps, whose scores and weights may be edited in between (sites kScores and kWeights). Scores and
+/// weights are (H, L_n, S_n) for each sequence n, one sequence after the other. heed::attention() has computed output
+/// and weights before; only rows that an edit has changed are computed again, so that the others have the same bits.
 namespace heed {
 
 /// Computes the input of the softmax before masks.

@@ -1,4 +1,4 @@
-/// Attention whose scores and weights are separate operations, because they are read or edited:
+/// Attention whose scores and weights are separate operations, because they are read or edited (edited_attention.cpp):
 ///
 ///   S = Q K^T scale + B        dQ = scale dS K, dK = scale dS^T Q, dB = dS, and as in attention_backward.cpp for the
 ///                              terms of relative positions
@@ -7,11 +7,10 @@
 ///
 /// S and P may be edited in between. Rows that no edit changes have the same bits as in the fused operation.
 #include <algorithm>
-#include <cmath>
 
 #include "heed/dropout.h"
-#include "layers/attention_sites.h"
 #include "ops/attention_backward.h"
+#include "ops/edited_attention.h"
 #include "ops/mask.h"
 #include "train/ops/accumulate.h"
 
@@ -33,7 +32,7 @@ Pointer headRow(Pointer all, Index columns, Index row, Index h, Index width) {
 void scoresBackward(const AttentionCall& call, const Matrix& ds, Backward& pass) {
   const AttentionVariables& v = call.variables;
   const Index width = call.keyWidth(), query_columns = v.query.cols(), key_columns = v.key.cols();
-  const float scale = call.options.scale.value_or(1 / std::sqrt(static_cast<float>(width)));
+  const float scale = call.options.scaleFor(width);
   const float *queries = v.query.shared()->data(), *keys = v.key.shared()->data();
   float *dq = gradientOf(v.query, pass), *dk = gradientOf(v.key, pass), *bias = gradientOf(v.bias, pass),
         *position_key = gradientOf(v.position_key, pass), *position_query = gradientOf(v.position_query, pass);
@@ -104,7 +103,7 @@ void outputBackward(const AttentionCall& call, const Variable& weights, const Ma
   const float kept = rate > 0 ? keptScale(rate, DropoutScaling::kInverted) : 1;
   forEachScoreRow(call.input(), call.num_heads, [&](Index n, Index h, Index i, Index offset) {
     const Index key_head = h * call.key_heads / call.num_heads;
-    const float factor = call.headMask(n, h) * kept;
+    const float factor = call.options.headFactor(n, h, call.num_heads) * kept;
     const float* gradient = headRow(dy.data(), dy.cols(), call.queries.begin(n) + i, h, width);
     DropoutRow draws(call.options.dropout_key, call.random.first_sequence + n, h, i);
     for (Index j = 0; j < call.keys.length(n); ++j) {
@@ -115,15 +114,15 @@ void outputBackward(const AttentionCall& call, const Variable& weights, const Ma
       if (dp) dp[offset + j] += factor * product;
       if (weight == 0) continue;
       if (dv) accumulate(width, gradient, headRow(dv, columns, row, key_head, width), factor * weight);
-      if (dm) dm[call.headMaskIndex(n, h)] += kept * weight * product;
+      if (dm) dm[call.options.headMaskIndex(n, h, call.num_heads)] += kept * weight * product;
     }
   });
 }
 
 }  // namespace
 
-Variable recordTouchedAttention(Graph& graph, const std::shared_ptr<const AttentionCall>& call, RecordedSites& sites,
-                                float* returned) {
+Variable recordEditedAttention(Graph& graph, const std::shared_ptr<const AttentionCall>& call, RecordedSites& sites,
+                               float* returned) {
   const AttentionVariables& v = call->variables;
   const AttentionInput input = call->input();
   const Index heads = call->num_heads, size = attentionWeightsSize(heads, call->queries, call->keys);

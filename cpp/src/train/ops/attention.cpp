@@ -38,7 +38,7 @@ Variable recordAttention(Graph& graph, AttentionVariables variables, const Seque
   requireRange("queryOffset", options.query_offset, 0, 0);  // decoding with a cache is not recorded
   auto call =
       std::make_shared<AttentionCall>(std::move(variables), queries, keys, num_heads, options, graph.context().random);
-  if (sites) return recordTouchedAttention(graph, call, *sites, weights);
+  if (sites) return recordEditedAttention(graph, call, *sites, weights);
   const AttentionVariables& v = call->variables;
   Matrix output(v.query.rows(), call->valueWidth() * num_heads);
   heed::attention(call->input(), num_heads, call->options, {output.view(), weights}, graph.context());
