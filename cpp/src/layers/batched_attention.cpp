@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cstddef>
 #include <memory>
 #include <optional>
@@ -58,14 +59,13 @@ MaskTensor repeated(Evaluator& e, MaskTensor mask, const Shape& weights) {
     return mask;
   }
   const Index bytes = size * (mask.kind == Mask::Kind::kBoolean ? 1 : static_cast<Index>(sizeof(float)));
-  const auto repeats = std::make_shared<std::vector<std::byte>>();
-  repeats->reserve(sources.size() * static_cast<size_t>(bytes));
-  for (const Index matrix : sources) {
-    const auto* first = static_cast<const std::byte*>(mask.data) + matrix * bytes;
-    repeats->insert(repeats->end(), first, first + bytes);
-  }
-  mask.data = repeats->data();
-  e.share(std::shared_ptr<const void>(repeats, repeats->data()));
+  (void)requireRoom(mask.argument, mask.shape);  // so that the number of bytes does not overflow
+  const std::shared_ptr<std::byte[]> repeats(new std::byte[sources.size() * static_cast<size_t>(bytes)]);
+  std::byte* next = repeats.get();
+  for (const Index matrix : sources)
+    next = std::copy_n(static_cast<const std::byte*>(mask.data) + matrix * bytes, bytes, next);
+  mask.data = repeats.get();
+  e.share(std::shared_ptr<const void>(repeats, repeats.get()));
   return mask;
 }
 
@@ -96,7 +96,7 @@ Value BatchedAttention::forward(Evaluator& e, const Value& query, const Value& k
   std::optional<MaskTensor> mask;
   if (!options.masks.empty()) {
     mask = repeated(e, options.masks.front(), weights_);
-    call.masks = {&*mask, 1};
+    call.masks = {&*mask, leading_.size() > 0 ? 1U : 0U};
   }
   const Value q = repeated(e, query, query_, leading_), k = repeated(e, key, key_, leading_),
               v = repeated(e, value, value_, leading_);

@@ -91,6 +91,16 @@ describe('calls with backward: true', () => {
     expect([...kept.data].map((factor, i) => factor * x.data[i]! + 0)).toEqual([...dropped.output.data]);
   });
 
+  it('attention of an empty batch takes masks', () => {
+    const [query, key, value] = [draw(1, 0, 4, 5), draw(2, 0, 6, 5), draw(3, 0, 6, 2)];
+    for (const mask of [draw(4, 4, 6), draw(4, 6), draw(4, 1, 1, 6)]) {
+      const { output, backward } = heed.attention(query, key, value, { mask, backward: true });
+      expect(output).toEqual(heed.attention(query, key, value, { mask }).output);
+      expect(output.shape).toEqual([0, 4, 2]);
+      expect(backward(output).inputs.key.shape).toEqual([0, 6, 5]);
+    }
+  });
+
   it('attention adds up the gradients of what broadcasts', () => {
     const [query, key, value] = [draw(1, 2, 3, 4, 5), draw(2, 3, 6, 5), draw(3, 6, 2)];
     const shapes = [
