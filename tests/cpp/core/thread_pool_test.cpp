@@ -81,7 +81,8 @@ TEST(ThreadPool, RethrowsTheErrorOfATask) {
                       [&] { context.executor.run(20, threaded.context, fails); });
   }
   const auto allocates = [&](Index, Context&) { throw std::bad_alloc(); };
-  test::expectError(ErrorCode::kOutOfMemory, "memory", [&] { context.executor.run(4, threaded.context, allocates); });
+  test::expectError(ErrorCode::kOutOfMemory, "out of memory",
+                    [&] { context.executor.run(4, threaded.context, allocates); });
   std::atomic<int> runs = 0;
   context.executor.run(9, threaded.context, [&](Index, Context&) { ++runs; });
   EXPECT_EQ(runs, 9);
@@ -103,7 +104,7 @@ TEST(ThreadPool, EndsTheRegionIfATaskAsksForTooMuchMemory) {
       while (arrived < 2) std::this_thread::yield();
       std::vector<float>().reserve(std::numeric_limits<size_t>::max());
     };
-    test::expectError(ErrorCode::kOutOfMemory, "memory", [&] { context.executor.run(2, context, allocates); });
+    test::expectError(ErrorCode::kOutOfMemory, "out of memory", [&] { context.executor.run(2, context, allocates); });
     EXPECT_EQ(regions, round);
   }
   pool.stop();
