@@ -3,7 +3,10 @@
 import { describe, formatShape, HeedError, invalid } from '../base/error.js';
 import { makeYield } from '../base/event-loop.js';
 import { readOptions } from '../base/options.js';
-import { encoderSizes, fullRows, needsAll, planSites, type ReadEdit, type SitePlan } from '../base/sites.js';
+import { fullRows } from '../base/padding.js';
+import { needsAll, type ReadEdit } from '../base/site-options.js';
+import { planSites, type SitePlan } from '../base/site-plan.js';
+import { encoderSizes } from '../base/sites.js';
 import { Tensor } from '../base/tensor.js';
 import type { RawEncoderModelConfig, RawSites } from '../base/wasm/core.js';
 import { concatenate } from '../io/files.js';

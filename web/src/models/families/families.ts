@@ -331,6 +331,7 @@ const FAMILIES: Record<string, Family> = {
 
 /** The families that encode images. */
 export const IMAGE_FAMILIES = ['clip', 'siglip', 'vit', 'dinov2', 'dinov2_with_registers', 'dinov3_vit'] as const;
+export type ImageFamilyName = (typeof IMAGE_FAMILIES)[number];
 
 /** The `model_type` of the families that encode only texts. */
 export const textFamilies: readonly string[] = Object.keys(FAMILIES);
