@@ -13,8 +13,8 @@ export type {
 } from './fine-tuning/embedding-examples.js';
 export type { EncoderTraining } from './fine-tuning/encoder.js';
 export type { ClassifierExample } from './fine-tuning/examples.js';
-export type { CheckpointOptions } from './fine-tuning/fit-encoder.js';
 export type { SaveOptions } from './fine-tuning/save.js';
+export type { FineTuningOptions } from './fine-tuning/training-call.js';
 export type { FineTuning, RemotelyTrained, Savable } from './fine-tuning.js';
 export type { Batch, Batches, Examples, ExampleValues } from './fit/batches.js';
 export type { CheckpointParts, Checkpoints } from './fit/checkpoint.js';

@@ -1,5 +1,5 @@
-/** `trainClassifier`: trains a pretrained model to label texts. */
-import { describe, guarded, invalid } from '../../base/error.js';
+/** `trainClassifier`: teaches a pretrained model to label texts. */
+import { describe, invalid } from '../../base/error.js';
 import {
   callback,
   oneOf,
@@ -9,32 +9,37 @@ import {
   type Reader,
   readOptions,
   type Schema,
-  seed,
   signal,
   size,
 } from '../../base/options.js';
 import type { SignalLike } from '../../base/platform.js';
 import type { Tensor, TensorLike } from '../../base/tensor.js';
-import { type ClassifierMetrics, measure } from '../../evaluation/classification.js';
-import type { Batch, ExampleValues } from '../fit/batches.js';
-import { type FitProgress, type History, patience, startFit } from '../fit/fit.js';
-import type { Parameter } from '../graph/parameters.js';
-import { LocalModel, type PretrainedModel } from '../inference.js';
-import { lossesOf } from '../losses.js';
+import type { ClassifierMetrics } from '../../evaluation/classification.js';
+import type { ExampleValues } from '../fit/batches.js';
+import { type FitProgress, type History, startFit } from '../fit/fit.js';
+import type { LocalModel, PretrainedModel } from '../inference.js';
 import type { Sequential } from '../module.js';
 import { Optimizer } from '../optim/optimizer.js';
 import type { TrainableModel } from '../trainable/trainable-model.js';
 import { trainingOf } from './busy.js';
-import { EncoderModule, type EncoderTraining, isLora, prepare, readTraining, requireTrainable } from './encoder.js';
-import { type ClassifierExample, type ExampleSet, heldOut, labelsOf, readExamples, split, subset } from './examples.js';
-import { type CheckpointOptions, checkpointSchema, decay, epochsFor, type Fitted, fitEncoder } from './fit-encoder.js';
+import { classifierLoss, metricsOf, targetsOf } from './classifier-loss.js';
+import { EncoderModule, type EncoderTraining, isLora, readTraining, requireTrainable } from './encoder.js';
+import { type ClassifierExample, type ExampleSet, labelsOf, readExamples, split, subset } from './examples.js';
+import { epochsFor, type Fitted, fitEncoder } from './fit-encoder.js';
 import { type ClassifierHead, chooseHead, inputOf, install, type Kit, trainableHead, trainedHead } from './head.js';
 import { Movement } from './movement.js';
-import { predictedLabels } from './predicted-labels.js';
-import { describeRun, withSeed } from './run.js';
+import { withSeed } from './run.js';
+import {
+  countTruncated,
+  decay,
+  type FineTuningOptions,
+  fineTuningSchema,
+  requireOwn,
+  withTrained,
+} from './training-call.js';
 
 /** Options of `trainClassifier`. */
-export interface ClassifierOptions extends CheckpointOptions {
+export interface ClassifierOptions extends FineTuningOptions {
   /**
    * What is trained. 'head' (default): only the classifier, on the model's frozen vectors, which takes seconds. Other
    * values also train the encoder, after the classifier: 'full' trains all parameters; a name pattern (globs or regular
@@ -67,23 +72,9 @@ export interface ClassifierOptions extends CheckpointOptions {
    * out for that, the same fraction per label. Default: none.
    */
   validation?: number | readonly ClassifierExample[];
-  /**
-   * Stops after `patience` consecutive epochs without an improvement of the validation loss (without validation, the
-   * training loss), and restores the best parameters. Default: never.
-   */
-  earlyStopping?: { patience: number };
-  /** A factor on the loss per label, or 'balanced': count / (labels * count of the label). Default: 1. */
+  /** A factor on the loss of each label, or 'balanced': count / (labels * count of the label). Default: 1. */
   classWeight?: 'balanced' | Readonly<Record<string, number>>;
-  /**
-   * The seed of the split and of the order of the examples, an integer from 0 to 2^53 - 1. Default: chosen at random.
-   */
-  seed?: number;
-  /**
-   * Stops between two steps. The call rejects with the signal's reason, and the model is as it was after the last
-   * complete step.
-   */
-  signal?: SignalLike;
-  /** Called after each step with its progress. */
+  /** Called after each step. */
   onStep?: (progress: ClassifierProgress) => void;
 }
 
@@ -126,16 +117,10 @@ const whatReader: Reader<'head' | EncoderTraining> = (value, name) =>
 const schema = {
   train: optional(whatReader, 'head' as const),
   head: optional(oneOf(['auto', 'sentence', 'family']), 'auto' as const),
-  epochs: optional(size, null),
   batchSize: optional(size, 16),
-  lr: optional(positive, null),
   weightDecay: optional(decay, null),
-  validation: optional(heldOut, null),
-  earlyStopping: optional(patience, null),
   classWeight: optional(classWeights, null),
-  ...checkpointSchema,
-  seed,
-  signal,
+  ...fineTuningSchema,
   onStep: callback<(progress: ClassifierProgress) => void>,
 } satisfies Schema<ClassifierOptions>;
 
@@ -163,21 +148,9 @@ export async function trainClassifier(
   const { train } = read;
   if (train === 'head') return trainingOf(NAME, own, () => trainHead(kit, own, data, read));
   const trainable = requireTrainable(NAME, own);
-  return trainingOf(NAME, own, () => trainEncoder(kit, own, trainable, data, { ...read, train }));
-}
-
-/** @throws HeedError for models that do not come from `fromPretrained` of the same heed/train */
-export function requireOwn({ tape }: Kit, call: string, model: unknown): LocalModel {
-  return guarded(`${call}: model`, () => {
-    if (!(model instanceof LocalModel) || model.runtime.owned !== tape.owned)
-      throw invalid(
-        `${call}: model`,
-        "a model that fromPretrained of the same 'heed/train' returned, without `workers`",
-        describe(model),
-      );
-    void model.raw; // throws after dispose()
-    return model;
-  });
+  return trainingOf(NAME, own, () =>
+    withTrained(NAME, trainable, train, () => trainEncoder(kit, own, trainable, data, { ...read, train })),
+  );
 }
 
 function readData(examples: unknown, { validation, seed }: OptionsRead): Data {
@@ -212,28 +185,27 @@ interface Frozen {
 async function embedAll(kit: Kit, model: LocalModel, { all, labels }: Data, options: OptionsRead): Promise<Frozen> {
   const call = { signal: options.signal, textPairs: all.textPairs };
   const head = chooseHead(model, options.head, labels);
-  const { truncated } = await model.tokenize(all.texts, call);
+  const truncated = await countTruncated(model, all.texts, call);
   const vectors = await model.embed(all.texts, { ...call, ...inputOf(model, head) });
   const module = trainableHead(kit, head, model.headContext.eps);
-  return { head, module, vectors, truncated: truncated.filter((cut) => cut > 0).length };
+  return { head, module, vectors, truncated };
 }
 
 /** Trains a classifier on vectors that are computed once. */
 async function trainHead(kit: Kit, model: LocalModel, data: Data, options: OptionsRead): Promise<ClassifierResult> {
   const frozen = await embedAll(kit, model, data, options);
-  const { module, vectors } = frozen;
-  const { lr, weightDecay } = options;
-  const part = (indices: readonly number[]) => rowsOf(vectors, indices);
+  const settings = {
+    lr: options.lr ?? HEAD.lr,
+    weightDecay: options.weightDecay ?? HEAD.weightDecay,
+    epochs: options.epochs ?? HEAD.epochs,
+  };
   try {
-    return await fitTo(kit, model, frozen, data, options, {
-      module,
-      part,
-      groups: [{ params: module.parameters(), lr: lr ?? HEAD.lr, weightDecay: weightDecay ?? HEAD.weightDecay }],
-      epochs: options.epochs ?? HEAD.epochs,
-      measured: async () => part(data.held),
+    return await installing(kit, model, frozen, data, options, {
+      run: (hooks) => fitHead(kit, frozen, data, { ...options, ...settings, ...hooks }),
+      measured: async () => rowsOf(frozen.vectors, data.held),
     });
   } finally {
-    module.dispose();
+    frozen.module.dispose();
   }
 }
 
@@ -245,44 +217,35 @@ async function trainEncoder(
   data: Data,
   options: OptionsRead & { train: EncoderTraining },
 ): Promise<ClassifierResult> {
-  const { tape } = kit;
-  const { all, held } = data;
-  const { train, lr, weightDecay } = options;
-  const restore = prepare(`${NAME}.train`, trainable, train);
-  let isDone = false;
-  let module: Sequential | null = null;
+  const { all, trained, held } = data;
+  const { train, lr, weightDecay, batchSize, classWeight } = options;
+  const frozen = await embedAll(kit, model, data, options);
   try {
-    const frozen = await embedAll(kit, model, data, options);
-    module = frozen.module;
-    const rate = lr ?? (isLora(train) ? ENCODER.loraLr : ENCODER.lr);
-    await fitModule(
-      kit,
-      data,
-      { ...options, onStep: undefined, earlyStopping: null },
-      {
-        module,
-        part: (indices) => rowsOf(frozen.vectors, indices),
-        groups: [{ params: module.parameters(), lr: HEAD.lr, weightDecay: HEAD.weightDecay }],
-        epochs: HEAD.epochs,
-        isValidated: false,
+    await fitHead(kit, frozen, { ...data, held: [] }, { ...options, ...HEAD, onStep: undefined, earlyStopping: null });
+    const encoder = new EncoderModule(kit.tape, trainable, inputOf(model, frozen.head), frozen.module);
+    const textsOf = (indices: readonly number[]) =>
+      indices.map((i) => ({ text: all.texts[i]!, pair: all.textPairs?.[i] }));
+    return await installing(kit, model, frozen, data, options, {
+      run(hooks) {
+        const { examples, ...fit } = fitOf(kit, data, { ...options, ...hooks }, textsOf);
+        return fitEncoder(kit, NAME, encoder, examples, {
+          ...options,
+          ...hooks,
+          ...fit,
+          lr: lr ?? (isLora(train) ? ENCODER.loraLr : ENCODER.lr),
+          weightDecay: weightDecay ?? ENCODER.weightDecay,
+          epochs: options.epochs ?? encoderEpochs(trained.length, batchSize),
+          examples: trained.map((i) => [all.texts[i], all.textPairs?.[i], all.labels[i]]),
+          settings: { classWeight },
+        });
       },
-    );
-    const encoder = new EncoderModule(tape, trainable, inputOf(model, frozen.head), module);
-    const result = await fitTo(kit, model, frozen, data, options, {
-      module: encoder,
-      part: (indices) => indices.map((i) => ({ text: all.texts[i]!, pair: all.textPairs?.[i] })),
-      groups: encoder.groups(rate, weightDecay ?? ENCODER.weightDecay),
-      epochs: options.epochs ?? encoderEpochs(data.trained.length, options.batchSize),
-      measured: () => {
-        const some = subset(all, held);
-        return model.embed(some.texts, { ...inputOf(model, frozen.head), textPairs: some.textPairs });
+      measured() {
+        const { texts, textPairs } = subset(all, held);
+        return model.embed(texts, { ...inputOf(model, frozen.head), textPairs });
       },
     });
-    isDone = true;
-    return result;
   } finally {
-    module?.dispose();
-    if (!model.disposed) restore(isDone);
+    frozen.module.dispose();
   }
 }
 
@@ -295,28 +258,20 @@ const ENCODER = { lr: 5e-5, loraLr: 1e-3, weightDecay: 1e-2 };
  */
 const encoderEpochs = (count: number, batchSize: number) => epochsFor(count, batchSize, 3);
 
-/** The module to fit, its data and its settings. */
-interface Fitting {
-  readonly module: Sequential | EncoderModule;
-  /** The inputs of the examples at `indices`. */
-  part(indices: readonly number[]): ExampleValues;
-  readonly groups: { params: Parameter[]; lr: number; weightDecay: number }[];
-  readonly epochs: number;
-  readonly isValidated?: boolean;
-  readonly onResume?: () => void;
+/** Called while fitting, so that the caller knows whether the head has changed. */
+interface Hooks {
+  readonly onStep: (progress: ClassifierProgress) => void;
+  readonly onResume: () => void;
 }
 
-/**
- * Fits a module that ends with the head, installs the head in the model (even if fitting is interrupted), and measures
- * it.
- */
-async function fitTo(
+/** Fits a module that ends with the head, installs the head in the model, even if fitting is interrupted, and measures it on the vectors that `measured` returns. */
+async function installing(
   kit: Kit,
   model: LocalModel,
-  { head, module: last, truncated }: Frozen,
+  { head, module, truncated }: Frozen,
   data: Data,
   options: OptionsRead,
-  fitting: Fitting & { measured(): Promise<TensorLike> },
+  { run, measured }: { run(hooks: Hooks): Promise<Fitted>; measured(): Promise<TensorLike> },
 ): Promise<ClassifierResult> {
   const { all, labels, held } = data;
   let isTrained = false;
@@ -327,15 +282,14 @@ async function fitTo(
     isTrained = true;
     options.onStep?.(progress);
   };
-  const fitted = await fitModule(kit, data, { ...options, onStep }, { ...fitting, onResume }).finally(() => {
-    if (isTrained && !model.disposed) install(kit, model, { ...trainedHead(head, last), ...labelling(data) });
+  const fitted = await run({ onStep, onResume }).finally(() => {
+    if (isTrained && !model.disposed) install(kit, model, { ...trainedHead(head, module), ...labelling(data) });
   });
-  void model.raw; // throws if the model has been disposed of
-  const measured = subset(all, held);
+  void model.raw; // throws if the model was disposed of meanwhile
   return {
     labels: [...labels],
     ...fitted,
-    validation: held.length > 0 ? metricsOf(measured, labels, last.forward(await fitting.measured())) : null,
+    validation: held.length > 0 ? metricsOf(subset(all, held), labels, module.forward(await measured())) : null,
     head: head.kind,
     truncated,
   };
@@ -346,95 +300,47 @@ const labelling = ({ labels, all }: Data) => ({
   problemType: all.isMultiLabel ? ('multi_label_classification' as const) : ('single_label_classification' as const),
 });
 
-async function fitModule(
-  kit: Kit,
+/** The examples to fit a module to, and options of `fit`. `inputsOf`: what the module's `forward` takes for the examples at `indices`. */
+function fitOf(
+  { tape }: Kit,
   { all, labels, trained, held }: Data,
-  { train, classWeight, batchSize, seed, signal, earlyStopping, onStep, resume, onCheckpoint }: OptionsRead,
-  { module, part, groups, epochs, isValidated = held.length > 0, onResume }: Fitting,
-): Promise<Fitted> {
-  const { tape, runtime } = kit;
-  const loss = lossOf(kit, subset(all, trained), labels, classWeight);
-  const examples = (indices: readonly number[]) => ({
-    inputs: part(indices),
+  { classWeight, onStep }: Pick<OptionsRead, 'classWeight' | 'onStep'>,
+  inputsOf: (indices: readonly number[]) => ExampleValues,
+) {
+  const loss = classifierLoss(NAME, tape, subset(all, trained), labels, classWeight);
+  const examplesOf = (indices: readonly number[]) => ({
+    inputs: inputsOf(indices),
     labels: targetsOf(subset(all, indices), labels),
   });
-  const options = {
+  return {
+    examples: examplesOf(trained),
+    validation: held.length > 0 ? examplesOf(held) : null,
     loss: loss.of,
-    ...{ epochs, batchSize, seed, signal },
-    ...(isValidated && { validation: examples(held) }),
-    ...(earlyStopping && { earlyStopping }),
     onStep: ({ steps, ...progress }: FitProgress) =>
       onStep?.({ ...progress, steps: steps!, accuracy: loss.accuracy() }),
   };
-  if (module instanceof EncoderModule) {
-    const { lr, weightDecay } = groups[0]!;
-    const settings = { training: NAME, seed, epochs, batchSize, lr, weightDecay, classWeight };
-    const rows = trained.map((i) => [all.texts[i], all.textPairs?.[i], all.labels[i]]);
-    const run = describeRun(settings, train as EncoderTraining, rows);
-    const job = { ...options, groups, count: trained.length, resume, onCheckpoint, run, onResume } as const;
-    return fitEncoder(kit, NAME, module, examples(trained) as never, job as Parameters<typeof fitEncoder>[4]);
-  }
-  const optimizer = new Optimizer(runtime, tape, 'AdamW', groups, {});
-  const movement = new Movement(module.parameters());
+}
+
+async function fitHead(
+  kit: Kit,
+  { module, vectors }: Frozen,
+  data: Data,
+  options: OptionsRead & { lr: number; weightDecay: number; epochs: number },
+): Promise<Fitted> {
+  const { runtime, tape } = kit;
+  const { lr, weightDecay, epochs, batchSize, seed, signal, earlyStopping } = options;
+  const params = module.parameters();
+  const { examples, ...fit } = fitOf(kit, data, options, (indices) => rowsOf(vectors, indices));
+  const optimizer = new Optimizer(runtime, tape, 'AdamW', [{ params, lr, weightDecay }], {});
+  const movement = new Movement(params);
   try {
-    const history = await startFit(tape, module, examples(trained), { ...options, optimizer });
-    movement.measure(NAME, `${history.loss.length} epochs at a learning rate of ${groups[0]!.lr}`);
+    const given = { ...fit, epochs, batchSize, seed, signal, earlyStopping, optimizer };
+    const history = await startFit(tape, module, examples, given);
+    movement.measure(NAME, `${history.loss.length} epochs at a learning rate of ${lr}`);
     return { history, weightChange: 0 };
   } finally {
     optimizer.dispose();
   }
-}
-
-/**
- * Returns the cross entropy (per label if texts have several) and the accuracy in the last batch for which it was
- * computed.
- */
-function lossOf(
-  { tape }: Kit,
-  trained: ExampleSet,
-  labels: readonly string[],
-  classWeight: OptionsRead['classWeight'],
-) {
-  const losses = lossesOf(tape);
-  const { isMultiLabel } = trained;
-  const weight = classWeight === null ? null : weightsOf(trained, labels, classWeight);
-  let last = { logits: null as Tensor | null, expected: [] as number[][] };
-  return {
-    of(logits: Tensor, targets: Targets, _: Batch) {
-      last = { logits, expected: expectedOf(targets) };
-      return isMultiLabel
-        ? losses.bceWithLogits(logits, targets as TensorLike, weight ? { weight } : {})
-        : losses.crossEntropy(logits, targets as number[], weight ? { weight } : {});
-    },
-    accuracy: () => measure(labels, last.expected, predictedLabels(last.logits!, isMultiLabel), isMultiLabel).accuracy,
-  };
-}
-
-/** Class indices or, with several labels per text, [N, C] with 1 for the labels that apply. */
-type Targets = number[] | TensorLike;
-
-function targetsOf({ labels: given, isMultiLabel }: ExampleSet, labels: readonly string[]): Targets {
-  const indices = given.map((list) => list.map((label) => labels.indexOf(label)));
-  if (!isMultiLabel) return indices.map(([index]) => index!);
-  const data = new Float32Array(indices.length * labels.length);
-  for (const [n, list] of indices.entries()) for (const i of list) data[n * labels.length + i] = 1;
-  return { data, shape: [indices.length, labels.length] };
-}
-
-function expectedOf(targets: Targets): number[][] {
-  return Array.isArray(targets) ? targets.map((index) => [index]) : predictedLabels(targets, true);
-}
-
-function weightsOf({ labels: given }: ExampleSet, labels: readonly string[], by: 'balanced' | Record<string, number>) {
-  const argument = `${NAME}.classWeight`;
-  if (by === 'balanced') {
-    const counts = labels.map((label) => given.filter((list) => list.includes(label)).length);
-    return counts.map((count) => given.length / (labels.length * Math.max(1, count)));
-  }
-  const unexpected = Object.keys(by).find((label) => !labels.includes(label));
-  if (unexpected !== undefined)
-    throw invalid(argument, `labels of the examples (${labels.join(', ')})`, describe(unexpected));
-  return labels.map((label) => (Object.hasOwn(by, label) ? by[label]! : 1));
 }
 
 function rowsOf({ data, shape }: Tensor, indices: readonly number[]): TensorLike {
@@ -442,11 +348,6 @@ function rowsOf({ data, shape }: Tensor, indices: readonly number[]): TensorLike
   const rows = new Float32Array(indices.length * width);
   for (const [to, from] of indices.entries()) rows.set(data.subarray(from * width, (from + 1) * width), to * width);
   return { data: rows, shape: [indices.length, width] };
-}
-
-function metricsOf(set: ExampleSet, labels: readonly string[], logits: Tensor): ClassifierMetrics {
-  const expected = set.labels.map((list) => list.map((label) => labels.indexOf(label)));
-  return measure(labels, expected, predictedLabels(logits, set.isMultiLabel), set.isMultiLabel);
 }
 
 /** @internal See `FineTuning.evaluateClassifier`. */

@@ -1,22 +1,9 @@
 /** `trainEmbedding`: trains a pretrained model to embed similar texts close to each other. */
 import { invalid } from '../../base/error.js';
-import {
-  callback,
-  finite,
-  listOf,
-  optional,
-  positive,
-  type Read,
-  readOptions,
-  type Schema,
-  seed,
-  signal,
-  size,
-} from '../../base/options.js';
-import type { SignalLike } from '../../base/platform.js';
+import { callback, finite, listOf, optional, positive, readOptions, type Schema, size } from '../../base/options.js';
 import { Tensor, type TensorLike } from '../../base/tensor.js';
 import type { Batch } from '../fit/batches.js';
-import { type FitProgress, type History, patience } from '../fit/fit.js';
+import type { FitProgress, History } from '../fit/fit.js';
 import { Loss } from '../graph/loss.js';
 import { operationsOf } from '../graph/operations.js';
 import type { Tape } from '../graph/tape.js';
@@ -24,21 +11,24 @@ import type { PretrainedModel } from '../inference.js';
 import { lossesOf } from '../losses.js';
 import { matryoshkaOf, readDims } from '../matryoshka.js';
 import { trainingOf } from './busy.js';
-import { requireOwn } from './classifier.js';
 import { requireComparable, rowBatches } from './embedding-batches.js';
-import { type EmbeddingExamples, groupsOf, type Rows, readData } from './embedding-examples.js';
-import { EncoderModule, type EncoderTraining, isLora, prepare, readTraining, requireTrainable } from './encoder.js';
-import { heldOut } from './examples.js';
-import { type CheckpointOptions, checkpointSchema, decay, epochsFor, type Fitted, fitEncoder } from './fit-encoder.js';
+import { type EmbeddingExamples, groupsOf, readData } from './embedding-examples.js';
+import { EncoderModule, type EncoderTraining, isLora, readTraining, requireTrainable } from './encoder.js';
+import { epochsFor, fitEncoder } from './fit-encoder.js';
 import type { Kit } from './head.js';
-import { describeRun, withSeed } from './run.js';
+import { withSeed } from './run.js';
+import {
+  countTruncated,
+  decay,
+  type FineTuningOptions,
+  fineTuningSchema,
+  requireOwn,
+  withTrained,
+} from './training-call.js';
 
 /** Options of `trainEmbedding`. */
-export interface EmbeddingTrainingOptions extends CheckpointOptions {
-  /**
-   * What is trained. 'full' (default): all parameters; a name pattern: the matching parameters; `{ lora }`: LoRA
-   * adapters, see `addLora`.
-   */
+export interface EmbeddingTrainingOptions extends FineTuningOptions {
+  /** What is trained. 'full' (the default): all parameters; a name pattern: the parameters that match; `{ lora }`: low-rank updates, see `addLora`. */
   train?: EncoderTraining;
   /**
    * The number of passes over all examples. Default: the number that gives about 60 steps, at least 1 and at most 10;
@@ -76,19 +66,7 @@ export interface EmbeddingTrainingOptions extends CheckpointOptions {
    * 1), to hold out for that. Default: none.
    */
   validation?: number | EmbeddingExamples;
-  /**
-   * Stops after `patience` consecutive epochs without an improvement of the validation loss (without validation, the
-   * training loss), and restores the best parameters. Default: never.
-   */
-  earlyStopping?: { patience: number };
-  /** The seed of all random choices except dropout, an integer from 0 to 2^53 - 1. Default: chosen at random. */
-  seed?: number;
-  /**
-   * Stops between two steps. The call rejects with the signal's reason, and the model is as it was after the last
-   * complete step.
-   */
-  signal?: SignalLike;
-  /** Called after each step with its progress. */
+  /** Called after each step. */
   onStep?: (progress: FitProgress) => void;
 }
 
@@ -110,25 +88,17 @@ const DIM_NAMES = { dims: `${NAME}.matryoshkaDims`, weights: `${NAME}.matryoshka
 
 const schema = {
   train: optional(readTraining, 'full' as const),
-  epochs: optional(size, null),
   batchSize: optional(size, null),
   chunkSize: optional(size, 64),
   scale: optional(positive, null),
   matryoshkaDims: optional(listOf(size, 'an array of dimensions'), null),
   matryoshkaWeights: optional(listOf(finite, 'an array of numbers'), null),
-  lr: optional(positive, null),
   weightDecay: optional(decay, 1e-2),
-  validation: optional(heldOut, null),
-  earlyStopping: optional(patience, null),
-  ...checkpointSchema,
-  seed,
-  signal,
+  ...fineTuningSchema,
   onStep: callback<(progress: FitProgress) => void>,
 } satisfies Schema<EmbeddingTrainingOptions>;
 
-type OptionsRead = Read<typeof schema>;
-
-/** Defaults for pairs and for labeled texts. web/model/README.md describes how those for labeled texts were chosen. */
+/** Defaults that depend on the form of the examples. How those for labelled texts were chosen is described in web/model/README.md. */
 const PAIRS = { batchSize: 32, scale: 20 };
 const LABELLED = { batchSize: 64, scale: 5 };
 
@@ -156,65 +126,31 @@ export async function trainEmbedding(
   if (read.matryoshkaWeights && !read.matryoshkaDims)
     throw invalid(DIM_NAMES.weights, 'none without `matryoshkaDims`', 'weights');
   read.signal?.throwIfAborted();
-  return trainingOf(NAME, model, async () => {
-    const restore = prepare(`${NAME}.train`, trainable, read.train);
-    let isDone = false;
-    try {
+  return trainingOf(NAME, model, () =>
+    withTrained(NAME, trainable, read.train, async () => {
       const all = [...trained.texts, ...(held?.texts ?? [])].flat();
-      const { truncated } = await model.tokenize([...new Set(all)], { signal: read.signal } as object);
+      const truncated = await countTruncated(model, [...new Set(all)], read);
+      const count = trained.texts.length;
       const isLabelled = trained.labels !== null && !trained.isScored;
       const scale = read.scale ?? (isLabelled ? LABELLED : PAIRS).scale;
-      const module = new SimilarityModule(kit.tape, trainable, { ...read, scale, isScored: trained.isScored ?? false });
-      const count = trained.texts.length;
       const batchSize = read.batchSize ?? (isLabelled ? LABELLED.batchSize : batchOf(count));
-      const epochs = read.epochs ?? (isLabelled ? LABELLED_EPOCHS : epochsOf(count, batchSize));
-      const fitted = await fitRows(kit, module, trained, held, { ...read, scale, epochs, batchSize });
-      isDone = true;
-      return { ...fitted, truncated: truncated.filter((cut) => cut > 0).length };
-    } finally {
-      if (!model.disposed) restore(isDone);
-    }
-  });
-}
-
-async function fitRows(
-  kit: Kit,
-  module: SimilarityModule,
-  trained: Rows,
-  held: Rows | null,
-  {
-    train,
-    lr,
-    weightDecay,
-    epochs,
-    batchSize,
-    seed,
-    signal,
-    earlyStopping,
-    onStep,
-    resume,
-    onCheckpoint,
-    scale,
-    matryoshkaDims,
-    matryoshkaWeights,
-  }: OptionsRead & { epochs: number; batchSize: number },
-): Promise<Fitted> {
-  const rate = lr ?? (isLora(train) ? 1e-3 : 2e-5);
-  const groups = module.groups(rate, weightDecay);
-  const settings = { seed, epochs, batchSize, lr: rate, weightDecay, scale, matryoshkaDims, matryoshkaWeights };
-  const rows = trained.texts.map((texts, i) => [texts, trained.labels?.[i]]);
-  return fitEncoder(kit, NAME, module, (epoch) => rowBatches(trained, batchSize, seed, epoch), {
-    loss: (output: Tensor, labels: readonly number[] | undefined, batch: Batch) =>
-      module.loss(output, labels ?? null, batch.inputs as string[][]),
-    groups,
-    run: describeRun({ training: NAME, ...settings }, train, rows),
-    count: trained.texts.length,
-    ...{ epochs, batchSize, seed, resume, onCheckpoint },
-    ...(signal && { signal }),
-    ...(held && { validation: () => rowBatches(held, batchSize, seed, null) }),
-    ...(earlyStopping && { earlyStopping }),
-    ...(onStep && { onStep }),
-  });
+      const { matryoshkaDims, matryoshkaWeights, seed } = read;
+      const module = new SimilarityModule(kit.tape, trainable, { ...read, scale, isScored: trained.isScored ?? false });
+      const data = (epoch: number) => rowBatches(trained, batchSize, seed, epoch);
+      const fitted = await fitEncoder(kit, NAME, module, data, {
+        ...read,
+        loss: (output: Tensor, labels: readonly number[] | undefined, batch: Batch) =>
+          module.loss(output, labels ?? null, batch.inputs as string[][]),
+        lr: read.lr ?? (isLora(read.train) ? 1e-3 : 2e-5),
+        epochs: read.epochs ?? (isLabelled ? LABELLED_EPOCHS : epochsOf(count, batchSize)),
+        batchSize,
+        validation: held && (() => rowBatches(held, batchSize, seed, null)),
+        examples: trained.texts.map((texts, i) => [texts, trained.labels?.[i]]),
+        settings: { scale, matryoshkaDims, matryoshkaWeights },
+      });
+      return { ...fitted, truncated };
+    }),
+  );
 }
 
 interface SimilarityOptions {

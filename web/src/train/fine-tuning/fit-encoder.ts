@@ -1,43 +1,15 @@
 /** The training loop for an encoder: AdamW with warm-up, gradient clipping and checkpoints. */
 import { invalid } from '../../base/error.js';
-import { callback, legal, optional, positive, type Reader } from '../../base/options.js';
-import type { Batch } from '../fit/batches.js';
+import type { Batch, Examples } from '../fit/batches.js';
 import { checkpointsOf, save } from '../fit/checkpoint.js';
 import { type FitOptions, type FitProgress, type History, startFit } from '../fit/fit.js';
-import type { Parameter } from '../graph/parameters.js';
-import { bytesOf } from '../inference.js';
 import { Optimizer } from '../optim/optimizer.js';
 import { schedules } from '../optim/schedules.js';
-import type { EncoderModule } from './encoder.js';
+import type { EncoderModule, EncoderTraining } from './encoder.js';
 import type { Kit } from './head.js';
 import { Movement } from './movement.js';
-import { type Run, requireSameRun } from './run.js';
-
-/** Options of training that can be resumed. */
-export interface CheckpointOptions {
-  /**
-   * Called after each epoch in which the encoder was trained, with a checkpoint: weights, moments and counters. Its
-   * size is about three times that of the trained parameters.
-   */
-  onCheckpoint?: (bytes: Uint8Array) => void;
-  /**
-   * The bytes of a checkpoint from `onCheckpoint`, from which training continues. The model, the examples and the
-   * options must be the same; `seed` defaults to that of the checkpoint. The result equals training without
-   * interruption, except that early stopping ignores the epochs before the checkpoint.
-   */
-  resume?: Uint8Array;
-}
-
-export const checkpointSchema = {
-  onCheckpoint: callback<(bytes: Uint8Array) => void>,
-  resume: optional(
-    legal<Uint8Array>('the bytes of a checkpoint', (value) => bytesOf(value) !== null),
-    null,
-  ),
-};
-
-/** Reads the option `weightDecay`. */
-export const decay: Reader<number> = (value, name) => (value === 0 ? 0 : positive(value, name));
+import { describeRun, requireSameRun } from './run.js';
+import type { FineTuningRead } from './training-call.js';
 
 /**
  * The fraction of the steps in which the learning rate rises. The rate of the first step is 0, so runs of fewer than 10
@@ -57,17 +29,20 @@ export interface Fitted {
   readonly weightChange: number;
 }
 
-interface Job extends Omit<FitOptions, 'optimizer' | 'schedule' | 'clipNorm'> {
+/** The options of the call, and what it adds to them. */
+interface Job
+  extends Pick<FineTuningRead, 'seed' | 'signal' | 'earlyStopping' | 'resume' | 'onCheckpoint'>,
+    Pick<FitOptions, 'loss' | 'onStep'> {
+  readonly train: EncoderTraining;
+  readonly lr: number;
+  readonly weightDecay: number;
   readonly epochs: number;
   readonly batchSize: number;
-  readonly groups: { params: Parameter[]; lr: number; weightDecay: number }[];
-  /** The number of examples. */
-  readonly count: number;
-  readonly resume: Uint8Array | null;
-  readonly onCheckpoint: CheckpointOptions['onCheckpoint'];
-  /** The properties in which a checkpoint must agree with this training. */
-  readonly run: Run;
-  /** Called after the state of a checkpoint has been loaded. */
+  readonly validation: FitOptions['validation'] | null;
+  /** The examples and the other options that change the result: a checkpoint continues a training that has the same ones. */
+  readonly examples: readonly unknown[];
+  readonly settings: Readonly<Record<string, unknown>>;
+  /** Called when the state of a checkpoint has been loaded. */
   readonly onResume?: () => void;
 }
 
@@ -80,14 +55,16 @@ export async function fitEncoder(
   { tape, runtime }: Kit,
   call: string,
   model: EncoderModule,
-  data: { inputs: readonly unknown[]; labels?: unknown } | ((epoch: number) => Iterable<Batch>),
-  { groups, count, resume, onCheckpoint, run, onResume, ...options }: Job,
+  data: Examples | ((epoch: number) => Iterable<Batch>),
+  job: Job,
 ): Promise<Fitted> {
+  const { train, lr, weightDecay, examples, settings, resume } = job;
+  const { loss, epochs, batchSize, validation, seed, signal, earlyStopping } = job;
+  const groups = model.groups(lr, weightDecay);
+  const run = describeRun({ training: call, seed, epochs, batchSize, lr, weightDecay, ...settings }, train, examples);
   if (resume) requireSameRun(call, resume, run);
-  const { epochs, batchSize } = options;
-  const perEpoch = Math.ceil(count / batchSize);
+  const perEpoch = Math.ceil(examples.length / batchSize);
   const steps = epochs * perEpoch;
-  const rates = [...new Set(groups.map(({ lr }) => lr))].join(', '); // read now, because the schedule changes them
   const optimizer = new Optimizer(runtime, tape, 'AdamW', groups, {});
   const movement = new Movement(groups.flatMap(({ params }) => params));
   try {
@@ -95,21 +72,28 @@ export async function fitEncoder(
     const parts = { model, optimizer, schedule };
     if (resume) {
       checkpointsOf(tape).loadCheckpoint(resume, parts);
-      onResume?.();
+      job.onResume?.();
     }
     const initialEpoch = schedule.count / perEpoch;
     if (!Number.isInteger(initialEpoch) || initialEpoch > epochs)
       throw invalid('resume', 'a checkpoint of the same examples and options', 'one of others');
     const onStep = (progress: FitProgress) => {
       const step = initialEpoch * perEpoch + progress.step;
-      options.onStep?.({ ...progress, step, steps });
-      if (step % perEpoch === 0) onCheckpoint?.(save(tape, parts, run));
+      job.onStep?.({ ...progress, step, steps });
+      if (step % perEpoch === 0) job.onCheckpoint?.(save(tape, parts, run));
     };
     let epoch = initialEpoch;
     const batches = typeof data === 'function' ? () => data(epoch++) : data;
-    const fit = { ...options, initialEpoch, optimizer, schedule, clipNorm: 1, onStep };
+    const fit = {
+      ...{ loss, epochs, batchSize, validation, seed, signal, earlyStopping },
+      initialEpoch,
+      optimizer,
+      schedule,
+      clipNorm: 1,
+      onStep,
+    };
     const history = await startFit(tape, model, batches, fit);
-    const how = `${schedule.count} steps at a learning rate of ${rates}`;
+    const how = `${schedule.count} steps at a learning rate of ${lr}`;
     return { history, weightChange: history.loss.length > 0 ? movement.measure(call, how) : 0 };
   } finally {
     optimizer.dispose();

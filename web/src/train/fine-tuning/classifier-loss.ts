@@ -1,0 +1,72 @@
+/** The loss of a classifier and the measures of its labels. Notation: N texts, C labels. */
+import { describe, invalid } from '../../base/error.js';
+import type { Tensor, TensorLike } from '../../base/tensor.js';
+import { type ClassifierMetrics, measure } from '../../evaluation/classification.js';
+import type { Tape } from '../graph/tape.js';
+import { lossesOf } from '../losses.js';
+import type { ExampleSet } from './examples.js';
+import { predictedLabels } from './predicted-labels.js';
+
+/** A factor on the loss of each label; null: 1. */
+export type ClassWeight = 'balanced' | Record<string, number> | null;
+
+/** The cross entropy, for each label separately if texts have several, and the accuracy in the last batch for which it was computed. */
+export function classifierLoss(
+  call: string,
+  tape: Tape,
+  trained: ExampleSet,
+  labels: readonly string[],
+  classWeight: ClassWeight,
+) {
+  const losses = lossesOf(tape);
+  const { isMultiLabel } = trained;
+  const weight = classWeight === null ? null : weightsOf(call, trained, labels, classWeight);
+  let last = { logits: null as Tensor | null, expected: [] as number[][] };
+  return {
+    of(logits: Tensor, targets: Targets) {
+      last = { logits, expected: expectedOf(targets) };
+      return isMultiLabel
+        ? losses.bceWithLogits(logits, targets as TensorLike, weight ? { weight } : {})
+        : losses.crossEntropy(logits, targets as number[], weight ? { weight } : {});
+    },
+    accuracy: () => measure(labels, last.expected, predictedLabels(last.logits!, isMultiLabel), isMultiLabel).accuracy,
+  };
+}
+
+/** Class indices or, with several labels per text, [N, C] with 1 for the labels that apply. */
+type Targets = number[] | TensorLike;
+
+export function targetsOf({ labels: given, isMultiLabel }: ExampleSet, labels: readonly string[]): Targets {
+  const indices = given.map((list) => list.map((label) => labels.indexOf(label)));
+  if (!isMultiLabel) return indices.map(([index]) => index!);
+  const data = new Float32Array(indices.length * labels.length);
+  for (const [n, list] of indices.entries()) for (const i of list) data[n * labels.length + i] = 1;
+  return { data, shape: [indices.length, labels.length] };
+}
+
+function expectedOf(targets: Targets): number[][] {
+  return Array.isArray(targets) ? targets.map((index) => [index]) : predictedLabels(targets, true);
+}
+
+function weightsOf(
+  call: string,
+  { labels: given }: ExampleSet,
+  labels: readonly string[],
+  by: NonNullable<ClassWeight>,
+) {
+  const argument = `${call}.classWeight`;
+  if (by === 'balanced') {
+    const counts = labels.map((label) => given.filter((list) => list.includes(label)).length);
+    return counts.map((count) => given.length / (labels.length * Math.max(1, count)));
+  }
+  const unexpected = Object.keys(by).find((label) => !labels.includes(label));
+  if (unexpected !== undefined)
+    throw invalid(argument, `labels of the examples (${labels.join(', ')})`, describe(unexpected));
+  return labels.map((label) => (Object.hasOwn(by, label) ? by[label]! : 1));
+}
+
+/** Measures the labels that a classifier predicts for `set`. */
+export function metricsOf(set: ExampleSet, labels: readonly string[], logits: Tensor): ClassifierMetrics {
+  const expected = set.labels.map((list) => list.map((label) => labels.indexOf(label)));
+  return measure(labels, expected, predictedLabels(logits, set.isMultiLabel), set.isMultiLabel);
+}

@@ -1,0 +1,93 @@
+/** What `trainClassifier` and `trainEmbedding` have in common: options, the checks of the model, and the choice of the parameters that are trained. */
+import { describe, guarded, invalid } from '../../base/error.js';
+import { callback, legal, optional, positive, type Read, type Reader, seed, signal, size } from '../../base/options.js';
+import type { SignalLike } from '../../base/platform.js';
+import { patience } from '../fit/fit.js';
+import { bytesOf, LocalModel, type PretrainedModel } from '../inference.js';
+import type { TrainableModel } from '../trainable/trainable-model.js';
+import { type EncoderTraining, prepare } from './encoder.js';
+import { heldOut } from './examples.js';
+import type { Kit } from './head.js';
+
+/** Options that `trainClassifier` and `trainEmbedding` have in common. */
+export interface FineTuningOptions {
+  /** Stops after `patience` consecutive epochs in which the validation loss (without validation, the loss) has not improved, and restores the best parameters. Default: never. */
+  earlyStopping?: { patience: number };
+  /** Seed of all random draws except those of dropout. An integer from 0 to 2^53 - 1; chosen at random if left out. */
+  seed?: number;
+  /** Stops between two steps: the call rejects with the signal's reason, and the model is as it was after the last complete step. */
+  signal?: SignalLike;
+  /**
+   * Called after each epoch in which the encoder was trained, with everything that is needed to continue: weights, moments and counters. The size is about three times that of the
+   * parameters that are trained.
+   */
+  onCheckpoint?: (bytes: Uint8Array) => void;
+  /**
+   * The bytes of such a checkpoint, from which training continues. The model, the examples and the options must be the same; if `seed` is left out, it is that of the checkpoint. The
+   * result is that of training without interruption, except that early stopping ignores the epochs before the checkpoint.
+   */
+  resume?: Uint8Array;
+}
+
+/** Reads the option `weightDecay`. */
+export const decay: Reader<number> = (value, name) => (value === 0 ? 0 : positive(value, name));
+
+/** Readers of these options, and of those whose defaults depend on the call or on its examples. */
+export const fineTuningSchema = {
+  epochs: optional(size, null),
+  lr: optional(positive, null),
+  validation: optional(heldOut, null),
+  earlyStopping: optional(patience, null),
+  seed,
+  signal,
+  onCheckpoint: callback<(bytes: Uint8Array) => void>,
+  resume: optional(
+    legal<Uint8Array>('the bytes of a checkpoint', (value) => bytesOf(value) !== null),
+    null,
+  ),
+};
+
+export type FineTuningRead = Read<typeof fineTuningSchema>;
+
+/** @throws HeedError for models that were not returned by `fromPretrained` of the same heed/train */
+/** @throws HeedError for models that were not returned by `fromPretrained` of the same heed/train */
+export function requireOwn({ tape }: Kit, call: string, model: unknown): LocalModel {
+  return guarded(`${call}: model`, () => {
+    if (!(model instanceof LocalModel) || model.runtime.owned !== tape.owned)
+      throw invalid(
+        `${call}: model`,
+        "a model that fromPretrained of the same 'heed/train' returned, without `workers`",
+        describe(model),
+      );
+    void model.raw; // throws after dispose()
+    return model;
+  });
+}
+
+/** Runs `body` while the parameters `what` are the ones that are trained. `call`: its name, for messages. */
+export async function withTrained<T>(
+  call: string,
+  model: TrainableModel,
+  what: EncoderTraining,
+  body: () => Promise<T>,
+): Promise<T> {
+  const restore = prepare(`${call}.train`, model, what);
+  let isDone = false;
+  try {
+    const result = await body();
+    isDone = true;
+    return result;
+  } finally {
+    if (!model.disposed) restore(isDone);
+  }
+}
+
+/** The number of texts that are cut to the model's limit of tokens. */
+export async function countTruncated(
+  model: PretrainedModel,
+  texts: readonly string[],
+  { signal, textPairs }: { signal: SignalLike | undefined; textPairs?: readonly string[] | undefined },
+): Promise<number> {
+  const { truncated } = await model.tokenize(texts, { signal, textPairs } as object);
+  return truncated.filter((cut) => cut > 0).length;
+}
