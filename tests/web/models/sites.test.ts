@@ -4,7 +4,8 @@
  */
 import { load, Tensor } from 'heed';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { editSchema, SitePlan } from '../../../web/src/base/sites.js';
+import { editSchema } from '../../../web/src/base/site-options.js';
+import { SitePlan } from '../../../web/src/base/site-plan.js';
 import { siteNames } from '../layers/examples.js';
 import { expectClose, fixture, siteFixtures } from './fixtures.js';
 

@@ -62,3 +62,9 @@ export function padWeights(
     }
   });
 }
+
+/** Rows without padding, `count` texts of `length` each. */
+export function fullRows(count: number, length: number): PaddedRow[] {
+  const columns = Array.from({ length }, (_, i) => i);
+  return Array.from({ length: count }, () => ({ columns }));
+}

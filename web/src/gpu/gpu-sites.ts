@@ -4,7 +4,8 @@
  */
 
 import { invalid } from '../base/error.js';
-import { codeOf, isMatrix, MAP, MEAN, SCALE, SET, type SiteName, siteOf } from '../base/sites.js';
+import { MAP, MEAN, SCALE, SET } from '../base/site-options.js';
+import { codeOf, isMatrix, type SiteName, siteOf } from '../base/sites.js';
 import type { RawSites } from '../base/wasm/core.js';
 import type { Recorder, Recording } from './device.js';
 import type { Binding } from './webgpu.js';

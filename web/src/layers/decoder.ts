@@ -1,7 +1,8 @@
 import { calling, describe, guarded, invalid } from '../base/error.js';
 import { mask, optional, type Read, type Schema } from '../base/options.js';
 import { Owned } from '../base/owned.js';
-import { DECODER_SITES, type SiteOptions, siteSchema } from '../base/sites.js';
+import { type SiteOptions, siteSchema } from '../base/site-options.js';
+import { DECODER_SITES } from '../base/sites.js';
 import { type MaskInput, readTensor, type Tensor, type TensorInput } from '../base/tensor.js';
 import type { RawDecoderCache, RawDecoderWeights, RawIncrementalDecoder, RawWeighted } from '../base/wasm/core.js';
 import { decoderLayerFlops, type Pass } from './cost.js';

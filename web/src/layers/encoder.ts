@@ -12,7 +12,7 @@ import {
   type Schema,
 } from '../base/options.js';
 import type { Runtime } from '../base/owned.js';
-import { type SiteOptions, siteSchema } from '../base/sites.js';
+import { type SiteOptions, siteSchema } from '../base/site-options.js';
 import type { Tensor, TensorInput } from '../base/tensor.js';
 import type { RawAttended, RawLayer, RawTensor, RawWeighted } from '../base/wasm/core.js';
 import { encoderLayerFlops, type Pass } from './cost.js';

@@ -1,6 +1,8 @@
 /** Plans the sites of layers with attention. */
 
-import { DECODER_SITES, planSites, type ReadSites, type SitePlan, type SiteStack } from '../base/sites.js';
+import type { ReadSites } from '../base/site-options.js';
+import { planSites, type SitePlan } from '../base/site-plan.js';
+import { DECODER_SITES, type SiteStack } from '../base/sites.js';
 import type { Tensor } from '../base/tensor.js';
 import type { RawSites, RawTensor } from '../base/wasm/core.js';
 

@@ -12,7 +12,8 @@ import {
   size,
   tensor,
 } from '../base/options.js';
-import { ATTENTION_SITES, type SiteOptions, siteSchema } from '../base/sites.js';
+import { type SiteOptions, siteSchema } from '../base/site-options.js';
+import { ATTENTION_SITES } from '../base/sites.js';
 import type { MaskInput, TensorInput } from '../base/tensor.js';
 import type { RawAttended, RawLayer } from '../base/wasm/core.js';
 import { attentionFlops, type Pass, visiblePairs } from './cost.js';

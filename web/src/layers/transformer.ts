@@ -1,5 +1,6 @@
 import { flag, layerCount, mask, optional, type Read, type Schema } from '../base/options.js';
-import { DECODER_SITES, type SiteOptions, siteSchema } from '../base/sites.js';
+import { type SiteOptions, siteSchema } from '../base/site-options.js';
+import { DECODER_SITES } from '../base/sites.js';
 import type { MaskInput, Tensor, TensorInput } from '../base/tensor.js';
 import type { RawDecoderWeights, RawIncrementalDecoder, RawTensor, RawWeighted } from '../base/wasm/core.js';
 import { decoderLayerFlops, encoderLayerFlops, type Pass } from './cost.js';

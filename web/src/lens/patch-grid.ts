@@ -1,7 +1,7 @@
 /** Activation patching: finds the sites that carry the difference between two texts. */
 import { describe, formatShape, HeedError, invalid } from '../base/error.js';
 import { legal, oneOf, optional, type Read, readOptions } from '../base/options.js';
-import type { SiteEdit } from '../base/sites.js';
+import type { SiteEdit } from '../base/site-options.js';
 import { Tensor } from '../base/tensor.js';
 import {
   type EncodeResult,

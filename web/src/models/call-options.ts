@@ -19,7 +19,7 @@ import {
   texts,
 } from '../base/options.js';
 import type { FetchLike } from '../base/platform.js';
-import { editSchema, siteSchema } from '../base/sites.js';
+import { editSchema, siteSchema } from '../base/site-options.js';
 import type { RawTensor } from '../base/wasm/core.js';
 import type { IntegrityOption } from '../io/integrity.js';
 import type { RemoteOptions } from '../io/source.js';

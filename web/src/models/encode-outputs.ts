@@ -5,7 +5,7 @@
 
 import { calling, floatsOf } from '../base/error.js';
 import { padRows, padWeights } from '../base/padding.js';
-import type { SitePlan } from '../base/sites.js';
+import type { SitePlan } from '../base/site-plan.js';
 import { Tensor } from '../base/tensor.js';
 import type { RawEncoderModelConfig, RawRows } from '../base/wasm/core.js';
 import type { Chain } from './heads/task-heads.js';

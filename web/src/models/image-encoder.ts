@@ -4,7 +4,7 @@
  */
 
 import type { BlobLike, SignalLike } from '../base/platform.js';
-import type { EditOptions, SiteOptions } from '../base/sites.js';
+import type { EditOptions, SiteOptions } from '../base/site-options.js';
 import type { Tensor, TensorLike } from '../base/tensor.js';
 import type { Core, RawEncoderModel, RawEncoderModelConfig, RawTensor } from '../base/wasm/core.js';
 import type { ModelFolder } from '../io/files.js';

@@ -1,6 +1,6 @@
 /** The schemas of the options of image calls. */
 import { callback, flag, optional, type Schema, signal } from '../base/options.js';
-import { editSchema, siteSchema } from '../base/sites.js';
+import { editSchema, siteSchema } from '../base/site-options.js';
 import type { EmbedImageOptions, EncodeImageOptions, ImageCallOptions } from './image-encoder.js';
 
 const schema = { signal, onProgress: callback<NonNullable<ImageCallOptions['onProgress']>> };

@@ -3,7 +3,7 @@
  */
 import { describe, guarded, invalid } from '../base/error.js';
 import type { SignalLike } from '../base/platform.js';
-import type { EditOptions, SiteOptions } from '../base/sites.js';
+import type { EditOptions, SiteOptions } from '../base/site-options.js';
 import type { Tensor, TensorInput } from '../base/tensor.js';
 import type { Device } from './device.js';
 import type { Pooling, Similarity } from './families/sentence-transformers.js';

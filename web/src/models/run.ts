@@ -4,7 +4,7 @@
  */
 
 import { calling, invalid } from '../base/error.js';
-import type { SitePlan } from '../base/sites.js';
+import type { SitePlan } from '../base/site-plan.js';
 import type {
   RawEncoderModel,
   RawEncoderModelConfig,

@@ -3,7 +3,7 @@
 import { invalid } from '../base/error.js';
 import { oneOf, optional, sizeOrInfinity, strings, text } from '../base/options.js';
 import { best, type Hit, sigmoid, softmax } from '../base/scores.js';
-import type { EditOptions } from '../base/sites.js';
+import type { EditOptions } from '../base/site-options.js';
 import type { Tensor } from '../base/tensor.js';
 import type { ImagesInput } from '../models/image-encoder.js';
 import { type PretrainedModel, requireModel } from '../models/model.js';

@@ -3,7 +3,7 @@
 import { invalid } from '../base/error.js';
 import { listOfTexts, optional, sizeOrInfinity } from '../base/options.js';
 import { best, softmax } from '../base/scores.js';
-import type { EditOptions } from '../base/sites.js';
+import type { EditOptions } from '../base/site-options.js';
 import type { PretrainedModel } from '../models/model.js';
 import { type TaskOptions, taskOptions } from './task.js';
 

@@ -3,7 +3,7 @@
 import { invalid } from '../base/error.js';
 import { optional, sizeOrInfinity, text } from '../base/options.js';
 import { best, softmax } from '../base/scores.js';
-import type { EditOptions } from '../base/sites.js';
+import type { EditOptions } from '../base/site-options.js';
 import type { PredictOptions, PretrainedModel } from '../models/model.js';
 import { type TaskOptions, taskOptions } from './task.js';
 

@@ -2,7 +2,7 @@
 
 import { listOfTexts, oneOf, optional, strings } from '../base/options.js';
 import { best, softmax } from '../base/scores.js';
-import type { EditOptions } from '../base/sites.js';
+import type { EditOptions } from '../base/site-options.js';
 import type { PretrainedModel } from '../models/model.js';
 import { labelOf, type TaskOptions, taskOptions } from './task.js';
 

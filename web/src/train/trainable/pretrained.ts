@@ -7,7 +7,7 @@ import { calling, type HeedError, invalid } from '../../base/error.js';
 import { requireIdle } from '../../base/in-progress.js';
 import { oneOf, readOptions } from '../../base/options.js';
 import type { Runtime } from '../../base/owned.js';
-import { siteSchema } from '../../base/sites.js';
+import { siteSchema } from '../../base/site-options.js';
 import { Tensor, type TensorInput } from '../../base/tensor.js';
 import type { RawModule, RawSites, RawTensor, RawTensorLayer } from '../../base/wasm/core.js';
 import { shippedModel } from '../../base/wasm/shipped.js';

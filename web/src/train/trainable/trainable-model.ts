@@ -3,7 +3,7 @@
  */
 
 import { flag, optional, rate, seed } from '../../base/options.js';
-import type { SiteOptions } from '../../base/sites.js';
+import type { SiteOptions } from '../../base/site-options.js';
 import type { Tensor, TensorInput } from '../../base/tensor.js';
 import type { SiteActivation } from '../graph/recorded-sites.js';
 import type {

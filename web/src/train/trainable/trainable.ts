@@ -3,7 +3,7 @@
  */
 
 import { flag, optional, plainOptions } from '../../base/options.js';
-import type { SiteOptions } from '../../base/sites.js';
+import type { SiteOptions } from '../../base/site-options.js';
 import type { Tensor, TensorInput } from '../../base/tensor.js';
 import { matching, type NamePattern, type Parameter, parametersOf } from '../graph/parameters.js';
 import type { Gradients, Tape } from '../graph/tape.js';

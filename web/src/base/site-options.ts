@@ -1,0 +1,126 @@
+/** The options `read` and `edit`, and their checks. Whether an edit fits its site is checked in site-plan.ts. */
+
+import { describe, guarded, invalid } from './error.js';
+import { integer, listOf, optional, type Reader, requireKnown, text } from './options.js';
+import { SELECTORS, type Selector } from './sites.js';
+import { readTensor, type Tensor, type TensorInput } from './tensor.js';
+import type { RawTensor } from './wasm/core.js';
+
+/**
+ * A change of a site, with exactly one of `scale`, `add`, `set` and `map`. Tensors broadcast from the right to the selection. `texts`, `heads`, `positions` (of queries; at `keys` and
+ * `values`, of keys) and, at `scores` and `weights`, `keys` select entries along the site's axes; left out, all.
+ */
+export interface SiteEdit {
+  /** As in `read`: `layers.2.heads`; `*` stands for every layer. */
+  site: string;
+  texts?: readonly number[];
+  heads?: readonly number[];
+  positions?: readonly number[];
+  keys?: readonly number[];
+  /** Factors. */
+  scale?: TensorInput | number;
+  /** Summands. */
+  add?: TensorInput | number;
+  /** Values; 'mean': the mean over all tokens of the call (at `scores` and `weights`: over the rows of queries). */
+  set?: TensorInput | number | 'mean';
+  /** Gets the selection, with zeros as padding, and changes it in place, returning nothing or its data, or returns another tensor of its shape. Called once per site and call. May call heed, but not change what the call runs. Not in workers. */
+  // biome-ignore lint/suspicious/noConfusingVoidType: functions that return nothing are meant, too
+  map?: (selection: Tensor) => Tensor | Float32Array | void;
+}
+
+/** Options of calls whose sites can be edited. */
+export interface EditOptions {
+  /** Changes of activations, in this order, see docs/lens.md. */
+  edit?: readonly SiteEdit[];
+}
+
+/** Options of calls whose sites can be read, too. */
+export interface SiteOptions extends EditOptions {
+  /** Names of sites, such as `layers.0.weights` or `layers.*.heads`, see docs/lens.md: `activations` has a tensor for each. */
+  read?: readonly string[];
+}
+
+/** In the core's order, without the mean's. */
+export const VERBS = ['scale', 'add', 'set', 'map'] as const;
+export const SCALE = 0;
+export const SET = 2;
+export const MEAN = 3;
+export const MAP = 4;
+/** An edit whose values have been checked, but not whether they fit the site. */
+export interface ReadEdit {
+  argument: string;
+  site: string;
+  selected: Partial<Record<Selector, number[]>>;
+  verb: number;
+  operand: RawTensor | null;
+  map: NonNullable<SiteEdit['map']> | null;
+}
+
+const indices = listOf((value, name) => integer(value, name, 0), 'an array of indices');
+
+/** Factors are finite, and summands finite or -Infinity, which masks scores: others would only make NaN. Values to set may be anything, as NaN shows what depends on them. */
+function readOperand(value: unknown, verb: 'scale' | 'add' | 'set', name: string): RawTensor {
+  const read = typeof value === 'number' ? { data: Float32Array.of(value), shape: [] } : readTensor(name, value);
+  if (verb === 'set') return read;
+  const wrong = read.data.findIndex((entry) => !Number.isFinite(entry) && (verb === 'scale' || entry !== -Infinity));
+  if (wrong < 0) return read;
+  const expected = verb === 'scale' ? 'finite factors' : 'finite numbers or -Infinity';
+  throw invalid(name, expected, `${read.data[wrong]}${read.shape.length > 0 ? ` at entry ${wrong}` : ''}`);
+}
+
+function readEdit(given: unknown, argument: string): ReadEdit {
+  return guarded(argument, () => {
+    if (typeof given !== 'object' || given === null) throw invalid(argument, '{ site, set }', describe(given));
+    requireKnown(argument, Object.keys(given), ['site', ...SELECTORS, ...VERBS]);
+    const edit = { ...given } as SiteEdit;
+    const verbs = VERBS.filter((verb) => edit[verb] !== undefined);
+    if (verbs.length !== 1)
+      throw invalid(argument, `one of ${VERBS.join(', ')}`, verbs.length === 0 ? 'none' : verbs.join(' and '));
+    const selected: ReadEdit['selected'] = {};
+    for (const axis of SELECTORS) {
+      const list = edit[axis];
+      if (list === undefined) continue;
+      const read = indices(list, `${argument}.${axis}`);
+      if (new Set(read).size !== read.length)
+        throw invalid(`${argument}.${axis}`, 'each index once', describe(read.join(', ')));
+      selected[axis] = read;
+    }
+    const verb = verbs[0]!;
+    const value = edit[verb];
+    const isMean = verb === 'set' && value === 'mean';
+    if (verb === 'set' && typeof value === 'string' && !isMean)
+      throw invalid(`${argument}.set`, `a tensor, a number or 'mean'`, describe(value));
+    if (verb === 'map' && typeof value !== 'function') throw invalid(`${argument}.map`, 'a function', describe(value));
+    return {
+      argument,
+      site: text(edit.site, `${argument}.site`),
+      selected,
+      verb: verb === 'map' ? MAP : isMean ? MEAN : VERBS.indexOf(verb),
+      operand: verb === 'map' || isMean ? null : readOperand(value, verb, `${argument}.${verb}`),
+      map: edit.map ?? null,
+    };
+  });
+}
+
+/**
+ * The edit as a caller gives it, in plain data that can be sent to a worker.
+ * @throws HeedError UNSUPPORTED for `map`, as functions cannot be sent
+ */
+export function plainEdit({ argument, site, selected, verb, operand }: ReadEdit): SiteEdit {
+  if (verb === MAP)
+    throw invalid(`${argument}.map`, '`scale`, `add` or `set` in a worker', 'a function', 'UNSUPPORTED');
+  return { site, ...selected, ...(verb === MEAN ? { set: 'mean' as const } : { [VERBS[verb]!]: operand }) };
+}
+
+/** Whether all texts or images must be computed together for it. */
+export const needsAll = ({ verb }: ReadEdit): boolean => verb >= MEAN;
+
+/** The options `read` and `edit`. */
+export const siteSchema = {
+  read: optional(listOf(text, 'an array of names of sites'), null) as Reader<string[] | null>,
+  edit: optional(listOf(readEdit, 'an array of edits'), null) as Reader<ReadEdit[] | null>,
+};
+/** The option `edit`. */
+export const editSchema = { edit: siteSchema.edit };
+/** `also`: sites to read that `activations` lacks. `showsLayers`: the result shows more of each layer. */
+export type ReadSites = { read?: string[] | null; edit: ReadEdit[] | null; also?: string[]; showsLayers?: boolean };

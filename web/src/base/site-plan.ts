@@ -1,0 +1,207 @@
+/** What a call reads and edits: the options of the core, which does the reading and editing (heed/sites.h), and the tensors that were read. */
+
+import { describe, floatsOf, formatShape, HeedError, invalid } from './error.js';
+import { fullRows, type PaddedRow, padHeads, padWeights } from './padding.js';
+import { needsAll, type ReadEdit, type ReadSites, SET, type SiteEdit, VERBS } from './site-options.js';
+import {
+  type Axis,
+  axesOf,
+  codeOf,
+  isInput,
+  isMatrix,
+  layerOf,
+  SELECTORS,
+  type Selector,
+  type SiteLayout,
+  type SiteName,
+  type SiteSizes,
+  shapeOf,
+  type Target,
+  targetsOf,
+} from './sites.js';
+import { readTensor, Tensor } from './tensor.js';
+import type { RawSiteEdit, RawSites } from './wasm/core.js';
+
+/** Where the core has an axis among (n, h, l, d). */
+const slotOf = (axis: Selector | null) => (axis === null ? 3 : SELECTORS.indexOf(axis));
+
+/** For each entry of an axis its index in the selection, or -1. */
+function indexMap(selected: readonly number[], extent: number, argument: string): Int32Array {
+  const map = new Int32Array(extent).fill(-1);
+  for (const [i, index] of selected.entries()) {
+    if (index >= extent) throw invalid(argument, `indices from 0 to ${extent - 1}`, `${index}`);
+    map[index] = i;
+  }
+  return map;
+}
+
+interface Mapping {
+  map: NonNullable<SiteEdit['map']>;
+  argument: string;
+  shape: number[];
+}
+
+/** What a call reads and edits: its options for the core, piece by piece, and the tensors that were read. */
+export class SitePlan {
+  /** Whether all texts must be computed together. */
+  readonly needsAll: boolean;
+  /** The first layer that has to run: an edit sets all of its input, and nothing that the layers before it compute is seen. */
+  readonly firstLayer: number;
+  /** The number of texts. */
+  readonly #texts: number;
+  readonly #numEdits: number;
+  readonly #edits: { raw: Omit<RawSiteEdit, 'selected'>; selected: (Int32Array | null)[]; mapping: Mapping | null }[] =
+    [];
+  readonly #reads = new Map<
+    string,
+    {
+      code: number;
+      site: SiteName;
+      sizes: SiteSizes;
+      axes: Axis[];
+      data: Float32Array;
+      isNamed: boolean;
+      tensor?: Tensor;
+    }
+  >();
+
+  constructor({ read, edit, also = [], showsLayers = false }: ReadSites, layout: SiteLayout) {
+    const { owner, stacks } = layout;
+    this.#texts = stacks[0]!.sizesOf(0, false).texts ?? 1;
+    this.#numEdits = edit?.length ?? 0;
+    for (const [i, one] of (edit ?? []).entries())
+      for (const target of targetsOf(one.site, `${one.argument}.site`, layout)) this.#addEdit(i, one, target);
+    const named = read ?? [];
+    for (const [i, name] of [...named, ...also].entries())
+      for (const target of targetsOf(name, `${owner}.read[${i}]`, layout)) {
+        if (this.#reads.has(target.name)) continue;
+        const { site, sizes } = target;
+        const axes = axesOf(site, sizes);
+        const data = floatsOf(owner, shapeOf(axes));
+        this.#reads.set(target.name, { code: codeOf(target), site, sizes, axes, data, isNamed: i < named.length });
+      }
+    this.needsAll = edit?.some(needsAll) ?? false;
+    const seen = [
+      ...[...this.#reads.values()].map(({ code }) => layerOf(code)),
+      ...this.#edits.filter(({ mapping }) => mapping).map(({ raw }) => layerOf(raw.code)),
+    ];
+    const set = this.#edits
+      .filter(({ raw, selected }) => isInput(raw.code) && raw.verb === SET && selected.every((axis) => axis === null))
+      .map(({ raw }) => layerOf(raw.code));
+    this.firstLayer = showsLayers ? 0 : Math.max(0, ...set.filter((layer) => seen.every((other) => other >= layer)));
+  }
+
+  #addEdit(number: number, { argument, selected, verb, operand, map }: ReadEdit, target: Target): void {
+    const axes = axesOf(target.site, target.sizes);
+    const maps: (Int32Array | null)[] = [null, null, null, null];
+    const lacking = SELECTORS.find((axis) => selected[axis] && !axes.some(([own]) => own === axis));
+    if (lacking) throw invalid(`${argument}.${lacking}`, `none at '${target.name}', which has no such axis`, 'indices');
+    const shape = axes.map(([axis, extent]) => {
+      const list = axis === null ? undefined : selected[axis];
+      if (!list) return extent;
+      maps[slotOf(axis)] = indexMap(list, extent, `${argument}.${axis}`);
+      return list.length;
+    });
+    const extents = [1, 1, 1, 1];
+    const strides = [0, 0, 0, 0];
+    axes.forEach(([axis], i) => (extents[slotOf(axis)] = shape[i]!));
+    const given = operand?.shape ?? [];
+    const first = shape.length - given.length;
+    if (given.some((extent, i) => first < 0 || (extent !== 1 && extent !== shape[first + i])))
+      throw invalid(
+        `${argument}.${VERBS[verb]}`,
+        `a tensor that broadcasts to the selection, ${formatShape(shape)}`,
+        formatShape(given),
+        'SHAPE_MISMATCH',
+      );
+    for (let i = given.length - 1, stride = 1; i >= 0; stride *= given[i--]!)
+      if (given[i] !== 1) strides[slotOf(axes[first + i]![0])] = stride;
+    this.#edits.push({
+      raw: { code: codeOf(target), verb, extents, strides, operand, number },
+      selected: maps,
+      mapping: map && { map, argument: `${argument}.map`, shape },
+    });
+  }
+
+  /** The core's options for `rows`, of which the first is text `first` of the call; default: all, without padding. */
+  raw(first = 0, given?: readonly PaddedRow[]): RawSites {
+    const isPlain = !given || given.every(({ columns }) => columns.every((column, i) => column === i));
+    const count = given?.length ?? this.#texts;
+    const rowsOf = (length: number) => given ?? fullRows(count, length);
+    const layoutOf = (read: { site: SiteName; sizes: SiteSizes; axes: Axis[] }) => {
+      const { site, sizes, axes } = read;
+      const isOfKeys = site === 'keys' || site === 'values';
+      return {
+        heads: axes.find(([axis]) => axis === 'heads')?.[1] ?? 1,
+        rows: rowsOf(isOfKeys ? sizes.keys : sizes.queries),
+        keys: isMatrix(site) ? rowsOf(sizes.keys) : null,
+      };
+    };
+    // Edits of other texts only would be copied for nothing.
+    const texts = Array.from({ length: count }, (_, n) => first + n);
+    const edits = this.#edits.filter(({ selected: [own] }) => !own || texts.some((n) => own[n]! >= 0));
+    return {
+      reads: Int32Array.from(new Set([...this.#reads.values()].map(({ code }) => code))),
+      columns: isPlain ? null : Int32Array.from(given!.flatMap(({ columns }) => columns)),
+      numEdits: this.#numEdits,
+      edits: edits.map(({ raw, selected: [own = null, ...others] }) => ({
+        ...raw,
+        selected: [Int32Array.from(texts, (n) => (own ? own[n]! : n)), ...others],
+      })),
+      read: (code, values) => {
+        for (const read of this.#reads.values()) {
+          if (read.code !== code) continue;
+          const { heads, rows, keys } = layoutOf(read);
+          const [length, dim] = read.axes.slice(-2).map(([, extent]) => extent) as [number, number];
+          const out = read.data.subarray(first * heads * length * dim);
+          if (keys) padWeights(values, rows, length, heads, out, keys, dim);
+          else padHeads(values, rows, length, heads, dim, out);
+        }
+      },
+      map: (edit, values) => mapped(edits[edit]!.mapping!, values),
+      layoutOf: (code) => {
+        const all = [...this.#reads].filter(([, read]) => read.code === code);
+        const read = all[0]![1];
+        return { names: all.map(([name]) => name), shape: shapeOf(read.axes), ...layoutOf(read) };
+      },
+      keep: (code, tensor) => {
+        for (const read of this.#reads.values()) if (read.code === code) read.tensor = tensor as Tensor;
+      },
+    };
+  }
+
+  /** What was read of a site. */
+  tensor(name: string): Tensor {
+    const { axes, data, tensor } = this.#reads.get(name)!;
+    return tensor ?? new Tensor(data, shapeOf(axes));
+  }
+
+  /** What was read, by the sites' names. */
+  activations(): Record<string, Tensor> {
+    const named = [...this.#reads].filter(([, { isNamed }]) => isNamed);
+    return Object.fromEntries(named.map(([name]) => [name, this.tensor(name)]));
+  }
+}
+
+/** The plan of a call; null if it reads and edits nothing. */
+export function planSites(read: ReadSites, layout: () => SiteLayout): SitePlan | null {
+  return read.read || read.edit || read.also?.length ? new SitePlan(read, layout()) : null;
+}
+
+function mapped({ map, argument, shape }: Mapping, values: Float32Array): Float32Array {
+  const selection = new Tensor(values, shape);
+  let result: unknown;
+  try {
+    result = map(selection);
+  } catch (cause) {
+    throw new HeedError('INVALID_ARGUMENT', `${argument}: threw ${describe(cause)}`, { cause });
+  }
+  if (result === undefined) return values;
+  const expected = `nothing, or a tensor of shape ${formatShape(shape)}`;
+  if (typeof (result as { then?: unknown } | null)?.then === 'function')
+    throw invalid(argument, `${expected}, at once`, 'a promise');
+  if (result === values) return values; // as `fill` returns it
+  const { data, shape: got } = readTensor(argument, result);
+  if (formatShape(got) === formatShape(shape)) return data;
+  throw invalid(argument, expected, formatShape(got), 'SHAPE_MISMATCH');
+}
