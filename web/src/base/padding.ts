@@ -63,7 +63,7 @@ export function padWeights(
   });
 }
 
-/** Rows without padding, `count` texts of `length` each. */
+/** The rows of `count` texts of `length` tokens each, without padding. */
 export function fullRows(count: number, length: number): PaddedRow[] {
   const columns = Array.from({ length }, (_, i) => i);
   return Array.from({ length: count }, () => ({ columns }));

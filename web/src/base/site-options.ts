@@ -1,4 +1,4 @@
-/** The options `read` and `edit`, and their checks. Whether an edit fits its site is checked in site-plan.ts. */
+/** The options `read` and `edit`, and their validation. Whether an edit matches its site is checked in site-plan.ts. */
 
 import { describe, guarded, invalid } from './error.js';
 import { integer, listOf, optional, type Reader, requireKnown, text } from './options.js';
@@ -7,46 +7,57 @@ import { readTensor, type Tensor, type TensorInput } from './tensor.js';
 import type { RawTensor } from './wasm/core.js';
 
 /**
- * A change of a site, with exactly one of `scale`, `add`, `set` and `map`. Tensors broadcast from the right to the selection. `texts`, `heads`, `positions` (of queries; at `keys` and
- * `values`, of keys) and, at `scores` and `weights`, `keys` select entries along the site's axes; left out, all.
+ * An edit of a site, with exactly one of `scale`, `add`, `set` and `map`. Tensors broadcast from the right to the
+ * selection. `texts`, `heads`, `positions` (of queries; at `keys` and `values`, of keys) and, at `scores` and
+ * `weights`, `keys` select entries along the site's axes. Default: all entries.
  */
 export interface SiteEdit {
-  /** As in `read`: `layers.2.heads`; `*` stands for every layer. */
+  /** The name of the site, such as `layers.2.heads`; `*` stands for every layer. */
   site: string;
   texts?: readonly number[];
   heads?: readonly number[];
   positions?: readonly number[];
   keys?: readonly number[];
-  /** Factors. */
+  /** Factors by which the values are multiplied. */
   scale?: TensorInput | number;
-  /** Summands. */
+  /** Numbers that are added to the values. */
   add?: TensorInput | number;
-  /** Values; 'mean': the mean over all tokens of the call (at `scores` and `weights`: over the rows of queries). */
+  /**
+   * New values, or 'mean': the mean over all tokens of the call (at `scores` and `weights`, over the rows of queries).
+   */
   set?: TensorInput | number | 'mean';
-  /** Gets the selection, with zeros as padding, and changes it in place, returning nothing or its data, or returns another tensor of its shape. Called once per site and call. May call heed, but not change what the call runs. Not in workers. */
+  /**
+   * A function that receives the selection, padded with zeros. It changes the selection in place and returns nothing or
+   * its data, or it returns another tensor of the same shape. Called once per site and call. It may call heed, but must
+   * not change modules that the call uses. Not supported in workers.
+   */
   // biome-ignore lint/suspicious/noConfusingVoidType: functions that return nothing are meant, too
   map?: (selection: Tensor) => Tensor | Float32Array | void;
 }
 
-/** Options of calls whose sites can be edited. */
+/** Options of calls that can edit activations. */
 export interface EditOptions {
-  /** Changes of activations, in this order, see docs/lens.md. */
+  /** Edits of activations, applied in this order; see docs/lens.md. */
   edit?: readonly SiteEdit[];
 }
 
-/** Options of calls whose sites can be read, too. */
+/** Options of calls that can read and edit activations. */
 export interface SiteOptions extends EditOptions {
-  /** Names of sites, such as `layers.0.weights` or `layers.*.heads`, see docs/lens.md: `activations` has a tensor for each. */
+  /**
+   * Names of sites, such as `layers.0.weights` or `layers.*.heads`; see docs/lens.md. The result's `activations` has
+   * one tensor per site.
+   */
   read?: readonly string[];
 }
 
-/** In the core's order, without the mean's. */
+/** The verbs in the order of heed/sites.h, where the mean comes between `set` and `map`. */
 export const VERBS = ['scale', 'add', 'set', 'map'] as const;
 export const SCALE = 0;
 export const SET = 2;
 export const MEAN = 3;
 export const MAP = 4;
-/** An edit whose values have been checked, but not whether they fit the site. */
+
+/** An edit whose values have been checked, but not yet whether they match the site. */
 export interface ReadEdit {
   argument: string;
   site: string;
@@ -58,7 +69,10 @@ export interface ReadEdit {
 
 const indices = listOf((value, name) => integer(value, name, 0), 'an array of indices');
 
-/** Factors are finite, and summands finite or -Infinity, which masks scores: others would only make NaN. Values to set may be anything, as NaN shows what depends on them. */
+/**
+ * Reads the operand of an edit. Factors must be finite, and summands finite or -Infinity, which masks scores; other
+ * values would only produce NaN. `set` accepts any value: NaN shows what depends on a site.
+ */
 function readOperand(value: unknown, verb: 'scale' | 'add' | 'set', name: string): RawTensor {
   const read = typeof value === 'number' ? { data: Float32Array.of(value), shape: [] } : readTensor(name, value);
   if (verb === 'set') return read;
@@ -103,7 +117,7 @@ function readEdit(given: unknown, argument: string): ReadEdit {
 }
 
 /**
- * The edit as a caller gives it, in plain data that can be sent to a worker.
+ * Converts an edit to plain data that can be posted to a worker.
  * @throws HeedError UNSUPPORTED for `map`, as functions cannot be sent
  */
 export function plainEdit({ argument, site, selected, verb, operand }: ReadEdit): SiteEdit {
@@ -112,15 +126,18 @@ export function plainEdit({ argument, site, selected, verb, operand }: ReadEdit)
   return { site, ...selected, ...(verb === MEAN ? { set: 'mean' as const } : { [VERBS[verb]!]: operand }) };
 }
 
-/** Whether all texts or images must be computed together for it. */
+/** Whether the edit requires all texts or images to be computed in one batch. */
 export const needsAll = ({ verb }: ReadEdit): boolean => verb >= MEAN;
 
-/** The options `read` and `edit`. */
+/** The schema of the options `read` and `edit`. */
 export const siteSchema = {
   read: optional(listOf(text, 'an array of names of sites'), null) as Reader<string[] | null>,
   edit: optional(listOf(readEdit, 'an array of edits'), null) as Reader<ReadEdit[] | null>,
 };
-/** The option `edit`. */
+/** The schema of the option `edit`. */
 export const editSchema = { edit: siteSchema.edit };
-/** `also`: sites to read that `activations` lacks. `showsLayers`: the result shows more of each layer. */
+/**
+ * `also`: sites to read that are left out of `activations`. `showsLayers`: the result contains further outputs of each
+ * layer.
+ */
 export type ReadSites = { read?: string[] | null; edit: ReadEdit[] | null; also?: string[]; showsLayers?: boolean };

@@ -1,4 +1,7 @@
-/** What a call reads and edits: the options of the core, which does the reading and editing (heed/sites.h), and the tensors that were read. */
+/**
+ * The sites that a call reads and edits. The WebAssembly module does the reading and editing (heed/sites.h). Notation:
+ * N texts, L rows of the longest text, S keys, H heads, D width of a head.
+ */
 
 import { describe, floatsOf, formatShape, HeedError, invalid } from './error.js';
 import { fullRows, type PaddedRow, padHeads, padWeights } from './padding.js';
@@ -22,10 +25,10 @@ import {
 import { readTensor, Tensor } from './tensor.js';
 import type { RawSiteEdit, RawSites } from './wasm/core.js';
 
-/** Where the core has an axis among (n, h, l, d). */
+/** The index of an axis among (n, h, l, d). */
 const slotOf = (axis: Selector | null) => (axis === null ? 3 : SELECTORS.indexOf(axis));
 
-/** For each entry of an axis its index in the selection, or -1. */
+/** For each entry of an axis, its index in the selection, or -1. */
 function indexMap(selected: readonly number[], extent: number, argument: string): Int32Array {
   const map = new Int32Array(extent).fill(-1);
   for (const [i, index] of selected.entries()) {
@@ -41,13 +44,19 @@ interface Mapping {
   shape: number[];
 }
 
-/** What a call reads and edits: its options for the core, piece by piece, and the tensors that were read. */
+/**
+ * The sites that a call reads and edits: makes the module's options for each piece, and collects the tensors that are
+ * read.
+ */
 export class SitePlan {
-  /** Whether all texts must be computed together. */
+  /** Whether all texts must be computed in one batch. */
   readonly needsAll: boolean;
-  /** The first layer that has to run: an edit sets all of its input, and nothing that the layers before it compute is seen. */
+  /**
+   * The first layer that must run. Earlier layers are skipped if an edit sets the whole input of this layer and nothing
+   * reads or edits an earlier site.
+   */
   readonly firstLayer: number;
-  /** The number of texts. */
+  /** The number of texts in the call. */
   readonly #texts: number;
   readonly #numEdits: number;
   readonly #edits: { raw: Omit<RawSiteEdit, 'selected'>; selected: (Int32Array | null)[]; mapping: Mapping | null }[] =
@@ -123,7 +132,10 @@ export class SitePlan {
     });
   }
 
-  /** The core's options for `rows`, of which the first is text `first` of the call; default: all, without padding. */
+  /**
+   * The module's options for `rows`, the first of which is text `first` of the call. Default: all rows, without
+   * padding.
+   */
   raw(first = 0, given?: readonly PaddedRow[]): RawSites {
     const isPlain = !given || given.every(({ columns }) => columns.every((column, i) => column === i));
     const count = given?.length ?? this.#texts;
@@ -137,7 +149,7 @@ export class SitePlan {
         keys: isMatrix(site) ? rowsOf(sizes.keys) : null,
       };
     };
-    // Edits of other texts only would be copied for nothing.
+    // Leaves out edits that apply only to other texts, to save copying.
     const texts = Array.from({ length: count }, (_, n) => first + n);
     const edits = this.#edits.filter(({ selected: [own] }) => !own || texts.some((n) => own[n]! >= 0));
     return {
@@ -170,20 +182,20 @@ export class SitePlan {
     };
   }
 
-  /** What was read of a site. */
+  /** The tensor that was read at a site. */
   tensor(name: string): Tensor {
     const { axes, data, tensor } = this.#reads.get(name)!;
     return tensor ?? new Tensor(data, shapeOf(axes));
   }
 
-  /** What was read, by the sites' names. */
+  /** The tensors that were read, by the names of their sites. */
   activations(): Record<string, Tensor> {
     const named = [...this.#reads].filter(([, { isNamed }]) => isNamed);
     return Object.fromEntries(named.map(([name]) => [name, this.tensor(name)]));
   }
 }
 
-/** The plan of a call; null if it reads and edits nothing. */
+/** Plans a call; null if it reads and edits nothing. */
 export function planSites(read: ReadSites, layout: () => SiteLayout): SitePlan | null {
   return read.read || read.edit || read.also?.length ? new SitePlan(read, layout()) : null;
 }
@@ -200,7 +212,7 @@ function mapped({ map, argument, shape }: Mapping, values: Float32Array): Float3
   const expected = `nothing, or a tensor of shape ${formatShape(shape)}`;
   if (typeof (result as { then?: unknown } | null)?.then === 'function')
     throw invalid(argument, `${expected}, at once`, 'a promise');
-  if (result === values) return values; // as `fill` returns it
+  if (result === values) return values; // in-place changes, such as `fill`, return the same array
   const { data, shape: got } = readTensor(argument, result);
   if (formatShape(got) === formatShape(shape)) return data;
   throw invalid(argument, expected, formatShape(got), 'SHAPE_MISMATCH');

@@ -1,7 +1,4 @@
-/**
- * The sites of layers, as heed/sites.h has them: their names, and the axes of their activations.
- * Notation: H heads, Hk heads of keys and values.
- */
+/** The sites of layers, as in heed/sites.h: their names and codes, and the axes of their activations. */
 
 import { describe, invalid } from './error.js';
 import { nearest } from './options.js';
@@ -104,7 +101,7 @@ export const layerOf = (code: number) => Math.floor(code / PER_LAYER);
 export const isInput = (code: number) => code % PER_LAYER === SITES.indexOf('input');
 export const isMatrix = (site: SiteName | undefined) => site === 'scores' || site === 'weights';
 
-/** The sites that a name stands for. */
+/** The sites that a name refers to. */
 export function targetsOf(name: string, argument: string, { stacks }: SiteLayout): Target[] {
   const all: string[] = [];
   for (const stack of stacks) {

@@ -16,7 +16,10 @@ const FAMILIES: Record<ImageFamilyName, (settings: Settings) => Described> = {
   dinov3_vit: dinov3,
 };
 
-/** The family of a config.json, and the core's options for its encoder of texts; of ViT and DINO, which have none, the sizes of its encoder of images. */
+/**
+ * The family of a config.json, with the options of its text encoder or, for ViT and DINO, which have none, the sizes of
+ * its image encoder.
+ */
 export function imageFamily(type: ImageFamilyName, settings: Settings): FamilyConfig {
   const { family, config, about } = FAMILIES[type](settings);
   return {

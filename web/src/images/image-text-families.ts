@@ -1,6 +1,6 @@
 /**
- * The families that encode images and texts: CLIP (Radford et al. 2021, arXiv:2103.00020) and SigLIP (Zhai et al. 2023, arXiv:2303.15343). SigLIP 2's checkpoints of fixed resolution
- * have the same form as SigLIP's.
+ * The families that encode images and texts: CLIP (Radford et al. 2021, arXiv:2103.00020) and SigLIP (Zhai et al. 2023,
+ * arXiv:2303.15343). SigLIP 2's checkpoints of fixed resolution have the same form as SigLIP's.
  */
 
 import { Settings } from '../io/settings.js';
@@ -48,7 +48,7 @@ const PARTS = {
   },
 };
 
-/** A part of config.json, with the defaults of its family. */
+/** A section of config.json, completed by its family's defaults. */
 function partOf(settings: Settings, key: string, defaults: object): Settings {
   const given = settings.record(key);
   return new Settings(
@@ -68,7 +68,7 @@ function textConfig(s: Settings): Config {
   };
 }
 
-/** What follows the encoders of CLIP and SigLIP. */
+/** Tensors after the encoders of CLIP and SigLIP. */
 const HEAD_TENSORS = {
   clip: /^(vision_model\.post_layernorm\.|(visual|text)_projection\.)/,
   siglip: /^(vision_model\.head\.|text_model\.head\.)/,
@@ -84,7 +84,7 @@ export function imageText(type: 'clip' | 'siglip', settings: Settings): Describe
     ...sizes,
     feedForwardDim: feedForwardOf(visionSettings),
     embeddingNorm: isClip,
-    finalNorm: !isClip, // CLIP's is applied to the pooled row only
+    finalNorm: !isClip, // CLIP's final norm is applied only to the pooled row
   };
   const config = { ...DEFAULTS, ...textConfig(textSettings), causal: isClip };
   const end = textSettings.count('eos_token_id', 2);
@@ -125,7 +125,7 @@ export function imageText(type: 'clip' | 'siglip', settings: Settings): Describe
         : { pooling: 'vision_model.head.' },
       pooling: 'last',
       text: isClip
-        ? { projection: 'text_projection', end: end === 2 ? null : end } // 2 stands for the end of texts in old files, wrongly
+        ? { projection: 'text_projection', end: end === 2 ? null : end } // old files have 2, which is not the end token
         : { projection: 'text_model.head', padId: textSettings.count('pad_token_id', 1) },
     },
   };

@@ -1,4 +1,6 @@
-/** The settings and the names of parameters that all encoders of images have in common. Notation: {i} a layer's number. */
+/**
+ * The settings and the names of parameters that all encoders of images have in common. Notation: {i} a layer's number.
+ */
 
 import type { RawEncoderModelConfig } from '../base/wasm/core.js';
 import type { Settings } from '../io/settings.js';
@@ -14,7 +16,7 @@ import {
 import type { ImageFamily } from './image-family.js';
 import { VISION } from './image-model.js';
 
-/** What Hugging Face's configuration classes add to files that leave settings out. */
+/** Hugging Face's default values for settings that config.json leaves out. */
 export const shared = { num_hidden_layers: 12, attention_dropout: 0, num_channels: 3, image_size: 224 };
 export const BASE = { hidden_size: 768, intermediate_size: 3072, num_attention_heads: 12 };
 
@@ -24,7 +26,7 @@ export interface Described {
   about: ImageFamily;
 }
 
-/** The core's options that encoders of texts and of images have in common: both are pre-norm. */
+/** Encoder options that text and image encoders have in common; both are pre-norm. */
 export function sharedConfig(s: Settings) {
   const embedDim = s.count('hidden_size', undefined, 1, MAX_WIDTH);
   const numHeads = s.count('num_attention_heads', undefined, 1, embedDim);
@@ -47,7 +49,7 @@ export function sharedConfig(s: Settings) {
 
 export const feedForwardOf = (s: Settings) => s.count('intermediate_size', undefined, 1, 4 * MAX_WIDTH);
 
-/** An encoder of images, without the width of its feed-forwards. */
+/** The options of an image encoder, except the width of its feed-forward blocks. */
 export function visionConfig(s: Settings, { classRow, registers = 0 }: { classRow: boolean; registers?: number }) {
   const patchSize = s.count('patch_size', undefined, 1, 1024);
   const imageSize = s.count('image_size', undefined, patchSize, 2 ** 14);
@@ -59,13 +61,16 @@ export function visionConfig(s: Settings, { classRow, registers = 0 }: { classRo
   };
 }
 
-/** A family's names of tensors, and the core's. */
+/** A family's names of modules and tensors, mapped to heed's. */
 export interface VisionNames {
   modules: Record<string, CoreName>;
   tensors: Record<string, ParameterRows>;
 }
 
-/** The names of the parameters of an encoder of images: of what is around the layers, and of each layer {i}. `scales`: factors on the outputs of its blocks. */
+/**
+ * The parameter names of an image encoder: those outside the layers (`around`) and those of each layer {i}. `scales`:
+ * the LayerScale factors on the outputs of a layer's blocks.
+ */
 export function visionNames(
   vision: RawEncoderModelConfig,
   around: VisionNames,

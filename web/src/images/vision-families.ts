@@ -1,6 +1,8 @@
 /**
- * The families that encode images only: DINOv2 (Oquab et al. 2023, arXiv:2304.07193), also with registers (Darcet et al. 2023, arXiv:2309.16588), DINOv3's vision transformers
- * (Siméoni et al. 2025, arXiv:2508.10104), and ViT (Dosovitskiy et al. 2021, arXiv:2010.11929), whose form DINO's first checkpoints share. ViT and DINOv2 also have classifiers.
+ * The families that encode images only: DINOv2 (Oquab et al. 2023, arXiv:2304.07193), also with registers (Darcet et
+ * al. 2023, arXiv:2309.16588), DINOv3's vision transformers (Siméoni et al. 2025, arXiv:2508.10104), and ViT
+ * (Dosovitskiy et al. 2021, arXiv:2010.11929), whose form DINO's first checkpoints share. ViT and DINOv2 also have
+ * classifiers.
  */
 
 import { invalid } from '../base/error.js';
@@ -63,13 +65,13 @@ const DINO_SCALES = {
 
 interface ImageNames {
   prefix: string;
-  /** The names of modules around the layers. */
+  /** The names of modules outside the layers. */
   around: Record<string, CoreName>;
   layerPrefix: string;
   layer: Record<string, CoreName>;
 }
 
-/** A model that encodes images only. */
+/** Describes a model that encodes only images. */
 function imagesOnly(
   type: string,
   vision: ImageFamily['vision'],
@@ -99,7 +101,7 @@ function imagesOnly(
   };
 }
 
-/** DINOv3's vision transformers: rotary positions of the patches, and by default keys without biases. */
+/** Describes DINOv3's vision transformers: rotary positions of the patches and, by default, keys without biases. */
 export function dinov3(settings: Settings): Described {
   const defaults = { num_channels: 3, layer_norm_eps: 1e-5, hidden_act: 'gelu', patch_size: 16, image_size: 224 };
   const s = new Settings({ ...defaults, ...Object.fromEntries(settings.entries()) }, settings.file, '', '');

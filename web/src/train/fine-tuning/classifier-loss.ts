@@ -10,7 +10,10 @@ import { predictedLabels } from './predicted-labels.js';
 /** A factor on the loss of each label; null: 1. */
 export type ClassWeight = 'balanced' | Record<string, number> | null;
 
-/** The cross entropy, for each label separately if texts have several, and the accuracy in the last batch for which it was computed. */
+/**
+ * Returns the cross entropy (per label if texts have several) and the accuracy in the last batch for which it was
+ * computed.
+ */
 export function classifierLoss(
   call: string,
   tape: Tape,

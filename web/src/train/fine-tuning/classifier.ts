@@ -1,4 +1,4 @@
-/** `trainClassifier`: teaches a pretrained model to label texts. */
+/** `trainClassifier`: trains a pretrained model to label texts. */
 import { describe, invalid } from '../../base/error.js';
 import {
   callback,
@@ -72,9 +72,9 @@ export interface ClassifierOptions extends FineTuningOptions {
    * out for that, the same fraction per label. Default: none.
    */
   validation?: number | readonly ClassifierExample[];
-  /** A factor on the loss of each label, or 'balanced': count / (labels * count of the label). Default: 1. */
+  /** A factor on the loss per label, or 'balanced': count / (labels * count of the label). Default: 1. */
   classWeight?: 'balanced' | Readonly<Record<string, number>>;
-  /** Called after each step. */
+  /** Called after each step with its progress. */
   onStep?: (progress: ClassifierProgress) => void;
 }
 
@@ -95,7 +95,10 @@ export interface ClassifierResult {
   validation: ClassifierMetrics | null;
   /** The kind of head; see the option `head`. */
   head: 'sentence' | 'family';
-  /** The relative change of the encoder's trained weights, as in `EmbeddingResult.weightChange`; 0 if only the classifier was trained. */
+  /**
+   * The relative change of the encoder's trained weights, as in `EmbeddingResult.weightChange`; 0 if only the
+   * classifier was trained.
+   */
   weightChange: number;
   /** The number of examples that were cut to the model's maximum number of tokens. */
   truncated: number;
@@ -264,7 +267,10 @@ interface Hooks {
   readonly onResume: () => void;
 }
 
-/** Fits a module that ends with the head, installs the head in the model, even if fitting is interrupted, and measures it on the vectors that `measured` returns. */
+/**
+ * Fits a module that ends with the head, installs the head in the model, even if fitting is interrupted, and measures
+ * it on the vectors that `measured` returns.
+ */
 async function installing(
   kit: Kit,
   model: LocalModel,
@@ -285,7 +291,7 @@ async function installing(
   const fitted = await run({ onStep, onResume }).finally(() => {
     if (isTrained && !model.disposed) install(kit, model, { ...trainedHead(head, module), ...labelling(data) });
   });
-  void model.raw; // throws if the model was disposed of meanwhile
+  void model.raw; // throws if the model has been disposed of
   return {
     labels: [...labels],
     ...fitted,
@@ -300,7 +306,10 @@ const labelling = ({ labels, all }: Data) => ({
   problemType: all.isMultiLabel ? ('multi_label_classification' as const) : ('single_label_classification' as const),
 });
 
-/** The examples to fit a module to, and options of `fit`. `inputsOf`: what the module's `forward` takes for the examples at `indices`. */
+/**
+ * The examples to fit a module to, and options of `fit`. `inputsOf`: what the module's `forward` takes for the examples
+ * at `indices`.
+ */
 function fitOf(
   { tape }: Kit,
   { all, labels, trained, held }: Data,

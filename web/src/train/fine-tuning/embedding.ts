@@ -28,7 +28,10 @@ import {
 
 /** Options of `trainEmbedding`. */
 export interface EmbeddingTrainingOptions extends FineTuningOptions {
-  /** What is trained. 'full' (the default): all parameters; a name pattern: the parameters that match; `{ lora }`: low-rank updates, see `addLora`. */
+  /**
+   * What is trained. 'full' (default): all parameters; a name pattern: the matching parameters; `{ lora }`: LoRA
+   * adapters, see `addLora`.
+   */
   train?: EncoderTraining;
   /**
    * The number of passes over all examples. Default: the number that gives about 60 steps, at least 1 and at most 10;
@@ -66,7 +69,7 @@ export interface EmbeddingTrainingOptions extends FineTuningOptions {
    * 1), to hold out for that. Default: none.
    */
   validation?: number | EmbeddingExamples;
-  /** Called after each step. */
+  /** Called after each step with its progress. */
   onStep?: (progress: FitProgress) => void;
 }
 
@@ -98,7 +101,7 @@ const schema = {
   onStep: callback<(progress: FitProgress) => void>,
 } satisfies Schema<EmbeddingTrainingOptions>;
 
-/** Defaults that depend on the form of the examples. How those for labelled texts were chosen is described in web/model/README.md. */
+/** Defaults for pairs and for labeled texts. web/model/README.md describes how those for labeled texts were chosen. */
 const PAIRS = { batchSize: 32, scale: 20 };
 const LABELLED = { batchSize: 64, scale: 5 };
 

@@ -39,10 +39,12 @@ interface Job
   readonly epochs: number;
   readonly batchSize: number;
   readonly validation: FitOptions['validation'] | null;
-  /** The examples and the other options that change the result: a checkpoint continues a training that has the same ones. */
+  /**
+   * The examples, and the other options that affect the result. Both must be the same when a checkpoint is continued.
+   */
   readonly examples: readonly unknown[];
   readonly settings: Readonly<Record<string, unknown>>;
-  /** Called when the state of a checkpoint has been loaded. */
+  /** Called after the state of a checkpoint has been loaded. */
   readonly onResume?: () => void;
 }
 

@@ -1,4 +1,7 @@
-/** What `trainClassifier` and `trainEmbedding` have in common: options, the checks of the model, and the choice of the parameters that are trained. */
+/**
+ * What `trainClassifier` and `trainEmbedding` have in common: options, checks of the model, and the choice of the
+ * parameters to train.
+ */
 import { describe, guarded, invalid } from '../../base/error.js';
 import { callback, legal, optional, positive, type Read, type Reader, seed, signal, size } from '../../base/options.js';
 import type { SignalLike } from '../../base/platform.js';
@@ -11,20 +14,27 @@ import type { Kit } from './head.js';
 
 /** Options that `trainClassifier` and `trainEmbedding` have in common. */
 export interface FineTuningOptions {
-  /** Stops after `patience` consecutive epochs in which the validation loss (without validation, the loss) has not improved, and restores the best parameters. Default: never. */
+  /**
+   * Stops after `patience` consecutive epochs without an improvement of the validation loss (without validation, the
+   * training loss), and restores the best parameters. Default: never.
+   */
   earlyStopping?: { patience: number };
-  /** Seed of all random draws except those of dropout. An integer from 0 to 2^53 - 1; chosen at random if left out. */
+  /** The seed of all random choices except dropout, an integer from 0 to 2^53 - 1. Default: chosen at random. */
   seed?: number;
-  /** Stops between two steps: the call rejects with the signal's reason, and the model is as it was after the last complete step. */
+  /**
+   * Stops between two steps. The call rejects with the signal's reason, and the model is as it was after the last
+   * complete step.
+   */
   signal?: SignalLike;
   /**
-   * Called after each epoch in which the encoder was trained, with everything that is needed to continue: weights, moments and counters. The size is about three times that of the
-   * parameters that are trained.
+   * Called after each epoch in which the encoder was trained, with a checkpoint: weights, moments and counters. Its
+   * size is about three times that of the trained parameters.
    */
   onCheckpoint?: (bytes: Uint8Array) => void;
   /**
-   * The bytes of such a checkpoint, from which training continues. The model, the examples and the options must be the same; if `seed` is left out, it is that of the checkpoint. The
-   * result is that of training without interruption, except that early stopping ignores the epochs before the checkpoint.
+   * The bytes of a checkpoint from `onCheckpoint`, from which training continues. The model, the examples and the
+   * options must be the same; `seed` defaults to that of the checkpoint. The result equals training without
+   * interruption, except that early stopping ignores the epochs before the checkpoint.
    */
   resume?: Uint8Array;
 }
@@ -49,7 +59,7 @@ export const fineTuningSchema = {
 
 export type FineTuningRead = Read<typeof fineTuningSchema>;
 
-/** @throws HeedError for models that were not returned by `fromPretrained` of the same heed/train */
+/** @throws HeedError for models that do not come from `fromPretrained` of the same heed/train */
 /** @throws HeedError for models that were not returned by `fromPretrained` of the same heed/train */
 export function requireOwn({ tape }: Kit, call: string, model: unknown): LocalModel {
   return guarded(`${call}: model`, () => {
