@@ -1,15 +1,11 @@
 /** A pretrained encoder in this thread. Notation: N texts, L tokens of the longest text, E width, H heads. */
 
 import { floatsOf, importing, invalid } from '../base/error.js';
-import { makeYield } from '../base/event-loop.js';
-import { type Read, type Reader, readOptions } from '../base/options.js';
-import { Owned, type Runtime } from '../base/owned.js';
+import { readOptions } from '../base/options.js';
 import { padRows } from '../base/padding.js';
 import { inspected } from '../base/platform.js';
-import { planSites, type SitePlan } from '../base/site-plan.js';
-import { encoderSizes } from '../base/sites.js';
-import { elementCount, Tensor } from '../base/tensor.js';
-import type { RawEncoderModelConfig, RawRows, RawTensor } from '../base/wasm/core.js';
+import { Tensor } from '../base/tensor.js';
+import type { RawRows, RawTensor } from '../base/wasm/core.js';
 import { concatenate } from '../io/files.js';
 import {
   callSchema,
@@ -17,25 +13,15 @@ import {
   decodeSchema,
   embedSchema,
   encodeSchema,
-  headMaskRows,
   predictSchema,
   requireTexts,
   tokenizeSchema,
 } from './call-options.js';
 import { type Device, onCore } from './device.js';
 import { EncodeOutputs, listsOf, sitesOf } from './encode-outputs.js';
-import { modelConfig, modelText, withoutImages } from './families/model-config.js';
-import { type Pooling, promptOf, type SentenceConfig } from './families/sentence-transformers.js';
+import { modelText, withoutImages } from './families/model-config.js';
 import { SparsePooling, type SparseVector } from './heads/sparse.js';
-import {
-  HEADS,
-  type Head,
-  type HeadContext,
-  type HeadName,
-  makeHead,
-  makePooler,
-  readHead,
-} from './heads/task-heads.js';
+import { HEADS, type Head, type HeadName, readHead } from './heads/task-heads.js';
 import { vectorForm } from './heads/vector-layers.js';
 import type {
   EmbedImageOptions,
@@ -44,27 +30,12 @@ import type {
   ImageCalls,
   ImagesInput,
 } from './image-encoder.js';
-import {
-  allRows,
-  countTexts,
-  type InputContext,
-  isTexts,
-  longest,
-  type ModelInput,
-  positionLimit,
-  type Row,
-  type RowOptions,
-  type RowSteps,
-  readInput,
-  rowsOf,
-} from './input.js';
-import type { LoadedModel } from './load.js';
+import { countTexts, isTexts, longest, type ModelInput, type Row, readInput, rowsOf } from './input.js';
 import type {
   EmbedCall,
   EmbedTokensOptions,
   EncodeCall,
   EncodeResultFor,
-  ModelConfig,
   Prediction,
   PredictOptions,
   PretrainedModel,
@@ -73,56 +44,15 @@ import type {
   TokenizeOptions,
   TokenizeResult,
 } from './model.js';
-import type { FetchRows } from './paged-embeddings.js';
-import type { Parts } from './parts.js';
 import { embedAs } from './prompts.js';
-import { normalized, type VectorOutput, type VectorsOf, vectorsOf } from './quantized.js';
-import {
-  type DeviceLayers,
-  type PieceHooks,
-  type PieceOptions,
-  piecesOf,
-  poolRows,
-  requireRows,
-  rowsOfToken,
-  runPiece,
-} from './run.js';
+import { type VectorOutput, type VectorsOf, vectorsOf } from './quantized.js';
+import { poolRows, rowsOfToken } from './run.js';
+import { RunnableModel } from './runnable-model.js';
 import { STATIC } from './static-embedding.js';
 
 /** A pretrained encoder in this thread. */
-export class LocalModel extends Owned<Parts> implements PretrainedModel {
-  /** @internal For messages and consoles, as minification renames classes. */
-  static override readonly name: string = 'PretrainedModel';
-
-  readonly config: ModelConfig;
+export class LocalModel extends RunnableModel implements PretrainedModel {
   readonly workers = { count: 0, reason: 'the model runs in the calling thread; `workers` starts a pool' };
-  readonly #core: RawEncoderModelConfig;
-  readonly #fetchRows: FetchRows | null;
-  /** @internal */
-  readonly sentence: SentenceConfig;
-  /** @internal */
-  readonly context: InputContext;
-  /** @internal */
-  readonly headContext: HeadContext;
-  /** @internal */
-  readonly classPooling: Pooling;
-
-  constructor(runtime: Runtime, loaded: LoadedModel, parts: Parts) {
-    super('PretrainedModel', runtime, parts);
-    const { config, settings, tokenizer, sentence, family, type, heads: tensors } = loaded;
-    const { positionOffset, eps } = config;
-    this.#core = config;
-    this.#fetchRows = loaded.fetchRows;
-    this.sentence = sentence;
-    const maxLength = Math.min(positionLimit(config), tokenizer?.maxLength ?? Infinity, sentence.maxLength);
-    const padId = settings.count('pad_token_id', Math.max(0, positionOffset - 1));
-    this.context = { tokenizer, config, maxLength, padId };
-    this.headContext = { core: runtime.core, calls: runtime.calls, tensors, settings, type, eps };
-    this.classPooling = settings.get('classifier_pooling') === 'mean' ? 'mean' : 'cls';
-    parts.pooler = makePooler(family.pooler, this.headContext);
-    const parameterCount = parts.encoder.parameters().reduce((sum, { shape }) => sum + elementCount(shape), 0);
-    this.config = modelConfig(loaded, maxLength, parameterCount);
-  }
 
   get device(): Device {
     return this.raw.device?.about ?? onCore;
@@ -143,10 +73,10 @@ export class LocalModel extends Owned<Parts> implements PretrainedModel {
       throw invalid('encode', 'a model with an encoder', 'static embeddings', 'UNSUPPORTED', {
         hint: 'They have vectors of texts only: use embed()',
       });
-    const rows = await this.#allRows(given, read, pieceOptions);
+    const rows = await this.allRows(given, read, pieceOptions);
     pieceOptions.sites = this.sites('encode', sitesOf(read), rows);
     pieceOptions.small = read.outputAttentions || read.outputHiddenStates;
-    const outputs = new EncodeOutputs(rows, this.#core, read);
+    const outputs = new EncodeOutputs(rows, this.encoderConfig, read);
     await this.run(rows, rows.length, read, pieceOptions, (piece, first) => outputs.hooksOf(piece, first));
     return outputs.result(this.raw.pooler, pieceOptions.sites) as EncodeResultFor<A, S, P>;
   }
@@ -157,13 +87,13 @@ export class LocalModel extends Owned<Parts> implements PretrainedModel {
   ): Promise<VectorsOf<O>> {
     const [read, pieceOptions] = this.begin('embed', embedSchema, options);
     const given = readInput(input);
-    const { pooling, normalize, width } = vectorForm('embed', this.sentence, this.#core.embedDim, read);
+    const { pooling, normalize, width } = vectorForm('embed', this.sentence, this.encoderConfig.embedDim, read);
     const prompt = this.prompt(read);
     requireTexts(given, read);
     const skipped = isTexts(given) ? this.tokensOf(prompt) : 0;
     const total = countTexts(given);
     const out = floatsOf('embed', [total, width]);
-    const rows = this.#rows(given, { ...read, prompt }, true);
+    const rows = this.rows(given, { ...read, prompt }, true);
     const truncated: number[] = [];
     const tokens: number[] = [];
     const all = await this.withSites('embed', read, rows, pieceOptions);
@@ -174,7 +104,7 @@ export class LocalModel extends Owned<Parts> implements PretrainedModel {
           truncated.push(cut);
           tokens.push(ids.length);
         }
-        out.set(this.#vectors(encoding, piece, pooling, normalize, skipped, width).data, first * width);
+        out.set(this.vectors(encoding, piece, pooling, normalize, skipped, width).data, first * width);
       },
     }));
     return vectorsOf(new Tensor(out, [total, width]), read.output as O, { truncated, tokens });
@@ -190,7 +120,7 @@ export class LocalModel extends Owned<Parts> implements PretrainedModel {
 
   async tokenize(input: ModelInput, options: TokenizeOptions = {}): Promise<TokenizeResult> {
     const [read, pieceOptions] = this.begin('tokenize', tokenizeSchema, options);
-    const rows = await this.#allRows(readInput(input), { ...read, anyLength: true }, pieceOptions);
+    const rows = await this.allRows(readInput(input), { ...read, anyLength: true }, pieceOptions);
     return {
       inputIds: rows.map((row) => row.ids),
       ...listsOf(rows),
@@ -210,9 +140,9 @@ export class LocalModel extends Owned<Parts> implements PretrainedModel {
     const { pooling, normalize } = this.sentence;
     const prompt = takesVectors ? this.prompt() : '';
     const skipped = isTexts(given) ? this.tokensOf(prompt) : 0;
-    const rows = await this.#allRows(given, read, pieceOptions, prompt);
+    const rows = await this.allRows(given, read, pieceOptions, prompt);
     pieceOptions.sites = this.sites('predict', read, rows);
-    const { embedDim } = this.#core;
+    const { embedDim } = this.encoderConfig;
     const count = rows.length;
     const width = longest(rows);
     const masks: [number, number][] = [];
@@ -224,7 +154,7 @@ export class LocalModel extends Owned<Parts> implements PretrainedModel {
     const inputs = {
       pooled: (encoding: RawRows, piece: Row[]) =>
         takesVectors
-          ? this.#vectors(encoding, piece, pooling, normalize, skipped)
+          ? this.vectors(encoding, piece, pooling, normalize, skipped)
           : poolRows(encoding, piece.length, embedDim, [this.classPooling]),
       tokens(encoding: RawRows) {
         const data = encoding.hidden();
@@ -261,7 +191,7 @@ export class LocalModel extends Owned<Parts> implements PretrainedModel {
     const given = readInput(input);
     const head = this.head('fill-mask');
     requireTexts(given, read);
-    const { embedDim, vocabSize } = this.#core;
+    const { embedDim, vocabSize } = this.encoderConfig;
     const vectors: SparseVector[] = [];
     const rows = await this.withSites('embedSparse', read, rowsOf(given, read, this.context), pieceOptions);
     await this.run(rows, countTexts(given), read, pieceOptions, (piece) => ({
@@ -326,144 +256,4 @@ export class LocalModel extends Owned<Parts> implements PretrainedModel {
     if (!tokenizer) throw invalid('decode', 'a model with tokenizer.json', 'one without it', 'UNSUPPORTED');
     return tokenizer.decode(ids, skipSpecialTokens);
   }
-
-  /** @internal Reads the options of a call. Throws if the model has been disposed of or the signal has fired. */
-  begin<S extends Record<string, Reader<unknown>> & typeof tokenizeSchema & { headMask?: Reader<RawTensor | null> }>(
-    owner: string,
-    schema: S,
-    options: object,
-  ): [Read<S>, PieceOptions] {
-    void this.raw;
-    const read = readOptions(owner, schema, options);
-    const { signal, headMask = null } = read as Read<typeof callSchema>;
-    return [read, { yieldToEventLoop: makeYield(signal), headMask: headMaskRows(headMask, this.#core), sites: null }];
-  }
-
-  /** @internal Runs rows in pieces. `hooksOf` returns the hooks for a piece, whose first text is `first`. */
-  async run(
-    rows: RowSteps,
-    total: number,
-    { onProgress, signal }: Pick<Read<typeof callSchema>, 'onProgress' | 'signal'>,
-    options: PieceOptions,
-    hooksOf: (piece: Row[], first: number) => PieceHooks,
-  ): Promise<void> {
-    let done = 0;
-    const { sites } = options;
-    const all = sites?.needsAll ? allRows(rows) : [];
-    const run = async (piece: Row[], layers: DeviceLayers | null) => {
-      requireRows(piece, this.context, done);
-      await this.#fetchRows?.(piece, () => void this.raw, signal);
-      const raw = sites?.raw(done, piece) ?? null;
-      await runPiece(() => this.raw.encoder, this.#core, piece, { ...options, layers }, hooksOf(piece, done), raw);
-      done += piece.length;
-      onProgress?.({ done, total });
-    };
-    const { device } = this.raw;
-    const budget = options.small || sites ? undefined : device?.maxRows;
-    for (const piece of all.length > 0 ? [all] : piecesOf(rows, this.#core, budget)) {
-      await options.yieldToEventLoop();
-      if (!piece) continue;
-      if (!device) await run(piece, null);
-      else {
-        const tokens = piece.reduce((sum, { ids }) => sum + ids.length, 0);
-        await device.attempt('text', tokens, async (layers) => {
-          // Pieces for a GPU are larger than those for WebAssembly.
-          const parts = layers || all.length > 0 ? [piece] : piecesOf(piece, this.#core);
-          for (const part of parts) if (part) await run(part, layers);
-        });
-      }
-    }
-  }
-
-  /** @internal Plans the sites that a call with these rows reads and edits. */
-  sites(owner: string, read: Parameters<typeof planSites>[0], rows: readonly Row[]): SitePlan | null {
-    return planSites(read, () => {
-      if (this.config.family === STATIC)
-        throw invalid(owner, 'a model with an encoder for `read` and `edit`', 'static embeddings', 'UNSUPPORTED');
-      const sizes = encoderSizes(this.#core, rows.length, longest(rows));
-      return { owner, stacks: [{ numLayers: this.#core.numLayers, sizesOf: () => sizes }] };
-    });
-  }
-
-  /** @internal The rows of a call. If there are edits, tokenizes all rows first. */
-  async withSites(
-    owner: string,
-    read: Parameters<typeof planSites>[0],
-    rows: RowSteps,
-    options: PieceOptions,
-  ): Promise<RowSteps> {
-    if (!read.edit) return rows;
-    const all = await collected(rows, options);
-    options.sites = this.sites(owner, read, all);
-    return all;
-  }
-
-  /** The vectors that `embed` returns, [N, width], cut to the first `width` entries. Default: all entries. */
-  #vectors(
-    encoding: RawRows,
-    piece: Row[],
-    pooling: readonly Pooling[],
-    normalize: boolean,
-    skipped: number,
-    width?: number,
-  ): RawTensor {
-    const { data, shape } = this.raw.vectorLayers.forward(
-      poolRows(encoding, piece.length, this.#core.embedDim, pooling, skipped),
-    );
-    const [count, full] = shape as [number, number];
-    const kept = width ?? full;
-    const out = new Float32Array(count * kept);
-    for (let n = 0; n < count; n++) {
-      const vector = data.subarray(n * full, n * full + kept);
-      out.set(normalize ? normalized(vector) : vector, n * kept);
-    }
-    return { data: out, shape: [count, kept] };
-  }
-
-  /**
-   * @internal The number of the prompt's tokens, including the special token before it, if the folder excludes the
-   * prompt from pooling; otherwise 0.
-   */
-  tokensOf(prompt: string): number {
-    const { tokenizer } = this.context;
-    if (this.sentence.poolsPrompt || prompt === '' || !tokenizer) return 0;
-    const { tokens } = tokenizer.tokenize(prompt, undefined, Infinity);
-    return tokens.length - (tokens.at(-1)?.part === null ? 1 : 0);
-  }
-
-  /** The rows of an input as the model runs them. `isPooled`: only the pooled vectors are needed. */
-  #rows(input: ModelInput, options: RowOptions, isPooled = false): RowSteps {
-    const rows = rowsOf(input, options, this.context);
-    return this.raw.encoder.textRows?.(rows, isTexts(input), isPooled) ?? rows;
-  }
-
-  async #allRows(input: ModelInput, options: RowOptions, pieceOptions: PieceOptions, prompt = ''): Promise<Row[]> {
-    requireTexts(input, options);
-    return collected(this.#rows(input, { ...options, prompt }), pieceOptions);
-  }
-
-  /** @internal */
-  prompt(given: { prompt?: string | undefined; promptName?: string | undefined } = {}): string {
-    return promptOf(this.sentence, given);
-  }
-
-  /** @internal */
-  head(name: HeadName): Head {
-    const { heads } = this.raw;
-    const head = heads.get(name) ?? makeHead(name, this.headContext);
-    if (head.isTied && this.#fetchRows)
-      throw invalid('fromPretrained.embeddings', "'whole' for logits of words", "'paged'", 'UNSUPPORTED');
-    heads.set(name, head);
-    return head;
-  }
-}
-
-/** Collects all rows. Yields to the event loop between texts and within long ones. */
-async function collected(rows: RowSteps, { yieldToEventLoop }: PieceOptions): Promise<Row[]> {
-  const all: Row[] = [];
-  for (const row of rows) {
-    if (row) all.push(row);
-    await yieldToEventLoop();
-  }
-  return all;
 }

@@ -12,11 +12,11 @@ import type { RawEncoding, RawLayers, RawTensor } from '../../base/wasm/core.js'
 import type { TextTokenizer, Token } from '../../text/tokenizer.js';
 import { scoreSpansSchema } from '../call-options.js';
 import type { GlinerConfig } from '../families/gliner-config.js';
-import type { InputContext, Row } from '../input.js';
+import type { Row } from '../input.js';
 import type { LoadedModel } from '../load.js';
-import type { CallOptions, ScoreSpansOptions, SpanScores } from '../model.js';
-import type { Parts } from '../parts.js';
-import type { PieceHooks, PieceOptions } from '../run.js';
+import type { ScoreSpansOptions, SpanScores } from '../model.js';
+import type { PieceOptions } from '../run.js';
+import type { RunnableModel } from '../runnable-model.js';
 import { SpanScorer } from './span-scorer.js';
 
 /**
@@ -47,22 +47,9 @@ const WORDS_PER_STEP = 256;
  */
 const WORD = /[\p{L}\p{N}_]+(?:[-_][\p{L}\p{N}_]+)*|[^\p{White_Space}]/gu;
 
-/** The members of LocalModel that are used here. */
-interface SpanModel {
-  readonly raw: Parts;
-  readonly context: InputContext;
-  run(
-    rows: Iterable<Row>,
-    total: number,
-    options: Pick<CallOptions, 'signal'>,
-    pieceOptions: PieceOptions,
-    hooksOf: (piece: Row[], first: number) => PieceHooks,
-  ): Promise<void>;
-}
-
 /** Implements `PretrainedModel.scoreSpans`. */
 export async function scoreSpans(
-  model: SpanModel,
+  model: RunnableModel,
   texts: string | readonly string[],
   given: readonly string[],
   options?: ScoreSpansOptions,

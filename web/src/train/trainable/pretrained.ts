@@ -3,22 +3,18 @@
  * longest text, T total number of tokens, E width.
  */
 
-import { calling, type HeedError, invalid } from '../../base/error.js';
-import { requireIdle } from '../../base/in-progress.js';
+import { calling, invalid } from '../../base/error.js';
 import { oneOf, readOptions } from '../../base/options.js';
 import type { Runtime } from '../../base/owned.js';
 import { siteSchema } from '../../base/site-options.js';
-import { Tensor, type TensorInput } from '../../base/tensor.js';
-import type { RawModule, RawSites, RawTensor, RawTensorLayer } from '../../base/wasm/core.js';
+import { Tensor } from '../../base/tensor.js';
+import type { RawSites, RawTensor, RawTensorLayer } from '../../base/wasm/core.js';
 import { shippedModel } from '../../base/wasm/shipped.js';
 import { toResult } from '../graph/loss.js';
-import { type HasParameters, type NamePattern, type Parameter, parametersOf } from '../graph/parameters.js';
-import { type RecordedLayer, RecordedModule } from '../graph/recorded.js';
 import type { SiteActivation } from '../graph/recorded-sites.js';
 import type { ModuleState, Recording } from '../graph/scope.js';
 import type { Tape } from '../graph/tape.js';
-import type { RawLora, RawNamedRows, RawVariable } from '../graph/train-core.js';
-import { allLayers } from '../graph/tree.js';
+import type { RawVariable } from '../graph/train-core.js';
 import {
   allRows,
   batchOf,
@@ -28,31 +24,20 @@ import {
   type HeadName,
   type InputOptions,
   isTexts,
-  type LoadedModel,
   type LoadModelOptions,
-  LocalModel,
   listsOf,
   loadAs,
   loadSchema,
   longest,
   type ModelInput,
   type ModelSource,
-  type Parts,
   type Row,
   readInput,
   requireRows,
   requireTexts,
   rowsOf,
-  type StateDict,
   vectorForm,
-  wordBiasNames,
-  writeState,
 } from '../inference.js';
-import { dropoutRates } from './dropout-rates.js';
-import { HeadLayers } from './head-layers.js';
-import { isIn, type Lora, type LoraOptions, readLora } from './lora.js';
-import { namedRowsOf } from './named-rows.js';
-import { setRequired } from './trainable.js';
 import {
   type ForwardOptions,
   type ForwardResult,
@@ -61,7 +46,7 @@ import {
   type TrainableOptions,
   trainingSchema,
 } from './trainable-model.js';
-import { makeWordBias } from './word-bias.js';
+import { TrainedParts } from './trained-parts.js';
 
 const schema = { ...loadSchema, ...trainingSchema };
 
@@ -73,217 +58,7 @@ const inputSchema = {
 const forwardSchema = { ...inputSchema, ...siteSchema };
 const { signal: _, onProgress: __, headMask: ___, output: ____, edit: _____, ...vectorSchema } = embedSchema;
 
-interface TrainingOptions {
-  recompute: boolean;
-  dropout: number | null;
-  seed: number;
-}
-
-/** Loads a model for training. `tape`: the tape of the runtime. */
-export function loadTrainable(
-  runtime: Runtime,
-  tape: Tape,
-  source: ModelSource = shippedModel(),
-  options: TrainableOptions,
-): Promise<TrainableModel> {
-  const { trainable: _, recompute, dropout, seed, ...load } = readOptions('fromPretrained', schema, options);
-  return loadAs(runtime, source, load as LoadModelOptions, undefined, (own, loaded, parts) => {
-    if (loaded.family.images)
-      throw invalid('fromPretrained.trainable', 'a model of texts', `'${loaded.type}'`, 'UNSUPPORTED');
-    if (loaded.gliner)
-      throw invalid('fromPretrained.trainable', 'a folder with config.json', 'that of a GLiNER', 'UNSUPPORTED');
-    return new Trained(own, loaded, parts, tape, { recompute, dropout, seed });
-  });
-}
-
-/** A part of the model that has parameters: its raw object, and the names of its parameters in the files. */
-interface Part extends HasParameters {
-  readonly name: string;
-  /** The prefix of its parameters' names in training checkpoints. */
-  readonly prefix: string;
-  readonly state: ModuleState;
-  /** Returns a parameter's name in the file, or null if the file does not contain it; it is then not trained. */
-  readonly nameOf: (own: string) => string | null;
-}
-
-class Trained extends LocalModel implements TrainableModel {
-  /** @internal For messages and consoles, as minification renames classes. */
-  static override readonly name: string = 'TrainableModel';
-
-  readonly #tape: Tape;
-  readonly #options: TrainingOptions;
-  readonly #encoder: Part;
-  /** The heads and the layers after the pooling. */
-  readonly #others: Part[];
-  readonly #names: RawNamedRows[];
-  #lora: { readonly part: Part; readonly raw: RecordedModule<RawLora>; readonly options: Lora } | null = null;
-  /** Has no reference to the model, because the raw objects must not hold one. */
-  readonly #attached: { lora: RawModule | null } = { lora: null };
-  /** The dropout on the classifier's inputs. */
-  readonly #dropout: RawTensorLayer;
-  readonly #classifiers: readonly RawModule[];
-  /**
-   * The bias of an MLM decoder that is tied to the token embeddings, stored as the bias of a linear layer whose inputs
-   * are zeros.
-   */
-  readonly #wordBias: RawTensorLayer | null;
-  #training = false;
-
-  constructor(runtime: Runtime, loaded: LoadedModel, parts: Parts, tape: Tape, options: TrainingOptions) {
-    if (loaded.sentence.layers.some(({ residual }) => residual))
-      throw invalid('fromPretrained.trainable', 'layers without use_residual', 'one with it', 'UNSUPPORTED');
-    const { classifier, ...rates } = dropoutRates(loaded.type, loaded.settings, options.dropout);
-    const heads = new HeadLayers();
-    super(heads.sharing(runtime), loaded, parts);
-    this.#tape = tape;
-    this.#options = options;
-    // Make all heads now, because each is initialized with the values of the file.
-    for (const name of Object.keys(HEADS) as HeadName[]) {
-      try {
-        this.head(name);
-      } catch (error) {
-        if ((error as HeedError).code === 'OUT_OF_MEMORY') throw error;
-      }
-    }
-    this.#wordBias = makeWordBias(this.raw.heads.get('fill-mask'), this.headContext);
-    const head = parts.heads.get('sequence-classification');
-    const onVectors = head?.takesVectors ? head.chain.layers : [];
-    const { layers, classifier: last } = loaded.sentence;
-    const biases = wordBiasNames(loaded.type);
-    const readBias = biases.find((name) => loaded.names.has(name));
-    const inFile = (name: string) => loaded.names.get((biases.includes(name) && readBias) || name) ?? null;
-    this.#others = [
-      ...[...heads.made].map(([name, raw]) => this.#part(raw, `${name}.`, (own) => inFile(`${name}.${own}`))),
-      ...[...parts.vectorLayers.layers, ...onVectors].map((raw, i) => {
-        const { weights, kind } = layers[i] ?? last!;
-        const folder = weights.replace(/model\.safetensors$/, '').replaceAll('/', '.');
-        return this.#part(raw, `${folder}${kind === 'dense' ? 'linear' : 'norm'}.`);
-      }),
-    ];
-    this.#classifiers = [...heads.made].flatMap(([name, raw]) => (name.startsWith('classifier') ? [raw] : []));
-    this.#names = namedRowsOf(loaded);
-    const { encoder } = parts;
-    const { core } = tape;
-    const raw = calling('fromPretrained', () => new core.TrainableEncoder(encoder, this.#names, rates));
-    const trained = new RecordedModule(tape, 'TrainableEncoder', raw);
-    const attached = this.#attached;
-    const dropout = new runtime.calls.Dropout({ p: classifier, scaling: 'inverted' });
-    // Heads may be replaced, but the parameters of their layers remain the model's.
-    const kept = [...heads.made.values(), ...onVectors].map((layer) => (layer as RecordedLayer).retain());
-    const others = [...kept, ...(this.#wordBias ? [this.#wordBias] : []), dropout];
-    parts.deleteEncoder = () => {
-      for (const other of others) other.delete();
-      attached.lora?.delete();
-      trained.delete();
-      encoder.delete();
-    };
-    trained.seed(options.seed);
-    dropout.seed(options.seed);
-    this.#dropout = dropout;
-    this.#encoder = this.#part(trained);
-    this.parameters(); // freezes the parameters that the file does not have
-  }
-
-  get training(): boolean {
-    return this.#training;
-  }
-
-  train(): this {
-    this.#training = true;
-    return this;
-  }
-
-  eval(): this {
-    this.#training = false;
-    return this;
-  }
-
-  parameters(): Parameter[] {
-    return this.#parts.flatMap((part) => parametersOf(this.#tape, part, part.nameOf));
-  }
-
-  freeze(pattern?: NamePattern): this {
-    return setRequired(this, 'model.freeze', pattern, false);
-  }
-
-  unfreeze(pattern?: NamePattern): this {
-    return setRequired(this, 'model.unfreeze', pattern, true);
-  }
-
-  get lora(): Lora | null {
-    return this.#lora?.options ?? null;
-  }
-
-  addLora(given?: LoraOptions): this {
-    void this.raw;
-    const { core } = this.#tape;
-    if (this.#lora)
-      throw invalid(
-        'addLora',
-        'a model without LoRA adapter',
-        `one of rank ${this.#lora.options.rank}`,
-        'INVALID_ARGUMENT',
-        {
-          hint: 'Call mergeLora() first',
-        },
-      );
-    requireIdle('addLora', [this.raw.encoder]);
-    const { chosen, seed, ...options } = this.#readLora(given);
-    const made = calling('addLora', () => new core.Lora(this.#encoder.state.inner, chosen, options));
-    const raw = new RecordedModule(this.#tape, 'Lora', made, this.#encoder.state);
-    for (const parameter of this.parameters()) parameter.requiresGrad = isIn(parameter.name, options.modulesToSave);
-    raw.initialize(seed);
-    raw.seed(seed);
-    this.#attached.lora = raw;
-    this.#lora = { part: this.#part(raw), raw, options: Object.freeze(options) };
-    return this;
-  }
-
-  /** @internal */
-  loraOf(given?: LoraOptions): Lora {
-    const { chosen, seed, ...options } = this.#readLora(given);
-    return options;
-  }
-
-  #readLora(given: LoraOptions | undefined) {
-    this.#requireTrainable('addLora');
-    const core = this.raw.encoder.parameters().map(({ name }) => name);
-    return readLora(given, this.#names, core);
-  }
-
-  mergeLora(): this {
-    void this.raw;
-    if (!this.#lora)
-      throw invalid('mergeLora', 'a model with a LoRA adapter', 'one without', 'INVALID_ARGUMENT', {
-        hint: 'Call addLora() first',
-      });
-    const { raw } = this.#lora;
-    this.#tape.requireIdle();
-    requireIdle('mergeLora', [this.raw.encoder]);
-    calling('mergeLora', () => raw.inner.merge());
-    this.#encoder.state.version++;
-    this.#lora = null;
-    this.#attached.lora = null;
-    raw.delete();
-    return this;
-  }
-
-  stateDict(): StateDict {
-    return Object.fromEntries(this.parameters().map(({ name, value }) => [name, value]));
-  }
-
-  loadStateDict(state: Readonly<Record<string, TensorInput>>): this {
-    const argument = 'model.loadStateDict';
-    const listed = this.#parts.flatMap(({ raw, nameOf }) =>
-      raw.parameters().flatMap((listed, index) => {
-        const name = nameOf(listed.name);
-        return name === null ? [] : [{ raw, index, name, shape: listed.shape }];
-      }),
-    );
-    writeState(argument, listed, state);
-    return this;
-  }
-
+class Trained extends TrainedParts implements TrainableModel {
   forward(input: ModelInput, options?: ForwardOptions): ForwardResult {
     const given = readOptions('forward', forwardSchema, options);
     const rows = this.#rows('forward', input, given);
@@ -291,7 +66,7 @@ class Trained extends LocalModel implements TrainableModel {
     const width = longest(rows);
     const [columns, shape] = [columnsOf(rows, width), [rows.length, width]];
     const scattered = (call: Recording, hidden: RawVariable) =>
-      this.#tape.core.recordScatterRows(call.graph, hidden, columns, [...shape, this.config.embedDim]);
+      this.tape.core.recordScatterRows(call.graph, hidden, columns, [...shape, this.config.embedDim]);
     const last = this.#record('forward', rows, scattered, sites?.raw(0, rows) ?? null);
     const mask = new Uint8Array(rows.length * width);
     for (const column of columns) mask[column] = 1;
@@ -312,7 +87,7 @@ class Trained extends LocalModel implements TrainableModel {
     const prompt = this.prompt(read);
     const rows = this.#rows(name, input, read, prompt);
     const skipped = typeof input === 'object' && !isTexts(input) ? 0 : this.tokensOf(prompt);
-    const { core } = this.#tape;
+    const { core } = this.tape;
     const pooled = this.#record(name, rows, (call, hidden) => {
       const parts = pooling.map((mode) => call.keep(this.#pool(call, hidden, rows, mode, skipped)));
       return core.recordConcatenate(call.graph, parts, 1);
@@ -331,7 +106,7 @@ class Trained extends LocalModel implements TrainableModel {
     const read = readOptions('logits', inputSchema, options);
     const rows = this.#rows('logits', input, read);
     const { chain, isTied, takesVectors } = this.head(task);
-    const { core } = this.#tape;
+    const { core } = this.tape;
     const kind = HEADS[task];
     const pick = (call: Recording, hidden: RawVariable) => {
       if (kind === 'pooled') return this.#pool(call, hidden, rows, this.classPooling, 0);
@@ -343,41 +118,15 @@ class Trained extends LocalModel implements TrainableModel {
     const output = this.#throughLayers(chain.layers, picked);
     const count = output.shape[0]!;
     const zeros = { data: new Float32Array(count), shape: [count, 1] };
-    const bias = isTied && this.#wordBias ? this.#throughLayers([this.#wordBias], zeros) : null;
+    const bias = isTied && this.wordBias ? this.#throughLayers([this.wordBias], zeros) : null;
     const width = longest(rows);
     return this.#run('logits', (call) => {
       const x = call.input('x', output);
       if (kind === 'tokens')
         return core.recordScatterRows(call.graph, x, columnsOf(rows, width), [rows.length, width, output.shape[1]!]);
       if (!isTied) return core.recordReshape(call.graph, x, output.shape);
-      const words = core.recordWordLogits(call.graph, this.#encoder.state.inner, x);
+      const words = core.recordWordLogits(call.graph, this.encoder.state.inner, x);
       return bias ? core.recordAdd(call.graph, call.keep(words), call.input('bias', bias)) : words;
-    });
-  }
-
-  get #parts(): Part[] {
-    return [this.#encoder, ...this.#others, ...(this.#lora ? [this.#lora.part] : [])];
-  }
-
-  #part(raw: RawModule, prefix = '', nameOf: Part['nameOf'] = (own) => prefix + own): Part {
-    const state = this.#tape.stateOf(raw);
-    const get = () => {
-      void this.raw; // throws after dispose()
-      return raw;
-    };
-    return Object.defineProperty({ name: state.name, prefix, state, nameOf } as Part, 'raw', { get });
-  }
-
-  /** @internal The parts of the model, for training checkpoints. */
-  [allLayers](): [Part, string][] {
-    return [...this.#parts, this.#part(this.#dropout, 'dropout.')].map((part) => [part, part.prefix]);
-  }
-
-  #requireTrainable(name: string): void {
-    const { dtype } = this.config;
-    if (dtype === 'fp32') return;
-    throw invalid(name, "a model of dtype 'fp32'", `'${dtype}'`, 'UNSUPPORTED', {
-      hint: 'int8 weights cannot be trained; embed() and encode() give features to train other layers on',
     });
   }
 
@@ -388,7 +137,7 @@ class Trained extends LocalModel implements TrainableModel {
 
   #rows(name: string, input: ModelInput, options: InputOptions, prompt = ''): Row[] {
     void this.raw;
-    this.#requireTrainable(name);
+    this.requireTrainable(name);
     const given = readInput(input);
     requireTexts(given, options);
     return allRows(rowsOf(given, { ...options, prompt }, this.context));
@@ -404,11 +153,11 @@ class Trained extends LocalModel implements TrainableModel {
     use: (call: Recording, hidden: RawVariable) => RawVariable,
     sites: RawSites | null = null,
   ): Tensor {
-    const { core } = this.#tape;
+    const { core } = this.tape;
     requireRows(rows, this.context, 0);
     const batch = batchOf(rows, this.context.config.positionOffset);
-    const options = { training: this.#training, recompute: this.#options.recompute };
-    const { inner } = this.#encoder.state;
+    const options = { training: this.training, recompute: this.options.recompute };
+    const { inner } = this.encoder.state;
     const body = (call: Recording) =>
       call.withSites(sites, (raw) =>
         use(call, call.keep(core.recordEncoderModel(call.graph, inner, batch, options, raw))),
@@ -423,25 +172,25 @@ class Trained extends LocalModel implements TrainableModel {
     args: readonly unknown[] = [],
     isRecorded = false,
   ): Tensor {
-    const { state } = this.#encoder;
-    const others = this.#lora ? [this.#lora.part.state] : [];
-    const run = (call: Recording) => toResult(this.#tape, call.output(body(call)));
-    return this.#inMode([state], () => calling(name, () => this.#tape.run(state, run, others, args, isRecorded)));
+    const { state } = this.encoder;
+    const others = this.adapters ? [this.adapters] : [];
+    const run = (call: Recording) => toResult(this.tape, call.output(body(call)));
+    return this.#inMode([state], () => calling(name, () => this.tape.run(state, run, others, args, isRecorded)));
   }
 
   #pool(call: Recording, hidden: RawVariable, rows: Row[], mode: string, skipped: number): RawVariable {
     const lengths = Int32Array.from(rows, ({ ids }) => ids.length);
     const skips = skipped > 0 ? new Int32Array(rows.length).fill(skipped) : null;
-    return this.#tape.core.recordPool(call.graph, hidden, lengths, skips, mode);
+    return this.tape.core.recordPool(call.graph, hidden, lengths, skips, mode);
   }
 
   #throughLayers(layers: readonly RawTensorLayer[], x: RawTensor): RawTensor {
-    const dropout = this.#dropout;
-    const states = [dropout, ...layers].map((layer) => this.#tape.stateOf(layer));
+    const dropout = this.dropout;
+    const states = [dropout, ...layers].map((layer) => this.tape.stateOf(layer));
     return this.#inMode(states, () => {
-      dropout.setTraining(this.#training);
+      dropout.setTraining(this.training);
       return layers.reduce((rows, layer) => {
-        const drops = this.#training && this.#classifiers.includes(layer);
+        const drops = this.training && this.classifiers.includes(layer);
         return layer.forward({ x: drops ? dropout.forward({ x: rows }) : rows });
       }, x);
     });
@@ -449,15 +198,15 @@ class Trained extends LocalModel implements TrainableModel {
 
   /** Modules are in training mode only during recorded calls, because `embed` and `predict` use the same modules. */
   #inMode<T>(states: readonly ModuleState[], body: () => T): T {
-    const { owner } = this.#tape;
-    this.#tape.owner = this;
+    const { owner } = this.tape;
+    this.tape.owner = this;
     const before = states.map(({ training }) => training); // true if this runs in a callback of another call
-    for (const state of states) state.training = this.#training;
+    for (const state of states) state.training = this.training;
     try {
       return body();
     } finally {
       for (const [i, state] of states.entries()) state.training = before[i]!;
-      this.#tape.owner = owner;
+      this.tape.owner = owner;
     }
   }
 }
@@ -465,4 +214,21 @@ class Trained extends LocalModel implements TrainableModel {
 /** The index of each token among the rows of a padded output [N,L,...]. */
 function columnsOf(rows: readonly Row[], width: number): Int32Array {
   return Int32Array.from(rows.flatMap(({ columns }, n) => columns.map((column) => n * width + column)));
+}
+
+/** Loads a model for training. `tape`: the tape of the runtime. */
+export function loadTrainable(
+  runtime: Runtime,
+  tape: Tape,
+  source: ModelSource = shippedModel(),
+  options: TrainableOptions,
+): Promise<TrainableModel> {
+  const { trainable: _, recompute, dropout, seed, ...load } = readOptions('fromPretrained', schema, options);
+  return loadAs(runtime, source, load as LoadModelOptions, undefined, (own, loaded, parts) => {
+    if (loaded.family.images)
+      throw invalid('fromPretrained.trainable', 'a model of texts', `'${loaded.type}'`, 'UNSUPPORTED');
+    if (loaded.gliner)
+      throw invalid('fromPretrained.trainable', 'a folder with config.json', 'that of a GLiNER', 'UNSUPPORTED');
+    return new Trained(own, loaded, parts, tape, { recompute, dropout, seed });
+  });
 }

@@ -1,0 +1,225 @@
+/** The tensors of a saved model: the current values, in the types in which they are stored. */
+
+import { allocating } from '../../base/error.js';
+import type { Core, RawTensor } from '../../base/wasm/core.js';
+import type { Parameter } from '../graph/parameters.js';
+import {
+  bareName,
+  brainFloats,
+  DTYPE_BYTES,
+  type Dtype,
+  int4Width,
+  int8Rows,
+  isScaleOf,
+  type LocalModel,
+  parameterRowsOf,
+  quantizationConfig,
+  tensorOf,
+  textFamilyOf,
+  WORD_TABLE,
+  widened,
+  wordBiasNames,
+  writeSafetensors,
+} from '../inference.js';
+import type { TrainableModel } from '../trainable/trainable-model.js';
+import { mergedWeights } from './adapter.js';
+import { installed } from './head.js';
+
+/** A tensor as stored in the file. */
+export interface Stored {
+  readonly dtype: string;
+  readonly shape: number[];
+  readonly bytes: Uint8Array;
+}
+
+/** A tensor of the new file. */
+export interface Written {
+  name: string;
+  dtype: string;
+  shape: number[];
+  data: ArrayBufferView;
+}
+
+/** Decides how each tensor is stored. */
+export class WeightWriter {
+  readonly #stored: ReadonlyMap<string, Stored>;
+  readonly #dtype: 'fp32' | 'q8' | null;
+  readonly #core: Core;
+  /** Functions that return the current values, by the tensors' names in the file. */
+  readonly values: ReadonlyMap<string, () => RawTensor>;
+  /**
+   * The matrices that 'q8' multiplies in int8, by their names in the file. The value is whether the matrix is the token
+   * embeddings.
+   */
+  readonly #matrices: ReadonlyMap<string, boolean>;
+  /** Values that differ from those of the file. */
+  readonly #changed: Map<string, RawTensor>;
+  #tensors: Written[] | null = null;
+
+  constructor(model: LocalModel, stored: ReadonlyMap<string, Stored>, dtype: 'fp32' | 'q8' | null) {
+    this.#stored = stored;
+    this.#dtype = dtype;
+    this.#core = model.headContext.core;
+    const { family, config } = textFamilyOf(model.headContext.settings);
+    const bareOf = (name: string) => bareName(name, family.prefix);
+    const rows = parameterRowsOf(family, config);
+    const matrices = [...stored].flatMap(([name, { shape }]): [string, boolean][] => {
+      const parameter = rows.get(bareOf(name))?.parameter ?? '';
+      const isWords = parameter === WORD_TABLE;
+      const isLinear = /^(layers\.|embeddings\.projection\.).*(proj_|proj\.|linear\d\.|projection\.)weight$/.test(
+        parameter,
+      );
+      return shape.length === 2 && (isWords || isLinear) ? [[name, isWords]] : [];
+    });
+    this.#matrices = new Map(matrices);
+    this.values = valuesOf(model, new Map([...stored.keys()].map((name) => [bareOf(name), name])));
+    const changed = [...stored].map(([name, tensor]) => [name, this.#changeOf(name, tensor)] as const);
+    this.#changed = new Map(changed.filter((entry): entry is [string, RawTensor] => entry[1] !== null));
+    // A bias with two names is read under the first one, so write it under both.
+    const [read, ...others] = wordBiasNames(model.headContext.type).flatMap((bias) =>
+      [...stored.keys()].filter((name) => bareOf(name) === bias),
+    );
+    const bias = this.#changed.get(read ?? '');
+    if (bias) for (const name of others) this.#changed.set(name, bias);
+  }
+
+  /** Whether the matrices are stored in int8. */
+  get isQuantized(): boolean {
+    if (this.#dtype !== null) return this.#dtype === 'q8';
+    return (
+      this.#changed.size === 0 && [...this.#stored].some(([name, { dtype }]) => dtype === 'I8' && this.#scales(name))
+    );
+  }
+
+  /** The settings in config.json that describe the weights; undefined if all weights are unchanged. */
+  get quantization(): { config: object | null } | undefined {
+    const all = this.#all();
+    if (all.every(({ name, data }) => this.#stored.get(name)?.bytes === data)) return undefined;
+    const int4 = all.filter(({ name, dtype }) => dtype === 'U8' && this.#matrices.has(name));
+    if (!this.isQuantized && int4.length === 0) return { config: null };
+    const formOf = (words: boolean) => (int4.some(({ name }) => this.#matrices.get(name) === words) ? 'int4' : 'int8');
+    return { config: quantizationConfig(formOf(true), formOf(false), this.#ignored) };
+  }
+
+  /** The modules with a matrix that is not in int8. */
+  get #ignored(): string[] {
+    return this.#all()
+      .filter(({ name, dtype, shape }) => shape.length === 2 && !/^[IU]8$/.test(dtype) && name.endsWith('.weight'))
+      .map(({ name }) => name.slice(0, -'.weight'.length));
+  }
+
+  bytes(): Uint8Array<ArrayBuffer> {
+    return writeSafetensors(this.#all(), { format: 'pt' });
+  }
+
+  #all(): Written[] {
+    this.#tensors ??= [...this.#stored]
+      .filter(([name]) => !isScaleOf(name, this.#stored))
+      .flatMap(([name, tensor]) => this.#write(name, tensor));
+    return this.#tensors;
+  }
+
+  #write(name: string, tensor: Stored): Written[] {
+    const current = this.#changed.get(name);
+    const scale = `${name}_scale`;
+    const scales = this.#scales(name);
+    if (!current && this.#keeps(name, tensor)) {
+      // Scales come first, so that rows can be loaded while they are received.
+      return [...(scales ? [written(scale, scales)] : []), written(name, tensor)];
+    }
+    const value = current ?? this.#file(name, tensor);
+    if (!this.isQuantized || !this.#matrices.has(name)) return [{ name, dtype: 'F32', ...value }];
+    const { shape } = value;
+    const [count = 1, width = 1] = shape;
+    const table = this.#matrices.get(name)!;
+    const rows = int8Rows(value.data, width, { table, tensor: tensorOf('model.safetensors', name) });
+    const scaleShape = [count, 1];
+    return [
+      table
+        ? { name: scale, dtype: 'BF16', shape: scaleShape, data: brainFloats(rows.scales) }
+        : { name: scale, dtype: 'F32', shape: scaleShape, data: rows.scales },
+      { name, dtype: 'I8', shape, data: rows.data },
+    ];
+  }
+
+  /** Whether an unchanged tensor is stored as it was. */
+  #keeps(name: string, { dtype }: Stored): boolean {
+    if (this.#isInt4(name)) return this.#dtype !== 'fp32';
+    if (dtype === 'I8' && this.#scales(name)) return this.isQuantized;
+    // Tensors of types that heed does not read are unused, such as `position_ids`.
+    return (
+      this.#dtype === null ||
+      !Object.hasOwn(DTYPE_BYTES, dtype) ||
+      dtype === 'I8' ||
+      (this.#dtype === 'fp32' && dtype === 'F32')
+    );
+  }
+
+  #scales(name: string): Stored | undefined {
+    return this.#stored.get(`${name}_scale`);
+  }
+
+  #isInt4(name: string): boolean {
+    return this.#matrices.has(name) && this.#stored.get(name)!.dtype === 'U8';
+  }
+
+  /** The current value of a tensor, or null if it equals that of the file. */
+  #changeOf(name: string, tensor: Stored): RawTensor | null {
+    const value = this.values.get(name)?.();
+    if (!value) return null;
+    const before = this.#file(name, tensor);
+    if (String(value.shape) !== String(before.shape)) return value;
+    return value.data.every((entry, i) => Object.is(entry, before.data[i])) ? null : value;
+  }
+
+  /** The value of a tensor in the file. */
+  #file(name: string, { bytes, dtype, shape }: Stored): RawTensor {
+    const scale = this.#scales(name);
+    const scales = scale ? widened(scale.bytes, scale.dtype as Dtype, { name, shape: scale.shape }) : null;
+    if (scales && this.#isInt4(name)) {
+      const [rows = 0, rowBytes = 0] = shape;
+      const width = int4Width(rowBytes);
+      return { shape: [rows, width], data: int4Values(this.#core, bytes, scales, width) };
+    }
+    const data = widened(bytes, dtype as Dtype, { name, shape });
+    if (dtype !== 'I8' || !scales) return { shape, data };
+    const width = data.length / scales.length;
+    return { shape, data: data.map((value, i) => value * scales[Math.floor(i / width)]!) };
+  }
+}
+
+/** Decodes 4-bit rows, using the WebAssembly module. */
+function int4Values(core: Core, bytes: Uint8Array, scales: Float32Array, width: number): Float32Array {
+  const options = { inFeatures: width, outFeatures: scales.length, bias: false, activation: 'identity', name: '' };
+  const layer = allocating('weight', [scales.length, width], 4 * scales.length * width, () => new core.Linear(options));
+  try {
+    layer.writeParameter(0, 0, bytes, 'U8', scales);
+    return layer.readParameter(0);
+  } finally {
+    layer.delete();
+  }
+}
+
+const written = (name: string, { dtype, shape, bytes: data }: Stored): Written => ({ name, dtype, shape, data });
+
+/**
+ * The values that may have changed: those of parameters and of a trained head. `names`: the names of tensors in the
+ * file, by their names without the family's prefix.
+ */
+function valuesOf(model: LocalModel, names: ReadonlyMap<string, string>): Map<string, () => RawTensor> {
+  const values = new Map<string, () => RawTensor>();
+  for (const parameter of (model as { parameters?(): Parameter[] }).parameters?.() ?? []) {
+    values.set(parameter.name, () => {
+      const { data, shape } = parameter.value;
+      return { data, shape: [...shape] };
+    });
+  }
+  if ('sentenceVectors' in model)
+    for (const [name, value] of mergedWeights(model as unknown as TrainableModel)) values.set(name, value);
+  const head = installed.get(model);
+  for (const { name, weight, bias } of head?.kind === 'family' ? head.layers : []) {
+    for (const [part, tensor] of Object.entries({ weight, bias }))
+      if (tensor) values.set(names.get(`${name}.${part}`) ?? `${name}.${part}`, () => tensor);
+  }
+  return values;
+}
