@@ -122,7 +122,7 @@ async function rate(count, queue, file, name) {
     const own = ['taskset', '-c', String(i % availableParallelism())];
     const child = spawn(
       own[0],
-      [...own.slice(1), process.execPath, cli, 'embed', '--work', out, '--workers', '1', ...share],
+      [...own.slice(1), process.execPath, cli, 'corpus', 'work', out, '--workers', '1', ...share],
       { stdio: 'ignore' },
     );
     child.once('exit', () => {});

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { load } from 'heed';
 import { finishEmbedding, planEmbedding } from 'heed/node';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { corpus, embed, makeFolder, partNames, rowsOf, start } from '../web/scale/support.js';
+import { corpus, makeFolder, partNames, rowsOf, run, start } from '../web/scale/support.js';
 import { type Server, startPostgres, startRedis } from './servers.js';
 
 const KILLS = 200;
@@ -28,10 +28,10 @@ beforeAll(async () => {
   reference = join(folder, 'reference');
   await plan('reference');
   const began = performance.now();
-  const share = ['--work', reference, '--workers', '1', '--shard', '0/8'];
-  expect(await embed(share)).toMatchObject({ code: 0, err: '' });
+  const share = ['work', reference, '--workers', '1', '--shard', '0/8'];
+  expect(await run(share)).toMatchObject({ code: 0, err: '' });
   usual = performance.now() - began;
-  expect(await embed(['--work', reference, '--workers', '1'])).toMatchObject({ code: 0, err: '' });
+  expect(await run(['work', reference, '--workers', '1'])).toMatchObject({ code: 0, err: '' });
 });
 afterAll(() => fs.rmSync(folder, { recursive: true, force: true }));
 
@@ -67,7 +67,7 @@ async function chaos(name: string, seed: number, argsOf: (slot: number) => strin
     await plan(`${name}-${round}`);
     const supervise = async (slot: number) => {
       for (;;) {
-        const { child, ended } = start(['--work', out, '--workers', '1', ...argsOf(slot)]);
+        const { child, ended } = start(['work', out, '--workers', '1', ...argsOf(slot)]);
         const timer = kills < KILLS ? setTimeout(() => child.kill('SIGKILL'), random() * 1.5 * usual) : undefined;
         const { code, signal, err } = await ended;
         clearTimeout(timer);

@@ -5,7 +5,7 @@ import type { VectorOutput } from 'heed';
 import { finishEmbedding, planEmbedding, workEmbedding } from 'heed/node';
 import pg from 'pg';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { corpus, embed, makeFolder, rowsOf, start } from '../web/scale/support.js';
+import { corpus, makeFolder, rowsOf, run, start } from '../web/scale/support.js';
 import { type Server, startPostgres } from './servers.js';
 
 const ROWS = 600;
@@ -37,12 +37,12 @@ async function plan(name: string, output: VectorOutput): Promise<string> {
 
 /** Works on a plan with workers of which one dies, and compares the table with the parts. */
 async function insert(out: string, table: string, numbersOf: (stored: string) => number[]): Promise<void> {
-  const args = ['--work', out, '--workers', '1', '--to', server.url, '--table', table];
+  const args = ['work', out, '--workers', '1', '--to', server.url, '--table', table];
   const { child, ended } = start(args);
   const watcher = fs.watch(out, (_, name) => /^part-\d+\.jsonl$/.test(String(name)) && child.kill('SIGKILL'));
   expect((await ended).signal).toBe('SIGKILL');
   watcher.close();
-  const workers = await Promise.all([embed(args), embed(args)]);
+  const workers = await Promise.all([run(args), run(args)]);
   for (const { code, err } of workers) expect({ code, err }).toEqual({ code: 0, err: '' });
   expect(await finishEmbedding(out, { to: server.url, table })).toMatchObject({ complete: true, rows: ROWS });
   const { rows } = await client.query(`SELECT id, line, error, embedding::text FROM ${table} ORDER BY line`);
@@ -61,7 +61,7 @@ test('bits, which need no extension', async () => {
 
   // Rows that someone deleted are counted, and a chunk that is not marked is inserted again although its part exists.
   await client.query('DELETE FROM bits WHERE line <= 20; DELETE FROM bits_parts WHERE chunk = 0');
-  const lacking = await embed(['--finish', out, '--to', server.url, '--table', 'bits']);
+  const lacking = await run(['finish', out, '--to', server.url, '--table', 'bits']);
   expect([lacking.code, lacking.err]).toEqual([1, expect.stringContaining('1 part missing: 0')]);
   expect(await workEmbedding(out, { to: server.url, table: 'bits' })).toMatchObject({ parts: 1, rows: 20 });
   expect(await finishEmbedding(out, { to: server.url, table: 'bits' })).toMatchObject({ complete: true });
@@ -79,7 +79,7 @@ test('vectors, where the server has pgvector, and otherwise an error that says s
   const numbers = (vector: string) =>
     [...Float32Array.from(JSON.parse(vector) as number[])].map((v) => Number(v.toPrecision(9)));
   if (hasVector) return insert(out, 'vectors', numbers);
-  const { code, err } = await embed(['--work', out, '--to', server.url]);
+  const { code, err } = await run(['work', out, '--to', server.url]);
   expect(code).toBe(1);
   expect(err).toMatch(
     /^heed: --to: expected a server with pgvector, got .*Install pgvector there, or plan with --output binary\n$/,

@@ -228,7 +228,7 @@ test('every command has its own help and options', async () => {
 test('the commands of the documentation have the options that they show', async () => {
   const pages = ['README.md', 'docs/command-line.md', 'docs/scale.md', 'docs/fine-tuning.md'];
   const text = pages.map((page) => readFileSync(new URL(`../../../${page}`, import.meta.url), 'utf8')).join('\n');
-  const shown = [...text.matchAll(/npx heed (train [a-z]+|[a-z]+)([^#\n`]*)/g)].map(
+  const shown = [...text.matchAll(/npx heed ((?:corpus|train) [a-z]+|[a-z]+)([^#\n`]*)/g)].map(
     ([, name, rest]) => [name!, rest!] as const,
   );
   const names = [...new Set(shown.map(([name]) => name))];
@@ -237,6 +237,10 @@ test('the commands of the documentation have the options that they show', async 
       'cache',
       'classify',
       'completion',
+      'corpus finish',
+      'corpus plan',
+      'corpus status',
+      'corpus work',
       'doctor',
       'embed',
       'evaluate',
@@ -275,6 +279,7 @@ test('`heed help` prints what --help does', async () => {
   expect(await run(['help', 'nope'])).toMatchObject({ code: 2, out: '', err: expect.stringContaining("got 'nope'") });
   for (const [command, expected] of [
     ['train', 'classifier or embedding'],
+    ['corpus', 'plan or work or status or finish'],
     ['embed', 'no subcommand'],
   ] as const)
     expect(await run(['help', command, 'nope'])).toEqual({
@@ -298,7 +303,7 @@ test.each([
 test.each([
   [
     ['nope'],
-    "command: expected one of embed, search, classify, index, quantize, prune, train, evaluate, inspect, doctor, cache, completion, help, got 'nope'",
+    "command: expected one of embed, search, classify, index, quantize, prune, train, evaluate, inspect, doctor, corpus, cache, completion, help, got 'nope'",
   ],
   [['serch', 'fox'], "got 'serch' (Did you mean search?)"],
   [['embed', '--otu', 'x'], "unknown option '--otu' (Did you mean --out?)"],

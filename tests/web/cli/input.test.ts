@@ -3,6 +3,7 @@ import * as fs from 'node:fs';
 import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { currentForm } from '../../../web/src/cli/commands/corpus.js';
 import { makeFolder, run, start } from './support.js';
 
 let folder: string;
@@ -138,18 +139,52 @@ describe('--json has the documented keys', () => {
   test('plans', async () => {
     using elsewhere = temporaryFolder(); // the model's folder must not change
     const { path: out } = elsewhere;
-    const json = async (args: string[]) => JSON.parse((await run(['embed', ...args, '--json'])).out);
-    const planned = await json(['--plan', path('texts.txt'), '--out', out, '--model', folder, '--chunk', '2']);
+    const json = async (args: string[]) => JSON.parse((await run(['corpus', ...args, '--json'])).out);
+    const planned = await json(['plan', path('texts.txt'), '--out', out, '--model', folder, '--chunk', '2']);
     expect(planned).toEqual({ folder: out, rows: 3, chunks: 2, build: expect.any(String) });
-    expect(await json(['--status', out])).toMatchObject({
+    expect(await json(['status', out])).toMatchObject({
       rows: 3,
       rowsDone: 0,
       chunks: 2,
       partsDone: 0,
       finished: false,
     });
-    expect(await json(['--work', out, '--workers', '1'])).toEqual({ parts: 2, rows: 3, errors: 0, failed: [] });
-    expect(await json(['--finish', out])).toMatchObject({ complete: true, rows: 3, parts: 2, missing: [] });
+    expect(await json(['work', out, '--workers', '1'])).toEqual({ parts: 2, rows: 3, errors: 0, failed: [] });
+    expect(await json(['finish', out])).toMatchObject({ complete: true, rows: 3, parts: 2, missing: [] });
+  });
+
+  test.each<[string[], string[]]>([
+    [
+      ['embed', '--plan', 'a.txt', 'b.txt', '--out', 'out'],
+      ['corpus', 'plan', 'a.txt', 'b.txt', '--out', 'out'],
+    ],
+    [
+      ['embed', 'a.txt', '--out', 'out', '--plan'],
+      ['corpus', 'plan', 'a.txt', '--out', 'out'],
+    ],
+    [
+      ['--quiet', 'embed', '--workers', '2', '--work', 'out', '--shard', '0/3'],
+      ['--quiet', 'corpus', 'work', '--workers', '2', 'out', '--shard', '0/3'],
+    ],
+    [
+      ['embed', '--status=out', '--json'],
+      ['corpus', 'status', 'out', '--json'],
+    ],
+    [
+      ['embed', '--finish', 'out'],
+      ['corpus', 'finish', 'out'],
+    ],
+    [
+      ['embed', 'a.txt'],
+      ['embed', 'a.txt'],
+    ],
+    [
+      ['search', '--plan'],
+      ['search', '--plan'],
+    ],
+    [['--help'], ['--help']],
+  ])('%j is %j', (args, current) => {
+    expect(currentForm(args)).toEqual(current);
   });
 });
 

@@ -31,8 +31,8 @@ const WRITERS: Record<string, [args: string[], out: string][]> = {
   embed: [
     [['embed', 'texts.txt', '--model', '.'], 'out.jsonl'],
     [['embed', 'texts.txt', '--model', '.'], 'out.npy'],
-    [['embed', '--plan', 'texts.txt', '--model', '.', '--chunk', '1'], 'plan'],
   ],
+  'corpus plan': [[['corpus', 'plan', 'texts.txt', '--model', '.', '--chunk', '1'], 'plan']],
   classify: [[['classify', 'texts.txt', '--model', '.'], 'out.jsonl']],
   index: [[['index', 'texts.txt', '--model', '.'], 'index.safetensors']],
   quantize: [[['quantize', '.'], 'quantized']],
@@ -72,7 +72,7 @@ test('the table above has every command with --out', async () => {
   const found: string[] = [];
   for (const name of (await words('')).filter((word) => /^[a-z]+$/.test(word))) {
     if ((await words(name, '--')).includes('--out')) found.push(name);
-    if (name !== 'train') continue;
+    if (!['corpus', 'train'].includes(name)) continue;
     for (const child of (await words(name, '')).filter((word) => /^[a-z]+$/.test(word)))
       if ((await words(name, child, '--')).includes('--out')) found.push(`${name} ${child}`);
   }
@@ -104,7 +104,7 @@ describe.skipIf(process.platform === 'win32')('on a full disk', () => {
     expect(err).toMatch(FULL);
     expect(code).toBe(1);
     const left = fs.readdirSync(folder).filter((name) => !before.includes(name));
-    if (!['embed', 'classify'].includes(args[0]!) || args[1] === '--plan') {
+    if (!['embed', 'classify'].includes(args[0]!)) {
       expect(left.filter((name) => name !== 'plan')).toEqual([]);
       expect(left.includes('plan') ? fs.readdirSync(path('plan')) : []).toEqual([]);
       fs.rmSync(path(out), { recursive: true, force: true });
@@ -121,11 +121,11 @@ describe.skipIf(process.platform === 'win32')('on a full disk', () => {
 
   test.each(PARTS)('parts in %s', (parts) => {
     const out = `plan-${parts}`;
-    inFolder(['embed', '--plan', 'texts.txt', '--model', '.', '--parts', parts, '--out', out]);
-    const { code, err } = limited(['embed', '--work', out, '--workers', '1']);
+    inFolder(['corpus', 'plan', 'texts.txt', '--model', '.', '--parts', parts, '--out', out]);
+    const { code, err } = limited(['corpus', 'work', out, '--workers', '1']);
     expect(err).toMatch(FULL);
     expect([code, fs.readdirSync(path(out))]).toEqual([1, ['manifest.json']]);
-    expect(inFolder(['embed', '--work', out])).toMatchObject({ code: 0, err: '' });
+    expect(inFolder(['corpus', 'work', out])).toMatchObject({ code: 0, err: '' });
   });
 
   test.each([['embed'], ['classify'], ['search', 'the fox', '--top', '40']])('standard output of %j', (...command) => {

@@ -7,7 +7,7 @@ import { load } from 'heed';
 import { embeddingStatus, finishEmbedding, type Manifest, planEmbedding, workEmbedding } from 'heed/node';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { chunksOf, linesOf } from '../../../web/src/scale/corpus.js';
-import { corpus, embed, makeFolder, partNames, rowsOf } from './support.js';
+import { corpus, makeFolder, partNames, rowsOf, run } from './support.js';
 
 let folder: string;
 let model: string;
@@ -102,21 +102,21 @@ describe('a plan', () => {
       rows: 153,
       finished: false,
     });
-    const early = await embed(['--finish', out]);
+    const early = await run(['finish', out]);
     expect(early.code).toBe(1);
-    expect(early.err).toBe(`heed: 3 parts missing: 1, 3, 5. Run heed embed --work ${out} again\n`);
+    expect(early.err).toBe(`heed: 3 parts missing: 1, 3, 5. Run heed corpus work ${out} again\n`);
     expect(fs.existsSync(join(out, '_SUCCESS'))).toBe(false);
 
-    const second = await embed(['--work', out, '--shard', '1/2']);
+    const second = await run(['work', out, '--shard', '1/2']);
     expect(second).toMatchObject({ code: 0, err: '', out: `${out}: wrote 3 parts, 75 rows, 3 errors\n` });
     expect(await workEmbedding(out)).toMatchObject({ parts: 0, failed: [] });
     fs.writeFileSync(join(out, 'part-00001.jsonl.tmp-0123abcd'), 'of a process that died');
-    const end = await embed(['--finish', out]);
+    const end = await run(['finish', out]);
     expect(end).toMatchObject({ code: 0, err: '', out: `${out}: 153 rows in 7 parts, 4 errors\n` });
     expect(JSON.parse(fs.readFileSync(join(out, '_SUCCESS'), 'utf8'))).toEqual({ rows: 153, errors: 4, parts: count });
     expect(fs.readdirSync(out).filter((name) => name.includes('tmp'))).toEqual([]);
     expect(embeddingStatus(out)).toMatchObject({ rowsDone: 153, remaining: 0, finished: true });
-    expect((await embed(['--status', out])).out).toMatch(/^rows +153 of 153\nparts +7 of 7\n/);
+    expect((await run(['status', out])).out).toMatch(/^rows +153 of 153\nparts +7 of 7\n/);
   });
 
   test('has each line as a row once, in order, with the vector of the model', async () => {
@@ -229,7 +229,7 @@ test('empty files make a plan without chunks, which can be finished', async () =
 test('two processes that work on the same chunks write each part once', async () => {
   const out = path('twice');
   await planEmbedding([write('twice.jsonl', corpus(400))], { out, model, chunk: 20 });
-  const both = await Promise.all([embed(['--work', out]), embed(['--work', out])]);
+  const both = await Promise.all([run(['work', out]), run(['work', out])]);
   for (const { code, err } of both) expect({ code, err }).toEqual({ code: 0, err: '' });
   expect(await finishEmbedding(out)).toMatchObject({ complete: true, rows: 400 });
   expect(rowsOf(out).map(({ id }) => id)).toEqual(Array.from({ length: 400 }, (_, n) => `id-${n}`));

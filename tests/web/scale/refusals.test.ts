@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { HeedError } from 'heed';
 import { finishEmbedding, type Manifest, planEmbedding, workEmbedding } from 'heed/node';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { corpus, embed, makeFolder, rowsOf, start } from './support.js';
+import { corpus, makeFolder, rowsOf, run, start } from './support.js';
 
 let folder: string;
 let model: string;
@@ -32,7 +32,7 @@ beforeEach(() => {
 
 /** Expects an error of one line, and exit code 2 for wrong usage or 1 for failures. */
 async function refuses(args: string[], message: string | RegExp, expected: 1 | 2 = 2): Promise<void> {
-  const { code, err, out: printed } = await embed(args);
+  const { code, err, out: printed } = await run(args);
   expect({ code, printed, message }).toEqual({ code: expected, printed: '', message });
   expect(err).toMatch(message);
   expect(err).toMatch(/^heed: .*\n$/);
@@ -43,8 +43,8 @@ describe('planning', () => {
     await plan();
     const before = fs.readFileSync(join(out, 'manifest.json'));
     await refuses(
-      ['--plan', file, '--out', out, '--model', model],
-      /^heed: out: expected a folder without a plan, got .*--work/,
+      ['plan', file, '--out', out, '--model', model],
+      /^heed: out: expected a folder without a plan, got .*heed corpus work/,
     );
     expect(fs.readFileSync(join(out, 'manifest.json')).equals(before)).toBe(true);
     fs.rmSync(join(out, 'manifest.json'));
@@ -61,38 +61,35 @@ describe('planning', () => {
   });
 
   test('files and folders that cannot be used', async () => {
-    await refuses(['--plan', '--out', out], 'files: expected at least one path of a file, got none');
-    await refuses(['--plan', file], '--out: expected the folder of the plan, got none');
-    await refuses(['--plan', '/no/such', '--out', out], '/no/such: cannot be read (no such file)', 1);
-    await refuses(['--plan', folder, '--out', out], /files: expected files, got .*, which is none/);
-    await refuses(['--plan', '-', '--out', out], "'-' (standard input)");
-    await refuses(['--plan', file, file, '--out', out], 'files: expected each file once');
-    await refuses(['--plan', `${file}.csv`, '--out', out], 'cannot be read', 1);
+    await refuses(['plan', '--out', out], "missing required argument 'files'; `heed corpus plan --help`");
+    await refuses(['plan', file], "required option '--out <folder>' not specified; `heed corpus plan --help`");
+    await refuses(['plan', '/no/such', '--out', out], '/no/such: cannot be read (no such file)', 1);
+    await refuses(['plan', folder, '--out', out], /files: expected files, got .*, which is none/);
+    await refuses(['plan', '-', '--out', out], "'-' (standard input)");
+    await refuses(['plan', file, file, '--out', out], 'files: expected each file once');
+    await refuses(['plan', `${file}.csv`, '--out', out], 'cannot be read', 1);
     fs.writeFileSync(`${file}.csv`, 'text\na\n');
-    await refuses(['--plan', `${file}.csv`, '--out', out], 'files: expected files of lines or JSON lines', 1);
-    await refuses(['--plan', file, '--out', file], `out: expected a folder, got '${file}', which is a file`);
-    await refuses(['--plan', file, '--out', join(file, 'below')], /cannot be written \(ENOTDIR/, 1);
-    await refuses(['--plan', file, '--out', out, '--model', 'http://localhost/m'], '--model: expected a model', 1);
-    await refuses(['--plan', file, '--out', out, '--model', model, '--dimensions', '25'], /dimensions: expected/);
+    await refuses(['plan', `${file}.csv`, '--out', out], 'files: expected files of lines or JSON lines', 1);
+    await refuses(['plan', file, '--out', file], `out: expected a folder, got '${file}', which is a file`);
+    await refuses(['plan', file, '--out', join(file, 'below')], /cannot be written \(ENOTDIR/, 1);
+    await refuses(['plan', file, '--out', out, '--model', 'http://localhost/m'], '--model: expected a model', 1);
+    await refuses(['plan', file, '--out', out, '--model', model, '--dimensions', '25'], /dimensions: expected/);
     expect(fs.existsSync(out)).toBe(false);
   });
 
-  test('options of another mode, and wrong values', async () => {
-    await refuses(['--plan', file, '--out', out, '--work', out], '--plan: expected only one of --plan and --work');
-    await refuses(['--work', out, '--dtype', 'q8'], '--dtype: expected as in the plan: give it with --plan');
-    await refuses(['--status', out, '--queue', 'redis://x'], '--queue: expected none with --status');
-    await refuses([file, '--queue', 'redis://x'], '--queue: expected --work or --finish with it, got neither');
-    await refuses(['--work', out, file], '--work: expected a folder only');
+  test('options of another command, and wrong values', async () => {
+    await refuses(['work', out, '--dtype', 'q8'], "unknown option '--dtype'");
+    await refuses(['status', out, '--queue', 'redis://x'], "unknown option '--queue'");
+    await refuses([file], "corpus: expected plan or work or status or finish, got '");
+    await refuses([], 'corpus: expected plan or work or status or finish, got nothing');
+    await refuses(['work', out, file], "too many arguments for 'work'");
     await refuses(
-      ['--work', out, '--shard', '3/3'],
+      ['work', out, '--shard', '3/3'],
       "--shard: expected i/n with i from 0 to n - 1, as in 0/3, got '3/3'",
     );
-    await refuses(['--work', out, '--workers', 'many'], "--workers: expected 'auto' or a whole number");
-    await refuses(['--work', out, '--lock', '0'], '--lock: expected a whole number of at least 1');
-    await refuses(
-      ['--plan', file, '--out', out, '--output', 'int4'],
-      '--output: expected one of float32, int8, binary',
-    );
+    await refuses(['work', out, '--workers', 'many'], "--workers: expected 'auto' or a whole number");
+    await refuses(['work', out, '--lock', '0'], '--lock: expected a whole number of at least 1');
+    await refuses(['plan', file, '--out', out, '--output', 'int4'], '--output: expected one of fp32, int8, binary');
     for (const [options, message] of [
       [{ shard: { index: 2, count: 2 } }, 'shard: expected { index, count } with 0 <= index < count'],
       [{ shard: { index: 0, count: 1 }, queue: 'redis://x' }, 'shard: expected only one of shard and queue, got both'],
@@ -105,8 +102,12 @@ describe('planning', () => {
 
 describe('working', () => {
   test('without a plan, or with one that cannot be read', async () => {
-    for (const mode of ['--work', '--status', '--finish'])
-      await refuses([mode, out], /^heed: folder: expected the folder of a plan, with manifest.json, got .*--plan/, 1);
+    for (const mode of ['work', 'status', 'finish'])
+      await refuses(
+        [mode, out],
+        /^heed: folder: expected the folder of a plan, with manifest.json, got .*heed corpus plan/,
+        1,
+      );
     fs.mkdirSync(out);
     for (const [text, message] of [
       ['{', 'expected a manifest of heed, got a file that is not JSON'],
@@ -127,20 +128,20 @@ describe('working', () => {
     const text = fs.readFileSync(file, 'utf8');
     fs.appendFileSync(file, '"more"\n');
     await refuses(
-      ['--work', out],
+      ['work', out],
       /in-\d+\.jsonl: expected the file that was planned, got one of \d+ bytes instead of \d+\. Restore it/,
       1,
     );
     fs.rmSync(file);
-    await refuses(['--work', out], /in-\d+\.jsonl: expected the file that was planned, got none/, 1);
-    // With the same length, only the changed chunk fails; a later run tries it again.
+    await refuses(['work', out], /in-\d+\.jsonl: expected the file that was planned, got none/, 1);
+    // Of the same length: only the chunk that changed fails, and what failed is tried again later.
     fs.writeFileSync(file, text.replace('id-30', 'id-99'));
-    const { code, err, out: printed } = await embed(['--work', out]);
+    const { code, err, out: printed } = await run(['work', out]);
     expect({ code, printed }).toEqual({ code: 1, printed: `${out}: wrote 4 parts, 80 rows, 3 errors\n` });
     expect(err).toMatch(
       /^heed: chunk 1: .*expected the file that was planned, got other bytes from \d+ to \d+.*\nheed: 1 chunk failed: 1\n$/,
     );
-    expect((await embed(['--status', out])).out).toMatch(/failures +1\n {2}chunk 1 +/);
+    expect((await run(['status', out])).out).toMatch(/failures +1\n {2}chunk 1 +/);
     expect(await finishEmbedding(out)).toMatchObject({ complete: false, missing: [1], failed: [{ chunk: 1 }] });
     fs.writeFileSync(file, text);
     expect(await workEmbedding(out)).toEqual({ parts: 1, rows: 20, errors: 0, failed: [] });
@@ -151,7 +152,7 @@ describe('working', () => {
     const manifest = await plan();
     const changed = async (change: Partial<Manifest>, message: RegExp) => {
       fs.writeFileSync(join(out, 'manifest.json'), JSON.stringify({ ...manifest, ...change }));
-      await refuses(['--work', out], message, 1);
+      await refuses(['work', out], message, 1);
     };
     await changed({ heed: '0.0.1' }, /^heed: heed: expected version 0\.0\.1, with which the plan was made, got \d/);
     await changed({ build: 'sse' as never }, /^heed: build: expected simd128 or relaxed-simd, got 'sse'/);
@@ -177,19 +178,15 @@ describe('working', () => {
     await planEmbedding([file], { out, model: moved, chunk: 20 });
     const copy = path('copied model');
     fs.renameSync(moved, copy);
-    await refuses(['--work', out], /^heed: --model: expected a model's folder .*--work DIR --model\n/, 1);
-    expect(await embed(['--work', out, '--model', copy, '--shard', '0/2'])).toMatchObject({ code: 0, err: '' });
+    await refuses(['work', out], /^heed: --model: expected a model's folder .*`heed corpus work DIR --model`\n/, 1);
+    expect(await run(['work', out, '--model', copy, '--shard', '0/2'])).toMatchObject({ code: 0, err: '' });
     expect(await workEmbedding(out, { model: copy })).toMatchObject({ parts: 2, failed: [] });
     expect(await finishEmbedding(out)).toMatchObject({ complete: true, rows: 100 });
     const config = join(copy, 'config.json');
     fs.appendFileSync(config, ' ');
     for (const other of [copy, join(copy, 'config.json')])
-      await refuses(
-        ['--work', out, '--model', other],
-        /: expected the files that the plan was made with, got other/,
-        1,
-      );
-    await refuses(['--work', out, '--model', path('none')], /^heed: --model: expected a model's folder/, 1);
+      await refuses(['work', out, '--model', other], /: expected the files that the plan was made with, got other/, 1);
+    await refuses(['work', out, '--model', path('none')], /^heed: --model: expected a model's folder/, 1);
     await expect(workEmbedding(out, { model: '' })).rejects.toThrow('workEmbedding.model: expected a string, got ""');
   });
 
@@ -197,7 +194,7 @@ describe('working', () => {
     'an engine without the build',
     async () => {
       await plan();
-      const { code, err } = await embed(['--work', out], { flags: [] });
+      const { code, err } = await run(['work', out], { flags: [] });
       expect(code).toBe(1);
       expect(err).toMatch(
         /^heed: machine: expected an engine that runs the plan's build relaxed-simd, got .*--build simd128/,
@@ -208,7 +205,7 @@ describe('working', () => {
   test('a disk that is full', async () => {
     // A limit on the size of files has the same effect: a write fails in the middle of a part.
     await plan(50);
-    const full = await embed(['--work', out, '--workers', '1'], {
+    const full = await run(['work', out, '--workers', '1'], {
       prefix: ['bash', '-c', 'ulimit -f 8; exec "$@"', 'bash'],
     });
     expect(full.code).toBe(1);
@@ -223,8 +220,8 @@ describe('working', () => {
   test.each(['SIGINT', 'SIGTERM'] as const)('%s at any moment keeps what is written', async (signal) => {
     fs.writeFileSync(file, corpus(4000));
     await plan(40);
-    const { child, ended } = start(['--work', out, '--workers', '1']);
-    // Sends the signal as soon as a part exists.
+    const { child, ended } = start(['work', out, '--workers', '1']);
+    // As soon as there is a part.
     const watcher = fs.watch(out, (_, name) => /^part-\d+\.jsonl$/.test(String(name)) && child.kill(signal));
     const { code, err } = await ended;
     watcher.close();
@@ -284,11 +281,11 @@ describe('working', () => {
   test('a queue that is away, or none', async () => {
     await plan();
     await refuses(
-      ['--work', out, '--queue', 'amqp://me:secret@host'],
+      ['work', out, '--queue', 'amqp://me:secret@host'],
       /^heed: --queue: expected .*redis:\/\/host:port.*, got 'amqp:\/\/host'\n/,
     );
-    await refuses(['--work', out, '--queue', 'redis://host/name'], "got 'redis://host/name'");
-    await refuses(['--work', out, '--to', 'redis://host'], '--to: expected a URL like postgres://host:port/database');
+    await refuses(['work', out, '--queue', 'redis://host/name'], "got 'redis://host/name'");
+    await refuses(['work', out, '--to', 'redis://host'], '--to: expected a URL like postgres://host:port/database');
     for (const url of ['redis://name:secret@127.0.0.1:1', 'postgres://name:secret@127.0.0.1:1/x']) {
       const error = await workEmbedding(out, { queue: url, queueTimeout: 0.2 }).catch((error: unknown) => error);
       expect(error).toBeInstanceOf(HeedError);

@@ -45,10 +45,10 @@ export interface Ended {
 /** Node's flags that select the same build as in the tests. */
 const FLAGS = process.execArgv.filter((flag) => flag.includes('relaxed-simd'));
 
-/** Starts `heed embed`. */
+/** Starts `heed corpus`. */
 export function start(args: string[], options: { cwd?: string; prefix?: string[]; flags?: string[] } = {}) {
   const node = [process.execPath, ...(options.flags ?? FLAGS)];
-  const command = [...(options.prefix ?? []), ...node, script, 'embed', ...args];
+  const command = [...(options.prefix ?? []), ...node, script, 'corpus', ...args];
   const child: ChildProcess = spawn(command[0]!, command.slice(1), {
     cwd: options.cwd,
     stdio: ['ignore', 'pipe', 'pipe'],
@@ -63,8 +63,8 @@ export function start(args: string[], options: { cwd?: string; prefix?: string[]
   return { child, ended };
 }
 
-/** Runs `heed embed` to its end. */
-export const embed = (args: string[], options?: Parameters<typeof start>[1]) => start(args, options).ended;
+/** Runs `heed corpus` to its end. */
+export const run = (args: string[], options?: Parameters<typeof start>[1]) => start(args, options).ended;
 
 export interface PartRow {
   file: string;

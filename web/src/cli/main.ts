@@ -5,6 +5,7 @@ import { version } from '../base/wasm/version.js';
 import { addCache } from './commands/cache.js';
 import { addClassify } from './commands/classify.js';
 import { addCompletion } from './commands/completion.js';
+import { addCorpus, currentForm } from './commands/corpus.js';
 import { addDoctor } from './commands/doctor.js';
 import { addEmbed } from './commands/embed.js';
 import { addEvaluate } from './commands/evaluate.js';
@@ -48,13 +49,14 @@ Exit codes: 0 success, 1 failure, 2 wrong usage.`,
 
 const subcommands = [
   ...[addEmbed, addSearch, addClassify, addIndex, addQuantize, addPrune, addTrain, addEvaluate, addInspect, addDoctor],
-  ...[addCache, addCompletion, addHelp],
+  ...[addCorpus, addCache, addCompletion, addHelp],
 ];
 for (const add of subcommands) add(program);
 
 checkOutput();
 
-program.parseAsync(process.argv.length > 2 ? process.argv : [...process.argv, '--help']).catch((error: unknown) => {
+const args = process.argv.length > 2 ? currentForm(process.argv.slice(2)) : ['--help'];
+program.parseAsync(args, { from: 'user' }).catch((error: unknown) => {
   if (error instanceof CommanderError && error.exitCode === 0) return; // --help and --version
   report(error, program);
 });

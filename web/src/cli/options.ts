@@ -39,12 +39,27 @@ export function refuseBoth(first: string, second: string, both: boolean): void {
   if (both) throw invalid(first, `only one of ${first} and ${second}`, 'both');
 }
 
+/** For a command that has only subcommands, which have been added. It throws if none of them is named. */
+export const requireSubcommand = (command: Command): Command =>
+  command.allowExcessArguments().action(() => {
+    const [given] = command.args;
+    const names = command.commands.map((each) => each.name()).join(' or ');
+    throw invalid(command.name(), names, given === undefined ? 'nothing' : `'${given}'`);
+  });
+
 export const addModel = (command: Command): Command =>
-  addRemote(
-    command
-      .optionsGroup('Model:')
-      .option('--model <folder>', "a model's folder or URL, or its id on a hub (default: the model in the package)"),
-  ).addOption(choice('--dtype <type>', 'arithmetic: q8 is int8, smaller and faster (default: fp32)', ['fp32', 'q8']));
+  addDtype(
+    addRemote(
+      command
+        .optionsGroup('Model:')
+        .option('--model <folder>', "a model's folder or URL, or its id on a hub (default: the model in the package)"),
+    ),
+  );
+
+export const addDtype = (command: Command): Command =>
+  command.addOption(
+    choice('--dtype <type>', 'arithmetic: q8 is int8, smaller and faster (default: fp32)', ['fp32', 'q8']),
+  );
 
 /** Options of commands that read a model from a hub. */
 export const addRemote = (command: Command): Command =>
@@ -104,6 +119,21 @@ export const addEmbedding = (command: Command): Command =>
     .addOption(choice('--pooling <mode>', 'one mode, or several joined by + (default: as in the model)', POOLINGS, '+'))
     .addOption(count('--dimensions <n>', 'keep the first n entries of each vector'))
     .option('--prompt <text>', 'text to prepend to every text');
+
+const OUTPUT = 'fp32, int8 with a scale per vector, or binary: signs as bits (default: fp32)';
+
+/** Options of commands that write vectors. */
+export const addVectors = (command: Command): Command =>
+  addEmbedding(command)
+    .option('--normalize', 'scale vectors to length 1 (default: as in the model)')
+    .option('--no-normalize', 'leave vectors as they are')
+    .addOption(choice('--output <type>', OUTPUT, ['fp32', 'int8', 'binary']));
+
+/** commander keeps the last of the two. */
+export function refuseBothNormalizations(): void {
+  const both = ['--normalize', '--no-normalize'].every((flag) => process.argv.includes(flag));
+  refuseBoth('--normalize', '--no-normalize', both);
+}
 
 export const addParallel = (command: Command): Command =>
   command

@@ -33,7 +33,7 @@ export function hashModel(source: string | null): string {
     throw invalid(
       '--model',
       "a model's folder or .safetensors file",
-      `'${path}', which is neither. Download models of a hub first; name a worker's own copy with --work DIR --model`,
+      `'${path}', which is neither. Download models of a hub first; name a worker's own copy with \`heed corpus work DIR --model\``,
       'NOT_FOUND',
     );
   const names = namesIn(path, { recursive: true }).sort();
@@ -87,7 +87,7 @@ export function requireSameFiles(manifest: Manifest): void {
     throw invalidFile(
       `model ${model.source ?? 'in the package'}`,
       'the files that the plan was made with',
-      "others. Restore them, name a copy of the plan's model with --work DIR --model, or make a new plan in another folder",
+      "others. Restore them, name a copy of the plan's model with `heed corpus work DIR --model`, or make a new plan in another folder",
     );
 }
 

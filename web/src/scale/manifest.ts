@@ -90,7 +90,7 @@ export function readManifest(folder: string): Manifest {
   try {
     text = fs.readFileSync(path, 'utf8');
   } catch (cause) {
-    const got = `'${folder}' (${(cause as Error).message}). Plan with \`heed embed --plan FILES --out DIR\``;
+    const got = `'${folder}' (${(cause as Error).message}). Plan with \`heed corpus plan FILES --out DIR\``;
     throw invalid('folder', 'the folder of a plan, with manifest.json', got, 'NOT_FOUND', cause);
   }
   let manifest: Manifest;

@@ -141,7 +141,7 @@ export async function planEmbedding(files: readonly string[], options: PlanOptio
 }
 
 function hasPlan(out: string): HeedError {
-  const got = `'${out}', which has one. Go on with \`heed embed --work\`, or choose another folder`;
+  const got = `'${out}', which has one. Go on with \`heed corpus work\`, or choose another folder`;
   return invalid('out', 'a folder without a plan', got);
 }
 

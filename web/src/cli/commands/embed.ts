@@ -3,51 +3,42 @@ import type { Command } from 'commander';
 import type { VectorOutput } from '../../index.js';
 import type { EmbeddingOptions, ModelOptions, ParallelOptions } from '../model.js';
 import {
-  addEmbedding,
   addExamples,
   addInput,
   addJson,
   addModel,
   addOutput,
   addParallel,
-  choice,
-  refuseBoth,
+  addVectors,
+  refuseBothNormalizations,
 } from '../options.js';
 import type { RecordOptions } from '../records.js';
-import { addScale, runScale, type ScaleOptions, scaleMode } from '../scale.js';
 import { type OutputOptions, writeRecords } from '../write-records.js';
 
-/** Options for embedding texts on one machine. See ScaleOptions for plans. */
 type Options = ModelOptions &
   ParallelOptions &
   OutputOptions &
   RecordOptions &
   EmbeddingOptions & { normalize?: boolean; output?: VectorOutput };
 
-const OUTPUT = 'float32, int8 with a scale per vector, or binary: signs as bits (default: float32)';
+/** The option `output` of `embed` for each value of --output. */
+const FORMS = { fp32: 'float32', int8: 'int8', binary: 'binary' } as const;
 
 export function addEmbed(program: Command): void {
   const command = program.command('embed [files...]').description('compute a vector for each text');
   addModel(command);
   addInput(command);
-  addEmbedding(command)
-    .option('--normalize', 'scale vectors to length 1 (default: as in the model)')
-    .option('--no-normalize', 'leave vectors as they are')
-    .addOption(choice('--output <type>', OUTPUT, ['float32', 'int8', 'binary']));
+  addVectors(command);
   addOutput(command);
-  addJson(command, 'JSON lines, the default; with --plan, --work, --status or --finish one line of JSON');
+  addJson(command, 'JSON lines, the default');
   addParallel(command);
-  addScale(command);
   addExamples(
     command,
     'heed embed texts.txt --out vectors.npy',
     'heed embed reviews.csv --field review --dtype q8 > vectors.jsonl',
   ).action((files: string[], options: Options) => {
-    // commander keeps only the last of both flags, so look at the arguments.
-    const both = ['--normalize', '--no-normalize'].every((flag) => process.argv.includes(flag));
-    refuseBoth('--normalize', '--no-normalize', both);
-    const mode = scaleMode(command, files);
-    return mode === null ? embed(files, options) : runScale(mode, files, options as ScaleOptions);
+    refuseBothNormalizations();
+    return embed(files, options);
   });
 }
 

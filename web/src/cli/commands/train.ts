@@ -6,7 +6,7 @@ import { type ExampleOptions, readExamples, readSimilar } from '../examples.js';
 import { requireNew, TrainingState, writeFolder } from '../folder.js';
 import { metricsTable } from '../metrics.js';
 import { type ModelOptions, remoteOptions } from '../model.js';
-import { addExamples, addFormat, addModel, choice, count } from '../options.js';
+import { addExamples, addFormat, addModel, choice, count, requireSubcommand } from '../options.js';
 import { Progress } from '../progress.js';
 import type { FormatOptions } from '../rows.js';
 import { stoppable } from '../signals.js';
@@ -110,9 +110,6 @@ const addSaving = (command: Command): Command =>
 
 export function addTrain(program: Command): void {
   const train = program.command('train').description('teach a model labels or similarities');
-  train.action(() => {
-    throw invalid('train', train.commands.map((command) => command.name()).join(' or '), 'nothing');
-  });
   const classifier = train.command('classifier <files...>').description('teach a model to label texts');
   addModel(classifier);
   addLabelled(classifier);
@@ -154,6 +151,7 @@ export function addTrain(program: Command): void {
         () => restOf(options, 'full'),
       ),
   );
+  requireSubcommand(train);
 }
 
 async function trainClassifier(files: string[], options: ClassifierOptions, signal: AbortSignal): Promise<void> {
