@@ -13,6 +13,7 @@ import {
   npyHeader,
   npyShape,
   npyType,
+  npyTypeOf,
   remove,
   statusOf,
   writeAll,
@@ -191,7 +192,7 @@ function npyForm(file: number, path: string): Form {
   const bytesOf = ({ values }: OutputVector) => {
     const expected = `vectors of ${form.width} entries, as in the file's other rows`;
     if (values.length !== form.width) throw invalid(path, expected, `${values.length}`, 'SHAPE_MISMATCH');
-    const own = typeOf(values);
+    const own = npyTypeOf(values);
     if (own !== form.type) throw invalid(path, `vectors of type ${form.type}, as in the file's other rows`, own);
     return Buffer.from(values.buffer, values.byteOffset, values.byteLength);
   };
@@ -201,7 +202,7 @@ function npyForm(file: number, path: string): Form {
       const { values } = vector!; // openOutput ensures it
       if (!isFirst) return bytesOf(vector!);
       form.width = values.length;
-      form.type = typeOf(values);
+      form.type = npyTypeOf(values);
       return Buffer.concat([npyHeader(0, form.width, form.type), bytesOf(vector!)]);
     },
     isSame: (stored, _, vector) => bytesOf(vector!).equals(stored),
@@ -209,9 +210,6 @@ function npyForm(file: number, path: string): Form {
   };
 }
 
-const typeOf = (values: OutputVector['values']) =>
-  values instanceof Float32Array ? '<f4' : values instanceof Int8Array ? '|i1' : '|u1';
-
-/** Whether a file that is too short for a header begins like one. */
+/** Whether a file that is too short for a header begins like one: by the name of the format. */
 const isStartOfHeader = (bytes: Buffer) =>
   bytes.subarray(0, 6).equals(npyHeader(0, 0).subarray(0, Math.min(bytes.length, 6)));

@@ -184,50 +184,79 @@ async function* chunksOf(
     await discard(next);
     return request(url, signal);
   }
+  let isWhole = false;
+  const failed = (why: string, cause?: unknown) =>
+    invalid(url.href, `${size ?? 'all'} bytes`, `${at} (${why})`, 'NETWORK', { cause });
+  async function* rest(attempt: number): AsyncIterable<Uint8Array> {
+    if (attempt > 0) {
+      response = await reconnect();
+      const resumes = isRest(response);
+      known = resumes ? 0 : at;
+      if (!resumes && (response.status !== 200 || tagOf(response) !== tag)) {
+        await discard(response);
+        const why = `and status ${response.status} for the rest`;
+        throw isTemporary(response.status) ? new Error(why) : failed(why);
+      }
+    }
+    if (response.body) {
+      for await (const bytes of fromStream(response.body)) {
+        const chunk = bytes.subarray(known);
+        known -= bytes.length - chunk.length;
+        if (chunk.length === 0) continue;
+        if (at === 0 && looksLikeHtml(chunk)) throw pageError(url, hint);
+        at += chunk.length;
+        if (size !== null && at > size)
+          throw invalidFile(url.href, `at most the ${size} bytes that Content-Length names`, 'more');
+        yield chunk;
+      }
+    }
+    isWhole = known === 0 && (size === null || at === size);
+  }
+  const options = { isWhole: () => isWhole, failed, retries: tag ? RETRIES : 0, signal };
+  yield* resumed(rest, options);
+}
+
+/**
+ * Yields chunks that arrive over connections that may break: those of `rest`, which returns the bytes that have not been
+ * yielded, until `isWhole`.
+ * @throws HeedError the error of a wrong answer, which has no cause, or after `retries` broken connections what `failed`
+ * returns
+ */
+export async function* resumed(
+  rest: (attempt: number) => AsyncIterable<Uint8Array>,
+  given: {
+    isWhole(): boolean;
+    failed(why: string, cause: Error): HeedError;
+    retries?: number;
+    signal: SignalLike | undefined;
+  },
+): AsyncIterable<Uint8Array> {
+  const { isWhole, failed, retries = RETRIES, signal } = given;
   for (let attempt = 0; ; attempt++) {
-    const failed = (why: string, cause?: unknown) =>
-      invalid(url.href, `${size ?? 'all'} bytes`, `${at} (${why})`, 'NETWORK', { cause });
-    let broken: Error;
+    let broken = new Error('the connection ended early');
     try {
-      if (attempt > 0) {
-        response = await reconnect();
-        const resumes = isRest(response);
-        known = resumes ? 0 : at;
-        if (!resumes && (response.status !== 200 || tagOf(response) !== tag)) {
-          await discard(response);
-          const why = `and status ${response.status} for the rest`;
-          if (!isTemporary(response.status)) throw failed(why);
-          throw new Error(why);
-        }
-      }
-      if (response.body) {
-        for await (const bytes of fromStream(response.body)) {
-          const chunk = bytes.subarray(known);
-          known -= bytes.length - chunk.length;
-          if (chunk.length === 0) continue;
-          if (at === 0 && looksLikeHtml(chunk)) throw pageError(url, hint);
-          at += chunk.length;
-          if (size !== null && at > size)
-            throw invalidFile(url.href, `at most the ${size} bytes that Content-Length names`, `at least ${at}`);
-          yield chunk;
-        }
-      }
-      if (known === 0 && (size === null || at === size)) return;
-      broken = new Error('the connection ended early');
+      yield* rest(attempt);
     } catch (cause) {
-      // Without a cause, the error is a wrong answer rather than a failed connection.
       if (cause instanceof HeedError && !cause.cause) throw cause;
       signal?.throwIfAborted();
       broken = (cause instanceof HeedError ? cause.cause : cause) as Error;
     }
-    if (attempt === RETRIES || !tag) throw failed(broken.message, broken);
+    if (isWhole()) return;
+    if (attempt === retries) throw failed(broken.message, broken);
     await new Promise((resolve) => setTimeout(resolve, 100 * 2 ** attempt));
   }
 }
 
-/** Whether the response has the bytes from `at` on of a file of the given size. */
+/** The range that a response declares. */
+export function rangeOf({ headers }: Response): { begin: number; end: number; size: number | null } | null {
+  const [, begin, last, size] = /^bytes (\d+)-(\d+)\/(\d+|\*)$/.exec(headers.get('content-range') ?? '') ?? [];
+  if (begin === undefined) return null;
+  return { begin: Number(begin), end: Number(last) + 1, size: size === '*' ? null : Number(size) };
+}
+
+/** Whether the response has the bytes from `at` on, of a file of that size. */
 function isRangeFrom(response: Response, at: number, size: number | null): boolean {
-  const [, start, total] = /^bytes (\d+)-\d+\/(\d+|\*)$/.exec(response.headers.get('content-range') ?? '') ?? [];
-  const isSame = Number(start) === at && (total === '*' || size === null || Number(total) === size);
+  const range = rangeOf(response);
+  const isSame = range?.begin === at && (range.size === null || size === null || range.size === size);
   return response.status === 206 && isSame && !isEncoded(response);
 }

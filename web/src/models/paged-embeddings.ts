@@ -4,7 +4,7 @@
  * page of frequent tokens serves many texts. Servers are not trusted: each response must be the requested range of the
  * same file.
  */
-import { HeedError, invalid } from '../base/error.js';
+import { invalid } from '../base/error.js';
 import { abortable } from '../base/event-loop.js';
 import type { SignalLike } from '../base/platform.js';
 import {
@@ -15,7 +15,7 @@ import {
   type OpenOptions,
   type Request,
 } from '../io/files.js';
-import { discard, isEncoded, isTemporary, requestBy, tagOf } from '../io/http.js';
+import { discard, isEncoded, isTemporary, rangeOf, requestBy, resumed, tagOf } from '../io/http.js';
 import type { Integrity } from '../io/integrity.js';
 import { headerEnd, parseHeader } from '../io/safetensors.js';
 import type { Row } from './input.js';
@@ -24,7 +24,6 @@ import type { Row } from './input.js';
 const HEAD_BYTES = 1 << 15;
 /** The size of a page in bytes. Smaller pages save bytes but cost requests; docs/loading.md has figures. */
 const PAGE_BYTES = 1 << 14;
-const RETRIES = 3;
 /** The maximum number of concurrent requests. */
 const LANES = 8;
 
@@ -141,37 +140,24 @@ class RemoteFile {
       at += known.length;
       yield known;
     }
-    for (let attempt = 0; at < end; attempt++) {
-      let broken: unknown = new Error('the connection ended early');
-      try {
-        const response = await this.request(this.url, signal, { Range: `bytes=${at}-${end - 1}` });
-        if (isTemporary(response.status)) {
-          await discard(response);
-          throw new Error(`status ${response.status}`);
-        }
-        for await (const chunk of this.#body(response, at, end, signal)) {
-          at += chunk.length;
-          yield chunk;
-        }
-      } catch (cause) {
-        // An error without a cause is a wrong answer, not a failed connection.
-        if (cause instanceof HeedError && !cause.cause) throw cause;
-        signal?.throwIfAborted();
-        broken = cause;
+    if (at === end) return;
+    const rest = async function* (this: RemoteFile): AsyncIterable<Uint8Array> {
+      const response = await this.request(this.url, signal, { Range: `bytes=${at}-${end - 1}` });
+      if (isTemporary(response.status)) {
+        await discard(response);
+        throw new Error(`status ${response.status}`);
       }
-      if (at === end) return;
-      if (attempt === RETRIES)
-        throw invalid(
-          this.url.href,
-          `bytes ${begin} to ${end}`,
-          `${at - begin} of these ${end - begin} bytes (${(broken as Error).message})`,
-          'NETWORK',
-          {
-            cause: broken,
-          },
-        );
-      await new Promise((resolve) => setTimeout(resolve, 100 * 2 ** attempt));
-    }
+      for await (const chunk of this.#body(response, at, end, signal)) {
+        at += chunk.length;
+        yield chunk;
+      }
+    };
+    yield* resumed(rest.bind(this), {
+      isWhole: () => at === end,
+      failed: (why, cause) =>
+        invalid(this.url.href, `bytes ${begin} to ${end}`, `those before ${at} (${why})`, 'NETWORK', { cause }),
+      signal,
+    });
   }
 
   /** Checks that the response is this range of the same file, and returns its body. */
@@ -197,13 +183,6 @@ class RemoteFile {
         yield chunk;
       }
   }
-}
-
-/** The range that a response declares. */
-function rangeOf({ headers }: Response): { begin: number; end: number; size: number | null } | null {
-  const [, begin, last, size] = /^bytes (\d+)-(\d+)\/(\d+|\*)$/.exec(headers.get('content-range') ?? '') ?? [];
-  if (begin === undefined) return null;
-  return { begin: Number(begin), end: Number(last) + 1, size: size === '*' ? null : Number(size) };
 }
 
 /** The token embeddings, whose rows are fetched in pages and written to WebAssembly memory. */

@@ -19,7 +19,7 @@ export {
   splitLines,
   unitOf,
 } from './lines.js';
-export { NPY_HEADER_BYTES, npyHeader, npyShape, npyType } from './npy.js';
+export { NPY_HEADER_BYTES, npyHeader, npyShape, npyType, npyTypeOf } from './npy.js';
 export {
   makeFolderOf,
   publish,

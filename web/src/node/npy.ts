@@ -10,7 +10,11 @@ export function npyHeader(rows: number, width: number, type = '<f4'): Uint8Array
   return header;
 }
 
-/** The shape in a header; null if heed did not write the header. */
+/** The type of a matrix with such entries. */
+export const npyTypeOf = (values: Float32Array | Int8Array | Uint8Array): string =>
+  values instanceof Float32Array ? '<f4' : values instanceof Int8Array ? '|i1' : '|u1';
+
+/** The shape that a header gives; null if heed did not write it. */
 export function npyShape(header: Uint8Array): [rows: number, width: number] | null {
   const [, rows, width] = /'shape': \((\d+), (\d+)\)/.exec(new TextDecoder('latin1').decode(header)) ?? [];
   return rows === undefined ? null : [Number(rows), Number(width)];

@@ -9,7 +9,7 @@ import type { SchemaElement } from 'hyparquet';
 import { type ColumnSource, fileWriter, ParquetWriter } from 'hyparquet-writer';
 import type { VectorOutput } from '../index.js';
 import { bitsOf, int8Of } from '../models/index.js';
-import { npyHeader, publish, writeAll, writing } from '../node/index.js';
+import { npyHeader, npyTypeOf, publish, writeAll, writing } from '../node/index.js';
 import type { Line } from './corpus.js';
 import { type Manifest, type PartFormat, partNames } from './manifest.js';
 
@@ -67,7 +67,10 @@ export class PartWriter {
     const { path, temporary } = this.#files[0]!;
     if (this.#format === 'parquet') this.#parquet = this.#wrap(path, () => new ParquetRows(temporary, manifest.output));
     if (this.#format === 'npy')
-      this.#append(1, npyHeader(manifest.chunks[chunk]!.rows, storedWidth(manifest), NPY_TYPES[manifest.output]));
+      this.#append(
+        1,
+        npyHeader(manifest.chunks[chunk]!.rows, storedWidth(manifest), npyTypeOf(new TYPES[manifest.output]())),
+      );
   }
 
   /** Adds rows in order. */
@@ -107,8 +110,7 @@ export class PartWriter {
   /** The rows as the bytes of a matrix. Rows without a vector are NaN, or zeros in integer types. */
   #matrix(rows: Row[]): Uint8Array {
     const width = storedWidth(this.#manifest);
-    const Type = { float32: Float32Array, int8: Int8Array, binary: Uint8Array }[this.#manifest.output];
-    const matrix = new Type(rows.length * width);
+    const matrix = new TYPES[this.#manifest.output](rows.length * width);
     if (matrix instanceof Float32Array) matrix.fill(Number.NaN);
     for (const [n, { vector }] of rows.entries()) if (vector) matrix.set(vector.values, n * width);
     return new Uint8Array(matrix.buffer);
@@ -129,7 +131,8 @@ export class PartWriter {
   }
 }
 
-const NPY_TYPES = { float32: '<f4', int8: '|i1', binary: '|u1' };
+/** The arrays of stored vectors. */
+const TYPES = { fp32: Float32Array, int8: Int8Array, binary: Uint8Array };
 
 /**
  * Metadata key of a Parquet part. The value is { line, errors }: the part's first line and its number of rows without a
