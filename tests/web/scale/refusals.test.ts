@@ -134,7 +134,7 @@ describe('working', () => {
     );
     fs.rmSync(file);
     await refuses(['work', out], /in-\d+\.jsonl: expected the file that was planned, got none/, 1);
-    // Of the same length: only the chunk that changed fails, and what failed is tried again later.
+    // With the same length, only the changed chunk fails; a later run tries it again.
     fs.writeFileSync(file, text.replace('id-30', 'id-99'));
     const { code, err, out: printed } = await run(['work', out]);
     expect({ code, printed }).toEqual({ code: 1, printed: `${out}: wrote 4 parts, 80 rows, 3 errors\n` });
@@ -221,7 +221,7 @@ describe('working', () => {
     fs.writeFileSync(file, corpus(4000));
     await plan(40);
     const { child, ended } = start(['work', out, '--workers', '1']);
-    // As soon as there is a part.
+    // Sends the signal as soon as a part exists.
     const watcher = fs.watch(out, (_, name) => /^part-\d+\.jsonl$/.test(String(name)) && child.kill(signal));
     const { code, err } = await ended;
     watcher.close();

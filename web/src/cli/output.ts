@@ -210,6 +210,6 @@ function npyForm(file: number, path: string): Form {
   };
 }
 
-/** Whether a file that is too short for a header begins like one: by the name of the format. */
+/** Whether a file that is too short for a header begins like one. */
 const isStartOfHeader = (bytes: Buffer) =>
   bytes.subarray(0, 6).equals(npyHeader(0, 0).subarray(0, Math.min(bytes.length, 6)));

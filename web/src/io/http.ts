@@ -254,7 +254,7 @@ export function rangeOf({ headers }: Response): { begin: number; end: number; si
   return { begin: Number(begin), end: Number(last) + 1, size: size === '*' ? null : Number(size) };
 }
 
-/** Whether the response has the bytes from `at` on, of a file of that size. */
+/** Whether the response has the bytes from `at` on of a file of the given size. */
 function isRangeFrom(response: Response, at: number, size: number | null): boolean {
   const range = rangeOf(response);
   const isSame = range?.begin === at && (range.size === null || size === null || range.size === size);

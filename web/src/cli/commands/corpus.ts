@@ -121,12 +121,14 @@ function shardOf(value: string): { index: number; count: number } {
   throw invalid('--shard', 'i/n with i from 0 to n - 1, as in 0/3', `'${value}'`);
 }
 
-/** Runs `body`, which SIGINT and SIGTERM stop at once; nothing that is written is lost. `rest`: what then remains. */
+/**
+ * Runs `body`. SIGINT and SIGTERM stop it at once, without loss of written results; `rest` is then printed.
+ */
 async function stopped(rest: string, body: (signal: AbortSignal) => Promise<void>): Promise<void> {
   try {
     await stoppable(body, () => rest);
   } finally {
-    setTimeout(() => process.exit(), 500).unref(); // a connection to a server that is gone must not delay the end
+    setTimeout(() => process.exit(), 500).unref(); // a lost connection must not delay the end
   }
 }
 
@@ -144,7 +146,7 @@ const queueTimeout = (retry: boolean | undefined) => (retry ? Number.POSITIVE_IN
 
 async function work(folder: string, { json, retry, ...options }: Work, signal: AbortSignal): Promise<void> {
   using progress = new Progress('embedding', 'rows');
-  // How many rows are left for a shard or for a queue's worker is not known.
+  // With a shard or a queue, the number of rows left for this process is unknown.
   const isAlone = options.shard === undefined && options.queue === undefined;
   const before = isAlone ? embeddingStatus(folder) : null;
   const total = before && before.rows - before.rowsDone;
@@ -178,7 +180,7 @@ async function finish(folder: string, { json, retry, ...options }: Servers, sign
   complain(`${counted(missing.length, 'part')} missing: ${some(missing)}. Run heed corpus work ${folder} again`);
 }
 
-/** At most a few of many. */
+/** Lists at most five items. */
 const some = (list: (string | number)[]) => list.slice(0, 5).join(', ') + (list.length > 5 ? ', ...' : '');
 
 function complain(message: string): void {
