@@ -10,7 +10,9 @@ import {
   listOf,
   oneOf,
   optional,
+  type Read,
   type Reader,
+  readOptions,
   type Schema,
   signal,
   size,
@@ -49,9 +51,9 @@ export const callSchema = {
   headMask: optional(headMask, null),
   ...editSchema,
 };
-export const predictSchema = { ...callSchema, ...siteSchema };
-export const tokenizeSchema = { ...inputSchema, maxLength: optional(sizeOrInfinity, undefined), signal };
-export const encodeSchema = {
+const predictSchema = { ...callSchema, ...siteSchema };
+const tokenizeSchema = { ...inputSchema, maxLength: optional(sizeOrInfinity, undefined), signal };
+const encodeSchema = {
   ...predictSchema,
   outputAttentions: optional(flag, false),
   outputHiddenStates: optional(flag, false),
@@ -66,11 +68,28 @@ export const embedSchema = {
   promptName: optional(text, undefined),
   output: optional(oneOf(OUTPUTS), 'float32' as const),
 };
-export const embedTokensSchema = {
+const embedTokensSchema = {
   ...callSchema,
   promptName: optional(oneOf(['query', 'document']), 'document' as const),
 };
-export const scoreSpansSchema = { signal, onProgress: callSchema.onProgress };
+const scoreSpansSchema = { signal, onProgress: callSchema.onProgress };
+
+/** A model's methods that take texts, with the schemas of their options: for models in this thread and in workers. */
+const TEXT_METHODS = {
+  encode: encodeSchema,
+  embed: embedSchema,
+  embedSparse: callSchema,
+  embedTokens: embedTokensSchema,
+  scoreSpans: scoreSpansSchema,
+  tokenize: tokenizeSchema,
+  predict: predictSchema,
+};
+export type TextMethod = keyof typeof TEXT_METHODS;
+/** The options of a method after they have been read. */
+export type OptionsOf<M extends TextMethod> = Read<(typeof TEXT_METHODS)[M]>;
+
+export const readCall = <M extends TextMethod>(method: M, options: object | undefined): OptionsOf<M> =>
+  readOptions(method, TEXT_METHODS[method] as Record<string, Reader<unknown>>, options) as OptionsOf<M>;
 
 /** Token ids to decode. */
 export const decodeIds = listOf((value, name) => integer(value, name, 0), 'an array of token ids');

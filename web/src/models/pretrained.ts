@@ -7,16 +7,7 @@ import { inspected } from '../base/platform.js';
 import { Tensor } from '../base/tensor.js';
 import type { RawRows, RawTensor } from '../base/wasm/core.js';
 import { concatenate } from '../io/files.js';
-import {
-  callSchema,
-  decodeIds,
-  decodeSchema,
-  embedSchema,
-  encodeSchema,
-  predictSchema,
-  requireTexts,
-  tokenizeSchema,
-} from './call-options.js';
+import { decodeIds, decodeSchema, requireTexts } from './call-options.js';
 import { type Device, onCore } from './device.js';
 import { EncodeOutputs, listsOf, sitesOf } from './encode-outputs.js';
 import { modelText, withoutImages } from './families/model-config.js';
@@ -67,7 +58,7 @@ export class LocalModel extends RunnableModel implements PretrainedModel {
     input: ModelInput,
     options: EncodeCall<A, S, P> = {},
   ): Promise<EncodeResultFor<A, S, P>> {
-    const [read, pieceOptions] = this.begin('encode', encodeSchema, options);
+    const [read, pieceOptions] = this.begin('encode', options);
     const given = readInput(input);
     if (this.config.family === STATIC)
       throw invalid('encode', 'a model with an encoder', 'static embeddings', 'UNSUPPORTED', {
@@ -85,7 +76,7 @@ export class LocalModel extends RunnableModel implements PretrainedModel {
     input: ModelInput,
     options: EmbedCall<O> = {},
   ): Promise<VectorsOf<O>> {
-    const [read, pieceOptions] = this.begin('embed', embedSchema, options);
+    const [read, pieceOptions] = this.begin('embed', options);
     const given = readInput(input);
     const { pooling, normalize, width } = vectorForm('embed', this.sentence, this.encoderConfig.embedDim, read);
     const prompt = this.prompt(read);
@@ -119,7 +110,7 @@ export class LocalModel extends RunnableModel implements PretrainedModel {
   }
 
   async tokenize(input: ModelInput, options: TokenizeOptions = {}): Promise<TokenizeResult> {
-    const [read, pieceOptions] = this.begin('tokenize', tokenizeSchema, options);
+    const [read, pieceOptions] = this.begin('tokenize', options);
     const rows = await this.allRows(readInput(input), { ...read, anyLength: true }, pieceOptions);
     return {
       inputIds: rows.map((row) => row.ids),
@@ -131,7 +122,7 @@ export class LocalModel extends RunnableModel implements PretrainedModel {
   }
 
   async predict(head: HeadName, input: ModelInput, options: PredictOptions = {}): Promise<Prediction> {
-    const [read, pieceOptions] = this.begin('predict', predictSchema, options);
+    const [read, pieceOptions] = this.begin('predict', options);
     const name = readHead(head, 'predict: head');
     const given = readInput(input);
     const kind = HEADS[name];
@@ -187,7 +178,7 @@ export class LocalModel extends RunnableModel implements PretrainedModel {
   }
 
   async embedSparse(input: ModelInput, options: PredictOptions = {}): Promise<SparseVector[]> {
-    const [read, pieceOptions] = this.begin('embedSparse', callSchema, options);
+    const [read, pieceOptions] = this.begin('embedSparse', options);
     const given = readInput(input);
     const head = this.head('fill-mask');
     requireTexts(given, read);

@@ -2,13 +2,12 @@
 
 import { invalid } from '../base/error.js';
 import { makeYield } from '../base/event-loop.js';
-import { type Read, type Reader, readOptions } from '../base/options.js';
 import { Owned, type Runtime } from '../base/owned.js';
 import { planSites, type SitePlan } from '../base/site-plan.js';
 import { encoderSizes } from '../base/sites.js';
 import { elementCount } from '../base/tensor.js';
 import type { RawEncoderModelConfig, RawRows, RawTensor } from '../base/wasm/core.js';
-import { type callSchema, headMaskRows, requireTexts, type tokenizeSchema } from './call-options.js';
+import { headMaskRows, type OptionsOf, readCall, requireTexts, type TextMethod } from './call-options.js';
 import { modelConfig } from './families/model-config.js';
 import { type Pooling, promptOf, type SentenceConfig } from './families/sentence-transformers.js';
 import { type Head, type HeadContext, type HeadName, makeHead, makePooler } from './heads/task-heads.js';
@@ -72,14 +71,10 @@ export class RunnableModel extends Owned<Parts> {
   }
 
   /** @internal Reads the options of a call. Throws if the model has been disposed of or the signal has fired. */
-  begin<S extends Record<string, Reader<unknown>> & typeof tokenizeSchema & { headMask?: Reader<RawTensor | null> }>(
-    owner: string,
-    schema: S,
-    options: object,
-  ): [Read<S>, PieceOptions] {
+  begin<M extends TextMethod>(method: M, options: object): [OptionsOf<M>, PieceOptions] {
     void this.raw;
-    const read = readOptions(owner, schema, options);
-    const { signal, headMask = null } = read as Read<typeof callSchema>;
+    const read = readCall(method, options);
+    const { signal, headMask = null } = read as Partial<OptionsOf<'encode'>>;
     return [
       read,
       { yieldToEventLoop: makeYield(signal), headMask: headMaskRows(headMask, this.encoderConfig), sites: null },
@@ -90,7 +85,7 @@ export class RunnableModel extends Owned<Parts> {
   async run(
     rows: RowSteps,
     total: number,
-    { onProgress, signal }: Partial<Pick<Read<typeof callSchema>, 'onProgress' | 'signal'>>,
+    { onProgress, signal }: Partial<Pick<OptionsOf<'encode'>, 'onProgress' | 'signal'>>,
     options: PieceOptions,
     hooksOf: (piece: Row[], first: number) => PieceHooks,
   ): Promise<void> {

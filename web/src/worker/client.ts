@@ -88,7 +88,7 @@ export class WorkerModel extends RemoteModel {
     return this.#connection.call(method, args, options ? rest : null, signal, onProgress);
   }
 
-  protected run<T>({ method, input, args, options }: RemoteCall<T>): Promise<T> {
+  protected run<T>({ method, input, args = (each) => [each], options }: RemoteCall<T>): Promise<T> {
     return this.call(method, args(input), options);
   }
 }

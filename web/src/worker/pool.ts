@@ -119,7 +119,7 @@ class PoolModel extends RemoteModel {
   }
 
   /** Divides a call among the workers, or runs it on one of them if it has few texts. */
-  protected async run<T>({ method, input, options, args, join }: RemoteCall<T>): Promise<T> {
+  protected async run<T>({ method, input, options, args = (each) => [each], join }: RemoteCall<T>): Promise<T> {
     const { signal, onProgress, ...rest } = options;
     const textPairs = rest.textPairs as string | readonly string[] | undefined;
     const total = countTexts(input);

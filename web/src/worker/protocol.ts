@@ -9,6 +9,7 @@
  */
 import { describe, HeedError, type HeedErrorCode } from '../base/error.js';
 import { Tensor } from '../base/tensor.js';
+import type { TextMethod } from '../models/call-options.js';
 
 export type Message =
   /**
@@ -29,17 +30,7 @@ export type Message =
 export const GREETING = 'hello';
 
 /** The methods of a model that run in a worker. */
-export type Method =
-  | 'encode'
-  | 'embed'
-  | 'embedSparse'
-  | 'embedTokens'
-  | 'scoreSpans'
-  | 'embedImage'
-  | 'encodeImage'
-  | 'tokenize'
-  | 'predict'
-  | 'decode';
+export type Method = TextMethod | 'embedImage' | 'encodeImage' | 'decode';
 
 /** The argument of `file`: asks for a file's name and size, or for one chunk of its bytes. */
 export interface FileRequest {

@@ -4,21 +4,17 @@
  */
 
 import { importing } from '../base/error.js';
-import { listOfTexts, type Read, type Reader, readOptions, strings } from '../base/options.js';
+import { listOfTexts, readOptions, strings } from '../base/options.js';
 import { dispose, inspected } from '../base/platform.js';
 import type { Tensor } from '../base/tensor.js';
 import type { RawTensor } from '../base/wasm/core.js';
 import {
-  callSchema,
   decodeIds,
   decodeSchema,
-  embedSchema,
-  embedTokensSchema,
-  encodeSchema,
   headMaskRows,
-  predictSchema,
-  scoreSpansSchema,
-  tokenizeSchema,
+  type OptionsOf,
+  readCall,
+  type TextMethod,
 } from '../models/call-options.js';
 import { onCore } from '../models/device.js';
 import { modelText, withoutImages } from '../models/families/model-config.js';
@@ -53,8 +49,8 @@ export interface RemoteCall<Result> {
   method: Method;
   input: ModelInput;
   options: SentOptions;
-  /** Returns the arguments before the options, for all texts or for some of them. */
-  args(input: ModelInput): unknown[];
+  /** Returns the arguments before the options, for all texts or for some of them. Default: the texts. */
+  args?: (input: ModelInput) => unknown[];
   /** Creates the joiner for the results of shares of the texts. null if the texts must not be divided. */
   join: ((total: number) => Joiner<Result>) | null;
 }
@@ -81,16 +77,16 @@ export abstract class RemoteModel implements PretrainedModel {
     given: ModelInput,
     options?: EncodeCall<A, S, P>,
   ): Promise<EncodeResultFor<A, S, P>> {
-    const read = this.#options('encode', encodeSchema, options);
+    const read = this.#options('encode', options);
     const join = (total: number) => joinRecords<EncodeResultFor<A, S, P>>('encode', total);
-    return this.run({ method: 'encode', input: readInput(given), options: read, args: (input) => [input], join });
+    return this.run({ method: 'encode', input: readInput(given), options: read, join });
   }
 
   /** Converts vectors to the requested type in this thread, after those of several workers have been joined. */
   async embed<O extends VectorOutput = 'float32'>(given: ModelInput, options?: EmbedCall<O>): Promise<VectorsOf<O>> {
-    const { output, ...read } = this.#options('embed', embedSchema, options);
+    const { output, ...read } = this.#options('embed', options);
     const input = readInput(given);
-    const floats = await this.run({ method: 'embed', input, options: read, args: (each) => [each], join: joinVectors });
+    const floats = await this.run({ method: 'embed', input, options: read, join: joinVectors });
     return vectorsOf(floats, output as O, floats);
   }
 
@@ -103,18 +99,17 @@ export abstract class RemoteModel implements PretrainedModel {
   }
 
   async tokenize(given: ModelInput, options?: TokenizeOptions): Promise<TokenizeResult> {
-    const read = this.#options('tokenize', tokenizeSchema, options);
+    const read = this.#options('tokenize', options);
     return this.run({
       method: 'tokenize',
       input: readInput(given),
       options: read,
-      args: (input) => [input],
       join: null,
     });
   }
 
   async predict(given: HeadName, texts: ModelInput, options?: PredictOptions): Promise<Prediction> {
-    const read = this.#options('predict', predictSchema, options);
+    const read = this.#options('predict', options);
     const head = readHead(given, 'predict: head');
     const join = head === 'fill-mask' ? joinMasks : (total: number) => joinRecords<Prediction>('predict', total);
     const args = (input: ModelInput) => [head, input];
@@ -122,16 +117,16 @@ export abstract class RemoteModel implements PretrainedModel {
   }
 
   async embedSparse(given: ModelInput, options?: PredictOptions): Promise<SparseVector[]> {
-    const read = this.#options('embedSparse', callSchema, options);
+    const read = this.#options('embedSparse', options);
     const join = joinLists<SparseVector>;
-    return this.run({ method: 'embedSparse', input: readInput(given), options: read, args: (input) => [input], join });
+    return this.run({ method: 'embedSparse', input: readInput(given), options: read, join });
   }
 
   async embedTokens(texts: string | readonly string[], options?: EmbedTokensOptions): Promise<Tensor[]> {
-    const read = this.#options('embedTokens', embedTokensSchema, options);
+    const read = this.#options('embedTokens', options);
     const input = listOfTexts(texts);
     const join = joinLists<Tensor>;
-    return this.run({ method: 'embedTokens', input, options: read, args: (each) => [each], join });
+    return this.run({ method: 'embedTokens', input, options: read, join });
   }
 
   async scoreSpans(
@@ -139,7 +134,7 @@ export abstract class RemoteModel implements PretrainedModel {
     given: readonly string[],
     options?: ScoreSpansOptions,
   ): Promise<SpanScores[]> {
-    const read = this.#options('scoreSpans', scoreSpansSchema, options);
+    const read = this.#options('scoreSpans', options);
     const input = listOfTexts(texts);
     const labels = strings(given, 'labels');
     const join = joinLists<SpanScores>;
@@ -172,13 +167,12 @@ export abstract class RemoteModel implements PretrainedModel {
   }
 
   /** Reads a call's options. Throws if the model has been disposed of or the signal has been aborted. */
-  #options<S extends Record<string, Reader<unknown>>>(
-    owner: string,
-    schema: S,
+  #options<M extends TextMethod>(
+    method: M,
     given: object | undefined,
-  ): Omit<Read<S>, keyof SentOptions> & SentOptions {
+  ): Omit<OptionsOf<M>, keyof SentOptions> & SentOptions {
     this.#requireUndisposed();
-    const read = readOptions(owner, schema, given);
+    const read = readCall(method, given);
     const sent = sentOptions(read);
     headMaskRows((read as { headMask?: RawTensor | null }).headMask, this.config);
     return sent;

@@ -6,11 +6,11 @@
 
 import { invalid, invalidFile } from '../../base/error.js';
 import { makeYield } from '../../base/event-loop.js';
-import { listOfTexts, readOptions, strings } from '../../base/options.js';
+import { listOfTexts, strings } from '../../base/options.js';
 import { Tensor } from '../../base/tensor.js';
 import type { RawEncoding, RawLayers, RawTensor } from '../../base/wasm/core.js';
 import type { TextTokenizer, Token } from '../../text/tokenizer.js';
-import { scoreSpansSchema } from '../call-options.js';
+import { readCall } from '../call-options.js';
 import type { GlinerConfig } from '../families/gliner-config.js';
 import type { Row } from '../input.js';
 import type { LoadedModel } from '../load.js';
@@ -55,7 +55,7 @@ export async function scoreSpans(
   options?: ScoreSpansOptions,
 ): Promise<SpanScores[]> {
   const { spans } = model.raw;
-  const read = readOptions('scoreSpans', scoreSpansSchema, options);
+  const read = readCall('scoreSpans', options);
   const yieldToEventLoop = makeYield(read.signal);
   const list = listOfTexts(texts);
   const labels = strings(given, 'labels');

@@ -5,11 +5,11 @@
  */
 
 import { invalid, invalidFile } from '../../base/error.js';
-import { type Read, texts as textsOption } from '../../base/options.js';
+import { texts as textsOption } from '../../base/options.js';
 import { Tensor } from '../../base/tensor.js';
 import type { RawLayers, RawTensor, RawTensorLayer } from '../../base/wasm/core.js';
 import type { Settings } from '../../io/settings.js';
-import { embedTokensSchema } from '../call-options.js';
+import type { OptionsOf } from '../call-options.js';
 import type { SentenceConfig, VectorLayer } from '../families/sentence-transformers.js';
 import { type InputContext, positionLimit, type Row, type RowSteps, requireFit } from '../input.js';
 import { STANFORD } from '../load.js';
@@ -20,7 +20,7 @@ import type { PieceHooks, PieceOptions } from '../run.js';
 import { STATIC } from '../static-embedding.js';
 import { Chain, type HeadContext, makeDense } from './task-heads.js';
 
-type Options = Read<typeof embedTokensSchema>;
+type Options = OptionsOf<'embedTokens'>;
 
 /** The members of LocalModel that are used here. */
 interface TokenModel {
@@ -29,7 +29,7 @@ interface TokenModel {
   readonly sentence: SentenceConfig;
   readonly context: InputContext;
   readonly headContext: HeadContext;
-  begin(owner: string, read: typeof embedTokensSchema, options: object): [Options, PieceOptions];
+  begin(method: 'embedTokens', options: object): [Options, PieceOptions];
   withSites(owner: string, read: Options, rows: RowSteps, options: PieceOptions): Promise<RowSteps>;
   run(
     rows: RowSteps,
@@ -60,7 +60,7 @@ export async function embedTokens(
   texts: string | readonly string[],
   options: EmbedTokensOptions = {},
 ): Promise<Tensor[]> {
-  const [read, pieceOptions] = model.begin('embedTokens', embedTokensSchema, options);
+  const [read, pieceOptions] = model.begin('embedTokens', options);
   const given = textsOption(texts, 'texts');
   if (model.config.family === STATIC)
     throw invalid('embedTokens', 'a model with an encoder', 'static embeddings', 'UNSUPPORTED');
