@@ -89,7 +89,7 @@ describe('planning', () => {
     );
     await refuses(['work', out, '--workers', 'many'], "--workers: expected 'auto' or a whole number");
     await refuses(['work', out, '--lock', '0'], '--lock: expected a whole number of at least 1');
-    await refuses(['plan', file, '--out', out, '--output', 'int4'], '--output: expected one of fp32, int8, binary');
+    await refuses(['plan', file, '--out', out, '--output', 'int4'], '--output: expected one of float32, int8, binary');
     for (const [options, message] of [
       [{ shard: { index: 2, count: 2 } }, 'shard: expected { index, count } with 0 <= index < count'],
       [{ shard: { index: 0, count: 1 }, queue: 'redis://x' }, 'shard: expected only one of shard and queue, got both'],

@@ -1,19 +1,10 @@
 /** Exports that heed and heed/train have in common. */
 export { HeedError, type HeedErrorCode } from '../base/error.js';
 export type { HubOptions } from '../base/hub-options.js';
-export type { IndexInput, NestedIntegers } from '../base/indices.js';
-export type { EditOptions, SiteEdit, SiteOptions } from '../base/site-options.js';
-export {
-  type MaskInput,
-  type NestedInput,
-  type NestedMask,
-  type NestedNumbers,
-  Tensor,
-  type TensorData,
-  type TensorInput,
-  type TensorLike,
-} from '../base/tensor.js';
-export type { Build, WasmModule, WasmSource } from '../base/wasm/module.js';
+export type { IndexInput } from '../base/indices.js';
+export type { SiteEdit } from '../base/site-options.js';
+export { type MaskInput, type NestedNumbers, Tensor, type TensorData, type TensorInput } from '../base/tensor.js';
+export type { Build, WasmSource } from '../base/wasm/module.js';
 export type { VectorSimilarity } from '../folders/folder-loss.js';
 export type { Inspection, InspectOptions } from '../folders/inspect.js';
 export type { Pruned, PruneLoss, PruneOptions, PruneReport } from '../folders/prune.js';

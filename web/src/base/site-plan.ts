@@ -104,7 +104,10 @@ export class SitePlan {
     const axes = axesOf(target.site, target.sizes);
     const maps: (Int32Array | null)[] = [null, null, null, null];
     const lacking = SELECTORS.find((axis) => selected[axis] && !axes.some(([own]) => own === axis));
-    if (lacking) throw invalid(`${argument}.${lacking}`, `none at '${target.name}', which has no such axis`, 'indices');
+    if (lacking) {
+      const own = axes.flatMap(([axis]) => axis ?? []).join(', ');
+      throw invalid(`${argument}.${lacking}`, `one of the axes of '${target.name}' (${own})`, `'${lacking}'`);
+    }
     const shape = axes.map(([axis, extent]) => {
       const list = axis === null ? undefined : selected[axis];
       if (!list) return extent;

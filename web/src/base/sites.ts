@@ -1,7 +1,7 @@
 /** The sites of layers, as in heed/sites.h: their names and codes, and the axes of their activations. */
 
 import { describe, invalid } from './error.js';
-import { nearest } from './options.js';
+import { knownNames } from './options.js';
 import type { RawEncoderModelConfig } from './wasm/core.js';
 
 /** The sites of a layer, in the order of heed/sites.h. */

@@ -120,14 +120,14 @@ export const addEmbedding = (command: Command): Command =>
     .addOption(count('--dimensions <n>', 'keep the first n entries of each vector'))
     .option('--prompt <text>', 'text to prepend to every text');
 
-const OUTPUT = 'fp32, int8 with a scale per vector, or binary: signs as bits (default: fp32)';
+const OUTPUT = 'float32, int8 with a scale per vector, or binary: signs as bits (default: float32)';
 
 /** Options of commands that write vectors. */
 export const addVectors = (command: Command): Command =>
   addEmbedding(command)
     .option('--normalize', 'scale vectors to length 1 (default: as in the model)')
     .option('--no-normalize', 'leave vectors as they are')
-    .addOption(choice('--output <type>', OUTPUT, ['fp32', 'int8', 'binary']));
+    .addOption(choice('--output <type>', OUTPUT, ['float32', 'int8', 'binary']));
 
 /** commander keeps the last of the two. */
 export function refuseBothNormalizations(): void {

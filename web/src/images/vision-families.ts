@@ -5,7 +5,6 @@
  * classifiers.
  */
 
-import { invalid } from '../base/error.js';
 import { Settings } from '../io/settings.js';
 import {
   type CoreName,
@@ -158,9 +157,15 @@ export function dinov2(type: 'dinov2' | 'dinov2_with_registers', settings: Setti
   const registers = hasRegisters ? s.count('num_register_tokens', 4, 0, MAX_REGISTERS) : 0;
   const { vision: sizes, imageSize } = visionConfig(s, { classRow: true, registers });
   const gated = s.flag('use_swiglu_ffn', false);
-  const inner = Math.trunc(sizes.embedDim * s.between('mlp_ratio', 0, 1024, 4));
+  const ratio = s.between('mlp_ratio', 0, 1024, 4);
+  const inner = Math.trunc(sizes.embedDim * ratio);
   const feedForwardDim = gated ? Math.floor((Math.trunc((inner * 2) / 3) + 7) / 8) * 8 : inner;
-  if (feedForwardDim < 1) throw invalid(s.file, `the layout of ${type}`, 'another', 'UNSUPPORTED');
+  if (feedForwardDim < 1)
+    throw s.unsupported(
+      'mlp_ratio',
+      `at least one column in hidden layers, with hidden_size ${sizes.embedDim}`,
+      `${ratio}`,
+    );
   const vision = {
     ...sizes,
     feedForwardDim,

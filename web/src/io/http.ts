@@ -206,7 +206,7 @@ async function* chunksOf(
         if (at === 0 && looksLikeHtml(chunk)) throw pageError(url, hint);
         at += chunk.length;
         if (size !== null && at > size)
-          throw invalidFile(url.href, `at most the ${size} bytes that Content-Length names`, 'more');
+          throw invalidFile(url.href, `at most the ${size} bytes that Content-Length names`, `at least ${at}`);
         yield chunk;
       }
     }

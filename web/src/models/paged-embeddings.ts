@@ -155,7 +155,13 @@ class RemoteFile {
     yield* resumed(rest.bind(this), {
       isWhole: () => at === end,
       failed: (why, cause) =>
-        invalid(this.url.href, `bytes ${begin} to ${end}`, `those before ${at} (${why})`, 'NETWORK', { cause }),
+        invalid(
+          this.url.href,
+          `bytes ${begin} to ${end}`,
+          `${at - begin} of these ${end - begin} bytes (${why})`,
+          'NETWORK',
+          { cause },
+        ),
       signal,
     });
   }

@@ -43,6 +43,9 @@ import { STATIC } from './static-embedding.js';
 
 /** A pretrained encoder in this thread. */
 export class LocalModel extends RunnableModel implements PretrainedModel {
+  /** @internal For messages and consoles, as minification renames classes. */
+  static override readonly name: string = 'PretrainedModel';
+
   readonly workers = { count: 0, reason: 'the model runs in the calling thread; `workers` starts a pool' };
 
   get device(): Device {

@@ -132,7 +132,7 @@ export class PartWriter {
 }
 
 /** The arrays of stored vectors. */
-const TYPES = { fp32: Float32Array, int8: Int8Array, binary: Uint8Array };
+const TYPES = { float32: Float32Array, int8: Int8Array, binary: Uint8Array };
 
 /**
  * Metadata key of a Parquet part. The value is { line, errors }: the part's first line and its number of rows without a

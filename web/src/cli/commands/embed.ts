@@ -21,8 +21,7 @@ type Options = ModelOptions &
   RecordOptions &
   EmbeddingOptions & { normalize?: boolean; output?: VectorOutput };
 
-/** The option `output` of `embed` for each value of --output. */
-const FORMS = { fp32: 'float32', int8: 'int8', binary: 'binary' } as const;
+const _FORMS = { fp32: 'float32', int8: 'int8', binary: 'binary' } as const;
 
 export function addEmbed(program: Command): void {
   const command = program.command('embed [files...]').description('compute a vector for each text');

@@ -59,6 +59,9 @@ const forwardSchema = { ...inputSchema, ...siteSchema };
 const { signal: _, onProgress: __, headMask: ___, output: ____, edit: _____, ...vectorSchema } = embedSchema;
 
 class Trained extends TrainedParts implements TrainableModel {
+  /** @internal For messages and consoles, as minification renames classes. */
+  static override readonly name: string = 'TrainableModel';
+
   forward(input: ModelInput, options?: ForwardOptions): ForwardResult {
     const given = readOptions('forward', forwardSchema, options);
     const rows = this.#rows('forward', input, given);

@@ -154,9 +154,15 @@ export class TrainedParts extends LocalModel {
     void this.raw;
     const { core } = this.tape;
     if (this.#lora)
-      throw invalid('addLora', 'a model without updates', 'one with updates', 'INVALID_ARGUMENT', {
-        hint: 'Call mergeLora() first',
-      });
+      throw invalid(
+        'addLora',
+        'a model without LoRA adapter',
+        `one of rank ${this.#lora.options.rank}`,
+        'INVALID_ARGUMENT',
+        {
+          hint: 'Call mergeLora() first',
+        },
+      );
     requireIdle('addLora', [this.raw.encoder]);
     const { chosen, seed, ...options } = this.#readLora(given);
     const made = calling('addLora', () => new core.Lora(this.encoder.state.inner, chosen, options));
@@ -184,7 +190,7 @@ export class TrainedParts extends LocalModel {
   mergeLora(): this {
     void this.raw;
     if (!this.#lora)
-      throw invalid('mergeLora', 'a model with updates', 'one without', 'INVALID_ARGUMENT', {
+      throw invalid('mergeLora', 'a model with a LoRA adapter', 'one without', 'INVALID_ARGUMENT', {
         hint: 'Call addLora() first',
       });
     const { raw } = this.#lora;
