@@ -232,7 +232,12 @@ describe('bad input', () => {
       'INVALID_ARGUMENT',
       'positions[0]',
     ],
-    ['heads of rows', { edit: [{ site: 'output', heads: [0], scale: 0 }] }, 'INVALID_ARGUMENT', "none at 'output'"],
+    [
+      'heads of rows',
+      { edit: [{ site: 'output', heads: [0], scale: 0 }] },
+      'INVALID_ARGUMENT',
+      "one of the axes of 'output' (texts, positions), got 'heads'",
+    ],
     ['keys of heads', { edit: [{ site: 'layers.0.heads', keys: [0], scale: 0 }] }, 'INVALID_ARGUMENT', 'edit[0].keys'],
     ['an index twice', { edit: [{ site: 'output', texts: [0, 0], scale: 0 }] }, 'INVALID_ARGUMENT', 'each index once'],
     [

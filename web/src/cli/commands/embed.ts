@@ -21,8 +21,6 @@ type Options = ModelOptions &
   RecordOptions &
   EmbeddingOptions & { normalize?: boolean; output?: VectorOutput };
 
-const _FORMS = { fp32: 'float32', int8: 'int8', binary: 'binary' } as const;
-
 export function addEmbed(program: Command): void {
   const command = program.command('embed [files...]').description('compute a vector for each text');
   addModel(command);
