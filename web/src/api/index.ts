@@ -79,14 +79,14 @@ export {
 } from '../models/stream.js';
 export { type Corpus, type Hit, type SemanticSearchOptions, semanticSearch, similarity } from '../search/index.js';
 export type { EmbedFunction } from '../search/index-model.js';
-export {
-  type EmbeddedIndexOptions,
-  type TextHit,
-  TextIndex,
-  type TextIndexOptions,
-  type TextSearchOptions,
-} from '../search/text-index.js';
-export type { AddOptions, LoadIndexOptions } from '../search/text-index-changes.js';
+export type { TextHit, TextSearchOptions } from '../search/index-search.js';
+export { TextIndex } from '../search/text-index.js';
+export type {
+  AddOptions,
+  EmbeddedIndexOptions,
+  LoadIndexOptions,
+  TextIndexOptions,
+} from '../search/text-index-options.js';
 export {
   type Aggregation,
   type Answer,

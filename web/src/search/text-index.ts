@@ -7,33 +7,15 @@
 import { formatShape, guarded, importing, invalid } from '../base/error.js';
 import { makeYield } from '../base/event-loop.js';
 import type { HubOptions } from '../base/hub-options.js';
-import {
-  callback,
-  finite,
-  flag,
-  listOf,
-  natural,
-  oneOf,
-  optional,
-  plainOptions,
-  type Reader,
-  readOptions,
-  type Schema,
-  signal,
-  size,
-  sizeOrInfinity,
-  strings,
-  text,
-} from '../base/options.js';
+import { callback, oneOf, optional, plainOptions, readOptions, signal, size, strings, text } from '../base/options.js';
 
-import { dispose, inspected, type SignalLike } from '../base/platform.js';
-import { kindOf, readRows, readTensor, Tensor, type TensorInput } from '../base/tensor.js';
+import { dispose, inspected } from '../base/platform.js';
+import { kindOf, readRows, readTensor, type Tensor, type TensorInput } from '../base/tensor.js';
 import { writeSafetensors } from '../io/safetensors.js';
 import type { PretrainedModel } from '../models/model.js';
-import { normsOf, OUTPUTS, type Rows, type VectorOutput } from '../models/quantized.js';
+import { OUTPUTS } from '../models/quantized.js';
 import {
   type EmbedFunction,
-  type EmbedFunctionOptions,
   embedderOption,
   embedFor,
   type IndexEmbedder,
@@ -43,72 +25,34 @@ import {
   similarityOf,
   writtenModel,
 } from './index-model.js';
-import { type Corpus, readCorpus, requireFinite, type SearchOptions, searchSchema } from './similarity.js';
-import type { AddOptions, IndexSource, LoadIndexOptions } from './text-index-changes.js';
+import {
+  requireQueryWidth,
+  searchIndex,
+  type TextHit,
+  type TextSearchOptions,
+  textSearchSchema,
+  widthOf,
+} from './index-search.js';
+import type { Corpus } from './similarity.js';
+import type {
+  AddOptions,
+  EmbeddedIndexOptions,
+  IndexSource,
+  LoadIndexOptions,
+  TextIndexOptions,
+} from './text-index-options.js';
 import {
   ArrayStore,
   dimensionsOf,
   inBlocks,
   inForm,
-  requireLengths,
+  readVectors,
   SIMILARITIES,
   type StoreOptions,
+  storedVectors,
   type VectorStore,
   vectorTensors,
 } from './vector-store.js';
-
-export interface TextHit {
-  /** The current index of the text in `texts`. It changes when texts before it are removed. */
-  index: number;
-  /** The text's id, which never changes. */
-  id: number;
-  text: string;
-  score: number;
-}
-
-export interface TextSearchOptions extends SearchOptions {
-  /** The number of hits. Default 10; with `threshold`: all texts that reach it. */
-  topK?: number;
-  /** The minimum score of a hit. Default: none. */
-  threshold?: number;
-  /** Restricts the search to texts with these ids. */
-  ids?: readonly number[] | ReadonlySet<number>;
-  /** Restricts the search to texts for which this returns true. */
-  filter?: (text: Omit<TextHit, 'score'>) => boolean;
-  /**
-   * true: score every text. Default: without `threshold`, an index of more than 200,000 texts scores only the
-   * `256 * topK` (or `rescoreMultiplier * topK`) texts nearest by Hamming distance. Has no effect on an index of bits.
-   */
-  exact?: boolean;
-  /** Stops a search for a text while the model embeds it. The search rejects with the signal's reason. */
-  signal?: SignalLike;
-}
-
-export interface TextIndexOptions extends Pick<LoadIndexOptions, 'embedder' | 'dimensions'> {
-  /**
-   * The storage type of the vectors: 'float32' (4 D bytes per text), 'int8' (D + 4) or 'binary' (D / 8). Default:
-   * 'int8', or 'binary' if the first vectors are bits.
-   */
-  output?: VectorOutput;
-  /**
-   * The score: 'cosine', or 'dot', the dot product, for fp32 and int8 vectors of any norm. Default: that of the index's
-   * model, else 'cosine'.
-   */
-  similarity?: 'cosine' | 'dot';
-  /**
-   * A text to put before each text, instead of the document prompt of the model's folder. It is saved with the index and
-   * applied to texts that are added later.
-   */
-  prompt?: string;
-}
-
-/** Options of an index that embeds its texts. */
-export interface EmbeddedIndexOptions extends Omit<TextIndexOptions, 'embedder'> {
-  /** Called with the number of texts done so far and in total. */
-  onProgress?: EmbedFunctionOptions['onProgress'];
-  /** Stops the call, which rejects with the signal's reason. */
-  signal?: SignalLike;
-}
 
 const changes = () => importing('text-index-changes', () => import('./text-index-changes.js'));
 const ofSchema = {
@@ -118,23 +62,6 @@ const ofSchema = {
   output: optional(oneOf(OUTPUTS), null),
   similarity: optional(oneOf(SIMILARITIES), null),
 };
-const integers = listOf(natural, 'an array or a Set of integers');
-const idsOf: Reader<Set<number>> = (value, name) => new Set(integers(value instanceof Set ? [...value] : value, name));
-const textSearchSchema = {
-  ...searchSchema,
-  topK: optional(sizeOrInfinity, null),
-  threshold: optional(finite, null),
-  ids: optional(idsOf, null),
-  filter: callback<NonNullable<TextSearchOptions['filter']>>,
-  exact: optional(flag, false),
-  signal,
-} satisfies Schema<TextSearchOptions>;
-/**
- * Above this number of texts, a search first selects LARGE_MULTIPLIER candidates per hit. With a million texts, recall
- * equals that of a full scan (docs/search.md).
- */
-const LARGE = 200_000;
-const LARGE_MULTIPLIER = 256;
 const NO_ROWS = { data: new Int8Array(), shape: [0, 0] };
 
 /**
@@ -196,7 +123,7 @@ export class TextIndex {
 
   /** The width D of the vectors; 0 for an index without texts. Pass it as `dimensions` to embed queries. */
   get dimensions(): number {
-    return this.#state.store.count === 0 ? 0 : dimensionsOf(this.#state.store);
+    return widthOf(this.#state);
   }
 
   /**
@@ -233,7 +160,7 @@ export class TextIndex {
     const { embedder, dimensions, prompt, output, similarity } = readOptions('TextIndex.of', ofSchema, options);
     const form = { output, similarity: similarity ?? similarityOf(embedder) };
     const lines = strings(first, 'texts');
-    const rows = readRowsOf(lines, second as Corpus);
+    const rows = readVectors(lines, second as Corpus);
     if (rows.count > 0 && dimensions !== null && dimensionsOf(rows) !== dimensions)
       throw invalid(
         'vectors',
@@ -310,7 +237,7 @@ export class TextIndex {
     const lines = strings(texts, 'texts');
     const isEmbedded = vectors === undefined && lines.length > 0;
     if (isEmbedded) this.#requireEmbedder('vectors', 'none');
-    const rows = isEmbedded ? null : readRowsOf(lines, vectors ?? NO_ROWS);
+    const rows = isEmbedded ? null : readVectors(lines, vectors ?? NO_ROWS);
     return this.#inTurn(({ addTexts }) => addTexts(this.#state, lines, rows, options));
   }
 
@@ -382,8 +309,8 @@ export class TextIndex {
       const hint = 'Search with several vectors by searchAll';
       throw invalid('query', 'one vector, [D] or [1, D]', `shape ${formatShape(shape)}`, 'SHAPE_MISMATCH', { hint });
     }
-    this.#requireWidth('query', data.length);
-    return this.#search('query', data, options)[0] ?? [];
+    requireQueryWidth(this.#state, 'query', data.length);
+    return searchIndex(this.#state, 'query', data, options)[0] ?? [];
   }
 
   /**
@@ -422,68 +349,9 @@ export class TextIndex {
 
   #searchAll(queries: TensorInput, options?: TextSearchOptions): TextHit[][] {
     const { data, shape } = readRows('queries', queries);
-    this.#requireWidth('queries', shape[1]!);
-    const found = this.#search('queries', data, options);
+    requireQueryWidth(this.#state, 'queries', shape[1]!);
+    const found = searchIndex(this.#state, 'queries', data, options);
     return Array.from({ length: shape[0]! }, (_, n) => found[n] ?? []);
-  }
-
-  #requireWidth(name: string, got: number): void {
-    const { dimensions: width } = this;
-    if (width === 0 || got === width) return;
-    const isWhole = got === this.#state.probe?.document.length;
-    throw invalid(name, `${width} entries`, `${got}`, 'SHAPE_MISMATCH', {
-      hint: isWhole
-        ? `If this is a vector of the index's model, embed it with { dimensions: ${width} }`
-        : 'Embed it with the model of the index, in the same way as its texts',
-    });
-  }
-
-  #search(name: string, queries: Float32Array, options: TextSearchOptions | undefined): TextHit[][] {
-    const {
-      topK,
-      rescoreMultiplier,
-      threshold,
-      ids: wanted,
-      filter,
-      exact,
-    } = readOptions('search', textSearchSchema, options);
-    const { store } = this.#state;
-    if (store.count === 0) return [];
-    requireFinite(name, queries);
-    if (store.options.similarity === 'dot')
-      requireLengths(name, normsOf(queries, this.dimensions), 'dot', 'INVALID_ARGUMENT');
-    const count = topK ?? (threshold === null ? 10 : store.count);
-    const isLarge = store.count > LARGE && Number.isFinite(count) && threshold === null;
-    const multiplier = rescoreMultiplier || (store.bits ? 4 : isLarge ? LARGE_MULTIPLIER : 0);
-    const selected = multiplier === 0 || (exact && !store.bits) ? 0 : count * multiplier; // not Infinity * 0
-    const allowed = wanted || filter ? this.#rowsOf(wanted, filter) : null;
-    const found = store.search(queries, {
-      topK: count,
-      threshold: threshold ?? -Infinity,
-      // Selecting by signs pays off only for many rows.
-      candidates: allowed && allowed.count <= Math.max(selected, 4096) ? 0 : selected,
-      allowed: allowed?.bits ?? null,
-    });
-    return found.map((hits) => hits.map(({ index, score }) => ({ ...this.#textAt(index), score })));
-  }
-
-  #textAt(index: number): Omit<TextHit, 'score'> {
-    const { texts, ids } = this.#state;
-    return { index, id: ids?.[index] ?? index, text: texts[index]! };
-  }
-
-  /** A bitmap with one bit per row, whether its text may be a hit, and the number of such rows. */
-  #rowsOf(wanted: Set<number> | null, filter: TextSearchOptions['filter']): { bits: Uint32Array; count: number } {
-    const rows = this.#state.store.count;
-    const bits = new Uint32Array(Math.ceil(rows / 32));
-    let count = 0;
-    for (let row = 0; row < rows; row++) {
-      const text = this.#textAt(row);
-      if ((wanted && !wanted.has(text.id)) || (filter && !filter(text))) continue;
-      bits[row >> 5]! |= 1 << (row & 31);
-      count++;
-    }
-    return { bits, count };
   }
 
   /**
@@ -509,29 +377,6 @@ export class TextIndex {
    * TextIndex.of(['north', 'east'], [[0, 2], [1, 0]]).toTensor().toArray(); // [[0, 1], [1, 0]]
    */
   toTensor(): Tensor {
-    const { store } = this.#state;
-    const { count, bits } = store;
-    const [data, factors, width] = [store.rows(), store.factors(), this.dimensions];
-    const bit = (i: number) => (data[i >> 3]! & (128 >> (i & 7)) ? 1 : -1) / Math.sqrt(width);
-    const values = Float32Array.from({ length: count * width }, (_, i) =>
-      bits ? bit(i) : data[i]! * factors[Math.floor(i / width)]!,
-    );
-    return new Tensor(values, [count, width]);
+    return storedVectors(this.#state.store);
   }
-}
-
-/** Checks the vectors of texts. */
-function readRowsOf(texts: string[], vectors: Corpus): Rows {
-  const rows = readCorpus('vectors', vectors);
-  const scales = guarded('vectors', () => (vectors as { scales?: unknown }).scales);
-  if (kindOf(scales) === 'Float32Array') rows.scales = scales as Float32Array;
-  const { count, width } = rows;
-  if (count !== texts.length)
-    throw invalid(
-      'vectors',
-      `[${texts.length}, width], one row per text`,
-      `shape ${formatShape([count, width])}`,
-      'SHAPE_MISMATCH',
-    );
-  return rows;
 }

@@ -1,12 +1,12 @@
 /** The storage of a TextIndex's vectors: in JavaScript arrays, here, or in WebAssembly memory (core-vectors.ts). */
 
-import { formatShape, invalid } from '../base/error.js';
+import { formatShape, guarded, invalid } from '../base/error.js';
 import type { Hit } from '../base/scores.js';
-import { Tensor } from '../base/tensor.js';
+import { kindOf, Tensor } from '../base/tensor.js';
 import { concatenate } from '../io/files.js';
 import type { writeSafetensors } from '../io/safetensors.js';
 import { inverse, normsOf, quantized, type Rows, signsOf, type VectorOutput } from '../models/quantized.js';
-import { bestRows, nearestBits, requireFinite } from './similarity.js';
+import { bestRows, type Corpus, nearestBits, readCorpus, requireFinite } from './similarity.js';
 
 /** Options of a store's search. */
 export interface StoreSearch {
@@ -280,4 +280,31 @@ export function keepRows<A extends Rows['data'] | Float64Array>(array: A, width:
     if (row > at) array.copyWithin(at * width, row * width, (row + 1) * width);
   });
   return array;
+}
+
+/** The vectors [N,D] as stored: rounded and, for the cosine, scaled to unit norm. */
+export function storedVectors(store: VectorStore): Tensor {
+  const { count, bits } = store;
+  const [data, factors, width] = [store.rows(), store.factors(), count === 0 ? 0 : dimensionsOf(store)];
+  const bit = (i: number) => (data[i >> 3]! & (128 >> (i & 7)) ? 1 : -1) / Math.sqrt(width);
+  const values = Float32Array.from({ length: count * width }, (_, i) =>
+    bits ? bit(i) : data[i]! * factors[Math.floor(i / width)]!,
+  );
+  return new Tensor(values, [count, width]);
+}
+
+/** Checks the vectors of texts. */
+export function readVectors(texts: string[], vectors: Corpus): Rows {
+  const rows = readCorpus('vectors', vectors);
+  const scales = guarded('vectors', () => (vectors as { scales?: unknown }).scales);
+  if (kindOf(scales) === 'Float32Array') rows.scales = scales as Float32Array;
+  const { count, width } = rows;
+  if (count !== texts.length)
+    throw invalid(
+      'vectors',
+      `[${texts.length}, width], one row per text`,
+      `shape ${formatShape([count, width])}`,
+      'SHAPE_MISMATCH',
+    );
+  return rows;
 }
