@@ -5,6 +5,19 @@ import { exampleOf, hands } from './pages';
 import { drawn, newVisit, openSite, type Site, sharedLabels } from './site';
 import { sweep } from './sweep';
 
+/** Links to the pages, without the examples of “By hand”. */
+const others = [
+  '#start',
+  '#hand?tour=2',
+  '#text',
+  '#model',
+  '#learning',
+  '#learning?part=labels',
+  `#learning?${sharedLabels}`,
+  '#lens',
+  '#speed',
+];
+
 let site: Site;
 beforeAll(async () => {
   site = await openSite();
@@ -41,19 +54,7 @@ describe('nothing moves while the pointer does', () => {
 });
 
 describe('no page scrolls sideways', () => {
-  it.each([
-    ...hands,
-    '#start',
-    '#hand?tour=2',
-    '#hand?tour=3&large=1',
-    '#text',
-    '#model',
-    '#learning',
-    '#learning?part=labels',
-    `#learning?${sharedLabels}`,
-    '#lens',
-    '#speed',
-  ])('%s, from 320 to 2560 px', async (hash) => {
+  it.each([...hands, '#hand?tour=3&large=1', ...others])('%s, from 320 to 2560 px', async (hash) => {
     const page = hash.startsWith('#hand') ? await openHand(hash) : (await site.open(hash)).page;
     await page.locator('.status-line').getByText('Loaded:').waitFor();
     await page.waitForFunction(() => !document.querySelector('.waiting, .plot:empty'));
@@ -69,18 +70,6 @@ describe('no page scrolls sideways', () => {
 });
 
 describe('while the page loads', () => {
-  const hashes = [
-    '#start',
-    '#hand',
-    '#hand?tour=2',
-    '#text',
-    '#model',
-    '#learning',
-    '#learning?part=labels',
-    `#learning?${sharedLabels}`,
-    '#lens',
-    '#speed',
-  ];
   describe.each([1280, 390])('at %i px', (width) => {
     let page: Page;
     beforeAll(async () => {
@@ -99,7 +88,7 @@ describe('while the page loads', () => {
     afterAll(() => page?.context().close());
 
     // Files that arrive late move what is there.
-    it.each(hashes.map((hash, n) => [hash, n] as const))('hardly anything moves: %s', async (hash, n) => {
+    it.each(['#hand', ...others].map((hash, n) => [hash, n] as const))('hardly anything moves: %s', async (hash, n) => {
       await page.goto(`${site.slowUrl}?${n}${hash}`);
       await page.getByText('Loaded:').waitFor();
       await page.waitForFunction(() => !document.querySelector('.waiting, .plot:empty'));
