@@ -1,7 +1,7 @@
 /** Input and output of the commands: empty or invalid input, byte order marks, --json, workers and threads, signals. */
 import * as fs from 'node:fs';
 import { tmpdir } from 'node:os';
-import { basename, join } from 'node:path';
+import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { currentForm } from '../../../web/src/cli/commands/corpus.js';
 import { makeFolder, run, start } from './support.js';
@@ -122,7 +122,6 @@ describe('--json has the documented keys', () => {
       index: path('index/a.safetensors'),
       texts: 3,
       dimensions: 24,
-      model: basename(folder),
       bytes: fs.statSync(path('index/a.safetensors')).size,
     });
   });

@@ -1,7 +1,6 @@
 /** What training needs of inference; the folder imports nothing else from outside, apart from the base and metrics. */
 export { type FromPretrainedOptions, fromPretrained } from '../api/from-pretrained.js';
-export { start } from '../api/instances.js';
-export { type Chosen, Heed, type LoadOptions, runtimeOf } from '../api/runtime.js';
+export { Heed, type LoadOptions } from '../api/runtime.js';
 export { brainFloats, int8Rows, quantizationConfig } from '../folders/quantize-rows.js';
 export { bytesOf } from '../io/bytes.js';
 export { type ModelFolder, parseJson, readAll } from '../io/files.js';
@@ -80,12 +79,21 @@ export type { Parts } from '../models/parts.js';
 export { LocalModel } from '../models/pretrained.js';
 export { batchOf, requireRows } from '../models/run.js';
 export { openTable, STATIC } from '../models/static-embedding.js';
-export { makePipeline } from '../pipeline/make-pipeline.js';
 export type { Pipeline, PipelineOptions, PipelineTask } from '../pipeline/types.js';
 export { Channel } from '../worker/channel.js';
 export { loadInWorker, WorkerModel } from '../worker/client.js';
 export { Connection } from '../worker/connection.js';
-export { makeHandler } from '../worker/handler.js';
 export { listen } from '../worker/port.js';
 export { type Message, type Method, type PackedError, packError, unpackError } from '../worker/protocol.js';
 export { RemoteModel } from '../worker/remote.js';
+
+// Internal: the package's declarations leave these out.
+
+/** @internal */
+export { start } from '../api/instances.js';
+/** @internal */
+export { type Chosen, runtimeOf } from '../api/runtime.js';
+/** @internal */
+export { makePipeline } from '../pipeline/make-pipeline.js';
+/** @internal */
+export { makeHandler } from '../worker/handler.js';
