@@ -5,7 +5,6 @@
  */
 import { formatShape } from '../base/error.js';
 import { count, flag, integer, optional, type Read, readOptions, type Schema, size } from '../base/options.js';
-
 import { elementCount } from '../base/tensor.js';
 import type { ListedParameter } from './state-dict.js';
 

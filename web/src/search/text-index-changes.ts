@@ -23,7 +23,6 @@ import {
 import { requireSameModel } from './same-model.js';
 import { readState } from './text-index-file.js';
 import type { AddOptions, IndexSource, LoadIndexOptions } from './text-index-options.js';
-
 import {
   appended,
   dimensionsOf,

@@ -8,7 +8,6 @@ import { formatShape, guarded, importing, invalid } from '../base/error.js';
 import { makeYield } from '../base/event-loop.js';
 import type { HubOptions } from '../base/hub-options.js';
 import { callback, oneOf, optional, plainOptions, readOptions, signal, size, strings, text } from '../base/options.js';
-
 import { dispose, inspected } from '../base/platform.js';
 import { kindOf, readRows, readTensor, type Tensor, type TensorInput } from '../base/tensor.js';
 import { writeSafetensors } from '../io/safetensors.js';

@@ -5,7 +5,6 @@ import { type Glue, instantiate, locate, type WasmModule } from '../base/wasm/mo
 import type { ModelFolder, OpenFile, OpenOptions } from '../io/files.js';
 import { loadPretrained } from '../models/load-pretrained.js';
 import type { PretrainedModel } from '../models/model.js';
-
 import { Channel } from './channel.js';
 import { buffersOf, type FileRequest, GREETING, type Message } from './protocol.js';
 
