@@ -2,7 +2,6 @@
  * The entry `heed/node`: embeds corpora too large for one machine. A folder contains the plan and the finished parts;
  * any number of workers can share it.
  */
-
 export {
   type EmbeddingStatus,
   embeddingStatus,

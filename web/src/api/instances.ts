@@ -1,5 +1,4 @@
 /** Instances of the WebAssembly module. Calls of `load()` share an instance if their options lead to the same one. */
-
 import { countUpTo } from '../base/cores.js';
 import { abortable } from '../base/event-loop.js';
 import { type HubOptions, hubOptions } from '../base/hub-options.js';

@@ -2,7 +2,6 @@
  * The object that `load()` returns: functions, layers and pretrained encoders, bound to one instance of the WebAssembly
  * module.
  */
-
 import type { Count } from '../base/cores.js';
 import { HeedError, importing, needsTraining } from '../base/error.js';
 import type { HubOptions } from '../base/hub-options.js';

@@ -3,7 +3,6 @@
  * again while the outer call still uses its objects. Therefore, objects that a callback disposes of are freed after the
  * outermost call has returned, and a callback must not change modules that the outer call uses.
  */
-
 import { invalid } from './error.js';
 import type { RawModule } from './wasm/core.js';
 

@@ -3,7 +3,6 @@
  * A schema names every option, so that unknown ones are detected, and its type must cover the public interface
  * (`satisfies Schema<...>`).
  */
-
 import { describe, guarded, invalid, needsTraining } from './error.js';
 import type { SignalLike, WorkerLike } from './platform.js';
 import { MAX_SIZE, readMask, readTensor } from './tensor.js';

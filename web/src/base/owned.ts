@@ -2,7 +2,6 @@
  * JavaScript objects that own an object in WebAssembly memory. It is freed by `dispose()`, by `using`, or by the
  * garbage collector.
  */
-
 import { HeedError } from './error.js';
 import type { HubOptions } from './hub-options.js';
 import { whenIdle } from './in-progress.js';

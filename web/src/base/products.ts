@@ -1,5 +1,4 @@
 /** Transposition and matrix products of tensors with batch axes, as torch.transpose and torch.matmul. */
-
 import { formatShape, HeedError } from './error.js';
 import { integer } from './options.js';
 import { elementCount } from './tensor.js';

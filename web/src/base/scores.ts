@@ -1,5 +1,4 @@
 /** From logits to scores, and the best of them. */
-
 export interface Hit {
   /** The row of the corpus, or the index of the score. */
   index: number;

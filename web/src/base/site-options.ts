@@ -1,5 +1,4 @@
 /** The options `read` and `edit`, and their validation. Whether an edit matches its site is checked in site-plan.ts. */
-
 import { describe, guarded, invalid } from './error.js';
 import { integer, listOf, optional, type Reader, requireKnown, text } from './options.js';
 import { SELECTORS, type Selector } from './sites.js';

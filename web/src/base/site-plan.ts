@@ -2,7 +2,6 @@
  * The sites that a call reads and edits. The WebAssembly module does the reading and editing (heed/sites.h). Notation:
  * N texts, L rows of the longest text, S keys, H heads, D width of a head.
  */
-
 import { describe, floatsOf, formatShape, HeedError, invalid } from './error.js';
 import { fullRows, type PaddedRow, padHeads, padWeights } from './padding.js';
 import { needsAll, type ReadEdit, type ReadSites, SET, type SiteEdit, VERBS } from './site-options.js';

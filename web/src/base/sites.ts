@@ -1,5 +1,4 @@
 /** The sites of layers, as in heed/sites.h: their names and codes, and the axes of their activations. */
-
 import { describe, invalid } from './error.js';
 import { knownNames } from './options.js';
 import type { RawEncoderModelConfig } from './wasm/core.js';

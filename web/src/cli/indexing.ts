@@ -1,5 +1,4 @@
 /** Builds a search index with one vector per entry, computed from its text and its descriptions. */
-
 import { basename, dirname, join } from 'node:path';
 import { type EmbedOptions, type ModelInput, type PretrainedModel, Tensor, TextIndex } from '../index.js';
 import { batches, invalid, makeFolderOf, requireWritable, statusOf, writeWhole } from '../node/index.js';

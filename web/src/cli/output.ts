@@ -2,7 +2,6 @@
  * Writes results as JSON lines to standard output or a file, or as vectors to a .npy file. Incomplete files can be
  * continued.
  */
-
 import { once } from 'node:events';
 import * as fs from 'node:fs';
 import { extname } from 'node:path';

@@ -1,5 +1,4 @@
 /** Streams the texts that commands read from files or standard input. */
-
 import { type Stats, statSync } from 'node:fs';
 import { invalid, invalidFile, unreadable } from '../node/index.js';
 import { type FormatOptions, type Origin, type Row, rowsOf } from './rows.js';

@@ -1,5 +1,4 @@
 /** Reads files or standard input as a stream of rows: plain lines, JSON lines, JSON arrays, or CSV and TSV with a header. */
-
 import { createReadStream } from 'node:fs';
 import { pipeline } from 'node:stream';
 import { CsvError, type Parser, parse } from 'csv-parse';

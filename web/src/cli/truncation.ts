@@ -1,5 +1,4 @@
 /** Warns about texts that exceed the model's limit of tokens, or rejects them. */
-
 import { describe } from '../base/error.js';
 import { HeedError, type PretrainedModel } from '../index.js';
 import { counted, notice } from './terminal.js';

@@ -1,5 +1,4 @@
 /** Draws the entries of a matrix, with labels and a legend, on a canvas or in an SVG element. Used by `heed/draw`. */
-
 import { invalid } from '../base/error.js';
 
 /** The members of a canvas's 2D context that are used. */

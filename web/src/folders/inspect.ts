@@ -1,5 +1,4 @@
 /** Describes a model's folder, and what loading it would download, without reading its weights. Imported on demand. */
-
 import { HeedError, invalidFile } from '../base/error.js';
 import type { HubOptions } from '../base/hub-options.js';
 import { readOptions, type Schema, signal } from '../base/options.js';

@@ -4,7 +4,6 @@
  * so the token embeddings, which may exceed a GPU's buffers, are not uploaded.
  * Notation: M total rows of all texts, E width, H heads.
  */
-
 import { calling, HeedError } from '../base/error.js';
 import type { RawEncoderModel, RawEncoderModelConfig, RawEncoding } from '../base/wasm/core.js';
 import type { DeviceBatch, DeviceLayers, PieceHooks, PieceOptions } from '../models/run.js';

@@ -2,7 +2,6 @@
  * Reads and edits the sites of a run, as heed/sites.h does in C++. Edited values are read back, edited on the CPU and
  * written again.
  */
-
 import { invalid } from '../base/error.js';
 import { MAP, MEAN, SCALE, SET } from '../base/site-options.js';
 import { codeOf, isMatrix, type SiteName, siteOf } from '../base/sites.js';

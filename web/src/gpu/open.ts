@@ -2,7 +2,6 @@
  * Opens a model's device: finds the GPU, uploads the layers, and compares the GPU with WebAssembly in results and
  * speed.
  */
-
 import { HeedError, invalid } from '../base/error.js';
 import { makeYield } from '../base/event-loop.js';
 import type { GpuLike, SignalLike } from '../base/platform.js';

@@ -1,5 +1,4 @@
 /** Records the layers of one run. Notation: M total rows of all texts, E width, H heads. */
-
 import type { SiteName } from '../base/sites.js';
 import type { RawEncoderModelConfig } from '../base/wasm/core.js';
 import type { Recorder, Recording } from './device.js';

@@ -2,7 +2,6 @@
  * Structural types for the part of WebGPU that heed uses, so that the package's declarations compile without WebGPU's
  * types.
  */
-
 export interface GpuBuffer {
   readonly size: number;
   getMappedRange(offset?: number, size?: number): ArrayBuffer;

@@ -1,5 +1,4 @@
 /** A model's calls for images. Notation: N images, L rows (tokens) per image, E width, H heads. */
-
 import { describe, formatShape, HeedError, invalid } from '../base/error.js';
 import { makeYield } from '../base/event-loop.js';
 import { readOptions } from '../base/options.js';

@@ -1,5 +1,4 @@
 /** Chooses the family of a model that embeds images. */
-
 import type { Settings } from '../io/settings.js';
 import type { FamilyConfig, ImageFamilyName } from '../models/families/families.js';
 import { ImageTextEncoder } from './image-model.js';

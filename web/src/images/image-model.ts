@@ -3,7 +3,6 @@
  * text encoder's interface, so that the loader and the runner need no special case.
  * Notation: L rows of an image (class token and register tokens, if any, then patch tokens), E width.
  */
-
 import { calling, formatShape, HeedError, invalid, invalidFile } from '../base/error.js';
 import type { SignalLike } from '../base/platform.js';
 import type {

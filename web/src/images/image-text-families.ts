@@ -2,7 +2,6 @@
  * The families that encode images and texts: CLIP (Radford et al. 2021, arXiv:2103.00020) and SigLIP (Zhai et al. 2023,
  * arXiv:2303.15343). SigLIP 2's checkpoints of fixed resolution have the same form as SigLIP's.
  */
-
 import { Settings } from '../io/settings.js';
 import { type Config, type CoreName, DEFAULTS, keyRows, queryRows, valueRows } from '../models/families/family.js';
 import {

@@ -1,7 +1,6 @@
 /**
  * The settings and the names of parameters that all encoders of images have in common. Notation: {i} a layer's number.
  */
-
 import type { RawEncoderModelConfig } from '../base/wasm/core.js';
 import type { Settings } from '../io/settings.js';
 import {

@@ -4,7 +4,6 @@
  * (Dosovitskiy et al. 2021, arXiv:2010.11929), whose form DINO's first checkpoints share. ViT and DINOv2 also have
  * classifiers.
  */
-
 import { Settings } from '../io/settings.js';
 import {
   type CoreName,

@@ -2,7 +2,6 @@
  * The hub: the host of models that are specified by id, its access tokens, and fetching of files. A token is sent as
  * `Authorization: Bearer ...` to one origin only, because hubs redirect to storage hosts, which must not receive it.
  */
-
 import { HeedError } from '../base/error.js';
 import { environment, type HubOptions, hubHost, hubToken, originOf } from '../base/hub-options.js';
 import type { FetchLike, SignalLike } from '../base/platform.js';

@@ -1,5 +1,4 @@
 /** Opens every kind of model source that callers may pass. The only module that combines the parts of io/. */
-
 import { describe, guarded, type HeedError, invalid } from '../base/error.js';
 import { hubHost, type RuntimeHub } from '../base/hub-options.js';
 import {

@@ -1,5 +1,4 @@
 /** Functions that own no parameters, and their options. */
-
 import { calling } from '../base/error.js';
 import {
   count,

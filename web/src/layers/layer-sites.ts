@@ -1,5 +1,4 @@
 /** Plans the sites of layers with attention. */
-
 import type { ReadSites } from '../base/site-options.js';
 import { planSites, type SitePlan } from '../base/site-plan.js';
 import { DECODER_SITES, type SiteStack } from '../base/sites.js';

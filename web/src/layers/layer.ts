@@ -1,5 +1,4 @@
 /** The base class of layers: options, parameters by PyTorch's names, modes, cost, disposal. */
-
 import { calling } from '../base/error.js';
 import { requireIdle } from '../base/in-progress.js';
 import type { Reader } from '../base/options.js';

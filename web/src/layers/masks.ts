@@ -2,7 +2,6 @@
  * Boolean masks as tensors, where true or 1 allows attention. They broadcast from the right to [N,H,L,S]. Notation: N
  * batch, H heads, L queries, S keys.
  */
-
 import { calling, formatShape, invalid } from '../base/error.js';
 import { count, flag, integer, listOf, optional, type Schema, size } from '../base/options.js';
 import type { Runtime } from '../base/owned.js';

@@ -1,5 +1,4 @@
 /** Matches the tensors of a state dict with the parameters of a layer. */
-
 import { calling, describe, formatShape, guarded, invalid } from '../base/error.js';
 import { requireIdle } from '../base/in-progress.js';
 import { readTensor, type Tensor } from '../base/tensor.js';

@@ -1,5 +1,4 @@
 /** Attention rollout of a text. */
-
 import { readOptions } from '../base/options.js';
 import type { Tensor } from '../base/tensor.js';
 import { type ModelInput, type PretrainedModel, requireModel } from '../models/index.js';

@@ -1,5 +1,4 @@
 /** The schemas of the options of `fromPretrained` and of a model's calls. */
-
 import { describe, formatShape, invalid } from '../base/error.js';
 import { cacheOption, hubToken } from '../base/hub-options.js';
 import {

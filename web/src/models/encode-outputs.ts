@@ -2,7 +2,6 @@
  * Collects the tensors that `encode` returns from the pieces that the module runs. Notation: N texts, L tokens of the
  * longest text, E width, H heads.
  */
-
 import { calling, floatsOf } from '../base/error.js';
 import { padRows, padWeights } from '../base/padding.js';
 import type { SitePlan } from '../base/site-plan.js';

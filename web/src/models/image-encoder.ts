@@ -2,7 +2,6 @@
  * Images as models accept them, the options and results of the calls for images, and the interface of image encoders
  * for loading and running. The folder images/ implements image encoders; it is imported on demand.
  */
-
 import type { BlobLike, SignalLike } from '../base/platform.js';
 import type { EditOptions, SiteOptions } from '../base/site-options.js';
 import type { Tensor, TensorLike } from '../base/tensor.js';

@@ -2,7 +2,6 @@
  * Converts the input of `encode`, `embed` and `predict`, texts or token ids, to rows of tokens for the WebAssembly
  * module.
  */
-
 import { describe, guarded, type HeedError, invalid } from '../base/error.js';
 import type { Steps } from '../base/event-loop.js';
 import { integer, lengthOf, listOf, type Reader, requireKnown, texts } from '../base/options.js';

@@ -2,7 +2,6 @@
  * Loads a model's folder: configuration, tokenizer, sentence configuration and weights. A failed load leaves nothing
  * behind.
  */
-
 import { allocating, type HeedError, importing, invalidFile } from '../base/error.js';
 import { linkedAbort, type SignalLike } from '../base/platform.js';
 import type { Core, RawEncoderModel, RawEncoderModelConfig, RawTensor } from '../base/wasm/core.js';

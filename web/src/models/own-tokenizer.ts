@@ -1,5 +1,4 @@
 /** A tokenizer without a model. Imported on demand. */
-
 import { guarded, HeedError, invalid } from '../base/error.js';
 import type { HubOptions } from '../base/hub-options.js';
 import {

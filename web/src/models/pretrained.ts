@@ -1,5 +1,4 @@
 /** A pretrained encoder in this thread. Notation: N texts, L tokens of the longest text, E width, H heads. */
-
 import { floatsOf, importing, invalid } from '../base/error.js';
 import { readOptions } from '../base/options.js';
 import { padRows } from '../base/padding.js';

@@ -2,7 +2,6 @@
  * Runs rows of tokens in pieces of bounded work, layer by layer, so that a call can be stopped and observed, and does
  * not block the thread for long.
  */
-
 import { calling, invalid } from '../base/error.js';
 import type { SitePlan } from '../base/site-plan.js';
 import type {

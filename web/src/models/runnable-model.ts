@@ -1,5 +1,4 @@
 /** A loaded model and the steps that its calls have in common: reading options, making rows, running them. */
-
 import { invalid } from '../base/error.js';
 import { makeYield } from '../base/event-loop.js';
 import { Owned, type Runtime } from '../base/owned.js';

@@ -1,5 +1,4 @@
 /** The functions of `pipeline`: they translate arguments, options and results, so that a page of transformers.js can switch by changing the import. */
-
 import type { Heed, LoadOptions, ModelSource } from '../api/index.js';
 import { describe, HeedError, invalid } from '../base/error.js';
 import {

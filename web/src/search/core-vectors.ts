@@ -2,7 +2,6 @@
  * The vectors of a TextIndex in WebAssembly memory. They are searched with SIMD by all threads of the runtime, and
  * copied to JavaScript only when they are read, for example to be saved.
  */
-
 import { HeedError } from '../base/error.js';
 import { Owned, type Runtime } from '../base/owned.js';
 import type { Hit } from '../base/scores.js';

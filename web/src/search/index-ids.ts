@@ -1,5 +1,4 @@
 /** The ids of the texts of an index. */
-
 import type { IndexState } from './index-model.js';
 
 /** Caches the ids of an index as a set. */

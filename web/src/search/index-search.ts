@@ -1,5 +1,4 @@
 /** How a TextIndex is searched: options, hits, and which texts are compared in full. */
-
 import { invalid } from '../base/error.js';
 import {
   callback,

@@ -1,5 +1,4 @@
 /** Similarity of vectors, and exhaustive search for the most similar ones. */
-
 import { describe, guarded, invalid } from '../base/error.js';
 import { optional, type Reader, readOptions, size, sizeOrInfinity } from '../base/options.js';
 import { best, type Hit } from '../base/scores.js';

@@ -1,5 +1,4 @@
 /** Loads and changes a TextIndex. text-index-file.ts has the format of its file. */
-
 import { guarded, invalid } from '../base/error.js';
 import { makeYield } from '../base/event-loop.js';
 import type { HubOptions } from '../base/hub-options.js';

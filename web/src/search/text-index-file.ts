@@ -9,7 +9,6 @@
  *   `next_id`, the next id to assign; `prompt`, the text before each text, if it is not the model's own
  * same-model.ts defines the data that identify the model.
  */
-
 import { formatShape, guarded, type HeedError, invalidFile } from '../base/error.js';
 import { makeYield } from '../base/event-loop.js';
 import type { SignalLike } from '../base/platform.js';

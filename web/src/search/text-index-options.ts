@@ -1,5 +1,4 @@
 /** The options of `TextIndex.of`, `load` and `add`. */
-
 import type { BlobLike, SignalLike } from '../base/platform.js';
 import type { ModelSource, RemoteOptions } from '../io/source.js';
 import type { VectorOutput } from '../models/quantized.js';

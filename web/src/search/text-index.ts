@@ -3,7 +3,6 @@
  * compares the query with the vectors directly, so there is no graph to build or to keep up to date.
  * text-index-changes.ts, which loads, changes and saves an index, is imported on demand.
  */
-
 import { formatShape, guarded, importing, invalid } from '../base/error.js';
 import { makeYield } from '../base/event-loop.js';
 import type { HubOptions } from '../base/hub-options.js';

@@ -1,5 +1,4 @@
 /** The storage of a TextIndex's vectors: in JavaScript arrays, here, or in WebAssembly memory (core-vectors.ts). */
-
 import { formatShape, guarded, invalid } from '../base/error.js';
 import type { Hit } from '../base/scores.js';
 import { kindOf, Tensor } from '../base/tensor.js';

@@ -1,5 +1,4 @@
 /** Classification of texts, and reranking with a cross-encoder. */
-
 import { invalid } from '../base/error.js';
 import { oneOf, optional, sizeOrInfinity, strings, text } from '../base/options.js';
 import { best, type Hit, sigmoid, softmax } from '../base/scores.js';

@@ -1,5 +1,4 @@
 /** Predicts the tokens behind mask tokens. */
-
 import { invalid } from '../base/error.js';
 import { listOfTexts, optional, sizeOrInfinity } from '../base/options.js';
 import { best, softmax } from '../base/scores.js';

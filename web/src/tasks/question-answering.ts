@@ -1,5 +1,4 @@
 /** Extractive question answering. */
-
 import { invalid } from '../base/error.js';
 import { optional, sizeOrInfinity, text } from '../base/options.js';
 import { best, softmax } from '../base/scores.js';

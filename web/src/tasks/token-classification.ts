@@ -1,5 +1,4 @@
 /** Classification of tokens, as in named entity recognition, and of the spans that they form. */
-
 import { listOfTexts, oneOf, optional, strings } from '../base/options.js';
 import { best, softmax } from '../base/scores.js';
 import type { EditOptions } from '../base/site-options.js';

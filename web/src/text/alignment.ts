@@ -1,5 +1,4 @@
 /** Texts with the range of the original text for each character, from which tokens get their ranges. */
-
 import { completed, STEP, type Steps } from '../base/event-loop.js';
 
 /** A text and, for each of its UTF-16 units, its range in the original text. */

@@ -1,5 +1,4 @@
 /** Bytes as tokenizers write them. */
-
 export const utf8 = (text: string): Uint8Array => new TextEncoder().encode(text);
 
 /** The alphabet of byte-level tokenizers: one printable character per byte. */

@@ -1,5 +1,4 @@
 /** Fine-tuning of pretrained models. The code is a separate chunk, imported on demand. */
-
 import type { SignalLike } from '../base/platform.js';
 import { shippedModel } from '../base/wasm/shipped.js';
 import type { ClassifierMetrics } from '../evaluation/classification.js';

@@ -2,7 +2,6 @@
  * Losses. Those that PyTorch also has follow its functions. Unless stated otherwise, a loss is the mean over the
  * examples.
  */
-
 import { type IndexInput, readIndices } from '../base/indices.js';
 import {
   finite,

@@ -1,5 +1,4 @@
 /** `load()` of heed/train and the object that it returns: everything that heed offers, and training. */
-
 import { importing } from '../base/error.js';
 import type { HubOptions } from '../base/hub-options.js';
 import { plainOptions } from '../base/options.js';

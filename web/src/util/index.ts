@@ -2,7 +2,6 @@
  * heed/util: clusters and similar pairs of vectors. A separate entry, so that pages that do not use it do not download
  * it. Works without `load()`.
  */
-
 export type { ProductOptions } from '../search/index.js';
 export { type CommunityOptions, communityDetection } from './community-detection.js';
 export { type Clusters, type KMeansOptions, kMeans } from './k-means.js';

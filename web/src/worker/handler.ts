@@ -1,5 +1,4 @@
 /** The worker's side: loads one model and runs its methods. */
-
 import type { HubOptions } from '../base/hub-options.js';
 import { type Glue, instantiate, locate, type WasmModule } from '../base/wasm/module.js';
 import type { ModelFolder, OpenFile, OpenOptions } from '../io/files.js';

@@ -2,7 +2,6 @@
  * Calls with images for a model in one or several workers. Images are sent one by one, so that workers share the work
  * and messages stay small.
  */
-
 import { readOptions } from '../base/options.js';
 import { linkedAbort } from '../base/platform.js';
 import type { Tensor } from '../base/tensor.js';

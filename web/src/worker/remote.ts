@@ -2,7 +2,6 @@
  * A model in a worker: each method is a call to it. Arguments are checked in this thread first, so that errors are the
  * same as for a model in this thread, also for values that cannot be sent.
  */
-
 import { importing } from '../base/error.js';
 import { listOfTexts, readOptions, strings } from '../base/options.js';
 import { dispose, inspected } from '../base/platform.js';

@@ -1,5 +1,4 @@
 /** Converts the options of a call to the form in which they are sent to a worker. */
-
 import type { SignalLike } from '../base/platform.js';
 import { plainEdit, type ReadEdit } from '../base/site-options.js';
 import type { CallOptions } from '../models/model.js';

@@ -1,5 +1,4 @@
 /** Reads a model's files once for all workers of a pool. */
-
 import type { SignalLike } from '../base/platform.js';
 import type { ModelFolder, OpenFile } from '../io/files.js';
 import type { FileRequest } from './protocol.js';

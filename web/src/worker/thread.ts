@@ -3,7 +3,6 @@
  * its thread function, which does not return. Afterwards it cannot answer messages. The thread function never calls
  * JavaScript.
  */
-
 import type { ThreadStart } from '../base/wasm/threads.js';
 
 function run({ module, memory, initialize, main, failed, stack, stackBytes, index }: ThreadStart, ready: () => void) {

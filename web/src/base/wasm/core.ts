@@ -4,7 +4,6 @@
  * Data is passed as plain arrays, which the bindings copy: JavaScript never holds an address or view of WebAssembly
  * memory. Notation: N sequences, L queries, S keys, E width, H heads, T total number of rows of all sequences.
  */
-
 import type { PaddedRow } from '../padding.js';
 
 /** An fp32 tensor, row-major. Results are new arrays owned by JavaScript. */

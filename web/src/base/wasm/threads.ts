@@ -2,7 +2,6 @@
  * The shared-memory threads of an instance of the module. Imported on demand; shared-memory.ts decides whether threads
  * are possible.
  */
-
 import { type Count, coreCount } from '../cores.js';
 import { describe, HeedError } from '../error.js';
 import type { WorkerLike } from '../platform.js';

@@ -4,7 +4,6 @@
  * P_ij is 0, or B[h, j - i] (ALiBi, MPNet's buckets), or scale (q_i . PK_r + k_j . PQ_r), where r is the row of the
  * distance i - j (DeBERTa).
  */
-
 export interface ScoresKernel {
   heads: number;
   keyHeads: number;

@@ -4,7 +4,6 @@
  * option in the C++ `EncoderModelConfig`.
  * Notation: E width, F feed-forward width, {i} number of a layer.
  */
-
 import { invalid } from '../../base/error.js';
 import { nearestHint } from '../../base/options.js';
 import type { RawEncoderModelConfig } from '../../base/wasm/core.js';

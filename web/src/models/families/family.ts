@@ -2,7 +2,6 @@
  * Types for describing the published encoder families, and functions that read sizes, layers, activations and rotary
  * positions in config.json. Notation: E width, F feed-forward width, {i} number of a layer.
  */
-
 import { invalid } from '../../base/error.js';
 import type { RawEncoderModelConfig } from '../../base/wasm/core.js';
 import type { Settings } from '../../io/settings.js';

@@ -2,7 +2,6 @@
  * Reads how a sentence-transformers folder turns a text's hidden states into a vector: modules.json with Pooling,
  * Dense, LayerNorm and Normalize, and the prompts.
  */
-
 import { describe, invalid, invalidFile } from '../../base/error.js';
 import type { SignalLike } from '../../base/platform.js';
 import type { RawTensor } from '../../base/wasm/core.js';

@@ -2,7 +2,6 @@
  * Writes a checkpoint's tensors to an encoder's parameters while their bytes are received. Rows are written as soon as
  * they are complete, so that peak memory stays near one copy of the model.
  */
-
 import { formatShape, HeedError, invalid, invalidFile } from '../../base/error.js';
 import type { SignalLike } from '../../base/platform.js';
 import type { RawEncoderModel, RawEncoderModelConfig, RawTensor } from '../../base/wasm/core.js';

@@ -3,7 +3,6 @@
  * encoder's input is a marker and the label, for each label, a separator, and the words of the text, as in the Python
  * package gliner. Then each span of words is scored against each label. Imported on demand.
  */
-
 import { invalid, invalidFile } from '../../base/error.js';
 import { makeYield } from '../../base/event-loop.js';
 import { listOfTexts, strings } from '../../base/options.js';

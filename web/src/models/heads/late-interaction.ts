@@ -3,7 +3,6 @@
  * 2022, arXiv:2112.01488). Queries and documents are encoded as in PyLate's models/colbert.py and Stanford's
  * modeling/colbert.py.
  */
-
 import { invalid, invalidFile } from '../../base/error.js';
 import { texts as textsOption } from '../../base/options.js';
 import { Tensor } from '../../base/tensor.js';

@@ -1,5 +1,4 @@
 /** Bidirectional long short-term memory (Hochreiter and Schmidhuber 1997), as in torch.nn.LSTM. */
-
 import { sigmoid } from '../../base/scores.js';
 import type { RawLayers, RawTensor, RawTensorLayer } from '../../base/wasm/core.js';
 import { makeDense } from './task-heads.js';

@@ -4,7 +4,6 @@
  *
  * Notation: W words, K maximum number of words per span, C labels, D width of word vectors, E width of the encoder.
  */
-
 import { invalidFile } from '../../base/error.js';
 import type { RawLayers, RawTensor, RawTensorLayer } from '../../base/wasm/core.js';
 import type { GlinerConfig } from '../families/gliner-config.js';

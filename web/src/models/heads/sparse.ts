@@ -1,5 +1,4 @@
 /** Sparse vectors of masked language models (SPLADE: Formal et al. 2021, arXiv:2107.05720). */
-
 import { guarded, invalid, invalidFile } from '../../base/error.js';
 import type { RawTensor } from '../../base/wasm/core.js';
 

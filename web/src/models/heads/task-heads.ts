@@ -2,7 +2,6 @@
  * The heads of the published checkpoints: the layers that map the encoder's hidden states to a task's logits. HEADS
  * lists each head's inputs, LAYOUTS each family's layer names.
  */
-
 import { allocating, formatShape, invalid, invalidFile } from '../../base/error.js';
 import { oneOf } from '../../base/options.js';
 import type { Core, RawLayers, RawModule, RawTensor, RawTensorLayer } from '../../base/wasm/core.js';

@@ -1,5 +1,4 @@
 /** sentence-transformers' layers after the pooling: Dense and LayerNorm. */
-
 import { formatShape, importing, invalid, invalidFile } from '../../base/error.js';
 import type { SignalLike } from '../../base/platform.js';
 import type { RawLayers, RawTensor, RawTensorLayer } from '../../base/wasm/core.js';

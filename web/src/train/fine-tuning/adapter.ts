@@ -2,7 +2,6 @@
  * LoRA adapters in PEFT's format: adapter_config.json and adapter_model.safetensors (huggingface/peft,
  * utils/save_and_load.py).
  */
-
 import { describe, formatShape, invalid, invalidFile } from '../../base/error.js';
 import { Tensor } from '../../base/tensor.js';
 import type { RawTensor } from '../../base/wasm/core.js';

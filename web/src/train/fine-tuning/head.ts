@@ -1,5 +1,4 @@
 /** Text classifiers: their layers in training, and as the head of a model. */
-
 import { invalid } from '../../base/error.js';
 import type { Runtime } from '../../base/owned.js';
 import type { RawTensor } from '../../base/wasm/core.js';

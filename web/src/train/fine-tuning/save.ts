@@ -2,7 +2,6 @@
  * `model.save()`: writes a model's folder with its current weights, in the format of heed, transformers and
  * sentence-transformers.
  */
-
 import { invalid } from '../../base/error.js';
 import type { RuntimeHub } from '../../base/hub-options.js';
 import { flag, oneOf, optional, readOptions, type Schema, signal } from '../../base/options.js';

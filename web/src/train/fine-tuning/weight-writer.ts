@@ -1,5 +1,4 @@
 /** The tensors of a saved model: the current values, in the types in which they are stored. */
-
 import { allocating } from '../../base/error.js';
 import type { Core, RawTensor } from '../../base/wasm/core.js';
 import type { Parameter } from '../graph/parameters.js';

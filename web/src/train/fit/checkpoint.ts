@@ -5,7 +5,6 @@
  * parameter. The metadata has `format`, `version` and `state`: JSON with the kinds and counters of all parts, and the
  * seeds and counters of all dropouts.
  */
-
 import { calling, describe, formatShape, guarded, HeedError, invalid } from '../../base/error.js';
 import { requireIdle } from '../../base/in-progress.js';
 import {

@@ -1,5 +1,4 @@
 /** The losses in the form that `fit` uses. */
-
 import { formatShape, invalid } from '../../base/error.js';
 import { legal, type Reader } from '../../base/options.js';
 import type { Tensor } from '../../base/tensor.js';

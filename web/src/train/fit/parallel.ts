@@ -4,7 +4,6 @@
  *
  * The first worker runs the loop of `fit` and has the optimizer; the others only compute gradients, with the parameters that they receive for each step.
  */
-
 import type { Loss } from '../graph/loss.js';
 import { operationsOf } from '../graph/operations.js';
 import type { Tape } from '../graph/tape.js';

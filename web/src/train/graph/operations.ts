@@ -1,5 +1,4 @@
 /** Basic operations for composing models and losses, and custom functions in JavaScript. */
-
 import { calling, describe, formatShape, guarded, HeedError, invalid } from '../../base/error.js';
 import {
   callback,

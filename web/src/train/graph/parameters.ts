@@ -1,5 +1,4 @@
 /** Parameters in training: their values, their gradients, and whether they are trained. */
-
 import { calling, describe, formatShape, guarded, type HeedError, invalid } from '../../base/error.js';
 import { listOf, type Reader } from '../../base/options.js';
 import { Tensor } from '../../base/tensor.js';

@@ -1,5 +1,4 @@
 /** Sites of recorded calls: the values that are read can be differentiated and have gradients, and so do the tensors of edits. */
-
 import { elementCount, Tensor } from '../../base/tensor.js';
 import type { RawSiteLayout, RawSites, RawTensor } from '../../base/wasm/core.js';
 import type { RawGraph, RawRecordedSites, RawVariable, TrainCore } from './train-core.js';

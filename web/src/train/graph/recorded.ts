@@ -2,7 +2,6 @@
  * Wraps raw layers and models in heed/train. The tape tracks their changes, and calls of layers are recorded where
  * necessary.
  */
-
 import { formatShape, invalid } from '../../base/error.js';
 import { elementCount } from '../../base/tensor.js';
 import type { RawIncrementalDecoder, RawLayer, RawModule } from '../../base/wasm/core.js';

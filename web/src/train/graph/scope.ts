@@ -1,5 +1,4 @@
 /** Graphs in which calls are recorded, and the recording of a call. */
-
 import { formatShape, invalid } from '../../base/error.js';
 import type { RawObject } from '../../base/owned.js';
 import { registry } from '../../base/platform.js';

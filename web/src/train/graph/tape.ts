@@ -7,7 +7,6 @@
  * freed, until its `backward()`, until the next `zeroGrad()` or `step()`, or until its tensors have been
  * garbage-collected.
  */
-
 import { calling, formatShape, HeedError, invalid } from '../../base/error.js';
 import { inCall, whenIdle } from '../../base/in-progress.js';
 import type { RawObject } from '../../base/owned.js';

@@ -1,5 +1,4 @@
 /** The members of a `Module` that training uses. */
-
 import type { TensorInput } from '../../base/tensor.js';
 import { allLayers, type Layer, type StateDict } from '../inference.js';
 

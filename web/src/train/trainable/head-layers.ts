@@ -1,5 +1,4 @@
 /** Layers that the heads of a checkpoint share. */
-
 import type { Runtime } from '../../base/owned.js';
 import type { Calls, RawLayers, RawTensorLayer } from '../../base/wasm/core.js';
 import type { RecordedLayer } from '../graph/recorded.js';

@@ -2,7 +2,6 @@
  * Maps a checkpoint's tensors to rows of heed's parameters: a parameter such as `in_proj_weight` may be stored as
  * several tensors.
  */
-
 import type { RawNamedRows } from '../graph/train-core.js';
 import { type LoadedModel, parameterRowsOf } from '../inference.js';
 

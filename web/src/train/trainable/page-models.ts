@@ -2,7 +2,6 @@
  * Pretrained models in heed/train, in this thread or in workers. A separate chunk, because training layers does not
  * need it.
  */
-
 import { importing } from '../../base/error.js';
 import type { PageRuntime } from '../../base/owned.js';
 import { type FineTuning, fineTuningOf, savable } from '../fine-tuning.js';

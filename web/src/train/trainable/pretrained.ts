@@ -2,7 +2,6 @@
  * Pretrained encoders that can be trained: `fromPretrained` with `trainable: true`. Notation: N texts, L tokens of the
  * longest text, T total number of tokens, E width.
  */
-
 import { calling, invalid } from '../../base/error.js';
 import { oneOf, readOptions } from '../../base/options.js';
 import type { Runtime } from '../../base/owned.js';

@@ -2,7 +2,6 @@
  * Fine-tuning of models that run in a worker: sends the calls to the worker. Not a part of the worker's own script,
  * which must not refer to itself.
  */
-
 import { invalid } from '../../base/error.js';
 import { callback, plainOptions, readOptions, signal as readSignal, workerOption } from '../../base/options.js';
 import type { PageRuntime } from '../../base/owned.js';

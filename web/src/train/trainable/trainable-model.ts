@@ -1,7 +1,6 @@
 /**
  * The interface of pretrained encoders that can be trained. Notation: N texts, L tokens of the longest text, E width.
  */
-
 import { flag, optional, rate, seed } from '../../base/options.js';
 import type { SiteOptions } from '../../base/site-options.js';
 import type { Tensor, TensorInput } from '../../base/tensor.js';

@@ -1,7 +1,6 @@
 /**
  * The members that layers have in heed/train in addition to those in heed: gradients of single calls, and parameters.
  */
-
 import { flag, optional, plainOptions } from '../../base/options.js';
 import type { SiteOptions } from '../../base/site-options.js';
 import type { Tensor, TensorInput } from '../../base/tensor.js';

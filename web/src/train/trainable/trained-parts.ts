@@ -1,5 +1,4 @@
 /** The parameters of a pretrained encoder that can be trained: the parts that have them, and LoRA adapters. */
-
 import { calling, type HeedError, invalid } from '../../base/error.js';
 import { requireIdle } from '../../base/in-progress.js';
 import type { Runtime } from '../../base/owned.js';
