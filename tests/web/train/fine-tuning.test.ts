@@ -340,7 +340,7 @@ describe('trainEmbedding', () => {
     ['another form', [{ x: 1 }], '{ a, b }'],
     ['a missing text', [{ a: 'x' }], 'examples[0].b: expected a string'],
     ['an empty text', [{ a: 'x', b: '' }], 'examples[0].b: expected a text that is not empty'],
-    ['two forms', [pairs[0], examples[0]], "examples[1]: expected one of a, b, got the unknown option"],
+    ['two forms', [pairs[0], examples[0]], 'examples[1]: expected one of a, b, got the unknown option'],
     ['labels of one text each', ['x', 'y'].map((text) => ({ text, label: text })), 'at least two texts of a label'],
     ['one label', [{ text: 'x', label: 'a' }], "at least 2 labels, got 'a'"],
   ])('refuses %s', async (_, data, message) => {

@@ -62,7 +62,7 @@ export interface EncodeResult {
   tokens: string[][];
   /** The range [start, end) of each token in its text, in UTF-16 units as for `slice`; [0, 0] for special tokens. */
   offsets: [number, number][][];
-  /** [N,L]: 1 for tokens, 0 for padding. */
+  /** 1 for tokens, 0 for padding, [N,L]. */
   attentionMask: Tensor<Uint8Array>;
   /** The number of tokens that were cut from each text. */
   truncated: number[];

@@ -43,7 +43,7 @@ export const trainingSchema = {
 export interface ForwardResult {
   /** The last hidden states, [N,L,E]. */
   lastHiddenState: Tensor;
-  /** [N,L]: 1 for tokens, 0 for padding. */
+  /** 1 for tokens, 0 for padding, [N,L]. */
   attentionMask: Tensor<Uint8Array>;
   tokens: string[][];
   /** The number of tokens that were cut from each text. */
