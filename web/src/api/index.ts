@@ -11,7 +11,7 @@ export type { Pruned, PruneLoss, PruneOptions, PruneReport } from '../folders/pr
 export type { Quantized, QuantizeOptions, QuantizeReport } from '../folders/quantize.js';
 export { clearCache, listCache } from '../io/cache-functions.js';
 export type { CachedModel, CacheOptions } from '../io/cached-models.js';
-export type { ModelSource } from '../io/source.js';
+export type { FileBytes, ModelSource } from '../io/source.js';
 export { type Cost, type CostOptions, flops } from '../layers/cost.js';
 export type {
   Decoder,
