@@ -86,7 +86,7 @@ it.each([
   expect(await broken({ [file]: importing(from), [x]: exporting })).toEqual([`${file}: noRestrictedImports`]);
 });
 
-it('admits imports of what is below, and the doors of folders', async () => {
+it('admits imports of lower folders, and of the index.ts of folders', async () => {
   const sources = {
     'base/tensor.ts': exporting,
     'io/x.ts': "export * from '../base/tensor.js';\n",

@@ -1,4 +1,3 @@
 /** The entry `heed`: attention and the transformer encoder built on it, in WebAssembly. Start with `load()`. */
 export * from './api/index.js';
-export { load } from './api/load.js';
 export * from './pipeline/index.js';

@@ -18,7 +18,7 @@ enum class DropoutScaling {
 
 /// Identifies the draws of one call: the seed of a dropout layer and the number of its earlier calls. The draw for an
 /// entry depends only on this key and on the entry's position. It is therefore the same in every build, with any number
-/// of threads and regardless of which other entries are drawn, and a backward pass can repeat it.
+/// of threads and whatever other entries are drawn, and a backward pass can repeat it.
 struct DropoutKey {
   uint64_t seed = 0;
   uint64_t step = 0;

@@ -89,7 +89,7 @@ struct TokenBatch {
 struct ImageInput {
   const float* pixels;   ///< (count, 3, height, width), normalized
   Index height, width;   ///< in pixels; those beyond a multiple of the patch size are ignored
-  Index count = 1;       ///< number of images, each of which becomes one sequence
+  Index count = 1;       ///< number of images; each becomes one sequence
   Value positions = {};  ///< kAbsolute: (c + R C, E), replaces the position table if its grid differs; empty: the table
 };
 

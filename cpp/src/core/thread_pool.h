@@ -17,8 +17,8 @@ namespace heed {
 /// device. A thread that fails in a batch calls fail(). Nothing else can interrupt a thread inside a batch, because the
 /// only possible terminator, the caller, is blocked in run().
 ///
-/// Between regions, threads spin for some tens of microseconds, then sleep. The host creates the threads, each of which
-/// calls work(). It replaces threads that have ended, and all threads after a region that did not end.
+/// Between regions, threads spin for some tens of microseconds, then sleep. The host creates the threads, and each
+/// thread calls work(). The host replaces threads that have ended, and all threads after a region that did not end.
 class ThreadPool {  // NOLINT(clang-analyzer-optin.performance.Padding): each counter has its own cache line
  public:
   using Call = void (*)(const void* task, Index i, Context& context);

@@ -1,5 +1,5 @@
 /// LoRA adapters: y = phi(x W^T + b + scale dropout(x) A^T B^T). There is no backward pass here: LowRankLinear calls
-/// operations of an Evaluator, each of which is recorded with its gradient.
+/// operations of an Evaluator, and each operation is recorded with its gradient.
 #include "heed/train/lora.h"
 
 #include <algorithm>

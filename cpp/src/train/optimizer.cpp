@@ -37,7 +37,7 @@ void spread(const std::vector<float>& sparse, const std::vector<Index>& order, I
 
 }  // namespace
 
-/// Copies of a block of rows: parameters are stored in several formats, all of which are read and written by rows.
+/// Copies of a block of rows: parameters are stored in several formats, and every format is read and written by rows.
 struct Optimizer::Scratch {
   std::vector<float> values, gradient;
 
@@ -297,7 +297,7 @@ Optimizer::Slot Optimizer::restored(const Slot& slot, const Saved& saved) {
     allocate(slot.value().name.c_str(), slot.value().shape, values);
     saved.copy(i, values.data());
   }
-  // Of tables, keep only the rows that have had a gradient.
+  // Tables keep only the rows that have had a gradient.
   if (!saved.moments.empty() && slot.value().shape.rank() > 1) makeSparse(made);
   return made;
 }

@@ -202,7 +202,7 @@ describe('loading', () => {
     fc.oneof(
       fc.constant(files),
       fc.record(Object.fromEntries(Object.entries(files).map(([name, bytes]) => [name, or(fc.constant(bytes))]))),
-      // Strings that denote sources, none of which a server could serve.
+      // Strings that denote sources that no server could serve.
       fc.constantFrom(
         'file://nowhere/x',
         'file:///a%2Fb',

@@ -6,4 +6,4 @@ export { countTexts, isTexts, type ModelInput, readInput } from './input.js';
 export type { LoadProgress } from './load.js';
 export { type EncodeResult, type ModelConfig, type Prediction, type PretrainedModel, requireModel } from './model.js';
 export { namedPrompt, PROMPT_NAMES, type Role, readRole, withPrompt } from './prompts.js';
-export { bitsOf, int8Of, normalized, quantized } from './quantized.js';
+export { bitsOf, int8Of, normalized, OUTPUTS, quantized } from './quantized.js';

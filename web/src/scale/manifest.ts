@@ -6,6 +6,7 @@
 import * as fs from 'node:fs';
 import { join } from 'node:path';
 import type { Build, Pooling, VectorOutput } from '../index.js';
+import { OUTPUTS } from '../models/index.js';
 import { invalid, invalidFile, namesIn } from '../node/index.js';
 
 /**
@@ -13,12 +14,6 @@ import { invalid, invalidFile, namesIn } from '../node/index.js';
  * `part-00001.rows.jsonl` and so on.
  */
 export type PartFormat = 'jsonl' | 'npy' | 'parquet';
-
-/**
- * How vectors are stored. 'fp32': as they are. 'int8': int8 with one scale per row (value = int8 * scale). 'binary':
- * one bit per entry, 1 where it is positive, eight per byte, the first entry in the highest bit.
- */
-export const OUTPUTS = ['float32', 'int8', 'binary'] as const satisfies readonly VectorOutput[];
 
 /** How texts become vectors, as in `EmbedOptions`. Missing settings default to those of the model's folder. */
 export interface EmbeddingSettings {

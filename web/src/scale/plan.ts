@@ -3,6 +3,7 @@ import * as fs from 'node:fs';
 import { resolve } from 'node:path';
 import { version } from '../base/wasm/version.js';
 import { type Build, HeedError, load, type VectorOutput } from '../index.js';
+import { OUTPUTS } from '../models/index.js';
 import {
   encodingOf,
   formatOf,
@@ -16,14 +17,7 @@ import {
 } from '../node/index.js';
 import { chunksOf } from './corpus.js';
 import { hashBuild, hashModel, openModel, probe } from './machine.js';
-import {
-  type Chunk,
-  type EmbeddingSettings,
-  type Manifest,
-  manifestPath,
-  OUTPUTS,
-  type PartFormat,
-} from './manifest.js';
+import { type Chunk, type EmbeddingSettings, type Manifest, manifestPath, type PartFormat } from './manifest.js';
 import { checkOptions, integer, oneOf, type Signal, text } from './plan-options.js';
 
 export interface PlanOptions extends EmbeddingSettings {
@@ -51,7 +45,10 @@ export interface PlanOptions extends EmbeddingSettings {
   chunk?: number;
   /** Format of the parts. Default 'jsonl'. */
   parts?: PartFormat;
-  /** How vectors are stored. Default 'float32'. */
+  /**
+   * How vectors are stored. 'float32' (default): as they are. 'int8': int8 with one scale per row (value = int8 *
+   * scale). 'binary': one bit per entry, 1 where it is positive, eight per byte, the first entry in the highest bit.
+   */
   output?: VectorOutput;
   /** Called with the number of bytes read so far. */
   onProgress?: (bytes: number) => void;

@@ -75,9 +75,9 @@ struct WideDotStep {
   static constexpr Index kBytes = 64, kWords = kInt8StepWords;
 };
 
-/// Multiplies vectors of a row's words without broadcasts, each of which would cost JavaScriptCore two more
-/// instructions for the address (see simd::loadSplat()). Each column then has four partial sums, which are added at the
-/// end. The number of columns per pass is limited by the registers.
+/// Multiplies vectors of a row's words without broadcasts, because each broadcast costs JavaScriptCore two
+/// more instructions for the address (see simd::loadSplat()). Each column then has four partial sums, which are added
+/// at the end. The number of columns per pass is limited by the registers.
 template <int R, int P>
 inline void accumulate(const WideDotStep&, const uint32_t* left, const std::byte* right, Index panel_bytes, Index steps,
                        v128_t (&sums)[R][2 * P]) {

@@ -58,13 +58,13 @@ const addTraining = (command: Command, what: 'head' | 'full'): Command =>
     .optionsGroup('Training:')
     .option(
       '--train <what>',
-      `${what === 'head' ? 'head: the classifier alone; ' : ''}full: all parameters; lora: low-rank updates; or the names of parameters, with * (default: ${what})`,
+      `${what === 'head' ? 'head: the classifier alone; ' : ''}full: all parameters; lora: LoRA adapters; or the names of parameters, with * (default: ${what})`,
     )
-    .addOption(count('--rank <r>', 'rank of the low-rank updates (default: 8)'))
+    .addOption(count('--rank <r>', 'rank of the LoRA adapters (default: 8)'))
     .addOption(
       number(
         '--alpha <a>',
-        'the low-rank updates are multiplied by alpha / rank (default: 8)',
+        'the LoRA adapters are multiplied by alpha / rank (default: 8)',
         'a positive number',
         isPositive,
       ),

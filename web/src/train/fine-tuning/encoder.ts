@@ -87,7 +87,7 @@ function prepareLora(call: string, model: TrainableModel, given: LoraOptions): (
   if (!isSame(lora, wanted)) {
     const shown = ({ rank, alpha, dropout, targets, modulesToSave }: Lora) =>
       `rank ${rank}, alpha ${alpha}, dropout ${dropout}, modules ${[...targets, ...modulesToSave].join(', ')}`;
-    const expected = `the settings of the model's updates (${shown(lora)})`;
+    const expected = `the settings of the model's LoRA adapters (${shown(lora)})`;
     throw invalid(`${call}.lora`, expected, shown(wanted), 'INVALID_ARGUMENT', { hint: MERGE });
   }
   const { modulesToSave } = lora;
@@ -106,13 +106,9 @@ export function prepare(call: string, model: TrainableModel, what: EncoderTraini
   if (isLora(what)) return prepareLora(call, model, what.lora);
   const restore = choiceOf(model);
   if (model.lora)
-    throw invalid(
-      call,
-      "{ lora } with the settings of the model's low-rank updates",
-      describe(what),
-      'INVALID_ARGUMENT',
-      { hint: MERGE },
-    );
+    throw invalid(call, "{ lora } with the settings of the model's LoRA adapters", describe(what), 'INVALID_ARGUMENT', {
+      hint: MERGE,
+    });
   const patterns = what === 'full' ? '*' : what;
   const chosen = new Set(matching(call, model.parameters(), patterns).map(({ name }) => name));
   for (const parameter of model.parameters()) parameter.requiresGrad = chosen.has(parameter.name);

@@ -59,7 +59,6 @@ export const fineTuningSchema = {
 
 export type FineTuningRead = Read<typeof fineTuningSchema>;
 
-/** @throws HeedError for models that do not come from `fromPretrained` of the same heed/train */
 /** @throws HeedError for models that were not returned by `fromPretrained` of the same heed/train */
 export function requireOwn({ tape }: Kit, call: string, model: unknown): LocalModel {
   return guarded(`${call}: model`, () => {
