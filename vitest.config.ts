@@ -44,6 +44,8 @@ if (process.env.HEED_TEST_NODE) process.execPath = process.env.HEED_TEST_NODE;
 const browser = ['tests/**/*.browser.test.ts'];
 // These take minutes on a software adapter; of the GPU's tests, `npm test` runs those of smoke.browser.test.ts alone.
 const gpu = ['tests/web/gpu/!(smoke).browser.test.ts'];
+// The demo page's take as long as all others; `npm test` runs those of smoke.browser.test.ts and start.browser.test.ts.
+const demo = ['tests/demo/!(smoke|start).browser.test.ts', 'tests/demo/learning.test.ts'];
 const bundlers = ['tests/package/bundlers.test.ts'];
 const packaged = ['tests/package/*.test.ts'];
 const withPackages = ['tests/adapters/*.test.ts'];
@@ -62,7 +64,7 @@ export default defineConfig({
         test: {
           name: 'node',
           include: ['tests/web/**/*.test.ts', 'tests/tools/**/*.test.ts', 'tests/demo/*.test.ts'],
-          exclude: [...browser, '**/node_modules/**'],
+          exclude: [...browser, ...demo, '**/node_modules/**'],
           ...coverage,
           execArgv: [...relaxedSimd, '--expose-gc'], // some tests collect garbage
         },
@@ -93,7 +95,7 @@ export default defineConfig({
         test: {
           name: 'browser',
           include: browser,
-          exclude: [...gpu, ...packaged, '**/node_modules/**'],
+          exclude: [...gpu, ...demo, ...packaged, '**/node_modules/**'],
           globalSetup: 'tests/demo/setup.ts',
         },
       },
@@ -108,6 +110,8 @@ export default defineConfig({
           globalSetup: 'tests/package/setup.ts',
         },
       },
+      // The rest of the demo page's tests: `npm run test:demo`.
+      { extends: true, test: { name: 'demo', include: demo, globalSetup: 'tests/demo/setup.ts' } },
       // With servers: `npm run test:scale`.
       {
         extends: true,

@@ -76,10 +76,12 @@ const kParts = {
   sanitizers: () => testCore('native-sanitize', 'native-sanitize-index32'),
   // The TypeScript API in Node.
   web: () => vitest('node'),
-  // The API and the demo page in a real Chromium.
+  // The API in a real Chromium, and every page of the demo once.
   browser: () => vitest('browser'),
   // Models on WebGPU's software adapter, which takes seconds to compile a kernel.
   gpu: () => vitest('gpu'),
+  // The demo page: every example, control, width and fault.
+  demo: () => vitest('demo'),
   // The packed tarball, installed elsewhere.
   package: async () => {
     await checkPackage();

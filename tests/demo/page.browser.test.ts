@@ -1,11 +1,8 @@
-/** The demo as a whole: its size, content security policy, offline use, old browsers, accessibility, and its use of the worker. */
+/** The demo as a whole: what it requests, old browsers, accessibility, and its use of the worker. */
 import { readFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
-import { join } from 'node:path';
-import { brotliCompressSync } from 'node:zlib';
-import type { Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { pages } from './pages';
+import { enter, pages } from './pages';
 import { drawn, giveOwnClock, newVisit, openSite, type Site, shownMatrix, visit } from './site';
 
 let site: Site;
@@ -22,66 +19,13 @@ async function visitWithout(accepts: (module: Uint8Array) => boolean, hash: stri
   return { page, context };
 }
 
-const allPages = Object.entries(pages);
-/** Without the page that is loaded when it is opened. */
-const loadedAtOnce = allPages.filter(([hash]) => !/learning|lens/.test(hash));
-
-/** Goes to a page by a link, without loading the document again, and waits until it is complete. */
-async function enter(page: Page, [hash, shown]: [string, string[]]): Promise<void> {
-  await page.evaluate((to) => {
-    location.hash = to;
-  }, hash);
-  await page
-    .locator('.status-line')
-    .getByText(/Loaded:|Saved:/)
-    .waitFor();
-  for (const part of shown) await page.locator(part).first().waitFor();
-  await page.waitForFunction(
-    () => !document.querySelector('.waiting, .plot:empty'), // a plot is empty until it has been drawn
-  );
-  await drawn(page);
-}
-
 describe('the page', () => {
-  it('weighs under 436 KB without the model, all pages together', async () => {
-    const { page, context } = await newVisit(site.browser, { serviceWorkers: 'block' });
-    const fetched = new Set<string>();
-    context.on('request', (request) => fetched.add(new URL(request.url()).pathname.split('/heed/')[1] || 'index.html'));
-    await page.goto(site.url);
-    for (const target of loadedAtOnce) await enter(page, target);
-    const model = /safetensors|words-/;
-    const weights = await Promise.all(
-      [...fetched]
-        .filter((name) => !model.test(name))
-        .map(async (name) => ({ name, bytes: brotliCompressSync(await readFile(join(site.folder, name))).length })),
-    );
-    const total = weights.reduce((sum, { bytes }) => sum + bytes, 0);
-    console.log(`page weight, brotli: ${total} bytes`, weights);
-    const names = weights.map(({ name }) => name).join(' ');
-    expect(names).toMatch(/\.wasm/);
-    expect(names).not.toMatch(/learning|train/); // “Learning” is loaded when it is opened
-    expect(total).toBeLessThan(436_000);
-    await context.close();
-  });
-
   it('is drawn before the module has loaded', async () => {
     const { page, context } = await newVisit(site.browser);
     await page.route(/\.wasm|worker-/, () => {});
     await page.goto(`${site.url}#hand`);
     await page.getByRole('heading', { name: 'Attention by hand' }).waitFor();
     expect(await page.locator('.waiting').innerText()).toContain('when the module has loaded');
-    await context.close();
-  });
-
-  it('complies with its content security policy on every page, with the header and with the page’s own tag', async () => {
-    const { page, complaints, context } = await visit(site);
-    await page.getByText('Saved: the page now works offline').waitFor();
-    for (const target of allPages) await enter(page, target);
-    expect(complaints).toEqual([]);
-    expect(await page.locator('meta[http-equiv="Content-Security-Policy"]').getAttribute('content')).toContain(
-      "script-src 'self' 'wasm-unsafe-eval'",
-    );
-    expect(await page.evaluate(() => crossOriginIsolated)).toBe(false);
     await context.close();
   });
 
@@ -103,21 +47,6 @@ describe('the page', () => {
       for (const task of (globalThis as unknown as { timers: (() => void)[] }).timers) task();
     });
     await page.locator('.words .word').first().waitFor();
-    await context.close();
-  });
-
-  it('works offline after it has loaded, and opens again offline', async () => {
-    const { page, context, complaints } = await visit(site, '#text');
-    await page.getByText('Saved: the page now works offline').waitFor();
-    await context.setOffline(true);
-    await page.getByText('You are offline; the page still works').waitFor();
-    await page.getByLabel('Your sentences').fill('Nothing goes over the wire.\nAll is computed here.');
-    await expect.poll(async () => (await shownMatrix(page, 'shipped-cosines')).length).toBe(2);
-    await page.reload();
-    await page.locator('.words .word').first().waitFor();
-    await page.goto(`${site.url}#hand?positions=add`);
-    await page.locator('.plots svg').first().waitFor();
-    expect(complaints).toEqual([]);
     await context.close();
   });
 
@@ -262,7 +191,7 @@ describe('the page', () => {
         }
       }, characters);
 
-    await enter(page, ['#text', pages['#text']!]);
+    await enter(page, '#text');
     const cosines = await shownMatrix(page, 'shipped-cosines');
     const words = await page.locator('.words .word').allInnerTexts();
     const before = await calls();
@@ -283,8 +212,8 @@ describe('the page', () => {
     // The page's policy would also forbid axe.
     const { page, context } = await visit(site, '', { bypassCSP: true });
     await page.evaluate(axe);
-    for (const target of allPages) {
-      await enter(page, target);
+    for (const hash of Object.keys(pages)) {
+      await enter(page, hash);
       for (const [colorScheme, width] of [
         ['light', 1280],
         ['dark', 1280],
@@ -305,7 +234,7 @@ describe('the page', () => {
               .slice(0, 3)
               .join(' ')}`,
         );
-        expect(found, `${target[0]}, ${colorScheme}, ${width} px`).toEqual([]);
+        expect(found, `${hash}, ${colorScheme}, ${width} px`).toEqual([]);
       }
     }
     await context.close();
@@ -313,8 +242,8 @@ describe('the page', () => {
 
   it('never scrolls sideways, from a phone to a projector', async () => {
     const { page, context } = await visit(site);
-    for (const target of allPages) {
-      await enter(page, target);
+    for (const hash of Object.keys(pages)) {
+      await enter(page, hash);
       for (const width of [360, 768, 1280, 2560]) {
         await page.setViewportSize({ width, height: 800 });
         await drawn(page);
@@ -322,7 +251,7 @@ describe('the page', () => {
           .poll(
             () => page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth),
             {
-              message: `${target[0]} at ${width}`,
+              message: `${hash} at ${width}`,
             },
           )
           .toBeLessThanOrEqual(0);

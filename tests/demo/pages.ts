@@ -1,6 +1,7 @@
 /** Links to the pages of the demo, for the tests that visit all of them. */
+import type { Page } from 'playwright-core';
 import { presets } from '../../demo/src/pages/hand/presets';
-import { sharedLabels } from './site';
+import { drawn, sharedLabels } from './site';
 
 /** Each page with the elements that appear last. */
 export const pages: Record<string, string[]> = {
@@ -16,6 +17,22 @@ export const pages: Record<string, string[]> = {
   '#learning?part=labels': ['.mattered li', '.plot svg'],
   [`#learning?${sharedLabels}`]: ['.probabilities li'],
 };
+
+/** Goes to a page by a link, without loading the document again, and waits until it is complete. */
+export async function enter(page: Page, hash: string): Promise<void> {
+  await page.evaluate((to) => {
+    location.hash = to;
+  }, hash);
+  await page
+    .locator('.status-line')
+    .getByText(/Loaded:|Saved:/)
+    .waitFor();
+  for (const part of pages[hash]!) await page.locator(part).first().waitFor();
+  await page.waitForFunction(
+    () => !document.querySelector('.waiting, .plot:empty'), // a plot is empty until it has been drawn
+  );
+  await drawn(page);
+}
 
 /** “By hand” with every example, and with settings that need much space. */
 export const hands = [

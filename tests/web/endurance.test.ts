@@ -1,6 +1,5 @@
 // Properties over thousands of calls and tens of runtimes: memory does not grow, undisposed objects are collected,
-// rejected calls leave a working
-// runtime, and concurrent calls, also during disposal, settle correctly. Runs with --expose-gc.
+// rejected calls leave a working runtime, and concurrent calls, also during disposal, settle correctly. Runs with --expose-gc.
 import { readFile } from 'node:fs/promises';
 import { setImmediate as turn } from 'node:timers/promises';
 import { type Heed, HeedError, type Linear, load, type PretrainedModel } from 'heed';
