@@ -54,6 +54,8 @@ function sendAndBreak(response: ServerResponse, from: number, end: number): void
 beforeAll(async () => {
   site = await openSite((path, request, response) => {
     asked.push(path);
+    // Otherwise Chromium's HTTP cache, which keeps the start of a file whose download ended early, requests the rest itself.
+    response.setHeader('cache-control', 'no-store');
     return answer(path, request, response);
   });
   page = site.page;
