@@ -246,7 +246,7 @@ describe('workers', () => {
     };
     await expect(dying((worker) => worker.emit('messageerror', {}))).rejects.toMatchObject({
       code: 'WORKER_FAILED',
-      message: expect.stringContaining('got a message that cannot be read'),
+      message: expect.stringContaining('the worker sent a message that cannot be read'),
     });
     let reported = true;
     const failing = dying((worker) => {
@@ -254,7 +254,7 @@ describe('workers', () => {
     });
     await expect(failing).rejects.toMatchObject({
       code: 'WORKER_FAILED',
-      message: expect.stringContaining('got one that failed (out of stack)'),
+      message: expect.stringContaining('worker: the worker failed (out of stack)'),
     });
     expect(reported).toBe(false); // the call rejects; the error is not logged as uncaught
   });
@@ -293,7 +293,7 @@ describe('workers', () => {
     vi.stubGlobal('Worker', undefined);
     await expect(heed.fromPretrained(files, { worker: true })).rejects.toMatchObject({
       code: 'UNSUPPORTED',
-      message: expect.stringContaining('got an environment without workers'),
+      message: expect.stringContaining('this environment has no workers'),
     });
     class Refused {
       constructor() {
@@ -311,7 +311,7 @@ describe('workers', () => {
     vi.stubGlobal('Worker', WebWorker);
     vi.stubGlobal('navigator', undefined);
     using model = await heed.fromPretrained(files, { workers: 'auto' });
-    expect(model.workers).toMatchObject({ count: 1, reason: expect.stringContaining('does not say') });
+    expect(model.workers).toMatchObject({ count: 1, reason: expect.stringContaining('does not report') });
   });
 });
 

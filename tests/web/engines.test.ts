@@ -19,7 +19,7 @@ describe('an engine', () => {
     vi.stubGlobal('WebAssembly', undefined);
     await expect(load({ wasm: own() })).rejects.toMatchObject({
       code: 'UNSUPPORTED',
-      message: expect.stringContaining(', got one without WebAssembly'),
+      message: expect.stringContaining(', got an engine without WebAssembly'),
     });
   });
 
@@ -116,7 +116,7 @@ it('a packed file whose small files are no texts is refused', async () => {
     writeFileSync(file, Buffer.concat([length, header]));
     await expect(heed.fromPretrained(file)).rejects.toMatchObject({
       code: 'INVALID_FILE',
-      message: expect.stringContaining('expected metadata of strings by name, got other values'),
+      message: expect.stringContaining('expected __metadata__ with strings by name, got {'),
     });
   } finally {
     rmSync(folder, { recursive: true });

@@ -322,14 +322,14 @@ describe('load', () => {
       ['/no/such/heed.wasm', /expected heed's module at file:.*, got no answer .*ENOENT/],
       [await fetch(`${base}/page`), /expected heed's WebAssembly module, got an HTML page from http:.*\/page/],
       [new Uint8Array(0), /expected .*, got no bytes in the given bytes/],
-      [bytes.subarray(0, 1000), /expected heed's own module, got a broken or truncated one in the given bytes/],
+      [bytes.subarray(0, 1000), /expected heed's own module, got a broken or truncated module in the given bytes/],
       [Uint8Array.of(1, 2, 3, 4), /expected .*, got 4 bytes that are not WebAssembly/],
-      [Uint8Array.of(0, 0x61, 0x73, 0x6d, 1, 0, 0, 0), /does not start/],
-      [await WebAssembly.compile(Uint8Array.of(0, 0x61, 0x73, 0x6d, 1, 0, 0, 0)), /does not start/],
+      [Uint8Array.of(0, 0x61, 0x73, 0x6d, 1, 0, 0, 0), /cannot be instantiated/],
+      [await WebAssembly.compile(Uint8Array.of(0, 0x61, 0x73, 0x6d, 1, 0, 0, 0)), /cannot be instantiated/],
       // Imports a function that heed does not provide.
       [
         Uint8Array.of(0, 0x61, 0x73, 0x6d, 1, 0, 0, 0, 1, 4, 1, 0x60, 0, 0, 2, 7, 1, 1, 0x78, 1, 0x79, 0, 0),
-        /does not start/,
+        /cannot be instantiated/,
       ],
     ];
     for (const [wasm, message] of cases) {

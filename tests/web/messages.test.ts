@@ -119,7 +119,10 @@ describe('the command line', () => {
   });
 
   test.each<[string[], RegExp]>([
-    [['classify', 'FILE'], /Name a model that was trained for this task with --model, or train one by `heed train`\n$/],
+    [
+      ['classify', 'FILE'],
+      /Name a model that was trained for this task with --model, or train one with `heed train`\n$/,
+    ],
     [
       ['embed', 'FILE', '--model', 'org/name'],
       /^heed: model: expected .* give its host with --host or in .*HF_ENDPOINT/,

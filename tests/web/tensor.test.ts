@@ -68,7 +68,7 @@ describe('Tensor', () => {
       'INVALID_ARGUMENT Tensor.shape: expected integers from 0 to 2147483647, got [NaN, 1, 2]',
     );
     expect(failure(() => new Tensor(Float32Array.of(7), []).slice())).toContain(
-      'Tensor: expected a tensor with at least one axis, got one without axes',
+      'Tensor: expected at least one axis, got a tensor without axes',
     );
   });
 
@@ -77,7 +77,7 @@ describe('Tensor', () => {
     expect([...new Tensor(Float32Array.of(1, 2), [2])]).toEqual([1, 2]);
     expect([...new Tensor(new Float32Array(0), [0, 2])]).toEqual([]);
     expect(failure(() => [...new Tensor(Float32Array.of(7), [])])).toContain(
-      'Tensor: expected a tensor with at least one axis, got one without axes',
+      'Tensor: expected at least one axis, got a tensor without axes',
     );
   });
 
@@ -220,8 +220,12 @@ describe('readTensor', () => {
     ['a hole', new Array(3), 'INVALID_ARGUMENT x[0]: expected numbers, got undefined'],
     ['a string', [['1']], "INVALID_ARGUMENT x[0][0]: expected numbers, got '1'"],
     ['a boolean', [true], 'INVALID_ARGUMENT x[0]: expected numbers, got true'],
-    ['a ragged row', [[1, 2], [3]], 'SHAPE_MISMATCH x[1]: expected an array of 2, as the first, got an array of 1'],
-    ['a number among rows', [[1], 2], 'INVALID_ARGUMENT x[1]: expected an array of 1, as the first, got 2'],
+    [
+      'a ragged row',
+      [[1, 2], [3]],
+      'SHAPE_MISMATCH x[1]: expected an array of 2 like the first one, got an array of 1',
+    ],
+    ['a number among rows', [[1], 2], 'INVALID_ARGUMENT x[1]: expected an array of 1 like the first one, got 2'],
     ['a row among numbers', [1, [2]], 'INVALID_ARGUMENT x[1]: expected numbers, got an array of 1'],
     [
       'an array in itself',

@@ -196,7 +196,7 @@ describe('one thread runs, and info says why', () => {
     await alone('the engine has no SharedArrayBuffer');
   });
 
-  test('where the engine refuses shared memory', async () => {
+  test('where the engine does not allow shared memory', async () => {
     const { Memory } = WebAssembly;
     replace(
       WebAssembly,
@@ -208,7 +208,7 @@ describe('one thread runs, and info says why', () => {
         }
       },
     );
-    await alone('the engine refuses shared memory');
+    await alone('the engine does not allow shared memory');
   });
 
   test('with a module for one thread', async () => {

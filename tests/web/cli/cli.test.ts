@@ -90,7 +90,7 @@ test('warns of texts that are cut, or refuses them', async () => {
   writeFileSync(path('long.txt'), `the fox\n${'a '.repeat(60)}\n${'x '.repeat(50)}\n`);
   const { config } = await (await load()).fromPretrained(folder);
   const cut = 62 - config.maxLength + 52 - config.maxLength;
-  const warning = `heed: 2 texts cut to the model's limit of ${config.maxLength} tokens, ${cut} tokens left out; --no-truncation makes that an error\n`;
+  const warning = `heed: 2 texts cut to the model's limit of ${config.maxLength} tokens, ${cut} tokens dropped; --no-truncation makes that an error\n`;
   for (const command of [['embed'], ['classify'], ['search', 'the fox']]) {
     const { err, code } = await heed([...command, path('long.txt')]);
     expect(err, command[0]).toBe(warning);

@@ -39,7 +39,7 @@ test('heed prune writes a new folder and reports the loss', async () => {
   writeFileSync(corpus, 'the quick fox\na x\n');
   const pruned = await run(['prune', folder, '--keep', corpus, '--out', out, '--texts', path('texts.txt')]);
   expect(pruned.err).not.toContain('heed:');
-  expect(pruned.out).toMatch(/before .* bytes, 80 words\nafter .* bytes, \d\d words in .*pruned\n/);
+  expect(pruned.out).toMatch(/before .* bytes, 80 tokens\nafter .* bytes, \d\d tokens in .*pruned\n/);
   expect(pruned.out).toMatch(
     /corpus +2 texts with the same vectors\nunknown +[\d.]+ % of the tokens, [\d.]+ % before\n/,
   );

@@ -55,7 +55,7 @@ describe('text files', () => {
   test.each<[string[], number, RegExp]>([
     [['embed', 'FOLDER'], 1, /: expected a file, got a folder/],
     [['search', 'fox', 'no.txt'], 1, /^heed: no\.txt: cannot be read \(ENOENT/],
-    [['embed', '-', '-'], 2, /files: expected '-' \(standard input\) once, got it 2 times/],
+    [['embed', '-', '-'], 2, /files: expected '-' \(standard input\) at most once, got - -/],
     [['embed'], 1, /^heed: standard input: expected at least one text, got none/],
     [['classify', 'FOLDER/empty.txt'], 1, /empty\.txt: expected at least one text, got none/],
     [['search', 'fox', 'FOLDER/empty.txt'], 1, /empty\.txt: expected at least one text, got none/],
@@ -273,6 +273,6 @@ describe.skipIf(process.platform === 'win32')('a signal', () => {
     await expect.poll(() => out.split('\n').length).toBe(257);
     child.kill('SIGINT');
     const { code, err } = await ended;
-    expect([code, err]).toEqual([130, 'heed: stopped by SIGINT; the records above are whole\n']);
+    expect([code, err]).toEqual([130, 'heed: stopped by SIGINT; the records above are complete\n']);
   });
 });

@@ -100,7 +100,7 @@ describe.each([
     fs.writeFileSync(path('bad.txt'), Buffer.concat([bytes, wrong]));
     const name = encoding.split(' ')[0]!;
     expect(await messageOf(() => read(path('bad.txt')))).toContain(`got bytes that are not ${name}. `);
-    expect(planned(path('bad.txt'))).toEqual(['the fox', 'a x', `error: expected ${name}, got other bytes`]);
+    expect(planned(path('bad.txt'))).toEqual(['the fox', 'a x', `error: expected ${name}, got invalid bytes`]);
   });
 
   test('nothing', async () => {
@@ -167,7 +167,7 @@ describe('a line of 100 MB', () => {
     const { code, err, out } = await start(['embed', path('ten.txt'), '--model', folder, '--threads', '1'], {
       env: { NODE_OPTIONS: '--max-old-space-size=128' },
     }).ended;
-    expect([code, err]).toEqual([0, expect.stringMatching(/^heed: 1 text cut .* 2,097,\d\d\d tokens left out/)]);
+    expect([code, err]).toEqual([0, expect.stringMatching(/^heed: 1 text cut .* 2,097,\d\d\d tokens dropped/)]);
     expect(out.split('\n')).toHaveLength(3);
     expect(MAX_RECORD_BYTES).toBeGreaterThan(words.length);
   });

@@ -75,7 +75,7 @@ describe.each([
       expect(code).toBe(2);
     }
     const { err } = await run([command, '--model', other, ...again]);
-    expect(err).toContain(`others: the model ${other} instead of ${folder}`);
+    expect(err).toContain(`got the model ${other} instead of ${folder}`);
     expect(fs.readFileSync(out).equals(before)).toBe(true);
     expect(await run([...args, ...again])).toMatchObject({ code: 0, err: '' });
     expect(fs.existsSync(`${out}.resume.json`)).toBe(false);
@@ -90,11 +90,11 @@ describe.each([
     const { code, err } = await run([command, '--model', other, ...again]);
     expect([code, err]).toEqual([
       2,
-      expect.stringMatching(/^heed: --resume: expected the record of text 2 of the input/),
+      expect.stringMatching(/^heed: --resume: the last record of --out .* for text 2 of the input/),
     ]);
     fs.writeFileSync(path('reversed.txt'), [...texts].reverse().join('\n'));
     expect((await run([...args, path('reversed.txt'), '--out', out, '--resume'])).err).toContain(
-      'the record of text 2',
+      'for text 2 of the input',
     );
     fs.writeFileSync(path('one.txt'), 'the fox');
     expect((await run([...args, path('one.txt'), '--out', out, '--resume'])).err).toContain(

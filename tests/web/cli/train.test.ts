@@ -157,7 +157,7 @@ describe('heed train', () => {
 describe.skipIf(process.platform === 'win32')('a signal says what is left of a training', () => {
   test.each([
     ['classifier', 'text,label\na,x\nb,y\n', 'nothing was written'],
-    ['embedding', 'a,b\none,two\n', '--resume continues after the last whole epoch, if there is one, for --out OUT'],
+    ['embedding', 'a,b\none,two\n', '--resume with --out OUT continues after the last complete epoch, if there is one'],
   ])('of heed train %s', async (kind, content, rest) => {
     const [fifo, out] = [path(`${kind}.csv`), path(`stopped-${kind}`)];
     spawnSync('mkfifo', [fifo]);

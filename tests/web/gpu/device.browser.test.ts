@@ -297,7 +297,7 @@ test('what speaks against a GPU is one clear error, or with auto the reason for 
   expect(out['no adapter, auto']).toMatch(/^device: expected a GPU, got no adapter/);
   expect(out['a fallback adapter, auto']).toMatch(/got a fallback adapter/);
   expect(out['small limits']).toMatch(/^HeedError (OUT_OF_MEMORY|GPU_FAILED): device: /);
-  expect(out.weights).toMatch(/^HeedError UNSUPPORTED: edit: expected other sites on a GPU, got 'scores' or 'weights'/);
+  expect(out.weights).toMatch(/^HeedError UNSUPPORTED: edit: 'scores' and 'weights' cannot be edited on a GPU/);
   expect(out.disposed).toMatch(/^HeedError DISPOSED: PretrainedModel: used after dispose\(\)/);
   expect(out.lost).toMatch(/^HeedError GPU_FAILED: device: .*lost/);
   expect(out.gpu).toMatch(/^INVALID_ARGUMENT: load.gpu: expected a GPU object/);
@@ -361,7 +361,7 @@ test('a model in a worker runs on the GPU there, the same bit for bit', async ()
     'given files': onGpu,
     'fp16 in a worker': { type: 'webgpu', dtype: 'fp16', same: false },
     auto: { type: 'wasm', reason: expect.stringMatching(/got a fallback adapter/) },
-    'auto in a worker without a GPU': { type: 'wasm', reason: 'its worker lacks the part of heed for GPUs' },
+    'auto in a worker without a GPU': { type: 'wasm', reason: "its worker lacks heed's GPU code" },
     'auto in workers': { type: 'wasm' },
   });
 });

@@ -12,7 +12,7 @@ test.each([
   [
     'no device',
     async () => ({ limits: {}, requestDevice: () => Promise.reject(new Error('in use')) }),
-    'got one that gives no device (in use)',
+    'the adapter provides no device (in use)',
   ],
 ])('%s: an error, and with auto the reason for WebAssembly', async (_, requestAdapter, message) => {
   const heed = await load(requestAdapter && { gpu: { requestAdapter } });
@@ -34,8 +34,7 @@ test("dtype 'fp16' needs a `device`, and is fp32 in WebAssembly", async () => {
   for (const options of [{}, { device: 'wasm' }, { worker: true }] as const)
     await expect(heed.fromPretrained(tinyModel(), { ...options, dtype: 'fp16' })).rejects.toMatchObject({
       code: 'INVALID_ARGUMENT',
-      message:
-        "fromPretrained.dtype: expected 'fp32' or 'q8', or `device: 'webgpu'` or 'auto' together with it, got 'fp16'",
+      message: "fromPretrained.dtype: expected 'fp32' or 'q8' without `device: 'webgpu'` or 'auto', got 'fp16'",
     });
   const plain = await heed.fromPretrained(tinyModel());
   const expected = (await plain.embed(input)).data;

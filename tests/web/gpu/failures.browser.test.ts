@@ -190,13 +190,13 @@ test('a GPU that fails in the midst of a call is one clear error', async () => {
     return results;
   });
   expect(out.validation).toMatch(
-    /^HeedError GPU_FAILED: device: .*error of kind validation \(.*\)\. Load it with device: 'auto' or 'wasm'$/s,
+    /^HeedError GPU_FAILED: device: .*error of kind validation \(.*\)\. Load the model with device: 'auto' or 'wasm'$/s,
   );
   expect(out['out-of-memory']).toMatch(
     /^HeedError OUT_OF_MEMORY: device: .*error of kind out-of-memory \(not enough memory\)/,
   );
   expect(out.none).toBe('a result');
-  expect(out.lost).toMatch(/^HeedError GPU_FAILED: device: .*got one that was lost/);
+  expect(out.lost).toMatch(/^HeedError GPU_FAILED: device: the GPU was lost/);
   expect(out.after).toBe(out.lost);
   expect(out.disposed).toMatch(/^HeedError DISPOSED: PretrainedModel: used after dispose\(\)$/);
 });

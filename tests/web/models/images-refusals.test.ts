@@ -71,7 +71,7 @@ describe('bad input', () => {
     using bert = await heed.fromPretrained(fixture('bert').folder);
     await expect(bert.embedImage(image)).rejects.toMatchObject({
       code: 'UNSUPPORTED',
-      message: "embedImage: expected a model with an encoder of images, got 'bert'",
+      message: "embedImage: expected a model with an image encoder, got 'bert'",
     });
     await expect(bert.encodeImage(image)).rejects.toMatchObject({ code: 'UNSUPPORTED' });
     using dino = await heed.fromPretrained(fixture('dinov2').folder);
@@ -145,13 +145,13 @@ test('heed/train runs them, and refuses to train them', async () => {
   const { folder, expected } = fixture('clip');
   await expect(heed.fromPretrained(folder, { trainable: true })).rejects.toMatchObject({
     code: 'UNSUPPORTED',
-    message: "fromPretrained.trainable: expected a model of texts, got 'clip'",
+    message: "fromPretrained.trainable: expected a text model, got 'clip'",
   });
   using model = await heed.fromPretrained(folder);
   expectClose(await model.embedImage(expected.get('pixels')!), expected.get('image.vectors'), 'vectors');
   await expect((model as unknown as { save(): Promise<object> }).save()).rejects.toMatchObject({
     code: 'UNSUPPORTED',
-    message: "save: expected a model of texts, got 'clip'",
+    message: "save: expected a text model, got 'clip'",
   });
 });
 

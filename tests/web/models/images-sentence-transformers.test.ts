@@ -57,7 +57,7 @@ describe("sentence-transformers' folders of CLIP", () => {
       await expect(call()).rejects.toMatchObject({
         code: 'UNSUPPORTED',
         message: expect.stringContaining(
-          "a folder with config.json and with its weights and its tokenizer at its root, got one without config.json, as modules.json says that the model is in '0_CLIPModel/'",
+          "a folder with config.json, weights and tokenizer at its root, got a folder without config.json, as modules.json says that the model is in '0_CLIPModel/'",
         ),
       });
   });

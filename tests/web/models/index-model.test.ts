@@ -12,7 +12,7 @@ const error = (code: string, message: string | RegExp) =>
   expect.objectContaining({ name: 'HeedError', code, message: expect.stringMatching(message) });
 const other = error(
   'INVALID_FILE',
-  /as the index was made with, got .*Open the index with the model that it was made with, or make it anew/,
+  /as the index was made with, got .*Open the index with the model that it was made with, or build it again/,
 );
 const asJson = (value: unknown) => JSON.stringify(value);
 const opened = new Map<string, PretrainedModel>();

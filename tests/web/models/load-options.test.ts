@@ -18,7 +18,7 @@ const ids = { inputIds: [[2, 9, 12, 3]] };
 
 test('`prompt` beside `promptName`', async () => {
   await expect(model.embed('fox', { prompt: 'a ', promptName: 'query' })).rejects.toMatchObject(
-    refused(/embed\.promptName: expected none together with `prompt`, got 'query'/),
+    refused(/embed\.promptName: expected undefined together with `prompt`, got 'query'/),
   );
   const vectors = async (options: object) => (await model.embed('fox', options)).data;
   expect(await vectors({ promptName: 'query' })).toEqual(await vectors({ prompt: 'the ' }));
@@ -28,7 +28,7 @@ test('`prompt` beside `promptName`', async () => {
 test.each(['textPairs', 'prompt', 'promptName'])('`%s` beside token ids', async (name) => {
   const value = name === 'textPairs' ? ['fox'] : 'query';
   const options = { [name]: value };
-  const message = refused(new RegExp(`^${name}: expected texts together with it, got token ids`));
+  const message = refused(new RegExp(`^${name}: expected undefined together with token ids, got `));
   await expect(model.embed(ids, options)).rejects.toMatchObject(message);
   if (name !== 'textPairs') return;
   await expect(model.encode(ids, options)).rejects.toMatchObject(message);
@@ -83,6 +83,6 @@ test('a pipeline normalizes the vectors of tokens, too', async () => {
 test('`onProgress` beside `progress_callback`', async () => {
   const options = { progress_callback() {}, onProgress() {} };
   await expect(pipeline('feature-extraction', tinyModel(), options)).rejects.toMatchObject(
-    refused(/pipeline\.onProgress: expected none together with progress_callback, got one/),
+    refused(/pipeline\.onProgress: expected undefined together with progress_callback, got both/),
   );
 });

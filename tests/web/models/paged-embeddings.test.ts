@@ -255,7 +255,9 @@ test('a connection that breaks is resumed', async () => {
 describe('what needs all rows or other sources is refused', () => {
   test('logits of words', async () => {
     using loaded = await paged();
-    await expect(loaded.predict('fill-mask', few)).rejects.toEqual(error('UNSUPPORTED', "'whole' for logits of words"));
+    await expect(loaded.predict('fill-mask', few)).rejects.toEqual(
+      error('UNSUPPORTED', "'whole' for vocabulary logits"),
+    );
     expect((await loaded.embed(few)).shape).toEqual([2, WIDTH]);
   });
 
@@ -266,7 +268,7 @@ describe('what needs all rows or other sources is refused', () => {
       'UNSUPPORTED',
       'a folder on a server',
     ],
-    ['a pool', () => paged({ workers: 2 }), 'UNSUPPORTED', 'without `workers`'],
+    ['a pool', () => paged({ workers: 2 }), 'UNSUPPORTED', 'and no `workers`'],
     [
       'a digest of the weights',
       () => paged({ integrity: { 'model.safetensors': `sha256-${'0'.repeat(64)}` } }),

@@ -143,7 +143,7 @@ describe('one clear error', () => {
     const needed = bytes.count(crab);
     expect(needed).toBeGreaterThan(3);
     await expect(splitPassages(bytes, `a ${crab}`, { maxTokens: 3 })).rejects.toThrow(
-      /maxTokens: expected room for every/,
+      /maxTokens: too small for '\u{1F980}', which has/u,
     );
     expectValid(
       await splitPassages(bytes, `a ${crab}`, { maxTokens: needed + 1 }),

@@ -80,9 +80,7 @@ describe('a worker of a pool that dies', () => {
     const expected = await pool.embed(texts);
     weights.fill(0x3c, weights.length - 1000);
     await Promise.all(started.map((worker) => worker.terminate()));
-    const message = expect.stringMatching(
-      /source: expected the files of the first load .*, got other files\. Load the model again/,
-    );
+    const message = expect.stringMatching(/source: the files have changed, .*\. Load the model again/);
     await expect(pool.embed('a')).rejects.toMatchObject({ code: 'INVALID_FILE', message });
     weights.set(before);
     expect(await pool.embed(texts)).toEqual(expected);
@@ -262,12 +260,12 @@ describe('options', () => {
     [
       'workers beside worker: false',
       { workers: 2, worker: false },
-      /worker: expected true or nothing with `workers`, got false/,
+      /worker: expected true or undefined with `workers`, got false/,
     ],
     [
       'workers beside a Worker',
       { workers: 2, worker },
-      /worker: expected true or nothing with `workers`, got a Worker/,
+      /worker: expected true or undefined with `workers`, got a Worker/,
     ],
     [
       'an object that is not a Worker',
@@ -328,7 +326,9 @@ describe('a Worker of the caller', () => {
     using model = await heed.fromPretrained(tinyModel(), { worker });
     await expect(heed.fromPretrained(tinyModel(), { worker })).rejects.toMatchObject({
       code: 'INVALID_ARGUMENT',
-      message: expect.stringContaining('expected a Worker that runs no other model, got one that was given before'),
+      message: expect.stringContaining(
+        'expected a Worker that runs no other model, got a Worker that was given before',
+      ),
     });
     expect((await model.embed('a')).shape).toEqual([1, 24]);
   });

@@ -26,7 +26,7 @@ test.each<[string, () => Promise<unknown>, string]>([
   [
     'texts without a tokenizer',
     () => heed.quantize(bertFiles(sizes), { texts: ['a'] }),
-    'quantize.texts: expected none for a folder without tokenizer.json, got 1',
+    'quantize.texts: expected no texts for a folder without tokenizer.json, got 1',
   ],
   ['no texts', () => heed.quantize(bertFiles(sizes), { texts: [] }), 'quantize.texts: expected at least one text'],
   [

@@ -119,7 +119,7 @@ test.each<[string, Record<string, string | Uint8Array>, string, RegExp]>([
     'a width that does not follow',
     { '1_Pooling/config.json': poolingConfig(MODES[0]![0]) },
     'INVALID_FILE',
-    /expected a layer for vectors of 24, .*, got one for/,
+    /expected a layer for vectors of width 24, .*, got a layer for width/,
   ],
   [
     'weights of another shape',

@@ -225,7 +225,7 @@ test.each(Object.entries({ ...folders, 'of model2vec': ownFolder }))(
   },
 );
 const notAtRoot =
-  "expected a folder with config.json and with its weights and its tokenizer at its root, got one without config.json( and tokenizer.json)?(, as modules.json says that the model is in '[^']+')?$";
+  "expected a folder with config.json, weights and tokenizer at its root, got a folder without config.json( and tokenizer.json)?(, as modules.json says that the model is in '[^']+')?$";
 
 test('trains', async () => {
   const training = await loadTraining();

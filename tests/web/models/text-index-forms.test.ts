@@ -92,7 +92,9 @@ test('what does not fit is refused, and the index is as before', async () => {
     const bits = new Tensor(new Uint8Array(6), [2, 3]);
     const int8 = new Tensor(new Int8Array(8).fill(3), [2, 4]);
     expect(() => Index.of(['a', 'b'], bits, { similarity: 'dot' })).toThrow(error('INVALID_ARGUMENT', "'dot'"));
-    expect(() => Index.of(['a', 'b'], bits, { output: 'float32' })).toThrow(error('INVALID_ARGUMENT', 'got bits'));
+    expect(() => Index.of(['a', 'b'], bits, { output: 'float32' })).toThrow(
+      error('INVALID_ARGUMENT', 'got binary vectors'),
+    );
     expect(() => Index.of(['a', 'b'], int8, { similarity: 'dot' })).toThrow(error('INVALID_ARGUMENT', 'scales'));
     expect(() => Index.of(['a'], [[1]], { output: 'fp16' as never })).toThrow(error('INVALID_ARGUMENT', 'output'));
     const products = { output: 'float32', similarity: 'dot' } as const;

@@ -303,11 +303,11 @@ describe('damaged files', async () => {
   });
 
   test.each([
-    ['texts', 0, 0xff, 'texts in UTF-8 of the given lengths, got other bytes'],
-    ['texts', 23, 0xc3, 'texts in UTF-8 of the given lengths, got other bytes'], // the first of two bytes
-    ['text_lengths', 0, 5, 'texts in UTF-8 of the given lengths, got more than they take'],
-    ['text_lengths', 12, 200, 'texts in UTF-8 of the given lengths, got too few for text 3'],
-    ['text_lengths', 3, 255, 'texts in UTF-8 of the given lengths, got too few for text 0'],
+    ['texts', 0, 0xff, 'texts in UTF-8 of the given lengths, got invalid bytes'],
+    ['texts', 23, 0xc3, 'texts in UTF-8 of the given lengths, got invalid bytes'], // the first of two bytes
+    ['text_lengths', 0, 5, 'texts in UTF-8 of the given lengths, got more bytes than they take'],
+    ['text_lengths', 12, 200, 'texts in UTF-8 of the given lengths, got too few bytes for text 3'],
+    ['text_lengths', 3, 255, 'texts in UTF-8 of the given lengths, got too few bytes for text 0'],
     ['ids', 7, 0xc0, '4 different integers from 0 to 2^53 - 1'], // negative
     ['ids', 6, 0x18, '4 different integers from 0 to 2^53 - 1'], // 6, which is also the next id
   ])('byte %2$i of %1$s', async (tensor, at, value, message) => {

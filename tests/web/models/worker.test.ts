@@ -140,7 +140,7 @@ describe('a model in a worker', () => {
 describe('a worker that runs another script', () => {
   const rejected = {
     code: 'WORKER_FAILED',
-    message: expect.stringMatching(/worker\.js, got one that runs another script/),
+    message: expect.stringMatching(/the worker does not run heed's worker\.js/),
   };
 
   test.each([

@@ -139,7 +139,7 @@ describe('a plan', () => {
     const text = whole.toString();
     const lines = text.split('\n');
     for (const [damage, error] of [
-      [text.slice(0, -40), /^expected whole lines/],
+      [text.slice(0, -40), /^expected complete lines/],
       [`${lines.slice(1).join('\n')}`, /^expected 25 rows, got 24/],
       [[lines[1], lines[0], ...lines.slice(2)].join('\n'), /^row 1: expected line 76 of .*, got 77/],
       [text.replace('a.jsonl', 'c.jsonl'), /^row 1: expected a row of/],
@@ -174,7 +174,7 @@ test('bad lines become error rows, and do not fail a chunk', async () => {
     ['null', 'expected { "text": "..." }, got no text under "text"'],
     ['"only a string"', null],
     ['{"text":1,"id":"x"}', 'expected { "text": "..." }, got no text under "text"'],
-    [Uint8Array.of(0x22, 0xff, 0x22), 'expected UTF-8, got other bytes'],
+    [Uint8Array.of(0x22, 0xff, 0x22), 'expected UTF-8, got invalid bytes'],
     [`"${'the fox '.repeat(200_000)}"`, 'expected a line of at most 1048576 bytes, got a longer one'],
     [`${good(2)}\r`, null],
     ['{"text":""}', null],

@@ -64,7 +64,7 @@ describe('planning', () => {
     await refuses(['plan', '--out', out], "missing required argument 'files'; `heed corpus plan --help`");
     await refuses(['plan', file], "required option '--out <folder>' not specified; `heed corpus plan --help`");
     await refuses(['plan', '/no/such', '--out', out], '/no/such: cannot be read (no such file)', 1);
-    await refuses(['plan', folder, '--out', out], /files: expected files, got .*, which is none/);
+    await refuses(['plan', folder, '--out', out], /files: expected files, got .*, which is not a file/);
     await refuses(['plan', '-', '--out', out], "'-' (standard input)");
     await refuses(['plan', file, file, '--out', out], 'files: expected each file once');
     await refuses(['plan', `${file}.csv`, '--out', out], 'cannot be read', 1);
@@ -85,7 +85,7 @@ describe('planning', () => {
     await refuses(['work', out, file], "too many arguments for 'work'");
     await refuses(
       ['work', out, '--shard', '3/3'],
-      "--shard: expected i/n with i from 0 to n - 1, as in 0/3, got '3/3'",
+      "--shard: expected i/n with i from 0 to n - 1, such as 0/3, got '3/3'",
     );
     await refuses(['work', out, '--workers', 'many'], "--workers: expected 'auto' or a whole number");
     await refuses(['work', out, '--lock', '0'], '--lock: expected a whole number of at least 1');
@@ -129,7 +129,7 @@ describe('working', () => {
     fs.appendFileSync(file, '"more"\n');
     await refuses(
       ['work', out],
-      /in-\d+\.jsonl: expected the file that was planned, got one of \d+ bytes instead of \d+\. Restore it/,
+      /in-\d+\.jsonl: expected the file that was planned, got a file of \d+ bytes instead of \d+\. Restore it/,
       1,
     );
     fs.rmSync(file);
@@ -139,7 +139,7 @@ describe('working', () => {
     const { code, err, out: printed } = await run(['work', out]);
     expect({ code, printed }).toEqual({ code: 1, printed: `${out}: wrote 4 parts, 80 rows, 3 errors\n` });
     expect(err).toMatch(
-      /^heed: chunk 1: .*expected the file that was planned, got other bytes from \d+ to \d+.*\nheed: 1 chunk failed: 1\n$/,
+      /^heed: chunk 1: .*expected the file that was planned, got different bytes from \d+ to \d+.*\nheed: 1 chunk failed: 1\n$/,
     );
     expect((await run(['status', out])).out).toMatch(/failures +1\n {2}chunk 1 +/);
     expect(await finishEmbedding(out)).toMatchObject({ complete: false, missing: [1], failed: [{ chunk: 1 }] });
@@ -156,14 +156,14 @@ describe('working', () => {
     };
     await changed({ heed: '0.0.1' }, /^heed: heed: expected version 0\.0\.1, with which the plan was made, got \d/);
     await changed({ build: 'sse' as never }, /^heed: build: expected simd128 or relaxed-simd, got 'sse'/);
-    await changed({ wasm: '00' }, /^heed: heed: expected the module heed-simd128\.wasm of the plan|relaxed/);
+    await changed({ wasm: '00' }, /^heed: heed: expected the plan's module heed-simd128\.wasm|relaxed/);
     await changed({ probe: '00' }, /^heed: machine: expected the plan's vectors for a few fixed texts, bit for bit/);
     await changed({ model: { ...manifest.model, source: path('none') } }, /^heed: --model: expected a model's folder/);
     const config = join(model, 'config.json');
     const text = fs.readFileSync(config, 'utf8');
     try {
       fs.writeFileSync(config, `${text} `);
-      await changed({}, /^heed: model .*: expected the files that the plan was made with, got others/);
+      await changed({}, /^heed: model .*: expected the files that the plan was made with, got different files/);
     } finally {
       fs.writeFileSync(config, text);
     }
@@ -185,7 +185,11 @@ describe('working', () => {
     const config = join(copy, 'config.json');
     fs.appendFileSync(config, ' ');
     for (const other of [copy, join(copy, 'config.json')])
-      await refuses(['work', out, '--model', other], /: expected the files that the plan was made with, got other/, 1);
+      await refuses(
+        ['work', out, '--model', other],
+        /: expected the files that the plan was made with, got different files/,
+        1,
+      );
     await refuses(['work', out, '--model', path('none')], /^heed: --model: expected a model's folder/, 1);
     await expect(workEmbedding(out, { model: '' })).rejects.toThrow('workEmbedding.model: expected a string, got ""');
   });

@@ -104,7 +104,7 @@ describe('adapters', () => {
     const options = { epochs: 100_000, signal: stop.signal, onStep: () => release() };
     const training = heed.trainEmbedding(other, pairs, options);
     const stopped = expect(training).rejects.toThrow('enough');
-    await expect(loading).rejects.toThrow('loadAdapter: expected a model that is not being trained');
+    await expect(loading).rejects.toThrow('loadAdapter: the model is being trained');
     expect(other.lora).toBeNull();
     stop.abort(new Error('enough'));
     await stopped;
@@ -115,7 +115,7 @@ describe('adapters', () => {
     await expect(model.save({ adapter: true })).rejects.toThrow('a model with a LoRA adapter');
     model.addLora(lora);
     expect(() => model.addLora(lora)).toThrow(
-      `addLora: expected a model without LoRA adapter, got one of rank ${model.lora!.rank}. Call mergeLora() first`,
+      `addLora: expected a model without a LoRA adapter, got a model with one of rank ${model.lora!.rank}. Call mergeLora() first`,
     );
     const files = await model.save({ adapter: true });
     const config = JSON.parse(new TextDecoder().decode(files['adapter_config.json']));

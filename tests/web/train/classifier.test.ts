@@ -156,7 +156,7 @@ describe('trainClassifier', () => {
       'a text with two labels',
       [...examples, { text: 'pear', label: 'animal' }],
       {},
-      "examples[50]: expected 'fruit', as [17] says of the same text, got 'animal' for 'pear'",
+      "examples[50]: expected 'fruit', as for the same text at [17], got 'animal' for 'pear'",
     ],
     [
       'a label with one example, with validation',

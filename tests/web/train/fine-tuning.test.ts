@@ -271,7 +271,7 @@ describe('trainEmbedding', () => {
     const model = await tiny(heed);
     const refused = (message: string) => ({ code: 'INVALID_ARGUMENT', message: expect.stringContaining(message) });
     const still = heed.trainEmbedding(model, pairs, { epochs: 1, lr: 1e-30, seed: 1 });
-    await expect(still).rejects.toMatchObject(refused('expected a training that changes weights'));
+    await expect(still).rejects.toMatchObject(refused('changed no weights'));
     const same = [pairs[0]!, { a: 'x', b: 'z' }];
     await expect(heed.trainEmbedding(model, same)).rejects.toMatchObject(refused('two pairs that share no text'));
     await expect(heed.trainEmbedding(model, pairs, { batchSize: 1 })).rejects.toMatchObject(refused('batchSize'));

@@ -42,9 +42,7 @@ describe('fit', () => {
     );
     const schedule = heed.optim.schedules.constant(new heed.optim.SGD(other.parameters()), { warmup: 1 });
     const bytes = heed.saveCheckpoint({ model, optimizer: own, schedule });
-    expect(() => heed.loadCheckpoint(bytes, { model, optimizer: own, schedule })).toThrow(
-      'a schedule of the optimizer',
-    );
+    expect(() => heed.loadCheckpoint(bytes, { model, optimizer: own, schedule })).toThrow('a schedule of `optimizer`');
   });
 
   it('takes an optimizer of some of the parameters, and of others besides', async () => {
@@ -88,7 +86,7 @@ describe('fit', () => {
 
 describe('fine-tuning', () => {
   it.each([1e-30, 1e-12, 1e-40])('refuses a learning rate that changes nothing that counts: %d', async (lr) => {
-    const changing = refused('expected a training that changes weights', String(lr));
+    const changing = refused('Give a higher `lr` or more `epochs`', String(lr));
     for (const train of ['head', 'full', { lora: { rank: 2 } }] as const)
       await expect(
         heed.trainClassifier(await tiny(heed), examples, { train, head: 'sentence', lr, epochs: 2, seed: 1 }),

@@ -334,7 +334,7 @@ describe('save', () => {
     const training = heed.trainClassifier(model, examples, { epochs: 2 });
     await expect(model.save()).rejects.toMatchObject({
       code: 'INVALID_ARGUMENT',
-      message: expect.stringContaining('a model that is not being trained'),
+      message: expect.stringContaining('the model is being trained'),
     });
     await training;
     const infinite = await heed.fromPretrained(tinyModel(), { trainable: true });

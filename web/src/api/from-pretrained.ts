@@ -44,13 +44,13 @@ export async function fromPretrained(
 ): Promise<PretrainedModel> {
   const { worker, workers, ...load } = readOptions('fromPretrained', schema, options);
   if (load.dtype === 'fp16' && load.device === 'wasm')
-    throw invalid('fromPretrained.dtype', "'fp32' or 'q8', or `device: 'webgpu'` or 'auto' together with it", "'fp16'");
+    throw invalid('fromPretrained.dtype', "'fp32' or 'q8' without `device: 'webgpu'` or 'auto'", "'fp16'");
   if (workers) {
     if (load.device === 'webgpu')
       throw invalid('fromPretrained.device', "'wasm' or 'auto' with `workers`", "'webgpu'", 'UNSUPPORTED');
     if (worker !== null && worker !== true) {
       const got = worker ? 'a Worker' : 'false';
-      throw invalid('fromPretrained.worker', 'true or nothing with `workers`', got, 'INVALID_ARGUMENT', {
+      throw invalid('fromPretrained.worker', 'true or undefined with `workers`', got, 'INVALID_ARGUMENT', {
         hint: 'A pool starts its own workers',
       });
     }

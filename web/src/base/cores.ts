@@ -19,8 +19,8 @@ export function countUpTo(most: number, mostAuto: number): Reader<Count> {
   return (value, name) => {
     if (value !== 'auto') return { count: integer(value, name, 1, most, "'auto' or "), reason: 'asked for' };
     const cores = coreCount();
-    if (!cores) return { count: 1, reason: 'the engine does not say how many cores there are' };
-    const used = cores > mostAuto ? `, of which ${mostAuto} are used` : '';
+    if (!cores) return { count: 1, reason: 'the engine does not report the number of cores' };
+    const used = cores > mostAuto ? `, at most ${mostAuto} are used` : '';
     return { count: Math.min(cores, mostAuto), reason: `${cores} cores${used}` };
   };
 }

@@ -30,8 +30,8 @@ export type HeedErrorCode =
   | 'INTERNAL';
 
 /**
- * The only error class that heed throws. Its message has the form `argument: expected Y, got X`, and may end with a
- * hint.
+ * The only error class that heed throws. Its message usually has the form `argument: expected Y, got X`; otherwise
+ * a sentence after the argument or the call says what is wrong. It may end with a hint.
  *
  * @example
  * try {
@@ -79,7 +79,7 @@ export function invalidFile(part: string, expected: string, got: string, hint?: 
 
 /** Makes the error for features of heed/train. */
 export function needsTraining(what: string): HeedError {
-  return new HeedError('UNSUPPORTED', `${what}: import \`load\` from 'heed/train', which offers it`);
+  return new HeedError('UNSUPPORTED', `${what}: requires heed/train. Import \`load\` from 'heed/train'`);
 }
 
 /** Modules by name that a script has imported statically although heed usually imports them on demand. */

@@ -3,7 +3,7 @@
  * again while the outer call still uses its objects. Therefore, objects that a callback disposes of are freed after the
  * outermost call has returned, and a callback must not change modules that the outer call uses.
  */
-import { invalid } from './error.js';
+import { HeedError } from './error.js';
 import type { RawModule } from './wasm/core.js';
 
 let depth = 0;
@@ -33,8 +33,9 @@ export function requireIdle(call: string, modules: Iterable<RawModule>): void {
   if (depth === 0) return;
   for (const module of modules) {
     if (module.isRunning())
-      throw invalid(call, 'a module that no call is running', 'one whose call is in progress', 'INVALID_ARGUMENT', {
-        hint: 'A callback, such as the map of an edit, may call the module but not change it',
-      });
+      throw new HeedError(
+        'INVALID_ARGUMENT',
+        `${call}: a call of the module is in progress. A callback, such as the map of an edit, may call the module but not change it`,
+      );
   }
 }

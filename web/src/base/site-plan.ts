@@ -213,7 +213,7 @@ function mapped({ map, argument, shape }: Mapping, values: Float32Array): Float3
   if (result === undefined) return values;
   const expected = `nothing, or a tensor of shape ${formatShape(shape)}`;
   if (typeof (result as { then?: unknown } | null)?.then === 'function')
-    throw invalid(argument, `${expected}, at once`, 'a promise');
+    throw invalid(argument, `${expected}, synchronously`, 'a promise');
   if (result === values) return values; // in-place changes, such as `fill`, return the same array
   const { data, shape: got } = readTensor(argument, result);
   if (formatShape(got) === formatShape(shape)) return data;

@@ -1,5 +1,5 @@
 /** Starts workers and listens to them, in browsers and with Node's worker_threads. */
-import { describe, HeedError, invalid } from './error.js';
+import { describe, HeedError } from './error.js';
 import { nodeModule, type WorkerLike } from './platform.js';
 import { isPrepared, packaged } from './wasm/packaged.js';
 
@@ -13,22 +13,22 @@ export function listen(
   receive: (message: any) => void,
   failed: (how: string, cause?: unknown) => void,
 ): void {
-  const unreadable = () => failed('a message that cannot be read');
+  const unreadable = () => failed('the worker sent a message that cannot be read');
   // Uses listeners because the caller may have set `onmessage` and `onerror`.
   if (typeof (worker as NodeWorker).on === 'function') {
     const node = worker as NodeWorker;
     node.on('message', receive);
     node.on('messageerror', unreadable);
-    node.on('error', (error) => failed(`one that failed (${describe(error)})`, error));
-    node.on('exit', (code) => failed(`one that ended (exit code ${code})`));
-    if (node.threadId === -1) failed('one that has ended');
+    node.on('error', (error) => failed(`the worker failed (${describe(error)})`, error));
+    node.on('exit', (code) => failed(`the worker ended (exit code ${code})`));
+    if (node.threadId === -1) failed('the worker has ended');
   } else {
     const web = worker as Worker;
     web.addEventListener('message', ({ data }: MessageEvent) => receive(data));
     web.addEventListener('messageerror', unreadable);
     web.addEventListener('error', (event) => {
       event.preventDefault();
-      failed(`one that failed (${event.message || 'its script could not be loaded'})`, event.error ?? undefined);
+      failed(`the worker failed (${event.message || 'its script could not be loaded'})`, event.error ?? undefined);
     });
   }
 }
@@ -51,20 +51,13 @@ export const nodeOptions = { execArgv: [] };
 export function start(script: string, inNode: (threads: NodeThreads) => unknown, inPage: () => unknown): WorkerLike {
   const threads = nodeModule<NodeThreads>('worker_threads');
   if (!threads && typeof Worker !== 'function')
-    throw invalid('worker', 'a page or Node', 'an environment without workers', 'UNSUPPORTED', {
-      hint: 'Leave `worker` out',
-    });
+    throw new HeedError('UNSUPPORTED', 'worker: this environment has no workers. Leave `worker` out');
   try {
     return (threads ? inNode(threads) : startInPage(script, inPage)) as WorkerLike;
   } catch (cause) {
     if (cause instanceof HeedError) throw cause;
-    throw invalid(
-      'worker',
-      `heed's ${script} next to heed's script`,
-      `one that cannot be started (${(cause as Error).message})`,
-      'WORKER_FAILED',
-      { cause },
-    );
+    const how = `heed's ${script}, expected next to heed's script, cannot be started`;
+    throw new HeedError('WORKER_FAILED', `worker: ${how} (${(cause as Error).message})`, { cause });
   }
 }
 

@@ -173,7 +173,7 @@ function partOf<Data extends TensorData>(
 }
 
 function firstExtent({ shape }: { shape: readonly number[] }): number {
-  if (shape.length === 0) throw invalid('Tensor', 'a tensor with at least one axis', 'one without axes');
+  if (shape.length === 0) throw invalid('Tensor', 'at least one axis', 'a tensor without axes');
   return shape[0]!;
 }
 
@@ -343,7 +343,7 @@ function flatten<Data extends TensorData | Int32Array>(
   const checkRows = (level: unknown, axis: number, path: string): void => {
     if (!Array.isArray(level) || level.length !== shape[axis]) {
       const code = Array.isArray(level) ? 'SHAPE_MISMATCH' : 'INVALID_ARGUMENT';
-      throw invalid(`${argument}${path}`, `an array of ${shape[axis]}, as the first`, describe(level), code);
+      throw invalid(`${argument}${path}`, `an array of ${shape[axis]} like the first one`, describe(level), code);
     }
     if (axis + 1 < shape.length) for (let i = 0; i < level.length; i++) checkRows(level[i], axis + 1, `${path}[${i}]`);
   };

@@ -38,12 +38,12 @@ const OPTIONS: [string | RegExp, string][] = [
   ['give its host as `remoteHost` or in', 'give its host with --host or in'],
   ['give a token as `token`, or in', 'give a token in'],
   [
-    'Open the index with the model that it was made with, or make it anew with this model',
-    'Name the model that the index was made with by --model, or make the index again by `heed index`',
+    'Open the index with the model that it was made with, or build it again with this model',
+    'Name the model that the index was made with by --model, or build the index again with `heed index`',
   ],
   [
     'Load a model that was trained for this task, or train one with heed/train',
-    'Name a model that was trained for this task with --model, or train one by `heed train`',
+    'Name a model that was trained for this task with --model, or train one with `heed train`',
   ],
 ];
 

@@ -49,7 +49,7 @@ export class TrainingState {
       );
     const before = isThere ? (JSON.parse(readFileSync(about!, 'utf8')) as { seed: number }).seed : undefined;
     if (before !== undefined && seed !== undefined && seed !== before)
-      throw invalid('--seed', `${before}, that of the interrupted training`, String(seed));
+      throw invalid('--seed', `${before}, the seed of the interrupted training`, String(seed));
     this.seed = before ?? seed ?? Math.floor(Math.random() * SEEDS);
     this.resume = isThere ? new Uint8Array(readFileSync(weights!)) : undefined;
   }

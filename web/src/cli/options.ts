@@ -65,12 +65,12 @@ export const addDtype = (command: Command): Command =>
 export const addRemote = (command: Command): Command =>
   command
     .optionsGroup('Model:')
-    .option('--host <url>', 'the hub of models that are given by their id (default: HF_ENDPOINT, if it is set)')
+    .option('--host <url>', 'the hub of models that are named by their id (default: HF_ENDPOINT, if it is set)')
     .option(
       '--cache <folder>',
-      "keep files from the network in this folder (default: heed's folder among the user's caches)",
+      "the folder for downloaded files (default: heed's folder in the user's cache directory)",
     )
-    .option('--no-cache', 'read files from the network each time')
+    .option('--no-cache', 'download files each time')
     .option('--refresh', 'ask the host for newer versions of cached files');
 
 /** Options of commands that read files of texts. */
@@ -101,10 +101,10 @@ export const addFormat = (command: Command, fallback: 'lines' | 'jsonl'): Comman
 
 export const addInput = (command: Command): Command =>
   addTexts(command)
-    .option('--id <name>', 'the key or column with the id, which outputs repeat (default: id, if there is one)')
+    .option('--id <name>', 'the key or column with the id, copied to the output (default: id, if there is one)')
     .option(
       '--no-truncation',
-      "refuse texts that exceed the model's limit of tokens (default: truncate them, with a warning)",
+      "fail on texts that exceed the model's token limit (default: truncate them, with a warning)",
     );
 
 export const addOutput = (command: Command): Command =>
@@ -125,8 +125,8 @@ const OUTPUT = 'float32, int8 with a scale per vector, or binary: signs as bits 
 /** Options of commands that write vectors. */
 export const addVectors = (command: Command): Command =>
   addEmbedding(command)
-    .option('--normalize', 'scale vectors to length 1 (default: as in the model)')
-    .option('--no-normalize', 'leave vectors as they are')
+    .option('--normalize', 'scale vectors to unit length (default: as in the model)')
+    .option('--no-normalize', 'do not scale vectors')
     .addOption(choice('--output <type>', OUTPUT, ['float32', 'int8', 'binary']));
 
 /** commander keeps the last of the two. */
@@ -141,7 +141,7 @@ export const addParallel = (command: Command): Command =>
     .addOption(
       countOrAuto(
         '--workers <n>',
-        'number of workers, each with a copy of the model, or auto: one per core, up to 8 (default: one per 8 KiB of the files and core, if there is memory)',
+        'number of workers, each with a copy of the model, or auto: one per core, up to 8 (default: one per 8 KiB of input, up to one per core, as memory allows)',
         64,
       ),
     )

@@ -40,7 +40,7 @@ export class Input {
     this.#files = files.length > 0 ? files : ['-'];
     this.#options = options;
     if (this.#files.filter((file) => file === '-').length > 1)
-      throw invalid('files', "'-' (standard input) once", `it ${this.#files.length} times`);
+      throw invalid('files', "'-' (standard input) at most once", `${this.#files.join(' ')}`);
     const sizes = this.#files.map(sizeOf);
     this.bytes = sizes.reduce((sum, size) => (sum === null || size === null ? null : sum + size), 0);
   }

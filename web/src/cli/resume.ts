@@ -50,8 +50,8 @@ export class FingerprintFile {
     const differences = differencesOf(before, now);
     if (differences.length === 0) return;
     const expected = `the model and the options with which '${this.#out}' was begun`;
-    const hint = 'Give the same ones, or another --out';
-    throw invalid('--resume', expected, `others: ${differences.join(', ')}. ${hint}`);
+    const hint = 'Use the same model and options, or another --out';
+    throw invalid('--resume', expected, `${differences.join(', ')}. ${hint}`);
   }
 
   keep(fingerprint: Fingerprint): void {
@@ -73,7 +73,11 @@ export class FingerprintFile {
       const fingerprint = JSON.parse(text) as Fingerprint;
       if (typeof fingerprint.options === 'object' && typeof fingerprint.probe === 'string') return fingerprint;
     } catch {}
-    throw invalidFile(this.#path, 'what heed writes next to an unfinished output', 'another file. Remove it');
+    throw invalidFile(
+      this.#path,
+      'the state that heed writes next to an unfinished output',
+      'a file with other contents. Remove it',
+    );
   }
 }
 

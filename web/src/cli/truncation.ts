@@ -47,7 +47,7 @@ export function watchTruncation(model: PretrainedModel, truncation: boolean): Pr
 }
 
 function warn(cut: { texts: number; tokens: number }, limit: number): void {
-  const what = `${counted(cut.texts, 'text')} cut to the model's limit of ${limit} tokens, ${counted(cut.tokens, 'token')} left out`;
+  const what = `${counted(cut.texts, 'text')} cut to the model's limit of ${limit} tokens, ${counted(cut.tokens, 'token')} dropped`;
   notice(`${what}; --no-truncation makes that an error`, 'yellow');
 }
 

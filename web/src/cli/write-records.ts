@@ -1,7 +1,7 @@
 /**
  * Shared by `heed embed` and `heed classify`: writes one record per text, in order, to a file or to standard output.
  */
-import type { PretrainedModel } from '../index.js';
+import { HeedError, type PretrainedModel } from '../index.js';
 import { batches, invalid } from '../node/index.js';
 import { type ModelOptions, openModel, type ParallelOptions } from './model.js';
 import { refuseBoth } from './options.js';
@@ -47,7 +47,7 @@ export async function writeRecords(
   const output = openOutput(out, resume, task);
   const rest = () =>
     out === undefined
-      ? 'the records above are whole'
+      ? 'the records above are complete'
       : `${out} has ${output.count.toLocaleString('en')} records; continue it with --resume`;
   const unfinished = out === undefined || out === '-' ? null : new FingerprintFile(out);
   let isWhole = false;
@@ -106,12 +106,9 @@ async function writeAll(
   async function requireSame({ text }: Entry): Promise<void> {
     const [[record, vector]] = (await compute(model, [text], signal)) as [[{ text: string }, OutputVector?]];
     if (output.endsWith(record, vector)) return;
-    const expected = `the record of text ${done.toLocaleString('en')} of the input, as this model computes it with these options, at the end of '--out'`;
-    throw invalid(
-      '--resume',
-      expected,
-      'another one. Give the model, the options and the files with which it was begun, or another --out',
-    );
+    const problem = `the last record of --out is not what this model computes with these options for text ${done.toLocaleString('en')} of the input`;
+    const hint = 'Use the model, the options and the files with which --out was begun, or another --out';
+    throw new HeedError('INVALID_ARGUMENT', `--resume: ${problem}. ${hint}`);
   }
   const results = inParallel(missing(), Math.max(1, model.workers.count), async ({ entries, ...at }) => {
     const texts = entries.map(({ text }) => text);

@@ -138,7 +138,7 @@ export function isSvg(target: unknown): target is SvgLike {
 export function drawOnCanvas(canvas: CanvasLike, picture: Picture): void {
   const { data, width, height, cell } = picture;
   const context = canvas.getContext('2d') as CanvasContextLike | null;
-  if (!context) throw invalid('draw: target', 'a canvas that has a 2D context', 'one that does not', 'UNSUPPORTED');
+  if (!context) throw invalid('draw: target', 'a canvas with a 2D context', 'a canvas without one', 'UNSUPPORTED');
   if (cell === 1) {
     canvas.width = width;
     canvas.height = height;

@@ -66,7 +66,12 @@ export function classificationMetrics(
     });
   const [truth, guesses] = [indices('expected', expected), indices('predicted', predicted)];
   if (truth.length !== guesses.length)
-    throw invalid('predicted', `${truth.length} labels, as expected has`, `${guesses.length}`, 'SHAPE_MISMATCH');
+    throw invalid(
+      'predicted',
+      `${truth.length} labels, one for each of \`expected\``,
+      `${guesses.length}`,
+      'SHAPE_MISMATCH',
+    );
   return measure([...known.keys()].map(String), truth, guesses, false);
 }
 

@@ -176,7 +176,7 @@ function readData(data: RetrievalData) {
     const relevantDocs = new Map<string, Set<Id>>();
     for (const [query, ids] of Object.entries(data.relevantDocs ?? {})) {
       const at = `data.relevantDocs['${query}']`;
-      if (!queries.has(query)) throw invalid(at, 'the id of a query', 'one that is not in data.queries');
+      if (!queries.has(query)) throw invalid(at, 'the id of a query in data.queries', `'${query}'`);
       if (!Array.isArray(ids) && !(ids instanceof Set)) throw invalid(at, 'a list of ids', describe(ids));
       const unknown = [...ids].find((id) => !corpus.has(id));
       if (unknown !== undefined) throw invalid(at, 'ids of documents in data.corpus', describe(unknown));

@@ -29,7 +29,7 @@ const numbers = listOf(finite, 'an array of numbers');
 export function embeddingSimilarityMetrics(similarities: readonly number[], scores: readonly number[]): Correlations {
   const [x, y] = [numbers(similarities, 'similarities'), numbers(scores, 'scores')];
   if (x.length !== y.length)
-    throw invalid('scores', `${x.length} numbers, as there are similarities`, `${y.length}`, 'SHAPE_MISMATCH');
+    throw invalid('scores', `${x.length} numbers, one per similarity`, `${y.length}`, 'SHAPE_MISMATCH');
   if (x.length < 2) throw invalid('similarities', 'at least two numbers', `${x.length}`);
   return { pearson: correlation(x, y), spearman: correlation(ranksOf(x), ranksOf(y)) };
 }

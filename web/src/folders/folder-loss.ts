@@ -28,7 +28,7 @@ export async function embedded(
   const model = await loadPretrained(runtime, source, { dtype, signal }, folder);
   try {
     if (!model.config.hasTokenizer)
-      throw invalid(`${owner}.texts`, 'none for a folder without tokenizer.json', `${texts.length}`, 'UNSUPPORTED');
+      throw invalid(`${owner}.texts`, 'no texts for a folder without tokenizer.json', `${texts.length}`, 'UNSUPPORTED');
     return await model.embed(texts, { signal });
   } finally {
     model.dispose();

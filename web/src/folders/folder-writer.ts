@@ -48,7 +48,7 @@ function memoryWriter(): FolderWriter {
  * incomplete one never visible.
  */
 async function diskWriter(out: string): Promise<FolderWriter> {
-  if (!fs) throw invalid('out', 'none outside of Node', describe(out), 'UNSUPPORTED');
+  if (!fs) throw invalid('out', 'undefined outside Node', describe(out), 'UNSUPPORTED');
   const { join, dirname, resolve } = nodeModule<typeof import('node:path')>('path')!;
   const folder = resolve(out);
   const requireNew = async () => {

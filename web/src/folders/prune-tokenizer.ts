@@ -1,5 +1,5 @@
 /** Determines which tokens of a tokenizer.json some texts need, and removes the others. */
-import { invalid } from '../base/error.js';
+import { HeedError } from '../base/error.js';
 import type { Settings } from '../io/settings.js';
 
 interface Model {
@@ -236,7 +236,6 @@ export function prunedConfig(config: Record<string, unknown>, newIds: ReadonlyMa
 
 /** Makes the error for a tokenizer that cannot be pruned without changing the corpus's results. */
 export function unlike(index: number, what: string) {
-  return invalid(`prune.keep[${index}]`, `the same ${what} after pruning`, 'others', 'UNSUPPORTED', {
-    hint: 'Its tokenizer cannot be pruned',
-  });
+  const problem = `pruning would change the ${what} of this text, so the tokenizer cannot be pruned`;
+  return new HeedError('UNSUPPORTED', `prune.keep[${index}]: ${problem}`);
 }

@@ -104,10 +104,10 @@ export async function prune(runtime: Runtime, source: ModelSource, options: Prun
   const settings = Settings.parse(await readAll(configFile), configFile.name);
   const isStatic = settings.get('model_type') === STATIC;
   const { family, gliner } = isStatic ? {} : await familyOf(settings);
-  if (gliner) throw invalid('source', 'a folder with config.json', 'that of a GLiNER', 'UNSUPPORTED');
+  if (gliner) throw invalid('source', 'a folder with config.json', 'a GLiNER folder', 'UNSUPPORTED');
   if (family?.images)
     throw settings.unsupported('model_type', 'a family that encodes texts only', `'${settings.get('model_type')}'`);
-  if (!tokenizerFile) throw invalid('source', 'a folder with tokenizer.json', 'one without it', 'UNSUPPORTED');
+  if (!tokenizerFile) throw invalid('source', 'a folder with tokenizer.json', 'a folder without it', 'UNSUPPORTED');
   const tokenizerSettings = Settings.parse(await readAll(tokenizerFile), tokenizerFile.name);
   const { paths, others } = await listFiles(source, folder);
   const writer = await folderWriter(out);

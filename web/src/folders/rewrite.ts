@@ -185,7 +185,12 @@ async function writeWeights(
       for (const { name } of parseHeader(json, reader.file.name, reader.file.size)) {
         const tensor = tensors[next]!;
         if (tensor.entry.name !== name)
-          throw invalidFile(reader.file.name, 'the tensors that it had a moment ago', `'${name}'`);
+          throw invalidFile(
+            reader.file.name,
+            `tensor '${tensor.entry.name}'`,
+            `'${name}'`,
+            'The file changed while it was read',
+          );
         await writeTensor(out, at, tensor, headers[next]!, reader, run);
         at = headers[next]!.reduce((sum, { byteLength }) => sum + byteLength, at);
         next++;

@@ -1,5 +1,5 @@
 /** A GPU device with its buffers and pipelines. A run submits many kernels at once and reads results back once. */
-import { HeedError, invalid } from '../base/error.js';
+import { HeedError } from '../base/error.js';
 import {
   type Adapter,
   type Binding,
@@ -17,8 +17,8 @@ import {
 const SCOPES = ['out-of-memory', 'internal', 'validation'] as const;
 
 /** The error for a GPU that cannot run the model or that has failed. */
-export const failure = (got: string, code: 'GPU_FAILED' | 'OUT_OF_MEMORY' = 'GPU_FAILED', cause?: unknown): HeedError =>
-  invalid('device', 'a GPU that runs the model', got, code, { hint: "Load it with device: 'auto' or 'wasm'", cause });
+export const failure = (how: string, code: 'GPU_FAILED' | 'OUT_OF_MEMORY' = 'GPU_FAILED', cause?: unknown): HeedError =>
+  new HeedError(code, `device: ${how}. Load the model with device: 'auto' or 'wasm'`, { cause });
 
 /** Records a run. Each `yield` submits what has been recorded and resumes once the requested values have been read. */
 export type Recording<Result = void> = Generator<void, Result, void>;
@@ -66,7 +66,7 @@ export class Device {
     this.#device = device;
     this.limits = device.limits;
     device.lost.then(({ message }) => {
-      this.#lost ??= `one that was lost (${message || 'no reason is known'})`;
+      this.#lost ??= `the GPU was lost (${message || 'unknown reason'})`;
     });
   }
 
@@ -78,7 +78,7 @@ export class Device {
         await adapter.requestDevice({ requiredLimits: { maxBufferSize, maxStorageBufferBindingSize } }),
       );
     } catch (cause) {
-      throw failure(`one that gives no device (${(cause as Error).message})`, 'GPU_FAILED', cause);
+      throw failure(`the adapter provides no device (${(cause as Error).message})`, 'GPU_FAILED', cause);
     }
   }
 
@@ -125,7 +125,7 @@ export class Device {
     errors.forEach((error, i) => {
       if (error)
         throw failure(
-          `an error of kind ${SCOPES[i]} (${error.message})`,
+          `the GPU reported an error of kind ${SCOPES[i]} (${error.message})`,
           SCOPES[i] === 'out-of-memory' ? 'OUT_OF_MEMORY' : 'GPU_FAILED',
           error,
         );
@@ -134,7 +134,7 @@ export class Device {
     const { error } = settled;
     if (error instanceof HeedError) throw error;
     throw failure(
-      `one that failed (${(error as Error).message})`,
+      `the GPU failed (${(error as Error).message})`,
       error instanceof RangeError ? 'OUT_OF_MEMORY' : 'GPU_FAILED',
       error,
     );
@@ -148,7 +148,7 @@ export class Device {
 
   /** Frees all memory of a device that has failed. Runs in progress fail with `GPU_FAILED`. */
   abandon(): void {
-    this.#lost ??= 'one that failed in another call';
+    this.#lost ??= 'the GPU failed in another call';
     this.#device.destroy();
   }
 
@@ -160,7 +160,7 @@ export class Device {
   #buffer(size: number, usage: number, purpose: string): GpuBuffer {
     const most = Math.min(this.limits.maxBufferSize, this.limits.maxStorageBufferBindingSize);
     if (size > most)
-      throw failure(`one whose buffers have at most ${most} bytes, for ${purpose} with ${size}`, 'OUT_OF_MEMORY');
+      throw failure(`the GPU's buffers have at most ${most} bytes, ${purpose} need ${size}`, 'OUT_OF_MEMORY');
     return this.#device.createBuffer({ size: Math.max(4, size), usage });
   }
 
@@ -208,7 +208,10 @@ export class Device {
       dispatch: (code, bindings, x, y = 1) => {
         const { maxComputeWorkgroupsPerDimension: most } = this.limits;
         if (Math.max(x, y) > most)
-          throw failure(`one with at most ${most} workgroups, for ${Math.max(x, y)} rows`, 'OUT_OF_MEMORY');
+          throw failure(
+            `the GPU runs at most ${most} workgroups at a time, ${Math.max(x, y)} rows need more`,
+            'OUT_OF_MEMORY',
+          );
         steps.push({ pipeline: this.#pipeline(code), bindings, x, y });
       },
       read: (binding, use) => void steps.push({ binding, use }),

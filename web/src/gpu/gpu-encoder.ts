@@ -156,5 +156,5 @@ export class GpuEncoder implements DeviceLayers {
 }
 
 function unread(): never {
-  throw new HeedError('INTERNAL', 'device: values that were not read');
+  throw new HeedError('INTERNAL', 'device: the values were not read back');
 }

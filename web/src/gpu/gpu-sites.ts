@@ -2,7 +2,7 @@
  * Reads and edits the sites of a run, as heed/sites.h does in C++. Edited values are read back, edited on the CPU and
  * written again.
  */
-import { invalid } from '../base/error.js';
+import { HeedError } from '../base/error.js';
 import { MAP, MEAN, SCALE, SET } from '../base/site-options.js';
 import { codeOf, isMatrix, type SiteName, siteOf } from '../base/sites.js';
 import type { RawSites } from '../base/wasm/core.js';
@@ -32,9 +32,10 @@ export class RunSites {
     const codes = new Set(raw.edits.map(({ code }) => code));
     for (const code of codes)
       if (isMatrix(siteOf(code)))
-        throw invalid('edit', 'other sites on a GPU', "'scores' or 'weights'", 'UNSUPPORTED', {
-          hint: "With device: 'auto' or 'wasm' they are edited in WebAssembly",
-        });
+        throw new HeedError(
+          'UNSUPPORTED',
+          "edit: 'scores' and 'weights' cannot be edited on a GPU. With device: 'auto' or 'wasm', WebAssembly edits them",
+        );
   }
 
   touches(layer: number, site: SiteName): boolean {

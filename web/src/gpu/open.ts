@@ -116,7 +116,7 @@ async function findAdapter(given: GpuLike | undefined, request: Request): Promis
     .catch(() => null)) as Adapter | null;
   if (!adapter) throw refuse('no adapter', 'The GPU may be unsupported or blocked: see chrome://gpu or about:support');
   if (request === 'auto' && (adapter.info?.isFallbackAdapter ?? adapter.isFallbackAdapter))
-    throw refuse('a fallback adapter, which computes in software', "'webgpu' takes it");
+    throw refuse('a fallback adapter, which computes in software', "device: 'webgpu' accepts it");
   return adapter;
 }
 
@@ -148,7 +148,7 @@ async function checked(
     if (!(difference <= tolerance)) {
       const error = invalid(
         'device',
-        `a GPU whose rows differ from those of WebAssembly by at most ${tolerance} of their length`,
+        `a GPU whose rows differ from WebAssembly's by at most ${tolerance} of their norm`,
         `${difference} for ${input}s on ${adapter}`,
         'GPU_FAILED',
       );
@@ -180,7 +180,7 @@ async function checked(
 }
 
 function reasonOf(request: Request, stacks: Partial<Record<Input, Stack>>, measured: DeviceFigures[]): string {
-  if (request === 'webgpu') return 'requested; its rows are those of WebAssembly';
+  if (request === 'webgpu') return "requested; its rows agree with WebAssembly's";
   return Object.entries(stacks)
     .map(([input, { least }]) => {
       const { length, wasm, webgpu } = measured.filter((figures) => figures.input === input).at(-1)!;

@@ -83,9 +83,15 @@ export class ImageCalls implements CallsOfImages {
     await this.#each(images, read, alive, async (values, options, n) => {
       const requireLength = (length: number) => {
         if (n === 0 || length * embedDim === last[0]!.length) return;
-        throw invalid(`images[${n}]`, `as many patches as the first image`, 'another number', 'SHAPE_MISMATCH', {
-          hint: 'Encode images of different sizes in separate calls',
-        });
+        throw invalid(
+          `images[${n}]`,
+          `${last[0]!.length / embedDim} image tokens, as for the first image`,
+          `${length}`,
+          'SHAPE_MISMATCH',
+          {
+            hint: 'Encode images of different sizes in separate calls',
+          },
+        );
       };
       const siteOf = (length: number) => {
         requireLength(length);

@@ -120,11 +120,9 @@ export class ImageTextEncoder implements RawEncoderModel, ImageEncoder {
 
   #requireText(): RawEncoderModel {
     if (this.#text) return this.#text;
-    throw invalid(
-      'texts',
-      'images, with embedImage(), for a model without an encoder of texts',
-      `'${this.about.type}'`,
+    throw new HeedError(
       'UNSUPPORTED',
+      `texts: '${this.about.type}' has no text encoder. Embed images with embedImage()`,
     );
   }
 
@@ -314,8 +312,8 @@ export class ImageTextEncoder implements RawEncoderModel, ImageEncoder {
     if (other > 0)
       throw invalid(
         `images[${other}]`,
-        `${width} x ${height} pixels, as the first image`,
-        'another size',
+        `${width} x ${height} pixels like the first image`,
+        `${images[other]!.width} x ${images[other]!.height}`,
         'SHAPE_MISMATCH',
       );
     const pixels = {

@@ -147,7 +147,7 @@ class CachedLoad {
     if (key === null) return { name, size: bytes, tag, chunks: () => this.#later(path, name, signal) };
     const open = await this.#store.open(key).catch(() => null);
     if (!open) {
-      this.#changed = invalid(name, 'the file in the cache', 'none, as it was removed meanwhile', 'NOT_FOUND');
+      this.#changed = new HeedError('NOT_FOUND', `${name}: the file was removed from the cache`);
       throw this.#changed;
     }
     return this.#integrity.checked(path, { ...open, name, size: open.size ?? bytes, tag });
@@ -299,8 +299,7 @@ class CachedLoad {
 }
 
 function changed(url: string): HeedError {
-  const hint = 'Load it again';
-  return invalid(url, 'files of one revision', 'a file that changed while the folder was read', 'NETWORK', { hint });
+  return new HeedError('NETWORK', `${url}: the file changed while the folder was read. Load it again`);
 }
 
 /**

@@ -103,7 +103,7 @@ export function metadataOf(json: Uint8Array, file: string): Record<string, strin
   const { __metadata__: metadata = {} } = parseRecord(json, file);
   if (isRecord(metadata) && Object.values(metadata).every((value) => typeof value === 'string'))
     return metadata as Record<string, string>;
-  throw invalidFile(file, 'metadata of strings by name', 'other values');
+  throw invalidFile(file, '__metadata__ with strings by name', JSON.stringify(metadata).slice(0, 80));
 }
 
 /** Reads all tensors of a small file. `note` receives the metadata. */

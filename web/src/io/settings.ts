@@ -27,7 +27,7 @@ export class Settings {
   }
 
   static parse(bytes: Uint8Array, file: string): Settings {
-    return new Settings(parseJson(bytes, file), file, 'a JSON object', 'other JSON');
+    return new Settings(parseJson(bytes, file), file, 'a JSON object');
   }
 
   /** The unchecked value; undefined if absent. */

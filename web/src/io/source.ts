@@ -218,7 +218,7 @@ export async function openFolder(
       return urlSource(asUrl(`${source}/resolve/${encodeURIComponent(at)}/`, root), at);
     }
     if (revision !== undefined)
-      throw invalid('revision', "none, except for a hub model ('org/name' with `remoteHost`)", describe(revision));
+      throw invalid('revision', "undefined, except for a hub model ('org/name' with `remoteHost`)", describe(revision));
     if (local) return local;
     if (isPath) {
       const hint = hubId

@@ -43,7 +43,11 @@ export class PositionalEncoding extends TensorLayer {
   /** @internal */
   constructor(runtime: Runtime, name: string, options: Read<typeof PositionalEncoding.schema>) {
     if (options.learned && options.base !== null)
-      throw invalid(`${name}.base`, 'none with `learned: true` (a learned table has no base)', String(options.base));
+      throw invalid(
+        `${name}.base`,
+        'undefined with `learned: true` (a learned table has no base)',
+        String(options.base),
+      );
     super(runtime, name, options, { ...options, base: options.base ?? 10000 });
   }
 }

@@ -82,7 +82,7 @@ export function saveSafetensors(
     }));
   });
   if (tensors.some(({ name }) => name === '__metadata__'))
-    throw invalid(`${owner}: state`, 'other names than that of the metadata', "'__metadata__'");
+    throw invalid(`${owner}: state`, 'names of tensors', "'__metadata__', the name of the file's metadata");
   const bytes = tensors.reduce((sum, { data }) => sum + data.byteLength, 0);
   return allocating(owner, [bytes], bytes, () => writeSafetensors(tensors, read.metadata));
 }

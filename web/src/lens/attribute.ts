@@ -101,7 +101,7 @@ function backward(metric: Metric, result: ForwardResult): void {
   }
   if (!(loss instanceof Tensor) || loss.shape.length > 0 || !('backward' in loss)) {
     const got = loss instanceof Tensor ? `a tensor of shape ${formatShape(loss.shape)}` : describe(loss);
-    throw invalid('attribute.metric', 'a function that returns a tensor without axes that can be differentiated', got);
+    throw invalid('attribute.metric', 'a function that returns a differentiable scalar, a tensor without axes', got);
   }
   try {
     (loss as Loss).backward();
@@ -111,7 +111,7 @@ function backward(metric: Metric, result: ForwardResult): void {
 }
 
 const unrelated = () =>
-  invalid('attribute.metric', 'a tensor that is computed from its argument by operations with gradients', 'another');
+  invalid('attribute.metric', 'a tensor that is computed from its argument by differentiable operations', 'a constant');
 
 /**
  * Points and weights of Gauss-Legendre quadrature over [0, 1]: the roots of the Legendre polynomial of degree n, by

@@ -50,7 +50,12 @@ export async function logitLens(
     read: sites,
   });
   if (maskToken === null)
-    throw invalid('logitLens: model', 'a model with tokenizer.json and a token for masks', 'none', 'UNSUPPORTED');
+    throw invalid(
+      'logitLens: model',
+      'a model with tokenizer.json and a mask token',
+      'a model without them',
+      'UNSUPPORTED',
+    );
   const length = inputIds[0]!.length;
   const mask = await maskId(model, maskToken);
   // The head is applied only to mask tokens, so use a text of mask tokens and replace the last layer's output.

@@ -111,7 +111,7 @@ export function requireTexts(input: ModelInput, options: object): void {
   if (isTexts(input)) return;
   for (const name of ['textPairs', 'prompt', 'promptName'])
     if ((options as Record<string, unknown>)[name] !== undefined)
-      throw invalid(name, 'texts together with it', 'token ids');
+      throw invalid(name, 'undefined together with token ids', describe((options as Record<string, unknown>)[name]));
 }
 
 /** Options for where a model is read from. */

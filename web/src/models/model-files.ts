@@ -58,7 +58,7 @@ export async function peek(folder: ModelFolder, path: string, signal: SignalLike
 
 /** Makes the error for a folder without the files `missing`, which modules.json may place in the folder `within`. */
 export function notAtRoot(argument: string, missing: readonly string[], within = ''): HeedError {
-  const expected = 'a folder with config.json and with its weights and its tokenizer at its root';
+  const expected = 'a folder with config.json, weights and tokenizer at its root';
   const elsewhere = within ? `, as modules.json says that the model is in '${within}'` : '';
-  return invalid(argument, expected, `one without ${missing.join(' and ')}${elsewhere}`, 'UNSUPPORTED');
+  return invalid(argument, expected, `a folder without ${missing.join(' and ')}${elsewhere}`, 'UNSUPPORTED');
 }

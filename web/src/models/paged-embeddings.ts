@@ -45,11 +45,11 @@ export function pagedFolder(inner: ModelFolder, integrity: Integrity): PagedFold
     if (!path.endsWith('.safetensors')) return inner.open(path, options);
     const url = inner.urlOf?.(path);
     if (!url || !/^https?:$/.test(url.protocol)) {
-      const expected = "'whole', except for a folder on a server without `workers`";
+      const expected = "'whole' ('paged' requires a folder on a server, and no `workers`)";
       throw invalid('fromPretrained.embeddings', expected, "'paged'", 'UNSUPPORTED');
     }
     if (integrity.of(path) !== null)
-      throw invalid('integrity', `no digest of '${path}', which 'paged' does not read whole`, 'one');
+      throw invalid('integrity', `no digest of '${path}', which 'paged' does not read completely`, 'a digest');
     const file = await RemoteFile.open(url, inner.request ?? requestBy(undefined), options.signal);
     // The server does not send ranges, or does not have the file; `inner` reports the latter.
     if (!file) return inner.open(path, options);

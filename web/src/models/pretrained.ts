@@ -246,7 +246,7 @@ export class LocalModel extends RunnableModel implements PretrainedModel {
     const ids = decodeIds(tokenIds, 'decode: ids');
     const { skipSpecialTokens } = readOptions('decode', decodeSchema, options);
     const { tokenizer } = this.context;
-    if (!tokenizer) throw invalid('decode', 'a model with tokenizer.json', 'one without it', 'UNSUPPORTED');
+    if (!tokenizer) throw invalid('decode', 'a model with tokenizer.json', 'a model without it', 'UNSUPPORTED');
     return tokenizer.decode(ids, skipSpecialTokens);
   }
 }

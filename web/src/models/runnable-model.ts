@@ -205,7 +205,7 @@ export class RunnableModel extends Owned<Parts> {
     const { heads } = this.raw;
     const head = heads.get(name) ?? makeHead(name, this.headContext);
     if (head.isTied && this.#fetchRows)
-      throw invalid('fromPretrained.embeddings', "'whole' for logits of words", "'paged'", 'UNSUPPORTED');
+      throw invalid('fromPretrained.embeddings', "'whole' for vocabulary logits", "'paged'", 'UNSUPPORTED');
     heads.set(name, head);
     return head;
   }

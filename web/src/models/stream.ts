@@ -97,7 +97,11 @@ function batches<Result, Batch>(
   requireModel(owner, model, method);
   for (const name of ['textPairs', 'onProgress', 'edit'] satisfies WholeCall[])
     if ((options as Record<string, unknown>)[name] !== undefined)
-      throw invalid(`${owner}.${name}`, 'none, as it refers to all texts of a call', describe(options[name as never]));
+      throw invalid(
+        `${owner}.${name}`,
+        'undefined in a stream, as it refers to all texts of a call',
+        describe(options[name as never]),
+      );
   const workers = Math.max(1, model.workers.count);
   const most = optional(size, 64 * workers)(batchSize, `${owner}.batchSize`);
   const texts = iteratorOf(given);

@@ -130,7 +130,7 @@ export async function makePipeline<T extends PipelineTask>(
   const { progress_callback: given, device, hub, gpu, ...others } = plainOptions('pipeline', options);
   const progress = callback<NonNullable<typeof given>>(given, 'pipeline.progress_callback');
   if (progress && 'onProgress' in others)
-    throw invalid('pipeline.onProgress', 'none together with progress_callback', 'one');
+    throw invalid('pipeline.onProgress', 'undefined together with progress_callback', 'both');
   if (device !== undefined && !['wasm', 'cpu', 'webgpu', 'auto'].includes(device))
     throw invalid('device', "'wasm', 'cpu', 'webgpu' or 'auto'", describe(device), 'UNSUPPORTED');
   const rest = { ...others, device: device === 'cpu' ? ('wasm' as const) : device };

@@ -103,7 +103,7 @@ export function requireUnchanged({ root }: Corpus, { file, first, bytes, sha256 
   const path = resolve(root, file);
   const hash = createHash('sha256');
   for (const piece of pieces(path, first, bytes)) hash.update(piece);
-  if (hash.digest('hex') !== sha256) throw changed(path, `other bytes from ${first} to ${first + bytes}`);
+  if (hash.digest('hex') !== sha256) throw changed(path, `different bytes from ${first} to ${first + bytes}`);
 }
 
 /** @throws HeedError NOT_FOUND if a file is missing; INVALID_FILE if its length has changed since the plan was made */
@@ -112,7 +112,7 @@ export function requireSameSizes({ root, files }: Corpus): void {
     const path = resolve(root, file);
     const status = statusOf(path);
     if (!status) throw new HeedError('NOT_FOUND', `${path}: expected the file that was planned, got none`);
-    if (status.size !== bytes) throw changed(path, `one of ${status.size} bytes instead of ${bytes}`);
+    if (status.size !== bytes) throw changed(path, `a file of ${status.size} bytes instead of ${bytes}`);
   }
 }
 
@@ -133,7 +133,7 @@ export function* linesOf(corpus: Corpus, number: number): Generator<Line> {
     yield { line, ...(bytes ? parseLine(bytes, encoding, line === 1, format, corpus) : TOO_LONG) };
     line++;
   }
-  if (hash.digest('hex') !== chunk.sha256) throw changed(path, 'one that changed while it was read');
+  if (hash.digest('hex') !== chunk.sha256) throw changed(path, 'a file that changed while it was read');
 }
 
 /**
@@ -155,7 +155,7 @@ function parseLine(
   try {
     text = decodeLine(bytes, encoding, isFirst);
   } catch {
-    return { error: `expected ${encoding.toUpperCase()}, got other bytes` };
+    return { error: `expected ${encoding.toUpperCase()}, got invalid bytes` };
   }
   if (text.includes('\0')) return { error: 'expected text, got a line with bytes of 0' };
   if (format === 'lines') return { text };

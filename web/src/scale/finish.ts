@@ -179,7 +179,7 @@ function jsonLines(path: string, file: string): Found | string {
   const found: Found = { lines: [], errors: 0 };
   for (const { bytes, ended } of splitLines(pieces(path), MAX_ROW_BYTES)) {
     const row = bytes ? Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length) : Buffer.alloc(0);
-    if (bytes && !ended) return `expected whole lines, got ${row.length} bytes without a line's end`;
+    if (bytes && !ended) return `expected complete lines, got ${row.length} bytes without a line's end`;
     const isOwn = row.subarray(0, head.length).equals(head);
     const line = isOwn && /^\d+(?=[,}])/.exec(row.toString('latin1', head.length, head.length + 20));
     if (!line) {

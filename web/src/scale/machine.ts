@@ -82,12 +82,12 @@ export function requireSameFiles(manifest: Manifest): void {
   if (build !== 'simd128' && build !== 'relaxed-simd')
     throw invalid('build', 'simd128 or relaxed-simd', `'${build}' in the manifest`, 'UNSUPPORTED');
   if (hashBuild(build) !== wasm)
-    throw invalid('heed', `the module heed-${build}.wasm of the plan`, 'another one', 'UNSUPPORTED');
+    throw invalid('heed', `the plan's module heed-${build}.wasm`, 'a different build of it', 'UNSUPPORTED');
   if (hashModel(model.source) !== model.sha256)
     throw invalidFile(
       `model ${model.source ?? 'in the package'}`,
       'the files that the plan was made with',
-      "others. Restore them, name a copy of the plan's model with `heed corpus work DIR --model`, or make a new plan in another folder",
+      "different files. Restore them, name a copy of the plan's model with `heed corpus work DIR --model`, or make a new plan in another folder",
     );
 }
 
@@ -98,7 +98,7 @@ export async function requireSameVectors(manifest: Manifest, model: PretrainedMo
   throw invalid(
     'machine',
     `the plan's vectors for a few fixed texts, bit for bit`,
-    `other ones with the build ${manifest.build}. The build simd128 computes the same on every machine: plan with --build simd128`,
+    `different vectors with the build ${manifest.build}. The build simd128 computes the same on every machine: plan with --build simd128`,
     'UNSUPPORTED',
   );
 }

@@ -162,10 +162,10 @@ function corpusOf(files: readonly string[], given: PlanOptions['format'], root: 
     seen.add(path);
     const status = statusOf(path);
     if (!status) throw new HeedError('NOT_FOUND', `${file}: cannot be read (no such file)`);
-    if (!status.isFile()) throw invalid('files', 'files', `'${file}', which is none`);
+    if (!status.isFile()) throw invalid('files', 'files', `'${file}', which is not a file`);
     const format = given ?? formatOf(file) ?? 'lines';
     if ((format !== 'lines' && format !== 'jsonl') || (given === undefined && /\.(gz|zst|parquet)$/i.test(file))) {
-      const hint = 'Convert it to JSON lines, or say --format lines';
+      const hint = 'Convert it to JSON lines, or use --format lines';
       throw invalid('files', 'files of lines or JSON lines', `'${file}'. ${hint}`, 'UNSUPPORTED');
     }
     const encoding = encodingOf(readRange(path, 0, 2));

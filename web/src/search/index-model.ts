@@ -91,7 +91,7 @@ export function similarityOf(embedder: IndexEmbedder | null): Similarity {
   const known = SIMILARITIES.find((each) => each === named);
   if (known) return known;
   const expected = `one of ${SIMILARITIES.join(', ')}, as the model's vectors are compared by '${named}'`;
-  throw invalid('TextIndex.of.similarity', expected, 'none', 'UNSUPPORTED');
+  throw invalid('TextIndex.of.similarity', expected, 'undefined', 'UNSUPPORTED');
 }
 
 /**
@@ -145,7 +145,7 @@ export async function embedFor(
 export function requireWidth(got: number, width: number | null): void {
   if (width === null || got === width) return;
   throw invalid('embedder', `vectors of ${width} entries, as the index has`, `${got}`, 'SHAPE_MISMATCH', {
-    hint: 'Make the index anew with this model or open it with its own; if it was made with the first entries of the vectors of this model, give the option `dimensions`',
+    hint: 'Build the index again with this model, or open it with its own model. If it contains the first entries of the vectors of this model, give the option `dimensions`',
   });
 }
 

@@ -15,7 +15,7 @@ import type { Similarity } from './vector-store.js';
  */
 const LEAST: Record<number, number> = { 16: 0.9995, 8: 0.98, 4: 0.9 };
 
-const REMEDY = 'Open the index with the model that it was made with, or make it anew with this model';
+const REMEDY = 'Open the index with the model that it was made with, or build it again with this model';
 
 /** Reads the probe of a file; null if it has none, as in files written before 0.3.0. */
 export function readProbe(
@@ -56,7 +56,7 @@ export function requireSameModel(file: string, saved: Probe, own: Probe, similar
   };
   const width = saved.document.length;
   if (own.document.length !== width)
-    refuse(`a model with vectors of ${width} entries`, `one with ${own.document.length}`);
+    refuse(`a model with vectors of ${width} entries`, `${own.document.length} entries`);
   const least = LEAST[Math.min(saved.bits, own.bits)]!;
   for (const role of ROLES) {
     const [expected, got] = [saved, own].map(({ prompts }) => prompts?.[role]);
@@ -69,7 +69,7 @@ export function requireSameModel(file: string, saved: Probe, own: Probe, similar
     if (aa + bb > 0 && !(closeness >= least))
       refuse(
         'the model, pooling, Dense layer and prompts',
-        `others: vectors of the same ${role} have a ${similarity === 'dot' ? 'similarity' : 'cosine'} of ${(closeness || 0).toFixed(4)}, less than ${least}`,
+        `different ones: vectors of the same ${role} have a ${similarity === 'dot' ? 'similarity' : 'cosine'} of ${(closeness || 0).toFixed(4)}, less than ${least}`,
       );
   }
 }

@@ -118,7 +118,7 @@ export async function addTexts(
   const more = await inBlocks(rows, (block, first) => inForm(store, block, first), pause);
   if (lines.length === 0) return [];
   if (!wanted && state.nextId > Number.MAX_SAFE_INTEGER - lines.length + 1)
-    throw invalid('ids', 'an id for each text, as the largest is in use', 'none');
+    throw invalid('ids', 'an id for each text, as the largest possible id is in use', 'undefined');
   const ids = wanted ?? lines.map((_, i) => state.nextId + i);
   guarded('vectors', () => {
     // Ids are stored only once they differ from the row numbers.

@@ -143,20 +143,20 @@ function storedTexts(tensors: Map<string, StoredTensor>, file: string): string[]
     try {
       text = text.slice(used) + decoder.decode(block, { stream: at < bytes.length });
     } catch {
-      throw wrong('other bytes');
+      throw wrong('invalid bytes');
     }
     used = 0;
   };
   const texts = Array.from({ length: lengths.shape[0]! }, (_, n) => {
     const length = view.getUint32(4 * n, true);
     while (text.length - used < length) {
-      if (at === bytes.length) throw wrong(`too few for text ${n}`);
+      if (at === bytes.length) throw wrong(`too few bytes for text ${n}`);
       fill();
     }
     used += length;
     return text.slice(used - length, used);
   });
-  if (used < text.length || at < bytes.length) throw wrong('more than they take');
+  if (used < text.length || at < bytes.length) throw wrong('more bytes than they take');
   return texts;
 }
 
@@ -170,7 +170,7 @@ function storedIds(tensor: StoredTensor | undefined, count: number, file: string
   throw invalidFile(
     `${file}: tensor 'ids'`,
     `${count} different integers from 0 to 2^53 - 1`,
-    fits ? 'others' : `${dtype} ${formatShape(tensor.shape)}`,
+    fits ? 'other or repeated numbers' : `${dtype} ${formatShape(tensor.shape)}`,
   );
 }
 

@@ -83,7 +83,9 @@ export function requireLengths(
   code: 'INVALID_ARGUMENT' | 'INVALID_FILE',
 ): void {
   const [limit, expected] =
-    similarity === 'dot' ? [MAX_LENGTH, 'finite vectors of length 1e18 at most'] : [Number.MAX_VALUE, 'finite vectors'];
+    similarity === 'dot'
+      ? [MAX_LENGTH, 'finite vectors with a norm of at most 1e18']
+      : [Number.MAX_VALUE, 'finite vectors'];
   const at = lengths.findIndex((length) => !(Math.abs(length) <= limit));
   if (at >= 0) throw invalid(name, expected, `${lengths[at]} in row ${at}`, code);
 }
@@ -134,10 +136,11 @@ export function inForm(store: VectorStore, given: Rows, first = 0): Rows {
     throw invalid('vectors', "a multiple of 8 entries per row for output 'binary'", `${width}`, 'SHAPE_MISMATCH', {
       hint: "Leave out the last entries, or use output 'int8'",
     });
-  if (bits && !keepsBits) throw invalid('vectors', 'fp32 or int8 vectors, as those of the index', 'bits');
-  if (keepsBits && similarity === 'dot') throw invalid('vectors', "fp32 or int8 vectors for similarity 'dot'", 'bits');
+  if (bits && !keepsBits) throw invalid('vectors', 'fp32 or int8 vectors, like those of the index', 'binary vectors');
+  if (keepsBits && similarity === 'dot')
+    throw invalid('vectors', "fp32 or int8 vectors for similarity 'dot'", 'binary vectors');
   if (!bits && !isFloat(data) && similarity === 'dot' && scales?.length !== count)
-    throw invalid('vectors', "int8 vectors with their scales for similarity 'dot'", 'none');
+    throw invalid('vectors', "int8 vectors with their scales for similarity 'dot'", 'int8 vectors without scales');
   const values = new Tensor(data as Float32Array, [count, width]);
   if (keepsBits) {
     const codes = bits ? given : quantized(values, 'binary');

@@ -1,9 +1,13 @@
 /** Attention rollout. */
-import { invalid } from '../base/error.js';
+import { formatShape, invalid } from '../base/error.js';
 import { listOf } from '../base/options.js';
 import { readTensor, Tensor, type TensorInput } from '../base/tensor.js';
 
 const EXPECTED = 'tensors [N,H,L,L] of one shape, one per layer, as encode returns them with outputAttentions';
+
+/** The distinct shapes of the layers, for the message. */
+const shapesOf = (layers: readonly { shape: readonly number[] }[]): string =>
+  [...new Set(layers.map(({ shape }) => formatShape(shape)))].join(' and ') || 'an empty array';
 
 /**
  * Attention rollout (Abnar, Zuidema 2020, arXiv:2005.00928): the contribution of each input token to each position
@@ -21,7 +25,7 @@ export function attentionRollout(attentions: readonly TensorInput[]): Tensor {
   const layers = listOf((value, name) => readTensor(name, value), 'an array of tensors')(attentions, 'attentions');
   const shape = layers[0]?.shape ?? [];
   if (shape.length !== 4 || shape[2] !== shape[3] || layers.some((layer) => String(layer.shape) !== String(shape)))
-    throw invalid('attentions', EXPECTED, layers.length > 0 ? 'other shapes' : 'none', 'SHAPE_MISMATCH');
+    throw invalid('attentions', EXPECTED, shapesOf(layers), 'SHAPE_MISMATCH');
   const [n, h, l] = shape as [number, number, number];
   if (h === 0 && n * l > 0) throw invalid('attentions', 'at least one head', '0', 'SHAPE_MISMATCH');
   let rolled: Float64Array | null = null;

@@ -1,5 +1,5 @@
 /** Splits texts into passages and pools the vectors of passages. Imported on demand. */
-import { describe, floatsOf, guarded, invalid } from '../base/error.js';
+import { describe, floatsOf, guarded, HeedError, invalid } from '../base/error.js';
 import { makeYield } from '../base/event-loop.js';
 import { count, listOfTexts, optional, plainOptions, readOptions, size, text } from '../base/options.js';
 import type { SignalLike } from '../base/platform.js';
@@ -107,7 +107,8 @@ async function split(
     const expected = `at least ${promptLength + 1}, one more than the special tokens and those of the prompt`;
     throw invalid(`${owner}.maxTokens`, expected, `${maxTokens}`);
   }
-  if (overlap >= room) throw invalid(`${owner}.overlap`, `less than ${room}, the room in a passage`, `${overlap}`);
+  if (overlap >= room)
+    throw invalid(`${owner}.overlap`, `less than ${room}, the tokens of text per passage`, `${overlap}`);
   // The token counts of parts need not add up to that of the whole, because some tokenizers join characters across
   // spaces. If passages turn out too long, split again with a smaller limit.
   for (let reserve = 0; ; ) {
@@ -183,8 +184,8 @@ async function addUnits(
     if (unit.tokens <= most) units.push(unit);
     else if (finer) await addUnits(units, unit, division, finer);
     else {
-      const got = `'${source.slice(start, end)}', which has ${unit.tokens} tokens`;
-      throw invalid(`${owner}.maxTokens`, 'room for every character', got);
+      const character = `'${source.slice(start, end)}', which has ${unit.tokens} tokens`;
+      throw new HeedError('INVALID_ARGUMENT', `${owner}.maxTokens: too small for ${character}`);
     }
   }
 }

@@ -156,7 +156,7 @@ export class TextTokenizer {
     return invalid(
       this.#file,
       "a tokenizer.json of Hugging Face's format",
-      `one that ${what}${reason}`,
+      `a tokenizer that ${what}${reason}`,
       'INVALID_FILE',
       { cause },
     );

@@ -44,12 +44,16 @@ export function split(data: unknown, { loss, validation, batchSize, seed, signal
       throw invalid(name, `labels for ${loss}`, 'inputs alone');
   }
   if (typeof validation === 'number' && !isTable)
-    throw invalid('fit.validation', 'data', 'a fraction, while the batches come one by one');
+    throw invalid('fit.validation', 'data, because a fraction requires `data` of known length', `${validation}`);
   /** Returns a function that splits these examples of a table into batches, in a given order. */
   const dividing = (argument: string, table: Table, indices: readonly number[]) => {
     const contrast = contrastOf(loss, table);
     if (contrast && isConstant(indices, contrast))
-      throw invalid(argument, `examples that ${loss} can compare with each other`, `${indices.length} that it cannot`);
+      throw invalid(
+        argument,
+        `examples that ${loss} can compare with each other`,
+        `${indices.length} examples that it cannot compare`,
+      );
     return (order = indices) => batchesOf(table, order, batchSize, contrast);
   };
   const measured =
@@ -64,7 +68,7 @@ export function split(data: unknown, { loss, validation, batchSize, seed, signal
   const all = typeof validation === 'number' ? shuffled(read.length, seed, SPLIT) : allOf(read);
   const kept = typeof validation === 'number' ? Math.max(1, Math.round(read.length * validation)) : 0;
   if (kept >= read.length)
-    throw invalid('fit.validation', 'a part that leaves an example to train on', `${validation} of ${read.length}`);
+    throw invalid('fit.validation', 'a fraction that leaves an example to train on', `${validation} of ${read.length}`);
   const [held, trained] = [all.slice(0, kept), all.slice(kept)];
   const batches = dividing('fit: data', read, trained);
   return {

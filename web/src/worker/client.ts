@@ -37,7 +37,7 @@ export async function loadInWorker(
     given === null ? { source: null, hub: runtime.hub } : sourceForWorker(given, runtime.hub);
   if (worker) {
     if (taken.has(worker))
-      throw invalid('fromPretrained.worker', 'a Worker that runs no other model', 'one that was given before');
+      throw invalid('fromPretrained.worker', 'a Worker that runs no other model', 'a Worker that was given before');
     taken.add(worker);
   }
   const connection = new Connection(worker ?? runtime.startWorker(), runtime.owned, files);

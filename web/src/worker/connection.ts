@@ -2,7 +2,7 @@
  * The main thread's connection to a worker. When the worker ends in any way, all calls are rejected, and the worker is
  * terminated unless the caller created it.
  */
-import { HeedError, invalid } from '../base/error.js';
+import { HeedError } from '../base/error.js';
 import type { RawObject } from '../base/owned.js';
 import type { WorkerLike } from '../base/platform.js';
 import { keepAlive, listen } from '../base/start-worker.js';
@@ -47,7 +47,7 @@ function listenedWorker(worker: WorkerLike): Listened {
 
 function failure(how: string, cause: unknown): HeedError {
   const hint = 'Load the model again, or without `worker`';
-  return invalid('worker', "a worker that runs heed's worker.js", how, 'WORKER_FAILED', { hint, cause });
+  return new HeedError('WORKER_FAILED', `worker: ${how}. ${hint}`, { cause });
 }
 
 export class Connection extends Channel implements RawObject {
@@ -86,13 +86,13 @@ export class Connection extends Channel implements RawObject {
    * calls. Call this before the first call, which need not wait for the answer.
    */
   async greet(method: string): Promise<void> {
-    const got = 'one that runs another script';
-    const silent = () => this.fail(`${got}, or has not started within ${GREETING_LIMIT / 1000} s`);
+    const other = "the worker does not run heed's worker.js";
+    const silent = () => this.fail(`${other}, or has not started within ${GREETING_LIMIT / 1000} s`);
     const timer = setTimeout(silent, GREETING_LIMIT);
     this.#listened.greeted ??= this.call<unknown>(GREETING, []).catch(() => null);
     const methods = await this.#listened.greeted;
     clearTimeout(timer);
-    if (!Array.isArray(methods) || !methods.includes(method)) this.fail(got);
+    if (!Array.isArray(methods) || !methods.includes(method)) this.fail(other);
   }
 
   /** Ends the connection because the worker has failed or ended. */
@@ -116,7 +116,7 @@ export class Connection extends Channel implements RawObject {
     if (this.closed && reason.code !== 'DISPOSED') return;
     this.#release(reason);
     if (this.isCallers) return;
-    this.#listened.ended ??= { how: 'one that was terminated' };
+    this.#listened.ended ??= { how: 'the worker was terminated' };
     void this.#worker.terminate();
   }
 

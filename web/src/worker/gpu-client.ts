@@ -44,9 +44,9 @@ export async function loadOnGpu(
   } catch (cause) {
     const isOther = cause instanceof HeedError && cause.code === 'INTERNAL'; // the worker's script has no method 'device'
     if (isOther && request === 'auto')
-      return withDevice(model, { ...onCore, reason: 'its worker lacks the part of heed for GPUs' });
+      return withDevice(model, { ...onCore, reason: "its worker lacks heed's GPU code" });
     model.dispose();
-    throw isOther ? refusal('one that runs another script', cause) : cause;
+    throw isOther ? refusal('a worker that runs another script', cause) : cause;
   }
 }
 

@@ -3,7 +3,7 @@
  * which does not change the vectors. No memory is shared, so cross-origin isolation is not required. `#replace`
  * replaces workers that have died (connection.ts).
  */
-import { invalidFile } from '../base/error.js';
+import { HeedError } from '../base/error.js';
 import type { PageRuntime } from '../base/owned.js';
 import { linkedAbort, type SignalLike, type WorkerLike } from '../base/platform.js';
 import type { ModelFolder } from '../io/files.js';
@@ -33,8 +33,8 @@ export async function loadPool(
     const again = await load(1, { signal: poolSignal });
     if (again.fingerprint === fingerprint) return again.models[0]!;
     again.models[0]!.dispose();
-    const expected = 'the files of the first load for a worker that replaces a terminated one';
-    throw invalidFile('source', expected, 'other files', 'Load the model again');
+    const problem = 'the files have changed, so a terminated worker cannot be replaced. Load the model again';
+    throw new HeedError('INVALID_FILE', `source: ${problem}`);
   };
   return new PoolModel(models, workers, loadReplacement);
 }

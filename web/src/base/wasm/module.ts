@@ -89,7 +89,7 @@ const hasRelaxed = () =>
 export async function chooseBuild(asked: 'auto' | Build): Promise<Choice> {
   const hasWasm = typeof WebAssembly === 'object';
   const hasSimd = hasWasm && (await simd());
-  if (!hasSimd) throw invalid('load', ENGINES, `one without WebAssembly${hasWasm ? ' SIMD' : ''}`, 'UNSUPPORTED');
+  if (!hasSimd) throw invalid('load', ENGINES, `an engine without WebAssembly${hasWasm ? ' SIMD' : ''}`, 'UNSUPPORTED');
   const isRelaxed = hasRelaxed();
   if (asked === 'relaxed-simd' && !isRelaxed) {
     const expected = "'auto' or 'simd128' in an engine without relaxed SIMD";
@@ -126,16 +126,16 @@ export async function instantiate(
 ): Promise<Core> {
   let alone: string | null = wanted.count > 1 ? null : wanted.reason;
   let memory = alone === null ? sharedMemory() : null;
-  if (alone === null && !memory) alone = 'the engine refuses shared memory';
+  if (alone === null && !memory) alone = 'the engine does not allow shared memory';
   const loading = memory && loadThreaded?.(); // loads in parallel with the module
   loading?.catch(() => {}); // it is awaited below, but not if the module fails first
   const module = await (typeof source === 'function' ? source(memory !== null) : source).compile(signal);
   // A module that the caller gave determines whether the memory is shared.
   const isThreaded = WebAssembly.Module.imports(module).some(({ kind }) => kind === 'memory');
   if (isThreaded) {
-    if (!loadThreaded) throw failed('a build without threads for heed/train', 'one with threads');
+    if (!loadThreaded) throw failed('a build without threads for heed/train', 'a build with threads');
     memory ??= sharedMemory();
-    if (!memory) throw failed('an engine with shared memory for a build with threads', 'none');
+    if (!memory) throw failed('an engine with shared memory for a build with threads', 'an engine without it');
   } else alone ??= 'the given module is a build without threads';
   const threaded = isThreaded ? await (loading ?? loadThreaded!()) : null;
   const core = await (threaded ? start(threaded.create, module, { wasmMemory: memory! }) : start(create, module, {}));
@@ -161,7 +161,7 @@ function start(
       reject(
         cause instanceof RangeError
           ? new HeedError('OUT_OF_MEMORY', "load: out of memory for the module's initial memory", { cause })
-          : failed(`heed's own module, of version ${version}`, 'one that does not start', cause),
+          : failed(`heed's own module, of version ${version}`, 'a module that cannot be instantiated', cause),
       );
     createModule({
       ...options,
@@ -194,7 +194,8 @@ function keepStack(core: RawCore, threads: Threads | null): void {
   let depth = 0;
   let isTrapped = false;
   const tracked = <T>(body: () => T): T => {
-    if (depth === MAX_CALLS) throw invalid('heed', `at most ${MAX_CALLS} calls within calls`, 'one more');
+    if (depth === MAX_CALLS)
+      throw new HeedError('INVALID_ARGUMENT', `heed: calls within calls are nested more than ${MAX_CALLS} deep`);
     const pointer = stackSave();
     depth++;
     try {
@@ -300,7 +301,7 @@ async function compile(bytes: Uint8Array<ArrayBuffer>, label: string): Promise<W
   try {
     return await WebAssembly.compile(bytes);
   } catch (cause) {
-    throw failed("heed's own module", `a broken or truncated one ${label} (${describe(cause)})`, cause);
+    throw failed("heed's own module", `a broken or truncated module ${label} (${describe(cause)})`, cause);
   }
 }
 

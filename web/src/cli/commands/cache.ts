@@ -12,11 +12,14 @@ interface Options {
 }
 
 export function addCache(program: Command): void {
-  const cache = program.command('cache').description('list or remove the cached models from the network');
+  const cache = program.command('cache').description('list or remove models that were downloaded into the cache');
   const list = cache.command('list', { isDefault: true }).description('list the models and their sizes');
   const clear = cache.command('clear [model]').description('remove the files of a model, given by its id or URL');
   for (const command of [list, clear])
-    command.option('--cache <folder>', "where files are kept (default: heed's folder among the user's caches)");
+    command.option(
+      '--cache <folder>',
+      "the folder of the cache (default: heed's folder in the user's cache directory)",
+    );
   addJson(list, 'one line of JSON [{ source, host, revision, bytes, files }]').action(
     async ({ json, ...options }: Options) => {
       const models = await listCache(options);

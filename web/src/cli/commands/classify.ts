@@ -19,7 +19,7 @@ export function addClassify(program: Command): void {
   addModel(command);
   addInput(command);
   addOutput(command).addOption(count('--top <k>', 'number of labels per text (default: all)'));
-  addJson(command, 'JSON lines also on a terminal, which gets a table with the best label otherwise');
+  addJson(command, 'JSON lines on a terminal, too, instead of a table with the best labels');
   addParallel(command);
   addExamples(
     command,

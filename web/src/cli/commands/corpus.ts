@@ -72,7 +72,7 @@ function addPlan(corpus: Command): void {
       ]),
     )
     .option('--field <name>', 'the key with the text', 'text')
-    .option('--id <name>', 'the key with the id, which rows repeat (default: id, if there is one)');
+    .option('--id <name>', 'the key with the id, copied to the rows (default: id, if there is one)');
   addJson(addVectors(command), 'one line of JSON').action((files: string[], options: PlanOptions & Json) => {
     refuseBothNormalizations();
     return stopped('nothing was planned', (signal) => plan(files, options, signal));
@@ -84,7 +84,7 @@ function addWork(corpus: Command): void {
     .command('work <folder>')
     .description('embed chunks of a plan; any number of processes may do so at once')
     .option('--model <folder>', "a copy of the plan's model (default: at the path in the plan)")
-    .addOption(new Option('--shard <i/n>', 'only this share of the chunks, as in 0/3').argParser(shardOf))
+    .addOption(new Option('--shard <i/n>', 'process only this share of the chunks, such as 0/3').argParser(shardOf))
     .addOption(countOrAuto('--workers <n>', 'number of threads, or auto: one per core (default: auto)', 64))
     .addOption(
       count('--lock <seconds>', "with --queue: seconds until a dead process's chunk is handed out again (default: 30)"),
@@ -98,7 +98,7 @@ function addFinish(corpus: Command): void {
   const command = corpus
     .command('finish <folder>')
     .description('count every row of a plan; exit code 1 while something is missing');
-  addServers(command, 'the queue that gets the missing chunks').action((folder: string, options: Servers) =>
+  addServers(command, 'a queue to which missing chunks are added').action((folder: string, options: Servers) =>
     stopped('nothing was changed', (signal) => finish(folder, options, signal)),
   );
 }
@@ -108,7 +108,7 @@ const addServers = (command: Command, queue: string): Command =>
   addJson(
     command
       .option('--queue <url>', `${queue}, redis:// or postgres:// (with bullmq)`)
-      .option('--retry', 'wait without a limit for a queue that cannot be reached')
+      .option('--retry', 'wait indefinitely while the queue cannot be reached')
       .option('--to <url>', 'also insert the rows into PostgreSQL with pgvector')
       .option('--table <name>', 'the table for --to (default: embeddings)'),
     'one line of JSON',
@@ -118,7 +118,7 @@ function shardOf(value: string): { index: number; count: number } {
   const [, index, count] = /^(\d{1,9})\/(\d{1,9})$/.exec(value) ?? [];
   const shard = { index: Number(index), count: Number(count) };
   if (index !== undefined && shard.index < shard.count) return shard;
-  throw invalid('--shard', 'i/n with i from 0 to n - 1, as in 0/3', `'${value}'`);
+  throw invalid('--shard', 'i/n with i from 0 to n - 1, such as 0/3', `'${value}'`);
 }
 
 /**

@@ -36,7 +36,7 @@ async function examineMachine({ json }: Options): Promise<void> {
     ['processor', `${machine.cpu}, ${machine.cores} cores`],
     ['instructions', machine.instructions?.join(' ') ?? 'unknown on this system'],
     ['memory', `${gigabytes(machine.memory)}, ${gigabytes(machine.freeMemory)} free`],
-    ['threads', `1 unless asked for; auto: ${machine.threads} (${machine.threadsReason})`],
+    ['threads', `1 by default; auto: ${machine.threads} (${machine.threadsReason})`],
     ['model', `loaded in ${measured.loadMs.toFixed(0)} ms`],
     ['peak', `${giga(measured.peak.fp32)} GFLOP/s in fp32, ${giga(measured.peak.int8)} GOP/s in int8, one thread`],
   ]);
@@ -76,7 +76,7 @@ function adviceFor(machine: Machine, { peak, speeds }: Measured): string[] {
   } else advice.push('The model runs as fast as expected.');
   if (peak.fp32 < LOW_PEAK)
     advice.push(
-      'The processor is slow in this engine: less than 10 GFLOP/s. Check that Node is a build for this processor (not emulated), is not run with a debugger, and that the machine does not save power.',
+      'The processor is slow in this engine: less than 10 GFLOP/s. Check that Node is a build for this processor (not emulated), is not run with a debugger, and that the machine is not in a power-saving mode.',
     );
   if (machine.build === 'simd128')
     advice.push(

@@ -46,12 +46,12 @@ export function addEvaluate(program: Command): void {
   const command = program
     .command('evaluate <files...>')
     .description(
-      'measure a classifier on labelled texts; retrieval on the keys or columns a (a query) and b (a text to find); or similarity on a, b, score',
+      'measure a classifier on labelled texts; retrieval on the keys or columns a (query) and b (text to find); or similarity on a, b and score',
     );
   addModel(command);
   addLabelled(command)
     .addOption(choice('--task <task>', 'what is measured', Object.keys(TASKS)).default('classification'))
-    .option('--corpus <file>', 'further texts that a search ranks: a file of lines, .jsonl or .csv (default: none)');
+    .option('--corpus <file>', 'for retrieval, more texts to rank: a file of lines, .jsonl or .csv (default: none)');
   addJson(command, 'the metrics as JSON');
   addExamples(
     command,

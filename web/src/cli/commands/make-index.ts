@@ -15,7 +15,7 @@ type Options = ModelOptions &
   EmbeddingOptions & { out: string; force?: boolean; weight?: number; json?: boolean };
 
 export function addIndex(program: Command): void {
-  const command = program.command('index <file>').description('make an int8 search index of a file of texts');
+  const command = program.command('index <file>').description('build an int8 search index of a file of texts');
   addModel(command);
   addInput(command);
   addEmbedding(command).addOption(
@@ -28,7 +28,7 @@ export function addIndex(program: Command): void {
   command
     .optionsGroup('Output:')
     .requiredOption('--out <file>', 'the index: a .safetensors file, or a folder for its index.safetensors')
-    .option('--force', 'replace an index that is there, once the new one is whole');
+    .option('--force', 'replace an existing index once the new one is complete');
   addJson(command, 'one line of JSON { index, texts, dimensions, bytes }');
   addParallel(command);
   addExamples(command, 'heed index words.txt --dimensions 128 --dtype q8 --out dictionary/index.safetensors').action(

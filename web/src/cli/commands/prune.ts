@@ -19,10 +19,13 @@ type Options = RecordOptions &
 export function addPrune(program: Command): void {
   const command = program
     .command('prune <model>')
-    .description("write a model's folder without the words that a corpus does not need")
+    .description("write a model's folder without the tokens that a corpus does not need")
     .requiredOption('--keep <file>', 'the corpus: texts whose vectors stay the same, bit for bit')
     .requiredOption('--out <folder>', 'a new folder')
-    .option('--texts <file>', 'other texts, on which to report unknown tokens and the cosine of the vectors');
+    .option(
+      '--texts <file>',
+      'other texts; reports their unknown tokens and the cosine of their vectors before and after',
+    );
   addRemote(command);
   addTexts(command);
   addJson(command, 'the report as one line of JSON');
@@ -52,8 +55,8 @@ async function prune(
   const percent = (share: number) => `${(100 * share).toFixed(2)} %`;
   const { rows, loss, leftOut } = report;
   printTable([
-    ['before', `${number(report.bytesBefore)} bytes, ${number(rows.before)} words`],
-    ['after', `${number(report.bytesAfter)} bytes, ${number(rows.after)} words in ${out}`],
+    ['before', `${number(report.bytesBefore)} bytes, ${number(rows.before)} tokens`],
+    ['after', `${number(report.bytesAfter)} bytes, ${number(rows.after)} tokens in ${out}`],
     ['left out', leftOut.join(', ') || 'nothing'],
     ['corpus', `${number(corpus.length)} texts with the same vectors`],
     ...(loss

@@ -22,9 +22,11 @@ export function addQuantize(program: Command): void {
     .command('quantize <model>')
     .description("write a model's folder in int8 (a quarter of the bytes) or in 4 bits")
     .requiredOption('--out <folder>', 'a new folder')
-    .addOption(choice('--tables <type>', 'the word embeddings: int8, or int4 for half of the bytes', ['int8', 'int4']))
-    .addOption(choice('--matrices <type>', 'the matrices of the layers: int8, or int4', ['int8', 'int4']))
-    .option('--texts <file>', 'texts on which to report the cosine of the vectors before and after');
+    .addOption(
+      choice('--tables <type>', 'format of the token embeddings: int8, or int4 with half the bytes', ['int8', 'int4']),
+    )
+    .addOption(choice('--matrices <type>', "format of the layers' matrices: int8 or int4", ['int8', 'int4']))
+    .option('--texts <file>', 'texts; reports the cosine of their vectors before and after');
   addRemote(command);
   addTexts(command);
   addJson(command, 'the report as one line of JSON');

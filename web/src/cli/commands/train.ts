@@ -38,7 +38,7 @@ export const addLabelled = (command: Command): Command =>
     .option('--field <name>', 'the key (JSON) or column (CSV) with the text', 'text')
     .option('--pair <name>', 'the key or column with the second text of a pair (default: none)')
     .option('--label <name>', 'the key or column with the label; in JSON, also a list of labels', 'label')
-    .option('--label-separator <text>', 'separates several labels of a text (default: there is one)');
+    .option('--label-separator <text>', 'separator of the labels of a text (default: a text has one label)');
 
 const isPositive = (value: number) => value > 0 && value < Infinity;
 
@@ -72,7 +72,7 @@ const addTraining = (command: Command, what: 'head' | 'full'): Command =>
     .addOption(
       new Option(
         '--targets <names>',
-        'modules with an update, separated by commas (default: queries and values)',
+        'modules that get a LoRA adapter, separated by commas (default: queries and values)',
       ).argParser((names: string) => names.split(',')),
     )
     .option(
@@ -104,18 +104,24 @@ const addSaving = (command: Command): Command =>
     )
     .option(
       '--resume',
-      'continue a training of the encoder that was interrupted; its state is kept next to --out after each epoch',
+      'continue an interrupted training of the encoder, whose state is saved next to --out after each epoch',
     )
     .option('--json', 'print the result as JSON');
 
 export function addTrain(program: Command): void {
-  const train = program.command('train').description('teach a model labels or similarities');
-  const classifier = train.command('classifier <files...>').description('teach a model to label texts');
+  const train = program.command('train').description('train a classifier or sentence vectors');
+  const classifier = train.command('classifier <files...>').description('train a model to label texts');
   addModel(classifier);
   addLabelled(classifier);
   addTraining(classifier, 'head')
-    .addOption(choice('--head <kind>', 'where the classifier is (default: auto)', ['auto', 'sentence', 'family']))
-    .option('--balanced', 'weigh labels by the inverse of their number of examples');
+    .addOption(
+      choice('--head <kind>', "on sentence vectors, or as in the model's family (default: auto)", [
+        'auto',
+        'sentence',
+        'family',
+      ]),
+    )
+    .option('--balanced', 'weight labels by the inverse of their number of examples');
   addSaving(classifier);
   addExamples(
     classifier,
@@ -131,7 +137,7 @@ export function addTrain(program: Command): void {
   const embedding = train
     .command('embedding <files...>')
     .description(
-      'teach a model which texts are similar, from the keys or columns a, b, or a, b, score, or anchor, positive, negative, or text, label',
+      'train a model on which texts are similar: the keys or columns a, b; a, b, score; anchor, positive, negative; or text, label',
     );
   addModel(embedding);
   embedding
@@ -194,7 +200,7 @@ async function trainEmbedding(files: string[], options: EmbeddingOptions, signal
 const restOf = ({ out, train }: TrainOptions, what: 'head' | 'full') =>
   (train ?? what) === 'head'
     ? 'nothing was written'
-    : `--resume continues after the last whole epoch, if there is one, for --out ${out}`;
+    : `--resume with --out ${out} continues after the last complete epoch, if there is one`;
 
 type Heed = Awaited<ReturnType<typeof load>>;
 type Model = Awaited<ReturnType<Heed['fromPretrained']>>;

@@ -60,7 +60,7 @@ async function filesOf(heed: Heed, folder: string): Promise<Finding[]> {
     for (const text of missing) {
       const [name = '', effect = ''] = text.split(': ');
       if (name === 'modules.json')
-        poolingFound = `no modules.json: ${effect}. If the model was trained for another pooling, say so with --pooling`;
+        poolingFound = `no modules.json: ${effect}. If the model was trained for another pooling, name it with --pooling`;
       else
         findings.push({ name, ok: false, message: `missing: ${effect}. ${adviceFor(name, names, basename(folder))}` });
     }

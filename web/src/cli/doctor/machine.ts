@@ -73,7 +73,7 @@ export function int8Note({ instructions, build }: Machine): string | null {
   if (!instructions) return null;
   if (instructions.includes('avx_vnni'))
     return build === 'relaxed-simd'
-      ? 'avx_vnni: versions of V8 that know it compute an int8 dot product in one instruction'
+      ? 'avx_vnni: versions of V8 that support it compute an int8 dot product in one instruction'
       : 'avx_vnni is not used: only the build relaxed-simd does so';
   if (instructions.includes('avx512_vnni'))
     return 'avx512_vnni is not used: WebAssembly has vectors of 128 bits, and V8 uses only AVX-VNNI for them';

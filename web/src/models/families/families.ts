@@ -294,8 +294,10 @@ const FAMILIES: Record<string, Family> = {
     prefix: 'albert.',
     config: (s) => {
       const keys = ['num_hidden_groups', 'inner_group_num'];
-      if (keys.some((key) => s.count(key, 1) !== 1))
-        throw s.unsupported(keys.join(', '), 'one group of layers', 'several');
+      for (const key of keys) {
+        const groups = s.count(key, 1);
+        if (groups !== 1) throw s.unsupported(key, '1 (one group of layers)', `${groups}`);
+      }
       return {
         ...bertConfig(s),
         activation: activation(s, 'hidden_act', 'gelu_new'),

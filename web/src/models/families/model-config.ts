@@ -56,5 +56,5 @@ export function modelText({ config, disposed }: PretrainedModel): string {
 
 /** Makes the error for an image call of a model without an image encoder. */
 export function withoutImages(owner: string, { family }: ModelConfig): HeedError {
-  return invalid(owner, 'a model with an encoder of images', `'${family}'`, 'UNSUPPORTED');
+  return invalid(owner, 'a model with an image encoder', `'${family}'`, 'UNSUPPORTED');
 }

@@ -171,7 +171,7 @@ export const qwen3: Family = {
   config: (s) => {
     const config = decoderConfig(s, 128);
     if (s.flag('use_sliding_window', false) || localLayers(s, config.numLayers, () => false).includes(true))
-      throw s.unsupported('use_sliding_window', 'attention without windows', 'windows');
+      throw s.unsupported('use_sliding_window', 'false, and no sliding_attention in layer_types', 'sliding windows');
     return {
       ...config,
       activation: activation(s, 'hidden_act', 'silu'),
@@ -187,7 +187,7 @@ export const gemma3: Family = {
   config: (s) => {
     const config = decoderConfig(s, 256);
     if (!s.flag('use_bidirectional_attention', false))
-      throw s.unsupported('use_bidirectional_attention', 'true, as in EmbeddingGemma', 'a decoder');
+      throw s.unsupported('use_bidirectional_attention', 'true, as in EmbeddingGemma', 'false (a decoder)');
     const cap = s.get('attn_logit_softcapping');
     if (cap !== undefined)
       throw s.unsupported('attn_logit_softcapping', 'null, as scores are not capped', JSON.stringify(cap));

@@ -143,7 +143,7 @@ export async function readSentenceConfig(folder: ModelFolder, signal?: SignalLik
   let texts = atRoot;
   if (modules) {
     const list = parseJson(...modules);
-    if (!Array.isArray(list)) throw invalidFile(modules[1], 'a list of modules', 'other JSON');
+    if (!Array.isArray(list)) throw invalidFile(modules[1], 'a list of modules', JSON.stringify(list).slice(0, 80));
     for (const entry of list) await readModule(entry, config, folder, modules[1], signal);
     const within = config.modelFolder;
     const own = within === '' ? atRoot : await readSettings(within + TRANSFORMER_SETTINGS);
@@ -313,7 +313,7 @@ export function promptOf(
   { prompt, promptName }: { prompt?: string | undefined; promptName?: string | undefined },
 ): string {
   if (prompt !== undefined && promptName !== undefined)
-    throw invalid('embed.promptName', 'none together with `prompt`', describe(promptName));
+    throw invalid('embed.promptName', 'undefined together with `prompt`', describe(promptName));
   if (prompt !== undefined) return prompt;
   const name = promptName ?? defaultPrompt;
   if (name === null) return '';

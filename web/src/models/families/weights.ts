@@ -305,6 +305,6 @@ export class WeightLoader {
       if (at < shape[0]!) missing.push(...tensors().map((tensor) => `'${tensor}'`));
     });
     const got = `no or too few rows of ${missing.length}, among them ${missing.slice(0, 4).join(', ')}`;
-    if (missing.length > 0) throw invalidFile(file, "all tensors that config.json's sizes call for", got);
+    if (missing.length > 0) throw invalidFile(file, "all tensors that config.json's sizes require", got);
   }
 }

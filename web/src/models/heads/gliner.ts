@@ -28,7 +28,7 @@ export function spanScorer(
   { tokenizer, heads, config }: Pick<LoadedModel, 'tokenizer' | 'heads' | 'config'>,
 ): SpanScorer {
   if (!tokenizer)
-    throw invalid('model', 'a GLiNER with tokenizer.json', 'one without it', 'UNSUPPORTED', {
+    throw invalid('model', 'a GLiNER folder with tokenizer.json', 'a folder without it', 'UNSUPPORTED', {
       hint: 'In Python, GLiNER.from_pretrained(folder).save_pretrained(folder, safe_serialization=True) writes it',
     });
   for (const token of [gliner.marker, gliner.separator])
@@ -59,7 +59,12 @@ export async function scoreSpans(
   const list = listOfTexts(texts);
   const labels = strings(given, 'labels');
   if (!spans)
-    throw invalid('scoreSpans', `a GLiNER, whose folder has gliner_config.json`, 'another model', 'UNSUPPORTED');
+    throw invalid(
+      'scoreSpans',
+      'a GLiNER, whose folder has gliner_config.json',
+      `'${model.config.family}'`,
+      'UNSUPPORTED',
+    );
   if (labels.length === 0) throw invalid('labels', 'at least one label', 'none');
   const pieceOptions: PieceOptions = { yieldToEventLoop, headMask: null, sites: null };
   const tokenizer = model.context.tokenizer!;

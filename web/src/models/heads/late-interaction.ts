@@ -63,7 +63,7 @@ export async function embedTokens(
   const given = textsOption(texts, 'texts');
   if (model.config.family === STATIC)
     throw invalid('embedTokens', 'a model with an encoder', 'static embeddings', 'UNSUPPORTED');
-  if (read.textPairs) throw invalid('embedTokens.textPairs', 'none', 'texts', 'UNSUPPORTED');
+  if (read.textPairs) throw invalid('embedTokens.textPairs', 'undefined', 'texts', 'UNSUPPORTED');
   const list = typeof given === 'string' ? [given] : given;
   const encoding = encodingOf(model, read.promptName, read.maxLength);
   const layers = layersOf(model);
@@ -108,7 +108,7 @@ function* rowsOf(
   truncation: boolean,
 ): Generator<Row | null> {
   const { tokenizer } = context;
-  if (!tokenizer) throw invalid('embedTokens', 'a model with tokenizer.json', 'one without it', 'UNSUPPORTED');
+  if (!tokenizer) throw invalid('embedTokens', 'a model with tokenizer.json', 'a model without it', 'UNSUPPORTED');
   const idOf = (token: string) => {
     const id = tokenizer.idOf(token);
     if (id !== undefined) return id;
@@ -116,7 +116,12 @@ function* rowsOf(
   };
   const added = prefix === null ? [] : [idOf(prefix)];
   if (expands && config.maskToken === null)
-    throw invalid('embedTokens', 'a tokenizer with a mask token to pad queries', 'one without it', 'UNSUPPORTED');
+    throw invalid(
+      'embedTokens',
+      'a tokenizer with a mask token to pad queries',
+      'a tokenizer without one',
+      'UNSUPPORTED',
+    );
   for (const [n, text] of texts.entries()) {
     const { tokens, cut } = yield* tokenizer.tokenizing(text, undefined, length - added.length);
     const ids = tokens.map(({ id }) => id);

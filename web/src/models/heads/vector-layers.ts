@@ -47,8 +47,8 @@ export async function loadVectorLayers(
   for (const layer of [...sentence.layers, ...(sentence.classifier ? [sentence.classifier] : [])]) {
     const { kind, weights, inFeatures, outFeatures, activation } = layer;
     const [weight, bias] = layer.tensors ?? (await readLayer(layer, folder, signal));
-    const expected = `a layer for vectors of ${width}, the width of what precedes it`;
-    if (inFeatures !== width) throw invalidFile(weights, expected, `one for ${inFeatures}`);
+    const expected = `a layer for vectors of width ${width}, the output of the layer before`;
+    if (inFeatures !== width) throw invalidFile(weights, expected, `a layer for width ${inFeatures}`);
     width = outFeatures;
     const make = () =>
       kind === 'dense'

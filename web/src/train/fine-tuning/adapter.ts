@@ -55,8 +55,8 @@ function modulesOf(model: TrainableModel, layers: ClassifierHead['layers']): str
 
 export function adapterFiles(model: TrainableModel): SavedFiles {
   if (!model.lora)
-    throw invalid('save.adapter', 'a model with a LoRA adapter', 'one without', 'INVALID_ARGUMENT', {
-      hint: 'addLora, or training with { lora }, adds them',
+    throw invalid('save.adapter', 'a model with a LoRA adapter', 'a model without one', 'INVALID_ARGUMENT', {
+      hint: 'Add one with addLora, or by training with { lora }',
     });
   const { rank, alpha, dropout, targets } = model.lora;
   const head = installed.get(model as unknown as LocalModel);
@@ -170,7 +170,8 @@ function headOf(
     return { ...labelling, layers: [{ ...layer!, weight: weight!, bias }] };
   }
   const layers = familyLayers(model.headContext);
-  if (!layers) throw invalidFile(file, "a classifier that the model's checkpoint has", "the one of a model's family");
+  if (!layers)
+    throw invalidFile(file, "a classifier that the model's checkpoint has", "its family's classifier, which it lacks");
   const names = (model as unknown as TrainableModel).parameters().map(({ name }) => name);
   const own = (name: string, tensor: RawTensor) =>
     take(PREFIX + names.find((one) => `.${one}`.endsWith(`.${name}`)), tensor.shape);

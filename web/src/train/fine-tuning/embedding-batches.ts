@@ -28,7 +28,7 @@ export function requireComparable({ trained, held }: { trained: Rows; held: Rows
       : rows.isScored
         ? 'at least two scores'
         : 'at least two texts of a label, and a third text';
-    const got = `${rows.texts.length} without that to ${purpose}`;
+    const got = `${rows.texts.length} without them to ${purpose}`;
     throw invalid(`trainEmbedding${name}`, expected, got, 'INVALID_ARGUMENT', {
       hint: 'A text is compared with the others of its batch',
     });

@@ -42,7 +42,7 @@ export function requireTrainable(call: string, model: PretrainedModel): Trainabl
       },
     );
   if ('sentenceVectors' in model) return model as TrainableModel;
-  throw invalid(call, 'a model loaded with `trainable: true`', 'one without', 'UNSUPPORTED', {
+  throw invalid(call, 'a model loaded with `trainable: true`', 'a model loaded without it', 'UNSUPPORTED', {
     hint: "Load it with fromPretrained(source, { trainable: true }), or train 'head'",
   });
 }
@@ -96,7 +96,7 @@ function prepareLora(call: string, model: TrainableModel, given: LoraOptions): (
   return restore;
 }
 
-const MERGE = 'To train other parameters, add the updates to the weights first: model.mergeLora()';
+const MERGE = 'To train other parameters, merge the LoRA adapters into the weights first: model.mergeLora()';
 
 /**
  * Chooses the parameters to train. The returned function restores the earlier choice; its argument is whether training

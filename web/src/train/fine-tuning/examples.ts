@@ -53,7 +53,11 @@ export function readExamples(argument: string, given: unknown, like?: ExampleSet
       const at = `${argument}[${i}]`;
       const others = like ? 'the examples to train on' : 'the first example';
       if ((pair !== undefined) !== first.hasPair)
-        throw fault(`${at}.pair`, first.hasPair ? `a text, as in ${others}` : `none, as in ${others}`, describe(pair));
+        throw fault(
+          `${at}.pair`,
+          first.hasPair ? `a text, as in ${others}` : `undefined, as in ${others}`,
+          describe(pair),
+        );
       if (isMultiLabel !== first.isMultiLabel) {
         const [expected, got] = first.isMultiLabel ? ['labels', 'label'] : ['label', 'labels'];
         throw fault(at, `\`${expected}\`, as in ${others}`, `\`${got}\``);
@@ -63,7 +67,7 @@ export function readExamples(argument: string, given: unknown, like?: ExampleSet
       const sorted = [...labels].sort();
       if (before && JSON.stringify(before.labels) !== JSON.stringify(sorted)) {
         const shown = (list: readonly string[]) => list.map((label) => `'${label}'`).join(', ') || 'none';
-        const expected = `${shown(before.labels)}, as ${before.at} says of the same text`;
+        const expected = `${shown(before.labels)}, as for the same text at ${before.at}`;
         throw fault(at, expected, `${shown(sorted)} for ${describe(text)}`, 'Remove one of the two');
       }
       known.set(key, { labels: sorted, at: `[${i}]` });

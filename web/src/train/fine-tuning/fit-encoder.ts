@@ -78,7 +78,11 @@ export async function fitEncoder(
     }
     const initialEpoch = schedule.count / perEpoch;
     if (!Number.isInteger(initialEpoch) || initialEpoch > epochs)
-      throw invalid('resume', 'a checkpoint of the same examples and options', 'one of others');
+      throw invalid(
+        'resume',
+        'a checkpoint of the same examples and options',
+        `a checkpoint after ${initialEpoch} of ${epochs} epochs`,
+      );
     const onStep = (progress: FitProgress) => {
       const step = initialEpoch * perEpoch + progress.step;
       job.onStep?.({ ...progress, step, steps });

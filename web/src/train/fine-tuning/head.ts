@@ -96,7 +96,7 @@ export function chooseHead(
   const agree = String([...config.labels].sort()) === String([...labels].sort());
   if (wanted === 'family' && !family) {
     const hint = "Leave `head` out: a linear layer on the model's sentence vectors is trained";
-    const got = 'one without it';
+    const got = 'a checkpoint without it';
     throw invalid('trainClassifier.head', "a checkpoint with its family's classifier", got, 'UNSUPPORTED', { hint });
   }
   if (wanted === 'sentence' || !family || (wanted === 'auto' && !agree)) {

@@ -1,5 +1,5 @@
 /** Measures how far training has changed the weights. */
-import { invalid } from '../../base/error.js';
+import { HeedError } from '../../base/error.js';
 import type { Parameter } from '../graph/parameters.js';
 
 /**
@@ -65,9 +65,7 @@ export class Movement {
     const relative = Math.sqrt(change / (length || 1));
     // The sample may have missed the changes.
     if (!isSame && (change === 0 || relative >= LEAST)) return relative;
-    const got = `${how} that changed ${relative > 0 ? `them by ${relative.toPrecision(1)} of their norm` : 'none'}`;
-    throw invalid(call, 'a training that changes weights', got, 'INVALID_ARGUMENT', {
-      hint: 'Give a higher `lr` or more `epochs`',
-    });
+    const what = relative > 0 ? `the weights by only ${relative.toPrecision(1)} of their norm` : 'no weights';
+    throw new HeedError('INVALID_ARGUMENT', `${call}: ${how} changed ${what}. Give a higher \`lr\` or more \`epochs\``);
   }
 }

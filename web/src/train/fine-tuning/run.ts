@@ -44,7 +44,7 @@ export function requireSameRun(call: string, bytes: Uint8Array, run: Run): void 
   throw invalid(
     `${call}.resume`,
     `a checkpoint of the same training (${list(run)})`,
-    `one with ${list(other)}`,
+    `a checkpoint with ${list(other)}`,
     'INVALID_ARGUMENT',
     {
       hint: 'Give the same examples and options as before, or leave `resume` out',

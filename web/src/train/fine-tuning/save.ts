@@ -70,8 +70,7 @@ export async function save(
 ): Promise<SavedFiles> {
   const { dtype, adapter, signal } = readOptions('save', schema, given);
   void model.raw; // throws after dispose()
-  if (model.config.hasImageEncoder)
-    throw invalid('save', 'a model of texts', `'${model.config.family}'`, 'UNSUPPORTED');
+  if (model.config.hasImageEncoder) throw invalid('save', 'a text model', `'${model.config.family}'`, 'UNSUPPORTED');
   requireIdle('save', model);
   if (adapter) return adapterFiles(requireTrainable('save.adapter', model));
   const { integrity, ...remote } = options;

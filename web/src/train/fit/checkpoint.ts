@@ -243,12 +243,12 @@ function load(tape: Tape, given: Uint8Array | ArrayBuffer, parts: CheckpointPart
   const words = layers.map(([layer]) => calling(name, () => tape.stateOf(layer.raw).dropoutState()));
   const ours = layers.map(([layer, prefix]) => `${prefix}${layer.name}`).join(', ');
   const theirs = state.layers.map((layer) => `${layer.prefix}${layer.name}`).join(', ');
-  if (ours !== theirs) throw fault(`the checkpoint of a model of these layers: ${ours}`, `one of ${theirs || 'none'}`);
+  if (ours !== theirs) throw fault(`the checkpoint of a model of these layers: ${ours}`, theirs || 'no layers');
   const trainable = parametersOfAll(tape, layers);
   const known = new Set(trainable.map((parameter) => parameter.name));
   const wrong = state.layers.findIndex(({ dropout }, i) => dropout.length !== words[i]!.length);
   if (wrong >= 0)
-    throw broken(`${words[wrong]!.length} numbers for the dropout of ${ours.split(', ')[wrong]}`, 'others');
+    throw broken(`the state of the dropout of ${ours.split(', ')[wrong]}`, `${state.layers[wrong]!.dropout}`);
   const unexpected = state.frozen.find((each) => !known.has(each));
   if (unexpected !== undefined) throw broken('frozen parameters of the model', describe(unexpected));
   const values = new Map([...tensors].filter(([key]) => key.startsWith('model.')));
@@ -260,15 +260,15 @@ function load(tape: Tape, given: Uint8Array | ArrayBuffer, parts: CheckpointPart
   for (const key of values.keys()) tensors.delete(key);
   const moments = state.optimizer && readMoments(state.optimizer, tensors);
   const [rest] = tensors.keys();
-  if (rest !== undefined) throw broken('tensors of the model and of the optimizer', `another, ${describe(rest)}`);
+  if (rest !== undefined) throw broken('tensors of the model and of the optimizer', describe(rest));
   if (optimizer) requireSame('optimizer', describeOptimizer(state.optimizer), ownOptimizer(optimizer));
   if (schedule) {
     requireSame('schedule', describeSchedule(state.schedule), describeSchedule(schedule)!);
     if (state.schedule!.rates.length !== schedule.rates.length)
-      throw fault(`a schedule of ${schedule.rates.length} learning rates`, `one of ${state.schedule!.rates.length}`);
+      throw fault(`a schedule of ${schedule.rates.length} learning rates`, `${state.schedule!.rates.length}`);
   }
   if (optimizer && schedule && schedule.optimizer !== optimizer)
-    throw invalid(`${name}.schedule`, 'a schedule of the optimizer', "another optimizer's");
+    throw invalid(`${name}.schedule`, 'a schedule of `optimizer`', "another optimizer's schedule");
 
   calling(name, () => {
     // Done first, because it may run out of memory, in which case it changes nothing.
@@ -304,7 +304,7 @@ function readState(bytes: Uint8Array) {
   const json = bytes.subarray(8, end);
   const entries = parseHeader(json, FILE, bytes.length);
   const { format, version, state } = metadataOf(json, FILE);
-  if (format !== FORMAT) throw broken('a file that saveCheckpoint made', `one of the format ${describe(format)}`);
+  if (format !== FORMAT) throw broken('a file that saveCheckpoint made', `a file of the format ${describe(format)}`);
   if (version !== VERSION)
     throw invalid(FILE, `version ${VERSION} of the format`, `version ${describe(version)}`, 'UNSUPPORTED');
   try {
@@ -358,11 +358,10 @@ type Description = { [part: string]: string };
 
 function requireSame(what: string, theirs: Description | null, ours: Description): void {
   const argument = `loadCheckpoint.${what}`;
-  if (!theirs)
-    throw invalid(argument, `none, as the checkpoint has no ${what}`, `a${what === 'optimizer' ? 'n' : ''} ${what}`);
+  if (!theirs) throw new HeedError('INVALID_ARGUMENT', `${argument}: the checkpoint has no ${what}`);
   for (const part of new Set([...Object.keys(ours), ...Object.keys(theirs)])) {
     if (ours[part] !== theirs[part])
-      throw invalid(argument, `that of the checkpoint (${part} ${theirs[part]})`, `another (${part} ${ours[part]})`);
+      throw invalid(argument, `${part} ${theirs[part]}, as in the checkpoint`, `${ours[part]}`);
   }
 }
 

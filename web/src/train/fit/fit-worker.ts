@@ -114,7 +114,7 @@ export function remoteFit(runtime: PageRuntime, tape: Tape): RemoteFit {
     const connections: FitConnection[] = [];
     const used = (Array.isArray(workers) ? workers : [worker]).filter((one) => typeof one === 'object');
     if (used.some((one) => busy.has(one)))
-      throw invalid('fit', 'workers that no other fit is using', 'one that another is using');
+      throw invalid('fit', 'workers that no other fit is using', 'a worker in use');
     const connect = (worker: WorkerLike) => {
       const connection = new FitConnection(worker, runtime.owned, null, used.includes(worker));
       connections.push(connection);
@@ -163,13 +163,11 @@ export function remoteFit(runtime: PageRuntime, tape: Tape): RemoteFit {
       return outcome.history!;
     } catch (cause) {
       if (!(cause instanceof HeedError && cause.code === 'WORKER_FAILED')) throw cause;
-      throw invalid('fit', "workers that run heed's train-worker.js to the end", 'one that failed', 'WORKER_FAILED', {
-        hint: 'The model is as it was before',
-        cause,
-      });
+      const problem = "a worker that should run heed's train-worker.js has failed. The model is as it was before";
+      throw new HeedError('WORKER_FAILED', `fit: ${problem}`, { cause });
     } finally {
       signal?.removeEventListener('abort', onAbort);
-      for (const one of connections) one.end(new HeedError('DISPOSED', 'fit: its worker has done its work'));
+      for (const one of connections) one.end(new HeedError('DISPOSED', 'fit: its worker has finished'));
       for (const one of used) busy.delete(one);
     }
   };
@@ -191,7 +189,7 @@ function requireDivisible(model: LayerTree, loss: LossRead): void {
 /** Checks that the examples can be sent to a worker. */
 function examplesOf(argument: string, data: unknown): Examples {
   if (typeof readData(argument, data) === 'function')
-    throw invalid(argument, '{ inputs, labels } with `worker`', 'batches that come one by one');
+    throw invalid(argument, '{ inputs, labels } with `worker`', 'a function or an iterable of batches');
   const { inputs, labels } = data as Examples;
   return { inputs, ...(labels !== undefined && { labels }) };
 }
@@ -203,11 +201,7 @@ function describeGroups(tape: Tape, model: LayerTree, optimizer: Optimizer) {
     params: params.map(({ state, index, name }): ParameterPlace => {
       const layer = states.indexOf(state);
       if (layer >= 0) return { layer, index, name };
-      throw invalid(
-        'fit.optimizer',
-        "one of the model's parameters only, with `worker`",
-        `one of another's, '${name}'`,
-      );
+      throw invalid('fit.optimizer', "only the model's parameters, with `worker`", `'${name}' of another model`);
     }),
   }));
 }

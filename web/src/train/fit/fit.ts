@@ -173,10 +173,11 @@ export async function startFit(
 ): Promise<History> {
   const given = plainOptions('fit', options as FitOptions);
   const read = readOptions('fit', fitSchema, given);
-  if (busy.has(model)) throw invalid('fit', 'a model that no other fit trains', 'one that is being fitted');
-  if (typeof (model as Trainee).forward !== 'function') throw invalid('fit', 'a model with a forward', 'one without');
+  if (busy.has(model)) throw invalid('fit', 'a model that no other fit trains', 'a model that is being fitted');
+  if (typeof (model as Trainee).forward !== 'function')
+    throw invalid('fit', 'a model with a method `forward`', describe(model));
   if (read.schedule && read.schedule.optimizer !== read.optimizer)
-    throw invalid('fit.schedule', 'a schedule of the optimizer', "another optimizer's");
+    throw invalid('fit.schedule', 'a schedule of `optimizer`', "another optimizer's schedule");
   read.signal?.throwIfAborted();
   busy.add(model);
   try {
@@ -244,14 +245,14 @@ class Mean {
 function requireReached({ paramGroups }: Optimizer): void {
   const params = paramGroups.flatMap(({ params }) => params);
   if (params.some(({ gradients, index }) => gradients.read(index) !== null)) return;
-  const got = params.some(({ requiresGrad }) => requiresGrad) ? 'one of others' : 'one of frozen parameters';
+  const got = params.some(({ requiresGrad }) => requiresGrad) ? 'other parameters' : 'frozen parameters';
   throw invalid(
     'fit.optimizer',
     'an optimizer of parameters that the loss depends on',
-    `${got}, '${params[0]!.name}'`,
+    `${got}, such as '${params[0]!.name}'`,
     undefined,
     {
-      hint: 'Make it with model.parameters() of the model that is fitted, and leave those to train unfrozen',
+      hint: 'Make it with parameters() of the model that is fitted, and do not freeze the parameters to train',
     },
   );
 }
@@ -263,7 +264,7 @@ export function measureWith(tape: Tape, model: LayerTree, loss: LossRead): (batc
     const result = (model as Trainee).forward(batch.inputs);
     const measured = lossOf(result instanceof Tensor ? result : result.output, batch.labels, batch);
     if (measured instanceof Loss) return measured;
-    throw invalid('fit.loss', 'a function that returns a loss', `one that returns ${describe(measured)}`);
+    throw invalid('fit.loss', 'a function that returns a loss', `a function that returns ${describe(measured)}`);
   };
 }
 

@@ -74,7 +74,7 @@ const sliceSchema = {
 } satisfies Schema<SliceOptions>;
 const booleanMask = (value: unknown, name: string): RawMask => {
   const read = mask(value, name);
-  if (!isBoolean(read)) throw invalid(name, 'a boolean mask', 'an additive one');
+  if (!isBoolean(read)) throw invalid(name, 'a boolean mask', 'an additive mask');
   return read;
 };
 const meanSchema = { mask: optional(booleanMask, null) } satisfies Schema<MeanOptions>;

@@ -152,8 +152,9 @@ export function readParameters(tape: Tape, argument: string, given: unknown): Pa
     const list: unknown[] = isIterable ? [...(given as Iterable<unknown>)] : [given];
     for (const one of list) {
       if (!(one instanceof Parameter))
-        throw invalid(argument, 'parameters, as parameters() of a layer or model lists them', describe(one));
-      if (!one.belongsTo(tape)) throw invalid(argument, 'parameters of the same load()', 'one of another load()');
+        throw invalid(argument, 'parameters from parameters() of a layer or model', describe(one));
+      if (!one.belongsTo(tape))
+        throw invalid(argument, 'parameters of the same load()', 'a parameter of another load()');
     }
     if (list.length === 0) throw invalid(argument, 'at least one parameter', 'none');
     return list as Parameter[];
@@ -162,7 +163,13 @@ export function readParameters(tape: Tape, argument: string, given: unknown): Pa
 
 /** Makes the error for a gradient that is not finite. */
 export function diverged(argument: string, { name, shape }: Parameter): HeedError {
-  return invalid(argument, 'finite gradients', `one of '${name}' ${formatShape(shape)} that is not`, 'DIVERGED', {
-    hint: 'The parameters are unchanged. A lower learning rate or clipGradNorm may help',
-  });
+  return invalid(
+    argument,
+    'finite gradients',
+    `NaN or infinity in that of '${name}' ${formatShape(shape)}`,
+    'DIVERGED',
+    {
+      hint: 'The parameters are unchanged. A lower learning rate or clipGradNorm may help',
+    },
+  );
 }

@@ -122,7 +122,7 @@ export class LossScope extends Scope {
   requireOwn(name: string, data: Float32Array): void {
     const scope = scopes.get(data);
     if (!scope || scope === this || !scope.entries.get(data)?.variable) return;
-    throw invalid(name, 'a result of layers of the same load()', 'one of another load()', 'INVALID_ARGUMENT', {
+    throw invalid(name, 'results of layers of the same load()', 'a result of another load()', 'INVALID_ARGUMENT', {
       hint: 'Make all layers through one load(), or call eval() on those whose results are constants',
     });
   }

@@ -20,7 +20,7 @@ import type { RawGradients, RawGraph, RawVariable, TrainCore } from './train-cor
 const dropped = registry<Capture>((capture) => capture.delete());
 
 const ENDED =
-  'A pass ends with its backward(), the next zeroGrad() or step(): call zeroGrad() before the forward pass or after step(), and run the forward pass again';
+  'backward(), zeroGrad() and step() free the graph of a forward pass: call zeroGrad() before the forward pass or after step(), and run the forward pass again';
 
 /** A parameter, by its layer and its index in the layer, for the gradients of a call. */
 export interface Located {
@@ -83,7 +83,7 @@ export class Tape {
   stateOf(raw: RawModule): ModuleState {
     if (this.#modules.has(raw)) return raw as ModuleState;
     const name = (raw as Partial<ModuleState>).name ?? 'layer';
-    throw invalid(name, 'a layer that was made through the same load()', 'one of another load()');
+    throw invalid(name, 'a layer of the same load()', 'a layer of another load()');
   }
 
   gradientsOf(state: ModuleState): RawGradients {
@@ -235,7 +235,9 @@ export class Tape {
         );
       this.#requireAlive();
       if (capture.deleted)
-        throw invalid(`${name}: backward`, 'one call per forward pass', 'another', 'INVALID_ARGUMENT', { hint: ENDED });
+        throw invalid(`${name}: backward`, 'one call per forward pass', 'a second call', 'INVALID_ARGUMENT', {
+          hint: ENDED,
+        });
       for (const [state, { version }] of capture.modules) this.#requireCurrent(name, state, version);
       try {
         return inCall(() => this.#gradients(`${name}: backward`, capture, data, seed, parameters()));
@@ -285,12 +287,12 @@ export class Tape {
     this.#requireAlive();
     const entry = entries.get(loss);
     if (!entry) {
-      throw invalid(name, 'a loss that depends on a parameter', 'one that depends on none', 'INVALID_ARGUMENT', {
-        hint: 'Call train() on the layers, and leave the parameters to train unfrozen',
+      throw invalid(name, 'a loss that depends on a parameter', 'a constant', 'INVALID_ARGUMENT', {
+        hint: 'Call train() on the layers, and do not freeze the parameters to train',
       });
     }
     if (!entry.variable)
-      throw invalid(name, 'a loss whose pass is live', 'one whose pass has ended', 'INVALID_ARGUMENT', { hint: ENDED });
+      throw new HeedError('INVALID_ARGUMENT', `${name}: the graph of the loss has been freed. ${ENDED}`);
     this.requireIdle();
     if (!loss.every(Number.isFinite))
       throw invalid(name, 'a finite loss', String(loss[0]), 'DIVERGED', {
@@ -315,12 +317,10 @@ export class Tape {
   }
 
   #requireCurrent(name: string, state: ModuleState, version: number): void {
-    if (state.deleted) throw new HeedError('DISPOSED', `${name}: the pass uses a ${state.name} that was disposed of`);
+    if (state.deleted) throw new HeedError('DISPOSED', `${name}: the graph uses a ${state.name} that was disposed of`);
     if (state.version === version) return;
-    const expected = 'a pass with the current parameters';
-    throw invalid(name, expected, `one from before those of a ${state.name} changed`, 'INVALID_ARGUMENT', {
-      hint: ENDED,
-    });
+    const problem = `the parameters of a ${state.name} have changed since the forward pass`;
+    throw new HeedError('INVALID_ARGUMENT', `${name}: ${problem}. ${ENDED}`);
   }
 
   /**
@@ -359,13 +359,13 @@ export class Tape {
   /** Requires that no backward pass is running. */
   requireNoBackward(): void {
     if (this.#backward === 0) return;
-    throw invalid('custom', 'a backward that only computes gradients', 'one that trains');
+    throw invalid('custom', 'a backward that only computes gradients', 'a backward that trains');
   }
 
   /** Requires that no backward pass is running and no call is being recorded. */
   requireIdle(): void {
     this.requireNoBackward();
     if (this.#recording === 0) return;
-    throw invalid('edit.map', 'a function that only computes', 'one that trains');
+    throw invalid('edit.map', 'a function that only computes', 'a function that trains');
   }
 }

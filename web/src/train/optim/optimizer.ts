@@ -174,10 +174,9 @@ export class Optimizer extends Owned<RawOptimizer> {
       parameters.map(({ state }) => state),
     );
     if (tape.isIncomplete) {
-      const expected = 'the gradients of whole backward passes';
-      throw invalid(`${name}.step`, expected, 'those of one that failed', 'INVALID_ARGUMENT', {
-        hint: 'Call zeroGrad() and run the passes again',
-      });
+      const problem = 'a backward pass has failed, so the gradients are incomplete';
+      const hint = 'Call zeroGrad() and run the passes again';
+      throw new HeedError('INVALID_ARGUMENT', `${name}.step: ${problem}. ${hint}`);
     }
     if (!calling(`${name}.step`, () => raw.step())) {
       const wrong = parameters.find(({ gradients, index }) => !Number.isFinite(gradients.sumOfSquares(index)));
@@ -230,7 +229,7 @@ function readGroups(tape: Tape, name: string, given: unknown, schema: Record<str
     }
     return given.map((group: unknown, i) => {
       const argument = `${name}: params[${i}]`;
-      if (!isGroup(group)) throw invalid(argument, 'a group { params, ... }, as the others', describe(group));
+      if (!isGroup(group)) throw invalid(argument, 'a group { params, ... } like the others', describe(group));
       const { params, ...options } = group;
       return {
         params: readParameters(tape, `${argument}.params`, params),

@@ -228,9 +228,9 @@ export function loadTrainable(
   const { trainable: _, recompute, dropout, seed, ...load } = readOptions('fromPretrained', schema, options);
   return loadAs(runtime, source, load as LoadModelOptions, undefined, (own, loaded, parts) => {
     if (loaded.family.images)
-      throw invalid('fromPretrained.trainable', 'a model of texts', `'${loaded.type}'`, 'UNSUPPORTED');
+      throw invalid('fromPretrained.trainable', 'a text model', `'${loaded.type}'`, 'UNSUPPORTED');
     if (loaded.gliner)
-      throw invalid('fromPretrained.trainable', 'a folder with config.json', 'that of a GLiNER', 'UNSUPPORTED');
+      throw invalid('fromPretrained.trainable', 'a folder with config.json', 'a GLiNER folder', 'UNSUPPORTED');
     return new Trained(own, loaded, parts, tape, { recompute, dropout, seed });
   });
 }

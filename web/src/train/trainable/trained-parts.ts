@@ -66,7 +66,7 @@ export class TrainedParts extends LocalModel {
 
   constructor(runtime: Runtime, loaded: LoadedModel, parts: Parts, tape: Tape, options: TrainingOptions) {
     if (loaded.sentence.layers.some(({ residual }) => residual))
-      throw invalid('fromPretrained.trainable', 'layers without use_residual', 'one with it', 'UNSUPPORTED');
+      throw invalid('fromPretrained.trainable', 'Dense layers without use_residual', 'a layer with it', 'UNSUPPORTED');
     const { classifier, ...rates } = dropoutRates(loaded.type, loaded.settings, options.dropout);
     const heads = new HeadLayers();
     super(heads.sharing(runtime), loaded, parts);
@@ -155,8 +155,8 @@ export class TrainedParts extends LocalModel {
     if (this.#lora)
       throw invalid(
         'addLora',
-        'a model without LoRA adapter',
-        `one of rank ${this.#lora.options.rank}`,
+        'a model without a LoRA adapter',
+        `a model with one of rank ${this.#lora.options.rank}`,
         'INVALID_ARGUMENT',
         {
           hint: 'Call mergeLora() first',
@@ -189,7 +189,7 @@ export class TrainedParts extends LocalModel {
   mergeLora(): this {
     void this.raw;
     if (!this.#lora)
-      throw invalid('mergeLora', 'a model with a LoRA adapter', 'one without', 'INVALID_ARGUMENT', {
+      throw invalid('mergeLora', 'a model with a LoRA adapter', 'a model without one', 'INVALID_ARGUMENT', {
         hint: 'Call addLora() first',
       });
     const { raw } = this.#lora;
