@@ -1,49 +1,49 @@
-/// Elementwise activations y = phi(x); their formulas are in ops/elementwise.h.
+/// Elementwise activations y = phi(x); their formulas are in ops/activations.h.
 #include "heed/activation.h"
 
 #include <cstring>
 
 #include "core/check.h"
-#include "ops/elementwise.h"
+#include "ops/activations.h"
 
 namespace heed {
 
 namespace {
 
-/// x <- kPhi(x), N vectors at a time.
-template <int N, auto kPhi>
+/// x <- phi(x).
+template <class Phi>
 void apply(float* x, Index count) {
+  constexpr Index kStep = 4 * Phi::kVectors;
   Index i = 0;
-  for (; i + 4 * N <= count; i += 4 * N) simd::store(x + i, kPhi(simd::loadFloats<N>(x + i)));
+  for (; i + kStep <= count; i += kStep) simd::store(x + i, Phi::value(simd::loadFloats<Phi::kVectors>(x + i)));
   if (i == count) return;
-  float tail[4 * N] = {};
+  float tail[kStep] = {};
   const auto bytes = static_cast<size_t>(count - i) * sizeof(float);
   std::memcpy(tail, x + i, bytes);
-  simd::store(tail, kPhi(simd::loadFloats<N>(tail)));
+  simd::store(tail, Phi::value(simd::loadFloats<Phi::kVectors>(tail)));
   std::memcpy(x + i, tail, bytes);
 }
+template <>
+void apply<activations::Identity>(float*, Index) {}
 
-/// In the order of Activation. GELU processes four vectors at a time, which hides the latency of its division.
-constexpr std::string_view kActivationNames[] = {"identity", "relu",    "gelu", "gelu_tanh",
-                                                 "tanh",     "sigmoid", "silu", "quick_gelu"};
-constexpr void (*kFunctions[])(float*, Index) = {
-    [](float*, Index) {},
-    apply<2, [](const auto& y) { return simd::relu(y); }>,
-    apply<4, [](const auto& y) { return simd::gelu(y); }>,
-    apply<2, [](const auto& y) { return simd::geluTanh(y); }>,
-    apply<2, [](const auto& y) { return simd::tanh(y); }>,
-    apply<2, [](const auto& y) { return simd::sigmoid(y); }>,
-    apply<2, [](const auto& y) { return simd::silu(y); }>,
-    apply<2, [](const auto& y) { return simd::quickGelu(y); }>,
+template <class List>
+struct ActivationTable;
+template <class... Phi>
+struct ActivationTable<activations::List<Phi...>> {
+  static constexpr std::string_view kNames[] = {Phi::kName...};
+  static constexpr void (*kFunctions[])(float*, Index) = {apply<Phi>...};
 };
+using Activations = ActivationTable<activations::All>;
 
 }  // namespace
 
 Activation activationNamed(std::string_view name) {
-  return static_cast<Activation>(indexOfName("activation", name, kActivationNames));
+  return static_cast<Activation>(indexOfName("activation", name, Activations::kNames));
 }
 
-void activate(float* x, Index count, Activation activation) { kFunctions[static_cast<size_t>(activation)](x, count); }
+void activate(float* x, Index count, Activation activation) {
+  Activations::kFunctions[static_cast<size_t>(activation)](x, count);
+}
 
 void activate(MatrixView x, Activation activation) {
   for (Index i = 0; i < x.rows(); ++i) activate(x.data() + i * x.outerStride(), x.cols(), activation);

@@ -1,12 +1,4 @@
-/// Y = phi(X), backward dX = dY * phi'(X) with
-///
-///   relu'      1 if x > 0, otherwise 0
-///   gelu'      Phi(x) + x e^(-x^2 / 2) / sqrt(2 pi), Phi(x) = (1 + erf(x / sqrt(2))) / 2
-///   geluTanh'  s + x s (1 - s) u', where s = sigmoid(u), u = 2 sqrt(2 / pi) (x + 0.044715 x^3)
-///   tanh'      1 - tanh(x)^2
-///   sigmoid'   s (1 - s), s = sigmoid(x)
-///   silu'      s (1 + x (1 - s))
-///   quickGelu' s (1 + c x (1 - s)), s = sigmoid(c x), c = 1.702
+/// Y = phi(X), backward dX = dY * phi'(X); the formulas are in ops/activations.h.
 ///
 /// Gate with X = [A, B] or [B, A]: Y = phi(A) * B, backward dA = dY * B * phi'(A), dB = dY * phi(A).
 #include <algorithm>
@@ -14,87 +6,31 @@
 #include "core/check.h"
 #include "heed/activation.h"
 #include "heed/train/ops.h"
+#include "ops/activations.h"
 #include "train/ops/vectors.h"
 
 namespace heed::train {
 namespace {
 
-using simd::Floats;
-
-/// x clamped to [-kBound, kBound]. Beyond it derivatives are constant in fp32, but their formulas would give infinity
-/// times 0. NaN stays NaN.
-template <float kBound, int N>
-Floats<N> clamped(const Floats<N>& x) {
-  return maximum(minimum(x, simd::constant<kBound>()), simd::constant<-kBound>());
-}
-
-template <int N>
-Floats<N> reluGradient(const Floats<N>& x, const Floats<N>& dy) {
-  return each([](v128_t a, v128_t b) { return wasm_v128_andnot(b, wasm_f32x4_le(a, simd::splat(0))); }, x, dy);
-}
-
-template <int N>
-Floats<N> geluGradient(const Floats<N>& any, const Floats<N>& dy) {
-  const Floats<N> x = clamped<16.0f>(any), half(simd::constant<0.5f>());
-  const Floats<N> density = exp(x * x * simd::constant<-0.5f>()) * simd::constant<0.398942280f>();
-  const Floats<N> distribution = multiplyAdd(erf(x * simd::constant<0.707106781f>()), half, half);
-  return dy * multiplyAdd(x, density, distribution);
-}
-
-template <int N>
-Floats<N> geluTanhGradient(const Floats<N>& any, const Floats<N>& dy) {
-  constexpr float kSlope = 2 * 0.797884561f;
-  const Floats<N> x = clamped<32.0f>(any), x2 = x * x;
-  const Floats<N> s = sigmoid(x * multiplyAdd(x2, simd::constant<kSlope * 0.044715f>(), simd::constant<kSlope>()));
-  const Floats<N> slope = multiplyAdd(x2, simd::constant<3 * kSlope * 0.044715f>(), simd::constant<kSlope>());
-  return dy * multiplyAdd(x * slope, s * (Floats<N>(simd::constant<1.0f>()) - s), s);
-}
-
-template <int N>
-Floats<N> tanhGradient(const Floats<N>& x, const Floats<N>& dy) {
-  // With s = sigmoid(2 x), 1 - tanh(x)^2 = 4 s (1 - s).
-  const Floats<N> s = sigmoid(x + x);
-  return dy * (s * simd::constant<4.0f>() * (Floats<N>(simd::constant<1.0f>()) - s));
-}
-
-template <int N>
-Floats<N> sigmoidGradient(const Floats<N>& x, const Floats<N>& dy) {
-  const Floats<N> s = sigmoid(x);
-  return dy * (s * (Floats<N>(simd::constant<1.0f>()) - s));
-}
-
-template <int N>
-Floats<N> siluGradient(const Floats<N>& any, const Floats<N>& dy) {
-  const Floats<N> x = clamped<88.0f>(any), s = sigmoid(x), one(simd::constant<1.0f>());
-  return dy * (s * multiplyAdd(x, one - s, one));
-}
-
-template <int N>
-Floats<N> quickGeluGradient(const Floats<N>& any, const Floats<N>& dy) {
-  return siluGradient(any * simd::constant<1.702f>(), dy);
-}
-
 /// dx = dy * phi'(x); dx may be dy.
+template <class Phi>
+void applyGradient(Index count, const float* x, const float* dy, float* dx) {
+  transform<Phi::kGradientVectors>(count, dx, [](const auto& a, const auto& b) { return Phi::gradient(a, b); }, x, dy);
+}
+template <>
+void applyGradient<activations::Identity>(Index count, const float*, const float* dy, float* dx) {
+  std::copy_n(dy, count, dx);
+}
+
+template <class List>
+struct GradientTable;
+template <class... Phi>
+struct GradientTable<activations::List<Phi...>> {
+  static constexpr void (*kFunctions[])(Index, const float*, const float*, float*) = {applyGradient<Phi>...};
+};
+
 void activationGradient(Index count, const float* x, const float* dy, float* dx, Activation activation) {
-  switch (activation) {
-    case Activation::kIdentity:
-      std::copy_n(dy, count, dx);
-      return;
-    case Activation::kRelu:
-      return transform<4>(count, dx, [](const auto& a, const auto& b) { return reluGradient(a, b); }, x, dy);
-    case Activation::kGelu:
-      return transform<4>(count, dx, [](const auto& a, const auto& b) { return geluGradient(a, b); }, x, dy);
-    case Activation::kGeluTanh:
-      return transform<2>(count, dx, [](const auto& a, const auto& b) { return geluTanhGradient(a, b); }, x, dy);
-    case Activation::kTanh:
-      return transform<2>(count, dx, [](const auto& a, const auto& b) { return tanhGradient(a, b); }, x, dy);
-    case Activation::kSigmoid:
-      return transform<2>(count, dx, [](const auto& a, const auto& b) { return sigmoidGradient(a, b); }, x, dy);
-    case Activation::kSilu:
-      return transform<2>(count, dx, [](const auto& a, const auto& b) { return siluGradient(a, b); }, x, dy);
-    case Activation::kQuickGelu:
-      return transform<2>(count, dx, [](const auto& a, const auto& b) { return quickGeluGradient(a, b); }, x, dy);
-  }
+  GradientTable<activations::All>::kFunctions[static_cast<size_t>(activation)](count, x, dy, dx);
 }
 
 /// y = phi(x), in parts that stay in the first-level cache between the copy and phi.

@@ -1,4 +1,6 @@
 /** Exports that heed and heed/train have in common. */
+
+export type { Activation } from '../base/activations.js';
 export { HeedError, type HeedErrorCode } from '../base/error.js';
 export type { HubOptions } from '../base/hub-options.js';
 export type { IndexInput } from '../base/indices.js';
@@ -26,7 +28,7 @@ export type { Dropout, DropoutOptions } from '../layers/dropout.js';
 export type { Embedding, EmbeddingOptions } from '../layers/embedding.js';
 export type { Encoder, EncoderCall, EncoderLayer, EncoderLayerOptions, EncoderOptions } from '../layers/encoder.js';
 export type { FeedForward, FeedForwardOptions } from '../layers/feed-forward.js';
-export type { Activation, AttentionOptions, RotaryOptions } from '../layers/functions.js';
+export type { AttentionOptions, RotaryOptions } from '../layers/functions.js';
 export { type HeadImportance, headImportance } from '../layers/heads.js';
 export type { Layer, LayerOptions } from '../layers/layer.js';
 export type { Linear, LinearOptions } from '../layers/linear.js';

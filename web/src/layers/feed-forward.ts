@@ -1,6 +1,6 @@
+import { type Activation, activation } from '../base/activations.js';
 import { flag, optional, type Read, rate, type Schema, seed, size } from '../base/options.js';
 import { feedForwardFlops, type Pass } from './cost.js';
-import { type Activation, activation } from './functions.js';
 import type { LayerOptions } from './layer.js';
 import { TensorLayer } from './tensor-layer.js';
 

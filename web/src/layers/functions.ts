@@ -1,4 +1,5 @@
 /** Functions that own no parameters, and their options. */
+import { type Activation, activation } from '../base/activations.js';
 import { calling } from '../base/error.js';
 import {
   count,
@@ -22,23 +23,6 @@ import type { Runtime } from '../base/owned.js';
 import { matmul, readAxis, transposed } from '../base/products.js';
 import { MAX_SIZE, type MaskInput, readTensor, Tensor, type TensorInput } from '../base/tensor.js';
 import type { Calls, RawTensor } from '../base/wasm/core.js';
-
-/**
- * The activation phi of a layer. 'gelu' is exact (by erf); 'gelu_tanh' and 'quick_gelu', x sigmoid(1.702 x),
- * approximate it.
- */
-export type Activation = 'identity' | 'relu' | 'gelu' | 'gelu_tanh' | 'tanh' | 'sigmoid' | 'silu' | 'quick_gelu';
-
-export const activation = oneOf<Activation>([
-  'identity',
-  'relu',
-  'gelu',
-  'gelu_tanh',
-  'tanh',
-  'sigmoid',
-  'silu',
-  'quick_gelu',
-]);
 
 /** 'inverted': entries that are not dropped are divided by 1 - p. 'none': they are not scaled. */
 export type DropoutScaling = 'inverted' | 'none';

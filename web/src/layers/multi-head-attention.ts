@@ -1,3 +1,4 @@
+import { type Activation, activation } from '../base/activations.js';
 import { invalid } from '../base/error.js';
 import {
   flag,
@@ -18,10 +19,8 @@ import type { MaskInput, TensorInput } from '../base/tensor.js';
 import type { RawAttended, RawLayer } from '../base/wasm/core.js';
 import { attentionFlops, type Pass, visiblePairs } from './cost.js';
 import {
-  type Activation,
   type Attended,
   type AttentionOptions,
-  activation,
   type RotaryOptions,
   rotarySchema,
   run,

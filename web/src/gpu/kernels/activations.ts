@@ -2,7 +2,9 @@
  * y = phi(x): relu max(x, 0); gelu x Phi(x); gelu_tanh x / (1 + exp(-2 u)) with u = sqrt(2 / pi) (x + 0.044715 x^3); silu x / (1 + exp(-x));
  * quick_gelu x / (1 + exp(-1.702 x)). Exponents are clamped because WGSL does not define the result of an overflow.
  */
-const bodies: Record<string, string> = {
+import type { Activation } from '../../base/activations.js';
+
+const bodies: Record<Activation, string> = {
   identity: 'return x;',
   relu: 'return max(x, 0.0);',
   // Phi by formula 7.1.26 of Abramowitz and Stegun, whose error is at most 1.5e-7: WGSL has no erf.
@@ -20,4 +22,4 @@ const bodies: Record<string, string> = {
 };
 
 /** The function `phi` in WGSL. */
-export const activationOf = (name: string): string => `fn phi(x: f32) -> f32 { ${bodies[name]!} }\n`;
+export const activationOf = (name: string): string => `fn phi(x: f32) -> f32 { ${bodies[name as Activation]} }\n`;

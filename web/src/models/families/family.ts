@@ -2,6 +2,7 @@
  * Types for describing the published encoder families, and functions that read sizes, layers, activations and rotary
  * positions in config.json. Notation: E width, F feed-forward width, {i} number of a layer.
  */
+import { PUBLISHED_NAMES } from '../../base/activations.js';
 import { invalid } from '../../base/error.js';
 import type { RawEncoderModelConfig } from '../../base/wasm/core.js';
 import type { Settings } from '../../io/settings.js';
@@ -193,20 +194,13 @@ export function localLayers(s: Settings, numLayers: number, isLocal: (layer: num
 }
 
 /** heed's activations by Hugging Face's names. */
-const ACTIVATIONS: Record<string, string> = {
-  gelu: 'gelu',
-  gelu_new: 'gelu_tanh',
-  gelu_pytorch_tanh: 'gelu_tanh',
-  gelu_fast: 'gelu_tanh',
-  relu: 'relu',
-  silu: 'silu',
-  swish: 'silu',
-  quick_gelu: 'quick_gelu',
-  tanh: 'tanh',
-};
+const ACTIVATIONS = new Map(
+  Object.entries(PUBLISHED_NAMES).flatMap(([own, names]) => names.map((name) => [name, own] as const)),
+);
 
 export function activation(s: Settings, key: string, fallback: string): string {
   const name = s.text(key, fallback);
-  if (Object.hasOwn(ACTIVATIONS, name)) return ACTIVATIONS[name]!;
-  throw s.unsupported(key, `one of ${Object.keys(ACTIVATIONS).join(', ')}`, `'${name}'`);
+  const own = ACTIVATIONS.get(name);
+  if (own !== undefined) return own;
+  throw s.unsupported(key, `one of ${[...ACTIVATIONS.keys()].join(', ')}`, `'${name}'`);
 }
