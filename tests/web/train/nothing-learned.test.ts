@@ -86,7 +86,7 @@ describe('fit', () => {
 
 describe('fine-tuning', () => {
   it.each([1e-30, 1e-12, 1e-40])('refuses a learning rate that changes nothing that counts: %d', async (lr) => {
-    const changing = refused('Give a higher `lr` or more `epochs`', String(lr));
+    const changing = refused(String(lr), 'Give a higher `lr` or more `epochs`');
     for (const train of ['head', 'full', { lora: { rank: 2 } }] as const)
       await expect(
         heed.trainClassifier(await tiny(heed), examples, { train, head: 'sentence', lr, epochs: 2, seed: 1 }),
