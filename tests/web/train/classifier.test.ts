@@ -166,7 +166,7 @@ describe('trainClassifier', () => {
     ],
     ['both forms of labels', [...examples, { text: 'a', labels: [] }], {}, 'examples[50]: expected `label`'],
     ['no label', [{ text: 'a' }], {}, 'either `label` or `labels`, got none'],
-    ['one pair', [...examples, { text: 'a', pair: 'b', label: 'fruit' }], {}, 'examples[50].pair: expected none'],
+    ['one pair', [...examples, { text: 'a', pair: 'b', label: 'fruit' }], {}, 'examples[50].pair: expected undefined'],
     ['an unknown label in the validation', examples, { validation: [{ text: 'a', label: 'q' }] }, "got 'q'"],
     ['a weight for no label', examples, { classWeight: { frut: 2 } }, "got 'frut'"],
     ['an unknown option', examples, { epoch: 2 }, "'epochs'"],
@@ -186,7 +186,7 @@ describe('trainClassifier', () => {
     await expect(heed.trainClassifier(gone, examples)).rejects.toMatchObject({ code: 'DISPOSED' });
     const busy = await heed.fromPretrained();
     const first = heed.trainClassifier(busy, examples, { seed: 1, epochs: 2 });
-    await expect(heed.trainClassifier(busy, examples)).rejects.toThrow('whose training has not ended');
+    await expect(heed.trainClassifier(busy, examples)).rejects.toThrow('the model is being trained');
     await first;
     const ends = heed.trainClassifier(busy, examples, { onStep: () => busy.dispose() });
     await expect(ends).rejects.toMatchObject({ code: 'DISPOSED' });
