@@ -1,4 +1,4 @@
-// Measured figures in the documents. Each stands between two comments, `<!-- figure:download -->132 KB<!-- /figure -->`, and has
+// Measured figures in the documents. Each is enclosed in two comments, `<!-- figure:download -->132 KB<!-- /figure -->`, and has
 // one source: bench/record.json, the tables of bench/RESULTS.md and bench/ENGINES.md, the demo's peers.json, or the model's files.
 //   node tools/figures.mjs         lists the figures that differ from their sources (part of `npm run lint`)
 //   node tools/figures.mjs --fix   writes them (part of `npm run record` and `npm run format`)

@@ -122,7 +122,7 @@ export class Teacher {
   }
 
   /**
-   * How much each token of a text speaks for its label (gradient × input; Shrikumar et al. 2016, arXiv:1605.01713): the product of the token's word vector and the gradient of
+   * How much each token of a text contributes to its label (gradient × input; Shrikumar et al. 2016, arXiv:1605.01713): the product of the token's word vector and the gradient of
    * the label's logit minus the mean logit. A token's position vector is added to its word vector, so both have the same gradient.
    */
   async explain(text: string): Promise<Explanation> {

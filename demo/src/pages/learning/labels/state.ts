@@ -25,7 +25,7 @@ export interface Lesson {
 
 /** The last result that was computed, with its input. */
 export const result = signal<Lesson | null>(null);
-/** Which tokens of a text speak for its label. */
+/** Which tokens of a text contribute to its label. */
 export const explained = signal<{ of: Tested; explanation: Explanation } | null>(null);
 export const failure = signal<Failure | null>(null);
 export const unavailable = signal<Failure | null>(null);

@@ -45,14 +45,14 @@ function Tokens({ label, tokens, scores }: Explanation) {
   return (
     <>
       <h3>Which tokens mattered</h3>
-      <ol class="mattered" aria-label={`How much each token speaks for “${name}”`}>
+      <ol class="mattered" aria-label={`How much each token contributes to “${name}”`}>
         {tokens.map((token, i) => (
           <li key={i} class={scores[i]! < 0 ? 'against' : ''} style={{ '--heat': Math.abs(scores[i]!) / most }}>
             <span>{token}</span> <small>{decimal(scores[i]!)}</small>
           </li>
         ))}
       </ol>
-      <p class="facts">Gradient × input: positive (orange) speaks for “{name}”, negative (blue) against it.</p>
+      <p class="facts">Gradient × input: positive (orange) raises the score of “{name}”, negative (blue) lowers it.</p>
     </>
   );
 }
