@@ -5,7 +5,7 @@ export const rows: Row[] = [
     'the base of a learned table',
     () => make('PositionalEncoding', { embedDim: 8, base: 100, learned: true }),
     'INVALID_ARGUMENT',
-    /PositionalEncoding\.base: expected none with `learned: true` .*, got/,
+    /PositionalEncoding\.base: expected undefined with `learned: true` .*, got/,
   ],
   [
     'more rows than positions',
