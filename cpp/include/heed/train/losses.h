@@ -10,6 +10,31 @@
 /// Notation: T examples, C classes, E features.
 namespace heed::train::losses {
 
+/// The arguments of a loss by name, which a binding reads. Getters throw kShapeMismatch for other shapes.
+class Arguments {
+ public:
+  virtual ~Arguments() = default;
+
+  virtual const Shape& shape(const char* name) const = 0;
+  /// A variable as a matrix: the rows of its last axis.
+  virtual Variable variable(const char* name) const = 0;
+  /// A variable that must have the shape of the variable `other`.
+  virtual Variable variableLike(const char* name, const char* other) const = 0;
+  /// The axes of a variable without the last one. `expected`: the required shape, for errors.
+  virtual Shape leading(const char* name, const char* expected) const = 0;
+  /// Indices, which must have this shape.
+  virtual std::vector<int32_t> indices(const char* name, const Shape& expected) const = 0;
+  /// Indices of any shape; empty if they are null.
+  virtual std::vector<int32_t> indices(const char* name) const = 0;
+  /// The values of a tensor, which must have this shape.
+  virtual std::vector<float> numbers(const char* name, const Shape& expected) const = 0;
+  /// The values of a vector [C]; empty if it is null.
+  virtual std::vector<float> factors(const char* name) const = 0;
+  virtual float number(const char* name) const = 0;
+  virtual Index index(const char* name) const = 0;
+  virtual bool flag(const char* name) const = 0;
+};
+
 struct CrossEntropyOptions {
   Index ignore_index = -100;  ///< examples with this label are ignored
   float label_smoothing = 0;  ///< in [0, 1]
@@ -51,5 +76,33 @@ Variable supervisedContrastive(Graph& graph, const Variable& x, const std::vecto
 /// log(1 + sum of e^{scale (cos(a_i, b_i) - cos(a_j, b_j))} over all i and j with labels_i < labels_j). This is not a
 /// mean over examples. a, b (T, E), labels (T), finite.
 Variable coSENT(Graph& graph, const Variable& a, const Variable& b, const std::vector<float>& labels, float scale);
+
+// The same losses, with their arguments by name.
+Variable crossEntropyOf(Graph& graph, const Arguments& given);
+Variable mseOf(Graph& graph, const Arguments& given);
+Variable bceWithLogitsOf(Graph& graph, const Arguments& given);
+Variable poissonOf(Graph& graph, const Arguments& given);
+Variable cosineEmbeddingOf(Graph& graph, const Arguments& given);
+Variable tripletOf(Graph& graph, const Arguments& given);
+Variable infoNCEOf(Graph& graph, const Arguments& given);
+Variable supervisedContrastiveOf(Graph& graph, const Arguments& given);
+Variable coSENTOf(Graph& graph, const Arguments& given);
+
+struct NamedLoss {
+  const char* name;
+  Variable (*record)(Graph& graph, const Arguments& given);
+};
+/// The losses by name.
+inline constexpr NamedLoss kLosses[] = {
+    {"crossEntropy", crossEntropyOf},
+    {"mse", mseOf},
+    {"bceWithLogits", bceWithLogitsOf},
+    {"poisson", poissonOf},
+    {"cosineEmbedding", cosineEmbeddingOf},
+    {"triplet", tripletOf},
+    {"infoNCE", infoNCEOf},
+    {"supervisedContrastive", supervisedContrastiveOf},
+    {"coSENT", coSENTOf},
+};
 
 }  // namespace heed::train::losses

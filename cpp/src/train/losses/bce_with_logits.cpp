@@ -80,4 +80,9 @@ Variable bceWithLogits(Graph& graph, const Variable& logits, const Variable& tar
                       });
 }
 
+Variable bceWithLogitsOf(Graph& graph, const Arguments& given) {
+  return bceWithLogits(graph, given.variable("logits"), given.variableLike("target", "logits"),
+                       {.weight = given.factors("weight"), .pos_weight = given.factors("posWeight")});
+}
+
 }  // namespace heed::train::losses

@@ -65,4 +65,10 @@ Variable coSENT(Graph& graph, const Variable& a, const Variable& b, const std::v
                       });
 }
 
+Variable coSENTOf(Graph& graph, const Arguments& given) {
+  const Variable b = given.variableLike("b", "a");
+  const Shape shape = given.leading("a", "[..., E]");
+  return coSENT(graph, given.variable("a"), b, given.numbers("labels", shape), given.number("scale"));
+}
+
 }  // namespace heed::train::losses

@@ -75,4 +75,10 @@ Variable cosineEmbedding(Graph& graph, const Variable& a, const Variable& b, std
       });
 }
 
+Variable cosineEmbeddingOf(Graph& graph, const Arguments& given) {
+  const Variable b = given.variableLike("b", "a");
+  const Shape shape = given.leading("a", "[..., E]");
+  return cosineEmbedding(graph, given.variable("a"), b, given.numbers("labels", shape), given.number("margin"));
+}
+
 }  // namespace heed::train::losses

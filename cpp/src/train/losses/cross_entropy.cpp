@@ -103,4 +103,12 @@ Variable crossEntropy(Graph& graph, const Variable& logits, std::vector<int32_t>
                       });
 }
 
+Variable crossEntropyOf(Graph& graph, const Arguments& given) {
+  const Shape shape = given.leading("logits", "[..., C]");
+  return crossEntropy(graph, given.variable("logits"), given.indices("labels", shape),
+                      {.ignore_index = given.index("ignoreIndex"),
+                       .label_smoothing = given.number("labelSmoothing"),
+                       .weight = given.factors("weight")});
+}
+
 }  // namespace heed::train::losses

@@ -77,4 +77,11 @@ Variable infoNCE(Graph& graph, const Variable& a, const Variable& b, float scale
                       });
 }
 
+Variable infoNCEOf(Graph& graph, const Arguments& given) {
+  for (const char* name : {"a", "b"}) {
+    if (given.shape(name).rank() != 2) refuseShape(name, "[N, E]", given.shape(name));
+  }
+  return infoNCE(graph, given.variable("a"), given.variable("b"), given.number("scale"), given.indices("groups"));
+}
+
 }  // namespace heed::train::losses

@@ -25,4 +25,8 @@ Variable mse(Graph& graph, const Variable& input, const Variable& target) {
                       });
 }
 
+Variable mseOf(Graph& graph, const Arguments& given) {
+  return mse(graph, given.variable("input"), given.variableLike("target", "input"));
+}
+
 }  // namespace heed::train::losses

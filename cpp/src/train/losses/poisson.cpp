@@ -73,4 +73,9 @@ Variable poisson(Graph& graph, const Variable& input, const Variable& target, co
                       });
 }
 
+Variable poissonOf(Graph& graph, const Arguments& given) {
+  return poisson(graph, given.variable("input"), given.variableLike("target", "input"),
+                 {.log_input = given.flag("logInput"), .full = given.flag("full"), .eps = given.number("eps")});
+}
+
 }  // namespace heed::train::losses

@@ -62,4 +62,9 @@ Variable supervisedContrastive(Graph& graph, const Variable& x, const std::vecto
                       });
 }
 
+Variable supervisedContrastiveOf(Graph& graph, const Arguments& given) {
+  const Shape shape = given.leading("x", "[..., E]");
+  return supervisedContrastive(graph, given.variable("x"), given.indices("labels", shape), given.number("scale"));
+}
+
 }  // namespace heed::train::losses

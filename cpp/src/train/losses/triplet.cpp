@@ -71,4 +71,9 @@ Variable triplet(Graph& graph, const Variable& anchor, const Variable& positive,
       });
 }
 
+Variable tripletOf(Graph& graph, const Arguments& given) {
+  return triplet(graph, given.variable("anchor"), given.variableLike("positive", "anchor"),
+                 given.variableLike("negative", "anchor"), given.number("margin"));
+}
+
 }  // namespace heed::train::losses
