@@ -101,7 +101,7 @@ class BoundMultiHeadAttention : public BoundLayer {
       refuse(ErrorCode::kShapeMismatch, "key",
              "a key of width " + std::to_string(o.key_input_dim) + " and a value of width " +
                  std::to_string(o.value_input_dim) + " (the query has another width)",
-             "none");
+             "neither");
     }
     // If the same tensor is passed twice, use the same Value, so that it is packed only once.
     const TensorArgument &key = given_key ? *given_key : query, &value = given_value ? *given_value : key;

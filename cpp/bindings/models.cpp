@@ -97,8 +97,9 @@ class BoundEncoding {
         sites_(readSites(sites, sequences_, sequences_)),
         hidden_(model_->hiddenStates(sequences_)) {
     if (model_->training()) {
-      refuse(ErrorCode::kInvalidArgument, "model", "no pass of its training in progress",
-             "a call from a callback of one");
+      throw Error(
+          ErrorCode::kInvalidArgument,
+          "model: a forward or backward pass of its training is in progress, so a callback cannot run the model");
     }
     const RunScope scope(*model_);
     InferenceEvaluator e = evaluator();

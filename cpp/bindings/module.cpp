@@ -78,7 +78,7 @@ void BoundModule::writeParameter(unsigned index, double first_row, const val& by
     const int64_t row_size = int4 ? int4RowBytes(width) : int64_t{width} * (dtype == "F32" ? 4 : int8 ? 1 : 2);
     const auto length = static_cast<int64_t>(bytes["length"].as<double>()), from = static_cast<int64_t>(first_row);
     if (length % row_size != 0 || from < 0 || from > p.shape[0] || length / row_size > p.shape[0] - from) {
-      refuse(ErrorCode::kShapeMismatch, p.name, "whole rows of shape " + p.shape.toString(),
+      refuse(ErrorCode::kShapeMismatch, p.name, "complete rows of shape " + p.shape.toString(),
              std::to_string(length) + " bytes of " + dtype + " from row " + std::to_string(from));
     }
     if (row_size > std::numeric_limits<Index>::max()) refuseMemory(p.name, p.shape, static_cast<double>(length));

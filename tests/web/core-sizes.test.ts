@@ -48,9 +48,9 @@ it('checks the edits of sites', async () => {
     raw.forward({ ...given, sites: { ...given.sites, ...more, edits: [{ ...given.sites.edits[0], ...change }] } });
   run({});
   const short = { data: new Float32Array(47), shape: [47] };
-  refused(() => run({ operand: short }), /edit: expected a value for each selected one, got 47 values/);
+  refused(() => run({ operand: short }), /edit: expected one value per selected entry, got 47 values/);
   refused(() => run({ strides: [24, 0, 8] }), /edit: expected 4 values, got 3/);
-  refused(() => run({ strides: [1e6, 0, 8, 1] }), /edit: expected a value for each selected one/);
+  refused(() => run({ strides: [1e6, 0, 8, 1] }), /edit: expected one value per selected entry/);
   refused(() => run({ strides: [-24, 0, 8, 1] }), /strides >= 0/, 'INVALID_ARGUMENT');
   refused(() => run({ selected: [Int32Array.of(0, 5), null, null, null] }), /edit: expected a value/);
   const map = { verb: 4, extents: [2, 1, 3, 8], operand: null };

@@ -103,10 +103,11 @@ BoundVariable* concatenateOf(BoundGraph& graph, const val& tensors, double given
       if (other.rank() != shape.rank() || axes(other, 0, axis) != axes(shape, 0, axis) ||
           axes(other, axis + 1, other.rank()) != axes(shape, axis + 1, shape.rank())) {
         refuseShape("tensors[" + std::to_string(i) + "]",
-                    shape.toString() + " up to the extent of axis " + std::to_string(axis), other);
+                    shape.toString() + " except along axis " + std::to_string(axis), other);
       }
       if (other[axis] > std::numeric_limits<Index>::max() - extent)  // possible for tensors without elements
-        refuseShape("tensors[" + std::to_string(i) + "]", "an extent that can be added to those before it", other);
+        refuseShape("tensors[" + std::to_string(i) + "]", "an extent whose sum with those before it fits into 32 bits",
+                    other);
       extent += other[axis];
       parts.push_back(splitAt(g, part, axis));
     }

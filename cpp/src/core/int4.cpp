@@ -50,7 +50,7 @@ Int4Table::Int4Table(Index rows, Index width) : rows_(rows), width_(width) {
 }
 
 void Int4Table::write(Index, Index, const float*) {
-  refuse(ErrorCode::kUnsupported, "weight", "4-bit rows, as config.json says", "others");
+  refuse(ErrorCode::kUnsupported, "weight", "4-bit rows, as config.json says", "rows of another type");
 }
 
 void Int4Table::writeInt8(Index first, Index count, const signed char*, const float*) { write(first, count, nullptr); }

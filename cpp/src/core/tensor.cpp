@@ -54,7 +54,7 @@ Sequences Sequences::ofLengths(const std::vector<Index>& lengths) {
     requireAtLeast("lengths", length, 0);
     if (length > std::numeric_limits<Index>::max() - offsets.back())
       refuse(ErrorCode::kOutOfMemory, "lengths",
-             "at most " + std::to_string(std::numeric_limits<Index>::max()) + " rows", "more");
+             "at most " + std::to_string(std::numeric_limits<Index>::max()) + " rows in total", "more than that");
     offsets.push_back(offsets.back() + length);
   }
   return Sequences(std::move(offsets));

@@ -17,7 +17,8 @@ EncoderLayerOptions supported(const EncoderLayerOptions& options) {
                         : !options.attention_norm      ? "attentionNorm"
                         : options.position_projections ? "positionProjections"
                                                        : nullptr;
-  if (unknown) refuse(ErrorCode::kUnsupported, unknown, "the default in decoder layers", "another value");
+  if (unknown)
+    throw Error(ErrorCode::kUnsupported, std::string(unknown) + ": decoder layers do not support this option");
   return options;
 }
 
@@ -115,8 +116,8 @@ DecoderLayer::Cache DecoderLayer::makeCache(const Value& memory, Context& contex
 Value DecoderLayer::step(Evaluator& e, const Value& target, Cache& cache, const DecoderCallOptions& options) {
   requireShape("target", target.values(), target.rows() / cache.count * cache.count, options_.embed_dim);
   if (options.memory.rotary)
-    refuse(ErrorCode::kUnsupported, "memory.rotary", "none in a step (the cache holds unrotated keys of the memory)",
-           "rotary positions");
+    throw Error(ErrorCode::kUnsupported,
+                "memory.rotary: steps do not support rotary positions of the memory (the cache holds unrotated keys)");
   const Sequences memories = Sequences::uniform(cache.count, 0);  // only sites read it, which steps do not have
   const Value output = blocks(
       e, target, memories,

@@ -28,7 +28,7 @@ void requireFits(const SiteEdit& edit, const std::array<Index, 4>& extents, cons
     last += int64_t{greatest} * strides[axis];
   }
   if (last >= static_cast<int64_t>(size))
-    refuse(ErrorCode::kShapeMismatch, "edit", "a value for each selected one", std::to_string(size) + " values");
+    refuse(ErrorCode::kShapeMismatch, "edit", "one value per selected entry", std::to_string(size) + " values");
 }
 
 }  // namespace
@@ -147,7 +147,8 @@ Sites::Sites(const Sequences& queries, const Sequences& keys, std::vector<Index>
     : queries_(queries), keys_(keys) {
   if (columns.empty()) return;
   requireShape("columns", {static_cast<Index>(columns.size())}, {std::max(queries.totalRows(), keys.totalRows())});
-  if (std::ranges::min(columns) < 0) refuse(ErrorCode::kInvalidArgument, "columns", "columns >= 0", "a negative one");
+  if (std::ranges::min(columns) < 0)
+    refuse(ErrorCode::kInvalidArgument, "columns", "columns >= 0", std::to_string(std::ranges::min(columns)));
   columns_ = std::make_shared<const std::vector<Index>>(std::move(columns));
 }
 

@@ -210,7 +210,7 @@ std::vector<float> EncoderModel::hiddenStates(const Sequences& sequences) const 
 }
 
 Value EncoderModel::embed(Evaluator& e, const TokenBatch& batch) {
-  if (!embeddings_) refuse(ErrorCode::kUnsupported, "ids", "a model of texts", "one of images");
+  if (!embeddings_) refuse(ErrorCode::kUnsupported, "ids", "a text model", "an image model");
   e.enterLayer(0);
   return e.at(Site::kInput, embeddings_->forward(e, batch));
 }
@@ -222,7 +222,7 @@ Value EncoderModel::embed(Evaluator& e, const ImageInput& image) const {
 }
 
 Index EncoderModel::imageRows(Index height, Index width) const {
-  if (!patches_) refuse(ErrorCode::kUnsupported, "images", "a model of images", "one of texts");
+  if (!patches_) refuse(ErrorCode::kUnsupported, "images", "an image model", "a text model");
   return patches_->rows(height, width);
 }
 
@@ -340,7 +340,7 @@ Value EncoderModel::applyFinalNorm(Evaluator& e, const Value& x) const {
 }
 
 Value EncoderModel::wordLogits(Evaluator& e, const Value& x) const {
-  if (!embeddings_) refuse(ErrorCode::kUnsupported, "x", "a model of texts", "one of images");
+  if (!embeddings_) refuse(ErrorCode::kUnsupported, "x", "a text model", "an image model");
   return embeddings_->wordLogits(e, x);
 }
 

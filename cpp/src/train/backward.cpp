@@ -11,8 +11,7 @@ Backward::Backward(Graph& graph, const Variable& output, Matrix&& seed)
   requireShape("gradient", seed.values(), output.rows(), output.cols());
   if (!output.node()) return;
   if (output.node()->generation != graph.generation())
-    refuse(ErrorCode::kInvalidArgument, "backward", "a forward pass with the current parameters",
-           "one from before they changed");
+    throw Error(ErrorCode::kInvalidArgument, "backward: the parameters have changed since the forward pass");
   remember(output.node());
   waiting_.push(output.node());
   give(output.node(), std::move(seed));
@@ -82,7 +81,8 @@ void Backward::run(Graph& graph, Variable output, Matrix&& seed) {
   output = {};
   Matrix gradient;
   if (pass.proceed(gradient))
-    refuse(ErrorCode::kUnsupported, "backward", "operations of the core", "one whose gradient the caller computes");
+    refuse(ErrorCode::kUnsupported, "backward", "operations with gradients in C++",
+           "an operation whose gradient the caller computes");
 }
 
 void Backward::give(const std::shared_ptr<Node>& node, Matrix&& gradient) {

@@ -74,9 +74,9 @@ void takeBack(const Variable& leaf, const Variable& v) {
 TrainableEncoder::TrainableEncoder(EncoderModel& model, const std::vector<NamedRows>& names,
                                    const EncoderDropout& dropout)
     : model_(model) {
-  if (!model.embeddings_) refuse(ErrorCode::kUnsupported, "trainable", "a model of texts", "one of images");
+  if (!model.embeddings_) refuse(ErrorCode::kUnsupported, "trainable", "a text model", "an image model");
   if (model.config().int4_table)
-    refuse(ErrorCode::kUnsupported, "trainable", "a model without a word table of 4 bits", "one with it");
+    refuse(ErrorCode::kUnsupported, "trainable", "token embeddings that are not in 4 bits", "4-bit token embeddings");
   const std::vector<Parameter> all = model.parameters();
   for (const NamedRows& rows : names) addParameter(rows, all[rows.parameter]);
   // The model changes last.

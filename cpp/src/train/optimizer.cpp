@@ -58,7 +58,7 @@ Index Optimizer::addGroup(const GroupOptions& options) {
   requireBeta("betas[0]", options.beta1);
   requireBeta("betas[1]", options.beta2);
   if (options.nesterov && options.momentum == 0)
-    refuse(ErrorCode::kInvalidArgument, "nesterov", "a momentum > 0", "true without momentum");
+    refuse(ErrorCode::kInvalidArgument, "momentum", "a number > 0 with nesterov", "0");
   groups_.push_back(options);
   return static_cast<Index>(groups_.size()) - 1;
 }

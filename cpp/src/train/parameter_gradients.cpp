@@ -172,8 +172,10 @@ void ParameterGradients::abandon(uint64_t pass) {
 
 void ParameterGradients::requireWhole(size_t parameter) const {
   if (!entries_[parameter].is_partial) return;
-  refuse(ErrorCode::kInvalidArgument, parameters_[parameter].name,
-         "a gradient of whole backward passes (call zeroGrad() and repeat them)", "a part of a pass that failed");
+  throw Error(ErrorCode::kInvalidArgument,
+              parameters_[parameter].name +
+                  ": a backward pass has failed, so the gradient is incomplete. Call zeroGrad() and "
+                  "run the passes again");
 }
 
 }  // namespace heed::train

@@ -28,7 +28,7 @@ Variable RecordingEvaluator::take(const Value& value) {
 size_t RecordingEvaluator::placeOf(const Value& value) const {
   const auto place = static_cast<size_t>(value.variable());
   if (place >= variables_.size() || !variables_[place])
-    refuse(ErrorCode::kInvalidArgument, "value", "one that no operation has consumed", "a consumed one");
+    refuse(ErrorCode::kInvalidArgument, "value", "a value that no operation has consumed", "a consumed value");
   return place;
 }
 

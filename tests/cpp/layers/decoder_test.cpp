@@ -260,7 +260,7 @@ TEST(Decoder, DropoutIsSeeded) {
 
 TEST(Decoder, RejectsWhatOnlyEncoderLayersHave) {
   const auto refuses = [](const std::string& name, auto change) {
-    expectError(ErrorCode::kUnsupported, name + ": expected the default in decoder layers",
+    expectError(ErrorCode::kUnsupported, name + ": decoder layers do not support this option",
                 [&] { DecoderLayer layer(decoderWith(change)); });
   };
   refuses("outputNorms", [](auto& o) { o.output_norms = true; });
@@ -293,7 +293,7 @@ TEST(Decoder, RejectsIncompatibleArguments) {
   turned.memory.rotary = &rotary;
   expectError(
       kUnsupported,
-      "memory.rotary: expected none in a step (the cache holds unrotated keys of the memory), got rotary positions",
+      "memory.rotary: steps do not support rotary positions of the memory (the cache holds unrotated keys)",
       [&] { step(other, target, cache, turned); });
 }
 

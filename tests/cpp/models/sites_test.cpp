@@ -239,7 +239,7 @@ TEST(Sites, RefuseEditsThatDoNotFit) {
   edit.strides = {8, 4, 2, 1};
   apply(edit);
   edit.operand.pop_back();
-  expectError(kShapeMismatch, "edit: expected a value for each selected one, got 15 values", [&] { apply(edit); });
+  expectError(kShapeMismatch, "edit: expected one value per selected entry, got 15 values", [&] { apply(edit); });
   edit.selected[0] = {0, -1};  // with only the first text selected, half of them are enough
   apply(edit);
   edit.selected[0] = {-1, 2};

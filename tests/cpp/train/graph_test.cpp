@@ -30,7 +30,7 @@ TEST(TrainGraph, ConsumedValuesAreRefused) {
   for (const auto& use : {std::function<void()>([&] { (void)e.variable(consumed); }),
                           {[&] { (void)e.take(consumed); }},
                           {[&] { (void)e.add(sum, consumed); }}})
-    expectError(ErrorCode::kInvalidArgument, "value: expected one that no operation has consumed", use);
+    expectError(ErrorCode::kInvalidArgument, "value: expected a value that no operation has consumed", use);
 }
 
 TEST(TrainGraph, LossesThatShareANodeAddUp) {

@@ -301,7 +301,7 @@ TEST(TrainOptimizer, BadArgumentsAreNamed) {
   invalid("betas[0]:", [&] { optimizer.addGroup({.beta1 = 1}); });
   invalid("betas[1]:", [&] { optimizer.addGroup({.beta2 = -0.1}); });
   invalid("eps:", [&] { optimizer.addGroup({.eps = -1}); });
-  invalid("nesterov:", [&] { optimizer.addGroup({.nesterov = true}); });
+  invalid("momentum:", [&] { optimizer.addGroup({.nesterov = true}); });
   Linear layer({.in_features = 3, .out_features = 2});
   ParameterGradients gradients(layer);
   invalid("group:", [&] { optimizer.addParameter(0, gradients, 0); });

@@ -44,7 +44,7 @@ Variable recordLinear(Graph& graph, const Linear& layer, const Variable& x, Matr
 
 void requireTrainable(const Linear& layer) {
   if (layer.options().precision != Precision::kFloat32)
-    refuse(ErrorCode::kUnsupported, "dtype", "fp32 weights, the only ones that can be trained", "int8 weights");
+    refuse(ErrorCode::kUnsupported, "dtype", "fp32 weights (int8 weights cannot be trained)", "int8 weights");
 }
 
 Variable product(Graph& graph, const Linear& layer, const Variable& x) {
