@@ -101,7 +101,11 @@ export function readManifest(folder: string): Manifest {
     [first, bytes, rows].every((n) => Number.isSafeInteger(n) && n! >= 0) &&
     typeof sha256 === 'string';
   if (!Array.isArray(manifest.chunks) || !manifest.chunks.every(isChunk))
-    throw invalidFile(path, 'files, and chunks { file, first, bytes, sha256, rows } of them', 'a manifest without them');
+    throw invalidFile(
+      path,
+      'files, and chunks { file, first, bytes, sha256, rows } of them',
+      'a manifest without them',
+    );
   if (!OUTPUTS.includes(manifest.output))
     throw invalidFile(path, `an output of ${OUTPUTS.join(', ')}`, `${manifest.output}`);
   return manifest;
