@@ -19,7 +19,7 @@ const SHAPES = [
   [1, 128],
   [8, 128],
 ];
-/** heed's precision -> the ending of the graphs' names, and the least cosine to heed's fp32 output. */
+/** heed's precision -> the ending of the graphs' names, and the minimum cosine to heed's fp32 output. */
 const PRECISIONS = { fp32: { ending: '', cosine: 0.999999 }, q8: { ending: '_quantized', cosine: 0.995 } };
 
 const named = (contestant, name) => Object.assign(contestant, { name });

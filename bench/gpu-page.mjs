@@ -57,7 +57,7 @@ function showTimes(results) {
     const row = table.insertRow();
     for (const text of cells) row.append(Object.assign(document.createElement(tag), { textContent: text }));
   };
-  add('th', ['', 'ms', 'times as fast heed on WebGPU is', 'least cosine']);
+  add('th', ['', 'ms', 'speed of heed on WebGPU relative to it', 'minimum cosine']);
   for (const { shape, contestants } of results)
     for (const { name, ms, speedup, cosine } of contestants)
       add('td', [

@@ -37,7 +37,7 @@ export function browserName({ userAgent, userAgentData, platform }) {
   return `${name ? `${names[name] ?? name} ${version}` : userAgent}, ${userAgentData?.platform || platform}`;
 }
 
-/** The least cosine of a row of `a` and the same row of `b`, so that one wrong text shows. */
+/** The minimum cosine between a row of `a` and the same row of `b`, which detects a single wrong text. */
 function leastCosine(a, b, width) {
   if (a.length !== b.length) return Number.NaN;
   let least = 1;
@@ -83,7 +83,7 @@ async function makeContestants({ heed, ort, encoder, log, warn }) {
  * @param {(line: string) => void} options.log
  * @param {(line: string) => void} options.warn
  * @returns {Promise<{ shape: [number, number], contestants: { name: string, cosine: number, ms?: number, speedup?: object }[] }[]>} `cosine`: the least of any row and that
- *   of heed in WebAssembly; `speedup`: how many times as fast heed on WebGPU is as this one
+ *   of heed in WebAssembly; `speedup`: the speed of heed on WebGPU relative to this one
  */
 export async function measure({ heed, ort, shapes, seconds, timed, size, log, warn }) {
   const encoder = encoderFiles(size.layers, 3000, { width: size.width });

@@ -77,7 +77,7 @@ async function peers(place, files) {
   return list;
 }
 
-/** The least cosine between the outputs of two libraries that compute in fp32. */
+/** The minimum cosine between the outputs of two libraries that compute in fp32. */
 const SAME = 0.99999;
 
 /**

@@ -39,7 +39,7 @@ export function TextPage() {
         <ReverseDictionary />
       </div>
       <DocumentSection search={documentSearch} takesDrops>
-        This small model is for trying it out; <a href={links.model.value}>another one</a> can find more.
+        This small model is for trying it out; <a href={links.model.value}>a larger model</a> can find more.
       </DocumentSection>
       {config ? <Views explorer={explorer} /> : <Waiting what="Attention and similarity" progress />}
     </>
