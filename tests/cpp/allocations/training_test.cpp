@@ -157,7 +157,7 @@ TEST(TrainAllocations, RefuseGradientsThatContainAPartOfAPass) {
     try {
       training.optimizer.step();
     } catch (const Error& error) {
-      refused = std::string(error.what()).find("call zeroGrad()") != std::string::npos;
+      refused = std::string(error.what()).find("Call zeroGrad()") != std::string::npos;
     }
   }
   EXPECT_TRUE(refused);
