@@ -127,6 +127,11 @@ export default defineConfig({
         extends: true,
         test: { name: 'tokenizers', include: ['tests/tokenizers/*.test.ts'] },
       },
+      // Needs the published checkpoints that tools/checkpoints.mjs fetches.
+      {
+        extends: true,
+        test: { name: 'models', include: ['tests/models/*.test.ts'], execArgv: relaxedSimd, testTimeout: 900_000 },
+      },
       {
         extends: true,
         test: {

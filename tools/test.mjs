@@ -3,6 +3,7 @@
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { build } from './build.mjs';
+import { CHECKPOINTS, ensureCheckpoint } from './checkpoints.mjs';
 import { buildCMake, ctest } from './cmake.mjs';
 import { isDebian, PlainError, root, run, runMain, say, withProgress } from './console.mjs';
 import { filesBelow, hashOf } from './files.mjs';
@@ -103,6 +104,11 @@ const kParts = {
   tokenizers: async () => {
     await ensurePackages('tests/tokenizers');
     await vitest('tokenizers');
+  },
+  // Published checkpoints, which are downloaded the first time, some 900 MB.
+  models: async () => {
+    for (const name of Object.keys(CHECKPOINTS)) await ensureCheckpoint(name);
+    await vitest('models');
   },
   // What depends on the processor's arithmetic, with Node for ARM64 under QEMU. Installs both the first time, some 110 MB.
   arm64: async () => {
