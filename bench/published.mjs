@@ -1,6 +1,6 @@
 /**
  * What quantization costs all-MiniLM-L6-v2 as it is published: the bytes of its weights, and the mean and least cosine of its vectors to those of fp32, over sentences of WordNet.
- * Writes the rows of docs/quantization.md. Needs the packages of bench/package.json; tools/checkpoints.mjs fetches the checkpoint.
+ * Prints the rows of docs/quantization.md. Needs the packages of bench/package.json; tools/checkpoints.mjs fetches the checkpoint.
  *
  *     node bench/published.mjs [NAME] [--texts 400] [--dist DIST]
  */
