@@ -7,6 +7,7 @@ import type { WorkerLike } from '../base/platform.js';
 import { shippedModel } from '../base/wasm/shipped.js';
 import type { ModelSource } from '../io/source.js';
 import { loadSchema } from '../models/call-options.js';
+import { weightsPath } from '../models/families/weight-files.js';
 import type { LoadModelOptions } from '../models/load.js';
 import { loadPretrained } from '../models/load-pretrained.js';
 import type { PretrainedModel } from '../models/model.js';
@@ -35,6 +36,7 @@ const schema = {
   dtype: optional(oneOf(['fp32', 'q8', 'fp16']), 'fp32' as const),
   embeddings: optional(oneOf(['whole', 'paged']), undefined),
   device: optional(oneOf(['wasm', 'webgpu', 'auto']), 'wasm' as const),
+  weights: optional(weightsPath, undefined),
 };
 
 export async function fromPretrained(

@@ -21,7 +21,7 @@ import {
   widen,
 } from '../io/safetensors.js';
 import { type ModelSource, openFolder, type RemoteOptions } from '../io/source.js';
-import { openWeights } from '../models/families/weights.js';
+import { openWeights } from '../models/families/weight-files.js';
 import { type FileWriter, type FolderWriter, writeWhole } from './folder-writer.js';
 import { int4Rows } from './int4-rows.js';
 import { brainFloats, int8Rows, roundedBrainFloats } from './quantize-rows.js';

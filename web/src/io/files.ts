@@ -65,6 +65,8 @@ export interface Source {
   urlOf?(path: string): URL | null;
   /** @internal Fetches a URL of the source. */
   request?: Request;
+  /** The names of the files directly in a folder, if the source can list them without a request; else null. */
+  list?(path: string): Promise<readonly string[] | null>;
   /** Reports that a file with this tag is read by ranges, without `open`. */
   note?(path: string, tag: string | null): void;
   /**

@@ -20,7 +20,10 @@ export async function statusOf(path: string): Promise<import('node:fs').Stats | 
 /** A source that reads the files of a folder on disk. */
 export function pathSource(folder: string): Source {
   const { join } = nodeModule<typeof import('node:path')>('path')!;
-  return { open: (path, signal) => openPath(join(folder, path), signal) };
+  return {
+    open: (path, signal) => openPath(join(folder, path), signal),
+    list: (path) => fs!.readdir(join(folder, path)).catch(() => []),
+  };
 }
 
 export async function openPath(path: string, signal?: SignalLike): Promise<Found> {

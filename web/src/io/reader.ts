@@ -85,8 +85,13 @@ export class ByteReader {
     }
   }
 
+  async isAtEnd(): Promise<boolean> {
+    return !(await this.#fill());
+  }
+
   async expectEnd(): Promise<void> {
-    if (await this.#fill()) throw invalidFile(this.file.name, 'the end of the file', 'bytes after the last tensor');
+    if (!(await this.isAtEnd()))
+      throw invalidFile(this.file.name, 'the end of the file', 'bytes after the last tensor');
   }
 
   async close(): Promise<void> {

@@ -204,7 +204,9 @@ export async function openFolder(
         guarded(`source['${path}']`, () => memoryFile(path, file)),
       );
     };
-    return { ...urls, open };
+    const list = async (path: string) =>
+      Object.keys(files).flatMap((name) => (name.startsWith(`${path}/`) ? [name.slice(path.length + 1)] : []));
+    return { ...urls, open, list };
   }
 
   async function sourceOf(source: ReturnType<typeof readSource>): Promise<Source> {

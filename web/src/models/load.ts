@@ -2,7 +2,7 @@
  * Loads a model's folder: configuration, tokenizer, sentence configuration and weights. A failed load leaves nothing
  * behind.
  */
-import { allocating, type HeedError, importing, invalidFile } from '../base/error.js';
+import { allocating, type HeedError, importing, invalid, invalidFile } from '../base/error.js';
 import { linkedAbort, type SignalLike } from '../base/platform.js';
 import type { Core, RawEncoderModel, RawEncoderModelConfig, RawTensor } from '../base/wasm/core.js';
 import { expectedSize, type ModelFolder, type OpenFile, readAll } from '../io/files.js';
@@ -14,7 +14,8 @@ import type { Family } from './families/family.js';
 import { familyOf } from './families/family-of.js';
 import type { GlinerConfig } from './families/gliner-config.js';
 import { readSentenceConfig, type SentenceConfig } from './families/sentence-transformers.js';
-import { openWeights, WeightLoader } from './families/weights.js';
+import { openWeights } from './families/weight-files.js';
+import { WeightLoader } from './families/weights.js';
 import { isHeadTensor } from './heads/task-heads.js';
 import type { ImageEncoder } from './image-encoder.js';
 import { reserveFor } from './memory.js';
@@ -42,6 +43,12 @@ export interface LoadModelOptions extends RemoteOptions {
    * computes in fp32; in WebAssembly, the same as 'fp32'.
    */
   dtype?: 'fp32' | 'q8' | 'fp16';
+  /**
+   * The path of the weights in the folder, .safetensors or .onnx, such as 'onnx/model_q4.onnx'. Default: for `dtype`
+   * 'q8', the folder's ONNX file with int8 weights (onnx/model_quantized.onnx, ...), if it has one; otherwise
+   * model.safetensors, onnx/model.onnx or model.onnx, the first that the folder has.
+   */
+  weights?: string;
   /**
    * 'whole' (default), or 'paged': fetch rows of the token embeddings only when tokens need them. The vectors are the
    * same. 'paged' needs a folder on a server that supports range requests, and reveals to the server which parts of the
@@ -83,6 +90,7 @@ export interface LoadedModel {
 /** The `architectures` entry of Stanford's ColBERTs. */
 export const STANFORD = 'HF_ColBERT';
 
+const onnx = () => importing('onnx', () => import('./onnx/index.js'));
 const pagedEmbeddings = () => importing('paged-embeddings', () => import('./paged-embeddings.js'));
 
 /** Loads the model in an open folder. */
@@ -92,7 +100,7 @@ export async function loadModel(
   options: LoadModelOptions,
   integrity: Integrity,
 ): Promise<LoadedModel> {
-  const { dtype, onProgress, embeddings } = options;
+  const { dtype, onProgress, embeddings, weights: path } = options;
   // A failure stops all other reads.
   const { stop, unlink } = linkedAbort(options.signal);
   const { signal } = stop;
@@ -101,6 +109,8 @@ export async function loadModel(
   try {
     const paged = embeddings === 'paged' ? (await pagedEmbeddings()).pagedFolder(folder, integrity) : null;
     const weightsFolder = paged?.folder ?? folder;
+    // Only safetensors can be read in pages.
+    const choice = { dtype: paged ? undefined : dtype, weights: path };
     const sentenceRead = readSentenceConfig(folder, signal);
     sentenceRead.catch(() => {}); // awaited below
     const othersIn = (within: string) => {
@@ -108,7 +118,7 @@ export async function loadModel(
         folder.open(`${within}tokenizer_config.json`, { signal }),
         // Reported after the errors of config.json, because an unsupported family matters more than how weights are
         // stored.
-        openWeights(weightsFolder, signal, within).catch((error: HeedError) => error),
+        openWeights(weightsFolder, signal, within, choice).catch((error: HeedError) => error),
       ]);
       others.catch(() => {}); // for a folder that cannot be read at all, config.json reports the error
       return others;
@@ -127,6 +137,7 @@ export async function loadModel(
     if (weights instanceof Error) throw weights;
     let table: StaticTable | null = null;
     if (isStatic) {
+      if (weights.onnx) throw invalid(weights.onnx, 'model.safetensors for static embeddings', 'ONNX', 'UNSUPPORTED');
       const file = await weights.files[0]!();
       table = await openTable(file, settings, progress.counter(file, true));
       settings = table.settings;
@@ -170,7 +181,8 @@ export async function loadModel(
     for (const [i, openNext] of weights.files.entries()) {
       const file = await openNext();
       const isLast = i === weights.files.length - 1;
-      await loader.load(file, isLast, table ? () => {} : progress.counter(file, isLast));
+      if (weights.onnx) await loadOnnx(loader, file, weights.onnx, folder, { type, family, progress, signal });
+      else await loader.load(file, isLast, table ? () => {} : progress.counter(file, isLast));
       signal.throwIfAborted();
     }
     const { dtypes: storage, ...rest } = loader.result();
@@ -201,6 +213,28 @@ export async function loadModel(
     unlink();
   }
 }
+
+/** Loads the tensors of an ONNX file and of the files that it refers to. `path`: its path below the folder. */
+async function loadOnnx(
+  loader: WeightLoader,
+  file: OpenFile,
+  path: string,
+  folder: ModelFolder,
+  { type, family, progress, signal }: { type: string; family: Family; progress: Progress; signal: SignalLike },
+): Promise<void> {
+  const { readOnnx } = await onnx();
+  await readOnnx(file, {
+    wanted: { type, prefix: family.prefix, rows: loader.rows, isHead: loader.isHead },
+    keepIntegers: true,
+    receive: (entry, reader) => loader.loadTensor(entry, reader),
+    open: (name) => folder.open(besides(path, name), { required: true, signal }),
+    counter: (opened) => progress.counter(opened, true),
+  });
+  loader.complete(file.name);
+}
+
+/** The path of a file in the folder of the file at `path`. */
+const besides = (path: string, name: string) => path.replace(/[^/]*$/, name);
 
 /** Whether the checkpoint's embedding tables have 4 bits, which `quantize` records in compressed-tensors' format. */
 function hasInt4Table(settings: Settings): boolean {

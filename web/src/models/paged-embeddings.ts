@@ -42,6 +42,13 @@ export interface PagedFolder {
 export function pagedFolder(inner: ModelFolder, integrity: Integrity): PagedFolder {
   let table: Table | null = null;
   async function open(path: string, options: OpenOptions): Promise<OpenFile | null> {
+    if (path.endsWith('.onnx')) {
+      const file = await inner.open(path, options);
+      if (!file) return null;
+      await file.close?.();
+      const got = `'paged' with ${path}, whose tensors can only be read in order`;
+      throw invalid('fromPretrained.embeddings', "'whole' for ONNX weights", got, 'UNSUPPORTED');
+    }
     if (!path.endsWith('.safetensors')) return inner.open(path, options);
     const url = inner.urlOf?.(path);
     if (!url || !/^https?:$/.test(url.protocol)) {

@@ -47,7 +47,8 @@ export { listsOf } from '../models/encode-outputs.js';
 export { isJinaBert, parameterRowsOf, textFamilyOf } from '../models/families/families.js';
 export { activation } from '../models/families/family.js';
 export { CLASSIFIER } from '../models/families/sentence-transformers.js';
-export { bareName, isScaleOf, openWeights, WORD_TABLE } from '../models/families/weights.js';
+export { openWeights } from '../models/families/weight-files.js';
+export { bareName, isScaleOf, WORD_TABLE } from '../models/families/weights.js';
 export {
   Chain,
   filled,

@@ -2,11 +2,9 @@
  * Writes a checkpoint's tensors to an encoder's parameters while their bytes are received. Rows are written as soon as
  * they are complete, so that peak memory stays near one copy of the model.
  */
-import { formatShape, HeedError, invalid, invalidFile } from '../../base/error.js';
-import type { SignalLike } from '../../base/platform.js';
+import { formatShape, invalidFile } from '../../base/error.js';
 import type { RawEncoderModel, RawEncoderModelConfig, RawTensor } from '../../base/wasm/core.js';
-import { expectedSize, type ModelFolder, type OpenFile, readAll } from '../../io/files.js';
-import { discard } from '../../io/list-files.js';
+import type { OpenFile } from '../../io/files.js';
 import { ByteReader } from '../../io/reader.js';
 import {
   type Dtype,
@@ -18,7 +16,6 @@ import {
   tensorOf,
   widened,
 } from '../../io/safetensors.js';
-import { Settings } from '../../io/settings.js';
 import { parameterRowsOf } from './families.js';
 import type { Family, ParameterRows } from './family.js';
 
@@ -73,67 +70,16 @@ interface RowsPlan {
 /** The plan for a tensor of the file; null: skip it. */
 type Plan = RowsPlan | { kind: 'keep'; name: string; dtype: Dtype } | null;
 
-/** The weight files, to be opened in order: model.safetensors, or the shards that its index lists. */
-export async function openWeights(
-  folder: ModelFolder,
-  signal?: SignalLike,
-  within = '',
-): Promise<{ files: (() => Promise<OpenFile>)[]; size: number | null }> {
-  const name = `${within}model.safetensors`;
-  const single = await folder.open(name, { signal });
-  const index = single ? null : await folder.open(`${name}.index.json`, { signal });
-  if (!index) {
-    const only =
-      single ??
-      (await folder.open(name, { required: true, signal }).catch(async (error) => {
-        throw await withOtherWeights(error, folder, within);
-      }));
-    return { files: [async () => only], size: expectedSize(only) };
-  }
-  const settings = Settings.parse(await readAll(index), index.name);
-  const shards = settings.record('weight_map')?.entries() ?? [];
-  const names = [...new Set(shards.map(([, file]) => file))];
-  if (names.length === 0 || names.some((name) => typeof name !== 'string' || !/^[\w.-]+\.safetensors$/.test(name)))
-    throw settings.wrong('weight_map', "the shards' file names by tensor", names);
-  const total = settings.record('metadata')?.get('total_size');
-  return {
-    files: (names as string[]).map((name) => () => folder.open(within + name, { required: true, signal })),
-    size: typeof total === 'number' ? total : null,
-  };
-}
-
-/** Weights in other formats, each with a hint. */
-const OTHER_WEIGHTS = {
-  'onnx/model.onnx': 'This is an ONNX export: use the repository from which it was made',
-  'model.onnx': 'This is an ONNX export: use the repository from which it was made',
-  'pytorch_model.bin':
-    'In Python, save_pretrained(folder, safe_serialization=True) of the loaded model writes safetensors',
-};
-
-/** Makes the error for missing weights. It names weights in other formats that the folder has. */
-async function withOtherWeights(error: unknown, folder: ModelFolder, within: string): Promise<unknown> {
-  if (!(error instanceof HeedError) || error.code !== 'NOT_FOUND') return error;
-  for (const [name, hint] of Object.entries(OTHER_WEIGHTS)) {
-    const file = await folder.open(within + name, {}).catch(() => null);
-    if (!file) continue;
-    await discard(file);
-    const argument = error.message.replace(/: expected .*$/s, '');
-    return invalid(argument, 'the weights', `a folder with '${within}${name}' instead`, 'UNSUPPORTED', {
-      hint,
-      cause: error,
-    });
-  }
-  return error;
-}
-
 export class WeightLoader {
   readonly #model: RawEncoderModel;
   readonly #prefix: string;
-  readonly #isHead: (name: string) => boolean;
+  /** Whether a layer after the encoder may use a tensor, given by its name without the prefix. */
+  readonly isHead: (name: string) => boolean;
   readonly #optional: RegExp | undefined;
   /** Whether the family encodes images. In other families, all missing rows are reported in one error. */
   readonly #hasImages: boolean;
-  readonly #rows: Map<string, ParameterRows>;
+  /** The encoder's tensors, by their names without the family's prefix. */
+  readonly rows: ReadonlyMap<string, ParameterRows>;
   readonly #parameters: { name: string; shape: number[] }[];
   readonly #indices: Map<string, number>;
   /** Per parameter, the ranges of rows that tensors fill. */
@@ -152,10 +98,10 @@ export class WeightLoader {
   ) {
     this.#model = model;
     this.#prefix = family.prefix;
-    this.#isHead = isHead;
+    this.isHead = isHead;
     this.#optional = family.optionalBiases;
     this.#hasImages = family.images !== undefined;
-    this.#rows = parameterRowsOf(family, config);
+    this.rows = parameterRowsOf(family, config);
     this.#parameters = model.parameters();
     this.#indices = new Map(this.#parameters.map(({ name }, i) => [name, i]));
     this.#filled = this.#parameters.map(() => []);
@@ -189,6 +135,21 @@ export class WeightLoader {
     }
   }
 
+  /**
+   * Loads one tensor, whose bytes `reader` reads next. The scales of an int8 tensor must come before it. Call `complete`
+   * after the last tensor.
+   */
+  async loadTensor(entry: TensorEntry, reader: ByteReader): Promise<void> {
+    const name = entry.name.replace(/_scale$/, '');
+    const plan = this.#plan(entry, new Set([name, `${name}_scale`]), reader.file.name);
+    await this.#execute(plan, entry, reader, []);
+  }
+
+  /** Requires that no tensor is missing. `file`: name for the message. */
+  complete(file: string): void {
+    this.#requireComplete(file);
+  }
+
   result(): LoadedWeights {
     for (const [name, { shape, data }] of this.#heads) {
       const scale = `${name}_scale`;
@@ -212,10 +173,10 @@ export class WeightLoader {
     const bare = bareName(name, this.#prefix);
     this.#names.set(bare, name);
     const isScale = isScaleOf(name, names);
-    const target = this.#rows.get(bare);
+    const target = this.rows.get(bare);
     const parameter = target && this.#indices.get(target.parameter);
     if (isScale || parameter === undefined) {
-      if (isScale || this.#isHead(bare)) return { kind: 'keep', name: bare, dtype: readableDtype(dtype, tensor) };
+      if (isScale || this.isHead(bare)) return { kind: 'keep', name: bare, dtype: readableDtype(dtype, tensor) };
       this.#unused.push(name);
       return null;
     }
@@ -230,7 +191,7 @@ export class WeightLoader {
     }
     const known = int4 ? dtype : readableDtype(dtype, tensor);
     if (shape.length > 1) this.#dtypes.add(dtype);
-    const starts = [...this.#rows.values()].filter((r) => r.parameter === target!.parameter).map((r) => r.firstRow);
+    const starts = [...this.rows.values()].filter((r) => r.parameter === target!.parameter).map((r) => r.firstRow);
     const fits = this.#hasImages ? [...starts, height].includes(firstRow + rows) : firstRow + rows <= height;
     if (given.length !== width.length || String(given) !== String(width) || !fits) {
       const end = Math.min(height, ...starts.filter((row) => row > firstRow));
@@ -279,7 +240,7 @@ export class WeightLoader {
    * end of these rows, or `at` if there are none.
    */
   #endOfOptional(parameter: string, at: number, end: number): number {
-    const tensors = this.#optional ? [...this.#rows].filter(([, rows]) => rows.parameter === parameter) : [];
+    const tensors = this.#optional ? [...this.rows].filter(([, rows]) => rows.parameter === parameter) : [];
     while (at < end) {
       const here = tensors.filter(([, { firstRow }]) => firstRow === at);
       if (here.length === 0 || !here.every(([name]) => this.#optional!.test(name))) break;
@@ -292,7 +253,7 @@ export class WeightLoader {
   #requireComplete(file: string): void {
     const missing: string[] = [];
     this.#parameters.forEach(({ name, shape }, index) => {
-      const tensors = () => [...this.#rows].flatMap(([tensor, { parameter }]) => (parameter === name ? [tensor] : []));
+      const tensors = () => [...this.rows].flatMap(([tensor, { parameter }]) => (parameter === name ? [tensor] : []));
       let at = 0;
       for (const [begin, end] of this.#filled[index]!.sort((a, b) => a[0] - b[0])) {
         at = this.#endOfOptional(name, at, begin);

@@ -1,0 +1,146 @@
+/** Chooses and opens the files with a model's weights: safetensors, in one file or in shards, or ONNX. */
+import { describe, HeedError, invalid } from '../../base/error.js';
+import type { SignalLike } from '../../base/platform.js';
+import { expectedSize, type ModelFolder, type OpenFile, readAll } from '../../io/files.js';
+import { discard } from '../../io/list-files.js';
+import { Settings } from '../../io/settings.js';
+
+export interface WeightFiles {
+  /** The files, to be opened in order. An ONNX file may refer to others. */
+  files: (() => Promise<OpenFile>)[];
+  /** The total size in bytes; null if unknown. */
+  size: number | null;
+  /** The path of the ONNX file below the model's folder; null for safetensors. */
+  onnx: string | null;
+}
+
+/** Which of a folder's weights are read. */
+export interface WeightChoice {
+  /** 'q8' prefers ONNX files with int8 weights. */
+  dtype?: string | undefined;
+  /** The path of the file, whatever the dtype. */
+  weights?: string | undefined;
+}
+
+/** ONNX files in fp32, in the order in which they are looked for. */
+const FLOAT_FILES = ['onnx/model.onnx', 'model.onnx'];
+/**
+ * ONNX files with int8 weights, in the order in which they are looked for. The names of optimum are those of processors
+ * that the files are meant for.
+ */
+const INTEGER_FILES = [
+  'onnx/model_quantized.onnx',
+  'onnx/model_int8.onnx',
+  ...['arm64', 'avx512', 'avx512_vnni'].map((processor) => `onnx/model_qint8_${processor}.onnx`),
+  'onnx/model_uint8.onnx',
+];
+/** INTEGER_FILES as patterns, for sources that can list their files. */
+const INTEGER_PATTERNS = [
+  /^onnx\/model_quantized\.onnx$/,
+  /^onnx\/model_int8\.onnx$/,
+  /^onnx\/model_qint8[^/]*\.onnx$/,
+  /^onnx\/model_uint8\.onnx$/,
+];
+
+/**
+ * Opens the weights in `folder`, or in its subfolder `within`, which ends with a slash.
+ * @throws HeedError NOT_FOUND if there are none
+ */
+export async function openWeights(
+  folder: ModelFolder,
+  signal?: SignalLike,
+  within = '',
+  { dtype, weights }: WeightChoice = {},
+): Promise<WeightFiles> {
+  const opened = (path: string, file: OpenFile): WeightFiles => ({
+    files: [async () => file],
+    size: expectedSize(file),
+    onnx: path.endsWith('.onnx') ? path : null,
+  });
+  const firstOf = async (paths: readonly string[]): Promise<WeightFiles | null> => {
+    for (const path of paths) {
+      const file = await folder.open(path, { signal });
+      if (file) return opened(path, file);
+    }
+    return null;
+  };
+  if (weights !== undefined) return opened(weights, await folder.open(weights, { required: true, signal }));
+  if (dtype === 'q8') {
+    const integers = await firstOf(await integerFiles(folder, within));
+    if (integers) return integers;
+  }
+  const name = `${within}model.safetensors`;
+  const single = await folder.open(name, { signal });
+  if (single) return opened(name, single);
+  const index = await folder.open(`${name}.index.json`, { signal });
+  if (index) return openShards(folder, index, within, signal);
+  const floats = await firstOf(FLOAT_FILES.map((path) => within + path));
+  if (floats) return floats;
+  try {
+    return opened(name, await folder.open(name, { required: true, signal }));
+  } catch (error) {
+    throw await withOtherWeights(error, folder, within);
+  }
+}
+
+/** The paths of ONNX files with int8 weights: of those that exist, if the source can tell, otherwise of all. */
+async function integerFiles(folder: ModelFolder, within: string): Promise<string[]> {
+  const listed = await folder.list?.(`${within}onnx`);
+  if (!listed) return INTEGER_FILES.map((path) => within + path);
+  const paths = listed.map((name) => `onnx/${name}`).sort();
+  return INTEGER_PATTERNS.flatMap((pattern) => paths.filter((path) => pattern.test(path))).map((path) => within + path);
+}
+
+/** Opens the shards that an index lists. */
+async function openShards(
+  folder: ModelFolder,
+  index: OpenFile,
+  within: string,
+  signal: SignalLike | undefined,
+): Promise<WeightFiles> {
+  const settings = Settings.parse(await readAll(index), index.name);
+  const shards = settings.record('weight_map')?.entries() ?? [];
+  const names = [...new Set(shards.map(([, file]) => file))];
+  if (names.length === 0 || names.some((name) => typeof name !== 'string' || !/^[\w.-]+\.safetensors$/.test(name)))
+    throw settings.wrong('weight_map', "the shards' file names by tensor", names);
+  const total = settings.record('metadata')?.get('total_size');
+  return {
+    files: (names as string[]).map((name) => () => folder.open(within + name, { required: true, signal })),
+    size: typeof total === 'number' ? total : null,
+    onnx: null,
+  };
+}
+
+/** Weights in other formats, each with a hint. */
+const OTHER_WEIGHTS = {
+  'pytorch_model.bin':
+    'In Python, save_pretrained(folder, safe_serialization=True) of the loaded model writes safetensors',
+};
+
+/** Makes the error for missing weights. It names weights in other formats that the folder has. */
+async function withOtherWeights(error: unknown, folder: ModelFolder, within: string): Promise<unknown> {
+  if (!(error instanceof HeedError) || error.code !== 'NOT_FOUND') return error;
+  for (const [name, hint] of Object.entries(OTHER_WEIGHTS)) {
+    const file = await folder.open(within + name, {}).catch(() => null);
+    if (!file) continue;
+    await discard(file);
+    const argument = error.message.replace(/: expected .*$/s, '');
+    return invalid(argument, 'the weights', `a folder with '${within}${name}' instead`, 'UNSUPPORTED', {
+      hint,
+      cause: error,
+    });
+  }
+  return error;
+}
+
+/** Reads the option `weights`: the path of a file below the model's folder. */
+export function weightsPath(value: unknown, name: string): string {
+  const expected = "the path of an .onnx or .safetensors file in the folder, such as 'onnx/model_q4.onnx'";
+  if (typeof value !== 'string') throw invalid(name, expected, describe(value));
+  const isInside =
+    !/[\\:?#\0]/.test(value) && value.split('/').every((part) => part !== '' && part !== '.' && part !== '..');
+  if (isInside && value.endsWith('.ort'))
+    throw invalid(name, expected, `${describe(value)}, which is in onnxruntime's own format`, 'UNSUPPORTED');
+  if (!isInside || !/\.(onnx|safetensors)$/.test(value)) throw invalid(name, expected, describe(value));
+  return value;
+}

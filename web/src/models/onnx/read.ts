@@ -1,0 +1,211 @@
+/**
+ * Reads the weights in an ONNX file. The graph only serves to name them: no operator is run. Values are passed on while
+ * they are received, except for those that wait for their scales or are transposed.
+ */
+import { invalid, invalidFile } from '../../base/error.js';
+import { elementCount } from '../../base/tensor.js';
+import type { OpenFile } from '../../io/files.js';
+import { ByteReader } from '../../io/reader.js';
+import { DTYPE_BYTES, type TensorEntry, tensorOf } from '../../io/safetensors.js';
+import { External } from './external.js';
+import { Graph } from './graph.js';
+import { type Node, type TensorInfo, type TensorMessage, tensorInfo } from './messages.js';
+import { type Assignment, Names, type Wanted } from './names.js';
+import { type Recovered, recover } from './recover.js';
+import { readModel, type Visitor } from './stream.js';
+import type { StoredTensor } from './values.js';
+
+export type { Wanted } from './names.js';
+
+/** Receives the tensors of the state dict. Reads exactly the bytes of `entry`; the scales of an int8 tensor come first. */
+export type Receive = (entry: TensorEntry, reader: ByteReader) => Promise<void>;
+
+export interface ReadOptions {
+  wanted: Wanted;
+  /** Whether tensors with a scale per row may be received as int8. Otherwise they are converted to fp32. */
+  keepIntegers: boolean;
+  receive: Receive;
+  /** Opens a file by its path relative to the folder of the ONNX file. */
+  open(path: string): Promise<OpenFile>;
+  /** Returns the function to call with the length of each chunk of a file. */
+  counter(file: OpenFile): (count: number) => void;
+}
+
+/**
+ * Reads the tensors that a model needs from an ONNX file and its external data.
+ * @throws HeedError INVALID_FILE, NOT_FOUND for external data that is missing, UNSUPPORTED
+ */
+export async function readOnnx(file: OpenFile, options: ReadOptions): Promise<void> {
+  const reader = new ByteReader(file, options.counter(file));
+  try {
+    const weights = new Weights(file.name, options);
+    await readModel(reader, weights);
+    await weights.finish();
+  } finally {
+    await reader.close();
+  }
+}
+
+/** The number of values that are recovered at a time. */
+const BLOCK = 1 << 16;
+
+class Weights implements Visitor {
+  readonly #graph = new Graph();
+  /** Per stored tensor, the tensors of the state dict that need it; null until the graph is complete. */
+  #users: Map<string, Set<Assignment>> | null = null;
+  /** Tensors that stand before the nodes. */
+  readonly #early: TensorMessage[] = [];
+  /** Tensors that other tensors still need. */
+  readonly #held = new Map<string, StoredTensor>();
+  readonly #seen = new Set<string>();
+  readonly #external: External;
+
+  constructor(
+    readonly file: string,
+    readonly options: ReadOptions,
+  ) {
+    this.#external = new External(file);
+  }
+
+  node(node: Node): void {
+    if (this.#users)
+      throw invalid(this.file, 'all nodes before or after the tensors', 'nodes between them', 'UNSUPPORTED');
+    this.#graph.add(node);
+  }
+
+  /** The tensors that need a stored tensor. The first call ends the graph. */
+  #usersOf(tensor: string): ReadonlySet<Assignment> {
+    if (!this.#users) {
+      this.#users = new Map();
+      for (const assignment of Names.of(this.#graph, this.options.wanted, this.file))
+        for (const part of partsOf(assignment)) {
+          const users = this.#users.get(part) ?? new Set();
+          this.#users.set(part, users.add(assignment));
+        }
+    }
+    return this.#users.get(tensor) ?? NONE;
+  }
+
+  get #hasGraph(): boolean {
+    return this.#graph.nodes.length > 0;
+  }
+
+  isUsed(name: string): boolean {
+    return !this.#hasGraph || this.#usersOf(name).size > 0;
+  }
+
+  values(info: TensorInfo): ((reader: ByteReader) => Promise<void>) | null {
+    const [user, ...others] = this.#hasGraph ? this.#usersOf(info.name) : [];
+    if (!user || others.length > 0 || !isStreamed(user) || !(info.type in DTYPE_BYTES) || info.type === 'I8')
+      return null;
+    return async (reader) => {
+      this.#note(info.name);
+      const entry = { name: user.name, dtype: info.type, shape: info.shape, begin: 0, end: info.byteLength };
+      await this.options.receive(entry, reader);
+    };
+  }
+
+  #note(name: string): void {
+    if (this.#seen.has(name)) throw invalidFile(tensorOf(this.file, name), 'one tensor of this name', 'two');
+    this.#seen.add(name);
+  }
+
+  async tensor(message: TensorMessage): Promise<void> {
+    if (!this.#hasGraph) this.#early.push(message);
+    else if (this.#usersOf(message.name).size > 0) await this.#take(message);
+  }
+
+  async #take(message: TensorMessage): Promise<void> {
+    const { bytes, external, name } = message;
+    if (external) {
+      if (bytes) throw invalidFile(tensorOf(this.file, name), 'values in one place', 'values here and in another file');
+      this.#external.add(tensorInfo(message, null, this.file), external);
+      return;
+    }
+    const info = tensorInfo(message, bytes?.length ?? 0, this.file);
+    await this.#hold({ info, bytes: bytes ?? new Uint8Array() });
+  }
+
+  /** Keeps a tensor, and passes on the tensors of the state dict that are now complete. */
+  async #hold(tensor: StoredTensor): Promise<void> {
+    const { name } = tensor.info;
+    this.#note(name);
+    this.#held.set(name, tensor);
+    for (const user of [...this.#usersOf(name)]) {
+      const parts = partsOf(user);
+      if (parts.every((part) => this.#held.has(part))) await this.#complete(user, parts);
+    }
+  }
+
+  async #complete(user: Assignment, parts: readonly string[]): Promise<void> {
+    const { stored } = user;
+    const held = (name: string | null) => (name === null ? null : this.#held.get(name)!);
+    const found = { tensor: held(stored.tensor)!, scale: held(stored.scale), zero: held(stored.zero) };
+    await this.#pass(user.name, recover(stored, found, this.options.keepIntegers, this.file));
+    for (const part of parts) {
+      const users = this.#users!.get(part)!;
+      users.delete(user);
+      if (users.size === 0) this.#held.delete(part);
+    }
+  }
+
+  async #pass(name: string, { dtype, shape, scale, rows }: Recovered): Promise<void> {
+    if (scale) {
+      const bytes = new Uint8Array(scale.buffer, scale.byteOffset, scale.byteLength);
+      await this.#receive(`${name}_scale`, 'F32', [scale.length, 1], () => bytes);
+    }
+    await this.#receive(name, dtype, shape, rows);
+  }
+
+  async #receive(
+    name: string,
+    dtype: keyof typeof DTYPE_BYTES,
+    shape: number[],
+    rows: Recovered['rows'],
+  ): Promise<void> {
+    const count = shape[0] ?? 1;
+    const values = elementCount(shape);
+    const step = Math.max(1, Math.floor((BLOCK * count) / (values || 1)));
+    async function* chunks(): AsyncIterable<Uint8Array> {
+      for (let row = 0; row < count; row += step) yield rows(row, Math.min(step, count - row));
+    }
+    const end = values * DTYPE_BYTES[dtype];
+    const reader = new ByteReader({ name: this.file, size: end, chunks });
+    try {
+      await this.options.receive({ name, dtype, shape, begin: 0, end }, reader);
+    } finally {
+      await reader.close();
+    }
+  }
+
+  /** Completes tensors that wait for values in nodes or in other files. */
+  async finish(): Promise<void> {
+    this.#usersOf('');
+    for (const message of this.#early.splice(0)) if (this.#usersOf(message.name).size > 0) await this.#take(message);
+    for (const { value, outputs } of this.#graph.nodes) {
+      const name = outputs[0] ?? '';
+      if (value && this.#usersOf(name).size > 0) await this.#take({ ...value, name });
+    }
+    await this.#external.read(
+      this.options,
+      (info) => this.values(info),
+      (tensor) => this.#hold(tensor),
+    );
+    for (const [part, users] of this.#users!)
+      for (const { name, stored } of users)
+        if (!this.#seen.has(part) && this.#seen.has(stored.tensor))
+          throw invalidFile(tensorOf(this.file, name), `'${part}' with its scales or zero points`, 'none');
+  }
+}
+
+const NONE: ReadonlySet<Assignment> = new Set();
+
+/** The names of the stored tensors that a tensor of the state dict needs. */
+function partsOf({ stored: { tensor, scale, zero } }: Assignment): string[] {
+  return [...new Set([tensor, scale, zero].filter((part) => part !== null))];
+}
+
+/** Whether a tensor has the same bytes in the state dict. */
+function isStreamed({ stored: { form, transposed, part } }: Assignment): boolean {
+  return form.kind === 'plain' && !transposed && !part;
+}
