@@ -15,14 +15,13 @@ import { parameterRowsOf } from '../models/families/families.js';
 import { familyOf } from '../models/families/family-of.js';
 import { labelsIn } from '../models/families/model-config.js';
 import { readSentenceConfig, type SentenceConfig } from '../models/families/sentence-transformers.js';
-import { openWeights } from '../models/families/weight-files.js';
 import { bareName, isScaleOf, WORD_TABLE } from '../models/families/weights.js';
 import { isHeadTensor } from '../models/heads/task-heads.js';
 import type { ModelConfig } from '../models/model.js';
 import { openModelFiles, peek } from '../models/model-files.js';
+import { openSafetensors } from '../models/onnx-weights.js';
 import { STATIC, staticTensors, tableSettings } from '../models/static-embedding.js';
 import { isSettings, quantizedBytes } from './quantize.js';
-import { WEIGHTS } from './rewrite.js';
 
 export interface InspectOptions extends Omit<RemoteOptions, 'integrity'> {
   signal?: SignalLike;
@@ -107,8 +106,10 @@ async function inspected(opened: ModelFolder, signal: SignalLike): Promise<Inspe
   if (hasImageEncoder) for (const name of [INPUT_SETTINGS, IMAGE_SETTINGS]) await peek(folder, within + name, signal);
   for (const { weights } of sentence?.layers ?? []) await peek(folder, weights, signal);
   const entries: TensorEntry[] = [];
-  const weights = await attempt(() => openWeights(folder, signal, within), null);
+  const firstOfWeights = files.length;
+  const weights = await attempt(() => openSafetensors(folder, settings, signal, within), null);
   for (const openFile of weights?.files ?? []) entries.push(...(await attempt(() => tensorsOf(openFile), [])));
+  const weightFiles = files.slice(firstOfWeights);
   const names = new Set(entries.map(({ name }) => name));
   const isScale = ({ name }: TensorEntry) => isScaleOf(name, names);
 
@@ -139,8 +140,8 @@ async function inspected(opened: ModelFolder, signal: SignalLike): Promise<Inspe
   const memoryOf = (bytes: (entry: TensorEntry) => number) => encoder.reduce((sum, entry) => sum + bytes(entry), 0);
   const download = sizes.some((bytes) => bytes === null) ? null : sizes.reduce<number>((sum, bytes) => sum + bytes!, 0);
   const quantizedDownload = async () => {
-    const isReplaced = (path: string) => isSettings(path) || WEIGHTS.test(path);
-    const replaced = files.reduce((sum, { path, bytes }) => sum + (isReplaced(path) ? (bytes ?? 0) : 0), 0);
+    const ofSettings = files.filter(({ path }) => isSettings(path));
+    const replaced = [...ofSettings, ...weightFiles].reduce((sum, { bytes }) => sum + (bytes ?? 0), 0);
     const isWhole = download !== null && fileSettings && within === '' && entries.length > 0;
     if (!isWhole || files.length !== sizes.length) return download; // packed files cannot be quantized
     const bytes = await quantizedBytes(fileSettings, entries, sentence?.pools ?? false).catch((error: unknown) => {

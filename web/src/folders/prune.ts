@@ -220,7 +220,7 @@ async function planOf(
   const rows = parameterRowsOf(family, config);
   const { decoder = 'lm_head' } = Object.hasOwn(LAYOUTS, type) ? LAYOUTS[type]! : {};
   const decoders = [`${decoder}.weight`, `${decoder}.bias`, `${decoder.replace(/\.?decoder$/, '')}.bias`];
-  return planWeights(folder, signal, (entry, _, names): PlannedTensor => {
+  return planWeights(folder, settings, signal, (entry, _, names): PlannedTensor => {
     const bare = bareName(entry.name.replace(/_scale$/, ''), family.prefix);
     const isTable = rows.get(bare)?.parameter === WORD_TABLE;
     // In a static embedding with a quantized vocabulary, `mapping` has one entry per token, instead of the table one

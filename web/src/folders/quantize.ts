@@ -171,7 +171,7 @@ async function planOf(
   signal: SignalLike | undefined,
 ): Promise<Plan> {
   const { formOf, leaveOut } = await formsIn(settings, forms, pools);
-  const plan = await planWeights(folder, signal, formOf);
+  const plan = await planWeights(folder, settings, signal, formOf);
   leaveOut(plan.tensors);
   return plan;
 }

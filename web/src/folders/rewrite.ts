@@ -20,14 +20,15 @@ import {
   tensorOf,
   widen,
 } from '../io/safetensors.js';
+import type { Settings } from '../io/settings.js';
 import { type ModelSource, openFolder, type RemoteOptions } from '../io/source.js';
-import { openWeights } from '../models/families/weight-files.js';
+import { openSafetensors } from '../models/onnx-weights.js';
 import { type FileWriter, type FolderWriter, writeWhole } from './folder-writer.js';
 import { int4Rows } from './int4-rows.js';
 import { brainFloats, int8Rows, roundedBrainFloats } from './quantize-rows.js';
 
 /** The weight files, which are replaced by a single model.safetensors. */
-export const WEIGHTS = /^model(-\d+-of-\d+)?\.safetensors(\.index\.json)?$/;
+const WEIGHTS = /^model(-\d+-of-\d+)?\.safetensors(\.index\.json)?$/;
 
 /** Reopens the source for each pass, because a packed file can be read only once per opening. */
 export function reopened(
@@ -57,6 +58,8 @@ export interface Plan {
   tensors: PlannedTensor[];
   /** The total size of the files in bytes. */
   bytes: number;
+  /** Those of config.json. */
+  settings: Settings;
 }
 
 /**
@@ -99,11 +102,12 @@ export interface Run {
  */
 export async function planWeights(
   folder: ModelFolder,
+  settings: Settings,
   signal: SignalLike | undefined,
   planned: (entry: TensorEntry, file: string, names: Set<string>) => PlannedTensor,
 ): Promise<Plan> {
-  const { files } = await openWeights(folder, signal);
-  const plan: Plan = { tensors: [], bytes: 0 };
+  const { files } = await openSafetensors(folder, settings, signal);
+  const plan: Plan = { tensors: [], bytes: 0, settings };
   for (const open of files) {
     const file = await open();
     const reader = new ByteReader(file);
@@ -163,7 +167,7 @@ export function plannedFile(tensors: readonly PlannedTensor[]): { start: Uint8Ar
 async function writeWeights(
   writer: FolderWriter,
   folder: ModelFolder,
-  { tensors, bytes }: Plan,
+  { tensors, bytes, settings }: Plan,
   run: Run,
 ): Promise<number> {
   const headers = tensors.map(headersOf);
@@ -177,7 +181,7 @@ async function writeWeights(
     done += count;
     run.onProgress?.({ done, total: Math.max(done, bytes) });
   };
-  const { files } = await openWeights(folder, run.signal); // a server's response can be read only once
+  const { files } = await openSafetensors(folder, settings, run.signal); // a server's response can be read only once
   for (const open of files) {
     const reader = new ByteReader(await open(), onBytes);
     try {

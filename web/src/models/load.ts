@@ -20,6 +20,7 @@ import { isHeadTensor } from './heads/task-heads.js';
 import type { ImageEncoder } from './image-encoder.js';
 import { reserveFor } from './memory.js';
 import { openModelFiles } from './model-files.js';
+import { loadOnnx } from './onnx-weights.js';
 import type { FetchRows } from './paged-embeddings.js';
 import { MODEL2VEC_LENGTH, openTable, STATIC, type StaticTable } from './static-embedding.js';
 
@@ -90,7 +91,6 @@ export interface LoadedModel {
 /** The `architectures` entry of Stanford's ColBERTs. */
 export const STANFORD = 'HF_ColBERT';
 
-const onnx = () => importing('onnx', () => import('./onnx/index.js'));
 const pagedEmbeddings = () => importing('paged-embeddings', () => import('./paged-embeddings.js'));
 
 /** Loads the model in an open folder. */
@@ -181,7 +181,8 @@ export async function loadModel(
     for (const [i, openNext] of weights.files.entries()) {
       const file = await openNext();
       const isLast = i === weights.files.length - 1;
-      if (weights.onnx) await loadOnnx(loader, file, weights.onnx, folder, { type, family, progress, signal });
+      const counter = (opened: OpenFile) => progress.counter(opened, true);
+      if (weights.onnx) await loadOnnx(loader, file, weights.onnx, folder, { type, family, config, counter, signal });
       else await loader.load(file, isLast, table ? () => {} : progress.counter(file, isLast));
       signal.throwIfAborted();
     }
@@ -213,28 +214,6 @@ export async function loadModel(
     unlink();
   }
 }
-
-/** Loads the tensors of an ONNX file and of the files that it refers to. `path`: its path below the folder. */
-async function loadOnnx(
-  loader: WeightLoader,
-  file: OpenFile,
-  path: string,
-  folder: ModelFolder,
-  { type, family, progress, signal }: { type: string; family: Family; progress: Progress; signal: SignalLike },
-): Promise<void> {
-  const { readOnnx } = await onnx();
-  await readOnnx(file, {
-    wanted: { type, prefix: family.prefix, rows: loader.rows, isHead: loader.isHead },
-    keepIntegers: true,
-    receive: (entry, reader) => loader.loadTensor(entry, reader),
-    open: (name) => folder.open(besides(path, name), { required: true, signal }),
-    counter: (opened) => progress.counter(opened, true),
-  });
-  loader.complete(file.name);
-}
-
-/** The path of a file in the folder of the file at `path`. */
-const besides = (path: string, name: string) => path.replace(/[^/]*$/, name);
 
 /** Whether the checkpoint's embedding tables have 4 bits, which `quantize` records in compressed-tensors' format. */
 function hasInt4Table(settings: Settings): boolean {

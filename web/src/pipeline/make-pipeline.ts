@@ -1,5 +1,5 @@
 /** The functions of `pipeline`: they translate arguments, options and results, so that a page of transformers.js can switch by changing the import. */
-import type { Heed, LoadOptions, ModelSource } from '../api/index.js';
+import type { FromPretrainedOptions, Heed, LoadOptions, ModelSource } from '../api/index.js';
 import { describe, HeedError, invalid } from '../base/error.js';
 import {
   callback,
@@ -127,13 +127,14 @@ export async function makePipeline<T extends PipelineTask>(
     const expected = typeof task === 'string' ? knownNames(task, known) : `one of ${known.join(', ')}`;
     throw invalid('task', expected, describe(task), 'UNSUPPORTED');
   }
-  const { progress_callback: given, device, hub, gpu, ...others } = plainOptions('pipeline', options);
+  const { progress_callback: given, device, hub, gpu, dtype, ...others } = plainOptions('pipeline', options);
   const progress = callback<NonNullable<typeof given>>(given, 'pipeline.progress_callback');
   if (progress && 'onProgress' in others)
     throw invalid('pipeline.onProgress', 'undefined together with progress_callback', 'both');
   if (device !== undefined && !['wasm', 'cpu', 'webgpu', 'auto'].includes(device))
     throw invalid('device', "'wasm', 'cpu', 'webgpu' or 'auto'", describe(device), 'UNSUPPORTED');
-  const rest = { ...others, device: device === 'cpu' ? ('wasm' as const) : device };
+  const ours = device === 'cpu' ? 'wasm' : device;
+  const rest: FromPretrainedOptions = { ...others, ...weightsOf(dtype, ours), device: ours };
   const name = typeof source === 'string' ? source : 'model';
   const heed = await load({ hub, gpu });
   const end = () => heed.dispose(); // disposes of the model, too
@@ -153,6 +154,20 @@ export async function makePipeline<T extends PipelineTask>(
       throw asWritten(error, task);
     })) as unknown as Pipelines[T];
   return Object.assign(call, { task, model, dispose: async () => end(), [dispose]: end }) as Pipeline<T>;
+}
+
+/** The types of transformers.js's files, each with the type as which heed runs it. */
+const FILES = { int8: 'q8', uint8: 'q8', q4: 'fp32', q4f16: 'fp32', bnb4: 'fp32', fp16: 'fp32' } as const;
+
+/** heed's options for a type of transformers.js. */
+function weightsOf(
+  dtype: PipelineOptions['dtype'],
+  device: PipelineOptions['device'],
+): Pick<FromPretrainedOptions, 'dtype' | 'weights'> {
+  const isFile = typeof dtype === 'string' && Object.hasOwn(FILES, dtype);
+  if (isFile && (dtype !== 'fp16' || (device ?? 'wasm') === 'wasm'))
+    return { dtype: FILES[dtype as keyof typeof FILES], weights: `onnx/model_${dtype}.onnx` };
+  return dtype === undefined ? {} : { dtype: dtype as FromPretrainedOptions['dtype'] }; // checked by fromPretrained
 }
 
 function statusesFor(report: (progress: PipelineProgress) => void, name: string) {

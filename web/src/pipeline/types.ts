@@ -174,10 +174,16 @@ export type PipelineProgress =
 
 /** Options of `pipeline`: those of `fromPretrained`, and some of transformers.js. */
 export interface PipelineOptions
-  extends Omit<FromPretrainedOptions, 'onProgress' | 'device'>,
+  extends Omit<FromPretrainedOptions, 'onProgress' | 'device' | 'dtype'>,
     Pick<LoadOptions, 'hub' | 'gpu'> {
   /** Called with the progress of loading. */
   progress_callback?: (progress: PipelineProgress) => void;
+  /**
+   * The type of the weights, as for `fromPretrained`, or the name of one of the ONNX files that transformers.js reads:
+   * onnx/model_int8.onnx, onnx/model_q4.onnx, ... 'int8' and 'uint8' are run as 'q8', the others as 'fp32'. 'fp16' is
+   * onnx/model_fp16.onnx except on a GPU, where it is as for `fromPretrained`.
+   */
+  dtype?: FromPretrainedOptions['dtype'] | 'int8' | 'uint8' | 'q4' | 'q4f16' | 'bnb4';
   /** The device, as for `fromPretrained`; 'cpu' means 'wasm'. */
   device?: FromPretrainedOptions['device'] | 'cpu';
 }

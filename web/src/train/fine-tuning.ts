@@ -111,10 +111,11 @@ export function savable(load: Load, code: Code, kit: Kit): Load {
   return async (given, options) => {
     const model = await load(given, options);
     if (model instanceof LocalModel) {
-      const { remoteHost, revision, token, fetch, cache, integrity } = options ?? {};
+      const { remoteHost, revision, token, fetch, cache, integrity, dtype, weights } = options ?? {};
       const origin: Origin = {
         ...sourceForWorker(given ?? shippedModel(), model.runtime.hub), // a copy
         options: { remoteHost, revision, token, fetch, cache, integrity } as Origin['options'],
+        choice: { dtype, weights },
       };
       const save: Savable['save'] = async (options) => (await code()).save(model, origin, options);
       Object.defineProperty(model, 'save', { value: save });

@@ -47,7 +47,6 @@ export { listsOf } from '../models/encode-outputs.js';
 export { isJinaBert, parameterRowsOf, textFamilyOf } from '../models/families/families.js';
 export { activation } from '../models/families/family.js';
 export { CLASSIFIER } from '../models/families/sentence-transformers.js';
-export { openWeights } from '../models/families/weight-files.js';
 export { bareName, isScaleOf, WORD_TABLE } from '../models/families/weights.js';
 export {
   Chain,
@@ -76,6 +75,7 @@ export type { LoadedModel, LoadModelOptions } from '../models/load.js';
 export { loadAs, loadPretrained } from '../models/load-pretrained.js';
 export type { EmbedOptions, ModelConfig, PretrainedModel } from '../models/model.js';
 export { notAtRoot } from '../models/model-files.js';
+export { openSafetensors } from '../models/onnx-weights.js';
 export type { Parts } from '../models/parts.js';
 export { LocalModel } from '../models/pretrained.js';
 export { batchOf, requireRows } from '../models/run.js';

@@ -101,9 +101,10 @@ export class WeightLoader {
     this.isHead = isHead;
     this.#optional = family.optionalBiases;
     this.#hasImages = family.images !== undefined;
-    this.rows = parameterRowsOf(family, config);
     this.#parameters = model.parameters();
     this.#indices = new Map(this.#parameters.map(({ name }, i) => [name, i]));
+    const all = [...parameterRowsOf(family, config)];
+    this.rows = new Map(all.filter(([, { parameter }]) => this.#indices.has(parameter)));
     this.#filled = this.#parameters.map(() => []);
   }
 
@@ -174,13 +175,13 @@ export class WeightLoader {
     this.#names.set(bare, name);
     const isScale = isScaleOf(name, names);
     const target = this.rows.get(bare);
-    const parameter = target && this.#indices.get(target.parameter);
-    if (isScale || parameter === undefined) {
+    if (isScale || !target) {
       if (isScale || this.isHead(bare)) return { kind: 'keep', name: bare, dtype: readableDtype(dtype, tensor) };
       this.#unused.push(name);
       return null;
     }
-    const { firstRow } = target!;
+    const { firstRow } = target;
+    const parameter = this.#indices.get(target.parameter)!;
     const [height, ...width] = this.#parameters[parameter]!.shape as [number, ...number[]];
     const [rows = 1, ...given] = withRank(shape, width.length + 1);
     const int4 = dtype === 'U8' && width.length === 1;
@@ -191,7 +192,7 @@ export class WeightLoader {
     }
     const known = int4 ? dtype : readableDtype(dtype, tensor);
     if (shape.length > 1) this.#dtypes.add(dtype);
-    const starts = [...this.rows.values()].filter((r) => r.parameter === target!.parameter).map((r) => r.firstRow);
+    const starts = [...this.rows.values()].filter((r) => r.parameter === target.parameter).map((r) => r.firstRow);
     const fits = this.#hasImages ? [...starts, height].includes(firstRow + rows) : firstRow + rows <= height;
     if (given.length !== width.length || String(given) !== String(width) || !fits) {
       const end = Math.min(height, ...starts.filter((row) => row > firstRow));

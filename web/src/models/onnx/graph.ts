@@ -3,6 +3,7 @@
  * values, and through dequantization, to the tensors in which it is stored.
  */
 import type { Node } from './messages.js';
+import type { Part } from './older-names.js';
 
 /**
  * How a weight is computed from stored tensors. W has PyTorch's layout, [out, in] for a linear layer; before the steps
@@ -29,15 +30,17 @@ export interface Stored {
   zero: string | null;
   /** Whether the stored matrix is W transposed. */
   transposed: boolean;
-  /** The weight is part `index` of `of` equal parts of W's rows, as of merged queries, keys and values. */
-  part: { index: number; of: number } | null;
+  /** The weight is a part of W's rows, as of merged queries, keys and values. */
+  part: Part | null;
+  /** A number that is subtracted from every value: exporters store some norms' weights plus 1. */
+  offset: number;
 }
 
 /** A weight as an operator uses it. */
 export interface Use {
   node: Node;
   /** What the operator does with the weight: the last part of its name in a state dict. */
-  role: 'weight' | 'bias';
+  role: 'weight' | 'bias' | 'probe';
   /** Whether the weight is a matrix that is multiplied. */
   isMatrix: boolean;
   stored: Stored;
@@ -45,22 +48,31 @@ export interface Use {
   names: string[];
 }
 
-/** The operators of a domain that heed knows to leave the meaning of their weights unchanged. */
-const MICROSOFT = new Set(
-  (
-    'Attention QAttention MultiHeadAttention GroupQueryAttention EmbedLayerNormalization QEmbedLayerNormalization ' +
-    'SkipLayerNormalization SimplifiedLayerNormalization SkipSimplifiedLayerNormalization BiasGelu FastGelu Gelu ' +
-    'QuickGelu BiasSplitGelu BiasAdd BiasSoftmax BiasDropout FusedMatMul FusedGemm FusedConv FusedMatMulActivation ' +
-    'TransposeMatMul MatMulNBits MatMulBnb4 GatherBlockQuantized DynamicQuantizeMatMul MatMulIntegerToFloat ' +
-    'QuantizeLinear DequantizeLinear QLinearAdd QLinearMul QLinearSigmoid QLinearLeakyRelu QLinearSoftmax QGemm ' +
-    'RotaryEmbedding RelativePositionBias GatedRelativePositionBias'
-  ).split(' '),
-);
+/** Whether an operator belongs to ONNX or to onnxruntime, whose operators do not change the weights that they read. */
+export const isKnown = ({ domain }: Node) => domain === '' || domain === 'com.microsoft';
 
-/** Whether an operator is one of ONNX or a known one of onnxruntime. */
-export function isKnown({ domain, op }: Node): boolean {
-  return domain === '' || (domain === 'com.microsoft' && MICROSOFT.has(op));
-}
+/**
+ * The operators with weights: the inputs with the weight, the bias, the scale and the zero point, -1 for none, and the
+ * form of the weight.
+ */
+const OPERATORS: Record<string, [weight: number, bias: number, scale?: number, zero?: number, form?: Form['kind']]> = {
+  MatMul: [1, -1],
+  FusedMatMul: [1, -1],
+  Gemm: [1, 2],
+  FusedGemm: [1, 2],
+  Conv: [1, 2],
+  FusedConv: [1, 2],
+  LayerNormalization: [1, 2],
+  SimplifiedLayerNormalization: [1, -1],
+  Gather: [0, -1],
+  MatMulInteger: [1, -1, -1, 3, 'linear'],
+  ConvInteger: [1, -1, -1, 3, 'linear'],
+  DynamicQuantizeMatMul: [1, 4, 2, 3, 'linear'],
+  MatMulIntegerToFloat: [1, 6, 3, 5, 'linear'],
+  MatMulNBits: [1, 5, 2, 3, 'blocks'],
+  GatherBlockQuantized: [0, -1, 2, 3, 'blocks'],
+  MatMulBnb4: [1, -1, 2, -1, 'bnb4'],
+};
 
 /** Operators that pass a tensor on unchanged or as another view of its values. */
 const PASSING = new Set(['Identity', 'Cast', 'CastLike', 'Dropout', 'Squeeze', 'Unsqueeze']);
@@ -143,104 +155,31 @@ export class Graph {
     const add = (
       role: Use['role'],
       value: string | undefined,
-      isMatrix = false,
       change: (stored: Stored) => Partial<Stored> = () => ({}),
     ) => {
       const names: string[] = [];
       const stored = this.resolve(value, names);
+      const isMatrix = role === 'weight' && /Gemm|MatMul/.test(op);
       if (stored) found.push({ node, role, isMatrix, names, stored: { ...stored, ...change(stored) } });
     };
+    if (op === 'Tile') add('probe', inputs[0]); // SigLIP's query of the pooling head, once per image
+    if (op === 'Add' || (op === 'Mul' && !node.name.endsWith('_scales_mul')))
+      for (const input of inputs) if (!this.#isScalar(input)) add(op === 'Add' ? 'bias' : 'weight', input);
+    if (!Object.hasOwn(OPERATORS, op)) return found;
+    const [weight, bias, scale = -1, zero = -1, kind] = OPERATORS[op]!;
     const int = (name: string) => node.ints.get(name)?.[0] ?? 0;
-    const flipped = ({ transposed }: Stored) => ({ transposed: !transposed });
     const leaf = (index: number) => (inputs[index] ? this.#leafOf(inputs[index]) : null);
-    const sizes = () => ({ rows: int('N'), columns: int('K'), block: int('block_size') });
-    const quantized = (scale: number, zero: number) => (stored: Stored) => ({
-      form: { kind: 'linear', axis: -1, block: 0 } as const,
-      scale: leaf(scale),
-      zero: leaf(zero),
-      transposed: !stored.transposed,
-    });
-    switch (op) {
-      case 'MatMul':
-      case 'FusedMatMul':
-      case 'FusedMatMulActivation':
-      case 'TransposeMatMul':
-        add('weight', inputs[1], true, int('transB') ? undefined : flipped);
-        break;
-      case 'Gemm':
-      case 'FusedGemm':
-        add('weight', inputs[1], true, int('transB') ? undefined : flipped);
-        add('bias', inputs[2]);
-        break;
-      case 'MatMulInteger':
-        add('weight', inputs[1], true, (stored) => ({
-          ...quantized(-1, 3)(stored),
-          scale: this.#scaleBehind(node),
-        }));
-        break;
-      case 'ConvInteger':
-        add('weight', inputs[1], false, () => ({
-          form: { kind: 'linear', axis: 0, block: 0 } as const,
-          scale: this.#scaleBehind(node),
-          zero: leaf(3),
-        }));
-        break;
-      case 'DynamicQuantizeMatMul':
-        add('weight', inputs[1], true, quantized(2, 3));
-        add('bias', inputs[4]);
-        break;
-      case 'MatMulIntegerToFloat':
-        add('weight', inputs[1], true, quantized(3, 5));
-        add('bias', inputs[6]);
-        break;
-      case 'MatMulNBits':
-        // Input 4 is g_idx, an order of the columns.
-        if (inputs[4]) break;
-        add('weight', inputs[1], true, () => ({
-          form: { kind: 'blocks', bits: int('bits') || 4, isTable: false, ...sizes() } as const,
-          scale: leaf(2),
-          zero: leaf(3),
-        }));
-        add('bias', inputs[5]);
-        break;
-      case 'MatMulBnb4':
-        add('weight', inputs[1], true, () => ({
-          form: { kind: 'bnb4', type: int('quant_type'), ...sizes() } as const,
-          scale: leaf(2),
-        }));
-        break;
-      case 'GatherBlockQuantized':
-        add('weight', inputs[0], false, () => ({
-          form: {
-            kind: 'blocks',
-            bits: int('bits') || 4,
-            block: int('block_size') || 128,
-            rows: 0,
-            columns: 0,
-            isTable: true,
-          } as const,
-          scale: leaf(2),
-          zero: leaf(3),
-        }));
-        break;
-      case 'Conv':
-      case 'FusedConv':
-      case 'LayerNormalization':
-      case 'SimplifiedLayerNormalization':
-        add('weight', inputs[1]);
-        add('bias', inputs[2]);
-        break;
-      case 'Gather':
-        add('weight', inputs[0]);
-        break;
-      case 'Add':
-        for (const input of inputs) if (!this.#isScalar(input)) add('bias', input);
-        break;
-      case 'Mul':
-        if (!node.name.endsWith('_scales_mul'))
-          for (const input of inputs) if (!this.#isScalar(input)) add('weight', input);
-        break;
-    }
+    if (kind === 'blocks' && weight === 1 && inputs[4]) return found; // g_idx, an order of the columns
+    add('weight', inputs[weight], (stored) => ({
+      // Products have the matrix [in, out], except for packed ones.
+      ...(/Gemm|MatMul(?!NBits|Bnb4)/.test(op) && !int('transB') && { transposed: !stored.transposed }),
+      ...(kind && {
+        form: formOf(kind, op, int),
+        scale: scale < 0 ? this.#scaleBehind(node) : leaf(scale),
+        zero: leaf(zero),
+      }),
+    }));
+    add('bias', inputs[bias]);
     return found;
   }
 
@@ -291,5 +230,14 @@ export class Graph {
 }
 
 export function plain(tensor: string): Stored {
-  return { form: { kind: 'plain' }, tensor, scale: null, zero: null, transposed: false, part: null };
+  return { form: { kind: 'plain' }, tensor, scale: null, zero: null, transposed: false, part: null, offset: 0 };
+}
+
+/** The form of an operator's weight, given its attributes. */
+function formOf(kind: Form['kind'], op: string, int: (name: string) => number): Form {
+  const isTable = op === 'GatherBlockQuantized';
+  const packed = { block: int('block_size') || (isTable ? 128 : 0), rows: int('N'), columns: int('K') };
+  if (kind === 'blocks') return { kind, bits: int('bits') || 4, isTable, ...packed };
+  if (kind === 'bnb4') return { kind, type: int('quant_type'), ...packed };
+  return { kind: 'linear', axis: op === 'ConvInteger' ? 0 : -1, block: 0 };
 }

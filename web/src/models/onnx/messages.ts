@@ -7,22 +7,11 @@ import { HeedError, invalid, invalidFile } from '../../base/error.js';
 import { elementCount } from '../../base/tensor.js';
 import { tensorOf } from '../../io/safetensors.js';
 
-/** The types of tensors, by their numbers in `TensorProto.DataType`: name and bits per value. */
-const TYPES: Record<number, { type: string; bits: number }> = {
-  1: { type: 'F32', bits: 32 },
-  2: { type: 'U8', bits: 8 },
-  3: { type: 'I8', bits: 8 },
-  4: { type: 'U16', bits: 16 },
-  5: { type: 'I16', bits: 16 },
-  6: { type: 'I32', bits: 32 },
-  7: { type: 'I64', bits: 64 },
-  9: { type: 'BOOL', bits: 8 },
-  10: { type: 'F16', bits: 16 },
-  11: { type: 'F64', bits: 64 },
-  16: { type: 'BF16', bits: 16 },
-  21: { type: 'U4', bits: 4 },
-  22: { type: 'I4', bits: 4 },
-};
+/** The types of tensors, at their numbers in `TensorProto.DataType`; '-' for those that cannot be read. */
+const TYPES = '- F32 U8 I8 U16 I16 I32 I64 - BOOL F16 F64 - - - - BF16 - - - - U4 I4'.split(' ');
+
+/** The number of bits per value. */
+const bitsOf = (type: string | undefined) => Number(/\d+/.exec(type ?? '') ?? 8);
 
 /** The fields of a TensorProto. */
 export interface TensorMessage {
@@ -159,7 +148,7 @@ export function parseTensorField(bytes: Uint8Array, tensor: TensorMessage, file:
 function readTensorField(pbf: PbfReader, field: number, tensor: TensorMessage): void {
   if (field === 1) pbf.readPackedVarint(tensor.dims, true);
   else if (field === 2) tensor.dataType = pbf.readVarint();
-  else if (VALUES[field]) setBytes(tensor, field, valuesIn(pbf, field, tensor.dataType));
+  else if (field in VALUES) setBytes(tensor, field, valuesIn(pbf, field, tensor.dataType));
   else if (field === 8) tensor.name = pbf.readString();
   else if (field === 13) {
     const [key, value] = readEntry(pbf, pbf.length);
@@ -181,7 +170,7 @@ export function setBytes(tensor: TensorMessage, field: number, bytes: Uint8Array
   const types = VALUES[field];
   if (bytes.length === 0) return;
   if (tensor.bytes) throw new RangeError('values are given twice');
-  if (types && !types.includes(TYPES[tensor.dataType]?.type ?? '')) throw new RangeError('values of another type');
+  if (types && !types.includes(TYPES[tensor.dataType]!)) throw new RangeError('values of another type');
   tensor.bytes = bytes;
 }
 
@@ -191,7 +180,7 @@ function valuesIn(pbf: PbfReader, field: number, dataType: number): Uint8Array {
   // Varints, each of which ends with a byte below 128.
   const length = pbf.readVarint();
   const end = pbf.pos + length;
-  const width = Math.max(1, (TYPES[dataType]?.bits ?? 8) / 8);
+  const width = Math.max(1, bitsOf(TYPES[dataType]) / 8);
   const count = pbf.buf.subarray(pbf.pos, end).reduce((sum, byte) => sum + (byte < 128 ? 1 : 0), 0);
   const bytes = new Uint8Array(count * width);
   for (let i = 0; pbf.pos < end; i += width) {
@@ -209,11 +198,11 @@ export function tensorInfo({ name, dims, dataType }: TensorMessage, given: numbe
   const tensor = tensorOf(file, name);
   if (dims.length > 16 || !dims.every((extent) => Number.isSafeInteger(extent) && extent >= 0))
     throw invalidFile(tensor, 'at most 16 whole numbers as its shape', JSON.stringify(dims));
-  const known = Object.hasOwn(TYPES, dataType) ? TYPES[dataType]! : null;
-  if (!known) throw invalid(tensor, 'numbers of a type that heed reads', `data_type ${dataType}`, 'UNSUPPORTED');
-  const byteLength = Math.ceil((elementCount(dims) * known.bits) / 8);
+  const type = TYPES[dataType] ?? '-';
+  if (type === '-') throw invalid(tensor, 'numbers of a type that heed reads', `data_type ${dataType}`, 'UNSUPPORTED');
+  const byteLength = Math.ceil((elementCount(dims) * bitsOf(type)) / 8);
   const got = given ?? byteLength;
   if (!Number.isSafeInteger(byteLength) || got !== byteLength)
-    throw invalidFile(tensor, `${byteLength} bytes for ${known.type} [${dims.join(', ')}]`, `${got}`);
-  return { name, type: known.type, shape: dims, byteLength };
+    throw invalidFile(tensor, `${byteLength} bytes for ${type} [${dims.join(', ')}]`, `${got}`);
+  return { name, type, shape: dims, byteLength };
 }

@@ -5,13 +5,16 @@
 import { invalid } from '../../base/error.js';
 import type { ParameterRows } from '../families/family.js';
 import { bareName } from '../families/weights.js';
-import { type Graph, isKnown, type Stored, type Use } from './graph.js';
-import { olderName } from './older-names.js';
+import { type Graph, isKnown, plain, type Stored, type Use } from './graph.js';
+import type { Node } from './messages.js';
+import { olderName, type Part } from './older-names.js';
 
 /** The tensors that a model has a place for. */
 export interface Wanted {
   /** config.json's `model_type`. */
   type: string;
+  /** The number that the model adds to the weights of its norms. */
+  normOffset: number;
   /** The prefix of the encoder's tensors in a checkpoint with a head. */
   prefix: string;
   /** The encoder's tensors, by their names without the prefix. */
@@ -20,10 +23,17 @@ export interface Wanted {
   isHead(name: string): boolean;
 }
 
-/** A tensor of the state dict, and where it is stored. `name`: with the prefix that the file uses. */
+/** A tensor of the state dict. `name`: with the prefix that the file uses. `parts`: where its rows are stored. */
 export interface Assignment {
   name: string;
-  stored: Stored;
+  parts: Stored[];
+}
+
+/** A tensor of the state dict, or a part of one: its name without the family's prefix, and its name in the file. */
+interface Target {
+  bare: string;
+  name: string;
+  part: Part | null;
 }
 
 /** Wrappers around a model whose names come before those of its modules. */
@@ -52,7 +62,7 @@ export class Names {
     const names = new Names(graph, wanted);
     names.#assign();
     names.#refuse(file);
-    return [...names.#found.values()];
+    return [...names.#found.values()].filter(isComplete);
   }
 
   #assign(): void {
@@ -64,39 +74,46 @@ export class Names {
       for (const name of use.names) this.#add(name.replace(QUANTIZED, ''), use.stored, use.isMatrix);
     for (const node of nodes)
       for (const value of [...node.inputs, ...node.outputs]) if (value !== '') this.#addNamed(value);
-    const isNamed = (use: Use) => [...this.#found.values()].some(({ stored }) => stored.tensor === use.stored.tensor);
+    const isNamed = (use: Use) =>
+      [...this.#found.values()].some(({ parts }) => parts.some((stored) => stored.tensor === use.stored.tensor));
     const modules = uses.filter((use) => use.role === 'bias' || use.isMatrix || !['Mul'].includes(use.node.op));
     for (const use of modules) this.#addByModule(use);
     for (const use of uses) if (use.node.op === 'Mul') this.#addByModule(use);
     const matrices = uses.filter((use) => use.isMatrix && !isNamed(use));
+    this.#addPositions();
     this.#addByBias(matrices);
     this.#addByOrder(matrices.filter((use) => !isNamed(use)));
     for (const node of nodes) if (!isKnown(node)) this.#block(node.domain, node.op, node.name, node.inputs);
   }
 
   /** The tensor of the state dict with this name, which may have wrappers' names before it. */
-  #target(name: string): { bare: string; name: string } | null {
-    if (/_(scale|zero_point)$/.test(name)) return null;
+  #target(given: string): Target | null {
+    if (/_(scale|zero_point)$/.test(given)) return null;
     const { prefix, rows, isHead, type } = this.#wanted;
-    for (let rest: string = name; ; ) {
-      for (const candidate of new Set([rest, olderName(type, rest)])) {
-        const bare = bareName(candidate, prefix);
-        if (rows.has(bare) || (bare.includes('.') && isHead(bare))) return { bare, name: candidate };
-      }
+    const targetOf = (name: string, part: Part | null): Target | null => {
+      const bare = bareName(name, prefix);
+      return rows.has(bare) || (bare.includes('.') && isHead(bare)) ? { bare, name, part } : null;
+    };
+    for (let rest = given; ; ) {
+      const older = olderName(type, rest);
+      const target = targetOf(rest, null) ?? targetOf(older.name, older.part);
       const shorter = rest.replace(WRAPPERS, '');
-      if (shorter === rest) return null;
+      if (target || shorter === rest) return target;
       rest = shorter;
     }
   }
 
   /** Assigns a tensor if its place is free. A matrix in fp32 takes precedence over the same one quantized. */
-  #add(name: string, stored: Stored, isMatrix = false): boolean {
+  #add(name: string, stored: Stored, isMatrix = false): void {
     const target = this.#target(name);
-    if (!target) return false;
-    const before = this.#found.get(target.bare)?.stored;
-    const isBetter = isMatrix && before && before.form.kind !== 'plain' && stored.form.kind === 'plain';
-    if (!before || isBetter) this.#found.set(target.bare, { name: target.name, stored });
-    return !before;
+    if (!target) return;
+    const { bare, part } = target;
+    const found = this.#found.get(bare) ?? { name: target.name, parts: new Array<Stored>(part?.of ?? 1) };
+    const index = part?.index ?? 0;
+    const before = found.parts[index];
+    if (before && !(isMatrix && before.form.kind !== 'plain' && stored.form.kind === 'plain')) return;
+    found.parts[index] = stored;
+    this.#found.set(bare, found);
   }
 
   /** Assigns a tensor by its own name, if no operator that heed reads uses it. */
@@ -106,12 +123,18 @@ export class Names {
     if (stored) this.#add(base, this.#withScales(stored));
   }
 
-  #addByModule({ node, role, stored, isMatrix }: Use): void {
+  #addByModule({ node, role, stored: given, isMatrix }: Use): void {
     const path = node.scope || node.name.split('/').filter(Boolean).slice(0, -1).join('.');
     if (path === '') return;
+    const offset = node.op === 'Mul' ? this.#wanted.normOffset : 0;
+    const stored = offset === 0 ? given : { ...given, offset };
     const plainPath = path.replace(/_\d+(?=\.|$)/g, ''); // a module that runs twice
     for (const module of new Set([path, plainPath]))
-      if (this.#target(`${module}.${role}`)) return void this.#add(`${module}.${role}`, stored, isMatrix);
+      for (const name of node.op === 'Add' ? [role, 'position_embedding.weight'] : [role])
+        if (this.#target(`${module}.${name}`)) {
+          this.#add(`${module}.${name}`, stored, isMatrix);
+          return;
+        }
   }
 
   /** Assigns matrices by the biases that are added to their products, except where several lead to the same name. */
@@ -134,13 +157,13 @@ export class Names {
   /** Assigns the remaining matrices in the order of the forward pass. Their shapes are checked when they are read. */
   #addByOrder(uses: readonly Use[]): void {
     const free = new Map<string, string>();
-    const places = new Set<string>();
+    const taken = new Set<string>();
     const placeOf = ({ parameter, firstRow }: ParameterRows) => `${parameter} ${firstRow}`;
-    for (const [name, rows] of this.#wanted.rows) if (this.#found.has(name)) places.add(placeOf(rows));
+    for (const [name, rows] of this.#wanted.rows) if (this.#found.has(name)) taken.add(placeOf(rows));
     for (const [name, rows] of this.#wanted.rows) {
       const isMatrix = name.endsWith('.weight') && /^layers\.\d+\.(self_attn\.(?!._norm)|linear)/.test(rows.parameter);
-      if (!isMatrix || places.has(placeOf(rows))) continue;
-      places.add(placeOf(rows));
+      if (!isMatrix || taken.has(placeOf(rows))) continue;
+      taken.add(placeOf(rows));
       free.set(name, rows.parameter);
     }
     const numberOf = ({ node }: Use) =>
@@ -151,7 +174,14 @@ export class Names {
       ({ stored }, i) => inOrder.findIndex((other) => other.stored.tensor === stored.tensor) === i,
     );
     if (distinct.length < free.size) return;
-    [...free.keys()].forEach((name, i) => this.#add(name, distinct[i]!.stored, true));
+    const names = [...free.keys()];
+    const merged = names.filter((name) => /Wqkv/.test(name)).length;
+    // Separate queries, keys and values of a family whose checkpoints have them in one matrix.
+    const isSplit = this.#wanted.type === 'nomic_bert' && distinct.length >= names.length + 2 * merged;
+    const places = names.flatMap((name) =>
+      isSplit && /Wqkv/.test(name) ? ['q', 'k', 'v'].map((part) => name.replace('Wqkv', `${part}_proj`)) : [name],
+    );
+    places.forEach((name, i) => this.#add(name, distinct[i]!.stored, true));
   }
 
   /**
@@ -188,6 +218,22 @@ export class Names {
     });
   }
 
+  /**
+   * Assigns DINOv2's position embeddings, which a constant-folding exporter has split into that of the class token, in a
+   * Concat, and those of the patches, in a Reshape.
+   */
+  #addPositions(): void {
+    const name = 'embeddings.position_embeddings';
+    if (!this.#wanted.rows.has(name) || this.#found.has(name)) return;
+    const partOf = (op: string) => {
+      const isPart = (node: Node) =>
+        node.op === op && /(^|\/)embeddings\//.test(node.name) && /^onnx::/.test(node.inputs[0] ?? '');
+      return this.#graph.nodes.find(isPart)?.inputs[0];
+    };
+    const [first, rest] = [partOf('Concat'), partOf('Reshape')];
+    if (first && rest) this.#found.set(name, { name, parts: [plain(first), plain(rest)] });
+  }
+
   /** Records an operator that heed does not know for the tensors that it reads or that its module has. */
   #block(domain: string, op: string, name: string, inputs: readonly string[]): void {
     const operator = `${op} of domain '${domain}'`;
@@ -195,7 +241,8 @@ export class Names {
     const own = this.#target(`${module}.weight`)?.bare;
     if (own && !this.#found.has(own)) this.#blocked.set(own, operator);
     const read = new Set(inputs.flatMap((input) => this.#graph.resolve(input)?.tensor ?? []));
-    for (const [bare, { stored }] of this.#found) if (read.has(stored.tensor)) this.#blocked.set(bare, operator);
+    for (const [bare, { parts }] of this.#found)
+      if (parts.some(({ tensor }) => read.has(tensor))) this.#blocked.set(bare, operator);
   }
 
   /** A tensor that quantize_dynamic has stored as `X_quantized`, with its scale and zero point under their names. */
@@ -227,4 +274,9 @@ export class Names {
         hint: "Use the folder's onnx/model.onnx or model.safetensors",
       });
   }
+}
+
+/** Whether all parts of a tensor have been found. */
+function isComplete({ parts }: Assignment): boolean {
+  return !parts.includes(undefined as never);
 }

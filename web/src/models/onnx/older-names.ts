@@ -1,30 +1,49 @@
 /** Names that transformers 5 uses in memory, and therefore in ONNX files, where safetensors files have older ones. */
 
-/** Per model type: patterns of names in memory, and the names in safetensors files. */
-const RENAMED: Record<string, [pattern: RegExp, older: string][]> = {
+/** Part `index` of `of` parts of a tensor, along its rows. */
+export interface Part {
+  index: number;
+  of: number;
+}
+
+type Replacement = [pattern: RegExp, older: string];
+
+const dino: Replacement[] = [
+  [/\.attention\.q_proj\./, '.attention.attention.query.'],
+  [/\.attention\.k_proj\./, '.attention.attention.key.'],
+  [/\.attention\.v_proj\./, '.attention.attention.value.'],
+  [/\.attention\.o_proj\./, '.attention.output.dense.'],
+];
+
+/** Per model type, replacements that are applied one after the other. */
+const RENAMED: Record<string, Replacement[]> = {
+  dinov2: dino,
+  dinov2_with_registers: dino,
   vit: [
-    [/^((?:vit\.)?)layers\.(\d+)\.attention\.([qkv])_proj\./, '$1encoder.layer.$2.attention.attention.$3_proj.'],
-    [/^((?:vit\.)?)layers\.(\d+)\.attention\.o_proj\./, '$1encoder.layer.$2.attention.output.dense.'],
-    [/^((?:vit\.)?)layers\.(\d+)\.mlp\.fc1\./, '$1encoder.layer.$2.intermediate.dense.'],
-    [/^((?:vit\.)?)layers\.(\d+)\.mlp\.fc2\./, '$1encoder.layer.$2.output.dense.'],
-    [/^((?:vit\.)?)layers\.(\d+)\./, '$1encoder.layer.$2.'],
+    [/^(vit\.)?layers\./, '$1encoder.layer.'],
+    [/\.mlp\.fc1\./, '.intermediate.dense.'],
+    [/\.mlp\.fc2\./, '.output.dense.'],
+    ...dino,
   ],
-  dinov2: [
-    [/\.attention\.([qkv])_proj\./, '.attention.attention.$1_proj.'],
-    [/\.attention\.o_proj\./, '.attention.output.dense.'],
+  nomic_bert: [
+    [/^(bert\.)?layers\./, '$1encoder.layers.'],
+    [/embeddings\.LayerNorm\./, 'emb_ln.'],
+    [/\.self_attn\./, '.attn.'],
+    [/\.attn\.o_proj\./, '.attn.out_proj.'],
+    [/\.post_attention_layernorm\./, '.norm1.'],
+    [/\.post_mlp_layernorm\./, '.norm2.'],
+    [/\.mlp\.gate_proj\./, '.mlp.fc12.'],
+    [/\.mlp\.up_proj\./, '.mlp.fc11.'],
+    [/\.mlp\.down_proj\./, '.mlp.fc2.'],
   ],
-  nomic_bert: [],
 };
 
-const PROJECTIONS: Record<string, string> = { q_proj: 'query', k_proj: 'key', v_proj: 'value' };
+const PROJECTION = /\.attn\.([qkv])_proj\./;
 
-/** The name of a tensor in safetensors files, given its name in memory. */
-export function olderName(type: string, name: string): string {
-  for (const [pattern, older] of RENAMED[type] ?? []) {
-    if (pattern.test(name))
-      return name
-        .replace(pattern, older)
-        .replace(/attention\.attention\.([qkv]_proj)/, (_, part: string) => `attention.attention.${PROJECTIONS[part]}`);
-  }
-  return name;
+/** The name of a tensor in safetensors files, given its name in memory; with `part` if it is a part of that tensor. */
+export function olderName(type: string, name: string): { name: string; part: Part | null } {
+  const older = (RENAMED[type] ?? []).reduce((text, [pattern, by]) => text.replace(pattern, by), name);
+  const projection = type === 'nomic_bert' && PROJECTION.exec(older)?.[1];
+  if (!projection) return { name: older, part: null };
+  return { name: older.replace(PROJECTION, '.attn.Wqkv.'), part: { index: 'qkv'.indexOf(projection), of: 3 } };
 }

@@ -11,7 +11,7 @@ import { External } from './external.js';
 import { Graph } from './graph.js';
 import { type Node, type TensorInfo, type TensorMessage, tensorInfo } from './messages.js';
 import { type Assignment, Names, type Wanted } from './names.js';
-import { type Recovered, recover } from './recover.js';
+import { joined, type Recovered, recover } from './recover.js';
 import { readModel, type Visitor } from './stream.js';
 import type { StoredTensor } from './values.js';
 
@@ -138,10 +138,14 @@ class Weights implements Visitor {
   }
 
   async #complete(user: Assignment, parts: readonly string[]): Promise<void> {
-    const { stored } = user;
+    const isWhole = user.parts.length === 1;
     const held = (name: string | null) => (name === null ? null : this.#held.get(name)!);
-    const found = { tensor: held(stored.tensor)!, scale: held(stored.scale), zero: held(stored.zero) };
-    await this.#pass(user.name, recover(stored, found, this.options.keepIntegers, this.file));
+    const recovered = user.parts.map((stored) => {
+      const tensor = held(stored.tensor)!;
+      const found = { tensor: isWhole ? tensor : squeezed(tensor), scale: held(stored.scale), zero: held(stored.zero) };
+      return recover(stored, found, this.options.keepIntegers && isWhole, this.file);
+    });
+    await this.#pass(user.name, joined(recovered, tensorOf(this.file, user.name)));
     for (const part of parts) {
       const users = this.#users!.get(part)!;
       users.delete(user);
@@ -192,8 +196,8 @@ class Weights implements Visitor {
       (tensor) => this.#hold(tensor),
     );
     for (const [part, users] of this.#users!)
-      for (const { name, stored } of users)
-        if (!this.#seen.has(part) && this.#seen.has(stored.tensor))
+      for (const { name, parts } of users)
+        if (!this.#seen.has(part) && parts.some(({ tensor }) => this.#seen.has(tensor)))
           throw invalidFile(tensorOf(this.file, name), `'${part}' with its scales or zero points`, 'none');
   }
 }
@@ -201,11 +205,20 @@ class Weights implements Visitor {
 const NONE: ReadonlySet<Assignment> = new Set();
 
 /** The names of the stored tensors that a tensor of the state dict needs. */
-function partsOf({ stored: { tensor, scale, zero } }: Assignment): string[] {
-  return [...new Set([tensor, scale, zero].filter((part) => part !== null))];
+function partsOf({ parts }: Assignment): string[] {
+  const names = parts.flatMap(({ tensor, scale, zero }) => [tensor, scale, zero]);
+  return [...new Set(names.filter((name) => name !== null))];
 }
 
 /** Whether a tensor has the same bytes in the state dict. */
-function isStreamed({ stored: { form, transposed, part } }: Assignment): boolean {
-  return form.kind === 'plain' && !transposed && !part;
+function isStreamed({ parts: [first, ...others] }: Assignment): boolean {
+  const { form, transposed, part, offset } = first!;
+  return others.length === 0 && form.kind === 'plain' && !transposed && !part && offset === 0;
+}
+
+/** Without leading axes of length 1, which position embeddings have. */
+function squeezed({ info, bytes }: StoredTensor): StoredTensor {
+  const shape = info.shape.slice();
+  while (shape.length > 2 && shape[0] === 1) shape.shift();
+  return { info: { ...info, shape }, bytes };
 }

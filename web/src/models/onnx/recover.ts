@@ -4,6 +4,7 @@
  * read.
  */
 import { invalid, invalidFile } from '../../base/error.js';
+import { concatenate } from '../../io/files.js';
 import { DTYPE_BYTES, type Dtype, readableDtype, tensorOf } from '../../io/safetensors.js';
 import type { Stored } from './graph.js';
 import { bnb4Rows, nBitRows } from './packed-rows.js';
@@ -26,6 +27,33 @@ export interface Recovered {
   scale: Float32Array | null;
   /** Computes `count` rows from row `first` on, as little-endian bytes. */
   rows(first: number, count: number): Uint8Array;
+}
+
+/** Joins matrices along their rows. They must have the same width and type. */
+export function joined(parts: readonly Recovered[], about: string): Recovered {
+  const [first] = parts as [Recovered, ...Recovered[]];
+  if (parts.length === 1) return first;
+  const isLike = ({ dtype, shape }: Recovered) =>
+    dtype === first.dtype &&
+    shape.length === first.shape.length &&
+    String(shape.slice(1)) === String(first.shape.slice(1));
+  if (!parts.every(isLike))
+    throw invalidFile(about, 'parts of the same width and type', parts.map(({ shape }) => `[${shape}]`).join(' and '));
+  const rows = (from: number, count: number) => {
+    const blocks: Uint8Array[] = [];
+    let begin = 0;
+    for (const { shape, rows } of parts) {
+      const end = begin + shape[0]!;
+      const [low, high] = [Math.max(from, begin), Math.min(from + count, end)];
+      if (low < high) blocks.push(rows(low - begin, high - low));
+      begin = end;
+    }
+    return concatenate(Uint8Array, blocks);
+  };
+  const scales = parts.flatMap(({ scale }) => (scale ? [scale] : []));
+  const height = parts.reduce((sum, { shape }) => sum + shape[0]!, 0);
+  const scale = scales.length > 0 ? concatenate(Float32Array, scales) : null;
+  return { dtype: first.dtype, shape: [height, ...first.shape.slice(1)], scale, rows };
 }
 
 /**
@@ -91,6 +119,13 @@ function plainRows(stored: Stored, { info, bytes }: StoredTensor, about: string)
   const dtype = readableDtype(info.type, about);
   if (dtype === 'I8') throw invalidFile(about, 'floats, or integers with a scale', 'I8 without one');
   const layout = layoutOf(stored, info.shape, about);
+  if (stored.offset !== 0) {
+    const { begin, width } = layout;
+    const values = floatsOf({ info, bytes }, about).map((value) => value - stored.offset);
+    const rows = (first: number, count: number) =>
+      bytesOf(values.subarray((begin + first) * width, (begin + first + count) * width));
+    return { dtype: 'F32', shape: layout.shape, scale: null, rows };
+  }
   const width = DTYPE_BYTES[dtype];
   const Type = width === 4 ? Uint32Array : Uint16Array;
   const { buffer, byteOffset, byteLength } = aligned(bytes, width);

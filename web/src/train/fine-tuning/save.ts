@@ -14,12 +14,13 @@ import {
   type ModelFolder,
   type ModelSource,
   notAtRoot,
+  openSafetensors,
   openTable,
-  openWeights,
   parseJson,
   type RemoteOptions,
   readAll,
   readTensors,
+  Settings,
   STATIC,
   withFolder,
   writeSafetensors,
@@ -54,6 +55,8 @@ export interface Origin {
   readonly source: ModelSource;
   readonly hub: RuntimeHub;
   readonly options: RemoteOptions;
+  /** Which weights were loaded. */
+  readonly choice: { dtype?: string | undefined; weights?: string | undefined };
 }
 
 const schema = {
@@ -65,7 +68,7 @@ const schema = {
 /** @internal See `Savable.save`. */
 export async function save(
   model: LocalModel,
-  { source, hub, options }: Origin,
+  { source, hub, options, choice }: Origin,
   given?: SaveOptions,
 ): Promise<SavedFiles> {
   const { dtype, adapter, signal } = readOptions('save', schema, given);
@@ -90,7 +93,8 @@ export async function save(
       if (path !== '' && path !== '.')
         await Promise.all(['config.json', 'model.safetensors'].map((file) => copy(`${path}/${file}`)));
     }
-    const stored = await readStored(folder, model.config.family === STATIC, signal);
+    const settings = Settings.parse(files['config.json']!, 'config.json');
+    const stored = await readStored(folder, settings, choice, model.config.family === STATIC, signal);
     await folder.complete?.(signal);
     // No await from here on, so that all weights are from the same moment.
     requireIdle('save', model);
@@ -107,11 +111,13 @@ export async function save(
 /** Reads the tensors of all weight files, by name. */
 async function readStored(
   folder: ModelFolder,
+  settings: Settings,
+  choice: Origin['choice'],
   isStatic: boolean,
   signal: SignalLike | undefined,
 ): Promise<Map<string, Stored>> {
   const all = new Map<string, Stored>();
-  for (const open of (await openWeights(folder, signal)).files) {
+  for (const open of (await openSafetensors(folder, settings, signal, '', choice)).files) {
     const opened = await open();
     const file = isStatic ? (await openTable(opened, null)).file : opened;
     for (const [name, tensor] of await readTensors(file)) all.set(name, tensor);
