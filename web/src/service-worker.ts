@@ -12,7 +12,7 @@ import { clearCache, listCache } from './io/cached-models.js';
 import { GlinerConfig } from './models/families/gliner-config.js';
 import { scoreSpans, spanScorer } from './models/heads/gliner.js';
 import { embedTokens, withResidual } from './models/heads/late-interaction.js';
-import { converted, readOnnx } from './models/onnx/index.js';
+import { readOnnx } from './models/onnx/index.js';
 import { loadTokenizer, Tokenizer } from './models/own-tokenizer.js';
 import { pagedFolder } from './models/paged-embeddings.js';
 import { addTexts, readIndex, removeTexts, saveIndex, setEmbedder } from './search/text-index-changes.js';
@@ -29,7 +29,7 @@ Object.assign(linked, {
   'gliner-config': { GlinerConfig } satisfies typeof import('./models/families/gliner-config.js'),
   inspect: { inspect } satisfies typeof import('./folders/inspect.js'),
   'late-interaction': { embedTokens, withResidual } satisfies typeof import('./models/heads/late-interaction.js'),
-  onnx: { converted, readOnnx } satisfies typeof import('./models/onnx/index.js'),
+  onnx: { readOnnx } satisfies typeof import('./models/onnx/index.js'),
   'own-tokenizer': { loadTokenizer, Tokenizer } satisfies typeof import('./models/own-tokenizer.js'),
   'paged-embeddings': { pagedFolder } satisfies typeof import('./models/paged-embeddings.js'),
   prune: { prune } satisfies typeof import('./folders/prune.js'),

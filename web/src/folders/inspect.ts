@@ -19,8 +19,8 @@ import { bareName, isScaleOf, WORD_TABLE } from '../models/families/weights.js';
 import { isHeadTensor } from '../models/heads/task-heads.js';
 import type { ModelConfig } from '../models/model.js';
 import { openModelFiles, peek } from '../models/model-files.js';
-import { openSafetensors } from '../models/onnx-weights.js';
 import { STATIC, staticTensors, tableSettings } from '../models/static-embedding.js';
+import { openSafetensors } from './onnx-tensors.js';
 import { isSettings, quantizedBytes } from './quantize.js';
 
 export interface InspectOptions extends Omit<RemoteOptions, 'integrity'> {

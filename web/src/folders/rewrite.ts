@@ -22,9 +22,9 @@ import {
 } from '../io/safetensors.js';
 import type { Settings } from '../io/settings.js';
 import { type ModelSource, openFolder, type RemoteOptions } from '../io/source.js';
-import { openSafetensors } from '../models/onnx-weights.js';
 import { type FileWriter, type FolderWriter, writeWhole } from './folder-writer.js';
 import { int4Rows } from './int4-rows.js';
+import { openSafetensors } from './onnx-tensors.js';
 import { brainFloats, int8Rows, roundedBrainFloats } from './quantize-rows.js';
 
 /** The weight files, which are replaced by a single model.safetensors. */

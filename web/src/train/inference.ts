@@ -1,6 +1,7 @@
 /** What training needs of inference; the folder imports nothing else from outside, apart from the base and metrics. */
 export { type FromPretrainedOptions, fromPretrained } from '../api/from-pretrained.js';
 export { Heed, type LoadOptions } from '../api/runtime.js';
+export { openSafetensors } from '../folders/onnx-tensors.js';
 export { brainFloats, int8Rows, quantizationConfig } from '../folders/quantize-rows.js';
 export { bytesOf } from '../io/bytes.js';
 export { type ModelFolder, parseJson, readAll } from '../io/files.js';
@@ -75,7 +76,6 @@ export type { LoadedModel, LoadModelOptions } from '../models/load.js';
 export { loadAs, loadPretrained } from '../models/load-pretrained.js';
 export type { EmbedOptions, ModelConfig, PretrainedModel } from '../models/model.js';
 export { notAtRoot } from '../models/model-files.js';
-export { openSafetensors } from '../models/onnx-weights.js';
 export type { Parts } from '../models/parts.js';
 export { LocalModel } from '../models/pretrained.js';
 export { batchOf, requireRows } from '../models/run.js';

@@ -73,7 +73,10 @@ export const nomicBert: Family = {
   },
   layerPrefix: 'encoder.layers.{i}.',
   layer: {
-    'attn.Wqkv': packedQkv,
+    'attn.Wqkv': packedQkv, // in ONNX files of transformers 5, the following three instead
+    'attn.q_proj': queryRows,
+    'attn.k_proj': keyRows,
+    'attn.v_proj': valueRows,
     'attn.out_proj': 'self_attn.out_proj.',
     norm1: 'norm1.',
     'mlp.fc12': 'linear1.', // the activated half; fc1 if there is no gate

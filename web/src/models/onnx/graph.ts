@@ -3,7 +3,6 @@
  * values, and through dequantization, to the tensors in which it is stored.
  */
 import type { Node } from './messages.js';
-import type { Part } from './older-names.js';
 
 /**
  * How a weight is computed from stored tensors. W has PyTorch's layout, [out, in] for a linear layer; before the steps
@@ -30,8 +29,8 @@ export interface Stored {
   zero: string | null;
   /** Whether the stored matrix is W transposed. */
   transposed: boolean;
-  /** The weight is a part of W's rows, as of merged queries, keys and values. */
-  part: Part | null;
+  /** The weight is part `index` of `of` equal parts of W's rows, as of merged queries, keys and values. */
+  part: { index: number; of: number } | null;
   /** A number that is subtracted from every value: exporters store some norms' weights plus 1. */
   offset: number;
 }
@@ -104,7 +103,7 @@ export class Graph {
   }
 
   /** Whether a value may be an initializer: no node computes it, or a Constant. */
-  isLeaf(value: string | undefined): value is string {
+  isLeaf(value: string | undefined): boolean {
     if (!value) return false;
     const producer = this.producer(value);
     return !producer || producer.op === 'Constant';
@@ -207,6 +206,9 @@ export class Graph {
 
   /** The name of the first value that is added to a node's output and that `accept` accepts. */
   addedName(node: Node, accept: (name: string) => boolean): string | null {
+    const own = this.uses(node).find(({ role }) => role === 'bias');
+    const ownName = own?.names.find(accept);
+    if (ownName) return ownName;
     let value: string | undefined = node.outputs[0];
     for (let depth = 0; depth < 6; depth++) {
       let next: Node | undefined;

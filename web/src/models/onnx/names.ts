@@ -5,9 +5,9 @@
 import { invalid } from '../../base/error.js';
 import type { ParameterRows } from '../families/family.js';
 import { bareName } from '../families/weights.js';
-import { type Graph, isKnown, plain, type Stored, type Use } from './graph.js';
+import { type Graph, plain, type Stored, type Use } from './graph.js';
 import type { Node } from './messages.js';
-import { olderName, type Part } from './older-names.js';
+import { olderName } from './older-names.js';
 
 /** The tensors that a model has a place for. */
 export interface Wanted {
@@ -29,159 +29,141 @@ export interface Assignment {
   parts: Stored[];
 }
 
-/** A tensor of the state dict, or a part of one: its name without the family's prefix, and its name in the file. */
-interface Target {
-  bare: string;
-  name: string;
-  part: Part | null;
-}
-
 /** Wrappers around a model whose names come before those of its modules. */
 const WRAPPERS = /^(0|model|auto_model|base_model|module|transformer|text_model|vision_model)\./;
 
 /** The suffixes that quantizers append to the name of a tensor. */
 const QUANTIZED = /(_Transposed)?_(quantized|(DQ_)?Q\d+|Bnb4)$/;
 
-export class Names {
-  readonly #graph: Graph;
-  readonly #wanted: Wanted;
-  readonly #found = new Map<string, Assignment>();
-  /** Operators that keep heed from a tensor, by the tensor's name. */
-  readonly #blocked = new Map<string, string>();
+/** The path of the module to which a node belongs. */
+const moduleOf = ({ scope, name }: Node) => scope || name.split('/').filter(Boolean).slice(0, -1).join('.');
 
-  private constructor(graph: Graph, wanted: Wanted) {
-    this.#graph = graph;
-    this.#wanted = wanted;
-  }
+/**
+ * The tensors of the state dict that the graph's tensors hold.
+ * @throws HeedError UNSUPPORTED for a tensor that heed cannot recover
+ */
+export function assignedTensors(graph: Graph, wanted: Wanted, file: string): Assignment[] {
+  const names = new Names(graph, wanted);
+  names.assign();
+  names.refuse(file);
+  return [...names.found.values()];
+}
 
-  /**
-   * The tensors of the state dict that the graph's tensors hold.
-   * @throws HeedError UNSUPPORTED for a tensor that heed cannot recover
-   */
-  static of(graph: Graph, wanted: Wanted, file: string): Assignment[] {
-    const names = new Names(graph, wanted);
-    names.#assign();
-    names.#refuse(file);
-    return [...names.#found.values()].filter(isComplete);
-  }
+class Names {
+  readonly found = new Map<string, Assignment>();
 
-  #assign(): void {
-    const { nodes } = this.#graph;
-    const uses = nodes.flatMap((node) => this.#graph.uses(node));
+  constructor(
+    readonly graph: Graph,
+    readonly wanted: Wanted,
+  ) {}
+
+  assign(): void {
+    const { nodes } = this.graph;
+    const uses = nodes.flatMap((node) => this.graph.uses(node));
     for (const use of uses) use.stored = this.#withScales(use.stored);
     this.#addMerged();
-    for (const use of uses)
-      for (const name of use.names) this.#add(name.replace(QUANTIZED, ''), use.stored, use.isMatrix);
-    for (const node of nodes)
-      for (const value of [...node.inputs, ...node.outputs]) if (value !== '') this.#addNamed(value);
-    const isNamed = (use: Use) =>
-      [...this.#found.values()].some(({ parts }) => parts.some((stored) => stored.tensor === use.stored.tensor));
-    const modules = uses.filter((use) => use.role === 'bias' || use.isMatrix || !['Mul'].includes(use.node.op));
-    for (const use of modules) this.#addByModule(use);
-    for (const use of uses) if (use.node.op === 'Mul') this.#addByModule(use);
-    const matrices = uses.filter((use) => use.isMatrix && !isNamed(use));
+    for (const use of uses) for (const name of use.names) this.#add(name.replace(QUANTIZED, ''), use);
+    // Tensors whose operators have no row in the graph's table, such as norms that exporters divide into parts.
+    for (const value of nodes.flatMap(({ inputs, outputs }) => [...inputs, ...outputs])) {
+      const name = value.replace(QUANTIZED, '');
+      const stored = value.includes('.') && this.#target(name) && this.graph.resolve(value);
+      if (stored) this.#add(name, { stored: this.#withScales(stored) });
+    }
+    const isFactor = ({ node }: Use) => node.op === 'Mul';
+    for (const use of uses) if (!isFactor(use)) this.#addByModule(use);
+    for (const use of uses) if (isFactor(use)) this.#addByModule(use);
     this.#addPositions();
-    this.#addByBias(matrices);
-    this.#addByOrder(matrices.filter((use) => !isNamed(use)));
-    for (const node of nodes) if (!isKnown(node)) this.#block(node.domain, node.op, node.name, node.inputs);
+    const matrices = () => {
+      const tensors = new Set([...this.found.values()].flatMap(({ parts }) => parts.map(({ tensor }) => tensor)));
+      return uses.filter(({ isMatrix, stored }) => isMatrix && !tensors.has(stored.tensor));
+    };
+    this.#addByBias(matrices());
+    this.#addByOrder(matrices());
   }
 
   /** The tensor of the state dict with this name, which may have wrappers' names before it. */
-  #target(given: string): Target | null {
-    if (/_(scale|zero_point)$/.test(given)) return null;
-    const { prefix, rows, isHead, type } = this.#wanted;
-    const targetOf = (name: string, part: Part | null): Target | null => {
-      const bare = bareName(name, prefix);
-      return rows.has(bare) || (bare.includes('.') && isHead(bare)) ? { bare, name, part } : null;
-    };
-    for (let rest = given; ; ) {
-      const older = olderName(type, rest);
-      const target = targetOf(rest, null) ?? targetOf(older.name, older.part);
+  #target(given: string): { bare: string; name: string } | null {
+    const { prefix, rows, isHead, type } = this.wanted;
+    for (let rest = given; !/_(scale|zero_point)$/.test(given); ) {
+      for (const name of [rest, olderName(type, rest)]) {
+        const bare = bareName(name, prefix);
+        if (rows.has(bare) || (bare.includes('.') && isHead(bare))) return { bare, name };
+      }
       const shorter = rest.replace(WRAPPERS, '');
-      if (target || shorter === rest) return target;
+      if (shorter === rest) break;
       rest = shorter;
     }
+    return null;
+  }
+
+  /** Whether a tensor of the encoder has this name and has not been found. */
+  #isFree(name: string): boolean {
+    const { bare = '' } = this.#target(name) ?? {};
+    return this.wanted.rows.has(bare) && !this.found.has(bare);
   }
 
   /** Assigns a tensor if its place is free. A matrix in fp32 takes precedence over the same one quantized. */
-  #add(name: string, stored: Stored, isMatrix = false): void {
-    const target = this.#target(name);
+  #add(given: string, { stored, isMatrix = false }: Pick<Use, 'stored'> & Partial<Use>): void {
+    const target = this.#target(given);
     if (!target) return;
-    const { bare, part } = target;
-    const found = this.#found.get(bare) ?? { name: target.name, parts: new Array<Stored>(part?.of ?? 1) };
-    const index = part?.index ?? 0;
-    const before = found.parts[index];
-    if (before && !(isMatrix && before.form.kind !== 'plain' && stored.form.kind === 'plain')) return;
-    found.parts[index] = stored;
-    this.#found.set(bare, found);
+    const [part] = this.found.get(target.bare)?.parts ?? [];
+    const before = part?.form.kind;
+    if (!before || (isMatrix && before !== 'plain' && stored.form.kind === 'plain'))
+      this.found.set(target.bare, { name: target.name, parts: [stored] });
   }
 
-  /** Assigns a tensor by its own name, if no operator that heed reads uses it. */
-  #addNamed(value: string): void {
-    const base = value.replace(QUANTIZED, '');
-    const stored = this.#target(base) && this.#graph.resolve(value);
-    if (stored) this.#add(base, this.#withScales(stored));
-  }
-
-  #addByModule({ node, role, stored: given, isMatrix }: Use): void {
-    const path = node.scope || node.name.split('/').filter(Boolean).slice(0, -1).join('.');
-    if (path === '') return;
-    const offset = node.op === 'Mul' ? this.#wanted.normOffset : 0;
-    const stored = offset === 0 ? given : { ...given, offset };
-    const plainPath = path.replace(/_\d+(?=\.|$)/g, ''); // a module that runs twice
-    for (const module of new Set([path, plainPath]))
-      for (const name of node.op === 'Add' ? [role, 'position_embedding.weight'] : [role])
-        if (this.#target(`${module}.${name}`)) {
-          this.#add(`${module}.${name}`, stored, isMatrix);
+  #addByModule(use: Use): void {
+    const { node, role, stored } = use;
+    const path = moduleOf(node);
+    const offset = node.op === 'Mul' ? this.wanted.normOffset : 0;
+    for (const module of [path, path.replace(/_\d+(?=\.|$)/g, '')]) // the second for a module that runs twice
+      for (const part of node.op === 'Add' ? [role, 'position_embedding.weight'] : [role])
+        if (this.#target(`${module}.${part}`)) {
+          this.#add(`${module}.${part}`, { ...use, stored: offset ? { ...stored, offset } : stored });
           return;
         }
   }
 
   /** Assigns matrices by the biases that are added to their products, except where several lead to the same name. */
   #addByBias(uses: readonly Use[]): void {
-    const isBias = (name: string) => /\.bias(_quantized)?$/.test(name) && this.#target(nameOf(name)) !== null;
     const nameOf = (bias: string) => bias.replace(/\.bias(_quantized)?$/, '.weight');
-    const named = new Map<string, Use[]>();
+    const isBias = (name: string) => nameOf(name) !== name && this.#target(nameOf(name)) !== null;
+    const named = new Map<string, Use | null>();
     for (const use of uses) {
-      const own = this.#graph
-        .uses(use.node)
-        .find(({ role }) => role === 'bias')
-        ?.names.find(isBias);
-      const bias = own ?? this.#graph.addedName(use.node, isBias);
-      if (bias) named.set(nameOf(bias), [...(named.get(nameOf(bias)) ?? []), use]);
+      const bias = this.graph.addedName(use.node, isBias);
+      if (!bias) continue;
+      const before = named.get(nameOf(bias));
+      const isOther = before !== undefined && before?.stored.tensor !== use.stored.tensor;
+      named.set(nameOf(bias), isOther ? null : use);
     }
-    for (const [name, [use, ...others]] of named)
-      if (others.every(({ stored }) => stored.tensor === use!.stored.tensor)) this.#add(name, use!.stored, true);
+    for (const [name, use] of named) if (use) this.#add(name, use);
   }
 
   /** Assigns the remaining matrices in the order of the forward pass. Their shapes are checked when they are read. */
   #addByOrder(uses: readonly Use[]): void {
-    const free = new Map<string, string>();
-    const taken = new Set<string>();
-    const placeOf = ({ parameter, firstRow }: ParameterRows) => `${parameter} ${firstRow}`;
-    for (const [name, rows] of this.#wanted.rows) if (this.#found.has(name)) taken.add(placeOf(rows));
-    for (const [name, rows] of this.#wanted.rows) {
-      const isMatrix = name.endsWith('.weight') && /^layers\.\d+\.(self_attn\.(?!._norm)|linear)/.test(rows.parameter);
-      if (!isMatrix || taken.has(placeOf(rows))) continue;
-      taken.add(placeOf(rows));
-      free.set(name, rows.parameter);
-    }
-    const numberOf = ({ node }: Use) =>
-      Number(/_(\d+)(?!.*_\d+(_|$))/.exec(node.name.replace(/_Q\d+$/, ''))?.[1] ?? NaN);
+    const { rows } = this.wanted;
+    // Several names for the same rows belong to different versions of a family.
+    const placeOf = (name: string) => `${rows.get(name)!.parameter} ${rows.get(name)!.firstRow}`;
+    const taken = new Set([...this.found.keys()].filter((name) => rows.has(name)).map(placeOf));
+    const isFree = (name: string) =>
+      name.endsWith('.weight') &&
+      /^layers\.\d+\.(self_attn\.(?!._norm)|linear)/.test(rows.get(name)!.parameter) &&
+      !taken.has(placeOf(name));
+    const all = [...rows.keys()].filter(isFree);
+    const versions = [/qkv/i, /\.[qkv]_proj\./].map((other) => {
+      const names = all.filter((name) => !other.test(name));
+      return names.filter((name, i) => names.findIndex((each) => placeOf(each) === placeOf(name)) === i);
+    });
+    const numberOf = ({ node }: Use) => Number(/_(\d+)(_quant)?$/.exec(node.name.replace(/_Q\d+$/, ''))?.[1] ?? NaN);
     const isNumbered = uses.every((use) => !Number.isNaN(numberOf(use)));
-    const inOrder = isNumbered ? [...uses].sort((a, b) => numberOf(a) - numberOf(b)) : uses;
-    const distinct = inOrder.filter(
-      ({ stored }, i) => inOrder.findIndex((other) => other.stored.tensor === stored.tensor) === i,
-    );
-    if (distinct.length < free.size) return;
-    const names = [...free.keys()];
-    const merged = names.filter((name) => /Wqkv/.test(name)).length;
-    // Separate queries, keys and values of a family whose checkpoints have them in one matrix.
-    const isSplit = this.#wanted.type === 'nomic_bert' && distinct.length >= names.length + 2 * merged;
-    const places = names.flatMap((name) =>
-      isSplit && /Wqkv/.test(name) ? ['q', 'k', 'v'].map((part) => name.replace('Wqkv', `${part}_proj`)) : [name],
-    );
-    places.forEach((name, i) => this.#add(name, distinct[i]!.stored, true));
+    const tensors = new Map<string, Use>();
+    for (const use of isNumbered ? [...uses].sort((a, b) => numberOf(a) - numberOf(b)) : uses)
+      tensors.set(use.stored.tensor, tensors.get(use.stored.tensor) ?? use);
+    const names = versions.sort((a, b) => b.length - a.length).find(({ length }) => length <= tensors.size) ?? [];
+    const inOrder = [...tensors.values()];
+    names.forEach((name, i) => {
+      this.#add(name, inOrder[i]!);
+    });
   }
 
   /**
@@ -189,32 +171,23 @@ export class Names {
    * Attention is layer n.
    */
   #addMerged(): void {
-    const attentions = this.#graph.nodes.filter(
-      ({ domain, op }) => domain === 'com.microsoft' && /^Q?Attention$/.test(op),
-    );
-    attentions.forEach((node, layer) => {
-      for (const [index, part] of [
-        [1, 'weight'],
-        [2, 'bias'],
-      ] as const) {
-        const stored = this.#graph.resolve(node.inputs[index]);
-        if (!stored) continue;
-        const parameter = `layers.${layer}.self_attn.in_proj_${part}`;
-        const names = [...this.#wanted.rows].filter(([, rows]) => rows.parameter === parameter);
-        names.sort(([, a], [, b]) => a.firstRow - b.firstRow);
-        if (names.length !== 3) continue;
-        const isInteger = node.op === 'QAttention' && part === 'weight';
-        const whole = isInteger
-          ? {
-              form: { kind: 'linear', axis: -1, block: 0 } as const,
-              scale: node.inputs[4]!,
-              zero: node.inputs[7] || null,
-            }
-          : {};
-        names.forEach(([name], part) =>
-          this.#add(name, { ...stored, ...whole, transposed: index === 1, part: { index: part, of: 3 } }),
-        );
-      }
+    const attentions = this.graph.nodes.filter(({ op }) => /^Q?Attention$/.test(op));
+    attentions.forEach(({ op, inputs }, layer) => {
+      (['weight', 'bias'] as const).forEach((kind, i) => {
+        const stored = this.graph.resolve(inputs[i + 1]);
+        const names = [...this.wanted.rows]
+          .filter(([, rows]) => rows.parameter === `layers.${layer}.self_attn.in_proj_${kind}`)
+          .sort(([, a], [, b]) => a.firstRow - b.firstRow);
+        if (!stored || names.length !== 3) return;
+        if (op === 'QAttention' && kind === 'weight') {
+          stored.form = LINEAR;
+          stored.scale = inputs[4] ?? '';
+          stored.zero = inputs[7] || null;
+        }
+        names.forEach(([name], index) => {
+          this.#add(name, { stored: { ...stored, transposed: kind === 'weight', part: { index, of: 3 } } });
+        });
+      });
     });
   }
 
@@ -224,59 +197,49 @@ export class Names {
    */
   #addPositions(): void {
     const name = 'embeddings.position_embeddings';
-    if (!this.#wanted.rows.has(name) || this.#found.has(name)) return;
-    const partOf = (op: string) => {
+    if (!this.#isFree(name)) return;
+    const parts = ['Concat', 'Reshape'].flatMap((op) => {
       const isPart = (node: Node) =>
-        node.op === op && /(^|\/)embeddings\//.test(node.name) && /^onnx::/.test(node.inputs[0] ?? '');
-      return this.#graph.nodes.find(isPart)?.inputs[0];
-    };
-    const [first, rest] = [partOf('Concat'), partOf('Reshape')];
-    if (first && rest) this.#found.set(name, { name, parts: [plain(first), plain(rest)] });
-  }
-
-  /** Records an operator that heed does not know for the tensors that it reads or that its module has. */
-  #block(domain: string, op: string, name: string, inputs: readonly string[]): void {
-    const operator = `${op} of domain '${domain}'`;
-    const module = name.split('/').filter(Boolean).slice(0, -1).join('.');
-    const own = this.#target(`${module}.weight`)?.bare;
-    if (own && !this.#found.has(own)) this.#blocked.set(own, operator);
-    const read = new Set(inputs.flatMap((input) => this.#graph.resolve(input)?.tensor ?? []));
-    for (const [bare, { parts }] of this.#found)
-      if (parts.some(({ tensor }) => read.has(tensor))) this.#blocked.set(bare, operator);
+        node.op === op && moduleOf(node).endsWith('embeddings') && /^onnx::/.test(node.inputs[0] ?? '');
+      return this.graph.nodes.find(isPart)?.inputs[0] ?? [];
+    });
+    if (parts.length === 2) this.found.set(name, { name, parts: parts.map(plain) });
   }
 
   /** A tensor that quantize_dynamic has stored as `X_quantized`, with its scale and zero point under their names. */
   #withScales(stored: Stored): Stored {
     const name = stored.tensor.replace(/_quantized$/, '');
     if (stored.form.kind !== 'plain' || name === stored.tensor) return stored;
-    const leafOf = (part: string) => (this.#graph.consumers(name + part).length > 0 ? name + part : null);
-    const form = { kind: 'linear', axis: -1, block: 0 } as const;
-    return { ...stored, form, scale: leafOf('_scale'), zero: leafOf('_zero_point') };
+    const leafOf = (part: string) => (this.graph.consumers(name + part).length > 0 ? name + part : null);
+    return { ...stored, form: LINEAR, scale: leafOf('_scale'), zero: leafOf('_zero_point') };
   }
 
-  #refuse(file: string): void {
-    const blocked = [...this.#blocked].find(([bare]) => this.#wanted.rows.has(bare));
-    if (blocked) {
-      const [name, operator] = blocked;
-      throw invalid(`${file}: tensor '${name}'`, 'operators that heed knows', operator, 'UNSUPPORTED');
+  /** Refuses operators of unknown domains that weights pass, and weights that an optimizer has merged otherwise. */
+  refuse(file: string): void {
+    const { graph, found, wanted } = this;
+    for (const node of graph.nodes) {
+      if (node.domain === '') continue;
+      const isForeign = node.domain !== 'com.microsoft';
+      const users = [node, ...(isForeign ? node.outputs.flatMap((output) => graph.consumers(output)) : [])];
+      const missing = users.map((user) => `${moduleOf(user)}.weight`).find((name) => this.#isFree(name));
+      const read = node.inputs.map((input) => graph.resolve(input)?.tensor);
+      const isRead = ([bare, { parts }]: [string, Assignment]) =>
+        wanted.rows.has(bare) && parts.some(({ tensor }) => read.includes(tensor));
+      const name = missing ?? (isForeign ? [...found].find(isRead)?.[0] : undefined);
+      if (name === undefined) continue;
+      const operator = `${node.op} of domain '${node.domain}'`;
+      if (!/Attention$/.test(node.op))
+        throw invalid(`${file}: tensor '${name}'`, 'known operators', operator, 'UNSUPPORTED');
     }
-    const isMerged = ({ domain, op }: { domain: string; op: string }) =>
-      domain === 'com.microsoft' && /Attention$/.test(op);
-    const fused = this.#graph.nodes.find(isMerged);
-    const isMissing = ([name, { parameter }]: [string, ParameterRows]) =>
-      /self_attn\..*weight$/.test(parameter) && !/norm/.test(parameter) && !this.#found.has(name);
-    const places = new Set(
-      [...this.#wanted.rows].filter((each) => !isMissing(each)).map(([, { parameter }]) => parameter),
-    );
-    const missing = [...this.#wanted.rows].find((each) => isMissing(each) && !places.has(each[1].parameter));
-    if (fused && missing)
+    const fused = graph.nodes.find(({ op, domain }) => domain !== '' && /Attention$/.test(op));
+    const filled = new Set([...found.keys()].map((name) => wanted.rows.get(name)?.parameter));
+    const isMissing = ({ parameter }: ParameterRows) =>
+      /self_attn\.\w+_weight$/.test(parameter) && !filled.has(parameter);
+    if (fused && [...wanted.rows.values()].some(isMissing))
       throw invalid(file, 'weights by layer', `a graph fused by onnxruntime (${fused.op})`, 'UNSUPPORTED', {
         hint: "Use the folder's onnx/model.onnx or model.safetensors",
       });
   }
 }
 
-/** Whether all parts of a tensor have been found. */
-function isComplete({ parts }: Assignment): boolean {
-  return !parts.includes(undefined as never);
-}
+const LINEAR = { kind: 'linear', axis: -1, block: 0 } as const;

@@ -2,15 +2,15 @@
  * Reads the weights in an ONNX file. The graph only serves to name them: no operator is run. Values are passed on while
  * they are received, except for those that wait for their scales or are transposed.
  */
-import { invalid, invalidFile } from '../../base/error.js';
+import { invalid } from '../../base/error.js';
 import { elementCount } from '../../base/tensor.js';
 import type { OpenFile } from '../../io/files.js';
 import { ByteReader } from '../../io/reader.js';
 import { DTYPE_BYTES, type TensorEntry, tensorOf } from '../../io/safetensors.js';
-import { External } from './external.js';
+import { type Range, rangeOf, readRanges } from './external.js';
 import { Graph } from './graph.js';
-import { type Node, type TensorInfo, type TensorMessage, tensorInfo } from './messages.js';
-import { type Assignment, Names, type Wanted } from './names.js';
+import { damaged, type Node, type TensorInfo, type TensorMessage, tensorInfo } from './messages.js';
+import { type Assignment, assignedTensors, type Wanted } from './names.js';
 import { joined, type Recovered, recover } from './recover.js';
 import { readModel, type Visitor } from './stream.js';
 import type { StoredTensor } from './values.js';
@@ -58,14 +58,13 @@ class Weights implements Visitor {
   /** Tensors that other tensors still need. */
   readonly #held = new Map<string, StoredTensor>();
   readonly #seen = new Set<string>();
-  readonly #external: External;
+  /** The values in other files, by the paths of the files. */
+  readonly #external = new Map<string, Range[]>();
 
   constructor(
     readonly file: string,
     readonly options: ReadOptions,
-  ) {
-    this.#external = new External(file);
-  }
+  ) {}
 
   node(node: Node): void {
     if (this.#users)
@@ -77,7 +76,7 @@ class Weights implements Visitor {
   #usersOf(tensor: string): ReadonlySet<Assignment> {
     if (!this.#users) {
       this.#users = new Map();
-      for (const assignment of Names.of(this.#graph, this.options.wanted, this.file))
+      for (const assignment of assignedTensors(this.#graph, this.options.wanted, this.file))
         for (const part of partsOf(assignment)) {
           const users = this.#users.get(part) ?? new Set();
           this.#users.set(part, users.add(assignment));
@@ -94,36 +93,29 @@ class Weights implements Visitor {
     return !this.#hasGraph || this.#usersOf(name).size > 0;
   }
 
-  values(info: TensorInfo): ((reader: ByteReader) => Promise<void>) | null {
-    const [user, ...others] = this.#hasGraph ? this.#usersOf(info.name) : [];
-    if (!user || others.length > 0 || !isStreamed(user) || !(info.type in DTYPE_BYTES) || info.type === 'I8')
-      return null;
-    return async (reader) => {
-      this.#note(info.name);
-      const entry = { name: user.name, dtype: info.type, shape: info.shape, begin: 0, end: info.byteLength };
-      await this.options.receive(entry, reader);
-    };
+  values({ name, type, shape, byteLength: end }: TensorInfo): ((reader: ByteReader) => Promise<void>) | null {
+    const [user, ...others] = this.#hasGraph ? this.#usersOf(name) : [];
+    if (!user || others.length > 0 || !isStreamed(user) || !/F(16|32)/.test(type)) return null;
+    this.#note(name);
+    return (reader) => this.options.receive({ name: user.name, dtype: type, shape, begin: 0, end }, reader);
   }
 
   #note(name: string): void {
-    if (this.#seen.has(name)) throw invalidFile(tensorOf(this.file, name), 'one tensor of this name', 'two');
+    if (this.#seen.has(name)) throw damaged(this.file, `two tensors '${name}'`);
     this.#seen.add(name);
   }
 
   async tensor(message: TensorMessage): Promise<void> {
-    if (!this.#hasGraph) this.#early.push(message);
-    else if (this.#usersOf(message.name).size > 0) await this.#take(message);
-  }
-
-  async #take(message: TensorMessage): Promise<void> {
-    const { bytes, external, name } = message;
-    if (external) {
-      if (bytes) throw invalidFile(tensorOf(this.file, name), 'values in one place', 'values here and in another file');
-      this.#external.add(tensorInfo(message, null, this.file), external);
+    if (!this.#hasGraph) {
+      this.#early.push(message);
       return;
     }
-    const info = tensorInfo(message, bytes?.length ?? 0, this.file);
-    await this.#hold({ info, bytes: bytes ?? new Uint8Array() });
+    const { bytes, external, name } = message;
+    if (external && bytes) throw damaged(this.file, `values of '${name}' here and in another file`);
+    const info = tensorInfo(message, external ? null : (bytes?.length ?? 0), this.file);
+    if (!external) return this.#hold({ info, bytes: bytes ?? new Uint8Array() });
+    const [location, range] = rangeOf(info, external, this.file);
+    this.#external.set(location, [...(this.#external.get(location) ?? []), range]);
   }
 
   /** Keeps a tensor, and passes on the tensors of the state dict that are now complete. */
@@ -133,72 +125,64 @@ class Weights implements Visitor {
     this.#held.set(name, tensor);
     for (const user of [...this.#usersOf(name)]) {
       const parts = partsOf(user);
-      if (parts.every((part) => this.#held.has(part))) await this.#complete(user, parts);
+      if (!parts.every((part) => this.#held.has(part))) continue;
+      await this.#complete(user);
+      for (const part of parts) {
+        const users = this.#users!.get(part)!;
+        users.delete(user);
+        if (users.size === 0) this.#held.delete(part);
+      }
     }
   }
 
-  async #complete(user: Assignment, parts: readonly string[]): Promise<void> {
-    const isWhole = user.parts.length === 1;
-    const held = (name: string | null) => (name === null ? null : this.#held.get(name)!);
-    const recovered = user.parts.map((stored) => {
+  async #complete({ name, parts }: Assignment): Promise<void> {
+    const { keepIntegers, receive } = this.options;
+    const isWhole = parts.length === 1;
+    const held = (part: string | null) => (part === null ? null : this.#held.get(part)!);
+    const recovered = parts.map((stored) => {
       const tensor = held(stored.tensor)!;
       const found = { tensor: isWhole ? tensor : squeezed(tensor), scale: held(stored.scale), zero: held(stored.zero) };
-      return recover(stored, found, this.options.keepIntegers && isWhole, this.file);
+      return recover(stored, found, keepIntegers && isWhole, this.file);
     });
-    await this.#pass(user.name, joined(recovered, tensorOf(this.file, user.name)));
-    for (const part of parts) {
-      const users = this.#users!.get(part)!;
-      users.delete(user);
-      if (users.size === 0) this.#held.delete(part);
-    }
-  }
-
-  async #pass(name: string, { dtype, shape, scale, rows }: Recovered): Promise<void> {
+    const { dtype, shape, scale, rows } = joined(recovered, tensorOf(this.file, name));
+    const pass = async (entry: Omit<TensorEntry, 'begin' | 'end'>, width: number, rows: Recovered['rows']) => {
+      const count = entry.shape[0] ?? 1;
+      const values = elementCount(entry.shape);
+      const step = Math.max(1, Math.floor((BLOCK * count) / (values || 1)));
+      async function* chunks(): AsyncIterable<Uint8Array> {
+        for (let row = 0; row < count; row += step) yield rows(row, Math.min(step, count - row));
+      }
+      const size = values * width;
+      await receive({ ...entry, begin: 0, end: size }, new ByteReader({ name: this.file, size, chunks }));
+    };
     if (scale) {
-      const bytes = new Uint8Array(scale.buffer, scale.byteOffset, scale.byteLength);
-      await this.#receive(`${name}_scale`, 'F32', [scale.length, 1], () => bytes);
+      const bytes = (first: number, count: number) => new Uint8Array(scale.buffer, 4 * first, 4 * count);
+      await pass({ name: `${name}_scale`, dtype: 'F32', shape: [scale.length, 1] }, 4, bytes);
     }
-    await this.#receive(name, dtype, shape, rows);
-  }
-
-  async #receive(
-    name: string,
-    dtype: keyof typeof DTYPE_BYTES,
-    shape: number[],
-    rows: Recovered['rows'],
-  ): Promise<void> {
-    const count = shape[0] ?? 1;
-    const values = elementCount(shape);
-    const step = Math.max(1, Math.floor((BLOCK * count) / (values || 1)));
-    async function* chunks(): AsyncIterable<Uint8Array> {
-      for (let row = 0; row < count; row += step) yield rows(row, Math.min(step, count - row));
-    }
-    const end = values * DTYPE_BYTES[dtype];
-    const reader = new ByteReader({ name: this.file, size: end, chunks });
-    try {
-      await this.options.receive({ name, dtype, shape, begin: 0, end }, reader);
-    } finally {
-      await reader.close();
-    }
+    await pass({ name, dtype, shape }, DTYPE_BYTES[dtype], rows);
   }
 
   /** Completes tensors that wait for values in nodes or in other files. */
   async finish(): Promise<void> {
-    this.#usersOf('');
-    for (const message of this.#early.splice(0)) if (this.#usersOf(message.name).size > 0) await this.#take(message);
-    for (const { value, outputs } of this.#graph.nodes) {
-      const name = outputs[0] ?? '';
-      if (value && this.#usersOf(name).size > 0) await this.#take({ ...value, name });
-    }
-    await this.#external.read(
-      this.options,
-      (info) => this.values(info),
-      (tensor) => this.#hold(tensor),
+    const { open, counter } = this.options;
+    const constants = this.#graph.nodes.flatMap(({ value, outputs }) =>
+      value ? { ...value, name: outputs[0] ?? '' } : [],
     );
-    for (const [part, users] of this.#users!)
+    for (const message of [...this.#early.splice(0), ...constants])
+      if (this.#usersOf(message.name).size > 0) await this.tensor(message);
+    for (const [location, ranges] of this.#external) {
+      const file = await open(location);
+      await readRanges(file, ranges, counter(file), async (infos, reader) => {
+        const read = infos.length === 1 && this.values(infos[0]!);
+        if (read) return read(reader);
+        const bytes = await reader.take(infos[0]!.byteLength, infos[0]);
+        for (const info of infos) await this.#hold({ info, bytes });
+      });
+    }
+    for (const [part, users] of this.#users ?? [])
       for (const { name, parts } of users)
         if (!this.#seen.has(part) && parts.some(({ tensor }) => this.#seen.has(tensor)))
-          throw invalidFile(tensorOf(this.file, name), `'${part}' with its scales or zero points`, 'none');
+          throw damaged(this.file, `'${name}' without '${part}'`);
   }
 }
 

@@ -4,20 +4,12 @@
  * read.
  */
 import { invalid, invalidFile } from '../../base/error.js';
+import { elementCount } from '../../base/tensor.js';
 import { concatenate } from '../../io/files.js';
 import { DTYPE_BYTES, type Dtype, readableDtype, tensorOf } from '../../io/safetensors.js';
-import type { Stored } from './graph.js';
-import { bnb4Rows, nBitRows } from './packed-rows.js';
-import {
-  aligned,
-  floatsOf,
-  type Integers,
-  integersOf,
-  type Parts,
-  requireLength,
-  type StoredTensor,
-  zerosOf,
-} from './values.js';
+import type { Form, Stored } from './graph.js';
+import { bitsOf } from './messages.js';
+import { integersIn, type Parts, type Values, valuesOf } from './values.js';
 
 /** A tensor of the state dict. */
 export interface Recovered {
@@ -33,27 +25,40 @@ export interface Recovered {
 export function joined(parts: readonly Recovered[], about: string): Recovered {
   const [first] = parts as [Recovered, ...Recovered[]];
   if (parts.length === 1) return first;
-  const isLike = ({ dtype, shape }: Recovered) =>
-    dtype === first.dtype &&
-    shape.length === first.shape.length &&
-    String(shape.slice(1)) === String(first.shape.slice(1));
-  if (!parts.every(isLike))
-    throw invalidFile(about, 'parts of the same width and type', parts.map(({ shape }) => `[${shape}]`).join(' and '));
+  const formOf = ({ dtype, shape: [, ...width] }: Recovered) => `${dtype} ${width}`;
+  const forms = parts.map(formOf);
+  if (forms.some((form) => form !== forms[0]))
+    throw invalidFile(about, 'parts of the same width and type', forms.join(' and '));
   const rows = (from: number, count: number) => {
-    const blocks: Uint8Array[] = [];
     let begin = 0;
-    for (const { shape, rows } of parts) {
-      const end = begin + shape[0]!;
-      const [low, high] = [Math.max(from, begin), Math.min(from + count, end)];
-      if (low < high) blocks.push(rows(low - begin, high - low));
-      begin = end;
-    }
+    const blocks = parts.map(({ shape, rows }) => {
+      const [low, high] = [Math.max(from, begin), Math.min(from + count, begin + shape[0]!)];
+      const block = low < high ? rows(low - begin, high - low) : new Uint8Array();
+      begin += shape[0]!;
+      return block;
+    });
     return concatenate(Uint8Array, blocks);
   };
-  const scales = parts.flatMap(({ scale }) => (scale ? [scale] : []));
   const height = parts.reduce((sum, { shape }) => sum + shape[0]!, 0);
-  const scale = scales.length > 0 ? concatenate(Float32Array, scales) : null;
-  return { dtype: first.dtype, shape: [height, ...first.shape.slice(1)], scale, rows };
+  return { dtype: first.dtype, shape: [height, ...first.shape.slice(1)], scale: null, rows };
+}
+
+const bytesOf = ({ buffer, byteOffset, byteLength }: ArrayBufferView) => new Uint8Array(buffer, byteOffset, byteLength);
+
+/** The values of bitsandbytes' 4-bit types (Dettmers et al. 2023, arXiv:2305.14314): FP4 and NF4. */
+const FP4 = [0, 0.00520833, 0.66666667, 1, 0.33333333, 0.5, 0.16666667, 0.25];
+const TABLES = [
+  [...FP4, ...FP4.map((value) => -value)],
+  [
+    -1, -0.6961928, -0.52507305, -0.39491749, -0.28444138, -0.18477343, -0.09105004, 0, 0.0795803, 0.1609302, 0.2461123,
+    0.33791524, 0.44070983, 0.562617, 0.72295684, 1,
+  ],
+];
+
+/** Scales or zero points, and the index of the one for an entry of the stored array. */
+interface Factors {
+  values: ArrayLike<number>;
+  at(row: number, column: number): number;
 }
 
 /**
@@ -61,190 +66,133 @@ export function joined(parts: readonly Recovered[], about: string): Recovered {
  * @throws HeedError INVALID_FILE for contradictory sizes, UNSUPPORTED for types that heed does not read
  */
 export function recover(stored: Stored, parts: Parts, keepIntegers: boolean, file: string): Recovered {
-  const { form } = stored;
-  const about = tensorOf(file, stored.tensor);
-  if (form.kind === 'plain') return plainRows(stored, parts.tensor, about);
-  if (form.kind === 'linear') return linearRows(stored, parts, form, keepIntegers, file);
-  if (stored.transposed || stored.part) throw invalid(about, 'an array of rows', 'a transposed one', 'UNSUPPORTED');
-  if (!parts.scale) throw invalidFile(about, 'scales', 'none');
-  const floats = form.kind === 'blocks' ? nBitRows(form, parts, file) : bnb4Rows(form, parts, file);
-  return {
-    dtype: 'F32',
-    shape: [floats.rows, floats.columns],
-    scale: null,
-    rows: (first, count) => bytesOf(floats.compute(first, count)),
+  const { form, part, offset } = stored;
+  const { info, bytes } = parts.tensor;
+  const { type, shape } = info;
+  const about = tensorOf(file, info.name);
+  const require = (what: string, expected: number, got: number) => {
+    if (expected !== got) throw invalidFile(about, `${expected} ${what}`, `${got}`);
   };
-}
+  // The stored array as a matrix.
+  const isPacked = form.kind === 'blocks' || form.kind === 'bnb4';
+  const { block = 0 } = form as { block?: number };
+  const isTable = form.kind === 'blocks' && form.isTable;
+  const bits = form.kind === 'blocks' && type === 'U8' ? form.bits : form.kind === 'bnb4' ? 4 : bitsOf(type);
+  if (block < 0 || (isPacked && (block < 1 || ![2, 4, 8].includes(bits) || !/^[UI]\d$/.test(type))))
+    throw invalid(about, 'blocks of integers of 2, 4 or 8 bits', `${type} as ${bits} in ${block}`, 'UNSUPPORTED');
+  const isMatrix = isPacked || shape.length === 2;
+  let [height, width] = [shape[0] ?? 1, elementCount(shape.slice(1))];
+  if (isTable && type === 'U8') width *= 8 / bits;
+  else if (isPacked && !isTable) [height, width] = [form.rows, form.columns];
+  const blocks = Math.ceil(width / (block || 1));
+  const stride = form.kind === 'blocks' && !isTable ? blocks * block : width; // with the padding of the last block
+  if (isPacked) require(`bytes for [${height}, ${width}]`, Math.ceil((height * stride * bits) / 8), bytes.length);
 
-const bytesOf = ({ buffer, byteOffset, byteLength }: ArrayBufferView) => new Uint8Array(buffer, byteOffset, byteLength);
-
-/** How a weight's rows lie in a stored array. */
-interface Layout {
-  /** The weight's shape. */
-  shape: number[];
-  rows: number;
-  /** The number of values per row. */
-  width: number;
-  /** The number of values between the starts of two rows, and between two values of a row. */
-  rowStride: number;
-  columnStride: number;
-  /** The first row of a part. */
-  begin: number;
-  /** The shape of the stored array as a matrix. */
-  stored: [rows: number, columns: number];
-}
-
-function layoutOf({ transposed, part }: Stored, shape: readonly number[], about: string): Layout {
-  const isMatrix = shape.length === 2;
-  const isFlipped = transposed && isMatrix;
-  const count = shape.reduce((product, extent) => product * extent, 1);
-  const [height, width] = isMatrix ? (shape as [number, number]) : [shape[0] ?? 1, count / (shape[0] || 1) || 0];
-  if (transposed && shape.length > 2) throw invalid(about, 'a matrix', `shape [${shape.join(', ')}]`, 'UNSUPPORTED');
-  const all = isFlipped ? width : height;
-  const columns = isFlipped ? height : width;
+  // The weight's rows in the stored array.
+  const flipped = stored.transposed && isMatrix;
+  if (flipped && isPacked) throw invalid(about, 'rows', 'columns', 'UNSUPPORTED');
+  const [all, columns] = flipped ? [width, height] : [height, width];
   const rows = part ? all / part.of : all;
   if (!Number.isInteger(rows)) throw invalidFile(about, `a multiple of ${part!.of} rows`, `${all}`);
-  return {
-    shape: isMatrix ? [rows, columns] : [rows, ...shape.slice(1)].slice(0, shape.length),
-    rows,
-    width: columns,
-    rowStride: isFlipped ? 1 : width,
-    columnStride: isFlipped ? width : 1,
-    begin: part ? part.index * rows : 0,
-    stored: [height, width],
-  };
-}
-
-function plainRows(stored: Stored, { info, bytes }: StoredTensor, about: string): Recovered {
-  const dtype = readableDtype(info.type, about);
-  if (dtype === 'I8') throw invalidFile(about, 'floats, or integers with a scale', 'I8 without one');
-  const layout = layoutOf(stored, info.shape, about);
-  if (stored.offset !== 0) {
-    const { begin, width } = layout;
-    const values = floatsOf({ info, bytes }, about).map((value) => value - stored.offset);
-    const rows = (first: number, count: number) =>
-      bytesOf(values.subarray((begin + first) * width, (begin + first + count) * width));
-    return { dtype: 'F32', shape: layout.shape, scale: null, rows };
-  }
-  const width = DTYPE_BYTES[dtype];
-  const Type = width === 4 ? Uint32Array : Uint16Array;
-  const { buffer, byteOffset, byteLength } = aligned(bytes, width);
-  const values = new Type(buffer as ArrayBuffer, byteOffset, byteLength / width);
-  return {
-    dtype,
-    shape: layout.shape,
-    scale: null,
-    rows: (first, count) => bytesOf(copied(values, new Type(count * layout.width), first, count, layout)),
-  };
-}
-
-type Numbers = Uint32Array | Uint16Array | Integers;
-
-/** Copies rows to `out`. Reads in the order of the stored array. */
-function copied<Out extends Numbers>(values: Numbers, out: Out, first: number, count: number, layout: Layout): Out {
-  const { width, rowStride, columnStride, begin } = layout;
-  const start = (begin + first) * rowStride;
-  if (columnStride === 1) {
-    out.set(values.subarray(start, start + count * width));
+  const begin = part ? part.index * rows : 0;
+  const whole = isMatrix ? [rows, columns] : shape.length > 0 ? [rows, ...shape.slice(1)] : [];
+  /** Copies rows of the stored array to `out`, in the order in which they are stored. */
+  const copied = <Out extends Values>(values: Values, out: Out, first: number): Out => {
+    const from = begin + first;
+    if (!flipped) out.set(values.subarray(from * stride, from * stride + out.length));
+    else
+      for (let column = 0, count = out.length / columns; column < columns; column++)
+        for (let row = 0; row < count; row++) out[row * columns + column] = values[column * stride + from + row]!;
     return out;
-  }
-  for (let column = 0; column < width; column++) {
-    const from = start + column * columnStride;
-    for (let row = 0; row < count; row++) out[row * width + column] = values[from + row]!;
-  }
-  return out;
-}
-
-function linearRows(
-  stored: Stored,
-  { tensor, scale: scaleTensor, zero: zeroTensor }: Parts,
-  { axis: given, block }: { axis: number; block: number },
-  keepIntegers: boolean,
-  file: string,
-): Recovered {
-  const { name, shape } = tensor.info;
-  const about = tensorOf(file, name);
-  if (!scaleTensor) throw invalidFile(about, 'a scale', 'none');
-  const layout = layoutOf(stored, shape, about);
-  const { rows, width, begin } = layout;
-  const q = integersOf(tensor, file);
-  const scale = floatsOf(scaleTensor, file);
-  const zero = zeroTensor ? zerosOf(zeroTensor, file) : [0];
-  const axis = given < 0 ? given + Math.max(1, shape.length) : given;
-  const isMatrix = shape.length === 2;
-  const isScalar = scale.length === 1 && zero.length === 1;
-  // The number of scales along the stored rows and columns.
-  const [height, columns] = layout.stored;
-  const along = Math.ceil((axis === 0 ? height : columns) / (block || 1));
-  const other = block ? (axis === 0 ? columns : height) : 1;
-  if (!isScalar) {
-    if (axis > 1 || axis < 0 || (axis === 1 && !isMatrix) || block < 0)
-      throw invalid(about, 'scales of rows or columns', `axis ${given}`, 'UNSUPPORTED');
-    requireLength(about, 'scales', scale, along * other);
-    if (zero.length !== 1) requireLength(about, 'zero points', zero, along * other);
-  }
-  const isPerRow = isScalar || (!block && axis === (isMatrix && stored.transposed ? 1 : 0));
-  const scaleOf = (row: number) => scale[scale.length === 1 ? 0 : begin + row]!;
-  const zeroOf = (row: number) => zero[zero.length === 1 ? 0 : begin + row]!;
-  if (keepIntegers && isMatrix && isPerRow && q.BYTES_PER_ELEMENT === 1 && fits(q, zero, layout)) {
-    const integers = (first: number, count: number) => {
-      const out = copied(
-        q,
-        q instanceof Int8Array ? new Int8Array(count * width) : new Int16Array(count * width),
-        first,
-        count,
-        layout,
-      );
-      const int8 = out instanceof Int8Array ? out : new Int8Array(out.length);
-      for (let row = 0, at = 0; row < count; row++) {
-        const z = zeroOf(first + row);
-        if (z === 0 && int8 === out) at += width;
-        else for (const end = at + width; at < end; at++) int8[at] = out[at]! - z;
-      }
-      return bytesOf(int8);
-    };
-    return {
-      dtype: 'I8',
-      shape: layout.shape,
-      scale: Float32Array.from({ length: rows }, (_, row) => scaleOf(row)),
-      rows: integers,
-    };
-  }
-  const { rowStride, columnStride } = layout;
-  /** The index of the scale of a stored entry. */
-  const indexOf = (row: number, column: number) => {
-    const [i, j] = columnStride === 1 ? [row, column] : [column, row]; // in the stored array
-    if (axis === 0) return block ? Math.floor(i / block) * columns + j : i;
-    return block ? i * along + Math.floor(j / block) : j;
   };
-  const floats = (first: number, count: number) => {
-    const out = new Float32Array(count * width);
-    for (let row = 0, at = 0; row < count; row++) {
-      const r = begin + first + row;
-      const [s, z] = isPerRow ? [scaleOf(first + row), zeroOf(first + row)] : [0, 0];
-      for (let column = 0; column < width; column++, at++) {
-        const value = q[r * rowStride + column * columnStride]!;
-        if (isPerRow) out[at] = (value - z) * s;
-        else {
-          const index = indexOf(r, column);
-          out[at] = (value - (zero.length === 1 ? zero[0]! : zero[index]!)) * scale[scale.length === 1 ? 0 : index]!;
-        }
-      }
+
+  if (form.kind === 'plain' && offset === 0) {
+    const dtype = readableDtype(type, about);
+    if (dtype === 'I8') throw invalidFile(about, 'floats, or integers with a scale', 'I8 without one');
+    const values = integersIn(bytes, DTYPE_BYTES[dtype] === 4 ? 'U32' : 'U16');
+    const Type = values.constructor as Uint32ArrayConstructor;
+    const copy = (first: number, count: number) => bytesOf(copied(values, new Type(count * columns), first));
+    return { dtype, shape: whole, scale: null, rows: copy };
+  }
+
+  let values = valuesOf(parts.tensor, about, bits, form.kind === 'bnb4');
+  if (form.kind === 'bnb4') values = Float32Array.from(values, (index) => TABLES[form.type]?.[index] ?? NaN);
+  const scale = parts.scale ? valuesOf(parts.scale, about) : form.kind === 'plain' ? [1] : [];
+  const place = placeOf(form, shape.length, [height, width]);
+  const isScalar = scale.length === 1 && !isPacked;
+  if (!isScalar) require('scales', place.count, scale.length);
+  const scales: Factors = { values: scale, at: isScalar ? () => 0 : place.at };
+  const fallback = form.kind === 'blocks' && !(isTable && type !== 'U8') ? 2 ** (bits - 1) : offset;
+  let zeros: Factors = { values: [fallback], at: () => 0 };
+  if (parts.zero) {
+    const zero = valuesOf(parts.zero, about, bits);
+    const isPadded = form.kind === 'blocks' && parts.zero.info.type === 'U8'; // each row begins with a byte
+    const perRow = isPadded ? (Math.ceil((blocks * bits) / 8) * 8) / bits : blocks;
+    if (zero.length === 1 && !isPacked) zeros = { values: zero, at: () => 0 };
+    else {
+      require('zero points', form.kind === 'blocks' ? height * perRow : place.count, zero.length);
+      const at = (row: number, column: number) => row * perRow + Math.floor(column / block);
+      zeros = { values: zero, at: isPadded ? at : place.at };
     }
+  }
+
+  const isPerRow = form.kind === 'linear' && (isScalar || place.axis === (flipped ? 1 : 0));
+  const isSmall = values.BYTES_PER_ELEMENT === 1;
+  if (keepIntegers && isMatrix && isPerRow && isSmall && fits(values, zeros, stride)) {
+    const ofRow = ({ values, at }: Factors, row: number) => values[flipped ? at(0, begin + row) : at(begin + row, 0)]!;
+    const integers = (first: number, count: number) => {
+      const out = copied(values, new Int8Array(count * columns), first); // modulo 256, as are the differences
+      for (let row = 0, at = 0; row < count; row++) {
+        const zero = ofRow(zeros, first + row);
+        const end = at + columns;
+        if (zero !== 0) for (; at < end; at++) out[at]! -= zero;
+        at = end;
+      }
+      return bytesOf(out);
+    };
+    const scale = Float32Array.from({ length: rows }, (_, row) => ofRow(scales, row));
+    return { dtype: 'I8', shape: whole, scale, rows: integers };
+  }
+  const floats = (first: number, count: number) => {
+    const out = new Float32Array(count * columns);
+    for (let row = 0, to = 0; row < count; row++)
+      for (let column = 0; column < columns; column++, to++) {
+        const [i, j] = flipped ? [column, begin + first + row] : [begin + first + row, column];
+        out[to] = (values[i * stride + j]! - zeros.values[zeros.at(i, j)]!) * scales.values[scales.at(i, j)]!;
+      }
     return bytesOf(out);
   };
-  return { dtype: 'F32', shape: layout.shape, scale: null, rows: floats };
+  return { dtype: 'F32', shape: whole, scale: null, rows: floats };
 }
 
-/** Whether all q - z are between -127 and 127, so that they can be kept as int8. */
-function fits(q: Integers, zero: ArrayLike<number>, { stored: [, columns], columnStride }: Layout): boolean {
-  if (!Array.from(zero).every(Number.isInteger)) return false;
-  if (zero.length !== 1)
-    return q.every((value, i) => {
-      const z = zero[columnStride === 1 ? Math.floor(i / columns) : i % columns]!;
-      return value - z >= -127 && value - z <= 127;
-    });
-  const z = zero[0]!;
-  for (let i = 0; i < q.length; i++) if (q[i]! - z < -127 || q[i]! - z > 127) return false;
-  return true;
+/** Where the scales of a stored array are: their number, the axis that they belong to, and the index of an entry's. */
+function placeOf(
+  form: Form,
+  rank: number,
+  [height, width]: [number, number],
+): { count: number; axis: number; at(row: number, column: number): number } {
+  const { block = 0 } = form as { block?: number };
+  if (form.kind === 'bnb4')
+    return {
+      count: Math.ceil((height * width) / block),
+      axis: -1,
+      at: (row, column) => Math.floor((row * width + column) / block),
+    };
+  const given = form.kind === 'linear' ? form.axis : 1;
+  const axis = given < 0 ? given + Math.max(1, rank) : given;
+  const [extent, other] = axis === 0 ? [height, width] : [width, height];
+  if (!block) return { count: extent, axis, at: axis === 0 ? (row) => row : (_, column) => column };
+  const blocks = Math.ceil(extent / block);
+  const at = (row: number, column: number) =>
+    axis === 0 ? Math.floor(row / block) * width + column : row * blocks + Math.floor(column / block);
+  return { count: blocks * other, axis: -1, at };
+}
+
+/** Whether all integers are between -127 and 127 after the subtraction of their zero points. */
+function fits(values: Values, { values: zeros, at }: Factors, stride: number): boolean {
+  if (values instanceof Int8Array && zeros.length === 1 && zeros[0] === 0) return !values.includes(-128);
+  return values.every((value, i) => {
+    const difference = value - zeros[at(Math.floor(i / stride), i % stride)]!;
+    return Number.isInteger(difference) && Math.abs(difference) <= 127;
+  });
 }

@@ -1,7 +1,7 @@
 /** The values of stored tensors, as numbers. */
-import { invalid, invalidFile } from '../../base/error.js';
-import { type Dtype, readableDtype, tensorOf, widen } from '../../io/safetensors.js';
-import type { TensorInfo } from './messages.js';
+import { invalid } from '../../base/error.js';
+import { readableDtype, widen } from '../../io/safetensors.js';
+import { bitsOf, type TensorInfo } from './messages.js';
 
 /** A tensor with its values as little-endian bytes. */
 export interface StoredTensor {
@@ -16,46 +16,39 @@ export interface Parts {
   zero: StoredTensor | null;
 }
 
-export type Integers = Int8Array | Uint8Array | Int16Array | Int32Array;
+export type Values = Int8Array | Uint8Array | Int16Array | Uint16Array | Int32Array | Uint32Array | Float32Array;
 
-/** The types of integers that weights are quantized to. */
-const INTEGERS = { I8: Int8Array, U8: Uint8Array, I16: Int16Array, I32: Int32Array } as const;
+const TYPES = { I8: Int8Array, U8: Uint8Array, I16: Int16Array, U16: Uint16Array, I32: Int32Array, U32: Uint32Array };
 
-/** Copies bytes whose offset is not a multiple of the width of a value. */
-export function aligned(bytes: Uint8Array, width: number): Uint8Array {
-  return bytes.byteOffset % width === 0 ? bytes : bytes.slice();
+/** Bytes as integers. */
+export function integersIn(bytes: Uint8Array, type: keyof typeof TYPES): Values {
+  const Type = TYPES[type];
+  const width = Type.BYTES_PER_ELEMENT;
+  const { buffer, byteOffset, byteLength } = bytes.byteOffset % width === 0 ? bytes : bytes.slice();
+  return new Type(buffer as ArrayBuffer, byteOffset, byteLength / width);
 }
 
-/** The integers of a tensor; those of 4 bits are unpacked. */
-export function integersOf({ info, bytes }: StoredTensor, file: string): Integers {
-  const { type, name, shape } = info;
-  if (type === 'U4' || type === 'I4') {
-    const count = shape.reduce((product, extent) => product * extent, 1);
-    const signed = type === 'I4';
-    const out = signed ? new Int8Array(count) : new Uint8Array(count);
-    for (let i = 0; i < count; i++) {
-      const nibble = (bytes[i >> 1]! >> (4 * (i & 1))) & 15;
-      out[i] = signed && nibble > 7 ? nibble - 16 : nibble;
-    }
-    return out;
+/** Unpacks integers of fewer than 8 bits, the lowest bits of a byte first, or the highest. */
+function unpacked(bytes: Uint8Array, bits: number, signed: boolean, highFirst = false): Int8Array {
+  const perByte = 8 / bits;
+  const half = signed ? 2 ** (bits - 1) : Infinity;
+  const out = new Int8Array(bytes.length * perByte);
+  for (let i = 0; i < out.length; i++) {
+    const place = highFirst ? perByte - 1 - (i % perByte) : i % perByte;
+    const value = (bytes[Math.floor(i / perByte)]! >> (bits * place)) & (2 ** bits - 1);
+    out[i] = value < half ? value : value - 2 * half;
   }
-  if (!Object.hasOwn(INTEGERS, type))
-    throw invalid(tensorOf(file, name), 'integers of 4, 8, 16 or 32 bits', type, 'UNSUPPORTED');
-  const Type = INTEGERS[type as keyof typeof INTEGERS];
-  const { buffer, byteOffset, byteLength } = aligned(bytes, Type.BYTES_PER_ELEMENT);
-  return new Type(buffer as ArrayBuffer, byteOffset, byteLength / Type.BYTES_PER_ELEMENT);
+  return out;
 }
 
-/** The floats of a tensor. */
-export function floatsOf({ info, bytes }: StoredTensor, file: string): Float32Array {
-  return widen(bytes, readableDtype(info.type, tensorOf(file, info.name)) as Dtype);
-}
-
-/** Zero points, which may be integers or floats. */
-export function zerosOf(tensor: StoredTensor, file: string): ArrayLike<number> {
-  return /^B?F/.test(tensor.info.type) ? floatsOf(tensor, file) : integersOf(tensor, file);
-}
-
-export function requireLength(tensor: string, what: string, values: ArrayLike<number>, expected: number): void {
-  if (values.length !== expected) throw invalidFile(tensor, `${expected} ${what}`, `${values.length}`);
+/**
+ * A tensor's values: floats, or integers. `bits`: the number of bits of integers that are packed in bytes. `about`: name
+ * for messages.
+ */
+export function valuesOf({ info: { type }, bytes }: StoredTensor, about: string, bits = 8, highFirst = false): Values {
+  if (/F/.test(type)) return widen(bytes, readableDtype(type, about));
+  const width = type === 'U8' ? bits : bitsOf(type);
+  if (width < 8) return unpacked(bytes, width, type === 'I4', highFirst);
+  if (Object.hasOwn(TYPES, type)) return integersIn(bytes, type as keyof typeof TYPES);
+  throw invalid(about, 'floats, or integers of at most 32 bits', type, 'UNSUPPORTED');
 }
