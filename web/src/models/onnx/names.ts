@@ -32,6 +32,9 @@ export interface Assignment {
 /** Wrappers around a model whose names come before those of its modules. */
 const WRAPPERS = /^(0|model|auto_model|base_model|module|transformer|text_model|vision_model)\./;
 
+/** The ends of the names of tensors after the encoder. */
+const HEAD = /\.(weight|bias|probe|in_proj_\w+)$/;
+
 /** The suffixes that quantizers append to the name of a tensor. */
 const QUANTIZED = /(_Transposed)?_(quantized|(DQ_)?Q\d+|Bnb4)$/;
 
@@ -87,7 +90,7 @@ class Names {
     for (let rest = given; !/_(scale|zero_point)$/.test(given); ) {
       for (const name of [rest, olderName(type, rest)]) {
         const bare = bareName(name, prefix);
-        if (rows.has(bare) || (bare.includes('.') && isHead(bare))) return { bare, name };
+        if (rows.has(bare) || (HEAD.test(bare) && isHead(bare))) return { bare, name };
       }
       const shorter = rest.replace(WRAPPERS, '');
       if (shorter === rest) break;
