@@ -58,6 +58,8 @@ it.each([
   ['base/a.ts', '../io/x.js'],
   ['io/a.ts', '../models/x.js'],
   ['text/a.ts', '../models/x.js'],
+  ['models/onnx/a.ts', '../heads/x.js'],
+  ['models/onnx/a.ts', '../../text/x.js'],
   ['layers/a.ts', '../models/x.js'],
   ['models/a.ts', '../layers/x.js'],
   ['models/heads/a.ts', '../../images/x.js'],

@@ -46,7 +46,6 @@ const mha = () => new heed.MultiHeadAttention({ embedDim: 2, numHeads: 1 });
 const causes: (() => unknown)[] = [
   async () => (await pipeline('text-classification'))('a'),
   async () => (await pipeline('zero-shot-classification'))('a', ['b']),
-  () => heed.fromPretrained(folderWith('onnx/model.onnx')),
   () => heed.fromPretrained(folderWith('pytorch_model.bin')),
   () => heed.fromPretrained('all-MiniLM-L6-v2'),
   () => heed.fromPretrained('org/name'),

@@ -2,11 +2,14 @@
 import type { Page } from 'playwright-core';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { bytesOf, fixtures } from './models/fixtures.js';
+import { onnxFile, tensorsOf } from './models/onnx-writer.js';
 import { openSite, type Site } from './models/site.js';
 import { tinyModel } from './models/tiny.js';
 
+const { 'model.safetensors': weights, ...others } = tinyModel();
 const folders: Record<string, Record<string, Uint8Array | string>> = {
   tiny: tinyModel(),
+  onnx: { ...others, 'onnx/model.onnx': onnxFile(tensorsOf(weights as Uint8Array)) },
   gliner: bytesOf(`${fixtures}gliner`),
   clip: bytesOf(`${fixtures}clip`),
 };
@@ -23,6 +26,7 @@ const calls = {
   embed: async () => [...(await (await (await loaded).fromPretrained('/models/tiny/', { cache: true })).embed('the fox')).data].length,
   tokens: async () => (await (await (await loaded).fromPretrained('/models/tiny/')).embedTokens('the fox')).length,
   paged: async () => (await (await (await loaded).fromPretrained('/models/tiny/', { embeddings: 'paged' })).embed('the fox')).data.length,
+  onnx: async () => (await (await (await loaded).fromPretrained('/models/onnx/')).embed('the fox')).data.length,
   quantize: async () => Object.keys((await (await loaded).quantize('/models/tiny/')).files).includes('model.safetensors'),
   prune: async () => (await (await loaded).prune('/models/tiny/', { keep: ['the fox'] })).report.rows.after > 0,
   index: async () => (await heed.TextIndex.load(await heed.TextIndex.of(['a', 'b'], [[0, 1], [1, 0]]).save())).texts.length,
@@ -89,6 +93,7 @@ test.each<[string, unknown]>([
   ['inspect', 'bert'],
   ['tokens', 1],
   ['paged', 24],
+  ['onnx', 24],
   ['quantize', true],
   ['prune', true],
   ['index', 2],

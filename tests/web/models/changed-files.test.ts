@@ -7,6 +7,7 @@ import { load, TextIndex } from 'heed';
 import { expect, test } from 'vitest';
 import { resolved, resultOrError } from '../hostile/values.js';
 import { bytesOf, expectClose, fixture } from './fixtures.js';
+import { onnxFile, tensorsOf } from './onnx-writer.js';
 import { tinyModel } from './tiny.js';
 
 /** `npm run fuzz` sets a larger number. */
@@ -137,6 +138,22 @@ test('bytes changed, cut off or added anywhere in any of its files', async () =>
         await expectModelOrError({ ...files, [name]: content });
       },
     ),
+    { numRuns: RUNS },
+  );
+  await expectStillWorks();
+});
+
+test('bytes changed, cut off or added anywhere in ONNX weights', async () => {
+  const { 'model.safetensors': tensors, ...others } = tinyModel();
+  const whole = onnxFile(tensorsOf(tensors as Uint8Array));
+  await fc.assert(
+    fc.asyncProperty(fc.nat(whole.length - 1), fc.nat(255), fc.nat(7), async (place, value, kind) => {
+      // Half of the changes are in the nodes and in the first tensors' fields.
+      const at = kind % 2 ? place % 3000 : place;
+      const end = [at, at + 1, at + 1, whole.length][kind >> 1]!;
+      const content = Uint8Array.from([...whole.subarray(0, at), ...(kind > 5 ? [] : [value]), ...whole.subarray(end)]);
+      await expectModelOrError({ ...others, 'model.onnx': content });
+    }),
     { numRuns: RUNS },
   );
   await expectStillWorks();

@@ -145,7 +145,10 @@ describe('external data', () => {
       seen.push([file, loaded, total]);
     expect(await vectorOf(folder, { onProgress })).toEqual(expected);
     const read = ['config.json', 'tokenizer.json', 'onnx/model.onnx', 'onnx/model.onnx_data'] as const;
-    const total = read.reduce((sum, name) => sum + Buffer.from(folder[name] as Uint8Array).length, 0);
+    const total = read.reduce(
+      (sum, name) => sum + Buffer.from((folder as Record<string, Uint8Array>)[name]!).length,
+      0,
+    );
     expect(seen.at(-1)).toEqual(['onnx/model.onnx_data', total, total]);
     expect(seen.every(([, loaded, total]) => total !== null && loaded <= total)).toBe(true);
   });
@@ -234,7 +237,9 @@ test('inspect names the files, with the sizes of the model', async () => {
   const { files: _, download, ...like } = await heed.inspect(tiny);
   expect(files).toContainEqual({ path: 'onnx/model.onnx', bytes: file.length });
   expect(files).toContainEqual({ path: 'onnx/model.onnx_data', bytes: data.length });
-  expect(inspected).toMatchObject({ ...like, problem: null, download: { q8: download.q8 } });
+  expect(inspected).toMatchObject({ ...like, problem: null });
+  // The header lists the tensors in another order, whose offsets have other numbers of digits.
+  expect(Math.abs(inspected.download.q8! - download.q8!)).toBeLessThan(100);
 });
 
 test('quantize and prune write safetensors with the same tensors as for a safetensors folder', async () => {

@@ -177,12 +177,16 @@ export async function loadModel(
     const images = family.images?.(core, settings!, makeEncoder);
     raw = images ?? makeEncoder(core, config);
     const tied = settings!.flag('tie_word_embeddings', true);
-    const loader = new WeightLoader(raw, family, config, (name) => isHeadTensor(name, tied, family));
+    // Quantized ONNX files have tied decoders of their own, with other values than the embeddings.
+    const isOwn = (name: string) => isHeadTensor(name, tied, family);
+    const isHead = weights.onnx ? (name: string) => isHeadTensor(name, false, family) : isOwn;
+    const loader = new WeightLoader(raw, family, config, isHead);
     for (const [i, openNext] of weights.files.entries()) {
       const file = await openNext();
       const isLast = i === weights.files.length - 1;
       const counter = (opened: OpenFile) => progress.counter(opened, true);
-      if (weights.onnx) await loadOnnx(loader, file, weights.onnx, folder, { type, family, config, counter, signal });
+      if (weights.onnx)
+        await loadOnnx(loader, file, weights.onnx, folder, { type, family, config, isOwn, counter, signal });
       else await loader.load(file, isLast, table ? () => {} : progress.counter(file, isLast));
       signal.throwIfAborted();
     }

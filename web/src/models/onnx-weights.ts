@@ -14,17 +14,19 @@ interface About {
   type: string;
   family: Family;
   config: RawEncoderModelConfig;
+  /** Whether a head has a tensor of its own, which is not tied to the embeddings. Default: all have. */
+  isOwn?: (name: string) => boolean;
 }
 
 /** What the reader needs to know about a model, and how it opens files beside the one at `path`. */
 export const optionsOf = (
-  { type, family, config }: About,
+  { type, family, config, isOwn = () => true }: About,
   { rows, isHead }: Pick<WeightLoader, 'rows' | 'isHead'>,
   folder: ModelFolder,
   path: string,
   signal: SignalLike | undefined,
 ) => ({
-  wanted: { type, prefix: family.prefix, normOffset: config.normWeightOffset ?? 0, rows, isHead },
+  wanted: { type, prefix: family.prefix, normOffset: config.normWeightOffset ?? 0, rows, isHead, isOwn },
   open: (name: string) => folder.open(path.replace(/[^/]*$/, name), { required: true, signal }),
 });
 

@@ -21,6 +21,8 @@ export interface Wanted {
   rows: ReadonlyMap<string, ParameterRows>;
   /** Whether a layer after the encoder may use a tensor, given by its name without the prefix. */
   isHead(name: string): boolean;
+  /** Whether such a tensor is not tied to the embeddings. Tied ones are used only if their values differ: quantized ones. */
+  isOwn(name: string): boolean;
 }
 
 /** A tensor of the state dict. `name`: with the prefix that the file uses. `parts`: where its rows are stored. */
@@ -108,7 +110,11 @@ class Names {
   /** Assigns a tensor if its place is free. A matrix in fp32 takes precedence over the same one quantized. */
   #add(given: string, { stored, isMatrix = false }: Pick<Use, 'stored'> & Partial<Use>): void {
     const target = this.#target(given);
-    if (!target) return;
+    if (
+      !target ||
+      (stored.form.kind === 'plain' && !this.wanted.rows.has(target.bare) && !this.wanted.isOwn(target.bare))
+    )
+      return;
     const [part] = this.found.get(target.bare)?.parts ?? [];
     const before = part?.form.kind;
     if (!before || (isMatrix && before !== 'plain' && stored.form.kind === 'plain'))
