@@ -9,7 +9,7 @@ import { tinyModel } from './models/tiny.js';
 
 const page = readFileSync(new URL('../../docs/troubleshooting.md', import.meta.url), 'utf8');
 const documented = [...page.matchAll(/^\| `(.+?)` \|/gm)].map(([, message]) => message!);
-const [library, commandLine] = [documented.slice(0, 14), documented.slice(14)];
+const [library, commandLine] = [documented.slice(0, 13), documented.slice(13)];
 
 let folder: string;
 const path = (name: string) => join(folder, name);

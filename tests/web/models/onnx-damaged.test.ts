@@ -78,7 +78,7 @@ test('an operator of an unknown domain on the way to a weight is named, and igno
   const on = { op: 'Scramble', domain: 'org.example', inputs: [first.name], outputs: ['scrambled'] };
   await expect(loading(onnxFile(tensors, [...readers.slice(1), on]))).rejects.toMatchObject({
     code: 'UNSUPPORTED',
-    message: `model.onnx: tensor '${first.name.replace(/^bert\./, '')}': expected known operators, got Scramble of domain 'org.example'`,
+    message: `model.onnx: expected known operators, got Scramble of domain 'org.example' for '${first.name.replace(/^bert\./, '')}'`,
   });
   const elsewhere = { ...on, inputs: ['input_ids'] };
   await loading(onnxFile(tensors, [...readers, elsewhere]));

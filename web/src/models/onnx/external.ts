@@ -24,27 +24,21 @@ export function rangeOf(info: TensorInfo, keys: Record<string, string>, file: st
   return [location, { info, begin, end: begin + info.byteLength }];
 }
 
-/** Reads the ranges of a file; `read` reads exactly `byteLength` bytes. Ranges that are equal are read once. */
+/** Reads the ranges of a file, which must not overlap; `read` reads exactly `byteLength` bytes. */
 export async function readRanges(
   file: OpenFile,
   ranges: Range[],
   onBytes: (count: number) => void,
-  read: (infos: TensorInfo[], reader: ByteReader) => Promise<void>,
+  read: (info: TensorInfo, reader: ByteReader) => Promise<void>,
 ): Promise<void> {
   const reader = new ByteReader(file, onBytes);
-  ranges.sort((a, b) => a.begin - b.begin || a.end - b.end);
   try {
-    for (let at = 0; ranges.length > 0; ) {
-      const { info, begin, end } = ranges[0]!;
+    let at = 0;
+    for (const { info, begin, end } of ranges.sort((a, b) => a.begin - b.begin || a.end - b.end)) {
       if (begin < at || end > (file.size ?? Infinity))
         throw invalidFile(tensorOf(file.name, info.name), `bytes between ${at} and ${file.size}`, `${begin} to ${end}`);
-      const others = ranges.findIndex((range) => range.begin !== begin || range.end !== end);
-      const equal = ranges.splice(0, others < 0 ? ranges.length : others);
       await reader.skip(begin - at);
-      await read(
-        equal.map((range) => range.info),
-        reader,
-      );
+      await read(info, reader);
       at = end;
     }
     for await (const _ of reader.rest()); // a file is only cached if all of it has been read

@@ -62,7 +62,6 @@ const OPERATORS: Record<string, [weight: number, bias: number, scale?: number, z
   Conv: [1, 2],
   FusedConv: [1, 2],
   LayerNormalization: [1, 2],
-  SimplifiedLayerNormalization: [1, -1],
   Gather: [0, -1],
   MatMulInteger: [1, -1, -1, 3, 'linear'],
   ConvInteger: [1, -1, -1, 3, 'linear'],

@@ -236,11 +236,10 @@ class Names {
         wanted.rows.has(bare) && parts.some(({ tensor }) => read.includes(tensor));
       const name = missing ?? (isForeign ? [...found].find(isRead)?.[0] : undefined);
       if (name === undefined) continue;
-      const operator = `${node.op} of domain '${node.domain}'`;
-      if (!/Attention$/.test(node.op))
-        throw invalid(`${file}: tensor '${name}'`, 'known operators', operator, 'UNSUPPORTED');
+      if (!ATTENTION.test(node.op))
+        throw invalid(file, 'known operators', `${node.op} of domain '${node.domain}' for '${name}'`, 'UNSUPPORTED');
     }
-    const fused = graph.nodes.find(({ op, domain }) => domain !== '' && /Attention$/.test(op));
+    const fused = graph.nodes.find(({ op, domain }) => domain !== '' && ATTENTION.test(op));
     const filled = new Set([...found.keys()].map((name) => wanted.rows.get(name)?.parameter));
     const isMissing = ({ parameter }: ParameterRows) =>
       /self_attn\.\w+_weight$/.test(parameter) && !filled.has(parameter);
@@ -251,4 +250,5 @@ class Names {
   }
 }
 
+const ATTENTION = /Attention$/;
 const LINEAR = { kind: 'linear', axis: -1, block: 0 } as const;

@@ -6,7 +6,7 @@ import { invalid } from '../../base/error.js';
 import { elementCount } from '../../base/tensor.js';
 import type { OpenFile } from '../../io/files.js';
 import { ByteReader } from '../../io/reader.js';
-import { DTYPE_BYTES, type TensorEntry, tensorOf } from '../../io/safetensors.js';
+import { DTYPE_BYTES, type TensorEntry } from '../../io/safetensors.js';
 import { type Range, rangeOf, readRanges } from './external.js';
 import { Graph } from './graph.js';
 import { damaged, type Node, type TensorInfo, type TensorMessage, tensorInfo } from './messages.js';
@@ -110,8 +110,7 @@ class Weights implements Visitor {
       this.#early.push(message);
       return;
     }
-    const { bytes, external, name } = message;
-    if (external && bytes) throw damaged(this.file, `values of '${name}' here and in another file`);
+    const { bytes, external } = message;
     const info = tensorInfo(message, external ? null : (bytes?.length ?? 0), this.file);
     if (!external) return this.#hold({ info, bytes: bytes ?? new Uint8Array() });
     const [location, range] = rangeOf(info, external, this.file);
@@ -144,7 +143,7 @@ class Weights implements Visitor {
       const found = { tensor: isWhole ? tensor : squeezed(tensor), scale: held(stored.scale), zero: held(stored.zero) };
       return recover(stored, found, keepIntegers && isWhole, this.file);
     });
-    const { dtype, shape, scale, rows } = joined(recovered, tensorOf(this.file, name));
+    const { dtype, shape, scale, rows } = joined(recovered);
     const pass = async (entry: Omit<TensorEntry, 'begin' | 'end'>, width: number, rows: Recovered['rows']) => {
       const count = entry.shape[0] ?? 1;
       const values = elementCount(entry.shape);
@@ -172,11 +171,10 @@ class Weights implements Visitor {
       if (this.#usersOf(message.name).size > 0) await this.tensor(message);
     for (const [location, ranges] of this.#external) {
       const file = await open(location);
-      await readRanges(file, ranges, counter(file), async (infos, reader) => {
-        const read = infos.length === 1 && this.values(infos[0]!);
-        if (read) return read(reader);
-        const bytes = await reader.take(infos[0]!.byteLength, infos[0]);
-        for (const info of infos) await this.#hold({ info, bytes });
+      await readRanges(file, ranges, counter(file), async (info, reader) => {
+        const read = this.values(info);
+        if (read) await read(reader);
+        else await this.#hold({ info, bytes: await reader.take(info.byteLength, info) });
       });
     }
     for (const [part, users] of this.#users ?? [])

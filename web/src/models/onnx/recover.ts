@@ -21,14 +21,10 @@ export interface Recovered {
   rows(first: number, count: number): Uint8Array;
 }
 
-/** Joins matrices along their rows. They must have the same width and type. */
-export function joined(parts: readonly Recovered[], about: string): Recovered {
+/** Joins matrices of the same width and type along their rows. */
+export function joined(parts: readonly Recovered[]): Recovered {
   const [first] = parts as [Recovered, ...Recovered[]];
   if (parts.length === 1) return first;
-  const formOf = ({ dtype, shape: [, ...width] }: Recovered) => `${dtype} ${width}`;
-  const forms = parts.map(formOf);
-  if (forms.some((form) => form !== forms[0]))
-    throw invalidFile(about, 'parts of the same width and type', forms.join(' and '));
   const rows = (from: number, count: number) => {
     let begin = 0;
     const blocks = parts.map(({ shape, rows }) => {
@@ -40,7 +36,7 @@ export function joined(parts: readonly Recovered[], about: string): Recovered {
     return concatenate(Uint8Array, blocks);
   };
   const height = parts.reduce((sum, { shape }) => sum + shape[0]!, 0);
-  return { dtype: first.dtype, shape: [height, ...first.shape.slice(1)], scale: null, rows };
+  return { ...first, shape: [height, ...first.shape.slice(1)], rows };
 }
 
 const bytesOf = ({ buffer, byteOffset, byteLength }: ArrayBufferView) => new Uint8Array(buffer, byteOffset, byteLength);

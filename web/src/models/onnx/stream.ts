@@ -42,6 +42,8 @@ const GRAPH = 7;
 const NODE = 1;
 const INITIALIZER = 5;
 const RAW_DATA = 9;
+/** The fields of a tensor that say what its values are, and the values. */
+const DESCRIPTION = [1, 2, 4, 5, 7, 8, RAW_DATA];
 
 /** The sizes of fields by wire type. Varints and lengths follow the tag. */
 const SIZES = [0, 8, 0, NaN, NaN, 4];
@@ -121,28 +123,27 @@ async function readTensor(cursor: Cursor, tensor: Field, visitor: Visitor): Prom
   const heads: Uint8Array[] = [];
   const parsed = () => parseTensor(concatenate(Uint8Array, [new Uint8Array(), ...heads]), name);
   let bytes: Uint8Array | null = null;
-  /** The description of values that have been read or skipped. */
-  let done: string | null = null;
+  /** Whether the values have been read or skipped. */
+  let isDone = false;
   await cursor.inner(tensor, async ({ number, type, size, head }) => {
-    if (number !== RAW_DATA || type !== 2 || size === 0) {
+    const isRaw = number === RAW_DATA && type === 2 && size > 0;
+    if ((isDone && DESCRIPTION.includes(number)) || (isRaw && bytes)) throw damaged(name, 'fields after their values');
+    if (!isRaw) {
       heads.push(Uint8Array.from(head));
       if (size > 0) heads.push((await reader.take(size, undefined, true)).slice());
       return;
     }
-    if (bytes || done) throw damaged(name, 'values that are given twice');
     const about = parsed();
-    if (about.name !== '' && !visitor.isUsed(about.name)) {
-      done = JSON.stringify(about);
-      return false;
-    }
-    const read = about.name !== '' && !about.bytes ? visitor.values(tensorInfo(about, size, name)) : null;
-    if (read) {
-      done = JSON.stringify(about);
-      await read(reader);
-    } else bytes = await reader.take(size);
+    const isKnown = about.name !== '' && !about.bytes;
+    const isUsed = !isKnown || visitor.isUsed(about.name);
+    const read = isKnown && isUsed && visitor.values(tensorInfo(about, size, name));
+    isDone = !isUsed || !!read;
+    if (read) await read(reader);
+    else if (isUsed) bytes = await reader.take(size);
+    else return false;
   });
   const about = parsed();
-  if (bytes && about.bytes) throw damaged(name, 'values that are given twice');
-  if (done && done !== JSON.stringify(about)) throw damaged(name, `two descriptions of tensor '${about.name}'`);
-  if (!done && visitor.isUsed(about.name)) await visitor.tensor({ ...about, bytes: bytes ?? about.bytes });
+  if ((bytes || isDone) && (about.bytes || about.external))
+    throw damaged(name, `values of '${about.name}' in two places`);
+  if (!isDone && visitor.isUsed(about.name)) await visitor.tensor({ ...about, bytes: bytes ?? about.bytes });
 }
