@@ -73,7 +73,7 @@ const OPERATORS: Record<string, [weight: number, bias: number, scale?: number, z
 };
 
 /** Operators that pass a tensor on unchanged or as another view of its values. */
-const PASSING = new Set(['Identity', 'Cast', 'CastLike', 'Dropout', 'Squeeze', 'Unsqueeze']);
+const PASSING = new Set(['Identity', 'Cast', 'Squeeze', 'Unsqueeze']);
 
 /** Limit on chains of operators before a weight. */
 const MAX_DEPTH = 32;

@@ -50,8 +50,11 @@ export interface Node {
 
 /** The error for a file that is not a valid model. */
 export function damaged(file: string, got: string): HeedError {
-  return invalidFile(file, 'a valid ONNX model', got, 'The file is damaged, truncated or of another format');
+  return invalidFile(file, 'a valid ONNX model', got, 'The file is damaged or truncated');
 }
+
+const decoder = new TextDecoder();
+const textIn = (pbf: PbfReader) => decoder.decode(pbf.readBytes());
 
 type Read = (field: number, pbf: PbfReader, end: number) => void;
 
@@ -87,7 +90,7 @@ export function parseNode(bytes: Uint8Array, file: string): Node {
     if (field === 5) {
       let name = '';
       nested(pbf, end, (field, pbf, end) => {
-        if (field === 1) name = pbf.readString();
+        if (field === 1) name = textIn(pbf);
         else if (field === 3 || field === 8) node.ints.set(name, pbf.readPackedVarint(node.ints.get(name), true));
         else if (field === 5) {
           const tensor = emptyTensor();
@@ -99,7 +102,7 @@ export function parseNode(bytes: Uint8Array, file: string): Node {
       const [key, value] = readEntry(pbf, end);
       // A list in Python's notation, whose last entry is the operator: ['', 'encoder', 'encoder.dense', 'linear'].
       if (key === SCOPES) node.scope = value.split("'").at(-4) ?? '';
-    } else if ([1, 2, 3, 4, 7].includes(field)) texts.set(field, [...(texts.get(field) ?? []), pbf.readString()]);
+    } else if ([1, 2, 3, 4, 7].includes(field)) texts.set(field, [...(texts.get(field) ?? []), textIn(pbf)]);
   });
   const last = (field: number) => texts.get(field)?.at(-1) ?? '';
   return {
@@ -116,7 +119,7 @@ export function parseNode(bytes: Uint8Array, file: string): Node {
 function readEntry(pbf: PbfReader, end: number): string[] {
   const entry = ['', ''];
   nested(pbf, end, (field) => {
-    if (field === 1 || field === 2) entry[field - 1] = pbf.readString();
+    if (field === 1 || field === 2) entry[field - 1] = textIn(pbf);
   });
   return entry;
 }
@@ -136,7 +139,7 @@ function readTensorField(tensor: TensorMessage): Read {
   return (field, pbf, end) => {
     if (field === 1) pbf.readPackedVarint(tensor.dims, true);
     else if (field === 2) tensor.type = TYPES[pbf.readVarint()] ?? '-';
-    else if (field === 8) tensor.name = pbf.readString();
+    else if (field === 8) tensor.name = textIn(pbf);
     else if (field === 13) {
       const [key, value] = readEntry(pbf, end);
       tensor.external = { ...tensor.external, [key!]: value! };
@@ -174,7 +177,7 @@ export function tensorInfo({ name, dims, type }: TensorMessage, given: number | 
   const byteLength = Math.ceil((elementCount(dims) * bitsOf(type)) / 8);
   if (dims.length > 16 || dims.some((extent) => extent < 0) || !Number.isSafeInteger(byteLength))
     throw invalidFile(tensor, 'a shape of at most 16 whole numbers', `[${dims.join(', ')}]`);
-  if (type === '-') throw invalid(tensor, 'numbers of a type that heed reads', 'others', 'UNSUPPORTED');
+  if (type === '-') throw invalid(tensor, 'numbers', 'another type', 'UNSUPPORTED');
   if (given !== null && given !== byteLength)
     throw invalidFile(tensor, `${byteLength} bytes for ${type} [${dims.join(', ')}]`, `${given}`);
   return { name, type, shape: dims, byteLength };

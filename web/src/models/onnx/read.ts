@@ -2,16 +2,15 @@
  * Reads the weights in an ONNX file. The graph only serves to name them: no operator is run. Values are passed on while
  * they are received, except for those that wait for their scales or are transposed.
  */
-import { invalid } from '../../base/error.js';
 import { elementCount } from '../../base/tensor.js';
 import type { OpenFile } from '../../io/files.js';
 import { ByteReader } from '../../io/reader.js';
-import { DTYPE_BYTES, type TensorEntry } from '../../io/safetensors.js';
+import { DTYPE_BYTES, type Dtype, type TensorEntry } from '../../io/safetensors.js';
 import { type Range, rangeOf, readRanges } from './external.js';
-import { Graph } from './graph.js';
+import { Graph, type Stored } from './graph.js';
 import { damaged, type Node, type TensorInfo, type TensorMessage, tensorInfo } from './messages.js';
 import { type Assignment, assignedTensors, type Wanted } from './names.js';
-import { joined, type Recovered, recover } from './recover.js';
+import { joined, recover } from './recover.js';
 import { readModel, type Visitor } from './stream.js';
 import type { StoredTensor } from './values.js';
 
@@ -67,8 +66,7 @@ class Weights implements Visitor {
   ) {}
 
   node(node: Node): void {
-    if (this.#users)
-      throw invalid(this.file, 'all nodes before or after the tensors', 'nodes between them', 'UNSUPPORTED');
+    if (this.#users) throw damaged(this.file, 'nodes between tensors');
     this.#graph.add(node);
   }
 
@@ -93,9 +91,26 @@ class Weights implements Visitor {
     return !this.#hasGraph || this.#usersOf(name).size > 0;
   }
 
-  values({ name, type, shape, byteLength: end }: TensorInfo): ((reader: ByteReader) => Promise<void>) | null {
+  values(info: TensorInfo): ((reader: ByteReader) => Promise<void>) | null {
+    const { name, type, shape, byteLength: end } = info;
     const [user, ...others] = this.#hasGraph ? this.#usersOf(name) : [];
-    if (!user || others.length > 0 || !isStreamed(user) || !/F(16|32)/.test(type)) return null;
+    if (!user || others.length > 0) return null;
+    const [stored] = user.parts as [Stored];
+    const { scale, zero } = stored;
+    const held = (part: string | null) => (part === null ? null : this.#held.get(part));
+    if (type === 'U8' && shape.length === 2 && isScaled(user) && held(scale)?.info.byteLength === 4 && held(zero)) {
+      // An embedding table, whose 8 bits rarely fit into heed's -127 to 127.
+      this.#note(name);
+      const [, width] = shape as [number, number];
+      const found = { scale: held(scale)!, zero: held(zero)! };
+      return (reader) =>
+        this.#pass({ name: user.name, dtype: 'F32', shape }, async (_, count) => {
+          const bytes = await reader.take(count * width, undefined, true);
+          const tensor = { info: { ...info, shape: [count, width] }, bytes };
+          return recover(stored, { tensor, ...found }, false, this.file).rows(0, count);
+        });
+    }
+    if (!isStreamed(user) || !/F(16|32)/.test(type)) return null;
     this.#note(name);
     return (reader) => this.options.receive({ name: user.name, dtype: type, shape, begin: 0, end }, reader);
   }
@@ -135,7 +150,7 @@ class Weights implements Visitor {
   }
 
   async #complete({ name, parts }: Assignment): Promise<void> {
-    const { keepIntegers, receive } = this.options;
+    const { keepIntegers } = this.options;
     const isWhole = parts.length === 1;
     const held = (part: string | null) => (part === null ? null : this.#held.get(part)!);
     const recovered = parts.map((stored) => {
@@ -144,21 +159,27 @@ class Weights implements Visitor {
       return recover(stored, found, keepIntegers && isWhole, this.file);
     });
     const { dtype, shape, scale, rows } = joined(recovered);
-    const pass = async (entry: Omit<TensorEntry, 'begin' | 'end'>, width: number, rows: Recovered['rows']) => {
-      const count = entry.shape[0] ?? 1;
-      const values = elementCount(entry.shape);
-      const step = Math.max(1, Math.floor((BLOCK * count) / (values || 1)));
-      async function* chunks(): AsyncIterable<Uint8Array> {
-        for (let row = 0; row < count; row += step) yield rows(row, Math.min(step, count - row));
-      }
-      const size = values * width;
-      await receive({ ...entry, begin: 0, end: size }, new ByteReader({ name: this.file, size, chunks }));
-    };
     if (scale) {
       const bytes = (first: number, count: number) => new Uint8Array(scale.buffer, 4 * first, 4 * count);
-      await pass({ name: `${name}_scale`, dtype: 'F32', shape: [scale.length, 1] }, 4, bytes);
+      await this.#pass({ name: `${name}_scale`, dtype: 'F32', shape: [scale.length, 1] }, bytes);
     }
-    await pass({ name, dtype, shape }, DTYPE_BYTES[dtype], rows);
+    await this.#pass({ name, dtype, shape }, rows);
+  }
+
+  /** Passes a tensor on, whose rows are computed in blocks. */
+  async #pass(
+    entry: { name: string; dtype: Dtype; shape: number[] },
+    rows: (first: number, count: number) => Uint8Array | Promise<Uint8Array>,
+  ): Promise<void> {
+    const count = entry.shape[0] ?? 1;
+    const values = elementCount(entry.shape);
+    const step = Math.max(1, Math.floor((BLOCK * count) / (values || 1)));
+    async function* chunks(): AsyncIterable<Uint8Array> {
+      for (let row = 0; row < count; row += step) yield rows(row, Math.min(step, count - row));
+    }
+    const size = values * DTYPE_BYTES[entry.dtype];
+    const reader = new ByteReader({ name: this.file, size, chunks });
+    await this.options.receive({ ...entry, begin: 0, end: size }, reader);
   }
 
   /** Completes tensors that wait for values in nodes or in other files. */
@@ -196,6 +217,12 @@ function partsOf({ parts }: Assignment): string[] {
 function isStreamed({ parts: [first, ...others] }: Assignment): boolean {
   const { form, transposed, part, offset } = first!;
   return others.length === 0 && form.kind === 'plain' && !transposed && !part && offset === 0;
+}
+
+/** Whether a tensor consists of the rows of one stored tensor, times a scale. */
+function isScaled({ parts: [first, ...others] }: Assignment): boolean {
+  const { form, transposed, part } = first!;
+  return others.length === 0 && form.kind === 'linear' && !form.block && !transposed && !part;
 }
 
 /** Without leading axes of length 1, which position embeddings have. */

@@ -86,7 +86,7 @@ export function recover(stored: Stored, parts: Parts, keepIntegers: boolean, fil
 
   // The weight's rows in the stored array.
   const flipped = stored.transposed && isMatrix;
-  if (flipped && isPacked) throw invalid(about, 'rows', 'columns', 'UNSUPPORTED');
+  if (flipped && isPacked) throw invalidFile(about, 'rows', 'columns');
   const [all, columns] = flipped ? [width, height] : [height, width];
   const rows = part ? all / part.of : all;
   if (!Number.isInteger(rows)) throw invalidFile(about, `a multiple of ${part!.of} rows`, `${all}`);
@@ -104,7 +104,7 @@ export function recover(stored: Stored, parts: Parts, keepIntegers: boolean, fil
 
   if (form.kind === 'plain' && offset === 0) {
     const dtype = readableDtype(type, about);
-    if (dtype === 'I8') throw invalidFile(about, 'floats, or integers with a scale', 'I8 without one');
+    if (dtype === 'I8') throw invalidFile(about, 'a scale', 'none');
     const values = integersIn(bytes, DTYPE_BYTES[dtype] === 4 ? 'U32' : 'U16');
     const Type = values.constructor as Uint32ArrayConstructor;
     const copy = (first: number, count: number) => bytesOf(copied(values, new Type(count * columns), first));
@@ -151,6 +151,12 @@ export function recover(stored: Stored, parts: Parts, keepIntegers: boolean, fil
   }
   const floats = (first: number, count: number) => {
     const out = new Float32Array(count * columns);
+    if (isScalar && zeros.values.length === 1) {
+      const [s, z] = [scale[0]!, zeros.values[0]!];
+      copied(values, out, first);
+      for (let i = 0; i < out.length; i++) out[i] = (out[i]! - z) * s;
+      return bytesOf(out);
+    }
     for (let row = 0, to = 0; row < count; row++)
       for (let column = 0; column < columns; column++, to++) {
         const [i, j] = flipped ? [column, begin + first + row] : [begin + first + row, column];
@@ -186,9 +192,9 @@ function placeOf(
 
 /** Whether all integers are between -127 and 127 after the subtraction of their zero points. */
 function fits(values: Values, { values: zeros, at }: Factors, stride: number): boolean {
-  if (values instanceof Int8Array && zeros.length === 1 && zeros[0] === 0) return !values.includes(-128);
+  if (values instanceof Int8Array && Array.from(zeros).every((zero) => zero === 0)) return !values.includes(-128);
   return values.every((value, i) => {
-    const difference = value - zeros[at(Math.floor(i / stride), i % stride)]!;
+    const difference = value - zeros[zeros.length === 1 ? 0 : at(Math.floor(i / stride), i % stride)]!;
     return Number.isInteger(difference) && Math.abs(difference) <= 127;
   });
 }

@@ -57,7 +57,7 @@ class Cursor {
   /** Counts bytes that are about to be read. */
   #advance(count: number, end: number): void {
     this.at += count;
-    if (!(this.at <= end)) throw damaged(this.reader.file.name, 'a field that is longer than its message');
+    if (!(this.at <= end)) throw damaged(this.reader.file.name, 'a field that exceeds its message');
   }
 
   async #varint(head: number[], end: number): Promise<number> {
@@ -139,7 +139,8 @@ async function readTensor(cursor: Cursor, tensor: Field, visitor: Visitor): Prom
     const read = isKnown && isUsed && visitor.values(tensorInfo(about, size, name));
     isDone = !isUsed || !!read;
     if (read) await read(reader);
-    else if (isUsed) bytes = await reader.take(size);
+    else if (isUsed)
+      bytes = (await reader.take(size, undefined, true)).slice(); // so that the chunk is reused
     else return false;
   });
   const about = parsed();

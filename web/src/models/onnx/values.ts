@@ -50,5 +50,5 @@ export function valuesOf({ info: { type }, bytes }: StoredTensor, about: string,
   const width = type === 'U8' ? bits : bitsOf(type);
   if (width < 8) return unpacked(bytes, width, type === 'I4', highFirst);
   if (Object.hasOwn(TYPES, type)) return integersIn(bytes, type as keyof typeof TYPES);
-  throw invalid(about, 'floats, or integers of at most 32 bits', type, 'UNSUPPORTED');
+  throw invalid(about, 'floats or integers', type, 'UNSUPPORTED');
 }
