@@ -7,7 +7,7 @@ import type { OpenFile } from '../../io/files.js';
 import { ByteReader } from '../../io/reader.js';
 import { DTYPE_BYTES, type Dtype, type TensorEntry } from '../../io/safetensors.js';
 import { type Range, rangeOf, readRanges } from './external.js';
-import { Graph, type Stored } from './graph.js';
+import { Graph } from './graph.js';
 import { damaged, type Node, type TensorInfo, type TensorMessage, tensorInfo } from './messages.js';
 import { type Assignment, assignedTensors, type Wanted } from './names.js';
 import { joined, recover } from './recover.js';
@@ -91,26 +91,9 @@ class Weights implements Visitor {
     return !this.#hasGraph || this.#usersOf(name).size > 0;
   }
 
-  values(info: TensorInfo): ((reader: ByteReader) => Promise<void>) | null {
-    const { name, type, shape, byteLength: end } = info;
+  values({ name, type, shape, byteLength: end }: TensorInfo): ((reader: ByteReader) => Promise<void>) | null {
     const [user, ...others] = this.#hasGraph ? this.#usersOf(name) : [];
-    if (!user || others.length > 0) return null;
-    const [stored] = user.parts as [Stored];
-    const { scale, zero } = stored;
-    const held = (part: string | null) => (part === null ? null : this.#held.get(part));
-    if (type === 'U8' && shape.length === 2 && isScaled(user) && held(scale)?.info.byteLength === 4 && held(zero)) {
-      // An embedding table, whose 8 bits rarely fit into heed's -127 to 127.
-      this.#note(name);
-      const [, width] = shape as [number, number];
-      const found = { scale: held(scale)!, zero: held(zero)! };
-      return (reader) =>
-        this.#pass({ name: user.name, dtype: 'F32', shape }, async (_, count) => {
-          const bytes = await reader.take(count * width, undefined, true);
-          const tensor = { info: { ...info, shape: [count, width] }, bytes };
-          return recover(stored, { tensor, ...found }, false, this.file).rows(0, count);
-        });
-    }
-    if (!isStreamed(user) || !/F(16|32)/.test(type)) return null;
+    if (!user || others.length > 0 || !isStreamed(user) || !/F(16|32)/.test(type)) return null;
     this.#note(name);
     return (reader) => this.options.receive({ name: user.name, dtype: type, shape, begin: 0, end }, reader);
   }
@@ -169,7 +152,7 @@ class Weights implements Visitor {
   /** Passes a tensor on, whose rows are computed in blocks. */
   async #pass(
     entry: { name: string; dtype: Dtype; shape: number[] },
-    rows: (first: number, count: number) => Uint8Array | Promise<Uint8Array>,
+    rows: (first: number, count: number) => Uint8Array,
   ): Promise<void> {
     const count = entry.shape[0] ?? 1;
     const values = elementCount(entry.shape);
@@ -217,12 +200,6 @@ function partsOf({ parts }: Assignment): string[] {
 function isStreamed({ parts: [first, ...others] }: Assignment): boolean {
   const { form, transposed, part, offset } = first!;
   return others.length === 0 && form.kind === 'plain' && !transposed && !part && offset === 0;
-}
-
-/** Whether a tensor consists of the rows of one stored tensor, times a scale. */
-function isScaled({ parts: [first, ...others] }: Assignment): boolean {
-  const { form, transposed, part } = first!;
-  return others.length === 0 && form.kind === 'linear' && !form.block && !transposed && !part;
 }
 
 /** Without leading axes of length 1, which position embeddings have. */
