@@ -193,8 +193,10 @@ function placeOf(
 /** Whether all integers are between -127 and 127 after the subtraction of their zero points. */
 function fits(values: Values, { values: zeros, at }: Factors, stride: number): boolean {
   if (values instanceof Int8Array && Array.from(zeros).every((zero) => zero === 0)) return !values.includes(-128);
-  return values.every((value, i) => {
-    const difference = value - zeros[zeros.length === 1 ? 0 : at(Math.floor(i / stride), i % stride)]!;
-    return Number.isInteger(difference) && Math.abs(difference) <= 127;
-  });
+  for (let i = 0; i < values.length; i++) {
+    const zero = zeros[zeros.length === 1 ? 0 : at(Math.floor(i / stride), i % stride)]!;
+    const difference = values[i]! - zero;
+    if (!(difference >= -127 && difference <= 127) || difference % 1 !== 0) return false;
+  }
+  return true;
 }
