@@ -52,11 +52,17 @@ it('checks the edits of sites', async () => {
   refused(() => run({ strides: [24, 0, 8] }), /edit: expected 4 values, got 3/);
   refused(() => run({ strides: [1e6, 0, 8, 1] }), /edit: expected one value per selected entry/);
   refused(() => run({ strides: [-24, 0, 8, 1] }), /strides >= 0/, 'INVALID_ARGUMENT');
-  refused(() => run({ selected: [Int32Array.of(0, 5), null, null, null] }), /edit: expected one value per selected entry/);
+  refused(
+    () => run({ selected: [Int32Array.of(0, 5), null, null, null] }),
+    /edit: expected one value per selected entry/,
+  );
   const map = { verb: 4, extents: [2, 1, 3, 8], operand: null };
   run(map, { map: (_: number, values: Float32Array) => values });
   refused(() => run(map, { map: () => new Float32Array(3) }), /map: expected 48 values, got 3/);
-  refused(() => run({ ...map, extents: [1, 1, 3, 8] }, { map: () => new Float32Array(24) }), /edit: expected one value per selected entry/);
+  refused(
+    () => run({ ...map, extents: [1, 1, 3, 8] }, { map: () => new Float32Array(24) }),
+    /edit: expected one value per selected entry/,
+  );
   refused(() => run({}, { columns: Int32Array.of(0, 1) }), /columns: expected \[6\]/);
   refused(() => run({}, { columns: Int32Array.of(0, 1, 2, 0, -1, 2) }), /columns/, 'INVALID_ARGUMENT');
 });

@@ -291,10 +291,9 @@ TEST(Decoder, RejectsIncompatibleArguments) {
   const Rotary rotary(2, 9, 100, Rotary::Pairing::kInterleaved);
   DecoderCallOptions turned;
   turned.memory.rotary = &rotary;
-  expectError(
-      kUnsupported,
-      "memory.rotary: steps do not support rotary positions of the memory (the cache holds unrotated keys)",
-      [&] { step(other, target, cache, turned); });
+  expectError(kUnsupported,
+              "memory.rotary: steps do not support rotary positions of the memory (the cache holds unrotated keys)",
+              [&] { step(other, target, cache, turned); });
 }
 
 TEST(Transformer, PassesTheEncodersOutputToTheDecoder) {

@@ -77,7 +77,7 @@ describe('the file that is taken', () => {
     },
   );
 
-  test('servers are asked for the names one after the other, and only if they are needed', async () => {
+  test('servers are asked for the first name, and only if it is missing for the others', async () => {
     const source = `${server.base}model/`;
     const weights = () => server.asked.filter((name) => /safetensors|onnx/.test(name));
     server.answer = serving({ ...bert, 'onnx/model.onnx': onnx });
@@ -86,7 +86,14 @@ describe('the file that is taken', () => {
     server.asked.length = 0;
     server.answer = serving({ ...others, 'onnx/model_int8.onnx': onnx, 'model.safetensors': safetensors! });
     await heed.fromPretrained(source, { dtype: 'q8' });
-    expect(weights()).toEqual(['onnx/model_quantized.onnx', 'onnx/model_int8.onnx']);
+    const integers = weights();
+    expect(integers.slice(0, 2)).toEqual(['onnx/model_quantized.onnx', 'onnx/model_int8.onnx']);
+    expect(integers).not.toContain('model.safetensors');
+    expect(integers).toHaveLength(6); // each name once
+    server.asked.length = 0;
+    server.answer = serving({ ...others, 'onnx/model_quantized.onnx': onnx, 'model.safetensors': safetensors! });
+    await heed.fromPretrained(source, { dtype: 'q8' });
+    expect(weights()).toEqual(['onnx/model_quantized.onnx']);
     server.asked.length = 0;
     server.answer = serving({ ...others, 'model.onnx': onnx });
     await heed.fromPretrained(source);

@@ -57,12 +57,22 @@ export async function openWeights(
     size: expectedSize(file),
     onnx: path.endsWith('.onnx') ? path : null,
   });
-  const firstOf = async (paths: readonly string[]): Promise<WeightFiles | null> => {
-    for (const path of paths) {
-      const file = await folder.open(path, { signal });
-      if (file) return opened(path, file);
-    }
-    return null;
+  /**
+   * Opens the first of these files that exists. Most folders have the first one or none: the others are requested at the
+   * same time, because a server takes a round trip to say that a file is missing.
+   */
+  const firstOf = async ([first, ...others]: readonly string[]): Promise<WeightFiles | null> => {
+    if (first === undefined) return null;
+    const file = await folder.open(first, { signal });
+    if (file) return opened(first, file);
+    const results = await Promise.allSettled(others.map((path) => folder.open(path, { signal })));
+    const at = results.findIndex((result) => result.status === 'rejected' || result.value !== null);
+    for (const [i, result] of results.entries())
+      if (i !== at && result.status === 'fulfilled' && result.value) await discard(result.value);
+    const found = results[at];
+    if (!found) return null;
+    if (found.status === 'rejected') throw found.reason;
+    return opened(others[at]!, found.value!);
   };
   if (weights !== undefined) return opened(weights, await folder.open(weights, { required: true, signal }));
   if (dtype === 'q8') {
