@@ -2,7 +2,7 @@
  * Published checkpoints (tools/checkpoints.mjs fetches them), beside what sentence-transformers and onnxruntime make of
  * them (tests/fixtures/published/generate.py).
  */
-import { existsSync, readFileSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { load, type PretrainedModel, pipeline, type Tensor } from 'heed';
@@ -90,14 +90,11 @@ const ONNX = {
   'e5-small-v2': { pooling: 'mean', q8: 0.996 },
 } as const;
 
-// Until models/onnx is part of this branch's dist/.
-const readsOnnx = existsSync(fileURLToPath(new URL('../../web/src/models/onnx', import.meta.url)));
-
-describe.runIf(readsOnnx).each(Object.entries(ONNX))('%s, from ONNX files', (name, { pooling, q8 }) => {
+describe.each(Object.entries(ONNX))('%s, from ONNX files', (name, { pooling, q8 }) => {
   const folder = join(checkpoints, name);
   const { ids, values } = reference(name);
   const options = { pooling, normalize: true };
-  const named = { weights: 'onnx/model_quantized.onnx' } as object;
+  const named = { weights: 'onnx/model_quantized.onnx' };
 
   test("has onnxruntime's tokens and vectors", async () => {
     using model = await heed.fromPretrained(folder);
