@@ -44,8 +44,8 @@ if (process.env.HEED_TEST_NODE) process.execPath = process.env.HEED_TEST_NODE;
 const browser = ['tests/**/*.browser.test.ts'];
 // These take minutes on a software adapter; of the GPU's tests, `npm test` runs those of smoke.browser.test.ts alone.
 const gpu = ['tests/web/gpu/!(smoke).browser.test.ts'];
-// The demo page's take as long as all others; `npm test` runs those of smoke.browser.test.ts and start.browser.test.ts.
-const demo = ['tests/demo/!(smoke|start).browser.test.ts', 'tests/demo/learning.test.ts'];
+// The demo page's take as long as all others; `npm test` runs those of smoke.browser.test.ts alone.
+const demo = ['tests/demo/!(smoke).browser.test.ts', 'tests/demo/learning.test.ts'];
 const bundlers = ['tests/package/bundlers.test.ts'];
 const packaged = ['tests/package/*.test.ts'];
 const withPackages = ['tests/adapters/*.test.ts'];

@@ -1,5 +1,5 @@
 # Native builds of the core and its tests. SIMDe provides the WebAssembly intrinsics (see gemm/simd.h). The code with SIMD
-# is compiled twice, with and without relaxed SIMD, so that both variants are tested; all other code is compiled once.
+# is compiled once per variant, with and without relaxed SIMD; all other code is compiled once.
 
 find_package(GTest REQUIRED)
 enable_testing()
@@ -52,9 +52,10 @@ function(heed_kernels name)
   endif()
 endfunction()
 
-heed_kernels(relaxed-simd HEED_RELAXED_SIMD)
-# What 64-bit indices change does not depend on the instructions, so that one variant suffices under the sanitizers.
-if(HEED_INDEX32 OR NOT HEED_SANITIZE)
+if("relaxed-simd" IN_LIST HEED_VARIANTS)
+  heed_kernels(relaxed-simd HEED_RELAXED_SIMD)
+endif()
+if("simd128" IN_LIST HEED_VARIANTS)
   heed_kernels(simd128)
 endif()
 

@@ -71,9 +71,9 @@ async function ensureArm64Node() {
 }
 
 const kParts = {
-  // The C++ core with WebAssembly's 32-bit indices.
+  // The C++ core with WebAssembly's 32-bit indices and relaxed SIMD.
   cpp: () => testCore('native-test'),
-  // The same under the address, undefined-behaviour and leak sanitizers, also with 64-bit indices.
+  // The same under the address, undefined-behaviour and leak sanitizers, also with 64-bit indices and without relaxed SIMD.
   sanitizers: () => testCore('native-sanitize', 'native-sanitize-index32'),
   // The TypeScript API in Node.
   web: () => vitest('node'),

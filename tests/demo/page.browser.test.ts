@@ -1,6 +1,8 @@
-/** The demo as a whole: what it requests, old browsers, accessibility, and its use of the worker. */
+/** The demo as a whole: its size, what it requests, old browsers, accessibility, and its use of the worker. */
 import { readFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
+import { join } from 'node:path';
+import { brotliCompressSync } from 'node:zlib';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { enter, pages } from './pages';
 import { drawn, giveOwnClock, newVisit, openSite, type Site, shownMatrix, visit } from './site';
@@ -20,6 +22,28 @@ async function visitWithout(accepts: (module: Uint8Array) => boolean, hash: stri
 }
 
 describe('the page', () => {
+  it('weighs under 436 KB without the model, all pages together', async () => {
+    const { page, context } = await newVisit(site.browser, { serviceWorkers: 'block' });
+    const fetched = new Set<string>();
+    context.on('request', (request) => fetched.add(new URL(request.url()).pathname.split('/heed/')[1] || 'index.html'));
+    await page.goto(site.url);
+    // “Learning” and the lens are loaded when they are opened.
+    for (const hash of Object.keys(pages).filter((hash) => !/learning|lens/.test(hash))) await enter(page, hash);
+    const model = /safetensors|words-/;
+    const weights = await Promise.all(
+      [...fetched]
+        .filter((name) => !model.test(name))
+        .map(async (name) => ({ name, bytes: brotliCompressSync(await readFile(join(site.folder, name))).length })),
+    );
+    const total = weights.reduce((sum, { bytes }) => sum + bytes, 0);
+    console.log(`page weight, brotli: ${total} bytes`, weights);
+    const names = weights.map(({ name }) => name).join(' ');
+    expect(names).toMatch(/\.wasm/);
+    expect(names).not.toMatch(/learning|train/);
+    expect(total).toBeLessThan(436_000);
+    await context.close();
+  });
+
   it('is drawn before the module has loaded', async () => {
     const { page, context } = await newVisit(site.browser);
     await page.route(/\.wasm|worker-/, () => {});

@@ -436,7 +436,7 @@ describe('similarity_fn_name', () => {
     using model = await heed.fromPretrained(named(name));
     const error = {
       code: 'UNSUPPORTED',
-      message: `TextIndex.of.similarity: expected one of cosine, dot, as the model's vectors are compared by '${name}', got none`,
+      message: `TextIndex.of.similarity: expected one of cosine, dot, as the model's vectors are compared by '${name}', got undefined`,
     };
     await expect(TextIndex.of(model, texts)).rejects.toMatchObject(error);
     expect(() => TextIndex.of([], undefined, { embedder: model })).toThrow(error.message);
