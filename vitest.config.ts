@@ -111,7 +111,10 @@ export default defineConfig({
         },
       },
       // The rest of the demo page's tests: `npm run test:demo`.
-      { extends: true, test: { name: 'demo', include: demo, globalSetup: 'tests/demo/setup.ts' } },
+      {
+        extends: true,
+        test: { name: 'demo', include: demo, globalSetup: 'tests/demo/setup.ts', execArgv: relaxedSimd },
+      },
       // With servers: `npm run test:scale`.
       {
         extends: true,
