@@ -311,13 +311,13 @@ test('limits: says what is too large, and cuts batches', async () => {
     return result;
   });
   expect(out.tooSmall).toMatch(
-    /^HeedError OUT_OF_MEMORY: device: .*buffers have at most 2000 bytes, for layers\.0\.linear1\.\w+ with 2304/,
+    /^HeedError OUT_OF_MEMORY: device: .*buffers have at most 2000 bytes, too few for layers\.0\.linear1\.\w+ \(2304 bytes\)/,
   );
   expect(out.type).toBe('wasm');
   expect(out.reason).toContain('for layers.0.linear1');
   expect(out).toMatchObject({ isNear: true, submissions: 2 });
   expect(out.attentions).toMatch(
-    /^HeedError OUT_OF_MEMORY: device: .*at most 6000 bytes, for values of a batch with \d+/,
+    /^HeedError OUT_OF_MEMORY: device: .*at most 6000 bytes, too few for values of a batch \(\d+ bytes\)/,
   );
 });
 

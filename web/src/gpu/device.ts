@@ -160,7 +160,10 @@ export class Device {
   #buffer(size: number, usage: number, purpose: string): GpuBuffer {
     const most = Math.min(this.limits.maxBufferSize, this.limits.maxStorageBufferBindingSize);
     if (size > most)
-      throw failure(`the GPU's buffers have at most ${most} bytes, ${purpose} need ${size}`, 'OUT_OF_MEMORY');
+      throw failure(
+        `the GPU's buffers have at most ${most} bytes, too few for ${purpose} (${size} bytes)`,
+        'OUT_OF_MEMORY',
+      );
     return this.#device.createBuffer({ size: Math.max(4, size), usage });
   }
 
