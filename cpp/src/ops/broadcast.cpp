@@ -32,12 +32,13 @@ std::optional<std::vector<Index>> broadcastStrides(const Shape& shape, const Sha
 }
 
 std::vector<Index> broadcastSources(const Shape& shape, const Shape& target) {
-  const std::vector<Index> strides = *broadcastStrides(shape, target);
+  const std::optional<std::vector<Index>> strides = broadcastStrides(shape, target);
+  if (!strides) refuseShape("shape", "one that broadcasts to " + target.toString(), shape);
   std::vector<Index> sources(static_cast<size_t>(target.size()));
   for (size_t i = 0; i < sources.size(); ++i) {
     auto rest = static_cast<Index>(i);
     for (Index axis = target.rank() - 1; axis >= 0; --axis) {
-      sources[i] += rest % target[axis] * strides[static_cast<size_t>(axis)];
+      sources[i] += rest % target[axis] * (*strides)[static_cast<size_t>(axis)];
       rest /= target[axis];
     }
   }
