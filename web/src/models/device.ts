@@ -1,5 +1,5 @@
 /** The device on which a model's layers run: WebAssembly, or a GPU, whose code is imported on demand. */
-import type { DeviceLayers } from './run.js';
+import type { RunDevice } from './run.js';
 
 /** The device that runs a model's layers, and the reason for it. */
 export interface Device {
@@ -31,15 +31,8 @@ export interface DeviceFigures {
 }
 
 /** A model's device, as the model's calls use it. */
-export interface ModelDevice {
+export interface ModelDevice extends RunDevice {
   readonly about: Device;
-  /** The maximum number of rows of texts to run at a time; undefined: as in WebAssembly. */
-  readonly maxRows: number | undefined;
-  /**
-   * Runs `run` with the GPU's layers, or with null to use WebAssembly's: if the GPU is slower for so few rows or, with
-   * 'auto', if it fails or lacks a feature that the call needs.
-   */
-  attempt(input: 'text' | 'image', rows: number, run: (layers: DeviceLayers | null) => Promise<void>): Promise<void>;
   delete(): void;
 }
 

@@ -10,9 +10,10 @@ import { decodeIds, decodeSchema, requireTexts } from './call-options.js';
 import { type Device, onCore } from './device.js';
 import { EncodeOutputs, listsOf, sitesOf } from './encode-outputs.js';
 import { modelText, withoutImages } from './families/model-config.js';
+import { promptOf } from './families/sentence-transformers.js';
+import { finishVectors, poolRows, rowsOfToken, skippedTokens, type VectorForm, vectorForm } from './heads/pooling.js';
 import { SparsePooling, type SparseVector } from './heads/sparse.js';
 import { HEADS, type Head, type HeadName, readHead } from './heads/task-heads.js';
-import { vectorForm } from './heads/vector-layers.js';
 import type {
   EmbedImageOptions,
   EncodeImageOptions,
@@ -20,7 +21,7 @@ import type {
   ImageCalls,
   ImagesInput,
 } from './image-encoder.js';
-import { countTexts, isTexts, longest, type ModelInput, type Row, readInput, rowsOf } from './input.js';
+import { countTexts, longest, type ModelInput, type Row, readInput, rowsOf } from './input.js';
 import type {
   EmbedCall,
   EmbedTokensOptions,
@@ -36,7 +37,7 @@ import type {
 } from './model.js';
 import { embedAs } from './prompts.js';
 import { type VectorOutput, type VectorsOf, vectorsOf } from './quantized.js';
-import { poolRows, rowsOfToken } from './run.js';
+import { runRows } from './run.js';
 import { RunnableModel } from './runnable-model.js';
 import { STATIC } from './static-embedding.js';
 
@@ -70,7 +71,9 @@ export class LocalModel extends RunnableModel implements PretrainedModel {
     pieceOptions.sites = this.sites('encode', sitesOf(read), rows);
     pieceOptions.small = read.outputAttentions || read.outputHiddenStates;
     const outputs = new EncodeOutputs(rows, this.encoderConfig, read);
-    await this.run(rows, rows.length, read, pieceOptions, (piece, first) => outputs.hooksOf(piece, first));
+    await runRows(this.runContext, rows, rows.length, read, pieceOptions, (piece, first) =>
+      outputs.hooksOf(piece, first),
+    );
     return outputs.result(this.raw.pooler, pieceOptions.sites) as EncodeResultFor<A, S, P>;
   }
 
@@ -80,27 +83,32 @@ export class LocalModel extends RunnableModel implements PretrainedModel {
   ): Promise<VectorsOf<O>> {
     const [read, pieceOptions] = this.begin('embed', options);
     const given = readInput(input);
-    const { pooling, normalize, width } = vectorForm('embed', this.sentence, this.encoderConfig.embedDim, read);
-    const prompt = this.prompt(read);
     requireTexts(given, read);
-    const skipped = isTexts(given) ? this.tokensOf(prompt) : 0;
+    const form = vectorForm('embed', this.sentence, this.encoderConfig, read);
+    const prompt = promptOf(this.sentence, read);
+    const skipped = skippedTokens(given, prompt, this.sentence, this.context);
     const total = countTexts(given);
-    const out = floatsOf('embed', [total, width]);
-    const rows = this.rows(given, { ...read, prompt }, true);
+    const out = floatsOf('embed', [total, form.width]);
     const truncated: number[] = [];
     const tokens: number[] = [];
-    const all = await this.withSites('embed', read, rows, pieceOptions);
-    await this.run(all, total, read, pieceOptions, (piece, first) => ({
-      pooling: { modes: pooling, skipped },
+    const rows = await this.withSites('embed', read, this.rows(given, { ...read, prompt }, true), pieceOptions);
+    await runRows(this.runContext, rows, total, read, pieceOptions, (piece, first) => ({
+      pooling: { modes: form.pooling, skipped },
       use: (encoding) => {
         for (const { cut, ids } of piece) {
           truncated.push(cut);
           tokens.push(ids.length);
         }
-        out.set(this.vectors(encoding, piece, pooling, normalize, skipped, width).data, first * width);
+        out.set(this.#vectors(encoding, piece, form, skipped).data, first * form.width);
       },
     }));
-    return vectorsOf(new Tensor(out, [total, width]), read.output as O, { truncated, tokens });
+    return vectorsOf(new Tensor(out, [total, form.width]), read.output as O, { truncated, tokens });
+  }
+
+  /** The vectors [N,D] of a piece's N texts. */
+  #vectors(encoding: RawRows, { length }: Row[], form: VectorForm, skipped: number): RawTensor {
+    const pooled = poolRows(encoding, length, this.encoderConfig.embedDim, form.pooling, skipped);
+    return finishVectors(pooled, this.raw.vectorLayers, form);
   }
 
   embedQuery<O extends VectorOutput = 'float32'>(input: ModelInput, options?: EmbedCall<O>) {
@@ -130,9 +138,9 @@ export class LocalModel extends RunnableModel implements PretrainedModel {
     const kind = HEADS[name];
     const found = this.head(name);
     const { isTied, bias, takesVectors } = found;
-    const { pooling, normalize } = this.sentence;
-    const prompt = takesVectors ? this.prompt() : '';
-    const skipped = isTexts(given) ? this.tokensOf(prompt) : 0;
+    const form = vectorForm('predict', this.sentence, this.encoderConfig);
+    const prompt = takesVectors ? promptOf(this.sentence) : '';
+    const skipped = takesVectors ? skippedTokens(given, prompt, this.sentence, this.context) : 0;
     const rows = await this.allRows(given, read, pieceOptions, prompt);
     pieceOptions.sites = this.sites('predict', read, rows);
     const { embedDim } = this.encoderConfig;
@@ -147,7 +155,7 @@ export class LocalModel extends RunnableModel implements PretrainedModel {
     const inputs = {
       pooled: (encoding: RawRows, piece: Row[]) =>
         takesVectors
-          ? this.vectors(encoding, piece, pooling, normalize, skipped)
+          ? this.#vectors(encoding, piece, form, skipped)
           : poolRows(encoding, piece.length, embedDim, [this.classPooling]),
       tokens(encoding: RawRows) {
         const data = encoding.hidden();
@@ -156,9 +164,9 @@ export class LocalModel extends RunnableModel implements PretrainedModel {
       masks: (encoding: RawRows, piece: Row[], first: number) =>
         rowsOfToken(encoding.hidden(), piece, maskId, embedDim, (text, token) => masks.push([first + text, token])),
     };
-    const modes = takesVectors ? pooling : [this.classPooling];
-    await this.run(rows, count, read, pieceOptions, (piece, first) => ({
-      ...(kind === 'pooled' && { pooling: { modes, skipped: takesVectors ? skipped : 0 } }),
+    const modes = takesVectors ? form.pooling : [this.classPooling];
+    await runRows(this.runContext, rows, count, read, pieceOptions, (piece, first) => ({
+      ...(kind === 'pooled' && { pooling: { modes, skipped } }),
       use: (encoding) => {
         const { data, shape } = this.#logits(found, inputs[kind](encoding, piece, first));
         labels = shape.at(-1)!;
@@ -187,7 +195,7 @@ export class LocalModel extends RunnableModel implements PretrainedModel {
     const { embedDim, vocabSize } = this.encoderConfig;
     const vectors: SparseVector[] = [];
     const rows = await this.withSites('embedSparse', read, rowsOf(given, read, this.context), pieceOptions);
-    await this.run(rows, countTexts(given), read, pieceOptions, (piece) => ({
+    await runRows(this.runContext, rows, countTexts(given), read, pieceOptions, (piece) => ({
       use: (encoding) => {
         const hidden = encoding.hidden();
         let at = 0;

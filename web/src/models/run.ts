@@ -3,6 +3,7 @@
  * not block the thread for long.
  */
 import { calling, invalid } from '../base/error.js';
+import type { SignalLike } from '../base/platform.js';
 import type { SitePlan } from '../base/site-plan.js';
 import type {
   RawEncoderModel,
@@ -12,9 +13,9 @@ import type {
   RawSites,
   RawTensor,
 } from '../base/wasm/core.js';
-import { concatenate } from '../io/files.js';
 import type { Pooling } from './families/sentence-transformers.js';
-import type { InputContext, Row, RowSteps } from './input.js';
+import { allRows, type InputContext, type Row, type RowSteps } from './input.js';
+import type { FetchRows } from './paged-embeddings.js';
 
 /**
  * The number of tokens per piece. Large enough that reading a layer's weights, once per piece, takes a small fraction
@@ -28,7 +29,7 @@ export function pieceTokens({ embedDim, numHeads, keyValueHeads, headDim, ...con
 }
 
 /** Groups rows in order. A text longer than a piece is a piece by itself. null entries of `rows` are passed on. */
-export function* piecesOf(
+function* piecesOf(
   rows: RowSteps,
   config: RawEncoderModelConfig,
   budget = pieceTokens(config),
@@ -79,6 +80,17 @@ export interface DeviceLayers {
   run(begin: () => RawEncoding, batch: DeviceBatch, options: PieceOptions, hooks: PieceHooks): Promise<void>;
 }
 
+/** A device other than WebAssembly, as `runRows` uses it. */
+export interface RunDevice {
+  /** The maximum number of rows of texts to run at a time; undefined: as in WebAssembly. */
+  readonly maxRows: number | undefined;
+  /**
+   * Runs `run` with the GPU's layers, or with null to use WebAssembly's: if the GPU is slower for so few rows or, with
+   * 'auto', if it fails or lacks a feature that the call needs.
+   */
+  attempt(input: 'text' | 'image', rows: number, run: (layers: DeviceLayers | null) => Promise<void>): Promise<void>;
+}
+
 /** Callbacks for one piece. They must copy what they need from an encoding. */
 export interface PieceHooks {
   /** Called after the last layer. */
@@ -121,52 +133,64 @@ export function batchOf(rows: readonly Row[], positionOffset: number) {
   };
 }
 
-/**
- * The hidden states [tokens, E] of the tokens whose id is `id`. Calls `found` with the text and the position of each.
- */
-export function rowsOfToken(
-  hidden: Float32Array,
-  piece: readonly Row[],
-  id: number | undefined,
-  embedDim: number,
-  found: (text: number, token: number) => void,
-): RawTensor {
-  const picked: Float32Array[] = [];
-  let at = 0;
-  piece.forEach(({ ids }, n) => {
-    ids.forEach((each, i) => {
-      if (each !== id) return;
-      found(n, i);
-      picked.push(hidden.subarray((at + i) * embedDim, (at + i + 1) * embedDim));
-    });
-    at += ids.length;
-  });
-  return { data: concatenate(Float32Array, picked), shape: [picked.length, embedDim] };
+/** What running rows needs of a model. */
+export interface RunContext {
+  /** Returns the encoder. Throws once the model has been disposed of. */
+  encoder: () => RawEncoderModel;
+  /** Returns the device that runs the layers; null: WebAssembly. */
+  device: () => RunDevice | null;
+  input: InputContext;
+  fetchRows: FetchRows | null;
+}
+
+/** What a call observes of its run. */
+interface RunOptions {
+  onProgress?: ((progress: { done: number; total: number }) => void) | undefined;
+  signal?: SignalLike | undefined;
 }
 
 /**
- * Pools a piece's `count` texts to [count, modes * E]. `skipped`: the number of tokens at each text's beginning that
- * means and maxima leave out.
+ * Runs the rows of `total` texts in pieces. `hooksOf` returns the hooks for a piece, whose first text is `first`.
  */
-export function poolRows(
-  encoding: RawRows,
-  count: number,
-  width: number,
-  pooling: readonly Pooling[],
-  skipped = 0,
-): RawTensor {
-  const skips = skipped > 0 ? new Int32Array(count).fill(skipped) : null;
-  const parts = pooling.map((mode) => encoding.pool(mode, skips));
-  if (parts.length === 1) return { data: parts[0]!, shape: [count, width] };
-  const data = new Float32Array(count * parts.length * width);
-  parts.forEach((part, i) => {
-    for (let n = 0; n < count; n++) data.set(part.subarray(n * width, (n + 1) * width), (n * parts.length + i) * width);
-  });
-  return { data, shape: [count, parts.length * width] };
+export async function runRows(
+  { encoder, input, fetchRows, ...context }: RunContext,
+  rows: RowSteps,
+  total: number,
+  { onProgress, signal }: RunOptions,
+  options: PieceOptions,
+  hooksOf: (piece: Row[], first: number) => PieceHooks,
+): Promise<void> {
+  const { config } = input;
+  const { sites } = options;
+  const device = context.device();
+  let done = 0;
+  const run = async (piece: Row[], layers: DeviceLayers | null) => {
+    requireRows(piece, input, done);
+    await fetchRows?.(piece, encoder, signal);
+    const raw = sites?.raw(done, piece) ?? null;
+    await runPiece(encoder, config, piece, { ...options, layers }, hooksOf(piece, done), raw);
+    done += piece.length;
+    onProgress?.({ done, total });
+  };
+  const all = sites?.needsAll ? allRows(rows) : [];
+  const budget = options.small || sites ? undefined : device?.maxRows;
+  for (const piece of all.length > 0 ? [all] : piecesOf(rows, config, budget)) {
+    await options.yieldToEventLoop();
+    if (!piece) continue;
+    if (!device) await run(piece, null);
+    else {
+      const tokens = piece.reduce((sum, { ids }) => sum + ids.length, 0);
+      await device.attempt('text', tokens, async (layers) => {
+        // Pieces for a GPU are larger than those for WebAssembly.
+        const smaller = layers || all.length > 0 ? [piece] : piecesOf(piece, config);
+        for (const part of smaller) if (part) await run(part, layers);
+      });
+    }
+  }
 }
 
 /** Runs one piece. `model` throws once the model has been disposed of. */
-export function runPiece(
+function runPiece(
   model: () => RawEncoderModel,
   { numLayers, positionOffset }: RawEncoderModelConfig,
   piece: Row[],

@@ -1,17 +1,16 @@
-/** A loaded model and the steps that its calls have in common: reading options, making rows, running them. */
+/** A loaded model and the first steps of its calls: reading options, making rows, planning sites. */
 import { invalid } from '../base/error.js';
 import { makeYield } from '../base/event-loop.js';
 import { Owned, type Runtime } from '../base/owned.js';
 import { planSites, type SitePlan } from '../base/site-plan.js';
 import { encoderSizes } from '../base/sites.js';
 import { elementCount } from '../base/tensor.js';
-import type { RawEncoderModelConfig, RawRows, RawTensor } from '../base/wasm/core.js';
+import type { RawEncoderModelConfig } from '../base/wasm/core.js';
 import { headMaskRows, type OptionsOf, readCall, requireTexts, type TextMethod } from './call-options.js';
 import { modelConfig } from './families/model-config.js';
-import { type Pooling, promptOf, type SentenceConfig } from './families/sentence-transformers.js';
+import type { Pooling, SentenceConfig } from './families/sentence-transformers.js';
 import { type Head, type HeadContext, type HeadName, makeHead, makePooler } from './heads/task-heads.js';
 import {
-  allRows,
   type InputContext,
   isTexts,
   longest,
@@ -24,29 +23,20 @@ import {
 } from './input.js';
 import type { LoadedModel } from './load.js';
 import type { ModelConfig } from './model.js';
-import type { FetchRows } from './paged-embeddings.js';
 import type { Parts } from './parts.js';
-import { normalized } from './quantized.js';
-import {
-  type DeviceLayers,
-  type PieceHooks,
-  type PieceOptions,
-  piecesOf,
-  poolRows,
-  requireRows,
-  runPiece,
-} from './run.js';
+import type { PieceOptions, RunContext } from './run.js';
 import { STATIC } from './static-embedding.js';
 
 /** The part of a pretrained encoder in this thread that its calls and its heads use. */
 export class RunnableModel extends Owned<Parts> {
   readonly config: ModelConfig;
   protected readonly encoderConfig: RawEncoderModelConfig;
-  readonly #fetchRows: FetchRows | null;
   /** @internal */
   readonly sentence: SentenceConfig;
   /** @internal */
   readonly context: InputContext;
+  /** @internal */
+  readonly runContext: RunContext;
   /** @internal */
   readonly headContext: HeadContext;
   /** @internal */
@@ -57,11 +47,16 @@ export class RunnableModel extends Owned<Parts> {
     const { config, settings, tokenizer, sentence, family, type, heads: tensors } = loaded;
     const { positionOffset, eps } = config;
     this.encoderConfig = config;
-    this.#fetchRows = loaded.fetchRows;
     this.sentence = sentence;
     const maxLength = Math.min(positionLimit(config), tokenizer?.maxLength ?? Infinity, sentence.maxLength);
     const padId = settings.count('pad_token_id', Math.max(0, positionOffset - 1));
     this.context = { tokenizer, config, maxLength, padId };
+    this.runContext = {
+      encoder: () => this.raw.encoder,
+      device: () => this.raw.device,
+      input: this.context,
+      fetchRows: loaded.fetchRows,
+    };
     this.headContext = { core: runtime.core, calls: runtime.calls, tensors, settings, type, eps };
     this.classPooling = settings.get('classifier_pooling') === 'mean' ? 'mean' : 'cls';
     parts.pooler = makePooler(family.pooler, this.headContext);
@@ -78,49 +73,6 @@ export class RunnableModel extends Owned<Parts> {
       read,
       { yieldToEventLoop: makeYield(signal), headMask: headMaskRows(headMask, this.encoderConfig), sites: null },
     ];
-  }
-
-  /** @internal Runs rows in pieces. `hooksOf` returns the hooks for a piece, whose first text is `first`. */
-  async run(
-    rows: RowSteps,
-    total: number,
-    { onProgress, signal }: Partial<Pick<OptionsOf<'encode'>, 'onProgress' | 'signal'>>,
-    options: PieceOptions,
-    hooksOf: (piece: Row[], first: number) => PieceHooks,
-  ): Promise<void> {
-    let done = 0;
-    const { sites } = options;
-    const all = sites?.needsAll ? allRows(rows) : [];
-    const run = async (piece: Row[], layers: DeviceLayers | null) => {
-      requireRows(piece, this.context, done);
-      await this.#fetchRows?.(piece, () => void this.raw, signal);
-      const raw = sites?.raw(done, piece) ?? null;
-      await runPiece(
-        () => this.raw.encoder,
-        this.encoderConfig,
-        piece,
-        { ...options, layers },
-        hooksOf(piece, done),
-        raw,
-      );
-      done += piece.length;
-      onProgress?.({ done, total });
-    };
-    const { device } = this.raw;
-    const budget = options.small || sites ? undefined : device?.maxRows;
-    for (const piece of all.length > 0 ? [all] : piecesOf(rows, this.encoderConfig, budget)) {
-      await options.yieldToEventLoop();
-      if (!piece) continue;
-      if (!device) await run(piece, null);
-      else {
-        const tokens = piece.reduce((sum, { ids }) => sum + ids.length, 0);
-        await device.attempt('text', tokens, async (layers) => {
-          // Pieces for a GPU are larger than those for WebAssembly.
-          const parts = layers || all.length > 0 ? [piece] : piecesOf(piece, this.encoderConfig);
-          for (const part of parts) if (part) await run(part, layers);
-        });
-      }
-    }
   }
 
   /** @internal Plans the sites that a call with these rows reads and edits. */
@@ -146,39 +98,6 @@ export class RunnableModel extends Owned<Parts> {
     return all;
   }
 
-  /** The vectors that `embed` returns, [N, width], cut to the first `width` entries. Default: all entries. */
-  protected vectors(
-    encoding: RawRows,
-    piece: Row[],
-    pooling: readonly Pooling[],
-    normalize: boolean,
-    skipped: number,
-    width?: number,
-  ): RawTensor {
-    const { data, shape } = this.raw.vectorLayers.forward(
-      poolRows(encoding, piece.length, this.encoderConfig.embedDim, pooling, skipped),
-    );
-    const [count, full] = shape as [number, number];
-    const kept = width ?? full;
-    const out = new Float32Array(count * kept);
-    for (let n = 0; n < count; n++) {
-      const vector = data.subarray(n * full, n * full + kept);
-      out.set(normalize ? normalized(vector) : vector, n * kept);
-    }
-    return { data: out, shape: [count, kept] };
-  }
-
-  /**
-   * @internal The number of the prompt's tokens, including the special token before it, if the folder excludes the
-   * prompt from pooling; otherwise 0.
-   */
-  tokensOf(prompt: string): number {
-    const { tokenizer } = this.context;
-    if (this.sentence.poolsPrompt || prompt === '' || !tokenizer) return 0;
-    const { tokens } = tokenizer.tokenize(prompt, undefined, Infinity);
-    return tokens.length - (tokens.at(-1)?.part === null ? 1 : 0);
-  }
-
   /** The rows of an input as the model runs them. `isPooled`: only the pooled vectors are needed. */
   protected rows(input: ModelInput, options: RowOptions, isPooled = false): RowSteps {
     const rows = rowsOf(input, options, this.context);
@@ -196,15 +115,10 @@ export class RunnableModel extends Owned<Parts> {
   }
 
   /** @internal */
-  prompt(given: { prompt?: string | undefined; promptName?: string | undefined } = {}): string {
-    return promptOf(this.sentence, given);
-  }
-
-  /** @internal */
   head(name: HeadName): Head {
     const { heads } = this.raw;
     const head = heads.get(name) ?? makeHead(name, this.headContext);
-    if (head.isTied && this.#fetchRows)
+    if (head.isTied && this.runContext.fetchRows)
       throw invalid('fromPretrained.embeddings', "'whole' for vocabulary logits", "'paged'", 'UNSUPPORTED');
     heads.set(name, head);
     return head;

@@ -47,8 +47,9 @@ export { callSchema, embedSchema, loadSchema, requireTexts } from '../models/cal
 export { listsOf } from '../models/encode-outputs.js';
 export { isJinaBert, parameterRowsOf, textFamilyOf } from '../models/families/families.js';
 export { activation } from '../models/families/family.js';
-export { CLASSIFIER } from '../models/families/sentence-transformers.js';
+export { CLASSIFIER, promptOf } from '../models/families/sentence-transformers.js';
 export { bareName, isScaleOf, WORD_TABLE } from '../models/families/weights.js';
+export { skippedTokens, vectorForm } from '../models/heads/pooling.js';
 export {
   Chain,
   filled,
@@ -61,7 +62,6 @@ export {
   makeNorm,
   wordBiasNames,
 } from '../models/heads/task-heads.js';
-export { vectorForm } from '../models/heads/vector-layers.js';
 export {
   allRows,
   type InputOptions,

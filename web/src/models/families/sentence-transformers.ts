@@ -310,7 +310,7 @@ function readPrompts(settings: Settings, config: SentenceConfig): void {
 /** The text before the model's input: `prompt`, or the folder's prompt named `promptName`, or the folder's default. */
 export function promptOf(
   { prompts, defaultPrompt }: SentenceConfig,
-  { prompt, promptName }: { prompt?: string | undefined; promptName?: string | undefined },
+  { prompt, promptName }: { prompt?: string | undefined; promptName?: string | undefined } = {},
 ): string {
   if (prompt !== undefined && promptName !== undefined)
     throw invalid('embed.promptName', 'undefined together with `prompt`', describe(promptName));

@@ -14,7 +14,7 @@ import type { GlinerConfig } from '../families/gliner-config.js';
 import type { Row } from '../input.js';
 import type { LoadedModel } from '../load.js';
 import type { ScoreSpansOptions, SpanScores } from '../model.js';
-import type { PieceOptions } from '../run.js';
+import { type PieceOptions, runRows } from '../run.js';
 import type { RunnableModel } from '../runnable-model.js';
 import { SpanScorer } from './span-scorer.js';
 
@@ -92,7 +92,7 @@ export async function scoreSpans(
         const width = hidden.length / row.ids.length;
         parts = [rowsOf(hidden, width, wordRows), rowsOf(hidden, width, labelRows)];
       };
-      await model.run([row], 1, { signal: read.signal }, pieceOptions, () => ({ use }));
+      await runRows(model.runContext, [row], 1, { signal: read.signal }, pieceOptions, () => ({ use }));
       const known = seen;
       const found = (start: number, scores: Float32Array) => {
         // Skip spans that the previous window contains.

@@ -15,7 +15,7 @@ import { STANFORD } from '../load.js';
 import type { EmbedTokensOptions, ModelConfig } from '../model.js';
 import type { Parts } from '../parts.js';
 import { normalized } from '../quantized.js';
-import type { PieceHooks, PieceOptions } from '../run.js';
+import { type PieceOptions, type RunContext, runRows } from '../run.js';
 import { STATIC } from '../static-embedding.js';
 import { Chain, type HeadContext, makeDense } from './task-heads.js';
 
@@ -27,16 +27,10 @@ interface TokenModel {
   readonly config: ModelConfig;
   readonly sentence: SentenceConfig;
   readonly context: InputContext;
+  readonly runContext: RunContext;
   readonly headContext: HeadContext;
   begin(method: 'embedTokens', options: object): [Options, PieceOptions];
   withSites(owner: string, read: Options, rows: RowSteps, options: PieceOptions): Promise<RowSteps>;
-  run(
-    rows: RowSteps,
-    total: number,
-    options: Options,
-    pieceOptions: PieceOptions,
-    hooksOf: (piece: Row[], first: number) => PieceHooks,
-  ): Promise<void>;
 }
 
 /** How queries, or documents, are encoded. */
@@ -69,7 +63,8 @@ export async function embedTokens(
   const layers = layersOf(model);
   const vectors: Tensor[] = [];
   const rows = rowsOf(model, list, encoding, read.truncation ?? true);
-  await model.run(
+  await runRows(
+    model.runContext,
     await model.withSites('embedTokens', read, rows, pieceOptions),
     list.length,
     read,

@@ -1,40 +1,15 @@
 /** sentence-transformers' layers after the pooling: Dense and LayerNorm. */
-import { formatShape, importing, invalid, invalidFile } from '../../base/error.js';
+import { formatShape, importing, invalidFile } from '../../base/error.js';
 import type { SignalLike } from '../../base/platform.js';
 import type { RawLayers, RawTensor, RawTensorLayer } from '../../base/wasm/core.js';
 import type { ModelFolder } from '../../io/files.js';
 import { readableDtype, readTensors, tensorOf, widened } from '../../io/safetensors.js';
-import type { Pooling, SentenceConfig, VectorLayer } from '../families/sentence-transformers.js';
+import type { VectorLayer } from '../families/sentence-transformers.js';
 import type { LoadedModel } from '../load.js';
 import { Chain, makeDense, makeNorm } from './task-heads.js';
 
 /** torch.nn.LayerNorm's default. sentence-transformers' files do not specify another value. */
 const EPS = 1e-5;
-
-/** Options of a call that override the folder's settings of vectors. */
-interface VectorOptions {
-  pooling?: readonly Pooling[] | undefined;
-  normalize?: boolean | undefined;
-  dimensions?: number | undefined;
-}
-
-/**
- * Determines the pooling of a call's vectors, whether they are normalized, their width, and their full width before
- * entries beyond the first `width` are dropped.
- * @throws HeedError if the folder's layers require other poolings, or vectors have fewer than `dimensions` entries
- */
-export function vectorForm(owner: string, sentence: SentenceConfig, embedDim: number, options: VectorOptions) {
-  const { layers, pooling: configured } = sentence;
-  const { pooling = configured, normalize = sentence.normalize, dimensions } = options;
-  if (layers.length > 0 && pooling.length !== configured.length) {
-    const expected = `a list of ${configured.length}, as the layers after the pooling require`;
-    throw invalid(`${owner}.pooling`, expected, pooling.join(', '));
-  }
-  const full = layers.at(-1)?.outFeatures ?? pooling.length * embedDim;
-  const width = dimensions ?? full;
-  if (width > full) throw invalid(`${owner}.dimensions`, `a whole number from 1 to ${full}`, String(width));
-  return { pooling, normalize, width, full };
-}
 
 /** Loads the layers after the pooling, and the classifier if there is one. */
 export async function loadVectorLayers(

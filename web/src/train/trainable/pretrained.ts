@@ -22,7 +22,6 @@ import {
   HEADS,
   type HeadName,
   type InputOptions,
-  isTexts,
   type LoadModelOptions,
   listsOf,
   loadAs,
@@ -30,11 +29,13 @@ import {
   longest,
   type ModelInput,
   type ModelSource,
+  promptOf,
   type Row,
   readInput,
   requireRows,
   requireTexts,
   rowsOf,
+  skippedTokens,
   vectorForm,
 } from '../inference.js';
 import {
@@ -85,10 +86,10 @@ class Trained extends TrainedParts implements TrainableModel {
   sentenceVectors(input: ModelInput, options?: SentenceVectorOptions): Tensor {
     const name = 'sentenceVectors';
     const read = readOptions(name, vectorSchema, options);
-    const { pooling, normalize, width, full } = vectorForm(name, this.sentence, this.config.embedDim, read);
-    const prompt = this.prompt(read);
+    const { pooling, normalize, width, full } = vectorForm(name, this.sentence, this.config, read);
+    const prompt = promptOf(this.sentence, read);
     const rows = this.#rows(name, input, read, prompt);
-    const skipped = typeof input === 'object' && !isTexts(input) ? 0 : this.tokensOf(prompt);
+    const skipped = skippedTokens(input, prompt, this.sentence, this.context);
     const { core } = this.tape;
     const pooled = this.#record(name, rows, (call, hidden) => {
       const parts = pooling.map((mode) => call.keep(this.#pool(call, hidden, rows, mode, skipped)));
