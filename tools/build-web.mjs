@@ -55,6 +55,8 @@ const kChunks = {
   core: /web.src.(base.(wasm.(module|shipped)|activations|event-loop|hub-options|owned|site-plan|start-worker)|io.(bytes|safetensors)|models.(call-options|prompts|heads.sparse|quantized)|worker.channel)\.ts$/,
   // What runs a model, in a page or in a worker: one script in place of a dozen, which is 12 KB less.
   models: /web.src.worker.handler\.ts$/,
+  // What pages of `heed` and of `heed/train` share besides: one script in place of three.
+  api: /web.src.api.runtime\.ts$/,
 };
 
 function inputs() {
