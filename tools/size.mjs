@@ -22,7 +22,7 @@ const kOnnxBudget = 9_216;
 // What heed/lens adds.
 const kLensBudget = 8_000;
 // What `npm install` writes to disk, without the model; nearly half of it are source maps.
-const kUnpackedBudget = 6_620_000;
+const kUnpackedBudget = 6_700_000;
 
 const dist = join(root, 'dist');
 const brotli = (file) => brotliCompressSync(fs.readFileSync(file)).length;

@@ -96,7 +96,7 @@ const kinds: Record<string, () => Files> = {
   'image classifier': () => bytesOf(`${fixtures}dinov2-labels`),
 };
 
-type Property = 'config' | 'workers' | 'device' | 'disposed' | 'dispose' | typeof Symbol.dispose;
+type Property = 'config' | 'dimensions' | 'workers' | 'device' | 'disposed' | 'dispose' | typeof Symbol.dispose;
 type Method = Exclude<keyof PretrainedModel, Property>;
 /** The options of a method, which its last parameter takes. */
 type OptionsOf<M extends Method> = M extends 'decode'

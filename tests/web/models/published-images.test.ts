@@ -30,6 +30,7 @@ describe.each(Object.entries(PUBLISHED_IMAGES))('%s', (_, model) => {
       using encoder = await heed.fromPretrained(files, { dtype });
       expect(encoder.config.unusedTensors.sort()).toEqual(model.unused);
       const outputs = [await encoder.embedImage(images, { normalize: true })];
+      expect(encoder.dimensions).toBe(outputs[0]!.shape[1]);
       if (model.vocab > 0) outputs.push(await encoder.embed({ inputIds }, { normalize: true }));
       vectors.push(outputs);
     }

@@ -29,6 +29,8 @@ describe.each([false, true])("the folder's vectors are PyTorch's (worker: %s)", 
     using model = await heed.fromPretrained(folder, { worker });
     expect(model.config).toMatchObject({ normalize: true, pooling: MODES.map(([, mode]) => mode).join('+') });
     expectClose(await model.embed(input), expected.get('vectors'), 'vectors');
+    expect(model.dimensions).toBe(expected.get('vectors')!.shape[1]);
+    expect(model.dimensions).not.toBe(model.config.embedDim);
     expectClose(await model.embed(input, { normalize: false }), expected.get('unnormalized'), 'unnormalized');
   });
 });

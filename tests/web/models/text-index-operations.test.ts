@@ -162,10 +162,7 @@ test.each(
           } else if (step.do === 'replace') {
             const row = plain.rows[step.at];
             if (!row) continue;
-            await each(async (index) => {
-              await index.remove([row.id]);
-              return index.add(['new'], matrix([step.kind]), { ids: [row.id] });
-            });
+            await each((index) => index.add(['new'], matrix([step.kind]), { ids: [row.id], replace: true }));
             plain.rows.splice(step.at, 1);
             plain.add(['new'], [rowOf(step.kind, width)], [row.id]);
           } else if (step.do === 'reload') {

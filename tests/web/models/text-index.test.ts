@@ -186,7 +186,7 @@ describe.each(cases)('%s %s', (form, _, of, Index) => {
       [() => index.add(['a'], one, { ids: [1, 2] }), error('INVALID_ARGUMENT', 'ids: expected 1, one per text, got 2')],
       [
         () => index.add(['a', 'b'], corpus.slice(10, 12), { ids: [1, 1] }),
-        error('INVALID_ARGUMENT', 'ids[1]: expected an id that is not in use, got 1'),
+        error('INVALID_ARGUMENT', 'ids[1]: expected an id that is given only once, got 1'),
       ],
       [() => index.add(['a'], one, { ids: [-1] }), error('INVALID_ARGUMENT', 'ids[0]: expected an integer from 0')],
       [() => index.add(['a'], one, { ids: 'x' as never }), error('INVALID_ARGUMENT', 'an array of integers')],

@@ -27,7 +27,8 @@ export interface InspectOptions extends Omit<RemoteOptions, 'integrity'> {
   signal?: SignalLike;
 }
 
-export interface Inspection extends Omit<ModelConfig, 'dtype' | 'problemType' | 'hasTokenizer' | 'maskToken'> {
+export interface Inspection
+  extends Omit<ModelConfig, 'dimensions' | 'dtype' | 'problemType' | 'hasTokenizer' | 'maskToken'> {
   /** Why `fromPretrained` would reject the folder; null if no reason was found. */
   problem: string | null;
   /** The architecture's maximum number of tokens per text. */

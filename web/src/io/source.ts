@@ -25,12 +25,17 @@ import { sha256 } from './sha256.js';
 /** The content of a file: bytes, a Blob, a URL that is fetched, or, for JSON files, a string. */
 export type FileBytes = ArrayBuffer | ArrayBufferView | BlobLike | UrlLike | string;
 
+/** Files by path below their folder. All have an extension, so that the type rejects other options objects. */
+export interface FilesByName {
+  readonly [name: `${string}.${string}`]: FileBytes;
+}
+
 /**
  * Where a model is loaded from. A string or URL: a hub id ("org/name"), a folder, or a .safetensors file into which a
  * folder has been packed; in Node also their paths. A record: files by path below the folder, as bytes, Blobs, Files or
  * URLs, JSON files also as strings. An iterable of `File`s: a folder from drag and drop or `<input webkitdirectory>`.
  */
-export type ModelSource = string | UrlLike | { readonly [name: string]: FileBytes } | Iterable<FileLike>;
+export type ModelSource = string | UrlLike | FilesByName | Iterable<FileLike>;
 
 export interface RemoteOptions {
   /** Host of models that are specified by their hub id ("org/name"). No effect on other sources. */

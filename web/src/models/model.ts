@@ -176,7 +176,10 @@ export interface ModelConfig {
   /** The types in which the file stores the encoder's matrices: 'F32', 'F16', ... */
   storage: string[];
   vocabSize: number;
+  /** The width of the hidden states. */
   embedDim: number;
+  /** The width of vectors, see `PretrainedModel.dimensions`. */
+  dimensions: number;
   numLayers: number;
   numHeads: number;
   feedForwardDim: number;
@@ -214,6 +217,12 @@ export interface Workers {
 
 export interface PretrainedModel {
   readonly config: ModelConfig;
+  /**
+   * The width of the vectors that `embed` returns by default, for the schema of a database. It differs from
+   * `config.embedDim` if layers follow the pooling, or if there are several poolings. For models that embed only images:
+   * the width of `embedImage`.
+   */
+  readonly dimensions: number;
   readonly workers: Workers;
   /** The device that runs the model's layers, and the reason. For a model in a worker: as of loading. */
   readonly device: Device;

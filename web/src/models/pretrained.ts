@@ -48,6 +48,10 @@ export class LocalModel extends RunnableModel implements PretrainedModel {
 
   readonly workers = { count: 0, reason: 'the model runs in the calling thread; `workers` starts a pool' };
 
+  get dimensions(): number {
+    return this.config.dimensions;
+  }
+
   get device(): Device {
     return this.raw.device?.about ?? onCore;
   }

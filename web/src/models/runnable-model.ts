@@ -9,6 +9,7 @@ import type { RawEncoderModelConfig } from '../base/wasm/core.js';
 import { headMaskRows, type OptionsOf, readCall, requireTexts, type TextMethod } from './call-options.js';
 import { modelConfig } from './families/model-config.js';
 import type { Pooling, SentenceConfig } from './families/sentence-transformers.js';
+import { vectorForm } from './heads/pooling.js';
 import { type Head, type HeadContext, type HeadName, makeHead, makePooler } from './heads/task-heads.js';
 import {
   type InputContext,
@@ -61,7 +62,8 @@ export class RunnableModel extends Owned<Parts> {
     this.classPooling = settings.get('classifier_pooling') === 'mean' ? 'mean' : 'cls';
     parts.pooler = makePooler(family.pooler, this.headContext);
     const parameterCount = parts.encoder.parameters().reduce((sum, { shape }) => sum + elementCount(shape), 0);
-    this.config = modelConfig(loaded, maxLength, parameterCount);
+    const { full: dimensions } = vectorForm('embed', sentence, config);
+    this.config = modelConfig(loaded, { dimensions, maxLength, parameterCount });
   }
 
   /** @internal Reads the options of a call. Throws if the model has been disposed of or the signal has fired. */

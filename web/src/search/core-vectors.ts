@@ -86,8 +86,8 @@ export class CoreStore implements VectorStore {
   }
 
   keep(kept: Uint32Array): void {
+    this.#raw?.keep(kept); // first, because it may fail
     if (!this.bits) keepRows(this.#factors, 1, kept);
-    this.#raw?.keep(kept);
   }
 
   rows(): Rows['data'] {

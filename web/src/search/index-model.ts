@@ -4,6 +4,7 @@
  * such as an int8 version.
  */
 import { describe, formatShape, guarded, invalid } from '../base/error.js';
+import { makeYield } from '../base/event-loop.js';
 import type { Reader } from '../base/options.js';
 import type { SignalLike } from '../base/platform.js';
 import type { TensorInput } from '../base/tensor.js';
@@ -12,7 +13,7 @@ import type { ModelConfig, PretrainedModel } from '../models/model.js';
 import { promptText, type Role, withPrompt } from '../models/prompts.js';
 import type { Rows } from '../models/quantized.js';
 import { type Corpus, readCorpus, requireFinite } from './similarity.js';
-import { dimensionsOf, SIMILARITIES, type Similarity, type VectorStore } from './vector-store.js';
+import { dimensionsOf, inBlocks, inForm, SIMILARITIES, type Similarity, type VectorStore } from './vector-store.js';
 
 /** The options with which an index calls a function that embeds its texts. */
 export interface EmbedFunctionOptions {
@@ -63,6 +64,8 @@ export interface IndexState {
   nextId: number;
   /** The text before each document; null: the document prompt of the model's folder. */
   prompt: string | null;
+  /** What the caller stored with each text; null if nothing. */
+  metadata: unknown[] | null;
   /** The embedder of texts that are added or searched for. */
   embedder: IndexEmbedder | null;
   /** The width to request from the embedder; null: its own width. */
@@ -95,8 +98,8 @@ export function similarityOf(embedder: IndexEmbedder | null): Similarity {
 }
 
 /**
- * Embeds texts, one vector each. `prompt` applies to documents only; null: the embedder's own. `truncation`: cut texts
- * that are too long for the model, whatever its default.
+ * Embeds texts, one vector each. `prompt`: the text before each; null: the embedder's own. `truncation`: cut texts that
+ * are too long for the model, whatever its default.
  */
 async function embedTexts(
   embedder: IndexEmbedder,
@@ -105,11 +108,10 @@ async function embedTexts(
   prompt: string | null,
   { truncation, ...options }: EmbedFunctionOptions & { truncation?: boolean },
 ): Promise<Rows> {
-  const given = role === 'query' ? null : prompt;
-  const settings = { ...options, ...(truncation && { truncation }), ...(given !== null && { prompt: given }) };
+  const settings = { ...options, ...(truncation && { truncation }), ...(prompt !== null && { prompt }) };
   let vectors: Corpus;
   if (typeof embedder === 'function')
-    vectors = await embedder(given ? texts.map((text) => given + text) : texts, options);
+    vectors = await embedder(prompt ? texts.map((text) => prompt + text) : texts, options);
   else
     vectors = await (role === 'query' ? embedder.embedQuery(texts, settings) : embedder.embedDocument(texts, settings));
   const rows = readCorpus('embedder', vectors);
@@ -125,20 +127,35 @@ async function embedTexts(
   return rows;
 }
 
-/** Embeds texts for comparison with the vectors of an index. */
+interface EmbedForOptions extends Pick<EmbedFunctionOptions, 'signal' | 'onProgress'> {
+  prompt?: string | null;
+}
+
+/** Embeds texts for comparison with the vectors of an index. `prompt` is for queries; documents have the index's. */
 export async function embedFor(
-  { embedder, store, dimensions, prompt }: IndexState,
+  { embedder, store, dimensions, prompt: documentPrompt }: IndexState,
   role: Role,
   texts: readonly string[],
-  { signal, onProgress }: Pick<EmbedFunctionOptions, 'signal' | 'onProgress'>,
+  { signal, onProgress, prompt = null }: EmbedForOptions,
 ): Promise<Rows> {
-  const rows = await embedTexts(embedder!, role, texts, prompt, {
+  const rows = await embedTexts(embedder!, role, texts, role === 'query' ? prompt : documentPrompt, {
     ...(dimensions !== null && { dimensions }),
     ...(signal && { signal }),
     ...(onProgress && { onProgress }),
   });
   requireWidth(dimensionsOf(rows), dimensionsOf(store) || dimensions);
   return rows;
+}
+
+/** Embeds documents for the store of an index, and computes the data that identify its model. */
+export async function embedRows(
+  state: IndexState,
+  texts: readonly string[],
+  { signal, onProgress }: Pick<EmbedFunctionOptions, 'signal' | 'onProgress'>,
+): Promise<Rows> {
+  await knownProbe(state, signal);
+  const vectors = await embedFor(state, 'document', texts, { signal, onProgress });
+  return inBlocks(vectors, (block, first) => inForm(state.store, block, first), makeYield(signal));
 }
 
 /** Rejects a model whose vectors differ in width from those of the index. */
@@ -156,7 +173,10 @@ export async function probeOf(
   signal: SignalLike | undefined,
 ): Promise<Probe> {
   const vectorOf = async (role: Role) => {
-    const { data } = await embedTexts(embedder, role, [PROBE], prompt, { truncation: true, ...(signal && { signal }) });
+    const { data } = await embedTexts(embedder, role, [PROBE], role === 'query' ? null : prompt, {
+      truncation: true,
+      ...(signal && { signal }),
+    });
     return Float32Array.from(data);
   };
   const config = typeof embedder === 'function' ? undefined : (embedder.config as Partial<ModelConfig> | undefined);

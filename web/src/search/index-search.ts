@@ -12,6 +12,7 @@ import {
   type Schema,
   signal,
   sizeOrInfinity,
+  text,
 } from '../base/options.js';
 import type { SignalLike } from '../base/platform.js';
 import { normsOf } from '../models/quantized.js';
@@ -25,6 +26,8 @@ export interface TextHit {
   /** The text's id, which never changes. */
   id: number;
   text: string;
+  /** What was stored with the text; absent if the index has no metadata. */
+  metadata?: unknown;
   score: number;
 }
 
@@ -42,6 +45,10 @@ export interface TextSearchOptions extends SearchOptions {
    * `256 * topK` (or `rescoreMultiplier * topK`) texts nearest by Hamming distance. Has no effect on an index of bits.
    */
   exact?: boolean;
+  /**
+   * For a query that is a text: a text to put before it, instead of the query prompt of the model's folder. '' for none.
+   */
+  prompt?: string;
   /** Stops a search for a text while the model embeds it. The search rejects with the signal's reason. */
   signal?: SignalLike;
 }
@@ -55,6 +62,7 @@ export const textSearchSchema = {
   ids: optional(idsOf, null),
   filter: callback<NonNullable<TextSearchOptions['filter']>>,
   exact: optional(flag, false),
+  prompt: optional(text, null),
   signal,
 } satisfies Schema<TextSearchOptions>;
 /**
@@ -66,6 +74,13 @@ const LARGE_MULTIPLIER = 256;
 
 /** The width of the vectors; 0 for an index without texts. */
 export const widthOf = ({ store }: IndexState): number => (store.count === 0 ? 0 : dimensionsOf(store));
+
+/** The text for `console.log` of an index. */
+export function indexText(state: IndexState): string {
+  const { texts, store } = state;
+  const form = store.bits ? 'binary' : (store.options.output ?? 'int8');
+  return `TextIndex: ${texts.length} texts, ${widthOf(state)} dimensions, ${form}`;
+}
 
 /** @throws HeedError unless a query has the width of the index's vectors */
 export function requireQueryWidth(state: IndexState, name: string, got: number): void {
@@ -114,8 +129,9 @@ export function searchIndex(
   return found.map((hits) => hits.map(({ index, score }) => ({ ...textAt(state, index), score })));
 }
 
-function textAt({ texts, ids }: IndexState, index: number): Omit<TextHit, 'score'> {
-  return { index, id: ids?.[index] ?? index, text: texts[index]! };
+function textAt({ texts, ids, metadata }: IndexState, index: number): Omit<TextHit, 'score'> {
+  const hit = { index, id: ids?.[index] ?? index, text: texts[index]! };
+  return metadata ? { ...hit, metadata: metadata[index] } : hit;
 }
 
 /** A bitmap with one bit per row, whether its text may be a hit, and the number of such rows. */

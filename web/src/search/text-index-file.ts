@@ -5,7 +5,8 @@
  * - `ids`: F64 [N], absent if they equal the row numbers
  * - `texts`: U8, all texts in UTF-8, concatenated; `text_lengths`: U32 [N], their lengths in UTF-16 units. Without
  *   these, the texts are in `words.txt`, one per line
- * - metadata: `heed_index`, the version of the format (1, also if absent; 2 with `similarity`, which is 'dot');
+ * - `metadata`: U8, a JSON value per text in UTF-8, each on a line; absent if the index has none
+ * - metadata of the file: `heed_index`, the version of the format (1, also if absent; 2 with `similarity`, which is 'dot');
  *   `next_id`, the next id to assign; `prompt`, the text before each text, if it is not the model's own
  * same-model.ts defines the data that identify the model.
  */
@@ -87,6 +88,7 @@ export async function readState(
     embedder: null,
     dimensions: null,
     prompt,
+    metadata: storedMetadata(tensors.get('metadata'), count, name),
     probe,
   };
   setIds(state, ids);
@@ -160,6 +162,28 @@ function storedTexts(tensors: Map<string, StoredTensor>, file: string): string[]
   return texts;
 }
 
+/** Reads the value of each text; null if there are none. */
+function storedMetadata(tensor: StoredTensor | undefined, count: number, file: string): unknown[] | null {
+  if (!tensor) return null;
+  const wrong = (got: string) => invalidFile(`${file}: tensor 'metadata'`, `${count} lines of JSON in UTF-8`, got);
+  if (tensor.dtype !== 'U8') throw wrong(`${tensor.dtype} ${formatShape(tensor.shape)}`);
+  const { bytes } = tensor;
+  const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
+  const values: unknown[] = [];
+  for (let at = 0; at < bytes.length; ) {
+    const end = bytes.indexOf(10, at); // a line feed, which JSON escapes in texts
+    if (end < 0) throw wrong('an incomplete line');
+    try {
+      values.push(JSON.parse(decoder.decode(bytes.subarray(at, end))));
+    } catch {
+      throw wrong(`invalid JSON in line ${values.length}`);
+    }
+    at = end + 1;
+  }
+  if (values.length !== count) throw wrong(`${values.length}`);
+  return values;
+}
+
 /** Reads the ids; null if they equal the row numbers. */
 function storedIds(tensor: StoredTensor | undefined, count: number, file: string): Float64Array | null {
   if (!tensor) return null;
@@ -177,10 +201,11 @@ function storedIds(tensor: StoredTensor | undefined, count: number, file: string
 /** The file of an index; see `TextIndex.save`. */
 export async function saveIndex(state: IndexState): Promise<Uint8Array<ArrayBuffer>> {
   await knownProbe(state);
-  const { texts, store, ids, nextId } = state;
+  const { texts, store, ids, nextId, metadata } = state;
   const count = texts.length;
   return guarded('save', () => {
     const bytes = encoded(texts);
+    const values = metadata && encoded(metadata.map((value) => `${JSON.stringify(value)}\n`));
     const lengths = Uint32Array.from(texts, ({ length }) => length);
     const model = writtenModel(state);
     // Sorted by decreasing alignment.
@@ -190,6 +215,7 @@ export async function saveIndex(state: IndexState): Promise<Uint8Array<ArrayBuff
       { name: 'text_lengths', dtype: 'U32', shape: [count], data: lengths as ArrayBufferView },
       ...vectorTensors(store),
       { name: 'texts', dtype: 'U8', shape: [bytes.length], data: bytes },
+      ...(values ? [{ name: 'metadata', dtype: 'U8', shape: [values.length], data: values }] : []),
     ];
     return writeSafetensors(tensors, { next_id: `${nextId}`, ...model.metadata });
   });

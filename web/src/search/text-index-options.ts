@@ -1,8 +1,11 @@
 /** The options of `TextIndex.of`, `load` and `add`. */
+import { callback, oneOf, optional, type Schema, signal, size, text } from '../base/options.js';
 import type { BlobLike, SignalLike } from '../base/platform.js';
 import type { ModelSource, RemoteOptions } from '../io/source.js';
-import type { VectorOutput } from '../models/quantized.js';
-import type { EmbedFunctionOptions, IndexEmbedder } from './index-model.js';
+import { OUTPUTS, type VectorOutput } from '../models/quantized.js';
+import { metadataOption } from './index-metadata.js';
+import { type EmbedFunctionOptions, embedderOption, type IndexEmbedder } from './index-model.js';
+import { SIMILARITIES } from './vector-store.js';
 
 export interface LoadIndexOptions extends RemoteOptions {
   /**
@@ -25,6 +28,10 @@ export interface AddOptions {
    * 0.
    */
   ids?: readonly number[];
+  /** Whether a text whose id is in use replaces the text with this id, instead of causing an error. Default false. */
+  replace?: boolean;
+  /** A value per text to store with it: anything that JSON can represent. Hits and filters receive it. */
+  metadata?: readonly unknown[];
   /** Stops the call, which rejects with the signal's reason and leaves the index unchanged. */
   signal?: SignalLike;
 }
@@ -48,6 +55,8 @@ export interface TextIndexOptions extends Pick<LoadIndexOptions, 'embedder' | 'd
    * applied to texts that are added later.
    */
   prompt?: string;
+  /** A value per text to store with it: anything that JSON can represent. Hits and filters receive it. */
+  metadata?: readonly unknown[];
 }
 
 /** Options of an index that embeds its texts. */
@@ -57,3 +66,16 @@ export interface EmbeddedIndexOptions extends Omit<TextIndexOptions, 'embedder'>
   /** Stops the call, which rejects with the signal's reason. */
   signal?: SignalLike;
 }
+
+export const embeddedSchema = {
+  dimensions: optional(size, null),
+  prompt: optional(text, null),
+  output: optional(oneOf(OUTPUTS), null),
+  similarity: optional(oneOf(SIMILARITIES), null),
+  metadata: optional(metadataOption, null),
+  onProgress: callback<NonNullable<EmbeddedIndexOptions['onProgress']>>,
+  signal,
+} satisfies Schema<EmbeddedIndexOptions>;
+
+const { onProgress: _, signal: __, ...shared } = embeddedSchema;
+export const ofSchema = { ...shared, embedder: optional(embedderOption, null) } satisfies Schema<TextIndexOptions>;

@@ -4,26 +4,25 @@
  * text-index-changes.ts, which loads, changes and saves an index, is imported on demand.
  */
 import { formatShape, guarded, importing, invalid } from '../base/error.js';
-import { makeYield } from '../base/event-loop.js';
 import type { HubOptions } from '../base/hub-options.js';
-import { callback, oneOf, optional, plainOptions, readOptions, signal, size, strings, text } from '../base/options.js';
+import { plainOptions, readOptions, strings } from '../base/options.js';
 import { dispose, inspected } from '../base/platform.js';
 import { kindOf, readRows, readTensor, type Tensor, type TensorInput } from '../base/tensor.js';
 import { writeSafetensors } from '../io/safetensors.js';
 import type { PretrainedModel } from '../models/model.js';
-import { OUTPUTS } from '../models/quantized.js';
+import { newMetadata } from './index-metadata.js';
 import {
   type EmbedFunction,
-  embedderOption,
   embedFor,
+  embedRows,
   type IndexEmbedder,
   type IndexState,
   isEmbedder,
-  knownProbe,
   similarityOf,
   writtenModel,
 } from './index-model.js';
 import {
+  indexText,
   requireQueryWidth,
   searchIndex,
   type TextHit,
@@ -31,21 +30,22 @@ import {
   textSearchSchema,
   widthOf,
 } from './index-search.js';
+import { searchLatest } from './search-latest.js';
 import type { Corpus } from './similarity.js';
-import type {
-  AddOptions,
-  EmbeddedIndexOptions,
-  IndexSource,
-  LoadIndexOptions,
-  TextIndexOptions,
+import {
+  type AddOptions,
+  type EmbeddedIndexOptions,
+  embeddedSchema,
+  type IndexSource,
+  type LoadIndexOptions,
+  ofSchema,
+  type TextIndexOptions,
 } from './text-index-options.js';
 import {
   ArrayStore,
   dimensionsOf,
-  inBlocks,
   inForm,
   readVectors,
-  SIMILARITIES,
   type StoreOptions,
   storedVectors,
   type VectorStore,
@@ -53,21 +53,18 @@ import {
 } from './vector-store.js';
 
 const changes = () => importing('text-index-changes', () => import('./text-index-changes.js'));
-const ofSchema = {
-  embedder: optional(embedderOption, null),
-  dimensions: optional(size, null),
-  prompt: optional(text, null),
-  output: optional(oneOf(OUTPUTS), null),
-  similarity: optional(oneOf(SIMILARITIES), null),
-};
+type WithoutEmbedder<Options> = Options & { embedder?: undefined };
+
 const NO_ROWS = { data: new Int8Array(), shape: [0, 0] };
 
 /**
  * @example
  * const index = TextIndex.of(texts, await model.embed(texts));
  * index.search(await model.embed('a fox'), { topK: 3 }); // [{ index, id, text, score }, ...]
+ *
+ * @typeParam E Whether the index embeds texts itself, so that `search` accepts texts.
  */
-export class TextIndex {
+export class TextIndex<E extends boolean = boolean> {
   /** @internal For messages and consoles, as minification renames classes. */
   static readonly name: string = 'TextIndex';
 
@@ -92,13 +89,7 @@ export class TextIndex {
 
   /** @internal */
   [inspected](): string {
-    const { texts, store } = this.#state;
-    const notes = [
-      `${texts.length} texts`,
-      `${this.dimensions} dimensions`,
-      store.bits ? 'binary' : (store.options.output ?? 'int8'),
-    ];
-    return `TextIndex: ${notes.join(', ')}`;
+    return indexText(this.#state);
   }
 
   /** The texts, in the order of their vectors. */
@@ -134,6 +125,12 @@ export class TextIndex {
    * index.dimensions; // 2
    * @throws HeedError SHAPE_MISMATCH unless there is one vector per text; INVALID_ARGUMENT for NaN and infinities
    */
+  static of(
+    texts: readonly string[],
+    vectors: Corpus | undefined,
+    options: TextIndexOptions & { embedder: IndexEmbedder },
+  ): TextIndex<true>;
+  static of(texts?: readonly string[], vectors?: Corpus, options?: WithoutEmbedder<TextIndexOptions>): TextIndex<false>;
   static of(texts?: readonly string[], vectors?: Corpus, options?: TextIndexOptions): TextIndex;
   /**
    * Creates an index of texts that a model embeds as documents (`embedDocument`). The model also embeds queries.
@@ -147,7 +144,7 @@ export class TextIndex {
     model: PretrainedModel | EmbedFunction,
     texts: readonly string[],
     options?: EmbeddedIndexOptions,
-  ): Promise<TextIndex>;
+  ): Promise<TextIndex<true>>;
   static of(
     first: readonly string[] | IndexEmbedder = [],
     second: Corpus | readonly string[] = NO_ROWS,
@@ -155,7 +152,8 @@ export class TextIndex {
   ): TextIndex | Promise<TextIndex> {
     // biome-ignore-start lint/complexity/noThisInStatic: subclasses of a runtime override `newStore`
     if (isEmbedder(first)) return TextIndex.#ofModel(this, first, second as readonly string[], options);
-    const { embedder, dimensions, prompt, output, similarity } = readOptions('TextIndex.of', ofSchema, options);
+    const read = readOptions('TextIndex.of', ofSchema, options);
+    const { embedder, dimensions, prompt, output, similarity } = read;
     const form = { output, similarity: similarity ?? similarityOf(embedder) };
     const lines = strings(first, 'texts');
     const rows = readVectors(lines, second as Corpus);
@@ -168,7 +166,9 @@ export class TextIndex {
       );
     const store = this.newStore(form);
     if (rows.count > 0) store.append(inForm(store, rows));
-    const state = { texts: lines, store, ids: null, nextId: rows.count, embedder, dimensions, prompt, probe: null };
+    const own = { texts: lines, store, ids: null, nextId: rows.count };
+    const state: IndexState = { ...own, metadata: null, embedder, dimensions, prompt, probe: null };
+    state.metadata = newMetadata(state, read.metadata, rows.count);
     return new this(state);
     // biome-ignore-end lint/complexity/noThisInStatic: see the start
   }
@@ -180,9 +180,7 @@ export class TextIndex {
     texts: readonly string[],
     given: object | undefined,
   ): Promise<TextIndex> {
-    const onProgress = callback<NonNullable<EmbeddedIndexOptions['onProgress']>>;
-    const { embedder: _, ...schema } = { ...ofSchema, onProgress, signal };
-    const read = readOptions('TextIndex.of', schema, given);
+    const read = readOptions('TextIndex.of', embeddedSchema, given);
     const { dimensions, prompt, output, similarity } = read;
     const lines = strings(texts, 'texts');
     const index = Index.of([], NO_ROWS, {
@@ -193,13 +191,12 @@ export class TextIndex {
       ...(output && { output }),
     });
     const state = index.#state;
+    const metadata = newMetadata(state, read.metadata, lines.length);
     if (lines.length === 0) return index;
-    await knownProbe(state, read.signal);
-    const vectors = await embedFor(state, 'document', lines, read);
-    const rows = await inBlocks(vectors, (block, first) => inForm(state.store, block, first), makeYield(read.signal));
-    state.store.append(rows);
+    state.store.append(await embedRows(state, lines, read));
     for (const line of lines) state.texts.push(line);
-    state.nextId = rows.count;
+    state.metadata = metadata;
+    state.nextId = lines.length;
     return index;
   }
 
@@ -214,6 +211,9 @@ export class TextIndex {
    * index.texts; // ["north", "east"]
    * @throws HeedError INVALID_FILE for files that are damaged, do not match each other, or belong to another model
    */
+  static load(source: IndexSource, options: LoadIndexOptions & { embedder: IndexEmbedder }): Promise<TextIndex<true>>;
+  static load(source: IndexSource, options?: WithoutEmbedder<LoadIndexOptions>): Promise<TextIndex<false>>;
+  static load(source: IndexSource, options?: LoadIndexOptions): Promise<TextIndex>;
   static async load(source: IndexSource, options?: LoadIndexOptions): Promise<TextIndex> {
     const given = plainOptions('TextIndex.load', options);
     // biome-ignore lint/complexity/noThisInStatic: subclasses of a runtime override `hub` and `newStore`
@@ -293,7 +293,7 @@ export class TextIndex {
    * @throws HeedError SHAPE_MISMATCH for a query of another width; INVALID_ARGUMENT for NaN, infinities, and options out of range
    */
   search(query: TensorInput | Float32Array, options?: TextSearchOptions): TextHit[];
-  search(query: string, options?: TextSearchOptions): Promise<TextHit[]>;
+  search(query: E extends false ? never : string, options?: TextSearchOptions): Promise<TextHit[]>;
   search(query: TensorInput | Float32Array | string, options?: TextSearchOptions): TextHit[] | Promise<TextHit[]> {
     if (typeof query === 'string') {
       this.#requireEmbedder('query', 'a text');
@@ -312,6 +312,25 @@ export class TextIndex {
   }
 
   /**
+   * Returns a function to call with the text of a search field whenever it changes. The function calls `onHits` with the
+   * hits and the text of the latest call only: a call stops the search of the call before, whose promise then resolves
+   * without hits. An empty text has no hits and is not embedded. `options` are those of `search`.
+   *
+   * @example
+   * const index = await TextIndex.of(model, ['the quick fox', 'a dog']);
+   * const onInput = index.searchLatest((hits) => console.log(hits[0]?.text), { topK: 3 });
+   * await onInput('a fo');
+   * @throws HeedError as `search`; INVALID_ARGUMENT if the index has no model
+   */
+  searchLatest(
+    onHits: (hits: TextHit[], text: string) => void,
+    options?: Omit<TextSearchOptions, 'signal'>,
+  ): (text: string) => Promise<void> {
+    this.#requireEmbedder('searchLatest', 'an index without a model');
+    return searchLatest((query, signal) => this.#embedded([query], { ...options, signal }), onHits);
+  }
+
+  /**
    * Searches for several vectors [N,D] or texts at once, as `search` does for one. Reads the vectors of the index only
    * once.
    *
@@ -321,7 +340,7 @@ export class TextIndex {
    * second[0].text; // "east"
    */
   searchAll(queries: TensorInput, options?: TextSearchOptions): TextHit[][];
-  searchAll(queries: readonly string[], options?: TextSearchOptions): Promise<TextHit[][]>;
+  searchAll(queries: E extends false ? never : readonly string[], options?: TextSearchOptions): Promise<TextHit[][]>;
   searchAll(queries: TensorInput | readonly string[], options?: TextSearchOptions): TextHit[][] | Promise<TextHit[][]> {
     const isTexts = guarded('queries', () => Array.isArray(queries) && typeof queries[0] === 'string');
     if (isTexts) {
@@ -333,8 +352,8 @@ export class TextIndex {
 
   /** Embeds the queries and searches for them. */
   async #embedded(queries: readonly string[], options: TextSearchOptions | undefined): Promise<TextHit[][]> {
-    const { signal } = readOptions('search', textSearchSchema, options);
-    const { data, count, width } = await embedFor(this.#state, 'query', strings(queries, 'queries'), { signal });
+    const call = readOptions('search', textSearchSchema, options);
+    const { data, count, width } = await embedFor(this.#state, 'query', strings(queries, 'queries'), call);
     return this.#searchAll({ data: Float32Array.from(data), shape: [count, width] }, options);
   }
 

@@ -58,6 +58,11 @@ export abstract class RemoteModel implements PretrainedModel {
   abstract readonly config: ModelConfig;
   abstract readonly workers: Workers;
   readonly device = onCore;
+
+  get dimensions(): number {
+    return this.config.dimensions;
+  }
+
   abstract readonly disposed: boolean;
   abstract dispose(): void;
 

@@ -9,11 +9,13 @@ export function labelsIn(settings: Settings): string[] {
   return (settings.record('id2label')?.entries() ?? []).map(([, label]) => String(label));
 }
 
-/** `maxLength`: the default maximum number of tokens per text. `parameterCount`: of the encoder. */
+/**
+ * `dimensions`: the width of the vectors. `maxLength`: the default maximum number of tokens per text. `parameterCount`: of
+ * the encoder.
+ */
 export function modelConfig(
   { config, settings, tokenizer, family, sentence, type, storage, unused }: LoadedModel,
-  maxLength: number,
-  parameterCount: number,
+  { dimensions, maxLength, parameterCount }: Pick<ModelConfig, 'dimensions' | 'maxLength' | 'parameterCount'>,
 ): ModelConfig {
   const { vocabSize, embedDim, numLayers, numHeads, feedForwardDim, int8 } = config;
   return {
@@ -22,6 +24,7 @@ export function modelConfig(
     storage,
     vocabSize,
     embedDim,
+    dimensions,
     numLayers,
     numHeads,
     feedForwardDim,
