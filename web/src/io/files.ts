@@ -123,11 +123,30 @@ export async function readAll(file: OpenFile, onBytes?: (count: number) => void)
 }
 
 export function parseJson(bytes: Uint8Array, file: string): unknown {
+  let text = '';
   try {
-    return JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(bytes));
+    text = new TextDecoder('utf-8', { fatal: true }).decode(bytes);
+    return JSON.parse(text);
   } catch (cause) {
+    const other = otherContent(bytes);
+    if (other) throw invalid(file, 'JSON', other.what, 'INVALID_FILE', { hint: other.hint });
+    // Python's json module writes numbers that JSON does not have.
+    const odd = [...text.matchAll(/"(?:[^"\\]|\\.)*"|-?\b(?:NaN|Infinity)\b/g)].find(([token]) => token[0] !== '"');
+    if (odd) {
+      const lines = text.slice(0, odd.index).split('\n');
+      const place = `line ${lines.length}, column ${lines.at(-1)!.length + 1}`;
+      throw invalid(file, 'JSON, which has no such numbers', `${odd[0]} in ${place}`, 'INVALID_FILE', { cause });
+    }
     throw invalid(file, 'JSON', `${bytes.length} bytes that cannot be parsed`, 'INVALID_FILE', { cause });
   }
+}
+
+/** Content that servers and clones have in the place of a file, recognized by its first 8 bytes; null: none of these. */
+export function otherContent(start: Uint8Array): { what: string; hint: string } | null {
+  const text = String.fromCharCode(...start.subarray(0, 8));
+  if (text === 'version ') return { what: 'a Git LFS pointer', hint: '`git lfs pull` in the clone fetches the file' };
+  if (/^<[!a-z?]/i.test(text)) return { what: 'an HTML page', hint: 'Check the address' };
+  return null;
 }
 
 /** Concatenates the parts. A single part is returned without copying. */

@@ -4,7 +4,7 @@
  */
 import { allocating, describe, formatShape, invalid, invalidFile } from '../base/error.js';
 import { elementCount } from '../base/tensor.js';
-import { concatenate, type OpenFile, parseJson } from './files.js';
+import { concatenate, type OpenFile, otherContent, parseJson } from './files.js';
 import { ByteReader } from './reader.js';
 
 /** Bytes per value of the types that heed reads. */
@@ -56,6 +56,8 @@ const MAX_HEADER_BYTES = 100_000_000;
 export function headerEnd(prefix: Uint8Array, file: string, size: number | null): number {
   if (prefix.length < 8)
     throw invalidFile(file, 'at least 8 bytes, the length of the header', `${prefix.length}`, 'The file is truncated');
+  const other = otherContent(prefix);
+  if (other) throw invalidFile(file, 'a safetensors file', other.what, other.hint);
   const view = new DataView(prefix.buffer, prefix.byteOffset, 8);
   const length = view.getUint32(0, true) + view.getUint32(4, true) * 2 ** 32;
   const room = Math.min(size === null ? Infinity : size - 8, MAX_HEADER_BYTES);

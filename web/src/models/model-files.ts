@@ -7,6 +7,7 @@ import type { SignalLike } from '../base/platform.js';
 import type { ModelFolder, OpenFile } from '../io/files.js';
 import { discard } from '../io/list-files.js';
 import type { SentenceConfig } from './families/sentence-transformers.js';
+import { ADAPTER, withOtherFiles } from './families/weight-files.js';
 
 /** The file that replaces config.json in a GLiNER's folder. */
 export const GLINER_CONFIG = 'gliner_config.json';
@@ -45,7 +46,9 @@ export async function openModelFiles(
   if (!sentence?.isStatic)
     files.configFile ??=
       (await folder.open(files.within + GLINER_CONFIG, { signal })) ??
-      (await folder.open(`${files.within}config.json`, { required: true, signal }));
+      (await folder.open(`${files.within}config.json`, { required: true, signal }).catch(async (error) => {
+        throw await withOtherFiles(error, folder, files.within, ADAPTER);
+      }));
   return files;
 }
 

@@ -89,7 +89,7 @@ export async function openWeights(
   try {
     return opened(name, await folder.open(name, { required: true, signal }));
   } catch (error) {
-    throw await withOtherWeights(error, folder, within);
+    throw await withOtherFiles(error, folder, within);
   }
 }
 
@@ -121,21 +121,34 @@ async function openShards(
   };
 }
 
+/** The file of PEFT's adapters, with a hint. */
+export const ADAPTER = {
+  'adapter_config.json':
+    "This is a PEFT adapter. Load its base model with { trainable: true } from heed/train and pass this folder's files to its loadAdapter, or merge both in Python by merge_and_unload()",
+};
+
 /** Weights in other formats, each with a hint. */
 const OTHER_WEIGHTS = {
   'pytorch_model.bin':
     'In Python, save_pretrained(folder, safe_serialization=True) of the loaded model writes safetensors',
+  'model.fp16.safetensors': "The option weights: 'model.fp16.safetensors' reads this file",
+  ...ADAPTER,
 };
 
-/** Makes the error for missing weights. It names weights in other formats that the folder has. */
-async function withOtherWeights(error: unknown, folder: ModelFolder, within: string): Promise<unknown> {
+/** Makes the error for a missing file. It names files of other formats (default: of weights) that the folder has. */
+export async function withOtherFiles(
+  error: unknown,
+  folder: ModelFolder,
+  within: string,
+  others: Readonly<Record<string, string>> = OTHER_WEIGHTS,
+): Promise<unknown> {
   if (!(error instanceof HeedError) || error.code !== 'NOT_FOUND') return error;
-  for (const [name, hint] of Object.entries(OTHER_WEIGHTS)) {
+  for (const [name, hint] of Object.entries(others)) {
     const file = await folder.open(within + name, {}).catch(() => null);
     if (!file) continue;
     await discard(file);
     const argument = error.message.replace(/: expected .*$/s, '');
-    return invalid(argument, 'the weights', `a folder with '${within}${name}' instead`, 'UNSUPPORTED', {
+    return invalid(argument, 'a model', `a folder with '${within}${name}' instead`, 'UNSUPPORTED', {
       hint,
       cause: error,
     });

@@ -42,6 +42,9 @@ export function bareName(name: string, prefix: string): string {
     .replace(/^embeddings(?=_scale$|$)/, 'embedding.weight'); // model2vec
 }
 
+/** Prefixes of names that torch.compile, DataParallel, SentenceTransformer and classes around a model add. */
+const WRAPPERS = /^(?:(?:_orig_mod|module|0\.auto_model|model)\.)+/;
+
 /**
  * Changes the rank of a shape by removing or adding leading axes of length 1, if possible: checkpoints store learned
  * rows with and without such axes.
@@ -267,6 +270,12 @@ export class WeightLoader {
       if (at < shape[0]!) missing.push(...tensors().map((tensor) => `'${tensor}'`));
     });
     const got = `no or too few rows of ${missing.length}, among them ${missing.slice(0, 4).join(', ')}`;
-    if (missing.length > 0) throw invalidFile(file, "all tensors that config.json's sizes require", got);
+    if (missing.length === 0) return;
+    const wrapper = this.#unused
+      .map((name) => [WRAPPERS.exec(name)?.[0] ?? '', name] as const)
+      .find(([prefix, name]) => prefix && this.rows.has(bareName(name.slice(prefix.length), this.#prefix)));
+    const hint =
+      wrapper && `Its names begin with '${wrapper[0]}', which a wrapper adds: save the model inside the wrapper`;
+    throw invalidFile(file, "all tensors that config.json's sizes require", got, hint);
   }
 }
