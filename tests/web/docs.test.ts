@@ -16,7 +16,8 @@ import { tinyClip, tinyModel } from './models/tiny.js';
 
 const folder = new URL('../../docs/', import.meta.url);
 const documents = fs.readdirSync(folder).filter((name) => name.endsWith('.md'));
-const pages = [...documents, '../web/model/README.md'];
+const course = fs.readdirSync(new URL('course/', folder)).filter((name) => name.endsWith('.md'));
+const pages = [...documents, ...course.map((name) => `course/${name}`), '../web/model/README.md'];
 const readme = '../README.md';
 
 interface Example {
@@ -163,4 +164,26 @@ describe('README.md', () => {
 it('every page is in the index', () => {
   const index = fs.readFileSync(new URL('README.md', folder), 'utf8');
   for (const page of documents) if (page !== 'README.md') expect(index).toContain(`(${page})`);
+  expect(index).toContain('(course/README.md)');
+});
+
+it('every chapter of the course is in its index, and has a formula, a figure, the reason, three exercises and the cost', () => {
+  const index = fs.readFileSync(new URL('course/README.md', folder), 'utf8');
+  const figures = new Set<string>();
+  for (const page of course.filter((name) => name !== 'README.md')) {
+    expect(index).toContain(`(${page})`);
+    const text = fs.readFileSync(new URL(`course/${page}`, folder), 'utf8');
+    expect(text).toMatch(/^\$\$.+\$\$$/m);
+    expect(text).toMatch(/^## (Why|Is it)/m);
+    expect(text.match(/^\*\*\d\.\*\* /gm)).toHaveLength(3);
+    expect(text.match(/^<details><summary>Solution<\/summary>$/gm)).toHaveLength(3);
+    expect(text).toMatch(/^## Cost$/m);
+    const own = [...text.matchAll(/!\[[^\]]{20,}\]\((figures\/[\w-]+\.svg)\)/g)].map(([, file]) => file!);
+    expect(own.length).toBeGreaterThan(0);
+    for (const file of own) figures.add(file);
+    for (const [, code] of text.matchAll(/```js\n(.*?)```/gs))
+      expect(code!.trim().split('\n').length).toBeLessThanOrEqual(15);
+  }
+  const files = fs.readdirSync(new URL('course/figures/', folder)).map((name) => `figures/${name}`);
+  expect([...figures].sort()).toEqual(files.sort());
 });

@@ -3,20 +3,32 @@
  * that do not draw do not download it.
  */
 import { describe, formatShape, invalid } from '../base/error.js';
-import { count, finite, flag, listOf, optional, positive, readOptions, size, text } from '../base/options.js';
-import { readTensor, type TensorInput, type TensorLike } from '../base/tensor.js';
 import {
-  type CanvasLike,
-  type Color,
-  drawAsSvg,
-  drawOnCanvas,
-  isCanvas,
-  isSvg,
-  type Picture,
-  type SvgLike,
-} from './picture.js';
+  count,
+  finite,
+  flag,
+  listOf,
+  optional,
+  positive,
+  type Reader,
+  readOptions,
+  size,
+  text,
+} from '../base/options.js';
+import { readTensor, type TensorInput, type TensorLike } from '../base/tensor.js';
+import { drawPicture, type Picture } from './picture.js';
+import { type CanvasLike, type Color, type SvgLike, SvgText } from './surface.js';
 
-export type { CanvasContextLike, CanvasLike, Color, SvgLike } from './picture.js';
+export {
+  type BarsOptions,
+  bars,
+  type ChartOptions,
+  type CurvesOptions,
+  curves,
+  type LinksOptions,
+  links,
+} from './charts.js';
+export type { CanvasContextLike, CanvasLike, Color, SvgLike } from './surface.js';
 
 export interface DrawOptions {
   /**
@@ -50,6 +62,13 @@ export interface MatrixOptions extends DrawOptions {
 }
 
 export interface AttentionDrawOptions extends DrawOptions {
+  /**
+   * The weight that is drawn fully opaque: a number, or 'auto' for the largest weight that is drawn, which shows the
+   * differences between small weights. Default 1.
+   */
+  max?: number | 'auto';
+  /** The exponent applied to weight / max. Values below 1 make small weights easier to see. Default 0.6. */
+  gamma?: number;
   /** The index of the layer. Default: the last layer. */
   layer?: number;
   /** The index of the head. Default: the mean of all heads. */
@@ -97,8 +116,11 @@ const matrixSchema = {
   max: optional(positive, undefined),
   gamma: optional(positive, 1),
 };
+const readMax: Reader<number | 'auto'> = (value, name) => (value === 'auto' ? value : positive(value, name));
 const attentionSchema = {
   ...drawSchema,
+  max: optional(readMax, 1),
+  gamma: optional(positive, 0.6),
   layer: optional(count, undefined),
   head: optional(count, undefined),
   index: optional(count, 0),
@@ -142,10 +164,19 @@ export function matrix(target: CanvasLike | SvgLike, values: TensorInput, option
     // NaN is drawn as 0.
     opacity: (value) => Math.min(1, Math.abs(value) / max || 0) ** read.gamma,
   };
-  if (isCanvas(target)) drawOnCanvas(target, picture);
-  else if (isSvg(target)) drawAsSvg(target, picture);
-  else throw invalid('draw: target', 'a canvas or an SVG element', describe(target));
+  drawPicture(target, picture);
 }
+
+/**
+ * Returns an SVG element that needs no document, for pictures in Node and in workers. `String(svg())` is the text of an
+ * SVG file.
+ *
+ * @example
+ * const target = svg();
+ * matrix(target, [[1, 0.5], [0, -1]], { decimals: 1 });
+ * await writeFile('matrix.svg', String(target));
+ */
+export const svg = (): SvgLike => new SvgText();
 
 /**
  * Draws the attention weights of one head, or the mean over a layer's heads: one row per query, one column per key.
@@ -166,7 +197,7 @@ export function attention(
   options: AttentionDrawOptions = {},
 ): void {
   const name = 'draw.attention';
-  const { layer, head, index, keys, ...drawing } = readOptions(name, attentionSchema, options);
+  const { layer, head, index, keys, max, ...drawing } = readOptions(name, attentionSchema, options);
   const layers = isList(attentions) ? attentions : [attentions as TensorInput];
   const at = layer ?? layers.length - 1;
   const { data, shape } = readTensor(`${name}: attentions`, entry(`${name}.layer`, layers, at));
@@ -208,8 +239,7 @@ export function attention(
   matrix(
     target,
     { data: weights, shape: [queries.length, columns.length] },
-    // Most weights are small, so use a gamma below 1.
-    { ...drawing, title: drawing.title ?? title, rows: queries, columns, max: 1, gamma: 0.6 },
+    { ...drawing, title: drawing.title ?? title, rows: queries, columns, ...(max !== 'auto' && { max }) },
   );
 }
 
