@@ -73,7 +73,7 @@ void BoundModule::writeParameter(unsigned index, double first_row, const val& by
   guarded([&] {
     const Parameter& p = parameter(index);
     const Index width = p.rowSize();
-    const bool int8 = dtype == "I8", int4 = dtype == "U8";
+    const bool rotated = dtype == "rotated I8", int8 = rotated || dtype == "I8", int4 = dtype == "U8";
     // In 64 bits, because the array may be larger than WebAssembly's memory.
     const int64_t row_size = int4 ? int4RowBytes(width) : int64_t{width} * (dtype == "F32" ? 4 : int8 ? 1 : 2);
     const auto length = static_cast<int64_t>(bytes["length"].as<double>()), from = static_cast<int64_t>(first_row);
@@ -84,6 +84,8 @@ void BoundModule::writeParameter(unsigned index, double first_row, const val& by
     if (row_size > std::numeric_limits<Index>::max()) refuseMemory(p.name, p.shape, static_cast<double>(length));
     const auto row_bytes = static_cast<Index>(row_size), rows = static_cast<Index>(length / row_size),
                first = static_cast<Index>(from);
+    if (rotated && !(int8 && p.takesInt8()))
+      refuse(ErrorCode::kUnsupported, p.name, "rotated rows as int8, for a matrix", dtype);
     const bool scaled = int8 || int4;
     if (scaled) requireCount("scales", scales["length"].as<double>(), rows);
     float* row_scales = arena().take<float>(scaled ? rows : 0);
@@ -91,13 +93,17 @@ void BoundModule::writeParameter(unsigned index, double first_row, const val& by
     // Take all memory before writing the first row.
     const Index chunk = std::min(rows, std::max<Index>(1, kChunkBytes / row_bytes));
     auto* raw = arena().take<std::byte>(chunk * row_bytes);
-    const bool as_is = dtype == "F32" || (int8 && p.takesInt8());
-    float* wide = arena().take<float>(as_is ? 0 : int4 ? width : chunk * width);
+    const bool as_is = dtype == "F32" || (int8 && p.takesInt8() && !rotated);
+    float* wide = arena().take<float>(as_is ? 0 : int4 || rotated ? width : chunk * width);
     for (Index row = 0; row < rows; row += chunk) {
       const Index count = std::min(chunk, rows - row), values = count * width;
       copyBytes(bytes, row * row_size, count * row_bytes, raw);
       if (dtype == "F32") {
         p.write(first + row, count, reinterpret_cast<const float*>(raw));
+        continue;
+      }
+      if (rotated) {
+        p.writeRotatedInt8(first + row, count, reinterpret_cast<const signed char*>(raw), row_scales + row, wide);
         continue;
       }
       if (int8 && p.takesInt8()) {

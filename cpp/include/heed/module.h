@@ -44,6 +44,9 @@ class RowStorage {
   virtual void write(Index first, Index count, const float* rows) = 0;
   /// Stores rows given as int8 with one scale per row: value = scales[row] * rows[row, :].
   virtual void writeInt8(Index first, Index count, const signed char* rows, const float* scales) = 0;
+  /// The same for rows that are rotated (gemm/rotation.h). Formats that do not rotate decode each row to `row`, scratch
+  /// for one row of floats, and write it as fp32.
+  virtual void writeRotatedInt8(Index first, Index count, const signed char* rows, const float* scales, float* row) = 0;
   /// Stores rows of `width` 4-bit numbers with their scales, see core/int4.h. Formats that cannot store 4 bits decode
   /// each row to `row`, scratch of `width` floats, and write it as fp32.
   virtual void writeInt4(Index first, Index count, Index width, const uint8_t* rows, const float* scales, float* row);
@@ -80,12 +83,14 @@ struct Parameter {
   void read(Index first, Index count, float* out) const;
   /// Sets rows [first, first + count).
   void write(Index first, Index count, const float* in) const;
-  /// Whether the parameter has a RowStorage, which writeInt8() requires.
+  /// Whether the parameter has a RowStorage, which writeInt8() and writeRotatedInt8() require.
   bool takesInt8() const { return parts.front().storage != nullptr; }
   /// As RowStorage::writeInt4(). Requires an even width.
   void writeInt4(Index first, Index count, const uint8_t* in, const float* scales, float* row) const;
   /// As RowStorage::writeInt8(). Requires takesInt8().
   void writeInt8(Index first, Index count, const signed char* in, const float* scales) const;
+  /// As RowStorage::writeRotatedInt8(). Requires takesInt8().
+  void writeRotatedInt8(Index first, Index count, const signed char* in, const float* scales, float* row) const;
   /// Counts the writes to all parameters. Values derived from parameters are up to date while it is unchanged.
   static uint64_t writes();
 };

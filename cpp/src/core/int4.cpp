@@ -55,6 +55,10 @@ void Int4Table::write(Index, Index, const float*) {
 
 void Int4Table::writeInt8(Index first, Index count, const signed char*, const float*) { write(first, count, nullptr); }
 
+void Int4Table::writeRotatedInt8(Index first, Index count, const signed char*, const float*, float*) {
+  write(first, count, nullptr);
+}
+
 void Int4Table::writeInt4(Index first, Index count, Index, const uint8_t* rows, const float* scales, float*) {
   const Index row_bytes = int4RowBytes(width_);
   std::copy_n(rows, count * row_bytes, values_.data() + first * row_bytes);

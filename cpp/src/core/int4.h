@@ -34,6 +34,7 @@ class Int4Table final : public RowStorage {
   /// Only 4-bit rows can be written: throws kUnsupported.
   void write(Index first, Index count, const float* rows) override;
   void writeInt8(Index first, Index count, const signed char* rows, const float* scales) override;
+  void writeRotatedInt8(Index first, Index count, const signed char* rows, const float* scales, float* row) override;
   void writeInt4(Index first, Index count, Index width, const uint8_t* rows, const float* scales, float* row) override;
   void read(Index first, Index count, float* rows) const override;
 

@@ -68,6 +68,16 @@ void Parameter::writeInt8(Index first, Index count, const signed char* in, const
   if (on_write) on_write();
 }
 
+void Parameter::writeRotatedInt8(Index first, Index count, const signed char* in, const float* scales,
+                                 float* row) const {
+  ++write_count;
+  const Index width = rowSize();
+  forEachPart(parts, first, count, [&](const Part& part, Index low, Index rows, Index before) {
+    part.storage->writeRotatedInt8(low, rows, in + before * width, scales + before, row);
+  });
+  if (on_write) on_write();
+}
+
 void Parameter::writeInt4(Index first, Index count, const uint8_t* in, const float* scales, float* row) const {
   ++write_count;
   const Index width = rowSize(), row_bytes = int4RowBytes(width);

@@ -138,6 +138,12 @@ TEST(Allocations, OfWritingParameters) {
       const std::vector<float> scales(12, 0.5f);
       p.writeInt8(3, 12, rows.data(), scales.data());
     });
+    write("writeRotatedInt8", [](const Parameter& p) {
+      const std::vector<signed char> rows(size_t{12 * 6}, 77);
+      const std::vector<float> scales(12, 0.5f);
+      float row[6];
+      p.writeRotatedInt8(3, 12, rows.data(), scales.data(), row);
+    });
     write("writeInt4", [](const Parameter& p) {
       const std::vector<uint8_t> rows(size_t{12 * 4}, 0x52);
       const std::vector<float> scales(12, 0.5f);

@@ -82,10 +82,41 @@ test('4-bit data that is truncated or has other scales', async () => {
       await expect(heed.fromPretrained(folder, { dtype })).rejects.toThrow(message);
   // Rows that config.json wrongly declares as 4-bit.
   const { quantization_config } = JSON.parse(new TextDecoder().decode(files['config.json']));
+  delete quantization_config.transform_config;
   const original = bertFiles(sizes);
   const config = { ...JSON.parse(new TextDecoder().decode(original['config.json'])), quantization_config };
   await expect(
     heed.fromPretrained({ ...original, 'config.json': JSON.stringify(config) }, { dtype: 'q8' }),
   ).rejects.toMatchObject({ name: 'HeedError', message: expect.stringContaining('4-bit rows') });
   await heed.fromPretrained(files, { dtype: 'q8' }); // the model works afterwards
+});
+
+test('marks of rotated matrices that are wrong', async () => {
+  const original = bertFiles(sizes);
+  const { files } = await heed.quantize(original);
+  const query = 'encoder.layer.0.attention.self.query';
+  const expected = `tensor '${query}.weight': expected int8 rows of a layer's matrix, because config.json says that it is rotated`;
+  const configOf = (folder: Record<string, Uint8Array>) => JSON.parse(new TextDecoder().decode(folder['config.json']));
+  const { transform_config } = configOf(files).quantization_config;
+  const marked = (folder: Record<string, Uint8Array>, transform: unknown) => ({
+    ...folder,
+    'config.json': JSON.stringify({ ...configOf(folder), quantization_config: { transform_config: transform } }),
+  });
+  const { rotation } = transform_config.config_groups;
+  const withRotation = (changes: object) => marked(files, { config_groups: { rotation: { ...rotation, ...changes } } });
+  const targets = (...names: string[]) => withRotation({ apply: [{ targets: names }] });
+  for (const [folder, error] of [
+    [marked(original, transform_config), { code: 'INVALID_FILE', message: expect.stringContaining(expected) }],
+    [
+      targets('embeddings.word_embeddings'),
+      { code: 'INVALID_FILE', message: expect.stringContaining("tensor 'embeddings.word_embeddings.weight'") },
+    ],
+    [withRotation({ type: 'hadamard' }), { code: 'UNSUPPORTED', message: expect.stringContaining('hadamard') }],
+    [withRotation({ block_size: 128 }), { code: 'UNSUPPORTED', message: expect.stringContaining('block_size 64') }],
+    [withRotation({ apply: 'all' }), { code: 'INVALID_FILE', message: expect.stringContaining('apply') }],
+    [withRotation({ apply: [null] }), { code: 'INVALID_FILE', message: expect.stringContaining('apply') }],
+    [marked(files, 'yes'), { code: 'INVALID_FILE', message: expect.stringContaining('transform_config') }],
+  ] as const)
+    for (const dtype of ['fp32', 'q8'] as const)
+      await expect(heed.fromPretrained(folder as never, { dtype })).rejects.toMatchObject(error);
 });

@@ -4,6 +4,7 @@
  * matrix is bit for bit the one that loading with 'q8' would produce.
  */
 import { invalidFile } from '../base/error.js';
+import { transformConfig } from '../models/families/quantization.js';
 
 const { fround } = Math;
 
@@ -41,23 +42,59 @@ function largestEight(x: Float32Array): number {
   return largest;
 }
 
+/** The most entries of a block of `rotate`. */
+const MAX_BLOCK = 64;
+
+/** The size of the blocks of `rotate`: 1 if it changes nothing. */
+export function rotationBlock(width: number): number {
+  let block = 1;
+  for (let stride = width; block < MAX_BLOCK && stride > 0 && stride % 8 === 0; stride /= 2) block *= 2;
+  return block;
+}
+
+/**
+ * Transforms a row of weights: a Hadamard transform of blocks of B = `rotationBlock(width)` entries that are width / B
+ * apart, times `factor`, as in cpp/src/gemm/rotation.h and docs/quantization.md. With the factor 1 / B, products with
+ * rows of activations that are transformed, too, remain the same; the factor 1 reverses that.
+ */
+export function rotate(row: Float32Array, factor: number): Float32Array<ArrayBuffer> {
+  const out = row.map((value) => value * factor);
+  const least = row.length / rotationBlock(row.length);
+  for (let stride = row.length / 2; stride >= least; stride /= 2) {
+    for (let i = 0; i < row.length; i++) {
+      if (i % (2 * stride) >= stride) continue;
+      const [a, b] = [out[i]!, out[i + stride]!];
+      out[i] = a + b;
+      out[i + stride] = a - b;
+    }
+  }
+  return out;
+}
+
 /**
  * Quantizes rows of `width` to int8, with one scale per row: value = data * scale. `table`: rows of an embedding table
  * use the whole range -127..127 and scales that bfloat16 represents exactly. Rows of a matrix use a smaller range if a
- * faster kernel can then multiply them and the loss of precision is small. `tensor`, `firstRow`: for messages.
+ * faster kernel can then multiply them and the loss of precision is small. `rotated`: rows are transformed by `rotate`
+ * first. `tensor`, `firstRow`: for messages.
  * @throws HeedError INVALID_FILE for NaN or infinities
  */
 export function int8Rows(
   rows: Float32Array,
   width: number,
-  { table, tensor, firstRow = 0 }: { table: boolean; tensor: string; firstRow?: number },
+  about: { table: boolean; rotated?: boolean; tensor: string; firstRow?: number },
 ): { data: Int8Array; scales: Float32Array } {
+  const { table, rotated = false, tensor, firstRow = 0 } = about;
   const count = rows.length / width;
   const data = new Int8Array(rows.length);
   const scales = new Float32Array(count);
   for (let r = 0; r < count; r++) {
-    const row = rows.subarray(r * width, (r + 1) * width);
-    const full = fround(largestOf(row, tensor, firstRow + r) / 127);
+    let row = rows.subarray(r * width, (r + 1) * width);
+    let largest = largestOf(row, tensor, firstRow + r);
+    if (rotated) {
+      row = rotate(row, 1 / rotationBlock(width));
+      largest = largestOf(row, tensor, firstRow + r);
+    }
+    const full = fround(largest / 127);
     let scale = full;
     if (table) scale = brainFloatAbove(full);
     else {
@@ -100,9 +137,15 @@ export type IntForm = 'int8' | 'int4';
 
 /**
  * The `quantization_config` for config.json, in the format of compressed-tensors. Embedding tables and matrices form
- * separate groups if their formats differ. `ignore`: modules whose matrices remain floats.
+ * separate groups if their formats differ. `ignore`: modules whose matrices remain floats. `rotated`: modules whose
+ * matrices are transformed by `rotate`.
  */
-export function quantizationConfig(tables: IntForm, matrices: IntForm, ignore: readonly string[]): object {
+export function quantizationConfig(
+  tables: IntForm,
+  matrices: IntForm,
+  ignore: readonly string[],
+  rotated: readonly string[],
+): object {
   const weights = {
     int8: { num_bits: 8, type: 'int', symmetric: true, strategy: 'channel', dynamic: false },
     int4: { num_bits: 4, type: 'int', symmetric: true, strategy: 'group', group_size: 64, dynamic: false },
@@ -119,5 +162,6 @@ export function quantizationConfig(tables: IntForm, matrices: IntForm, ignore: r
             group_1: { targets: ['Embedding'], weights: weights[tables] },
           },
     ignore,
+    ...(rotated.length > 0 && { transform_config: transformConfig(rotated) }),
   };
 }

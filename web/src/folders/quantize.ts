@@ -16,13 +16,13 @@ import { remoteSchema } from '../models/call-options.js';
 import { parameterRowsOf } from '../models/families/families.js';
 import { familyOf } from '../models/families/family-of.js';
 import { readSentenceConfig, type SentenceConfig } from '../models/families/sentence-transformers.js';
-import { bareName, isScaleOf, WORD_TABLE } from '../models/families/weights.js';
+import { bareName, isInt8Matrix, isScaleOf, WORD_TABLE } from '../models/families/weights.js';
 import { isHeadTensor } from '../models/heads/task-heads.js';
 import { GLINER_CONFIG, notAtRoot, openModelFiles } from '../models/model-files.js';
 import { STATIC, tableSettings } from '../models/static-embedding.js';
 import { embedded, lossOf, type VectorSimilarity } from './folder-loss.js';
 import { folderWriter } from './folder-writer.js';
-import { type IntForm, quantizationConfig } from './quantize-rows.js';
+import { type IntForm, quantizationConfig, rotationBlock } from './quantize-rows.js';
 import {
   type Form,
   type Plan,
@@ -218,7 +218,8 @@ async function formsIn(settings: Settings, forms: Forms, pools: boolean) {
     if (form === 'int4' && shape[1]! % 2 !== 0)
       throw invalidFile(tensor, `an even width for ${option}: 'int4'`, `${shape[1]}`);
     if (form !== 'none') readableDtype(dtype, tensor);
-    return { entry, form, table, kept: null };
+    const rotated = form === 'int8' && isInt8Matrix(parameter ?? '') && rotationBlock(shape[1]!) > 1;
+    return { entry, form, table, rotated, kept: null };
   };
   // The pooler's output is unused if the folder pools otherwise, unless a classifier reads it.
   const { pooler } = family;
@@ -232,12 +233,12 @@ async function formsIn(settings: Settings, forms: Forms, pools: boolean) {
 }
 
 function configOf(settings: Settings, { tables, matrices }: Forms, { tensors }: Pick<Plan, 'tensors'>): Uint8Array {
-  const floats = tensors.flatMap(({ entry: { name, shape }, form }) =>
-    ['copy', 'bf16'].includes(form) && shape.length === 2 && name.endsWith('.weight')
-      ? [name.slice(0, -'.weight'.length)]
-      : [],
-  );
-  const quantization = quantizationConfig(tables, matrices, floats);
+  const modulesOf = (some: readonly PlannedTensor[]) =>
+    some.flatMap(({ entry: { name, shape } }) =>
+      shape.length === 2 && name.endsWith('.weight') ? [name.slice(0, -'.weight'.length)] : [],
+    );
+  const floats = modulesOf(tensors.filter(({ form }) => ['copy', 'bf16'].includes(form)));
+  const quantization = quantizationConfig(tables, matrices, floats, modulesOf(tensors.filter((each) => each.rotated)));
   const config = { ...Object.fromEntries(settings.entries()), quantization_config: quantization };
   return new TextEncoder().encode(`${JSON.stringify(config, null, 2)}\n`);
 }

@@ -49,6 +49,8 @@ export interface PlannedTensor {
   form: Form;
   /** Whether the tensor is an embedding table, whose rows are looked up one by one. */
   table: boolean;
+  /** Whether the rows are transformed by `rotate` before they are quantized. Default: false. */
+  rotated?: boolean;
   /** The rows to copy, in ascending order; null: all rows. */
   kept: readonly number[] | null;
 }
@@ -211,7 +213,7 @@ async function writeWeights(
 async function writeTensor(
   out: FileWriter,
   begin: number,
-  { entry, form, table, kept }: PlannedTensor,
+  { entry, form, table, rotated = false, kept }: PlannedTensor,
   headers: TensorHeader[],
   reader: ByteReader,
   { signal, yieldToEventLoop }: Run,
@@ -232,7 +234,7 @@ async function writeTensor(
     const tensor = tensorOf(reader.file.name, entry.name);
     if (form === 'bf16') data = roundedBrainFloats(widen(bytes, 'F32'), tensor);
     if (form === 'int8' || form === 'int4') {
-      const about = { table, tensor, firstRow: row };
+      const about = { table, rotated, tensor, firstRow: row };
       const values = widen(bytes, entry.dtype as Dtype);
       const rows = form === 'int8' ? int8Rows(values, width, about) : int4Rows(values, width, about);
       const scales = bytesOf(headers[0]!.dtype === 'BF16' ? brainFloats(rows.scales) : rows.scales);

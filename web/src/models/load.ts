@@ -13,6 +13,7 @@ import { TextTokenizer } from '../text/tokenizer.js';
 import type { Family } from './families/family.js';
 import { familyOf } from './families/family-of.js';
 import type { GlinerConfig } from './families/gliner-config.js';
+import { hasInt4Table, rotatedModules } from './families/quantization.js';
 import { readSentenceConfig, type SentenceConfig } from './families/sentence-transformers.js';
 import { openWeights } from './families/weight-files.js';
 import { WeightLoader } from './families/weights.js';
@@ -180,7 +181,9 @@ export async function loadModel(
     // Quantized ONNX files have tied decoders of their own, with other values than the embeddings.
     const isOwn = (name: string) => isHeadTensor(name, tied, family);
     const isHead = weights.onnx ? (name: string) => isHeadTensor(name, false, family) : isOwn;
-    const loader = new WeightLoader(raw, family, config, isHead);
+    // An ONNX file beside the quantized weights has weights of its own.
+    const rotated = weights.onnx ? new Set<string>() : rotatedModules(settings!);
+    const loader = new WeightLoader(raw, family, config, isHead, rotated);
     for (const [i, openNext] of weights.files.entries()) {
       const file = await openNext();
       const isLast = i === weights.files.length - 1;
@@ -217,15 +220,6 @@ export async function loadModel(
   } finally {
     unlink();
   }
-}
-
-/** Whether the checkpoint's embedding tables have 4 bits, which `quantize` records in compressed-tensors' format. */
-function hasInt4Table(settings: Settings): boolean {
-  const groups = settings.record('quantization_config')?.record('config_groups')?.entries() ?? [];
-  return groups.some(([, group]) => {
-    const { targets, weights } = (group ?? {}) as { targets?: unknown; weights?: { num_bits?: unknown } };
-    return weights?.num_bits === 4 && [targets].flat().includes('Embedding');
-  });
 }
 
 /**

@@ -2,7 +2,7 @@
 export { type FromPretrainedOptions, fromPretrained } from '../api/from-pretrained.js';
 export { Heed, type LoadOptions } from '../api/runtime.js';
 export { openSafetensors } from '../folders/onnx-tensors.js';
-export { brainFloats, int8Rows, quantizationConfig } from '../folders/quantize-rows.js';
+export { brainFloats, int8Rows, quantizationConfig, rotate, rotationBlock } from '../folders/quantize-rows.js';
 export { bytesOf } from '../io/bytes.js';
 export { type ModelFolder, parseJson, readAll } from '../io/files.js';
 export { Integrity } from '../io/integrity.js';
@@ -47,8 +47,9 @@ export { callSchema, embedSchema, loadSchema, requireTexts } from '../models/cal
 export { listsOf } from '../models/encode-outputs.js';
 export { isJinaBert, parameterRowsOf, textFamilyOf } from '../models/families/families.js';
 export { activation } from '../models/families/family.js';
+export { rotatedModules } from '../models/families/quantization.js';
 export { CLASSIFIER, promptOf } from '../models/families/sentence-transformers.js';
-export { bareName, isScaleOf, WORD_TABLE } from '../models/families/weights.js';
+export { bareName, isInt8Matrix, isScaleOf, WORD_TABLE } from '../models/families/weights.js';
 export { skippedTokens, vectorForm } from '../models/heads/pooling.js';
 export {
   Chain,

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "gemm/chunk.h"
+#include "gemm/rotation.h"
 #include "gemm/weights/int8_steps.h"
 #include "ops/elementwise.h"
 
@@ -20,8 +21,13 @@ struct RowQuantization {
   float offset;
 };
 
-/// Maps the minimum of x to 0 and the maximum to 127. The scale is NaN if x contains an infinity or a NaN, or if its
-/// range exceeds that of fp32.
+/// Maps the minimum of a row to 0 and the maximum to 127. The scale is NaN if the row contains an infinity or a NaN, or
+/// if its range exceeds that of fp32.
+RowQuantization quantizationOf(float low, float high, bool finite) {
+  const float range = high - low;
+  return {finite && std::isfinite(range) ? range / 127 : std::numeric_limits<float>::quiet_NaN(), low};
+}
+
 RowQuantization activationRange(const float* x, Index count) {
   if (count == 0) return {0, 0};
   constexpr int kChains = 4;
@@ -53,8 +59,7 @@ RowQuantization activationRange(const float* x, Index count) {
     high = std::max(high, x[k]);
     finite = finite && std::isfinite(x[k]);
   }
-  const float range = high - low;
-  return {finite && std::isfinite(range) ? range / 127 : std::numeric_limits<float>::quiet_NaN(), low};
+  return quantizationOf(low, high, finite);
 }
 
 /// Quantizes 16 floats to 0..127 and writes them as one vector of 8-bit integers or two of 16-bit integers. Vectors are
@@ -91,19 +96,33 @@ void quantizeActivations(const float* x, Index count, const RowQuantization& row
   quantizeActivations16(tail, offset, inverse, stride, to);
 }
 
-/// A packed chunk of T rows: the RowQuantization of each, then the words (T, int8Words(K)) in row blocks.
+/// A packed chunk of T rows: the RowQuantization of each, then the words (T, int8Words(K)) in row blocks. If rows are
+/// rotated, K more words hold one of them before it is quantized.
 constexpr Index kRowWords = sizeof(RowQuantization) / sizeof(uint32_t);
 constexpr Index int8Words(Index depth) { return int8Steps(depth) * kInt8StepWords; }
 
+template <bool kRotated>
+Index quantizedWords(Index rows, Index depth) {
+  return rows * (kRowWords + int8Words(depth)) + (kRotated ? depth : 0);
+}
+
+template <bool kRotated>
 void packQuantizedRows(ConstMatrixView a, const RowBlocks& blocks, uint32_t* to) {
   constexpr Index kVectorWords = 4;
   auto* rows = reinterpret_cast<RowQuantization*>(to);
+  auto* rotated = reinterpret_cast<float*>(to + quantizedWords<false>(blocks.rows, a.cols()));
   to += kRowWords * blocks.rows;
   for (Index i = 0; i < blocks.count; ++i) {
     const Index begin = blocks.begin(i), height = blocks.height(i);
     for (Index r = 0; r < height; ++r) {
       const float* row = a.data() + (begin + r) * a.outerStride();
-      rows[begin + r] = activationRange(row, a.cols());
+      if constexpr (kRotated) {
+        const auto [low, high, finite] = rotateWithRange(row, a.cols(), rotated);
+        rows[begin + r] = quantizationOf(low, high, finite);
+        row = rotated;
+      } else {
+        rows[begin + r] = activationRange(row, a.cols());
+      }
       quantizeActivations(row, a.cols(), rows[begin + r], kVectorWords * height,
                           to + begin * int8Words(a.cols()) + kVectorWords * r);
     }
@@ -279,21 +298,46 @@ struct Int8Format {
 Int8Weight::Int8Weight(Index out, Index in, bool full_range)
     : PackedWeight(out, in, int8Steps(in), 8 * kInt8StepValues),
       full_range_(full_range),
+      rotated_(!full_range && rotationBlock(in) > 1),
       scales_(static_cast<size_t>(8 * panels())),
       sums_(scales_.size()),
       wide_(static_cast<size_t>(panels())),
-      padded_(static_cast<size_t>(depth())) {
+      padded_(static_cast<size_t>(depth())),
+      rotated_row_(rotated_ ? static_cast<size_t>(in) : 0) {
   int8Kernels();
 }
 
 void Int8Weight::write(Index first, Index count, const float* rows) {
   for (Index r = first; r < first + count; ++r, rows += in()) {
-    const float scale = quantizeWeightRow(rows, in(), full_range_, padded_.data());
+    const float* row = rows;
+    if (rotated_) rotateWeights(rows, in(), rotated_row_.data());
+    if (rotated_) row = rotated_row_.data();
+    const float scale = quantizeWeightRow(row, in(), full_range_, padded_.data());
     store(r, 1, padded_.data(), &scale);
   }
 }
 
 void Int8Weight::writeInt8(Index first, Index count, const signed char* rows, const float* scales) {
+  if (rotated_) stopRotating();
+  storeUnpadded(first, count, rows, scales);
+}
+
+void Int8Weight::writeRotatedInt8(Index first, Index count, const signed char* rows, const float* scales, float* row) {
+  if (!rotated_) return PackedWeight::writeRotatedInt8(first, count, rows, scales, row);
+  storeUnpadded(first, count, rows, scales);
+}
+
+void Int8Weight::stopRotating() {
+  for (Index r = 0; r < out(); ++r) {
+    if (scales_[static_cast<size_t>(r)] == 0) continue;  // zeros, such as rows that are not yet written
+    read(r, 1, rotated_row_.data());
+    const float scale = quantizeWeightRow(rotated_row_.data(), in(), full_range_, padded_.data());
+    store(r, 1, padded_.data(), &scale);
+  }
+  rotated_ = false;
+}
+
+void Int8Weight::storeUnpadded(Index first, Index count, const signed char* rows, const float* scales) {
   if (in() == depth()) return store(first, count, rows, scales);
   for (Index r = first; r < first + count; ++r, rows += in()) {
     std::copy_n(rows, in(), padded_.begin());
@@ -325,13 +369,14 @@ void Int8Weight::read(Index first, Index count, float* rows) const {
       for (Index i = 0; i < std::min(kInt8StepValues, in() - k); ++i)
         *rows++ = scale * static_cast<float>(static_cast<signed char>(from[i]));
     }
+    if (rotated_) rotate(rows - in(), in(), rows - in());
   }
 }
 
 const LeftForm& Int8Weight::leftForm() const {
-  static constexpr LeftForm kForm{[](Index rows, Index depth) { return rows * (kRowWords + int8Words(depth)); },
-                                  packQuantizedRows};
-  return kForm;
+  static constexpr LeftForm kPlain{quantizedWords<false>, packQuantizedRows<false>},
+      kRotated{quantizedWords<true>, packQuantizedRows<true>};
+  return rotated_ ? kRotated : kPlain;
 }
 
 void Int8Weight::multiply(const LeftChunk& left, const Product& product, Range panels, float* sums) const {

@@ -12,6 +12,9 @@ namespace heed {
 /// use a slower kernel. write() therefore quantizes a row to a smaller range, down to -51..51, if it is then not wide.
 /// With `full_range` it never does; embedding tables set it, because their rows are read one by one. A row that
 /// contains an infinity or a NaN gets the scale NaN, and all products with it are NaN.
+///
+/// Rows of both operands are rotated before they are quantized (gemm/rotation.h), which read() reverses. Exceptions:
+/// tables (`full_range`), depths without a rotation, and weights with rows from writeInt8(), whose integers are kept.
 class Int8Weight final : public PackedWeight {
  public:
   /// Throws kOutOfMemory.
@@ -19,8 +22,11 @@ class Int8Weight final : public PackedWeight {
 
   /// Quantizes the rows.
   void write(Index first, Index count, const float* rows) override;
-  /// Stores the integers and scales unchanged.
+  /// Stores the integers and scales unchanged, and stops the rotation of this weight: rows that are already there are
+  /// quantized again.
   void writeInt8(Index first, Index count, const signed char* rows, const float* scales) override;
+  /// Stores the integers and scales unchanged, unless the weight is not rotated.
+  void writeRotatedInt8(Index first, Index count, const signed char* rows, const float* scales, float* row) override;
   void read(Index first, Index count, float* rows) const override;
 
   const LeftForm& leftForm() const override;
@@ -36,13 +42,17 @@ class Int8Weight final : public PackedWeight {
  private:
   /// K padded to whole vectors.
   Index depth() const { return panelBytes() / 8; }
+  void stopRotating();
+  /// Stores rows of in() integers.
+  void storeUnpadded(Index first, Index count, const signed char* rows, const float* scales);
   /// Stores rows of depth() integers.
   void store(Index first, Index count, const signed char* rows, const float* scales);
 
-  bool full_range_;
+  bool full_range_, rotated_;
   std::vector<float> scales_, sums_;
   std::vector<uint8_t> wide_;        // per panel: bit r is set if row r is wide
   std::vector<signed char> padded_;  // a row that is being written, (depth()), padded with zeros
+  std::vector<float> rotated_row_;   // the same before it is quantized, (in())
 };
 
 }  // namespace heed

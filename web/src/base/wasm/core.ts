@@ -82,13 +82,14 @@ export interface RawModule {
   readParameter(index: number): Float32Array;
   /**
    * Writes rows [firstRow, firstRow + rows) of a parameter. `bytes`: little-endian values of type `dtype`. `scales`:
-   * one per row for I8 and U8, else null.
+   * one per row for I8 and U8, else null. 'rotated I8': rows of a matrix that `rotate` of `folders/quantize-rows.ts`
+   * has transformed.
    */
   writeParameter(
     index: number,
     firstRow: number,
     bytes: Uint8Array,
-    dtype: 'F32' | 'F16' | 'BF16' | 'I8' | 'U8',
+    dtype: 'F32' | 'F16' | 'BF16' | 'I8' | 'U8' | 'rotated I8',
     scales: Float32Array | null,
   ): void;
   setTraining(training: boolean): void;

@@ -33,6 +33,13 @@ export interface LoadedWeights {
 /** The name of the token embeddings in heed. */
 export const WORD_TABLE = 'embeddings.word.weight';
 
+/** Whether a parameter is a matrix, other than the token embeddings, that `dtype: 'q8'` multiplies in int8. */
+export function isInt8Matrix(parameter: string): boolean {
+  return /^(vision\.)?(layers\.|embeddings\.projection\.).*(proj_|proj\.|linear\d\.|projection\.)weight$/.test(
+    parameter,
+  );
+}
+
 /** Normalizes a tensor's name: removes the family's prefix and replaces old names of norm parameters. */
 export function bareName(name: string, prefix: string): string {
   const bare = name.startsWith(prefix) ? name.slice(prefix.length) : name;
@@ -66,7 +73,7 @@ interface RowsPlan {
   parameter: number;
   firstRow: number;
   rows: number;
-  dtype: Dtype | 'U8';
+  dtype: Dtype | 'U8' | 'rotated I8';
   scale: string | null;
 }
 
@@ -79,6 +86,7 @@ export class WeightLoader {
   /** Whether a layer after the encoder may use a tensor, given by its name without the prefix. */
   readonly isHead: (name: string) => boolean;
   readonly #optional: RegExp | undefined;
+  readonly #rotated: ReadonlySet<string>;
   /** Whether the family encodes images. In other families, all missing rows are reported in one error. */
   readonly #hasImages: boolean;
   /** The encoder's tensors, by their names without the family's prefix. */
@@ -93,13 +101,16 @@ export class WeightLoader {
   readonly #dtypes = new Set<string>();
   readonly #scales = new Map<string, Float32Array>();
 
+  /** `rotated`: the modules with rotated matrices, see `rotatedModules`. */
   constructor(
     model: RawEncoderModel,
     family: Family,
     config: RawEncoderModelConfig,
     isHead: (name: string) => boolean,
+    rotated: ReadonlySet<string>,
   ) {
     this.#model = model;
+    this.#rotated = rotated;
     this.#prefix = family.prefix;
     this.isHead = isHead;
     this.#optional = family.optionalBiases;
@@ -178,6 +189,9 @@ export class WeightLoader {
     this.#names.set(bare, name);
     const isScale = isScaleOf(name, names);
     const target = this.rows.get(bare);
+    const rotated = name.endsWith('.weight') && this.#rotated.has(name.slice(0, -'.weight'.length));
+    if (rotated && (dtype !== 'I8' || !target || !isInt8Matrix(target.parameter)))
+      throw invalidFile(tensor, "int8 rows of a layer's matrix, because config.json says that it is rotated", dtype);
     if (isScale || !target) {
       if (isScale || this.isHead(bare)) return { kind: 'keep', name: bare, dtype: readableDtype(dtype, tensor) };
       this.#unused.push(name);
@@ -206,7 +220,7 @@ export class WeightLoader {
     const scale = int4 || known === 'I8' ? `${bare}_scale` : null;
     if (scale && !names.has(`${name}_scale`))
       throw invalidFile(tensor, `the scales of its rows in '${name}_scale'`, `${dtype} without them`);
-    return { kind: 'rows', parameter, firstRow, rows, dtype: known, scale };
+    return { kind: 'rows', parameter, firstRow, rows, dtype: rotated ? 'rotated I8' : known, scale };
   }
 
   /** Executes a plan. `deferred` collects writes that must wait for later tensors. */

@@ -98,7 +98,7 @@ export async function save(
     await folder.complete?.(signal);
     // No await from here on, so that all weights are from the same moment.
     requireIdle('save', model);
-    const writer = new WeightWriter(model, stored, dtype);
+    const writer = new WeightWriter(model, stored, settings, dtype);
     files['model.safetensors'] = writer.bytes();
     writeLayers(files, writer);
     const head = installed.get(model);

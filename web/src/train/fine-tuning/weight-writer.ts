@@ -9,10 +9,15 @@ import {
   type Dtype,
   int4Width,
   int8Rows,
+  isInt8Matrix,
   isScaleOf,
   type LocalModel,
   parameterRowsOf,
   quantizationConfig,
+  rotate,
+  rotatedModules,
+  rotationBlock,
+  type Settings,
   tensorOf,
   textFamilyOf,
   WORD_TABLE,
@@ -51,12 +56,16 @@ export class WeightWriter {
    * embeddings.
    */
   readonly #matrices: ReadonlyMap<string, boolean>;
+  /** The modules whose matrices are rotated in the file. */
+  readonly #rotated: ReadonlySet<string>;
   /** Values that differ from those of the file. */
   readonly #changed: Map<string, RawTensor>;
   #tensors: Written[] | null = null;
 
-  constructor(model: LocalModel, stored: ReadonlyMap<string, Stored>, dtype: 'fp32' | 'q8' | null) {
+  /** `settings`: those of the file's config.json. */
+  constructor(model: LocalModel, stored: ReadonlyMap<string, Stored>, settings: Settings, dtype: 'fp32' | 'q8' | null) {
     this.#stored = stored;
+    this.#rotated = rotatedModules(settings);
     this.#dtype = dtype;
     this.#core = model.headContext.core;
     const { family, config } = textFamilyOf(model.headContext.settings);
@@ -65,10 +74,7 @@ export class WeightWriter {
     const matrices = [...stored].flatMap(([name, { shape }]): [string, boolean][] => {
       const parameter = rows.get(bareOf(name))?.parameter ?? '';
       const isWords = parameter === WORD_TABLE;
-      const isLinear = /^(layers\.|embeddings\.projection\.).*(proj_|proj\.|linear\d\.|projection\.)weight$/.test(
-        parameter,
-      );
-      return shape.length === 2 && (isWords || isLinear) ? [[name, isWords]] : [];
+      return shape.length === 2 && (isWords || isInt8Matrix(parameter)) ? [[name, isWords]] : [];
     });
     this.#matrices = new Map(matrices);
     this.values = valuesOf(model, new Map([...stored.keys()].map((name) => [bareOf(name), name])));
@@ -97,14 +103,24 @@ export class WeightWriter {
     const int4 = all.filter(({ name, dtype }) => dtype === 'U8' && this.#matrices.has(name));
     if (!this.isQuantized && int4.length === 0) return { config: null };
     const formOf = (words: boolean) => (int4.some(({ name }) => this.#matrices.get(name) === words) ? 'int4' : 'int8');
-    return { config: quantizationConfig(formOf(true), formOf(false), this.#ignored) };
+    return { config: quantizationConfig(formOf(true), formOf(false), this.#ignored, this.#rotatedNow) };
+  }
+
+  /** The modules whose matrices are rotated in the new file: those of the old one, and those that it quantizes. */
+  get #rotatedNow(): string[] {
+    return this.#all().flatMap(({ name, dtype, shape, data }) => {
+      if (dtype !== 'I8' || this.#matrices.get(name) !== false) return [];
+      const module = moduleOf(name);
+      const isKept = this.#stored.get(name)?.bytes === data;
+      return (isKept ? this.#rotated.has(module) : rotationBlock(shape[1]!) > 1) ? [module] : [];
+    });
   }
 
   /** The modules with a matrix that is not in int8. */
   get #ignored(): string[] {
     return this.#all()
       .filter(({ name, dtype, shape }) => shape.length === 2 && !/^[IU]8$/.test(dtype) && name.endsWith('.weight'))
-      .map(({ name }) => name.slice(0, -'.weight'.length));
+      .map(({ name }) => moduleOf(name));
   }
 
   bytes(): Uint8Array<ArrayBuffer> {
@@ -131,7 +147,8 @@ export class WeightWriter {
     const { shape } = value;
     const [count = 1, width = 1] = shape;
     const table = this.#matrices.get(name)!;
-    const rows = int8Rows(value.data, width, { table, tensor: tensorOf('model.safetensors', name) });
+    const about = { table, rotated: !table, tensor: tensorOf('model.safetensors', name) };
+    const rows = int8Rows(value.data, width, about);
     const scaleShape = [count, 1];
     return [
       table
@@ -183,7 +200,10 @@ export class WeightWriter {
     const data = widened(bytes, dtype as Dtype, { name, shape });
     if (dtype !== 'I8' || !scales) return { shape, data };
     const width = data.length / scales.length;
-    return { shape, data: data.map((value, i) => value * scales[Math.floor(i / width)]!) };
+    const values = data.map((value, i) => value * scales[Math.floor(i / width)]!);
+    if (this.#rotated.has(moduleOf(name)))
+      for (let at = 0; at < values.length; at += width) values.set(rotate(values.subarray(at, at + width), 1), at);
+    return { shape, data: values };
   }
 }
 
@@ -198,6 +218,8 @@ function int4Values(core: Core, bytes: Uint8Array, scales: Float32Array, width: 
     layer.delete();
   }
 }
+
+const moduleOf = (tensor: string) => tensor.slice(0, -'.weight'.length);
 
 const written = (name: string, { dtype, shape, bytes: data }: Stored): Written => ({ name, dtype, shape, data });
 

@@ -1,0 +1,42 @@
+#pragma once
+
+#include "gemm/range.h"
+
+/// The rotation of int8 products: a blockwise Hadamard transform along K. Because H H = B I, the product of two rows
+/// that are both transformed is B times their product. A transformed row has no outliers: an entry that is far larger
+/// than the others is spread over its block, so that a quantized row has smaller steps (Ashkboos et al. 2024, QuaRot,
+/// https://arxiv.org/abs/2404.00456).
+///
+/// A stage with the stride s replaces x[i], x[i + s] by their sum and their difference, in each segment of 2 s values.
+/// The stages have the strides K/2, K/4, ..., K/B. A block consists of the values that are K/B apart. B is the largest
+/// power of two up to kMaxRotationBlock whose strides are multiples of 4, so that stages add whole vectors: 32 for
+/// K = 384, 64 for 768 and 1536, 1 (no rotation) for K that are not multiples of 8.
+namespace heed {
+
+inline constexpr Index kMaxRotationBlock = 64;
+
+/// B for rows of K = depth values.
+constexpr Index rotationBlock(Index depth) {
+  Index block = 1;
+  for (; block < kMaxRotationBlock && depth > 0 && depth % 8 == 0; depth /= 2) block *= 2;
+  return block;
+}
+
+/// to = H x, of `depth` values; `to` may be x. Nothing is fused, so that all builds give the same bits.
+void rotate(const float* x, Index depth, float* to);
+
+/// The least and the greatest value of a row. `finite` is false if a value of the row before the rotation was infinite
+/// or NaN; if sums overflow, high - low is infinite or NaN.
+struct RotatedRange {
+  float low, high;
+  bool finite;
+};
+
+/// rotate(), and the range of the result, for B > 1.
+RotatedRange rotateWithRange(const float* x, Index depth, float* to);
+
+/// The rotation of a row of weights: to = H x / B, so that products with rotated rows need no factor. `to` may be x.
+/// rotate() reverses it.
+void rotateWeights(const float* x, Index depth, float* to);
+
+}  // namespace heed

@@ -1,0 +1,220 @@
+#include "gemm/rotation.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <limits>
+#include <utility>
+#include <vector>
+
+#include "gemm/gemm.h"
+#include "gemm/random_floats.h"
+#include "gemm/weights/float32.h"
+#include "gemm/weights/int8.h"
+
+namespace heed {
+namespace {
+
+constexpr Index kDepths[] = {1, 4, 8, 12, 16, 24, 32, 36, 48, 64, 96, 128, 312, 320, 384, 512, 768, 1536, 3072};
+
+/// The transform by its definition: entry (i, j) of a Hadamard matrix is -1 to the number of bits that i and j share.
+std::vector<double> referenceOf(const std::vector<float>& x) {
+  const size_t block = static_cast<size_t>(rotationBlock(static_cast<Index>(x.size()))), apart = x.size() / block;
+  std::vector<double> out(x.size());
+  for (size_t first = 0; first < apart; ++first) {
+    for (size_t i = 0; i < block; ++i) {
+      for (size_t j = 0; j < block; ++j)
+        out[first + i * apart] += (std::popcount(i & j) % 2 == 0 ? 1.0 : -1.0) * x[first + j * apart];
+    }
+  }
+  return out;
+}
+
+TEST(Rotation, HasBlocksThatNeedNoShuffles) {
+  const std::pair<Index, Index> cases[] = {{0, 1},    {1, 1},    {4, 1},     {8, 2},     {24, 2},
+                                           {32, 8},   {36, 1},   {312, 2},   {384, 32},  {512, 64},
+                                           {640, 64}, {768, 64}, {1536, 64}, {3072, 64}, {1 << 17, 64}};
+  for (const auto& [depth, block] : cases) EXPECT_EQ(rotationBlock(depth), block) << depth;
+}
+
+TEST(Rotation, IsABlockwiseHadamardTransform) {
+  for (const Index depth : kDepths) {
+    const std::vector<float> x = randomFloats(depth, static_cast<unsigned>(depth));
+    const std::vector<double> expected = referenceOf(x);
+    std::vector<float> got(x.size()), in_place = x;
+    rotate(x.data(), depth, got.data());
+    for (size_t k = 0; k < x.size(); ++k) EXPECT_NEAR(got[k], expected[k], 1e-5) << depth << " " << k;
+    rotate(in_place.data(), depth, in_place.data());
+    EXPECT_EQ(in_place, got);
+  }
+}
+
+TEST(Rotation, IsReversedByItself) {
+  for (const Index depth : kDepths) {
+    const std::vector<float> x = randomFloats(depth, 3);
+    std::vector<float> back(x.size());
+    rotateWeights(x.data(), depth, back.data());
+    rotate(back.data(), depth, back.data());
+    for (size_t k = 0; k < x.size(); ++k) EXPECT_NEAR(back[k], x[k], 2e-6) << depth;
+  }
+}
+
+TEST(Rotation, FindsTheRangeOfTheResult) {
+  for (const Index depth : kDepths) {
+    if (rotationBlock(depth) == 1) continue;
+    std::vector<float> x = randomFloats(depth, 4), expected(x.size()), got(x.size());
+    rotate(x.data(), depth, expected.data());
+    const auto [low, high, finite] = rotateWithRange(x.data(), depth, got.data());
+    EXPECT_EQ(got, expected);
+    EXPECT_EQ(low, *std::min_element(expected.begin(), expected.end()));
+    EXPECT_EQ(high, *std::max_element(expected.begin(), expected.end()));
+    EXPECT_TRUE(finite);
+    for (const float bad : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
+      for (float& value : x) {
+        const float good = std::exchange(value, bad);
+        EXPECT_FALSE(rotateWithRange(x.data(), depth, got.data()).finite);
+        value = good;
+      }
+    }
+  }
+}
+
+/// The root mean square error of the products of `rows` with a weight, relative to that of the products in fp32.
+double errorOf(const PackedWeight& weight, const std::vector<float>& rows, const std::vector<float>& w) {
+  const Index depth = weight.in(), count = static_cast<Index>(rows.size()) / depth;
+  Float32Weight exact(weight.out(), depth);
+  exact.write(0, weight.out(), w.data());
+  std::vector<float> got(static_cast<size_t>(count * weight.out())), expected(got.size());
+  Context context;
+  const auto multiply = [&](const PackedWeight& by, std::vector<float>& out) {
+    matmul(view(rows.data(), count, depth), by, {}, view(out.data(), count, weight.out()), context);
+  };
+  multiply(weight, got);
+  multiply(exact, expected);
+  double error = 0, norm = 0;
+  for (size_t i = 0; i < got.size(); ++i) {
+    error += std::pow(got[i] - expected[i], 2);
+    norm += std::pow(expected[i], 2);
+  }
+  return std::sqrt(error / norm);
+}
+
+TEST(Rotation, BringsInt8ProductsOfRowsWithOutliersCloserToFloat32) {
+  constexpr Index kOut = 20, kRows = 9;
+  for (const Index depth : {384, 768, 1536}) {
+    const std::vector<float> w = randomFloats(kOut * depth, 5, 0.05f);
+    std::vector<float> rows = randomFloats(kRows * depth, 6);
+    for (Index r = 0; r < kRows; ++r) rows[static_cast<size_t>(r * depth + 99)] = 40;
+    Int8Weight rotated(kOut, depth), plain(kOut, depth);
+    rotated.write(0, kOut, w.data());
+    // Integers of rows that are not rotated.
+    std::vector<signed char> integers(w.size());
+    std::vector<float> scales(static_cast<size_t>(kOut));
+    for (Index r = 0; r < kOut; ++r) {
+      const float* row = w.data() + r * depth;
+      const float scale =
+          std::abs(*std::max_element(row, row + depth, [](float a, float b) { return std::abs(a) < std::abs(b); })) /
+          127;
+      scales[static_cast<size_t>(r)] = scale;
+      for (Index k = 0; k < depth; ++k)
+        integers[static_cast<size_t>(r * depth + k)] = static_cast<signed char>(std::nearbyint(row[k] / scale));
+    }
+    plain.writeInt8(0, kOut, integers.data(), scales.data());
+    EXPECT_LT(errorOf(rotated, rows, w), 0.5 * errorOf(plain, rows, w)) << depth;
+  }
+}
+
+/// The integers and scales of a rotated weight, by rotating its values again.
+struct Int8Rows {
+  std::vector<signed char> integers;
+  std::vector<float> scales;
+
+  explicit Int8Rows(const Int8Weight& weight) : scales(weight.scales(), weight.scales() + weight.out()) {
+    std::vector<float> row(static_cast<size_t>(weight.in()));
+    for (Index r = 0; r < weight.out(); ++r) {
+      weight.read(r, 1, row.data());
+      rotateWeights(row.data(), weight.in(), row.data());
+      for (const float x : row)
+        integers.push_back(static_cast<signed char>(std::nearbyint(x / scales[static_cast<size_t>(r)])));
+    }
+  }
+};
+
+std::vector<float> valuesOf(const PackedWeight& weight) {
+  std::vector<float> values(static_cast<size_t>(weight.out() * weight.in()));
+  weight.read(0, weight.out(), values.data());
+  return values;
+}
+
+TEST(Rotation, OfStoredIntegersGivesTheSameWeight) {
+  constexpr Index kOut = 11;
+  for (const Index in : {8, 24, 64, 384}) {
+    const std::vector<float> w = randomFloats(kOut * in, 7);
+    Int8Weight written(kOut, in), stored(kOut, in);
+    written.write(0, kOut, w.data());
+    const Int8Rows rows(written);
+    std::vector<float> row(static_cast<size_t>(in));
+    for (Index first = 0; first < kOut; first += 4) {
+      stored.writeRotatedInt8(first, std::min<Index>(4, kOut - first), rows.integers.data() + first * in,
+                              rows.scales.data() + first, row.data());
+    }
+    EXPECT_EQ(valuesOf(stored), valuesOf(written));
+    EXPECT_TRUE(std::equal(stored.panel(0), stored.panel(stored.panels()), written.panel(0)));
+    Float32Weight floats(kOut, in);
+    floats.writeRotatedInt8(0, kOut, rows.integers.data(), rows.scales.data(), row.data());
+    EXPECT_EQ(valuesOf(floats), valuesOf(written));
+  }
+}
+
+// A weight is multiplied by rows in one form, so integers that are not rotated end the rotation of all of its rows.
+TEST(Rotation, EndsWhereIntegersThatAreNotRotatedAreStored) {
+  constexpr Index kOut = 10, kIn = 64, kPart = 4;
+  const std::vector<float> w = randomFloats(kOut * kIn, 8);
+  const std::vector<signed char> integers(static_cast<size_t>(kPart * kIn), 3);
+  const std::vector<float> scales(static_cast<size_t>(kPart), 0.25f);
+  std::vector<float> row(static_cast<size_t>(kIn));
+  for (const bool integers_first : {true, false}) {
+    Int8Weight weight(kOut, kIn);
+    const LeftForm* const rotated = &weight.leftForm();
+    if (integers_first) weight.writeInt8(0, kPart, integers.data(), scales.data());
+    weight.write(kPart, kOut - kPart, w.data() + kPart * kIn);
+    if (!integers_first) weight.writeInt8(0, kPart, integers.data(), scales.data());
+    EXPECT_NE(&weight.leftForm(), rotated);
+    const std::vector<float> values = valuesOf(weight);
+    for (size_t i = 0; i < values.size(); ++i) {
+      if (i < integers.size()) {
+        EXPECT_EQ(values[i], 0.75f);
+      } else {
+        EXPECT_NEAR(values[i], w[i], 0.04f);
+      }
+    }
+    // Rotated rows are then rotated back.
+    Int8Weight source(kOut, kIn);
+    source.write(0, kOut, w.data());
+    const Int8Rows rows(source);
+    weight.writeRotatedInt8(0, kOut, rows.integers.data(), rows.scales.data(), row.data());
+    const std::vector<float> back = valuesOf(weight);
+    for (size_t i = 0; i < back.size(); ++i) EXPECT_NEAR(back[i], w[i], 0.05f);
+  }
+}
+
+TEST(Rotation, ShowsWhatIsNotFinite) {
+  constexpr Index kOut = 3;
+  Context context;
+  for (const Index depth : {16, 384}) {
+    Int8Weight weight(kOut, depth);
+    const std::vector<float> w = randomFloats(kOut * depth, 9);
+    weight.write(0, kOut, w.data());
+    std::vector<float> rows = randomFloats(4 * depth, 10), out(static_cast<size_t>(4 * kOut));
+    rows[static_cast<size_t>(2 * depth - 1)] = std::numeric_limits<float>::quiet_NaN();
+    rows[static_cast<size_t>(2 * depth)] = -std::numeric_limits<float>::infinity();
+    std::fill_n(rows.begin() + 3 * depth, depth, 3e38f);  // sums exceed the range of fp32
+    matmul(view(static_cast<const float*>(rows.data()), 4, depth), weight, {}, view(out.data(), 4, kOut), context);
+    for (size_t i = 0; i < out.size(); ++i) EXPECT_EQ(std::isnan(out[i]), i >= size_t{kOut}) << depth << " " << i;
+  }
+}
+
+}  // namespace
+}  // namespace heed
