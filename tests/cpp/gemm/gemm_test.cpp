@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "gemm/random_floats.h"
+#include "gemm/rotation.h"
 #include "gemm/tile.h"
 #include "gemm/weights/float32.h"
 #include "gemm/weights/int8.h"
@@ -207,8 +208,11 @@ TEST(Int8Matmul, AgreesWithTheSameIntegersInDouble) {
     matmul(o.left(), *weight, {}, o.result(), context);
     std::vector<float> w(o.w.size());
     weight->read(0, c.out, w.data());
+    for (Index j = 0; j < c.out; ++j) rotateWeights(w.data() + j * c.depth, c.depth, w.data() + j * c.depth);
+    RowMajorMatrix rotated = o.left();
     for (Index i = 0; i < c.rows; ++i) {
-      const auto row = o.left().row(i);
+      rotate(rotated.data() + i * c.depth, c.depth, rotated.data() + i * c.depth);
+      const auto row = rotated.row(i);
       const float low = row.minCoeff(), scale = (row.maxCoeff() - low) / 127, inverse = scale > 0 ? 1 / scale : 0;
       for (Index j = 0; j < c.out; ++j) {
         double sum = 0;

@@ -2,7 +2,13 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, test } from 'vitest';
 import { int4Rows } from '../../../web/src/folders/int4-rows.js';
-import { brainFloats, int8Rows, roundedBrainFloats } from '../../../web/src/folders/quantize-rows.js';
+import {
+  brainFloats,
+  int8Rows,
+  rotate,
+  rotationBlock,
+  roundedBrainFloats,
+} from '../../../web/src/folders/quantize-rows.js';
 import { int4RowBytes, int4Width, widen } from '../../../web/src/io/safetensors.js';
 import { int4Values } from './int4.js';
 
@@ -15,6 +21,22 @@ test.each(['matrix', 'table'] as const)('int8 rows of a %s', (kind) => {
   const { data, scales } = int8Rows(rows, width, { table: kind === 'table', tensor });
   expect([...scales]).toEqual(golden[kind].scales);
   expect([...data]).toEqual(golden[kind].values.flat());
+});
+
+test('int8 rows that are rotated', () => {
+  for (const { rows, block, transformed, values, scales } of golden.rotated) {
+    const width = rows[0].length;
+    expect(rotationBlock(width)).toBe(block);
+    for (const [r, row] of rows.entries()) {
+      const once = rotate(Float32Array.from(row), 1 / block);
+      expect([...once]).toEqual(transformed[r]);
+      rotate(once, 1).forEach((value, k) => expect(value).toBeCloseTo(row[k], 6));
+    }
+    const found = int8Rows(Float32Array.from(rows.flat()), width, { table: false, rotated: true, tensor });
+    expect([...found.data]).toEqual(values.flat());
+    expect([...found.scales]).toEqual(scales);
+  }
+  for (const width of [1, 4, 36, 70]) expect(rotationBlock(width)).toBe(1);
 });
 
 describe('4-bit rows', () => {
