@@ -49,6 +49,28 @@ class BoundArguments final : public losses::Arguments {
     if (read->shape.rank() != 1) refuseShape(name, "[C]", read->shape);
     return {read->data, read->data + read->shape.size()};
   }
+  losses::Factors entryFactors(const char* name, const Shape& whole) const override {
+    const auto read = readOptionalTensor(given_[name]);
+    if (!read) return {};
+    const Index rank = read->shape.rank();
+    bool fits = rank <= whole.rank();
+    for (Index axis = 0; fits && axis < rank; ++axis) fits = read->shape[axis] == 1 || read->shape[axis] == whole[axis];
+    if (!fits) refuseShape(name, whole.toString() + ", or its first axes", read->shape);
+    // The factor of an entry: extents of 1 and the axes that the factors lack do not move in their data.
+    losses::Factors factors{std::vector<float>(static_cast<size_t>(whole.size()))};
+    for (Index i = 0; i < whole.size(); ++i) {
+      Index rest = i, at = 0, stride = 1;
+      for (Index axis = whole.rank() - 1; axis >= 0; --axis) {
+        const Index position = rest % whole[axis];
+        rest /= whole[axis];
+        if (axis >= rank) continue;
+        if (read->shape[axis] > 1) at += position * stride;
+        stride *= read->shape[axis];
+      }
+      factors.values[static_cast<size_t>(i)] = read->data[at];
+    }
+    return factors;
+  }
   float number(const char* name) const override { return readFloat(given_, name); }
   Index index(const char* name) const override { return static_cast<Index>(given_[name].as<double>()); }
   bool flag(const char* name) const override { return readBool(given_, name); }

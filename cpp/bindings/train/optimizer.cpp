@@ -16,12 +16,26 @@ train::GroupOptions readGroup(const val& options) {
   read("lr", group.lr);
   read("weightDecay", group.weight_decay);
   read("momentum", group.momentum);
-  read("eps", group.eps);
   if (const val betas = options["betas"]; !betas.isUndefined()) {
     group.beta1 = betas[0].as<double>();
     group.beta2 = betas[1].as<double>();
   }
-  if (const val nesterov = options["nesterov"]; !nesterov.isUndefined()) group.nesterov = nesterov.as<bool>();
+  // One number, or Adafactor's two.
+  if (const val eps = options["eps"]; eps.isNumber()) {
+    group.eps = eps.as<double>();
+  } else if (!eps.isUndefined()) {
+    group.gradient_eps = eps[0].as<double>();
+    group.parameter_eps = eps[1].as<double>();
+  }
+  const auto read_flag = [&](const char* key, bool& flag) {
+    if (const val value = options[key]; !value.isUndefined()) flag = value.as<bool>();
+  };
+  read_flag("nesterov", group.nesterov);
+  read_flag("amsgrad", group.amsgrad);
+  read_flag("centered", group.centered);
+  read("alpha", group.alpha);
+  read("beta2Decay", group.beta2_decay);
+  read("clipThreshold", group.clip_threshold);
   return group;
 }
 
@@ -42,7 +56,7 @@ class BoundOptimizer {
   bool step() {
     return guarded([&] { return optimizer_.step(); });
   }
-  /// Returns { steps, moments: [{ name, values: Float32Array }] } for a parameter, numbered in the order of
+  /// Returns { steps, moments: [{ name, shape, values: Float32Array }] } for a parameter, numbered in the order of
   /// addParameter().
   val state(double parameter) const {
     return guarded([&] {
@@ -51,6 +65,7 @@ class BoundOptimizer {
       for (const train::Optimizer::State& each : optimizer_.state(index)) {
         val moment = val::object();
         moment.set("name", each.name);
+        moment.set("shape", writeShape(each.shape));
         moment.set("values", writeFloats(each.values.data(), static_cast<Index>(each.values.size())));
         moments.call<void>("push", moment);
       }

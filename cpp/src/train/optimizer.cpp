@@ -57,6 +57,13 @@ Index Optimizer::addGroup(const GroupOptions& options) {
   requireNotNegative("eps", options.eps);
   requireBeta("betas[0]", options.beta1);
   requireBeta("betas[1]", options.beta2);
+  requireNotNegative("alpha", options.alpha);
+  requireNotNegative("eps[0]", options.gradient_eps);
+  requireNotNegative("eps[1]", options.parameter_eps);
+  if (!(options.beta2_decay <= 0))
+    refuse(ErrorCode::kInvalidArgument, "beta2Decay", "a number <= 0", numberText(options.beta2_decay));
+  if (!(options.clip_threshold >= 1))
+    refuse(ErrorCode::kInvalidArgument, "clipThreshold", "a number >= 1", numberText(options.clip_threshold));
   if (options.nesterov && options.momentum == 0)
     refuse(ErrorCode::kInvalidArgument, "momentum", "a number > 0 with nesterov", "0");
   groups_.push_back(options);
@@ -80,7 +87,9 @@ void Optimizer::addParameter(Index group, ParameterGradients& gradients, size_t 
 
 Optimizer::Optimizer(std::string_view kind) : rule_(updateRule(kind)) {}
 
-std::vector<const char*> Optimizer::momentNames(const GroupOptions& options) const { return rule_.moments(options); }
+std::vector<Moment> Optimizer::momentsOf(const Slot& slot) const {
+  return rule_.moments(optionsOf(slot), slot.value().shape);
+}
 
 void Optimizer::makeDense(Slot& slot) {
   const Parameter& parameter = slot.value();
@@ -92,9 +101,9 @@ void Optimizer::makeDense(Slot& slot) {
     spread(sparse, slot.order, width, all);
     return all;
   };
-  std::vector<float> first = dense(slot.first), second = dense(slot.second);
-  slot.first = std::move(first);
-  slot.second = std::move(second);
+  std::vector<float> all[kMoments];
+  for (size_t k = 0; k < kMoments; ++k) all[k] = dense(slot.moments[k]);
+  for (size_t k = 0; k < kMoments; ++k) slot.moments[k] = std::move(all[k]);
   slot.by_rows = false;
   slot.order = {};
   slot.places = {};
@@ -110,17 +119,18 @@ void Optimizer::makeSparse(Slot& slot) {
   };
   std::vector<Index> order;
   for (Index row = 0; row < rows; ++row) {
-    if (!is_zero(slot.first, row) || !is_zero(slot.second, row)) order.push_back(row);
+    if (!std::ranges::all_of(slot.moments, [&](const auto& moments) { return is_zero(moments, row); }))
+      order.push_back(row);
   }
   if (static_cast<Index>(order.size()) > rows / 2) return;
   slot.places.assign(static_cast<size_t>(rows), -1);
   for (size_t k = 0; k < order.size(); ++k) slot.places[static_cast<size_t>(order[k])] = static_cast<Index>(k);
-  for (std::vector<float> Slot::* const moments : {&Slot::first, &Slot::second}) {
-    if ((slot.*moments).empty()) continue;
+  for (std::vector<float>& moments : slot.moments) {
+    if (moments.empty()) continue;
     std::vector<float> sparse(order.size() * static_cast<size_t>(width));
     for (size_t k = 0; k < order.size(); ++k)
-      std::copy_n((slot.*moments).data() + order[k] * width, width, sparse.data() + static_cast<Index>(k) * width);
-    slot.*moments = std::move(sparse);
+      std::copy_n(moments.data() + order[k] * width, width, sparse.data() + static_cast<Index>(k) * width);
+    moments = std::move(sparse);
   }
   slot.order = std::move(order);
   slot.by_rows = true;
@@ -128,14 +138,17 @@ void Optimizer::makeSparse(Slot& slot) {
 
 /// Allocates the moments of all rows that the step will update.
 void Optimizer::makeRoom(Slot& slot) const {
-  const GroupOptions& options = groups_[static_cast<size_t>(slot.group)];
   const Parameter& parameter = slot.value();
   const ParameterGradients::Entry& gradient = slot.gradient();
-  const size_t moments = momentNames(options).size();
+  const std::vector<Moment> moments = momentsOf(slot);
+  if (rule_.whole) {
+    for (size_t k = 0; k < moments.size(); ++k) allocate(parameter.name.c_str(), moments[k].shape, slot.moments[k]);
+    return;
+  }
   // With L2 regularization every row of a table has a gradient, because the weights are added to it.
-  const bool by_rows = gradient.by_rows && (rule_.decouples_decay || options.weight_decay == 0);
+  const bool by_rows = gradient.by_rows && (rule_.decouples_decay || optionsOf(slot).weight_decay == 0);
   if (slot.by_rows && !by_rows) makeDense(slot);
-  if (by_rows && slot.first.empty()) slot.by_rows = true;
+  if (by_rows && slot.moments[0].empty()) slot.by_rows = true;
   auto size = static_cast<size_t>(rowCount(parameter));
   if (slot.by_rows) {
     allocating(parameter.name.c_str(), {rowCount(parameter)}, sizeof(Index) * static_cast<double>(size), [&] {
@@ -150,18 +163,23 @@ void Optimizer::makeRoom(Slot& slot) const {
     size = slot.order.size();
   }
   const Shape shape{static_cast<Index>(size), parameter.rowSize()};
-  if (moments > 0) allocate(parameter.name.c_str(), shape, slot.first);
-  if (moments > 1) allocate(parameter.name.c_str(), shape, slot.second);
+  for (size_t k = 0; k < moments.size(); ++k) allocate(parameter.name.c_str(), shape, slot.moments[k]);
 }
 
-/// Calls update(count, gradient, first moments, second moments, values) for all rows, block by block.
+/// The moments from an element on.
+struct Optimizer::MomentsAt {
+  float* at[kMoments];
+
+  MomentsAt(std::vector<float> (&moments)[kMoments], Index element) {
+    for (size_t k = 0; k < kMoments; ++k) at[k] = moments[k].empty() ? nullptr : moments[k].data() + element;
+  }
+};
+
+/// Calls update(count, gradient, moments, values) for all rows, block by block.
 void Optimizer::updateDense(Slot& slot, Scratch& scratch, const UpdateStep& update) {
   const Parameter& parameter = slot.value();
   const ParameterGradients::Entry& gradient = slot.gradient();
   const Index width = parameter.rowSize(), rows = rowCount(parameter), step = blockRows(width);
-  const auto at = [&](std::vector<float>& moments, Index row) {
-    return moments.empty() ? nullptr : moments.data() + row * width;
-  };
   for (Index row = 0; row < rows; row += step) {
     const Index count = std::min(step, rows - row);
     const float* g = scratch.gradient.data();
@@ -171,7 +189,7 @@ void Optimizer::updateDense(Slot& slot, Scratch& scratch, const UpdateStep& upda
       slot.gradients->read(slot.parameter, row, count, scratch.gradient.data());
     }
     parameter.read(row, count, scratch.values.data());
-    update(count * width, g, at(slot.first, row), at(slot.second, row), scratch.values.data());
+    update(count * width, g, MomentsAt(slot.moments, row * width).at, scratch.values.data());
     parameter.write(row, count, scratch.values.data());
   }
 }
@@ -183,27 +201,49 @@ void Optimizer::updateRows(Slot& slot, Scratch& scratch, const UpdateStep& updat
   const Index width = parameter.rowSize();
   std::fill_n(scratch.gradient.data(), width, 0.0f);
   for (size_t k = 0; k < slot.order.size(); ++k) {
-    const Index row = slot.order[k], at = static_cast<Index>(k) * width;
+    const Index row = slot.order[k];
     const float* found = gradient.find(row, width);
     const float* g = found ? found : scratch.gradient.data();
     parameter.read(row, 1, scratch.values.data());
-    update(width, g, slot.first.empty() ? nullptr : slot.first.data() + at,
-           slot.second.empty() ? nullptr : slot.second.data() + at, scratch.values.data());
+    update(width, g, MomentsAt(slot.moments, static_cast<Index>(k) * width).at, scratch.values.data());
     parameter.write(row, 1, scratch.values.data());
   }
 }
 
 float Optimizer::decayOf(const Slot& slot) const {
-  const GroupOptions& options = groups_[static_cast<size_t>(slot.group)];
+  const GroupOptions& options = optionsOf(slot);
   return rule_.decouples_decay ? static_cast<float>(1 - options.lr * options.weight_decay) : 1;
 }
 
 UpdateStep Optimizer::nextStep(const Slot& slot) const {
+  if (!rule_.step) return nullptr;
   // For by_rows slots, update() applies the decay.
-  return rule_.step(groups_[static_cast<size_t>(slot.group)], slot.steps + 1, slot.by_rows ? 1 : decayOf(slot));
+  return rule_.step(optionsOf(slot), slot.steps + 1, slot.by_rows ? 1 : decayOf(slot));
+}
+
+void Optimizer::updateWhole(Slot& slot, Scratch& scratch) const {
+  const Parameter& parameter = slot.value();
+  const Index width = parameter.rowSize();
+  rule_.whole(optionsOf(slot), slot.steps + 1,
+              {.shape = parameter.shape,
+               .rows = rowCount(parameter),
+               .width = width,
+               .block = blockRows(width),
+               .gradient = [&](Index row, Index count) -> const float* {
+                 slot.gradients->read(slot.parameter, row, count, scratch.gradient.data());
+                 return scratch.gradient.data();
+               },
+               .read =
+                   [&](Index row, Index count) {
+                     parameter.read(row, count, scratch.values.data());
+                     return scratch.values.data();
+                   },
+               .write = [&](Index row, Index count) { parameter.write(row, count, scratch.values.data()); },
+               .moments = slot.moments});
 }
 
 void Optimizer::update(Slot& slot, Scratch& scratch, const UpdateStep& formula) const {
+  if (rule_.whole) return updateWhole(slot, scratch);
   const float decay = decayOf(slot);
   if (slot.by_rows && decay != 1) {
     // Every row of a table decays, including those that have never had a gradient.
@@ -253,12 +293,12 @@ std::vector<Optimizer::State> Optimizer::state(Index parameter) const {
   const Slot& slot = slots_[static_cast<size_t>(parameter)];
   const Index width = slot.value().rowSize();
   std::vector<State> all;
-  for (const char* name : momentNames(groups_[static_cast<size_t>(slot.group)])) {
-    const std::vector<float>& moments = all.empty() ? slot.first : slot.second;
+  for (const auto& [name, shape] : momentsOf(slot)) {
+    const std::vector<float>& moments = slot.moments[all.size()];
     if (moments.empty()) break;
-    State state{name, {}};
+    State state{name, shape, {}};
     if (slot.by_rows) {
-      allocate(name, slot.value().shape, state.values);
+      allocate(name, shape, state.values);
       spread(moments, slot.order, width, state.values);
     } else {
       state.values = moments;
@@ -270,35 +310,36 @@ std::vector<Optimizer::State> Optimizer::state(Index parameter) const {
 
 void Optimizer::requireFits(const Slot& slot, const Saved& saved) const {
   const Parameter& parameter = slot.value();
-  const std::vector<const char*> names = momentNames(groups_[static_cast<size_t>(slot.group)]);
+  const std::vector<Moment> expected = momentsOf(slot);
   const auto& [steps, moments, copy] = saved;
   if (steps < 0) refuse(ErrorCode::kInvalidArgument, parameter.name, "at least 0", std::to_string(steps) + " steps");
-  if (!moments.empty() && moments.size() != names.size()) {
-    refuse(ErrorCode::kInvalidArgument, parameter.name, std::to_string(names.size()) + " moments",
+  if (!moments.empty() && moments.size() != expected.size()) {
+    refuse(ErrorCode::kInvalidArgument, parameter.name, std::to_string(expected.size()) + " moments",
            std::to_string(moments.size()));
   }
   for (size_t i = 0; i < moments.size(); ++i) {
-    if (moments[i].name != names[i])
-      refuse(ErrorCode::kInvalidArgument, parameter.name, "the moment '" + std::string(names[i]) + "'",
+    const auto& [name, shape] = expected[i];
+    if (moments[i].name != name)
+      refuse(ErrorCode::kInvalidArgument, parameter.name, "the moment '" + std::string(name) + "'",
              "'" + moments[i].name + "'");
-    requireShape(parameter.name + " " + names[i], Shape{moments[i].size}, Shape{parameter.shape.size()});
+    requireShape(parameter.name + " " + name, Shape{moments[i].size}, Shape{shape.size()});
   }
 }
 
 /// A copy of the slot with the saved state, in new memory.
-Optimizer::Slot Optimizer::restored(const Slot& slot, const Saved& saved) {
+Optimizer::Slot Optimizer::restored(const Slot& slot, const Saved& saved) const {
   Slot made;
   made.group = slot.group;
   made.gradients = slot.gradients;
   made.parameter = slot.parameter;
   made.steps = saved.steps;
+  const std::vector<Moment> moments = momentsOf(slot);
   for (size_t i = 0; i < saved.moments.size(); ++i) {
-    std::vector<float>& values = i == 0 ? made.first : made.second;
-    allocate(slot.value().name.c_str(), slot.value().shape, values);
-    saved.copy(i, values.data());
+    allocate(slot.value().name.c_str(), moments[i].shape, made.moments[i]);
+    saved.copy(i, made.moments[i].data());
   }
   // Tables keep only the rows that have had a gradient.
-  if (!saved.moments.empty() && slot.value().shape.rank() > 1) makeSparse(made);
+  if (rule_.step && !saved.moments.empty() && slot.value().shape.rank() > 1) makeSparse(made);
   return made;
 }
 
@@ -307,7 +348,7 @@ void Optimizer::restore(std::span<const Saved> states) {
   for (size_t i = 0; i < states.size(); ++i) requireFits(slots_[i], states[i]);
   const auto is_in_place = [&](size_t i) {
     const Slot& slot = slots_[i];
-    return !slot.by_rows && !slot.first.empty() && !states[i].moments.empty();
+    return !slot.by_rows && !slot.moments[0].empty() && !states[i].moments.empty();
   };
   // Allocates all memory before the first change.
   std::vector<Slot> made(states.size());
@@ -320,8 +361,7 @@ void Optimizer::restore(std::span<const Saved> states) {
       continue;
     }
     slot.steps = states[i].steps;
-    for (size_t k = 0; k < states[i].moments.size(); ++k)
-      states[i].copy(k, k == 0 ? slot.first.data() : slot.second.data());
+    for (size_t k = 0; k < states[i].moments.size(); ++k) states[i].copy(k, slot.moments[k].data());
   }
 }
 

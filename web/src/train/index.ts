@@ -30,7 +30,14 @@ export type { MatryoshkaLosses, MatryoshkaOptions } from './matryoshka.js';
 export type { Module, Sequential } from './module.js';
 export type { Optim } from './optim/index.js';
 export type * from './optim/optimizer.js';
-export type { ConstantScheduleOptions, NoamOptions, Schedule, ScheduleOptions, Schedules } from './optim/schedules.js';
+export type {
+  ConstantScheduleOptions,
+  NoamOptions,
+  ReduceOnPlateauOptions,
+  Schedule,
+  ScheduleOptions,
+  Schedules,
+} from './optim/schedules.js';
 export { type DifferentiableFunctions, load, pipeline, type TrainableLayers, type TrainingHeed } from './runtime.js';
 export type { Lora, LoraOptions } from './trainable/lora.js';
 export type {

@@ -21,8 +21,50 @@ import { Loss } from './graph/loss.js';
 import type { Tape } from './graph/tape.js';
 import { run } from './inference.js';
 
+/** Weights of the examples of a loss. */
+export interface WeightedOptions {
+  /**
+   * Weights of the loss's entries, finite and >= 0: a tensor whose axes are the first axes of the entries, such as [N] for
+   * entries [N, ...]; extents of 1 are repeated. The loss is then the weighted mean, divided by the sum of the weights as
+   * in scikit-learn, or 0 if all weights are 0. Default: ones.
+   */
+  weights?: TensorInput;
+}
+
+/** Options of losses of a mean that grows with an exposure, such as the insured years of a policy. */
+export interface ExposureOptions extends WeightedOptions {
+  /** Positive factors on the modelled mean, with axes as for `weights`. Default: ones. */
+  exposure?: TensorInput;
+}
+
+/** Options of `losses.huber`. */
+export interface HuberOptions extends WeightedOptions {
+  /** The absolute difference at which the loss changes from quadratic to linear. Default 1. */
+  delta?: number;
+}
+
+/** Options of `losses.quantile`. */
+export interface QuantileOptions extends WeightedOptions {
+  /** The probability, in (0, 1), with which the target should be below the input. Default 0.5, the median. */
+  quantile?: number;
+}
+
+/** Options of `losses.gaussian`. */
+export interface GaussianOptions extends WeightedOptions {
+  /** Whether to add the constant log(2 pi) / 2. Default false. */
+  full?: boolean;
+  /** Smaller variances are replaced by this number. Default 1e-6. */
+  eps?: number;
+}
+
+/** Options of `losses.gamma`. */
+export interface GammaOptions extends ExposureOptions {
+  /** Whether the input is the logarithm of the mean. If so, the loss is x + y exp(-x); otherwise log(x) + y / x. Default true. */
+  logInput?: boolean;
+}
+
 /** Options of `losses.crossEntropy`. */
-export interface CrossEntropyOptions {
+export interface CrossEntropyOptions extends WeightedOptions {
   /** The label of examples to ignore. Default -100. */
   ignoreIndex?: number;
   /** The fraction of the target, in [0, 1], that is spread evenly over all classes. Default 0. */
@@ -32,7 +74,7 @@ export interface CrossEntropyOptions {
 }
 
 /** Options of `losses.bceWithLogits`. */
-export interface BceWithLogitsOptions {
+export interface BceWithLogitsOptions extends WeightedOptions {
   /** One factor per entry of the last axis, [C]. Default: ones. */
   weight?: TensorInput;
   /** A factor on the positive targets of each entry of the last axis, [C]. Default: ones. */
@@ -40,7 +82,7 @@ export interface BceWithLogitsOptions {
 }
 
 /** Options of `losses.poisson`. */
-export interface PoissonOptions {
+export interface PoissonOptions extends ExposureOptions {
   /** Whether the input is the logarithm of the rate. If so, the loss is exp(x) - y x; otherwise x - y log(x + eps). Default true. */
   logInput?: boolean;
   /** Whether to add Stirling's approximation of log(y!). Default false. */
@@ -50,13 +92,13 @@ export interface PoissonOptions {
 }
 
 /** Options of `losses.cosineEmbedding`. */
-export interface CosineEmbeddingOptions {
+export interface CosineEmbeddingOptions extends WeightedOptions {
   /** The cosine below which dissimilar pairs have no loss. Default 0. */
   margin?: number;
 }
 
 /** Options of `losses.triplet`. */
-export interface TripletOptions {
+export interface TripletOptions extends WeightedOptions {
   /** The margin by which the negative should be farther away than the positive. Default 1. */
   margin?: number;
 }
@@ -99,7 +141,49 @@ export interface Losses {
    * @example
    * heed.losses.mse([1, 2], [1, 4]).item(); // 2
    */
-  mse(input: TensorInput, target: TensorInput): Loss;
+  mse(input: TensorInput, target: TensorInput, options?: WeightedOptions): Loss;
+  /**
+   * |input - target| of two tensors of the same shape: `torch.nn.L1Loss`.
+   *
+   * @example
+   * heed.losses.mae([1, 2], [1, 4], { weights: [3, 1] }).item(); // 0.5
+   */
+  mae(input: TensorInput, target: TensorInput, options?: WeightedOptions): Loss;
+  /**
+   * d^2 / 2 of the difference d = input - target where |d| <= delta, delta (|d| - delta / 2) elsewhere:
+   * `torch.nn.HuberLoss`. Both tensors have the same shape.
+   *
+   * @example
+   * heed.losses.huber([1, 2], [1, 4], { delta: 1 }).item(); // 0.75
+   */
+  huber(input: TensorInput, target: TensorInput, options?: HuberOptions): Loss;
+  /**
+   * The pinball loss of quantile q: q (target - input) where the target is above the input, (1 - q) (input - target)
+   * elsewhere (Koenker, Bassett 1978, doi:10.2307/1913643; scikit-learn's `mean_pinball_loss`). Both tensors have the same
+   * shape.
+   *
+   * @example
+   * heed.losses.quantile([1, 2], [1, 4], { quantile: 0.9 }).item(); // 0.9
+   */
+  quantile(input: TensorInput, target: TensorInput, options?: QuantileOptions): Loss;
+  /**
+   * Negative log-likelihood of `target` under normal distributions: (log v + (mean - target)^2 / v) / 2 for the variance
+   * v, as `torch.nn.GaussianNLLLoss`. All tensors have the same shape. Variances are not negative, so let the model return
+   * their logarithm, and pass `heed.exp` of it.
+   *
+   * @example
+   * heed.losses.gaussian([1, 2], [1, 4], [1, 4]).item(); // 0.597
+   */
+  gaussian(mean: TensorInput, target: TensorInput, variance: TensorInput, options?: GaussianOptions): Loss;
+  /**
+   * Half the deviance of the positive numbers `target` under Gamma distributions, up to a constant: x + y exp(-x) of the
+   * log mean x, which is scikit-learn's `HalfGammaLoss`. Both tensors have the same shape. With `exposure` e, the mean is
+   * e exp(x).
+   *
+   * @example
+   * heed.losses.gamma([0, 1], [1, 2]).item(); // 1.368
+   */
+  gamma(input: TensorInput, target: TensorInput, options?: GammaOptions): Loss;
   /**
    * Binary cross entropy of logits [..., C] and targets of the same shape, in [0, 1].
    *
@@ -108,7 +192,8 @@ export interface Losses {
    */
   bceWithLogits(logits: TensorInput, target: TensorInput, options?: BceWithLogitsOptions): Loss;
   /**
-   * Negative log-likelihood of the counts `target` under Poisson distributions; both tensors have the same shape.
+   * Negative log-likelihood of the counts `target` under Poisson distributions, up to a constant; both tensors have the
+   * same shape. With `exposure` e, the mean is e exp(x), and the loss e exp(x) - y (x + log e).
    *
    * @example
    * heed.losses.poisson([0, 1], [1, 2]).item(); // 0.859
@@ -170,6 +255,8 @@ interface LossDefinition {
    * argument, and the labels are the next.
    */
   readonly outputs?: number;
+  /** In `fit`: the place of the labels among the arguments, if it is not after the tensors that are taken from the output. */
+  readonly labelsAt?: number;
   /** In `fit`: the option as which the labels are passed. */
   readonly labelOption?: string;
   /** A label that is ignored. */
@@ -181,7 +268,14 @@ interface LossDefinition {
 }
 
 const notNegative = legal<number>('a number >= 0', (value) => typeof value === 'number' && value >= 0);
+const probability = legal<number>(
+  'a number above 0 and below 1',
+  (value) => typeof value === 'number' && value > 0 && value < 1,
+);
 const groups: Reader<RawIndices> = (value, name) => readIndices(name, value);
+
+const weighted = { weights: optional(tensor, null) };
+const withExposure = { ...weighted, exposure: optional(tensor, null) };
 
 /** @internal */
 export const lossDefinitions: Record<keyof Losses, LossDefinition> = {
@@ -192,15 +286,40 @@ export const lossDefinitions: Record<keyof Losses, LossDefinition> = {
       ignoreIndex: optional((value, name) => integer(value, name, -(2 ** 31)), -100),
       labelSmoothing: optional(rate, 0),
       weight: optional(tensor, null),
+      ...weighted,
     } satisfies Schema<CrossEntropyOptions>,
     ignored: -100,
   },
-  mse: { tensors: ['input', 'target'], schema: {} },
+  mse: { tensors: ['input', 'target'], schema: weighted satisfies Schema<WeightedOptions> },
+  mae: { tensors: ['input', 'target'], schema: weighted satisfies Schema<WeightedOptions> },
+  huber: {
+    tensors: ['input', 'target'],
+    schema: { delta: optional(positive, 1), ...weighted } satisfies Schema<HuberOptions>,
+  },
+  quantile: {
+    tensors: ['input', 'target'],
+    schema: { quantile: optional(probability, 0.5), ...weighted } satisfies Schema<QuantileOptions>,
+  },
+  gaussian: {
+    tensors: ['mean', 'target', 'variance'],
+    schema: {
+      full: optional(flag, false),
+      eps: optional(positive, 1e-6),
+      ...weighted,
+    } satisfies Schema<GaussianOptions>,
+    outputs: 2,
+    labelsAt: 1,
+  },
+  gamma: {
+    tensors: ['input', 'target'],
+    schema: { logInput: optional(flag, true), ...withExposure } satisfies Schema<GammaOptions>,
+  },
   bceWithLogits: {
     tensors: ['logits', 'target'],
     schema: {
       weight: optional(tensor, null),
       posWeight: optional(tensor, null),
+      ...weighted,
     } satisfies Schema<BceWithLogitsOptions>,
   },
   poisson: {
@@ -209,17 +328,18 @@ export const lossDefinitions: Record<keyof Losses, LossDefinition> = {
       logInput: optional(flag, true),
       full: optional(flag, false),
       eps: optional(positive, 1e-8),
+      ...withExposure,
     } satisfies Schema<PoissonOptions>,
   },
   cosineEmbedding: {
     tensors: ['a', 'b'],
     labels: readTensor,
-    schema: { margin: optional(finite, 0) } satisfies Schema<CosineEmbeddingOptions>,
+    schema: { margin: optional(finite, 0), ...weighted } satisfies Schema<CosineEmbeddingOptions>,
     outputs: 2,
   },
   triplet: {
     tensors: ['anchor', 'positive', 'negative'],
-    schema: { margin: optional(notNegative, 1) } satisfies Schema<TripletOptions>,
+    schema: { margin: optional(notNegative, 1), ...weighted } satisfies Schema<TripletOptions>,
     outputs: 3,
   },
   infoNCE: {

@@ -1,4 +1,5 @@
-/// L = mean of w l over all elements, with the weight w of the class and its factor q on positive targets:
+/// L = mean of w l over all elements, with the weight w of the class and its factor q on positive targets. With weights
+/// v of the elements, L = sum v w l / sum v.
 ///
 ///   l = (1 - y) softplus(x) + q y softplus(-x), softplus(x) = log(1 + e^x)
 ///
@@ -19,9 +20,10 @@ std::vector<float> rowOf(const std::vector<float>& values, Index classes) {
   return values.empty() ? std::vector<float>(static_cast<size_t>(classes), 1) : values;
 }
 
-/// The class factors w and q.
-struct Factors {
+/// The class factors w and q, and the weights v of the elements.
+struct BceFactors {
   std::vector<float> w, q;
+  Factors v;
 };
 
 }  // namespace
@@ -31,7 +33,8 @@ Variable bceWithLogits(Graph& graph, const Variable& logits, const Variable& tar
   requireShape("target", target.value(), rows, classes);
   requirePerClass("weight", options.weight, classes);
   requirePerClass("posWeight", options.pos_weight, classes);
-  Factors factors{rowOf(options.weight, classes), rowOf(options.pos_weight, classes)};
+  requireWeights(options.weights);
+  BceFactors factors{rowOf(options.weight, classes), rowOf(options.pos_weight, classes), options.weights};
   // Calls f(element, class, softplus(x), softplus(-x)) for every element.
   const auto for_each = [](const Matrix& x, const auto& f) {
     Matrix exponential(1, x.cols());
@@ -47,13 +50,14 @@ Variable bceWithLogits(Graph& graph, const Variable& logits, const Variable& tar
   double sum = 0;
   for_each(*logits.shared(), [&](Index i, size_t c, double plus, double minus) {
     const auto y = static_cast<double>(target.shared()->data()[i]);
-    sum += static_cast<double>(factors.w[c]) * ((1 - y) * plus + static_cast<double>(factors.q[c]) * y * minus);
+    sum += factors.v.at(i) * static_cast<double>(factors.w[c]) *
+           ((1 - y) * plus + static_cast<double>(factors.q[c]) * y * minus);
   });
-  const auto count = static_cast<double>(rows * classes);
-  return graph.record(scalarOf(sum / count), {logits, target}, false,
+  const double total = totalOf(options.weights, rows * classes);
+  return graph.record(scalarOf(sum / total), {logits, target}, false,
                       [x = logits.shared(), y = target.shared(), dx = logits.node(), dy = target.node(),
-                       factors = std::move(factors), count, for_each](Matrix& gradient, Backward& pass) {
-                        const double factor = seedOf(gradient) / count;
+                       factors = std::move(factors), total, for_each](Matrix& gradient, Backward& pass) {
+                        const double factor = seedOf(gradient) / total;
                         const Index columns = x->cols();
                         if (dx) {
                           Matrix out(x->rows(), columns);
@@ -67,13 +71,16 @@ Variable bceWithLogits(Graph& graph, const Variable& logits, const Variable& tar
                                 },
                                 x->data() + t * columns, y->data() + t * columns, factors.w.data(), factors.q.data());
                           }
+                          for (Index i = 0; !factors.v.values.empty() && i < sizeOf(out); ++i)
+                            out.data()[i] *= factors.v.values[static_cast<size_t>(i)];
                           pass.give(dx, std::move(out));
                         }
                         if (dy) {
                           Matrix out(x->rows(), columns);
                           for_each(*x, [&](Index i, size_t c, double plus, double minus) {
-                            out.data()[i] = static_cast<float>(factor * static_cast<double>(factors.w[c]) *
-                                                               (static_cast<double>(factors.q[c]) * minus - plus));
+                            out.data()[i] =
+                                static_cast<float>(factor * factors.v.at(i) * static_cast<double>(factors.w[c]) *
+                                                   (static_cast<double>(factors.q[c]) * minus - plus));
                           });
                           pass.give(dy, std::move(out));
                         }
@@ -82,7 +89,9 @@ Variable bceWithLogits(Graph& graph, const Variable& logits, const Variable& tar
 
 Variable bceWithLogitsOf(Graph& graph, const Arguments& given) {
   return bceWithLogits(graph, given.variable("logits"), given.variableLike("target", "logits"),
-                       {.weight = given.factors("weight"), .pos_weight = given.factors("posWeight")});
+                       {.weight = given.factors("weight"),
+                        .pos_weight = given.factors("posWeight"),
+                        .weights = given.entryFactors("weights", given.shape("logits"))});
 }
 
 }  // namespace heed::train::losses

@@ -3,6 +3,8 @@
 ///   l = 1 - c                  for the label 1
 ///   l = max(0, c - margin)     for the label -1
 ///
+/// With weights w of the rows, L = sum w l / sum w.
+///
 /// Backward: dc/da = b / sqrt((a a + e) (b b + e)) - c a / (a a + e); dc/db is symmetric.
 #include <cmath>
 #include <string>
@@ -35,10 +37,12 @@ double slopeOf(const Cosine& cosine, float label, float margin) {
 
 }  // namespace
 
-Variable cosineEmbedding(Graph& graph, const Variable& a, const Variable& b, std::vector<float> labels, float margin) {
+Variable cosineEmbedding(Graph& graph, const Variable& a, const Variable& b, std::vector<float> labels, float margin,
+                         Factors weights) {
   const Index rows = a.rows(), width = a.cols();
   requireShape("b", b.value(), rows, width);
   requireOnePerRow("labels", labels.size(), rows);
+  requireWeights(weights);
   double sum = 0;
   for (Index t = 0; t < rows; ++t) {
     const float label = labels[static_cast<size_t>(t)];
@@ -49,13 +53,14 @@ Variable cosineEmbedding(Graph& graph, const Variable& a, const Variable& b, std
     const double c = cosineOf(width, a.shared()->data() + t * width, b.shared()->data() + t * width).value;
     const double excess = c - static_cast<double>(margin);
     // Not std::max, so that NaN stays NaN.
-    sum += label > 0 ? 1 - c : (excess < 0 ? 0 : excess);
+    sum += weights.at(t) * (label > 0 ? 1 - c : (excess < 0 ? 0 : excess));
   }
+  const double total = totalOf(weights, rows);
   return graph.record(
-      scalarOf(sum / static_cast<double>(rows)), {a, b}, false,
-      [x = a.shared(), y = b.shared(), dx = a.node(), dy = b.node(), labels = std::move(labels), margin](
-          Matrix& gradient, Backward& pass) {
-        const double factor = seedOf(gradient) / static_cast<double>(x->rows());
+      scalarOf(sum / total), {a, b}, false,
+      [x = a.shared(), y = b.shared(), dx = a.node(), dy = b.node(), labels = std::move(labels), margin,
+       weights = std::move(weights), total](Matrix& gradient, Backward& pass) {
+        const double factor = seedOf(gradient) / total;
         // Adds the gradient of `from`, whose squared norms are `squared_length`.
         const auto add = [&](const std::shared_ptr<Node>& node, const Matrix& from, const Matrix& other,
                              double Cosine::* squared_length) {
@@ -63,7 +68,7 @@ Variable cosineEmbedding(Graph& graph, const Variable& a, const Variable& b, std
             if (!residual) out.setZero();
             for (Index t = 0; t < out.rows(); ++t) {
               const Cosine cosine = cosineOf(out.cols(), x->data() + t * out.cols(), y->data() + t * out.cols());
-              const double slope = factor * slopeOf(cosine, labels[static_cast<size_t>(t)], margin);
+              const double slope = factor * weights.at(t) * slopeOf(cosine, labels[static_cast<size_t>(t)], margin);
               const auto along = static_cast<float>(slope / std::sqrt(cosine.length_a2 * cosine.length_b2));
               const auto back = static_cast<float>(slope * cosine.value / cosine.*squared_length);
               out.row(t) += along * other.values().row(t) - back * from.values().row(t);
@@ -78,7 +83,8 @@ Variable cosineEmbedding(Graph& graph, const Variable& a, const Variable& b, std
 Variable cosineEmbeddingOf(Graph& graph, const Arguments& given) {
   const Variable b = given.variableLike("b", "a");
   const Shape shape = given.leading("a", "[..., E]");
-  return cosineEmbedding(graph, given.variable("a"), b, given.numbers("labels", shape), given.number("margin"));
+  return cosineEmbedding(graph, given.variable("a"), b, given.numbers("labels", shape), given.number("margin"),
+                         given.entryFactors("weights", shape));
 }
 
 }  // namespace heed::train::losses

@@ -3,6 +3,8 @@
 ///
 ///   l = -(1 - s) w_y log p_y - s / C sum_k w_k log p_k
 ///
+/// With weights v_t of the rows, L = sum_t v_t l_t / sum_t v_t w_{y_t}.
+///
 /// Backward: dl/dx_k = ((1 - s) w_y + s / C sum_c w_c) p_k - s / C w_k - (1 - s) w_y [k = y].
 #include <algorithm>
 #include <string>
@@ -19,7 +21,7 @@ struct Formula {
   CrossEntropyOptions options;
   Index classes;
   double weight_sum = 0;  // sum_c w_c
-  double total = 0;       // sum_t w_{y_t}
+  double total = 0;       // sum_t v_t w_{y_t}
 
   bool ignores(size_t t) const { return labels[t] == options.ignore_index; }
   double weight(Index c) const {
@@ -33,6 +35,7 @@ void check(const Formula& formula, Index rows) {
   const auto weights = static_cast<Index>(formula.options.weight.size());
   if (weights > 0) requireShape("weight", Shape{weights}, Shape{formula.classes});
   requireOnePerRow("labels", formula.labels.size(), rows);
+  requireWeights(formula.options.weights);
   for (size_t t = 0; t < formula.labels.size(); ++t) {
     const int32_t label = formula.labels[t];
     if (formula.ignores(t) || (label >= 0 && label < formula.classes)) continue;
@@ -83,9 +86,11 @@ Variable crossEntropy(Graph& graph, const Variable& logits, std::vector<int32_t>
   for (size_t t = 0; t < formula.labels.size(); ++t) {
     if (formula.ignores(t)) continue;
     const Index label = formula.labels[t];
-    sum += rowLoss(formula, label, p->data() + static_cast<Index>(t) * formula.classes);
-    formula.total += formula.weight(label);
+    const double v = options.weights.at(static_cast<Index>(t));
+    sum += v * rowLoss(formula, label, p->data() + static_cast<Index>(t) * formula.classes);
+    formula.total += v * formula.weight(label);
   }
+  if (!options.weights.values.empty() && formula.total == 0) formula.total = 1;
   Matrix loss = scalarOf(sum / formula.total);
   return graph.record(std::move(loss), {logits}, false,
                       [formula = std::move(formula), p, node = logits.node()](Matrix& gradient, Backward& pass) {
@@ -96,7 +101,8 @@ Variable crossEntropy(Graph& graph, const Variable& logits, std::vector<int32_t>
                           if (formula.ignores(t)) {
                             std::fill_n(dx.data() + at, formula.classes, 0.0f);
                           } else {
-                            rowGradient(formula, formula.labels[t], p->data() + at, factor, dx.data() + at);
+                            const double v = formula.options.weights.at(static_cast<Index>(t));
+                            rowGradient(formula, formula.labels[t], p->data() + at, factor * v, dx.data() + at);
                           }
                         }
                         pass.give(node, std::move(dx));
@@ -108,7 +114,8 @@ Variable crossEntropyOf(Graph& graph, const Arguments& given) {
   return crossEntropy(graph, given.variable("logits"), given.indices("labels", shape),
                       {.ignore_index = given.index("ignoreIndex"),
                        .label_smoothing = given.number("labelSmoothing"),
-                       .weight = given.factors("weight")});
+                       .weight = given.factors("weight"),
+                       .weights = given.entryFactors("weights", shape)});
 }
 
 }  // namespace heed::train::losses

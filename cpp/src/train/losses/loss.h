@@ -20,6 +20,14 @@ inline double seedOf(const Matrix& gradient) { return static_cast<double>(*gradi
 /// Throws kShapeMismatch unless there is one value per row.
 void requireOnePerRow(const char* argument, size_t got, Index rows);
 
+/// Throws kInvalidArgument unless all are finite and at least 0, or above 0.
+void requireWeights(const losses::Factors& weights);
+void requireExposure(const losses::Factors& exposure);
+
+/// The divisor of a weighted mean over `count` entries: the sum of the weights. 1 if all weights are 0, so that the
+/// mean is 0.
+double totalOf(const losses::Factors& weights, Index count);
+
 /// log(1 + e^x) = max(x, 0) + log(1 + e^-|x|), where `exponential` is e^-|x|, which does not overflow.
 inline double softplus(double x, double exponential) { return std::max(x, 0.0) + elementary::log(1 + exponential); }
 

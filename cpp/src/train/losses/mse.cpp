@@ -1,10 +1,17 @@
-/// L = mean (x - y)^2 over all n elements; dx = 2 (x - y) / n, dy = -dx.
+/// L = mean (x - y)^2 over all n elements; dx = 2 (x - y) / n, dy = -dx. With weights, L = sum w (x - y)^2 / sum w.
 #include "core/check.h"
-#include "train/losses/loss.h"
+#include "train/losses/elementwise_loss.h"
 
 namespace heed::train::losses {
 
-Variable mse(Graph& graph, const Variable& input, const Variable& target) {
+Variable mse(Graph& graph, const Variable& input, const Variable& target, Factors weights) {
+  if (!weights.values.empty()) {
+    return elementwiseLoss(graph, {input, target}, {"input", "target"}, std::move(weights),
+                           [](Index, const double* values) -> LossEntry {
+                             const double difference = values[0] - values[1];
+                             return {difference * difference, {2 * difference, -2 * difference}};
+                           });
+  }
   requireShape("target", target.value(), input.rows(), input.cols());
   auto difference = std::make_shared<Matrix>(input.rows(), input.cols());
   const Index count = sizeOf(*difference);
@@ -26,7 +33,8 @@ Variable mse(Graph& graph, const Variable& input, const Variable& target) {
 }
 
 Variable mseOf(Graph& graph, const Arguments& given) {
-  return mse(graph, given.variable("input"), given.variableLike("target", "input"));
+  return mse(graph, given.variable("input"), given.variableLike("target", "input"),
+             given.entryFactors("weights", given.shape("input")));
 }
 
 }  // namespace heed::train::losses

@@ -1,4 +1,5 @@
-/// L = mean of max(0, d(a, p) - d(a, n) + margin) over the rows, where d(x, y) = |x - y + 1e-6|, as in PyTorch.
+/// L = mean of max(0, d(a, p) - d(a, n) + margin) over the rows, where d(x, y) = |x - y + 1e-6|, as in PyTorch. With
+/// weights, L = sum w l / sum w.
 ///
 /// Backward, where the maximum is not 0, with the unit vectors u = (x - y + 1e-6) / d(x, y): da = u_ap - u_an,
 /// dp = -u_ap, dn = u_an. u = 0 where d = 0.
@@ -29,11 +30,12 @@ struct Distances {
 
 }  // namespace
 
-Variable triplet(Graph& graph, const Variable& anchor, const Variable& positive, const Variable& negative,
-                 float margin) {
+Variable triplet(Graph& graph, const Variable& anchor, const Variable& positive, const Variable& negative, float margin,
+                 Factors weights) {
   const Index rows = anchor.rows(), width = anchor.cols();
   requireShape("positive", positive.value(), rows, width);
   requireShape("negative", negative.value(), rows, width);
+  requireWeights(weights);
   std::vector<Distances> distances;
   double sum = 0;
   for (Index t = 0; t < rows; ++t) {
@@ -42,38 +44,41 @@ Variable triplet(Graph& graph, const Variable& anchor, const Variable& positive,
                         distance(width, a, negative.shared()->data() + t * width)};
     const double excess = row.positive - row.negative + static_cast<double>(margin);
     // Not std::max, so that NaN stays NaN.
-    sum += excess < 0 ? 0 : excess;
+    sum += weights.at(t) * (excess < 0 ? 0 : excess);
     distances.push_back(row);
   }
-  return graph.record(
-      scalarOf(sum / static_cast<double>(rows)), {anchor, positive, negative}, false,
-      [a = anchor.shared(), p = positive.shared(), n = negative.shared(), da = anchor.node(), dp = positive.node(),
-       dn = negative.node(), distances = std::move(distances), margin](Matrix& gradient, Backward& pass) {
-        const double factor = seedOf(gradient) / static_cast<double>(a->rows());
-        // Adds sign * u for the pair of the anchor and `other`.
-        const auto add = [&](const std::shared_ptr<Node>& node, const Matrix& other, double Distances::* length,
-                             double sign) {
-          pass.add(node, [&](MatrixView out, const ConstMatrixView* residual) {
-            if (!residual) out.setZero();
-            for (Index t = 0; t < out.rows(); ++t) {
-              const Distances& row = distances[static_cast<size_t>(t)];
-              if (row.positive - row.negative + static_cast<double>(margin) < 0 || row.*length == 0) continue;
-              const auto scale = static_cast<float>(sign * factor / row.*length);
-              out.row(t).array() +=
-                  scale * (a->values().row(t) - other.values().row(t)).array() + scale * kDistanceEpsilon;
-            }
-          });
-        };
-        add(da, *p, &Distances::positive, 1);
-        add(da, *n, &Distances::negative, -1);
-        add(dp, *p, &Distances::positive, -1);
-        add(dn, *n, &Distances::negative, 1);
-      });
+  const double total = totalOf(weights, rows);
+  return graph.record(scalarOf(sum / total), {anchor, positive, negative}, false,
+                      [a = anchor.shared(), p = positive.shared(), n = negative.shared(), da = anchor.node(),
+                       dp = positive.node(), dn = negative.node(), distances = std::move(distances), margin,
+                       weights = std::move(weights), total](Matrix& gradient, Backward& pass) {
+                        const double factor = seedOf(gradient) / total;
+                        // Adds sign * u for the pair of the anchor and `other`.
+                        const auto add = [&](const std::shared_ptr<Node>& node, const Matrix& other,
+                                             double Distances::* length, double sign) {
+                          pass.add(node, [&](MatrixView out, const ConstMatrixView* residual) {
+                            if (!residual) out.setZero();
+                            for (Index t = 0; t < out.rows(); ++t) {
+                              const Distances& row = distances[static_cast<size_t>(t)];
+                              if (row.positive - row.negative + static_cast<double>(margin) < 0 || row.*length == 0)
+                                continue;
+                              const auto scale = static_cast<float>(sign * factor * weights.at(t) / row.*length);
+                              out.row(t).array() += scale * (a->values().row(t) - other.values().row(t)).array() +
+                                                    scale * kDistanceEpsilon;
+                            }
+                          });
+                        };
+                        add(da, *p, &Distances::positive, 1);
+                        add(da, *n, &Distances::negative, -1);
+                        add(dp, *p, &Distances::positive, -1);
+                        add(dn, *n, &Distances::negative, 1);
+                      });
 }
 
 Variable tripletOf(Graph& graph, const Arguments& given) {
   return triplet(graph, given.variable("anchor"), given.variableLike("positive", "anchor"),
-                 given.variableLike("negative", "anchor"), given.number("margin"));
+                 given.variableLike("negative", "anchor"), given.number("margin"),
+                 given.entryFactors("weights", given.leading("anchor", "[..., E]")));
 }
 
 }  // namespace heed::train::losses

@@ -9,20 +9,37 @@
 /// Notation: w parameter, g gradient, m and v first and second moment.
 namespace heed::train {
 
+/// One parameter, for rules that need all of it. Rows are read and written in blocks.
+struct WholeParameter {
+  const Shape& shape;
+  Index rows, width, block;  ///< a matrix (rows, width); at most `block` rows per call
+  std::function<const float*(Index row, Index count)> gradient;
+  std::function<float*(Index row, Index count)> read;  ///< the values, in memory that `write` copies back
+  std::function<void(Index row, Index count)> write;
+  std::vector<float>* moments;
+};
+
 /// The update rule of an optimizer.
 struct UpdateRule {
   const char* name;  ///< the name of the class in torch.optim
   /// Whether weight decay multiplies the parameters by 1 - lr wd in each step, rather than being added to the
   /// gradients.
   bool decouples_decay;
-  /// The names that the rule's moments (none, m, or m and v) have in PyTorch's state dicts.
-  std::vector<const char*> (*moments)(const GroupOptions& options);
-  /// The update of step n, counted from 1. With decouples_decay, w is first multiplied by `decay`.
+  /// The rule's moments for a parameter of this shape, with their names in PyTorch's state dicts.
+  std::vector<Moment> (*moments)(const GroupOptions& options, const Shape& shape);
+  /// The update of step n, counted from 1, for rules that treat the elements one by one; otherwise null. With
+  /// decouples_decay, w is first multiplied by `decay`.
   UpdateStep (*step)(const GroupOptions& options, int64_t n, float decay);
+  /// The update of step n, for the other rules.
+  void (*whole)(const GroupOptions& options, int64_t n, const WholeParameter& parameter);
 };
 
 /// Throws kInvalidArgument if there is no rule of that name.
 const UpdateRule& updateRule(std::string_view name);
+
+/// Adafactor; see adafactor.cpp.
+std::vector<Moment> adafactorMoments(const GroupOptions& options, const Shape& shape);
+void adafactorStep(const GroupOptions& options, int64_t n, const WholeParameter& parameter);
 
 /// x *= factor.
 void scaleBy(float factor, Index count, float* x);

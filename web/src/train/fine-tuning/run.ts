@@ -1,6 +1,6 @@
 /** Checks that a training that continues from a checkpoint agrees with the one that wrote it. */
 import { describe, invalid } from '../../base/error.js';
-import { runOf } from '../fit/checkpoint.js';
+import { runOf } from '../fit/checkpoint-state.js';
 import { type EncoderTraining, isLora } from './encoder.js';
 
 /** The settings and data of a training, by their names in messages. */

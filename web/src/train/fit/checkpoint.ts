@@ -5,41 +5,30 @@
  * parameter. The metadata has `format`, `version` and `state`: JSON with the kinds and counters of all parts, and the
  * seeds and counters of all dropouts.
  */
-import { calling, describe, formatShape, guarded, HeedError, invalid } from '../../base/error.js';
+import { calling, describe, formatShape, HeedError, invalid } from '../../base/error.js';
 import { requireIdle } from '../../base/in-progress.js';
-import {
-  count,
-  finite,
-  integer,
-  legal,
-  listOf,
-  optional,
-  type Read,
-  type Reader,
-  readOptions,
-  text,
-} from '../../base/options.js';
-import type { TensorLike } from '../../base/tensor.js';
+import { legal, optional, readOptions } from '../../base/options.js';
 import type { RawModule } from '../../base/wasm/core.js';
 import { type Parameter, parametersOf } from '../graph/parameters.js';
 import type { Tape } from '../graph/tape.js';
 import type { RawOptimizerState } from '../graph/train-core.js';
 import { allLayers } from '../graph/tree.js';
-import {
-  bytesOf,
-  fitState,
-  headerEnd,
-  Layer,
-  metadataOf,
-  parseHeader,
-  tensorOf,
-  widen,
-  writeSafetensors,
-} from '../inference.js';
+import { fitState, Layer, writeSafetensors } from '../inference.js';
 import type { Module } from '../module.js';
 import { type Kind, kinds, Optimizer } from '../optim/optimizer.js';
 import { Schedule } from '../optim/schedules.js';
 import type { TrainableModel } from '../trainable/trainable-model.js';
+import {
+  broken,
+  FORMAT,
+  momentsOf,
+  type OptimizerState,
+  parse,
+  readBytes,
+  readMoments,
+  type State,
+  VERSION,
+} from './checkpoint-state.js';
 
 /** The parts of a run that a checkpoint contains. */
 export interface CheckpointParts {
@@ -73,10 +62,6 @@ export interface Checkpoints {
   loadCheckpoint(bytes: Uint8Array | ArrayBuffer, parts: CheckpointParts): void;
 }
 
-const FILE = 'checkpoint';
-const FORMAT = 'heed-checkpoint';
-const VERSION = '1';
-
 type PartsRead = { model: Model; optimizer: Optimizer | null; schedule: Schedule | null };
 
 /** A layer, or an object that lists its layers. */
@@ -96,52 +81,6 @@ const partsSchema = {
   optimizer: optional(instanceOf('an optimizer', Optimizer), null),
   schedule: optional(instanceOf('a schedule', Schedule), null),
 };
-
-const steps: Reader<number> = (value, name) => integer(value, name, 0, Number.MAX_SAFE_INTEGER);
-const word: Reader<number> = (value, name) => integer(value, name, 0, 2 ** 32 - 1);
-const rate: Reader<number> = (value, name) => {
-  if (finite(value, name) >= 0) return value as number;
-  throw invalid(name, 'a number >= 0', describe(value));
-};
-/** Reads an object whose members are compared with those of another. */
-const settings = legal<object>('an object', (value) => typeof value === 'object' && value !== null);
-
-const object =
-  <S extends Record<string, Reader<unknown>>>(schema: S): Reader<Read<S>> =>
-  (value, name) =>
-    readOptions(name, schema, value);
-
-const run: Reader<Record<string, string>> = (value, name) => {
-  const entries = Object.entries(settings(value, name));
-  return Object.fromEntries(entries.map(([key, part]) => [key, text(part, `${name}.${key}`)]));
-};
-
-const stateSchema = {
-  layers: listOf(object({ name: text, prefix: text, dropout: listOf(word, 'an array') }), 'an array'),
-  frozen: listOf(text, 'an array'),
-  optimizer: optional(
-    object({
-      kind: text,
-      groups: listOf(
-        object({
-          lr: rate,
-          settings,
-          params: listOf(
-            object({ name: text, shape: listOf(count, 'an array'), steps, moments: listOf(text, 'an array') }),
-            'an array',
-          ),
-        }),
-        'an array',
-      ),
-    }),
-    null,
-  ),
-  schedule: optional(object({ kind: text, options: settings, count: steps, rates: listOf(rate, 'an array') }), null),
-  run: optional(run, null),
-};
-
-type State = Read<typeof stateSchema>;
-type OptimizerState = NonNullable<State['optimizer']>;
 
 /** The layers of a model, with the prefixes of their parameters' names. */
 export function layersOf(model: Model): [CheckpointLayer, string][] {
@@ -188,10 +127,9 @@ export function save(tape: Tape, given: CheckpointParts, run?: Readonly<Record<s
       data: raw.readParameter(index),
     }));
     const states = optimizer ? statesOf(optimizer) : [];
-    const shapes = optimizer?.paramGroups.flatMap(({ params }) => params).map(({ shape }) => [...shape]) ?? [];
     for (const [i, { moments }] of states.entries()) {
-      for (const { name, values } of moments)
-        tensors.push({ name: `optimizer.${i}.${name}`, dtype: 'F32', shape: shapes[i]!, data: values });
+      for (const { name, shape, values } of moments)
+        tensors.push({ name: `optimizer.${i}.${name}`, dtype: 'F32', shape: [...shape], data: values });
     }
     let next = 0;
     const state: Omit<State, 'run'> & { run?: State['run'] } = {
@@ -219,6 +157,7 @@ export function save(tape: Tape, given: CheckpointParts, run?: Readonly<Record<s
         options: schedule.options,
         count: schedule.count,
         rates: [...schedule.rates],
+        plateau: schedule.plateau,
       },
       ...(run && { run }),
     };
@@ -264,6 +203,7 @@ function load(tape: Tape, given: Uint8Array | ArrayBuffer, parts: CheckpointPart
   if (optimizer) requireSame('optimizer', describeOptimizer(state.optimizer), ownOptimizer(optimizer));
   if (schedule) {
     requireSame('schedule', describeSchedule(state.schedule), describeSchedule(schedule)!);
+    if (!state.schedule!.plateau !== !schedule.plateau) throw broken('the state of the schedule', 'none');
     if (state.schedule!.rates.length !== schedule.rates.length)
       throw fault(`a schedule of ${schedule.rates.length} learning rates`, `${state.schedule!.rates.length}`);
   }
@@ -280,77 +220,10 @@ function load(tape: Tape, given: Uint8Array | ArrayBuffer, parts: CheckpointPart
     for (const [i, [layer]] of layers.entries()) tape.stateOf(layer.raw).setDropoutState(state.layers[i]!.dropout);
     const frozen = new Set(state.frozen);
     for (const parameter of trainable) parameter.requiresGrad = !frozen.has(parameter.name);
-    if (schedule) schedule.restore(state.schedule!.count, state.schedule!.rates);
+    if (schedule) schedule.restore(state.schedule!);
     // Done last, because the rates may have been set by hand after the schedule set them.
     for (const [i, group] of (optimizer?.paramGroups ?? []).entries()) group.lr = state.optimizer!.groups[i]!.lr;
   });
-}
-
-function readBytes(argument: string, given: unknown): Uint8Array {
-  return guarded(argument, () => {
-    const bytes = bytesOf(given);
-    if (bytes) return bytes;
-    throw invalid(argument, 'a Uint8Array or an ArrayBuffer', describe(given));
-  });
-}
-
-function broken(expected: string, got: string, cause?: unknown): HeedError {
-  return invalid(FILE, expected, got, 'INVALID_FILE', { cause });
-}
-
-/** Reads and checks the state in a file, and locates its tensors. */
-function readState(bytes: Uint8Array) {
-  const end = headerEnd(bytes, FILE, bytes.length);
-  const json = bytes.subarray(8, end);
-  const entries = parseHeader(json, FILE, bytes.length);
-  const { format, version, state } = metadataOf(json, FILE);
-  if (format !== FORMAT) throw broken('a file that saveCheckpoint made', `a file of the format ${describe(format)}`);
-  if (version !== VERSION)
-    throw invalid(FILE, `version ${VERSION} of the format`, `version ${describe(version)}`, 'UNSUPPORTED');
-  try {
-    return { state: readOptions(`${FILE}: state`, stateSchema, JSON.parse(String(state))) as State, entries, end };
-  } catch (cause) {
-    if (cause instanceof HeedError) throw new HeedError('INVALID_FILE', cause.message, { cause });
-    throw broken('the state as JSON in the metadata', describe(state), cause);
-  }
-}
-
-/** @internal The description of the training that `save` stored; null if there is none. */
-export const runOf = (given: Uint8Array): Record<string, string> | null =>
-  readState(readBytes('checkpoint', given)).state.run;
-
-/** Reads and checks the contents of a file. The tensors have not yet been compared with a model. */
-function parse(bytes: Uint8Array): { state: State; tensors: Map<string, TensorLike> } {
-  const { state, entries, end } = readState(bytes);
-  const tensors = new Map<string, TensorLike>();
-  for (const { name, dtype, shape, begin, end: last } of entries) {
-    if (dtype !== 'F32') throw invalid(tensorOf(FILE, name), 'F32', dtype, 'INVALID_FILE');
-    const part = bytes.subarray(end + begin, end + last);
-    tensors.set(name, { data: calling(FILE, () => widen(part, 'F32')), shape });
-  }
-  return { state, tensors };
-}
-
-/** The states of the optimizer's parameters. Removes their moments from `tensors`. */
-function readMoments({ groups }: OptimizerState, tensors: Map<string, TensorLike>): RawOptimizerState[] {
-  return groups
-    .flatMap(({ params }) => params)
-    .map(({ shape, steps, moments }, i) => ({
-      steps,
-      moments: moments.map((name) => {
-        const key = `optimizer.${i}.${name}`;
-        const tensor = tensors.get(key);
-        tensors.delete(key);
-        if (!tensor || formatShape(tensor.shape) !== formatShape(shape))
-          throw invalid(
-            tensorOf(FILE, key),
-            `F32 ${formatShape(shape)}`,
-            tensor ? formatShape(tensor.shape) : 'none',
-            'INVALID_FILE',
-          );
-        return { name, values: tensor.data };
-      }),
-    }));
 }
 
 /** The properties in which two optimizers, or two schedules, must agree, as text. */
@@ -365,6 +238,13 @@ function requireSame(what: string, theirs: Description | null, ours: Description
   }
 }
 
+/** The options of a group, with the defaults of those that a version of heed did not have when it saved them. */
+function withDefaults(kind: string, options: object): object {
+  if (!Object.hasOwn(kinds, kind)) return options;
+  const defaults = Object.entries(kinds[kind as Kind].options as Record<string, readonly [unknown, unknown]>);
+  return withoutRate({ ...Object.fromEntries(defaults.map(([name, [, value]]) => [name, value])), ...options });
+}
+
 /** Formats an object as JSON with sorted keys. */
 function sorted(value: object): string {
   return JSON.stringify(Object.fromEntries(Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1))));
@@ -374,12 +254,16 @@ function describeOptimizer(state: OptimizerState | null): Description | null {
   if (!state) return null;
   const parts: Description = { kind: state.kind };
   for (const [i, { settings: options, params }] of state.groups.entries()) {
-    parts[`options of group ${i}`] = sorted(options);
+    parts[`options of group ${i}`] = sorted(withDefaults(state.kind, options));
     parts[`parameters of group ${i}`] = params.map(({ name, shape }) => `${name} ${formatShape(shape)}`).join(', ');
     // A parameter that has never had a gradient has no moments.
-    const kept = Object.hasOwn(kinds, state.kind) ? kinds[state.kind as Kind].moments(options).join() : null;
-    const odd = params.find(({ moments }) => kept !== null && moments.length > 0 && moments.join() !== kept);
-    if (odd) throw broken(`the moments ${kept || '(none)'} of '${odd.name}'`, odd.moments.join() || 'none');
+    for (const { name, shape, moments } of params) {
+      const kept = momentsOf(state.kind, options, shape)
+        ?.map(([moment]) => moment)
+        .join();
+      if (kept !== undefined && moments.length > 0 && moments.join() !== kept)
+        throw broken(`the moments ${kept || '(none)'} of '${name}'`, moments.join() || 'none');
+    }
   }
   return parts;
 }

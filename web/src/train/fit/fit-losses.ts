@@ -36,8 +36,8 @@ export const lossOption: Reader<LossRead> = (value, name) => {
 
 /** Whether the loss takes labels as an argument. */
 function takesLabels(loss: LossName): boolean {
-  const { outputs, labels } = lossDefinitions[loss];
-  return !outputs || labels !== undefined;
+  const { outputs, labels, labelsAt } = lossDefinitions[loss];
+  return !outputs || labels !== undefined || labelsAt !== undefined;
 }
 
 export function needsLabels(loss: LossRead): boolean {

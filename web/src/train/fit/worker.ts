@@ -27,7 +27,7 @@ import {
   packError,
 } from '../inference.js';
 import { Optimizer } from '../optim/optimizer.js';
-import { Schedule } from '../optim/schedules.js';
+import { makeSchedule } from '../optim/schedules.js';
 import { loadTrainable } from '../trainable/pretrained.js';
 import type { TrainableOptions } from '../trainable/trainable-model.js';
 import { checkpointsOf } from './checkpoint.js';
@@ -91,7 +91,7 @@ async function fitModel(
     }),
   }));
   const optimizer = new Optimizer(runtime, tape, job.optimizer.kind, groups, {});
-  const schedule = job.schedule && new Schedule(optimizer, job.schedule.kind, job.schedule.options);
+  const schedule = job.schedule && makeSchedule(optimizer, job.schedule.kind, job.schedule.options);
   const parts = { model, optimizer, ...(schedule && { schedule }) };
   loadCheckpoint(job.checkpoint, parts);
   const options = { ...job.options, optimizer, schedule, signal: stop, onStep: onProgress };

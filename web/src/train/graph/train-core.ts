@@ -128,7 +128,7 @@ export interface RawOptimizer {
 /** A parameter's state. It has no moments before its first step. */
 export interface RawOptimizerState {
   steps: number;
-  moments: { name: string; values: Float32Array }[];
+  moments: { name: string; shape: readonly number[]; values: Float32Array }[];
 }
 
 export interface TrainCore extends Core {

@@ -32,6 +32,38 @@ export interface AdamOptions {
    * this factor times the learning rate and the parameter is subtracted from the parameter.
    */
   weightDecay?: number;
+  /** Whether to divide by the maximum of the second moments so far (Reddi, Kale, Kumar 2018, arXiv:1904.09237). Default false. */
+  amsgrad?: boolean;
+}
+
+/** Options of `optim.RMSprop`. */
+export interface RMSpropOptions {
+  /** The learning rate. Default 1e-2. */
+  lr?: number;
+  /** The decay rate of the moving average of the squared gradients. Default 0.99. */
+  alpha?: number;
+  /** Whether to divide by an estimate of the standard deviation instead: the mean gradient is subtracted. Default false. */
+  centered?: boolean;
+  /** The momentum factor. Default 0. */
+  momentum?: number;
+  /** Added to the denominator. Default 1e-8. */
+  eps?: number;
+  /** The L2 penalty: this factor times the parameter is added to its gradient. Default 0. */
+  weightDecay?: number;
+}
+
+/** Options of `optim.Adafactor`. */
+export interface AdafactorOptions {
+  /** The learning rate: the limit of the relative step size 1 / sqrt(n) in step n. Default 1e-2. */
+  lr?: number;
+  /** The exponent of the decay rate 1 - n^beta2Decay of the second moments; at most 0. Default -0.8. */
+  beta2Decay?: number;
+  /** The least root of a second moment, and the least norm of a parameter. Default [1.1920929e-7, 1e-3]. */
+  eps?: readonly [number, number];
+  /** The root mean square, at least 1, to which updates are clipped. Default 1. */
+  clipThreshold?: number;
+  /** The weight decay: this factor times the learning rate and the parameter is subtracted from the parameter. Default 0. */
+  weightDecay?: number;
 }
 
 /** A group of parameters, with the options in which they differ from the rest. */
@@ -50,6 +82,13 @@ export interface Optimizers {
   readonly Adam: OptimizerClass<AdamOptions>;
   /** `torch.optim.AdamW` (Loshchilov, Hutter 2017, arXiv:1711.05101). */
   readonly AdamW: OptimizerClass<AdamOptions>;
+  /** `torch.optim.RMSprop` (Tieleman, Hinton 2012, Coursera, lecture 6.5). */
+  readonly RMSprop: OptimizerClass<RMSpropOptions>;
+  /**
+   * `torch.optim.Adafactor` (Shazeer, Stern 2018, arXiv:1804.04235). It stores a row and a column of second moments per
+   * matrix instead of a matrix.
+   */
+  readonly Adafactor: OptimizerClass<AdafactorOptions>;
 }
 
 /** A group of parameters in an optimizer. */
@@ -64,29 +103,43 @@ const notNegative = legal<number>(
   (value) => typeof value === 'number' && value >= 0 && value < Infinity,
 );
 const beta = legal<number>('a number in [0, 1)', (value) => typeof value === 'number' && value >= 0 && value < 1);
-const betas: Reader<[number, number]> = (value, name) =>
-  guarded(name, () => {
-    if (!Array.isArray(value) || value.length !== 2) throw invalid(name, 'two numbers', describe(value));
-    return [beta(value[0], `${name}[0]`), beta(value[1], `${name}[1]`)];
-  });
+const pairOf =
+  (reader: Reader<number>): Reader<[number, number]> =>
+  (value, name) =>
+    guarded(name, () => {
+      if (!Array.isArray(value) || value.length !== 2) throw invalid(name, 'two numbers', describe(value));
+      return [reader(value[0], `${name}[0]`), reader(value[1], `${name}[1]`)];
+    });
+const notPositive = legal<number>(
+  'a finite number <= 0',
+  (value) => typeof value === 'number' && value <= 0 && value > -Infinity,
+);
+const atLeastOne = legal<number>(
+  'a finite number >= 1',
+  (value) => typeof value === 'number' && value >= 1 && value < Infinity,
+);
 
 /** Readers and defaults of options. */
 type Defaults<Options> = { readonly [K in keyof Options]-?: readonly [Reader<unknown>, unknown] };
 
 interface OptimizerKind<Options> {
   options: Defaults<Options>;
-  /** The names of the moments that the optimizer stores per parameter. */
-  moments: (options: Options) => string[];
+  /** The moments that the optimizer stores for a parameter of this shape, with their shapes. */
+  moments: (options: Options, shape: readonly number[]) => MomentShape[];
 }
+
+type MomentShape = readonly [name: string, shape: readonly number[]];
 
 const adam = (weightDecay: number): OptimizerKind<AdamOptions> => ({
   options: {
     lr: [notNegative, 1e-3],
-    betas: [betas, [0.9, 0.999]],
+    betas: [pairOf(beta), [0.9, 0.999]],
     eps: [notNegative, 1e-8],
     weightDecay: [notNegative, weightDecay],
+    amsgrad: [flag, false],
   },
-  moments: () => ['exp_avg', 'exp_avg_sq'],
+  moments: ({ amsgrad }, shape) =>
+    ['exp_avg', 'exp_avg_sq', ...(amsgrad ? ['max_exp_avg_sq'] : [])].map((name) => [name, shape]),
 });
 
 const sgd: OptimizerKind<SGDOptions> = {
@@ -96,11 +149,50 @@ const sgd: OptimizerKind<SGDOptions> = {
     nesterov: [flag, false],
     weightDecay: [notNegative, 0],
   },
-  moments: ({ momentum }) => (momentum ? ['momentum_buffer'] : []),
+  moments: ({ momentum }, shape) => (momentum ? [['momentum_buffer', shape]] : []),
+};
+
+const rmsprop: OptimizerKind<RMSpropOptions> = {
+  options: {
+    lr: [notNegative, 1e-2],
+    alpha: [notNegative, 0.99],
+    centered: [flag, false],
+    momentum: [notNegative, 0],
+    eps: [notNegative, 1e-8],
+    weightDecay: [notNegative, 0],
+  },
+  moments: ({ momentum, centered }, shape) =>
+    ['square_avg', ...(momentum ? ['momentum_buffer'] : []), ...(centered ? ['grad_avg'] : [])].map((name) => [
+      name,
+      shape,
+    ]),
+};
+
+const adafactor: OptimizerKind<AdafactorOptions> = {
+  options: {
+    lr: [notNegative, 1e-2],
+    beta2Decay: [notPositive, -0.8],
+    eps: [pairOf(notNegative), [1.1920929e-7, 1e-3]],
+    clipThreshold: [atLeastOne, 1],
+    weightDecay: [notNegative, 0],
+  },
+  moments: (_, shape) =>
+    shape.length < 2
+      ? [['variance', shape]]
+      : [
+          ['row_var', [...shape.slice(0, -1), 1]],
+          ['col_var', [...shape.slice(0, -2), 1, ...shape.slice(-1)]],
+        ],
 };
 
 /** @internal The kinds of optimizers, by the names of PyTorch's classes. */
-export const kinds: Record<keyof Optimizers, OptimizerKind<object>> = { SGD: sgd, Adam: adam(0), AdamW: adam(0.01) };
+export const kinds: Record<keyof Optimizers, OptimizerKind<object>> = {
+  SGD: sgd,
+  Adam: adam(0),
+  AdamW: adam(0.01),
+  RMSprop: rmsprop,
+  Adafactor: adafactor,
+};
 
 /** @internal */
 export type Kind = keyof Optimizers;
