@@ -1,6 +1,7 @@
 /** heed/evaluation. Expected values: SciPy's, scikit-learn's and NumPy's, by tests/fixtures/evaluation/generate.py. */
 import { readFileSync } from 'node:fs';
 import { HeedError, load, Tensor } from 'heed';
+import * as evaluation from 'heed/evaluation';
 import {
   classificationMetrics,
   embeddingSimilarityMetrics,
@@ -184,4 +185,62 @@ test.each<[string, () => unknown]>([
   );
   expect(error).toBeInstanceOf(HeedError);
   expect(error.message.startsWith(`${argument}: expected `)).toBe(true);
+});
+
+interface NumbersCase {
+  metric: 'r2Score';
+  expected: number[];
+  predicted: number[];
+  weights?: number[];
+  value: number;
+}
+
+const metrics = { ...evaluation };
+
+test.each(golden.numbers as NumbersCase[])('$metric %#', ({ metric, expected, predicted, weights, value }) => {
+  const column = (values: number[]) => values.map((number) => [number]);
+  const options = weights && { weights };
+  const got = metrics[metric](expected, predicted, options);
+  expect(Math.abs(got - value)).toBeLessThanOrEqual(1e-10 * Math.max(1, Math.abs(value)));
+  expect(metrics[metric](column(expected), new Float64Array(predicted), options)).toBe(got);
+  const single = new Tensor(Float32Array.from(predicted), [predicted.length, 1]);
+  expect(Math.abs(metrics[metric](expected, single, options) - value)).toBeLessThanOrEqual(
+    1e-5 * (1 + Math.abs(value)),
+  );
+});
+
+test('the Gini coefficient of labels, with ties, is 2 AUC - 1', () => {
+  for (const { metric, expected, predicted, weights } of golden.numbers as NumbersCase[]) {
+    if ((metric as string) !== 'rocAucScore') continue;
+    const options = weights && { weights };
+    const auc = evaluation.rocAucScore(expected, predicted, options);
+    expect(evaluation.giniCoefficient(expected, predicted, options)).toBeCloseTo(2 * auc - 1, 10);
+  }
+});
+
+test('edge cases of metrics of numbers are those of scikit-learn', () => {
+  expect(evaluation.r2Score([1], [2])).toBeNaN();
+  expect(evaluation.r2Score([1, 1], [1, 1])).toBe(1);
+  expect(evaluation.r2Score([1, 1], [1, 2])).toBe(0);
+  expect(evaluation.rocAucScore([1, 1], [0.1, 0.2])).toBeNaN();
+  expect(evaluation.rocAucScore([false, true], [0.1, 0.2])).toBe(1);
+  expect(evaluation.d2PoissonScore([1], [2])).toBeNaN();
+  expect(evaluation.d2GammaScore([1, 1], [1, 2])).toBeNaN();
+  expect(evaluation.giniCoefficient([1, 1], [1, 2])).toBeNaN();
+});
+
+test.each<[() => unknown, string, RegExp]>([
+  [() => evaluation.r2Score([], []), 'INVALID_ARGUMENT', /r2Score: expected: expected at least one number/],
+  [() => evaluation.r2Score([1], [1, 2]), 'SHAPE_MISMATCH', /predicted: expected 1 numbers, one for each/],
+  [() => evaluation.r2Score([1, NaN], [1, 2]), 'INVALID_ARGUMENT', /expected finite numbers, got NaN for example 1/],
+  [() => evaluation.r2Score([1], 3 as never), 'INVALID_ARGUMENT', /predicted: expected an array or a tensor/],
+  [() => evaluation.r2Score([1, 2], heed.softmax([[1, 2]])), 'SHAPE_MISMATCH', /shape \[N\] or \[N, 1\]/],
+  [() => evaluation.r2Score([1], [1], { weights: [0] }), 'INVALID_ARGUMENT', /weights with a positive sum/],
+  [() => evaluation.r2Score([1], [1], { weights: [-1] }), 'INVALID_ARGUMENT', /finite numbers >= 0, got -1/],
+  [() => evaluation.r2Score([1], [1], { weight: [1] } as never), 'INVALID_ARGUMENT', /unknown option 'weight'/],
+  [() => evaluation.meanPoissonDeviance([-1], [1]), 'INVALID_ARGUMENT', /expected: expected finite numbers >= 0/],
+  [() => evaluation.meanGammaDeviance([1], [0]), 'INVALID_ARGUMENT', /predicted: expected finite numbers > 0/],
+  [() => evaluation.rocAucScore([2], [1]), 'INVALID_ARGUMENT', /labels of 0 or 1, got 2 for example 0/],
+])('metrics of numbers refuse %s', (call, code, message) => {
+  expect(call).toThrow(expect.objectContaining({ name: 'HeedError', code, message: expect.stringMatching(message) }));
 });

@@ -8,6 +8,17 @@ export {
   type LabelMetrics,
   type LabelValue,
 } from './classification.js';
+export type { MetricOptions, Numbers } from './numbers.js';
+export { giniCoefficient, rocAucScore } from './ranking.js';
+export {
+  d2GammaScore,
+  d2PoissonScore,
+  meanAbsoluteError,
+  meanGammaDeviance,
+  meanPoissonDeviance,
+  r2Score,
+  rootMeanSquaredError,
+} from './regression.js';
 export {
   evaluateInformationRetrieval,
   informationRetrievalMetrics,
