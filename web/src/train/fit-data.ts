@@ -2,11 +2,11 @@
 import { invalid } from '../base/error.js';
 import type { SignalLike } from '../base/platform.js';
 import { shuffled } from '../base/random.js';
+import type { TensorLike } from '../base/tensor.js';
 import { isConstant } from './contrast.js';
-import { batchesOf, readData, streamed, type Table, type Weighted } from './fit/batches.js';
+import { batchesOf, readData, streamed, type Table } from './fit/batches.js';
 import { contrastOf, type LossRead, needsLabels } from './fit/fit-losses.js';
-
-type Stream = Iterable<Weighted> | AsyncIterable<Weighted>;
+import type { Stream } from './fit/passes.js';
 
 /** The examples to train on and the batches to validate with. */
 interface Split {
@@ -20,6 +20,8 @@ interface Split {
 interface SplitOptions {
   readonly loss: LossRead;
   readonly validation: number | ReturnType<typeof readData> | null;
+  /** Weights of the training examples, [N]. */
+  readonly sampleWeight?: TensorLike | null;
   readonly batchSize: number;
   readonly seed: number;
   readonly signal: SignalLike | undefined;
@@ -35,7 +37,7 @@ export const epochOrder = (count: number, seed: number, epoch: number): number[]
 
 const allOf = ({ length }: { readonly length: number }) => Array.from({ length }, (_, i) => i);
 
-export function split(data: unknown, { loss, validation, batchSize, seed, signal }: SplitOptions): Split {
+export function split(data: unknown, { loss, validation, sampleWeight, batchSize, seed, signal }: SplitOptions): Split {
   const labelled = needsLabels(loss);
   const read = readData('fit: data', data);
   const isTable = typeof read !== 'function';
@@ -45,6 +47,15 @@ export function split(data: unknown, { loss, validation, batchSize, seed, signal
   }
   if (typeof validation === 'number' && !isTable)
     throw invalid('fit.validation', 'data, because a fraction requires `data` of known length', `${validation}`);
+  if (sampleWeight && !isTable)
+    throw invalid('fit.sampleWeight', 'data as { inputs, labels }, whose examples it weights', 'batches');
+  if (sampleWeight && isTable && sampleWeight.data.length !== read.length)
+    throw invalid(
+      'fit.sampleWeight',
+      `${read.length} numbers, one for each example`,
+      `${sampleWeight.data.length}`,
+      'SHAPE_MISMATCH',
+    );
   /** Returns a function that splits these examples of a table into batches, in a given order. */
   const dividing = (argument: string, table: Table, indices: readonly number[]) => {
     const contrast = contrastOf(loss, table);
@@ -70,7 +81,7 @@ export function split(data: unknown, { loss, validation, batchSize, seed, signal
   if (kept >= read.length)
     throw invalid('fit.validation', 'a fraction that leaves an example to train on', `${validation} of ${read.length}`);
   const [held, trained] = [all.slice(0, kept), all.slice(kept)];
-  const batches = dividing('fit: data', read, trained);
+  const batches = dividing('fit: data', { ...read, weights: sampleWeight ?? null }, trained);
   return {
     batches: (epoch) => batches(epochOrder(trained.length, seed, epoch).map((i) => trained[i]!)),
     validation: kept > 0 ? dividing('fit.validation', read, held) : measured,

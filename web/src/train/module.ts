@@ -3,8 +3,11 @@ import { guarded } from '../base/error.js';
 import type { IndexInput } from '../base/indices.js';
 import { readOptions } from '../base/options.js';
 import { kindOf, readTensor, Tensor, type TensorInput } from '../base/tensor.js';
-import type { Batches, Examples } from './fit/batches.js';
-import { type FitOptions, type History, startFit } from './fit/fit.js';
+import type { Batches, Examples, ExampleValues } from './fit/batches.js';
+import { type EvaluateOptions, type Evaluation, evaluate, type PredictOptions, predict } from './fit/evaluate.js';
+import { startFit } from './fit/fit.js';
+import type { FitOptions, History } from './fit/options.js';
+import { summary } from './fit/summary.js';
 import { matching, type NamePattern, type Parameter, parametersOf } from './graph/parameters.js';
 import type { Tape } from './graph/tape.js';
 import {
@@ -77,6 +80,41 @@ export abstract class Module extends Composite implements Trainable {
    */
   fit(data: Examples | Batches, options: FitOptions): Promise<History> {
     return startFit(this.#tape, this, data, options);
+  }
+
+  /**
+   * Measures the loss and metrics on data, in evaluation mode. The modes of the layers stay as they are.
+   *
+   * @example
+   * const { loss, metrics } = await model.evaluate({ inputs, labels }, { loss: 'crossEntropy', metrics: ['accuracy'] });
+   * @throws HeedError as `fit`, for the data, the loss and the metrics
+   */
+  evaluate(data: Examples | Batches, options?: EvaluateOptions): Promise<Evaluation> {
+    return evaluate(this.#tape, this, data, options);
+  }
+
+  /**
+   * Computes the outputs for inputs in batches, in evaluation mode: `forward` of all inputs, in less memory. The modes of
+   * the layers stay as they are.
+   *
+   * @example
+   * const output = await model.predict(inputs, { batchSize: 64 });
+   * output.shape[0]; // the number of inputs
+   * @throws HeedError `INVALID_ARGUMENT`, `SHAPE_MISMATCH`; errors of the model's parts
+   */
+  predict(inputs: ExampleValues, options?: PredictOptions): Promise<Tensor> {
+    return predict(this, inputs, options);
+  }
+
+  /**
+   * Describes the model as text: the name, the class and the number of parameters of every layer, and how many parameters
+   * are trained and frozen.
+   *
+   * @example
+   * console.log(model.summary());
+   */
+  summary(): string {
+    return summary(this.#tape, this);
   }
 
   #setRequired(call: string, pattern: NamePattern | undefined, required: boolean): this {

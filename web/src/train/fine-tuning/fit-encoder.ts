@@ -1,8 +1,10 @@
 /** The training loop for an encoder: AdamW with warm-up, gradient clipping and checkpoints. */
 import { invalid } from '../../base/error.js';
 import type { Batch, Examples } from '../fit/batches.js';
+import type { FitProgress } from '../fit/callbacks.js';
 import { checkpointsOf, save } from '../fit/checkpoint.js';
-import { type FitOptions, type FitProgress, type History, startFit } from '../fit/fit.js';
+import { startFit } from '../fit/fit.js';
+import type { FitOptions, History } from '../fit/options.js';
 import { Optimizer } from '../optim/optimizer.js';
 import { schedules } from '../optim/schedules.js';
 import type { EncoderModule, EncoderTraining } from './encoder.js';

@@ -5,6 +5,7 @@ import { lengthOf } from '../../base/options.js';
 import type { SignalLike } from '../../base/platform.js';
 import { read, type TensorLike } from '../../base/tensor.js';
 import { batchesWithin, type Contrast } from '../contrast.js';
+import { requireFinite } from './finite.js';
 
 /** One value per example along the first axis: an array, or a tensor of floats or integers. */
 export type ExampleValues =
@@ -27,6 +28,11 @@ export interface Batch {
   readonly inputs: unknown;
   /** The second argument of the loss. */
   readonly labels?: unknown;
+  /**
+   * The weights of the examples [N], or of the labels, if `fit` was given `sampleWeight` or `classWeight`. Losses by name
+   * take them; a loss of your own has to.
+   */
+  readonly weights?: TensorLike;
 }
 
 /** Batches that arrive one by one, or a function that is called once per epoch and returns its batches. */
@@ -42,6 +48,8 @@ interface Column {
 export interface Table {
   readonly inputs: Column;
   readonly labels: Column | null;
+  /** Weights of the examples, [N]. Default: ones. */
+  readonly weights?: TensorLike | null;
   readonly length: number;
 }
 
@@ -95,6 +103,8 @@ export function readData(argument: string, value: unknown): Table | (() => Itera
         'SHAPE_MISMATCH',
       );
     if (length === 0) throw invalid(argument, 'at least one example', 'none');
+    requireFinite(`${argument}.inputs`, inputs);
+    requireFinite(`${argument}.labels`, labels);
     return { ...columns, length };
   });
 }
@@ -115,7 +125,15 @@ export function* batchesOf(
   contrast: Contrast | null,
 ): Generator<Weighted> {
   for (const indices of batchesWithin(order, batchSize, contrast)) {
-    yield { inputs: table.inputs.take(indices), labels: table.labels?.take(indices), count: indices.length };
+    const { inputs, labels, weights } = table;
+    yield {
+      inputs: inputs.take(indices),
+      labels: labels?.take(indices),
+      ...(weights && {
+        weights: { data: Float32Array.from(indices, (i) => weights.data[i]!), shape: [indices.length] },
+      }),
+      count: indices.length,
+    };
   }
 }
 
@@ -143,6 +161,8 @@ export async function* streamed(
       const { inputs, labels } = guarded(argument, () => ({ ...(value as Partial<Batch>) }));
       if (inputs === undefined || (labelled && labels === undefined))
         throw invalid(argument, 'batches { inputs, labels }', describe(value));
+      requireFinite(`${argument}.inputs`, inputs);
+      requireFinite(`${argument}.labels`, labels);
       yield { inputs, labels, count: guarded(argument, () => countOf(labels ?? inputs)) };
     }
   } finally {

@@ -15,8 +15,9 @@ export type LossName = keyof Losses;
 
 /**
  * A loss by its name in `losses`, or a function of the model's output and the labels. The output is [N, 2, E] for
- * `cosineEmbedding` (labels 1 or -1), `coSENT` (labels: scores) and `infoNCE` (labels: `groups`, or none), and [N, 3,
- * E] for `triplet` (no labels).
+ * `gaussian` (means and variances, with labels [N, E]), `cosineEmbedding` (labels 1 or -1), `coSENT` (labels: scores) and
+ * `infoNCE` (labels: `groups`, or none), and [N, 3, E] for `triplet` (no labels). For options, such as the delta of
+ * `huber`, pass a function.
  */
 export type FitLoss =
   | LossName
@@ -58,12 +59,19 @@ export function contrastOf(loss: LossRead, { labels, length }: Table): Contrast 
   return { keys, needsPair: lossDefinitions[loss as LossName].needsPair === true };
 }
 
-/** The number of label entries over which a loss takes its mean. */
-export function countOf(loss: LossName, labels: unknown, examples: number): number {
-  if (!takesLabels(loss)) return examples;
+/** The number of label entries over which a loss takes its mean; with weights, the sum of their weights. */
+export function countOf(loss: LossName, { labels, weights }: Batch, examples: number): number {
   const { ignored } = lossDefinitions[loss];
-  const entries = Array.isArray(labels) ? labels.flat(Infinity) : Array.from((labels as RawIndices).data);
-  return entries.filter((label) => ignored === undefined || label !== ignored).length;
+  const entries: unknown[] = takesLabels(loss)
+    ? Array.isArray(labels)
+      ? labels.flat(Infinity)
+      : Array.from((labels as RawIndices).data)
+    : Array.from({ length: examples });
+  const each = weights ? entries.length / weights.data.length : 1; // label entries per weight
+  return entries.reduce<number>((sum, label, i) => {
+    if (ignored !== undefined && label === ignored) return sum;
+    return sum + (weights ? weights.data[Math.floor(i / each)]! : 1);
+  }, 0);
 }
 
 /** Splits an output [N, count, E] into `count` tensors [N, E]. */
@@ -78,13 +86,15 @@ function splitOutput({ slice, reshape }: Operations, loss: string, output: Tenso
 
 export function makeLoss(tape: Tape, loss: LossRead): (output: Tensor, labels: unknown, batch: Batch) => unknown {
   if (typeof loss === 'function') return loss;
-  const { outputs, labelOption } = lossDefinitions[loss];
+  const { outputs, labelOption, labelsAt } = lossDefinitions[loss];
   const operations = operationsOf(tape);
   const compute = lossesOf(tape)[loss] as (...given: unknown[]) => Loss;
-  return (output, labels) =>
-    compute(
-      ...(outputs ? splitOutput(operations, loss, output, outputs) : [output]),
-      ...(takesLabels(loss) ? [labels] : []),
-      labelOption && labels !== undefined ? { [labelOption]: labels } : undefined,
-    );
+  return (output, labels, { weights }) => {
+    const given: unknown[] = outputs ? splitOutput(operations, loss, output, outputs) : [output];
+    if (takesLabels(loss)) given.splice(labelsAt ?? given.length, 0, labels);
+    return compute(...given, {
+      ...(labelOption && labels !== undefined && { [labelOption]: labels }),
+      ...(weights && { weights }),
+    });
+  };
 }

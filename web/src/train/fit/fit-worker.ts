@@ -13,10 +13,13 @@ import type { Module } from '../module.js';
 import type { Optimizer, Optimizers } from '../optim/optimizer.js';
 import type { ScheduleKind } from '../optim/schedules.js';
 import { type Examples, readData } from './batches.js';
+import { type CallbackEvents, notify } from './callbacks.js';
 import { checkpointsOf } from './checkpoint.js';
 import { type Description, describeModel } from './description.js';
-import type { FitOptions, FitProgress, History, RemoteFit } from './fit.js';
+import type { RemoteFit } from './fit.js';
 import { type LossRead, relatesExamples } from './fit-losses.js';
+import type { MetricName } from './metrics.js';
+import type { FitOptions, FitRead, History } from './options.js';
 
 /**
  * The place of a parameter: the index of its layer in the model, its index in the layer, and its name in the optimizer.
@@ -43,10 +46,17 @@ export interface FitJob {
   /** The initial state. */
   checkpoint: Uint8Array;
   data: Examples;
-  options: Omit<FitOptions, 'optimizer' | 'schedule' | 'signal' | 'onStep' | 'worker' | 'workers'>;
+  options: Omit<FitOptions, 'optimizer' | 'schedule' | 'signal' | 'onStep' | 'callbacks' | 'worker' | 'workers'>;
+  /** The events for which the worker waits until the caller's callbacks have answered. */
+  awaited: (keyof CallbackEvents)[];
   /** Whether batches are divided among this worker and those whose ports it has received. */
   divided: boolean;
 }
+
+/** What happens during a fit. The caller answers events that are awaited. */
+export type FitEvent = {
+  [Name in keyof CallbackEvents]: { name: Name; event: CallbackEvents[Name]; awaited: boolean };
+}[keyof CallbackEvents];
 
 /** A MessagePort. Declared here because the package's declarations do not depend on the DOM library. */
 export interface PortLike {
@@ -86,10 +96,12 @@ export function remoteFit(runtime: PageRuntime, tape: Tape): RemoteFit {
   const { saveCheckpoint, loadCheckpoint } = checkpointsOf(tape);
   return async (tree, data, given, options) => {
     const model = tree as Module; // all trees that `fit` receives are Modules
-    const { loss, optimizer, schedule, worker, workers, signal, onStep } = options;
+    const { loss, optimizer, schedule, worker, workers, signal, onStep, callbacks } = options;
     if (workers && typeof worker === 'object') throw invalid('fit.worker', 'true or false with `workers`', 'a Worker');
     if (typeof loss === 'function') throw invalid('fit.loss', 'a name of a loss with `worker`', 'a function');
-    const { clipNorm, epochs, initialEpoch, batchSize, earlyStopping, seed } = options;
+    if (schedule?.kind === 'custom')
+      throw invalid('fit.schedule', 'a schedule other than custom with `worker`', 'a custom schedule');
+    const { clipNorm, epochs, initialEpoch, batchSize, earlyStopping, seed, sampleWeight, classWeight } = options;
     const parts = { model, optimizer, ...(schedule && { schedule }) };
     if (workers) requireDivisible(model, loss);
     const job: FitJob = {
@@ -99,8 +111,12 @@ export function remoteFit(runtime: PageRuntime, tape: Tape): RemoteFit {
       checkpoint: saveCheckpoint(parts),
       data: examplesOf('fit: data', data),
       divided: workers !== null,
+      awaited: (['onBatch', 'onEpoch'] as const).filter((name) => callbacks.some((one) => one[name])),
       options: {
         ...{ loss, epochs, initialEpoch, batchSize, seed },
+        metrics: namesOf(options.metrics),
+        ...(sampleWeight && { sampleWeight }),
+        ...(classWeight && { classWeight }),
         ...(clipNorm !== null && { clipNorm }),
         ...(earlyStopping && { earlyStopping }),
         ...(options.validation !== null && {
@@ -128,10 +144,14 @@ export function remoteFit(runtime: PageRuntime, tape: Tape): RemoteFit {
       connections[0]!.call('stop', []).catch(() => {}); // the answer to `fit` reports the outcome
     };
     const onAbort = () => stop(signal!.reason);
-    const onProgress = (progress: FitProgress) => {
+    const answer = (goesOn: boolean) => {
+      connections[0]!.call('answer', [goesOn]).catch(() => {}); // the answer to `fit` reports the outcome
+    };
+    const onEvent = ({ name, event, awaited }: FitEvent) => {
       if (failure) return;
       try {
-        onStep?.(progress);
+        if (name === 'onBatch') onStep?.(event);
+        if (awaited) notify(callbacks, name, event as never).then(answer, stop);
       } catch (error) {
         stop(error);
       }
@@ -155,7 +175,7 @@ export function remoteFit(runtime: PageRuntime, tape: Tape): RemoteFit {
         failure.catch(() => {}); // handled even if the next worker cannot be started
         failures.push(failure);
       }
-      const run = main.call<FitOutcome>('fit', [wasm, job], {}, undefined, onProgress as never);
+      const run = main.call<FitOutcome>('fit', [wasm, job], {}, undefined, onEvent as never);
       const outcome = await Promise.race([run, ...failures]);
       loadCheckpoint(outcome.checkpoint, parts);
       if (failure) throw (failure as { error: unknown }).error;
@@ -184,6 +204,14 @@ function requireDivisible(model: LayerTree, loss: LossRead): void {
   if (!layer && !relatesExamples(loss)) return;
   const expected = 'a model and a loss that treat the examples of a batch one by one';
   throw invalid('fit.workers', expected, relates, 'UNSUPPORTED', { hint: 'Leave `workers` out' });
+}
+
+/** The names of metrics, which can be sent to a worker. */
+function namesOf(metrics: FitRead['metrics']): MetricName[] {
+  return metrics.map(({ metric }) => {
+    if (typeof metric === 'string') return metric;
+    throw invalid('fit.metrics', 'names of metrics with `worker`', 'a function');
+  });
 }
 
 /** Checks that the examples can be sent to a worker. */

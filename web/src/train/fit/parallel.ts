@@ -4,6 +4,7 @@
  *
  * The first worker runs the loop of `fit` and has the optimizer; the others only compute gradients, with the parameters that they receive for each step.
  */
+import type { TensorLike } from '../../base/tensor.js';
 import type { Loss } from '../graph/loss.js';
 import { operationsOf } from '../graph/operations.js';
 import type { Tape } from '../graph/tape.js';
@@ -62,16 +63,22 @@ export type Assistant = (task: Task) => Promise<Node[]>;
 type Measure = (batch: Batch) => Loss;
 
 /** Splits a batch of `count` examples into parts. */
-function partsOf(loss: LossName, { inputs, labels }: Batch, count: number): Part[] {
+function partsOf(loss: LossName, batch: Batch, count: number): Part[] {
+  const { inputs, labels, weights } = batch;
   const parts = Math.min(PARTS, count);
   const taken = (values: unknown) => (values === undefined ? () => undefined : readColumn('fit: data', values).take);
-  const [inputsAt, labelsAt] = [taken(inputs), taken(labels)];
-  const total = countOf(loss, labels, count);
+  const [inputsAt, labelsAt, weightsAt] = [taken(inputs), taken(labels), taken(weights)];
+  const whole = countOf(loss, batch, count);
+  const total = weights && whole === 0 ? 1 : whole; // without any weight, the loss is 0
   return Array.from({ length: parts }, (_, index) => {
     const first = Math.floor((index * count) / parts);
     const indices = Array.from({ length: Math.floor(((index + 1) * count) / parts) - first }, (_, i) => first + i);
-    const own = { inputs: inputsAt(indices), labels: labelsAt(indices) };
-    const share = countOf(loss, own.labels, indices.length) / total;
+    const own = {
+      inputs: inputsAt(indices),
+      labels: labelsAt(indices),
+      ...(weights && { weights: weightsAt(indices) as TensorLike }),
+    };
+    const share = countOf(loss, own, indices.length) / total;
     return { ...own, index, first, count: indices.length, share };
   });
 }

@@ -4,6 +4,7 @@
  */
 import create from 'heed-glue/training';
 import { HeedError } from '../../base/error.js';
+import { abortable } from '../../base/event-loop.js';
 import type { Runtime } from '../../base/owned.js';
 import { instantiate, locate, type WasmModule } from '../../base/wasm/module.js';
 import { requireTrainable } from '../fine-tuning/encoder.js';
@@ -30,11 +31,13 @@ import { Optimizer } from '../optim/optimizer.js';
 import { makeSchedule } from '../optim/schedules.js';
 import { loadTrainable } from '../trainable/pretrained.js';
 import type { TrainableOptions } from '../trainable/trainable-model.js';
+import type { CallbackEvents, FitProgress } from './callbacks.js';
 import { checkpointsOf } from './checkpoint.js';
 import { buildModel, type Description } from './description.js';
-import { type FitProgress, measureWith, startFit } from './fit.js';
-import type { AssistantJob, FitJob, FitOutcome, PortLike, PortMessage } from './fit-worker.js';
+import { startFit } from './fit.js';
+import type { AssistantJob, FitEvent, FitJob, FitOutcome, PortLike, PortMessage } from './fit-worker.js';
 import { type Assistant, buffersOf, remoteAssistant } from './parallel.js';
+import { measureWith } from './passes.js';
 
 const glue = { create, loadThreaded: null };
 const loadFineTuning = async () => ({ evaluateClassifier, loadAdapter, save, trainClassifier, trainEmbedding });
@@ -43,6 +46,8 @@ const loadFineTuning = async () => ({ evaluateClassifier, loadAdapter, save, tra
 let stop = new AbortController();
 /** Ends the fit immediately, or this worker's part in another worker's fit. */
 let release = new AbortController();
+/** Continues or ends the running fit, which waits for the caller's callbacks. */
+let answer: (goesOn: boolean) => void = () => {};
 /** Ports to the other workers of the next fit, or to the worker that this one will assist. */
 const ports: PortLike[] = [];
 
@@ -80,7 +85,7 @@ async function withModel<T>(wasm: WasmModule, description: Description, body: (j
 async function fitModel(
   { stop, released, ports, tape, runtime, model, saveCheckpoint, loadCheckpoint }: Job,
   job: FitJob,
-  onProgress: (progress: FitProgress) => void,
+  onEvent: (event: FitEvent) => void,
 ): Promise<FitOutcome> {
   const layers = model[allLayers]();
   const groups = job.optimizer.groups.map(({ params, settings }) => ({
@@ -94,7 +99,19 @@ async function fitModel(
   const schedule = job.schedule && makeSchedule(optimizer, job.schedule.kind, job.schedule.options);
   const parts = { model, optimizer, ...(schedule && { schedule }) };
   loadCheckpoint(job.checkpoint, parts);
-  const options = { ...job.options, optimizer, schedule, signal: stop, onStep: onProgress };
+  const ask =
+    <Name extends FitEvent['name']>(name: Name) =>
+    (event: CallbackEvents[Name]) => {
+      const answered = new Promise<boolean>((resolve) => {
+        answer = resolve;
+      });
+      onEvent({ name, event, awaited: true } as FitEvent);
+      return abortable(answered, stop);
+    };
+  const callbacks = job.awaited.map((name) => ({ [name]: ask(name) }));
+  const isAsked = job.awaited.includes('onBatch');
+  const onStep = isAsked ? undefined : (event: FitProgress) => onEvent({ name: 'onBatch', event, awaited: false });
+  const options = { ...job.options, optimizer, schedule, signal: stop, onStep, callbacks };
   const others = job.divided ? ports.map((port) => assistantAt(port, released)) : null;
   const { history, failure } = await startFit(tape, model, job.data, options, others).then(
     (history) => ({ history, failure: null }),
@@ -185,10 +202,11 @@ const training = {
 
 listen((post) => {
   const control = {
-    fit: (wasm: WasmModule, given: FitJob, { onProgress }: { onProgress: (progress: FitProgress) => void }) =>
+    fit: (wasm: WasmModule, given: FitJob, { onProgress }: { onProgress: (event: FitEvent) => void }) =>
       withModel(wasm, given.model, (job) => fitModel(job, given, onProgress)),
     assist: (wasm: WasmModule, given: AssistantJob) => withModel(wasm, given.model, (job) => assist(job, given)),
     stop: async () => stop.abort(),
+    answer: async (goesOn: boolean) => answer(goesOn),
     async release() {
       stop.abort();
       release.abort();

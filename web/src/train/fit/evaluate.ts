@@ -1,0 +1,114 @@
+/** `model.evaluate` and `model.predict`: a model in evaluation mode, batch by batch. */
+import { floatsOf, formatShape, invalid } from '../../base/error.js';
+import { makeYield } from '../../base/event-loop.js';
+import { optional, readOptions, type Schema, signal, size } from '../../base/options.js';
+import type { SignalLike } from '../../base/platform.js';
+import { Tensor } from '../../base/tensor.js';
+import type { Tape } from '../graph/tape.js';
+import type { LayerTree } from '../graph/tree.js';
+import { batchesOf, type ExampleValues, readColumn, readData, streamed, type Weighted } from './batches.js';
+import { contrastOf, type FitLoss, lossOption, needsLabels } from './fit-losses.js';
+import { type FitMetric, Meters, metricsOption } from './metrics.js';
+import { Mean, measureWith, modesOf, outputOf, requireForward } from './passes.js';
+
+/** Options of `evaluate`. */
+export interface EvaluateOptions {
+  /** The loss to measure. Default: none. */
+  loss?: FitLoss;
+  /** The metrics to measure. Default: none. */
+  metrics?: readonly FitMetric[];
+  /** The number of examples per batch. Batches that arrive one by one keep their sizes. Default 32. */
+  batchSize?: number;
+  /** Stops between two batches. */
+  signal?: SignalLike;
+}
+
+/** The result of `evaluate`. */
+export interface Evaluation {
+  /** The mean loss. Present if a loss was given. */
+  loss?: number;
+  /** The metrics by name. */
+  metrics: Record<string, number>;
+}
+
+/** Options of `predict`. */
+export interface PredictOptions {
+  /** The number of examples per batch. Default 32. */
+  batchSize?: number;
+  /** Stops between two batches. */
+  signal?: SignalLike;
+}
+
+const evaluateSchema = {
+  loss: optional(lossOption, null),
+  metrics: optional(metricsOption, []),
+  batchSize: optional(size, 32),
+  signal,
+} satisfies Schema<EvaluateOptions>;
+
+const predictSchema = { batchSize: optional(size, 32), signal } satisfies Schema<PredictOptions>;
+
+/** Runs `body` in evaluation mode, and restores the modes of all layers. */
+function inEvaluation<T>(model: LayerTree, body: () => T): T {
+  const restoreModes = modesOf(model);
+  try {
+    model.eval();
+    return body();
+  } finally {
+    restoreModes();
+  }
+}
+
+export async function evaluate(tape: Tape, model: LayerTree, data: unknown, options: unknown): Promise<Evaluation> {
+  const { loss, metrics, batchSize, signal } = readOptions('evaluate', evaluateSchema, options);
+  requireForward('evaluate', model);
+  const labelled = loss !== null && needsLabels(loss);
+  const argument = 'evaluate: data';
+  const read = readData(argument, data);
+  if (labelled && typeof read === 'object' && !read.labels)
+    throw invalid(argument, `labels for ${loss}`, 'inputs alone');
+  const all = (length: number) => Array.from({ length }, (_, i) => i);
+  const batches =
+    typeof read === 'function'
+      ? streamed(argument, read, labelled, signal)
+      : batchesOf(read, all(read.length), batchSize, loss === null ? null : contrastOf(loss, read));
+  const meters = new Meters('evaluate', metrics);
+  const observe = (output: Tensor, batch: Weighted) => meters.add(output, batch);
+  const measure = loss === null ? null : measureWith(tape, model, loss, observe);
+  const mean = new Mean();
+  const between = makeYield(signal);
+  for await (const batch of batches) {
+    await between();
+    inEvaluation(model, () => {
+      if (measure) mean.add(measure(batch).item(), batch.count);
+      else {
+        observe(outputOf(model, batch.inputs), batch);
+        mean.add(0, batch.count);
+      }
+    });
+  }
+  const value = mean.value(argument);
+  return { ...(measure && { loss: value }), metrics: meters.values() };
+}
+
+export async function predict(model: LayerTree, inputs: unknown, options: unknown): Promise<Tensor> {
+  const { batchSize, signal } = readOptions('predict', predictSchema, options);
+  requireForward('predict', model);
+  const column = readColumn('predict: inputs', inputs as ExampleValues);
+  if (column.length === 0) throw invalid('predict: inputs', 'at least one example', 'none');
+  const between = makeYield(signal);
+  let result: Tensor | null = null;
+  for (let first = 0; first < column.length; first += batchSize) {
+    await between();
+    const count = Math.min(batchSize, column.length - first);
+    const indices = Array.from({ length: count }, (_, i) => first + i);
+    const { data, shape } = inEvaluation(model, () => outputOf(model, column.take(indices)));
+    const whole = [column.length, ...shape.slice(1)];
+    result ??= new Tensor(floatsOf('predict', whole), whole);
+    const expected = [count, ...result.shape.slice(1)];
+    if (formatShape(shape) !== formatShape(expected))
+      throw invalid('predict: the output of a batch', formatShape(expected), formatShape(shape), 'SHAPE_MISMATCH');
+    result.data.set(data, first * (data.length / count));
+  }
+  return result!;
+}

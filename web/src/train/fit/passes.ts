@@ -1,0 +1,99 @@
+/** Forward passes of models that are trained or measured, and the state that they change. */
+import { describe, invalid } from '../../base/error.js';
+import { Tensor } from '../../base/tensor.js';
+import { Loss } from '../graph/loss.js';
+import type { Tape } from '../graph/tape.js';
+import { allLayers, type LayerTree } from '../graph/tree.js';
+import type { Batch, Weighted } from './batches.js';
+import { type LossRead, makeLoss } from './fit-losses.js';
+
+type Forward = LayerTree & { forward(inputs: unknown): Tensor | { output: Tensor } };
+
+/** @throws HeedError for a model without `forward` */
+export function requireForward(call: string, model: LayerTree): void {
+  if (typeof (model as Forward).forward === 'function') return;
+  throw invalid(call, 'a model with a method `forward`', describe(model));
+}
+
+/** The model's output for the inputs of a batch. */
+export function outputOf(model: LayerTree, inputs: unknown): Tensor {
+  const result = (model as Forward).forward(inputs);
+  return result instanceof Tensor ? result : result.output;
+}
+
+/** Returns a function that computes the loss of a batch. `observe` receives the model's output. */
+export function measureWith<B extends Batch>(
+  tape: Tape,
+  model: LayerTree,
+  loss: LossRead,
+  observe?: (output: Tensor, batch: B) => void,
+): (batch: B) => Loss {
+  const lossOf = makeLoss(tape, loss);
+  return (batch) => {
+    const output = outputOf(model, batch.inputs);
+    const measured = lossOf(output, batch.labels, batch);
+    if (!(measured instanceof Loss))
+      throw invalid('fit.loss', 'a function that returns a loss', `a function that returns ${describe(measured)}`);
+    observe?.(output, batch);
+    return measured;
+  };
+}
+
+/** Saves which layers are in training mode. The returned function restores their modes. */
+export function modesOf(model: LayerTree): () => void {
+  const before = model.training;
+  const layers = model[allLayers]().map(([layer]) => [layer, layer.training] as const);
+  return () => {
+    if (layers.some(([layer]) => layer.disposed)) return;
+    before ? model.train() : model.eval();
+    for (const [layer, training] of layers) training ? layer.train() : layer.eval();
+  };
+}
+
+/**
+ * Saves the state that forward passes change (dropout counters, moving averages). The returned function restores it.
+ */
+export function changedByPasses(tape: Tape, model: LayerTree): () => void {
+  const saved = model[allLayers]().map(([{ raw }]) => {
+    const layer = tape.stateOf(raw);
+    const gradients = tape.gradientsOf(layer);
+    const buffers = layer
+      .parameters()
+      .flatMap((_, i) => (gradients.isBuffer(i) ? [[i, layer.readParameter(i)] as const] : []));
+    return { layer, buffers, dropout: layer.dropoutState() };
+  });
+  return () => {
+    for (const { layer, buffers, dropout } of saved) {
+      for (const [i, values] of buffers) layer.writeParameter(i, 0, new Uint8Array(values.buffer), 'F32', null);
+      layer.setDropoutState(dropout);
+    }
+  };
+}
+
+/** Averages the losses of batches, weighted by their shares. */
+export class Mean {
+  #sum = 0;
+  #shares = 0;
+  #batches = 0;
+
+  add(loss: number, share: number): void {
+    this.#sum += loss * share;
+    this.#shares += share;
+    this.#batches++;
+  }
+
+  get isEmpty(): boolean {
+    return this.#batches === 0;
+  }
+
+  /** 0 if all shares are 0. @throws HeedError if there were no batches */
+  value(argument: string): number {
+    if (!this.isEmpty) return this.#shares > 0 ? this.#sum / this.#shares : 0;
+    throw invalid(argument, 'batches in each epoch', 'none', 'INVALID_ARGUMENT', {
+      hint: 'An iterator yields its batches once: give a function that makes one for each epoch',
+    });
+  }
+}
+
+/** The batches of a stream, which may be asynchronous. */
+export type Stream = Iterable<Weighted> | AsyncIterable<Weighted>;

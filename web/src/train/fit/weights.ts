@@ -1,0 +1,70 @@
+/** Weights of examples in `fit`: given for each example, or for each class. */
+import { describe, formatShape, guarded, invalid } from '../../base/error.js';
+import { legal, type Reader } from '../../base/options.js';
+import { readTensor, type TensorLike } from '../../base/tensor.js';
+import { lossDefinitions } from '../losses.js';
+import type { Weighted } from './batches.js';
+import type { LossRead } from './fit-losses.js';
+
+const isWeight = (value: unknown) => typeof value === 'number' && value >= 0 && value < Infinity;
+const weight = legal<number>('a finite number >= 0', isWeight);
+
+/** One weight per example. */
+export const sampleWeightOption: Reader<TensorLike> = (value, name) => {
+  const { data, shape } = readTensor(name, value);
+  if (shape.length !== 1) throw invalid(name, '[N], one number for each example', formatShape(shape), 'SHAPE_MISMATCH');
+  const wrong = data.findIndex((each) => !isWeight(each));
+  if (wrong >= 0) throw invalid(name, 'finite numbers >= 0', `${data[wrong]} for example ${wrong}`);
+  return { data: data.slice(), shape: [...shape] };
+};
+
+/** Weights by class; classes that are left out have weight 1. */
+export type ClassWeight = Readonly<Record<number, number>>;
+
+export const classWeightOption: Reader<Record<string, number>> = (value, name) =>
+  guarded(name, () => {
+    if (typeof value !== 'object' || value === null || Array.isArray(value))
+      throw invalid(name, 'an object { class: weight }', describe(value));
+    const entries = Object.entries(value);
+    const wrong = entries.find(([label]) => !Number.isInteger(Number(label)) || label.trim() === '');
+    if (wrong) throw invalid(name, 'integers as classes', `'${wrong[0]}'`);
+    return Object.fromEntries(entries.map(([label, each]) => [label, weight(each, `${name}[${label}]`)]));
+  });
+
+/** @throws HeedError for a loss that takes no weights */
+export function requireWeightable(argument: string, loss: LossRead): void {
+  if (typeof loss === 'function' || 'weights' in lossDefinitions[loss].schema) return;
+  const names = Object.entries(lossDefinitions).flatMap(([name, { schema }]) => ('weights' in schema ? [name] : []));
+  throw invalid(argument, `one of the losses ${names.join(', ')}, or a function`, `'${loss}'`);
+}
+
+/** The extents of nested arrays of numbers, or of a tensor. */
+function shapeOf(labels: unknown): number[] {
+  if (!Array.isArray(labels)) return [...(labels as { shape: number[] }).shape];
+  return [labels.length, ...(Array.isArray(labels[0]) ? shapeOf(labels[0]) : [])];
+}
+
+/** The weights of a batch: those of its examples, times those of the classes of its labels. */
+function weightsOf({ labels, weights }: Weighted, classes: Record<string, number>): TensorLike {
+  const flat = Array.isArray(labels) ? (labels.flat(Infinity) as number[]) : (labels as { data: Int32Array }).data;
+  const data = Float32Array.from(flat, (label) => classes[Number(label)] ?? 1);
+  const perExample = weights ? data.length / weights.data.length : 1;
+  if (weights) for (let i = 0; i < data.length; i++) data[i]! *= weights.data[Math.floor(i / perExample)]!;
+  return { data, shape: shapeOf(labels) };
+}
+
+/** Returns a function that adds the weights of classes to a batch. */
+export function weighing(classes: Record<string, number> | null): (batch: Weighted) => Weighted {
+  if (!classes) return (batch) => batch;
+  return (batch) => {
+    if (batch.labels === undefined) throw invalid('fit.classWeight', 'data with labels', 'inputs alone');
+    return guarded('fit.classWeight', () => ({ ...batch, weights: weightsOf(batch, classes) }));
+  };
+}
+
+/** The weight of a batch in the mean loss of an epoch: its number of examples, or with weights their sum. */
+export function shareOf({ weights, count }: Weighted): number {
+  if (!weights) return count;
+  const sum = weights.data.reduce((total, each) => total + each, 0);
+  return (sum * count) / weights.data.length;
+}
