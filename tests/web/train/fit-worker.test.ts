@@ -135,7 +135,7 @@ describe('fit in a worker', () => {
     for (const worker of [false, true]) {
       const model = new heed.Sequential([new heed.Linear({ inFeatures: 1, outFeatures: 1 })], { seed: 1 });
       const optimizer = sgd(model);
-      const bad = { inputs: [[1], [2], [3], [Number.POSITIVE_INFINITY]], labels: [[1], [2], [3], [4]] };
+      const bad = { inputs: [[1], [2], [3], [1e38]], labels: [[1], [2], [3], [4]] };
       const error = await errorOf(model.fit(bad, { loss: 'mse', optimizer, batchSize: 1, epochs: 3, seed: 2, worker }));
       expect(error).toBeInstanceOf(HeedError);
       expect(error).toMatchObject({ code: 'DIVERGED' });

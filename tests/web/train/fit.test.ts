@@ -362,10 +362,10 @@ describe('a fit that is stopped', () => {
     };
     const bad = {
       inputs: [
-        [1, Number.POSITIVE_INFINITY],
+        [1, 2],
         [3, 4],
       ],
-      labels: [[1], [2]],
+      labels: [[1], [1e30]],
     };
     let before: unknown;
     const onStep = () => {

@@ -1,5 +1,6 @@
 /** The learning rates of each step, by the formulas of transformers' `get_*_schedule_with_warmup` and of Vaswani et al. 2017, section 5.3. */
-import { load, type TrainingHeed } from 'heed/train';
+import { readFileSync } from 'node:fs';
+import { load, type ReduceOnPlateauOptions, type TrainingHeed } from 'heed/train';
 import { beforeAll, describe, expect, it } from 'vitest';
 
 let heed: TrainingHeed;
@@ -82,5 +83,85 @@ describe('a schedule', () => {
     expect(model.stateDict().weight!.data[0]).toBe(0.25);
     expect(model.stateDict().bias!.data[0]).toBe(0.5);
     model.dispose();
+  });
+});
+
+interface PlateauCase {
+  options: ReduceOnPlateauOptions;
+  lr: number;
+  metrics: number[];
+  rates: number[];
+}
+
+const plateaus = JSON.parse(
+  readFileSync(new URL('../../fixtures/training/plateau.json', import.meta.url), 'utf8'),
+) as PlateauCase[];
+
+describe('reduceOnPlateau', () => {
+  const optimizerOf = (lr: number) =>
+    new heed.optim.SGD(new heed.Linear({ inFeatures: 1, outFeatures: 1 }).parameters(), { lr });
+
+  it.each(plateaus)("has PyTorch's rates, $options", ({ options, lr, metrics, rates }) => {
+    const optimizer = optimizerOf(lr);
+    const schedule = heed.optim.schedules.reduceOnPlateau(optimizer, options);
+    for (const [i, metric] of metrics.entries()) {
+      schedule.step(metric);
+      expect(optimizer.paramGroups[0]!.lr, `step ${i}`).toBeCloseTo(rates[i]!, 12);
+    }
+  });
+
+  it('continues from a checkpoint', () => {
+    const { options, lr, metrics, rates } = plateaus[3]!;
+    const model = new heed.Linear({ inFeatures: 1, outFeatures: 1 });
+    const parts = () => {
+      const optimizer = new heed.optim.SGD(model.parameters(), { lr });
+      return { model, optimizer, schedule: heed.optim.schedules.reduceOnPlateau(optimizer, options) };
+    };
+    for (let stop = 0; stop < metrics.length; stop++) {
+      const [first, second] = [parts(), parts()];
+      for (const metric of metrics.slice(0, stop)) first.schedule.step(metric);
+      heed.loadCheckpoint(heed.saveCheckpoint(first), second);
+      for (const metric of metrics.slice(stop)) second.schedule.step(metric);
+      expect(second.optimizer.paramGroups[0]!.lr, `from step ${stop}`).toBeCloseTo(rates.at(-1)!, 12);
+    }
+  });
+
+  it('refuses what is no metric and no option', () => {
+    const optimizer = optimizerOf(1);
+    const schedule = heed.optim.schedules.reduceOnPlateau(optimizer);
+    const refused = (message: RegExp) =>
+      expect.objectContaining({ code: 'INVALID_ARGUMENT', message: expect.stringMatching(message) });
+    expect(() => schedule.step()).toThrow(
+      refused(/reduceOnPlateau.step: expected the metric, a number, got undefined/),
+    );
+    expect(() => heed.optim.schedules.reduceOnPlateau(optimizer, { factor: 1 })).toThrow(refused(/factor: .*\[0, 1\)/));
+    expect(() => heed.optim.schedules.reduceOnPlateau(optimizer, { mode: 'low' as 'min' })).toThrow(refused(/mode/));
+  });
+});
+
+describe('a custom schedule', () => {
+  it('has the factor of its function for each step, from 0', () => {
+    const optimizer = new heed.optim.SGD(new heed.Linear({ inFeatures: 1, outFeatures: 1 }).parameters(), { lr: 8 });
+    const steps: number[] = [];
+    const schedule = heed.optim.schedules.custom(optimizer, (step) => {
+      steps.push(step);
+      return 0.5 ** step;
+    });
+    const rates = [0, 1, 2].map(() => {
+      const { lr } = optimizer.paramGroups[0]!;
+      schedule.step();
+      return lr;
+    });
+    expect(rates).toEqual([8, 4, 2]);
+    expect(steps).toEqual([0, 1, 2, 3]);
+  });
+
+  it('refuses factors that are none', () => {
+    const optimizer = new heed.optim.SGD(new heed.Linear({ inFeatures: 1, outFeatures: 1 }).parameters());
+    const { custom } = heed.optim.schedules;
+    expect(() => custom(optimizer, 3 as never)).toThrow(/custom: factor: expected a function, got 3/);
+    expect(() => custom(optimizer, () => NaN)).toThrow(/a finite number >= 0, got NaN for step 0/);
+    const later = custom(optimizer, (step) => (step === 0 ? 1 : -1));
+    expect(() => later.step()).toThrow(/got -1 for step 1/);
   });
 });

@@ -17,8 +17,10 @@ export function requireForward(call: string, model: LayerTree): void {
 
 /** The model's output for the inputs of a batch. */
 export function outputOf(model: LayerTree, inputs: unknown): Tensor {
-  const result = (model as Forward).forward(inputs);
-  return result instanceof Tensor ? result : result.output;
+  const result: unknown = (model as Forward).forward(inputs);
+  const output = result instanceof Tensor ? result : (result as { output?: unknown } | null)?.output;
+  if (output instanceof Tensor) return output;
+  throw invalid('forward', 'a model that returns a tensor, or an object with one as `output`', describe(result));
 }
 
 /** Returns a function that computes the loss of a batch. `observe` receives the model's output. */
