@@ -9,6 +9,7 @@ import { isSettings, quantize, quantizedBytes } from './folders/quantize.js';
 import { leastRows, openDevice } from './gpu/open.js';
 import { imageFamily } from './images/image-families.js';
 import { clearCache, listCache } from './io/cached-models.js';
+import { setWeights } from './layers/keras.js';
 import { GlinerConfig } from './models/families/gliner-config.js';
 import { scoreSpans, spanScorer } from './models/heads/gliner.js';
 import { embedTokens, withResidual } from './models/heads/late-interaction.js';
@@ -28,6 +29,7 @@ Object.assign(linked, {
   gliner: { scoreSpans, spanScorer } satisfies typeof import('./models/heads/gliner.js'),
   'gliner-config': { GlinerConfig } satisfies typeof import('./models/families/gliner-config.js'),
   inspect: { inspect } satisfies typeof import('./folders/inspect.js'),
+  keras: { setWeights } satisfies typeof import('./layers/keras.js'),
   'late-interaction': { embedTokens, withResidual } satisfies typeof import('./models/heads/late-interaction.js'),
   onnx: { readOnnx } satisfies typeof import('./models/onnx/index.js'),
   'own-tokenizer': { loadTokenizer, Tokenizer } satisfies typeof import('./models/own-tokenizer.js'),

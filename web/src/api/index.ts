@@ -28,6 +28,7 @@ export type { Dropout, DropoutOptions } from '../layers/dropout.js';
 export type { Embedding, EmbeddingOptions } from '../layers/embedding.js';
 export type { Encoder, EncoderCall, EncoderLayer, EncoderLayerOptions, EncoderOptions } from '../layers/encoder.js';
 export type { FeedForward, FeedForwardOptions } from '../layers/feed-forward.js';
+export { type FromKerasOptions, fromKeras, type KerasWeights } from '../layers/from-keras.js';
 export type { AttentionOptions, RotaryOptions } from '../layers/functions.js';
 export { type HeadImportance, headImportance } from '../layers/heads.js';
 export type { Layer, LayerOptions } from '../layers/layer.js';
