@@ -46,7 +46,7 @@ const browser = ['tests/**/*.browser.test.ts'];
 const gpu = ['tests/web/gpu/!(smoke).browser.test.ts'];
 // The demo page's take as long as all others; `npm test` runs those of smoke.browser.test.ts alone.
 const demo = ['tests/demo/!(smoke).browser.test.ts', 'tests/demo/learning.test.ts'];
-const bundlers = ['tests/package/bundlers.test.ts'];
+const bundlers = ['tests/package/{bundlers,frameworks,recipes}.test.ts'];
 const packaged = ['tests/package/*.test.ts'];
 const withPackages = ['tests/adapters/*.test.ts'];
 

@@ -1,5 +1,5 @@
 // Keyword search with MiniSearch beside vectors. Reciprocal rank fusion combines the two lists: it needs no common scale of scores.
-import { load, semanticSearch } from 'heed';
+import { load } from 'heed';
 import MiniSearch from 'minisearch';
 import { notes, questions } from './notes.mjs';
 
@@ -10,12 +10,12 @@ const model = await heed.fromPretrained();
 const processTerm = (word) => (word.length > 2 ? word.toLowerCase() : null);
 const keywords = new MiniSearch({ fields: ['text'], processTerm });
 keywords.addAll(notes.map((text, id) => ({ id, text })));
-const vectors = await model.embed(notes);
+const index = await heed.TextIndex.of(model, notes);
 
 /** The indices of the notes, best first: the sum of 1 / (60 + rank) over both searches. */
 async function searchNotes(query, limit) {
-  const [similar] = semanticSearch(await model.embed(query), vectors, { topK: 20 });
-  const lists = [keywords.search(query).map(({ id }) => id), similar.map(({ index }) => index)];
+  const similar = await index.search(query, { topK: 20 });
+  const lists = [keywords.search(query), similar].map((hits) => hits.map(({ id }) => id));
   const scores = new Map();
   for (const list of lists)
     for (const [rank, id] of list.entries()) scores.set(id, (scores.get(id) ?? 0) + 1 / (60 + rank));

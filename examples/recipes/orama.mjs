@@ -6,15 +6,15 @@ import { notes, questions } from './notes.mjs';
 const heed = await load();
 const model = await heed.fromPretrained();
 
-const db = create({ schema: { text: 'string', embedding: `vector[${model.config.embedDim}]` } });
-const embeddings = (await model.embed(notes)).toArray();
+const db = create({ schema: { text: 'string', embedding: `vector[${model.dimensions}]` } });
+const embeddings = (await model.embedDocument(notes)).toArray();
 await insertMultiple(
   db,
   notes.map((text, i) => ({ text, embedding: embeddings[i] })),
 );
 
 for (const question of questions) {
-  const [value] = (await model.embed(question)).toArray();
+  const [value] = (await model.embedQuery(question)).toArray();
   const { hits } = await search(db, {
     mode: 'hybrid',
     term: question,

@@ -4,16 +4,13 @@ import texts from './texts.json';
 
 const [query, status, results] = ['query', 'status', 'results'].map((id) => document.getElementById(id));
 
-const search = await openSearch(texts, (done, total) => {
+const { index, wasStored } = await openSearch(texts, (done, total) => {
   status.textContent = `Embedding ${done} of ${total} texts…`;
 });
-status.textContent = search.wasStored ? 'The index was read from IndexedDB.' : 'The index was built and stored.';
+status.textContent = wasStored ? 'The index was read from IndexedDB.' : 'The index was built and stored.';
 
-let latest = 0;
-async function update() {
-  const call = ++latest;
-  const hits = query.value.trim() === '' ? [] : await search.find(query.value, 3);
-  if (call !== latest) return; // the user has typed on
+// Called with the hits of the latest text only; a search for an earlier one is stopped.
+function show(hits) {
   results.replaceChildren(
     ...hits.map(({ text, score }) => {
       const item = document.createElement('li');
@@ -22,5 +19,6 @@ async function update() {
     }),
   );
 }
-query.addEventListener('input', update);
-await update();
+const search = index.searchLatest(show, { topK: 3 });
+query.addEventListener('input', () => search(query.value));
+await search(query.value);

@@ -47,9 +47,8 @@ export async function openSearch(texts, onProgress) {
   let index = await openIndex(heed, await store.get(key), model);
   const wasStored = index !== null;
   if (!wasStored) {
-    const vectors = await model.embedDocument(texts, { onProgress: ({ done, total }) => onProgress(done, total) });
-    index = heed.TextIndex.of(texts, vectors, { embedder: model });
+    index = await heed.TextIndex.of(model, texts, { onProgress: ({ done, total }) => onProgress(done, total) });
     await store.set(key, await index.save());
   }
-  return { wasStored, find: (query, topK) => index.search(query, { topK }) };
+  return { wasStored, index };
 }

@@ -1,4 +1,4 @@
-/** Runs examples/recipes/ with the real databases, as a user would who has copied them. */
+/** Runs the programs in examples/recipes/ with the real databases, as a user would who has copied them. tests/package/recipes.test.ts has the pages. */
 import { execFile } from 'node:child_process';
 import * as fs from 'node:fs';
 import { join } from 'node:path';
@@ -7,7 +7,9 @@ import { beforeAll, expect, test } from 'vitest';
 import { root } from './support.js';
 
 const folder = join(root, 'tests/adapters/apps/recipes');
-const recipes = fs.readdirSync(join(root, 'examples/recipes')).filter((name) => name !== 'notes.mjs');
+const recipes = fs
+  .readdirSync(join(root, 'examples/recipes'))
+  .filter((name) => name.endsWith('.mjs') && name !== 'notes.mjs');
 
 beforeAll(() => {
   fs.rmSync(folder, { recursive: true, force: true });

@@ -1,0 +1,36 @@
+// The index of the page: built by a model in a worker on the first visit, then read from IndexedDB.
+import { load } from 'heed';
+import { get, set } from 'idb-keyval';
+import notes from './notes.json';
+
+const KEY = `notes-${notes.version}`; // change the version with the notes
+
+let opening;
+
+/** -> { index, source }, the same for all callers. After an error, the next call tries again. */
+export function openIndex() {
+  opening ??= open().catch((error) => {
+    opening = undefined;
+    throw error;
+  });
+  return opening;
+}
+
+async function open() {
+  const heed = await load();
+  const model = await heed.fromPretrained(undefined, { worker: true }); // the page stays responsive
+  const stored = await get(KEY);
+  const kept = stored && (await heed.TextIndex.load(stored, { embedder: model }).catch(ofAnotherModel));
+  if (kept) return { index: kept, source: 'The index was read from IndexedDB.' };
+  const texts = notes.notes.map(({ text }) => text);
+  const metadata = notes.notes.map(({ section }) => ({ section }));
+  const index = await heed.TextIndex.of(model, texts, { metadata });
+  await set(KEY, await index.save());
+  return { index, source: 'The index was built and stored.' };
+}
+
+/** An index recognizes the model that made it; one of another model is built again. */
+function ofAnotherModel(error) {
+  if (error.code !== 'INVALID_FILE') throw error;
+  return null;
+}

@@ -1,0 +1,4 @@
+import { mount } from 'svelte';
+import Search from './Search.svelte';
+
+mount(Search, { target: document.getElementById('root') });
