@@ -117,8 +117,7 @@ const kParts = {
   },
   // Every bundler and framework. Takes minutes, and downloads them from npm the first time.
   bundlers: async () => {
-    await ensurePackages('tests/package/bundlers');
-    await ensurePackages('tests/package/next-15');
+    for (const name of ['bundlers', 'next-15', 'angular-20', 'nuxt-4']) await ensurePackages(`tests/package/${name}`);
     await vitest('bundlers', 'package'); // the package again, with the newer versions of Node that this installs
   },
   // The package and the demo page in Firefox and WebKit. Installs both the first time, some 200 MB.

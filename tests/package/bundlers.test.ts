@@ -1,6 +1,5 @@
-// Bundlers and frameworks that the repository does not use itself: each builds a tiny app from the packed tarball, which
-// then runs in Chromium. bundlers/ and next-15/ are separate npm packages that contain them; tools/test.mjs installs them.
-import { spawn } from 'node:child_process';
+// Bundlers and Next.js, which the repository does not use itself: each builds a tiny app from the packed tarball, which
+// then runs in Chromium; frameworks.test.ts has other frameworks. bundlers/ and next-15/ are separate npm packages that contain them; tools/test.mjs installs them.
 import * as fs from 'node:fs';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
@@ -9,9 +8,10 @@ import { brotliCompressSync } from 'node:zlib';
 import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { launchChromium } from '../../tools/chromium.mjs';
-import { copyRuntime, install, root, run, runNode } from './installed.js';
+import { copyRuntime, install, root, runNode } from './installed.js';
 import { checkPage, checkResult } from './page.js';
 import { serve } from './serve.js';
+import { withServer } from './started.js';
 
 const bundlers = join(root, 'tests/package/bundlers');
 const require = createRequire(join(bundlers, 'package.json'));
@@ -145,27 +145,6 @@ describe.each([5, 6, 7, 8])('Vite %d', (version) => {
   });
 });
 
-test('Astro, no configuration', async () => {
-  const folder = installApp('astro');
-  fs.writeFileSync(join(folder, 'tsconfig.json'), '{}'); // instead of the repository's, whose paths Astro would follow
-  const astro = join(bundlers, 'node_modules/astro/bin/astro.mjs');
-  const program = fs.existsSync(astro) ? astro : join(bundlers, 'node_modules/astro/astro.js');
-  // Astro 6 and later need Node 22.12.
-  const node =
-    Number(process.versions.node.split('.')[0]) >= 22
-      ? process.execPath
-      : join(bundlers, 'node_modules/node-22/bin/node');
-  await run(node, [program, 'build'], { cwd: folder, env: { ASTRO_TELEMETRY_DISABLED: '1' } });
-  await check(join(folder, 'dist'));
-});
-
-test('SvelteKit, the static adapter', async () => {
-  const folder = installApp('sveltekit');
-  fs.writeFileSync(join(folder, 'package.json'), JSON.stringify({ name: 'app', private: true, type: 'module' }));
-  await runNode([join(bundlers, 'node_modules/vite/bin/vite.js'), 'build', '--logLevel', 'error'], { cwd: folder });
-  await check(join(folder, 'out'));
-});
-
 /** Next.js builds pages by Turbopack and by webpack. */
 const next = { CI: '1', NEXT_TELEMETRY_DISABLED: '1' };
 
@@ -185,7 +164,7 @@ describe.each([
   test.each(Object.entries(flags))('a route handler, %s, no configuration', async (name, flag) => {
     const folder = install(`next-route-${name}`, 'next-route', join(project, 'apps'));
     await runNode([program(), 'build', ...flag], { cwd: folder, env: next });
-    await withServer(program(), folder, async (address) => {
+    await withNext(program(), folder, async (address) => {
       const response = await fetch(`${address}/api/search`);
       checkResult(await response.json(), true);
     });
@@ -193,30 +172,12 @@ describe.each([
 });
 
 /** Runs `next start`. */
-async function withServer(program: string, folder: string, body: (address: string) => Promise<void>) {
-  const server = spawn(process.execPath, [program, 'start', '--port', '0', '--hostname', '127.0.0.1'], {
-    cwd: folder,
-    env: { ...process.env, ...next, NODE_ENV: 'production' },
-  });
-  try {
-    let said = '';
-    const address = await new Promise<string>((resolve, reject) => {
-      server.once('exit', () => reject(new Error(said)));
-      for (const stream of [server.stdout, server.stderr])
-        stream.on('data', (bytes: Buffer) => {
-          said += bytes;
-          const found = /http:\/\/127\.0\.0\.1:\d+/.exec(said)?.[0];
-          if (found && /Ready/.test(said)) resolve(found);
-        });
-    });
-    await body(address).catch((error: Error) => {
-      throw new Error(`${error.message}\nthe server said: ${said}`, { cause: error });
-    });
-  } finally {
-    server.removeAllListeners('exit');
-    server.kill();
-  }
-}
+const withNext = (program: string, folder: string, body: (address: string) => Promise<void>) =>
+  withServer(
+    [program, 'start', '--port', '0', '--hostname', '127.0.0.1'],
+    { cwd: folder, env: { ...next, NODE_ENV: 'production' }, ready: /(http:\/\/127\.0\.0\.1:\d+)[\s\S]*Ready/ },
+    body,
+  );
 
 test('the Next.js example: a route that searches on the server', async () => {
   const folder = install('next-example', undefined, join(bundlers, 'apps'));
@@ -224,7 +185,7 @@ test('the Next.js example: a route that searches on the server', async () => {
   fs.writeFileSync(join(folder, 'jsconfig.json'), '{ "compilerOptions": {} }'); // instead of the repository's tsconfig.json
   const program = require.resolve('next/dist/bin/next');
   await runNode([program, 'build'], { cwd: folder, env: next });
-  await withServer(program, folder, async (address) => {
+  await withNext(program, folder, async (address) => {
     const get = async (query: string) => {
       const response = await fetch(`${address}/api/search?q=${encodeURIComponent(query)}`);
       return { status: response.status, body: await response.json() };
