@@ -136,6 +136,17 @@ describe.each([5, 6, 7, 8])('Vite %d', (version) => {
     await check(join(folder, 'out'), base);
   });
 
+  test.runIf(version < 7)("top-level await in the page's script, with build.target: 'es2022'", async () => {
+    const folder = installApp('vite', `vite-${version}-await`);
+    const main = fs.readFileSync(join(folder, 'main.js'), 'utf8');
+    fs.writeFileSync(join(folder, 'main.js'), main.replace('report(heed);', 'await report(heed);'));
+    const { build } = await load();
+    const options = { root: folder, configFile: false, logLevel: 'silent' };
+    await expect(build({ ...options, build: { outDir: 'out' } })).rejects.toThrow('Top-level await');
+    await build({ ...options, build: { outDir: 'out', target: 'es2022' } });
+    await check(join(folder, 'out'));
+  });
+
   test("a worker of the page's own, with worker.format: 'es'", async () => {
     const folder = installApp('own-worker', `vite-${version}-own-worker`);
     const { build } = await load();
@@ -196,5 +207,32 @@ test('the Next.js example: a route that searches on the server', async () => {
     expect(body.hits[0].text).toContain('onions');
     expect(await get('')).toEqual({ status: 400, body: { error: 'q is missing' } });
     expect((await get('a '.repeat(300))).status).toBe(413);
+  });
+});
+
+describe('Jest 30', () => {
+  const jest = join(bundlers, 'node_modules/jest/bin/jest.js');
+  const runJest = (name: string, settings: object, test: string) => {
+    const folder = install(name, 'plain', join(bundlers, 'apps'));
+    fs.writeFileSync(join(folder, 'package.json'), JSON.stringify({ name, private: true, ...settings }));
+    fs.writeFileSync(join(folder, 'search.test.js'), test);
+    return runNode(['--experimental-vm-modules', jest, '--rootDir', '.'], { cwd: folder });
+  };
+  const body = `
+    const heed = await load();
+    const model = await heed.fromPretrained(undefined, { worker: true });
+    const index = await heed.TextIndex.of(model, ['The cat sleeps.', 'Fry the onions.']);
+    const [best] = await index.search('preparing a meal');
+    expect(best.text).toBe('Fry the onions.');
+    heed.dispose();`;
+
+  test('ES modules, by the two lines of docs/bundlers.md', async () => {
+    const settings = { type: 'module', jest: { transform: {} } };
+    await runJest('jest-modules', settings, `import { load } from 'heed';\ntest('search', async () => {${body}\n});\n`);
+  });
+
+  test('CommonJS, by import()', async () => {
+    const test = `test('search', async () => {\n    const { load } = await import('heed');${body}\n});\n`;
+    await runJest('jest-common', {}, test);
   });
 });

@@ -1,7 +1,7 @@
 // Compiles code that uses the packed type declarations, with the strictest compiler settings.
 import * as fs from 'node:fs';
 import { join } from 'node:path';
-import { beforeAll, test } from 'vitest';
+import { beforeAll, describe, expect, test } from 'vitest';
 import { install, root, runNode } from './installed.js';
 
 let folder: string;
@@ -156,4 +156,28 @@ test.each(
   const files = options.moduleResolution === 'bundler' ? modules : [...modules, 'common.cts', 'train-common.cts'];
   fs.writeFileSync(join(folder, 'tsconfig.json'), JSON.stringify({ compilerOptions, files }));
   for (const compiler of compilers) await runNode([compiler, '-p', '.'], { cwd: folder });
+});
+
+describe('what docs/bundlers.md says does not compile', () => {
+  const compile = (file: string, text: string, options: object) => {
+    const place = install('types-limits');
+    fs.writeFileSync(join(place, file), text);
+    const compilerOptions = { target: 'es2022', types: [], strict: true, skipLibCheck: true, noEmit: true, ...options };
+    fs.writeFileSync(join(place, 'tsconfig.json'), JSON.stringify({ compilerOptions, files: [file] }));
+    return runNode([compilers[0]!, '-p', '.'], { cwd: place });
+  };
+  const node10 = { module: 'esnext', moduleResolution: 'node10' };
+
+  test('node10 resolves heed and no other entry', async () => {
+    await compile('main.ts', "import { load } from 'heed';\nexport const used = load;\n", node10);
+    const train = "import { load } from 'heed/train';\nexport const used = load;\n";
+    await expect(compile('main.ts', train, node10)).rejects.toThrow('TS2307');
+  });
+
+  test('a static import in a CommonJS module, under node16 but not under nodenext', async () => {
+    const text = "import { load } from 'heed';\nexport const used = load;\n";
+    const errors = compile('main.cts', text, { module: 'node16' });
+    await expect(errors).rejects.toThrow('TS1479');
+    await compile('main.cts', text, { module: 'nodenext' });
+  });
 });
