@@ -15,7 +15,9 @@ MultiHeadAttentionOptions readAttentionLayerOptions(const val& o) {
           .key_input_dim = readIndex(o, "keyInputDim"),
           .value_input_dim = readIndex(o, "valueInputDim"),
           .bias = readBool(o, "bias"),
-          .activation = readActivation(o),
+          .query_activation = readActivation(o["activation"], "query"),
+          .key_activation = readActivation(o["activation"], "key"),
+          .value_activation = readActivation(o["activation"], "value"),
           .dropout = readFloat(o, "dropout")};
 }
 

@@ -94,12 +94,12 @@ constexpr NamedFunction kFunctions[] = {
     {"layerNorm", layerNormOf}, {"dropout", dropoutOf}, {"rotary", rotaryOf},
 };
 
-val positionalEncodingOf(double length, double dim, double base) {
+val positionalEncodingOf(double length, double dim, double base, double start) {
   return guarded([&] {
     const Shape shape{static_cast<Index>(length), static_cast<Index>(dim)};
     (void)requireRoom("positionalEncoding", shape);
     MatrixView output = arena().matrix(shape[0], shape[1]);
-    positionalEncoding(base, output);
+    positionalEncoding(base, output, 0, static_cast<Index>(start));
     return writeTensor(shape, output.data());
   });
 }

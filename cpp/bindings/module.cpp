@@ -63,7 +63,7 @@ val BoundModule::readParameter(unsigned index) {
   return guarded([&] {
     const Parameter& p = parameter(index);
     float* data = arena().take<float>(p.shape.size());
-    p.read(0, p.shape[0], data);
+    p.read(0, p.rows(), data);
     return writeFloats(data, p.shape.size());
   });
 }
@@ -77,7 +77,7 @@ void BoundModule::writeParameter(unsigned index, double first_row, const val& by
     // In 64 bits, because the array may be larger than WebAssembly's memory.
     const int64_t row_size = int4 ? int4RowBytes(width) : int64_t{width} * (dtype == "F32" ? 4 : int8 ? 1 : 2);
     const auto length = static_cast<int64_t>(bytes["length"].as<double>()), from = static_cast<int64_t>(first_row);
-    if (length % row_size != 0 || from < 0 || from > p.shape[0] || length / row_size > p.shape[0] - from) {
+    if (length % row_size != 0 || from < 0 || from > p.rows() || length / row_size > p.rows() - from) {
       refuse(ErrorCode::kShapeMismatch, p.name, "complete rows of shape " + p.shape.toString(),
              std::to_string(length) + " bytes of " + dtype + " from row " + std::to_string(from));
     }

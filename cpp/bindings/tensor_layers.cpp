@@ -20,13 +20,15 @@ LayerNormOptions readLayerNormOptions(const val& o) {
   return {.normalized_shape = readIndex(o, "normalizedShape"), .eps = readFloat(o, "eps")};
 }
 BatchNormOptions readBatchNormOptions(const val& o) {
-  return {.num_features = readIndex(o, "numFeatures"), .eps = readFloat(o, "eps")};
+  return {
+      .num_features = readIndex(o, "numFeatures"), .eps = readFloat(o, "eps"), .momentum = readFloat(o, "momentum")};
 }
 PositionalEncodingOptions readPositionalEncodingOptions(const val& o) {
   using Mode = PositionalEncodingOptions::Mode;
   return {.embed_dim = readIndex(o, "embedDim"),
           .max_length = readIndex(o, "maxLength"),
           .base = o["base"].as<double>(),
+          .start = readIndex(o, "start"),
           .mode = readString(o, "mode") == "concat" ? Mode::kConcat : Mode::kAdd,
           .learned = readBool(o, "learned")};
 }

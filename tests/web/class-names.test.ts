@@ -22,6 +22,7 @@ const PUBLISHED = new Set([
   ...['PretrainedModel', 'TrainableModel', 'Sequential', 'Module', 'SGD', 'Adam', 'AdamW'],
   ...['Linear', 'LayerNorm', 'BatchNorm', 'Dropout', 'PositionalEncoding', 'FeedForward', 'MultiHeadAttention'],
   ...['EncoderLayer', 'Encoder', 'DecoderLayer', 'Decoder', 'Transformer', 'Embedding'],
+  ...['Conv1D', 'LSTM', 'GRU', 'FeatureTokenizer'],
 ]);
 
 const isBuiltIn = (name: string) => typeof (globalThis as Record<string, unknown>)[name] === 'function';

@@ -1,6 +1,7 @@
 import { runInNewContext } from 'node:vm';
-import { type Heed, load, masks, Tensor } from 'heed';
+import { type Heed, load, type MaskInput, masks, Tensor } from 'heed';
 import { beforeAll, describe, expect, it } from 'vitest';
+import { draw } from './layers/numbers.js';
 
 let heed: Heed;
 beforeAll(async () => {
@@ -184,5 +185,50 @@ describe('what is forbidden', () => {
     const padded = encoder.forward(x, { keyMask: [real.map((_, j) => (j < 7 ? 1 : 0))] }).output;
     const alone = encoder.forward(new Tensor(x.data.slice(0, 56), [7, 8])).output;
     expect(padded.data.slice(0, 56)).toEqual(alone.data);
+  });
+});
+
+describe('nested masks of numbers', () => {
+  const x = draw(1, 2, 3, 4);
+  const outputOf = (mask: MaskInput) => [...heed.attention(x, x, x, { mask }).output.data];
+  const none = -Infinity;
+
+  it('are added to the scores, like tensors', () => {
+    const added = [
+      [0, none, none],
+      [0.5, 0, none],
+      [0, 0, -2],
+    ];
+    const asTensor = { data: Float32Array.from(added.flat()), shape: [3, 3] };
+    expect(outputOf(added)).toEqual(outputOf(asTensor));
+    const causal = added.map((row) => row.map((entry) => (entry === none ? none : 0)));
+    expect(outputOf(causal)).toEqual([...heed.attention(x, x, x, { causal: true }).output.data]);
+    const layer = new heed.MultiHeadAttention({ embedDim: 4, numHeads: 2, seed: 1 });
+    expect(layer.forward(x, { mask: causal }).output.toArray()).toEqual(
+      layer.forward(x, { causal: true }).output.toArray(),
+    );
+    expect(
+      layer
+        .forward(x, {
+          keyMask: [
+            [0, 0, none],
+            [0, 0, 0],
+          ],
+        })
+        .output.toArray(),
+    ).toEqual(
+      layer
+        .forward(x, {
+          keyMask: [
+            [1, 1, 0],
+            [1, 1, 1],
+          ],
+        })
+        .output.toArray(),
+    );
+  });
+
+  it('add nothing if they are zeros in a tensor', () => {
+    expect(outputOf({ data: new Float32Array(9), shape: [3, 3] })).toEqual([...heed.attention(x, x, x).output.data]);
   });
 });

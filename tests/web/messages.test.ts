@@ -65,8 +65,8 @@ const causes: (() => unknown)[] = [
       ],
       {
         mask: [
-          [0, Number.NEGATIVE_INFINITY],
-          [0, 0],
+          [true, Number.NEGATIVE_INFINITY],
+          [true, true],
         ],
       },
     ),

@@ -262,15 +262,13 @@ describe('readMask', () => {
       ]).data,
     ).toEqual(Uint8Array.of(1, 0, 0, 1));
     expect(readMask('mask', { data: Float32Array.of(-1), shape: [1] }).data).toEqual(Float32Array.of(-1));
+    expect(readMask('mask', [0, -Infinity]).data).toEqual(Float32Array.of(0, -Infinity));
+    expect(readMask('mask', [[1], [0.5]]).data).toEqual(Float32Array.of(1, 0.5));
   });
 
   it.each([
-    ['another number', [0.5], 'INVALID_ARGUMENT mask[0]: expected true, false, 1 or 0, got 0.5'],
-    [
-      '-Infinity in nested arrays',
-      [-Infinity],
-      'INVALID_ARGUMENT mask[0]: expected true, false, 1 or 0, got -Infinity',
-    ],
+    ['a number among booleans', [true, 0.5], 'INVALID_ARGUMENT mask[1]: expected booleans, or numbers'],
+    ['a boolean among numbers', [0.5, 0, true], 'INVALID_ARGUMENT mask[2]: expected booleans, or numbers'],
     [
       'another byte',
       { data: Uint8Array.of(0, 2), shape: [2] },

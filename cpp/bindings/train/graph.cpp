@@ -25,10 +25,10 @@ val BoundVariable::gradient() const {
 val BoundGradients::read(unsigned parameter) const {
   return guarded([&] {
     if (!gradients_.hasGradient(parameter)) return val::null();
-    const Shape& shape = gradients_.parameters()[parameter].shape;
-    float* values = arena().take<float>(shape.size());
-    gradients_.read(parameter, 0, shape[0], values);
-    return writeFloats(values, shape.size());
+    const Parameter& whole = gradients_.parameters()[parameter];
+    float* values = arena().take<float>(whole.shape.size());
+    gradients_.read(parameter, 0, whole.rows(), values);
+    return writeFloats(values, whole.shape.size());
   });
 }
 

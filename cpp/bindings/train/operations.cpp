@@ -14,12 +14,6 @@ namespace {
 
 using train::Graph;
 
-/// Applies an operation that keeps the shape of x.
-template <class Operation>
-BoundVariable* mapped(BoundGraph& graph, const BoundVariable& x, Operation operation) {
-  return guarded([&] { return made(x.shape(), operation(graph.graph(), x.variable())); });
-}
-
 /// A handle for `result`, reshaped to `shape`.
 BoundVariable* shaped(Graph& graph, const Shape& shape, const Variable& result) {
   return made(shape, train::reshape(graph, result, rowsOf(shape), columnsOf(shape)));
@@ -31,25 +25,14 @@ Variable splitAt(Graph& graph, const BoundVariable& x, Index axis) {
   return train::reshape(graph, x.variable(), axes(shape, 0, axis).size(), axes(shape, axis, shape.rank()).size());
 }
 
-/// Applies an elementwise operation to two tensors that broadcast against each other.
-template <class Operation>
-BoundVariable* elementwise(BoundGraph& graph, const BoundVariable& a, const BoundVariable& b, Operation operation) {
+/// The sum of two tensors that broadcast against each other.
+BoundVariable* addOf(BoundGraph& graph, const BoundVariable& a, const BoundVariable& b) {
   return guarded([&] {
     const auto shape = broadcastShape(a.shape(), b.shape());
     if (!shape) refuseShape("b", "a shape that broadcasts against a, " + a.shape().toString(), b.shape());
     Graph& g = graph.graph();
-    return made(*shape, operation(g, broadcast(g, a, *shape), broadcast(g, b, *shape)));
+    return made(*shape, train::add(g, broadcast(g, a, *shape), broadcast(g, b, *shape)));
   });
-}
-
-BoundVariable* addOf(BoundGraph& graph, const BoundVariable& a, const BoundVariable& b) {
-  return elementwise(graph, a, b, &train::add);
-}
-BoundVariable* multiplyOf(BoundGraph& graph, const BoundVariable& a, const BoundVariable& b) {
-  return elementwise(graph, a, b, &train::multiply);
-}
-BoundVariable* scaleOf(BoundGraph& graph, const BoundVariable& x, float factor) {
-  return mapped(graph, x, [=](Graph& g, const Variable& v) { return train::scale(g, v, factor); });
 }
 
 BoundVariable* reshapeOf(BoundGraph& graph, const BoundVariable& x, const val& extents) {
@@ -115,48 +98,15 @@ BoundVariable* concatenateOf(BoundGraph& graph, const val& tensors, double given
   });
 }
 
-/// The mean over the second to last axis, x [..., L, E] -> [..., E]. `mask`: null, or a RawMask of bytes [..., L] that
-/// marks the rows to include.
-BoundVariable* meanOf(BoundGraph& graph, const BoundVariable& x, const val& mask) {
-  return guarded([&] {
-    const Shape& shape = x.shape();
-    if (shape.rank() < 2) refuseShape("x", "[..., L, E]", shape);
-    const Shape leading = axes(shape, 0, shape.rank() - 2);
-    const Index count = leading.size(), length = shape[-2];
-    Variable rows = x.variable();
-    Sequences sequences = Sequences::uniform(count, length);
-    if (const auto kept = readMask("mask", mask)) {
-      requireSame("mask", kept->shape, axes(shape, 0, shape.rank() - 1));
-      const auto* flags = static_cast<const uint8_t*>(kept->data);
-      std::vector<Index> indices, lengths;
-      for (Index n = 0; n < count; ++n) {
-        const size_t before = indices.size();
-        for (Index i = n * length; i < (n + 1) * length; ++i) {
-          if (flags[i]) indices.push_back(i);
-        }
-        lengths.push_back(static_cast<Index>(indices.size() - before));
-      }
-      rows = train::gatherRows(graph.graph(), rows, std::move(indices));
-      sequences = Sequences::ofLengths(lengths);
-    }
-    std::vector<Index> extents = leading.extents();
-    extents.push_back(shape[-1]);
-    return made(Shape(std::move(extents)), train::pool(graph.graph(), rows, sequences, {}, Pooling::kMean));
-  });
-}
-
 }  // namespace
 
 EMSCRIPTEN_BINDINGS(heed_train_operations) {
   using emscripten::allow_raw_pointers;
   using emscripten::function;
   function("recordAdd", &addOf, allow_raw_pointers());
-  function("recordMultiply", &multiplyOf, allow_raw_pointers());
-  function("recordScale", &scaleOf, allow_raw_pointers());
   function("recordReshape", &reshapeOf, allow_raw_pointers());
   function("recordSlice", &sliceOf, allow_raw_pointers());
   function("recordConcatenate", &concatenateOf, allow_raw_pointers());
-  function("recordMean", &meanOf, allow_raw_pointers());
 }
 
 }  // namespace heed::bindings

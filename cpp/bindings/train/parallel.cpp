@@ -37,13 +37,13 @@ void addGradient(BoundGradients& bound, unsigned parameter, const val& part) {
     const Index width = whole.rowSize();
     if (part["rows"].isNull()) {
       requireCount("gradient", values.size(), whole.shape.size());
-      return gradients.add(parameter, 0, whole.shape[0], values.data());
+      return gradients.add(parameter, 0, whole.rows(), values.data());
     }
     const auto rows = readArray<Index>(part["rows"]);
     requireCount("gradient", values.size(), Shape{static_cast<Index>(rows.size()), width}.size());
     const float* next = values.data();
     for (const Index row : rows) {
-      requireRange("gradient", row, 0, whole.shape[0] - 1);
+      requireRange("gradient", row, 0, whole.rows() - 1);
       gradients.row({parameter, 0, 0}, row);  // allocates all rows before it adds to any
     }
     for (const Index row : rows) {

@@ -24,6 +24,22 @@ class LayerScale;
 class Linear;
 class PositionalEncoding;
 
+/// The windows of a convolution along a sequence of L rows, which is extended by `before` and `after` rows of zeros:
+/// window u has the rows u stride + k dilation - before for k in [0, width).
+struct Windows {
+  Index width;
+  Index stride = 1;
+  Index dilation = 1;
+  Index before = 0;
+  Index after = 0;
+
+  /// The number of windows of a sequence; 0 for an empty one.
+  Index count(Index length) const {
+    const Index rest = length + before + after - dilation * (width - 1) - 1;
+    return rest < 0 || length == 0 ? 0 : rest / stride + 1;
+  }
+};
+
 /// Values are valid until the end of the Scope in which they were computed. An operation *consumes* an argument if it
 /// may write its result to the argument's memory; the argument must not be used afterwards.
 class Evaluator {
@@ -108,6 +124,8 @@ class Evaluator {
   virtual Value gate(const Value& x, Activation activation, bool second) = 0;
   /// a + b. Consumes both.
   virtual Value add(const Value& a, const Value& b) = 0;
+  /// a * b, element by element. Consumes a.
+  virtual Value multiply(const Value& a, const Value& b) = 0;
   /// factor x. Consumes x.
   virtual Value scale(const Value& x, float factor) = 0;
   /// x with `part` (T, n) added to its columns [first, first + n). Consumes both.
@@ -115,11 +133,13 @@ class Evaluator {
   /// Rotates the heads of x (T, H Dh); the first row of each sequence has position `first_position`. Consumes x.
   virtual Value rotate(const Rotary& rotary, const Value& x, const Sequences& sequences, Index num_heads,
                        Index first_position) = 0;
-  /// The windows of a convolution along each sequence, (T, E width), see ops/windows.h.
-  virtual Value gatherWindows(const Value& x, const Sequences& sequences, Index width) = 0;
+  /// The windows of a convolution along each sequence, (number of windows, E width), see ops/windows.h.
+  virtual Value gatherWindows(const Value& x, const Sequences& sequences, const Windows& windows) = 0;
   virtual Value transpose(const Value& x) = 0;
-  /// The rows of a, then those of b. Both have the same width.
-  virtual Value concatenateRows(const Value& a, const Value& b) = 0;
+  /// The rows of all parts, one part after another. All have the same width.
+  virtual Value concatenateRows(std::span<const Value> parts) = 0;
+  /// A copy of columns [first, first + count).
+  virtual Value columns(const Value& x, Index first, Index count) = 0;
   /// The first `columns` columns of row i.
   virtual Value row(const Value& x, Index i, Index columns) = 0;
   /// The rows of x at `indices`, in that order.

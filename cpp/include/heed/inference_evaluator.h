@@ -32,13 +32,15 @@ class InferenceEvaluator final : public Evaluator {
   Value activate(const Value& x, Activation activation) override;
   Value gate(const Value& x, Activation activation, bool second) override;
   Value add(const Value& a, const Value& b) override;
+  Value multiply(const Value& a, const Value& b) override;
   Value scale(const Value& x, float factor) override;
   Value addColumns(const Value& x, const Value& part, Index first) override;
   Value rotate(const Rotary& rotary, const Value& x, const Sequences& sequences, Index num_heads,
                Index first_position) override;
-  Value gatherWindows(const Value& x, const Sequences& sequences, Index width) override;
+  Value gatherWindows(const Value& x, const Sequences& sequences, const Windows& windows) override;
   Value transpose(const Value& x) override;
-  Value concatenateRows(const Value& a, const Value& b) override;
+  Value concatenateRows(std::span<const Value> parts) override;
+  Value columns(const Value& x, Index first, Index count) override;
   Value row(const Value& x, Index i, Index columns) override;
   Value gatherRows(const Value& x, std::vector<Index> indices) override;
   Value reshape(const Value& x, Index rows, Index columns) override { return view(x.view().data(), rows, columns); }

@@ -77,6 +77,8 @@ struct Parameter {
   /// Called after rows have been written, for modules that derive values from them; empty: none.
   std::function<void()> on_write;
 
+  /// The number of rows, the extent of the first axis; 1 without axes.
+  Index rows() const { return shape.rank() == 0 ? 1 : shape[0]; }
   /// The number of elements in a row; 1 for vectors.
   Index rowSize() const;
   /// Copies rows [first, first + count) to `out`.

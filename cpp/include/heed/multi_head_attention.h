@@ -19,7 +19,10 @@ struct MultiHeadAttentionOptions {
   Index key_input_dim = 0;    ///< width of the key input (PyTorch's kdim); 0: E
   Index value_input_dim = 0;  ///< width of the value input (vdim); 0: E
   bool bias = true;
-  Activation activation = Activation::kIdentity;  ///< applied to the projected queries, keys and values
+  /// Applied to the projected queries, keys and values.
+  Activation query_activation = Activation::kIdentity;
+  Activation key_activation = Activation::kIdentity;
+  Activation value_activation = Activation::kIdentity;
   /// Normalizes the projected queries and keys before rotation: each head if its width is Dk, all heads together if it
   /// is H Dk (then Hk = H).
   std::optional<LayerNormOptions> qk_norm = std::nullopt;

@@ -62,6 +62,7 @@ class LayerScale : public Module {
 struct BatchNormOptions {
   Index num_features;
   float eps = 1e-5f;
+  float momentum = 0.1f;  ///< the share of a batch in the moving averages, in training
 };
 
 /// torch.nn.BatchNorm1d in evaluation mode: normalizes each feature with the moving averages of training, gamma (x -

@@ -12,12 +12,12 @@ namespace heed {
 
 /// Sinusoidal encodings: output(i, 2k) = sin(p base^(-2k/E)), output(i, 2k + 1) = cos(p base^(-2k/E)) for the position
 /// p = first_position + i (Vaswani et al. 2017, arXiv:1706.03762, section 3.5). output is (L, E); E may be odd. Throws
-/// kInvalidArgument if the base is not finite or not positive.
-void positionalEncoding(double base, MatrixView output, Index first_position = 0);
+/// kInvalidArgument if the base is not finite or not positive. `first_k`: the first k in base^(-2k/E), 0 in the paper.
+void positionalEncoding(double base, MatrixView output, Index first_position = 0, Index first_k = 0);
 
-/// w_k = base^(-2k/width) for each pair k of features. Angles p w_k must be computed in double: in fp32, the error at
-/// position 10^4 is 10^-3.
-std::vector<double> sinusoidFrequencies(Index width, double base);
+/// w_k = base^(-2k/width) for each pair k of features, with k from `first_k`. Angles p w_k must be computed in double:
+/// in fp32, the error at position 10^4 is 10^-3.
+std::vector<double> sinusoidFrequencies(Index width, double base, Index first_k = 0);
 
 struct PositionalEncodingOptions {
   enum class Mode {
@@ -27,6 +27,7 @@ struct PositionalEncodingOptions {
   Index embed_dim;
   Index max_length;
   double base = 10000;
+  Index start = 0;  ///< the first k in base^(-2k/E)
   Mode mode = Mode::kAdd;
   bool learned = false;  ///< a table of parameters (torch.nn.Embedding) instead of sinusoids
 };

@@ -42,7 +42,7 @@ void initialize(Module& module, uint64_t seed, Initialization initialization) {
     const InitialValue initial = is_matrix && initialization == Initialization::kXavier
                                      ? InitialValue::xavier(parameter.shape[0], parameter.shape[1])
                                      : parameter.initial;
-    for (Index i = 0; i < parameter.shape[0]; ++i) {
+    for (Index i = 0; i < parameter.rows(); ++i) {
       for (Index k = 0; k < parameter.rowSize(); ++k) row[static_cast<size_t>(k)] = draw(initial, generator);
       parameter.write(i, 1, row.data());
     }

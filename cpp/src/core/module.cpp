@@ -150,7 +150,7 @@ std::vector<Dropout*> Module::dropouts() {
 }
 
 Parameter plainParameter(std::string name, Shape shape, float* data, ParameterKind kind, InitialValue initial) {
-  const Index rows = shape[0];
+  const Index rows = shape.rank() == 0 ? 1 : shape[0];
   return {std::move(name), std::move(shape), kind, initial, {{rows, data}}, {}};
 }
 

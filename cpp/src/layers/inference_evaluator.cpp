@@ -140,6 +140,11 @@ Value InferenceEvaluator::add(const Value& a, const Value& b) {
   return a;
 }
 
+Value InferenceEvaluator::multiply(const Value& a, const Value& b) {
+  a.view().array() *= b.values().array();
+  return a;
+}
+
 Value InferenceEvaluator::scale(const Value& x, float factor) {
   x.view() *= factor;
   return x;
@@ -158,10 +163,10 @@ Value InferenceEvaluator::rotate(const Rotary& rotary, const Value& x, const Seq
   return x;
 }
 
-Value InferenceEvaluator::gatherWindows(const Value& x, const Sequences& sequences, Index width) {
-  const MatrixView windows = matrix(x.rows(), x.cols() * width);
-  heed::gatherWindows(x.values(), sequences, width, windows);
-  return windows;
+Value InferenceEvaluator::gatherWindows(const Value& x, const Sequences& sequences, const Windows& windows) {
+  const MatrixView gathered = matrix(windowSequences(windows, sequences).totalRows(), x.cols() * windows.width);
+  heed::gatherWindows(x.values(), sequences, windows, gathered);
+  return gathered;
 }
 
 Value InferenceEvaluator::transpose(const Value& x) {
@@ -170,10 +175,21 @@ Value InferenceEvaluator::transpose(const Value& x) {
   return result;
 }
 
-Value InferenceEvaluator::concatenateRows(const Value& a, const Value& b) {
-  MatrixView result = matrix(a.rows() + b.rows(), a.cols());
-  result.topRows(a.rows()) = a.values();
-  result.bottomRows(b.rows()) = b.values();
+Value InferenceEvaluator::concatenateRows(std::span<const Value> parts) {
+  Index rows = 0;
+  for (const Value& part : parts) rows += part.rows();
+  MatrixView result = matrix(rows, parts[0].cols());
+  Index first = 0;
+  for (const Value& part : parts) {
+    result.middleRows(first, part.rows()) = part.values();
+    first += part.rows();
+  }
+  return result;
+}
+
+Value InferenceEvaluator::columns(const Value& x, Index first, Index count) {
+  MatrixView result = matrix(x.rows(), count);
+  result = x.values().middleCols(first, count);
   return result;
 }
 

@@ -39,8 +39,8 @@ MultiHeadAttentionOptions completed(MultiHeadAttentionOptions o) {
   return o;
 }
 
-LinearOptions projection(const MultiHeadAttentionOptions& o, Index in, Index out) {
-  return {.in_features = in, .out_features = out, .bias = o.bias, .activation = o.activation, .precision = o.precision};
+LinearOptions projection(const MultiHeadAttentionOptions& o, Index in, Index out, Activation activation) {
+  return {.in_features = in, .out_features = out, .bias = o.bias, .activation = activation, .precision = o.precision};
 }
 
 Value normalized(Evaluator& e, const std::optional<LayerNorm>& norm, const Value& x) {
@@ -65,17 +65,21 @@ Parameter stacked(const char* name, InitialValue initial, const std::array<Param
 
 MultiHeadAttention::MultiHeadAttention(const MultiHeadAttentionOptions& options)
     : options_(completed(options)),
-      q_proj_(projection(options_, options_.embed_dim, options_.num_heads * options_.key_dim)),
-      k_proj_(projection(options_, options_.key_input_dim, options_.key_value_heads * options_.key_dim)),
-      v_proj_(projection(options_, options_.value_input_dim, options_.key_value_heads * options_.value_dim)),
+      q_proj_(
+          projection(options_, options_.embed_dim, options_.num_heads * options_.key_dim, options_.query_activation)),
+      k_proj_(projection(options_, options_.key_input_dim, options_.key_value_heads * options_.key_dim,
+                         options_.key_activation)),
+      v_proj_(projection(options_, options_.value_input_dim, options_.key_value_heads * options_.value_dim,
+                         options_.value_activation)),
       out_proj_({.in_features = options_.num_heads * options_.value_dim,
                  .out_features = options_.embed_dim,
                  .bias = options_.bias,
                  .precision = options_.precision}),
       dropout_({.p = options_.dropout}) {
   if (options_.position_projections) {
-    pos_key_proj_.emplace(projection(options_, options_.embed_dim, options_.num_heads * options_.key_dim));
-    pos_query_proj_.emplace(projection(options_, options_.embed_dim, options_.num_heads * options_.key_dim));
+    const Index width = options_.num_heads * options_.key_dim;
+    pos_key_proj_.emplace(projection(options_, options_.embed_dim, width, options_.key_activation));
+    pos_query_proj_.emplace(projection(options_, options_.embed_dim, width, options_.query_activation));
   }
   if (!options_.qk_norm) return;
   const Index joint = options_.num_heads * options_.key_dim;

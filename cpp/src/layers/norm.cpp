@@ -18,6 +18,7 @@ BatchNormOptions checked(const BatchNormOptions& options) {
   requireAtLeast("numFeatures", options.num_features, 1);
   requireRoom("weight", {options.num_features});
   requireEps(options.eps);
+  requireRate("momentum", options.momentum);
   return options;
 }
 

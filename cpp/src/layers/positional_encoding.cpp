@@ -19,7 +19,8 @@ PositionalEncodingOptions checked(const PositionalEncodingOptions& options) {
 
 PositionalEncoding::PositionalEncoding(const PositionalEncodingOptions& options) : options_(checked(options)) {
   allocate("weight", {options.max_length, options.embed_dim}, rows_);
-  if (!options.learned) positionalEncoding(options.base, view(rows_.data(), options.max_length, options.embed_dim));
+  if (options.learned) return;
+  positionalEncoding(options.base, view(rows_.data(), options.max_length, options.embed_dim), 0, options.start);
 }
 
 Index PositionalEncoding::outputWidth(Index width) const {

@@ -5,7 +5,8 @@
 namespace heed {
 
 EncoderModel::Convolution::Convolution(const EncoderModelConfig& config)
-    : width_(config.convolution),
+    : windows_(
+          {.width = config.convolution, .before = (config.convolution - 1) / 2, .after = (config.convolution - 1) / 2}),
       activation_(config.convolution_activation),
       linear_({.in_features = config.layer.embed_dim * config.convolution,
                .out_features = config.layer.embed_dim,
@@ -15,7 +16,7 @@ EncoderModel::Convolution::Convolution(const EncoderModelConfig& config)
 
 Value EncoderModel::Convolution::forward(Evaluator& e, const Value& x, const Value& h, const Sequences& sequences) {
   Evaluator::Scope scope(e);
-  const Value product = linear_.forward(e, e.gatherWindows(x, sequences, width_), nullptr, true);
+  const Value product = linear_.forward(e, e.gatherWindows(x, sequences, windows_), nullptr, true);
   const Value local = e.activate(dropout_.forward(e, product), activation_);
   return scope.leave(e.normalize(norm_, e.add(h, local), true));
 }
@@ -23,7 +24,7 @@ Value EncoderModel::Convolution::forward(Evaluator& e, const Value& x, const Val
 std::vector<Parameter> EncoderModel::Convolution::ownParameters() {
   std::vector<Parameter> own = linear_.ownParameters();
   const Index rows = own[0].shape[0];
-  own[0].shape = {rows, rows, width_};
+  own[0].shape = {rows, rows, windows_.width};
   return own;
 }
 

@@ -26,7 +26,7 @@ class EncoderModel::Convolution : public Module {
   std::vector<Child> children() override { return {{"norm", &norm_}}; }
   std::vector<Parameter> ownParameters() override;
 
-  Index width_;  // K
+  Windows windows_;
   Activation activation_;
   Linear linear_;
   LayerNorm norm_;

@@ -1,5 +1,6 @@
 #include "models/patch_embeddings.h"
 
+#include <array>
 #include <numeric>
 
 #include "core/check.h"
@@ -70,11 +71,11 @@ Value EncoderModel::PatchEmbeddings::embed(Evaluator& e, const ImageInput& image
   Value x = patch_.forward(e, patches);
   if (has_positions) x = e.add(x, tableRows(e, positions, width_, first, count));
   if (const auto registers = static_cast<Index>(registers_.size()) / width_; registers > 0)
-    x = e.concatenateRows(tableRows(e, registers_.data(), width_, 0, registers), x);
+    x = e.concatenateRows(std::array{tableRows(e, registers_.data(), width_, 0, registers), x});
   if (first > 0) {
     Value row = tableRows(e, class_.data(), width_, 0, 1);
     if (has_positions) row = e.add(row, tableRows(e, positions, width_, 0, 1));
-    x = e.concatenateRows(row, x);
+    x = e.concatenateRows(std::array{row, x});
   }
   return norm_ ? e.normalize(*norm_, x, true) : x;
 }

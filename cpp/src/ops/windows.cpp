@@ -5,15 +5,16 @@
 namespace heed {
 namespace {
 
-/// Calls f(t, k, from) for each window t and each k whose row `from` = t + k - (K - 1) / 2 is in the same sequence.
+/// Calls f(row, k, from) for each row of a window and each k whose row of x is in the same sequence.
 template <class F>
-void forEachRow(const Sequences& sequences, Index width, const F& f) {
-  const Index reach = (width - 1) / 2;
+void forEachRow(const Sequences& sequences, const Windows& windows, const F& f) {
+  Index row = 0;
   for (Index n = 0; n < sequences.count(); ++n) {
-    for (Index t = sequences.begin(n); t < sequences.end(n); ++t) {
-      for (Index k = 0; k < width; ++k) {
-        const Index from = t + k - reach;
-        if (from >= sequences.begin(n) && from < sequences.end(n)) f(t, k, from);
+    const Index count = windows.count(sequences.length(n));
+    for (Index u = 0; u < count; ++u, ++row) {
+      for (Index k = 0; k < windows.width; ++k) {
+        const Index from = sequences.begin(n) + u * windows.stride + k * windows.dilation - windows.before;
+        if (from >= sequences.begin(n) && from < sequences.end(n)) f(row, k, from);
       }
     }
   }
@@ -21,24 +22,36 @@ void forEachRow(const Sequences& sequences, Index width, const F& f) {
 
 }  // namespace
 
-void gatherWindows(ConstMatrixView x, const Sequences& sequences, Index width, MatrixView windows) {
+Sequences windowSequences(const Windows& windows, const Sequences& sequences) {
+  std::vector<Index> counts;
+  for (Index n = 0; n < sequences.count(); ++n) {
+    counts.push_back(windows.count(sequences.length(n)));
+    if (counts.back() > 0 || sequences.length(n) == 0) continue;
+    const Index span = windows.dilation * (windows.width - 1) + 1 - windows.before - windows.after;
+    refuse(ErrorCode::kShapeMismatch, "x", "at least " + std::to_string(span) + " rows, the span of the kernel",
+           std::to_string(sequences.length(n)));
+  }
+  return Sequences::ofLengths(counts);
+}
+
+void gatherWindows(ConstMatrixView x, const Sequences& sequences, const Windows& windows, MatrixView output) {
   requireShape("x", x, sequences.totalRows(), x.cols());
-  requireShape("windows", readOnly(windows), x.rows(), x.cols() * width);
-  windows.setZero();
-  forEachRow(sequences, width, [&](Index t, Index k, Index from) {
-    const float* row = x.data() + from * x.outerStride();
-    float* out = windows.data() + t * windows.outerStride() + k;
-    for (Index e = 0; e < x.cols(); ++e) out[e * width] = row[e];
+  requireColumns("windows", readOnly(output), x.cols() * windows.width);
+  output.setZero();
+  forEachRow(sequences, windows, [&](Index row, Index k, Index from) {
+    const float* values = x.data() + from * x.outerStride();
+    float* out = output.data() + row * output.outerStride() + k;
+    for (Index e = 0; e < x.cols(); ++e) out[e * windows.width] = values[e];
   });
 }
 
-void scatterWindows(ConstMatrixView windows, const Sequences& sequences, Index width, MatrixView x) {
+void scatterWindows(ConstMatrixView gathered, const Sequences& sequences, const Windows& windows, MatrixView x) {
   requireShape("x", readOnly(x), sequences.totalRows(), x.cols());
-  requireShape("windows", windows, x.rows(), x.cols() * width);
-  forEachRow(sequences, width, [&](Index t, Index k, Index from) {
-    const float* row = windows.data() + t * windows.outerStride() + k;
+  requireColumns("windows", gathered, x.cols() * windows.width);
+  forEachRow(sequences, windows, [&](Index row, Index k, Index from) {
+    const float* values = gathered.data() + row * gathered.outerStride() + k;
     float* out = x.data() + from * x.outerStride();
-    for (Index e = 0; e < x.cols(); ++e) out[e] += row[e * width];
+    for (Index e = 0; e < x.cols(); ++e) out[e] += values[e * windows.width];
   });
 }
 

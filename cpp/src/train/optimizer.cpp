@@ -26,7 +26,7 @@ Index blockRows(Index width) {
   return std::max<Index>(kFloats / std::max<Index>(width, 1) / 8 * 8, 8);
 }
 
-Index rowCount(const Parameter& parameter) { return parameter.shape[0]; }
+Index rowCount(const Parameter& parameter) { return parameter.rows(); }
 
 /// Copies row k of `sparse` to row order[k] of `dense`.
 void spread(const std::vector<float>& sparse, const std::vector<Index>& order, Index width, std::vector<float>& dense) {

@@ -54,7 +54,7 @@ MatrixView ParameterGradients::dense(const Location& part) {
   const Parameter& parameter = parameters_[part.parameter];
   Entry& entry = entries_[part.parameter];
   if (!entry.dense.data()) {
-    entry.dense = Matrix(parameter.shape[0], parameter.rowSize());
+    entry.dense = Matrix(parameter.rows(), parameter.rowSize());
     entry.dense.view().setZero();
     // The table had a sparse gradient and is now used as a whole: copy the gradients of its rows.
     for (size_t slot = 0; slot < entry.rows.order.size(); ++slot) {
@@ -78,7 +78,7 @@ float* ParameterGradients::row(const Location& table, Index row) {
   }
   Rows& rows = entry.rows;
   const Index place = table.first_row + row;
-  if (rows.slots.empty()) rows.slots.resize(static_cast<size_t>(parameters_[table.parameter].shape[0]), -1);
+  if (rows.slots.empty()) rows.slots.resize(static_cast<size_t>(parameters_[table.parameter].rows()), -1);
   Index& slot = rows.slots[static_cast<size_t>(place)];
   if (slot < 0) {
     rows.values.resize((rows.order.size() + 1) * static_cast<size_t>(width));

@@ -81,6 +81,12 @@ Value RecordingEvaluator::attention(const AttentionInput& input, Index num_heads
       recordAttention(graph_, std::move(variables), input.queries, input.keys, num_heads, options, weights, touched));
 }
 
+Value RecordingEvaluator::concatenateRows(std::span<const Value> parts) {
+  std::vector<Variable> variables;
+  for (const Value& part : parts) variables.push_back(variable(part));
+  return value(train::concatenateRows(graph_, variables));
+}
+
 Value RecordingEvaluator::rotate(const Rotary& rotary, const Value& x, const Sequences& sequences, Index num_heads,
                                  Index first_position) {
   // The aliasing constructor shares ownership with the owner, if there is one.

@@ -119,7 +119,9 @@ void fuzzAttention(Choices& choose, Context& context) {
   if (choose.flag()) o.key_input_dim = choose.extent(12);
   if (choose.flag()) o.value_input_dim = choose.extent(12);
   o.bias = layer.bias;
-  o.activation = layer.activation;
+  o.query_activation = layer.activation;
+  o.key_activation = choose.activation();
+  o.value_activation = choose.activation();
   o.dropout = layer.dropout;
   o.precision = layer.precision;
   MultiHeadAttention mha(o);

@@ -108,14 +108,22 @@ TEST(MultiHeadAttention, PermutingKeysAndValuesTogetherChangesNothing) {
 
 TEST(MultiHeadAttention, SharedInputsEqualCopies) {
   // The same view as query, key and value is packed once; the result must be bit-identical.
-  auto mha = random({.embed_dim = 10, .num_heads = 2, .activation = Activation::kTanh});
+  auto mha = random({.embed_dim = 10,
+                     .num_heads = 2,
+                     .query_activation = Activation::kTanh,
+                     .key_activation = Activation::kTanh,
+                     .value_activation = Activation::kTanh});
   const RowMajorMatrix x = randomMatrix(9, 10, 3), y = x, z = x;
   expectSame(run(mha, x, x, x).output, run(mha, x, y, z).output);
   expectSame(run(mha, x, y, y).output, run(mha, x, y, z).output);
 }
 
 TEST(MultiHeadAttention, ProjectionsMayBeNonlinear) {
-  auto mha = random({.embed_dim = 6, .num_heads = 2, .activation = Activation::kRelu});
+  auto mha = random({.embed_dim = 6,
+                     .num_heads = 2,
+                     .query_activation = Activation::kRelu,
+                     .key_activation = Activation::kRelu,
+                     .value_activation = Activation::kRelu});
   const RowMajorMatrix x = randomMatrix(4, 6, 2);
   Inference in;
   const Value q = mha.projectQuery(in.e, valueOf(x));

@@ -17,7 +17,9 @@ TEST(Windows, TheirProductWithTheWeightIsTheConvolutionOfEachSequence) {
   const RowMajorMatrix x = RowMajorMatrix::Random(sequences.totalRows(), kIn);
   const RowMajorMatrix weight = RowMajorMatrix::Random(kOut, kIn * kWidth);
   RowMajorMatrix windows(x.rows(), kIn * kWidth);
-  gatherWindows(view(x.data(), x.rows(), kIn), sequences, kWidth, view(windows.data(), windows.rows(), windows.cols()));
+  constexpr Windows kWindows{.width = kWidth, .before = 2, .after = 2};
+  gatherWindows(view(x.data(), x.rows(), kIn), sequences, kWindows,
+                view(windows.data(), windows.rows(), windows.cols()));
   const RowMajorMatrix product = windows * weight.transpose();
 
   std::vector<reference::Matrix> parts;
@@ -40,11 +42,16 @@ TEST(Windows, ScatterIsTheTransposeOfGather) {
   constexpr Index kWidth = 3, kIn = 2;
   const Sequences sequences = Sequences::ofLengths({2, 5});
   std::srand(4);
-  const RowMajorMatrix x = RowMajorMatrix::Random(7, kIn), y = RowMajorMatrix::Random(7, kIn * kWidth);
-  RowMajorMatrix gathered(7, kIn * kWidth), scattered = RowMajorMatrix::Zero(7, kIn);
-  gatherWindows(view(x.data(), 7, kIn), sequences, kWidth, view(gathered.data(), 7, kIn * kWidth));
-  scatterWindows(view(y.data(), 7, kIn * kWidth), sequences, kWidth, view(scattered.data(), 7, kIn));
-  EXPECT_NEAR(gathered.cwiseProduct(y).sum(), x.cwiseProduct(scattered).sum(), 1e-5f);
+  const RowMajorMatrix x = RowMajorMatrix::Random(7, kIn);
+  for (const Windows& windows : {Windows{.width = kWidth, .before = 1, .after = 1},
+                                 Windows{.width = kWidth, .stride = 2, .dilation = 2, .before = 3}}) {
+    const Index rows = windowSequences(windows, sequences).totalRows();
+    const RowMajorMatrix y = RowMajorMatrix::Random(rows, kIn * kWidth);
+    RowMajorMatrix gathered(rows, kIn * kWidth), scattered = RowMajorMatrix::Zero(7, kIn);
+    gatherWindows(view(x.data(), 7, kIn), sequences, windows, view(gathered.data(), rows, kIn * kWidth));
+    scatterWindows(view(y.data(), rows, kIn * kWidth), sequences, windows, view(scattered.data(), 7, kIn));
+    EXPECT_NEAR(gathered.cwiseProduct(y).sum(), x.cwiseProduct(scattered).sum(), 1e-5f);
+  }
 }
 
 }  // namespace

@@ -19,7 +19,7 @@ const Sequences& keyRows() {
 TEST(TrainMultiHeadAttention, SelfAttentionHasTheGradientsOfTheFormula) {
   for (const MultiHeadAttentionOptions& o :
        {MultiHeadAttentionOptions{.embed_dim = kWidth, .num_heads = kHeads},
-        {.embed_dim = kWidth, .num_heads = 1, .bias = false, .activation = Activation::kTanh},
+        {.embed_dim = kWidth, .num_heads = 1, .bias = false, .value_activation = Activation::kTanh},
         {.embed_dim = kWidth, .num_heads = 3, .key_dim = 4, .value_dim = 5}}) {
     for (const Index rotary_dim : {0, 2}) {
       SCOPED_TRACE(Shape({o.num_heads, o.key_dim, rotary_dim}).toString());
@@ -246,7 +246,11 @@ TEST(TrainLayers, GiveTheBitsOfInference) {
       return decoder.forward(e, {value(x), value(memory), targets, memories}, {call, {}});
     });
 
-    MultiHeadAttention attention({.embed_dim = 24, .num_heads = 3, .activation = Activation::kGelu, .dropout = 0.1f});
+    MultiHeadAttention attention({.embed_dim = 24,
+                                  .num_heads = 3,
+                                  .query_activation = Activation::kGelu,
+                                  .key_activation = Activation::kTanh,
+                                  .dropout = 0.1f});
     fillRandomly(attention, 5);
     const Rotary rotary(4, 100, 10000, Rotary::Pairing::kInterleaved);
     AttentionOptions rotated = call;

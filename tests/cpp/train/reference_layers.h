@@ -99,7 +99,8 @@ inline DoubleMatrix multiHeadAttention(const Scope& p, const MultiHeadAttentionO
         p.has("in_proj_weight") ? DoubleMatrix(p["in_proj_weight"].middleRows(which * width, width)) : p[name];
     reference::RowVector b = reference::RowVector::Zero(width);
     if (p.has("in_proj_bias")) b = p["in_proj_bias"].middleRows(which * heads * dk, width).transpose();
-    return activate(reference::linear(x, w, b), o.activation);
+    const Activation activations[] = {o.query_activation, o.key_activation, o.value_activation};
+    return activate(reference::linear(x, w, b), activations[which]);
   };
   DoubleMatrix q = projected(query, 0, "q_proj_weight"), k = projected(key, 1, "k_proj_weight"),
                v = projected(value, 2, "v_proj_weight"), joined(query.rows(), heads * dv);

@@ -37,5 +37,8 @@ export const layerExamples: Record<keyof typeof layers, { options: object; given
   DecoderLayer: { options: sizes, given: [x, memory] },
   Decoder: { options: { ...sizes, numLayers: 2 }, given: [x, memory] },
   Transformer: { options: { ...sizes, numEncoderLayers: 1, numDecoderLayers: 1 }, given: [memory, x] },
+  Conv1D: { options: { inChannels: 8, outChannels: 4, kernelSize: 2, groups: 2 }, given: [x] },
+  LSTM: { options: { inputSize: 8, hiddenSize: 3, numLayers: 2, bidirectional: true }, given: [x] },
+  GRU: { options: { inputSize: 8, hiddenSize: 3 }, given: [x] },
   Embedding: { options: { numEmbeddings: 5, embedDim: 8 }, given: [[[1, 2, 3]]] },
 };

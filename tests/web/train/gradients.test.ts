@@ -42,7 +42,7 @@ interface Case {
   };
 }
 
-const cases = readFixtures('training', 'gradients') as Case[];
+const cases = [...readFixtures('training', 'gradients'), ...readFixtures('training', 'sequence-layers')] as Case[];
 
 describe.each(builds)('gradients, %s build', (build) => {
   let heed: TrainingHeed;

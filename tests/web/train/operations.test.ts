@@ -83,7 +83,6 @@ describe('add and multiply', () => {
 
   it('refuse shapes that do not broadcast', () => {
     expect(() => heed.add([1, 2], [1, 2, 3])).toThrow(refused('SHAPE_MISMATCH', /b: expected a shape that broadcasts/));
-    expect(() => heed.multiply([1], Number.NaN)).toThrow(refused('INVALID_ARGUMENT', /multiply: b: expected a finite/));
     expect(() => heed.add('1' as never, [1])).toThrow(refused('INVALID_ARGUMENT', /add: a/));
   });
 });
@@ -108,7 +107,7 @@ describe('concatenate', () => {
   it('refuses extents that differ, axes that do not exist, and nothing', () => {
     expect(() => heed.concatenate([[[1, 2]], [[1], [2]]])).toThrow(refused('SHAPE_MISMATCH', /tensors\[1\]/));
     expect(() => heed.concatenate([[1]], { axis: 1 })).toThrow(
-      refused('INVALID_ARGUMENT', /axis: expected an axis of/),
+      refused('INVALID_ARGUMENT', /axis: expected an integer from -1 to 0/),
     );
     expect(() => heed.concatenate([])).toThrow(refused('INVALID_ARGUMENT', /at least one tensor/));
   });

@@ -11,7 +11,7 @@ const needsTraining = expect.objectContaining({
 });
 
 describe('heed', () => {
-  it.each(['losses', 'optim', 'saveCheckpoint', 'trainClassifier', 'trainEmbedding', 'Module', 'custom'])(
+  it.each(['losses', 'optim', 'saveCheckpoint', 'trainClassifier', 'trainEmbedding', 'custom'])(
     'names heed/train for %s',
     async (name) => {
       using heed = await load();

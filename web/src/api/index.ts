@@ -14,6 +14,11 @@ export type { Quantized, QuantizeOptions, QuantizeReport } from '../folders/quan
 export { clearCache, listCache } from '../io/cache-functions.js';
 export type { CachedModel, CacheOptions } from '../io/cached-models.js';
 export type { FileBytes, ModelSource } from '../io/source.js';
+export type { FeatureTokenizer, FeatureTokenizerOptions } from '../layers/composition/feature-tokenizer.js';
+export type { Operations } from '../layers/composition/operations.js';
+export type { FreeParameter } from '../layers/composition/parameter.js';
+export type { SequentialOptions, SequentialPart } from '../layers/composition/sequential.js';
+export type { Conv1D, Conv1DOptions } from '../layers/convolution.js';
 export { type Cost, type CostOptions, flops } from '../layers/cost.js';
 export type {
   Decoder,
@@ -41,8 +46,8 @@ export type {
 } from '../layers/multi-head-attention.js';
 export type { BatchNorm, BatchNormOptions, LayerNorm, LayerNormOptions } from '../layers/norms.js';
 export type { PositionalEncoding, PositionalEncodingOptions } from '../layers/positional-encoding.js';
+export type { GRU, LSTM, RecurrentOptions } from '../layers/recurrent.js';
 export { loadSafetensors, type SaveSafetensorsOptions, saveSafetensors } from '../layers/safetensors.js';
-export type { SequentialOptions, SequentialPart } from '../layers/sequential.js';
 export type { StateDict } from '../layers/state-dict.js';
 export type { Transformer, TransformerCall, TransformerOptions, TransformerWeights } from '../layers/transformer.js';
 export type { Device, DeviceFigures } from '../models/device.js';

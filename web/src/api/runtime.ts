@@ -6,9 +6,9 @@ import type { Count } from '../base/cores.js';
 import { HeedError, importing, needsTraining } from '../base/error.js';
 import type { HubOptions } from '../base/hub-options.js';
 import { whenIdle } from '../base/in-progress.js';
-import { plainOptions, type Reader, readOptions } from '../base/options.js';
 import type { PageRuntime, RawObject } from '../base/owned.js';
 import { dispose, type GpuLike, inspected, registry, type SignalLike } from '../base/platform.js';
+import { Tensor, type TensorLike } from '../base/tensor.js';
 import type { Calls, Core } from '../base/wasm/core.js';
 import { type Build, type Choice, threadsOf, type Variant, type WasmSource } from '../base/wasm/module.js';
 import { shippedModel } from '../base/wasm/shipped.js';
@@ -17,7 +17,17 @@ import type { Inspection, InspectOptions } from '../folders/inspect.js';
 import type { Pruned, PruneOptions } from '../folders/prune.js';
 import type { Quantized, QuantizeOptions } from '../folders/quantize.js';
 import type { ModelSource } from '../io/source.js';
-import { layers } from '../layers/classes.js';
+import { boundLayers } from '../layers/classes.js';
+import {
+  type FeatureTokenizer,
+  type FeatureTokenizerOptions,
+  featureTokenizer,
+} from '../layers/composition/feature-tokenizer.js';
+import { makeOperations } from '../layers/composition/make-operations.js';
+import type { Operations } from '../layers/composition/operations.js';
+import { type FreeParameter, type FreeParameterOptions, freeParameter } from '../layers/composition/parameter.js';
+import { Module, Sequential } from '../layers/composition/sequential.js';
+import type { Conv1D, Conv1DOptions } from '../layers/convolution.js';
 import { flops } from '../layers/cost.js';
 import type { Decoder, DecoderLayer, DecoderLayerOptions, DecoderOptions } from '../layers/decoder.js';
 import type { Dropout, DropoutOptions } from '../layers/dropout.js';
@@ -26,13 +36,12 @@ import type { Encoder, EncoderLayer, EncoderLayerOptions, EncoderOptions } from 
 import type { FeedForward, FeedForwardOptions } from '../layers/feed-forward.js';
 import { Functions } from '../layers/functions.js';
 import { headImportance } from '../layers/heads.js';
-import type { Layer, UnboundLayer } from '../layers/layer.js';
 import type { Linear, LinearOptions } from '../layers/linear.js';
 import { type Masks, masksOf } from '../layers/masks.js';
 import type { MultiHeadAttention, MultiHeadAttentionOptions } from '../layers/multi-head-attention.js';
 import type { BatchNorm, BatchNormOptions, LayerNorm, LayerNormOptions } from '../layers/norms.js';
 import type { PositionalEncoding, PositionalEncodingOptions } from '../layers/positional-encoding.js';
-import { Sequential } from '../layers/sequential.js';
+import type { GRU, LSTM, RecurrentOptions } from '../layers/recurrent.js';
 import type { Transformer, TransformerOptions } from '../layers/transformer.js';
 import { maxSim } from '../models/heads/max-sim.js';
 import type { PretrainedModel } from '../models/model.js';
@@ -110,6 +119,7 @@ export type LayerClass<Made, Options> = undefined extends Options
  * const heed = await load();
  * const encoder = new heed.Encoder({ embedDim: 8, numHeads: 2, feedForwardDim: 16, numLayers: 2 });
  */
+// biome-ignore lint/suspicious/noUnsafeDeclarationMerging: the constructor assigns the operations
 export class Heed extends Functions {
   /** @internal For messages and consoles, as minification renames classes. */
   static override readonly name: string = 'Heed';
@@ -134,9 +144,26 @@ export class Heed extends Functions {
   declare readonly Decoder: LayerClass<Decoder, DecoderOptions>;
   declare readonly Transformer: LayerClass<Transformer, TransformerOptions>;
   declare readonly Embedding: LayerClass<Embedding, EmbeddingOptions>;
+  declare readonly Conv1D: LayerClass<Conv1D, Conv1DOptions>;
+  declare readonly LSTM: LayerClass<LSTM, RecurrentOptions>;
+  declare readonly GRU: LayerClass<GRU, RecurrentOptions>;
+
+  /** The base class of models that compose layers. */
+  readonly Module: abstract new () => Module = Module;
 
   /** Runs layers one after the other, as a model. */
   readonly Sequential = Sequential;
+
+  /** A tensor that is a parameter of the module that has it as a property. */
+  declare readonly Parameter: new (
+    value: readonly number[] | TensorLike,
+    options?: FreeParameterOptions,
+  ) => FreeParameter;
+
+  /** Makes tokens of the columns of a table. */
+  declare readonly FeatureTokenizer: new (
+    options: FeatureTokenizerOptions,
+  ) => FeatureTokenizer;
 
   /**
    * Compares the cost of an attention layer, a dense, a convolutional and a recurrent layer of the same width. Also an
@@ -192,7 +219,12 @@ export class Heed extends Functions {
         return runtime.hub;
       }
     };
-    for (const [name, Base] of Object.entries(layers)) Object.assign(this, { [name]: bind(runtime, name, Base) });
+    const operations = makeOperations(runtime, ({ result }) => {
+      void runtime.core; // throws after dispose()
+      return new Tensor(result.data, result.shape);
+    });
+    Object.assign(this, boundLayers(runtime), operations, { Parameter: freeParameter(runtime) });
+    Object.assign(this, { FeatureTokenizer: featureTokenizer(this) });
   }
 
   /** @internal */
@@ -310,21 +342,10 @@ export class Heed extends Functions {
   }
 }
 
-/** Returns a subclass of `Base` named `name` whose constructor takes only the caller's options. */
-export function bind(runtime: PageRuntime, name: string, Base: UnboundLayer<Layer, object>): object {
-  const Bound = class extends Base {
-    constructor(options?: object) {
-      const given = options && plainOptions<{ seed?: unknown }>(name, options);
-      super(runtime, name, readOptions(name, Base.schema as Record<string, Reader<unknown>>, given) as never);
-      this.hasOwnDraws = (given?.seed ?? null) !== null;
-    }
-  };
-  return Object.defineProperty(Bound, 'name', { value: name });
-}
+// The operations are assigned by the constructor.
+export interface Heed extends Operations {}
 
-for (const name of 'losses optim saveCheckpoint loadCheckpoint trainClassifier trainEmbedding Module custom'.split(
-  ' ',
-)) {
+for (const name of 'losses optim saveCheckpoint loadCheckpoint trainClassifier trainEmbedding custom'.split(' ')) {
   Object.defineProperty(Heed.prototype, name, {
     get() {
       throw needsTraining(`heed.${name}`);

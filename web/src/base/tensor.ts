@@ -210,13 +210,17 @@ export type NestedInput = readonly number[] | readonly NestedInput[];
 /** A value that is accepted wherever a tensor is expected. */
 export type TensorInput = TensorLike | NestedInput;
 
-/** A boolean mask in nested arrays, where true or 1 allows attention. */
+/**
+ * A mask in nested arrays: of booleans, zeros and ones, where true or 1 allows attention; or of numbers that are added
+ * to the scores, if one of them is neither 0 nor 1, such as -Infinity.
+ */
 export type NestedMask = readonly (boolean | number)[] | readonly NestedMask[];
 
 /**
- * A value that is accepted wherever a mask is expected. Nested arrays and `Uint8Array` tensors are boolean masks (true
- * or 1: *may be attended to*, the opposite of PyTorch's `key_padding_mask`); a `Float32Array` tensor is added to the
- * scores.
+ * A value that is accepted wherever a mask is expected. `Uint8Array` tensors and nested arrays of booleans, zeros and
+ * ones are boolean masks (true or 1: *may be attended to*, the opposite of PyTorch's `key_padding_mask`).
+ * `Float32Array` tensors, and nested arrays with any other number, are added to the scores: 0 then adds nothing, and
+ * -Infinity forbids attention.
  */
 export type MaskInput = NestedMask | TensorLike | { readonly data: Uint8Array; readonly shape: readonly number[] };
 
@@ -236,18 +240,26 @@ export function readTensor(argument: string, value: unknown): RawTensor {
 
 /** Reads a mask; see `MaskInput`. */
 export function readMask(argument: string, value: unknown): RawMask {
-  const mask = read<Uint8Array | Float32Array>(
+  let hasBooleans = false;
+  let isAdded = false;
+  const nested = read<Uint8Array | Float32Array>(
     argument,
     value,
-    'nested arrays of booleans, a Uint8Array tensor or a Float32Array tensor',
+    'nested arrays of booleans or numbers, a Uint8Array tensor or a Float32Array tensor',
     'a Uint8Array (1: may attend) or a Float32Array (added to the scores)',
     {
-      Store: Uint8Array,
-      entryOf: (entry) => (entry === true || entry === 1 ? 1 : entry === false || entry === 0 ? 0 : null),
-      entries: 'true, false, 1 or 0',
-      hint: 'Numbers to add to the scores come in a Tensor over a Float32Array',
+      Store: Float32Array,
+      entryOf: (entry) => {
+        const isBoolean = typeof entry === 'boolean';
+        if (!isBoolean && typeof entry !== 'number') return null;
+        hasBooleans ||= isBoolean;
+        isAdded ||= entry !== Number(Boolean(entry)) && !isBoolean;
+        return hasBooleans && isAdded ? null : Number(entry);
+      },
+      entries: 'booleans, or numbers that are added to the scores',
     },
   );
+  const mask = Array.isArray(value) && !isAdded ? { ...nested, data: Uint8Array.from(nested.data) } : nested;
   const wrong = isBoolean(mask) ? mask.data.findIndex((entry) => entry > 1) : -1;
   if (wrong >= 0) throw invalid(`${argument}.data[${wrong}]`, '0 or 1', String(mask.data[wrong]));
   return mask;
@@ -268,8 +280,6 @@ interface Entries<Data> {
   Store: new (length: number) => Data;
   entryOf: (entry: unknown) => number | null;
   entries: string;
-  /** A hint for numbers that are not valid entries. */
-  hint?: string;
 }
 
 /** Reads nested arrays, or an object with a `shape` and with `data` of a type that `expectedData` names. */
@@ -330,7 +340,7 @@ function checkShape(argument: string, length: number, shape: unknown): number[] 
 function flatten<Data extends TensorData | Int32Array>(
   argument: string,
   nested: readonly unknown[],
-  { Store, entryOf, entries, hint }: Entries<Data>,
+  { Store, entryOf, entries }: Entries<Data>,
 ): { data: Data; shape: number[] } {
   const shape: number[] = [];
   for (let level: unknown = nested; Array.isArray(level); level = level[0]) {
@@ -358,16 +368,7 @@ function flatten<Data extends TensorData | Int32Array>(
         continue;
       }
       const entry = entryOf(level[i]);
-      if (entry === null) {
-        const isNumber = typeof level[i] === 'number';
-        throw invalid(
-          `${argument}${path}[${i}]`,
-          entries,
-          describe(level[i]),
-          undefined,
-          isNumber && hint ? { hint } : {},
-        );
-      }
+      if (entry === null) throw invalid(`${argument}${path}[${i}]`, entries, describe(level[i]));
       data[next++] = entry;
     }
   };

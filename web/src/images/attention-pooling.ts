@@ -63,7 +63,7 @@ export class AttentionPooling {
       valueDim: 0,
       keyInputDim: 0,
       valueInputDim: 0,
-      activation: 'identity',
+      activation: { query: 'identity', key: 'identity', value: 'identity' },
       rotary: null,
     };
     this.#attention = own(new core.MultiHeadAttention(heads));

@@ -1,5 +1,6 @@
 /** Functions that own no parameters, and their options. */
 import { type Activation, activation } from '../base/activations.js';
+import { broadcastPositions, readAxis } from '../base/axes.js';
 import { calling } from '../base/error.js';
 import {
   count,
@@ -20,9 +21,10 @@ import {
   tensor,
 } from '../base/options.js';
 import type { Runtime } from '../base/owned.js';
-import { matmul, readAxis, transposed } from '../base/products.js';
-import { MAX_SIZE, type MaskInput, readTensor, Tensor, type TensorInput } from '../base/tensor.js';
-import type { Calls, RawTensor } from '../base/wasm/core.js';
+import { flipped, matmul } from '../base/products.js';
+import { isBoolean, MAX_SIZE, type MaskInput, readTensor, Tensor, type TensorInput } from '../base/tensor.js';
+import type { Calls, RawFunctions, RawTensor } from '../base/wasm/core.js';
+import type { Operations } from './composition/operations.js';
 
 /** 'inverted': entries that are not dropped are divided by 1 - p. 'none': they are not scaled. */
 export type DropoutScaling = 'inverted' | 'none';
@@ -61,6 +63,19 @@ export interface AttentionOptions<W extends boolean = boolean> {
    */
   returnWeights?: W;
 }
+
+/** Options of the function `attention`. */
+export interface AttentionFunctionOptions<W extends boolean = boolean, S extends boolean = boolean>
+  extends AttentionOptions<W> {
+  /**
+   * Whether to return the scores, of which the weights are the softmax: scale Q K^T plus additive masks, and -Infinity
+   * where a mask, `causal` or `window` forbids attention. Default false.
+   */
+  returnScores?: S;
+}
+
+/** Scores, if `returnScores` was true. */
+export type Scored<S extends boolean> = S extends true ? { scores: Tensor } : { scores?: Tensor };
 
 /** Options of `softmax`. */
 export interface SoftmaxOptions {
@@ -104,6 +119,8 @@ export interface DropoutFunctionOptions {
 export interface PositionalEncodingFunctionOptions {
   /** The base of the wavelengths. Default 10000. */
   base?: number;
+  /** The first k in the frequencies base^(-2k/dim): 0, the default, as in the paper, or 1, from which many texts count. */
+  start?: number;
 }
 
 /** Options of rotary embedding. */
@@ -134,9 +151,10 @@ export const sharedAttentionSchema = {
 
 const attentionSchema = {
   ...sharedAttentionSchema,
+  returnScores: optional(flag, false),
   scale: optional(finite, null),
   dropout: optional((value, name) => readOptions(name, attentionDropout, value), null),
-} satisfies Schema<AttentionOptions>;
+} satisfies Schema<AttentionFunctionOptions>;
 
 const softmaxSchema = {
   axis: optional((value, name) => integer(value, name, -MAX_SIZE), -1),
@@ -163,6 +181,7 @@ const dropoutSchema = {
 
 const positionalEncodingSchema = {
   base: optional(positive, 10000),
+  start: optional(count, 0),
 } satisfies Schema<PositionalEncodingFunctionOptions>;
 
 export const rotarySchema = {
@@ -189,6 +208,33 @@ export function toAttended<W extends boolean, Raw = RawTensor, Weights = Tensor>
   return { output: toTensor(output), ...(weights !== null && { weights: convert(weights) }) } as Attended<W, Weights>;
 }
 
+/** The scores of attention: scale Q K^T plus additive masks, and -Infinity where a key is forbidden. */
+function scoresOf(
+  calls: Pick<RawFunctions, 'compute'>,
+  query: RawTensor,
+  key: RawTensor,
+  { mask, causal, window, scale }: Omit<Read<typeof attentionSchema>, 'returnScores'>,
+): Tensor {
+  const { data, shape } = matmul(calls, query, flipped(key));
+  const [length, keys] = shape.slice(-2) as [number, number];
+  const factor = scale ?? query.shape.at(-1)! ** -0.5;
+  // A mask [N,1,L,S] of a batch without heads has one axis more.
+  const own = mask?.shape.filter((_, axis) => axis !== 1 || mask.shape.length <= shape.length);
+  const positions = own && broadcastPositions(own, shape);
+  const added = (at: number) => {
+    const [i, j] = [Math.floor(at / keys) % length, at % keys];
+    if ((causal && j > i) || (window !== null && Math.abs(i - j) > window)) return -Infinity;
+    if (!mask) return 0;
+    const entry = mask.data[positions![at]!]!;
+    return isBoolean(mask) ? (entry === 1 ? 0 : -Infinity) : entry;
+  };
+  for (let at = 0; at < data.length; at++) {
+    const sum = added(at);
+    data[at] = sum === -Infinity ? sum : data[at]! * factor + sum;
+  }
+  return new Tensor(data, shape);
+}
+
 /** Reads the tensors and options of the call `name` and passes them to `body`, which calls the WebAssembly module. */
 export function run<S extends Record<string, Reader<unknown>>, T>(
   name: string,
@@ -211,6 +257,7 @@ export function run<S extends Record<string, Reader<unknown>>, T>(
  */
 export abstract class Functions {
   readonly #runtime: Runtime;
+  declare transpose: Operations['transpose'];
 
   /** @internal */
   constructor(runtime: Runtime) {
@@ -221,21 +268,24 @@ export abstract class Functions {
    * Scaled dot-product attention, softmax(Q K^T / sqrt(Dk) + M) V (Vaswani et al. 2017, arXiv:1706.03762, eq. 1).
    *
    * Maps query [...,L,Dk], key [...,S,Dk] and value [...,S,Dv], whose leading axes broadcast, to output [...,L,Dv] and,
-   * with `returnWeights`, weights [...,L,S]. For a query whose keys are all masked, both are zero.
+   * with `returnWeights` and `returnScores`, weights and scores [...,L,S]. For a query whose keys are all masked, output
+   * and weights are zero.
    *
    * @example
    * const { output, weights } = heed.attention([[1, 0]], [[1, 0], [0, 1]], [[1], [3]], { returnWeights: true });
    * @throws HeedError `SHAPE_MISMATCH`, `INVALID_ARGUMENT`
    */
-  attention<W extends boolean = false>(
+  attention<W extends boolean = false, S extends boolean = false>(
     query: TensorInput,
     key: TensorInput,
     value: TensorInput,
-    options?: AttentionOptions<W>,
-  ): Attended<W> {
-    return run('attention', { query, key, value }, attentionSchema, options, ([q, k, v], read) =>
-      toAttended(this.#calls.compute('attention', { query: q!, key: k!, value: v!, ...read })),
-    );
+    options?: AttentionFunctionOptions<W, S>,
+  ): Attended<W> & Scored<S> {
+    return run('attention', { query, key, value }, attentionSchema, options, ([q, k, v], { returnScores, ...read }) => {
+      const attended = toAttended<W>(this.#calls.compute('attention', { query: q!, key: k!, value: v!, ...read }));
+      const scores = returnScores ? { scores: scoresOf(this.#runtime.core, q!, k!, read) } : {};
+      return { ...attended, ...scores } as Attended<W> & Scored<S>;
+    });
   }
 
   /**
@@ -256,36 +306,6 @@ export abstract class Functions {
         at,
         last,
       );
-    });
-  }
-
-  /**
-   * The matrix product of the last two axes, as `torch.matmul`: [...,L,K] and [...,K,M] to [...,L,M]; the other axes
-   * broadcast. A vector [K] counts as a row on the left and as a column on the right, and its axis of size 1 is removed
-   * from the result.
-   *
-   * @example
-   * heed.matmul([[1, 2], [3, 4]], [[1, 0], [1, 1]]).toArray(); // [[3, 2], [7, 4]]
-   * heed.matmul([[1, 2], [3, 4]], [1, 1]).toArray(); // [3, 7]
-   * @throws HeedError `SHAPE_MISMATCH` for inner extents that differ, leading axes that do not broadcast, and tensors
-   * without axes
-   */
-  matmul(a: TensorInput, b: TensorInput): Tensor {
-    return run('matmul', { a, b }, {}, undefined, ([left, right]) => toTensor(matmul(this.#calls, left!, right!)));
-  }
-
-  /**
-   * A copy with two axes exchanged, as `torch.transpose`. Negative axes count from the end. Default: the last two, as
-   * `mT` in PyTorch.
-   *
-   * @example
-   * heed.transpose([[1, 2, 3], [4, 5, 6]]).toArray(); // [[1, 4], [2, 5], [3, 6]]
-   * @throws HeedError `INVALID_ARGUMENT` for an axis that x does not have
-   */
-  transpose(x: TensorInput, axis0 = -2, axis1 = -1): Tensor {
-    return run('transpose', { x }, {}, undefined, ([raw]) => {
-      const [a, b] = [readAxis(axis0, 'transpose: axis0', raw!), readAxis(axis1, 'transpose: axis1', raw!)];
-      return toTensor(transposed(raw!, a, b));
     });
   }
 
@@ -329,7 +349,7 @@ export abstract class Functions {
 
   /**
    * Sinusoidal positional encoding [length, dim]: the sine, in even columns, and the cosine, in odd columns, of i
-   * base^(-2k/dim) (Vaswani et al. 2017, section 3.5).
+   * base^(-2k/dim), with k from `start` (Vaswani et al. 2017, section 3.5).
    *
    * @example
    * heed.positionalEncoding(2, 4).toArray(); // [[0, 1, 0, 1], [0.8415, 0.5403, 0.01, 1]]
@@ -337,8 +357,8 @@ export abstract class Functions {
   positionalEncoding(length: number, dim: number, options?: PositionalEncodingFunctionOptions): Tensor {
     const rows = integer(length, 'positionalEncoding: length', 0);
     const columns = integer(dim, 'positionalEncoding: dim', 1);
-    return run('positionalEncoding', {}, positionalEncodingSchema, options, (_, { base }) =>
-      toTensor(this.#calls.positionalEncoding(rows, columns, base)),
+    return run('positionalEncoding', {}, positionalEncodingSchema, options, (_, { base, start }) =>
+      toTensor(this.#calls.positionalEncoding(rows, columns, base, start)),
     );
   }
 

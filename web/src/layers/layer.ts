@@ -67,6 +67,11 @@ export abstract class Layer<Raw extends RawModule = RawModule> extends Owned<Raw
   hasOwnDraws = true;
   #training = false;
 
+  /** @internal What separates the layer's name from those of its parameters. */
+  get separator(): string {
+    return '.';
+  }
+
   /**
    * @internal `name`: the name of the class, here and in the WebAssembly module. `given`: the options for the module's
    * class.

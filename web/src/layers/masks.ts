@@ -2,6 +2,7 @@
  * Boolean masks as tensors, where true or 1 allows attention. They broadcast from the right to [N,H,L,S]. Notation: N
  * batch, H heads, L queries, S keys.
  */
+import { broadcastPositions, broadcastShape } from '../base/axes.js';
 import { calling, formatShape, invalid } from '../base/error.js';
 import { count, flag, integer, listOf, optional, type Schema, size } from '../base/options.js';
 import type { Runtime } from '../base/owned.js';
@@ -62,16 +63,19 @@ function and(a: MaskInput, b: MaskInput): BooleanMask | Tensor {
   const name = 'masks.and';
   const [left, right] = [readMask(`${name}: a`, a), readMask(`${name}: b`, b)];
   const shape = broadcastShape(left.shape, right.shape);
-  const [leftAt, rightAt] = [broadcaster(left.shape, shape), broadcaster(right.shape, shape)];
-  const length = elementCount(shape);
-  if (isBoolean(left) && isBoolean(right)) {
-    const data = allocate(name, Uint8Array, length);
-    for (let i = 0; i < length; i++) data[i] = left.data[leftAt(i)]! & right.data[rightAt(i)]!;
-    return new Tensor(data, shape);
+  if (!shape) {
+    const got = `${formatShape(left.shape)} and ${formatShape(right.shape)}`;
+    throw invalid(name, 'shapes that broadcast', got, 'SHAPE_MISMATCH');
   }
-  const data = allocate(name, Float32Array, length);
-  for (let i = 0; i < length; i++) data[i] = scoreOf(left, leftAt(i)) + scoreOf(right, rightAt(i));
-  return new Tensor(data, shape);
+  const areBoolean = isBoolean(left) && isBoolean(right);
+  const Store: new (length: number) => Uint8Array | Float32Array = areBoolean ? Uint8Array : Float32Array;
+  const data = allocate(name, Store, elementCount(shape));
+  const [leftAt, rightAt] = calling(name, () => [left, right].map((one) => broadcastPositions(one.shape, shape)));
+  for (let i = 0; i < data.length; i++) {
+    const [a, b] = [leftAt![i]!, rightAt![i]!];
+    data[i] = areBoolean ? left.data[a]! & right.data[b]! : scoreOf(left, a) + scoreOf(right, b);
+  }
+  return new Tensor<Float32Array | Uint8Array>(data, shape) as BooleanMask | Tensor;
 }
 
 /** Makes and combines masks without a runtime. */
@@ -178,32 +182,4 @@ function allocate<Data>(name: string, Store: new (length: number) => Data, lengt
 function scoreOf(mask: RawMask, at: number): number {
   const entry = mask.data[at]!;
   return isBoolean(mask) ? (entry === 1 ? 0 : -Infinity) : entry;
-}
-
-function broadcastShape(a: readonly number[], b: readonly number[]): number[] {
-  const rank = Math.max(a.length, b.length);
-  return Array.from({ length: rank }, (_, axis) => {
-    const [m, n] = [a[axis - rank + a.length] ?? 1, b[axis - rank + b.length] ?? 1];
-    if (m !== n && m !== 1 && n !== 1) {
-      throw invalid('masks.and', 'shapes that broadcast', `${formatShape(a)} and ${formatShape(b)}`, 'SHAPE_MISMATCH');
-    }
-    return m === 1 ? n : m;
-  });
-}
-
-/** Returns a function that maps an index into `target` to the index into `shape`, which broadcasts to `target`. */
-function broadcaster(shape: readonly number[], target: readonly number[]): (index: number) => number {
-  const strides = new Array<number>(target.length).fill(0);
-  for (let axis = shape.length - 1, stride = 1; axis >= 0; axis--) {
-    if (shape[axis] !== 1) strides[axis + target.length - shape.length] = stride;
-    stride *= shape[axis]!;
-  }
-  return (index) => {
-    let at = 0;
-    for (let axis = target.length - 1, rest = index; axis >= 0; axis--) {
-      at += (rest % target[axis]!) * strides[axis]!;
-      rest = Math.floor(rest / target[axis]!);
-    }
-    return at;
-  };
 }

@@ -6,6 +6,7 @@ import {
   mask,
   optional,
   type Read,
+  type Reader,
   rate,
   readOptions,
   type Schema,
@@ -13,6 +14,7 @@ import {
   size,
   tensor,
 } from '../base/options.js';
+import type { Runtime } from '../base/owned.js';
 import { type SiteOptions, siteSchema } from '../base/site-options.js';
 import { ATTENTION_SITES } from '../base/sites.js';
 import type { MaskInput, TensorInput } from '../base/tensor.js';
@@ -31,6 +33,16 @@ import { prunedSizes, remainingHeads, withHeads } from './heads.js';
 import { Layer, type LayerOptions } from './layer.js';
 import { layerSites, layerStack, type WithActivations } from './layer-sites.js';
 
+/** The activations of the projections. */
+export interface ProjectionActivations {
+  /** The activation of the queries. Default 'identity'. */
+  query?: Activation;
+  /** The activation of the keys. Default 'identity'. */
+  key?: Activation;
+  /** The activation of the values. Default 'identity'. */
+  value?: Activation;
+}
+
 /** Options of `MultiHeadAttention`. */
 export interface MultiHeadAttentionOptions extends LayerOptions {
   /** E, the width of the query input and of the output. */
@@ -47,8 +59,8 @@ export interface MultiHeadAttentionOptions extends LayerOptions {
   valueInputDim?: number;
   /** Whether the projections have biases. Default true. */
   bias?: boolean;
-  /** The activation phi on the Q, K and V projections. Default 'identity'. */
-  activation?: Activation;
+  /** The activation phi on the Q, K and V projections: one for all, or one for each. Default 'identity'. */
+  activation?: Activation | ProjectionActivations;
   /** The probability of dropout on the weights, in training. Default 0. */
   dropout?: number;
   /** Rotary embedding of the projected queries and keys (Su et al. 2021, arXiv:2104.09864). Default: none. */
@@ -91,6 +103,19 @@ export const headsSchema = {
   seed,
 };
 
+const oneActivation = optional(activation, 'identity' as const);
+const activationsSchema = {
+  query: oneActivation,
+  key: oneActivation,
+  value: oneActivation,
+} satisfies Schema<ProjectionActivations>;
+
+/** Reads one activation for all projections, or one for each. */
+const projectionActivations: Reader<Activation | Read<typeof activationsSchema>> = (value, name) =>
+  typeof value === 'object' && value !== null
+    ? readOptions(name, activationsSchema, value)
+    : oneActivation(value, name);
+
 const callSchema = {
   ...selfAttentionSchema,
   returnWeights: optional(flag, null),
@@ -124,9 +149,16 @@ export class MultiHeadAttention extends Layer<RawLayer<object, RawAttended>> {
     keyInputDim: optional(size, 0),
     valueInputDim: optional(size, 0),
     bias: optional(flag, true),
-    activation: optional(activation, 'identity' as const),
+    activation: projectionActivations,
     dropout: optional(rate, 0),
   } satisfies Schema<MultiHeadAttentionOptions>;
+
+  /** @internal */
+  constructor(runtime: Runtime, name: string, options: Read<typeof MultiHeadAttention.schema>) {
+    const { activation: all } = options;
+    const each = typeof all === 'string' ? { query: all, key: all, value: all } : all;
+    super(runtime, name, options, { ...options, activation: each });
+  }
 
   /** query [N,L,E] -> output [N,L,E], weights [N,H,L,S], averaged weights [N,L,S]; without N for unbatched input. */
   forward<W extends boolean = false, A extends boolean = false>(

@@ -1,4 +1,4 @@
-import { optional, positive, type Schema, seed, size } from '../base/options.js';
+import { optional, positive, rate, type Schema, seed, size } from '../base/options.js';
 import type { LayerOptions } from './layer.js';
 import { TensorLayer } from './tensor-layer.js';
 
@@ -34,6 +34,8 @@ export interface BatchNormOptions extends LayerOptions {
   numFeatures: number;
   /** Added to the variance. Default 1e-5. */
   eps?: number;
+  /** The share of a batch's statistics in the moving averages, in [0, 1]; Keras' momentum is 1 minus it. Default 0.1. */
+  momentum?: number;
 }
 
 /**
@@ -54,6 +56,7 @@ export class BatchNorm extends TensorLayer {
   static readonly schema = {
     numFeatures: size,
     eps: optional(positive, 1e-5),
+    momentum: optional(rate, 0.1),
     seed,
   } satisfies Schema<BatchNormOptions>;
 }

@@ -1,5 +1,5 @@
 import { invalid } from '../base/error.js';
-import { flag, oneOf, optional, positive, type Read, type Schema, seed, size } from '../base/options.js';
+import { count, flag, oneOf, optional, positive, type Read, type Schema, seed, size } from '../base/options.js';
 import type { Runtime } from '../base/owned.js';
 import type { LayerOptions } from './layer.js';
 import { TensorLayer } from './tensor-layer.js';
@@ -12,6 +12,8 @@ export interface PositionalEncodingOptions extends LayerOptions {
   maxLength?: number;
   /** The base of the wavelengths of sine and cosine. Default 10000. */
   base?: number;
+  /** The first k in the frequencies base^(-2k/E): 0, the default, as in the paper, or 1. */
+  start?: number;
   /** 'add': adds the encoding to x. 'concat': appends it to the features of x. Default 'add'. */
   mode?: 'add' | 'concat';
   /** Whether to use a trainable table, parameter `weight` [maxLength, E], instead of sine and cosine. Default false. */
@@ -35,6 +37,7 @@ export class PositionalEncoding extends TensorLayer {
     embedDim: size,
     maxLength: optional(size, 5000),
     base: optional(positive, null),
+    start: optional(count, null),
     mode: optional(oneOf(['add', 'concat']), 'add' as const),
     learned: optional(flag, false),
     seed,
@@ -42,12 +45,15 @@ export class PositionalEncoding extends TensorLayer {
 
   /** @internal */
   constructor(runtime: Runtime, name: string, options: Read<typeof PositionalEncoding.schema>) {
-    if (options.learned && options.base !== null)
-      throw invalid(
-        `${name}.base`,
-        'undefined with `learned: true` (a learned table has no base)',
-        String(options.base),
-      );
-    super(runtime, name, options, { ...options, base: options.base ?? 10000 });
+    const { learned, base, start } = options;
+    for (const [key, value] of Object.entries({ base, start })) {
+      if (learned && value !== null)
+        throw invalid(
+          `${name}.${key}`,
+          `undefined with \`learned: true\` (a learned table has no ${key})`,
+          String(value),
+        );
+    }
+    super(runtime, name, options, { ...options, base: base ?? 10000, start: start ?? 0 });
   }
 }

@@ -46,12 +46,12 @@ export function fitState(argument: string, parameters: readonly ListedParameter[
       firstRow: number,
       name: string,
       shape: readonly number[],
-      rows = shape[0]!,
+      rows = shape[0] ?? 1,
       from = 0,
     ) => {
       used.add(name);
       const tensor = given.get(name)!;
-      const expected = formatShape([rows, ...shape.slice(1)]);
+      const expected = formatShape(shape.length === 0 ? shape : [rows, ...shape.slice(1)]);
       if (formatShape(tensor.shape) !== expected) {
         misshapen.add(`'${name}' (expected ${expected}, got ${formatShape(tensor.shape)})`);
         return;
@@ -61,7 +61,7 @@ export function fitState(argument: string, parameters: readonly ListedParameter[
       writes.push({
         index,
         firstRow,
-        bytes: new Uint8Array(buffer, byteOffset + from * rowBytes, shape[0]! * rowBytes),
+        bytes: new Uint8Array(buffer, byteOffset + from * rowBytes, (shape[0] ?? 1) * rowBytes),
       });
     };
 

@@ -24,23 +24,38 @@ export {
 export { Settings } from '../io/settings.js';
 export { type ModelSource, type RemoteOptions, sourceForWorker, withFolder } from '../io/source.js';
 export { layers } from '../layers/classes.js';
-export { allLayers, Composite, layersOf, ownParts } from '../layers/composite.js';
+export { allLayers, Composite, layersOf, ownParts } from '../layers/composition/composite.js';
+export {
+  type FeatureTokenizer,
+  type FeatureTokenizerOptions,
+  featureTokenizer,
+} from '../layers/composition/feature-tokenizer.js';
+export { type Computed, makeOperations, type OperationName } from '../layers/composition/make-operations.js';
+export type {
+  ConcatenateOptions,
+  MeanOptions,
+  Operand,
+  Operations,
+  SliceOptions,
+} from '../layers/composition/operations.js';
+export { FreeParameter } from '../layers/composition/parameter.js';
+export { readParts, runParts, type SequentialOptions, type SequentialPart } from '../layers/composition/sequential.js';
 export type { DecodedByLayer, DecoderCall, DecoderWeights } from '../layers/decoder.js';
 export type { EncoderCall } from '../layers/encoder.js';
 export {
   type Attended,
-  type AttentionOptions,
+  type AttentionFunctionOptions,
   type DropoutFunctionOptions,
   type LayerNormFunctionOptions,
   type LinearFunctionOptions,
   type RotaryFunctionOptions,
   run,
+  type Scored,
   type SoftmaxOptions,
 } from '../layers/functions.js';
 export { Layer, type LayerTraits, type UnboundLayer } from '../layers/layer.js';
 export type { WithActivations } from '../layers/layer-sites.js';
 export type { MultiHeadAttentionCall, SelfAttentionCall } from '../layers/multi-head-attention.js';
-export { readParts, runParts, type SequentialOptions, type SequentialPart } from '../layers/sequential.js';
 export { fitState, type StateDict, writeState } from '../layers/state-dict.js';
 export type { Transformed, TransformerCall } from '../layers/transformer.js';
 export { callSchema, embedSchema, loadSchema, requireTexts } from '../models/call-options.js';

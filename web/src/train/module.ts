@@ -48,6 +48,8 @@ export abstract class Module extends Composite implements Trainable {
   constructor(tape: Tape) {
     super();
     this.#tape = tape;
+    if (tape.newModels.length > 1000) tape.newModels = tape.newModels.filter((one) => one.deref());
+    tape.newModels.push(new WeakRef(this));
   }
 
   parameters(): Parameter[] {

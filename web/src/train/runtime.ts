@@ -17,10 +17,13 @@ import type { TrainCore } from './graph/train-core.js';
 import { training } from './graph/training.js';
 import {
   type Attended,
-  type AttentionOptions,
+  type AttentionFunctionOptions,
   type Chosen,
   type DropoutFunctionOptions,
+  type FeatureTokenizer,
+  type FeatureTokenizerOptions,
   type FromPretrainedOptions,
+  featureTokenizer,
   Heed,
   type Layer,
   type LayerNormFunctionOptions,
@@ -35,6 +38,7 @@ import {
   type PretrainedModel,
   type RotaryFunctionOptions,
   runtimeOf,
+  type Scored,
   type SequentialOptions,
   type SequentialPart,
   type SoftmaxOptions,
@@ -58,8 +62,10 @@ import {
   named,
   type TensorForward,
   type Trainable,
+  type TrainableParameter,
   type TransformerForward,
   trainable,
+  trainableParameter,
 } from './trainable/trainable.js';
 import type { TrainableModel, TrainableOptions } from './trainable/trainable-model.js';
 
@@ -71,12 +77,12 @@ const functions = { attention: 3, softmax: 1, linear: 1, layerNorm: 1, dropout: 
  * in `parameters`.
  */
 export interface DifferentiableFunctions {
-  attention<W extends boolean = false>(
+  attention<W extends boolean = false, S extends boolean = false>(
     query: TensorInput,
     key: TensorInput,
     value: TensorInput,
-    options: AttentionOptions<W> & Differentiate,
-  ): Differentiated<Attended<W>, 'query' | 'key' | 'value' | 'mask'>;
+    options: AttentionFunctionOptions<W, S> & Differentiate,
+  ): Differentiated<Attended<W> & Scored<S>, 'query' | 'key' | 'value' | 'mask'>;
   softmax(x: TensorInput, options: SoftmaxOptions & Differentiate): Differentiated<{ output: Tensor }, 'x'>;
   linear(x: TensorInput, options: LinearFunctionOptions & Differentiate): Differentiated<{ output: Tensor }, 'x'>;
   layerNorm(x: TensorInput, options: LayerNormFunctionOptions & Differentiate): Differentiated<{ output: Tensor }, 'x'>;
@@ -162,8 +168,14 @@ export type TrainingHeed = TrainableLayers &
     readonly losses: Losses & MatryoshkaLosses;
     readonly optim: Optim;
     readonly Sequential: new (parts: readonly SequentialPart[], options?: SequentialOptions) => Sequential;
-    readonly Module: abstract new () => Module;
-  } & Heed;
+  } & HeedWithModules;
+
+/** The members of `Heed` whose classes have other bases in training. */
+interface HeedWithModules extends Heed {
+  readonly Module: abstract new () => Module;
+  readonly Parameter: TrainableClass<Heed['Parameter'], TrainableParameter>;
+  readonly FeatureTokenizer: new (options: FeatureTokenizerOptions) => Module & FeatureTokenizer;
+}
 
 /** Makes a `Heed` with training. */
 function withTraining(core: TrainCore, choice: Chosen, hub: HubOptions, onDispose: () => void): TrainingHeed {
@@ -197,6 +209,7 @@ function withTraining(core: TrainCore, choice: Chosen, hub: HubOptions, onDispos
     const plain = heed[name as keyof DifferentiableFunctions].bind(heed) as (...args: unknown[]) => Tensor;
     members[name] = (...args: unknown[]) => differentiable(tape, name, args, at, () => [], plain);
   }
+  members.Parameter = trainableParameter(tape, heed.Parameter as never);
   const OwnModule = class extends Module {
     constructor() {
       super(tape);
@@ -209,6 +222,7 @@ function withTraining(core: TrainCore, choice: Chosen, hub: HubOptions, onDispos
   };
   members.Module = named('Module', OwnModule);
   members.Sequential = named('Sequential', OwnSequential);
+  members.FeatureTokenizer = featureTokenizer({ ...heed, ...members } as never);
   addOwnClass(members.Sequential as object);
   remoteFits.set(tape, remoteFit(runtime, tape));
   // Defined rather than assigned, because accessing some of these names in heed throws an error.

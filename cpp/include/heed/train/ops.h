@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "heed/dropout.h"
+#include "heed/evaluator.h"
 #include "heed/linear.h"
 #include "heed/norm.h"
 #include "heed/pooling.h"
@@ -26,8 +27,8 @@ Variable multiply(Graph& graph, const Variable& a, const Variable& b);
 Variable scale(Graph& graph, const Variable& x, float factor);
 /// The columns of all parts, side by side.
 Variable concatenateColumns(Graph& graph, const std::vector<Variable>& parts);
-/// The rows of a, then those of b.
-Variable concatenateRows(Graph& graph, const Variable& a, const Variable& b);
+/// The rows of all parts, one part after another.
+Variable concatenateRows(Graph& graph, const std::vector<Variable>& parts);
 /// Columns [first, first + count).
 Variable sliceColumns(Graph& graph, const Variable& x, Index first, Index count);
 /// The rows at `indices`, in that order. The gradients of repeated rows are summed. Also used for slicing and
@@ -45,7 +46,7 @@ Variable transpose(Graph& graph, const Variable& x);
 /// A matrix of `rows` rows whose row indices[i] is row i of x; all other rows are zeros. Indices must be distinct.
 Variable scatterRows(Graph& graph, const Variable& x, std::vector<Index> indices, Index rows);
 /// The windows of a convolution along each sequence (T, E width), see ops/windows.h.
-Variable gatherWindows(Graph& graph, const Variable& x, const Sequences& sequences, Index width);
+Variable gatherWindows(Graph& graph, const Variable& x, const Sequences& sequences, const Windows& windows);
 /// Pooling of each sequence of x (T, E) to one row (N, E), see heed/pooling.h.
 Variable pool(Graph& graph, const Variable& x, const Sequences& sequences, std::vector<Index> skipped, Pooling pooling);
 /// Each row divided by the maximum of its L2 norm and 1e-12 (torch.nn.functional.normalize).

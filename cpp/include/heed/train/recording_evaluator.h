@@ -67,18 +67,22 @@ class RecordingEvaluator final : public Evaluator {
     return value(train::gate(graph_, take(x), activation, second));
   }
   Value add(const Value& a, const Value& b) override { return value(train::add(graph_, take(a), take(b))); }
+  Value multiply(const Value& a, const Value& b) override {
+    return value(train::multiply(graph_, take(a), variable(b)));
+  }
   Value scale(const Value& x, float factor) override { return value(train::scale(graph_, take(x), factor)); }
   Value addColumns(const Value& x, const Value& part, Index first) override {
     return value(train::addColumns(graph_, take(x), take(part), first));
   }
   Value rotate(const Rotary& rotary, const Value& x, const Sequences& sequences, Index num_heads,
                Index first_position) override;
-  Value gatherWindows(const Value& x, const Sequences& sequences, Index width) override {
-    return value(train::gatherWindows(graph_, variable(x), sequences, width));
+  Value gatherWindows(const Value& x, const Sequences& sequences, const Windows& windows) override {
+    return value(train::gatherWindows(graph_, variable(x), sequences, windows));
   }
   Value transpose(const Value& x) override { return value(train::transpose(graph_, variable(x))); }
-  Value concatenateRows(const Value& a, const Value& b) override {
-    return value(train::concatenateRows(graph_, variable(a), variable(b)));
+  Value concatenateRows(std::span<const Value> parts) override;
+  Value columns(const Value& x, Index first, Index count) override {
+    return value(sliceColumns(graph_, variable(x), first, count));
   }
   Value row(const Value& x, Index i, Index columns) override {
     return value(sliceColumns(graph_, train::gatherRows(graph_, variable(x), {i}), 0, columns));

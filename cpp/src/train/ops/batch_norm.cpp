@@ -1,7 +1,7 @@
 /// Batch norm of each column: y = gamma * n + delta, n = (x - mean) r, r = 1 / sqrt(variance + eps).
 ///
 /// In training mode, mean and variance (divided by T) are those of the column's T rows. The moving averages become
-/// (1 - m) average + m statistic with m = 0.1 and the unbiased variance (divided by T - 1). Otherwise, mean and
+/// (1 - m) average + m statistic with the momentum m and the unbiased variance (divided by T - 1). Otherwise, mean and
 /// variance are the moving averages.
 ///
 /// Backward: ddelta = colsum(dy), dgamma = colsum(dy * n), and
@@ -16,8 +16,6 @@
 
 namespace heed::train {
 namespace {
-
-constexpr double kMomentum = 0.1;
 
 /// Calls f(i, c) for every element, where i is its index and c its column.
 template <class F>
@@ -57,8 +55,8 @@ BatchStatistics batchStatistics(const Matrix& x) {
 }
 
 void updateAverages(BatchNorm& layer, const BatchStatistics& batch, double count) {
-  const auto update = [](float& average, double statistic) {
-    average = static_cast<float>((1 - kMomentum) * static_cast<double>(average) + kMomentum * statistic);
+  const auto update = [m = static_cast<double>(layer.options().momentum)](float& average, double statistic) {
+    average = static_cast<float>((1 - m) * static_cast<double>(average) + m * statistic);
   };
   for (size_t c = 0; c < batch.mean.size(); ++c) {
     update(layer.runningMean()[c], batch.mean[c]);

@@ -55,18 +55,25 @@ Variable concatenateColumns(Graph& graph, const std::vector<Variable>& parts) {
   });
 }
 
-Variable concatenateRows(Graph& graph, const Variable& a, const Variable& b) {
-  requireShape("b", b.value(), b.rows(), a.cols());
-  Matrix y(a.rows() + b.rows(), a.cols());
-  y.view().topRows(a.rows()) = a.value();
-  y.view().bottomRows(b.rows()) = b.value();
-  return graph.record(std::move(y), {a, b}, false, [a = a.node(), b = b.node()](Matrix& dy, Backward& pass) {
-    pass.add(a, [&](MatrixView out, const ConstMatrixView* residual) {
-      write(out, residual, dy.values().topRows(out.rows()));
-    });
-    pass.add(b, [&](MatrixView out, const ConstMatrixView* residual) {
-      write(out, residual, dy.values().bottomRows(out.rows()));
-    });
+Variable concatenateRows(Graph& graph, const std::vector<Variable>& parts) {
+  requireParts(parts);
+  Index rows = 0;
+  for (size_t i = 0; i < parts.size(); ++i) {
+    requireShape(nameOf(i).c_str(), parts[i].value(), parts[i].rows(), parts[0].cols());
+    rows += parts[i].rows();
+  }
+  Matrix y(rows, parts[0].cols());
+  std::vector<Index> first = {0};
+  for (const Variable& part : parts) {
+    y.view().middleRows(first.back(), part.rows()) = part.value();
+    first.push_back(first.back() + part.rows());
+  }
+  return graph.record(std::move(y), parts, false, [nodes = nodesOf(parts), first](Matrix& dy, Backward& pass) {
+    for (size_t i = 0; i < nodes.size(); ++i) {
+      pass.add(nodes[i], [&](MatrixView out, const ConstMatrixView* residual) {
+        write(out, residual, dy.values().middleRows(first[i], out.rows()));
+      });
+    }
   });
 }
 

@@ -85,8 +85,12 @@ export const rows: Row[] = [
     'INVALID_ARGUMENT',
     /headMask: expected finite factors, got Infinity at entry 0/,
   ],
-  ['a mask of 2s', () => mha({ mask: [[2]] }), 'INVALID_ARGUMENT', /mask.*expected .*0.*, got 2/],
-  ['a mask of fractions', () => mha({ mask: [[0.5]] }), 'INVALID_ARGUMENT', /mask.*0\.5/],
+  [
+    'a mask of booleans and scores',
+    () => mha({ mask: [[true, 0.5]] }),
+    'INVALID_ARGUMENT',
+    /mask\[0\]\[1\]: expected booleans, or numbers .*, got 0\.5/,
+  ],
   [
     'a byte mask of 255s',
     () => mha({ mask: { data: Uint8Array.of(255), shape: [1] } }),

@@ -147,10 +147,10 @@ export const rows: Row[] = [
     /^mask: expected .*, got shape \[1, 1, 1\]/,
   ],
   [
-    'an attention mask of 2s',
-    () => heed.attention([[1]], [[1]], [[1]], { mask: [[2]] }),
+    'an attention mask of texts',
+    () => heed.attention([[1]], [[1]], [[1]], { mask: [['1']] as never }),
     'INVALID_ARGUMENT',
-    /mask\[0\]\[0\]: expected true, false, 1 or 0, got 2/,
+    /mask\[0\]\[0\]: expected booleans, or numbers that are added to the scores, got '1'/,
   ],
   [
     'a window of -1',

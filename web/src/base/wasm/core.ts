@@ -307,7 +307,7 @@ export interface RawFunctions {
    */
   compute(name: 'attention', given: object): RawAttended;
   compute(name: 'softmax' | 'linear' | 'layerNorm' | 'dropout' | 'rotary', given: object): RawTensor;
-  positionalEncoding(length: number, dim: number, base: number): RawTensor;
+  positionalEncoding(length: number, dim: number, base: number, start: number): RawTensor;
   /** Returns [H,L,S]. */
   alibi(numHeads: number, queries: number, keys: number): RawTensor;
   /** Maps a table [buckets,H] to [H,L,S]. */
@@ -326,7 +326,12 @@ export interface RawLayers {
   LayerNorm: RawClass<RawTensorLayer, { normalizedShape: number; eps: number; name?: string }>;
   Dropout: RawClass<RawTensorLayer>;
   FeedForward: RawClass<RawTensorLayer>;
-  MultiHeadAttention: RawClass<RawLayer<object, RawAttended>>;
+  MultiHeadAttention: RawClass<
+    RawLayer<object, RawAttended>,
+    { activation: { query: string; key: string; value: string }; [option: string]: unknown }
+  >;
+  LSTM: RawClass<RawTensorLayer>;
+  Parameter: RawClass<RawLayer<object, RawTensor>>;
   /**
    * forward() accepts optional `angles` [L, Dk / 2]: they rotate the queries and keys of row i, with half-split pairs.
    */

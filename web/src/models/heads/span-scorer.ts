@@ -7,7 +7,6 @@
 import { invalidFile } from '../../base/error.js';
 import type { RawLayers, RawTensor, RawTensorLayer } from '../../base/wasm/core.js';
 import type { GlinerConfig } from '../families/gliner-config.js';
-import { LongShortTermMemory } from './lstm.js';
 import { Chain, filled, makeDense } from './task-heads.js';
 
 /** The layers after the encoder. */
@@ -16,7 +15,7 @@ export class SpanScorer {
   readonly #calls: RawLayers;
   readonly #owned: { delete(): void }[] = [];
   readonly #projection: RawTensorLayer | null = null;
-  readonly #recurrent: LongShortTermMemory | null = null;
+  readonly #recurrent: RawTensorLayer | null = null;
   /**
    * Projections of a span's first and last word, each followed by its half of the first output layer: [W,D] -> [W,4D].
    */
@@ -52,8 +51,15 @@ export class SpanScorer {
     const wide = 4 * width;
     try {
       if (encoderWidth !== width) this.#projection = own(dense('token_rep_layer.projection', encoderWidth, width));
-      if (config.recurrentLayers > 0)
-        this.#recurrent = own(new LongShortTermMemory(calls, config.recurrentLayers, width, width / 2, read));
+      const numLayers = config.recurrentLayers;
+      if (numLayers > 0) {
+        const name = (own: string) => `rnn.lstm.${own}`;
+        read(name(`bias_ih_l${numLayers - 1}`), [2 * width]); // before memory is allocated for all layers
+        const options = { inputSize: width, hiddenSize: width / 2, numLayers, bias: true, bidirectional: true };
+        this.#recurrent = own(new calls.LSTM(options));
+        const tensors = this.#recurrent.parameters().map((one) => read(name(one.name), one.shape));
+        filled(this.#recurrent, tensors);
+      }
       const spans = 'span_rep_layer.span_rep_layer.';
       const first = weights(`${spans}out_project.0`, 2 * width, wide);
       const second = weights(`${spans}out_project.3`, wide, width);
@@ -104,7 +110,10 @@ export class SpanScorer {
     const { maxWidth, width } = this.config;
     const projected = (rows: RawTensor) => this.#projection?.forward({ x: rows }) ?? rows;
     let x = projected(words);
-    if (this.#recurrent) x = await this.#recurrent.forward(x, yieldToEventLoop);
+    if (this.#recurrent) {
+      x = this.#recurrent.forward({ x });
+      await yieldToEventLoop();
+    }
     const starts = this.#start.forward(x).data;
     await yieldToEventLoop();
     const ends = this.#end.forward(x).data;

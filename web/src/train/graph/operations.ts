@@ -1,53 +1,13 @@
-/** Basic operations for composing models and losses, and custom functions in JavaScript. */
+/** Operations with gradients, and custom functions in JavaScript. */
 import { calling, describe, formatShape, guarded, HeedError, invalid } from '../../base/error.js';
-import {
-  callback,
-  finite,
-  integer,
-  listOf,
-  mask,
-  optional,
-  readOptions,
-  type Schema,
-  tensor,
-} from '../../base/options.js';
-import { matmul, matrixNumbers, operands, readAxis, transposed } from '../../base/products.js';
-import {
-  elementCount,
-  isBoolean,
-  type MaskInput,
-  readTensor,
-  Tensor,
-  type TensorInput,
-  type TensorLike,
-} from '../../base/tensor.js';
-import type { RawMask, RawTensor } from '../../base/wasm/core.js';
+import { callback, readOptions, type Schema } from '../../base/options.js';
+import { readTensor, Tensor, type TensorInput, type TensorLike } from '../../base/tensor.js';
+import type { RawTensor } from '../../base/wasm/core.js';
+import { makeOperations, type Operand, type Operations as PlainOperations } from '../inference.js';
 import { type Loss, toResult } from './loss.js';
+import { gradientsOf } from './operation-gradients.js';
 import type { Recording } from './scope.js';
 import type { Tape } from './tape.js';
-import type { RawVariable, TrainCore } from './train-core.js';
-
-/** Options of `concatenate`. */
-export interface ConcatenateOptions {
-  /** The axis along which tensors are joined; negative axes count from the end. Default -1, the last axis. */
-  axis?: number;
-}
-
-/** Options of `slice`. */
-export interface SliceOptions {
-  /** The axis to slice; negative axes count from the end. Default 0, the first axis. */
-  axis?: number;
-  /** The first position; negative positions count from the end. Default 0. */
-  start?: number;
-  /** The position after the last one; negative positions count from the end. Default: the end of the axis. */
-  end?: number;
-}
-
-/** Options of `mean`. */
-export interface MeanOptions {
-  /** A boolean mask of the tokens to include, [..., L]. Default: all tokens. The mean of no tokens is 0. */
-  mask?: MaskInput;
-}
 
 /** A custom function in JavaScript, with its gradient. */
 export interface CustomFunction<Inputs extends readonly Tensor[] = Tensor[]> {
@@ -64,84 +24,21 @@ export interface CustomFunction<Inputs extends readonly Tensor[] = Tensor[]> {
   ): TensorLike | readonly (TensorInput | null)[];
 }
 
-const anyInteger = (value: unknown, name: string) => integer(value, name, -(2 ** 31));
-
-const concatenateSchema = { axis: optional(anyInteger, -1) } satisfies Schema<ConcatenateOptions>;
-const sliceSchema = {
-  axis: optional(anyInteger, 0),
-  start: optional(anyInteger, 0),
-  end: optional(anyInteger, Infinity),
-} satisfies Schema<SliceOptions>;
-const booleanMask = (value: unknown, name: string): RawMask => {
-  const read = mask(value, name);
-  if (!isBoolean(read)) throw invalid(name, 'a boolean mask', 'an additive mask');
-  return read;
-};
-const meanSchema = { mask: optional(booleanMask, null) } satisfies Schema<MeanOptions>;
-
-/**
- * Differentiable operations. Inputs may be results of layers in training mode or plain tensors. A result without axes
- * is a `Loss`. Errors: `SHAPE_MISMATCH`, `INVALID_ARGUMENT`.
- */
-export interface Operations {
-  /**
-   * Adds a and b elementwise. Shapes broadcast as in NumPy; numbers stand for tensors without axes.
-   *
-   * @example
-   * heed.add([[1, 2], [3, 4]], [10, 20]).toArray(); // [[11, 22], [13, 24]]
-   */
+/** The types of operations on losses, and custom functions. */
+export interface LossOperations {
   add(a: Loss, b: Loss | number): Loss;
-  add(a: TensorInput | number, b: TensorInput | number): Tensor;
-  /**
-   * Multiplies a and b elementwise. Shapes broadcast as in NumPy; numbers stand for tensors without axes.
-   *
-   * @example
-   * heed.multiply([[1, 2], [3, 4]], 2).toArray(); // [[2, 4], [6, 8]]
-   */
+  subtract(a: Loss, b: Loss | number): Loss;
   multiply(a: Loss, b: Loss | number): Loss;
-  multiply(a: TensorInput | number, b: TensorInput | number): Tensor;
-  /**
-   * Joins tensors along an axis. All other axes must have the same extents.
-   *
-   * @example
-   * heed.concatenate([[[1], [2]], [[3], [4]]], { axis: -1 }).toArray(); // [[1, 3], [2, 4]]
-   */
-  concatenate(tensors: readonly TensorInput[], options?: ConcatenateOptions): Tensor;
-  /**
-   * Returns the entries [start, end) of an axis. `Tensor.slice` does the same along the first axis.
-   *
-   * @example
-   * heed.slice([[1, 2, 3]], { axis: -1, start: 1 }).toArray(); // [[2, 3]]
-   */
-  slice(x: TensorInput, options?: SliceOptions): Tensor;
-  /**
-   * Returns the same entries in another shape.
-   *
-   * @example
-   * heed.reshape([[1, 2], [3, 4]], [4]).toArray(); // [1, 2, 3, 4]
-   */
-  reshape(x: TensorInput, shape: readonly number[]): Tensor;
-  /**
-   * The matrix product, as `matmul` of heed, with gradients. The product of two vectors is a `Loss`.
-   *
-   * @example
-   * heed.matmul([[1, 2], [3, 4]], [[1, 0], [1, 1]]).toArray(); // [[3, 2], [7, 4]]
-   */
-  matmul(a: TensorInput, b: TensorInput): Tensor;
-  /**
-   * Exchanges two axes, as `transpose` of heed, with a gradient.
-   *
-   * @example
-   * heed.transpose([[1, 2, 3], [4, 5, 6]]).toArray(); // [[1, 4], [2, 5], [3, 6]]
-   */
-  transpose(x: TensorInput, axis0?: number, axis1?: number): Tensor;
-  /**
-   * The mean over the tokens: x [..., L, E] -> [..., E].
-   *
-   * @example
-   * heed.mean([[1, 2], [3, 4]]).toArray(); // [2, 3]
-   */
-  mean(x: TensorInput, options?: MeanOptions): Tensor;
+  divide(a: Loss, b: Loss | number): Loss;
+  exp(x: Loss | number): Loss;
+  log(x: Loss | number): Loss;
+  abs(x: Loss | number): Loss;
+  sqrt(x: Loss | number): Loss;
+  relu(x: Loss | number): Loss;
+  tanh(x: Loss | number): Loss;
+  sigmoid(x: Loss | number): Loss;
+  sum(x: Operand): Loss;
+  max(x: Operand): Loss;
   /**
    * Makes a differentiable function of tensors from JavaScript functions that compute its output and its gradient.
    *
@@ -157,84 +54,41 @@ export interface Operations {
   ): (...inputs: { [K in keyof Inputs]: TensorInput }) => Tensor;
 }
 
-/** Reads a tensor, or a number as a tensor without axes. */
-function readOperand(name: string, value: unknown): RawTensor {
-  return typeof value === 'number'
-    ? { data: Float32Array.of(finite(value, name)), shape: [] }
-    : readTensor(name, value);
-}
-
 const customSchema = {
   forward: callback<CustomFunction['forward']>,
   backward: callback<CustomFunction['backward']>,
 } satisfies Schema<CustomFunction>;
 
+/** The operations of heed/train: those of heed, whose results without axes are losses, and `custom`. */
+export type Operations = LossOperations & PlainOperations;
+
 /** The operations of one runtime. */
 export function operationsOf(tape: Tape): Operations {
   const { core } = tape;
-
-  function recorded(name: string, record: (call: Recording) => RawVariable): Tensor {
-    return computed(name, (call) => call.output(record(call)));
-  }
 
   function computed(name: string, compute: (call: Recording) => RawTensor): Tensor {
     return calling(name, () => tape.record(null, (call) => toResult(tape, compute(call))));
   }
 
-  /** An elementwise operation on two tensors. */
-  const binary = (name: 'add' | 'multiply', record: 'recordAdd' | 'recordMultiply') => (a: unknown, b: unknown) => {
-    const [left, right] = [readOperand(`${name}: a`, a), readOperand(`${name}: b`, b)];
-    return recorded(name, (call) => core[record](call.graph, call.input('a', left), call.input('b', right)));
-  };
+  const operations = makeOperations({ calls: core }, (one) => {
+    const { name, inputs, result } = one;
+    const given = Object.entries(inputs);
+    if (!tape.records(null, Object.values(inputs))) {
+      tape.requireAlive();
+      return toResult(tape, result);
+    }
+    const gradients = gradientsOf(core, one);
+    return computed(name, (call) =>
+      call.external(
+        result,
+        given.map(([argument, tensor]) => call.input(argument, tensor)),
+        gradients,
+      ),
+    );
+  });
 
   return {
-    add: binary('add', 'recordAdd') as Operations['add'],
-    multiply: binary('multiply', 'recordMultiply') as Operations['multiply'],
-    concatenate(tensors, options) {
-      const name = 'concatenate';
-      const parts = listOf(tensor, 'an array of tensors')(tensors, `${name}: tensors`);
-      if (parts.length === 0) throw invalid(`${name}: tensors`, 'at least one tensor', 'none');
-      const { axis } = readOptions(name, concatenateSchema, options);
-      return recorded(name, (call) => {
-        const variables = parts.map((part, i) => call.input(`tensors[${i}]`, part));
-        return core.recordConcatenate(call.graph, variables, axis);
-      });
-    },
-    slice(x, options) {
-      const read = readTensor('slice: x', x);
-      const { axis, start, end } = readOptions('slice', sliceSchema, options);
-      const extent = read.shape.at(axis) ?? 0;
-      const limited = (position: number) => Math.min(Math.max(position < 0 ? position + extent : position, 0), extent);
-      const first = limited(start);
-      const count = Math.max(limited(end) - first, 0);
-      return recorded('slice', (call) => core.recordSlice(call.graph, call.input('x', read), axis, first, count));
-    },
-    reshape(x, shape) {
-      const read = readTensor('reshape: x', x);
-      const extents = listOf((value, name) => integer(value, name, 0), 'an array of extents')(shape, 'reshape: shape');
-      return recorded('reshape', (call) => core.recordReshape(call.graph, call.input('x', read), extents));
-    },
-    matmul(a, b) {
-      const [left, right] = [readTensor('matmul: a', a), readTensor('matmul: b', b)];
-      return computed('matmul', (call) => {
-        const gradients = (gradient: Float32Array) => matmulGradients(core, left, right, gradient);
-        return call.external(matmul(core, left, right), [call.input('a', left), call.input('b', right)], gradients);
-      });
-    },
-    transpose(x, axis0 = -2, axis1 = -1) {
-      const read = readTensor('transpose: x', x);
-      const [i, j] = [readAxis(axis0, 'transpose: axis0', read), readAxis(axis1, 'transpose: axis1', read)];
-      const result = transposed(read, i, j);
-      return computed('transpose', (call) => {
-        const gradient = (data: Float32Array) => [transposed({ data, shape: result.shape }, i, j)];
-        return call.external(result, [call.input('x', read)], gradient);
-      });
-    },
-    mean(x, options) {
-      const read = readTensor('mean: x', x);
-      const { mask: kept } = readOptions('mean', meanSchema, options);
-      return recorded('mean', (call) => core.recordMean(call.graph, call.input('x', read), kept));
-    },
+    ...(operations as Operations),
     custom(definition) {
       const { forward, backward } = readOptions('custom', customSchema, definition);
       if (!forward || !backward) throw invalid('custom', 'functions `forward` and `backward`', describe(definition));
@@ -252,25 +106,6 @@ export function operationsOf(tape: Tape): Operations {
       };
     },
   };
-}
-
-/** The gradients of a product: dY B^T and A^T dY, summed over the axes along which an operand was broadcast. */
-function matmulGradients(core: TrainCore, left: RawTensor, right: RawTensor, gradient: Float32Array): RawTensor[] {
-  const { a, b, batch } = operands(left, right);
-  const dy = { data: gradient, shape: [...batch, a.shape.at(-2)!, b.shape.at(-1)!] };
-  const flipped = (x: RawTensor) => transposed(x, x.shape.length - 2, x.shape.length - 1);
-  const summed = (whole: RawTensor, { batch: own, data }: { batch: number[]; data: Float32Array }) => {
-    const sum = new Float32Array(data.length);
-    const size = elementCount(whole.shape.slice(-2));
-    matrixNumbers(batch, own).forEach((number, i) => {
-      for (let k = 0; k < size; k++) sum[number * size + k]! += whole.data[i * size + k]!;
-    });
-    return sum;
-  };
-  return [
-    { data: summed(matmul(core, dy, flipped(b)), a), shape: left.shape },
-    { data: summed(matmul(core, flipped(a), dy), b), shape: right.shape },
-  ];
 }
 
 /** Reads what a custom function's `backward` returned. */

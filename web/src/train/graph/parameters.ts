@@ -3,6 +3,7 @@ import { calling, describe, formatShape, guarded, type HeedError, invalid } from
 import { listOf, type Reader } from '../../base/options.js';
 import { Tensor } from '../../base/tensor.js';
 import type { RawModule } from '../../base/wasm/core.js';
+import { FreeParameter } from '../inference.js';
 import type { ModuleState } from './scope.js';
 import type { Tape } from './tape.js';
 
@@ -145,11 +146,17 @@ export function matching(argument: string, parameters: readonly Parameter[], giv
   return parameters.filter(({ name }) => patterns.some((one) => one.test(name)));
 }
 
+/** The list of a `Parameter` that was made as `heed.Parameter`. */
+function ownParametersOf(parameter: FreeParameter): readonly unknown[] {
+  return (parameter as FreeParameter & { parameters(): Parameter[] }).parameters();
+}
+
 /** Reads parameters: an array or another iterable. */
 export function readParameters(tape: Tape, argument: string, given: unknown): Parameter[] {
   return guarded(argument, () => {
     const isIterable = typeof given === 'object' && given !== null && Symbol.iterator in given;
-    const list: unknown[] = isIterable ? [...(given as Iterable<unknown>)] : [given];
+    const all: unknown[] = isIterable ? [...(given as Iterable<unknown>)] : [given];
+    const list = all.flatMap((one) => (one instanceof FreeParameter ? ownParametersOf(one) : [one]));
     for (const one of list) {
       if (!(one instanceof Parameter))
         throw invalid(argument, 'parameters from parameters() of a layer or model', describe(one));

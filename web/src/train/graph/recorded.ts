@@ -100,7 +100,7 @@ export class RecordedLayer extends RecordedModule<RawLayer> implements RawIncrem
     const { tape, inner } = this;
     const values = Object.values(given);
     if (!tape.records(this, values)) return inner.forward(given);
-    const position = this.#positionOf(values[0].shape);
+    const position = values.length > 0 ? this.#positionOf(values[0].shape) : null;
     return tape.record(this, (call) => call.layer(inner, given, position));
   }
 

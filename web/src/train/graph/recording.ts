@@ -3,7 +3,7 @@
  * straight to the WebAssembly module.
  */
 import type { Calls, RawFunctions, RawLayer, RawTensor } from '../../base/wasm/core.js';
-import { type LayerTraits, layers } from '../inference.js';
+import { FreeParameter, type LayerTraits, layers } from '../inference.js';
 import { RecordedLayer } from './recorded.js';
 import type { Tape } from './tape.js';
 import type { TrainCore } from './train-core.js';
@@ -40,7 +40,7 @@ export function recordingCalls(core: TrainCore, tape: Tape): Calls {
     alibi: core.alibi,
     relativeBias,
   };
-  for (const [name, traits] of Object.entries(layers)) {
+  for (const [name, traits] of Object.entries({ ...layers, Parameter: FreeParameter })) {
     const Raw = core[name as 'Linear'] as unknown as new (options: object) => RawLayer;
     calls[name] = class extends RecordedLayer {
       constructor(options: object) {

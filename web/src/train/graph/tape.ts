@@ -52,6 +52,8 @@ export class Tape {
   part: { readonly first: number; readonly count: number } | null = null;
   /** Whether a backward pass has failed before its end since the last zeroGrad(). */
   isIncomplete = false;
+  /** The models in which new parameters have not been looked for; see `trainableParameter`. */
+  newModels: WeakRef<object>[] = [];
   readonly #modules = new WeakSet<RawModule>();
   readonly #losses: LossScope;
   #capture: Capture | null = null;
@@ -119,7 +121,7 @@ export class Tape {
   }
 
   /** @throws HeedError `DISPOSED` if the runtime was disposed of */
-  #requireAlive(): void {
+  requireAlive(): void {
     if (this.#isFreed) throw new HeedError('DISPOSED', 'heed: used after dispose(). Call load() again');
   }
 
@@ -132,7 +134,7 @@ export class Tape {
     always = false,
   ): T {
     if (always || this.records(state, args)) return this.record(state, body, others);
-    this.#requireAlive();
+    this.requireAlive();
     const scope = new Unrecorded(new this.core.Graph());
     try {
       return this.#call(new Recording(this.core, scope, this.#losses, null, null), body);
@@ -183,7 +185,7 @@ export class Tape {
 
   /** Records a call. `others`: further modules whose parameters it uses. */
   record<T>(state: ModuleState | null, body: (recording: Recording) => T, others: readonly ModuleState[] = []): T {
-    this.#requireAlive();
+    this.requireAlive();
     const scope = this.#capture ?? this.#losses;
     for (const used of state ? [state, ...others] : others) scope.use(used);
     const isOfLosses = scope === this.#losses;
@@ -205,7 +207,7 @@ export class Tape {
     parameters: () => readonly Located[],
     body: () => T,
   ): (T extends Tensor ? { output: T } : T) & { backward(cotangent: TensorInput): Gradients } {
-    this.#requireAlive();
+    this.requireAlive();
     const capture = new Capture(this.core, this.owned, inputs === null);
     capture.recorder = this.#part;
     const outer = this.#capture;
@@ -233,7 +235,7 @@ export class Tape {
           formatShape(seed.shape),
           'SHAPE_MISMATCH',
         );
-      this.#requireAlive();
+      this.requireAlive();
       if (capture.deleted)
         throw invalid(`${name}: backward`, 'one call per forward pass', 'a second call', 'INVALID_ARGUMENT', {
           hint: ENDED,
@@ -284,7 +286,7 @@ export class Tape {
   backward(loss: Float32Array): void {
     const name = 'backward';
     const { entries, graph } = this.#losses;
-    this.#requireAlive();
+    this.requireAlive();
     const entry = entries.get(loss);
     if (!entry) {
       throw invalid(name, 'a loss that depends on a parameter', 'a constant', 'INVALID_ARGUMENT', {

@@ -2,15 +2,7 @@
  * The exports of the modules for training, in addition to `Core`. Handles must be deleted. Functions named `record…`
  * compute on variables, and record the computation in a graph if anything needs a gradient.
  */
-import type {
-  Core,
-  RawEncoderModel,
-  RawMask,
-  RawModule,
-  RawSiteEdit,
-  RawSites,
-  RawTensor,
-} from '../../base/wasm/core.js';
+import type { Core, RawEncoderModel, RawModule, RawSiteEdit, RawSites, RawTensor } from '../../base/wasm/core.js';
 
 /** `RawSites` for recorded calls. */
 export interface RawRecordedSites extends Pick<RawSites, 'reads' | 'columns' | 'map'> {
@@ -151,13 +143,9 @@ export interface TrainCore extends Core {
 
   /** The shapes of `a` and `b` broadcast. */
   recordAdd(graph: RawGraph, a: RawVariable, b: RawVariable): RawVariable;
-  recordMultiply(graph: RawGraph, a: RawVariable, b: RawVariable): RawVariable;
-  recordScale(graph: RawGraph, x: RawVariable, factor: number): RawVariable;
   recordReshape(graph: RawGraph, x: RawVariable, shape: readonly number[]): RawVariable;
   recordSlice(graph: RawGraph, x: RawVariable, axis: number, first: number, count: number): RawVariable;
   recordConcatenate(graph: RawGraph, tensors: RawVariable[], axis: number): RawVariable;
-  /** `mask`: bytes, or null. */
-  recordMean(graph: RawGraph, x: RawVariable, mask: RawMask | null): RawVariable;
   /**
    * Records `RawLayer.forward`, with variables in place of tensors, additive masks, and those tensors of the result
    * that can be differentiated. `position`: for a part of a batch, the indices of its first sequence and its first row

@@ -12,6 +12,7 @@ import type {
   DecoderCall,
   DecoderWeights,
   EncoderCall,
+  FreeParameter,
   Layer,
   LayerTraits,
   MultiHeadAttentionCall,
@@ -20,6 +21,7 @@ import type {
   TransformerCall,
   WithActivations,
 } from '../inference.js';
+import { type Composite, layersOf } from '../inference.js';
 
 /** The option of calls that can be differentiated by themselves. */
 export interface Differentiate {
@@ -200,6 +202,82 @@ export function trainable(tape: Tape, name: string, Base: new (options?: object)
     }
   };
   addOwnClass(Trained);
+  return named(name, Trained);
+}
+
+/** Members of a `Parameter` in heed/train. */
+export interface TrainableParameter extends Trainable {
+  /** A copy of the sum of the gradients since the last `zeroGrad()`; null before the first `backward()`. */
+  readonly grad: Tensor | null;
+  /** Whether the parameter is trained; false after `freeze`. */
+  requiresGrad: boolean;
+}
+
+type FreeParameterClass = new (...given: unknown[]) => FreeParameter;
+
+/**
+ * Makes a trainable subclass of `Parameter`. A parameter follows the mode of the model that has it, and is in training
+ * mode if none has. Its constructor cannot know the model, so its first use looks for it among the new models.
+ */
+export function trainableParameter(tape: Tape, Base: FreeParameterClass): object {
+  const name = 'Parameter';
+  const Trained = class extends Base implements TrainableParameter {
+    #hasMode = false;
+
+    override train(): this {
+      this.#hasMode = true;
+      return super.train();
+    }
+
+    override eval(): this {
+      this.#hasMode = true;
+      return super.eval();
+    }
+
+    #findMode(): void {
+      for (const model of tape.newModels.splice(0)) {
+        const found = model.deref() as Composite | undefined;
+        for (const [layer] of found ? layersOf(found) : [])
+          if (layer instanceof Trained && !layer.#hasMode) found!.training ? layer.train() : layer.eval();
+      }
+      if (!this.#hasMode) this.train();
+    }
+
+    override get data(): Float32Array {
+      if (!this.#hasMode) this.#findMode();
+      const before = tape.owner;
+      tape.owner = this;
+      try {
+        return super.data;
+      } finally {
+        tape.owner = before;
+      }
+    }
+
+    get grad(): Tensor | null {
+      return this.parameters()[0]!.grad;
+    }
+
+    get requiresGrad(): boolean {
+      return this.parameters()[0]!.requiresGrad;
+    }
+
+    set requiresGrad(required: boolean) {
+      this.parameters()[0]!.requiresGrad = required;
+    }
+
+    parameters(): Parameter[] {
+      return parametersOf(tape, this, () => 'parameter');
+    }
+
+    freeze(pattern?: NamePattern): this {
+      return setRequired(this, `${name}.freeze`, pattern, false);
+    }
+
+    unfreeze(pattern?: NamePattern): this {
+      return setRequired(this, `${name}.unfreeze`, pattern, true);
+    }
+  };
   return named(name, Trained);
 }
 

@@ -1,11 +1,11 @@
-/** A model that runs layers one after another. */
-import { describe, invalid } from '../base/error.js';
-import { requireIdle } from '../base/in-progress.js';
-import type { IndexInput } from '../base/indices.js';
-import { listOf, optional, readOptions, type Schema, seed } from '../base/options.js';
-import type { Tensor, TensorInput } from '../base/tensor.js';
+/** Models: `Module`, the base class of custom ones, and `Sequential`, which runs layers one after another. */
+import { describe, invalid, needsTraining } from '../../base/error.js';
+import { requireIdle } from '../../base/in-progress.js';
+import type { IndexInput } from '../../base/indices.js';
+import { listOf, optional, readOptions, type Schema, seed } from '../../base/options.js';
+import type { Tensor, TensorInput } from '../../base/tensor.js';
+import type { Layer } from '../layer.js';
 import { allLayers, type Child, Composite, isChild, ownParts } from './composite.js';
-import type { Layer } from './layer.js';
 
 // biome-ignore lint/suspicious/noExplicitAny: inputs differ: tensors, or ids for an embedding
 type Step = (x: any) => Tensor | { readonly output: Tensor };
@@ -61,6 +61,41 @@ export function runParts(parts: readonly SequentialPart[], x: unknown): Tensor {
 }
 
 /**
+ * Base class of custom models, like `torch.nn.Module`, without gradients. Its children are the layers, modules and
+ * parameters that are properties of the object, or elements of arrays that are properties. A model that was trained
+ * with heed/train computes the same bits here.
+ *
+ * @example
+ * class Classifier extends heed.Module {
+ *   encoder = new heed.EncoderLayer({ embedDim: 8, numHeads: 2, feedForwardDim: 16 });
+ *   head = new heed.Linear({ inFeatures: 8, outFeatures: 3 });
+ *   forward(x) {
+ *     return this.head.forward(heed.mean(this.encoder.forward(x).output));
+ *   }
+ * }
+ * const classifier = new Classifier();
+ * classifier.forward(x).shape; // [3]
+ * new Classifier().loadStateDict(classifier.stateDict());
+ */
+export abstract class Module extends Composite {
+  /** @internal For messages and consoles, as minification renames classes. */
+  static override readonly name: string = 'Module';
+}
+
+// Names that have no meaning without gradients.
+for (const name of ['fit', 'evaluate', 'predict', 'parameters', 'freeze', 'unfreeze', 'backward']) {
+  Object.defineProperty(Module.prototype, name, {
+    configurable: true,
+    get(this: Module) {
+      throw needsTraining(`${this.constructor.name}.${name}`);
+    },
+    set(this: Module, value: unknown) {
+      Object.defineProperty(this, name, { value, configurable: true, enumerable: true, writable: true });
+    },
+  });
+}
+
+/**
  * Runs layers one after another: `torch.nn.Sequential`. If a layer returns more than a tensor, its `output` is passed
  * on. Parameters `0.*`, `1.*`, ...
  *
@@ -72,7 +107,7 @@ export function runParts(parts: readonly SequentialPart[], x: unknown): Tensor {
  * ], { seed: 1 });
  * model.forward([[1, 2, 3]]).shape; // [1, 3, 10]
  */
-export class Sequential extends Composite {
+export class Sequential extends Module {
   /** @internal For messages and consoles, as minification renames classes. */
   static override readonly name: string = 'Sequential';
 

@@ -1,9 +1,9 @@
 /** Models composed of layers, without the code that only training needs. */
-import { requireIdle } from '../base/in-progress.js';
-import { dispose, inspected } from '../base/platform.js';
-import type { TensorInput } from '../base/tensor.js';
-import { Layer } from './layer.js';
-import { type StateDict, writeState } from './state-dict.js';
+import { requireIdle } from '../../base/in-progress.js';
+import { dispose, inspected } from '../../base/platform.js';
+import type { TensorInput } from '../../base/tensor.js';
+import { Layer } from '../layer.js';
+import { type StateDict, writeState } from '../state-dict.js';
 
 export type Child = Layer | Composite;
 
@@ -116,8 +116,8 @@ export function layersOf(model: Composite, prefix = '', listed = new Set<object>
   return childrenOf(model).flatMap(([name, child]): [Layer, string][] => {
     if (listed.has(child)) return [];
     listed.add(child);
-    const inner = `${prefix}${name}.`;
-    return child instanceof Composite ? layersOf(child, inner, listed) : [[child, inner]];
+    const inner = prefix + name;
+    return child instanceof Composite ? layersOf(child, `${inner}.`, listed) : [[child, inner + child.separator]];
   });
 }
 

@@ -1,0 +1,62 @@
+#pragma once
+
+#include <vector>
+
+#include "heed/evaluator.h"
+#include "heed/linear.h"
+#include "heed/module.h"
+
+namespace heed {
+
+struct RecurrentOptions {
+  enum class Cell {
+    kLstm,  ///< long short-term memory (Hochreiter, Schmidhuber 1997)
+    kGru,   ///< gated recurrent unit (Cho et al. 2014, arXiv:1406.1078)
+  };
+  Cell cell;
+  Index input_size;      ///< I
+  Index hidden_size;     ///< H
+  Index num_layers = 1;  ///< stacked; each reads the outputs of the one below
+  bool bias = true;
+  bool bidirectional = false;  ///< a second direction reads each sequence from its end
+
+  /// The number of gates: 4 in an LSTM, 3 in a GRU.
+  Index gates() const { return cell == Cell::kLstm ? 4 : 3; }
+};
+
+/// Recurrent layers, torch.nn.LSTM and torch.nn.GRU with batch_first, starting from zeros. With a = W_ih x_t + b_ih and
+/// b = W_hh h + b_hh, whose rows are those of the gates, and the logistic function s:
+///
+///   LSTM  i, f, o = s(a + b), g = tanh(a + b); c <- f c + i g; h <- o tanh(c); gates in the order i, f, g, o
+///   GRU   r, z = s(a + b), n = tanh(a + r b); h <- (1 - z) n + z h; gates in the order r, z, n
+///
+/// Notation: T rows of all sequences, G gates, D directions. Parameters of layer l: weight_ih_l{l} (G H, I; above the
+/// first layer D H), weight_hh_l{l} (G H, H), bias_ih_l{l}, bias_hh_l{l} (G H), and those of the second direction with
+/// the suffix _reverse.
+class Recurrent : public Module {
+ public:
+  explicit Recurrent(const RecurrentOptions& options);
+  /// x (T, I), the result (T, D H): the hidden state of the forward direction at each row, then that of the other.
+  /// All sequences must have the same length. Throws kShapeMismatch.
+  Value forward(Evaluator& e, const Value& x, const Sequences& sequences) const;
+  const RecurrentOptions& options() const { return options_; }
+  /// D H.
+  Index outputWidth() const { return directions() * options_.hidden_size; }
+
+ private:
+  struct Direction {
+    Linear input;      // W_ih, b_ih
+    Linear recurrent;  // W_hh, b_hh
+  };
+
+  Index directions() const { return options_.bidirectional ? 2 : 1; }
+  /// Sets states[t] to the hidden states (N, H) at position t of all sequences.
+  void run(Evaluator& e, const Direction& direction, bool reverse, const Value& x, Index count, Index length,
+           Value* states) const;
+  std::vector<Parameter> ownParameters() override;
+
+  RecurrentOptions options_;
+  std::vector<Direction> all_;  // layer by layer
+};
+
+}  // namespace heed
