@@ -19,7 +19,7 @@ afterAll(() => {
 /** The names of heed's own classes. */
 const PUBLISHED = new Set([
   ...['Heed', 'HeedError', 'Tensor', 'Loss', 'Parameter', 'Schedule', 'Tokenizer', 'TextIndex', 'DecoderCache'],
-  ...['PretrainedModel', 'TrainableModel', 'Sequential', 'Module', 'SGD', 'Adam', 'AdamW'],
+  ...['PretrainedModel', 'TrainableModel', 'Sequential', 'Module', 'SGD', 'Adam', 'AdamW', 'RMSprop', 'Adafactor'],
   ...['Linear', 'LayerNorm', 'BatchNorm', 'Dropout', 'PositionalEncoding', 'FeedForward', 'MultiHeadAttention'],
   ...['EncoderLayer', 'Encoder', 'DecoderLayer', 'Decoder', 'Transformer', 'Embedding'],
   ...['Conv1D', 'LSTM', 'GRU', 'FeatureTokenizer'],

@@ -129,7 +129,7 @@ const errorOf = (promise: Promise<unknown>): Promise<HeedError> =>
 
 /** Zeros of a shape, as nested arrays. */
 const zeros = ([extent, ...rest]: number[]): TensorInput =>
-  extent === undefined ? 0 : (Array.from({ length: extent }, () => zeros(rest)) as TensorInput);
+  extent === undefined ? (0 as never) : (Array.from({ length: extent }, () => zeros(rest)) as TensorInput);
 const arraysOf = (...shapes: number[][]) => shapes.map(zeros);
 
 describe('what does not fit', () => {

@@ -56,7 +56,7 @@ export function rocAucScore(
  * on the other. With labels of 0 and 1, it equals 2 AUC - 1. NaN if `expected` is constant.
  *
  * @example
- * giniCoefficient([0, 1, 2, 5], [0.2, 0.1, 0.6, 0.9]); // 0.882
+ * giniCoefficient([0, 1, 2, 5], [0.2, 0.1, 0.6, 0.9]); // 0.875
  * @throws HeedError as `meanAbsoluteError`
  */
 export function giniCoefficient(expected: Numbers, predicted: Numbers, options?: MetricOptions): number {

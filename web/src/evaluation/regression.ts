@@ -79,7 +79,7 @@ export function meanPoissonDeviance(expected: Numbers, predicted: Numbers, optio
  * > 0: scikit-learn's `mean_gamma_deviance`.
  *
  * @example
- * meanGammaDeviance([1, 2, 4], [1, 3, 3]); // 0.083
+ * meanGammaDeviance([1, 2, 4], [1, 3, 3]); // 0.079
  * @throws HeedError as `meanPoissonDeviance`
  */
 export function meanGammaDeviance(expected: Numbers, predicted: Numbers, options?: MetricOptions): number {
@@ -91,7 +91,7 @@ export function meanGammaDeviance(expected: Numbers, predicted: Numbers, options
  * scikit-learn's `d2_tweedie_score` with power 1. NaN for a single example or a constant `expected`.
  *
  * @example
- * d2PoissonScore([0, 1, 3], [0.5, 1, 2]); // 0.652
+ * d2PoissonScore([0, 1, 3], [0.5, 1, 2]); // 0.666
  * @throws HeedError as `meanPoissonDeviance`
  */
 export function d2PoissonScore(expected: Numbers, predicted: Numbers, options?: MetricOptions): number {
@@ -103,7 +103,7 @@ export function d2PoissonScore(expected: Numbers, predicted: Numbers, options?: 
  * a single example or a constant `expected`.
  *
  * @example
- * d2GammaScore([1, 2, 4], [1, 3, 3]); // 0.743
+ * d2GammaScore([1, 2, 4], [1, 3, 3]); // 0.745
  * @throws HeedError as `meanPoissonDeviance`
  */
 export function d2GammaScore(expected: Numbers, predicted: Numbers, options?: MetricOptions): number {

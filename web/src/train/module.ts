@@ -4,9 +4,15 @@ import type { IndexInput } from '../base/indices.js';
 import { readOptions } from '../base/options.js';
 import { kindOf, readTensor, Tensor, type TensorInput } from '../base/tensor.js';
 import type { Batches, Examples, ExampleValues } from './fit/batches.js';
-import { type EvaluateOptions, type Evaluation, evaluate, type PredictOptions, predict } from './fit/evaluate.js';
+import {
+  type EvaluateOptions,
+  type Evaluation,
+  evaluate,
+  type PredictBatchesOptions,
+  predict,
+} from './fit/evaluate.js';
 import { startFit } from './fit/fit.js';
-import type { FitOptions, History } from './fit/options.js';
+import type { FitOptions, History } from './fit/fit-options.js';
 import { summary } from './fit/summary.js';
 import { matching, type NamePattern, type Parameter, parametersOf } from './graph/parameters.js';
 import type { Tape } from './graph/tape.js';
@@ -104,7 +110,7 @@ export abstract class Module extends Composite implements Trainable {
    * output.shape[0]; // the number of inputs
    * @throws HeedError `INVALID_ARGUMENT`, `SHAPE_MISMATCH`; errors of the model's parts
    */
-  predict(inputs: ExampleValues, options?: PredictOptions): Promise<Tensor> {
+  predict(inputs: ExampleValues, options?: PredictBatchesOptions): Promise<Tensor> {
     return predict(this, inputs, options);
   }
 

@@ -18,7 +18,7 @@ import type { ClassifierMetrics } from '../../evaluation/classification.js';
 import type { ExampleValues } from '../fit/batches.js';
 import type { FitProgress } from '../fit/callbacks.js';
 import { startFit } from '../fit/fit.js';
-import type { History } from '../fit/options.js';
+import type { History } from '../fit/fit-options.js';
 import type { LocalModel, PretrainedModel } from '../inference.js';
 import type { Sequential } from '../module.js';
 import { Optimizer } from '../optim/optimizer.js';

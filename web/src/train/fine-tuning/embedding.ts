@@ -4,7 +4,7 @@ import { callback, finite, listOf, optional, positive, readOptions, type Schema,
 import { Tensor, type TensorLike } from '../../base/tensor.js';
 import type { Batch } from '../fit/batches.js';
 import type { FitProgress } from '../fit/callbacks.js';
-import type { History } from '../fit/options.js';
+import type { History } from '../fit/fit-options.js';
 import { Loss } from '../graph/loss.js';
 import { operationsOf } from '../graph/operations.js';
 import type { Tape } from '../graph/tape.js';

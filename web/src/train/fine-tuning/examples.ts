@@ -2,7 +2,7 @@
 import { describe, guarded, type HeedError, invalid } from '../../base/error.js';
 import { lengthOf, listOf, type Reader, requireKnown, text } from '../../base/options.js';
 import { shuffled } from '../../base/random.js';
-import { fraction } from '../fit/options.js';
+import { fraction } from '../fit/fit-options.js';
 
 /** A text (or, with `pair`, a pair of texts) with its label (or, with `labels`, all labels that apply). */
 export interface ClassifierExample {

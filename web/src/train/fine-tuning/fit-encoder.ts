@@ -4,7 +4,7 @@ import type { Batch, Examples } from '../fit/batches.js';
 import type { FitProgress } from '../fit/callbacks.js';
 import { checkpointsOf, save } from '../fit/checkpoint.js';
 import { startFit } from '../fit/fit.js';
-import type { FitOptions, History } from '../fit/options.js';
+import type { FitOptions, History } from '../fit/fit-options.js';
 import { Optimizer } from '../optim/optimizer.js';
 import { schedules } from '../optim/schedules.js';
 import type { EncoderModule, EncoderTraining } from './encoder.js';

@@ -5,7 +5,7 @@
 import { describe, guarded, invalid } from '../../base/error.js';
 import { callback, legal, optional, positive, type Read, type Reader, seed, signal, size } from '../../base/options.js';
 import type { SignalLike } from '../../base/platform.js';
-import { patience } from '../fit/options.js';
+import { patience } from '../fit/fit-options.js';
 import { bytesOf, LocalModel, type PretrainedModel } from '../inference.js';
 import type { TrainableModel } from '../trainable/trainable-model.js';
 import { type EncoderTraining, prepare } from './encoder.js';

@@ -32,7 +32,7 @@ export interface Evaluation {
 }
 
 /** Options of `predict`. */
-export interface PredictOptions {
+export interface PredictBatchesOptions {
   /** The number of examples per batch. Default 32. */
   batchSize?: number;
   /** Stops between two batches. */
@@ -46,7 +46,7 @@ const evaluateSchema = {
   signal,
 } satisfies Schema<EvaluateOptions>;
 
-const predictSchema = { batchSize: optional(size, 32), signal } satisfies Schema<PredictOptions>;
+const predictSchema = { batchSize: optional(size, 32), signal } satisfies Schema<PredictBatchesOptions>;
 
 /** Runs `body` in evaluation mode, and restores the modes of all layers. */
 function inEvaluation<T>(model: LayerTree, body: () => T): T {

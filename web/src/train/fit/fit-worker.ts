@@ -18,8 +18,8 @@ import { checkpointsOf } from './checkpoint.js';
 import { type Description, describeModel } from './description.js';
 import type { RemoteFit } from './fit.js';
 import { type LossRead, relatesExamples } from './fit-losses.js';
+import type { FitOptions, FitRead, History } from './fit-options.js';
 import type { MetricName } from './metrics.js';
-import type { FitOptions, FitRead, History } from './options.js';
 
 /**
  * The place of a parameter: the index of its layer in the model, its index in the layer, and its name in the optimizer.

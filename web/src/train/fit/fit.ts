@@ -9,12 +9,12 @@ import type { StateDict } from '../inference.js';
 import { clipGradNorm, type Optimizer } from '../optim/optimizer.js';
 import type { Weighted } from './batches.js';
 import { type EpochResult, notify } from './callbacks.js';
+import { requireWeightable, shareOf, weighing } from './example-weights.js';
 import type { LossName } from './fit-losses.js';
+import { type FitOptions, type FitRead, fitSchema, type History } from './fit-options.js';
 import { Meters, type MetricRead } from './metrics.js';
-import { type FitOptions, type FitRead, fitSchema, type History } from './options.js';
 import { type Assistant, assistant, divided } from './parallel.js';
 import { changedByPasses, Mean, measureWith, modesOf, requireForward, type Stream } from './passes.js';
-import { requireWeightable, shareOf, weighing } from './weights.js';
 
 /** Runs `fit` in a worker. `given`: the options as the caller passed them. */
 export type RemoteFit = (model: LayerTree, data: unknown, given: FitOptions, options: FitRead) => Promise<History>;

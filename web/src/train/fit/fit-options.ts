@@ -24,10 +24,10 @@ import { Optimizer } from '../optim/optimizer.js';
 import { Schedule } from '../optim/schedules.js';
 import { type Batches, type Examples, readData } from './batches.js';
 import { callbacksOption, type FitCallback, type FitProgress } from './callbacks.js';
+import { type ClassWeight, classWeightOption, sampleWeightOption } from './example-weights.js';
 import { type FitLoss, lossOption } from './fit-losses.js';
 import { type FitMetric, metricsOption } from './metrics.js';
 import { PARTS } from './parallel.js';
-import { type ClassWeight, classWeightOption, sampleWeightOption } from './weights.js';
 
 /** Options of `fit`. */
 export interface FitOptions {
