@@ -2,15 +2,14 @@
 import { describe, guarded, HeedError, invalid } from '../../base/error.js';
 import { knownNames, type Reader } from '../../base/options.js';
 import { Tensor } from '../../base/tensor.js';
+import { giniCoefficient, rocAucScore } from '../../evaluation/ranking.js';
 import {
   d2GammaScore,
   d2PoissonScore,
-  giniCoefficient,
   meanGammaDeviance,
   meanPoissonDeviance,
   r2Score,
-  rocAucScore,
-} from '../../evaluation/index.js';
+} from '../../evaluation/regression.js';
 import type { Batch, Weighted } from './batches.js';
 
 /** Metrics that are measured on all outputs of an epoch at once. */
