@@ -27,10 +27,10 @@ export async function courseFigures() {
       const target = draw.svg();
       draw.matrix(target, values, { title: '', ...options });
       const [, width, own] = /width="([\d.]+)" height="([\d.]+)"/.exec(String(target)).map(Number);
-      target.setAttribute('x', String(x));
+      const group = String(target).replace(/^<svg[^>]*>/, `<g transform="translate(${x} 0)">`).replace(/<\/svg>$/, '</g>');
       x += width + 24;
       height = Math.max(height, own);
-      return String(target).replace(/ role="img" aria-label="[^"]*"/, '');
+      return group;
     });
     const size = `viewBox="0 0 ${x - 24} ${height}" width="${x - 24}" height="${height}"`;
     figures[`${name}.svg`] =

@@ -59,7 +59,12 @@ describe('safetensors', () => {
     ['data cut off', weights.subarray(0, weights.length - 100), 'INVALID_FILE', /truncated/],
     ['bytes too many', Uint8Array.from([...weights, 1, 2, 3]), 'INVALID_FILE', /too long/],
     ['a header of 2^60 bytes', Uint8Array.from([0, 0, 0, 0, 0, 0, 0, 16, 123]), 'INVALID_FILE', /header of/],
-    ['a page', new TextEncoder().encode(`<!doctype html><html>${'x'.repeat(500)}</html>`), 'INVALID_FILE', /an HTML page/],
+    [
+      'a page',
+      new TextEncoder().encode(`<!doctype html><html>${'x'.repeat(500)}</html>`),
+      'INVALID_FILE',
+      /an HTML page/,
+    ],
     ['no JSON', safetensors('{"a":', 0), 'INVALID_FILE', /expected JSON, got 5 bytes/],
     ['a list', safetensors('[]', 0), 'INVALID_FILE', /expected a header of tensors by name, got an empty array/],
     [

@@ -308,7 +308,11 @@ describe('save', () => {
         [...entries.keys()].indexOf(scale.slice(0, -'_scale'.length)) - 1,
       );
     const output = (await tensorsOf(bert['model.safetensors']!)).get('bert.encoder.layer.0.output.dense.weight')!;
-    const rows = int8Rows(new Float32Array(output.bytes.slice().buffer), 40, { table: false, rotated: true, tensor: 'weight' });
+    const rows = int8Rows(new Float32Array(output.bytes.slice().buffer), 40, {
+      table: false,
+      rotated: true,
+      tensor: 'weight',
+    });
     expect(entries.get('bert.encoder.layer.0.output.dense.weight')!.bytes).toBe(
       Buffer.from(rows.data.buffer).toString('base64'),
     );

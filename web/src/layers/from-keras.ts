@@ -2,7 +2,7 @@
 import { importing } from '../base/error.js';
 import { flag, optional, readOptions, type Schema } from '../base/options.js';
 import type { TensorInput } from '../base/tensor.js';
-import type { Composite } from './composite.js';
+import type { Composite } from './composition/composite.js';
 import type { Layer } from './layer.js';
 
 /** Weights of a Keras layer or model: the list of `get_weights()` as nested arrays or tensors, or the bytes of a .npz file. */

@@ -4,7 +4,7 @@ import { lengthOf } from '../base/options.js';
 import { readTensor, type TensorInput, type TensorLike } from '../base/tensor.js';
 import { bytesOf } from '../io/bytes.js';
 import { npzNames, readNpz } from '../io/npz.js';
-import { Composite, layersOf } from './composite.js';
+import { Composite, layersOf } from './composition/composite.js';
 import {
   attention,
   convolution,
