@@ -11,7 +11,7 @@ namespace {
 /// Ignores the transformed values.
 struct NoVisitor {
   template <int R>
-  void add(const v128_t (&)[R]) {}
+  void add(const v128_t (&)[R]) const {}
 };
 
 /// Finds the least and the greatest of the transformed values.
@@ -65,7 +65,7 @@ void runStages(const float* x, Index depth, Index length, float* to, Visitor& vi
 /// Up to three stages at once, which the vector registers can hold; the visitor receives the results of the last ones.
 template <class Visitor>
 void transform(const float* x, Index depth, float* to, Visitor& visitor) {
-  NoVisitor none;
+  const NoVisitor none;
   Index block = rotationBlock(depth), length = depth;
   for (; block > 8; block /= 8, length /= 8, x = to) runStages<8>(x, depth, length, to, none);
   if (block == 8) return runStages<8>(x, depth, length, to, visitor);
@@ -80,7 +80,7 @@ void rotate(const float* x, Index depth, float* to) {
     std::copy_n(x, depth, to);
     return;
   }
-  NoVisitor none;
+  const NoVisitor none;
   transform(x, depth, to, none);
 }
 

@@ -309,10 +309,8 @@ Int8Weight::Int8Weight(Index out, Index in, bool full_range)
 
 void Int8Weight::write(Index first, Index count, const float* rows) {
   for (Index r = first; r < first + count; ++r, rows += in()) {
-    const float* row = rows;
     if (rotated_) rotateWeights(rows, in(), rotated_row_.data());
-    if (rotated_) row = rotated_row_.data();
-    const float scale = quantizeWeightRow(row, in(), full_range_, padded_.data());
+    const float scale = quantizeWeightRow(rotated_ ? rotated_row_.data() : rows, in(), full_range_, padded_.data());
     store(r, 1, padded_.data(), &scale);
   }
 }
