@@ -12,6 +12,9 @@ export class ByteReader {
    * released.
    */
   #kept = false;
+  /** The memory of each result of `copy`, and the largest one that has been released. */
+  readonly #copies = new WeakMap<Uint8Array, Uint8Array<ArrayBuffer>>();
+  #spare: Uint8Array<ArrayBuffer> | null = null;
 
   /** `onBytes` is called with each chunk's length. */
   constructor(file: OpenFile, onBytes?: (count: number) => void) {
@@ -62,6 +65,31 @@ export class ByteReader {
     return allocating(tensor?.name ?? this.file.name, tensor?.shape ?? [size], size, () =>
       concatenate(Uint8Array, parts),
     );
+  }
+
+  /**
+   * Reads the next `size` bytes as a copy, so that the memory of chunks can be reused. The file's size, where it is
+   * known, bounds what a header can claim, so the memory is then allocated at once.
+   */
+  async copy(size: number): Promise<Uint8Array> {
+    if (!(size <= (this.file.size ?? -1))) return (await this.take(size, undefined, true)).slice();
+    const isEnough = this.#spare !== null && this.#spare.length >= size;
+    const memory = isEnough ? this.#spare! : allocating(this.file.name, [size], size, () => new Uint8Array(size));
+    if (isEnough) this.#spare = null;
+    const out = memory.subarray(0, size);
+    this.#copies.set(out, memory);
+    for (let at = 0; at < size; ) {
+      const part = await this.#some(size - at);
+      out.set(part, at);
+      at += part.length;
+    }
+    return out;
+  }
+
+  /** Lets later copies reuse the memory of `bytes`, if it is a result of `copy`. */
+  release(bytes: Uint8Array): void {
+    const memory = this.#copies.get(bytes);
+    if (memory && memory.length > (this.#spare?.length ?? 0)) this.#spare = memory;
   }
 
   /** Passes `count` rows to `write`, as many at a time as a chunk contains. `write` must not retain them. */

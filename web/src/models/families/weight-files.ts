@@ -25,22 +25,11 @@ export interface WeightChoice {
 /** ONNX files in fp32, in the order in which they are looked for. */
 const FLOAT_FILES = ['onnx/model.onnx', 'model.onnx'];
 /**
- * ONNX files with int8 weights, in the order in which they are looked for. The names of optimum are those of processors
- * that the files are meant for.
+ * ONNX files with int8 weights in the folder onnx/, in the order in which they are looked for. An asterisk stands for
+ * any characters where a source can list its files, otherwise for the processors in the names that optimum writes.
  */
-const INTEGER_FILES = [
-  'onnx/model_quantized.onnx',
-  'onnx/model_int8.onnx',
-  ...['arm64', 'avx512', 'avx512_vnni'].map((processor) => `onnx/model_qint8_${processor}.onnx`),
-  'onnx/model_uint8.onnx',
-];
-/** INTEGER_FILES as patterns, for sources that can list their files. */
-const INTEGER_PATTERNS = [
-  /^onnx\/model_quantized\.onnx$/,
-  /^onnx\/model_int8\.onnx$/,
-  /^onnx\/model_qint8[^/]*\.onnx$/,
-  /^onnx\/model_uint8\.onnx$/,
-];
+const INTEGER_FILES = ['model_quantized.onnx', 'model_int8.onnx', 'model_qint8*.onnx', 'model_uint8.onnx'];
+const PROCESSORS = ['_arm64', '_avx512', '_avx512_vnni'];
 
 /**
  * Opens the weights in `folder`, or in its subfolder `within`, which ends with a slash.
@@ -75,13 +64,10 @@ export async function openWeights(
     return opened(others[at]!, found.value!);
   };
   if (weights !== undefined) return opened(weights, await folder.open(weights, { required: true, signal }));
-  if (dtype === 'q8') {
-    const integers = await firstOf(await integerFiles(folder, within));
-    if (integers) return integers;
-  }
   const name = `${within}model.safetensors`;
-  const single = await folder.open(name, { signal });
-  if (single) return opened(name, single);
+  const integers = dtype === 'q8' ? await integerFiles(folder, within) : [];
+  const found = await firstOf([...integers, name]);
+  if (found) return found;
   const index = await folder.open(`${name}.index.json`, { signal });
   if (index) return openShards(folder, index, within, signal);
   const floats = await firstOf(FLOAT_FILES.map((path) => within + path));
@@ -93,12 +79,16 @@ export async function openWeights(
   }
 }
 
-/** The paths of ONNX files with int8 weights: of those that exist, if the source can tell, otherwise of all. */
+/** The paths of ONNX files with int8 weights: of those that exist, if the source lists its files, otherwise of all. */
 async function integerFiles(folder: ModelFolder, within: string): Promise<string[]> {
   const listed = await folder.list?.(`${within}onnx`);
-  if (!listed) return INTEGER_FILES.map((path) => within + path);
-  const paths = listed.map((name) => `onnx/${name}`).sort();
-  return INTEGER_PATTERNS.flatMap((pattern) => paths.filter((path) => pattern.test(path))).map((path) => within + path);
+  const matching = (pattern: string) => {
+    const [start, end] = pattern.split('*') as [string, string?];
+    if (end === undefined) return listed?.includes(start) === false ? [] : [start];
+    if (!listed) return PROCESSORS.map((processor) => start + processor + end);
+    return listed.filter((name) => name.startsWith(start) && name.endsWith(end)).sort();
+  };
+  return INTEGER_FILES.flatMap(matching).map((name) => `${within}onnx/${name}`);
 }
 
 /** Opens the shards that an index lists. */

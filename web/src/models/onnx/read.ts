@@ -37,7 +37,7 @@ export interface ReadOptions {
 export async function readOnnx(file: OpenFile, options: ReadOptions): Promise<void> {
   const reader = new ByteReader(file, options.counter(file));
   try {
-    const weights = new Weights(file.name, options);
+    const weights = new Weights(reader, options);
     await readModel(reader, weights);
     await weights.finish();
   } finally {
@@ -60,10 +60,14 @@ class Weights implements Visitor {
   /** The values in other files, by the paths of the files. */
   readonly #external = new Map<string, Range[]>();
 
+  readonly file: string;
+
   constructor(
-    readonly file: string,
+    readonly reader: ByteReader,
     readonly options: ReadOptions,
-  ) {}
+  ) {
+    this.file = reader.file.name;
+  }
 
   node(node: Node): void {
     if (this.#users) throw damaged(this.file, 'nodes between tensors');
@@ -127,7 +131,9 @@ class Weights implements Visitor {
       for (const part of parts) {
         const users = this.#users!.get(part)!;
         users.delete(user);
-        if (users.size === 0) this.#held.delete(part);
+        if (users.size > 0) continue;
+        this.reader.release(this.#held.get(part)!.bytes);
+        this.#held.delete(part);
       }
     }
   }
@@ -152,13 +158,14 @@ class Weights implements Visitor {
   /** Passes a tensor on, whose rows are computed in blocks. */
   async #pass(
     entry: { name: string; dtype: Dtype; shape: number[] },
-    rows: (first: number, count: number) => Uint8Array,
+    rows: (first: number, count: number, reuse: boolean) => Uint8Array,
   ): Promise<void> {
     const count = entry.shape[0] ?? 1;
     const values = elementCount(entry.shape);
     const step = Math.max(1, Math.floor((BLOCK * count) / (values || 1)));
-    async function* chunks(): AsyncIterable<Uint8Array> {
-      for (let row = 0; row < count; row += step) yield rows(row, Math.min(step, count - row));
+    async function* chunks(): AsyncGenerator<Uint8Array, void, boolean | undefined> {
+      for (let row = 0, reuse = false; row < count; row += step)
+        reuse = (yield rows(row, Math.min(step, count - row), reuse)) === true;
     }
     const size = values * DTYPE_BYTES[entry.dtype];
     const reader = new ByteReader({ name: this.file, size, chunks });
@@ -178,7 +185,7 @@ class Weights implements Visitor {
       await readRanges(file, ranges, counter(file), async (info, reader) => {
         const read = this.values(info);
         if (read) await read(reader);
-        else await this.#hold({ info, bytes: await reader.take(info.byteLength, info) });
+        else await this.#hold({ info, bytes: await reader.copy(info.byteLength) });
       });
     }
     for (const [part, users] of this.#users ?? [])

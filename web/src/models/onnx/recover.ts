@@ -17,8 +17,21 @@ export interface Recovered {
   shape: number[];
   /** The scale of each row; null unless the type is I8. */
   scale: Float32Array | null;
-  /** Computes `count` rows from row `first` on, as little-endian bytes. */
-  rows(first: number, count: number): Uint8Array;
+  /**
+   * Computes `count` rows from row `first` on, as little-endian bytes. `reuse`: the result of the last call is no longer
+   * used, so its memory can be.
+   */
+  rows(first: number, count: number, reuse: boolean): Uint8Array;
+}
+
+/** Returns a function that makes arrays; with `reuse`, from the memory of the last one. */
+function arraysOf<A extends Values>(Type: new (length: number) => A): (length: number, reuse: boolean) => A {
+  let last: A | undefined;
+  return (length, reuse) => {
+    const fits = reuse && last !== undefined && last.length >= length;
+    last = fits ? (last!.subarray(0, length) as A) : new Type(length);
+    return last;
+  };
 }
 
 /** Joins matrices of the same width and type along their rows. */
@@ -29,7 +42,7 @@ export function joined(parts: readonly Recovered[]): Recovered {
     let begin = 0;
     const blocks = parts.map(({ shape, rows }) => {
       const [low, high] = [Math.max(from, begin), Math.min(from + count, begin + shape[0]!)];
-      const block = low < high ? rows(low - begin, high - low) : new Uint8Array();
+      const block = low < high ? rows(low - begin, high - low, true) : new Uint8Array();
       begin += shape[0]!;
       return block;
     });
@@ -107,7 +120,9 @@ export function recover(stored: Stored, parts: Parts, keepIntegers: boolean, fil
     if (dtype === 'I8') throw invalidFile(about, 'a scale', 'none');
     const values = integersIn(bytes, DTYPE_BYTES[dtype] === 4 ? 'U32' : 'U16');
     const Type = values.constructor as Uint32ArrayConstructor;
-    const copy = (first: number, count: number) => bytesOf(copied(values, new Type(count * columns), first));
+    const array = arraysOf(Type);
+    const copy = (first: number, count: number, reuse: boolean) =>
+      bytesOf(copied(values, array(count * columns, reuse), first));
     return { dtype, shape: whole, scale: null, rows: copy };
   }
 
@@ -136,8 +151,9 @@ export function recover(stored: Stored, parts: Parts, keepIntegers: boolean, fil
   const isSmall = values.BYTES_PER_ELEMENT === 1;
   if (keepIntegers && isMatrix && isPerRow && isSmall && fits(values, zeros, stride)) {
     const ofRow = ({ values, at }: Factors, row: number) => values[flipped ? at(0, begin + row) : at(begin + row, 0)]!;
-    const integers = (first: number, count: number) => {
-      const out = copied(values, new Int8Array(count * columns), first); // modulo 256, as are the differences
+    const array = arraysOf(Int8Array);
+    const integers = (first: number, count: number, reuse: boolean) => {
+      const out = copied(values, array(count * columns, reuse), first); // modulo 256, as are the differences
       for (let row = 0, at = 0; row < count; row++) {
         const zero = ofRow(zeros, first + row);
         const end = at + columns;
@@ -149,8 +165,9 @@ export function recover(stored: Stored, parts: Parts, keepIntegers: boolean, fil
     const scale = Float32Array.from({ length: rows }, (_, row) => ofRow(scales, row));
     return { dtype: 'I8', shape: whole, scale, rows: integers };
   }
-  const floats = (first: number, count: number) => {
-    const out = new Float32Array(count * columns);
+  const array = arraysOf(Float32Array);
+  const floats = (first: number, count: number, reuse: boolean) => {
+    const out = array(count * columns, reuse);
     if (isScalar && zeros.values.length === 1) {
       const [s, z] = [scale[0]!, zeros.values[0]!];
       copied(values, out, first);

@@ -139,8 +139,7 @@ async function readTensor(cursor: Cursor, tensor: Field, visitor: Visitor): Prom
     const read = isKnown && isUsed && visitor.values(tensorInfo(about, size, name));
     isDone = !isUsed || !!read;
     if (read) await read(reader);
-    else if (isUsed)
-      bytes = (await reader.take(size, undefined, true)).slice(); // so that the chunk is reused
+    else if (isUsed) bytes = await reader.copy(size);
     else return false;
   });
   const about = parsed();
