@@ -27,7 +27,9 @@ export async function courseFigures() {
       const target = draw.svg();
       draw.matrix(target, values, { title: '', ...options });
       const [, width, own] = /width="([\d.]+)" height="([\d.]+)"/.exec(String(target)).map(Number);
-      const group = String(target).replace(/^<svg[^>]*>/, `<g transform="translate(${x} 0)">`).replace(/<\/svg>$/, '</g>');
+      const group = String(target)
+        .replace(/^<svg[^>]*>/, `<g transform="translate(${x} 0)">`)
+        .replace(/<\/svg>$/, '</g>');
       x += width + 24;
       height = Math.max(height, own);
       return group;
