@@ -32,6 +32,7 @@ Variable elementwiseLoss(Graph& graph, const std::vector<Variable>& variables, c
                           Matrix& gradient, Backward& pass) {
                         const double factor = seedOf(gradient) / total;
                         std::vector<Matrix> slopes;
+                        slopes.reserve(nodes.size());
                         for (const auto& node : nodes) slopes.push_back(node ? Matrix(rows, columns) : Matrix());
                         for (Index i = 0; i < rows * columns; ++i) {
                           const LossEntry entry = entryAt(formula, values, i);
