@@ -181,19 +181,16 @@ function inSvg(svg: SvgLike, { width, height, title, fontSize, rects, lines, tex
   svg.replaceChildren(...(nodes as never[]));
 }
 
-/** An SVG element without a document, for Node and workers. `String(element)` is its text. */
+/** @internal An SVG element without a document, for Node and workers. `String(element)` is its text. */
 export class SvgText implements SvgLike {
-  /** @internal */
   readonly namespaceURI = SVG;
-  /** @internal The element creates its own children. */
+  /** The element creates its own children. */
   readonly ownerDocument = { createElementNS: (_: string, name: string) => new SvgText(name) };
-  /** @internal */
   textContent: string | null = null;
   readonly #name: string;
   readonly #attributes = new Map<string, string>();
   #children: SvgText[] = [];
 
-  /** @internal */
   constructor(name = 'svg') {
     this.#name = name;
   }
