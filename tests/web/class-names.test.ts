@@ -22,7 +22,7 @@ const PUBLISHED = new Set([
   ...['PretrainedModel', 'TrainableModel', 'Sequential', 'Module', 'SGD', 'Adam', 'AdamW', 'RMSprop', 'Adafactor'],
   ...['Linear', 'LayerNorm', 'BatchNorm', 'Dropout', 'PositionalEncoding', 'FeedForward', 'MultiHeadAttention'],
   ...['EncoderLayer', 'Encoder', 'DecoderLayer', 'Decoder', 'Transformer', 'Embedding'],
-  ...['Conv1D', 'LSTM', 'GRU', 'FeatureTokenizer'],
+  ...['Conv1D', 'LSTM', 'GRU', 'FeatureTokenizer', 'StandardScaler', 'MinMaxScaler'],
 ]);
 
 const isBuiltIn = (name: string) => typeof (globalThis as Record<string, unknown>)[name] === 'function';

@@ -283,7 +283,7 @@ interface Entries<Data> {
 }
 
 /** Reads nested arrays, or an object with a `shape` and with `data` of a type that `expectedData` names. */
-export function read<Data extends TensorData | Int32Array>(
+export function read<Data extends TensorData | Int32Array | Float64Array>(
   argument: string,
   value: unknown,
   expected: string,
@@ -309,7 +309,7 @@ export function kindOf(data: unknown): string | undefined {
   return typedArrayName.call(data);
 }
 
-function checkedLength(argument: string, data: TensorData | Int32Array): number {
+function checkedLength(argument: string, data: TensorData | Int32Array | Float64Array): number {
   const { length, buffer } = data;
   // `length` may be stale: V8 before 12 caches it in optimized code that has also seen arrays over resizable buffers.
   if (buffer.byteLength === 0 && (length > 0 || (buffer as { detached?: boolean }).detached)) {
@@ -337,7 +337,7 @@ function checkShape(argument: string, length: number, shape: unknown): number[] 
   return extents as number[];
 }
 
-function flatten<Data extends TensorData | Int32Array>(
+function flatten<Data extends TensorData | Int32Array | Float64Array>(
   argument: string,
   nested: readonly unknown[],
   { Store, entryOf, entries }: Entries<Data>,

@@ -1,5 +1,5 @@
 /**
- * heed/util: clusters and similar pairs of vectors. A separate entry, so that pages that do not use it do not download
+ * heed/util: clusters and similar pairs of vectors, and data for training: windows of a series, scalers. A separate entry, so that pages that do not use it do not download
  * it. Works without `load()`.
  */
 export type { ProductOptions } from '../search/index.js';
@@ -15,3 +15,5 @@ export {
   type ParaphraseOptions,
   paraphraseMining,
 } from './mining.js';
+export { MinMaxScaler, StandardScaler } from './scalers.js';
+export { type WindowsOptions, windows } from './windows.js';
