@@ -113,7 +113,15 @@ export type LayerClass<Made, Options> = undefined extends Options
     ) => Made;
 
 /**
- * One instance of heed: functions, layer classes and pretrained encoders, as `load()` returns it.
+ * One instance of heed, as `load()` returns it. Its members, by purpose:
+ *
+ * - pretrained models: `fromPretrained`, `TextIndex`, `loadTokenizer`, `maxSim`; their folders: `inspect`, `quantize`,
+ *   `prune`
+ * - layers: `Encoder`, `Decoder`, `Transformer`, their parts, and layers to compare them with; `masks`
+ * - models of your own: `Module`, `Sequential`, `Parameter`, and operations on tensors
+ * - functions: `attention`, `softmax`, `linear`, `layerNorm`, `dropout`, `positionalEncoding`, `rotary`
+ * - analysis: `headImportance`, `flops`
+ * - the module itself: `info`, `dispose`
  *
  * @example
  * const heed = await load();
