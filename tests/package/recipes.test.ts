@@ -1,5 +1,5 @@
 // The pages in examples/recipes, built with the packages of bundlers/ and the packed tarball, and driven in Chromium; the
-// programs there are run by tests/adapters/recipes.test.ts.
+// programs in recipes/databases are run by tests/adapters/recipes.test.ts.
 import * as fs from 'node:fs';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
