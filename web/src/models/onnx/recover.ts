@@ -150,19 +150,20 @@ export function recover(stored: Stored, parts: Parts, keepIntegers: boolean, fil
   const isPerRow = form.kind === 'linear' && (isScalar || place.axis === (flipped ? 1 : 0));
   const isSmall = values.BYTES_PER_ELEMENT === 1;
   if (keepIntegers && isMatrix && isPerRow && isSmall && fits(values, zeros, stride)) {
-    const ofRow = ({ values, at }: Factors, row: number) => values[flipped ? at(0, begin + row) : at(begin + row, 0)]!;
+    const ofRows = ({ values, at }: Factors) =>
+      Float32Array.from({ length: rows }, (_, row) => values[flipped ? at(0, begin + row) : at(begin + row, 0)]!);
+    const [scale, zero] = [ofRows(scales), ofRows(zeros)];
     const array = arraysOf(Int8Array);
     const integers = (first: number, count: number, reuse: boolean) => {
       const out = copied(values, array(count * columns, reuse), first); // modulo 256, as are the differences
       for (let row = 0, at = 0; row < count; row++) {
-        const zero = ofRow(zeros, first + row);
+        const subtracted = zero[first + row]!;
         const end = at + columns;
-        if (zero !== 0) for (; at < end; at++) out[at]! -= zero;
+        if (subtracted !== 0) for (; at < end; at++) out[at]! -= subtracted;
         at = end;
       }
       return bytesOf(out);
     };
-    const scale = Float32Array.from({ length: rows }, (_, row) => ofRow(scales, row));
     return { dtype: 'I8', shape: whole, scale, rows: integers };
   }
   const array = arraysOf(Float32Array);
@@ -209,10 +210,18 @@ function placeOf(
 
 /** Whether all integers are between -127 and 127 after the subtraction of their zero points. */
 function fits(values: Values, { values: zeros, at }: Factors, stride: number): boolean {
+  if (zeros.length === 1 && values.BYTES_PER_ELEMENT === 1) {
+    const occurs = new Uint8Array(256);
+    for (let i = 0; i < values.length; i++) occurs[values[i]! & 255] = 1;
+    const zero = zeros[0]!;
+    const signed = values instanceof Int8Array ? 128 : 256; // from this byte on, values are negative
+    return (
+      zero % 1 === 0 && occurs.every((is, byte) => !is || Math.abs((byte < signed ? byte : byte - 256) - zero) <= 127)
+    );
+  }
   if (values instanceof Int8Array && Array.from(zeros).every((zero) => zero === 0)) return !values.includes(-128);
   for (let i = 0; i < values.length; i++) {
-    const zero = zeros[zeros.length === 1 ? 0 : at(Math.floor(i / stride), i % stride)]!;
-    const difference = values[i]! - zero;
+    const difference = values[i]! - zeros[at(Math.floor(i / stride), i % stride)]!;
     if (!(difference >= -127 && difference <= 127) || difference % 1 !== 0) return false;
   }
   return true;
