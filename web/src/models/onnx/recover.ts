@@ -150,18 +150,13 @@ export function recover(stored: Stored, parts: Parts, keepIntegers: boolean, fil
   const isPerRow = form.kind === 'linear' && (isScalar || place.axis === (flipped ? 1 : 0));
   const isSmall = values.BYTES_PER_ELEMENT === 1;
   if (keepIntegers && isMatrix && isPerRow && isSmall && fits(values, zeros, stride)) {
-    const ofRows = ({ values, at }: Factors) =>
-      Float32Array.from({ length: rows }, (_, row) => values[flipped ? at(0, begin + row) : at(begin + row, 0)]!);
-    const [scale, zero] = [ofRows(scales), ofRows(zeros)];
+    const ofRow = ({ values, at }: Factors, row: number) => values[flipped ? at(0, begin + row) : at(begin + row, 0)]!;
+    const scale = Float32Array.from({ length: rows }, (_, row) => ofRow(scales, row));
+    const zero = Int32Array.from({ length: rows }, (_, row) => ofRow(zeros, row));
     const array = arraysOf(Int8Array);
     const integers = (first: number, count: number, reuse: boolean) => {
       const out = copied(values, array(count * columns, reuse), first); // modulo 256, as are the differences
-      for (let row = 0, at = 0; row < count; row++) {
-        const subtracted = zero[first + row]!;
-        const end = at + columns;
-        if (subtracted !== 0) for (; at < end; at++) out[at]! -= subtracted;
-        at = end;
-      }
+      for (let row = 0; row < count; row++) subtract(zero[first + row]!, out, row * columns, (row + 1) * columns);
       return bytesOf(out);
     };
     return { dtype: 'I8', shape: whole, scale, rows: integers };
@@ -183,6 +178,11 @@ export function recover(stored: Stored, parts: Parts, keepIntegers: boolean, fil
     return bytesOf(out);
   };
   return { dtype: 'F32', shape: whole, scale: null, rows: floats };
+}
+
+/** Subtracts an integer, modulo 256, from the entries [from, to). */
+function subtract(zero: number, values: Int8Array, from: number, to: number): void {
+  if (zero !== 0) for (let i = from; i < to; i++) values[i] = values[i]! - zero;
 }
 
 /** Where the scales of a stored array are: their number, the axis that they belong to, and the index of an entry's. */
