@@ -125,7 +125,7 @@ endfunction()
 # and threads-<name>. Kernels are compiled with the flags after COMPILE, modules linked with those after LINK.
 set(fast_sources ${kernel_sources} ${train_kernel_sources})
 list(FILTER fast_sources INCLUDE REGEX
-  "/src/(gemm/|ops/(activation|layer_norm|mask|softmax|vector_products)\\.cpp$|train/ops/vectors\\.cpp$)")
+  "/src/(gemm/|ops/(activation|layer_norm|mask|softmax|trellis_search|vector_products)\\.cpp$|train/ops/vectors\\.cpp$)")
 function(heed_modules name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "COMPILE;LINK;VALIDATE")
   set(flags -DHEED_KERNEL ${arg_COMPILE})

@@ -7,6 +7,7 @@
 #include "call.h"
 #include "core/check.h"
 #include "gemm/gemm.h"
+#include "ops/trellis_search.h"
 
 namespace heed::bindings {
 namespace {
@@ -134,6 +135,19 @@ val relativeBiasOf(const val& table, const val& options) {
   });
 }
 
+/// See Core.trellisSearch.
+val trellisSearchOf(int bits, double length, const val& targets, const val& steps) {
+  return guarded([&] {
+    const auto given = readArray<float>(targets), all_steps = readArray<float>(steps);
+    const Index width = static_cast<Index>(length), count = static_cast<Index>(given.size());
+    requireCount("steps", all_steps.size(), count);
+    auto* states = arena().take<uint16_t>(count);
+    for (Index first = 0; first + width <= count; first += width)
+      trellisSearch(bits, width, given.data() + first, all_steps.data() + first, states + first, arena());
+    return val(emscripten::typed_memory_view(static_cast<size_t>(count), states)).call<val>("slice");
+  });
+}
+
 std::string compiler() {
   return "emscripten " + std::to_string(__EMSCRIPTEN_major__) + "." + std::to_string(__EMSCRIPTEN_minor__) + "." +
          std::to_string(__EMSCRIPTEN_tiny__) + ", clang " + __clang_version__;
@@ -171,6 +185,7 @@ EMSCRIPTEN_BINDINGS(heed_functions) {
   emscripten::function("positionalEncoding", &positionalEncodingOf);
   emscripten::function("alibi", &alibiOf);
   emscripten::function("relativeBias", &relativeBiasOf);
+  emscripten::function("trellisSearch", &trellisSearchOf);
   emscripten::function("compiler", &compiler);
   emscripten::function("memoryBytes", &memoryBytes);
   emscripten::function("reserveMemory", &reserveMemory);

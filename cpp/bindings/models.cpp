@@ -7,6 +7,7 @@
 #include "heed/encoder_model.h"
 #include "heed/inference_evaluator.h"
 #include "heed/pooling.h"
+#include "models/input_grams.h"
 #include "module.h"
 #include "sites.h"
 
@@ -73,8 +74,8 @@ EncoderModelConfig readConfig(const val& config) {
                          {&c.layer.gate_second, "gateSecond"},
                          {&c.layer.linear1_bias, "linear1Bias"},
                          {&c.first_attention_norm, "firstAttentionNorm"},
-                         {&c.shared_layers, "sharedLayers"},
-                         {&c.int4_table, "int4Table"}});
+                         {&c.shared_layers, "sharedLayers"}});
+  if (const val code = config["tableCode"]; !code.isUndefined()) c.table_code = rowCodeNamed(code.as<std::string>());
   if (const val local = config["localLayers"]; !local.isUndefined())
     c.local_layers = emscripten::vecFromJSArray<bool>(local);
   c.layer.activation = readActivation(config);
@@ -210,6 +211,30 @@ class BoundEncoderModel : public BoundModule {
     });
   }
 
+  /// See RawEncoderModel.recordInputs.
+  void recordInputs(const val& parameters) {
+    guarded([&] {
+      grams_.reset();  // before the new one, since a layer has one decorator
+      const auto indices = readVector<uint32_t>(parameters);
+      if (indices.empty()) return;
+      std::vector<Parameter> all = model_->parameters(), chosen;
+      for (const uint32_t index : indices) {
+        requireRange("parameter", static_cast<Index>(index), 0, static_cast<Index>(all.size()) - 1);
+        chosen.push_back(all[index]);
+      }
+      grams_ = std::make_unique<InputGrams>(*model_, chosen);
+    });
+  }
+
+  /// See RawEncoderModel.inputGram.
+  val inputGram(int i) {
+    return guarded([&] {
+      requireRange("i", i, 0, grams_ ? grams_->count() - 1 : -1);
+      const std::span<const float> gram = grams_->gram(i);
+      return writeFloats(gram.data(), static_cast<Index>(gram.size()));
+    });
+  }
+
   val wordLogits(const val& x) {
     return guarded([&] {
       const Input rows = readTensor(x);
@@ -223,6 +248,7 @@ class BoundEncoderModel : public BoundModule {
 
  private:
   std::shared_ptr<EncoderModel> model_;  // shared with the batches in progress
+  std::unique_ptr<InputGrams> grams_;    // null: inputs are not recorded
 };
 
 BoundEncoderModel* makeEncoderModel(const val& config) {
@@ -242,7 +268,9 @@ EMSCRIPTEN_BINDINGS(heed_models) {
       .constructor(&makeEncoderModel, allow_raw_pointers())
       .function("begin", &BoundEncoderModel::begin, allow_raw_pointers())
       .function("beginImages", &BoundEncoderModel::beginImages, allow_raw_pointers())
-      .function("wordLogits", &BoundEncoderModel::wordLogits);
+      .function("wordLogits", &BoundEncoderModel::wordLogits)
+      .function("recordInputs", &BoundEncoderModel::recordInputs)
+      .function("inputGram", &BoundEncoderModel::inputGram);
 }
 
 }  // namespace heed::bindings

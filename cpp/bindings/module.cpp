@@ -8,7 +8,8 @@
 #include <limits>
 
 #include "core/check.h"
-#include "core/int4.h"
+#include "core/coded_rows.h"
+#include "core/trellis.h"
 
 namespace heed::bindings {
 namespace {
@@ -33,7 +34,33 @@ void copyBytes(const val& bytes, int64_t begin, Index count, void* out) {
                   bytes.call<val>("subarray", static_cast<double>(begin), static_cast<double>(begin + int64_t{count})));
 }
 
+/// The types of rows that writeParameter() reads.
+struct RowType {
+  explicit RowType(const std::string& dtype) {
+    constexpr std::string_view kColumns = "columns";
+    columns = dtype.ends_with(kColumns);
+    code = rowCodeNamed(columns ? dtype.substr(0, dtype.size() - kColumns.size()) : dtype);
+    floats = dtype == "F32";
+    rotated = dtype == "rotated I8";
+    int8 = rotated || dtype == "I8";
+  }
+  int64_t rowBytes(Index width) const {
+    if (code != RowCode::kNone) return codedRowBytes(code, width);
+    return int64_t{width} * (floats ? 4 : int8 ? 1 : 2);
+  }
+  bool hasColumnScales() const { return code == RowCode::kTrellis3 || code == RowCode::kTrellis4; }
+
+  RowCode code;
+  bool columns, floats, rotated, int8;
+};
+
 }  // namespace
+
+RowCode rowCodeNamed(const std::string& name) {
+  if (name == "int4") return RowCode::kInt4;
+  if (name == "trellis3") return RowCode::kTrellis3;
+  return name == "trellis4" ? RowCode::kTrellis4 : RowCode::kNone;
+}
 
 const Parameter& BoundModule::parameter(unsigned index) {
   if (parameters_.empty()) parameters_ = module().parameters();
@@ -73,9 +100,9 @@ void BoundModule::writeParameter(unsigned index, double first_row, const val& by
   guarded([&] {
     const Parameter& p = parameter(index);
     const Index width = p.rowSize();
-    const bool rotated = dtype == "rotated I8", int8 = rotated || dtype == "I8", int4 = dtype == "U8";
+    const RowType type(dtype);
     // In 64 bits, because the array may be larger than WebAssembly's memory.
-    const int64_t row_size = int4 ? int4RowBytes(width) : int64_t{width} * (dtype == "F32" ? 4 : int8 ? 1 : 2);
+    const int64_t row_size = type.rowBytes(width);
     const auto length = static_cast<int64_t>(bytes["length"].as<double>()), from = static_cast<int64_t>(first_row);
     if (length % row_size != 0 || from < 0 || from > p.rows() || length / row_size > p.rows() - from) {
       refuse(ErrorCode::kShapeMismatch, p.name, "complete rows of shape " + p.shape.toString(),
@@ -84,39 +111,64 @@ void BoundModule::writeParameter(unsigned index, double first_row, const val& by
     if (row_size > std::numeric_limits<Index>::max()) refuseMemory(p.name, p.shape, static_cast<double>(length));
     const auto row_bytes = static_cast<Index>(row_size), rows = static_cast<Index>(length / row_size),
                first = static_cast<Index>(from);
-    if (rotated && !(int8 && p.takesInt8()))
+    if (type.rotated && !p.takesInt8())
       refuse(ErrorCode::kUnsupported, p.name, "rotated rows as int8, for a matrix", dtype);
-    const bool scaled = int8 || int4;
-    if (scaled) requireCount("scales", scales["length"].as<double>(), rows);
-    float* row_scales = arena().take<float>(scaled ? rows : 0);
-    if (scaled) val(emscripten::typed_memory_view(static_cast<size_t>(rows), row_scales)).call<void>("set", scales);
+    const bool coded = type.code != RowCode::kNone;
+    Index scale_count = type.int8 || coded ? rows + (type.hasColumnScales() ? width : 0) : 0, outliers = 0;
+    if (scale_count > 0) {
+      const auto given = scales["length"].as<double>();
+      if (type.columns && given > scale_count) outliers = static_cast<Index>((given - scale_count) / 3);
+      scale_count += 3 * outliers;
+      requireCount("scales", given, scale_count);
+    }
+    float* row_scales = arena().take<float>(scale_count);
+    if (scale_count > 0) {
+      val(emscripten::typed_memory_view(static_cast<size_t>(scale_count), row_scales)).call<void>("set", scales);
+    }
+    const float* column_scales = type.hasColumnScales() ? row_scales + rows : nullptr;
     // Take all memory before writing the first row.
     const Index chunk = std::min(rows, std::max<Index>(1, kChunkBytes / row_bytes));
     auto* raw = arena().take<std::byte>(chunk * row_bytes);
-    const bool as_is = dtype == "F32" || (int8 && p.takesInt8() && !rotated);
-    float* wide = arena().take<float>(as_is ? 0 : int4 || rotated ? width : chunk * width);
+    const bool as_is = type.floats || (type.int8 && p.takesInt8() && !type.rotated);
+    float* wide = arena().take<float>(as_is ? 0 : type.rotated || (coded && !type.columns) ? width : chunk * width);
+    auto* states = arena().take<uint16_t>(type.columns ? width : 0);
+    if (type.columns) std::fill_n(states, width, uint16_t{0});
     for (Index row = 0; row < rows; row += chunk) {
       const Index count = std::min(chunk, rows - row), values = count * width;
       copyBytes(bytes, row * row_size, count * row_bytes, raw);
-      if (dtype == "F32") {
+      if (type.floats) {
         p.write(first + row, count, reinterpret_cast<const float*>(raw));
         continue;
       }
-      if (rotated) {
+      if (type.rotated) {
         p.writeRotatedInt8(first + row, count, reinterpret_cast<const signed char*>(raw), row_scales + row, wide);
         continue;
       }
-      if (int8 && p.takesInt8()) {
+      if (type.int8 && p.takesInt8()) {
         p.writeInt8(first + row, count, reinterpret_cast<const signed char*>(raw), row_scales + row);
         continue;
       }
-      if (int4) {
-        p.writeInt4(first + row, count, reinterpret_cast<const uint8_t*>(raw), row_scales + row, wide);
+      const auto* numbers = reinterpret_cast<const uint8_t*>(raw);
+      if (coded && !type.columns) {
+        p.writeCoded(first + row, count, {type.code, width, numbers, row_scales + row, column_scales}, wide);
+        continue;
+      }
+      if (coded) {
+        const int bits = type.code == RowCode::kTrellis3 ? 3 : 4;
+        for (Index r = 0; r < count; ++r)
+          decodeTrellis(numbers + r * row_bytes, bits, width, row_scales[row + r], column_scales, states,
+                        wide + r * width);
+        for (Index i = 0; i < outliers; ++i) {
+          const float* outlier = column_scales + width + 3 * i;
+          const Index r = static_cast<Index>(outlier[0]) - row, c = static_cast<Index>(outlier[1]);
+          if (r >= 0 && r < count && c >= 0 && c < width) wide[r * width + c] = outlier[2];
+        }
+        p.write(first + row, count, wide);
         continue;
       }
       const auto widen = dtype == "F16" ? widenHalf : widenBrainFloat;
       for (Index i = 0; i < values; ++i) {
-        if (int8) {
+        if (type.int8) {
           wide[i] = row_scales[row + i / width] * static_cast<float>(reinterpret_cast<const signed char*>(raw)[i]);
         } else {
           uint16_t narrow;

@@ -70,9 +70,9 @@ struct EncoderModelConfig {
   float embedding_scale = 1;  ///< factor on the token embeddings
   bool embedding_norm = true;
   bool final_norm = false;
-  bool first_attention_norm = true;  ///< false: layer 0 has no norm before its attention (ModernBERT)
-  bool shared_layers = false;        ///< all layers share one set of weights (ALBERT)
-  bool int4_table = false;           ///< store the token embeddings in 4 bits (core/int4.h) instead
+  bool first_attention_norm = true;     ///< false: layer 0 has no norm before its attention (ModernBERT)
+  bool shared_layers = false;           ///< all layers share one set of weights (ALBERT)
+  RowCode table_code = RowCode::kNone;  ///< store the token embeddings in this format instead
 };
 
 /// A batch of texts as concatenated tokens. T is the number of tokens of all texts.
@@ -140,6 +140,8 @@ class EncoderModel : public Module {
   /// x W_word^T (rows, V) for x (rows, D): the tied output layer of masked language models, without its bias.
   Value wordLogits(Evaluator& e, const Value& x) const;
 
+  /// The linear layers, in the order of their calls.
+  std::vector<Linear*> linears() const;
   Index numLayers() const { return config_.num_layers; }
   /// The width of the queries of all heads, H Dk.
   Index queryWidth() const { return config_.layer.num_heads * config_.layer.key_dim; }

@@ -35,6 +35,23 @@ struct InitialValue {
   static InitialValue linear(Index in);
 };
 
+/// A format of rows with 3 or 4 bits per weight: core/coded_rows.h (kInt4), core/trellis.h.
+enum class RowCode { kNone, kInt4, kTrellis3, kTrellis4 };
+
+/// Consecutive rows in such a format, each of which can be decoded by itself.
+struct CodedRows {
+  RowCode code;
+  Index width;
+  const uint8_t* bytes;
+  const float* scales;                   ///< one per row
+  const float* column_scales = nullptr;  ///< (width), or null for kInt4
+
+  /// Writes the values of one row.
+  void decode(Index row, float* out) const;
+  /// The same rows without the first `row`.
+  CodedRows from(Index row) const;
+};
+
 /// The rows of a matrix in some format, such as packed or quantized weights. Reading and writing allocate nothing, so
 /// that a parameter is never left half-written.
 class RowStorage {
@@ -47,9 +64,9 @@ class RowStorage {
   /// The same for rows that are rotated (gemm/rotation.h). Formats that do not rotate decode each row to `row`, scratch
   /// for one row of floats, and write it as fp32.
   virtual void writeRotatedInt8(Index first, Index count, const signed char* rows, const float* scales, float* row) = 0;
-  /// Stores rows of `width` 4-bit numbers with their scales, see core/int4.h. Formats that cannot store 4 bits decode
-  /// each row to `row`, scratch of `width` floats, and write it as fp32.
-  virtual void writeInt4(Index first, Index count, Index width, const uint8_t* rows, const float* scales, float* row);
+  /// Stores the first `count` coded rows. Formats that cannot store these decode each of them to `row`, scratch of
+  /// `width` floats, and write it as fp32.
+  virtual void writeCoded(Index first, Index count, const CodedRows& rows, float* row);
   /// Copies rows out: exact in fp32, otherwise the values that the format represents.
   virtual void read(Index first, Index count, float* rows) const = 0;
 };
@@ -87,8 +104,8 @@ struct Parameter {
   void write(Index first, Index count, const float* in) const;
   /// Whether the parameter has a RowStorage, which writeInt8() and writeRotatedInt8() require.
   bool takesInt8() const { return parts.front().storage != nullptr; }
-  /// As RowStorage::writeInt4(). Requires an even width.
-  void writeInt4(Index first, Index count, const uint8_t* in, const float* scales, float* row) const;
+  /// As RowStorage::writeCoded(). Requires rows of rowSize() columns.
+  void writeCoded(Index first, Index count, const CodedRows& in, float* row) const;
   /// As RowStorage::writeInt8(). Requires takesInt8().
   void writeInt8(Index first, Index count, const signed char* in, const float* scales) const;
   /// As RowStorage::writeRotatedInt8(). Requires takesInt8().

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/int4.h"
 #include "heed/random.h"
 
 namespace heed {
@@ -78,14 +77,12 @@ void Parameter::writeRotatedInt8(Index first, Index count, const signed char* in
   if (on_write) on_write();
 }
 
-void Parameter::writeInt4(Index first, Index count, const uint8_t* in, const float* scales, float* row) const {
+void Parameter::writeCoded(Index first, Index count, const CodedRows& in, float* row) const {
   ++write_count;
-  const Index width = rowSize(), row_bytes = int4RowBytes(width);
   forEachPart(parts, first, count, [&](const Part& part, Index low, Index rows, Index before) {
-    const uint8_t* part_rows = in + before * row_bytes;
-    if (part.storage) return part.storage->writeInt4(low, rows, width, part_rows, scales + before, row);
-    for (Index r = 0; r < rows; ++r)
-      decodeInt4(part_rows + r * row_bytes, scales[before + r], width, part.plain + (low + r) * width);
+    const CodedRows own = in.from(before);
+    if (part.storage) return part.storage->writeCoded(low, rows, own, row);
+    for (Index r = 0; r < rows; ++r) own.decode(r, part.plain + (low + r) * own.width);
   });
   if (on_write) on_write();
 }

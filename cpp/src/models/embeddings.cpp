@@ -30,8 +30,8 @@ EncoderModel::Embeddings::Embeddings(const EncoderModelConfig& config)
     : config_(config),
       width_(config.embedding_dim > 0 ? config.embedding_dim : config.layer.embed_dim),
       dropout_({.p = 0}) {
-  if (config.int4_table) {
-    int4_ = std::make_unique<Int4Table>(config.vocab_size, width_);
+  if (config.table_code != RowCode::kNone) {
+    coded_ = std::make_unique<CodedTable>(config.table_code, config.vocab_size, width_);
   } else {
     word_.emplace(LinearOptions{.in_features = width_,
                                 .out_features = config.vocab_size,
@@ -82,7 +82,7 @@ Value EncoderModel::Embeddings::forward(Evaluator& e, const TokenBatch& batch) {
   };
   const auto zero = [](Index, Index) { return Index{0}; };
   std::vector<TableRows> tables;
-  const RowStorage* words = word_ ? static_cast<const RowStorage*>(&word_->weight()) : int4_.get();
+  const RowStorage* words = word_ ? static_cast<const RowStorage*>(&word_->weight()) : coded_.get();
   tables.push_back({words, nullptr, rows(batch.ids, zero), config_.embedding_scale, true});
   if (!token_type_.empty()) tables.push_back({nullptr, token_type_.data(), rows(batch.token_types, zero), 1, true});
   if (!position_.empty()) {
@@ -99,12 +99,12 @@ Value EncoderModel::Embeddings::wordLogits(Evaluator& e, const Value& x) const {
   requireColumns("x", x.values(), width_);
   if (word_) return word_->forward(e, x);
   Context& context = e.context();
-  MatrixView output = context.arena.matrix(x.rows(), int4_->rows());
+  MatrixView output = context.arena.matrix(x.rows(), coded_->rows());
   constexpr Index kRows = 1024;  // number of rows that are decoded at a time
-  for (Index first = 0; first < int4_->rows(); first += kRows) {
+  for (Index first = 0; first < coded_->rows(); first += kRows) {
     const Arena::Scope scope(context.arena);
-    MatrixView rows = context.arena.matrix(std::min(kRows, int4_->rows() - first), width_);
-    int4_->read(first, rows.rows(), rows.data());
+    MatrixView rows = context.arena.matrix(std::min(kRows, coded_->rows() - first), width_);
+    coded_->read(first, rows.rows(), rows.data());
     linear(x.values(), readOnly(rows), nullptr, Activation::kIdentity,
            view(output.data() + first, x.rows(), rows.rows(), output.outerStride()), context);
   }
@@ -126,12 +126,12 @@ std::vector<Parameter> EncoderModel::Embeddings::ownParameters() {
     own.push_back(plainParameter(name, {static_cast<Index>(table.size()) / width_, width_}, table.data(),
                                  ParameterKind::kWeight, InitialValue::normal()));
   };
-  if (int4_) {
+  if (coded_) {
     own.push_back({"word.weight",
-                   {int4_->rows(), width_},
+                   {coded_->rows(), width_},
                    ParameterKind::kWeight,
                    InitialValue::normal(),
-                   {{int4_->rows(), nullptr, &*int4_}},
+                   {{coded_->rows(), nullptr, &*coded_}},
                    {}});
   }
   add("position.weight", position_);

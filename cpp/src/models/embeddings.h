@@ -3,7 +3,7 @@
 #include <memory>
 #include <optional>
 
-#include "core/int4.h"
+#include "core/coded_rows.h"
 #include "heed/encoder_model.h"
 #include "heed/linear.h"
 #include "layers/residual_block.h"
@@ -40,11 +40,11 @@ class EncoderModel::Embeddings : public Module {
   void check(const TokenBatch& batch) const;
 
   const EncoderModelConfig config_;
-  Index width_;                      // D
-  std::optional<Linear> word_;       // a Linear, so that it can be int8 and serve as the output layer
-  std::unique_ptr<Int4Table> int4_;  // replaces word_ if the token embeddings are stored in 4 bits
-  std::vector<float> position_;      // (P, D), or empty
-  std::vector<float> token_type_;    // (types, D), or empty
+  Index width_;                        // D
+  std::optional<Linear> word_;         // a Linear, so that it can be int8 and serve as the output layer
+  std::unique_ptr<CodedTable> coded_;  // replaces word_ if the token embeddings are stored in 3 or 4 bits
+  std::vector<float> position_;        // (P, D), or empty
+  std::vector<float> token_type_;      // (types, D), or empty
   std::optional<LayerNorm> norm_;
   std::optional<Linear> projection_;  // D -> E
   Dropout dropout_;

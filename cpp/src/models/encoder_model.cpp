@@ -363,4 +363,16 @@ std::vector<Parameter> EncoderModel::ownParameters() {
                          positions_->relative_table.data(), ParameterKind::kWeight, InitialValue::normal())};
 }
 
+std::vector<Linear*> EncoderModel::linears() const {
+  std::vector<Linear*> all;
+  const auto add = [&](const auto& layers) { all.insert(all.end(), layers.begin(), layers.end()); };
+  if (embeddings_) add(embeddings_->linears());
+  for (const auto& layer : layers_) {
+    add(layer->selfAttention().linears());
+    add(layer->feedForward().linears());
+  }
+  if (convolution_) all.push_back(&convolution_->linear());
+  return all;
+}
+
 }  // namespace heed

@@ -75,8 +75,9 @@ TrainableEncoder::TrainableEncoder(EncoderModel& model, const std::vector<NamedR
                                    const EncoderDropout& dropout)
     : model_(model) {
   if (!model.embeddings_) refuse(ErrorCode::kUnsupported, "trainable", "a text model", "an image model");
-  if (model.config().int4_table)
-    refuse(ErrorCode::kUnsupported, "trainable", "token embeddings that are not in 4 bits", "4-bit token embeddings");
+  if (model.config().table_code != RowCode::kNone)
+    refuse(ErrorCode::kUnsupported, "trainable", "token embeddings that are not in 3 or 4 bits",
+           "such token embeddings");
   const std::vector<Parameter> all = model.parameters();
   for (const NamedRows& rows : names) addParameter(rows, all[rows.parameter]);
   // The model changes last.
@@ -93,17 +94,6 @@ TrainableEncoder::TrainableEncoder(EncoderModel& model, const std::vector<NamedR
 
 TrainableEncoder::~TrainableEncoder() {
   if (lora_) lora_->detach();
-}
-
-std::vector<Linear*> TrainableEncoder::linears() const {
-  std::vector<Linear*> all = model_.embeddings_->linears();
-  const auto add = [&](const auto& layers) { all.insert(all.end(), layers.begin(), layers.end()); };
-  for (const auto& layer : model_.layers_) {
-    add(layer->selfAttention().linears());
-    add(layer->feedForward().linears());
-  }
-  if (model_.convolution_) all.push_back(&model_.convolution_->linear());
-  return all;
 }
 
 Variable TrainableEncoder::forward(Graph& graph, const TokenBatch& batch, const EncoderPass& pass,

@@ -92,7 +92,7 @@ Lora::Lora(TrainableEncoder& encoder, const std::vector<LoraTarget>& targets, co
     refuse(ErrorCode::kInvalidArgument, "alpha", "a finite number", numberText(static_cast<double>(options.alpha)));
   scale_ = options.alpha / static_cast<float>(options.rank);
   for (const LoraTarget& target : targets) updates_.push_back(std::make_unique<Update>(target, options));
-  for (Linear* linear : encoder.linears()) {
+  for (Linear* linear : encoder.model().linears()) {
     for (const auto& update : updates_) {
       for (const Update::Part& part : update->parts) {
         if (part.key != keyOf(*linear)) continue;

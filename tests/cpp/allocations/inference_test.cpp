@@ -144,11 +144,11 @@ TEST(Allocations, OfWritingParameters) {
       float row[6];
       p.writeRotatedInt8(3, 12, rows.data(), scales.data(), row);
     });
-    write("writeInt4", [](const Parameter& p) {
+    write("writeCoded", [](const Parameter& p) {
       const std::vector<uint8_t> rows(size_t{12 * 4}, 0x52);
       const std::vector<float> scales(12, 0.5f);
       float row[6];
-      p.writeInt4(3, 12, rows.data(), scales.data(), row);
+      p.writeCoded(3, 12, {RowCode::kInt4, 6, rows.data(), scales.data()}, row);
     });
   }
 }

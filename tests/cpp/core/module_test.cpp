@@ -24,7 +24,7 @@ TEST(Parameter, CallsItsHookAfterWritesInEveryFormat) {
   parameter.writeInt8(0, 2, bytes, scales);
   EXPECT_EQ(writes, 2);
   float row[4];
-  parameter.writeInt4(0, 2, nibbles, scales, row);
+  parameter.writeCoded(0, 2, {RowCode::kInt4, 4, nibbles, scales}, row);
   EXPECT_EQ(writes, 3);
 }
 

@@ -14,16 +14,6 @@ test.each<[string, () => Promise<unknown>, string]>([
     'expected weights that are not quantized, got',
   ],
   [
-    'odd widths in 4 bits',
-    () => heed.quantize(bertFiles({ ...sizes, width: 33, heads: 3 }), { tables: 'int4' }),
-    "expected an even width for tables: 'int4', got 33",
-  ],
-  [
-    'odd widths of matrices in 4 bits',
-    () => heed.quantize(bertFiles({ ...sizes, width: 33, heads: 3 }), { matrices: 'int4' }),
-    "expected an even width for matrices: 'int4', got 33",
-  ],
-  [
     'texts without a tokenizer',
     () => heed.quantize(bertFiles(sizes), { texts: ['a'] }),
     'quantize.texts: expected no texts for a folder without tokenizer.json, got 1',
@@ -32,7 +22,7 @@ test.each<[string, () => Promise<unknown>, string]>([
   [
     'unknown tables',
     () => heed.quantize(bertFiles(sizes), { tables: 'int2' as 'int4' }),
-    "quantize.tables: expected one of 'int8', 'int4'",
+    "quantize.tables: expected one of 'int8', 'int4', 'int3'",
   ],
   [
     'no weights',
@@ -43,7 +33,7 @@ test.each<[string, () => Promise<unknown>, string]>([
   await expect(call()).rejects.toMatchObject({ name: 'HeedError', message: expect.stringContaining(message) });
 });
 
-test('4-bit data that is truncated or has other scales', async () => {
+test('data of 3 and 4 bits that is truncated, or has other scales or outliers', async () => {
   const { files } = await heed.quantize(bertFiles(sizes), { tables: 'int4' });
   const changed = (change: (entries: Record<string, { dtype: string; shape: number[] }>) => void) => {
     const file = files['model.safetensors']!;
@@ -56,18 +46,41 @@ test('4-bit data that is truncated or has other scales', async () => {
     return { ...files, 'model.safetensors': new Uint8Array([...prefix, ...json, ...file.subarray(end)]) };
   };
   const table = 'embeddings.word_embeddings.weight';
+  // A larger matrix, so that it has outliers, one of them in a row that does not exist.
+  const large = { ...sizes, inner: 4096 };
+  const { files: withOutliers } = await heed.quantize(bertFiles(large), { matrices: 'int3' });
+  const outliers = { ...withOutliers, 'model.safetensors': withOutliers['model.safetensors']!.slice() };
+  const start = 8 + new DataView(outliers['model.safetensors'].buffer).getUint32(0, true);
+  const name = 'encoder.layer.0.output.dense.weight_outliers';
+  const [begin] = headerOf(outliers['model.safetensors'])[name].data_offsets;
+  new DataView(outliers['model.safetensors'].buffer).setFloat32(start + begin, 32, true);
   for (const [folder, message] of [
     [
       changed((entries) => {
-        entries[table]!.shape = [25, 34];
+        entries[table]!.shape = [25, 8, 4];
       }),
-      'expected [50, 17] bytes of 4-bit rows, as config.json says, got shape [25, 34]',
+      'expected [50, 17] bytes of 4-bit rows, as config.json says, got shape [25, 8, 4]',
     ],
     [
       changed((entries) => {
-        entries[table]!.shape = [50 * 17];
+        entries[table]!.shape = [100, 4, 2];
+      }),
+      'expected [50, 4, 4] bytes of 4-bit rows, as config.json says, got shape [100, 4, 2]',
+    ],
+    [
+      changed((entries) => {
+        entries[table]!.shape = [50 * 16];
       }),
       'expected [50, 17] bytes of 4-bit rows, as config.json says',
+    ],
+    [
+      changed((entries) => {
+        entries[`${table}_column_scale`]!.shape = [2, 16];
+        entries[`${table}_column_scale`]!.dtype = 'BF16';
+        entries[`${table}_columns`] = entries[`${table}_column_scale`]!;
+        delete entries[`${table}_column_scale`];
+      }),
+      `expected the scales of its columns in '${table}_column_scale', got U8 without them`,
     ],
     [
       changed((entries) => {
@@ -77,6 +90,7 @@ test('4-bit data that is truncated or has other scales', async () => {
       `tensor '${table}_scale': expected 50 scales, one per row, got 100`,
     ],
     [{ ...files, 'model.safetensors': files['model.safetensors']!.subarray(0, -3) }, 'truncated'],
+    [outliers, 'expected rows below 32, columns below 4096 and values, got 32,'],
   ] as const)
     for (const dtype of ['fp32', 'q8'] as const)
       await expect(heed.fromPretrained(folder, { dtype })).rejects.toThrow(message);
@@ -87,7 +101,7 @@ test('4-bit data that is truncated or has other scales', async () => {
   const config = { ...JSON.parse(new TextDecoder().decode(original['config.json'])), quantization_config };
   await expect(
     heed.fromPretrained({ ...original, 'config.json': JSON.stringify(config) }, { dtype: 'q8' }),
-  ).rejects.toMatchObject({ name: 'HeedError', message: expect.stringContaining('4-bit rows') });
+  ).rejects.toMatchObject({ name: 'HeedError', message: expect.stringContaining('rows of 3 or 4 bits') });
   await heed.fromPretrained(files, { dtype: 'q8' }); // the model works afterwards
 });
 

@@ -1,7 +1,8 @@
-/** Rows of weights as int8 and in 4 bits. Expected values: NumPy's, by tests/fixtures/models/quantize_rows.py. */
+/** Rows of weights as int8 and in 3 and 4 bits. Expected values: NumPy's, by tests/fixtures/models/quantize_rows.py. */
 import { readFileSync } from 'node:fs';
+import { load } from 'heed';
 import { describe, expect, test } from 'vitest';
-import { int4Rows } from '../../../web/src/folders/int4-rows.js';
+import type { Core } from '../../../web/src/base/wasm/core.js';
 import {
   brainFloats,
   int8Rows,
@@ -9,8 +10,9 @@ import {
   rotationBlock,
   roundedBrainFloats,
 } from '../../../web/src/folders/quantize-rows.js';
-import { int4RowBytes, int4Width, widen } from '../../../web/src/io/safetensors.js';
-import { int4Values } from './int4.js';
+import { trellisColumns, trellisRows } from '../../../web/src/folders/trellis.js';
+import { widen } from '../../../web/src/io/safetensors.js';
+import { int4Values, trellisValues } from './coded.js';
 
 const golden = JSON.parse(readFileSync(new URL('../../fixtures/models/quantized-rows.json', import.meta.url), 'utf8'));
 const width = 70;
@@ -39,56 +41,79 @@ test('int8 rows that are rotated', () => {
   for (const width of [1, 4, 36, 70]) expect(rotationBlock(width)).toBe(1);
 });
 
-describe('4-bit rows', () => {
-  const { rows, bytes, scales, values } = golden.int4 as Record<'rows' | 'bytes' | 'values', number[][]> & {
-    scales: number[];
-  };
-  const wide = 2 * width;
+const heed = await load();
+using layer = new heed.Linear({ inFeatures: 1, outFeatures: 1 });
+const core = (layer as unknown as { runtime: { core: Core } }).runtime.core;
 
-  test('with scales that bfloat16 holds', () => {
-    const found = int4Rows(Float32Array.from(rows.flat()), wide, { tensor });
-    expect([...found.scales]).toEqual(scales);
-    expect([...found.data]).toEqual(bytes.flat());
-    expect(widen(new Uint8Array(brainFloats(found.scales).buffer), 'BF16')).toEqual(found.scales);
-    expect([...int4Values(found.data, found.scales, wide)]).toEqual(values.flat().map((v) => v || expect.closeTo(0)));
-  });
+test('4-bit rows of heed 0.3.0', () => {
+  const { bytes, scales, values } = golden.int4 as { bytes: number[][]; scales: number[]; values: number[][] };
+  const found = int4Values(Uint8Array.from(bytes.flat()), scales, 2 * width);
+  expect([...found]).toEqual(values.flat().map((v) => v || expect.closeTo(0)));
+  const options = { inFeatures: 2 * width, outFeatures: scales.length, bias: false, activation: 'identity' };
+  const raw = new core.Linear(options);
+  raw.writeParameter(0, 0, Uint8Array.from(bytes.flat()), 'int4', Float32Array.from(scales));
+  expect([...raw.readParameter(0)]).toEqual([...found].map((v) => v || expect.closeTo(0)));
+  raw.delete();
+});
 
-  test('have the least error of all paths for their factor', () => {
-    const given = Float32Array.from([0.11, -0.42, 0.3, 0.07]);
-    const { data, scales } = int4Rows(given, 4, { tensor });
-    const errorOf = (row: Uint8Array) =>
-      int4Values(row, scales, 4).reduce((sum, value, k) => sum + (value - given[k]!) ** 2, 0);
-    let least = Infinity;
-    for (let path = 0; path < 2 ** 16; path++)
-      least = Math.min(least, errorOf(Uint8Array.of(data[0]!, path & 255, path >> 8)));
-    expect(errorOf(data)).toBe(least);
+describe('trellises', () => {
+  const run = (bits: 3 | 4) => ({ core, bits, tensor, pause: async () => {} });
+  const errorOf = (given: Float32Array, found: Float32Array) =>
+    given.reduce((sum, v, i) => sum + (found[i]! - v) ** 2, 0) / given.reduce((sum, v) => sum + v * v, 0);
+
+  test.each([3, 4] as const)('have the least error of all paths: %s bits', (bits) => {
+    const { targets, errors, states } = golden.trellis[bits];
+    const given = Float32Array.from(targets.flat() as number[]);
+    const length = targets[0].length;
+    const found = core.trellisSearch(bits, length, given, new Float32Array(given.length).fill(golden.trellis.step));
+    const levels = golden.trellis.levels as number[];
+    (errors as number[]).forEach((least, n) => {
+      const own = found.subarray(n * length, (n + 1) * length);
+      const error = own.reduce(
+        (sum, s, k) => sum + (given[n * length + k]! - golden.trellis.step * levels[s]!) ** 2,
+        0,
+      );
+      expect(error / least).toBeCloseTo(1, 4);
+      if (String([...own]) === String(states[n])) return;
+      expect(Math.abs(error - least) / least).toBeLessThan(1e-5); // another path with the same error
+    });
   });
 
   test.each([
     ['zeros', () => 0],
-    ['one huge number', (k: number) => (k === 70 ? 3e38 : 0)],
-    ['a group far below another', (k: number) => (k < 64 ? 1e-3 : 1) * Math.sin(k)],
+    ['one huge number', (i: number) => (i === 70 ? 3e38 : 0)],
+    ['a row far below another', (i: number) => (i < 140 ? 1e-3 : 1) * Math.sin(i * i)],
     ['equal numbers', () => -0.25],
-    ['tiny numbers', (k: number) => 1e-36 * Math.cos(k)],
-  ])('of %s', (_, at: (k: number) => number) => {
-    const given = Float32Array.from({ length: 140 }, (_, k) => at(k));
-    const { data, scales } = int4Rows(given, 140, { tensor });
-    const found = int4Values(data, scales, 140);
+    ['tiny numbers', (i: number) => 1e-36 * Math.cos(i * i)],
+  ])('of %s', async (_, at: (i: number) => number) => {
+    const given = Float32Array.from({ length: 20 * 140 }, (_, i) => at(i));
     const largest = given.reduce((max, v) => Math.max(max, Math.abs(v)), 0) || 1;
-    const rms = Math.sqrt(given.reduce((sum, v, k) => sum + ((found[k]! - v) / largest) ** 2, 0) / 140);
-    expect(rms).toBeLessThan(0.05);
+    for (const bits of [3, 4] as const) {
+      const rows = await trellisRows(given, 140, run(bits));
+      const columns = await trellisColumns(given, 140, null, run(bits));
+      const values = trellisValues(columns.data, bits, columns.scales, columns.columnScales, true);
+      for (let i = 0; i < columns.outliers.length; i += 3)
+        values[columns.outliers[i]! * 140 + columns.outliers[i + 1]!] = columns.outliers[i + 2]!;
+      for (const found of [trellisValues(rows.data, bits, rows.scales, rows.columnScales, false), values]) {
+        const rms = Math.sqrt(given.reduce((sum, v, i) => sum + ((found[i]! - v) / largest) ** 2, 0) / given.length);
+        expect(rms).toBeLessThan(bits === 3 ? 0.15 : 0.08);
+      }
+    }
   });
 
-  test('of other widths than multiples of 64', () => {
-    for (const width of [2, 62, 64, 66, 126, 128, 130, 194]) {
-      const given = Float32Array.from({ length: 3 * width }, (_, i) => Math.sin(i * i));
-      const { data, scales } = int4Rows(given, width, { tensor });
-      expect(data).toHaveLength(3 * int4RowBytes(width));
-      expect(int4Width(int4RowBytes(width))).toBe(width);
-      const found = int4Values(data, scales, width);
-      const error = found.reduce((sum, v, i) => sum + (v - given[i]!) ** 2, 0);
-      expect(error / given.reduce((sum, v) => sum + v * v, 0)).toBeLessThan(0.006);
-    }
+  test('of all widths, with scales that bfloat16 holds', async () => {
+    for (const [bits, most] of [
+      [3, 0.04],
+      [4, 0.012],
+    ] as const)
+      for (const width of [16, 33, 70, 130]) {
+        const given = Float32Array.from({ length: 40 * width }, (_, i) => Math.sin(i * i));
+        const { data, scales, columnScales } = await trellisRows(given, width, run(bits));
+        expect(data).toHaveLength(40 * bits * Math.ceil(width / 8));
+        for (const each of [scales, columnScales])
+          expect(widen(new Uint8Array(brainFloats(each).buffer), 'BF16')).toEqual(each);
+        expect(errorOf(given, trellisValues(data, bits, scales, columnScales, false))).toBeLessThan(most);
+      }
   });
 });
 
@@ -103,11 +128,11 @@ test('fp32 numbers as the nearest bfloat16', () => {
   );
 });
 
-test('refuses weights that are not finite, and odd widths in 4 bits', () => {
+test('refuses weights that are not finite', async () => {
   const bad = rows.slice();
   bad[2 * width + 3] = Number.NaN;
   const error = { code: 'INVALID_FILE', message: `${tensor}: expected finite weights, got NaN in row 12` };
   expect(() => int8Rows(bad, width, { table: false, tensor, firstRow: 10 })).toThrow(expect.objectContaining(error));
-  expect(() => int4Rows(bad, width, { tensor, firstRow: 10 })).toThrow(expect.objectContaining(error));
-  expect(() => int4Rows(rows, 35, { tensor })).toThrow(/expected an even width for 4 bits, got 35/);
+  const run = { core, bits: 3 as const, tensor, pause: async () => {} };
+  await expect(trellisRows(bad, width, run)).rejects.toThrow(/expected finite weights, got NaN in row 2/);
 });

@@ -13,6 +13,11 @@ export interface VectorSimilarity {
   worst: number;
   /** The text with the worst similarity. */
   text: string;
+  /**
+   * What retrieval keeps: the mean share of a text's 10 nearest texts that are still among its 10 nearest. null for
+   * fewer than 30 texts; for more than 200, 200 of them are the queries.
+   */
+  neighbours: number | null;
 }
 
 /** Embeds texts. `owner`: the name of the call, for messages. `folder`: the source's folder, if it is already open. */
@@ -35,6 +40,9 @@ export async function embedded(
   }
 }
 
+/** The number of nearest texts that are compared, and of texts whose nearest ones are. */
+const [NEIGHBOURS, QUERIES] = [10, 200];
+
 export type Vectors = Awaited<ReturnType<typeof embedded>>;
 
 /** The cosine similarity of the texts' vectors before and after. */
@@ -46,7 +54,30 @@ export function lossOf(texts: readonly string[], before: Vectors, after: Vectors
     mean: cosines.reduce((sum, cosine) => sum + cosine, 0) / cosines.length,
     worst: cosines[worst]!,
     text: texts[worst]!,
+    neighbours: texts.length < 30 ? null : sharedNeighbours(before, after),
   };
+}
+
+/** The mean share of a vector's nearest vectors before that are among its nearest ones after. */
+function sharedNeighbours(before: Vectors, after: Vectors): number {
+  const count = before.shape[0]!;
+  const queries = Math.min(count, QUERIES);
+  let shared = 0;
+  for (let i = 0; i < queries; i++) {
+    const n = Math.floor((i * count) / queries);
+    const others = new Set(nearest(after, n));
+    shared += nearest(before, n).filter((other) => others.has(other)).length;
+  }
+  return shared / (queries * NEIGHBOURS);
+}
+
+/** The vectors with the largest cosines to vector n. */
+function nearest({ data, shape }: Vectors, n: number): number[] {
+  const [count, width] = shape as [number, number];
+  const similarity = (i: number) => dot(data, n, data, i, width) / Math.sqrt(dot(data, i, data, i, width) || 1);
+  const similarities = Float64Array.from({ length: count }, (_, i) => (i === n ? -Infinity : similarity(i)));
+  const order = Array.from(similarities, (_, i) => i).sort((a, b) => similarities[b]! - similarities[a]! || a - b);
+  return order.slice(0, NEIGHBOURS);
 }
 
 /** The cosine of row n of `a` and row n of `b`. */

@@ -7,7 +7,7 @@ import { elementCount } from '../base/tensor.js';
 import { expectedSize, type ModelFolder, type OpenFile, readAll } from '../io/files.js';
 import { discard, IMAGE_SETTINGS, INPUT_SETTINGS } from '../io/list-files.js';
 import { ByteReader } from '../io/reader.js';
-import { int4Width, parseHeader, readHeader, type TensorEntry } from '../io/safetensors.js';
+import { codedWidth, parseHeader, readHeader, type TensorEntry } from '../io/safetensors.js';
 import { Settings } from '../io/settings.js';
 import { type ModelSource, type RemoteOptions, withFolder } from '../io/source.js';
 import { remoteSchema } from '../models/call-options.js';
@@ -35,7 +35,7 @@ export interface Inspection
   maxLength: number;
   /** The number of parameters in the tensors that the model uses, heads included. */
   parameterCount: number;
-  /** The types of the encoder's matrices in the files: 'F32', 'F16', 'BF16', 'I8', 'U8' (4 bits). */
+  /** The types of the encoder's matrices in the files: 'F32', 'F16', 'BF16', 'I8', 'U8' (3 or 4 bits). */
   storage: string[];
   /** The files that `fromPretrained` reads, with their sizes in bytes; null if the server does not report the size. */
   files: { path: string; bytes: number | null }[];
@@ -132,11 +132,14 @@ async function inspected(opened: ModelFolder, signal: SignalLike): Promise<Inspe
     entry === found?.weights ||
     isHeadTensor(bareName(entry.name, prefix), tied, known?.family);
   const used = entries.filter((entry) => isUsed(entry) && !isScale(entry));
-  const count = ({ dtype, shape }: TensorEntry) =>
-    dtype === 'U8' && shape.length === 2 ? shape[0]! * int4Width(shape[1]!) : elementCount(shape);
+  const shapes = new Map(entries.map(({ name, shape }) => [name, shape]));
+  const count = (entry: TensorEntry) => {
+    const width = codedWidth(entry, (name) => shapes.get(name));
+    return width === null ? elementCount(entry.shape) : entry.shape[0]! * width;
+  };
   const encoder = used.filter((entry) => parameterOf(entry) !== undefined);
   const isMatrix = (entry: TensorEntry) =>
-    entry.shape.length === 2 &&
+    (entry.shape.length === 2 || entry.dtype === 'U8') &&
     (!/^(vision\.)?embeddings\./.test(parameterOf(entry)!) || parameterOf(entry) === WORD_TABLE);
   const memoryOf = (bytes: (entry: TensorEntry) => number) => encoder.reduce((sum, entry) => sum + bytes(entry), 0);
   const download = sizes.some((bytes) => bytes === null) ? null : sizes.reduce<number>((sum, bytes) => sum + bytes!, 0);

@@ -16,7 +16,7 @@ import { parameterRowsOf, textFamilyOf } from '../models/families/families.js';
 import { familyOf } from '../models/families/family-of.js';
 import { readSentenceConfig } from '../models/families/sentence-transformers.js';
 import { openWeights } from '../models/families/weight-files.js';
-import { bareName, WORD_TABLE } from '../models/families/weights.js';
+import { bareName, WORD_TABLE, withoutScale } from '../models/families/weights.js';
 import { LAYOUTS } from '../models/heads/task-heads.js';
 import { loadPretrained } from '../models/load-pretrained.js';
 import { notAtRoot, openModelFiles } from '../models/model-files.js';
@@ -221,7 +221,7 @@ async function planOf(
   const { decoder = 'lm_head' } = Object.hasOwn(LAYOUTS, type) ? LAYOUTS[type]! : {};
   const decoders = [`${decoder}.weight`, `${decoder}.bias`, `${decoder.replace(/\.?decoder$/, '')}.bias`];
   return planWeights(folder, settings, signal, (entry, _, names): PlannedTensor => {
-    const bare = bareName(entry.name.replace(/_scale$/, ''), family.prefix);
+    const bare = bareName(withoutScale(entry.name), family.prefix);
     const isTable = rows.get(bare)?.parameter === WORD_TABLE;
     // In a static embedding with a quantized vocabulary, `mapping` has one entry per token, instead of the table one
     // row.
@@ -229,7 +229,7 @@ async function planOf(
     const isVocabulary =
       (isTable && !isMapped) || decoders.includes(bare) || (isStatic && /^(mapping|weights)$/.test(entry.name));
     const isPruned = isVocabulary && entry.shape[0] === vocabSize;
-    return { entry, form: 'copy', table: false, kept: isPruned ? kept : null };
+    return { entry, form: 'copy', table: false, parameter: null, kept: isPruned ? kept : null };
   });
 }
 

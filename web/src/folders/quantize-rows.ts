@@ -4,6 +4,7 @@
  * matrix is bit for bit the one that loading with 'q8' would produce.
  */
 import { invalidFile } from '../base/error.js';
+import type { RowCode } from '../base/wasm/core.js';
 import { transformConfig } from '../models/families/quantization.js';
 
 const { fround } = Math;
@@ -132,8 +133,16 @@ export function roundedBrainFloats(values: Float32Array, tensor: string): Uint16
   });
 }
 
-/** Integer format of embedding tables or matrices. */
-export type IntForm = 'int8' | 'int4';
+/** Rounds a number to the nearest bfloat16. */
+export function roundedBrainFloat(x: number): number {
+  const float = Float32Array.of(x);
+  const bits = new Uint32Array(float.buffer);
+  bits[0] = (bits[0]! + 0x7fff + ((bits[0]! >>> 16) & 1)) & 0xffff0000; // ties to even
+  return float[0]!;
+}
+
+/** The stored format of embedding tables or matrices. */
+export type StoredForm = 'int8' | RowCode;
 
 /**
  * The `quantization_config` for config.json, in the format of compressed-tensors. Embedding tables and matrices form
@@ -141,12 +150,15 @@ export type IntForm = 'int8' | 'int4';
  * matrices are transformed by `rotate`.
  */
 export function quantizationConfig(
-  tables: IntForm,
-  matrices: IntForm,
+  tables: StoredForm,
+  matrices: StoredForm,
   ignore: readonly string[],
   rotated: readonly string[],
 ): object {
+  const trellis = { type: 'trellis', symmetric: true, strategy: 'channel', dynamic: false };
   const weights = {
+    trellis3: { num_bits: 3, ...trellis },
+    trellis4: { num_bits: 4, ...trellis },
     int8: { num_bits: 8, type: 'int', symmetric: true, strategy: 'channel', dynamic: false },
     int4: { num_bits: 4, type: 'int', symmetric: true, strategy: 'group', group_size: 64, dynamic: false },
   };

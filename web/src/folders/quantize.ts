@@ -20,9 +20,11 @@ import { bareName, isInt8Matrix, isScaleOf, WORD_TABLE } from '../models/familie
 import { isHeadTensor } from '../models/heads/task-heads.js';
 import { GLINER_CONFIG, notAtRoot, openModelFiles } from '../models/model-files.js';
 import { STATIC, tableSettings } from '../models/static-embedding.js';
+import { Calibration } from './calibration.js';
+import { CALIBRATION_TEXTS } from './calibration-texts.js';
 import { embedded, lossOf, type VectorSimilarity } from './folder-loss.js';
 import { folderWriter } from './folder-writer.js';
-import { type IntForm, quantizationConfig, rotationBlock } from './quantize-rows.js';
+import { quantizationConfig, rotationBlock, type StoredForm } from './quantize-rows.js';
 import {
   type Form,
   type Plan,
@@ -37,17 +39,18 @@ import {
 /** Options of `quantize`. */
 export interface QuantizeOptions extends RemoteOptions {
   /**
-   * The type of the token embeddings: 'int8' (default), or 'int4', half the size, which needs an even width. With
-   * 'int4', fp32 biases and norms become bfloat16.
+   * The type of the token embeddings: 'int8' (default), 'int4' or 'int3', half or three eighths of the size. With 'int4'
+   * and 'int3', fp32 biases and norms become bfloat16.
    */
-  tables?: 'int8' | 'int4';
+  tables?: 'int8' | 'int4' | 'int3';
   /**
-   * The type of the layers' matrices in the file: 'int8' (default), or 'int4', half the size. Loading converts 'int4'
-   * to int8 or fp32.
+   * The type of the layers' matrices in the file: 'int8' (default), 'int4' or 'int3', half or three eighths of the size.
+   * Loading converts 'int4' and 'int3' to int8 or fp32.
    */
-  matrices?: 'int8' | 'int4';
+  matrices?: 'int8' | 'int4' | 'int3';
   /**
-   * Texts on which the report compares the vectors before and after. Needs a tokenizer in the folder. Default: none.
+   * Texts on which the report compares the vectors before and after. Needs a tokenizer in the folder. Matrices in 3 or 4
+   * bits are fitted to these texts and to built-in English sentences. Default: none.
    */
   texts?: readonly string[];
   /**
@@ -68,6 +71,7 @@ export interface QuantizeReport {
   /** The names of the tensors converted to each type. The others keep their type. */
   int8: string[];
   int4: string[];
+  int3: string[];
   bf16: string[];
   /**
    * Not written: tensors that heed does not read, a pooler that neither the folder's pooling nor a classifier uses, and
@@ -88,8 +92,8 @@ export interface Quantized {
 }
 
 const schema = {
-  tables: optional(oneOf(['int8', 'int4']), 'int8' as const),
-  matrices: optional(oneOf(['int8', 'int4']), 'int8' as const),
+  tables: optional(oneOf(['int8', 'int4', 'int3']), 'int8' as const),
+  matrices: optional(oneOf(['int8', 'int4', 'int3']), 'int8' as const),
   texts: optional(listOf(text, 'an array of strings'), null),
   out: optional(text, undefined),
   onProgress: callback<NonNullable<QuantizeOptions['onProgress']>>,
@@ -115,7 +119,15 @@ export async function quantize(runtime: Runtime, source: ModelSource, options?: 
   const planned = await planOf(folder, settings, forms, pools, signal);
   const { paths, others } = await listFiles(source, folder);
   const writer = await folderWriter(out);
+  let calibration: Calibration | null = null;
   try {
+    const fitted = planned.tensors.flatMap(({ form, parameter }) =>
+      /int[34]/.test(form) && parameter && parameter !== WORD_TABLE ? [parameter] : [],
+    );
+    if (fitted.length > 0 && tokenizerFile) {
+      const all = [...CALIBRATION_TEXTS, ...(texts ?? [])];
+      calibration = await Calibration.open(runtime, source, await open(), fitted, all, signal);
+    }
     const original = texts && (await embedded('quantize', runtime, source, 'fp32', texts, signal, await open()));
     const rewritten = (path: string, bytes: Uint8Array) =>
       isSettings(path) ? configOf(settings, forms, planned) : bytes;
@@ -123,6 +135,8 @@ export async function quantize(runtime: Runtime, source: ModelSource, options?: 
       onProgress,
       signal,
       yieldToEventLoop,
+      core: runtime.core,
+      calibration,
     });
     integrity.requireAllFound();
     const loss = original && {
@@ -136,6 +150,7 @@ export async function quantize(runtime: Runtime, source: ModelSource, options?: 
       ...totalsOf(files),
       int8: named('int8'),
       int4: named('int4'),
+      int3: named('int3'),
       bf16: named('bf16'),
       leftOut: [...named('none'), ...others],
       loss,
@@ -146,13 +161,18 @@ export async function quantize(runtime: Runtime, source: ModelSource, options?: 
     await writer.abort();
     if (await folder.failed?.(error)) return await quantize(runtime, source, { ...options, refresh: true });
     throw signal?.aborted ? signal.reason : error;
+  } finally {
+    calibration?.dispose();
   }
 }
 
 interface Forms {
-  tables: IntForm;
-  matrices: IntForm;
+  tables: 'int8' | 'int4' | 'int3';
+  matrices: 'int8' | 'int4' | 'int3';
 }
+
+/** How the forms are stored. */
+const STORED: Record<Forms['tables'], StoredForm> = { int8: 'int8', int4: 'trellis4', int3: 'trellis3' };
 
 /** Whether the file is config.json or a GLiNER's configuration. */
 export const isSettings = (path: string) => path === 'config.json' || path === GLINER_CONFIG;
@@ -201,7 +221,7 @@ async function formsIn(settings: Settings, forms: Forms, pools: boolean) {
   const formOf = (entry: TensorEntry, file: string, names: Set<string>): PlannedTensor => {
     const { name, shape, dtype } = entry;
     if (isStatic && (name === 'mapping' || name === 'weights'))
-      return { entry, form: 'copy', table: false, kept: null };
+      return { entry, form: 'copy', table: false, parameter: null, kept: null };
     const tensor = tensorOf(file, name);
     const bare = bareName(name, family.prefix);
     const parameter = rows.get(bare)?.parameter;
@@ -212,14 +232,12 @@ async function formsIn(settings: Settings, forms: Forms, pools: boolean) {
     const isMatrix = shape.length === 2 && bare.endsWith('.weight') && shape.every((extent) => extent >= LEAST);
     const table = parameter?.startsWith('embeddings.') === true && parameter !== 'embeddings.projection.weight';
     const isInLayers = parameter !== undefined && /^(layers\.|embeddings\.projection\.)/.test(parameter);
-    const small = forms.tables === 'int4' && parameter !== undefined && dtype === 'F32' ? 'bf16' : 'copy';
+    const small = forms.tables !== 'int8' && parameter !== undefined && dtype === 'F32' ? 'bf16' : 'copy';
     const option = parameter === WORD_TABLE ? 'tables' : isInLayers ? 'matrices' : null;
     const form: Form = !isUsed ? 'none' : !isMatrix ? small : option ? forms[option] : 'int8';
-    if (form === 'int4' && shape[1]! % 2 !== 0)
-      throw invalidFile(tensor, `an even width for ${option}: 'int4'`, `${shape[1]}`);
     if (form !== 'none') readableDtype(dtype, tensor);
     const rotated = form === 'int8' && isInt8Matrix(parameter ?? '') && rotationBlock(shape[1]!) > 1;
-    return { entry, form, table, rotated, kept: null };
+    return { entry, form, table, rotated, parameter: parameter ?? null, kept: null };
   };
   // The pooler's output is unused if the folder pools otherwise, unless a classifier reads it.
   const { pooler } = family;
@@ -238,7 +256,8 @@ function configOf(settings: Settings, { tables, matrices }: Forms, { tensors }: 
       shape.length === 2 && name.endsWith('.weight') ? [name.slice(0, -'.weight'.length)] : [],
     );
   const floats = modulesOf(tensors.filter(({ form }) => ['copy', 'bf16'].includes(form)));
-  const quantization = quantizationConfig(tables, matrices, floats, modulesOf(tensors.filter((each) => each.rotated)));
+  const rotated = modulesOf(tensors.filter((each) => each.rotated));
+  const quantization = quantizationConfig(STORED[tables], STORED[matrices], floats, rotated);
   const config = { ...Object.fromEntries(settings.entries()), quantization_config: quantization };
   return new TextEncoder().encode(`${JSON.stringify(config, null, 2)}\n`);
 }

@@ -5,27 +5,31 @@
 import { invalidFile } from '../base/error.js';
 import type { Runtime } from '../base/owned.js';
 import type { SignalLike } from '../base/platform.js';
+import type { Core } from '../base/wasm/core.js';
 import { type ModelFolder, readAll } from '../io/files.js';
 import { Integrity } from '../io/integrity.js';
 import { ByteReader } from '../io/reader.js';
 import {
   DTYPE_BYTES,
   type Dtype,
-  int4RowBytes,
   parseHeader,
   readHeader,
   safetensorsHeader,
   type TensorEntry,
   type TensorHeader,
+  type TrellisBits,
   tensorOf,
+  trellisPlaneBytes,
   widen,
 } from '../io/safetensors.js';
 import type { Settings } from '../io/settings.js';
 import { type ModelSource, openFolder, type RemoteOptions } from '../io/source.js';
+import { WORD_TABLE } from '../models/families/weights.js';
+import type { Calibration } from './calibration.js';
 import { type FileWriter, type FolderWriter, writeWhole } from './folder-writer.js';
-import { int4Rows } from './int4-rows.js';
 import { openSafetensors } from './onnx-tensors.js';
 import { brainFloats, int8Rows, roundedBrainFloats } from './quantize-rows.js';
+import { outlierCount, trellisColumns, trellisRows } from './trellis.js';
 
 /** The weight files, which are replaced by a single model.safetensors. */
 const WEIGHTS = /^model(-\d+-of-\d+)?\.safetensors(\.index\.json)?$/;
@@ -42,7 +46,10 @@ export function reopened(
 }
 
 /** How a tensor is written: rounded (bf16: fp32 tensors only), copied byte for byte, or left out. */
-export type Form = 'int8' | 'int4' | 'bf16' | 'copy' | 'none';
+export type Form = 'int8' | 'int4' | 'int3' | 'bf16' | 'copy' | 'none';
+
+/** The number of bits of a form by trellis-coded quantization; null for other forms. */
+const trellisBits = (form: Form): TrellisBits | null => (form === 'int3' ? 3 : form === 'int4' ? 4 : null);
 
 export interface PlannedTensor {
   entry: TensorEntry;
@@ -51,6 +58,8 @@ export interface PlannedTensor {
   table: boolean;
   /** Whether the rows are transformed by `rotate` before they are quantized. Default: false. */
   rotated?: boolean;
+  /** The encoder's parameter that the tensor is a part of, by its name in heed; null for other tensors. */
+  parameter: string | null;
   /** The rows to copy, in ascending order; null: all rows. */
   kept: readonly number[] | null;
 }
@@ -64,11 +73,15 @@ export interface Plan {
   settings: Settings;
 }
 
+/** Whether rows are looked up one by one, so that each of them is a sequence of its own in 3 or 4 bits. */
+const isTable = ({ parameter }: PlannedTensor) => parameter === WORD_TABLE;
+
 /**
  * The tensors of the new file that replace an old tensor. Scales come first, so that rows can be loaded while they are
  * received.
  */
-function headersOf({ entry, form, table, kept }: PlannedTensor): TensorHeader[] {
+function headersOf(planned: PlannedTensor): TensorHeader[] {
+  const { entry, form, table, kept } = planned;
   const { name, dtype, shape, begin, end } = entry;
   if (form === 'none') return [];
   if (kept) {
@@ -78,14 +91,26 @@ function headersOf({ entry, form, table, kept }: PlannedTensor): TensorHeader[] 
   if (form === 'copy') return [{ name, dtype, shape, byteLength: end - begin }];
   if (form === 'bf16') return [{ name, dtype: 'BF16', shape, byteLength: (end - begin) / 2 }];
   const [count, width] = shape as [number, number];
-  const int4 = form === 'int4';
-  // The scales of tables and 4-bit rows are chosen as BF16 numbers. Those of int8 matrices are F32, as when loading as
+  const bits = trellisBits(form);
+  const outliers = isTable(planned) ? 0 : outlierCount(count, width);
+  // The scales of tables and trellises are chosen as BF16 numbers. Those of int8 matrices are F32, as when loading as
   // 'q8'.
-  const scaleType = table || int4 ? 'BF16' : 'F32';
-  const columns = int4 ? int4RowBytes(width) : width;
+  const scaleType = table || bits ? 'BF16' : 'F32';
+  const scales = {
+    name: `${name}_scale`,
+    dtype: scaleType,
+    shape: [count, 1],
+    byteLength: count * DTYPE_BYTES[scaleType],
+  };
+  if (!bits) return [scales, { name, dtype: 'I8', shape, byteLength: count * width }];
+  const plane = trellisPlaneBytes(width);
   return [
-    { name: `${name}_scale`, dtype: scaleType, shape: [count, 1], byteLength: count * DTYPE_BYTES[scaleType] },
-    { name, dtype: int4 ? 'U8' : 'I8', shape: [count, columns], byteLength: count * columns },
+    scales,
+    { name: `${name}_column_scale`, dtype: 'BF16', shape: [1, width], byteLength: 2 * width },
+    ...(outliers > 0
+      ? [{ name: `${name}_outliers`, dtype: 'F32', shape: [outliers, 3], byteLength: 12 * outliers }]
+      : []),
+    { name, dtype: 'U8', shape: [count, bits, plane], byteLength: count * bits * plane },
   ];
 }
 
@@ -96,6 +121,10 @@ export interface Run {
   onProgress: ((progress: { done: number; total: number }) => void) | undefined;
   signal: SignalLike | undefined;
   yieldToEventLoop: () => Promise<void>;
+  /** Needed for int3 and int4. */
+  core?: Core;
+  /** The inputs of matrices in 3 or 4 bits; null: their errors are not fed back. */
+  calibration?: Calibration | null;
 }
 
 /**
@@ -213,14 +242,17 @@ async function writeWeights(
 async function writeTensor(
   out: FileWriter,
   begin: number,
-  { entry, form, table, rotated = false, kept }: PlannedTensor,
+  planned: PlannedTensor,
   headers: TensorHeader[],
   reader: ByteReader,
-  { signal, yieldToEventLoop }: Run,
+  run: Run,
 ): Promise<void> {
+  const { entry, form, table, rotated = false, kept } = planned;
+  const { signal, yieldToEventLoop } = run;
   const size = entry.end - entry.begin;
   if (form === 'none') return reader.skip(size);
-  const isRows = kept !== null || form === 'int8' || form === 'int4';
+  if (trellisBits(form)) return writeTrellis(out, begin, planned, reader, run);
+  const isRows = kept !== null || form === 'int8';
   const itemBytes = form === 'bf16' ? 4 : 1;
   const [count, width] = isRows ? (entry.shape as [number, number]) : [size / itemBytes, 1];
   const rowBytes = size / count || itemBytes;
@@ -233,10 +265,8 @@ async function writeTensor(
     let data: ArrayBufferView = kept ? selected(bytes, rowBytes, row, kept) : bytes;
     const tensor = tensorOf(reader.file.name, entry.name);
     if (form === 'bf16') data = roundedBrainFloats(widen(bytes, 'F32'), tensor);
-    if (form === 'int8' || form === 'int4') {
-      const about = { table, rotated, tensor, firstRow: row };
-      const values = widen(bytes, entry.dtype as Dtype);
-      const rows = form === 'int8' ? int8Rows(values, width, about) : int4Rows(values, width, about);
+    if (form === 'int8') {
+      const rows = int8Rows(widen(bytes, entry.dtype as Dtype), width, { table, rotated, tensor, firstRow: row });
       const scales = bytesOf(headers[0]!.dtype === 'BF16' ? brainFloats(rows.scales) : rows.scales);
       await out.write(scales, scalesAt);
       scalesAt += scales.length;
@@ -244,6 +274,33 @@ async function writeTensor(
     }
     await out.write(bytesOf(data), at);
     at += data.byteLength;
+  }
+}
+
+/** Writes a tensor in 3 or 4 bits. All of it is in memory, because the scales of its columns depend on all rows. */
+async function writeTrellis(
+  out: FileWriter,
+  begin: number,
+  planned: PlannedTensor,
+  reader: ByteReader,
+  { core, calibration, signal, yieldToEventLoop }: Run,
+): Promise<void> {
+  const { entry, form, parameter } = planned;
+  const width = entry.shape[1]!;
+  const tensor = tensorOf(reader.file.name, entry.name);
+  const values = widen(await reader.take(entry.end - entry.begin, entry), entry.dtype as Dtype);
+  const pause = () => {
+    signal?.throwIfAborted();
+    return yieldToEventLoop();
+  };
+  const about = { core: core!, bits: trellisBits(form)!, tensor, pause };
+  const { scales, columnScales, outliers, data } = isTable(planned)
+    ? await trellisRows(values, width, about)
+    : await trellisColumns(values, width, (await calibration?.feedbackOf(parameter!)) ?? null, about);
+  let at = begin;
+  for (const part of [brainFloats(scales), brainFloats(columnScales), outliers, data]) {
+    await out.write(bytesOf(part), at);
+    at += part.byteLength;
   }
 }
 

@@ -118,6 +118,15 @@ export class ImageTextEncoder implements RawEncoderModel, ImageEncoder {
     return this.#requireText().wordLogits(x);
   }
 
+  /** Only of the text encoder's parameters, which are the first ones. */
+  recordInputs(parameters: readonly number[]): void {
+    this.#requireText().recordInputs(parameters);
+  }
+
+  inputGram(i: number): Float32Array {
+    return this.#requireText().inputGram(i);
+  }
+
   #requireText(): RawEncoderModel {
     if (this.#text) return this.#text;
     throw new HeedError(

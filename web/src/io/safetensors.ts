@@ -21,6 +21,26 @@ export const int4RowBytes = (width: number) => Math.ceil(width / 128) + width / 
 /** Width of a 4-bit row of `bytes` bytes. */
 export const int4Width = (bytes: number) => 2 * (bytes - Math.ceil(bytes / 65));
 
+/** The numbers of bits of rows by trellis-coded quantization, see docs/quantization.md. */
+export type TrellisBits = 3 | 4;
+
+/** Number of bytes of one bit of each number of such a row: one plane. */
+export const trellisPlaneBytes = (width: number) => Math.ceil(width / 8);
+
+/**
+ * The number of columns of a tensor of type U8 with weights in 3 or 4 bits, which its shape does not always determine:
+ * [rows, bytes] for rows of heed 0.3.0, or [rows, bits, bytes of a plane], with one scale per column in another tensor.
+ * null for other tensors.
+ */
+export function codedWidth(
+  { name, dtype, shape }: Pick<TensorEntry, 'name' | 'dtype' | 'shape'>,
+  shapeOf: (name: string) => readonly number[] | undefined,
+): number | null {
+  if (dtype !== 'U8') return null;
+  if (shape.length === 2) return int4Width(shape[1]!);
+  return shape.length === 3 ? (shapeOf(`${name}_column_scale`)?.[1] ?? null) : null;
+}
+
 /** Bytes per value of all types, including those of tensors that heed does not use. */
 const ALL_DTYPE_BYTES: Record<string, number> = {
   ...DTYPE_BYTES,

@@ -13,7 +13,7 @@ import { TextTokenizer } from '../text/tokenizer.js';
 import type { Family } from './families/family.js';
 import { familyOf } from './families/family-of.js';
 import type { GlinerConfig } from './families/gliner-config.js';
-import { hasInt4Table, rotatedModules } from './families/quantization.js';
+import { rotatedModules, tableCodeIn } from './families/quantization.js';
 import { readSentenceConfig, type SentenceConfig } from './families/sentence-transformers.js';
 import { openWeights } from './families/weight-files.js';
 import { WeightLoader } from './families/weights.js';
@@ -146,7 +146,7 @@ export async function loadModel(
     }
     const { type, family, config, gliner = null } = await familyOf(settings!);
     config.int8 = dtype === 'q8';
-    config.int4Table = config.int8 && hasInt4Table(settings!);
+    if (config.int8) config.tableCode = tableCodeIn(settings!);
     const tokenizerSettings = tokenizerConfigFile ? await progress.readSettings(tokenizerConfigFile) : undefined;
     const sentence = await sentenceRead;
     if (String(settings!.get('architectures')) === STANFORD) {

@@ -35,7 +35,7 @@ export function reserveFor(core: Core, config: RawEncoderModelConfig): () => voi
 /** The size of the weights in memory in bytes, overestimated by a few percent. The surplus is available to calls. */
 function weightBytes(config: RawEncoderModelConfig): number {
   const { vocabSize, embedDim, embeddingDim, numLayers, numHeads, keyValueHeads, headDim } = config;
-  const { feedForwardDim, gated, sharedLayers, maxPositions, rotaryDim = 0, int8, int4Table } = config;
+  const { feedForwardDim, gated, sharedLayers, maxPositions, rotaryDim = 0, int8, tableCode } = config;
   const heads = 2 * embedDim * (numHeads + keyValueHeads) * headDim;
   const layers = (heads + (gated ? 3 : 2) * embedDim * feedForwardDim) * (sharedLayers ? 1 : numLayers);
   const words = vocabSize * (embeddingDim || embedDim);
@@ -43,7 +43,7 @@ function weightBytes(config: RawEncoderModelConfig): number {
   const positions = maxPositions * ((hasTable ? embedDim : 0) + 2 * rotaryDim);
   const bytes = int8 ? 1 : 4;
   // Biases, norms, scales, and padding of partly filled panels.
-  return 1.02 * (bytes * layers + words * (int4Table ? 0.5 : bytes) + 4 * positions) + 1.5e6;
+  return 1.02 * (bytes * layers + words * (tableCode ? 0.5 : bytes) + 4 * positions) + 1.5e6;
 }
 
 /** The number of bytes that a call needs for texts of up to 512 tokens, or for a piece of shorter ones. */

@@ -9,7 +9,7 @@
 import { invalid } from '../base/error.js';
 import type { OpenFile } from '../io/files.js';
 import { ByteReader } from '../io/reader.js';
-import { int4Width, parseHeader, readHeader, type TensorEntry } from '../io/safetensors.js';
+import { codedWidth, parseHeader, readHeader, type TensorEntry } from '../io/safetensors.js';
 import { Settings } from '../io/settings.js';
 import { expandedTable, type StaticTensors } from './static-rows.js';
 
@@ -30,10 +30,11 @@ export function staticTensors(entries: readonly TensorEntry[]): StaticTensors | 
   return {
     table,
     scale: named(`${table.name}_scale`),
+    columnScale: named(`${table.name}_column_scale`),
     mapping,
     weights,
     vocabSize: (mapping ?? weights ?? table).shape[0] ?? rows!,
-    width: table.dtype === 'U8' ? int4Width(columns) : columns,
+    width: codedWidth(table, (name) => named(name)?.shape) ?? columns,
   };
 }
 

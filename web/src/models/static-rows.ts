@@ -1,13 +1,15 @@
 /** Converts model2vec's tables to files with one row per token. */
 import { invalidFile } from '../base/error.js';
+import { elementCount } from '../base/tensor.js';
 import type { ByteReader } from '../io/reader.js';
 import { readNumbers, safetensorsHeader, type TensorEntry, tensorOf } from '../io/safetensors.js';
 
 /** The tensors of a static embedding. */
 export interface StaticTensors {
   table: TensorEntry;
-  /** The scales of the rows. */
+  /** The scales of the rows, and of the columns of trellis-coded rows. */
   scale: TensorEntry | undefined;
+  columnScale: TensorEntry | undefined;
   mapping: TensorEntry | undefined;
   weights: TensorEntry | undefined;
   vocabSize: number;
@@ -17,17 +19,17 @@ export interface StaticTensors {
 /** The size of a chunk in bytes. */
 const CHUNK = 1 << 20;
 
-/** The converted file after its header: per token, 8- and 4-bit rows with a scale, other rows in fp32. */
+/** The converted file after its header: per token, rows of at most 8 bits with a scale, other rows in fp32. */
 export async function* expandedTable(
   reader: ByteReader,
   entries: readonly TensorEntry[],
-  { table, scale, mapping, weights, vocabSize, width }: StaticTensors,
+  { table, scale, columnScale, mapping, weights, vocabSize, width }: StaticTensors,
 ): AsyncIterable<Uint8Array> {
   const { name: file } = reader.file;
   const bytes = new Map<TensorEntry, Uint8Array>();
   for (const entry of entries) {
     const size = entry.end - entry.begin;
-    if ([table, scale, mapping, weights].includes(entry)) bytes.set(entry, await reader.take(size, entry));
+    if ([table, scale, columnScale, mapping, weights].includes(entry)) bytes.set(entry, await reader.take(size, entry));
     else await reader.skip(size);
   }
   await reader.expectEnd();
@@ -50,13 +52,17 @@ export async function* expandedTable(
   const row = (token: number) => rowOf?.[token] ?? token;
 
   const isQuantized = table.dtype === 'I8' || table.dtype === 'U8';
-  const columns = isQuantized ? table.shape[1]! : width;
+  const rowShape = isQuantized ? table.shape.slice(1) : [width];
+  const columns = elementCount(rowShape);
   const rowBytes = isQuantized ? columns : 4 * width;
   const { name } = table;
-  const shape = [vocabSize, columns];
+  const shape = [vocabSize, ...rowShape];
   const scaleHeader = { name: `${name}_scale`, dtype: 'F32', shape: [vocabSize, 1], byteLength: 4 * vocabSize };
   const header = { name, dtype: isQuantized ? table.dtype : 'F32', shape, byteLength: vocabSize * rowBytes };
-  yield safetensorsHeader(isQuantized ? [scaleHeader, header] : [header]);
+  const columnScales = columnScale && bytes.get(columnScale);
+  const columnHeader = columnScale && { ...columnScale, byteLength: columnScale.end - columnScale.begin };
+  yield safetensorsHeader([...(columnHeader ? [columnHeader] : []), ...(isQuantized ? [scaleHeader] : []), header]);
+  if (columnScales) yield columnScales;
   if (isQuantized) {
     const all = Float32Array.from({ length: vocabSize }, (_, t) => (scales?.[row(t)] ?? 1) * (factors?.[t] ?? 1));
     yield new Uint8Array(all.buffer);

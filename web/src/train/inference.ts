@@ -4,14 +4,14 @@ export { Heed, type LoadOptions } from '../api/runtime.js';
 export { openSafetensors } from '../folders/onnx-tensors.js';
 export { brainFloats, int8Rows, quantizationConfig, rotate, rotationBlock } from '../folders/quantize-rows.js';
 export { bytesOf } from '../io/bytes.js';
-export { type ModelFolder, parseJson, readAll } from '../io/files.js';
+export { concatenate, type ModelFolder, parseJson, readAll } from '../io/files.js';
 export { Integrity } from '../io/integrity.js';
 export { MODEL_FILES } from '../io/list-files.js';
 export {
+  codedWidth,
   DTYPE_BYTES,
   type Dtype,
   headerEnd,
-  int4Width,
   metadataOf,
   parseHeader,
   readableDtype,

@@ -50,8 +50,6 @@ class TrainableEncoder final : public Module {
   Variable wordLogits(Graph& graph, const Variable& x) const;
 
   EncoderModel& model() const { return model_; }
-  /// The linear layers of the model, in the order of their calls.
-  std::vector<Linear*> linears() const;
   /// Sets the LoRA adapters of the model's linear layers; null: none.
   void setLora(Lora* lora) { lora_ = lora; }
   /// All dropouts: first that of the embeddings, then those of each layer. Dropouts that layers share are listed once

@@ -18,6 +18,12 @@ export interface RawIndices {
   shape: number[];
 }
 
+/**
+ * Formats of rows with 3 or 4 bits per weight: those of heed 0.3.0, and by trellis-coded quantization. See
+ * docs/quantization.md.
+ */
+export type RowCode = 'int4' | 'trellis3' | 'trellis4';
+
 /** A mask of bytes (1 = may attend) or floats (added to the scores). */
 export interface RawMask {
   data: Uint8Array | Float32Array;
@@ -82,14 +88,15 @@ export interface RawModule {
   readParameter(index: number): Float32Array;
   /**
    * Writes rows [firstRow, firstRow + rows) of a parameter. `bytes`: little-endian values of type `dtype`. `scales`:
-   * one per row for I8 and U8, else null. 'rotated I8': rows of a matrix that `rotate` of `folders/quantize-rows.ts`
-   * has transformed.
+   * one per row for I8 and int4; for trellises, also one per column after them and, with `columns`, row (among those of
+   * `bytes`), column and value of each outlier; else null. 'rotated I8': rows of a matrix that `rotate` of
+   * `folders/quantize-rows.ts` has transformed.
    */
   writeParameter(
     index: number,
     firstRow: number,
     bytes: Uint8Array,
-    dtype: 'F32' | 'F16' | 'BF16' | 'I8' | 'U8' | 'rotated I8',
+    dtype: 'F32' | 'F16' | 'BF16' | 'I8' | 'rotated I8' | RowCode | `${RowCode}columns`,
     scales: Float32Array | null,
   ): void;
   setTraining(training: boolean): void;
@@ -247,8 +254,8 @@ export interface RawEncoderModelConfig {
   linear1Bias?: boolean;
   firstAttentionNorm?: boolean;
   sharedLayers?: boolean;
-  /** Whether the token embeddings are stored in 4 bits. */
-  int4Table?: boolean;
+  /** The format in which the token embeddings are stored instead; undefined: none. */
+  tableCode?: RowCode;
   int8: boolean;
 }
 
@@ -278,6 +285,13 @@ export interface RawEncoderModel extends RawModule {
   ): RawEncoding;
   /** Vocabulary logits: x [rows, D] times the transposed token embeddings, [rows, V]. */
   wordLogits(x: RawTensor): RawTensor;
+  /**
+   * From now on, accumulates X^T X [K, K] of the inputs X [T, K] of linear layers, given by the indices of their weights
+   * among the parameters. An empty list ends this and frees the memory.
+   */
+  recordInputs(parameters: readonly number[]): void;
+  /** The accumulated X^T X of the i-th of these weights. */
+  inputGram(i: number): Float32Array;
 }
 
 /** The C++ `VectorIndex`. */
@@ -365,6 +379,13 @@ export interface Core extends Calls {
    * called before anything else.
    */
   useTallRowBlocks(): void;
+
+  /**
+   * Trellis-coded quantization of sequences of `length` weights: finds the states with the minimum of
+   * sum_k (targets[k] - steps[k] level(state_k))^2 for each sequence. The lowest `bits` bits of a state are the number
+   * to store. See docs/quantization.md.
+   */
+  trellisSearch(bits: 3 | 4, length: number, targets: Float32Array, steps: Float32Array): Uint16Array;
 
   /** The compiler of the module and its version. */
   compiler(): string;

@@ -1,4 +1,4 @@
-/** `heed quantize`: writes a model's folder with matrices and embedding tables in int8 or 4 bits. */
+/** `heed quantize`: writes a model's folder with matrices and embedding tables in int8, 4 or 3 bits. */
 import type { Command } from 'commander';
 import { type Heed, load, type QuantizeOptions, type VectorSimilarity } from '../../index.js';
 import { type ModelOptions, remoteOptions } from '../model.js';
@@ -11,8 +11,8 @@ import { printJson, printTable } from '../terminal.js';
 type Options = RecordOptions &
   ModelOptions & {
     out: string;
-    tables?: 'int8' | 'int4';
-    matrices?: 'int8' | 'int4';
+    tables?: 'int8' | 'int4' | 'int3';
+    matrices?: 'int8' | 'int4' | 'int3';
     texts?: string;
     json?: boolean;
   };
@@ -20,12 +20,18 @@ type Options = RecordOptions &
 export function addQuantize(program: Command): void {
   const command = program
     .command('quantize <model>')
-    .description("write a model's folder in int8 (a quarter of the bytes) or in 4 bits")
+    .description("write a model's folder in int8 (a quarter of the bytes), 4 or 3 bits")
     .requiredOption('--out <folder>', 'a new folder')
     .addOption(
-      choice('--tables <type>', 'format of the token embeddings: int8, or int4 with half the bytes', ['int8', 'int4']),
+      choice('--tables <type>', 'format of the token embeddings: int8, int4 with half the bytes, or int3', [
+        'int8',
+        'int4',
+        'int3',
+      ]),
     )
-    .addOption(choice('--matrices <type>', "format of the layers' matrices: int8 or int4", ['int8', 'int4']))
+    .addOption(
+      choice('--matrices <type>', "format of the layers' matrices: int8, int4 or int3", ['int8', 'int4', 'int3']),
+    )
     .option('--texts <file>', 'texts; reports the cosine of their vectors before and after');
   addRemote(command);
   addTexts(command);
@@ -58,9 +64,17 @@ async function quantize(
   printTable([
     ['before', bytes(report.bytesBefore)],
     ['after', `${bytes(report.bytesAfter)} in ${out}`],
-    ['tensors', `${report.int8.length} int8, ${report.int4.length} int4, ${report.bf16.length} bf16`],
+    [
+      'tensors',
+      `${report.int8.length} int8, ${report.int4.length} int4, ${report.int3.length} int3, ${report.bf16.length} bf16`,
+    ],
     ['left out', leftOut.join(', ') || 'nothing'],
     ...(loss ? Object.entries(loss).map(([dtype, each]): [string, string] => [`cosine, ${dtype}`, cosines(each)]) : []),
+    ...Object.entries(loss ?? {}).flatMap(([dtype, { neighbours }]): [string, string][] =>
+      neighbours === null
+        ? []
+        : [[`nearest, ${dtype}`, `${(100 * neighbours).toFixed(1)} % of the 10 nearest texts stay`]],
+    ),
   ]);
 }
 

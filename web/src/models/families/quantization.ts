@@ -1,16 +1,28 @@
 /** Reads the `quantization_config` of config.json, which `quantize` writes in the format of compressed-tensors. */
+import type { RowCode } from '../../base/wasm/core.js';
 import type { Settings } from '../../io/settings.js';
 
-/** Whether the checkpoint's embedding tables have 4 bits. */
-export function hasInt4Table(settings: Settings): boolean {
+/** The format of embedding tables with 3 or 4 bits. */
+export function tableCodeIn(settings: Settings): RowCode | undefined {
   const groups = settings.record('quantization_config')?.record('config_groups')?.entries() ?? [];
-  return groups.some(([, group]) => {
-    const { targets, weights } = (group ?? {}) as { targets?: unknown; weights?: { num_bits?: unknown } };
-    return weights?.num_bits === 4 && [targets].flat().includes('Embedding');
-  });
+  for (const [, group] of groups) {
+    const { targets, weights } = (group ?? {}) as {
+      targets?: unknown;
+      weights?: { num_bits?: unknown; type?: unknown };
+    };
+    if (![targets].flat().includes('Embedding')) continue;
+    const bits = weights?.num_bits;
+    if (weights?.type === 'trellis') return bits === 3 ? 'trellis3' : 'trellis4';
+    return bits === 4 ? 'int4' : undefined;
+  }
+  return undefined;
 }
 
-/** heed's rotation of the rows of int8 matrices (docs/quantization.md) in a `transform_config`. */
+/**
+ * heed's rotation of the rows of int8 matrices (docs/quantization.md) in a `transform_config`. Only int8 rows are rotated
+ * in a file, so that loading as 'q8' takes them over as they are. Rows of 3 and 4 bits are not: error feedback encodes
+ * them for the inputs of the fp32 model, and the core rotates the decoded rows when it rounds them to int8.
+ */
 const ROTATION = { type: 'strided-hadamard', block_size: 64 };
 
 /** The `transform_config` for modules whose matrices are rotated. */

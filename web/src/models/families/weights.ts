@@ -3,8 +3,8 @@
  * they are complete, so that peak memory stays near one copy of the model.
  */
 import { formatShape, invalidFile } from '../../base/error.js';
-import type { RawEncoderModel, RawEncoderModelConfig, RawTensor } from '../../base/wasm/core.js';
-import type { OpenFile } from '../../io/files.js';
+import type { RawEncoderModel, RawEncoderModelConfig, RawModule, RawTensor } from '../../base/wasm/core.js';
+import { concatenate, type OpenFile } from '../../io/files.js';
 import { ByteReader } from '../../io/reader.js';
 import {
   type Dtype,
@@ -14,6 +14,7 @@ import {
   readHeader,
   type TensorEntry,
   tensorOf,
+  trellisPlaneBytes,
   widened,
 } from '../../io/safetensors.js';
 import { parameterRowsOf } from './families.js';
@@ -46,7 +47,7 @@ export function bareName(name: string, prefix: string): string {
   return bare
     .replace(/\.gamma$/, '.weight')
     .replace(/\.beta$/, '.bias')
-    .replace(/^embeddings(?=_scale$|$)/, 'embedding.weight'); // model2vec
+    .replace(/^embeddings(?=(_column)?_scale$|$)/, 'embedding.weight'); // model2vec
 }
 
 /** Prefixes of names that torch.compile, DataParallel, SentenceTransformer and classes around a model add. */
@@ -62,19 +63,32 @@ function withRank(shape: readonly number[], rank: number): number[] {
   return shape.slice(0, ones).every((extent) => extent === 1) ? shape.slice(ones) : [...shape];
 }
 
-/** Whether tensor `name` holds the scales of another tensor in `names`. */
+/**
+ * The name of the tensor to which `name` belongs: scales of its rows or columns, or its outliers. Other names are
+ * unchanged.
+ */
+export const withoutScale = (name: string) => name.replace(/(_column)?_scale$|_outliers$/, '');
+
+/** Whether tensor `name` holds the scales or the outliers of another tensor in `names`. */
 export function isScaleOf(name: string, names: { has(name: string): boolean }): boolean {
-  return name.endsWith('_scale') && names.has(name.slice(0, -'_scale'.length));
+  return withoutScale(name) !== name && names.has(withoutScale(name));
 }
 
-/** Plan to write a tensor's rows to a parameter. `scale`: the name of the tensor with the rows' scales. */
+/** A type of rows that `writeParameter` takes. */
+type RowType = Parameters<RawModule['writeParameter']>[3];
+
+/** Plan to write a tensor's rows to a parameter. `scales`: the names of the tensors with the scales of rows and columns. */
 interface RowsPlan {
   kind: 'rows';
   parameter: number;
   firstRow: number;
   rows: number;
-  dtype: Dtype | 'U8' | 'rotated I8';
-  scale: string | null;
+  dtype: RowType;
+  scales: string[];
+  /** The name of the tensor with weights that are stored as they are: row, column and value of each. */
+  outliers: string | null;
+  /** Whether the whole tensor is written at once, because its rows depend on previous ones. */
+  isWhole: boolean;
 }
 
 /** The plan for a tensor of the file; null: skip it. */
@@ -155,7 +169,7 @@ export class WeightLoader {
    * after the last tensor.
    */
   async loadTensor(entry: TensorEntry, reader: ByteReader): Promise<void> {
-    const name = entry.name.replace(/_scale$/, '');
+    const name = withoutScale(entry.name);
     const plan = this.#plan(entry, new Set([name, `${name}_scale`]), reader.file.name);
     await this.#execute(plan, entry, reader, []);
   }
@@ -170,16 +184,16 @@ export class WeightLoader {
       const scale = `${name}_scale`;
       if (!this.#scales.has(scale)) continue;
       const [rows = 1] = shape;
-      const scales = this.#scalesOf(scale, rows, `tensor '${scale}'`);
+      const scales = this.#scalesOf(scale, rows, `tensor '${scale}'`, 'row');
       for (let i = 0; i < data.length; i++) data[i]! *= scales[Math.floor((i * rows) / data.length)]!;
     }
     return { heads: this.#heads, unused: this.#unused, dtypes: [...this.#dtypes], names: this.#names };
   }
 
-  #scalesOf(name: string, rows: number, tensor: string): Float32Array {
+  #scalesOf(name: string, count: number, tensor: string, of: 'row' | 'column'): Float32Array {
     const scales = this.#scales.get(name)!;
-    if (scales.length === rows) return scales;
-    throw invalidFile(tensor, `${rows} scales, one per row`, `${scales.length}`);
+    if (scales.length === count) return scales;
+    throw invalidFile(tensor, `${count} scales, one per ${of}`, `${scales.length}`);
   }
 
   /** Plans a tensor. `names`: the names of all tensors in the file. */
@@ -201,26 +215,44 @@ export class WeightLoader {
     const parameter = this.#indices.get(target.parameter)!;
     const [height, ...width] = this.#parameters[parameter]!.shape as [number, ...number[]];
     const [rows = 1, ...given] = withRank(shape, width.length + 1);
-    const int4 = dtype === 'U8' && width.length === 1;
-    if (int4) {
-      const [columns] = width as [number];
+    const [columns = 1] = width;
+    const isCoded = dtype === 'U8' && width.length === 1;
+    const bits = isCoded && (given[0] === 3 || given[0] === 4) && given.length === 2 ? given[0] : null;
+    if (bits) width.splice(0, 1, bits, trellisPlaneBytes(columns));
+    else if (isCoded) {
       if (columns % 2 !== 0) throw invalidFile(tensor, 'other than 4-bit rows for an odd width', `width ${columns}`);
       width[0] = int4RowBytes(columns);
     }
-    const known = int4 ? dtype : readableDtype(dtype, tensor);
+    // Rows of a table are looked up one by one; the sequences of matrices run along the columns.
+    const isWhole = bits !== null && target.parameter !== WORD_TABLE;
+    const code = bits ? (`trellis${bits}` as const) : 'int4';
+    const known = isCoded ? (isWhole ? (`${code}columns` as const) : code) : readableDtype(dtype, tensor);
     if (shape.length > 1) this.#dtypes.add(dtype);
     const starts = [...this.rows.values()].filter((r) => r.parameter === target.parameter).map((r) => r.firstRow);
     const fits = this.#hasImages ? [...starts, height].includes(firstRow + rows) : firstRow + rows <= height;
     if (given.length !== width.length || String(given) !== String(width) || !fits) {
       const end = Math.min(height, ...starts.filter((row) => row > firstRow));
-      const expected = `${formatShape([end - firstRow, ...width])}${int4 ? ' bytes of 4-bit rows' : ''}, as config.json says`;
+      const expected = `${formatShape([end - firstRow, ...width])}${isCoded ? ` bytes of ${bits ?? 4}-bit rows` : ''}, as config.json says`;
       throw invalidFile(tensor, expected, `shape ${formatShape(shape)}`);
     }
     this.#filled[parameter]!.push([firstRow, firstRow + rows]);
-    const scale = int4 || known === 'I8' ? `${bare}_scale` : null;
-    if (scale && !names.has(`${name}_scale`))
-      throw invalidFile(tensor, `the scales of its rows in '${name}_scale'`, `${dtype} without them`);
-    return { kind: 'rows', parameter, firstRow, rows, dtype: rotated ? 'rotated I8' : known, scale };
+    const scales = isCoded || known === 'I8' ? ['_scale', ...(bits ? ['_column_scale'] : [])] : [];
+    const outliers = isWhole && names.has(`${name}_outliers`) ? `${bare}_outliers` : null;
+    for (const scale of scales) {
+      const of = scale === '_scale' ? 'rows' : 'columns';
+      if (!names.has(name + scale))
+        throw invalidFile(tensor, `the scales of its ${of} in '${name}${scale}'`, `${dtype} without them`);
+    }
+    return {
+      kind: 'rows',
+      parameter,
+      firstRow,
+      rows,
+      dtype: rotated ? 'rotated I8' : known,
+      scales: scales.map((end) => bare + end),
+      outliers,
+      isWhole,
+    };
   }
 
   /** Executes a plan. `deferred` collects writes that must wait for later tensors. */
@@ -230,25 +262,36 @@ export class WeightLoader {
     if (plan.kind === 'keep') {
       const { name, dtype } = plan;
       const data = widened(await reader.take(size, entry, true), dtype, entry);
-      if (name.endsWith('_scale')) this.#scales.set(name, data);
+      if (withoutScale(name) !== name) this.#scales.set(name, data);
       else this.#heads.set(name, { shape: entry.shape, data });
       return;
     }
     if (size === 0) return;
     const write = this.#writer(plan, entry, reader.file.name);
-    const { scale, rows } = plan;
-    if (scale === null || this.#scales.has(scale)) return reader.rows(size / rows, rows, write);
+    const { scales, outliers, rows, isWhole } = plan;
+    const isReady = [...scales, ...(outliers ? [outliers] : [])].every((each) => this.#scales.has(each));
+    if (isReady && !isWhole) return reader.rows(size / rows, rows, write);
     const bytes = await reader.take(size, entry);
-    deferred.push(() => write(bytes, 0));
+    if (isReady) write(bytes, 0);
+    else deferred.push(() => write(bytes, 0));
   }
 
   /** Returns a function that writes rows of a tensor. Their scales must have been read before it is called. */
   #writer(plan: RowsPlan, { name, begin, end }: TensorEntry, file: string): (bytes: Uint8Array, row: number) => void {
-    const { parameter, firstRow, rows, dtype, scale } = plan;
+    const { parameter, firstRow, rows, dtype, scales, outliers } = plan;
     const rowBytes = (end - begin) / rows;
+    const width = this.#parameters[parameter]!.shape[1]!;
+    const [ofRows, ofColumns] = scales;
     return (bytes, row) => {
-      const all = scale === null ? null : this.#scalesOf(scale, rows, tensorOf(file, `${name}_scale`));
-      const some = all?.subarray(row, row + bytes.length / rowBytes) ?? null;
+      const parts: Float32Array[] = [];
+      if (ofRows) {
+        const all = this.#scalesOf(ofRows, rows, tensorOf(file, `${name}_scale`), 'row');
+        parts.push(all.subarray(row, row + bytes.length / rowBytes));
+      }
+      if (ofColumns) parts.push(this.#scalesOf(ofColumns, width, tensorOf(file, `${name}_column_scale`), 'column'));
+      if (outliers)
+        parts.push(outliersOf(this.#scales.get(outliers)!, rows, width, tensorOf(file, `${name}_outliers`)));
+      const some = parts.length > 0 ? concatenate(Float32Array, parts) : null;
       this.#model.writeParameter(parameter, firstRow + row, bytes, dtype, some);
     };
   }
@@ -292,4 +335,14 @@ export class WeightLoader {
       wrapper && `Its names begin with '${wrapper[0]}', which a wrapper adds: save the model inside the wrapper`;
     throw invalidFile(file, "all tensors that config.json's sizes require", got, hint);
   }
+}
+
+/** Requires that each outlier is a row, a column and a value. */
+function outliersOf(given: Float32Array, rows: number, columns: number, tensor: string): Float32Array {
+  const isIndex = (i: number, limit: number) => Number.isInteger(given[i]) && given[i]! >= 0 && given[i]! < limit;
+  for (let i = 0; i < given.length; i += 3) {
+    if (isIndex(i, rows) && isIndex(i + 1, columns) && i + 2 < given.length) continue;
+    throw invalidFile(tensor, `rows below ${rows}, columns below ${columns} and values`, `${given.slice(i, i + 3)}`);
+  }
+  return given;
 }

@@ -1,13 +1,14 @@
 /** The tensors of a saved model: the current values, in the types in which they are stored. */
 import { allocating } from '../../base/error.js';
-import type { Core, RawTensor } from '../../base/wasm/core.js';
+import type { Core, RawTensor, RowCode } from '../../base/wasm/core.js';
 import type { Parameter } from '../graph/parameters.js';
 import {
   bareName,
   brainFloats,
+  codedWidth,
+  concatenate,
   DTYPE_BYTES,
   type Dtype,
-  int4Width,
   int8Rows,
   isInt8Matrix,
   isScaleOf,
@@ -71,10 +72,10 @@ export class WeightWriter {
     const { family, config } = textFamilyOf(model.headContext.settings);
     const bareOf = (name: string) => bareName(name, family.prefix);
     const rows = parameterRowsOf(family, config);
-    const matrices = [...stored].flatMap(([name, { shape }]): [string, boolean][] => {
+    const matrices = [...stored].flatMap(([name, { dtype, shape }]): [string, boolean][] => {
       const parameter = rows.get(bareOf(name))?.parameter ?? '';
       const isWords = parameter === WORD_TABLE;
-      return shape.length === 2 && (isWords || isInt8Matrix(parameter)) ? [[name, isWords]] : [];
+      return (shape.length === 2 || dtype === 'U8') && (isWords || isInt8Matrix(parameter)) ? [[name, isWords]] : [];
     });
     this.#matrices = new Map(matrices);
     this.values = valuesOf(model, new Map([...stored.keys()].map((name) => [bareOf(name), name])));
@@ -100,9 +101,12 @@ export class WeightWriter {
   get quantization(): { config: object | null } | undefined {
     const all = this.#all();
     if (all.every(({ name, data }) => this.#stored.get(name)?.bytes === data)) return undefined;
-    const int4 = all.filter(({ name, dtype }) => dtype === 'U8' && this.#matrices.has(name));
-    if (!this.isQuantized && int4.length === 0) return { config: null };
-    const formOf = (words: boolean) => (int4.some(({ name }) => this.#matrices.get(name) === words) ? 'int4' : 'int8');
+    const coded = all.filter(({ name, dtype }) => dtype === 'U8' && this.#matrices.has(name));
+    if (!this.isQuantized && coded.length === 0) return { config: null };
+    const formOf = (words: boolean) => {
+      const tensor = coded.find(({ name }) => this.#matrices.get(name) === words);
+      return tensor ? rowCodeOf(tensor.shape) : 'int8';
+    };
     return { config: quantizationConfig(formOf(true), formOf(false), this.#ignored, this.#rotatedNow) };
   }
 
@@ -140,7 +144,14 @@ export class WeightWriter {
     const scales = this.#scales(name);
     if (!current && this.#keeps(name, tensor)) {
       // Scales come first, so that rows can be loaded while they are received.
-      return [...(scales ? [written(scale, scales)] : []), written(name, tensor)];
+      const columnScales = this.#columnScales(name);
+      const outliers = this.#stored.get(`${name}_outliers`);
+      return [
+        ...(scales ? [written(scale, scales)] : []),
+        ...(columnScales ? [written(`${name}_column_scale`, columnScales)] : []),
+        ...(outliers ? [written(`${name}_outliers`, outliers)] : []),
+        written(name, tensor),
+      ];
     }
     const value = current ?? this.#file(name, tensor);
     if (!this.isQuantized || !this.#matrices.has(name)) return [{ name, dtype: 'F32', ...value }];
@@ -160,7 +171,7 @@ export class WeightWriter {
 
   /** Whether an unchanged tensor is stored as it was. */
   #keeps(name: string, { dtype }: Stored): boolean {
-    if (this.#isInt4(name)) return this.#dtype !== 'fp32';
+    if (this.#isCoded(name)) return this.#dtype !== 'fp32';
     if (dtype === 'I8' && this.#scales(name)) return this.isQuantized;
     // Tensors of types that heed does not read are unused, such as `position_ids`.
     return (
@@ -175,7 +186,11 @@ export class WeightWriter {
     return this.#stored.get(`${name}_scale`);
   }
 
-  #isInt4(name: string): boolean {
+  #columnScales(name: string): Stored | undefined {
+    return this.#stored.get(`${name}_column_scale`);
+  }
+
+  #isCoded(name: string): boolean {
     return this.#matrices.has(name) && this.#stored.get(name)!.dtype === 'U8';
   }
 
@@ -191,28 +206,44 @@ export class WeightWriter {
   /** The value of a tensor in the file. */
   #file(name: string, { bytes, dtype, shape }: Stored): RawTensor {
     const scale = this.#scales(name);
-    const scales = scale ? widened(scale.bytes, scale.dtype as Dtype, { name, shape: scale.shape }) : null;
-    if (scales && this.#isInt4(name)) {
-      const [rows = 0, rowBytes = 0] = shape;
-      const width = int4Width(rowBytes);
-      return { shape: [rows, width], data: int4Values(this.#core, bytes, scales, width) };
+    const numbersOf = (from: Stored) => widened(from.bytes, from.dtype as Dtype, { name, shape: from.shape });
+    const scales = scale ? numbersOf(scale) : null;
+    const width = codedWidth({ name, dtype, shape }, (other) => this.#stored.get(other)?.shape);
+    if (scales && width !== null && this.#isCoded(name)) {
+      const code = rowCodeOf(shape);
+      const columnScales = this.#columnScales(name);
+      const outliers = this.#stored.get(`${name}_outliers`);
+      const others = [columnScales, outliers].flatMap((each) => (each ? [numbersOf(each)] : []));
+      const all = concatenate(Float32Array, [scales, ...others]);
+      const type = columnScales && !this.#matrices.get(name) ? (`${code}columns` as const) : code;
+      return { shape: [shape[0]!, width], data: codedValues(this.#core, bytes, type, all, [shape[0]!, width]) };
     }
     const data = widened(bytes, dtype as Dtype, { name, shape });
     if (dtype !== 'I8' || !scales) return { shape, data };
-    const width = data.length / scales.length;
-    const values = data.map((value, i) => value * scales[Math.floor(i / width)]!);
+    const columns = data.length / scales.length;
+    const values = data.map((value, i) => value * scales[Math.floor(i / columns)]!);
     if (this.#rotated.has(moduleOf(name)))
-      for (let at = 0; at < values.length; at += width) values.set(rotate(values.subarray(at, at + width), 1), at);
+      for (let at = 0; at < values.length; at += columns) values.set(rotate(values.subarray(at, at + columns), 1), at);
     return { shape, data: values };
   }
 }
 
-/** Decodes 4-bit rows, using the WebAssembly module. */
-function int4Values(core: Core, bytes: Uint8Array, scales: Float32Array, width: number): Float32Array {
-  const options = { inFeatures: width, outFeatures: scales.length, bias: false, activation: 'identity', name: '' };
-  const layer = allocating('weight', [scales.length, width], 4 * scales.length * width, () => new core.Linear(options));
+/** The format of a tensor with 3 or 4 bits per weight. */
+const rowCodeOf = ({ length, 1: bits }: readonly number[]): RowCode =>
+  length === 2 ? 'int4' : bits === 3 ? 'trellis3' : 'trellis4';
+
+/** Decodes such a tensor, using the WebAssembly module. */
+function codedValues(
+  core: Core,
+  bytes: Uint8Array,
+  type: RowCode | `${RowCode}columns`,
+  scales: Float32Array,
+  [rows, width]: [number, number],
+): Float32Array {
+  const options = { inFeatures: width, outFeatures: rows, bias: false, activation: 'identity', name: '' };
+  const layer = allocating('weight', [rows, width], 4 * rows * width, () => new core.Linear(options));
   try {
-    layer.writeParameter(0, 0, bytes, 'U8', scales);
+    layer.writeParameter(0, 0, bytes, type, scales);
     return layer.readParameter(0);
   } finally {
     layer.delete();

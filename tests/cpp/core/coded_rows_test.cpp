@@ -1,4 +1,4 @@
-#include "core/int4.h"
+#include "core/coded_rows.h"
 
 #include <gtest/gtest.h>
 
@@ -40,6 +40,7 @@ struct Rows {
     return out;
   }
 
+  CodedRows coded(Index r) const { return {RowCode::kInt4, width, row(r), scales.data() + r}; }
   const uint8_t* row(Index r) const { return bytes.data() + r * int4RowBytes(width); }
 
   Index width;
@@ -94,8 +95,8 @@ TEST(Int4, IsWrittenToMatricesByRanges) {
     Linear written(options), expected(options);
     const Parameter weight = written.parameters()[0];
     std::vector<float> row(static_cast<size_t>(width));
-    weight.writeInt4(2, 3, rows.row(2), rows.scales.data() + 2, row.data());
-    weight.writeInt4(0, 2, rows.row(0), rows.scales.data(), row.data());
+    weight.writeCoded(2, 3, rows.coded(2), row.data());
+    weight.writeCoded(0, 2, rows.coded(0), row.data());
     for (Index r = 0; r < count; ++r) expected.parameters()[0].write(r, 1, rows.values(r).data());
     std::vector<float> a(static_cast<size_t>(count * width)), b = a;
     weight.read(0, count, a.data());
@@ -112,7 +113,7 @@ TEST(Int4, IsWrittenToPlainParametersAndParts) {
   Parameter parameter{"table", {4, width}, ParameterKind::kWeight, {}, {{1, first.data()}, {3, rest.data()}}, {}};
   parameter.on_write = [&] { ++written; };
   std::vector<float> row(static_cast<size_t>(width));
-  parameter.writeInt4(0, 3, rows.row(0), rows.scales.data(), row.data());
+  parameter.writeCoded(0, 3, rows.coded(0), row.data());
   EXPECT_EQ(written, 1);
   EXPECT_EQ(first, rows.values(0));
   std::vector<float> expected = rows.values(1);
@@ -122,20 +123,18 @@ TEST(Int4, IsWrittenToPlainParametersAndParts) {
   EXPECT_EQ(rest, expected);
 }
 
-TEST(Int4Table, RefusesBytesBeyond32Bits) {
+TEST(CodedTable, RefusesBytesBeyond32Bits) {
   if constexpr (sizeof(Index) == 4)
-    test::expectError(ErrorCode::kOutOfMemory, "weight:", [] { Int4Table table(1 << 24, 256); });
+    test::expectError(ErrorCode::kOutOfMemory, "weight:", [] { CodedTable table(RowCode::kInt4, 1 << 24, 256); });
 }
 
-TEST(Int4Table, ReadsWhatWasWrittenInAnyOrder) {
+TEST(CodedTable, ReadsWhatWasWrittenInAnyOrder) {
   const Index count = 5, width = 70;
   const Rows rows(count, width);
-  Int4Table table(count, width);
+  CodedTable table(RowCode::kInt4, count, width);
   EXPECT_EQ(table.rows(), count);
   EXPECT_EQ(table.width(), width);
-  const auto write = [&](Index first, Index n) {
-    table.writeInt4(first, n, width, rows.row(first), rows.scales.data() + first, nullptr);
-  };
+  const auto write = [&](Index first, Index n) { table.writeCoded(first, n, rows.coded(first), nullptr); };
   write(3, 2);
   write(0, 1);
   write(1, 2);
@@ -146,14 +145,14 @@ TEST(Int4Table, ReadsWhatWasWrittenInAnyOrder) {
   }
 }
 
-TEST(Int4Table, IsZeroBeforeItIsWritten) {
-  const Int4Table table(2, 4);
+TEST(CodedTable, IsZeroBeforeItIsWritten) {
+  const CodedTable table(RowCode::kInt4, 2, 4);
   std::vector<float> out(8, 1);
   table.read(0, 2, out.data());
   for (const float value : out) EXPECT_EQ(std::abs(value), 0);
 }
 
-TEST(Int4Table, RefusesOddWidthsAndOtherRows) {
+TEST(CodedTable, RefusesOddWidthsAndOtherRows) {
   const auto code = [](const auto& call) {
     try {
       call();
@@ -163,12 +162,15 @@ TEST(Int4Table, RefusesOddWidthsAndOtherRows) {
     ADD_FAILURE() << "no error";
     return ErrorCode::kOutOfMemory;
   };
-  EXPECT_EQ(code([] { Int4Table(2, 3); }), ErrorCode::kInvalidArgument);
-  Int4Table table(2, 4);
+  EXPECT_EQ(code([] { CodedTable(RowCode::kInt4, 2, 3); }), ErrorCode::kInvalidArgument);
+  CodedTable table(RowCode::kInt4, 2, 4);
   const std::vector<float> floats(4);
   const std::vector<signed char> integers(4);
   EXPECT_EQ(code([&] { table.write(0, 1, floats.data()); }), ErrorCode::kUnsupported);
   EXPECT_EQ(code([&] { table.writeInt8(0, 1, integers.data(), floats.data()); }), ErrorCode::kUnsupported);
+  const std::vector<uint8_t> bytes(8);
+  const CodedRows others{RowCode::kTrellis3, 4, bytes.data(), floats.data(), floats.data()};
+  EXPECT_EQ(code([&] { table.writeCoded(0, 1, others, nullptr); }), ErrorCode::kUnsupported);
 }
 
 }  // namespace

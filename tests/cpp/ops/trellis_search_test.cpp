@@ -1,0 +1,49 @@
+#include "ops/trellis_search.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <vector>
+
+namespace heed {
+namespace {
+
+double errorOf(const std::vector<float>& targets, const std::vector<float>& steps, const std::vector<int>& states) {
+  double sum = 0;
+  for (size_t k = 0; k < targets.size(); ++k)
+    sum += std::pow(targets[k] - static_cast<double>(steps[k]) * trellisLevel(states[k]), 2);
+  return sum;
+}
+
+TEST(TrellisSearch, FindsTheBestOfAllPaths) {
+  Arena arena;
+  for (const int bits : {3, 4}) {
+    const int length = bits == 3 ? 5 : 4;
+    std::vector<float> targets, steps;
+    for (int k = 0; k < length; ++k) {
+      targets.push_back(2 * std::sin(static_cast<float>(k * k + 1)));
+      steps.push_back(k == 2 ? 0 : 0.004F * static_cast<float>(k + 1));
+    }
+    double least = 1e9;
+    for (int path = 0; path < 1 << (bits * length); ++path) {
+      std::vector<int> states;
+      for (int k = 0, state = 0; k < length; ++k)
+        states.push_back(state = ((state << bits) | (path >> (bits * k) & ((1 << bits) - 1))) % 8192);
+      least = std::min(least, errorOf(targets, steps, states));
+    }
+    std::vector<uint16_t> found(static_cast<size_t>(length));
+    trellisSearch(bits, length, targets.data(), steps.data(), found.data(), arena);
+    std::vector<int> states(found.begin(), found.end());
+    for (size_t k = 0; k < states.size(); ++k)
+      EXPECT_EQ(states[k] >> bits, k == 0 ? 0 : states[k - 1] % (8192 >> bits)) << "not a path";
+    EXPECT_NEAR(errorOf(targets, steps, states), least, 1e-5 * least);
+  }
+}
+
+TEST(TrellisSearch, OfNothing) {
+  Arena arena;
+  trellisSearch(3, 0, nullptr, nullptr, nullptr, arena);
+}
+
+}  // namespace
+}  // namespace heed
