@@ -26,6 +26,7 @@ const converted: Record<string, string> = {
   positions: 'names',
   localLayers: 'boolean[]',
   int8: 'boolean',
+  tableCode: 'RowCode',
 };
 
 /** Fields whose names differ between the core and the families. */

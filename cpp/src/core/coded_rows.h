@@ -14,7 +14,7 @@ namespace heed {
 ///   value = scale * (f + 1) * level[2 q + (state & 1)]
 ///
 /// The state is 0 at the first column of a group; after each column it becomes
-/// (state >> 1) ^ (state & 1 ? 6 : 0) ^ (q & 1). Folders that heed 0.3.0 quantized have such rows.
+/// (state >> 1) ^ (state & 1 ? 6 : 0) ^ (q & 1). Folders that heed 0.2.0 quantized have such rows.
 inline constexpr Index kInt4Group = 64;
 inline Index int4FactorBytes(Index width) { return (width + 2 * kInt4Group - 1) / (2 * kInt4Group); }
 inline Index int4RowBytes(Index width) { return int4FactorBytes(width) + width / 2; }

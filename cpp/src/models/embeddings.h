@@ -22,7 +22,7 @@ class EncoderModel::Embeddings : public Module {
   Value forward(Evaluator& e, const TokenBatch& batch);
   /// x W^T (rows, V) for x (rows, D): the token embeddings as an output layer.
   Value wordLogits(Evaluator& e, const Value& x) const;
-  /// The token embeddings; null if they are stored in 4 bits.
+  /// The token embeddings; null if they are stored in 3 or 4 bits.
   const Linear* word() const { return word_ ? &*word_ : nullptr; }
   /// The token embeddings and the projection, if they exist as linear layers.
   std::vector<Linear*> linears() {

@@ -45,7 +45,7 @@ const heed = await load();
 using layer = new heed.Linear({ inFeatures: 1, outFeatures: 1 });
 const core = (layer as unknown as { runtime: { core: Core } }).runtime.core;
 
-test('4-bit rows of heed 0.3.0', () => {
+test('4-bit rows of heed 0.2.0', () => {
   const { bytes, scales, values } = golden.int4 as { bytes: number[][]; scales: number[]; values: number[][] };
   const found = int4Values(Uint8Array.from(bytes.flat()), scales, 2 * width);
   expect([...found]).toEqual(values.flat().map((v) => v || expect.closeTo(0)));

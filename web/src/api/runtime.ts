@@ -300,7 +300,7 @@ export class Heed extends Functions {
   }
 
   /**
-   * Converts a model's folder to int8 matrices and int8 or 4-bit embedding tables: at most a quarter of the bytes,
+   * Converts a model's folder to matrices and embedding tables in 8, 4 or 3 bits: at most a quarter of the bytes,
    * loaded by `fromPretrained` like any other folder. In Node, `out` names a new folder to write to.
    *
    * @example

@@ -25,6 +25,7 @@ const LEVELS = Float32Array.from({ length: 8192 }, (_, state) => {
   const z = (Math.imul(2853375093, state) + 2917156712) >>> 0;
   return (z & 255) + ((z >>> 8) & 255) + ((z >>> 16) & 255) + (z >>> 24) - 510;
 });
+const TOP = LEVELS.reduce((max, level) => Math.max(max, level), 0);
 const LEVEL_RMS = Math.sqrt(LEVELS.reduce((sum, level) => sum + level * level, 0) / LEVELS.length);
 
 /**
@@ -36,9 +37,6 @@ const SPREAD = { 3: 1.08, 4: 1.12 };
 /** Weights of a matrix beyond this many root mean squares of the others are outliers. */
 const OUTLIER = 4.5;
 
-/** The number of weights that are searched at a time, between which other work can be done. */
-const BLOCK = 4096;
-
 interface Run {
   core: Core;
   bits: TrellisBits;
@@ -48,22 +46,30 @@ interface Run {
   pause: () => Promise<void>;
 }
 
-/** Encodes an embedding table, in which each row is a sequence of its own. */
+/**
+ * Encodes an embedding table, in which each row is a sequence of its own. Rows with weights beyond the largest level have
+ * the best of three scales: frequent tokens, such as [CLS] and punctuation, have such rows.
+ */
 export async function trellisRows(values: Float32Array, width: number, run: Run): Promise<TrellisMatrix> {
   const matrix = new Encoder(values, width, run);
-  const some = Math.max(1, Math.floor(BLOCK / width));
-  for (let first = 0; first < matrix.rows; first += some) {
+  for (let r = 0; r < matrix.rows; r++) {
     await run.pause();
-    const count = Math.min(some, matrix.rows - first) * width;
-    const targets = new Float32Array(count);
-    const steps = new Float32Array(count);
-    for (let i = 0; i < count; i++) {
-      const [r, c] = [first + Math.floor(i / width), i % width];
-      targets[i] = matrix.weight(r, c);
-      steps[i] = matrix.step(r, c);
+    const targets = Float32Array.from({ length: width }, (_, c) => matrix.weight(r, c));
+    const scale = matrix.scales[r]!;
+    const excess =
+      targets.reduce((max, weight, c) => Math.max(max, Math.abs(weight) / (matrix.step(r, c) || 1)), 0) / TOP;
+    let best = { error: Infinity, scale, states: new Uint16Array() as Uint16Array };
+    for (const factor of excess > 1 ? [1, Math.sqrt(excess), excess] : [1]) {
+      matrix.scales[r] = roundedBrainFloat(scale * factor);
+      const steps = targets.map((_, c) => matrix.step(r, c));
+      const states = run.core.trellisSearch(run.bits, width, targets, steps);
+      const error = targets.reduce((sum, weight, c) => sum + (weight - steps[c]! * LEVELS[states[c]!]!) ** 2, 0);
+      if (error < best.error) best = { error, scale: matrix.scales[r]!, states };
     }
-    const states = run.core.trellisSearch(run.bits, width, targets, steps);
-    for (let i = 0; i < count; i++) matrix.put(first + Math.floor(i / width), i % width, states[i]!);
+    matrix.scales[r] = best.scale;
+    best.states.forEach((state, c) => {
+      matrix.put(r, c, state);
+    });
   }
   return matrix;
 }

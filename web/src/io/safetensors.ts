@@ -29,7 +29,7 @@ export const trellisPlaneBytes = (width: number) => Math.ceil(width / 8);
 
 /**
  * The number of columns of a tensor of type U8 with weights in 3 or 4 bits, which its shape does not always determine:
- * [rows, bytes] for rows of heed 0.3.0, or [rows, bits, bytes of a plane], with one scale per column in another tensor.
+ * [rows, bytes] for rows of heed 0.2.0, or [rows, bits, bytes of a plane], with one scale per column in another tensor.
  * null for other tensors.
  */
 export function codedWidth(
@@ -248,7 +248,7 @@ function halfToFloat(half: number): number {
   return sign * (1 + fraction / 1024) * 2 ** (exponent - 15);
 }
 
-/** A tensor to write. dtype `U8` is used for bits and 4-bit rows. */
+/** A tensor to write. dtype `U8` is used for bits and for weights in 3 and 4 bits. */
 export interface TensorHeader {
   name: string;
   dtype: string;

@@ -19,7 +19,7 @@ export interface RawIndices {
 }
 
 /**
- * Formats of rows with 3 or 4 bits per weight: those of heed 0.3.0, and by trellis-coded quantization. See
+ * Formats of rows with 3 or 4 bits per weight: those of heed 0.2.0, and by trellis-coded quantization. See
  * docs/quantization.md.
  */
 export type RowCode = 'int4' | 'trellis3' | 'trellis4';
