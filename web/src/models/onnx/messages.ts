@@ -54,13 +54,7 @@ export function damaged(file: string, got: string): HeedError {
 }
 
 const decoder = new TextDecoder();
-
-/** Names are short and ASCII, for which a call of the decoder takes longer than this. */
-function textIn(pbf: PbfReader): string {
-  const bytes = pbf.readBytes();
-  const isPlain = bytes.length < 200 && bytes.every((byte) => byte < 128);
-  return isPlain ? String.fromCharCode(...bytes) : decoder.decode(bytes);
-}
+const textIn = (pbf: PbfReader) => decoder.decode(pbf.readBytes());
 
 type Read = (field: number, pbf: PbfReader, end: number) => void;
 

@@ -208,21 +208,21 @@ function placeOf(
   return { count: blocks * other, axis: -1, at };
 }
 
-/** Whether all integers are between -127 and 127 after the subtraction of their zero points. */
+/**
+ * Whether all integers, of 8 bits, are between -127 and 127 after the subtraction of their zero points. If these are
+ * equal, as in most files, it depends on which integers occur.
+ */
 function fits(values: Values, { values: zeros, at }: Factors, stride: number): boolean {
-  if (zeros.length === 1 && values.BYTES_PER_ELEMENT === 1) {
+  const isInside = (difference: number) => difference >= -127 && difference <= 127 && difference % 1 === 0;
+  const [zero] = zeros as ArrayLike<number> & [number];
+  if (Array.from(zeros).every((each) => each === zero)) {
     const occurs = new Uint8Array(256);
     for (let i = 0; i < values.length; i++) occurs[values[i]! & 255] = 1;
-    const zero = zeros[0]!;
-    const signed = values instanceof Int8Array ? 128 : 256; // from this byte on, values are negative
-    return (
-      zero % 1 === 0 && occurs.every((is, byte) => !is || Math.abs((byte < signed ? byte : byte - 256) - zero) <= 127)
+    return occurs.every(
+      (is, byte) => !is || isInside(values instanceof Int8Array ? ((byte << 24) >> 24) - zero : byte - zero),
     );
   }
-  if (values instanceof Int8Array && Array.from(zeros).every((zero) => zero === 0)) return !values.includes(-128);
-  for (let i = 0; i < values.length; i++) {
-    const difference = values[i]! - zeros[at(Math.floor(i / stride), i % stride)]!;
-    if (!(difference >= -127 && difference <= 127) || difference % 1 !== 0) return false;
-  }
+  for (let i = 0; i < values.length; i++)
+    if (!isInside(values[i]! - zeros[at(Math.floor(i / stride), i % stride)]!)) return false;
   return true;
 }
