@@ -3,7 +3,9 @@
  * In Node: processor time of a new process and the time of day. In Chromium: two pages built by Vite, each opened with an empty profile; processor time of the page's process
  * (all threads) and the time of day from navigation, and the bytes of a first visit, scripts and WebAssembly as brotli. The libraries take turns. Needs the packages of bench/package.json.
  *
- *     node bench/first-vector.mjs [--rounds 15]
+ *     node bench/first-vector.mjs [--rounds 15] [--folder FOLDER]
+ *
+ * `--folder`: a folder that heed loads instead, such as one that `heed quantize` has written.
  */
 
 import { execFileSync } from 'node:child_process';
@@ -20,7 +22,7 @@ import { contentProcess, processTime } from './cpu-time.mjs';
 import { median, speedup } from './harness.mjs';
 
 const { values, positionals } = parseArgs({
-  options: { rounds: { type: 'string', default: '15' } },
+  options: { rounds: { type: 'string', default: '15' }, folder: { type: 'string' } },
   allowPositionals: true,
 });
 const root = fileURLToPath(new URL('../', import.meta.url));
@@ -58,12 +60,14 @@ async function prepare() {
   for (const file of ['config.json', 'tokenizer.json', 'onnx/model_quantized.onnx'])
     cpSync(join(checkpoint, file), join(models, file));
   writeFileSync(join(models, 'tokenizer_config.json'), '{"tokenizer_class": "BertTokenizer"}'); // transformers.js needs it
+  if (values.folder) cpSync(values.folder, join(place, 'public/models/own'), { recursive: true });
+  const own = values.folder ? 'own' : 'minilm';
   const local = (path) =>
     `env.allowRemoteModels = false; env.allowLocalModels = true; env.localModelPath = ${JSON.stringify(path)};`;
   const write = (name, text) => writeFileSync(join(place, name), text);
   const dist = join(root, 'dist/index.js');
   const peer = join(root, 'bench/node_modules/@huggingface/transformers');
-  write('node-heed.mjs', program('heed', { imported: dist, model: models }));
+  write('node-heed.mjs', program('heed', { imported: dist, model: join(place, 'public/models', own) }));
   write(
     'node-transformers.js.mjs',
     program('transformers.js', {
@@ -72,7 +76,7 @@ async function prepare() {
       settings: local(join(place, 'public/models/')),
     }),
   );
-  write('page-heed.mjs', program('heed', { imported: dist, model: '/models/minilm/' }));
+  write('page-heed.mjs', program('heed', { imported: dist, model: `/models/${own}/` }));
   write(
     'page-transformers.js.mjs',
     program('transformers.js', {
