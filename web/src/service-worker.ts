@@ -6,6 +6,7 @@ import { linked } from './base/error.js';
 import { inspect } from './folders/inspect.js';
 import { prune } from './folders/prune.js';
 import { isSettings, quantize, quantizedBytes } from './folders/quantize.js';
+import { quantizeIndex } from './folders/quantize-index.js';
 import { leastRows, openDevice } from './gpu/open.js';
 import { imageFamily } from './images/image-families.js';
 import { clearCache, listCache } from './io/cached-models.js';
@@ -36,6 +37,7 @@ Object.assign(linked, {
   'paged-embeddings': { pagedFolder } satisfies typeof import('./models/paged-embeddings.js'),
   prune: { prune } satisfies typeof import('./folders/prune.js'),
   quantize: { isSettings, quantize, quantizedBytes } satisfies typeof import('./folders/quantize.js'),
+  'quantize-index': { quantizeIndex } satisfies typeof import('./folders/quantize-index.js'),
   'split-passages': { embedLong, splitPassages } satisfies typeof import('./tasks/split-passages.js'),
   'text-index-changes': {
     addTexts,

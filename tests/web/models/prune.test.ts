@@ -139,6 +139,39 @@ test('positions after the id of padding, and ids that change', async () => {
   expect(post_processor.special_tokens['[CLS]'].ids).toEqual([model.vocab['[CLS]']]);
 });
 
+test('entries of the vocabulary to keep besides those of the corpus', async () => {
+  const before = folder(read('bert-uncased'));
+  const vocab = parsed(before['tokenizer.json']!).model.vocab as Record<string, number>;
+  const [word, piece] = [/^[a-z]{6,}$/, /^##[a-z]{3,}$/].map(
+    (pattern) => Object.keys(vocab).find((t) => pattern.test(t))!,
+  );
+  const { files } = await heed.prune(before, { keep: ['fox'], tokens: [word!, piece!] });
+  const kept = Object.keys(parsed(files['tokenizer.json']!).model.vocab);
+  expect(kept).toEqual(expect.arrayContaining([word, piece]));
+  await requireSameVectors(before, files, 'fp32', [word!]);
+});
+
+test.each(['bert', 'roberta'])('fewer positions: %s', async (name) => {
+  const before: Files = {
+    ...bytesOf(`${fixtures}${name}`),
+    'tokenizer.json': tinyModel()['tokenizer.json']!,
+    'sentence_bert_config.json': JSON.stringify({ max_seq_length: 32 }),
+    'tokenizer_config.json': JSON.stringify({ model_max_length: 512 }),
+  };
+  const old = parsed(before['config.json']!);
+  const { files } = await heed.prune(before, { keep: ['the quick fox'], positions: 8 });
+  const offset = name === 'roberta' ? old.pad_token_id + 1 : 0;
+  expect(parsed(files['config.json']!).max_position_embeddings).toBe(8 + offset);
+  expect(parsed(files['sentence_bert_config.json']!).max_seq_length).toBe(8);
+  expect(parsed(files['tokenizer_config.json']!).model_max_length).toBe(8);
+  await requireSameVectors(before, files, 'fp32', ['the quick fox']);
+  using a = await heed.fromPretrained(before);
+  using b = await heed.fromPretrained(files);
+  expect(b.config.maxLength).toBe(8);
+  const long = 'the fox the fox the fox the fox';
+  expect([...(await b.embed(long)).data]).toEqual([...(await a.embed(long, { maxLength: 8 })).data]);
+});
+
 test('words that were unknown stay so', async () => {
   const tokenizer = read('bert-uncased');
   // With 'ab', tokenization fails after it; without 'ab', the longest match would find 'a' and '##b' + '##bc' instead.
@@ -202,6 +235,24 @@ test('says what is wrong, and leaves nothing behind', async () => {
   await refused(tinyModel(), {}, 'prune.keep: expected an array of strings');
   await refused(tinyModel(), { keep: [] }, 'prune.keep: expected at least one text, got none');
   await refused(tinyModel(), { keep: ['a'], texts: [] }, 'prune.texts: expected at least one text');
+  await refused(
+    tinyModel(),
+    { keep: ['a'], tokens: ['the', 'qqq'] },
+    "prune.tokens[1]: expected an entry of the vocabulary, got 'qqq'",
+  );
+  await refused(
+    tinyModel(),
+    { keep: ['the quick fox'], positions: 4 },
+    'prune.positions: expected 5 (the tokens of a text in `keep`) to',
+  );
+  await refused(tinyModel(), { keep: ['a'], positions: 513 }, 'prune.positions: expected 3');
+  const nomic: Files = { ...bytesOf(`${fixtures}nomic_bert`), 'tokenizer.json': tinyModel()['tokenizer.json']! };
+  await refused(
+    nomic,
+    { keep: ['a'], positions: 4 },
+    'undefined for a model without a table of position embeddings',
+    'UNSUPPORTED',
+  );
   const { 'tokenizer.json': tokenizer, ...without } = tinyModel();
   await refused(without, { keep: ['a'] }, 'expected a folder with tokenizer.json', 'UNSUPPORTED');
   const odd = JSON.parse(tokenizer as string);

@@ -291,7 +291,7 @@ describe('damaged files', async () => {
   });
 
   test.each([
-    ['"heed_index":"1"', '"heed_index":"3"', 'an index of version 1 or 2, got version 3'],
+    ['"heed_index":"1"', '"heed_index":"4"', 'an index of version 1, 2 or 3, got version 4'],
     ['"text_lengths"', '"text_lengthz"', "the lengths of its texts, U32 [N], in 'text_lengths', got none"],
     ['"vectors_scale"', '"vectors_scalf"', "with 'vectors_scale' [4, 1]"],
     ['"vectors":', '"vectorz":', 'got none and F32 [4, 1]'],

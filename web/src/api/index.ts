@@ -11,6 +11,7 @@ export type { VectorSimilarity } from '../folders/folder-loss.js';
 export type { Inspection, InspectOptions } from '../folders/inspect.js';
 export type { Pruned, PruneLoss, PruneOptions, PruneReport } from '../folders/prune.js';
 export type { Quantized, QuantizeOptions, QuantizeReport } from '../folders/quantize.js';
+export type { QuantizeIndexOptions } from '../folders/quantize-index.js';
 export { clearCache, listCache } from '../io/cache-functions.js';
 export type { CachedModel, CacheOptions } from '../io/cached-models.js';
 export type { FileBytes, ModelSource } from '../io/source.js';

@@ -16,6 +16,7 @@ import { version } from '../base/wasm/version.js';
 import type { Inspection, InspectOptions } from '../folders/inspect.js';
 import type { Pruned, PruneOptions } from '../folders/prune.js';
 import type { Quantized, QuantizeOptions } from '../folders/quantize.js';
+import type { QuantizeIndexOptions } from '../folders/quantize-index.js';
 import type { ModelSource } from '../io/source.js';
 import { boundLayers } from '../layers/classes.js';
 import {
@@ -330,6 +331,22 @@ export class Heed extends Functions {
     void this.#runtime.core;
     const { prune } = await importing('prune', () => import('../folders/prune.js'));
     return prune(this.#runtime, source, options);
+  }
+
+  /**
+   * Returns the file `index.safetensors` of an index, with its vectors projected to their first principal components, in
+   * 3 or 4 bits: about a fifth of the bytes of int8 vectors. `TextIndex.load` reads it. See docs/search.md.
+   *
+   * @example
+   * const index = await heed.TextIndex.of(model, ['the quick fox', 'a dog']);
+   * const bytes = await heed.quantizeIndex(index);
+   * (await heed.TextIndex.load(bytes, { embedder: model })).texts; // ["the quick fox", "a dog"]
+   * @throws HeedError INVALID_ARGUMENT for an index without texts; UNSUPPORTED for one with the similarity 'dot'
+   */
+  async quantizeIndex(index: TextIndex, options?: QuantizeIndexOptions): Promise<Uint8Array<ArrayBuffer>> {
+    void this.#runtime.core;
+    const { quantizeIndex } = await importing('quantize-index', () => import('../folders/quantize-index.js'));
+    return quantizeIndex(this.#runtime, index, options);
   }
 
   /**

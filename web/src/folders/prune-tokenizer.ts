@@ -234,6 +234,15 @@ export function prunedConfig(config: Record<string, unknown>, newIds: ReadonlyMa
   return Object.fromEntries(entries);
 }
 
+/** Lowers the limits on the tokens of a text in tokenizer_config.json or sentence_bert_config.json; null: keeps them. */
+export function shortened(config: Record<string, unknown>, positions: number | null): object {
+  const entries = Object.entries(config).map(([key, value]) => {
+    const isLimit = ['model_max_length', 'max_seq_length'].includes(key) && typeof value === 'number';
+    return [key, isLimit && positions !== null ? Math.min(value, positions) : value];
+  });
+  return Object.fromEntries(entries);
+}
+
 /** Makes the error for a tokenizer that cannot be pruned without changing the corpus's results. */
 export function unlike(index: number, what: string) {
   const problem = `pruning would change the ${what} of this text, so the tokenizer cannot be pruned`;

@@ -4,7 +4,7 @@
  */
 import { invalid } from '../base/error.js';
 import { makeYield } from '../base/event-loop.js';
-import { callback, listOf, optional, readOptions, type Schema, signal, text } from '../base/options.js';
+import { callback, listOf, optional, readOptions, type Schema, signal, size, text } from '../base/options.js';
 import type { Runtime } from '../base/owned.js';
 import type { SignalLike } from '../base/platform.js';
 import { readAll } from '../io/files.js';
@@ -16,8 +16,9 @@ import { parameterRowsOf, textFamilyOf } from '../models/families/families.js';
 import { familyOf } from '../models/families/family-of.js';
 import { readSentenceConfig } from '../models/families/sentence-transformers.js';
 import { openWeights } from '../models/families/weight-files.js';
-import { bareName, WORD_TABLE, withoutScale } from '../models/families/weights.js';
+import { bareName, POSITION_TABLE, WORD_TABLE, withoutScale } from '../models/families/weights.js';
 import { LAYOUTS } from '../models/heads/task-heads.js';
+import { positionLimit } from '../models/input.js';
 import { loadPretrained } from '../models/load-pretrained.js';
 import { notAtRoot, openModelFiles } from '../models/model-files.js';
 import type { LocalModel } from '../models/pretrained.js';
@@ -26,13 +27,20 @@ import { PROBE } from '../search/index-model.js';
 import type { Token } from '../text/tokenizer.js';
 import { lossOf, type VectorSimilarity } from './folder-loss.js';
 import { folderWriter } from './folder-writer.js';
-import { prunedConfig, prunedTokenizerConfig, unlike, Vocabulary } from './prune-tokenizer.js';
+import { prunedConfig, prunedTokenizerConfig, shortened, unlike, Vocabulary } from './prune-tokenizer.js';
 import { type PlannedTensor, planWeights, reopened, totalsOf, writeFolder } from './rewrite.js';
 
 /** Options of `prune`. */
 export interface PruneOptions extends RemoteOptions {
   /** The corpus: at least one text. The vectors of these texts stay identical, bit for bit. */
   keep: readonly string[];
+  /** Entries of the vocabulary to keep besides those that the corpus needs. Default: none. */
+  tokens?: readonly string[];
+  /**
+   * The number of positions to keep, which limits the tokens of a text. For models with a table of position embeddings.
+   * Default: all.
+   */
+  positions?: number;
   /** Other texts, for which the report measures the accuracy loss. Default: none. */
   texts?: readonly string[];
   /**
@@ -75,6 +83,8 @@ export interface Pruned {
 const list = listOf(text, 'an array of strings');
 const schema = {
   keep: list,
+  tokens: optional(list, []),
+  positions: optional(size, null),
   texts: optional(list, null),
   out: optional(text, undefined),
   onProgress: callback<NonNullable<PruneOptions['onProgress']>>,
@@ -90,7 +100,8 @@ const BLOCK = 64;
 
 /** Implements `Heed.prune`. */
 export async function prune(runtime: Runtime, source: ModelSource, options: PruneOptions): Promise<Pruned> {
-  const { keep, texts, out, onProgress, signal, ...remote } = readOptions('prune', schema, options ?? {});
+  const given = readOptions('prune', schema, options ?? {});
+  const { keep, tokens, positions, texts, out, onProgress, signal, ...remote } = given;
   if (keep.length === 0) throw invalid('prune.keep', 'at least one text', 'none');
   if (texts?.length === 0) throw invalid('prune.texts', 'at least one text', 'none');
   const yieldToEventLoop = makeYield(signal);
@@ -119,16 +130,24 @@ export async function prune(runtime: Runtime, source: ModelSource, options: Prun
     const { vocabSize } = original.config;
     const vocabulary = new Vocabulary(tokenizerSettings); // the tokenizer has already validated these settings
     // PROBE is the text by which indexes recognize their model.
-    const kept = await keptIds(original, vocabulary, [...keep, PROBE], settings, yieldToEventLoop);
+    const kept = await keptIds(original, vocabulary, [...keep, PROBE], tokens, settings, yieldToEventLoop);
     const newIds = new Map(kept.map((id, row) => [id, row]));
-    const planned = await planOf(folder, settings, vocabSize, kept, signal);
+    const planned = await planOf(folder, settings, vocabSize, kept, signal, keptPositions(original, keep, positions));
     const leftOut = paths.filter((path) => OTHER_VOCABULARY.test(path));
     const rewritten = (path: string, bytes: Uint8Array) => {
       const values = () => Object.fromEntries(Settings.parse(bytes, path).entries());
       const asJson = (value: object) => new TextEncoder().encode(`${JSON.stringify(value, null, 2)}\n`);
       if (path === 'tokenizer.json') return new TextEncoder().encode(vocabulary.pruned(newIds));
-      if (path === 'tokenizer_config.json') return asJson(prunedTokenizerConfig(values(), newIds));
-      if (path === 'config.json') return asJson(prunedConfig(values(), newIds));
+      if (path === 'tokenizer_config.json')
+        return asJson(shortened({ ...values(), ...prunedTokenizerConfig(values(), newIds) }, positions));
+      if (path === 'sentence_bert_config.json' && positions !== null) return asJson(shortened(values(), positions));
+      if (path === 'config.json')
+        return asJson({
+          ...prunedConfig(values(), newIds),
+          ...(positions !== null && {
+            max_position_embeddings: positions + original.context.config.positionOffset,
+          }),
+        });
       return leftOut.includes(path) ? null : bytes;
     };
     const run = { onProgress, signal, yieldToEventLoop };
@@ -171,11 +190,27 @@ function promptedTexts({ sentence }: LocalModel, given: string): string[] {
   return [given, ...Object.values(sentence.prompts).map((prompt) => prompt + given)];
 }
 
+/**
+ * The rows of the position table to keep; null for all.
+ * @throws HeedError INVALID_ARGUMENT for more positions than there are, or fewer than a text of the corpus needs
+ */
+function keptPositions(model: LocalModel, texts: readonly string[], positions: number | null): number[] | null {
+  if (positions === null) return null;
+  const { config } = model.context;
+  const limit = positionLimit(config);
+  const length = (prompted: string) => Math.min(tokensOf(model, prompted).length, model.config.maxLength);
+  const longest = texts.flatMap((given) => promptedTexts(model, given)).reduce((max, t) => Math.max(max, length(t)), 1);
+  if (positions < longest || positions > limit)
+    throw invalid('prune.positions', `${longest} (the tokens of a text in \`keep\`) to ${limit}`, `${positions}`);
+  return Array.from({ length: config.positionOffset + positions }, (_, row) => row);
+}
+
 /** The ids to keep, in ascending order. */
 async function keptIds(
   model: LocalModel,
   vocabulary: Vocabulary,
   texts: readonly string[],
+  tokens: readonly string[],
   settings: Settings,
   yieldToEventLoop: () => Promise<void>,
 ): Promise<number[]> {
@@ -195,6 +230,11 @@ async function keptIds(
   // Keep the tokens that a ColBERT's settings name.
   for (const [, value] of model.sentence.colbert?.entries() ?? [])
     for (const token of [value].flat()) ids.add(vocabulary.idOf(String(token)) ?? -1);
+  for (const [n, token] of tokens.entries()) {
+    const id = vocabulary.idOf(token);
+    if (id === undefined) throw invalid(`prune.tokens[${n}]`, 'an entry of the vocabulary', `'${token.slice(0, 40)}'`);
+    ids.add(id);
+  }
   vocabulary.complete(ids, unknown);
   // Position ids begin after the padding token's id, so keep that and smaller ids.
   if (config.positionOffset > 0) for (let id = 0; id < config.positionOffset; id++) ids.add(id);
@@ -207,6 +247,7 @@ async function planOf(
   vocabSize: number,
   kept: readonly number[],
   signal: PruneOptions['signal'],
+  positions: readonly number[] | null,
 ) {
   let ownSettings = settings;
   const isStatic = settings.get('model_type') === STATIC;
@@ -220,9 +261,16 @@ async function planOf(
   const rows = parameterRowsOf(family, config);
   const { decoder = 'lm_head' } = Object.hasOwn(LAYOUTS, type) ? LAYOUTS[type]! : {};
   const decoders = [`${decoder}.weight`, `${decoder}.bias`, `${decoder.replace(/\.?decoder$/, '')}.bias`];
+  if (positions && ![...rows.values()].some(({ parameter }) => parameter === POSITION_TABLE)) {
+    const expected = 'undefined for a model without a table of position embeddings';
+    throw invalid('prune.positions', expected, `${positions.length}`, 'UNSUPPORTED');
+  }
   return planWeights(folder, settings, signal, (entry, _, names): PlannedTensor => {
     const bare = bareName(withoutScale(entry.name), family.prefix);
-    const isTable = rows.get(bare)?.parameter === WORD_TABLE;
+    const parameter = rows.get(bare)?.parameter;
+    if (positions && parameter === POSITION_TABLE)
+      return { entry, form: 'copy', table: false, parameter: null, kept: positions };
+    const isTable = parameter === WORD_TABLE;
     // In a static embedding with a quantized vocabulary, `mapping` has one entry per token, instead of the table one
     // row.
     const isMapped = isStatic && names.has('mapping');

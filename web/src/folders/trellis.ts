@@ -5,6 +5,7 @@
  */
 import type { Core } from '../base/wasm/core.js';
 import { type TrellisBits, trellisPlaneBytes } from '../io/safetensors.js';
+import { TRELLIS_LEVELS } from '../io/trellis.js';
 import type { Feedback } from './feedback.js';
 import { largestOf, roundedBrainFloat } from './quantize-rows.js';
 
@@ -20,13 +21,8 @@ export interface TrellisMatrix {
   outliers: Float32Array;
 }
 
-/** The level of each state, as in core/trellis.h. */
-const LEVELS = Float32Array.from({ length: 8192 }, (_, state) => {
-  const z = (Math.imul(2853375093, state) + 2917156712) >>> 0;
-  return (z & 255) + ((z >>> 8) & 255) + ((z >>> 16) & 255) + (z >>> 24) - 510;
-});
-const TOP = LEVELS.reduce((max, level) => Math.max(max, level), 0);
-const LEVEL_RMS = Math.sqrt(LEVELS.reduce((sum, level) => sum + level * level, 0) / LEVELS.length);
+const TOP = TRELLIS_LEVELS.reduce((max, level) => Math.max(max, level), 0);
+const LEVEL_RMS = Math.sqrt(TRELLIS_LEVELS.reduce((sum, level) => sum + level * level, 0) / TRELLIS_LEVELS.length);
 
 /**
  * The standard deviation of the levels, relative to that of the weights, with about the least squared error for normally
@@ -63,7 +59,10 @@ export async function trellisRows(values: Float32Array, width: number, run: Run)
       matrix.scales[r] = roundedBrainFloat(scale * factor);
       const steps = targets.map((_, c) => matrix.step(r, c));
       const states = run.core.trellisSearch(run.bits, width, targets, steps);
-      const error = targets.reduce((sum, weight, c) => sum + (weight - steps[c]! * LEVELS[states[c]!]!) ** 2, 0);
+      const error = targets.reduce(
+        (sum, weight, c) => sum + (weight - steps[c]! * TRELLIS_LEVELS[states[c]!]!) ** 2,
+        0,
+      );
       if (error < best.error) best = { error, scale: matrix.scales[r]!, states };
     }
     matrix.scales[r] = best.scale;
@@ -100,7 +99,7 @@ export async function trellisColumns(
     const states = run.core.trellisSearch(run.bits, rows, Float32Array.from(target), steps);
     const error = new Float32Array(rows);
     for (let r = 0; r < rows; r++) {
-      const value = isOutlier(r) ? weights[r]! : steps[r]! * LEVELS[states[r]!]!;
+      const value = isOutlier(r) ? weights[r]! : steps[r]! * TRELLIS_LEVELS[states[r]!]!;
       error[r] = weights[r]! - value;
       matrix.put(r, column, states[r]!);
     }

@@ -2,11 +2,15 @@
  * Reads and writes the file of a TextIndex. Format of `index.safetensors`, for N texts:
  * - `vectors`: I8 [N,D], F32 [N,D] or, for bits, U8 [N, D / 8]
  * - `vectors_scale`: F32 [N,1], for I8 only: value = int8 * scale; for the cosine, the values have unit norm
+ * - with `components`, BF16 [C,D], orthonormal rows: `vectors` are the products of the vectors with these, in 3 or 4 bits:
+ *   U8 [N, bits, C / 8, rounded up], with `vectors_scale`, BF16 [N,1], and `vectors_column_scale`, BF16 [1,C], as a
+ *   token embedding table in a quantized folder (docs/quantization.md)
  * - `ids`: F64 [N], absent if they equal the row numbers
  * - `texts`: U8, all texts in UTF-8, concatenated; `text_lengths`: U32 [N], their lengths in UTF-16 units. Without
  *   these, the texts are in `words.txt`, one per line
  * - `metadata`: U8, a JSON value per text in UTF-8, each on a line; absent if the index has none
- * - metadata of the file: `heed_index`, the version of the format (1, also if absent; 2 with `similarity`, which is 'dot');
+ * - metadata of the file: `heed_index`, the version of the format (1, also if absent; 2 with `similarity`, which is 'dot';
+ *   3 with `components`);
  *   `next_id`, the next id to assign; `prompt`, the text before each text, if it is not the model's own
  * same-model.ts defines the data that identify the model.
  */
@@ -19,6 +23,7 @@ import { metadataOf, parseHeader, readHeader, writeSafetensors } from '../io/saf
 import { normsOf, type Rows } from '../models/quantized.js';
 import { rowIds, setIds } from './index-ids.js';
 import { type IndexState, knownProbe, writtenModel } from './index-model.js';
+import { readProjected } from './projected-store.js';
 import { readProbe } from './same-model.js';
 import {
   inBlocks,
@@ -44,12 +49,45 @@ export async function readState(
 ): Promise<IndexState> {
   const { name, metadata, tensors } = await readFile(folder, path, signal);
   const { heed_index: version = '1', prompt = null, next_id: next = '0', similarity = 'cosine' } = metadata;
-  if (version !== '1' && version !== '2')
-    throw invalidFile(name, 'an index of version 1 or 2', `version ${version.slice(0, 20)}`);
+  if (!['1', '2', '3'].includes(version))
+    throw invalidFile(name, 'an index of version 1, 2 or 3', `version ${version.slice(0, 20)}`);
   if (similarity !== 'cosine' && similarity !== 'dot')
     throw invalidFile(name, "'cosine' or 'dot' in the metadata's similarity", `'${similarity.slice(0, 20)}'`);
   const texts = tensors.has('texts') ? storedTexts(tensors, name) : await linesOf(folder, signal);
   const count = texts.length;
+  const ids = storedIds(tensors.get('ids'), count, name);
+  if (!/^\d{1,16}$/.test(next) || Number(next) > 2 ** 53)
+    throw invalidFile(name, "an integer from 0 to 2^53 in the metadata's next_id", next.slice(0, 20));
+  const probe = readProbe(tensors.get('probe'), metadata, name);
+  const pause = makeYield(signal);
+  const store = tensors.has('components')
+    ? await readProjected(tensors, count, name, newStore, pause)
+    : await readVectors(tensors, count, similarity, name, newStore, pause);
+  const state: IndexState = {
+    texts,
+    store,
+    ids: null,
+    nextId: count,
+    embedder: null,
+    dimensions: null,
+    prompt,
+    metadata: storedMetadata(tensors.get('metadata'), count, name),
+    probe,
+  };
+  setIds(state, ids);
+  state.nextId = Math.max(state.nextId, Number(next));
+  return state;
+}
+
+/** Reads vectors in fp32, int8 or bits. */
+async function readVectors(
+  tensors: ReadonlyMap<string, StoredTensor>,
+  count: number,
+  similarity: StoreOptions['similarity'],
+  name: string,
+  newStore: (options: StoreOptions) => VectorStore,
+  pause: () => Promise<void>,
+): Promise<VectorStore> {
   const vectors = tensors.get('vectors');
   const scales = tensors.get('vectors_scale');
   const bits = vectors?.dtype === 'U8';
@@ -66,9 +104,6 @@ export async function readState(
     const got = [vectors, scales].map((tensor) => (tensor ? `${tensor.dtype} ${formatShape(tensor.shape)}` : 'none'));
     throw invalidFile(name, expected, got.join(' and '));
   }
-  const ids = storedIds(tensors.get('ids'), count, name);
-  if (!/^\d{1,16}$/.test(next) || Number(next) > 2 ** 53)
-    throw invalidFile(name, "an integer from 0 to 2^53 in the metadata's next_id", next.slice(0, 20));
   const { bytes } = vectors;
   const data = bits ? bytes : isFloat ? floatsOf(bytes) : new Int8Array(bytes.buffer, bytes.byteOffset, bytes.length);
   const rows: Rows = { data, count, width: count > 0 ? vectors.shape[1]! : 0, bits };
@@ -78,22 +113,8 @@ export async function readState(
     requireLengths(`${name}: tensor 'vectors_scale'`, rows.scales, similarity, 'INVALID_FILE');
   }
   const store = newStore({ output: isFloat ? 'float32' : bits ? 'binary' : null, similarity });
-  const probe = readProbe(tensors.get('probe'), metadata, name);
-  if (count > 0) store.append(await inBlocks(rows, (block) => stored(block, store.options), makeYield(signal)));
-  const state: IndexState = {
-    texts,
-    store,
-    ids: null,
-    nextId: count,
-    embedder: null,
-    dimensions: null,
-    prompt,
-    metadata: storedMetadata(tensors.get('metadata'), count, name),
-    probe,
-  };
-  setIds(state, ids);
-  state.nextId = Math.max(state.nextId, Number(next));
-  return state;
+  if (count > 0) store.append(await inBlocks(rows, (block) => stored(block, store.options), pause));
+  return store;
 }
 
 const floatsOf = (bytes: Uint8Array) => new Float32Array(bytes.slice().buffer);

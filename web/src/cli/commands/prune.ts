@@ -2,7 +2,7 @@
 import type { Command } from 'commander';
 import { type Heed, load, type PruneOptions } from '../../index.js';
 import { type ModelOptions, remoteOptions } from '../model.js';
-import { addExamples, addJson, addRemote, addTexts } from '../options.js';
+import { addExamples, addJson, addRemote, addTexts, count } from '../options.js';
 import { Progress } from '../progress.js';
 import { allTexts, type RecordOptions } from '../records.js';
 import { stoppable } from '../signals.js';
@@ -13,6 +13,7 @@ type Options = RecordOptions &
     keep: string;
     out: string;
     texts?: string;
+    positions?: number;
     json?: boolean;
   };
 
@@ -22,6 +23,7 @@ export function addPrune(program: Command): void {
     .description("write a model's folder without the tokens that a corpus does not need")
     .requiredOption('--keep <file>', 'the corpus: texts whose vectors stay the same, bit for bit')
     .requiredOption('--out <folder>', 'a new folder')
+    .addOption(count('--positions <n>', 'the number of position embeddings to keep; longer texts are cut'))
     .option(
       '--texts <file>',
       'other texts; reports their unknown tokens and the cosine of their vectors before and after',
@@ -43,13 +45,13 @@ export function addPrune(program: Command): void {
 
 async function prune(
   model: string,
-  { keep, out, texts: file, json, ...options }: Options,
+  { keep, out, texts: file, positions, json, ...options }: Options,
   signal: AbortSignal,
 ): Promise<void> {
   const corpus = await allTexts(keep, options);
   const texts = file === undefined ? undefined : await allTexts(file, options);
   using heed = await load();
-  const report = await pruned(heed, model, { ...remoteOptions(options), keep: corpus, out, texts, signal });
+  const report = await pruned(heed, model, { ...remoteOptions(options), keep: corpus, out, texts, positions, signal });
   if (json) return printJson(report);
   const number = (count: number) => count.toLocaleString('en');
   const percent = (share: number) => `${(100 * share).toFixed(2)} %`;

@@ -41,6 +41,9 @@ export function isInt8Matrix(parameter: string): boolean {
   );
 }
 
+/** The parameter of the position embeddings. */
+export const POSITION_TABLE = 'embeddings.position.weight';
+
 /** Normalizes a tensor's name: removes the family's prefix and replaces old names of norm parameters. */
 export function bareName(name: string, prefix: string): string {
   const bare = name.startsWith(prefix) ? name.slice(prefix.length) : name;
