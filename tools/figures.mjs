@@ -166,21 +166,20 @@ export function cosineTable(markdown) {
   return table(['cosine to fp32', 'random weights of MiniLM-L6’s shape', 'real sentences'], rows);
 }
 
-/** Tensors of the bundled model: their number of parameters, without scales. */
+/** The number of parameters of the bundled model, without scales. */
 function parameterCount() {
   const bytes = fs.readFileSync(join(root, 'web/model/model.safetensors'));
   const { __metadata__: _, ...tensors } = JSON.parse(bytes.subarray(8, 8 + Number(bytes.readBigUInt64LE())).toString());
-  return sum(
-    Object.entries(tensors).map(([name, { shape }]) =>
-      name.endsWith('_scale') ? 0 : shape.reduce((a, b) => a * b, 1),
-    ),
-  );
+  const own = Object.entries(tensors).filter(([name]) => !/_(scale|outliers)$/.test(name));
+  const columns = (name, shape) =>
+    tensors[`${name}_column_scale`]?.shape[1] ?? shape.slice(1).reduce((a, b) => a * b, 1);
+  return sum(own.map(([name, { shape }]) => shape[0] * columns(name, shape)));
 }
 
 /** What loading the bundled model downloads: config.json and all that it needs, without the dictionary and the documents. */
 const modelFiles = () =>
   filesBelow(join(root, 'web/model')).filter(
-    (file) => !/\.md$|training\.json$/.test(file) && !relative(join(root, 'web/model'), file).startsWith('dictionary'),
+    (file) => !/\.md$|LICENSE$/.test(file) && !relative(join(root, 'web/model'), file).startsWith('dictionary'),
   );
 
 const entry = () => JSON.parse(read('bench/record.json'))[JSON.parse(read('package.json')).version];

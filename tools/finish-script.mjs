@@ -153,13 +153,9 @@ export function finished(script) {
   return edited(ascii, lineBreaks(ascii.code));
 }
 
-/** A source map with the text of heed's sources; that of libraries would only make the package larger. */
-function withOwnSources(map) {
-  const isOwn = (source) => /(^|\/)web\/src\//.test(source);
-  return {
-    ...map,
-    sourcesContent: map.sources.map((name, i) => (isOwn(name) ? map.sourcesContent[i] : '// not included')),
-  };
+/** A source map without the text of the sources, which would be a seventh of the package. Tools that miss it would look for the files. */
+function withoutSources(map) {
+  return { ...map, sourcesContent: map.sources.map(() => '// not included') };
 }
 
 const kComment = /\/\/# sourceMappingURL=.*\s*$/;
@@ -171,5 +167,5 @@ export function finishFile(path, more = '') {
   const map = comment && JSON.parse(readFileSync(`${path}.map`, 'utf8'));
   const { code, map: moved } = finished({ code: text.replace(kComment, ''), map });
   writeFileSync(path, `${code.trimEnd()}\n${more}${comment}`);
-  if (moved) writeFileSync(`${path}.map`, JSON.stringify(withOwnSources(moved)));
+  if (moved) writeFileSync(`${path}.map`, JSON.stringify(withoutSources(moved)));
 }

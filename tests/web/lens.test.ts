@@ -144,8 +144,8 @@ test('a long text runs in several calls, with progress', async () => {
     onProgress: ({ done, total }) => reports.push(done / total),
   });
   const [layers, length] = grid.shape as [number, number];
-  expect(layers).toBe(3);
-  expect(runs).toBe(3 * length);
+  expect(layers).toBe(6);
+  expect(runs).toBe(6 * length);
   expect(reports.length).toBeGreaterThan(3);
   expect(reports.at(-1)).toBe(1);
   expect(reports).toEqual([...reports].sort((a, b) => a - b));

@@ -1,31 +1,38 @@
 #!/usr/bin/env node
-// Evaluates fine-tuning of heed's model: glosses of nouns that it was not trained on, by the kind of thing that they define, learned from 8 and 50 examples
+// Evaluates fine-tuning of the bundled model: definitions of nouns in WordNet, by the kind of thing that they define, learned from 8 and 50 examples
 // of each of 7 labels. Prints the accuracy on 29 other glosses of each label, the mean and standard deviation of five seeds, each of which draws its own examples, and how far a method
 // is ahead of the linear head on the same draws: the mean of the differences, its standard error, and all of them.
 //
-//   node tools/model/classification.mjs [--data build/model] [--seeds 5] [--counts 8,50] [--methods tfidf,head,lora,full,contrastive]
+//   node tools/model/classification.mjs [--seeds 5] [--counts 8,50] [--methods tfidf,head,lora,full,contrastive]
 //
-// tools/model/prepare.py and then tools/model/supersenses.py write the data; TF-IDF (tfidf.py) needs PyTorch.
+// TF-IDF (tfidf.py) needs PyTorch.
 
 import { spawnSync } from 'node:child_process';
-import { readFileSync } from 'node:fs';
-import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { load } from 'heed/train';
+import { wordnet } from './sources.mjs';
 
 const { values: options } = parseArgs({
   options: {
-    data: { type: 'string', default: 'build/model' },
     seeds: { type: 'string', default: '5' },
     counts: { type: 'string', default: '8,50' },
     methods: { type: 'string', default: 'tfidf,head,lora,full,contrastive' },
   },
 });
 const TEST = 29;
-const LABELS = ['act', 'artifact', 'attribute', 'cognition', 'communication', 'person', 'state'];
+/** Glosses per label among which examples are drawn. */
+const GLOSSES = 400;
+/** Kinds of nouns: numbers of WordNet's lexicographer files, from lexnames(5WN). */
+const LABELS = { act: 4, artifact: 6, attribute: 7, cognition: 9, communication: 10, person: 18, state: 26 };
 
-const lines = readFileSync(join(options.data, 'supersenses.jsonl'), 'utf8').trim().split('\n');
-const all = lines.map((line) => JSON.parse(line)).filter(({ label }) => LABELS.includes(label));
+const synsets = await wordnet();
+const all = Object.entries(LABELS).flatMap(([label, number]) => {
+  const own = synsets.filter(({ file }) => file === number);
+  return Array.from({ length: GLOSSES }, (_, i) => ({
+    text: own[Math.floor((i * own.length) / GLOSSES)].gloss,
+    label,
+  }));
+});
 
 /** A linear congruential generator: the draws are the same everywhere. */
 function randomOf(seed) {
@@ -40,7 +47,7 @@ function randomOf(seed) {
 function draw(count, seed) {
   const random = randomOf(7919 * seed);
   const split = { train: [], test: [] };
-  for (const label of LABELS) {
+  for (const label of Object.keys(LABELS)) {
     const own = all.filter((example) => example.label === label);
     for (let last = own.length - 1; last > 0; last--) {
       const other = Math.floor(random() * (last + 1));

@@ -77,7 +77,7 @@ describe.each(stores)('%s', (_, Index) => {
       );
     const bundled = await heed.fromPretrained();
     await expect(Index.load(file, { embedder: bundled })).rejects.toEqual(
-      error('INVALID_FILE', 'vectors of 24 entries.*256'),
+      error('INVALID_FILE', 'vectors of 24 entries.*384'),
     );
     bundled.dispose();
   });
@@ -274,7 +274,7 @@ test('the bundled dictionary is one of the bundled model', async () => {
     ),
   ).toHaveLength(10);
   await expect(TextIndex.load(folder, { embedder: await open('bert fp32', tinyModel()) })).rejects.toEqual(
-    error('INVALID_FILE', '256 entries'),
+    error('INVALID_FILE', '384 entries'),
   );
   bundled.dispose();
 });

@@ -235,7 +235,7 @@ describe('trainable checkpoints', () => {
     const texts = examples.map(({ text }) => text);
     const own = model.parameters().filter(({ name }) => name.startsWith('3_Dense.'));
     expect(own.map(({ name, shape }) => [name, ...shape])).toEqual([
-      ['3_Dense.linear.weight', 2, 256],
+      ['3_Dense.linear.weight', 2, 384],
       ['3_Dense.linear.bias', 2],
     ]);
     const optimizer = new heed.optim.SGD(model.train().parameters(), { lr: 0.1 });
@@ -255,7 +255,7 @@ describe('trainable checkpoints', () => {
     const others = examples.map(({ text }, i) => ({ text, label: ['p', 'q', 'r'][i % 3]! }));
     await heed.trainClassifier(model, others, { epochs: 1, head: 'sentence' });
     expect((await model.predict(task, texts)).logits.shape).toEqual([4, 3]);
-    expect(own[0]!.value.shape).toEqual([2, 256]);
+    expect(own[0]!.value.shape).toEqual([2, 384]);
     const replaced = await heed.fromPretrained(await model.save());
     expect((await replaced.predict(task, texts)).logits.data).toEqual((await model.predict(task, texts)).logits.data);
     for (const each of [again, replaced, optimizer, model]) each.dispose();

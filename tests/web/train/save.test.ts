@@ -64,13 +64,13 @@ describe('save', () => {
       type: 'sentence_transformers.models.Dense',
     });
     expect(jsonOf(files, '3_Dense/config.json')).toEqual({
-      in_features: 256,
+      in_features: 384,
       out_features: 2,
       bias: true,
       activation_function: 'torch.nn.modules.linear.Identity',
     });
     expect([...entriesOf(files['3_Dense/model.safetensors']!)]).toMatchObject([
-      ['linear.weight', { dtype: 'F32', shape: [2, 256] }],
+      ['linear.weight', { dtype: 'F32', shape: [2, 384] }],
       ['linear.bias', { dtype: 'F32', shape: [2] }],
     ]);
     const config = jsonOf(files, 'config.json');
