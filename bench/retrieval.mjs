@@ -54,7 +54,7 @@ for (const name of positionals.length > 0 ? positionals : Object.keys(CHECKPOINT
   const folder =
     name === 'bundled' ? fileURLToPath(new URL('../web/model', import.meta.url)) : await ensureCheckpoint(name);
   for (const [format, quantized, dtype] of formats) {
-    if (name === 'bundled' && quantized) continue; // it is stored in int8
+    if (name === 'bundled' && quantized) continue; // it is stored in 3 bits
     const source = quantized ? (await heed.quantize(folder, quantized)).files : folder;
     const ranks = await ranksOf(source, dtype, CHECKPOINTS[name] ?? {});
     const share = (limit) => ((100 * ranks.filter((rank) => rank <= limit).length) / ranks.length).toFixed(1);

@@ -39,9 +39,9 @@ const site = 'embeddings';
  * @param model a model of heed/train, loaded with `trainable: true`
  * @example
  * const teachable = await heed.fromPretrained(undefined, { trainable: true });
- * const target = new Float32Array(256);
+ * const target = new Float32Array(384);
  * const shares = await attribute(teachable, 'a fox', {
- *   metric: ({ lastHiddenState }) => heed.losses.mse(heed.mean(lastHiddenState), { data: target, shape: [1, 256] }),
+ *   metric: ({ lastHiddenState }) => heed.losses.mse(heed.mean(lastHiddenState), { data: target, shape: [1, 384] }),
  * });
  * shares.shape; // [4]
  * @throws HeedError INVALID_ARGUMENT if the model was loaded without `trainable`, or if the metric does not return a

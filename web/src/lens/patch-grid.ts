@@ -63,7 +63,7 @@ const CALL_TOKENS = 1024;
  *   over: 'heads',
  *   metric: ({ lastHiddenState }) => similarity(lastHiddenState.at(0), wanted).at(0, 0),
  * });
- * grid.shape; // [3, 8]
+ * grid.shape; // [6, 12]
  * @throws HeedError SHAPE_MISMATCH if the texts have different numbers of tokens
  */
 export async function patchGrid(model: PretrainedModel, options: PatchGridOptions): Promise<Tensor> {

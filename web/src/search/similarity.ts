@@ -9,7 +9,7 @@ import { bitsOf, dot, normsOf, type Rows, type VectorOutput } from '../models/qu
  * Cosine similarity of the rows of a [N,E] and b [M,E] (default: a): [N,M]. It is 0 for zero rows.
  *
  * @example
- * similarity(await model.embed(['a fox', 'a dog'])).toArray(); // [[1, 0.6], [0.6, 1]]
+ * similarity(await model.embed(['a fox', 'a dog'])).toArray(); // [[1, 0.5], [0.5, 1]]
  * @throws HeedError SHAPE_MISMATCH if the widths differ
  */
 export function similarity(a: TensorInput, b: TensorInput = a): Tensor {

@@ -6,24 +6,24 @@
 export const sentence = 'The bank lent her money';
 
 /** `token` is the index of “bank”. */
-export const shown = { layer: 1, head: 7, token: 2 };
+export const shown = { layer: 5, head: 7, token: 2 };
 
 export const tokens = ['[CLS]', 'the', 'bank', 'lent', 'her', 'money', '[SEP]'];
 
 /** One row per query, in thousandths. */
 export const thousandths = [
-  [681, 58, 19, 18, 53, 63, 108],
-  [30, 2, 199, 281, 6, 472, 10],
-  [144, 1, 37, 485, 5, 18, 310],
-  [402, 3, 36, 238, 6, 34, 281],
-  [75, 1, 372, 438, 1, 109, 5],
-  [8, 1, 576, 324, 3, 18, 69],
-  [0, 942, 1, 1, 54, 2, 0],
+  [389, 12, 224, 316, 13, 34, 13],
+  [405, 21, 159, 321, 18, 55, 21],
+  [202, 7, 236, 509, 4, 36, 6],
+  [259, 20, 129, 501, 8, 59, 23],
+  [517, 13, 163, 255, 7, 32, 13],
+  [83, 8, 212, 560, 3, 127, 7],
+  [429, 22, 127, 343, 14, 44, 22],
 ];
 
 /** Sentences to try, each with the token to which “bank” attends most in this head. */
 export const others = [
-  { sentence: 'The bank gave her a flower', most: 'flower' },
+  { sentence: 'The bank gave her a loan', most: 'loan' },
+  { sentence: 'The bank refused the loan', most: 'loan' },
   { sentence: 'The bank gave her a rope', most: 'rope' },
-  { sentence: 'The river bank was muddy', most: 'mud' },
 ] as const;

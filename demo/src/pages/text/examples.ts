@@ -11,7 +11,7 @@ export const sentences = [
 ];
 
 /** In the first sentence, “bank” attends most to “lent” in this head. `token` is the index of “bank”. */
-export const shownHead = { layer: 1, head: 7, token: 2 };
+export const shownHead = { layer: 5, head: 7, token: 2 };
 export const connected = ['bank', 'lent'] as const;
 
 /** Descriptions, each with the word that the dictionary finds first. */
