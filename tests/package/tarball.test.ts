@@ -55,6 +55,11 @@ test('contains the files that its manifest names, but no sources and no native b
   for (const target of targets) expect(fs.existsSync(join(heed, JSON.parse(target))), target).toBe(true);
 });
 
+test('takes at most 16 MB on disk', () => {
+  const bytes = inject('packed').files.reduce((sum, { size }) => sum + size, 0);
+  expect(bytes).toBeLessThanOrEqual(16_000_000);
+});
+
 /** An entry's script and those that it imports, as [name, code]; names are relative to dist/. */
 function closureOf(entry: string): [name: string, code: string][] {
   const names = [entry];

@@ -158,7 +158,7 @@ export const SENSES = [
           'The word begins with the letter B.',
           'Z is the last letter of the alphabet.',
           'The letter E is the most common in English.',
-          'Each letter stands for a sound.',
+          'The letter Q is nearly always followed by U.',
         ],
       },
     ],
