@@ -90,17 +90,15 @@ function offline(): Plugin {
   };
 }
 
-/** With the variable DEMO_URL, the address at which the demo will be: makes that of the share picture absolute, as most sites that show it require. */
+/** Makes the address of the share picture absolute, as sites that show it require. The variable DEMO_URL names another address than that of the published demo. */
 function address(): Plugin {
-  const { DEMO_URL: url } = process.env;
+  const url = (process.env.DEMO_URL ?? 'https://heed.github.io/heed/').replace(/\/?$/, '/');
   return {
     name: 'heed-address',
     transformIndexHtml: (html) =>
-      url
-        ? html
-            .replace('content="./share.png"', `content="${new URL('share.png', url.replace(/\/?$/, '/')).href}"`)
-            .replace('<meta property="og:type"', `<meta property="og:url" content="${url}" />\n    $&`)
-        : html,
+      html
+        .replace('content="./share.png"', `content="${new URL('share.png', url).href}"`)
+        .replace('<meta property="og:type"', `<meta property="og:url" content="${url}" />\n    $&`),
   };
 }
 

@@ -5,16 +5,20 @@ import { followBuild, start } from './engine/heed';
 import { followOffline } from './offline/offline';
 import { laterScripts, loadHandPage } from './pages/later';
 import { followStart } from './pages/start/state';
+import { followArrivals } from './state/arrival';
 import { followFont } from './state/font';
+import { followPointer } from './state/pointer';
 import { followTheme } from './state/theme';
 import { followUrl, page } from './state/url';
 
 followUrl();
+followPointer();
 if (page.peek() === 'hand') void loadHandPage().catch(() => {}); // the page itself reports a failure
 followTheme();
 followTitle();
 followOffline();
 render(<App />, document.getElementById('app')!);
+followArrivals();
 
 void start(laterScripts);
 followFont();

@@ -11,8 +11,9 @@ export async function sweep(): Promise<{ pixels: number; which: string }> {
   const places = () => watched.map((element) => element.getBoundingClientRect());
   const before = places();
   let most = { pixels: 0, which: '' };
+  let moved = 0;
   for (const cell of document.querySelectorAll('.matrix td')) {
-    cell.dispatchEvent(new PointerEvent('pointerover', { bubbles: true }));
+    cell.dispatchEvent(new PointerEvent('pointermove', { bubbles: true, pointerType: 'mouse', screenX: ++moved }));
     await new Promise((resolve) => setTimeout(resolve)); // the page draws
     for (const [i, place] of places().entries())
       for (const side of ['left', 'top', 'right', 'bottom'] as const) {

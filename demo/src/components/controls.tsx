@@ -15,6 +15,7 @@ export function Toggle({ label, state, hint }: { label: ComponentChildren; state
           state.value = event.currentTarget.checked;
         }}
       />
+      <span class="switch" />
       <span>
         {label}
         {hint && <small>{hint}</small>}

@@ -1,4 +1,6 @@
 /** Buttons that choose an example, and what to look for in the chosen one. */
+import { asEntry } from '../state/url';
+
 export interface Example {
   id: string;
   name: string;
@@ -27,7 +29,7 @@ export function Examples<E extends Example>({
     <section class="examples" aria-label={label}>
       <div class="presets">
         {examples.map((example) => (
-          <button type="button" key={example.id} aria-pressed={chosen === example.id} onClick={() => choose(example)}>
+          <button type="button" key={example.id} aria-pressed={chosen === example.id} onClick={() => asEntry(() => choose(example))}>
             {example.name}
           </button>
         ))}

@@ -8,6 +8,7 @@ import { clamped, steps } from './arrow-keys';
 import { type Focus, type FocusState, sameFocus } from './focus';
 import { Formula } from './formula';
 import { decimal } from './numbers';
+import { hasMoved } from '../state/pointer';
 import { useMovedPlaces } from './places';
 
 export interface Axis {
@@ -154,7 +155,7 @@ export function Matrix({
         role="grid"
         aria-label={caption}
         aria-readonly={!onEdit}
-        onPointerOver={point}
+        onPointerMove={(event) => hasMoved(event) && point(event)}
         onPointerLeave={() => {
           leave();
           brush.current = null;
@@ -232,6 +233,7 @@ interface NumberInputProps {
 function NumberInput({ label, value, tabIndex, onChange }: NumberInputProps) {
   const [draft, setDraft] = useState<string | null>(null);
   const parsed = draft === null ? value : parseNumber(draft);
+  const shown = draft ?? String(value).replace('-', '−');
   return (
     <input
       type="text"
@@ -240,7 +242,8 @@ function NumberInput({ label, value, tabIndex, onChange }: NumberInputProps) {
       aria-label={label}
       aria-invalid={parsed === undefined}
       tabIndex={tabIndex}
-      value={draft ?? String(value).replace('-', '−')}
+      value={shown}
+      style={{ '--characters': shown.length }}
       onFocus={(event) => event.currentTarget.select()}
       onInput={(event) => {
         const text = event.currentTarget.value;

@@ -4,6 +4,8 @@
  */
 import { type Signal, useSignal } from '@preact/signals';
 import type { ComponentChildren } from 'preact';
+import { canHover, pointAt } from '../state/device';
+import { hasMoved } from '../state/pointer';
 import { heatColour } from '../state/theme';
 import type { HeatMap } from './heat-map';
 import { percent } from './numbers';
@@ -39,7 +41,7 @@ export function TokenAttention({ tokens, weights, heatMap: Heat, pinned, changin
       class={`token ${index === query ? 'lit' : ''}`}
       aria-pressed={index === kept}
       aria-label={inWords(tokens, index, row(index))}
-      onPointerEnter={() => (hovered.value = index)}
+      onPointerMove={(event) => hasMoved(event) && (hovered.value = index)}
       onPointerLeave={() => (hovered.value = null)}
       onFocus={() => (hovered.value = index)}
       onBlur={() => (hovered.value = null)}
@@ -60,7 +62,7 @@ export function TokenAttention({ tokens, weights, heatMap: Heat, pinned, changin
     <div class="token-attention">
       <p class="readout" aria-live={changing ? 'off' : 'polite'}>
         {query === null
-          ? 'Point at a token or move to it with the Tab key to see what it attends to. Click it to keep it selected.'
+          ? `${pointAt} a token to see what it attends to${canHover ? ', or move to it with the Tab key; click it to keep it selected' : ''}.`
           : inWords(tokens, query, row(query))}
       </p>
       {Heat ? (
@@ -72,6 +74,7 @@ export function TokenAttention({ tokens, weights, heatMap: Heat, pinned, changin
           <div
             class="map-area"
             onPointerMove={(event) => {
+              if (!hasMoved(event)) return;
               const box = event.currentTarget.getBoundingClientRect();
               hovered.value = Math.min(length - 1, Math.floor(((event.clientY - box.top) / box.height) * length));
               column.value = Math.min(length - 1, Math.floor(((event.clientX - box.left) / box.width) * length));

@@ -105,6 +105,21 @@ function readLocation(): void {
   });
 }
 
+/**
+ * Makes a change to which the browser's Back button returns, such as choosing another example. Other changes, such as typing, replace the entry in the
+ * history.
+ */
+export function asEntry(change: () => void): void {
+  const before = currentLink.peek();
+  const canWrite = () => linkIsComplete.peek() && !unregistered.peek().has(page.peek());
+  if (canWrite() && location.hash === known && known !== before) history.replaceState(null, '', before);
+  batch(change);
+  const after = currentLink.peek();
+  if (!canWrite() || after === before) return;
+  history.pushState(null, '', after);
+  known = location.hash;
+}
+
 /** Synchronizes the state with the address. Browsers limit how often the address may change, hence the delay. */
 export function followUrl(): void {
   readLocation();

@@ -2,6 +2,7 @@
 import type { Focus } from '../../components/focus';
 import { decimal, percent } from '../../components/numbers';
 import { Reserve } from '../../components/reserve';
+import { canHover } from '../../state/device';
 import { headOf, type StepProps, scaling, scoreDigits } from './shown';
 import { focus } from './state';
 
@@ -48,5 +49,7 @@ function sentence({ input, result }: StepProps, { query, key }: Focus): string {
     const queries = weights.map((row, index) => ({ share: row[column]!, name: input.queryNames[index]! }));
     return `The weight of “${keyName}” is ${queries.map((entry) => `${percent(entry.share)} for “${entry.name}”`).join(', ')}.`;
   }
-  return 'Point at a cell, or move through a matrix with the arrow keys. Click a cell or press Enter to keep it selected.';
+  return canHover
+    ? 'Point at a cell, or move through a matrix with the arrow keys. Click a cell or press Enter to keep it selected.'
+    : 'Tap a cell of a matrix.';
 }

@@ -1,6 +1,7 @@
 /** Examples, each with a hint of what to look for. */
 import type { Example } from '../../components/examples';
 import type { Focus } from '../../components/focus';
+import { pointAt } from '../../state/device';
 import type { HandSettings } from './state';
 
 interface Preset extends Example {
@@ -14,7 +15,7 @@ export const presets: Preset[] = [
     id: 'words',
     name: 'Four words',
     notice:
-      'Four words as vectors; “apple” is the sum of “red” and “round”. Point at a row of Q to see which keys it matches and which values it averages.',
+      `Four words as vectors; “apple” is the sum of “red” and “round”. ${pointAt} a row of Q to see which keys it matches and which values it averages.`,
     settings: {},
   },
   {

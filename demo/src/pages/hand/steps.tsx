@@ -16,6 +16,7 @@ import {
 } from '../../components/formula';
 import { decimal, percent } from '../../components/numbers';
 import type { Matrix as Numbers } from '../../engine/hand';
+import { canHover } from '../../state/device';
 import { headOf, type StepProps, widthOf } from './shown';
 import { focus, hand } from './state';
 import {
@@ -288,7 +289,7 @@ export function Mask({ input, result }: StepProps) {
           <V>M</V>
         </Formula>
       }
-      text="−∞ masks a key for a query. Click a cell or drag across several to change the mask."
+      text={`−∞ masks a key for a query. ${canHover ? 'Click a cell or drag across several' : 'Tap a cell'} to change the mask.`}
       worked={WorkedMask}
     >
       <PairMatrix

@@ -1,6 +1,7 @@
 /** The tour: why attention has each of its parts, and one thing to try. tests/demo/tour.test.ts computes every step, so that the texts are true. */
 import type { Focus } from '../../components/focus';
 import { presets } from './presets';
+import { click } from '../../state/device';
 import type { HandSettings } from './state';
 
 interface TourStep {
@@ -74,7 +75,7 @@ export const steps: readonly TourStep[] = [
           [1, 1, 1, 1],
         ],
       },
-      see: 'The other weights of “apple” grow in proportion: each row still sums to 1. Click cells of the mask to hide other keys.',
+      see: `The other weights of “apple” grow in proportion: each row still sums to 1. ${click} cells of the mask to hide other keys.`,
     },
   },
   {

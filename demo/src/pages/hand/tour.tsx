@@ -3,6 +3,7 @@ import { effect, useSignal } from '@preact/signals';
 import { useEffect } from 'preact/hooks';
 import { Toggle } from '../../components/controls';
 import '../../styles/tour.css';
+import { canHover } from '../../state/device';
 import { hand, setAll } from './state';
 import { steps } from './tour-data';
 import { isLarge, tour, tourReady } from './tour-state';
@@ -111,7 +112,7 @@ export function Tour() {
         >
           Start this step again
         </button>
-        <span class="timing">Keys: ← →, Page Up, Page Down</span>
+        {canHover && <span class="timing">Keys: ← →, Page Up, Page Down</span>}
       </nav>
     </section>
   );

@@ -4,6 +4,7 @@
  */
 import { Choice } from '../../components/controls';
 import { useDrop } from '../../components/drop';
+import { canHover } from '../../state/device';
 import { bytes } from '../../components/numbers';
 import { addressOf, checkpoints, hostOf } from './address';
 import { chosenFiles, droppedFiles } from './drop';
@@ -28,13 +29,15 @@ export function Source() {
           ? 'Cancel the download to open a folder'
           : over
             ? 'Drop the folder to open it'
-            : 'Drop a model folder on this page'}
+            : canHover
+              ? 'Drop a model folder on this page'
+              : 'Open a model of your own'}
       </h2>
       <div class="row">
         <label class="button first">
           Choose a folder
           <input
-            class="unseen"
+            
             type="file"
             {...{ webkitdirectory: true }}
             multiple

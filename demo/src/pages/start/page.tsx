@@ -4,7 +4,7 @@ import { percent } from '../../components/numbers';
 import { TokenAttention } from '../../components/token-attention';
 import { Waiting } from '../../components/waiting';
 import { shipped } from '../../engine/heed';
-import { links } from '../../state/url';
+import { asEntry, links } from '../../state/url';
 import { loadCarried } from '../hand/later';
 import { mostWords } from '../hand/limits';
 import { others, sentence, shown } from './opening';
@@ -39,7 +39,7 @@ export function StartPage() {
               type="button"
               key={example}
               aria-pressed={written.value === example}
-              onClick={() => (written.value = example)}
+              onClick={() => asEntry(() => (written.value = example))}
             >
               {example}
             </button>

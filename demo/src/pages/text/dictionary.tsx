@@ -9,7 +9,7 @@ import { asFailure, type Failure, inTurn, shipped } from '../../engine/heed';
 import type { HeadMask } from '../../engine/views';
 import { text } from '../../state/codecs';
 import { latest } from '../../state/latest';
-import { page, urlState } from '../../state/url';
+import { asEntry, page, urlState } from '../../state/url';
 import { descriptions } from './examples';
 import type { Explorer } from './state';
 
@@ -88,7 +88,7 @@ export function ReverseDictionary() {
             type="button"
             key={example}
             aria-pressed={description.value === example}
-            onClick={() => (description.value = example)}
+            onClick={() => asEntry(() => (description.value = example))}
           >
             {example}
           </button>

@@ -4,6 +4,8 @@ import { Slider } from '../../components/controls';
 import { percent, short } from '../../components/numbers';
 import { Plot } from '../../components/plot';
 import type { ProjectionView } from '../../engine/views';
+import { pointAt } from '../../state/device';
+import { hasMoved } from '../../state/pointer';
 import { type Explorer, within } from './state';
 
 const playing = signal<Explorer | null>(null);
@@ -48,8 +50,8 @@ export function Projection({ explorer }: { explorer: Explorer }) {
           <p class="learn">
             The tokens of all sentences in the plane of their two principal components, coloured by sentence. An
             embedding is the sum of a word’s vector and its position’s, so even among the embeddings, the same word lies
-            at different points. Each layer adds information from the other tokens. Point at a token to find it in the
-            other sentences.
+            at different points. Each layer adds information from the other tokens. {pointAt} a token to find it in
+            the other sentences.
           </p>
           <div class="through">
             <Slider
@@ -161,7 +163,9 @@ function highlightTogether(chart: Element, dots: Element[], labels: Element[], t
       for (const list of elements) list[i]!.classList.toggle('same', at >= 0 && token === tokens[at]!.token);
     });
   };
-  chart.addEventListener('pointerover', highlight);
+  chart.addEventListener('pointermove', (event) => {
+    if (hasMoved(event as PointerEvent)) highlight(event);
+  });
   chart.addEventListener('pointerleave', highlight);
 }
 

@@ -2,6 +2,7 @@
 import { useRef, useState } from 'preact/hooks';
 import { Notice } from '../../../components/controls';
 import { useDrop } from '../../../components/drop';
+import { canHover } from '../../../state/device';
 import { plural } from '../../../components/numbers';
 import { type LabelledText, type Remark, readExamples } from '../../../engine/learning/examples';
 import { ownExamples } from '../state';
@@ -133,7 +134,7 @@ function FromFile() {
         <label class="button">
           Add a file
           <input
-            class="unseen"
+            
             type="file"
             accept=".csv,.tsv,.jsonl,.ndjson,.txt"
             onChange={(event) => {
@@ -147,7 +148,7 @@ function FromFile() {
         </button>
       </div>
       <p class="facts">
-        {over ? 'Drop the file to add its examples.' : 'Or drop one here: CSV or JSON Lines with “text” and “label”.'}
+        {over ? 'Drop the file to add its examples.' : `${canHover ? 'Or drop one here: ' : ''}CSV or JSON Lines with “text” and “label”.`}
       </p>
       <p role="status" class="facts">
         {said}

@@ -1,5 +1,6 @@
 /** Search in pictures of the reader's, by a text or by one of the pictures. */
 import '../../../styles/pictures.css';
+import { canHover } from '../../../state/device';
 import { Notice } from '../../../components/controls';
 import { count, decimal, plural } from '../../../components/numbers';
 import {
@@ -67,11 +68,11 @@ function Chooser() {
     <div class="buttons">
       <label class="button">
         Choose pictures
-        <input class="unseen" type="file" accept="image/*" multiple disabled={disabled} onChange={take} />
+        <input  type="file" accept="image/*" multiple disabled={disabled} onChange={take} />
       </label>
       <label class="button">
         Choose a folder of pictures
-        <input class="unseen" type="file" {...{ webkitdirectory: true }} multiple disabled={disabled} onChange={take} />
+        <input  type="file" {...{ webkitdirectory: true }} multiple disabled={disabled} onChange={take} />
       </label>
       {pictures.value.length > 0 && (
         <button type="button" onClick={clearPictures}>
@@ -91,7 +92,7 @@ function Reading() {
           ? 'Reading the pictures …'
           : total > 0
             ? `${plural(total, 'picture')} can be searched.`
-            : `Nothing is uploaded. Up to ${count(mostPictures)} pictures, or drop them on this page.`}
+            : `Nothing is uploaded. Up to ${count(mostPictures)} pictures${canHover ? ', or drop them on this page' : ''}.`}
       </p>
       {reading.value && (
         <>

@@ -6,6 +6,8 @@ import { useDrop } from '../../../components/drop';
 import { count, milliseconds, plural } from '../../../components/numbers';
 import { mostText } from './file';
 import { answers, sampleText } from './sample';
+import { canHover } from '../../../state/device';
+import { asEntry } from '../../../state/url';
 import type { DocumentSearch, Found } from './state';
 
 /** Characters from which on text is inserted without the browser's editing, which takes a second for 200 KB. */
@@ -55,7 +57,7 @@ export function DocumentSection({ search, takesDrops = false, children }: Sectio
                   type="button"
                   key={example}
                   aria-pressed={question.value === example}
-                  onClick={() => (question.value = example)}
+                  onClick={() => asEntry(() => (question.value = example))}
                 >
                   {example}
                 </button>
@@ -88,7 +90,7 @@ function TextInput({ search, takesDrops }: { search: DocumentSearch; takesDrops:
         <span>
           {over
             ? 'Drop the file to search it'
-            : `Your document: paste a text${takesDrops ? ', or drop a text file on this page' : ''}`}
+            : `Your document: paste a text${takesDrops && canHover ? ', or drop a text file on this page' : ''}`}
         </span>
         <textarea
           rows={11}
@@ -111,7 +113,7 @@ function TextInput({ search, takesDrops }: { search: DocumentSearch; takesDrops:
         <label class="button">
           Choose a text file
           <input
-            class="unseen"
+            
             type="file"
             accept="text/*,.txt,.md,.csv,.tex,.srt"
             onChange={(event) => {
