@@ -37,12 +37,12 @@ const lighthouse = {
 
 /** For each page, the elements whose first appearance is measured, in order. */
 const pages = {
-  'First page': { hash: '', milestones: { usable: '.shares li' } },
-  'First page, as Lighthouse throttles': { hash: '', milestones: { usable: '.shares li' }, profile: lighthouse },
-  'By hand': { hash: '#hand', milestones: { usable: '#output td' } },
-  'Your text': {
-    hash: '#text',
-    milestones: { usable: 'textarea', 'similarities and attention': '#shipped-cosines td', words: '.words .word' },
+  'First page': { hash: '', milestones: { usable: '.path b' } },
+  'First page, as Lighthouse throttles': { hash: '', milestones: { usable: '.path b' }, profile: lighthouse },
+  Compute: { hash: '#compute', milestones: { usable: '#average td' } },
+  Meaning: {
+    hash: '#meaning',
+    milestones: { usable: 'textarea', similarities: '#cosines td', words: '.words .word' },
   },
 };
 
@@ -150,7 +150,7 @@ export function pageLoadReport({ rounds, rows }) {
   return [
     '## Loading the demo on a slow connection',
     '',
-    `Chromium, 1.6 Mbit/s and 150 ms per request, an empty cache, files compressed with Brotli; medians over ${rounds} rounds. The first page is usable when its weights are shown, “By hand” when its matrices are, “Your text” when one can type.`,
+    `Chromium, 1.6 Mbit/s and 150 ms per request, an empty cache, files compressed with Brotli; medians over ${rounds} rounds. The first page is usable when its examples are shown, “Compute” when a cell is, “Meaning” when one can type.`,
     '',
     'Lighthouse throttles the same connection more strictly: 563 ms per request, for all round trips of a request, 1.5 Mbit/s, and a processor four times slower.',
     '',

@@ -22,13 +22,13 @@ const longText = Array.from(
 
 /** What one does on the page; keys come at the pace of a fast typist. */
 const scenarios = {
-  async 'typing a sentence into “Your text”'(page) {
+  async 'typing a sentence on “Meaning”'(page) {
     await page.getByLabel('Your sentences').click();
     await page.keyboard.press('Control+End');
     await page.keyboard.type(' It was a bright cold day in April, and the clocks were striking.', { delay: 40 });
   },
   async 'describing a word there'(page) {
-    await page.getByLabel('Describe a thing').click();
+    await page.getByLabel('Describe something').click();
     await page.keyboard.type(' that one cannot leave', { delay: 40 });
   },
   async 'pasting a document of 200 KB there, until it has been read'(page) {
@@ -41,20 +41,21 @@ const scenarios = {
     await page.getByRole('progressbar', { name: 'Passages read' }).waitFor();
     await page.getByText('passages, all read.').waitFor({ timeout: 300_000 });
   },
-  async 'changing a number in “By hand”'(page) {
-    await page.getByRole('link', { name: 'By hand' }).click();
+  async 'changing a number in “Compute”'(page) {
+    await page.getByRole('link', { name: 'Compute', exact: true }).click();
+    await page.locator('.all-matrices summary').click();
     await page.locator('#x input').first().click();
     await page.keyboard.type('-1.25', { delay: 40 });
   },
-  async 'opening “Learning”, and watching 100 steps of training'(page) {
-    await page.getByRole('link', { name: 'Learning' }).click();
+  async 'opening “Watch it learn”, and watching 100 steps of training'(page) {
+    await page.getByRole('link', { name: 'Watch it learn' }).click();
     await page.getByRole('button', { name: 'Train', exact: true }).click();
     const done = () => Number.parseInt(document.querySelector('.figures strong').textContent, 10) >= 100;
     await page.waitForFunction(done, null, { timeout: 120_000 });
     await page.getByRole('button', { name: 'Pause' }).click();
   },
-  async 'typing an example in “Teach it your labels”'(page) {
-    await page.getByText('Teach it your labels').click();
+  async 'typing an example in “Teach it”'(page) {
+    await page.getByRole('link', { name: 'Teach it', exact: true }).click();
     await page.locator('.mattered li').first().waitFor({ timeout: 120_000 });
     await page.getByLabel('Text 1', { exact: true }).click();
     await page.keyboard.press('End');
@@ -84,9 +85,9 @@ export async function measurePageResponsiveness({ rounds = 5 } = {}) {
   try {
     for (let round = 0; round < rounds; round++) {
       const page = await browser.newPage({ viewport: { width: 1280, height: 900 } });
-      await page.goto(`http://localhost:${server.httpServer.address().port}/#text`);
+      await page.goto(`http://localhost:${server.httpServer.address().port}/#meaning`);
       await page.locator('.words .word').first().waitFor();
-      await page.locator('.plot svg').first().waitFor();
+      await page.locator('#map-said').getByText('laid out').waitFor();
       for (const [name, act] of Object.entries(scenarios)) {
         await browser.startTracing(page, {
           categories: ['toplevel', 'disabled-by-default-devtools.timeline', '__metadata'],

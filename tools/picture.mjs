@@ -1,83 +1,38 @@
-// `npm run picture`: captures the demo's text page. docs/picture.webp is the README's animation: a sentence is typed, and the similarities and the attention
-// weights change. demo/public/share.png is the picture that sites show for links to the demo.
+// `npm run picture`: captures the demo's first page. docs/picture.webp is the README's animation: sentences are typed, and the attention weights and the
+// vectors of their common word change. demo/public/share.png is the picture that sites show for links to the demo; `npm run build:demo` captures its own.
 import * as fs from 'node:fs';
 import { join } from 'node:path';
 import { build } from './build.mjs';
 import { launchChromium } from './chromium.mjs';
 import { isDebian, PlainError, root, run, runMain, say } from './console.mjs';
 import { ensureDebianPackages } from './setup.mjs';
+import { captureShare } from './share-picture.mjs';
 
-const texts = ['The bank raised its interest rates.', 'They sat on the bank of the river.'];
-const typed = 'Money is lent at a higher price.';
-const style = { layer: '1', head: '2' };
+const start = ['She deposited her pay at the bank.', 'We fished from the bank.'];
+const typed = 'We fished from the bank of a quiet river.';
 
 /** Seconds for which each kind of frame is shown. */
-const seconds = { start: 0.8, key: 0.09, end: 0.9, token: 0.9, last: 2.2 };
+const seconds = { start: 0.8, key: 0.09, end: 0.9, head: 0.9, last: 2.2 };
 
-const attention = 'section[aria-labelledby="shipped-attention"]';
-
-async function openTextPage(browser, url, parameters, viewport) {
+/** The frames as PNG files in a folder, and the seconds for which each is shown. */
+async function captureFrames(browser, url, folder) {
   const page = await browser.newPage({
-    viewport,
+    viewport: { width: 1060, height: 620 },
     reducedMotion: 'reduce',
     colorScheme: 'light',
     bypassCSP: true, // of styles that are added here
   });
-  await page.goto(`${url}#text?${new URLSearchParams(parameters)}`);
-  await page.locator('.words .word').first().waitFor();
-  await page.locator(`${attention} .lines`).waitFor();
+  const [a, b] = start;
+  await page.goto(`${url}#see?${new URLSearchParams({ a, b, word: 'bank' })}`);
+  await page
+    .locator('.status-line')
+    .getByText(/Loaded:|Saved:/)
+    .waitFor();
   await page.evaluate(() => document.fonts.ready);
-  return page;
-}
-
-/** Hides parts of the page, so that what is left fits into the picture. */
-const hide = (page, ...selectors) =>
-  page.addStyleTag({ content: `${selectors.join(', ')} { display: none !important }` });
-
-async function captureShare(browser, url, file) {
-  const parameters = { text: [...texts, typed].join('\n'), ...style };
-  const page = await openTextPage(browser, url, parameters, { width: 1200, height: 630 });
-  await hide(
-    page,
-    '.duo',
-    '.tools',
-    '.facts',
-    '.panel:not(:has(.attention))',
-    '.panel .learn',
-    '.panel > .field',
-    '.head-effect',
-    '.status-line',
-    '.panel > header',
-  );
-  await page.addStyleTag({ content: '.panel { margin-top: 0; padding-top: 1rem }' });
-  await page.screenshot({ path: file });
-  await page.close();
-}
-
-/** The frames as PNG files in a folder, and the seconds for which each is shown. */
-async function captureFrames(browser, url, folder) {
-  const parameters = { text: texts.join('\n'), sentence: '2', ...style };
-  const page = await openTextPage(browser, url, parameters, { width: 1060, height: 780 });
-  await hide(
-    page,
-    '.masthead',
-    '.page-head',
-    '.dictionary',
-    '.panel:not(:has(.attention))',
-    '.panel .learn',
-    '.panel > .field',
-    '.head-effect',
-    '.status-line',
-  );
   await page.addStyleTag({
     content: `
-      main { display: grid; grid-template-columns: 25rem 1fr; gap: 2rem; padding: 1.2rem 1.6rem; max-width: none }
-      main > .duo { display: block }
-      main > .panel { margin: 0; padding: 0; border: 0; align-content: start }
-      .panel .attention { grid-template-columns: 1fr; gap: 1rem }
-      .head-grid { max-width: 27rem }
-      .readout { min-height: 3em }
-      .timing { visibility: hidden }`,
+      .masthead, .recorded, .see .presets, .see header, .ways, .which-head .facts { display: none !important }
+      .see { grid-template-columns: minmax(0, 1fr) }`,
   });
   const frames = [];
   const capture = async (duration) => {
@@ -85,23 +40,19 @@ async function captureFrames(browser, url, folder) {
     await page.screenshot({ path: file }); // without the caret, which blinks
     frames.push({ file, duration });
   };
-  const box = page.getByLabel('Your sentences');
+  const box = page.locator('.side input').nth(1);
   await box.focus();
-  await page.keyboard.press('Control+End');
+  await page.keyboard.press('End');
   await capture(seconds.start);
-  await page.keyboard.press('Enter');
-  for (const [i, key] of [...typed].entries()) {
-    await page.keyboard.type(key);
-    const written = typed.slice(0, i + 1);
-    // The attention weights are those of the sentence as it is now, and so are the similarities.
-    const rows = page.locator('#shipped-cosines tbody th');
-    await rows.nth(texts.length).getByText(`3 ${written.trimEnd()}`, { exact: true }).waitFor();
+  for (let length = start[1].length; length <= typed.length; length++) {
+    await box.fill(typed.slice(0, length));
+    await page.waitForFunction(() => !document.querySelector('.outdated'));
     await page.waitForTimeout(150);
-    await capture(i === typed.length - 1 ? seconds.end : seconds.key);
+    await capture(length === typed.length ? seconds.end : seconds.key);
   }
-  for (const token of ['lent', 'price']) {
-    await page.locator(`${attention} .queries .token`, { hasText: token }).first().hover();
-    await capture(token === 'price' ? seconds.last : seconds.token);
+  for (const name of ['previous word', 'other words']) {
+    await page.getByText(name, { exact: true }).click();
+    await capture(name === 'other words' ? seconds.last : seconds.head);
   }
   await page.close();
   return frames;
@@ -142,8 +93,7 @@ await runMain(async () => {
   try {
     const url = server.resolvedUrls.local[0];
     const share = join(root, 'demo/public/share.png');
-    await captureShare(browser, url, share);
-    checkSize(share, 150_000);
+    await captureShare(outDir, share);
     const animation = join(root, 'docs/picture.webp');
     await animate(await captureFrames(browser, url, folder), folder, animation);
     checkSize(animation, 1_500_000);

@@ -3,6 +3,7 @@
 import { join } from 'node:path';
 import { build } from './build.mjs';
 import { listSeconds, root, run, runMain, say, timed, withProgress } from './console.mjs';
+import { captureShare } from './share-picture.mjs';
 
 const [part = 'all'] = process.argv.slice(2);
 
@@ -25,6 +26,10 @@ await runMain(async () => {
   ];
   const demo = await timed(() => withProgress('building the demo', run(vite('build'), { quiet: true })));
   seconds.demo = demo.seconds;
+  if (part === 'build') {
+    const picture = await timed(() => captureShare(join(root, 'build/demo'), join(root, 'build/demo/share.png')));
+    seconds.picture = picture.seconds;
+  }
   say(`ready after ${Math.round((performance.now() - start) / 1000)} s: ${listSeconds(seconds)}`);
   if (part === 'build') {
     say('built build/demo, which any static host can serve under any path');

@@ -5,42 +5,40 @@ import { Choice, CopyButton } from './components/controls';
 import { lazy } from './components/lazy';
 import { complete, failure, heed, savesData, shipped } from './engine/heed';
 import { offlineReady, online } from './offline/offline';
-import { loadCode, loadHandPage, loadLensPage, loadModelPage, loadSpeedPage, loadTextPage } from './pages/later';
-import { LearningPage } from './pages/learning/lazy';
+import { loadCode, loadComputePage, loadInsidePage, loadMeaningPage, loadSpeedPage } from './pages/later';
+import { LearnPage, TeachPage } from './pages/learning/lazy';
 import { loaded as learningLoaded, sharedClassifier } from './pages/learning/state';
-import { StartPage } from './pages/start/page';
+import { SeePage } from './pages/see/page';
 import { chosenTheme } from './state/theme';
 import { currentLink, linkIsComplete, links, type Page, page } from './state/url';
 
-/** The name in the masthead leads to the first page. */
 const names: [Page, string][] = [
-  ['hand', 'By hand'],
-  ['text', 'Your text'],
-  ['model', 'Your model'],
-  ['learning', 'Learning'],
-  ['lens', 'Lens'],
-  ['speed', 'Speed'],
+  ['see', 'See'],
+  ['compute', 'Compute'],
+  ['learn', 'Watch it learn'],
+  ['teach', 'Teach it'],
+  ['meaning', 'Meaning'],
+  ['inside', 'Inside'],
 ];
-const HandPage = lazy(() => loadHandPage().then(({ HandPage }) => HandPage));
-const ModelPage = lazy(() => loadModelPage().then(({ ModelPage }) => ModelPage));
-const LensPage = lazy(() => loadLensPage().then(({ LensPage }) => LensPage));
-const TextPage = lazy(() => loadTextPage().then(({ TextPage }) => TextPage));
+const ComputePage = lazy(() => loadComputePage().then(({ ComputePage }) => ComputePage));
+const MeaningPage = lazy(() => loadMeaningPage().then(({ MeaningPage }) => MeaningPage));
+const InsidePage = lazy(() => loadInsidePage().then(({ InsidePage }) => InsidePage));
 const SpeedPage = lazy(() => loadSpeedPage().then(({ SpeedPage }) => SpeedPage));
 const Code = lazy(() => loadCode().then(({ Code }) => Code));
 const views = {
-  start: StartPage,
-  hand: HandPage,
-  text: TextPage,
-  model: ModelPage,
-  learning: LearningPage,
-  lens: LensPage,
+  see: SeePage,
+  compute: ComputePage,
+  learn: LearnPage,
+  teach: TeachPage,
+  meaning: MeaningPage,
+  inside: InsidePage,
   speed: SpeedPage,
 };
 
 export function followTitle(): void {
   effect(() => {
-    const name = names.find(([target]) => target === page.value)?.[1].toLowerCase();
-    document.title = `heed: ${name ? `${name}, ` : ''}see how attention works`;
+    const [, name = 'Speed'] = names.find(([target]) => target === page.value) ?? [];
+    document.title = page.value === 'see' ? 'heed: see how attention works' : `heed: ${name}`;
   });
 }
 
@@ -53,9 +51,7 @@ export function App() {
           Skip to content
         </button>
         <p class="wordmark">
-          <a href={links.start.value} aria-current={page.value === 'start' ? 'page' : undefined}>
-            heed
-          </a>
+          <a href={links.see.value}>heed</a>
         </p>
         <nav class="pages" aria-label="Pages">
           {names.map(([target, name]) => (
@@ -94,6 +90,9 @@ function Footer() {
       </details>
       <p class="links">
         <code>npm install heed</code> <CopyButton label="Copy" text={() => 'npm install heed'} />
+        <a href={links.speed.value} aria-current={page.value === 'speed' ? 'page' : undefined}>
+          Speed on this device
+        </a>
         <a href={sources}>Repository</a>
         <a href={`${sources}/tree/main/docs`}>Documentation</a>
         <a href={`${sources}/blob/main/LICENSE`}>Licence: Apache 2.0</a>
@@ -138,20 +137,20 @@ function running(): string {
 }
 
 function offline(): string {
-  // “Learning” is loaded when it is opened.
+  // “Watch it learn” and “Teach it” are loaded when they are opened.
   const all = learningLoaded.value;
   if (!online.value)
     return all
       ? 'You are offline; the page still works.'
-      : 'You are offline; the page still works, except “Learning” if it was not opened before.';
+      : 'You are offline; the page still works, except “Watch it learn” and “Teach it” if they were not opened before.';
   if (savesData) return 'Your browser is set to save data: parts of the page are downloaded when they are opened.';
-  if (page.value === 'learning' && !all && !sharedClassifier.value) return ''; // it is being loaded; a shared classifier needs none of it
+  if ((page.value === 'learn' || page.value === 'teach') && !all && !sharedClassifier.value) return ''; // it is being loaded; a shared classifier needs none of it
   if (offlineReady.value)
     return all
       ? 'Saved: the page now works offline.'
-      : 'Saved: the page now works offline, except “Learning” until it has been opened.';
+      : 'Saved: the page now works offline, except “Watch it learn” and “Teach it” until they have been opened.';
   if (!complete.value) return '';
   return all
     ? 'Loaded: the page makes no further requests of its own. “Code” is loaded when it is opened.'
-    : 'Loaded: the page makes no further requests of its own. “Learning” and “Code” are loaded when they are opened.';
+    : 'Loaded: the page makes no further requests of its own. “Watch it learn”, “Teach it” and “Code” are loaded when they are opened.';
 }

@@ -3,8 +3,8 @@ import { render } from 'preact';
 import { App, followTitle } from './app';
 import { followBuild, start } from './engine/heed';
 import { followOffline } from './offline/offline';
-import { laterScripts, loadHandPage } from './pages/later';
-import { followStart } from './pages/start/state';
+import { laterScripts, loadComputePage } from './pages/later';
+import { followSee } from './pages/see/state';
 import { followArrivals } from './state/arrival';
 import { followFont } from './state/font';
 import { followPointer } from './state/pointer';
@@ -13,7 +13,7 @@ import { followUrl, page } from './state/url';
 
 followUrl();
 followPointer();
-if (page.peek() === 'hand') void loadHandPage().catch(() => {}); // the page itself reports a failure
+if (page.peek() === 'compute') void loadComputePage().catch(() => {}); // the page itself reports a failure
 followTheme();
 followTitle();
 followOffline();
@@ -23,4 +23,4 @@ followArrivals();
 void start(laterScripts);
 followFont();
 followBuild();
-followStart();
+followSee();

@@ -72,7 +72,7 @@ describe.each(Object.keys(engines) as (keyof typeof engines)[])('%s', (name) => 
         await drawn();
         return found;
       },
-      { url: `${url}?frame${example ? '#hand' : hash}`, shown, widths: [320, 360, 390, 600, 1280, 2560], example },
+      { url: `${url}?frame${example ? '#compute' : hash}`, shown, widths: [320, 360, 390, 600, 1280, 2560], example },
     );
     await engine.screenshot(`${folder}${name}-${nameOf(hash)}-phone.png`);
     for (const [width, pixels] of Object.entries(overflows)) expect(pixels, `at ${width} px`).toBeLessThanOrEqual(0);
@@ -80,7 +80,7 @@ describe.each(Object.keys(engines) as (keyof typeof engines)[])('%s', (name) => 
 
   test('heads switch off with a click and with the keyboard, and the result follows (#lens)', async () => {
     await engine.resize(1280, 900);
-    expect(await open('#lens', pages['#lens']!)).toEqual([]);
+    expect(await open('#inside?part=lens', pages['#inside?part=lens']!)).toEqual([]);
     const seen = await engine.evaluate(async () => {
       const result = () => document.querySelector('#lens-heads ~ .lens-result')!.textContent!;
       const until = async (holds: () => boolean) => {

@@ -1,8 +1,25 @@
-/** The arithmetic that “By hand” shows, computed again from the digits that are shown. */
+/** The arithmetic that “Compute” shows for a cell, computed again from the digits that are shown. */
 import { expect } from 'vitest';
 import { shownWithin } from './site';
 
-/** The value of an expression of the page, for example “2 × (0.50 + 1.25) ÷ √4”. */
+/** What the page shows of one cell, as text. */
+export interface ShownCell {
+  heading: string;
+  /** The rows of the query, the key and their products. */
+  products: string[][];
+  score: string;
+  softmax: string;
+  /** One row per key: its weight and its value. */
+  average: [weight: string, value: string][];
+  output: string;
+}
+
+const numbersIn = (text: string): number[] =>
+  [...text.matchAll(/−?\d+(\.\d+)?/g)].map(([found]) => Number(found.replace('−', '-')));
+const digitsOf = (text: string): number => (text.split('.')[1] ?? '').length;
+const sumOf = (numbers: number[]): number => numbers.reduce((sum, number) => sum + number, 0);
+
+/** The value of an expression of the page, for example “e^0.5 ÷ (e^1 + e^0.25)”, where a superscript follows its base. */
 const evaluated = (shown: string) =>
   Number(
     new Function(
@@ -14,31 +31,33 @@ const evaluated = (shown: string) =>
         .replace(/√(\d+)/g, 'Math.sqrt($1)')}`,
     )(),
   );
-const shownAs = (text: string) => Number(text.replace('−', '-'));
 
-/** Fails unless the shown digits give the shown results, in the sentences about cells and in the lines of arithmetic. */
-export function expectToHold({ sentences, lines }: { sentences: string[]; lines: string[] }): void {
-  let checked = 0;
-  for (const sentence of sentences) {
-    const found = /q · k = (\S+); (divided|multiplied) by (\S+), the score is (\S+);/.exec(sentence);
-    if (!found) continue;
-    const [, product, how, by, score] = found as unknown as [string, string, string, string, string];
-    const computed = evaluated(`${product} ${how === 'divided' ? '÷' : '×'} ${by}`);
-    expect(Math.abs(computed - shownAs(score)), sentence).toBeLessThan(shownWithin);
-    checked++;
-  }
-  expect(checked).toBeGreaterThan(3);
-  for (const line of lines) {
-    if (line.includes('…')) continue;
-    const [, terms, sum, sign, by, score] = /= (.*?) = (\S+); ([×÷]) (\S+) = (\S+)$/.exec(line) ?? [];
-    if (terms) {
-      const digits = sum!.split('.')[1]!.length;
-      expect(Math.abs(evaluated(terms) - shownAs(sum!)), line).toBeLessThan(0.501 * 10 ** -digits);
-      expect(Math.abs(evaluated(`${sum} ${sign} ${by}`) - shownAs(score!)), line).toBeLessThan(shownWithin);
-    }
-    const [, quotient, weight] = /^(e\S+ ÷ \(.*\)) = ([\d.]+)$/.exec(line) ?? [];
-    if (quotient) expect(Math.abs(evaluated(quotient) - shownAs(weight!)), line).toBeLessThan(shownWithin);
-    checked += Number(terms !== undefined) + Number(quotient !== undefined);
-  }
-  expect(checked).toBeGreaterThan(10);
+/** Fails unless the digits that are shown give the results that are shown. */
+export function expectCellToHold(cell: ShownCell): void {
+  const message = JSON.stringify(cell);
+  const [query, key, products] = cell.products.map((row) => row.map((text) => numbersIn(text)[0]!)) as [
+    number[],
+    number[],
+    number[],
+  ];
+  const [, sum, sign, by, score] = /q · k = (\S+); ([×÷]) (\S+) = (\S+)$/.exec(cell.score)!;
+  const digits = digitsOf(sum!);
+  const exact = query.map((entry, i) => entry * key[i]!);
+  expect(Math.abs(sumOf(exact) - numbersIn(sum!)[0]!), message).toBeLessThan(0.501 * 10 ** -digits + 1e-6);
+  for (const [i, text] of cell.products[2]!.entries())
+    expect(Math.abs(exact[i]! - products[i]!), message).toBeLessThan(
+      2 * 10 ** -Math.max(2, digitsOf(text)) + shownWithin,
+    );
+  expect(Math.abs(evaluated(`${sum} ${sign} ${by}`) - numbersIn(score!)[0]!), message).toBeLessThan(shownWithin);
+  const [, quotient, weight] = /^Softmax (e\S+ ÷ \(.*\)) = ([\d.]+)$/.exec(cell.softmax) ?? [];
+  if (quotient && !quotient.includes('…'))
+    expect(Math.abs(evaluated(quotient) - Number(weight)), message).toBeLessThan(shownWithin);
+  if (weight) expect(cell.heading, message).toContain(`Weight ${weight}: `);
+  if (cell.average.some(([, value]) => value.includes('…'))) return;
+  const shares = cell.average.map(([share]) => numbersIn(share)[0]!);
+  const values = cell.average.map(([, value]) => numbersIn(value));
+  for (const [j, entry] of numbersIn(cell.output).entries())
+    expect(Math.abs(sumOf(shares.map((share, i) => share * values[i]![j]!)) - entry), message).toBeLessThan(
+      shownWithin,
+    );
 }

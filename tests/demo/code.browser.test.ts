@@ -48,7 +48,7 @@ describe('the code of a page computes what the page shows', () => {
     '?positions=concat&width=3&window=1',
     `?${new URLSearchParams({ words: 'it\'s|"two"', x: '1,0;0,2', sources: 'a|b|c', y: '1;2;3' })}`,
   ])('By hand %s', async (settings) => {
-    const { page } = await site.open(`#hand${settings}`);
+    const { page } = await site.open(`#compute?all=1${settings.replace('?', '&')}`);
     await page.waitForSelector('#output td');
     const weights = (await shownMatrix(page, 'weights')).flat();
     const output = (await shownMatrix(page, 'output')).flat();
@@ -58,26 +58,23 @@ describe('the code of a page computes what the page shows', () => {
   it.each(['?heads=2&seed=498', '?heads=3&width=1&dropout=0.5&draw=7&norm=1'])(
     'By hand, heads: %s',
     async (settings) => {
-      const { page } = await site.open(`#hand${settings}`);
+      const { page } = await site.open(`#compute?all=1${settings.replace('?', '&')}`);
       await page.waitForSelector('#mixed td');
       const mixed = (await shownMatrix(page, 'mixed')).flat();
       expectNear(numbersIn(await printed(page)).slice(-mixed.length), mixed);
     },
   );
 
-  it('Your text, with a head switched off', async () => {
+  it('Inside', async () => {
     const texts = ['It’s a “test”.', "One more: don't \\n break."];
-    const query = new URLSearchParams({ text: texts.join('\n'), off: '1.0', layer: '1', head: '1' });
-    const { page } = await site.open(`#text?${query}`);
-    await page.waitForSelector('#shipped-cosines td');
-    const cosines = (await shownMatrix(page, 'shipped-cosines')).flat();
+    const query = new URLSearchParams({ text: texts.join('\n'), layer: '1', head: '1' });
+    const { page } = await site.open(`#inside?${query}`);
+    await page.locator('.queries .token').first().waitFor();
     const tokens = await page.locator('.queries .token').allInnerTexts();
     const shares = await page
       .locator('.queries .token')
       .evaluateAll((buttons) => buttons.map((button) => /(\d+) %/.exec(button.getAttribute('aria-label')!)![1]));
     const output = await printed(page);
-    const matrices = output.split(/\/\/|\[\n? *'/);
-    expectNear(numbersIn(matrices[0]!).slice(0, 4), cosines);
     for (const token of tokens) expect(output).toContain(token.replaceAll("'", '').slice(0, 12));
     const weights = numbersIn(output.slice(output.lastIndexOf("'"))).slice(-(tokens.length ** 2));
     tokens.forEach((_, i) => {
@@ -87,7 +84,7 @@ describe('the code of a page computes what the page shows', () => {
   });
 
   it('the first page', async () => {
-    const { page } = await site.open(`#start?${new URLSearchParams({ text: "It's the bank's loan", token: '2' })}`);
+    const { page } = await site.open(`#see?${new URLSearchParams({ text: "It's the bank's loan", token: '2' })}`);
     await page.locator('.ways button:enabled').waitFor();
     const shares = (await page.locator('.shares .score').allInnerTexts()).map((text) => Number.parseInt(text, 10));
     const weights = numbersIn((await printed(page)).split('one row per query').at(-1)!.split("]'").at(-1)!);
@@ -95,17 +92,17 @@ describe('the code of a page computes what the page shows', () => {
     shares.forEach((share, key) => expect(Math.abs(100 * all[2 * shares.length + key]! - share)).toBeLessThan(1));
   });
 
-  it('Your model', async () => {
+  it('Meaning, with a model of the reader’s own', async () => {
     const url = new URL('/model/', site.url).href;
-    const { page } = await site.open(`#model?${new URLSearchParams({ url, text: 'A fox.\nA dog.' })}`);
+    const { page } = await site.open(`#meaning?model=own&${new URLSearchParams({ url, text: 'A fox.\nA dog.' })}`);
     await page.getByRole('button', { name: 'Open', exact: true }).click();
-    await page.waitForSelector('#own-cosines td');
-    const cosines = (await shownMatrix(page, 'own-cosines')).flat();
+    await page.waitForSelector('#cosines td');
+    const cosines = (await shownMatrix(page, 'cosines')).flat();
     expectNear(numbersIn(await printed(page)).slice(0, 4), cosines);
   });
 
   it('Teach it your labels', async () => {
-    const { page } = await site.open('#learning?part=labels');
+    const { page } = await site.open('#teach');
     await page.locator('.probabilities li').first().waitFor();
     const shares = Object.fromEntries(
       await page
@@ -124,7 +121,7 @@ describe('the code of a page computes what the page shows', () => {
   });
 
   it('Teach it your labels, shared as a link', async () => {
-    const { page } = await site.open(`#learning?${sharedLabels}`);
+    const { page } = await site.open(`#teach?${sharedLabels}`);
     await page.locator('.probabilities li').first().waitFor();
     const shares = numbersIn((await page.locator('.probabilities .score').allInnerTexts()).join(' '));
     const found = [...(await printed(page)).matchAll(/label: .(it’s up|down).*score: ([\d.e-]+)/g)];
@@ -141,7 +138,7 @@ describe('the code of a page computes what the page shows', () => {
     '&preset=&task=sort&norm=0&dropout=0.1&width=64&heads=1&seed=7',
     '&preset=&task=repeated&rate=0.01',
   ])('Watch attention learn %s', async (settings) => {
-    const { page } = await site.open(`#learning?step=30&build=simd128${settings}`);
+    const { page } = await site.open(`#learn?step=30&build=simd128${settings}`);
     const figures = page.locator('.figures strong');
     await expect.poll(async () => (await figures.allInnerTexts())[0]).toBe('30');
     await page.getByRole('button', { name: 'Go on' }).waitFor();
@@ -155,7 +152,7 @@ describe('the code of a page computes what the page shows', () => {
   });
 
   it('Lens, with a head switched off', async () => {
-    const { page } = await site.open('#lens?off=1.6');
+    const { page } = await site.open('#inside?part=lens&off=1.6');
     const result = page.locator('#lens-heads ~ .lens-result');
     await result.getByText('with all heads').waitFor();
     await page.locator('.lens-table tbody td').first().waitFor();
@@ -166,9 +163,9 @@ describe('the code of a page computes what the page shows', () => {
   });
 
   it.each(['&off=1.0,1.1,9.9', '&heads=1&width=64&preset=&off=0.0', '&preset=&task=copy&heads=4&off='])(
-    'Lens, with the model of “Learning” %s',
+    'Lens, with the model of “Watch it learn” %s',
     async (settings) => {
-      const { page } = await site.open(`#learning?step=40&build=simd128${settings.replace(/&off.*/, '')}`);
+      const { page } = await site.open(`#learn?step=40&build=simd128${settings.replace(/&off.*/, '')}`);
       await page.getByRole('button', { name: 'Go on' }).waitFor();
       await page.evaluate(
         (off) => {
@@ -201,7 +198,7 @@ describe('the code of a page computes what the page shows', () => {
   it('Lens, with a model of the reader’s own: words and labels', async () => {
     const folder = await mkdtemp(join(tmpdir(), 'heed-'));
     for (const [name, content] of Object.entries(tinyModel())) await writeFile(join(folder, name), content);
-    const { page } = await site.open('#model');
+    const { page } = await site.open('#meaning?model=own');
     await page.locator('input[type=file]').setInputFiles(folder);
     await page.getByRole('heading', { name: 'Contents' }).waitFor();
     const [first, second] = ['the quick [MASK] fox', 'a quick [MASK] fox'];
@@ -210,7 +207,7 @@ describe('the code of a page computes what the page shows', () => {
         (hash) => {
           location.hash = hash;
         },
-        `#lens?${new URLSearchParams({ model: 'own', measure, text: first, other: second, off: '1.1' })}`,
+        `#inside?part=lens&${new URLSearchParams({ model: 'own', measure, first, second, off: '1.1' })}`,
       );
       const rows = page.locator('#lens-candidates tbody tr');
       const grid = page.locator('.lens-table').first().locator('tbody td');
@@ -258,7 +255,7 @@ describe('the code of a page computes what the page shows', () => {
   });
 
   it('the footer leads to the package', async () => {
-    const { page } = await site.open('#hand');
+    const { page } = await site.open('#compute?all=1');
     const footer = page.locator('footer');
     expect(await footer.innerText()).toContain('npm install heed');
     for (const name of ['Repository', 'Documentation', 'Licence: Apache 2.0'])

@@ -1,12 +1,12 @@
-/** Search in a document on the page “Your text”: results against the library, long and unusual documents, cancelling. */
+/** Search in a document on the page “Meaning”: results against the library, long and unusual documents, cancelling. */
 import { mkdtemp, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { load, type PretrainedModel, similarity } from 'heed';
 import type { Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { passagesOf } from '../../demo/src/pages/text/document/passages';
-import { sampleText } from '../../demo/src/pages/text/document/sample';
+import { passagesOf } from '../../demo/src/pages/meaning/document/passages';
+import { sampleText } from '../../demo/src/pages/meaning/document/sample';
 import { newVisit, openSite, type Site, shownWithin } from './site';
 
 let site: Site;
@@ -54,7 +54,7 @@ describe('search in a document', () => {
         return { text: sentences.join(' '), score, best: sentences[scores.indexOf(score)] };
       })
       .sort((a, b) => b.score - a.score);
-    const { page, complaints } = await site.open(`#text?ask=${encodeURIComponent(question)}`);
+    const { page, complaints } = await site.open(`#meaning?ask=${encodeURIComponent(question)}`);
     await allRead(page).waitFor();
     await page.locator('.passages mark').first().waitFor();
     const shown = await page.locator('.passages li').evaluateAll((items) =>
@@ -106,7 +106,7 @@ describe('search in a document', () => {
         gate.passed = 0;
         if (!value) for (const send of gate.waiting.splice(0)) send();
       }, held);
-    await page.goto(`${site.url}#text?ask=ships`);
+    await page.goto(`${site.url}#meaning?ask=ships`);
     await allRead(page).waitFor();
     await setHeld(true);
     await paste(page, longText);
@@ -143,7 +143,7 @@ describe('search in a document', () => {
         }
       };
     });
-    await page.goto(`${site.url}#text?ask=ships`);
+    await page.goto(`${site.url}#meaning?ask=ships`);
     await allRead(page).waitFor();
     // What is read again need not be embedded, so its passages can be searched.
     const beginning = `${longText.slice(0, 2000)}\n\nThe end.`;
@@ -163,7 +163,7 @@ describe('search in a document', () => {
   });
 
   it('handles files and texts that are not prose', async () => {
-    const { page, complaints } = await site.open('#text');
+    const { page, complaints } = await site.open('#meaning');
     await allRead(page).waitFor();
     const choose = async (name: string, content: string | Uint8Array) => {
       await writeFile(join(folder, name), content);
@@ -197,7 +197,7 @@ describe('search in a document', () => {
   });
 
   it('takes a dropped file', async () => {
-    const { page } = await site.open('#text');
+    const { page } = await site.open('#meaning');
     await page.locator('.document').first().waitFor();
     await page.evaluate(() => {
       const dataTransfer = new DataTransfer();

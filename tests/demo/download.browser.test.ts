@@ -30,7 +30,7 @@ async function openModelPage(
     requested.push(route.request().url());
     await answer?.(new URL(route.request().url()).pathname, route);
   });
-  await visit.page.goto(`${site.url}#model`);
+  await visit.page.goto(`${site.url}#meaning?model=own`);
   await visit.page.waitForSelector('.checkpoints');
   return { page: visit.page, requested };
 }

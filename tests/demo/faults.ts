@@ -10,9 +10,9 @@ import { load, type TrainingHeed } from 'heed/train';
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import { Trainer } from '../../demo/src/engine/learning/trainer';
 import { samples } from '../../demo/src/pages/learning/labels/samples';
-import { descriptions } from '../../demo/src/pages/text/examples';
+import { descriptions } from '../../demo/src/pages/meaning/examples';
 import type { Engine } from '../browsers/engines.mjs';
-import { expectToHold } from './arithmetic';
+import { expectCellToHold, type ShownCell } from './arithmetic';
 import { initial } from './learning-settings';
 import { exampleOf, hands, pages, unreadable } from './pages';
 import { serve } from './setup';
@@ -80,11 +80,11 @@ export function testFaults(name: string, start: () => Promise<Engine>): void {
     });
     const open = async (hash: string, ...shown: string[]) => expect(await openIn(engine, url, hash, shown)).toEqual([]);
 
-    it.each([...hands, '#hand?scale=0.35&seed=3', '#hand?positions=concat&norm=1&width=3'])(
+    it.each([...hands, '#compute?all=1&scale=0.35&seed=3', '#compute?all=1&positions=concat&norm=1&width=3'])(
       'nothing moves under the pointer, and the arithmetic holds: %s',
       async (hash) => {
         const example = exampleOf(hash);
-        await open(example ? '#hand' : hash, '#output td');
+        await open(example ? '#compute?all=1' : hash, '#output td');
         const shown = await engine.evaluate(async (example) => {
           if (example) {
             buttonOf(example)!.click();
@@ -92,36 +92,52 @@ export function testFaults(name: string, start: () => Promise<Engine>): void {
           }
           for (let i = 0; i < 2; i++) await new Promise(requestAnimationFrame);
           await until(() => !document.querySelector('.waiting, .plot:empty') && document.getAnimations().length === 0);
-          // The sentences and the arithmetic of all cells are laid out, though only those of one are visible.
-          const texts = (selector: string) => [
-            ...new Set([...document.querySelectorAll(`${selector} .reserve > div`)].map((one) => one.textContent!)),
-          ];
-          return { sentences: texts('.explanation'), lines: texts('.worked') };
+          const text = (element: Element | null) => element!.textContent!.trim();
+          const cells: ShownCell[] = [];
+          for (const cell of document.querySelectorAll<HTMLElement>('#attention td')) {
+            cell.focus();
+            await new Promise((resolve) => setTimeout(resolve)); // the page draws
+            cells.push({
+              heading: text(document.querySelector('#cell')),
+              products: [...document.querySelectorAll('#products tr')].map((row) =>
+                [...row.querySelectorAll('td')].map(text),
+              ),
+              score: text(document.querySelector('#score')),
+              softmax: text(document.querySelector('#softmax')),
+              average: [...document.querySelectorAll('#average tbody tr')].map((row) => {
+                const [share, value] = row.querySelectorAll('td');
+                return [text(share!), text(value!)];
+              }),
+              output: text(document.querySelector('#average tfoot td')),
+            });
+          }
+          return cells;
         }, example);
         const { pixels, which } = await engine.evaluate(sweep, null);
         expect(pixels, which).toBeLessThanOrEqual(1);
-        expectToHold(shown);
+        expect(shown.length).toBeGreaterThan(3);
+        for (const cell of shown) expectCellToHold(cell);
       },
     );
 
-    it.each([...unreadable.map((values) => `#hand?${values}&positions=add`), '#lens?off=9.9,x,1&over=all&strength=99'])(
-      'values of a link that cannot be read are ignored: %s',
-      async (hash) => {
-        await open(hash, hash.startsWith('#hand') ? '#output td' : '.lens-table td');
-        const { rows, text } = await engine.evaluate(
-          async () => ({
-            rows: document.querySelectorAll('#x tbody tr').length,
-            text: document.querySelector('main')!.innerText,
-          }),
-          null,
-        );
-        expect(rows).toBe(hash.startsWith('#hand') ? 4 : 0);
-        expect(text).not.toMatch(/undefined|NaN|null/);
-      },
-    );
+    it.each([
+      ...unreadable.map((values) => `#compute?all=1&${values}&positions=add`),
+      '#inside?part=lens&off=9.9,x,1&over=all&strength=99',
+    ])('values of a link that cannot be read are ignored: %s', async (hash) => {
+      await open(hash, hash.startsWith('#compute?all=1') ? '#output td' : '.lens-table td');
+      const { rows, text } = await engine.evaluate(
+        async () => ({
+          rows: document.querySelectorAll('#x tbody tr').length,
+          text: document.querySelector('main')!.innerText,
+        }),
+        null,
+      );
+      expect(rows).toBe(hash.startsWith('#compute?all=1') ? 4 : 0);
+      expect(text).not.toMatch(/undefined|NaN|null/);
+    });
 
     it('primes stand beside the upper part of their letters, also without a mathematical font', async () => {
-      await open('#hand?positions=add', '.plots svg');
+      await open('#compute?all=1&positions=add', '.plots svg');
       for (const font of ['math', 'serif', 'sans-serif']) {
         const places = await engine.evaluate(async (family) => {
           // The content security policy forbids style elements.
@@ -142,7 +158,7 @@ export function testFaults(name: string, start: () => Promise<Engine>): void {
     });
 
     it('Enter keeps a cell selected and releases it, and steppers have names of their own', async () => {
-      await open('#hand?heads=2', '#mixed td');
+      await open('#compute?all=1&heads=2', '#mixed td');
       const names = await engine.evaluate(async () => {
         document.querySelector<HTMLElement>('#weights td[data-row="0"][data-column="0"]')!.focus();
         return [...document.querySelectorAll('.stepper button')].map((button) => button.getAttribute('aria-label'));
@@ -161,8 +177,8 @@ export function testFaults(name: string, start: () => Promise<Engine>): void {
     });
 
     it.each([
-      ['#text', 2],
-      ['#learning', 1],
+      ['#inside', 1],
+      ['#learn', 1],
     ] as const)('the heads of %s take %i presses of Tab, and arrow keys move between them', async (hash, stops) => {
       await open(`${hash}?layer=1&head=0`, '.head button');
       await engine.evaluate(
@@ -196,13 +212,13 @@ export function testFaults(name: string, start: () => Promise<Engine>): void {
           async () => document.activeElement!.getAttribute('aria-label') ?? document.activeElement!.textContent,
           null,
         );
-      await open(`#model?${new URLSearchParams({ url: new URL('/model/', url).href })}`, '.drop');
+      await open(`#meaning?model=own&${new URLSearchParams({ url: new URL('/model/', url).href })}`, '.drop');
       await press('Open');
-      await engine.evaluate(() => until(() => document.querySelector('#own-cosines td') !== null), null);
+      await engine.evaluate(() => until(() => document.querySelector('#cosines td') !== null), null);
       expect(await focused()).toBe('Open');
       // Of another host, because the service worker would wait for ever, too.
       await open(
-        `#model?${new URLSearchParams({ url: new URL('/never/', url.replace('localhost', '127.0.0.1')).href })}`,
+        `#meaning?model=own&${new URLSearchParams({ url: new URL('/never/', url.replace('localhost', '127.0.0.1')).href })}`,
         '.drop',
       );
       await press('Open');
@@ -216,7 +232,7 @@ export function testFaults(name: string, start: () => Promise<Engine>): void {
 
     it('draws the lines of a long sentence, whose weights are all small', async () => {
       const text = Array.from({ length: 10 }, () => 'the old man went to the bank by the river').join(' ');
-      await open(`#text?${new URLSearchParams({ text })}`, '.queries .token', '.lines line');
+      await open(`#inside?${new URLSearchParams({ text })}`, '.queries .token', '.lines line');
       const [tokens, lines] = await engine.evaluate(
         async () =>
           ['.queries .token', '.lines line'].map((selector) => document.querySelectorAll(selector).length) as [
@@ -230,7 +246,7 @@ export function testFaults(name: string, start: () => Promise<Engine>): void {
     });
 
     it('the first example of the dictionary finds its word', async () => {
-      await open('#text', '.words .word');
+      await open('#meaning', '.words .word');
       const [description, word] = descriptions[0]!;
       const shown = await engine.evaluate(
         async () => [
@@ -252,7 +268,7 @@ export function testFaults(name: string, start: () => Promise<Engine>): void {
         .sharpness.flat()
         .map((share) => `${(100 * share).toFixed(0)} %`);
       trainer.dispose();
-      await open('#learning?step=30&build=simd128', '.figures strong');
+      await open('#learn?step=30&build=simd128', '.figures strong');
       const shown = await engine.evaluate(async () => {
         const texts = (selector: string) => [...document.querySelectorAll(selector)].map((one) => one.textContent!);
         await until(() => texts('.figures strong')[0] === '30' && buttonOf('Go on'));
@@ -266,7 +282,7 @@ export function testFaults(name: string, start: () => Promise<Engine>): void {
     });
 
     it('labels: semicolons and tabs in a file, labels that differ by case, and a text of unknown tokens', async () => {
-      await open('#learning?part=labels&examples=none', '.from-file');
+      await open('#teach?examples=none', '.from-file');
       await engine.evaluate(async () => {
         const drop = (name: string, contents: string) => {
           const dataTransfer = new DataTransfer();
@@ -291,7 +307,7 @@ export function testFaults(name: string, start: () => Promise<Engine>): void {
       expect(fields).toEqual(['Bread, fresh', 'A loud drum', 'An old violin', 'A ripe pear, sliced']);
     });
 
-    it('the folder that is saved shows its labels on “Your model”', async () => {
+    it('the folder that is saved shows its labels on “Meaning”', async () => {
       // Takes the archive, and serves what is in it.
       let files: Record<string, Uint8Array> = {};
       const server = createServer(async (request, response) => {
@@ -308,7 +324,7 @@ export function testFaults(name: string, start: () => Promise<Engine>): void {
       await once(server, 'listening');
       const address = `http://localhost:${(server.address() as AddressInfo).port}/`;
       try {
-        await open('#learning?part=labels&build=simd128', '.probabilities li');
+        await open('#teach?build=simd128', '.probabilities li');
         await engine.evaluate(async (address) => {
           let archive: Blob | undefined;
           URL.createObjectURL = (blob: Blob) => {
@@ -329,7 +345,10 @@ export function testFaults(name: string, start: () => Promise<Engine>): void {
           .map((row) => row.indexOf(Math.max(...row)))
           .map((at) => model.config.labels[at]);
         model.dispose();
-        await open(`#model?${new URLSearchParams({ text: saved, url: address, build: 'simd128' })}`, '.drop');
+        await open(
+          `#meaning?model=own&${new URLSearchParams({ text: saved, url: address, build: 'simd128' })}`,
+          '.drop',
+        );
         const shown = await engine.evaluate(async () => {
           buttonOf('Open')!.click();
           await until(() => document.querySelector('#own-labels td'));
@@ -360,10 +379,10 @@ export function testFaults(name: string, start: () => Promise<Engine>): void {
       },
     );
 
-    it('keeps one build of the module, works without its server, and says plainly that “Learning” is not there', async () => {
+    it('keeps one build of the module, works without its server, and says plainly that “Watch it learn” is not there', async () => {
       const server = await serve(folder);
       try {
-        expect(await openIn(engine, `${server.origin}/heed/`, '#hand', ['#output td'])).toEqual([]);
+        expect(await openIn(engine, `${server.origin}/heed/`, '#compute?all=1', ['#output td'])).toEqual([]);
         await engine.evaluate(
           () => until(() => document.querySelector('.status-line')!.textContent!.includes('Saved: the page now works')),
           null,
@@ -371,9 +390,9 @@ export function testFaults(name: string, start: () => Promise<Engine>): void {
         const modules = server.requested.filter((path) => path.endsWith('.wasm'));
         expect(new Set(modules).size).toBe(1);
         server.close();
-        expect(await openIn(engine, `${server.origin}/heed/`, '#hand', ['#output td'])).toEqual([]);
+        expect(await openIn(engine, `${server.origin}/heed/`, '#compute?all=1', ['#output td'])).toEqual([]);
         const said = await engine.evaluate(async () => {
-          location.hash = '#learning';
+          location.hash = '#learn';
           const alert = await until(() => document.querySelector<HTMLElement>('[role=alert]'));
           const unreachable = alert.innerText;
           Object.defineProperty(navigator, 'onLine', { value: false });
@@ -385,7 +404,9 @@ export function testFaults(name: string, start: () => Promise<Engine>): void {
           /^This page could not be loaded\.\s+Parts of it could not be downloaded\. Check your connection/,
         );
         expect(said.offline).toContain('You are offline, and this page is downloaded when it is first opened.');
-        expect(said.footer).toContain('the page still works, except “Learning” if it was not opened before');
+        expect(said.footer).toContain(
+          'the page still works, except “Watch it learn” and “Teach it” if they were not opened before',
+        );
       } finally {
         server.close();
       }

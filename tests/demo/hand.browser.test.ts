@@ -1,4 +1,4 @@
-/** The page “By hand” shows what the library computes and highlights related cells in all matrices. */
+/** The page “Compute” shows what the library computes and highlights related cells in all matrices. */
 import { type Heed, load } from 'heed';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { largestDifference, openSite, type Site, shownMatrix, shownWithin } from './site';
@@ -28,9 +28,9 @@ const open = async (hash: string) => {
   return { page, complaints, weights, x: await shownMatrix(page, 'x') };
 };
 
-describe('the page “By hand”', () => {
+describe('the page “Compute”', () => {
   it('shows the library’s attention for four words', async () => {
-    const { page, x, weights, complaints } = await open('#hand');
+    const { page, x, weights, complaints } = await open('#compute?all=1');
     expect(x).toEqual([
       [1, 0, 0],
       [0, 1, 0],
@@ -45,7 +45,7 @@ describe('the page “By hand”', () => {
   });
 
   it('computes again when a number is edited', async () => {
-    const { page, x, weights } = await open('#hand');
+    const { page, x, weights } = await open('#compute?all=1');
     const before = await shownMatrix(page, 'output');
     await page.locator('#x input').first().fill('-2.5');
     x[0]![0] = -2.5;
@@ -73,14 +73,14 @@ describe('the page “By hand”', () => {
       },
     ],
   ])('applies %s', async (setting, options) => {
-    const { page, x, weights } = await open(`#hand?${setting}`);
+    const { page, x, weights } = await open(`#compute?all=1&${setting}`);
     const expected = attend(x, x, weights, options);
     expect(largestDifference(await shownMatrix(page, 'weights'), expected.weights)).toBeLessThan(shownWithin);
     expect(largestDifference(await shownMatrix(page, 'output'), expected.output)).toBeLessThan(shownWithin);
   });
 
   it('keeps the output when keys and values are shuffled together', async () => {
-    const { page } = await open('#hand');
+    const { page } = await open('#compute?all=1');
     const before = await shownMatrix(page, 'output');
     const weights = await shownMatrix(page, 'weights');
     await page.getByRole('button', { name: 'Shuffled keys' }).click();
@@ -91,7 +91,7 @@ describe('the page “By hand”', () => {
   });
 
   it('computes cross-attention between sequences of different length and width', async () => {
-    const { page, x, weights } = await open('#hand');
+    const { page, x, weights } = await open('#compute?all=1');
     await page.getByRole('button', { name: 'Audio and text' }).click();
     await page.waitForSelector('#y');
     const y = await shownMatrix(page, 'y');
@@ -104,7 +104,7 @@ describe('the page “By hand”', () => {
   });
 
   it('adds and appends positions, normalizes, and mixes heads', async () => {
-    const { page, x } = await open('#hand?positions=add&norm=1&heads=2&seed=9');
+    const { page, x } = await open('#compute?all=1&positions=add&norm=1&heads=2&seed=9');
     const placed = (heed.positionalEncoding(4, 3).toArray() as Matrix).map((row, i) =>
       row.map((entry, j) => entry + x[i]![j]!),
     );
@@ -125,7 +125,7 @@ describe('the page “By hand”', () => {
   });
 
   it('draws dropout again: dropped weights are zero, the others are scaled', async () => {
-    const { page } = await open('#hand?dropout=0.5');
+    const { page } = await open('#compute?all=1&dropout=0.5');
     const weights = await shownMatrix(page, 'weights');
     const check = async () => {
       const dropped = await shownMatrix(page, 'dropped');
@@ -142,7 +142,7 @@ describe('the page “By hand”', () => {
   });
 
   it('highlights related cells, also with the keyboard, and describes them in words', async () => {
-    const { page } = await open('#hand');
+    const { page } = await open('#compute?all=1');
     await page.locator('#weights td[data-row="2"][data-column="1"]').focus();
     await page.keyboard.press('ArrowLeft');
     const weights = await shownMatrix(page, 'weights');
@@ -151,43 +151,43 @@ describe('the page “By hand”', () => {
     expect(await lit('k')).toEqual(['red']);
     expect(await lit('v')).toEqual(['red']);
     expect(await lit('output')).toEqual(['apple']);
-    const said = await page.locator('.explanation').innerText();
-    expect(said).toContain('Query “apple”, key “red”');
-    const share = Number(/weight is (\d+) %/.exec(said)?.[1]);
-    expect(Math.abs(share / 100 - weights[2]![0]!)).toBeLessThan(0.011);
+    const said = await page.locator('#cell').innerText();
+    expect(said).toContain('“apple” attends to “red”');
+    expect(Number(/Weight ([\d.]+)/.exec(said)?.[1])).toBe(weights[2]![0]!);
   });
 
   it('shows the arithmetic of each step for the focused word', async () => {
-    const { page, x, weights } = await open('#hand?at=query:1,key:2');
+    const { page, x, weights } = await open('#compute?all=1&at=query:1,key:2');
     const [wq, wk, wv] = weights as [Matrix, Matrix, Matrix];
     const times = (rows: Matrix, weight: Matrix) =>
       heed.linear(rows, { weight: transpose(weight) }).toArray() as Matrix;
     const [query, key, value] = [times(x, wq), times(x, wk), times(x, wv)];
     const shares = attend(x, x, weights).weights[1]!;
     const score = query[1]!.reduce((sum, entry, i) => sum + entry * key[2]![i]!, 0);
-    const worked = await page.locator('.worked').allInnerTexts();
-    /** The last numbers of a line: the result of the arithmetic. */
-    const last = (step: number, count: number) =>
-      [...worked[step]!.matchAll(/[−\d.]+\d/g)].slice(-count).map(([text]) => Number(text.replace('−', '-')));
     const near = (found: number[], expected: number[]) =>
       expect(largestDifference([found], [expected])).toBeLessThan(shownWithin);
-    near(last(0, 2), query[1]!);
-    near(last(1, 1), [score / Math.SQRT2]);
-    expect(worked[2]).toContain('all 4');
-    near(last(3, 1), [shares[2]!]);
+    const numbers = (text: string) =>
+      [...text.matchAll(/−?\d+(\.\d+)?/g)].map(([found]) => Number(found.replace('−', '-')));
+    const rows = (await page.locator('#products tr').allInnerTexts()).map((text) =>
+      numbers(text.slice(text.indexOf('\t'))),
+    );
+    near(rows[0]!, query[1]!);
+    near(rows[1]!, key[2]!);
     near(
-      last(4, 2),
+      rows[2]!,
+      query[1]!.map((entry, i) => entry * key[2]![i]!),
+    );
+    near(numbers(await page.locator('#score').innerText()).slice(-1), [score / Math.SQRT2]);
+    near(numbers(await page.locator('#softmax').innerText()).slice(-1), [shares[2]!]);
+    near((await page.locator('#average .share').allInnerTexts()).map(Number), shares);
+    near(
+      numbers(await page.locator('#average tfoot td').innerText()),
       value[0]!.map((_, j) => shares.reduce((sum, share, i) => sum + share * value[i]![j]!, 0)),
     );
-    const bar = await page
-      .locator('.reserve > :not([aria-hidden]) .mix span')
-      .evaluateAll((parts) => parts.map((part) => part.clientWidth));
-    const total = bar.reduce((sum, part) => sum + part, 0);
-    for (const [i, part] of bar.entries()) expect(Math.abs(part / total - shares[i]!)).toBeLessThan(0.02);
   });
 
   it('edits the mask with the mouse, the keyboard and touch', async () => {
-    const { page, x, weights } = await open('#hand');
+    const { page, x, weights } = await open('#compute?all=1');
     const cell = (row: number, column: number) => page.locator(`#mask td[data-row="${row}"][data-column="${column}"]`);
     const allowed = x.map(() => [1, 1, 1, 1]);
     const applied = () =>
@@ -215,7 +215,7 @@ describe('the page “By hand”', () => {
   });
 
   it('shows in each example what its text describes', async () => {
-    const { page, x } = await open('#hand');
+    const { page, x } = await open('#compute?all=1');
     /** Chooses an example and waits for its result, which is shown together with its input. */
     const choose = async (name: string, x: Matrix) => {
       await page.getByRole('button', { name, exact: true }).click();
@@ -256,7 +256,7 @@ describe('the page “By hand”', () => {
       ['no-preference', true],
       ['reduce', false],
     ] as const) {
-      const { page } = await open('#hand');
+      const { page } = await open('#compute?all=1');
       await page.emulateMedia({ reducedMotion });
       await page.evaluate(() => {
         const { animate } = Element.prototype;
@@ -274,7 +274,7 @@ describe('the page “By hand”', () => {
   });
 
   it('shows labels and numbers of the same input at any time', async () => {
-    const { page } = await open('#hand');
+    const { page } = await open('#compute?all=1');
     const shown = await page.evaluate(async () => {
       const table = document.querySelector('#output table') as HTMLElement;
       const states = new Set([table.innerText]);
@@ -298,7 +298,7 @@ describe('the page “By hand”', () => {
   });
 
   it('keeps every state in the link', async () => {
-    const { page } = await open('#hand');
+    const { page } = await open('#compute?all=1');
     await page.getByLabel('Causal').check();
     await page.locator('#wq input').first().fill('0.7');
     await page.locator('#weights td[data-row="3"][data-column="2"]').click();
@@ -309,11 +309,11 @@ describe('the page “By hand”', () => {
     await open(new URL(page.url()).hash);
     expect(await shownMatrix(page, 'output')).toEqual(shown);
     expect(await page.getByLabel('Causal').isChecked()).toBe(true);
-    expect(await page.locator('.explanation').innerText()).toContain('Query “sky”, key “apple”');
+    expect(await page.locator('#cell').innerText()).toContain('“sky” attends to “apple”');
   });
 
   it('names the rows of a link that has fewer names than rows', async () => {
-    const { page, complaints } = await open('#hand?y=1,2;3,4&x=1;2&words=a');
+    const { page, complaints } = await open('#compute?all=1&y=1,2;3,4&x=1;2&words=a');
     expect((await shownMatrix(page, 'weights')).length).toBe(1);
     expect(await page.getByRole('alert').count()).toBe(0);
     expect(await page.locator('main').innerText()).not.toMatch(/undefined|NaN|null/);

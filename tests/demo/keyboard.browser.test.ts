@@ -11,7 +11,7 @@ afterAll(() => site?.close());
 
 describe('by keyboard', () => {
   it('steppers change what they name', async () => {
-    const { page } = await site.open('#hand');
+    const { page } = await site.open('#compute?all=1');
     const width = page.locator('.stepper', { hasText: 'Head width' }).locator('output');
     await page.getByRole('button', { name: 'Increase head width' }).click();
     await expect.poll(() => width.innerText()).toBe('3');
@@ -22,7 +22,7 @@ describe('by keyboard', () => {
   });
 
   it('choosing the folder of a model keeps the focus', async () => {
-    const { page } = await site.open('#model');
+    const { page } = await site.open('#meaning?model=own');
     const choose = page.locator('input[type=file]').first();
     await choose.focus();
     await choose.setInputFiles(fileURLToPath(new URL('../../web/model', import.meta.url)));

@@ -5,16 +5,18 @@ import { exampleOf, hands } from './pages';
 import { drawn, newVisit, openSite, type Site, sharedLabels } from './site';
 import { sweep } from './sweep';
 
-/** Links to the pages, without the examples of “By hand”. */
+/** Links to the pages, without the examples of “Compute”. */
 const others = [
-  '#start',
-  '#hand?tour=2',
-  '#text',
-  '#model',
-  '#learning',
-  '#learning?part=labels',
-  `#learning?${sharedLabels}`,
-  '#lens',
+  '#see',
+  '#compute?tour=2',
+  '#meaning',
+  '#inside',
+  '#inside?part=states',
+  '#meaning?model=own',
+  '#learn',
+  '#teach',
+  `#teach?${sharedLabels}`,
+  '#inside?part=lens',
   '#speed',
 ];
 
@@ -26,7 +28,7 @@ afterAll(() => site?.close());
 
 async function openHand(hash: string): Promise<Page> {
   const example = exampleOf(hash);
-  const { page } = await site.open(example ? '#hand' : hash);
+  const { page } = await site.open(example ? '#compute?all=1' : hash);
   await page.locator('#output td').first().waitFor();
   await page
     .locator('.status-line')
@@ -54,8 +56,8 @@ describe('nothing moves while the pointer does', () => {
 });
 
 describe('no page scrolls sideways', () => {
-  it.each([...hands, '#hand?tour=3&large=1', ...others])('%s, from 320 to 2560 px', async (hash) => {
-    const page = hash.startsWith('#hand') ? await openHand(hash) : (await site.open(hash)).page;
+  it.each([...hands, '#compute?tour=3&large=1', ...others])('%s, from 320 to 2560 px', async (hash) => {
+    const page = hash.startsWith('#compute?all=1') ? await openHand(hash) : (await site.open(hash)).page;
     await page.locator('.status-line').getByText('Loaded:').waitFor();
     await page.waitForFunction(() => !document.querySelector('.waiting, .plot:empty'));
     for (const width of [320, 360, 600, 1280, 2560]) {
@@ -88,18 +90,21 @@ describe('while the page loads', () => {
     afterAll(() => page?.context().close());
 
     // Files that arrive late move what is there.
-    it.each(['#hand', ...others].map((hash, n) => [hash, n] as const))('hardly anything moves: %s', async (hash, n) => {
-      await page.goto(`${site.slowUrl}?${n}${hash}`);
-      await page.getByText('Loaded:').waitFor();
-      await page.waitForFunction(() => !document.querySelector('.waiting, .plot:empty'));
-      await page.waitForFunction(() => document.fonts.check('1rem "Source Serif 4"') && document.fonts.size > 0);
-      await drawn(page);
-      const shifts = await page.evaluate(
-        () => (globalThis as unknown as { shifts: { value: number; nodes: string[] }[] }).shifts,
-      );
-      const total = shifts.reduce((sum, { value }) => sum + value, 0);
-      console.log(`layout shift of ${hash} at ${width} px: ${total.toFixed(3)}`);
-      expect(total, JSON.stringify(shifts, null, 1)).toBeLessThan(0.05);
-    });
+    it.each(['#compute?all=1', ...others].map((hash, n) => [hash, n] as const))(
+      'hardly anything moves: %s',
+      async (hash, n) => {
+        await page.goto(`${site.slowUrl}?${n}${hash}`);
+        await page.getByText('Loaded:').waitFor();
+        await page.waitForFunction(() => !document.querySelector('.waiting, .plot:empty'));
+        await page.waitForFunction(() => document.fonts.check('1rem "Source Serif 4"') && document.fonts.size > 0);
+        await drawn(page);
+        const shifts = await page.evaluate(
+          () => (globalThis as unknown as { shifts: { value: number; nodes: string[] }[] }).shifts,
+        );
+        const total = shifts.reduce((sum, { value }) => sum + value, 0);
+        console.log(`layout shift of ${hash} at ${width} px: ${total.toFixed(3)}`);
+        expect(total, JSON.stringify(shifts, null, 1)).toBeLessThan(0.05);
+      },
+    );
   });
 });

@@ -1,4 +1,4 @@
-/** The settings with which the page “Learning” begins. */
+/** The settings with which “Watch it learn” opens. */
 import type { TrainerSettings } from '../../demo/src/engine/learning/trainer';
 
 export const initial: TrainerSettings = {

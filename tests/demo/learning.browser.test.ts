@@ -31,7 +31,7 @@ const button = (page: Page, name: string) => page.getByRole('button', { name, ex
 const shownStep = async (page: Page) => Number((await figure(page, 'Step').innerText()).replace(',', ''));
 
 async function openTasks(settings = '') {
-  const visited = await site.open(`#learning?build=simd128${settings}`);
+  const visited = await site.open(`#learn?build=simd128${settings}`);
   // A link to a step trains at once, so that the button has another name.
   await visited.page.getByRole('button', { name: /^(Train|Pause|Go on)$/ }).waitFor();
   return visited;
@@ -119,15 +119,15 @@ describe('watch attention learn', () => {
     const { page } = await openTasks();
     await button(page, 'Train').click();
     await expect.poll(() => shownStep(page)).toBeGreaterThan(1);
-    await page.getByRole('link', { name: 'By hand' }).click();
-    await page.getByRole('heading', { name: 'Attention by hand' }).waitFor();
-    await page.getByRole('link', { name: 'Learning' }).click();
+    await page.getByRole('link', { name: 'Compute' }).click();
+    await page.getByRole('heading', { name: 'Compute' }).waitFor();
+    await page.getByRole('link', { name: 'Watch it learn' }).click();
     await button(page, 'Go on').waitFor();
     expect(await shownStep(page)).toBeGreaterThan(1);
   });
 
   it('draws every step for those who do not prefer reduced motion', async () => {
-    const { page, context } = await visit(site, '#learning', {
+    const { page, context } = await visit(site, '#learn', {
       reducedMotion: 'no-preference',
       serviceWorkers: 'block',
     });
@@ -151,7 +151,7 @@ describe('watch attention learn', () => {
   it('explains that the worker cannot start, and tries again', async () => {
     const { page, context } = await visit(site, '', { serviceWorkers: 'block' });
     await page.route(/heed-train.*\.wasm$/, (route) => route.abort());
-    await page.getByRole('link', { name: 'Learning' }).click();
+    await page.getByRole('link', { name: 'Watch it learn' }).click();
     await page.getByRole('alert').getByText('Training could not start.').waitFor();
     await page.unroute(/heed-train.*\.wasm$/);
     await button(page, 'Try again').click();
@@ -216,7 +216,7 @@ describe('on one screen', () => {
   });
 
   it('copies a link at this step, which trains to the same numbers', async () => {
-    const { page, context } = await visit(site, '#learning?build=simd128&width=64&dropout=0.1', {
+    const { page, context } = await visit(site, '#learn?build=simd128&width=64&dropout=0.1', {
       serviceWorkers: 'block',
     });
     await context.grantPermissions(['clipboard-read', 'clipboard-write']);
@@ -250,7 +250,7 @@ describe('teach it your labels', () => {
   const percents = (probabilities: number[]) => probabilities.map((share) => `${(100 * share).toFixed(0)} %`);
 
   async function openLabels(settings = '') {
-    const visited = await site.open(`#learning?part=labels&build=simd128${settings}`);
+    const visited = await site.open(`#teach?build=simd128${settings}`);
     await visited.page.getByRole('heading', { name: 'Examples', exact: true }).waitFor();
     return visited;
   }
@@ -329,7 +329,7 @@ describe('teach it your labels', () => {
       };
     });
     type Gate = { gate: { held: boolean; waiting: (() => void)[]; answered: boolean } };
-    await page.goto(`${site.url}?again#learning?part=labels&build=simd128`);
+    await page.goto(`${site.url}?again#teach?build=simd128`);
     await page.locator('.probabilities li').first().waitFor();
     await page.evaluate(() => {
       (globalThis as unknown as Gate).gate.held = true;
@@ -369,7 +369,7 @@ describe('teach it your labels', () => {
   });
 
   it('keeps examples that are too long for a link', async () => {
-    const { page, context } = await visit(site, '#learning?part=labels&examples=none', { serviceWorkers: 'block' });
+    const { page, context } = await visit(site, '#teach?examples=none', { serviceWorkers: 'block' });
     const rows = Array.from({ length: 120 }, (_, i) =>
       JSON.stringify({ text: `${'long '.repeat(15)}${i}`, label: `l${i % 2}` }),
     );
@@ -379,9 +379,9 @@ describe('teach it your labels', () => {
       buffer: Buffer.from(rows.join('\n')),
     });
     await page.getByText('120 examples of 2 labels').waitFor();
-    await page.getByRole('link', { name: 'By hand' }).click();
-    await page.getByRole('heading', { name: 'Attention by hand' }).waitFor();
-    await page.goto(`${site.url}?again#learning?part=labels`);
+    await page.getByRole('link', { name: 'Compute' }).click();
+    await page.getByRole('heading', { name: 'Compute' }).waitFor();
+    await page.goto(`${site.url}?again#teach`);
     await page.getByText('120 examples of 2 labels').waitFor();
     await context.close();
   });
@@ -409,7 +409,9 @@ describe('teach it your labels', () => {
     }
     const texts = topics.examples.slice(5, 8).map(({ text }) => text);
     const expected = await classify(model, texts, { topK: 1 });
-    await page.goto(`${site.url}?own#model?${new URLSearchParams({ text: texts.join('\n'), build: 'simd128' })}`);
+    await page.goto(
+      `${site.url}?own#meaning?model=own&${new URLSearchParams({ text: texts.join('\n'), build: 'simd128' })}`,
+    );
     await page.locator('input[type=file]').setInputFiles(folder);
     await page.locator('#own-labels td').first().waitFor();
     expect(await page.locator('#own-labels tr').allInnerTexts()).toEqual(

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { load, type PretrainedModel } from 'heed';
 import type { Page } from 'playwright-core';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { candidatesWithout, type Grid, patched, wordsByLayer } from '../../demo/src/pages/lens/compute';
+import { candidatesWithout, type Grid, patched, wordsByLayer } from '../../demo/src/pages/inside/lens/compute';
 import { tinyModel } from '../web/models/tiny';
 import { openSite, type Site } from './site';
 
@@ -34,7 +34,7 @@ const shown = (similarity: number) => `sentences: ${similarity.toFixed(4)}`;
 const head = (page: Page, name: string) => page.getByRole('button', { name: `Switch off ${name}`, exact: true });
 
 it('a click on a head switches it off, and the similarity follows', async () => {
-  const { page, complaints } = await site.open('#lens');
+  const { page, complaints } = await site.open('#inside?part=lens');
   const plain = await similarityWithout([]);
   await status(page).getByText(shown(plain)).waitFor();
   await head(page, 'layer 2, head 7').click();
@@ -55,19 +55,21 @@ it('a click on a head switches it off, and the similarity follows', async () => 
 
 it('the patch grid has the numbers of the library', async () => {
   for (const over of ['positions', 'heads', 'blocks'] as const) {
-    const { page } = await site.open(`#lens?over=${over}`);
+    const { page } = await site.open(`#inside?part=lens&over=${over}`);
     const { values, columns } = (await patched(model, 'similarity', texts, over)) as Grid;
     await page.locator('.lens-table td').nth(1).waitFor();
     const cells = await page.locator('.lens-table tbody td').allInnerTexts();
     expect(cells).toEqual(values.flat().map((value) => value.toFixed(2)));
     expect(await page.locator('.lens-table thead th').allInnerTexts()).toEqual(columns);
   }
-  const { page } = await site.open(`#lens?${new URLSearchParams({ other: 'A film.' })}`);
+  const { page } = await site.open(`#inside?part=lens&${new URLSearchParams({ second: 'A film.' })}`);
   await page.getByText('these have different numbers').waitFor();
 });
 
 it('the slider steers', async () => {
-  const { page } = await site.open(`#lens?${new URLSearchParams({ text: 'We talked about the weather.' })}`);
+  const { page } = await site.open(
+    `#inside?part=lens&${new URLSearchParams({ first: 'We talked about the weather.' })}`,
+  );
   const result = page.locator('#lens-steering ~ .lens-result');
   await result.getByText('to “hot summer sun”').waitFor();
   const before = await result.innerText();
@@ -77,7 +79,7 @@ it('the slider steers', async () => {
 });
 
 it('garbage in a link and empty sentences are harmless', async () => {
-  const { page, complaints } = await site.open('#lens?off=9.9,x,1&over=all&strength=99');
+  const { page, complaints } = await site.open('#inside?part=lens&off=9.9,x,1&over=all&strength=99');
   await page.locator('.lens-table td').nth(1).waitFor();
   await page.getByRole('textbox', { name: 'First sentence' }).fill('');
   await page.getByRole('textbox', { name: 'First sentence' }).fill('A fox.');
@@ -89,12 +91,12 @@ it('garbage in a link and empty sentences are harmless', async () => {
 });
 
 it('a model of the reader’s own: the masked word, the label, and the words of each layer', async () => {
-  const { page, complaints } = await site.open('#model');
+  const { page, complaints } = await site.open('#meaning?model=own');
   await page.waitForSelector('.drop');
   await page.locator('input[type=file]').setInputFiles(folder);
   await page.getByRole('heading', { name: 'Contents' }).waitFor();
-  await page.getByRole('navigation', { name: 'Pages' }).getByRole('link', { name: 'Lens' }).click();
-  await page.getByText('opened by you').click();
+  await page.getByRole('navigation', { name: 'Pages' }).getByRole('link', { name: 'Inside' }).click();
+  await page.getByText('lens', { exact: true }).click();
   await page.getByText('the masked word').click();
   await page.getByText('Write [MASK] once in the first sentence').waitFor();
   const own: [string, string] = ['the quick [MASK] fox', 'a quick [MASK] fox'];
@@ -121,11 +123,11 @@ it('a model of the reader’s own: the masked word, the label, and the words of 
   expect(complaints).toEqual([]);
 });
 
-it('the model trained on “Learning”: a head off costs accuracy', async () => {
-  const { page, complaints } = await site.open('#learning?step=150');
+it('the model trained on “Watch it learn”: a head off costs accuracy', async () => {
+  const { page, complaints } = await site.open('#learn?step=150');
   await page.locator('.facts, .run').first().waitFor();
   await page.getByRole('button', { name: 'Go on' }).waitFor(); // trained to the step that the link names
-  await page.getByRole('navigation', { name: 'Pages' }).getByRole('link', { name: 'Lens' }).click();
+  await page.getByRole('navigation', { name: 'Pages' }).getByRole('link', { name: 'Inside' }).click();
   await page.getByText('trained by you').click();
   const result = page.locator('#lens-trained ~ .lens-result');
   await result.getByText('After step 150').waitFor();

@@ -1,4 +1,4 @@
-/** What the examples of the page “Lens” say holds for the bundled model. If it changes, choose others in demo/src/pages/lens/presets.ts. Other models: what the page follows is what the library says. */
+/** What the examples of the page “Lens” say holds for the bundled model. If it changes, choose others in demo/src/pages/inside/lens/presets.ts. Other models: what the page follows is what the library says. */
 import { classify, fillMask, type Heed, load, type PretrainedModel, type Tensor } from 'heed';
 import { patchGrid } from 'heed/lens';
 import { load as loadTraining, type TrainingHeed } from 'heed/train';
@@ -13,9 +13,9 @@ import {
   steer,
   switchedOff,
   wordsByLayer,
-} from '../../demo/src/pages/lens/compute';
-import { type Measure, measuresOf, missing, type Pair } from '../../demo/src/pages/lens/measures';
-import { examples } from '../../demo/src/pages/lens/presets';
+} from '../../demo/src/pages/inside/lens/compute';
+import { type Measure, measuresOf, missing, type Pair } from '../../demo/src/pages/inside/lens/measures';
+import { examples } from '../../demo/src/pages/inside/lens/presets';
 import { tinyModel } from '../web/models/tiny';
 import { initial } from './learning-settings';
 

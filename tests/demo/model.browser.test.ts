@@ -37,7 +37,7 @@ async function cosines(dtype: 'fp32' | 'q8'): Promise<number[][]> {
 
 describe('the page “Your model”', () => {
   it.each(['fp32', 'q8'] as const)('opens a folder in %s', async (dtype) => {
-    const { page, complaints } = await site.open(`#model?${written}&dtype=${dtype}`);
+    const { page, complaints } = await site.open(`#meaning?model=own&${written}&dtype=${dtype}`);
     await page.waitForSelector('.drop');
     await choose(page, shipped);
     await page.getByRole('heading', { name: 'Contents' }).waitFor();
@@ -48,13 +48,13 @@ describe('the page “Your model”', () => {
     expect(await page.locator('.facts-table').nth(1).innerText()).toContain('model.safetensors');
     const expected = await cosines(dtype);
     await expect
-      .poll(async () => largestDifference(await shownMatrix(page, 'own-cosines'), expected))
+      .poll(async () => largestDifference(await shownMatrix(page, 'cosines'), expected))
       .toBeLessThan(shownWithin);
     expect(complaints).toEqual([]);
   });
 
   it('opens dropped files', async () => {
-    const { page } = await site.open(`#model?${written}`);
+    const { page } = await site.open(`#meaning?model=own&${written}`);
     await page.waitForSelector('.drop');
     await page.evaluate(
       async (urls) => {
@@ -70,11 +70,11 @@ describe('the page “Your model”', () => {
       ['config.json', 'tokenizer.json', 'model.safetensors'].map((name) => `/model/${name}`),
     );
     await page.getByRole('heading', { name: 'Contents' }).waitFor();
-    expect(await shownMatrix(page, 'own-cosines')).toHaveLength(sentences.length);
+    expect(await shownMatrix(page, 'cosines')).toHaveLength(sentences.length);
   });
 
   it('opens a folder dropped from the desktop, and reads it again as int8', async () => {
-    const { page, context, complaints } = await site.open(`#model?${written}`);
+    const { page, context, complaints } = await site.open(`#meaning?model=own&${written}`);
     const { x, y } = (await page.locator('.drop').boundingBox())!;
     const devtools = await context.newCDPSession(page);
     const data = { items: [], files: [shipped], dragOperationsMask: 1 };
@@ -86,7 +86,7 @@ describe('the page “Your model”', () => {
     const shows = async (dtype: 'fp32' | 'q8') => {
       const expected = await cosines(dtype);
       await expect
-        .poll(async () => largestDifference(await shownMatrix(page, 'own-cosines'), expected))
+        .poll(async () => largestDifference(await shownMatrix(page, 'cosines'), expected))
         .toBeLessThan(shownWithin);
     };
     await shows('fp32');
@@ -98,7 +98,7 @@ describe('the page “Your model”', () => {
   });
 
   it('explains that the browser did not provide the files of a dropped folder', async () => {
-    const { page } = await site.open('#model');
+    const { page } = await site.open('#meaning?model=own');
     await page.waitForSelector('.drop');
     await page.evaluate(() => {
       const dataTransfer = new DataTransfer();
@@ -110,7 +110,7 @@ describe('the page “Your model”', () => {
 
   it('offers links to the files of a host that it cannot read from', async () => {
     const elsewhere = new URL('/model/', site.url.replace('localhost', '127.0.0.1')).href;
-    const { page } = await site.open(`#model?url=${encodeURIComponent(elsewhere)}`);
+    const { page } = await site.open(`#meaning?model=own&url=${encodeURIComponent(elsewhere)}`);
     await page.getByRole('button', { name: 'Open', exact: true }).click();
     await expect.poll(() => alert(page)).toMatch(/cannot be fetched.*save the files/s);
     const links = await page
@@ -122,14 +122,14 @@ describe('the page “Your model”', () => {
 
   it('opens a folder by its URL', async () => {
     const url = new URL('/model/', site.url).href;
-    const { page } = await site.open(`#model?${written}&url=${encodeURIComponent(url)}`);
+    const { page } = await site.open(`#meaning?model=own&${written}&url=${encodeURIComponent(url)}`);
     await page.getByRole('button', { name: 'Open', exact: true }).click();
     await page.getByRole('heading', { name: 'Contents' }).waitFor();
-    expect(largestDifference(await shownMatrix(page, 'own-cosines'), await cosines('fp32'))).toBeLessThan(shownWithin);
+    expect(largestDifference(await shownMatrix(page, 'cosines'), await cosines('fp32'))).toBeLessThan(shownWithin);
   });
 
   it('explains why a folder is not a model, and still opens the next one', async () => {
-    const { page } = await site.open(`#model?${written}`);
+    const { page } = await site.open(`#meaning?model=own&${written}`);
     await page.waitForSelector('.drop');
 
     await mkdir(join(folder, 'holiday'));

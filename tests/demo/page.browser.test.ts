@@ -27,8 +27,8 @@ describe('the page', () => {
     const fetched = new Set<string>();
     context.on('request', (request) => fetched.add(new URL(request.url()).pathname.split('/heed/')[1] || 'index.html'));
     await page.goto(site.url);
-    // “Learning” and the lens are loaded when they are opened.
-    for (const hash of Object.keys(pages).filter((hash) => !/learning|lens/.test(hash))) await enter(page, hash);
+    // “Watch it learn” and the lens are loaded when they are opened.
+    for (const hash of Object.keys(pages).filter((hash) => !/learn|teach|inside/.test(hash))) await enter(page, hash);
     const model = /safetensors|words-/;
     const weights = await Promise.all(
       [...fetched]
@@ -47,8 +47,8 @@ describe('the page', () => {
   it('is drawn before the module has loaded', async () => {
     const { page, context } = await newVisit(site.browser);
     await page.route(/\.wasm|worker-/, () => {});
-    await page.goto(`${site.url}#hand`);
-    await page.getByRole('heading', { name: 'Attention by hand' }).waitFor();
+    await page.goto(`${site.url}#compute?all=1`);
+    await page.getByRole('heading', { name: 'Compute' }).waitFor();
     expect(await page.locator('.waiting').innerText()).toContain('when the module has loaded');
     await context.close();
   });
@@ -66,7 +66,7 @@ describe('the page', () => {
     });
     await page.goto(site.url);
     await page.evaluate(() => {
-      location.hash = '#text';
+      location.hash = '#meaning';
       // As if they became due before the hashchange event is delivered.
       for (const task of (globalThis as unknown as { timers: (() => void)[] }).timers) task();
     });
@@ -74,16 +74,20 @@ describe('the page', () => {
     await context.close();
   });
 
-  it('opens “Learning” offline once it has been opened', async () => {
+  it('opens “Watch it learn” offline once it has been opened', async () => {
     const { page, context, complaints } = await visit(site, '');
-    await page.getByText('Saved: the page now works offline, except “Learning” until it has been opened.').waitFor();
-    await page.goto(`${site.url}#learning?part=labels`);
+    await page
+      .getByText(
+        'Saved: the page now works offline, except “Watch it learn” and “Teach it” until they have been opened.',
+      )
+      .waitFor();
+    await page.goto(`${site.url}#teach`);
     await page.locator('.mattered li').first().waitFor();
     await page.getByText('Saved: the page now works offline.').waitFor();
     await context.setOffline(true);
     await page.reload();
     await page.locator('.mattered li').first().waitFor();
-    await page.getByText('Watch attention learn', { exact: true }).click();
+    await page.getByRole('link', { name: 'Watch it learn' }).click();
     await page.getByRole('button', { name: 'One step' }).click();
     await page.locator('.gradients td').first().waitFor();
     expect(complaints).toEqual([]);
@@ -101,8 +105,9 @@ describe('the page', () => {
     await page.locator('.ways button:enabled').click();
     await page.getByRole('button', { name: 'Positions', exact: true }).click();
     await page.locator('.plots svg').first().waitFor();
-    await page.getByRole('link', { name: 'Your text' }).click();
+    await page.getByRole('link', { name: 'Meaning' }).click();
     await page.locator('.words .word').first().waitFor();
+    await page.goto(`${site.url}#inside?part=states`);
     await page.locator('.plot svg').first().waitFor();
     await page.getByRole('link', { name: 'Speed' }).click();
     await page.getByRole('button', { name: 'Measure' }).click();
@@ -112,15 +117,14 @@ describe('the page', () => {
   });
 
   it('makes no request while one types', async () => {
-    const { page, context } = await visit(site, '#text');
+    const { page, context } = await visit(site, '#meaning');
     await page.getByText('Saved: the page now works offline').waitFor();
     await page.locator('.words .word').first().waitFor();
-    await page.locator('.plot svg').first().waitFor();
     const requests: string[] = [];
     // Chromium requests the icon whenever the address changes, and gets it from the cache.
     context.on('request', (request) => request.url().endsWith('/favicon.svg') || requests.push(request.url()));
     await page.getByLabel('Your sentences').fill('A sentence\nand another');
-    await expect.poll(async () => (await shownMatrix(page, 'shipped-cosines')).length).toBe(2);
+    await expect.poll(async () => (await shownMatrix(page, 'cosines')).length).toBe(2);
     const words = await page.locator('.words .word').allInnerTexts();
     await page.getByLabel('Describe something').fill('a place to sleep');
     await expect.poll(() => page.locator('.words .word').allInnerTexts()).not.toEqual(words);
@@ -130,17 +134,17 @@ describe('the page', () => {
   });
 
   it.each(['simd128', 'relaxed-simd'])('runs on the %s build, with the same numbers', async (build) => {
-    const { page, complaints } = await site.open(`#hand?build=${build}`);
+    const { page, complaints } = await site.open(`#compute?all=1&build=${build}`);
     await page.getByText(`${build} build (asked for)`).waitFor();
     const [x, output] = [await shownMatrix(page, 'x'), await shownMatrix(page, 'output')];
     expect(x.length).toBe(4);
-    await site.open('#hand');
+    await site.open('#compute?all=1');
     expect(output).toEqual(await shownMatrix(page, 'output'));
     expect(complaints).toEqual([]);
   });
 
   it('explains what it needs to a browser without SIMD', async () => {
-    const { page, context } = await visitWithout(() => false, '#text');
+    const { page, context } = await visitWithout(() => false, '#meaning');
     await page.getByText('This browser does not support heed.').waitFor();
     expect(await page.getByRole('alert').innerText()).toMatch(/Safari 16\.4/);
     await page.getByRole('link', { name: 'Speed' }).click();
@@ -148,7 +152,7 @@ describe('the page', () => {
     await context.close();
   });
 
-  it.each(['#hand', '#text', '#model', '#learning', '#lens', '#speed'])(
+  it.each(['#compute?all=1', '#meaning', '#meaning?model=own', '#learn', '#inside?part=lens', '#speed'])(
     'offers another build on %s if the browser does not support the selected one',
     async (hash) => {
       // The feature test of relaxed SIMD contains the opcode of i16x8.relaxed_dot_i8x16_i7x16_s.
@@ -168,7 +172,7 @@ describe('the page', () => {
     await page.route(/\.wasm$/, (route) =>
       route.fulfill({ contentType: 'text/html', body: '<!doctype html>not found' }),
     );
-    await page.goto(`${site.url}#text`);
+    await page.goto(`${site.url}#meaning`);
     const alert = page.getByRole('alert');
     await expect.poll(() => alert.innerText()).toMatch(/heed could not start.*HTML page.*\.wasm/s);
     await page.unroute(/\.wasm$/);
@@ -215,15 +219,14 @@ describe('the page', () => {
         }
       }, characters);
 
-    await enter(page, '#text');
-    const cosines = await shownMatrix(page, 'shipped-cosines');
+    await enter(page, '#meaning');
+    const cosines = await shownMatrix(page, 'cosines');
     const words = await page.locator('.words .word').allInnerTexts();
     const before = await calls();
     await page.getByLabel('Your sentences').focus();
     await type('\nIt was a bright cold day in April, and the clocks were striking.');
-    await expect.poll(async () => (await shownMatrix(page, 'shipped-cosines')).length).toBe(cosines.length + 1);
-    await expect.poll(async () => (await calls()).encode! - before.encode!).toBe(4); // attention and hidden states
-    expect((await calls()).embed! - before.embed!).toBe(2);
+    await expect.poll(async () => (await shownMatrix(page, 'cosines')).length).toBe(cosines.length + 1);
+    await expect.poll(async () => (await calls()).embed! - before.embed!).toBe(2);
     await page.getByLabel('Describe something').focus();
     await type(' that one cannot leave');
     await expect.poll(() => page.locator('.words .word').allInnerTexts()).not.toEqual(words);
@@ -285,7 +288,7 @@ describe('the page', () => {
   });
 
   it('applies the chosen theme and keeps it in the link', async () => {
-    const { page } = await site.open('#hand');
+    const { page } = await site.open('#compute?all=1');
     await page.emulateMedia({ colorScheme: 'light' });
     const ground = () => page.evaluate(() => getComputedStyle(document.documentElement).backgroundColor);
     const light = await ground();

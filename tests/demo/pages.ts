@@ -1,21 +1,24 @@
 /** Links to the pages of the demo, for the tests that visit all of them. */
 import type { Page } from 'playwright-core';
-import { presets } from '../../demo/src/pages/hand/presets';
+import { presets } from '../../demo/src/pages/compute/presets';
 import { drawn, sharedLabels } from './site';
 
 /** Each page with the elements that appear last. */
 export const pages: Record<string, string[]> = {
-  '#start': ['.shares li', '.ways button:enabled'],
-  '#hand?tour=3': ['.tour h1', '#mixed td'],
-  '#hand?positions=add&heads=2': ['#mixed td', '.plots svg'],
-  '#text': ['.words .word', '#shipped-cosines td', '.plot svg', '.passages li'],
-  '#text?view=map': ['.map-area canvas', '.plot svg'],
-  '#model': ['.drop'],
+  '#see': ['.shares li', '.ways button:enabled'],
+  '#compute': ['#average td'],
+  '#compute?tour=3': ['.tour h1', '#mixed td'],
+  '#compute?all=1&positions=add&heads=2': ['#mixed td', '.plots svg'],
+  '#meaning': ['.words .word', '#cosines td', '.passages li'],
+  '#inside': ['.lines line'],
+  '#inside?view=map': ['.map-area canvas'],
+  '#inside?part=states': ['.plot svg'],
+  '#meaning?model=own': ['.drop'],
   '#speed': ['.plot svg'],
-  '#lens': ['.lens-table td', '.lens-cell[title]'],
-  '#learning': ['.sequence td', '.gradients td', '.plot svg'],
-  '#learning?part=labels': ['.mattered li', '.plot svg'],
-  [`#learning?${sharedLabels}`]: ['.probabilities li'],
+  '#inside?part=lens': ['.lens-table td', '.lens-cell[title]'],
+  '#learn': ['.sequence td', '.gradients td', '.plot svg'],
+  '#teach': ['.mattered li', '.plot svg'],
+  [`#teach?${sharedLabels}`]: ['.probabilities li'],
 };
 
 /** Goes to a page by a link, without loading the document again, and waits until it is complete. */
@@ -34,20 +37,20 @@ export async function enter(page: Page, hash: string): Promise<void> {
   await drawn(page);
 }
 
-/** “By hand” with every example, and with settings that need much space. */
+/** “Compute” with every example, and with settings that need much space. */
 export const hands = [
-  ...presets.map(({ id }) => `#hand?preset=${id}`),
-  '#hand?heads=4&width=8',
-  '#hand?heads=3&width=5&scale=0.35&norm=1&positions=concat&dropout=0.4',
-  '#hand?words=donaudampfschifffahrtsgesellschaft|antidisestablishmentarianism|a|b',
-  '#hand?words=one|two|three|four|five|six|seven|eight&causal=1&positions=add',
+  ...presets.map(({ id }) => `#compute?all=1&preset=${id}`),
+  '#compute?all=1&heads=4&width=8',
+  '#compute?all=1&heads=3&width=5&scale=0.35&norm=1&positions=concat&dropout=0.4',
+  '#compute?all=1&words=donaudampfschifffahrtsgesellschaft|antidisestablishmentarianism|a|b',
+  '#compute?all=1&words=one|two|three|four|five|six|seven|eight&causal=1&positions=add',
 ];
 
 /** The example that a link of `hands` stands for: it is chosen with the button of this name, because the link alone does not. */
 export const exampleOf = (hash: string): string | undefined =>
-  presets.find(({ id }) => hash === `#hand?preset=${id}`)?.name;
+  presets.find(({ id }) => hash === `#compute?all=1&preset=${id}`)?.name;
 
-/** Links to “By hand” with values that cannot be read. */
+/** Links to “Compute” with values that cannot be read. */
 export const unreadable = [
   'heads=99&width=x&x=1,2;3&scale=1e9&order=7,7&mask=&wq=1;2&at=%%%',
   'x=;;;',

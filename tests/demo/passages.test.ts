@@ -1,6 +1,6 @@
 /** How the demo splits a document. */
 import { describe, expect, it } from 'vitest';
-import { passagesOf } from '../../demo/src/pages/text/document/passages';
+import { passagesOf } from '../../demo/src/pages/meaning/document/passages';
 
 const split = (text: string) => [...passagesOf(text)];
 /** Without spaces, which splitting may change. */

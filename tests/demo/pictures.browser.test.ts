@@ -70,7 +70,7 @@ describe('pictures', () => {
     const orderFor = async (text: string) =>
       semanticSearch(await model.embed(text, { normalize: true }), vectors)[0]!.map(({ index }) => names[index]);
 
-    const { page, complaints } = await site.open('#model?picture=w5%20w6');
+    const { page, complaints } = await site.open('#meaning?model=own&picture=w5%20w6');
     await page.waitForSelector('.drop');
     await page.locator('.drop input[type=file]').setInputFiles(clip);
     await page
@@ -99,7 +99,7 @@ describe('pictures', () => {
 
   it('are found by pictures only if the model has no encoder of texts', async () => {
     // The page's policy would also forbid axe.
-    const { page, context, complaints } = await visit(site, '#model', { bypassCSP: true });
+    const { page, context, complaints } = await visit(site, '#meaning?model=own', { bypassCSP: true });
     await page.waitForSelector('.drop');
     await page.locator('.drop input[type=file]').setInputFiles(dino);
     await page.getByLabel('Choose pictures').setInputFiles(files);

@@ -12,7 +12,7 @@ const good = sharedLabels.get('classifier')!;
 
 describe('a link with a classifier', () => {
   it('gives whoever opens it the same labels, without training', async () => {
-    const { page, context, complaints } = await visit(site, '#learning?part=labels', { serviceWorkers: 'block' });
+    const { page, context, complaints } = await visit(site, '#teach', { serviceWorkers: 'block' });
     await context.grantPermissions(['clipboard-read', 'clipboard-write']);
     await page.locator('.probabilities li').first().waitFor();
     const shown = () => page.locator('.probabilities li').allInnerTexts();
@@ -52,7 +52,7 @@ describe('a link with a classifier', () => {
     ['a label too many', `${good}\tthird`],
     ['too few bytes', `a${'A'.repeat(700)}\tone\ttwo`],
   ])('that is damaged or hostile has one message, and the page goes on: %s', async (_, classifier) => {
-    const { page, complaints } = await site.open(`#learning?${new URLSearchParams({ part: 'labels', classifier })}`);
+    const { page, complaints } = await site.open(`#teach?${new URLSearchParams({ classifier })}`);
     const alert = page.getByRole('alert');
     await alert.waitFor();
     expect(await alert.count()).toBe(1);

@@ -117,7 +117,6 @@ const row = (phase: number) => Array.from({ length: 256 }, (_, i) => Math.sin(ph
 
 /** The parameters of a link with a classifier of two labels, as “Teach it your labels” copies it. */
 export const sharedLabels = new URLSearchParams({
-  part: 'labels',
   classifier: pack({ labels: ['it’s up', 'down'], weight: [row(0), row(2)], bias: [0, 0.5] })!,
   test: "A ladder's top.",
 });

@@ -23,15 +23,15 @@ describe('the page', () => {
   });
 
   it('works offline after it has loaded, and opens again offline', async () => {
-    const { page, context, complaints } = await visit(site, '#text');
+    const { page, context, complaints } = await visit(site, '#meaning');
     await page.getByText('Saved: the page now works offline').waitFor();
     await context.setOffline(true);
     await page.getByText('You are offline; the page still works').waitFor();
     await page.getByLabel('Your sentences').fill('Nothing goes over the wire.\nAll is computed here.');
-    await expect.poll(async () => (await shownMatrix(page, 'shipped-cosines')).length).toBe(2);
+    await expect.poll(async () => (await shownMatrix(page, 'cosines')).length).toBe(2);
     await page.reload();
     await page.locator('.words .word').first().waitFor();
-    await page.goto(`${site.url}#hand?positions=add`);
+    await page.goto(`${site.url}#compute?all=1&positions=add`);
     await page.locator('.plots svg').first().waitFor();
     expect(complaints).toEqual([]);
     await context.close();

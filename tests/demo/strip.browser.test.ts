@@ -1,4 +1,4 @@
-/** On “By hand”, scores, weights and output stay visible while a number changes. */
+/** On “Compute”, scores, weights and output stay visible while a number changes. */
 import type { Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { openSite, type Site } from './site';
@@ -9,7 +9,7 @@ beforeAll(async () => {
 });
 afterAll(() => site?.close());
 
-const heads = '#hand?heads=2&words=red|round|apple|sky|sea&x=1,0,0;0,1,0;1,1,0;0,0,1;0,1,1';
+const heads = '#compute?all=1&heads=2&words=red|round|apple|sky|sea&x=1,0,0;0,1,0;1,1,0;0,0,1;0,1,1';
 
 /** The small matrices at the edge, or null if they are hidden; with the boxes of their cells. */
 const stripOf = (page: Page) =>
@@ -28,8 +28,8 @@ const numbersOf = (page: Page, id: string) => page.locator(`#${id} td`).allInner
 
 describe('scores, weights and output', () => {
   it.each([
-    ['#hand', 1280, 800, 'output'],
-    ['#hand', 360, 740, 'output'],
+    ['#compute?all=1', 1280, 800, 'output'],
+    ['#compute?all=1', 360, 740, 'output'],
     [heads, 1280, 800, 'mixed'],
   ])('%s stay visible at %i x %i px while one edits', async (hash, width, height, output) => {
     const { page, complaints } = await site.open(hash);
@@ -59,8 +59,8 @@ describe('scores, weights and output', () => {
   });
 
   it('are not shown twice where the matrices themselves are in sight', async () => {
-    const { page } = await site.open('#hand');
-    await page.setViewportSize({ width: 2560, height: 2400 });
+    const { page } = await site.open('#compute?all=1');
+    await page.setViewportSize({ width: 2560, height: 4000 });
     await page.locator('#x input').first().fill('2');
     await expect.poll(() => stripOf(page)).toBeNull();
     await page.setViewportSize({ width: 1280, height: 900 });

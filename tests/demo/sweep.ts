@@ -4,9 +4,7 @@
 export async function sweep(): Promise<{ pixels: number; which: string }> {
   const watched = [
     // Of the footer its first part: its last line says how far the page has loaded, and may grow meanwhile.
-    ...document.querySelectorAll(
-      '.step, .matrix, .matrix td, .matrix th, .explanation, .worked, h2, footer > :first-child',
-    ),
+    ...document.querySelectorAll('.step, .matrix, .matrix td, .matrix th, h2, footer > :first-child'),
   ];
   const places = () => watched.map((element) => element.getBoundingClientRect());
   const before = places();

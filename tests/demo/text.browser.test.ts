@@ -1,4 +1,4 @@
-/** The page “Your text”: compares the numbers on the page with those of the library in Node. */
+/** The pages “Meaning” and “Inside”: compares the numbers on the page with those of the library in Node. */
 import { fileURLToPath } from 'node:url';
 import { type Heed, load, type PretrainedModel, TextIndex } from 'heed';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -19,8 +19,8 @@ afterAll(async () => {
 const sentences = ['The cat sat on the mat.', 'A kitten rests on a rug.', 'Shares fell sharply on Monday.'];
 const written = `text=${encodeURIComponent(sentences.join('\n'))}`;
 
-async function cosines(texts: string[], options: object = {}): Promise<number[][]> {
-  const vectors = await model.embed(texts, { normalize: true, ...options });
+async function cosines(texts: string[]): Promise<number[][]> {
+  const vectors = await model.embed(texts, { normalize: true });
   return heed.linear(vectors, { weight: vectors }).toArray() as number[][];
 }
 
@@ -56,14 +56,14 @@ function twoLargestVariances(rows: number[][]): number[] {
 /** The weights in “cat” attends to “the” 12 %, ... */
 const percents = (words: string): number[] => [...words.matchAll(/(\d+) %/g)].map(([, share]) => Number(share) / 100);
 
-describe('the page “Your text”', () => {
+describe('sentences', () => {
   it('computes the similarity of the sentences in the text box', async () => {
-    const { page, complaints } = await site.open('#text');
-    await page.waitForSelector('#shipped-cosines');
+    const { page, complaints } = await site.open('#meaning');
+    await page.waitForSelector('#cosines');
     await page.getByLabel('Your sentences').fill(sentences.join('\n'));
     const expected = await cosines(sentences);
     await expect
-      .poll(async () => largestDifference(await shownMatrix(page, 'shipped-cosines'), expected))
+      .poll(async () => largestDifference(await shownMatrix(page, 'cosines'), expected))
       .toBeLessThan(shownWithin);
     expect(complaints).toEqual([]);
   });
@@ -76,7 +76,7 @@ describe('the page “Your text”', () => {
       [0, 0],
       [numLayers - 1, numHeads - 1],
     ] as const) {
-      const { page } = await site.open(`#text?${written}&layer=${layer}&head=${head}`);
+      const { page } = await site.open(`#inside?${written}&layer=${layer}&head=${head}`);
       const queries = page.locator('.queries .token');
       await queries.first().waitFor();
       expect(await queries.allInnerTexts()).toEqual(tokens[0]);
@@ -93,7 +93,7 @@ describe('the page “Your text”', () => {
   it('paints the heat map from the same weights', async () => {
     const { attentions, tokens } = await model.encode([sentences[0]!], { outputAttentions: true });
     const length = tokens[0]!.length;
-    const { page } = await site.open(`#text?${written}&view=map&layer=0&head=1`);
+    const { page } = await site.open(`#inside?${written}&view=map&layer=0&head=1`);
     await page.locator('.map-area canvas').waitFor();
     const alphas = await page.locator('.map-area canvas').evaluate((canvas: HTMLCanvasElement) => {
       const { data } = canvas.getContext('2d')!.getImageData(0, 0, canvas.width, canvas.height);
@@ -104,61 +104,9 @@ describe('the page “Your text”', () => {
     for (const [i, alpha] of alphas.entries()) expect(Math.abs(alpha - weights[i]! ** 0.6)).toBeLessThan(0.01);
   });
 
-  it('switches heads off and shows the effect', async () => {
-    const { numLayers, numHeads } = model.config;
-    const { page } = await site.open(`#text?${written}`);
-    await page.locator('.head').first().waitFor();
-    // A whole layer and one more head, so that the effect is visible in two decimals.
-    const off = [...Array.from({ length: numHeads }, (_, head) => [0, head] as const), [numLayers - 1, 1] as const];
-    for (const [layer, head] of off) await page.getByLabel(`Layer ${layer + 1}, head ${head + 1} on`).uncheck();
-    const headMask = Array.from({ length: numLayers }, (_, l) =>
-      Array.from({ length: numHeads }, (_, h) => (off.some(([a, b]) => a === l && b === h) ? 0 : 1)),
-    );
-    const expected = await cosines(sentences, { headMask });
-    expect(largestDifference(expected, await cosines(sentences))).toBeGreaterThan(shownWithin);
-    await expect
-      .poll(async () => largestDifference(await shownMatrix(page, 'shipped-cosines'), expected))
-      .toBeLessThan(shownWithin);
-    const [whole, without] = [
-      await model.embed(sentences, { normalize: true }),
-      await model.embed(sentences, { normalize: true, headMask }),
-    ];
-    const kept = whole.data.reduce((sum, entry, i) => sum + entry * without.data[i]!, 0) / sentences.length;
-    const said = await page.locator('.head-effect p').first().innerText();
-    expect(said).toContain(`${off.length} heads off`);
-    expect(Math.abs(Number(/mean cosine of ([\d.]+)/.exec(said)![1]) - kept)).toBeLessThan(0.0001);
-  });
-
-  it('ranks heads by how the vectors change without them', async () => {
-    const { numLayers, numHeads } = model.config;
-    const whole = await model.embed(sentences, { normalize: true });
-    const changes: { name: string; change: number }[] = [];
-    for (let layer = 0; layer < numLayers; layer++) {
-      for (let head = 0; head < numHeads; head++) {
-        const headMask = Array.from({ length: numLayers }, (_, l) =>
-          Array.from({ length: numHeads }, (_, h) => (l === layer && h === head ? 0 : 1)),
-        );
-        const { data } = await model.embed(sentences, { normalize: true, headMask });
-        const kept = data.reduce((sum, entry, i) => sum + entry * whole.data[i]!, 0) / sentences.length;
-        changes.push({ name: `layer ${layer + 1} head ${head + 1}`, change: 1 - kept });
-      }
-    }
-    const total = changes.reduce((sum, { change }) => sum + change, 0);
-    const most = Math.max(...changes.map(({ change }) => change));
-    const { page } = await site.open(`#text?${written}`);
-    await page.getByRole('button', { name: 'Which heads matter?' }).click();
-    const said = await page.getByText('Switching off one head at a time').innerText();
-    const [, name, share] = /at a time, (layer \d+ head \d+) \((\d+) %/.exec(said)!;
-    // Two heads may matter equally: either may come first, as long as its share is right and none is larger.
-    const named = changes.find((entry) => entry.name === name)!;
-    expect(named.change / total).toBeGreaterThan(most / total - 0.001);
-    expect(Math.abs(Number(share) / 100 - named.change / total)).toBeLessThan(0.011);
-    expect(await page.locator('.needed').count()).toBe(numLayers * numHeads);
-  });
-
   it('finds words by their description', async () => {
     const description = 'a large body of salt water';
-    const { page, complaints } = await site.open(`#text?define=${description.replaceAll(' ', '+')}`);
+    const { page, complaints } = await site.open(`#meaning?define=${description.replaceAll(' ', '+')}`);
     await page.locator('.words .word').first().waitFor();
     const shown = await page.locator('.words li').evaluateAll((items) =>
       items.map((item) => ({
@@ -189,8 +137,8 @@ describe('the page “Your text”', () => {
   it('projects the hidden states of each layer onto their two principal components', async () => {
     const { hiddenStates, tokens, attentionMask } = await model.encode(sentences, { outputHiddenStates: true });
     const count = tokens.flat().length;
-    const { page } = await site.open(`#text?${written}`);
-    const section = page.locator('section[aria-labelledby="shipped-projection"]');
+    const { page } = await site.open(`#inside?part=states&${written}`);
+    const section = page.locator('section[aria-labelledby="projection"]');
     for (const step of [0, hiddenStates!.length - 1]) {
       await page.evaluate((to) => {
         location.hash = location.hash.replace(/&step=\d+|$/, `&step=${to}`);
@@ -222,18 +170,21 @@ describe('the page “Your text”', () => {
   });
 
   it('handles an empty text box and 100,000 characters', async () => {
-    const { page, complaints } = await site.open('#text');
-    await page.waitForSelector('#shipped-cosines');
+    const { page, complaints } = await site.open('#meaning');
+    await page.waitForSelector('#cosines');
     const box = page.getByLabel('Your sentences');
     await box.fill('');
     await page.getByText('Write a sentence').waitFor();
     await box.fill('attention is all you need '.repeat(4000).slice(0, 100_000));
-    await page.getByText('not read: the text is longer').waitFor();
+    await page
+      .getByText('was not read: the text is longer')
+      .or(page.getByText('were not read: the text is longer'))
+      .waitFor();
     expect(await page.getByRole('button', { name: 'Copy link' }).isDisabled()).toBe(true);
     await box.fill(Array.from({ length: 20 }, (_, i) => `sentence ${i}`).join('\n'));
     await page.getByText('8 further lines were left out').waitFor();
     await box.fill('\ud800 lone surrogate');
-    await expect.poll(async () => (await shownMatrix(page, 'shipped-cosines')).length).toBe(1);
+    await expect.poll(async () => (await shownMatrix(page, 'cosines')).length).toBe(1);
     expect(complaints).toEqual([]);
   });
 });

@@ -1,9 +1,9 @@
-/** What the tour of “By hand” says, computed by the library. */
+/** What the tour of “Compute” says, computed by the library. */
 import { type Heed, load } from 'heed';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { computeSteps, type Matrix, type StepsInput, type StepsResult } from '../../demo/src/engine/hand';
 import { randomMatrix } from '../../demo/src/engine/random';
-import { steps } from '../../demo/src/pages/hand/tour-data';
+import { steps } from '../../demo/src/pages/compute/tour-data';
 
 let heed: Heed;
 beforeAll(async () => {

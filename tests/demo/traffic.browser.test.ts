@@ -23,13 +23,13 @@ describe('traffic', () => {
     await page.addInitScript(() => {
       Object.defineProperty(navigator, 'connection', { value: { saveData: true } });
     });
-    await page.goto(`${site.url}#hand`);
+    await page.goto(`${site.url}#compute?all=1`);
     await page.locator('#output td').first().waitFor();
     await page.getByText('Your browser is set to save data').waitFor();
     await page.waitForLoadState('networkidle');
     const loaded = [...names].join(' ');
     expect(loaded).not.toMatch(/safetensors|words-|plot-library|sw\.js/);
-    await page.getByRole('link', { name: 'Your text' }).click();
+    await page.getByRole('link', { name: 'Meaning' }).click();
     await page.locator('.words .word').first().waitFor();
     expect([...names].join(' ')).toMatch(/safetensors/);
     await page.getByRole('link', { name: 'Speed' }).click();
@@ -38,12 +38,14 @@ describe('traffic', () => {
     await context.close();
   });
 
-  it('offline, “Learning” says why it cannot be opened if it never was', async () => {
+  it('offline, “Watch it learn” says why it cannot be opened if it never was', async () => {
     const { page, context } = await visit(site);
     await page.getByText('Saved: the page now works offline').waitFor();
     await context.setOffline(true);
-    await page.getByText('the page still works, except “Learning” if it was not opened before').waitFor();
-    await page.getByRole('link', { name: 'Learning' }).click();
+    await page
+      .getByText('the page still works, except “Watch it learn” and “Teach it” if they were not opened before')
+      .waitFor();
+    await page.getByRole('link', { name: 'Watch it learn' }).click();
     await expect
       .poll(() => page.getByRole('alert').innerText())
       .toContain('You are offline, and this page is downloaded');

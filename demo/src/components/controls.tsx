@@ -15,7 +15,6 @@ export function Toggle({ label, state, hint }: { label: ComponentChildren; state
           state.value = event.currentTarget.checked;
         }}
       />
-      <span class="switch" />
       <span>
         {label}
         {hint && <small>{hint}</small>}

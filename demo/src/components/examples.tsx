@@ -29,7 +29,12 @@ export function Examples<E extends Example>({
     <section class="examples" aria-label={label}>
       <div class="presets">
         {examples.map((example) => (
-          <button type="button" key={example.id} aria-pressed={chosen === example.id} onClick={() => asEntry(() => choose(example))}>
+          <button
+            type="button"
+            key={example.id}
+            aria-pressed={chosen === example.id}
+            onClick={() => asEntry(() => choose(example))}
+          >
             {example.name}
           </button>
         ))}

@@ -4,11 +4,11 @@
  */
 import type { ComponentChildren } from 'preact';
 import { useRef, useState } from 'preact/hooks';
+import { hasMoved } from '../state/pointer';
 import { clamped, steps } from './arrow-keys';
 import { type Focus, type FocusState, sameFocus } from './focus';
 import { Formula } from './formula';
 import { decimal } from './numbers';
-import { hasMoved } from '../state/pointer';
 import { useMovedPlaces } from './places';
 
 export interface Axis {

@@ -41,7 +41,9 @@ export function TokenAttention({ tokens, weights, heatMap: Heat, pinned, changin
       class={`token ${index === query ? 'lit' : ''}`}
       aria-pressed={index === kept}
       aria-label={inWords(tokens, index, row(index))}
-      onPointerMove={(event) => hasMoved(event) && (hovered.value = index)}
+      onPointerMove={(event) => {
+        if (hasMoved(event)) hovered.value = index;
+      }}
       onPointerLeave={() => (hovered.value = null)}
       onFocus={() => (hovered.value = index)}
       onBlur={() => (hovered.value = null)}

@@ -1,14 +1,6 @@
 /** Loads the library and the shipped model. Nothing waits for them: the page is drawn first. */
 import { computed, effect, signal } from '@preact/signals';
-import {
-  type Build,
-  type FromPretrainedOptions,
-  type Heed,
-  type LoadProgress,
-  load,
-  type ModelSource,
-  type PretrainedModel,
-} from 'heed';
+import type { Build, FromPretrainedOptions, Heed, LoadProgress, ModelSource, PretrainedModel } from 'heed';
 import { choice } from '../state/codecs';
 import { page, urlState } from '../state/url';
 import { asFailure, type Failure } from './failure';
@@ -26,7 +18,7 @@ export const build = urlState<Build | 'auto'>('all', 'build', 'auto', choice('au
 
 export const heed = signal<Heed | undefined>(undefined);
 export const shipped = signal<OpenModel | undefined>(undefined);
-/** The model that the reader has opened on the page “Your model”. */
+/** The model that the reader has opened on “Meaning” or “Inside”. */
 export const own = signal<OpenModel | undefined>();
 export const shippedProgress = signal(0);
 export const failure = signal<Failure | undefined>(undefined);
@@ -42,7 +34,7 @@ export const wanted = signal(false);
 
 const needsShipped = new Promise<void>((resolve) =>
   effect(() => {
-    if (!savesData || page.value === 'text' || page.value === 'lens' || page.value === 'speed' || wanted.value)
+    if (!savesData || page.value === 'meaning' || page.value === 'inside' || page.value === 'speed' || wanted.value)
       resolve();
   }),
 );
@@ -50,6 +42,7 @@ const needsShipped = new Promise<void>((resolve) =>
 /** `later` downloads the scripts that can wait for the model. */
 export async function start(later: () => Promise<unknown>[]): Promise<void> {
   try {
+    const { load } = await library();
     heed.value = await load({ build: build.peek() });
     await needsShipped;
     shipped.value = await openModel(undefined, {
@@ -82,6 +75,7 @@ export const noThreads: string | undefined = !globalThis.crossOriginIsolated
 
 /** The bundled model on several threads, in a worker; `runtime.dispose()` ends both. */
 export async function openThreaded(threads: number | 'auto'): Promise<{ runtime: Heed; model: PretrainedModel }> {
+  const { load } = await library();
   const runtime = await load({ build: build.peek(), threads });
   try {
     return { runtime, model: await runtime.fromPretrained(undefined, { worker: true }) };
@@ -90,6 +84,9 @@ export async function openThreaded(threads: number | 'auto'): Promise<{ runtime:
     throw error;
   }
 }
+
+/** The library is downloaded after the first page has been drawn, whose examples do not need it. */
+const library = () => import('heed');
 
 let last: Promise<unknown> = Promise.resolve();
 

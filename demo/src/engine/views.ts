@@ -1,9 +1,6 @@
 /** What the page shows of a pretrained encoder on the reader's texts. */
-import { type HeadImportance, type Heed, type PretrainedModel, similarity, type Tensor } from 'heed';
+import type { Heed, PretrainedModel } from 'heed';
 import type { Matrix } from './hand';
-
-/** [layers][heads]: 1 = on, 0 = off. Empty: all heads are on. */
-export type HeadMask = Matrix;
 
 export interface AttentionView {
   tokens: string[];
@@ -11,16 +8,6 @@ export interface AttentionView {
   weights: Float32Array[][];
   /** Tokens that were computed but are not shown. */
   notShown: number;
-  /** Tokens beyond the model's limit. */
-  notRead: number;
-  milliseconds: number;
-}
-
-export interface SimilarityView {
-  /** Cosine similarities between the texts. */
-  similarity: Matrix;
-  /** For each text, the cosine between its vector under the head mask and its vector with all heads on. */
-  unchanged: number[];
   milliseconds: number;
 }
 
@@ -34,9 +21,9 @@ export interface ProjectionView {
 const shownTokens = 96;
 const projectedTokens = 240;
 
-export async function viewAttention(model: PretrainedModel, text: string, headMask: HeadMask): Promise<AttentionView> {
+export async function viewAttention(model: PretrainedModel, text: string): Promise<AttentionView> {
   const start = performance.now();
-  const { tokens, attentions, truncated } = await model.encode([text], { outputAttentions: true, ...masked(headMask) });
+  const { tokens, attentions } = await model.encode([text], { outputAttentions: true });
   const milliseconds = performance.now() - start;
   const length = tokens[0]!.length;
   const shown = Math.min(length, shownTokens);
@@ -52,40 +39,9 @@ export async function viewAttention(model: PretrainedModel, text: string, headMa
     tokens: tokens[0]!.slice(0, shown),
     weights: attentions!.map(({ data, shape }) => Array.from({ length: shape[1]! }, (_, head) => cropped(data, head))),
     notShown: length - shown,
-    notRead: truncated[0]!,
     milliseconds,
   };
 }
-
-export async function viewSimilarity(
-  model: PretrainedModel,
-  texts: string[],
-  headMask: HeadMask,
-): Promise<SimilarityView> {
-  const start = performance.now();
-  const vectors = await model.embed(texts, { normalize: true, ...masked(headMask) });
-  const milliseconds = performance.now() - start;
-  const whole = headMask.length ? await model.embed(texts, { normalize: true }) : vectors;
-  return {
-    similarity: similarity(vectors).toArray() as Matrix,
-    unchanged: rowCosines(vectors, whole),
-    milliseconds,
-  };
-}
-
-/** Ranks the heads by how far the texts' vectors turn when a head is switched off: 1 minus the mean cosine. */
-export function measureImportance(heed: Heed, model: PretrainedModel, texts: string[]): Promise<HeadImportance[]> {
-  const { numLayers, numHeads } = model.config;
-  let whole: Tensor | undefined;
-  return heed.headImportance([numLayers, numHeads], async (headMask) => {
-    const vectors = await model.embed(texts, { normalize: true, headMask });
-    whole ??= vectors; // the first call has all heads on
-    return 1 - mean(rowCosines(vectors, whole));
-  });
-}
-
-/** The cosine between each row of `a` and the same row of `b`. */
-const rowCosines = (a: Tensor, b: Tensor): number[] => (similarity(a, b).toArray() as Matrix).map((row, i) => row[i]!);
 
 export const mean = (values: number[]): number =>
   values.reduce((sum, value) => sum + value, 0) / Math.max(1, values.length);
@@ -166,5 +122,3 @@ export function turned(points: Point[], before: Point[]): Point[] {
   const [c, s] = [cosine / fit, sine / fit];
   return points.map(([x, y]) => [c * x - s * sign * y, s * x + c * sign * y]);
 }
-
-const masked = (headMask: HeadMask) => (headMask.length ? { headMask } : {});

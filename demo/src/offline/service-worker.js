@@ -1,4 +1,4 @@
-/** Caches the files of the page for offline use; those of the page “Learning” and WebAssembly modules when they are first fetched. Each version has a cache of its own. */
+/** Caches the files of the page for offline use; those of “Watch it learn” and “Teach it” and WebAssembly modules when they are first fetched. Each version has a cache of its own. */
 const files = __FILES__;
 const name = `heed-${__VERSION__}`;
 

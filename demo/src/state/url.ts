@@ -2,10 +2,17 @@
  * Keeps the state in the URL's fragment, such as `#text?layer=2&head=1`, so that any view can be shared as a link. Each `urlState` is
  * a signal bound to one parameter of one page. Parameters that have their initial value are left out.
  */
-import { batch, computed, effect, type ReadonlySignal, type Signal, signal } from '@preact/signals';
 
-export const pages = ['start', 'hand', 'text', 'model', 'learning', 'lens', 'speed'] as const;
+import { batch, computed, effect, type ReadonlySignal, type Signal, signal } from '@preact/signals';
+import { redirected } from './redirects';
+
+export const pages = ['see', 'compute', 'learn', 'teach', 'meaning', 'inside', 'speed'] as const;
 export type Page = (typeof pages)[number];
+/** The pages that a parameter belongs to. */
+export type Scope = Page | readonly Page[] | 'all';
+
+const isIn = (scope: Scope, target: Page): boolean =>
+  scope === 'all' || (typeof scope === 'string' ? scope === target : scope.includes(target));
 
 const initials = new Map<Signal<unknown>, unknown>();
 
@@ -23,7 +30,7 @@ export interface Codec<T> {
 }
 
 interface Field {
-  scope: Page | 'all';
+  scope: Scope;
   name: string;
   state: Signal<unknown>;
   initial: unknown;
@@ -35,9 +42,9 @@ const longestLink = 8000;
 
 const fields: Field[] = [];
 const registered = signal(0);
-export const page = signal<Page>('start');
+export const page = signal<Page>('see');
 
-export function urlState<T>(scope: Page | 'all', name: string, initial: T, codec: Codec<T>): Signal<T> {
+export function urlState<T>(scope: Scope, name: string, initial: T, codec: Codec<T>): Signal<T> {
   const state = signal(initial);
   initials.set(state as Signal<unknown>, initial);
   fields.push({ scope, name, state, initial, codec } as unknown as Field);
@@ -50,7 +57,7 @@ function link(target: Page): string {
   void registered.value;
   const parameters = new URLSearchParams();
   for (const { scope, name, state, initial, codec } of fields) {
-    if (scope !== target && scope !== 'all') continue;
+    if (!isIn(scope, target)) continue;
     const text = codec.write(state.value);
     if (text !== codec.write(initial)) parameters.set(name, text);
   }
@@ -73,13 +80,13 @@ export const linkIsComplete = computed(() => fitsLink(page.value));
 
 function parameters(): { target: Page; query: URLSearchParams } {
   const [name, query = ''] = location.hash.slice(1).split('?', 2);
-  return { target: pages.find((candidate) => candidate === name) ?? 'start', query: new URLSearchParams(query) };
+  return { target: pages.find((candidate) => candidate === name) ?? 'see', query: new URLSearchParams(query) };
 }
 
 function readInto(targets: Field[]): void {
   const { target, query } = parameters();
   for (const { scope, name, state, initial, codec } of targets) {
-    if (scope !== target && scope !== 'all') continue;
+    if (!isIn(scope, target)) continue;
     const text = query.get(name);
     const value = text === null ? initial : (codec.read(text) ?? initial);
     if (codec.write(value) !== codec.write(state.peek())) state.value = value;
@@ -87,7 +94,7 @@ function readInto(targets: Field[]): void {
 }
 
 /** Pages whose scripts, and with them their parameters, are still to be loaded; until then, the address is left as it is. */
-const unregistered = signal<ReadonlySet<Page>>(new Set(['hand', 'text', 'model', 'lens', 'speed']));
+const unregistered = signal<ReadonlySet<Page>>(new Set(['compute', 'meaning', 'inside', 'speed']));
 
 /** Called when all parameters of a page are registered. */
 export function completeState(target: Page): void {
@@ -98,6 +105,8 @@ export function completeState(target: Page): void {
 let known = '';
 
 function readLocation(): void {
+  const moved = redirected(location.hash);
+  if (moved) history.replaceState(null, '', moved);
   known = location.hash;
   batch(() => {
     page.value = parameters().target;

@@ -1,4 +1,4 @@
-/** What the first page knows of “Learning”, which reads the settings from the link. */
+/** What the first page knows of “Watch it learn”, which reads the settings from the link. */
 
 export const taskNames = ['reverse', 'copy', 'sort', 'repeated'] as const;
 export type TaskName = (typeof taskNames)[number];

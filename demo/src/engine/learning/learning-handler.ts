@@ -1,5 +1,5 @@
 /**
- * Trains in a worker: a task on sequences, or labels on the shipped model. heed/train is downloaded with it, so only by readers who open the page “Learning”.
+ * Trains in a worker: a task on sequences, or labels on the shipped model. heed/train is downloaded with it, so only by readers who open “Watch it learn”.
  */
 import { type Build, load } from 'heed/train';
 import { asFailure, type Failure } from '../failure';

@@ -18,7 +18,7 @@ export type SessionCommand =
   | { type: 'step' }
   /** Goes to the last saved step that is not later. */
   | { type: 'rewind'; step: number }
-  /** Reports what the model computes without the heads `off`, for the page “Lens”. */
+  /** Reports what the model computes without the heads `off`, for the lens. */
   | { type: 'ablate'; off: string[] }
   /** Whether the page draws every step. The next one is then computed while it draws. */
   | { type: 'pace'; everyStep: boolean }

@@ -1,5 +1,5 @@
 /**
- * Tasks on sequences of digits that a small transformer learns on the page “Learning”. Examples are drawn from a seed, so that a run can be repeated.
+ * Tasks on sequences of digits that a small transformer learns on “Watch it learn”. Examples are drawn from a seed, so that a run can be repeated.
  *
  * Notation: N sequences, L tokens.
  */

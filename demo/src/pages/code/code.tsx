@@ -2,58 +2,61 @@
 import { CopyButton } from '../../components/controls';
 import { heed, shipped } from '../../engine/heed';
 import { type Page, page } from '../../state/url';
-import { result as handResult } from '../hand/result';
+import { result as handResult } from '../compute/result';
+import * as lens from '../inside/lens/state';
+import * as inside from '../inside/state';
 import { learningProgram } from '../learning/state';
-import * as lens from '../lens/state';
 import { foldersOf } from '../model/address';
-import { dtype, explorer as ownExplorer, url } from '../model/state';
-import { shown } from '../start/opening';
-import { written } from '../start/state';
-import { explorer } from '../text/page';
-import { type Explorer, within } from '../text/state';
+import { opened, source } from '../model/choice';
+import { dtype, url } from '../model/state';
+import * as see from '../see/state';
+import { texts, within } from '../sentences/state';
 import { encoderCode, speedCode } from './encoder';
 import { handCode } from './hand';
 import { lensCode } from './lens';
 
 const programs: Record<Page, () => string | null> = {
-  start: () =>
-    written.value.trim()
-      ? encoderCode({ source: null, dtype: 'fp32', texts: [written.value.trim()], sentence: 0, ...shown, headMask: [] })
-      : null,
-  hand: () => handResult.value && handCode(handResult.value.input, handResult.value.result),
-  text: () => ofEncoder(explorer, null, 'fp32'),
-  model: () => ofEncoder(ownExplorer, sourceOfOwn(), dtype.value),
-  learning: () => learningProgram.value?.() ?? null,
-  lens: () =>
-    lens.source.value === 'trained'
+  see: () => {
+    if (see.isEmpty.value) return null;
+    const { layer, head } = see.described.find(({ kind }) => kind === see.kind.value)!;
+    const texts = see.view.value.pair.map(({ sentence }) => sentence);
+    return encoderCode({ source: null, dtype: 'fp32', texts, sentence: 0, layer, head });
+  },
+  compute: () => handResult.value && handCode(handResult.value.input, handResult.value.result),
+  learn: () => learningProgram.value?.() ?? null,
+  teach: () => learningProgram.value?.() ?? null,
+  meaning: ofSentences,
+  inside: () =>
+    source.value === 'trained'
       ? (learningProgram.value?.() ?? null)
-      : lensCode({
-          source: lens.source.value === 'own' ? sourceOfOwn() : null,
-          dtype: dtype.value,
-          measure: lens.measure.value,
-          first: lens.first.value,
-          second: lens.second.value,
-          off: lens.off.value,
-          over: lens.over.value,
-        }),
+      : inside.part.value === 'lens'
+        ? lensCode({
+            ...chosenModel(),
+            measure: lens.measure.value,
+            first: lens.first.value,
+            second: lens.second.value,
+            off: lens.off.value,
+            over: lens.over.value,
+          })
+        : ofSentences(),
   speed: () => (shipped.value ? speedCode(shipped.value.model.config.maxLength) : null),
 };
 
 /** An empty address would be that of the page. */
 const sourceOfOwn = () => (url.value.trim() && foldersOf(url.value, document.baseURI)?.[0]) || './my-model/';
 
-function ofEncoder(of: Explorer, source: string | null, dtype: 'fp32' | 'q8'): string | null {
-  const { texts, sentence, layer, head, headMask, opened } = of;
+const chosenModel = () =>
+  source.value === 'own' ? { source: sourceOfOwn(), dtype: dtype.value } : { source: null, dtype: 'fp32' as const };
+
+function ofSentences(): string | null {
   if (texts.value.length === 0) return null;
   const { numLayers, numHeads } = opened.value?.model.config ?? { numLayers: 1, numHeads: 1 };
   return encoderCode({
-    source,
-    dtype,
+    ...chosenModel(),
     texts: texts.value,
-    sentence: within(sentence.value, texts.value.length),
-    layer: within(layer.value, numLayers),
-    head: within(head.value, numHeads),
-    headMask: headMask.value,
+    sentence: within(inside.sentence.value, texts.value.length),
+    layer: within(inside.layer.value, numLayers),
+    head: within(inside.head.value, numHeads),
   });
 }
 

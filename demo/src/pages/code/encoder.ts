@@ -1,4 +1,4 @@
-/** The programs that compute what the pages with an encoder show: “Your text”, “Your model”, “Speed” and “Teach it your labels”. */
+/** The programs that compute what the pages with an encoder show: “Meaning”, “Inside”, “Speed” and “Teach it”. */
 import type { LabelledText } from '../../engine/learning/examples';
 import { headerBytes, weightsOf } from '../../engine/learning/shared';
 import { literal, program } from './writing';
@@ -12,13 +12,9 @@ export interface EncoderState {
   sentence: number;
   layer: number;
   head: number;
-  /** [layers][heads], empty if all heads are on. */
-  headMask: number[][];
 }
 
-export function encoderCode({ source, dtype, texts, sentence, layer, head, headMask }: EncoderState): string {
-  const masked = headMask.length > 0;
-  const options = literal({ headMask: masked ? headMask : undefined });
+export function encoderCode({ source, dtype, texts, sentence, layer, head }: EncoderState): string {
   const loaded = [source === null ? '' : literal(source), dtype === 'q8' ? literal({ dtype }) : ''].filter(Boolean);
   return program([
     "import { load, similarity } from 'heed';",
@@ -26,9 +22,9 @@ export function encoderCode({ source, dtype, texts, sentence, layer, head, headM
     'const heed = await load();',
     `const model = await heed.fromPretrained(${loaded.join(', ')});`,
     `const texts = ${literal(texts)};`,
-    `const vectors = await model.embed(texts${masked ? `, ${options}` : ''});`,
+    'const vectors = await model.embed(texts);',
     'console.log(similarity(vectors).toArray());',
-    `const { tokens, attentions } = await model.encode([texts[${sentence}]], ${literal({ outputAttentions: true, headMask: masked ? headMask : undefined })});`,
+    `const { tokens, attentions } = await model.encode([texts[${sentence}]], { outputAttentions: true });`,
     `console.log(tokens[0]); // layer ${layer + 1}, head ${head + 1}: one row per query`,
     `console.log(attentions[${layer}].toArray()[0][${head}]);`,
   ]);

@@ -1,4 +1,4 @@
-/** The program that computes what the page “By hand” shows. */
+/** The program that computes what the page “Compute” shows. */
 import type { Matrix, StepsInput, StepsResult } from '../../engine/hand';
 import { literal, program } from './writing';
 

@@ -1,6 +1,6 @@
-/** The program that computes what the page “Lens” shows. */
-import type { Measure } from '../lens/measures';
-import type { Over } from '../lens/presets';
+/** The program that computes what the lens shows. */
+import type { Measure } from '../inside/lens/measures';
+import type { Over } from '../inside/lens/presets';
 import { literal, program } from './writing';
 
 export interface LensState {

@@ -1,4 +1,4 @@
-/** The program that trains the model of “Watch attention learn” to the step that is shown, with the same numbers; for the page “Lens”, without some of its heads. */
+/** The program that trains the model of “Watch it learn” to the step that is shown, with the same numbers; for the lens, without some of its heads. */
 
 import { layerCount } from '../../engine/learning/model';
 import { symbols, type TaskName, tasks } from '../../engine/learning/tasks';

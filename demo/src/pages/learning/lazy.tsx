@@ -1,30 +1,33 @@
-/** The page “Learning” is downloaded when it is first opened. */
-import { Choice } from '../../components/controls';
+/** The pages “Watch it learn” and “Teach it” are downloaded when they are first opened. */
+import type { FunctionComponent } from 'preact';
 import { lazy } from '../../components/lazy';
 import { Waiting } from '../../components/waiting';
 import { ready } from '../../engine/heed';
-import { part } from './state';
 
-const Content = lazy(() => import('./learning').then(({ LearningContent }) => LearningContent));
+const content = (name: 'Lesson' | 'Labels') => lazy(() => import('./learning').then((parts) => parts[name]));
+const Lesson = content('Lesson');
+const Labels = content('Labels');
 
-export function LearningPage() {
-  return (
-    <>
-      <header class="page-head compact">
-        <h1>Learning</h1>
-        <div class="parts">
-          <Choice
-            label="Part"
-            state={part}
-            options={[
-              ['tasks', 'Watch attention learn'],
-              ['labels', 'Teach it your labels'],
-            ]}
-          />
-        </div>
-        <p class="lede">Training runs in this tab, in the background.</p>
-      </header>
-      {ready.value ? <Content /> : <Waiting what="The model" />}
-    </>
-  );
-}
+const page = (title: string, lede: string, Content: FunctionComponent) =>
+  function LearningPage() {
+    return (
+      <>
+        <header class="page-head compact">
+          <h1>{title}</h1>
+          <p class="lede">{lede}</p>
+        </header>
+        {ready.value ? <Content /> : <Waiting what="The model" />}
+      </>
+    );
+  };
+
+export const LearnPage = page(
+  'Watch it learn',
+  'A small transformer learns a task in this tab: watch its attention weights find the pattern.',
+  Lesson,
+);
+export const TeachPage = page(
+  'Teach it',
+  'Write a few texts with your labels: the encoder in this tab learns them while you type.',
+  Labels,
+);

@@ -1,10 +1,16 @@
-/** The two parts of the page “Learning”. */
+/** The contents of the pages “Watch it learn” and “Teach it”. */
 import '../../styles/panels.css';
 import '../../styles/learning.css';
-import { Labels } from './labels/labels';
-import { part } from './state';
-import { Lesson } from './tasks/lesson';
+import { Labels as Teaching } from './labels/labels';
+import { Lesson as Learning } from './tasks/lesson';
 
-export function LearningContent() {
-  return <div class="learning">{part.value === 'tasks' ? <Lesson /> : <Labels />}</div>;
-}
+export const Lesson = () => (
+  <div class="learning">
+    <Learning />
+  </div>
+);
+export const Labels = () => (
+  <div class="learning">
+    <Teaching />
+  </div>
+);

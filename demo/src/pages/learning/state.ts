@@ -1,15 +1,12 @@
-/** The settings of the page “Learning”. They are part of the link, so they are known before the rest of the page has loaded. */
+/** The settings of the pages “Watch it learn” and “Teach it”. They are part of the link, so they are known before the rest of the page has loaded. */
 import { batch, computed, type Signal, signal } from '@preact/signals';
 import { lastStep, type TaskName, taskNames } from '../../engine/learning/constants';
 import type { LabelledText } from '../../engine/learning/examples';
 import type { TrainerSettings } from '../../engine/learning/trainer';
 import { choice, flag, integer, number, optional, text } from '../../state/codecs';
-import { type Codec, reset, urlState } from '../../state/url';
+import { type Codec, page, reset, urlState } from '../../state/url';
 
-const state = <T>(name: string, initial: T, codec: Codec<T>): Signal<T> => urlState('learning', name, initial, codec);
-
-/** Which part of the page is shown. */
-export const part = state<'tasks' | 'labels'>('part', 'tasks', choice('tasks', 'labels'));
+const state = <T>(name: string, initial: T, codec: Codec<T>): Signal<T> => urlState('learn', name, initial, codec);
 
 export const widths = ['32', '64', '128'] as const;
 export const headCounts = ['1', '2', '4'] as const;
@@ -34,6 +31,9 @@ export const ownDigits = state('digits', '', text);
 
 /** The step to which a link trains. */
 export const linkedStep = state('step', 0, integer(0, lastStep));
+
+/** Set by a link to this page that is to start the training. */
+export const startsTraining = signal(false);
 
 /** Draw each step, at most as many per second as the display shows; otherwise train as fast as possible. */
 export const everyStep = state('every', true, flag);
@@ -82,18 +82,21 @@ const labelled: Codec<LabelledText[]> = {
     examples.length === 0 ? 'none' : examples.map(({ label, text }) => `${label}\t${text}`).join('\n'),
 };
 /** The example set to begin with. */
-export const sample = state('sample', 'topics', text);
+export const sample = urlState('teach', 'sample', 'topics', text);
 /** The reader's own examples and text to try; null: those of the set. */
-export const ownExamples = state<LabelledText[] | null>('examples', null, optional(labelled));
-export const ownTest = state<string | null>('test', null, { read: (value) => value, write: (value) => value ?? '' });
+export const ownExamples = urlState<LabelledText[] | null>('teach', 'examples', null, optional(labelled));
+export const ownTest = urlState<string | null>('teach', 'test', null, {
+  read: (value) => value,
+  write: (value) => value ?? '',
+});
 /** A classifier that the link holds, as engine/learning/shared.ts writes it; empty: none. */
-export const sharedClassifier = state('classifier', '', text);
+export const sharedClassifier = urlState('teach', 'classifier', '', text);
 /** Where the map shows the texts. */
-export const mapView = state<'before' | 'after'>('map', 'after', choice('before', 'after'));
+export const mapView = urlState<'before' | 'after'>('teach', 'map', 'after', choice('before', 'after'));
 
-/** The program of the part that is shown, or of the model that it has trained on the page “Lens”; its state is downloaded with the part. */
+/** The program of the page that is shown, or of the trained model on the page “Inside”; its state is downloaded with the part. */
 export const learningProgram = signal<(() => string | null) | null>(null);
 
 /** Whether everything that a part of the page needs has been loaded; until then opening it makes requests. */
 export const loadedParts = signal({ tasks: false, labels: false });
-export const loaded = computed(() => loadedParts.value[part.value]);
+export const loaded = computed(() => loadedParts.value[page.value === 'teach' ? 'labels' : 'tasks']);

@@ -6,7 +6,8 @@ import { Notice } from '../../components/controls';
 import { percent, short } from '../../components/numbers';
 import { asFailure, type Failure, inTurn } from '../../engine/heed';
 import { latest } from '../../state/latest';
-import { explorer, opened } from './state';
+import { texts as written } from '../sentences/state';
+import { opened } from './state';
 
 const found = signal<{ model: PretrainedModel; texts: string[]; labels: Label[][] } | null>(null);
 const failure = signal<Failure | null>(null);
@@ -28,7 +29,7 @@ const find = latest(
 
 const follow = () =>
   effect(() => {
-    const texts = explorer.texts.value;
+    const texts = written.value;
     if (opened.value && texts.length > 0) find({ model: opened.value.model, texts });
   });
 

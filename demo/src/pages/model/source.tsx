@@ -4,8 +4,8 @@
  */
 import { Choice } from '../../components/controls';
 import { useDrop } from '../../components/drop';
-import { canHover } from '../../state/device';
 import { bytes } from '../../components/numbers';
+import { canHover } from '../../state/device';
 import { addressOf, checkpoints, hostOf } from './address';
 import { chosenFiles, droppedFiles } from './drop';
 import { deleteKept, dtype, failure, kept, openCheckpoint, openFiles, openUrl, progress, url } from './state';
@@ -37,7 +37,6 @@ export function Source() {
         <label class="button first">
           Choose a folder
           <input
-            
             type="file"
             {...{ webkitdirectory: true }}
             multiple

@@ -4,15 +4,13 @@ import type { ModelSource } from 'heed';
 import { asFailure, type Failure, inTurn, type OpenModel, own as opened, openModel } from '../../engine/heed';
 import { choice, text } from '../../state/codecs';
 import { urlState } from '../../state/url';
-import { followDocument, makeDocumentSearch } from '../text/document/state';
-import { followExplorer, makeExplorer } from '../text/state';
 import { addressOf, type Checkpoint, foldersOf } from './address';
 import type { LocalFile } from './drop';
 import { addPictures, followPictures } from './pictures/state';
 
-export const dtype = urlState<'fp32' | 'q8'>('model', 'dtype', 'fp32', choice('fp32', 'q8'));
+export const dtype = urlState<'fp32' | 'q8'>(['meaning', 'inside'], 'dtype', 'fp32', choice('fp32', 'q8'));
 /** The URL of the model folder. Local files cannot be part of a link. */
-export const url = urlState('model', 'url', '', text);
+export const url = urlState(['meaning', 'inside'], 'url', '', text);
 export const files = signal<LocalFile[]>([]);
 export { opened };
 export interface Progress {
@@ -41,22 +39,12 @@ interface ModelFailure extends Failure {
 let last: { sources: ModelSource[]; dtype: 'fp32' | 'q8' } | undefined;
 let loading: AbortController | undefined;
 
-export const explorer = makeExplorer(
-  'model',
-  'own',
-  opened,
-  [
-    'A quick brown fox jumps over the lazy dog.',
-    'The fast auburn fox leaps over a sleepy hound.',
-    'Interest rates rose again in spring.',
-  ].join('\n'),
-);
+let isFollowed = false;
 
-export const documentSearch = makeDocumentSearch('model');
-
+/** Follows the settings from the first call on. */
 export function followModel(): void {
-  followExplorer(explorer, 'model');
-  followDocument(documentSearch, 'model', opened);
+  if (isFollowed) return;
+  isFollowed = true;
   followPictures(opened);
   void followKept();
   effect(() => {

@@ -2,9 +2,9 @@
 import { useRef, useState } from 'preact/hooks';
 import { Notice } from '../../../components/controls';
 import { useDrop } from '../../../components/drop';
-import { canHover } from '../../../state/device';
 import { plural } from '../../../components/numbers';
 import { type LabelledText, type Remark, readExamples } from '../../../engine/learning/examples';
+import { canHover } from '../../../state/device';
 import { ownExamples } from '../state';
 import { checked, examples, result } from './state';
 
@@ -134,7 +134,6 @@ function FromFile() {
         <label class="button">
           Add a file
           <input
-            
             type="file"
             accept=".csv,.tsv,.jsonl,.ndjson,.txt"
             onChange={(event) => {
@@ -148,7 +147,9 @@ function FromFile() {
         </button>
       </div>
       <p class="facts">
-        {over ? 'Drop the file to add its examples.' : `${canHover ? 'Or drop one here: ' : ''}CSV or JSON Lines with “text” and “label”.`}
+        {over
+          ? 'Drop the file to add its examples.'
+          : `${canHover ? 'Or drop one here: ' : ''}CSV or JSON Lines with “text” and “label”.`}
       </p>
       <p role="status" class="facts">
         {said}

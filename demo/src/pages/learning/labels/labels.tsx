@@ -101,7 +101,7 @@ for (const [best] of await classify(model, texts)) {
 /** The address of this page with a classifier. */
 function linkTo(classifier: string, test: string): string {
   const url = new URL(location.href);
-  url.hash = `learning?${new URLSearchParams({ part: 'labels', classifier, test })}`;
+  url.hash = `teach?${new URLSearchParams({ classifier, test })}`;
   return url.href;
 }
 
@@ -124,7 +124,7 @@ function TakeAway() {
         {text === null
           ? `A link can hold about 20 labels, and you have ${taught.labels.length}: send the folder instead.`
           : 'A link holds the labels and what was learned, not your examples; whoever opens it has the same classifier.'}{' '}
-        To use the folder, unzip it and open it on “Your model”.
+        To use the folder, unzip it and open it on “Meaning”.
       </p>
       <div class="buttons">
         <CopyButton

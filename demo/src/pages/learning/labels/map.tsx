@@ -4,7 +4,7 @@ import { percent, short } from '../../../components/numbers';
 import { Plot } from '../../../components/plot';
 import { heed } from '../../../engine/heed';
 import { principalPlane, turned } from '../../../engine/views';
-import { series } from '../../text/projection';
+import { series } from '../../inside/projection';
 import { mapView } from '../state';
 import { result } from './state';
 

@@ -1,6 +1,6 @@
 /** The probability of each label, as a bar and a number. */
 import { percent } from '../../../components/numbers';
-import { series } from '../../text/projection';
+import { series } from '../../inside/projection';
 
 export function Probabilities({ labels, probabilities }: { labels: string[]; probabilities: number[] }) {
   const best = probabilities.indexOf(Math.max(...probabilities));

@@ -147,7 +147,7 @@ function keepLongExamples(): void {
   effect(() => {
     const own = ownExamples.value;
     try {
-      if (own && !fitsLink('learning')) localStorage.setItem(storageKey, JSON.stringify(own));
+      if (own && !fitsLink('teach')) localStorage.setItem(storageKey, JSON.stringify(own));
       else localStorage.removeItem(storageKey);
     } catch {
       // As above, or full.

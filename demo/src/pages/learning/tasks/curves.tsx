@@ -16,7 +16,7 @@ export function Curves() {
       draw={(plot, width) =>
         plot.plot({
           width,
-          height: y === 'accuracy' ? 136 : 116,
+          height: y === 'accuracy' ? 120 : 96,
           marginLeft: 48,
           marginTop: 8,
           marginBottom: 32,

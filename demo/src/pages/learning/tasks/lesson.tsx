@@ -1,9 +1,14 @@
 /** A small transformer learns a task before the reader's eyes. */
+import { computed } from '@preact/signals';
 import { useEffect } from 'preact/hooks';
 import { Notice, RetryNotice } from '../../../components/controls';
 import { Examples } from '../../../components/examples';
+import { count, percent } from '../../../components/numbers';
+import { openingSettings } from '../../../engine/learning/recording';
 import { taskCode } from '../../code/task';
-import { learningProgram, lesson, setLesson, trainerSettings } from '../state';
+import { RecordedMap } from '../../see/recorded';
+import recorded from '../../see/recorded.json';
+import { learningProgram, lesson, linkedStep, setLesson, trainerSettings } from '../state';
 import { Attention } from './attention';
 import { Curves } from './curves';
 import { Gradients } from './gradients';
@@ -50,6 +55,7 @@ export function Lesson() {
 function Views() {
   if (unavailable.value)
     return <RetryNotice title="Training could not start. " message={unavailable.value.message} retry={retry} />;
+  if (isArriving.value) return <Arriving />;
   if (!frame.value || !measured.value)
     return (
       <p class="waiting" role="status">
@@ -71,5 +77,27 @@ function Views() {
         <Gradients />
       </div>
     </>
+  );
+}
+
+/** A link names a step that the model in this tab has not been trained to yet, of the run that is recorded. */
+const isArriving = computed(
+  () =>
+    (frame.value?.snapshot.step ?? 0) < linkedStep.value &&
+    JSON.stringify(trainerSettings.value) === JSON.stringify(openingSettings),
+);
+
+/** The recorded run at that step, until the model has been trained to it. */
+function Arriving() {
+  const at = Math.min(recorded.maps.length - 1, Math.round(linkedStep.value / recorded.every));
+  return (
+    <section class="arriving" aria-label="The recorded run">
+      <RecordedMap at={at} />
+      <p role="status">
+        Step {count(recorded.every * at)} of a recorded run: {percent(recorded.accuracies[at]! / 1000)} of the answers
+        right. The model in this tab is being trained to step {count(linkedStep.value)} with the same settings.
+      </p>
+      <progress aria-label="Training" value={frame.value?.snapshot.step ?? 0} max={linkedStep.value} />
+    </section>
   );
 }

@@ -6,10 +6,10 @@ import type { Frame } from '../../../engine/learning/session';
 import { readDigits } from '../../../engine/learning/tasks';
 import type { Ablation, TrainerSettings } from '../../../engine/learning/trainer';
 import { type Connection, connect } from '../connection';
-import { everyStep, lesson, linkedStep, loadedParts, ownDigits, trainerSettings } from '../state';
+import { everyStep, lesson, linkedStep, loadedParts, ownDigits, startsTraining, trainerSettings } from '../state';
 
 export const frame = signal<Frame | null>(null);
-/** What the model computes without some heads, as the page “Lens” last asked for it. */
+/** What the model computes without some heads, as the lens last asked for it. */
 export const ablated = signal<{ off: string[]; ablation: Ablation } | null>(null);
 /** Training has failed, for example because the loss is not finite. */
 export const failure = signal<Failure | null>(null);
@@ -45,6 +45,11 @@ export function follow(): void {
   effect(() => send({ type: 'read', digits: ownExample.value }));
   effect(sendPace);
   if (target > 0) send({ type: 'train', until: target });
+  effect(() => {
+    if (!startsTraining.value) return;
+    startsTraining.value = false;
+    train();
+  });
 }
 
 /** The reader's digits, if they make an example of the task. */

@@ -12,7 +12,7 @@ export function Settings() {
     <details class="settings" open={wide}>
       <summary>Settings</summary>
       <section aria-label="Task">
-        <h2>Task</h2>
+        <h2 class="unseen">Task</h2>
         <label class="field">
           <span class="unseen">To learn</span>
           <select

@@ -1,8 +1,8 @@
 /** Search in pictures of the reader's, by a text or by one of the pictures. */
 import '../../../styles/pictures.css';
-import { canHover } from '../../../state/device';
 import { Notice } from '../../../components/controls';
 import { count, decimal, plural } from '../../../components/numbers';
+import { canHover } from '../../../state/device';
 import {
   addPictures,
   clearPictures,
@@ -68,11 +68,11 @@ function Chooser() {
     <div class="buttons">
       <label class="button">
         Choose pictures
-        <input  type="file" accept="image/*" multiple disabled={disabled} onChange={take} />
+        <input type="file" accept="image/*" multiple disabled={disabled} onChange={take} />
       </label>
       <label class="button">
         Choose a folder of pictures
-        <input  type="file" {...{ webkitdirectory: true }} multiple disabled={disabled} onChange={take} />
+        <input type="file" {...{ webkitdirectory: true }} multiple disabled={disabled} onChange={take} />
       </label>
       {pictures.value.length > 0 && (
         <button type="button" onClick={clearPictures}>

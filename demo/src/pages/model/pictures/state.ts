@@ -24,7 +24,7 @@ export const mostPictures = 500;
 /** The best pictures that are shown. */
 const mostShown = 24;
 
-export const query = urlState('model', 'picture', 'a photo of a cat', text);
+export const query = urlState('meaning', 'picture', 'a photo of a cat', text);
 export const pictures = signal<Picture[]>([]);
 /** Of the pictures chosen last: how many there are, and how many have been read. */
 export const reading = signal<{ done: number; total: number } | null>(null);

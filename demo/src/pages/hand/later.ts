@@ -1,4 +1,0 @@
-/** Parts of “By hand” that are downloaded when they are shown, or in the background. */
-export const loadCarried = () => import('./carried');
-export const loadPositions = () => import('./positions');
-export const loadTour = () => import('./tour');
