@@ -187,7 +187,7 @@ describe('an index', () => {
     const { err, code } = await run(['search', 'fox', '--index', path('of.safetensors')]);
     expect([code, err]).toEqual([
       1,
-      `heed: ${path('of.safetensors')}: expected a model with vectors of 24 entries, as the index was made with, got 256 entries. Name the model that the index was made with by --model, or build the index again with \`heed index\`\n`,
+      `heed: ${path('of.safetensors')}: expected a model with vectors of 24 entries, as the index was made with, got 384 entries. Name the model that the index was made with by --model, or build the index again with \`heed index\`\n`,
     ]);
   });
 

@@ -120,4 +120,5 @@ export { embedLong, splitPassages } from '../tasks/passages.js';
 export type { EmbedLongOptions, Passage, PassageOptions } from '../tasks/split-passages.js';
 export type { FromPretrainedOptions } from './from-pretrained.js';
 export { load } from './load.js';
-export type { Heed, Info, LoadOptions } from './runtime.js';
+export type { LoadOptions } from './load-options.js';
+export type { Heed, Info } from './runtime.js';

@@ -7,7 +7,8 @@ import type { GpuLike } from '../base/platform.js';
 import type { Core } from '../base/wasm/core.js';
 import { chooseBuild, endThreads, instantiate, locate, possibleThreads, type Variant } from '../base/wasm/module.js';
 import { packaged } from '../base/wasm/packaged.js';
-import type { Chosen, LoadOptions } from './runtime.js';
+import type { LoadOptions } from './load-options.js';
+import type { Chosen } from './runtime.js';
 
 const gpuOption = legal<GpuLike>(
   'a GPU object, such as navigator.gpu',

@@ -5,7 +5,8 @@
 import { inference } from '../base/wasm/inference.js';
 import { fromPretrained } from './from-pretrained.js';
 import { start } from './instances.js';
-import { Heed, type LoadOptions, runtimeOf } from './runtime.js';
+import type { LoadOptions } from './load-options.js';
+import { Heed, runtimeOf } from './runtime.js';
 
 /**
  * Loads the WebAssembly module. Calls with the same options share one instance, which is freed when every caller has

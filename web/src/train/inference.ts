@@ -1,6 +1,7 @@
 /** What training needs of inference; the folder imports nothing else from outside, apart from the base and metrics. */
 export { type FromPretrainedOptions, fromPretrained } from '../api/from-pretrained.js';
-export { Heed, type LoadOptions } from '../api/runtime.js';
+export type { LoadOptions } from '../api/load-options.js';
+export { Heed } from '../api/runtime.js';
 export { openSafetensors } from '../folders/onnx-tensors.js';
 export { brainFloats, int8Rows, quantizationConfig, rotate, rotationBlock } from '../folders/quantize-rows.js';
 export { bytesOf } from '../io/bytes.js';
