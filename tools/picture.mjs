@@ -50,9 +50,9 @@ async function captureFrames(browser, url, folder) {
     await page.waitForTimeout(150);
     await capture(length === typed.length ? seconds.end : seconds.key);
   }
-  for (const name of ['previous word', 'other words']) {
+  for (const name of ['previous word', 'words farther away']) {
     await page.getByText(name, { exact: true }).click();
-    await capture(name === 'other words' ? seconds.last : seconds.head);
+    await capture(name === 'words farther away' ? seconds.last : seconds.head);
   }
   await page.close();
   return frames;

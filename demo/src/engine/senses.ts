@@ -113,7 +113,7 @@ export async function viewSense(
 }
 
 /**
- * Of all heads, those that give most weight to other words than the word itself (of the word in question), to the previous token, to the next one, and to the
+ * Of all heads, those that give most weight to words that are not next to the word in question, to the previous token, to the next one, and to the
  * token itself (of all words in the sentences).
  */
 export async function describeHeads(
@@ -143,7 +143,10 @@ export async function describeHeads(
         if (hasPrevious) sum.previous += weights[at - 1]!;
         if (hasNext) sum.next += weights[at + 1]!;
         if (token === word)
-          sum.others += weights.reduce((all, weight, to) => all + (to !== at && isWord(names[to]!) ? weight : 0), 0);
+          sum.others += weights.reduce(
+            (all, weight, to) => all + (Math.abs(to - at) > 1 && isWord(names[to]!) ? weight : 0),
+            0,
+          );
       }
     }
   }

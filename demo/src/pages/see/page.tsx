@@ -91,6 +91,7 @@ function Pair() {
       <Path />
       <Head />
       <Ways />
+      {readings.value && !isOutdated.value && <ReadingNotes {...readings.value} />}
     </div>
   );
 }
@@ -100,7 +101,6 @@ function Notes() {
   if (failure.value) return <Notice kind="alert">{failure.value.message}</Notice>;
   if (isEmpty.value)
     return <Notice>Write a sentence in both boxes. The picture is that of the sentences before.</Notice>;
-  const current = readings.value;
   return (
     <>
       {apart.value && (
@@ -123,19 +123,18 @@ function Notes() {
           “{word.value}” is not in both sentences, so “{view.value.word}” is shown.
         </Notice>
       )}
-      {current && !isOutdated.value && <ReadingNotes {...current} />}
     </>
   );
 }
 
 const names: Record<HeadKind, string> = {
-  others: 'other words',
+  others: 'words farther away',
   previous: 'previous word',
   next: 'next word',
   itself: 'itself',
 };
 const doing: Record<HeadKind, string> = {
-  others: 'looks from the word at other words',
+  others: 'looks at words that are not next to it',
   previous: 'looks at the previous word',
   next: 'looks at the next word',
   itself: 'looks at the word itself',
