@@ -36,27 +36,31 @@ interface Scaling {
 /** The statistics of the columns, by name: lists of one number per column. */
 type Statistics<Name extends string> = Record<Name, number[]>;
 
+/** What distinguishes a scaler. */
+interface Kind<Name extends string> {
+  /** The name of the class, for messages, as minification renames classes. */
+  owner: string;
+  names: readonly Name[];
+  /** The statistics of one column, in the order of the names. */
+  measure(column: Float64Array): readonly number[];
+  scaling(statistics: readonly number[]): Scaling;
+}
+
 /** What the scalers share. */
 abstract class Scaler<Name extends string> {
-  /** The name of the class, for messages, as minification renames classes. */
-  readonly #owner: string;
-  readonly #names: readonly Name[];
+  readonly #kind: Kind<Name>;
   #statistics: Statistics<Name> | null = null;
 
-  protected constructor(owner: string, names: readonly Name[], statistics: unknown) {
-    this.#owner = owner;
-    this.#names = names;
+  /** @internal */
+  constructor(kind: Kind<Name>, statistics: unknown) {
+    this.#kind = kind;
     if (statistics !== undefined) this.#statistics = this.#read(statistics);
   }
-
-  /** The statistics of one column, in the order of the names. */
-  protected abstract measure(column: Float64Array): readonly number[];
-  protected abstract scaling(statistics: readonly number[]): Scaling;
 
   /** The statistics of the columns, one number each. @throws HeedError INVALID_ARGUMENT before `fit` */
   get statistics(): Statistics<Name> {
     if (this.#statistics) return structuredClone(this.#statistics);
-    throw invalid(this.#owner, 'a call of `fit` first', 'a scaler without statistics');
+    throw invalid(this.#kind.owner, 'a call of `fit` first', 'a scaler without statistics');
   }
 
   /**
@@ -65,14 +69,15 @@ abstract class Scaler<Name extends string> {
    * @throws HeedError INVALID_ARGUMENT for no rows, NaN or infinities
    */
   fit(x: TensorInput): this {
-    const { data, width } = readColumns(`${this.#owner}.fit: x`, x);
+    const { owner, names, measure } = this.#kind;
+    const { data, width } = readColumns(`${owner}.fit: x`, x);
     const rows = width > 0 ? data.length / width : 0;
-    if (rows === 0) throw invalid(`${this.#owner}.fit: x`, 'at least one row', 'none');
+    if (rows === 0) throw invalid(`${owner}.fit: x`, 'at least one row', 'none');
     const columns = Array.from({ length: width }, (_, f) =>
-      this.measure(Float64Array.from({ length: rows }, (_, i) => data[i * width + f]!)),
+      measure(Float64Array.from({ length: rows }, (_, i) => data[i * width + f]!)),
     );
     this.#statistics = Object.fromEntries(
-      this.#names.map((name, n) => [name, columns.map((column) => column[n]!)]),
+      names.map((name, n) => [name, columns.map((column) => column[n]!)]),
     ) as Statistics<Name>;
     return this;
   }
@@ -98,10 +103,9 @@ abstract class Scaler<Name extends string> {
 
   #apply(call: string, x: unknown, formula: (value: number, scaling: Scaling) => number): Tensor {
     const { statistics } = this;
-    const scalings = statistics[this.#names[0]!].map((_, f) =>
-      this.scaling(this.#names.map((name) => statistics[name][f]!)),
-    );
-    const name = `${this.#owner}.${call}: x`;
+    const { owner, names, scaling } = this.#kind;
+    const scalings = statistics[names[0]!].map((_, f) => scaling(names.map((name) => statistics[name][f]!)));
+    const name = `${owner}.${call}: x`;
     const { data, shape, width } = readColumns(name, x);
     if (width !== scalings.length)
       throw invalid(name, `${scalings.length} columns, as in \`fit\``, `${width}`, 'SHAPE_MISMATCH');
@@ -112,7 +116,7 @@ abstract class Scaler<Name extends string> {
   }
 
   #read(given: unknown): Statistics<Name> {
-    const [owner, names] = [this.#owner, this.#names];
+    const { owner, names } = this.#kind;
     const expected = `statistics { ${names.join(', ')} }, as toJSON returns them`;
     if (typeof given !== 'object' || given === null) throw invalid(owner, expected, describe(given));
     requireKnown(owner, Object.keys(given), names);
@@ -124,6 +128,27 @@ abstract class Scaler<Name extends string> {
   }
 }
 
+const STANDARD: Kind<'mean' | 'scale'> = {
+  owner: 'StandardScaler',
+  names: ['mean', 'scale'],
+  measure: (column) => {
+    const count = column.length;
+    const mean = column.reduce((sum, value) => sum + value, 0) / count;
+    const variance = column.reduce((sum, value) => sum + (value - mean) ** 2, 0) / count;
+    // The bound on the rounding error of a constant column's variance is scikit-learn's (_is_constant_feature).
+    const isConstant = variance <= count * Number.EPSILON * variance + (count * mean * Number.EPSILON) ** 2;
+    return [mean, isConstant ? 1 : Math.sqrt(variance)];
+  },
+  scaling: ([mean, scale]) => ({ offset: mean!, scale: scale! }),
+};
+
+const MIN_MAX: Kind<'min' | 'max'> = {
+  owner: 'MinMaxScaler',
+  names: ['min', 'max'],
+  measure: (column) => [column.reduce((a, b) => Math.min(a, b)), column.reduce((a, b) => Math.max(a, b))],
+  scaling: ([min, max]) => ({ offset: min!, scale: max! - min! || 1 }),
+};
+
 /**
  * Scales each column to mean 0 and standard deviation 1 (of the population, as in scikit-learn). Constant columns become
  * 0.
@@ -132,7 +157,7 @@ abstract class Scaler<Name extends string> {
  * const scaler = new StandardScaler().fit([[1, 10], [3, 10]]);
  * scaler.transform([[5, 10]]).toArray(); // [[3, 0]]
  * scaler.inverseTransform([[3, 0]]).toArray(); // [[5, 10]]
- * const again = new StandardScaler(JSON.parse(JSON.stringify(scaler)));
+ * const again = new StandardScaler(scaler.toJSON()); // or what JSON.parse returns
  * again.statistics; // { mean: [2, 10], scale: [1, 1] }
  */
 export class StandardScaler extends Scaler<'mean' | 'scale'> {
@@ -141,20 +166,7 @@ export class StandardScaler extends Scaler<'mean' | 'scale'> {
 
   /** @param statistics what `toJSON` of another scaler returned; without it, `fit` computes the statistics */
   constructor(statistics?: { mean: readonly number[]; scale: readonly number[] }) {
-    super('StandardScaler', ['mean', 'scale'], statistics);
-  }
-
-  protected override measure(column: Float64Array): readonly number[] {
-    const count = column.length;
-    const mean = column.reduce((sum, value) => sum + value, 0) / count;
-    const variance = column.reduce((sum, value) => sum + (value - mean) ** 2, 0) / count;
-    // The bound on the rounding error of a constant column's variance is scikit-learn's (_is_constant_feature).
-    const isConstant = variance <= count * Number.EPSILON * variance + (count * mean * Number.EPSILON) ** 2;
-    return [mean, isConstant ? 1 : Math.sqrt(variance)];
-  }
-
-  protected override scaling([offset, scale]: readonly [number, number]): Scaling {
-    return { offset, scale };
+    super(STANDARD, statistics);
   }
 }
 
@@ -165,6 +177,8 @@ export class StandardScaler extends Scaler<'mean' | 'scale'> {
  * @example
  * const scaler = new MinMaxScaler().fit([10, 20, 30]);
  * scaler.transform([15, 40]).toArray(); // [0.25, 1.5]
+ * scaler.inverseTransform([0.25]).toArray(); // [15]
+ * scaler.toJSON(); // { min: [10], max: [30] }
  */
 export class MinMaxScaler extends Scaler<'min' | 'max'> {
   /** @internal For messages and consoles, as minification renames classes. */
@@ -172,14 +186,6 @@ export class MinMaxScaler extends Scaler<'min' | 'max'> {
 
   /** @param statistics what `toJSON` of another scaler returned; without it, `fit` computes the statistics */
   constructor(statistics?: { min: readonly number[]; max: readonly number[] }) {
-    super('MinMaxScaler', ['min', 'max'], statistics);
-  }
-
-  protected override measure(column: Float64Array): readonly number[] {
-    return [column.reduce((a, b) => Math.min(a, b)), column.reduce((a, b) => Math.max(a, b))];
-  }
-
-  protected override scaling([min, max]: readonly [number, number]): Scaling {
-    return { offset: min, scale: max - min || 1 };
+    super(MIN_MAX, statistics);
   }
 }
