@@ -45,14 +45,14 @@ async function effectsOf(of: PretrainedModel, measure: Measure, texts: Pair): Pr
 const largest = (rows: number[][]) => Math.max(...rows.flat().map(Math.abs));
 
 describe('the bundled model', () => {
-  it('one head brings opposites closest', async () => {
+  it('one head keeps opposites apart', async () => {
     const texts = textsOf('full');
     const plain = await similarityOf(texts);
-    expect(plain).toBeGreaterThan(0.7);
+    expect(plain).toBeGreaterThan(0.8);
     const effects = await effectsOf(model, 'similarity', texts);
-    expect(effects[1]![3]).toBeLessThan(-0.04);
-    expect(Math.abs(effects[1]![3]!)).toBe(largest(effects));
-    expect(await similarityOf(texts, ['1.3'])).toBeCloseTo(plain + effects[1]![3]!, 5);
+    expect(effects[5]![9]).toBeGreaterThan(0.08);
+    expect(effects[5]![9]).toBe(largest(effects));
+    expect(await similarityOf(texts, ['5.9'])).toBeCloseTo(plain + effects[5]![9]!, 5);
   });
 
   it('one other word is carried by its position alone', async () => {
@@ -71,8 +71,8 @@ describe('the bundled model', () => {
 
   it('the order of words hardly matters', async () => {
     const texts = textsOf('order');
-    expect(await similarityOf(texts)).toBeGreaterThan(0.99);
-    expect(largest(await effectsOf(model, 'similarity', texts))).toBeLessThan(0.002);
+    expect(await similarityOf(texts)).toBeGreaterThan(0.97);
+    expect(largest(await effectsOf(model, 'similarity', texts))).toBeLessThan(0.005);
   });
 
   it('steering moves a text from one end to the other', async () => {
