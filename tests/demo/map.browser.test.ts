@@ -27,7 +27,7 @@ describe('the map', () => {
       await page.mouse.move(box.x + 40 + ((37 * i) % (box.width - 80)), box.y + 40 + ((53 * i) % (box.height - 80)));
     const text = await said.innerText();
     const [, word] = /^“(.+?)”: nearest are/.exec(text)!;
-    const shown = [...text.slice(text.indexOf('nearest')).matchAll(/“(.+?)” (−?[\d.]+)/g)].map(
+    const shown = [...text.slice(text.indexOf('nearest')).matchAll(/“(.+?)” (−?\d\.\d+)/g)].map(
       ([, name, score]) => [name!, Number(score!.replace('−', '-'))] as const,
     );
     expect(shown).toHaveLength(5);

@@ -104,6 +104,7 @@ describe('the page', () => {
     context.on('request', (request) => request.url().endsWith('/favicon.svg') || requests.push(request.url()));
     await page.locator('.ways button:enabled').click();
     await page.getByRole('button', { name: 'Positions', exact: true }).click();
+    await page.locator('.all-matrices summary').click();
     await page.locator('.plots svg').first().waitFor();
     await page.getByRole('link', { name: 'Meaning' }).click();
     await page.locator('.words .word').first().waitFor();
@@ -157,7 +158,10 @@ describe('the page', () => {
     async (hash) => {
       // The feature test of relaxed SIMD contains the opcode of i16x8.relaxed_dot_i8x16_i7x16_s.
       const hasNoRelaxedSimd = (module: Uint8Array) => !module.join().includes('253,146,2');
-      const { page, context } = await visitWithout(hasNoRelaxedSimd, `${hash}?build=relaxed-simd`);
+      const { page, context } = await visitWithout(
+        hasNoRelaxedSimd,
+        `${hash}${hash.includes('?') ? '&' : '?'}build=relaxed-simd`,
+      );
       await page.getByRole('alert').getByText('does not support the selected build').waitFor();
       await page.getByRole('button', { name: 'Select the build automatically' }).click();
       await page.getByText('simd128 build').first().waitFor();

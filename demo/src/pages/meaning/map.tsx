@@ -81,6 +81,7 @@ function said(hovered: number | null): string {
       ? `Embedding ${count(done)} of ${count(total)} texts …`
       : 'The map appears when the model has loaded.';
   }
+  if (positions.value === null) return `Laying out ${count(current.texts.length)} texts …`;
   if (hovered === null)
     return `${count(current.texts.length)} ${mapOf.value === 'words' ? 'words' : 'sentences'}, laid out by UMAP in this tab. Colours show the similarity to your description. ${pointAt} ${canHover ? 'one' : 'it'} to see its nearest.`;
   const nearest = current.nearest[hovered]!.slice(0, 5);
