@@ -224,6 +224,7 @@ describe('the page', () => {
       }, characters);
 
     await enter(page, '#meaning');
+    await page.locator('#map-said').getByText('laid out by UMAP').waitFor(); // it embeds words, too
     const cosines = await shownMatrix(page, 'cosines');
     const words = await page.locator('.words .word').allInnerTexts();
     const before = await calls();
@@ -234,7 +235,9 @@ describe('the page', () => {
     await page.getByLabel('Describe something').focus();
     await type(' that one cannot leave');
     await expect.poll(() => page.locator('.words .word').allInnerTexts()).not.toEqual(words);
-    await expect.poll(async () => (await calls()).embed! - before.embed!).toBe(4);
+    // For the map, whose vectors may be longer than the dictionary's, each description may be embedded twice.
+    await expect.poll(async () => (await calls()).embed! - before.embed!).toBeGreaterThanOrEqual(4);
+    expect((await calls()).embed! - before.embed!).toBeLessThanOrEqual(6);
     await context.close();
   });
 
