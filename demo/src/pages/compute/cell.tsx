@@ -160,38 +160,41 @@ function Average({ at, ...props }: CellProps) {
     ),
   );
   return (
-    <table class="average" id="average">
-      <thead>
-        <tr>
-          <th scope="col">key</th>
-          <th scope="col">{head.dropped ? 'weight after dropout' : 'weight'}</th>
-          <th scope="col">value</th>
-        </tr>
-      </thead>
-      <tbody>
-        {weights.map((share, column) => (
-          <tr key={input.order[column]} class={column === at.column ? 'lit' : ''}>
-            <th scope="row">{nameOf(column)}</th>
-            <td class="share" style={{ '--share': Math.min(1, share) }} title={percent(share)}>
-              {precise(share, digits)}
-            </td>
+    // biome-ignore lint/a11y/noNoninteractiveTabindex: it scrolls sideways on narrow screens
+    <section class="products" tabIndex={0} aria-label="The weighted average of the values">
+      <table class="average" id="average">
+        <thead>
+          <tr>
+            <th scope="col">key</th>
+            <th scope="col">{head.dropped ? 'weight after dropout' : 'weight'}</th>
+            <th scope="col">value</th>
+          </tr>
+        </thead>
+        <tbody>
+          {weights.map((share, column) => (
+            <tr key={input.order[column]} class={column === at.column ? 'lit' : ''}>
+              <th scope="row">{nameOf(column)}</th>
+              <td class="share" style={{ '--share': Math.min(1, share) }} title={percent(share)}>
+                {precise(share, digits)}
+              </td>
+              <td>
+                × <Vector part="value" of={value[column]!} digits={digits} />
+              </td>
+            </tr>
+          ))}
+        </tbody>
+        <tfoot>
+          <tr>
+            <th scope="row" colSpan={2}>
+              output h of “{queryName}” = their sum
+            </th>
             <td>
-              × <Vector part="value" of={value[column]!} digits={digits} />
+              = <Vector of={output[at.query]!} />
             </td>
           </tr>
-        ))}
-      </tbody>
-      <tfoot>
-        <tr>
-          <th scope="row" colSpan={2}>
-            output h of “{queryName}” = their sum
-          </th>
-          <td>
-            = <Vector of={output[at.query]!} />
-          </td>
-        </tr>
-      </tfoot>
-    </table>
+        </tfoot>
+      </table>
+    </section>
   );
 }
 

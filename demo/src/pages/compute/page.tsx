@@ -53,23 +53,25 @@ function Workbench() {
       ) : (
         <Waiting what="The matrices" />
       )}
-      <details
-        class="all-matrices"
-        open={showsAll}
-        onToggle={(event) => {
-          if (tour.peek() === 0) isOpen.value = event.currentTarget.open;
-        }}
-      >
-        <summary>Settings and all matrices, every number of which can be edited</summary>
-        {showsAll && settled.value && (
-          <div class="workbench">
-            <Settings />
-            <div class="flow">
-              <Steps {...settled.value} />
+      {current && (
+        <details
+          class="all-matrices"
+          open={showsAll}
+          onToggle={(event) => {
+            if (tour.peek() === 0) isOpen.value = event.currentTarget.open;
+          }}
+        >
+          <summary>Settings and all matrices, every number of which can be edited</summary>
+          {showsAll && settled.value && (
+            <div class="workbench">
+              <Settings />
+              <div class="flow">
+                <Steps {...settled.value} />
+              </div>
             </div>
-          </div>
-        )}
-      </details>
+          )}
+        </details>
+      )}
     </>
   );
 }
