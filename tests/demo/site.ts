@@ -113,7 +113,7 @@ export function largestDifference(a: number[][], b: number[][]): number {
   );
 }
 
-const row = (phase: number) => Array.from({ length: 256 }, (_, i) => Math.sin(phase + i));
+const row = (phase: number) => Array.from({ length: 384 }, (_, i) => Math.sin(phase + i));
 
 /** The parameters of a link with a classifier of two labels, as “Teach it your labels” copies it. */
 export const sharedLabels = new URLSearchParams({

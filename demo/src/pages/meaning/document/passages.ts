@@ -3,7 +3,7 @@
 /** The sentences of one passage, in order. */
 export type Passage = readonly string[];
 
-/** Characters; some 90 tokens of English, so that a passage fits into the 128 tokens of the shipped model. */
+/** Characters; some 90 tokens of English, so that a passage is a few sentences. */
 const passageLength = 360;
 /** Longer sentences, and text without any punctuation, are divided between words. */
 const sentenceLength = 240;
