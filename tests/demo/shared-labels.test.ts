@@ -28,8 +28,8 @@ describe('a shared classifier', () => {
     expect(unpack(pack({ labels: ['a', 'b'], weight, bias: [0, 0] })!, width).weight[0]).toEqual(weight[0]);
   });
 
-  it('fits a link with 15 labels, and not with 30', () => {
-    expect(pack(classifier(15))).not.toBeNull();
+  it('fits a link with 10 labels, and not with 30', () => {
+    expect(pack(classifier(10))).not.toBeNull();
     expect(pack(classifier(30))).toBeNull();
   });
 

@@ -122,7 +122,7 @@ function TakeAway() {
       <h3>Share it</h3>
       <p class="learn">
         {text === null
-          ? `A link can hold about 20 labels, and you have ${taught.labels.length}: send the folder instead.`
+          ? `A link can hold about 10 labels, and you have ${taught.labels.length}: send the folder instead.`
           : 'A link holds the labels and what was learned, not your examples; whoever opens it has the same classifier.'}{' '}
         To use the folder, unzip it and open it on “Meaning”.
       </p>
