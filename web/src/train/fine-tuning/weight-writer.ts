@@ -200,7 +200,7 @@ export class WeightWriter {
     if (!value) return null;
     const before = this.#file(name, tensor);
     if (String(value.shape) !== String(before.shape)) return value;
-    return value.data.every((entry, i) => Object.is(entry, before.data[i])) ? null : value;
+    return haveSameBits(value.data, before.data) ? null : value;
   }
 
   /** The value of a tensor in the file. */
@@ -226,6 +226,12 @@ export class WeightWriter {
       for (let at = 0; at < values.length; at += columns) values.set(rotate(values.subarray(at, at + columns), 1), at);
     return { shape, data: values };
   }
+}
+
+function haveSameBits(a: Float32Array, b: Float32Array): boolean {
+  const [first, second] = [a, b].map(({ buffer, byteOffset, length }) => new Int32Array(buffer, byteOffset, length));
+  for (let i = 0; i < a.length; i++) if (first![i] !== second![i]) return false;
+  return true;
 }
 
 /** The format of a tensor with 3 or 4 bits per weight. */
