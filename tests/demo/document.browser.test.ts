@@ -22,7 +22,7 @@ afterAll(async () => {
   await site?.close();
 });
 
-const box = (page: Page) => page.getByLabel('Your document');
+const box = (page: Page) => page.getByLabel(/^Your document/);
 const allRead = (page: Page) => page.getByText(/passages?, all read\./);
 
 /** Replaces the document with what is pasted. */

@@ -250,6 +250,9 @@ describe('teach it your labels', () => {
   const percents = (probabilities: number[]) => probabilities.map((share) => `${(100 * share).toFixed(0)} %`);
 
   async function openLabels(settings = '') {
+    // Examples that fit no link stay in the browser's storage.
+    const { page } = await site.open('#see');
+    await page.evaluate(() => localStorage.clear());
     const visited = await site.open(`#teach?build=simd128${settings}`);
     await visited.page.getByRole('heading', { name: 'Examples', exact: true }).waitFor();
     return visited;
