@@ -1,11 +1,19 @@
 /** The page's end of the worker that trains. */
+import { effect } from '@preact/signals';
 import type { Failure } from '../../engine/failure';
-import { build } from '../../engine/heed';
+import { build, failure, savesData, shipped } from '../../engine/heed';
 import type { Role, WorkerCommand, WorkerReport } from '../../engine/learning/learning-handler';
 
 export interface Connection {
   send(command: WorkerCommand): void;
 }
+
+/** Fulfilled when the page has opened the bundled model, or will not open it. */
+const pageHasModel = new Promise<void>((resolve) => {
+  effect(() => {
+    if (savesData || shipped.value || failure.value) resolve();
+  });
+});
 
 /** Starts a worker. `failed` is called if it cannot start or stops working; it has been ended then. */
 export function connect(
@@ -26,7 +34,10 @@ export function connect(
     event.preventDefault();
     end({ message: event.message || 'The script of the worker could not be loaded.' });
   };
-  const connection: Connection = { send: (command) => worker.postMessage(command) };
+  // The teacher reads the model from the browser's cache after the page has downloaded it. In private windows, whose cache
+  // holds no file of this size, one of two simultaneous downloads would fail.
+  const mayStart = role === 'teacher' ? pageHasModel : Promise.resolve();
+  const connection: Connection = { send: (command) => void mayStart.then(() => worker.postMessage(command)) };
   connection.send({ type: 'start', role, build: build.peek() });
   return connection;
 }
