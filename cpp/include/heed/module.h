@@ -38,7 +38,7 @@ struct InitialValue {
 /// A format of rows with 3 or 4 bits per weight: core/coded_rows.h (kInt4), core/trellis.h.
 enum class RowCode { kNone, kInt4, kTrellis3, kTrellis4 };
 
-/// Consecutive rows in such a format, each of which can be decoded by itself.
+/// Consecutive rows in such a format. Each row can be decoded by itself.
 struct CodedRows {
   RowCode code;
   Index width;

@@ -113,8 +113,8 @@ export async function viewSense(
 }
 
 /**
- * Of all heads, those that give most weight to words that are not next to the word in question, to the previous token, to the next one, and to the
- * token itself (of all words in the sentences).
+ * Finds four heads among all heads of the model: those that give most weight to words that are not next to the query, to the previous token, to the next
+ * token, and to the query itself. The weight is the mean over all words of the sentences.
  */
 export async function describeHeads(
   model: PretrainedModel,

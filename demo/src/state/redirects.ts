@@ -3,7 +3,7 @@
 /** Parameters of the former page “Your text” that belong to the heads and the hidden states. */
 const ofInside = ['layer', 'head', 'view', 'token', 'step', 'sentence'];
 
-/** Where an earlier address leads now; undefined for those of today. Parameters that are no more are dropped when they are read. */
+/** Returns the present address of a page for an earlier one; undefined for present addresses. Unknown parameters are ignored when the link is read. */
 export function redirected(hash: string): string | undefined {
   const [name, query = ''] = hash.slice(1).split('?', 2);
   const parameters = new URLSearchParams(query);

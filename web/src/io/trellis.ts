@@ -8,7 +8,7 @@ export const TRELLIS_LEVELS = Float32Array.from({ length: 8192 }, (_, state) => 
 });
 
 /**
- * Decodes rows [N, bits, bytes of a plane], each of which is one sequence, to [N, width], without the factors of rows.
+ * Decodes rows [N, bits, bytes of a plane] to [N, width], without the factors of rows. Each row is one sequence.
  */
 export function decodeTrellisRows(rows: Uint8Array, bits: TrellisBits, columnScales: Float32Array): Float32Array {
   const width = columnScales.length;

@@ -8,6 +8,7 @@ import { pointAt } from '../../state/device';
 import { completeState } from '../../state/url';
 import { carried, notice } from './carried';
 import { Cell } from './cell';
+import { Input, Projections } from './inputs';
 import { loadPositions, loadTour } from './later';
 import { presets } from './presets';
 import { failure, followHand, result, settled } from './result';
@@ -15,7 +16,7 @@ import { Settings, scaled } from './settings';
 import { headOf, type StepProps } from './shown';
 import { hand, input, isOpen, setAll } from './state';
 import { PairMatrix } from './step';
-import { HeadChoice, Input, Mask, Output, Projections, Scores, Weights } from './steps';
+import { HeadChoice, Mask, Output, Scores, Weights } from './steps';
 import { ResultStrip } from './strip';
 import { tour, tourReady } from './tour-state';
 
@@ -61,7 +62,7 @@ function Workbench() {
             if (tour.peek() === 0) isOpen.value = event.currentTarget.open;
           }}
         >
-          <summary>Settings and all matrices, every number of which can be edited</summary>
+          <summary>Settings and all matrices; you can edit every number</summary>
           {showsAll && settled.value && (
             <div class="workbench">
               <Settings />

@@ -28,7 +28,7 @@ export const embedded = signal<{ done: number; total: number } | null>(null);
 
 export const mostPoints = 1000;
 const batchSize = 50;
-/** Of the dictionary's words, the most frequent ones say little. */
+/** The first word on the map. Words before it in the dictionary are the most frequent ones, which say little. */
 const firstWord = 100;
 const everyWord = 4;
 const neighbours = 15;

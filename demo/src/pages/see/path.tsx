@@ -1,4 +1,4 @@
-/** The way from the embedding to the output: the cosine of the word's two vectors after each layer, each of which opens to show its heads. */
+/** The layers from the embedding to the output: the cosine of the word's two vectors after each one. A click on a layer shows its heads. */
 import { decimal, percent } from '../../components/numbers';
 import { Waiting } from '../../components/waiting';
 import { isWord } from '../../engine/senses';

@@ -43,6 +43,6 @@ export const examples: readonly LensExample[] = [
   },
 ];
 
-/** Of the model that “Watch it learn” trains with the settings with which it opens. */
+/** Examples for the model that “Watch it learn” trains with its initial settings. */
 export const trainedNotice =
   'Which head reverses the sequence? With the initial settings of “Watch it learn”, after 200 steps, it is layer 2, head 1: without it, fewer than 90 % of the answers are right; without any other single head, more than 95 %. Without both heads of layer 2, fewer than 35 % are right.';
