@@ -1,9 +1,9 @@
-// Makes the vectors of the bundled dictionary: those of its 20,000 words (web/model/dictionary/words.txt) plus the mean of those of
+// Makes the vectors of the bundled dictionary: those of its 20,000 words (web/model/dictionary/words.txt) plus twice the mean of those of
 // their definitions in WordNet, by the model as published.
 
-import { readFileSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { say } from '../console.mjs';
+import { root, say } from '../console.mjs';
 import { wordnet } from './sources.mjs';
 
 /** The weight of the mean of a word's definitions, relative to the word's own vector. */
@@ -31,9 +31,10 @@ async function embedAll(model, texts) {
   return rows;
 }
 
-/** Writes `dictionary/index.safetensors` in the bundled model's folder, by which the index recognizes its model. */
+/** Writes `dictionary/` into `folder`, which has the small model: the words of web/model/dictionary/words.txt and their index, which recognizes that model. */
 export async function makeDictionary(heed, published, folder) {
-  const words = readFileSync(join(folder, 'dictionary/words.txt'), 'utf8').trim().split('\n');
+  const list = readFileSync(join(root, 'web/model/dictionary/words.txt'), 'utf8');
+  const words = list.trim().split('\n');
   const place = new Map(words.map((word, i) => [word, i]));
   const synsets = (await wordnet()).filter((synset) => synset.words.some((word) => place.has(word)));
   const exact = await heed.fromPretrained(published, { dtype: 'fp32' });
@@ -59,6 +60,8 @@ export async function makeDictionary(heed, published, folder) {
     { embedder: bundled, output: 'float32' },
   );
   const bytes = await heed.quantizeIndex(index, { components: COMPONENTS, bits: BITS, texts: false });
+  mkdirSync(join(folder, 'dictionary'), { recursive: true });
+  writeFileSync(join(folder, 'dictionary/words.txt'), list);
   writeFileSync(join(folder, 'dictionary/index.safetensors'), bytes);
   for (const each of [exact, bundled, index]) each.dispose();
   say(`${words.length} words, ${synsets.length} definitions, ${bytes.length} bytes`);

@@ -1,10 +1,10 @@
 /** Writes a TextIndex with fewer components and bits; see docs/search.md. Imported on demand. */
-import { invalid } from '../base/error.js';
+import { describe, invalid } from '../base/error.js';
 import { makeYield } from '../base/event-loop.js';
 import { flag, optional, readOptions, type Schema, signal, size } from '../base/options.js';
 import type { Runtime } from '../base/owned.js';
 import type { SignalLike } from '../base/platform.js';
-import { headerEnd, metadataOf, parseHeader, type TrellisBits, writeSafetensors } from '../io/safetensors.js';
+import { readTensors, type TrellisBits, writeSafetensors } from '../io/safetensors.js';
 import { dot } from '../models/quantized.js';
 import { TextIndex } from '../search/text-index.js';
 import { rotatedComponents } from './principal-components.js';
@@ -41,7 +41,7 @@ export async function quantizeIndex(
   options?: QuantizeIndexOptions,
 ): Promise<Uint8Array<ArrayBuffer>> {
   const { components: wanted, bits, texts, signal } = readOptions('quantizeIndex', schema, options);
-  if (!(index instanceof TextIndex)) throw invalid('index', 'a TextIndex', typeof index);
+  if (!(index instanceof TextIndex)) throw invalid('index', 'a TextIndex', describe(index));
   const pause = makeYield(signal);
   const { data: vectors, shape } = index.toTensor();
   const [count, width] = shape as [number, number];
@@ -49,8 +49,15 @@ export async function quantizeIndex(
   const components = wanted ?? Math.ceil(width / 2);
   if (components > width)
     throw invalid('quantizeIndex.components', `at most ${width}, the vectors' width`, `${components}`);
-  const file = readTensors(await index.save());
-  if (file.metadata.similarity === 'dot')
+  const bytes = await index.save();
+  const chunks = async function* () {
+    yield bytes;
+  };
+  let metadata: Record<string, string> = {};
+  const tensors = await readTensors({ name: 'index.safetensors', size: bytes.length, chunks }, (given) => {
+    metadata = given;
+  });
+  if (metadata.similarity === 'dot')
     throw invalid('index', "an index with the similarity 'cosine'", "'dot'", 'UNSUPPORTED');
 
   const rows = await rotatedComponents(vectors, width, components, pause);
@@ -68,18 +75,10 @@ export async function quantizeIndex(
     { name: 'vectors', dtype: 'U8', shape: [count, bits, Math.ceil(components / 8)], data: coded.data },
   ];
   const replaced = new Set(['vectors', 'vectors_scale', ...(texts ? [] : ['texts', 'text_lengths'])]);
-  const others = file.tensors.filter(({ name }) => !replaced.has(name));
+  const others = [...tensors].flatMap(([name, { bytes: data, ...rest }]) =>
+    replaced.has(name) ? [] : { name, data, ...rest },
+  );
   // Sorted by decreasing alignment.
-  const [wide, bytes] = [true, false].map((isWide) => others.filter(({ dtype }) => (dtype !== 'U8') === isWide));
-  return writeSafetensors([...wide!, ...quantized, ...bytes!], { ...file.metadata, heed_index: '3' });
-}
-
-function readTensors(bytes: Uint8Array) {
-  const name = 'index.safetensors';
-  const start = headerEnd(bytes, name, bytes.length);
-  const json = bytes.subarray(8, start);
-  const tensors = parseHeader(json, name, bytes.length).map(({ name, dtype, shape, begin, end }) => {
-    return { name, dtype, shape, data: bytes.subarray(start + begin, start + end) };
-  });
-  return { tensors, metadata: metadataOf(json, name) };
+  const [wide, narrow] = [true, false].map((isWide) => others.filter(({ dtype }) => (dtype !== 'U8') === isWide));
+  return writeSafetensors([...wide!, ...quantized, ...narrow!], { ...metadata, heed_index: '3' });
 }

@@ -128,7 +128,7 @@ export function metadataOf(json: Uint8Array, file: string): Record<string, strin
   throw invalidFile(file, '__metadata__ with strings by name', JSON.stringify(metadata).slice(0, 80));
 }
 
-/** Reads all tensors of a small file. `note` receives the metadata. */
+/** Reads all tensors of a file into memory. `note` receives the metadata. */
 export async function readTensors(
   file: OpenFile,
   note?: (metadata: Record<string, string>) => void,

@@ -68,7 +68,7 @@ export interface AttentionOptions<W extends boolean = boolean> {
 export interface AttentionFunctionOptions<W extends boolean = boolean, S extends boolean = boolean>
   extends AttentionOptions<W> {
   /**
-   * Whether to return the scores, of which the weights are the softmax: scale Q K^T plus additive masks, and -Infinity
+   * Whether to return the scores before the softmax: scale Q K^T plus additive masks, and -Infinity
    * where a mask, `causal` or `window` forbids attention. Default false.
    */
   returnScores?: S;

@@ -12,7 +12,7 @@ export interface RecurrentOptions extends LayerOptions {
   inputSize: number;
   /** H, the width of the hidden state. */
   hiddenSize: number;
-  /** The number of stacked layers, each of which reads the outputs of the one below; from 1 to 1024. Default 1. */
+  /** The number of stacked layers, from 1 to 1024. A layer reads the outputs of the one below. Default 1. */
   numLayers?: number;
   /** Whether the gates have biases: two, as in PyTorch. Default true. */
   bias?: boolean;

@@ -18,8 +18,7 @@ import { formatShape, guarded, type HeedError, invalidFile } from '../base/error
 import { makeYield } from '../base/event-loop.js';
 import type { SignalLike } from '../base/platform.js';
 import { concatenate, type ModelFolder, readAll } from '../io/files.js';
-import { ByteReader } from '../io/reader.js';
-import { metadataOf, parseHeader, readHeader, writeSafetensors } from '../io/safetensors.js';
+import { readTensors, writeSafetensors } from '../io/safetensors.js';
 import { normsOf, type Rows } from '../models/quantized.js';
 import { rowIds, setIds } from './index-ids.js';
 import { type IndexState, knownProbe, writtenModel } from './index-model.js';
@@ -121,19 +120,11 @@ const floatsOf = (bytes: Uint8Array) => new Float32Array(bytes.slice().buffer);
 
 async function readFile(folder: ModelFolder, path: string, signal: SignalLike) {
   const file = await folder.open(path, { required: true, signal });
-  const reader = new ByteReader(file);
-  try {
-    const [, json] = await readHeader(reader);
-    const tensors = new Map<string, StoredTensor>();
-    for (const entry of parseHeader(json, file.name, file.size)) {
-      const { name, dtype, shape, begin, end } = entry;
-      tensors.set(name, { dtype, shape, bytes: await reader.take(end - begin, entry) });
-    }
-    await reader.expectEnd();
-    return { name: file.name, metadata: metadataOf(json, file.name), tensors };
-  } finally {
-    await reader.close();
-  }
+  let metadata: Record<string, string> = {};
+  const tensors = await readTensors(file, (given) => {
+    metadata = given;
+  });
+  return { name: file.name, metadata, tensors };
 }
 
 async function linesOf(folder: ModelFolder, signal: SignalLike): Promise<string[]> {

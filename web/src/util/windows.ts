@@ -43,7 +43,7 @@ export function windows(series: TensorInput, options: WindowsOptions): { inputs:
   if (number * Math.max(length, horizon) * width > MAX_SIZE)
     throw invalid('windows', `at most ${MAX_SIZE} numbers in the result; give a larger \`step\``, `${number} windows`);
 
-  /** Copies `extent` values per window, of which the first is at `offset` of the window. */
+  /** Copies `extent` values of each window, from position `offset` of the window on. */
   const cut = (offset: number, extent: number) => {
     const values = new Float32Array(number * extent * width);
     for (let w = 0; w < number; w++) {

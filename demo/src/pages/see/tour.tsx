@@ -68,7 +68,7 @@ export function Tour() {
         </li>
         <li>
           <h3>3. The weighted average mixes</h3>
-          <p>The output is the average of the values, weighted: mostly that of the key which fits best.</p>
+          <p>The output is the weighted average of the values: mostly the value of the key that fits best.</p>
           <p class="line" id="mixed-output">
             {keys.map(({ value }, i) => `${i ? ' + ' : ''}${decimal(weights[i]!)} × (${value.join(', ')})`)} = (
             {output.map((entry) => decimal(entry)).join(', ')})
