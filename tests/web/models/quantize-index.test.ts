@@ -126,7 +126,7 @@ test('says what is wrong', async () => {
     expect(heed.quantizeIndex(index as never, options)).rejects.toThrow(message);
   await refused(exact, { components: 41 }, "quantizeIndex.components: expected at most 40, the vectors' width, got 41");
   await refused(exact, { bits: 5 }, 'quantizeIndex.bits: expected 3 or 4, got 5');
-  await refused({}, {}, 'index: expected a TextIndex, got object');
+  await refused({}, {}, 'index: expected a TextIndex, got an object');
   await refused(TextIndex.of(), {}, 'index: expected an index with texts');
   await refused(TextIndex.of(['a'], [[1, 0]], { similarity: 'dot' }), {}, "similarity 'cosine', got 'dot'");
 });
