@@ -1,13 +1,13 @@
 /** Loads pretrained encoders in this thread, in a worker, or in a pool of workers. */
 import { countUpTo } from '../base/cores.js';
 import { importing, invalid } from '../base/error.js';
-import { oneOf, optional, readOptions, workerOption } from '../base/options.js';
+import { integer, oneOf, optional, readOptions, workerOption } from '../base/options.js';
 import type { PageRuntime } from '../base/owned.js';
 import type { WorkerLike } from '../base/platform.js';
 import { shippedModel } from '../base/wasm/shipped.js';
 import type { ModelSource } from '../io/source.js';
 import { loadSchema } from '../models/call-options.js';
-import { weightsPath } from '../models/families/weight-files.js';
+import { MAX_LAYERS } from '../models/families/family.js';
 import type { LoadModelOptions } from '../models/load.js';
 import { loadPretrained } from '../models/load-pretrained.js';
 import type { PretrainedModel } from '../models/model.js';
@@ -36,7 +36,7 @@ const schema = {
   dtype: optional(oneOf(['fp32', 'q8', 'fp16']), 'fp32' as const),
   embeddings: optional(oneOf(['whole', 'paged']), undefined),
   device: optional(oneOf(['wasm', 'webgpu', 'auto']), 'wasm' as const),
-  weights: optional(weightsPath, undefined),
+  numLayers: optional((value: unknown, name: string) => integer(value, name, 1, MAX_LAYERS), undefined),
 };
 
 export async function fromPretrained(

@@ -11,6 +11,8 @@ export interface OpenFile {
   size: number | null;
   /** An estimate for progress reports if `size` is null. */
   expectedSize?: number | null;
+  /** Whether the file has to be read to its end, where its digest is checked. */
+  isChecked?: boolean;
   /** `ETag` of a file from the network, or else `Last-Modified`. */
   tag?: string | null;
   /**
@@ -20,13 +22,15 @@ export interface OpenFile {
   /** Ends the transfer of a file whose chunks are not read. */
   close?(): Promise<void>;
   /**
-   * For weights that are read by ranges: skips the bytes of a tensor, whose rows are passed to `write` later. Call it
-   * between reading the header and reading the tensors.
+   * For weights that are read by ranges: skips the bytes of a tensor, whose rows are passed to `write` later, and all
+   * bytes from `end` on. Call it between reading the header and reading the tensors. Offsets count from the end of the
+   * header.
    */
   leaveOut?(
     entry: { begin: number; end: number },
     rows: number,
     write: (bytes: Uint8Array, firstRow: number) => void,
+    end: number,
   ): void;
 }
 
@@ -69,6 +73,8 @@ export interface Source {
   list?(path: string): Promise<readonly string[] | null>;
   /** Reports that a file with this tag is read by ranges, without `open`. */
   note?(path: string, tag: string | null): void;
+  /** The first bytes of a file, if they have been read already. */
+  startOf?(path: string): Uint8Array | null;
   /**
    * Call this when a load has succeeded, before returning its result. Throws if the files that were read belong to
    * different revisions.

@@ -4,7 +4,7 @@
  * files: some turn JSON files into modules or inline small files as data: URLs.
  */
 import { invalid } from '../base/error.js';
-import { isFile, missing, type Source } from './files.js';
+import { concatenate, isFile, missing, type Source } from './files.js';
 import type { Integrity } from './integrity.js';
 import { memoryFile } from './memory.js';
 import { ByteReader } from './reader.js';
@@ -36,16 +36,27 @@ export async function packedSource(
         hint: "Give the model's folder instead",
       });
     async function* chunks(): AsyncIterable<Uint8Array> {
-      yield prefix;
-      yield json;
-      yield* reader.rest();
+      try {
+        yield prefix;
+        yield json;
+        yield* reader.rest();
+      } finally {
+        await reader.close();
+      }
     }
+    const isOuter = (path: string) => path === 'model.safetensors';
     const open: Source['open'] = async (path) => {
-      if (path === 'model.safetensors') return { ...file, chunks };
+      if (isOuter(path)) return { ...file, chunks, close: () => reader.close() };
       const label = `${name}: ${path}`;
       return has(path) ? integrity.checked(path, memoryFile(label, files[path])) : missing(label);
     };
-    return { open, failed, complete: outer.complete };
+    return {
+      ...outer,
+      open,
+      failed,
+      urlOf: (path) => (isOuter(path) ? (outer.urlOf?.(path) ?? null) : null),
+      startOf: (path) => (isOuter(path) ? concatenate(Uint8Array, [prefix, json]) : null),
+    };
   } catch (error) {
     await failed(error);
     throw error;

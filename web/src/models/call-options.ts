@@ -25,6 +25,7 @@ import type { RawTensor } from '../base/wasm/core.js';
 import type { IntegrityOption } from '../io/integrity.js';
 import type { RemoteOptions } from '../io/source.js';
 import { POOLINGS, type Pooling } from './families/sentence-transformers.js';
+import { weightsPath } from './families/weight-files.js';
 import { isTexts, type ModelInput } from './input.js';
 import type { LoadModelOptions } from './load.js';
 import type { EncodeOptions, ModelConfig } from './model.js';
@@ -131,6 +132,7 @@ export const remoteSchema = {
 
 export const loadSchema = {
   dtype: optional(oneOf(['fp32', 'q8']), 'fp32' as const),
+  weights: optional(weightsPath, undefined),
   onProgress: callback<NonNullable<LoadModelOptions['onProgress']>>,
   signal,
   ...remoteSchema,

@@ -58,6 +58,12 @@ export interface LoadModelOptions extends RemoteOptions {
    */
   embeddings?: 'whole' | 'paged';
   /**
+   * Load only the first `numLayers` layers of the encoder, and stop reading safetensors after their last tensor.
+   * Default: all. The result is that of Hugging Face's `from_pretrained(..., num_hidden_layers=n)`: the output of the
+   * last loaded layer, with the encoder's final norm if it has one, is what heads and pooling receive.
+   */
+  numLayers?: number;
+  /**
    * The device that runs the layers. 'wasm' (default): WebAssembly. 'webgpu' (experimental): the GPU. 'auto': the GPU
    * where its vectors agree within the tolerance and it is faster, as measured when the model is loaded; otherwise
    * WebAssembly.
@@ -101,7 +107,7 @@ export async function loadModel(
   options: LoadModelOptions,
   integrity: Integrity,
 ): Promise<LoadedModel> {
-  const { dtype, onProgress, embeddings, weights: path } = options;
+  const { dtype, onProgress, embeddings, numLayers, weights: path } = options;
   // A failure stops all other reads.
   const { stop, unlink } = linkedAbort(options.signal);
   const { signal } = stop;
@@ -145,6 +151,7 @@ export async function loadModel(
       weights.files = [async () => table!.file];
     }
     const { type, family, config, gliner = null } = await familyOf(settings!);
+    if (numLayers !== undefined) keepFirstLayers(config, numLayers, family);
     config.int8 = dtype === 'q8';
     if (config.int8) config.tableCode = tableCodeIn(settings!);
     const tokenizerSettings = tokenizerConfigFile ? await progress.readSettings(tokenizerConfigFile) : undefined;
@@ -183,7 +190,7 @@ export async function loadModel(
     const isHead = weights.onnx ? (name: string) => isHeadTensor(name, false, family) : isOwn;
     // An ONNX file beside the quantized weights has weights of its own.
     const rotated = weights.onnx ? new Set<string>() : rotatedModules(settings!);
-    const loader = new WeightLoader(raw, family, config, isHead, rotated);
+    const loader = new WeightLoader(raw, family, config, isHead, rotated, numLayers !== undefined);
     for (const [i, openNext] of weights.files.entries()) {
       const file = await openNext();
       const isLast = i === weights.files.length - 1;
@@ -220,6 +227,16 @@ export async function loadModel(
   } finally {
     unlink();
   }
+}
+
+/** Limits the encoder to its first layers. */
+function keepFirstLayers(config: RawEncoderModelConfig, numLayers: number, family: Family): void {
+  const name = 'fromPretrained.numLayers';
+  if (family.images) throw invalid(name, 'undefined for models that encode images', `${numLayers}`, 'UNSUPPORTED');
+  if (numLayers > config.numLayers)
+    throw invalid(name, `at most ${config.numLayers}, the layers of the model`, `${numLayers}`);
+  config.numLayers = numLayers;
+  if (config.localLayers) config.localLayers = config.localLayers.slice(0, numLayers);
 }
 
 /**

@@ -57,9 +57,12 @@ export function pagedFolder(inner: ModelFolder, integrity: Integrity): PagedFold
     }
     if (integrity.of(path) !== null)
       throw invalid('integrity', `no digest of '${path}', which 'paged' does not read completely`, 'a digest');
-    const file = await RemoteFile.open(url, inner.request ?? requestBy(undefined), options.signal);
+    const start = inner.startOf?.(path) ?? new Uint8Array();
+    const file = await RemoteFile.open(url, start, inner.request ?? requestBy(undefined), options.signal);
+    const whole = file && start.length === 0 ? null : await inner.open(path, options);
     // The server does not send ranges, or does not have the file; `inner` reports the latter.
-    if (!file) return inner.open(path, options);
+    if (!file || (start.length > 0 && file.tag !== (whole?.tag ?? null))) return whole;
+    await whole?.close?.();
     inner.note?.(path, file.tag);
     const onTable = (found: Table) => {
       table = found;
@@ -82,19 +85,20 @@ class RemoteFile {
     public head: Uint8Array,
   ) {}
 
-  /** Opens a file; null if the server does not answer with a range. */
-  static async open(url: URL, request: Request, signal?: SignalLike): Promise<RemoteFile | null> {
-    const response = await request(url, signal, { Range: `bytes=0-${HEAD_BYTES - 1}` });
+  /** Opens a file whose first bytes are `start`; null if the server does not answer with a range. */
+  static async open(url: URL, start: Uint8Array, request: Request, signal?: SignalLike): Promise<RemoteFile | null> {
+    const begin = start.length;
+    const response = await request(url, signal, { Range: `bytes=${begin}-${begin + HEAD_BYTES - 1}` });
     const range = rangeOf(response);
-    if (response.status !== 206 || isEncoded(response) || (range && range.begin !== 0)) {
+    if (response.status !== 206 || isEncoded(response) || (range && range.begin !== begin)) {
       await discard(response);
       return null;
     }
     const size = range?.size ?? null;
     const file = new RemoteFile(url, request, tagOf(response), size, new Uint8Array());
-    const parts: Uint8Array[] = [];
-    const end = Math.min(HEAD_BYTES, size ?? HEAD_BYTES);
-    for await (const part of file.#body(response, 0, end, signal)) parts.push(part);
+    const parts = [start];
+    const end = Math.min(begin + HEAD_BYTES, size ?? Number.POSITIVE_INFINITY);
+    for await (const part of file.#body(response, begin, end, signal)) parts.push(part);
     file.head = concatenate(Uint8Array, parts);
     const missing = headerEnd(file.head, url.href, size) - file.head.length;
     if (missing > 0) {
@@ -112,7 +116,7 @@ class RemoteFile {
     const { head, size, url } = this;
     const start = headerEnd(head, url.href, size);
     const entries = parseHeader(head.subarray(8, start), url.href, size);
-    const end = start + (entries.at(-1)?.end ?? 0);
+    let end = start + (entries.at(-1)?.end ?? 0);
     const largest = Math.max(0, ...entries.map((entry) => entry.end - entry.begin));
     let left = { begin: end, end };
     const chunks = async function* (this: RemoteFile): AsyncIterable<Uint8Array> {
@@ -125,7 +129,8 @@ class RemoteFile {
       size,
       expectedSize: end - largest, // without the largest tensor, normally the token embeddings
       chunks: chunks.bind(this),
-      leaveOut: (entry, rows, write) => {
+      leaveOut: (entry, rows, write, last) => {
+        end = start + last;
         left = { begin: start + entry.begin, end: start + entry.end };
         onTable(new Table(this, left.begin, (entry.end - entry.begin) / rows, rows, write));
       },

@@ -106,6 +106,8 @@ export class WeightLoader {
   readonly #rotated: ReadonlySet<string>;
   /** Whether the family encodes images. In other families, all missing rows are reported in one error. */
   readonly #hasImages: boolean;
+  /** Whether the encoder lacks layers of the checkpoint, so that the end of a file may hold nothing that is needed. */
+  readonly #isPartial: boolean;
   /** The encoder's tensors, by their names without the family's prefix. */
   readonly rows: ReadonlyMap<string, ParameterRows>;
   readonly #parameters: { name: string; shape: number[] }[];
@@ -118,13 +120,17 @@ export class WeightLoader {
   readonly #dtypes = new Set<string>();
   readonly #scales = new Map<string, Float32Array>();
 
-  /** `rotated`: the modules with rotated matrices, see `rotatedModules`. */
+  /**
+   * `rotated`: the modules with rotated matrices, see `rotatedModules`. `isPartial`: whether the encoder lacks layers of
+   * the checkpoint.
+   */
   constructor(
     model: RawEncoderModel,
     family: Family,
     config: RawEncoderModelConfig,
     isHead: (name: string) => boolean,
     rotated: ReadonlySet<string>,
+    isPartial = false,
   ) {
     this.#model = model;
     this.#rotated = rotated;
@@ -132,6 +138,7 @@ export class WeightLoader {
     this.isHead = isHead;
     this.#optional = family.optionalBiases;
     this.#hasImages = family.images !== undefined;
+    this.#isPartial = isPartial;
     this.#parameters = model.parameters();
     this.#indices = new Map(this.#parameters.map(({ name }, i) => [name, i]));
     const all = [...parameterRowsOf(family, config)];
@@ -154,14 +161,18 @@ export class WeightLoader {
       const deferred: (() => void)[] = [];
       const isTable = (plan: Plan) => plan?.kind === 'rows' && this.#parameters[plan.parameter]!.name === WORD_TABLE;
       const left = file.leaveOut ? plans.findIndex(isTable) : -1;
+      const canStop = this.#isPartial && !file.isChecked;
+      const lastNeeded = plans.reduce((last, plan, i) => (plan ? i : last), -1);
+      const count = canStop ? lastNeeded + 1 : entries.length;
       if (left >= 0) {
         const plan = plans[left] as RowsPlan;
-        file.leaveOut!(entries[left]!, plan.rows, this.#writer(plan, entries[left]!, file.name));
+        const end = entries[count - 1]!.end;
+        file.leaveOut!(entries[left]!, plan.rows, this.#writer(plan, entries[left]!, file.name), end);
       }
-      for (const [i, entry] of entries.entries())
+      for (const [i, entry] of entries.slice(0, count).entries())
         if (i !== left) await this.#execute(plans[i]!, entry, reader, deferred);
       for (const write of deferred) write();
-      await reader.expectEnd();
+      if (count === entries.length) await reader.expectEnd();
     } finally {
       await reader.close();
     }
@@ -210,8 +221,10 @@ export class WeightLoader {
     if (rotated && (dtype !== 'I8' || !target || !isInt8Matrix(target.parameter)))
       throw invalidFile(tensor, "int8 rows of a layer's matrix, because config.json says that it is rotated", dtype);
     if (isScale || !target) {
-      if (isScale || this.isHead(bare)) return { kind: 'keep', name: bare, dtype: readableDtype(dtype, tensor) };
-      this.#unused.push(name);
+      const owner = isScale ? withoutScale(bare) : bare;
+      if (this.isHead(owner) || (isScale && this.rows.has(owner)))
+        return { kind: 'keep', name: bare, dtype: readableDtype(dtype, tensor) };
+      if (!isScale) this.#unused.push(name);
       return null;
     }
     const { firstRow } = target;

@@ -18,7 +18,8 @@ import type { Lora, LoraOptions } from './lora.js';
 import type { Trainable } from './trainable.js';
 
 /** Options of `fromPretrained` with `trainable: true`. */
-export interface TrainableOptions extends Omit<FromPretrainedOptions, 'worker' | 'workers' | 'embeddings'> {
+export interface TrainableOptions
+  extends Omit<FromPretrainedOptions, 'worker' | 'workers' | 'embeddings' | 'device' | 'numLayers'> {
   trainable: true;
   /**
    * Whether to store only the input of each layer for the backward pass, which then repeats the layer's forward pass:
