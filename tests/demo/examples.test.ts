@@ -42,7 +42,7 @@ describe('the first page', () => {
         expect([built.tokens, built.at]).toEqual([occurrence.tokens, occurrence.at]);
         near(built.input, occurrence.input);
         near(built.output, occurrence.output);
-        for (const { kind } of described) near(built.rows[kind], occurrence.rows[kind]);
+        for (const { kind } of described) near(built.rows[kind], occurrence.rows[kind]!);
       }
     }
   });

@@ -72,7 +72,7 @@ describe('the first page', () => {
         expected.pair[side].tokens,
       );
       for (const [i, share] of (await shares(page, side)).entries())
-        expect(Math.abs(share / 100 - expected.pair[side].rows.others[i]!)).toBeLessThan(0.0101);
+        expect(Math.abs(share / 100 - expected.pair[side].rows.others![i]!)).toBeLessThan(0.0101);
     }
     const shown = (await page.locator('.path b').allInnerTexts()).map(Number);
     for (const [i, cosine] of shown.entries()) expect(Math.abs(cosine - expected.cosines[i]!)).toBeLessThan(0.0101);
@@ -80,6 +80,40 @@ describe('the first page', () => {
     await expect.poll(() => page.locator('.layer-heads tbody tr').count()).toBe(measured.heads);
     heed.dispose();
     expect(complaints).toEqual([]);
+  });
+
+  it('shows the first layer of what one types while the model is being loaded, then all layers', async () => {
+    const { page, context, complaints } = await newVisit(site.browser, { serviceWorkers: 'block' });
+    let plain = 0;
+    let serve: () => void = () => {};
+    await context.route(/model-.*safetensors/, (route) => {
+      // The first request is of the first layer, which then asks for ranges; the next is of the whole model.
+      if (route.request().headers().range || plain++ === 0) return route.continue();
+      serve = () => void route.continue();
+    });
+    await page.goto(site.url);
+    const pair: [string, string] = ['The bank closed early.', 'A muddy bank of the river.'];
+    for (const [side, sentence] of pair.entries()) await page.locator('.side input').nth(side).fill(sentence);
+    await page.getByText('The first of 6 layers is here and computes.').waitFor();
+    const heed = await load();
+    const first = await heed.fromPretrained(undefined, { numLayers: 1 });
+    const expected = (await viewSense(first, pair, 'bank', described)) as SenseView;
+    for (const side of [0, 1] as const)
+      for (const [i, share] of (await shares(page, side)).entries())
+        expect(Math.abs(share / 100 - expected.pair[side].rows.others![i]!)).toBeLessThan(0.0101);
+    expect(await page.locator('.path b').allInnerTexts()).toEqual([
+      ...expected.cosines.map((cosine) => cosine.toFixed(2)),
+      ...new Array(measured.layers - 1).fill('…'),
+    ]);
+    heed.dispose();
+    await page.getByText('next word', { exact: true }).click(); // a head of the second layer
+    expect(await tokens(page, 0).locator('small').first().innerText()).toBe('…');
+    serve();
+    await page.locator('.status-line').getByText('Loaded:').waitFor();
+    await expect.poll(() => page.locator('.path b').allInnerTexts()).not.toContain('…');
+    expect((await shares(page, 0)).every(Number.isFinite)).toBe(true);
+    expect(complaints).toEqual([]);
+    await context.close();
   });
 
   it('the choice follows the word, and says why a picture cannot be drawn', async () => {
@@ -91,6 +125,7 @@ describe('the first page', () => {
     await tokens(page, 0).filter({ hasText: 'bank' }).click();
     await page.locator('.verdict').getByText('“bank”').waitFor();
     await first.fill('Yesterday the old bank is near the old river.');
+    await tokens(page, 0).filter({ hasText: 'yesterday' }).waitFor();
     await expect.poll(() => page.locator('.weighted[aria-pressed=true]').first().innerText()).toContain('bank');
     await tokens(page, 0).filter({ hasText: 'river' }).click();
     await page.getByText('“river” is only in this sentence.').waitFor();

@@ -73,8 +73,11 @@ export async function serve(folder: string) {
       const below = join(prefix === '/model/' ? model : folder, normalize(path.slice(prefix.length - 1)));
       const file = below.endsWith('/') ? join(below, 'index.html') : below;
       const body = await readFile(file);
+      const [, first, last] = /^bytes=(\d+)-(\d+)$/.exec(request.headers.range ?? '') ?? [];
+      const part = first ? body.subarray(Number(first), Number(last) + 1) : body;
       response
-        .writeHead(200, {
+        .writeHead(first ? 206 : 200, {
+          ...(first && { 'Content-Range': `bytes ${first}-${Number(first) + part.length - 1}/${body.length}` }),
           'Content-Type': types[extname(file)] ?? 'application/octet-stream',
           'Content-Security-Policy': `${policy}; report-uri /violations`,
           // Names of assets have a digest, so that hosts let browsers keep them; the tests load pages hundreds of times.
@@ -82,7 +85,7 @@ export async function serve(folder: string) {
           ...(prefix === '/isolated/' && isolation),
           ...(prefix === '/slow/' && { 'Cache-Control': 'no-store' }),
         })
-        .end(body);
+        .end(part);
     } catch {
       response.writeHead(404, { 'Content-Type': 'text/html' }).end('<!doctype html><title>not found</title>');
     }

@@ -18,6 +18,8 @@ export const build = urlState<Build | 'auto'>('all', 'build', 'auto', choice('au
 
 export const heed = signal<Heed | undefined>(undefined);
 export const shipped = signal<OpenModel | undefined>(undefined);
+/** The first layer alone, for sentences that are written while the model is being loaded; then undefined. */
+export const firstLayer = signal<PretrainedModel | undefined>(undefined);
 /** The model that the reader has opened on “Meaning” or “Inside”. */
 export const own = signal<OpenModel | undefined>();
 export const shippedProgress = signal(0);
@@ -45,11 +47,15 @@ export async function start(later: () => Promise<unknown>[]): Promise<void> {
     const { load } = await library();
     heed.value = await load({ build: build.peek() });
     await needsShipped;
+    firstLayer.value = await openFirstLayer();
     shipped.value = await openModel(undefined, {
       onProgress: (progress) => {
         shippedProgress.value = share(progress);
       },
     });
+    const first = firstLayer.peek();
+    firstLayer.value = undefined;
+    void inTurn(async () => first?.dispose()); // after what it computes
   } catch (reason) {
     failure.value = asFailure(reason);
     return;
@@ -57,6 +63,24 @@ export async function start(later: () => Promise<unknown>[]): Promise<void> {
   if (savesData) return;
   const rest = await Promise.allSettled(later());
   complete.value = rest.every(({ status }) => status === 'fulfilled');
+}
+
+/** The bytes that the first layer may cost. It takes 1.5 MB, but more where the server sends only whole files. */
+const firstLayerBytes = 2e6;
+
+/** Loads the model's first layer, on the page that shows it; not if the model itself is on this device already. */
+async function openFirstLayer(): Promise<PretrainedModel | undefined> {
+  if (page.peek() !== 'see' || navigator.serviceWorker?.controller) return undefined;
+  const tooLarge = new AbortController();
+  const onProgress = ({ loaded }: LoadProgress) => {
+    if (loaded > firstLayerBytes) tooLarge.abort();
+  };
+  const options = { numLayers: 1, embeddings: 'paged', worker: true, signal: tooLarge.signal, onProgress } as const;
+  // Without it, the page waits for the whole model, which reports what is wrong.
+  return heed
+    .peek()!
+    .fromPretrained(undefined, options)
+    .catch(() => undefined);
 }
 
 /** Opens a model in a worker of its own; the page stays responsive while it computes. */

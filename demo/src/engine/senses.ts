@@ -19,9 +19,9 @@ export interface Occurrence {
   tokens: string[];
   /** The index of the word among them. */
   at: number;
-  /** The word's row of weights in each described head. */
-  rows: Record<HeadKind, number[]>;
-  /** The first entries of its vector before the first layer and after the last. */
+  /** The word's row of weights in each described head that the model has. */
+  rows: Partial<Record<HeadKind, number[]>>;
+  /** The first entries of its vector before the first layer and after the last that the model has. */
   input: number[];
   output: number[];
   /** [layers][heads][tokens]: the word's row of weights in all heads. Left out of what is built in. */
@@ -31,7 +31,7 @@ export interface Occurrence {
 export interface SenseView {
   word: string;
   pair: [Occurrence, Occurrence];
-  /** The cosine of the two vectors of the word: before the first layer, then after each. */
+  /** The cosine of the two vectors of the word: before the first layer, then after each that the model has. */
   cosines: number[];
   /** The cosine of the sentences' vectors. */
   similarity: number;
@@ -95,7 +95,9 @@ export async function viewSense(
     const { sentence, names, row } = both[i];
     const at = names.indexOf(word);
     const rows = Object.fromEntries(
-      heads.map(({ kind, layer, head }) => [kind, row(layer, head, at).map(rounded)]),
+      heads
+        .filter(({ layer }) => layer < numLayers)
+        .map(({ kind, layer, head }) => [kind, row(layer, head, at).map(rounded)]),
     ) as Occurrence['rows'];
     const entries = (layer: number) => Array.from(states[i]!.at(layer)!.subarray(0, shownEntries), rounded);
     const all = Array.from({ length: numLayers }, (_, layer) =>

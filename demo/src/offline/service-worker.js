@@ -29,7 +29,8 @@ addEventListener('fetch', (event) => {
 /** The names of files in assets/ contain a hash of their contents, so they never change. */
 async function fetchAndKeep(request) {
   const response = await fetch(request);
-  if (response.ok && new URL(request.url).pathname.includes('/assets/')) {
+  // Parts of files (206) cannot be kept.
+  if (response.status === 200 && new URL(request.url).pathname.includes('/assets/')) {
     const cache = await caches.open(name);
     await cache.put(request, response.clone());
   }

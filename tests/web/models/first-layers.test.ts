@@ -2,7 +2,7 @@
 import { createHash } from 'node:crypto';
 import { once } from 'node:events';
 import type { ServerResponse } from 'node:http';
-import { load } from 'heed';
+import { type LoadProgress, load } from 'heed';
 import { afterAll, describe, expect, test } from 'vitest';
 import { headerEnd, parseHeader, writeSafetensors } from '../../../web/src/io/safetensors.js';
 import { expectClose, fixture, fixtures, readSafetensors } from './fixtures.js';
@@ -68,7 +68,13 @@ describe('reading', async () => {
       response.writeHead(206, { ...headers, 'content-length': part.length, 'content-range': range }).end(part);
     };
     server.answer = except(/safetensors/, ranged, serving(files));
-    using loaded = await heed.fromPretrained(model, { numLayers: 1, embeddings: 'paged' });
+    let progress: LoadProgress | undefined;
+    const onProgress = (now: LoadProgress) => {
+      progress = now;
+    };
+    using loaded = await heed.fromPretrained(model, { numLayers: 1, embeddings: 'paged', onProgress });
+    expect(progress!.fileLoaded).toBe(progress!.fileTotal);
+    expect(progress!.loaded).toBe(progress!.total);
     expectClose((await loaded.encode(input)).lastHiddenState, expected.get('bert'));
     const [head, ...others] = asked;
     expect(Math.max(...others, end)).toBe(end);

@@ -9,7 +9,7 @@ export interface OpenFile {
   name: string;
   /** null if the source does not report it reliably. */
   size: number | null;
-  /** An estimate for progress reports if `size` is null. */
+  /** For progress reports: the bytes that are read, if they are not `size`. May be corrected while the file is read. */
   expectedSize?: number | null;
   /** Whether the file has to be read to its end, where its digest is checked. */
   isChecked?: boolean;
@@ -73,8 +73,11 @@ export interface Source {
   list?(path: string): Promise<readonly string[] | null>;
   /** Reports that a file with this tag is read by ranges, without `open`. */
   note?(path: string, tag: string | null): void;
-  /** The first bytes of a file, if they have been read already. */
-  startOf?(path: string): Uint8Array | null;
+  /**
+   * The first bytes of a file and its tag, if they have been read already. Ends the transfer of the rest, because
+   * browsers let other requests for the file wait for it.
+   */
+  startOf?(path: string): Promise<{ bytes: Uint8Array; tag: string | null } | null>;
   /**
    * Call this when a load has succeeded, before returning its result. Throws if the files that were read belong to
    * different revisions.

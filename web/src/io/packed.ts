@@ -45,8 +45,15 @@ export async function packedSource(
       }
     }
     const isOuter = (path: string) => path === 'model.safetensors';
+    let isEnded = false;
+    const startOf = async (path: string) => {
+      if (!isOuter(path)) return null;
+      isEnded = true;
+      await reader.close();
+      return { bytes: concatenate(Uint8Array, [prefix, json]), tag: file.tag ?? null };
+    };
     const open: Source['open'] = async (path) => {
-      if (isOuter(path)) return { ...file, chunks, close: () => reader.close() };
+      if (isOuter(path)) return isEnded ? outer.open(path, signal) : { ...file, chunks, close: () => reader.close() };
       const label = `${name}: ${path}`;
       return has(path) ? integrity.checked(path, memoryFile(label, files[path])) : missing(label);
     };
@@ -55,7 +62,7 @@ export async function packedSource(
       open,
       failed,
       urlOf: (path) => (isOuter(path) ? (outer.urlOf?.(path) ?? null) : null),
-      startOf: (path) => (isOuter(path) ? concatenate(Uint8Array, [prefix, json]) : null),
+      startOf,
     };
   } catch (error) {
     await failed(error);

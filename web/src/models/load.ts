@@ -265,10 +265,13 @@ class Progress {
 
   /** `isLast`: no other file follows. */
   counter(file: OpenFile, isLast = false): (count: number) => void {
-    const expected = expectedSize(file);
+    let expected = expectedSize(file);
     if (isLast && expected !== null) this.#total = this.#loaded + expected;
     let fileLoaded = 0;
     return (count) => {
+      const corrected = expectedSize(file);
+      if (this.#total !== null && expected !== null && corrected !== null) this.#total += corrected - expected;
+      expected = corrected;
       fileLoaded += count;
       this.#loaded += count;
       const loaded = this.#loaded;

@@ -57,12 +57,11 @@ export function pagedFolder(inner: ModelFolder, integrity: Integrity): PagedFold
     }
     if (integrity.of(path) !== null)
       throw invalid('integrity', `no digest of '${path}', which 'paged' does not read completely`, 'a digest');
-    const start = inner.startOf?.(path) ?? new Uint8Array();
-    const file = await RemoteFile.open(url, start, inner.request ?? requestBy(undefined), options.signal);
-    const whole = file && start.length === 0 ? null : await inner.open(path, options);
-    // The server does not send ranges, or does not have the file; `inner` reports the latter.
-    if (!file || (start.length > 0 && file.tag !== (whole?.tag ?? null))) return whole;
-    await whole?.close?.();
+    const start = await inner.startOf?.(path);
+    const request = inner.request ?? requestBy(undefined);
+    const file = await RemoteFile.open(url, start?.bytes ?? new Uint8Array(), request, options.signal);
+    // The server does not send ranges, or does not have the file (`inner` reports the latter), or the file has changed.
+    if (!file || (start && start.tag !== file.tag)) return inner.open(path, options);
     inner.note?.(path, file.tag);
     const onTable = (found: Table) => {
       table = found;

@@ -19,6 +19,7 @@ import {
   heads,
   isEmpty,
   isOutdated,
+  isPartial,
   kind,
   layers,
   openLayer,
@@ -86,7 +87,7 @@ function Pair() {
       <Notes />
       <p class="verdict" aria-live="polite">
         “{current.word}” enters both sentences with nearly the same vector (cosine {decimal(current.cosines[0]!)}) and
-        leaves with cosine <strong>{decimal(current.cosines.at(-1)!)}</strong>.
+        leaves {isPartial.value && 'the first layer '}with cosine <strong>{decimal(current.cosines.at(-1)!)}</strong>.
       </p>
       <Path />
       <Head />
@@ -116,6 +117,12 @@ function Notes() {
               ? 'The model is reading yours.'
               : `The model is being loaded: ${percent(shippedProgress.value)}.`}
           </span>
+        </Notice>
+      )}
+      {!isOutdated.value && isPartial.value && (
+        <Notice>
+          The first of {layers} layers is here and computes. The others are being loaded:{' '}
+          {percent(shippedProgress.value)}.
         </Notice>
       )}
       {!isOutdated.value && view.value.word !== word.value && (
@@ -168,7 +175,7 @@ function Ways() {
       loadCarried(),
       vectorsOf(shipped.peek()!.model, shown, occurrence.sentence),
     ]);
-    const row = occurrence.rows[kind.peek()];
+    const row = occurrence.rows[kind.peek()]!; // the model is whole
     computeByHand(occurrence.tokens, vectors, occurrence.at, row.indexOf(Math.max(...row)));
   };
   return (

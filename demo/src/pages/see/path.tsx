@@ -2,7 +2,7 @@
 import { decimal, percent } from '../../components/numbers';
 import { Waiting } from '../../components/waiting';
 import { isWord } from '../../engine/senses';
-import { openLayer, view } from './state';
+import { layers, openLayer, view } from './state';
 
 export function Path() {
   const { cosines } = view.value;
@@ -28,6 +28,12 @@ export function Path() {
           >
             <span>{layer === 0 ? 'input' : `layer ${layer}`}</span>
             <b>{decimal(cosine)}</b>
+          </button>
+        ))}
+        {Array.from({ length: layers + 1 - cosines.length }, (_, i) => (
+          <button type="button" key={cosines.length + i} disabled style={{ '--height': 0.15 }}>
+            <span>layer {cosines.length + i}</span>
+            <b>…</b>
           </button>
         ))}
       </fieldset>

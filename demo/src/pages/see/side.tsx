@@ -2,7 +2,7 @@
 import { type Signal, signal } from '@preact/signals';
 import { percent } from '../../components/numbers';
 import { isWord } from '../../engine/senses';
-import { isOutdated, kind, view, width, word } from './state';
+import { isOutdated, isPartial, kind, view, width, word } from './state';
 
 interface SideProps {
   at: 0 | 1;
@@ -50,16 +50,16 @@ export function Side({ at, sentence, meaning }: SideProps) {
             type="button"
             key={i}
             class={`weighted ${i === place ? 'query' : ''} ${isWord(token) ? '' : 'mark'}`}
-            style={{ '--share': row[i] }}
+            style={{ '--share': row?.[i] ?? 0 }}
             aria-pressed={i === place}
             disabled={!isWord(token) || isOutdated.value}
             onClick={() => choose(token)}
           >
-            {token} <small>{percent(row[i]!)}</small>
+            {token} <small>{row ? percent(row[i]!) : '…'}</small>
           </button>
         ))}
       </fieldset>
-      <Strip name={`“${shown}” after`} of={output} largest={largest} />
+      <Strip name={`“${shown}” after${isPartial.value ? ' layer 1' : ''}`} of={output} largest={largest} />
       {onlyHere.value?.at === at && (
         <p class="facts" role="status">
           “{onlyHere.value.token}” is only in this sentence. Write it into the other one to compare it.

@@ -1,7 +1,7 @@
 /** A word in two sentences: which ones, and what is known of them. The examples are built in; anything else needs the model. */
 import { computed, effect, signal } from '@preact/signals';
 import type { PretrainedModel } from 'heed';
-import { asFailure, type Failure, inTurn, shipped, wanted } from '../../engine/heed';
+import { asFailure, type Failure, firstLayer, inTurn, shipped, wanted } from '../../engine/heed';
 import { type Reading, readingOf } from '../../engine/reading';
 import { type DescribedHead, type HeadKind, headKinds, type SenseView, viewSense } from '../../engine/senses';
 import { choice, integer, text } from '../../state/codecs';
@@ -24,6 +24,7 @@ export const openLayer = urlState('see', 'layer', 0, integer(0, 99));
 
 export const example = computed(() => words.find(({ sentences: [a, b] }) => a === first.value && b === second.value));
 
+const isWhole = ({ cosines }: SenseView) => cosines.length > layers;
 const isOf = ({ pair }: SenseView, a: string, b: string) => pair[0].sentence === a && pair[1].sentence === b;
 const sentences = computed((): [string, string] => [first.value.trim(), second.value.trim()]);
 export const isEmpty = computed(() => sentences.value.some((sentence) => sentence === ''));
@@ -35,11 +36,19 @@ export const apart = signal(false);
 export const failure = signal<Failure | null>(null);
 /** The last picture; that of an example at once. */
 export const view = signal<SenseView>(builtIn[0]!);
+/** The last picture of all layers. */
+export const wholeView = signal<SenseView>(builtIn[0]!);
+function show(found: SenseView): void {
+  view.value = found;
+  if (isWhole(found)) wholeView.value = found;
+}
 /** Whether it is still of other sentences, because the model is being loaded or is computing. */
 export const isOutdated = computed(
   () =>
     !isEmpty.value && !apart.value && (!isOf(view.value, ...sentences.value) || view.value.word !== wordShown.value),
 );
+/** Whether the picture is that of the first layer alone, because the model is still being loaded. */
+export const isPartial = computed(() => !isWhole(view.value));
 /** The word that is asked for, or the one that is shown in its place. */
 const wordShown = computed(() => {
   const { value } = computedView;
@@ -64,7 +73,7 @@ const run = latest(
     apart.value = !('word' in found);
     if ('word' in found) {
       computedView.value = found;
-      view.value = found;
+      show(found);
     }
   },
   (reason) => {
@@ -80,9 +89,10 @@ export function followSee(): void {
     if (known) {
       apart.value = false;
       readings.value = null;
-      if (!computedView.peek() || !isOf(computedView.peek()!, ...pair)) view.value = known;
+      if (!computedView.peek() || !isOf(computedView.peek()!, ...pair)) show(known);
     } else wanted.value = true; // also for readers who save data
-    if (shipped.value && !isEmpty.value) run({ model: shipped.value.model, pair, word: word.value });
+    const model = shipped.value?.model ?? (known ? undefined : firstLayer.value);
+    if (model && !isEmpty.value) run({ model, pair, word: word.value });
   });
 }
 

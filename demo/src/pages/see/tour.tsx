@@ -3,7 +3,7 @@ import { signal } from '@preact/signals';
 import { Slider } from '../../components/controls';
 import { decimal, percent } from '../../components/numbers';
 import { links } from '../../state/url';
-import { described, heads, kind, layers, view, width } from './state';
+import { described, heads, kind, layers, wholeView, width } from './state';
 
 /** The angle of the query, in degrees. */
 const angle = signal(20);
@@ -29,7 +29,7 @@ export function attend(degrees: number) {
 
 export function Tour() {
   const { query, scores, total, weights, output } = attend(angle.value);
-  const { word, cosines, similarity } = view.value;
+  const { word, cosines, similarity } = wholeView.value;
   const shown = described.find((each) => each.kind === kind.value)!;
   return (
     <section class="see-tour" aria-labelledby="tour">

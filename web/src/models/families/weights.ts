@@ -153,7 +153,7 @@ export class WeightLoader {
   async load(file: OpenFile, last: boolean, onBytes: (count: number) => void): Promise<void> {
     const reader = new ByteReader(file, onBytes);
     try {
-      const [, json] = await readHeader(reader);
+      const [prefix, json] = await readHeader(reader);
       const entries = parseHeader(json, file.name, file.size);
       const names = new Set(entries.map(({ name }) => name));
       const plans = entries.map((entry) => this.#plan(entry, names, file.name));
@@ -164,9 +164,13 @@ export class WeightLoader {
       const canStop = this.#isPartial && !file.isChecked;
       const lastNeeded = plans.reduce((last, plan, i) => (plan ? i : last), -1);
       const count = canStop ? lastNeeded + 1 : entries.length;
+      const end = entries[count - 1]?.end ?? 0;
+      if (canStop) {
+        const table = left >= 0 ? entries[left]!.end - entries[left]!.begin : 0;
+        file.expectedSize = prefix.length + json.length + end - table;
+      }
       if (left >= 0) {
         const plan = plans[left] as RowsPlan;
-        const end = entries[count - 1]!.end;
         file.leaveOut!(entries[left]!, plan.rows, this.#writer(plan, entries[left]!, file.name), end);
       }
       for (const [i, entry] of entries.slice(0, count).entries())
