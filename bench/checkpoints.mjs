@@ -16,7 +16,8 @@ const LARGEST = 1.5e9;
 
 /** The module of published shapes, which is TypeScript. */
 async function publishedShapes() {
-  const contents = "export * from './published.js'; export * from './published-images.js';";
+  const contents =
+    "export * from './published.js'; export * from './published-images.js'; export * from './random-checkpoint.js';";
   const resolveDir = fileURLToPath(new URL('../tests/web/models', import.meta.url));
   const { outputFiles } = await build({ stdin: { contents, resolveDir }, bundle: true, format: 'esm', write: false });
   return import(`data:text/javascript;base64,${Buffer.from(outputFiles[0].contents).toString('base64')}`);

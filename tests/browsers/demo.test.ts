@@ -4,7 +4,7 @@ import { readFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
-import { openIn } from '../demo/faults';
+import { openIn } from '../demo/open-in';
 import { exampleOf, hands, pages } from '../demo/pages';
 import { type Engine, engines } from './engines.mjs';
 

@@ -1,5 +1,6 @@
 /** The arithmetic that “Compute” shows for a cell, computed again from the digits that are shown. */
 import { expect } from 'vitest';
+import type { Engine } from '../browsers/engines.mjs';
 import { shownWithin } from './site';
 
 /** What the page shows of one cell, as text. */
@@ -13,6 +14,37 @@ export interface ShownCell {
   average: [weight: string, value: string][];
   output: string;
 }
+
+/** The cells of the attention matrix, each read after it has been selected; of an example if `example` names one. */
+export const readCells = (engine: Engine, example: string | undefined): Promise<ShownCell[]> =>
+  engine.evaluate(async (example) => {
+    if (example) {
+      buttonOf(example)!.click();
+      await until(() => buttonOf(example)!.ariaPressed === 'true');
+    }
+    for (let i = 0; i < 2; i++) await new Promise(requestAnimationFrame);
+    await until(() => !document.querySelector('.waiting, .plot:empty') && document.getAnimations().length === 0);
+    const text = (element: Element | null) => element!.textContent!.trim();
+    const cells: ShownCell[] = [];
+    for (const cell of document.querySelectorAll<HTMLElement>('#attention td')) {
+      cell.focus();
+      await new Promise((resolve) => setTimeout(resolve)); // the page draws
+      cells.push({
+        heading: text(document.querySelector('#cell')),
+        products: [...document.querySelectorAll('#products tr')].map((row) =>
+          [...row.querySelectorAll('td')].map(text),
+        ),
+        score: text(document.querySelector('#score')),
+        softmax: text(document.querySelector('#softmax')),
+        average: [...document.querySelectorAll('#average tbody tr')].map((row) => {
+          const [share, value] = row.querySelectorAll('td');
+          return [text(share!), text(value!)];
+        }),
+        output: text(document.querySelector('#average tfoot td')),
+      });
+    }
+    return cells;
+  }, example);
 
 const numbersIn = (text: string): number[] =>
   [...text.matchAll(/−?\d+(\.\d+)?/g)].map(([found]) => Number(found.replace('−', '-')));

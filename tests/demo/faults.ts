@@ -1,6 +1,6 @@
 /**
- * What once was wrong with the demo page, in every engine: faults.browser.test.ts runs these tests in Chromium, tests/browsers/faults.test.ts in Firefox and
- * WebKit.
+ * What once was wrong with the demo page, in every engine: faults.browser.test.ts runs these tests in Chromium, tests/browsers/faults-firefox.test.ts and
+ * faults-webkit.test.ts in Firefox and WebKit.
  */
 import { once } from 'node:events';
 import { createServer } from 'node:http';
@@ -12,52 +12,13 @@ import { Trainer } from '../../demo/src/engine/learning/trainer';
 import { samples } from '../../demo/src/pages/learning/labels/samples';
 import { descriptions } from '../../demo/src/pages/meaning/examples';
 import type { Engine } from '../browsers/engines.mjs';
-import { expectCellToHold, type ShownCell } from './arithmetic';
+import { expectCellToHold, readCells } from './arithmetic';
 import { initial } from './learning-settings';
+import { freshUrl, openIn } from './open-in';
 import { exampleOf, hands, pages, unreadable } from './pages';
 import { serve } from './setup';
 import { shiftsIn } from './shifts';
 import { sweep } from './sweep';
-
-declare global {
-  // What `openIn` adds to a page for the scripts of the tests.
-  /** Waits until `holds` returns something true. */
-  function until<T>(holds: () => T): Promise<NonNullable<T>>;
-  function buttonOf(name: string): HTMLButtonElement | undefined;
-  /** Writes into the field that has this label. */
-  function write(label: string, text: string): void;
-}
-
-let documents = 0;
-
-/** Opens the demo at a hash in a new document, and waits until it is complete and `shown` are there, or until it shows an error. Returns the errors. */
-export async function openIn(engine: Engine, url: string, hash: string, shown: string[]): Promise<string[]> {
-  await engine.goto(`${url}?${documents++}${hash}`);
-  return engine.evaluate(async (selectors) => {
-    globalThis.until = async (holds) => {
-      for (;;) {
-        const found = holds();
-        if (found) return found;
-        await new Promise(requestAnimationFrame);
-      }
-    };
-    globalThis.buttonOf = (name) =>
-      [...document.querySelectorAll('button')].find((button) => button.textContent === name);
-    globalThis.write = (label, text) => {
-      const field = document.querySelector<HTMLInputElement>(`[aria-label="${label}"], #${label}`)!;
-      field.value = text;
-      field.dispatchEvent(new InputEvent('input', { bubbles: true }));
-    };
-    const alerts = () => [...document.querySelectorAll('[role=alert]')].map(({ textContent }) => textContent!);
-    const isComplete = () =>
-      /Loaded:|Saved:/.test(document.querySelector('.status-line')?.textContent ?? '') &&
-      !document.querySelector('.waiting, .plot:empty') && // a plot is empty until it has been drawn
-      document.fonts.check('1rem "Source Serif 4"') && // has other widths than what is shown until it has loaded
-      selectors.every((selector) => document.querySelector(selector));
-    await until(() => isComplete() || alerts().length > 0);
-    return alerts();
-  }, shown);
-}
 
 const saved = `${samples[0]!.examples
   .slice(5, 8)
@@ -85,34 +46,7 @@ export function testFaults(name: string, start: () => Promise<Engine>): void {
       async (hash) => {
         const example = exampleOf(hash);
         await open(example ? '#compute?all=1' : hash, '#output td');
-        const shown = await engine.evaluate(async (example) => {
-          if (example) {
-            buttonOf(example)!.click();
-            await until(() => buttonOf(example)!.ariaPressed === 'true');
-          }
-          for (let i = 0; i < 2; i++) await new Promise(requestAnimationFrame);
-          await until(() => !document.querySelector('.waiting, .plot:empty') && document.getAnimations().length === 0);
-          const text = (element: Element | null) => element!.textContent!.trim();
-          const cells: ShownCell[] = [];
-          for (const cell of document.querySelectorAll<HTMLElement>('#attention td')) {
-            cell.focus();
-            await new Promise((resolve) => setTimeout(resolve)); // the page draws
-            cells.push({
-              heading: text(document.querySelector('#cell')),
-              products: [...document.querySelectorAll('#products tr')].map((row) =>
-                [...row.querySelectorAll('td')].map(text),
-              ),
-              score: text(document.querySelector('#score')),
-              softmax: text(document.querySelector('#softmax')),
-              average: [...document.querySelectorAll('#average tbody tr')].map((row) => {
-                const [share, value] = row.querySelectorAll('td');
-                return [text(share!), text(value!)];
-              }),
-              output: text(document.querySelector('#average tfoot td')),
-            });
-          }
-          return cells;
-        }, example);
+        const shown = await readCells(engine, example);
         const { pixels, which } = await engine.evaluate(sweep, null);
         expect(pixels, which).toBeLessThanOrEqual(1);
         expect(shown.length).toBeGreaterThan(3);
@@ -369,9 +303,9 @@ export function testFaults(name: string, start: () => Promise<Engine>): void {
     it.skipIf(name === 'Chromium').each(Object.entries(pages))(
       'hardly anything moves while the page loads: %s',
       async (hash, shown) => {
-        await engine.goto(`${url}?${documents++}#speed`);
+        await engine.goto(freshUrl(url, '#speed'));
         const found = await engine.evaluate(shiftsIn, {
-          url: `${slowUrl}?${documents++}${hash}`,
+          url: freshUrl(slowUrl, hash),
           shown,
           widths: [1280, 390],
         });

@@ -2,7 +2,8 @@
 import { expect, test } from 'vitest';
 import { Settings } from '../../web/src/io/settings.js';
 import { TextTokenizer } from '../../web/src/text/tokenizer.js';
-import { decoderFiles, texts, tokenizerFile } from '../fixtures/models/tokenizers/components.mjs';
+import { texts, tokenizerFile } from '../fixtures/models/tokenizers/components.mjs';
+import { decoderFiles } from '../fixtures/models/tokenizers/decoders.mjs';
 import { decodings, encodings } from './reference.mjs';
 
 const inputs = [

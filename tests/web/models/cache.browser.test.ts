@@ -6,13 +6,14 @@ import { gzipSync } from 'node:zlib';
 import type { LoadProgress } from 'heed';
 import type { Page } from 'playwright-core';
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
+import { cachedFiles, embedCached, expectRight } from './cached-model.js';
 import { bytesOf, fixture, fixtures } from './fixtures.js';
 import { openServer } from './server.js';
 import { type Models, openSite, type Site } from './site.js';
 
 const files = bytesOf(`${fixtures}bert`);
 const weights = files['model.safetensors']!;
-const { input, expected } = fixture('bert');
+const { input } = fixture('bert');
 
 let site: Site;
 let page: Page;
@@ -71,49 +72,8 @@ beforeEach(async () => {
   progress.removeAllListeners();
 });
 
-/** The model's vectors, or the code and message of the error. */
-function embed(options: object = {}): Promise<{ vectors?: number[]; code?: string; message?: string }> {
-  return page.evaluate(
-    async ({ input, options }) => {
-      const { load } = (globalThis as unknown as { heed: typeof import('heed') }).heed;
-      const heed = await load();
-      try {
-        const { onWeights } = globalThis as unknown as { onWeights(loaded: number): void };
-        const onProgress = ({ file, fileLoaded }: LoadProgress) =>
-          file.endsWith('model.safetensors') && onWeights(fileLoaded);
-        const model = await heed.fromPretrained('/models/bert', { cache: true, onProgress, ...options });
-        const { data } = await model.embed(input, { pooling: 'mean', normalize: true });
-        model.dispose();
-        return { vectors: [...data] };
-      } catch (error) {
-        const { code, message } = error as { code: string; message: string };
-        return { code, message };
-      }
-    },
-    { input, options },
-  );
-}
-
-const kept = () =>
-  page.evaluate(async () => {
-    const paths: [string, number][] = [];
-    for (const name of await caches.keys()) {
-      const cache = await caches.open(name);
-      for (const request of await cache.keys()) {
-        const body = await (await cache.match(request))!.arrayBuffer();
-        // The other entry is the folder's record.
-        if (body.byteLength > 0) paths.push([new URL(request.url).pathname, body.byteLength]);
-      }
-    }
-    return Object.fromEntries(paths);
-  });
-
-function expectRight({ vectors, message }: { vectors?: number[]; message?: string }): void {
-  expect(message).toBeUndefined();
-  expected.get('mean')!.data.forEach((value, i) => {
-    expect(Math.abs(vectors![i]! - value)).toBeLessThanOrEqual(1e-5 + 1e-4 * Math.abs(value));
-  });
-}
+const embed = (options?: object) => embedCached(page, options);
+const kept = () => cachedFiles(page);
 
 const all = {
   '/models/bert/config.json': files['config.json']!.length,

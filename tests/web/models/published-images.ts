@@ -1,5 +1,6 @@
 /** Names and shapes of published image checkpoints, taken from their files; see published.ts. */
-import { dense, norm, randomTensors, type Shapes } from './published.js';
+import { dense, norm, type Shapes } from './published.js';
+import { randomTensors } from './random-checkpoint.js';
 
 export interface PublishedImages {
   /** Number of parameters in the files, in thousands. */

@@ -2,8 +2,9 @@
 import { readFileSync } from 'node:fs';
 import { load } from 'heed';
 import { describe, expect, test } from 'vitest';
-import { filesOf, PUBLISHED, shapesOf } from './published.js';
+import { PUBLISHED, shapesOf } from './published.js';
 import { PUBLISHED_IMAGES } from './published-images.js';
+import { filesOf } from './random-checkpoint.js';
 
 const sum = (numbers: number[]) => numbers.reduce((a, b) => a + b, 0);
 const countOf = (shapes: Record<string, number[]>) =>

@@ -7,7 +7,8 @@ import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { Settings } from '../../../web/src/io/settings.js';
 import { TextTokenizer } from '../../../web/src/text/tokenizer.js';
-import { decoderFiles, patternFiles, tokenizerFile } from '../../fixtures/models/tokenizers/components.mjs';
+import { patternFiles, tokenizerFile } from '../../fixtures/models/tokenizers/components.mjs';
+import { decoderFiles } from '../../fixtures/models/tokenizers/decoders.mjs';
 import { fixtures } from './fixtures.js';
 
 interface Encoded {

@@ -4,14 +4,15 @@
  */
 import * as fs from 'node:fs';
 import { join } from 'node:path';
-import { type Heed, load as loadPlain, similarity, Tensor } from 'heed';
-import { load, type Parameter, type SavedFiles, type TrainingHeed } from 'heed/train';
+import { type Heed, load as loadPlain, similarity } from 'heed';
+import { load, type SavedFiles, type TrainingHeed } from 'heed/train';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { int8Rows } from '../../../web/src/folders/quantize-rows.js';
-import { headerEnd, metadataOf, parseHeader, readTensors, writeSafetensors } from '../../../web/src/io/safetensors.js';
+import { headerEnd, parseHeader } from '../../../web/src/io/safetensors.js';
 import { bertFiles } from '../models/bert-files.js';
 import { bytesOf, fixtures } from '../models/fixtures.js';
 import { tinyModel } from '../models/tiny.js';
+import { changeWeights, entriesOf, jsonOf, tensorsOf, textOf, withTensors } from './save-support.js';
 
 let heed: TrainingHeed;
 let plain: Heed;
@@ -26,20 +27,6 @@ const examples = ['apple fruit', 'pear fruit', 'cat animal', 'dog animal'].map((
 });
 const texts = ['a ripe melon', 'a lion'];
 
-function entriesOf(bytes: Uint8Array) {
-  const end = headerEnd(bytes, 'file', bytes.length);
-  const json = bytes.subarray(8, end);
-  expect(metadataOf(json, 'file')).toEqual({ format: 'pt' });
-  return new Map(
-    parseHeader(json, 'file', bytes.length).map(({ name, dtype, shape, begin, end: last }) => [
-      name,
-      { dtype, shape, bytes: Buffer.from(bytes.subarray(end + begin, end + last)).toString('base64') },
-    ]),
-  );
-}
-
-const textOf = (files: SavedFiles, name: string) => new TextDecoder().decode(files[name]);
-const jsonOf = (files: SavedFiles, name: string) => JSON.parse(textOf(files, name));
 const original = (name: string) => fs.readFileSync(new URL(`../../../web/model/${name}`, import.meta.url));
 
 describe('save', () => {
@@ -368,37 +355,6 @@ describe('save', () => {
     await expect(other.save()).rejects.toMatchObject({ code: 'NOT_FOUND' });
   });
 });
-
-/** Changes the values of a parameter. */
-function changeWeights(parameter: Parameter, change: (value: number, i: number) => number): void {
-  const { data, shape } = parameter.value;
-  parameter.write(new Tensor(data.map(change), [...shape]));
-}
-
-const tensorsOf = (bytes: Uint8Array) =>
-  readTensors({
-    name: 'file',
-    size: bytes.length,
-    async *chunks() {
-      yield bytes;
-    },
-  });
-
-/** A folder with additional or changed tensors. */
-async function withTensors(
-  files: Record<string, Uint8Array>,
-  added: { name: string; dtype: string; shape: number[]; data: ArrayBufferView }[],
-): Promise<Record<string, Uint8Array>> {
-  const given = [...(await tensorsOf(files['model.safetensors']!))].map(([name, { dtype, shape, bytes }]) => ({
-    name,
-    dtype,
-    shape,
-    data: bytes as ArrayBufferView,
-  }));
-  const names = added.map(({ name }) => name);
-  const all = [...given.filter(({ name }) => !names.includes(name)), ...added];
-  return { ...files, 'model.safetensors': writeSafetensors(all, { format: 'pt' }) };
-}
 
 /** The tensors of the bundled model. */
 function entriesOfShipped() {

@@ -1,0 +1,239 @@
+/**
+ * Settings of sentence-transformers: pooling, the order of modules, the Transformer module, similarity.
+ */
+import { load, loadTokenizer, type Tensor, TextIndex } from 'heed';
+import { evaluateEmbeddingSimilarity } from 'heed/evaluation';
+import { describe, expect, test } from 'vitest';
+import { tinyModel } from './tiny.js';
+
+const heed = await load();
+const json = (value: unknown) => JSON.stringify(value);
+const parsed = (file: Uint8Array | string | undefined) =>
+  JSON.parse(typeof file === 'string' ? file : new TextDecoder().decode(file)) as Record<string, unknown>;
+type Files = Record<string, Uint8Array | string>;
+const texts = ['the quick fox', 'a, x. y z', 'brown foxes'];
+
+async function vectorsOf(files: Files): Promise<number[][]> {
+  using model = await heed.fromPretrained(files);
+  return (await model.embed(texts)).toArray() as number[][];
+}
+
+const tiny = tinyModel();
+const modules = (...entries: [path: string, type: string][]) => ({
+  'modules.json': json(
+    entries.map(([path, type], idx) => ({
+      idx,
+      name: String(idx),
+      path,
+      type: `sentence_transformers.models.${type}`,
+    })),
+  ),
+});
+
+describe('pooling_mode of sentence-transformers 5.4', () => {
+  const pooled = (config: object): Files => ({
+    ...tiny,
+    ...modules(['', 'Transformer'], ['1_Pooling', 'Pooling']),
+    '1_Pooling/config.json': json({ embedding_dimension: 24, include_prompt: true, ...config }),
+  });
+  const names = {
+    cls: 'cls_token',
+    max: 'max_tokens',
+    mean: 'mean_tokens',
+    mean_sqrt_len_tokens: 'mean_sqrt_len_tokens',
+    weightedmean: 'weightedmean_tokens',
+    lasttoken: 'lasttoken',
+  };
+  const old = (key: string) => vectorsOf(pooled({ [`pooling_mode_${key}`]: true }));
+
+  test.each(Object.entries(names))('%s', async (name, key) => {
+    const expected = await old(key);
+    expect(await vectorsOf(pooled({ pooling_mode: name }))).toEqual(expected);
+    expect(await vectorsOf(pooled({ pooling_mode: [name] }))).toEqual(expected);
+  });
+
+  test('several are joined in the order of the list', async () => {
+    const [last, mean, cls] = [await old('lasttoken'), await old('mean_tokens'), await old('cls_token')];
+    const expected = texts.map((_, n) => [...last[n]!, ...mean[n]!, ...cls[n]!]);
+    const files = pooled({ pooling_mode: ['lasttoken', 'mean', 'cls'] });
+    expect(await vectorsOf(files)).toEqual(expected);
+    expect((await heed.inspect(files)).pooling).toBe('last+mean+cls');
+  });
+
+  test('it has priority over the old keys', async () => {
+    const expected = await old('max_tokens');
+    expect(await vectorsOf(pooled({ pooling_mode: 'max', pooling_mode_cls_token: true }))).toEqual(expected);
+  });
+
+  test.each([['median'], [[]], [['mean', 'median']], [3], ['toString'], [[['mean']]]])(
+    '%j is rejected',
+    async (mode) => {
+      await expect(heed.fromPretrained(pooled({ pooling_mode: mode }))).rejects.toMatchObject({
+        code: 'UNSUPPORTED',
+        message: expect.stringMatching(/pooling_mode: expected one or more of cls, max, mean, .*, got /),
+      });
+    },
+  );
+});
+
+describe('the order of modules', () => {
+  const dense = (settings: object = {}) => ({
+    '1_Dense/config.json': json({
+      in_features: 24,
+      out_features: 24,
+      bias: true,
+      activation_function: 'torch.nn.modules.activation.GELU',
+      ...settings,
+    }),
+    '2_Pooling/config.json': json({ embedding_dimension: 24, pooling_mode: 'mean' }),
+  });
+
+  test.each<[string, [string, string][], object, string]>([
+    [
+      'Dense before the pooling',
+      [
+        ['', 'Transformer'],
+        ['1_Dense', 'Dense'],
+        ['2_Pooling', 'Pooling'],
+      ],
+      { module_input_name: 'token_embeddings', module_output_name: 'token_embeddings' },
+      "expected the pooling before all layers, got '1_Dense' before '2_Pooling'",
+    ],
+    [
+      'Normalize before the pooling',
+      [
+        ['', 'Transformer'],
+        ['1_Normalize', 'Normalize'],
+        ['2_Pooling', 'Pooling'],
+      ],
+      {},
+      "got Normalize before '2_Pooling'",
+    ],
+    [
+      'Dense after the pooling, on tokens',
+      [
+        ['', 'Transformer'],
+        ['2_Pooling', 'Pooling'],
+        ['1_Dense', 'Dense'],
+      ],
+      { module_input_name: 'token_embeddings' },
+      "module_input_name: expected 'sentence_embedding' for '1_Dense', which follows the pooling, got 'token_embeddings'",
+    ],
+    [
+      'Dense with an output of its own',
+      [
+        ['', 'Transformer'],
+        ['2_Pooling', 'Pooling'],
+        ['1_Dense', 'Dense'],
+      ],
+      { module_output_name: 'scores' },
+      "module_output_name: expected 'sentence_embedding' for '1_Dense', which follows the pooling, got 'scores'",
+    ],
+  ])('%s is rejected', async (_, entries, settings, message) => {
+    await expect(heed.fromPretrained({ ...tiny, ...modules(...entries), ...dense(settings) })).rejects.toMatchObject({
+      code: 'UNSUPPORTED',
+      message: expect.stringContaining(message),
+    });
+  });
+});
+
+describe('settings of the Transformer module', () => {
+  const cased = { ...parsed(tiny['tokenizer.json']), normalizer: null };
+  const model: Files = { ...tiny, 'tokenizer.json': json(cased) };
+  const pooling = { '1_Pooling/config.json': json({ pooling_mode: 'mean' }) };
+  const inFolder = (folder: string): Files =>
+    Object.fromEntries(Object.entries(model).map(([path, file]) => [folder + path, file]));
+  const settings = json({ max_seq_length: 4, do_lower_case: true });
+  const names = ['bert', 'roberta', 'distilbert', 'camembert', 'albert', 'xlm-roberta', 'xlnet'];
+
+  test.each(names.flatMap((name) => ['', '0_Transformer/'].map((folder) => [name, folder])))(
+    'sentence_%s_config.json in "%s"',
+    async (name, folder) => {
+      const files = {
+        ...inFolder(folder),
+        ...modules([folder.slice(0, -1), 'Transformer'], ['1_Pooling', 'Pooling']),
+        ...pooling,
+        [`${folder}sentence_${name}_config.json`]: settings,
+      };
+      using loaded = await heed.fromPretrained(files);
+      expect(loaded.config.maxLength).toBe(4);
+      expect((await loaded.tokenize('The Quick Fox')).tokens[0]).toEqual(['[CLS]', 'the', 'quick', '[SEP]']);
+      const tokenizer = await loadTokenizer(files);
+      expect(tokenizer.modelMaxLength).toBe(4);
+      expect(tokenizer.tokenize('Fox').tokens[0]).toEqual(['[CLS]', 'fox', '[SEP]']);
+    },
+  );
+
+  test('the newest name counts, and a file at the root only if the module has none', async () => {
+    const files = {
+      ...inFolder('0_Transformer/'),
+      ...modules(['0_Transformer', 'Transformer'], ['1_Pooling', 'Pooling']),
+      ...pooling,
+      '0_Transformer/sentence_bert_config.json': json({ max_seq_length: 5 }),
+      '0_Transformer/sentence_roberta_config.json': settings,
+      'sentence_bert_config.json': settings,
+    };
+    using loaded = await heed.fromPretrained(files);
+    expect(loaded.config.maxLength).toBe(5);
+    expect((await loaded.tokenize('Fox')).tokens[0]).toEqual(['[CLS]', '[UNK]', '[SEP]']);
+  });
+});
+
+describe('similarity_fn_name', () => {
+  const named = (name: unknown): Files => ({
+    ...tiny,
+    'config_sentence_transformers.json': json({ prompts: {}, similarity_fn_name: name }),
+  });
+
+  test.each([
+    ['dot', 'dot'],
+    ['euclidean', 'euclidean'],
+    ['cosine', 'cosine'],
+    [null, 'cosine'],
+    ['MaxSim', 'cosine'],
+  ])('%s: the model says %s', async (name, similarity) => {
+    for (const options of [{}, { worker: true }]) {
+      using model = await heed.fromPretrained(named(name), options);
+      expect(model.config.similarity).toBe(similarity);
+    }
+    expect((await heed.inspect(named(name))).similarity).toBe(similarity);
+  });
+
+  test('an index compares as its model does', async () => {
+    using model = await heed.fromPretrained(named('dot'));
+    const vectors = await model.embed(texts);
+    const first = vectors.at(0) as Tensor;
+    const products = TextIndex.of(texts, vectors, { similarity: 'dot', output: 'float32' }).search(first);
+    const index = await TextIndex.of(model, texts, { output: 'float32' });
+    expect(await index.search(texts[0]!)).toEqual(products);
+    const given = TextIndex.of(texts, vectors, { embedder: model, output: 'float32' });
+    expect(given.search(first)).toEqual(products);
+    const cosines = await TextIndex.of(model, texts, { output: 'float32', similarity: 'cosine' });
+    expect((await cosines.search(texts[0]!))[0]!.score).toBeCloseTo(1, 5);
+  });
+
+  test.each(['euclidean', 'manhattan'])('an index of a model with %s is rejected', async (name) => {
+    using model = await heed.fromPretrained(named(name));
+    const error = {
+      code: 'UNSUPPORTED',
+      message: `TextIndex.of.similarity: expected one of cosine, dot, as the model's vectors are compared by '${name}', got undefined`,
+    };
+    await expect(TextIndex.of(model, texts)).rejects.toMatchObject(error);
+    expect(() => TextIndex.of([], undefined, { embedder: model })).toThrow(error.message);
+    expect((await TextIndex.of(model, texts, { similarity: 'cosine' })).texts).toEqual(texts);
+  });
+
+  test('an evaluation compares as its model does', async () => {
+    const pairs = [
+      { a: 'the fox', b: 'a fox', score: 3 },
+      { a: 'x y z', b: 'brown', score: 1 },
+      { a: 'quick', b: '1, 2.', score: 2 },
+    ];
+    for (const similarity of ['dot', 'manhattan'] as const) {
+      using model = await heed.fromPretrained(named(similarity));
+      using plain = await heed.fromPretrained(tiny);
+      const expected = await evaluateEmbeddingSimilarity(plain, pairs, { similarity });
+      expect(await evaluateEmbeddingSimilarity(model, pairs)).toEqual(expected);
+    }
+  });
+});
