@@ -1,5 +1,6 @@
-/** Chooses the error with which a call rejects if several workers compute its texts or images. */
+/** Calls whose texts or images several workers compute, and the error with which such a call rejects. */
 import { HeedError } from '../base/error.js';
+import { linkedAbort, type SignalLike } from '../base/platform.js';
 
 /**
  * Beginning of an error message about one text or image of a call. If the call has a single image, there is no index.
@@ -34,4 +35,26 @@ export class Failures {
     if (!this.first || at < this.first.at) this.first = { error, at };
     return true;
   }
+}
+
+/**
+ * Runs `work` `count` times at once. An error that it throws aborts the signal of all of them and rejects the call;
+ * failures that it adds reject the call once all have ended.
+ */
+export async function runTogether(
+  count: number,
+  signal: SignalLike | undefined,
+  work: (signal: AbortSignal, failures: Failures) => Promise<void>,
+): Promise<void> {
+  const { stop, unlink } = linkedAbort(signal);
+  const failures = new Failures();
+  try {
+    await Promise.all(Array.from({ length: count }, () => work(stop.signal, failures)));
+  } catch (error) {
+    stop.abort();
+    throw error;
+  } finally {
+    unlink();
+  }
+  if (failures.first) throw failures.first.error;
 }

@@ -14,7 +14,7 @@ import type { LoadModelOptions, LoadProgress } from '../models/load.js';
 import type { ModelConfig, PretrainedModel, Workers } from '../models/model.js';
 import { loadInWorker, type WorkerModel } from './client.js';
 import { disposed } from './connection.js';
-import { Failures } from './failures.js';
+import { runTogether } from './failures.js';
 import { type RemoteCall, RemoteModel } from './remote.js';
 import { type FileServer, serveFiles } from './shared-files.js';
 import { LEAST_TEXTS, lengthsOf, sharesOf, textsOf } from './shares.js';
@@ -128,35 +128,24 @@ class PoolModel extends RemoteModel {
     const isWhole = rest.edit || rest.read || (textPairs !== undefined && textPairs.length !== total);
     if (!join || total <= LEAST_TEXTS || isWhole) return this.call(method, args(input), options);
     const shares = sharesOf(lengthsOf(input, textPairs), this.workers.count);
-    const { stop, unlink } = linkedAbort(signal);
     const joiner = join(total);
-    const failures = new Failures();
     let done = 0;
-    const work = async () => {
+    await runTogether(this.#slots.length, signal, async (signal, failures) => {
       for (const all of shares) {
         const share = failures.before(all);
         if (share.length === 0) continue;
         const pairs = textPairs && { textPairs: share.map((n) => textPairs[n]!) };
-        const call = { ...rest, ...pairs, signal: stop.signal };
+        const call = { ...rest, ...pairs, signal };
         try {
           joiner.add(share, await this.call<T>(method, args(textsOf(input, share)), call));
         } catch (error) {
-          if (stop.signal.aborted || !failures.add(error, share)) throw error;
+          if (signal.aborted || !failures.add(error, share)) throw error;
           continue;
         }
         done += share.length;
         if (!failures.first) onProgress?.({ done, total });
       }
-    };
-    try {
-      await Promise.all(this.#slots.map(work));
-    } catch (error) {
-      stop.abort();
-      throw error;
-    } finally {
-      unlink();
-    }
-    if (failures.first) throw failures.first.error;
+    });
     return joiner.joined();
   }
 

@@ -3,14 +3,13 @@
  * and messages stay small.
  */
 import { readOptions } from '../base/options.js';
-import { linkedAbort } from '../base/platform.js';
 import type { Tensor } from '../base/tensor.js';
 import { joined } from '../images/calls.js';
 import { type Checked, portable, readImages } from '../images/pixels.js';
 import type { EmbedImageOptions, EncodeImageOptions, EncodeImageResult } from '../models/image-encoder.js';
 import { embedImageSchema, encodeImageSchema } from '../models/image-options.js';
 import type { Workers } from '../models/model.js';
-import { Failures } from './failures.js';
+import { runTogether } from './failures.js';
 import type { Method } from './protocol.js';
 import { type Control, sentOptions } from './sent-options.js';
 
@@ -29,34 +28,23 @@ export async function embedRemotely(
   const images = readImages(given);
   if (images.length < 2 || read.edit) return model.call('embedImage', [await sent(images)], read);
   const { signal, onProgress, ...rest } = read;
-  const { stop, unlink } = linkedAbort(signal);
   const vectors: Float32Array[] = [];
-  const failures = new Failures();
   let next = 0;
   let done = 0;
-  const work = async () => {
+  await runTogether(Math.min(images.length, model.workers.count), signal, async (signal, failures) => {
     while (next < images.length && !failures.first) {
       const n = next++;
       try {
         const image = await portable(images[n]!, 'images');
-        const { data } = await model.call<Tensor>('embedImage', [[image]], { ...rest, signal: stop.signal });
+        const { data } = await model.call<Tensor>('embedImage', [[image]], { ...rest, signal });
         vectors[n] = data;
       } catch (error) {
-        if (stop.signal.aborted || !failures.add(error, [n])) throw error;
+        if (signal.aborted || !failures.add(error, [n])) throw error;
         return;
       }
       if (!failures.first) onProgress?.({ done: ++done, total: images.length });
     }
-  };
-  try {
-    await Promise.all(Array.from({ length: Math.min(images.length, model.workers.count) }, work));
-  } catch (error) {
-    stop.abort();
-    throw error;
-  } finally {
-    unlink();
-  }
-  if (failures.first) throw failures.first.error;
+  });
   return joined(vectors, [vectors[0]!.length]);
 }
 
