@@ -8,15 +8,15 @@ import { filesBelow } from './files.mjs';
 import { laterScripts, linkedScripts, trainModelScripts } from './linked-scripts.mjs';
 
 // What a page downloads to load a model: one WebAssembly module, its glue, and the scripts of the API.
-const kBudget = 199_700;
+const kBudget = 189_000;
 // What it downloads in addition if it uses threads: the difference of the modules, their own glue, and the script of the threads.
 const kThreadsBudget = 13_000;
 // The same of heed/train, without what it loads when a pretrained model is taught.
-const kTrainBudget = 291_500;
+const kTrainBudget = 284_000;
 // What its pages download if they load no model.
-const kTrainLayersBudget = 247_000;
-// What is loaded later: starting workers, teaching a pretrained model, inspecting, quantizing and pruning folders, quantizing indexes, images, vectors of tokens, embeddings read in pages, ONNX files, entities with labels of one's own, the GPU (13 KB).
-const kLaterBudget = 98_000;
+const kTrainLayersBudget = 244_500;
+// What is loaded later: models in workers, pipelines, cached files, families with rotary positions, teaching a pretrained model, inspecting, quantizing and pruning folders, quantizing indexes, images, vectors of tokens, embeddings read in pages, ONNX files, entities with labels of one's own, the GPU (13 KB).
+const kLaterBudget = 109_500;
 // What reads ONNX files, with pbf.
 const kOnnxBudget = 9_350;
 // What heed/lens adds.

@@ -11,8 +11,6 @@ import { MAX_LAYERS } from '../models/families/family.js';
 import type { LoadModelOptions } from '../models/load.js';
 import { loadPretrained } from '../models/load-pretrained.js';
 import type { PretrainedModel } from '../models/model.js';
-import { loadInWorker } from '../worker/client.js';
-import { loadPool, loadWorkers } from '../worker/pool.js';
 
 export interface FromPretrainedOptions extends LoadModelOptions {
   /**
@@ -39,6 +37,8 @@ const schema = {
   numLayers: optional((value: unknown, name: string) => integer(value, name, 1, MAX_LAYERS), undefined),
 };
 
+const workerModels = () => importing('workers', () => import('../worker/index.js'));
+
 export async function fromPretrained(
   runtime: PageRuntime,
   source: ModelSource = shippedModel(),
@@ -56,11 +56,13 @@ export async function fromPretrained(
         hint: 'A pool starts its own workers',
       });
     }
+    const { loadPool } = await workerModels();
     return loadPool(runtime, source, load, workers);
   }
   if (worker) {
     const own = worker === true ? undefined : worker;
     const { device } = load;
+    const { loadInWorker, loadWorkers } = await workerModels();
     // A function cannot be posted to a worker, so the files are fetched here.
     const loadFrom = async (from: PageRuntime) =>
       (load.fetch ?? runtime.hub.fetch)

@@ -257,7 +257,7 @@ async function planOf(
     await table.close();
     ownSettings = table.settings;
   }
-  const { type, family, config } = textFamilyOf(ownSettings);
+  const { type, family, config } = await textFamilyOf(ownSettings);
   const rows = parameterRowsOf(family, config);
   const { decoder = 'lm_head' } = Object.hasOwn(LAYOUTS, type) ? LAYOUTS[type]! : {};
   const decoders = [`${decoder}.weight`, `${decoder}.bias`, `${decoder.replace(/\.?decoder$/, '')}.bias`];

@@ -5,6 +5,7 @@
  */
 import { nodeModule } from '../base/platform.js';
 import { isFile, type OpenFile, streamChunks } from './files.js';
+import { withParameter } from './http.js';
 import { fs, openPath } from './node.js';
 
 /**
@@ -64,14 +65,6 @@ const DAY = 86_400_000;
  */
 const PARAMETER = 'heed';
 const RECORD = 'folder';
-
-/** @internal Adds a query parameter to `url` and removes its hash. */
-export function withParameter(url: string, name: string, value: string): string {
-  const { href } = new URL(url);
-  const at = href.indexOf('#');
-  const whole = at < 0 ? href : href.slice(0, at);
-  return `${whole}${whole.includes('?') ? '&' : '?'}${name}=${value}`;
-}
 
 /** A new key for the bytes of the file at `url`. */
 export function newKey(url: string): string {

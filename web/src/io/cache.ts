@@ -28,10 +28,10 @@ export async function cachedSource(
   source: Source,
   urlOf: UrlOf,
   folder: string,
-  { cache, refresh }: { cache: CacheOption; refresh: boolean },
+  { cache, refresh }: { cache: Exclude<CacheOption, false>; refresh: boolean },
   integrity: Integrity,
 ): Promise<Source> {
-  const store = cache === false ? null : await openStore(cache).catch(() => null);
+  const store = await openStore(cache).catch(() => null);
   if (!store) return source;
   const record = await usableRecord(store, folder, integrity).catch(() => null);
   const load = new CachedLoad(source, urlOf, store, folder, record, refresh, integrity);

@@ -6,6 +6,14 @@ import { fromStream, type OpenFile, type Request, type Source } from './files.js
 /** Returns the URL of a file, or null if it has none. */
 export type UrlOf = (path: string) => URL | null;
 
+/** @internal Adds a query parameter to `url` and removes its hash. */
+export function withParameter(url: string, name: string, value: string): string {
+  const { href } = new URL(url);
+  const at = href.indexOf('#');
+  const whole = at < 0 ? href : href.slice(0, at);
+  return `${whole}${whole.includes('?') ? '&' : '?'}${name}=${value}`;
+}
+
 /**
  * @internal The files of one folder. Status 404 or 410 means that a file is missing. So does 403, which hosts that do not list their files send for missing ones, and an HTML page
  * instead of the file, but only if other files of the folder are served: otherwise a host, or a network, denies access to all of them.

@@ -1,5 +1,5 @@
 /** Opens every kind of model source that callers may pass. The only module that combines the parts of io/. */
-import { describe, guarded, type HeedError, invalid } from '../base/error.js';
+import { describe, guarded, type HeedError, importing, invalid } from '../base/error.js';
 import { hubHost, type RuntimeHub } from '../base/hub-options.js';
 import {
   type BlobLike,
@@ -11,10 +11,9 @@ import {
   type UrlLike,
 } from '../base/platform.js';
 import { isBlob } from './bytes.js';
-import { cachedSource } from './cache.js';
-import { type CacheOption, withParameter } from './cache-stores.js';
+import type { CacheOption } from './cache-stores.js';
 import { folderOf, type ModelFolder, missing, type Source } from './files.js';
-import { httpSource, type UrlOf } from './http.js';
+import { httpSource, type UrlOf, withParameter } from './http.js';
 import { fetcherOf, tokenFor } from './hub.js';
 import { Integrity, type IntegrityOption } from './integrity.js';
 import { memoryFile } from './memory.js';
@@ -159,8 +158,13 @@ export async function openFolder(
       const url = urlOf(path)!;
       return url.protocol === 'file:' && fs ? openPath(pathOf(url), signal) : http.open(path, signal, tag);
     };
+    const checked = integrity.checkedSource({ open });
+    const cached = async (store: Exclude<CacheOption, false>) => {
+      const { cachedSource } = await importing('cache', () => import('./cache.js'));
+      return cachedSource(checked, urlOf, address, { cache: store, refresh }, integrity);
+    };
     return {
-      ...(await cachedSource(integrity.checkedSource({ open }), urlOf, address, { cache, refresh }, integrity)),
+      ...(cache === false ? checked : await cached(cache)),
       urlOf,
       request: fetcher.request,
     };

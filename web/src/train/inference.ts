@@ -61,7 +61,7 @@ export { fitState, type StateDict, writeState } from '../layers/state-dict.js';
 export type { Transformed, TransformerCall } from '../layers/transformer.js';
 export { callSchema, embedSchema, loadSchema, requireTexts } from '../models/call-options.js';
 export { listsOf } from '../models/encode-outputs.js';
-export { isJinaBert, parameterRowsOf, textFamilyOf } from '../models/families/families.js';
+export { type FamilyConfig, isJinaBert, parameterRowsOf, textFamilyOf } from '../models/families/families.js';
 export { activation } from '../models/families/family.js';
 export { rotatedModules } from '../models/families/quantization.js';
 export { CLASSIFIER, promptOf } from '../models/families/sentence-transformers.js';

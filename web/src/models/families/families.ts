@@ -4,7 +4,7 @@
  * option in the C++ `EncoderModelConfig`.
  * Notation: E width, F feed-forward width, {i} number of a layer.
  */
-import { invalid } from '../../base/error.js';
+import { importing, invalid } from '../../base/error.js';
 import { nearestHint } from '../../base/options.js';
 import type { RawEncoderModelConfig } from '../../base/wasm/core.js';
 import type { Settings } from '../../io/settings.js';
@@ -19,11 +19,11 @@ import {
   MAX_WIDTH,
   type ParameterRows,
   queryRows,
+  ROTARY_FAMILIES,
   sizesOf,
   valueRows,
 } from './family.js';
 import type { GlinerConfig } from './gliner-config.js';
-import { gemma3, gte, modernBert, nomicBert, qwen3 } from './rotary-families.js';
 
 function bertConfig(s: Settings, positionOffset = 0): Config {
   const key = POSITION_KIND;
@@ -321,13 +321,6 @@ const FAMILIES: Record<string, Family> = {
   },
 
   'deberta-v2': deberta,
-
-  modernbert: modernBert,
-  nomic_bert: nomicBert,
-  qwen3,
-  gemma3_text: gemma3,
-  new: gte,
-  gte,
 };
 
 /** The families that encode images. */
@@ -335,7 +328,7 @@ export const IMAGE_FAMILIES = ['clip', 'siglip', 'vit', 'dinov2', 'dinov2_with_r
 export type ImageFamilyName = (typeof IMAGE_FAMILIES)[number];
 
 /** The `model_type` of the families that encode only texts. */
-export const textFamilies: readonly string[] = Object.keys(FAMILIES);
+export const textFamilies: readonly string[] = [...Object.keys(FAMILIES), ...ROTARY_FAMILIES];
 
 export interface FamilyConfig {
   type: string;
@@ -349,14 +342,22 @@ export interface FamilyConfig {
 export const TYPE = 'model_type';
 
 /** Returns the family of a configuration, like `familyOf`, but only for families that encode only texts. */
-export function textFamilyOf(settings: Settings): FamilyConfig {
+export async function textFamilyOf(settings: Settings): Promise<FamilyConfig> {
   const type = settings.get(TYPE);
+  const rotary = ROTARY_FAMILIES.find((name) => name === type);
+  if (rotary) {
+    const { rotaryFamilies } = await importing('rotary-families', () => import('./rotary-families.js'));
+    return configured(rotary, rotaryFamilies[rotary], settings);
+  }
   if (typeof type !== 'string' || !Object.hasOwn(FAMILIES, type)) {
-    const known = [...Object.keys(FAMILIES), ...IMAGE_FAMILIES];
+    const known = [...textFamilies, ...IMAGE_FAMILIES];
     throw settings.unsupported(TYPE, `one of ${known.join(', ')}${nearestHint(type, known)}`, JSON.stringify(type));
   }
   const jina = hasQkNorm(settings) ? jinaBertCode : jinaBert;
-  const family = isJinaBert(type, settings) ? jina : FAMILIES[type]!;
+  return configured(type, isJinaBert(type, settings) ? jina : FAMILIES[type]!, settings);
+}
+
+function configured(type: string, family: Family, settings: Settings): FamilyConfig {
   return { type, family, config: { ...DEFAULTS, ...family.config(settings) } };
 }
 

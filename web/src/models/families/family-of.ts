@@ -12,7 +12,7 @@ export async function familyOf(settings: Settings): Promise<FamilyConfig> {
   if (settings.file.endsWith(GLINER_CONFIG)) {
     const { GlinerConfig } = await importing('gliner-config', () => import('./gliner-config.js'));
     const gliner = new GlinerConfig(settings);
-    const found = textFamilyOf(gliner.encoder);
+    const found = await textFamilyOf(gliner.encoder);
     return { ...found, family: gliner.family(found.family), gliner };
   }
   const type = IMAGE_FAMILIES.find((name) => name === settings.get(TYPE));

@@ -40,6 +40,10 @@ export const DEFAULTS = {
 /** The options of an encoder; those without a default are required. */
 export type Config = Omit<RawEncoderModelConfig, keyof typeof DEFAULTS> & Partial<RawEncoderModelConfig>;
 
+/** The families in rotary-families.ts. */
+export const ROTARY_FAMILIES = ['modernbert', 'nomic_bert', 'qwen3', 'gemma3_text', 'new', 'gte'] as const;
+export type RotaryFamilyName = (typeof ROTARY_FAMILIES)[number];
+
 export interface Family {
   /** The prefix of the encoder's tensors in a checkpoint with a head. A bare encoder has no prefix. */
   prefix: string;

@@ -1,4 +1,4 @@
-/** The families with rotary positions. families.ts registers them. */
+/** The families with rotary positions, which families.ts imports when a model has one of their names. */
 import { invalid } from '../../base/error.js';
 import type { Settings } from '../../io/settings.js';
 import {
@@ -10,6 +10,7 @@ import {
   MAX_LAYERS,
   packedQkv,
   queryRows,
+  type RotaryFamilyName,
   rotaryBase,
   rotaryDimOf,
   rotarySettings,
@@ -20,7 +21,7 @@ import {
   valueRows,
 } from './family.js';
 
-export const modernBert: Family = {
+const modernBert: Family = {
   prefix: 'model.',
   config: modernBertConfig,
   modules: {
@@ -63,7 +64,7 @@ function modernBertConfig(s: Settings): Config {
   };
 }
 
-export const nomicBert: Family = {
+const nomicBert: Family = {
   prefix: 'bert.',
   config: nomicBertConfig,
   modules: {
@@ -169,7 +170,7 @@ function decoderConfig(s: Settings, headDim: number): Config {
   };
 }
 
-export const qwen3: Family = {
+const qwen3: Family = {
   ...decoder,
   config: (s) => {
     const config = decoderConfig(s, 128);
@@ -185,7 +186,7 @@ export const qwen3: Family = {
   layer: decoderLayer,
 };
 
-export const gemma3: Family = {
+const gemma3: Family = {
   ...decoder,
   config: (s) => {
     const config = decoderConfig(s, 256);
@@ -218,7 +219,7 @@ export const gemma3: Family = {
 };
 
 /** GTE v1.5 and multilingual GTE, whose model_type is 'new', and Arctic Embed 2.0 M ('gte'). */
-export const gte: Family = {
+const gte: Family = {
   prefix: 'new.',
   config: (s) => {
     const sizes = sizesOf(s, { maxPositions: 2048 });
@@ -271,4 +272,13 @@ export const gte: Family = {
     mlp_ln: 'norm2.',
   },
   pooler: 'pooler.dense',
+};
+
+export const rotaryFamilies: Readonly<Record<RotaryFamilyName, Family>> = {
+  modernbert: modernBert,
+  nomic_bert: nomicBert,
+  qwen3,
+  gemma3_text: gemma3,
+  new: gte,
+  gte,
 };

@@ -22,6 +22,7 @@ import {
   readTensors,
   Settings,
   STATIC,
+  textFamilyOf,
   withFolder,
   writeSafetensors,
 } from '../inference.js';
@@ -96,9 +97,10 @@ export async function save(
     const settings = Settings.parse(files['config.json']!, 'config.json');
     const stored = await readStored(folder, settings, choice, model.config.family === STATIC, signal);
     await folder.complete?.(signal);
+    const encoder = await textFamilyOf(model.headContext.settings);
     // No await from here on, so that all weights are from the same moment.
     requireIdle('save', model);
-    const writer = new WeightWriter(model, stored, settings, dtype);
+    const writer = new WeightWriter(model, encoder, stored, settings, dtype);
     files['model.safetensors'] = writer.bytes();
     writeLayers(files, writer);
     const head = installed.get(model);

@@ -9,6 +9,7 @@ import {
   concatenate,
   DTYPE_BYTES,
   type Dtype,
+  type FamilyConfig,
   int8Rows,
   isInt8Matrix,
   isScaleOf,
@@ -20,7 +21,6 @@ import {
   rotationBlock,
   type Settings,
   tensorOf,
-  textFamilyOf,
   WORD_TABLE,
   widened,
   wordBiasNames,
@@ -63,13 +63,19 @@ export class WeightWriter {
   readonly #changed: Map<string, RawTensor>;
   #tensors: Written[] | null = null;
 
-  /** `settings`: those of the file's config.json. */
-  constructor(model: LocalModel, stored: ReadonlyMap<string, Stored>, settings: Settings, dtype: 'fp32' | 'q8' | null) {
+  /** `encoder`: the model's family. `settings`: those of the file's config.json. */
+  constructor(
+    model: LocalModel,
+    encoder: FamilyConfig,
+    stored: ReadonlyMap<string, Stored>,
+    settings: Settings,
+    dtype: 'fp32' | 'q8' | null,
+  ) {
     this.#stored = stored;
     this.#rotated = rotatedModules(settings);
     this.#dtype = dtype;
     this.#core = model.headContext.core;
-    const { family, config } = textFamilyOf(model.headContext.settings);
+    const { family, config } = encoder;
     const bareOf = (name: string) => bareName(name, family.prefix);
     const rows = parameterRowsOf(family, config);
     const matrices = [...stored].flatMap(([name, { dtype, shape }]): [string, boolean][] => {
