@@ -1,6 +1,6 @@
 // The public API's report, which is checked in (docs/api/), and the documentation's site (`npm run docs`).
 import * as fs from 'node:fs';
-import { dirname, join } from 'node:path';
+import { dirname, join, relative } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { PlainError, root, run, runMain, say } from './console.mjs';
 import { filesBelow } from './files.mjs';
@@ -35,13 +35,7 @@ export async function apiReport({ write = false } = {}) {
 /** Writes the site to build/docs/, or (`write: false`) only checks its links. */
 export async function apiReference({ write = true } = {}) {
   await ensurePackages('tools/checks');
-  const options = [
-    '--options',
-    'tools/checks/typedoc.jsonc',
-    '--logLevel',
-    'Warn',
-    ...(write ? [] : ['--emit', 'none']),
-  ];
+  const options = ['--options', 'tools/checks/typedoc.mjs', '--logLevel', 'Warn', ...(write ? [] : ['--emit', 'none'])];
   await run([...tool('typedoc/bin/typedoc'), ...options]);
 }
 
@@ -112,6 +106,28 @@ export function addExamples(site, dist) {
 }
 
 /**
+ * Adds KaTeX's style sheet and fonts to the pages with formulas.
+ * @param {string} site the folder of the site
+ */
+export function addFormulaStyle(site) {
+  const katex = join(root, 'tools/checks/node_modules/katex/dist');
+  const assets = join(site, 'assets/katex');
+  fs.mkdirSync(join(assets, 'fonts'), { recursive: true });
+  fs.copyFileSync(join(katex, 'katex.min.css'), join(assets, 'katex.min.css'));
+  for (const font of fs.readdirSync(join(katex, 'fonts')).filter((name) => name.endsWith('.woff2')))
+    fs.copyFileSync(join(katex, 'fonts', font), join(assets, 'fonts', font));
+  for (const file of filesBelow(site).filter((name) => name.endsWith('.html'))) {
+    const html = fs.readFileSync(file, 'utf8');
+    if (!html.includes('class="katex"')) continue;
+    const href = relative(dirname(file), join(assets, 'katex.min.css')).replaceAll('\\', '/');
+    fs.writeFileSync(
+      file,
+      html.replace('</head>', () => `<link rel="stylesheet" href="${href}"></head>`),
+    );
+  }
+}
+
+/**
  * Checks that every relative link of a site, with its anchor, has a target.
  * @throws PlainError that lists those that do not
  */
@@ -136,6 +152,7 @@ if (import.meta.url === pathToFileURL(process.argv[1] ?? '').href) {
   await runMain(async () => {
     await setup();
     await apiReference();
+    addFormulaStyle(join(root, 'build/docs'));
     addExamples(join(root, 'build/docs'), join(root, 'dist'));
     linkPages(join(root, 'build/docs'), fs.readFileSync(join(root, 'docs/README.md'), 'utf8'));
     checkLinks(join(root, 'build/docs'));

@@ -83,27 +83,14 @@ math[display="block"] { margin: 0.8rem 0; }`;
 /** All chapters as one HTML page, with solutions unfolded and formulas in MathML. */
 export async function page() {
   await ensurePackages('tools/checks');
-  const load = async (name) =>
-    (await import(pathToFileURL(join(root, 'tools/checks/node_modules', name)).href)).default;
-  const MarkdownIt = await load('markdown-it/index.mjs');
-  const temml = await load('temml/dist/temml.mjs');
-  const markdown = new MarkdownIt({ html: true });
+  const { href } = pathToFileURL(join(root, 'tools/checks/node_modules/markdown-it/index.mjs'));
+  const { default: MarkdownIt } = await import(href);
+  const { formulas } = await import('./site/formulas.mjs'); // after its packages are installed
+  const markdown = new MarkdownIt({ html: true }).use(formulas, { output: 'mathml' });
   markdown.validateLink = () => true; // it would refuse figures as data URLs
-  const body = chapters().map(({ text }) => {
-    const formulas = [];
-    const keep = (displayMode) => (_, tex) => {
-      formulas.push(temml.renderToString(tex, { displayMode }));
-      return `\uE000${formulas.length - 1}\uE000`;
-    };
-    const codes = [];
-    const plain = linked(text, 'html')
-      .replaceAll('<details>', '<details open>')
-      .replace(/^```.*?^```$|`[^`\n]+`/gms, (code) => `\uE001${codes.push(code) - 1}\uE001`)
-      .replace(/\$\$(.+?)\$\$/gs, keep(true))
-      .replace(/\$(.+?)\$/g, keep(false))
-      .replace(/\uE001(\d+)\uE001/g, (_, i) => codes[i]);
-    return markdown.render(plain).replace(/\uE000(\d+)\uE000/g, (_, i) => formulas[i]);
-  });
+  const body = chapters().map(({ text }) =>
+    markdown.render(linked(text, 'html').replaceAll('<details>', '<details open>')),
+  );
   const html = body.join('\n').replace(/href="(\d\d-[\w-]+|index)\.html[^"]*"/g, '');
   return `<!doctype html>\n<html lang="en">\n<meta charset="utf-8">\n<title>heed: a course</title>\n<style>${style}</style>\n${html}\n</html>\n`;
 }
