@@ -48,7 +48,7 @@ describe('teach it your labels', () => {
     await expect.poll(() => shares(page)).toEqual(expected);
 
     const { tokens } = await teacher.explain(topics.test);
-    await page.locator('.mattered li').first().waitFor();
+    await page.locator('.mattered:not([aria-hidden]) li').first().waitFor();
     expect(await page.locator('.mattered li span').allInnerTexts()).toEqual(tokens);
 
     const added = { text: 'The tomatoes were sliced and salted.', label: 'cooking' };

@@ -82,11 +82,11 @@ describe('the page', () => {
       )
       .waitFor();
     await page.goto(`${site.url}#teach`);
-    await page.locator('.mattered li').first().waitFor();
+    await page.locator('.mattered:not([aria-hidden]) li').first().waitFor();
     await page.getByText('Saved: the page now works offline.').waitFor();
     await context.setOffline(true);
     await page.reload();
-    await page.locator('.mattered li').first().waitFor();
+    await page.locator('.mattered:not([aria-hidden]) li').first().waitFor();
     await page.getByRole('link', { name: 'Watch it learn' }).click();
     await page.getByRole('button', { name: 'One step' }).click();
     await page.locator('.gradients td').first().waitFor();

@@ -67,6 +67,7 @@ export function Shared() {
         The link holds what was learned, rounded to 8 bits, and the names of the labels; the examples are not in it.
         Your text stays in this tab.
       </p>
+      <Leave />
       <label for="shared-text">Text to label</label>
       <input
         id="shared-text"
@@ -86,7 +87,6 @@ export function Shared() {
           </p>
         )
       )}
-      <Leave />
     </section>
   );
 }

@@ -27,7 +27,13 @@ export function TryIt() {
       {tested?.isUnknown && (
         <Notice>Nothing in this text is in the model’s vocabulary: the probabilities are a guess.</Notice>
       )}
-      {tested && explained.value?.of === tested && <Tokens {...explained.value.explanation} />}
+      {current && tested && (
+        <Tokens
+          name={current.taught.labels[tested.label]!}
+          text={current.test!.text}
+          found={explained.value?.of === tested ? explained.value.explanation : null}
+        />
+      )}
       {current && (
         <p class="timing">
           learned from {plural(current.examples.length, 'example')} in {milliseconds(current.taught.training)}, after
@@ -38,19 +44,26 @@ export function TryIt() {
   );
 }
 
-/** Gradient × input of each token, as a colour and a number. */
-function Tokens({ label, tokens, scores }: Explanation) {
-  const name = result.value!.taught.labels[label];
+/** Gradient × input of each token, as a colour and a number. Until it is known, the words of the text keep its place. */
+function Tokens({ name, text, found }: { name: string; text: string; found: Explanation | null }) {
+  const { tokens, scores } = found ?? { tokens: ['[CLS]', ...text.split(/\s+/), '[SEP]'], scores: [] };
   const most = Math.max(1e-9, ...scores.map(Math.abs));
   return (
     <>
       <h3>Which tokens mattered</h3>
-      <ol class="mattered" aria-label={`How much each token contributes to “${name}”`}>
-        {tokens.map((token, i) => (
-          <li key={i} class={scores[i]! < 0 ? 'against' : ''} style={{ '--heat': Math.abs(scores[i]!) / most }}>
-            <span>{token}</span> <small>{decimal(scores[i]!)}</small>
-          </li>
-        ))}
+      <ol
+        class="mattered"
+        aria-label={`How much each token contributes to “${name}”`}
+        aria-hidden={found ? undefined : true}
+      >
+        {tokens.map((token, i) => {
+          const score = scores[i];
+          return (
+            <li key={i} class={(score ?? 0) < 0 ? 'against' : ''} style={{ '--heat': Math.abs(score ?? 0) / most }}>
+              <span>{token}</span> <small>{score === undefined ? '…' : decimal(score)}</small>
+            </li>
+          );
+        })}
       </ol>
       <p class="facts">Gradient × input: positive (orange) raises the score of “{name}”, negative (blue) lowers it.</p>
     </>
