@@ -12,7 +12,7 @@ const here = (path: string) => fileURLToPath(new URL(path, import.meta.url));
 export default defineConfig({
   root: here('.'),
   base: './',
-  plugins: [sizes(), offline(), address(), early()],
+  plugins: [sizes(), offline(), address(), early(), divided(), together()],
   worker: { format: 'es', plugins: () => [divided()] },
   build: {
     outDir: here('../build/demo'),
@@ -20,9 +20,20 @@ export default defineConfig({
     target: 'es2022',
     // The policy forbids data: URLs.
     assetsInlineLimit: 0,
-    modulePreload: { polyfill: false },
+    // Without links: heed's scripts also run in its worker, which has no document.
+    modulePreload: { polyfill: false, resolveDependencies: () => [] },
     // All that the first page needs is one script; otherwise, what it shares with scripts that are loaded later would be scripts of their own.
-    rolldownOptions: { output: { codeSplitting: { groups: [{ name: 'index', test: /demo.src.main\.tsx$/ }] } } },
+    // Vite's function that imports them is apart, because heed's worker has it, too.
+    rolldownOptions: {
+      output: {
+        codeSplitting: {
+          groups: [
+            { name: 'import', test: /vite.preload-helper|rolldown.runtime/, priority: 1 },
+            { name: 'index', test: /demo.src.main\.tsx$/ },
+          ],
+        },
+      },
+    },
   },
   preview: { port: 4173, headers: { 'Content-Security-Policy': policy, ...isolation } },
 });
@@ -33,6 +44,26 @@ function divided(): Plugin {
     name: 'heed-divided',
     transform: (code, id) =>
       /dist.(train-)?worker\.js$/.test(id) ? code.replace(/import\*as part0 .*heedParts=[^;]*;/s, '') : null,
+  };
+}
+
+/** Builds heed's worker with the page, so that what both need is downloaded once. Vite bundles workers apart. */
+function together(): Plugin {
+  let worker: string;
+  return {
+    name: 'heed-together',
+    apply: 'build',
+    enforce: 'pre',
+    buildStart() {
+      worker = this.emitFile({ type: 'chunk', id: here('../dist/worker.js'), name: 'worker' });
+    },
+    transform: (code, id) =>
+      /dist.src-[^/]*\.js$/.test(id)
+        ? code.replace(
+            /(?<=new Worker\()new URL\(`\.\/worker\.js`,import\.meta\.url\)/,
+            `import.meta.ROLLUP_FILE_URL_${worker}`,
+          )
+        : null,
   };
 }
 

@@ -3,7 +3,7 @@ import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { brotliCompressSync } from 'node:zlib';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { newVisit, openSite, type Site } from './site';
+import { drawn, newVisit, openSite, type Site } from './site';
 
 let site: Site;
 beforeAll(async () => {
@@ -51,6 +51,75 @@ describe('the share picture', () => {
   });
 });
 
+/** What the first page needs: its document, style sheet and scripts. */
+const isNeeded = /^($|index-[\w-]+\.(js|css)$|(early|import|rolldown-runtime)-[\w-]+\.js$)/;
+const nameOf = (url: string) => new URL(url).pathname.slice('/heed/'.length).replace('assets/', '');
+const sizeOf = async (name: string) => {
+  const file = await readFile(join(site.folder, name === '' ? 'index.html' : `assets/${name}`));
+  return { name, bytes: /woff2$/.test(name) ? file.length : brotliCompressSync(file).length };
+};
+
+describe('the first visit', () => {
+  it('downloads at most 240 KB before the model, each file once', async () => {
+    const { page, context } = await newVisit(site.browser, { serviceWorkers: 'block' });
+    const names: string[] = [];
+    let release = () => {};
+    const requested = new Promise<void>((resolve) => {
+      release = resolve;
+    });
+    await context.route(/model-[\w-]+\.safetensors/, () => release()); // waits forever
+    context.on('request', (request) => names.push(nameOf(request.url())));
+    await page.goto(site.url);
+    await requested;
+    const isCounted = (name: string) => !/safetensors$|^favicon/.test(name);
+    const sizes = await Promise.all([...new Set(names.filter(isCounted))].map(sizeOf));
+    const total = sizes.reduce((sum, { bytes }) => sum + bytes, 0);
+    console.log(`before the model, brotli: ${total} bytes`, sizes);
+    expect(sizes.map(({ name }) => name).join(' ')).toMatch(/\.wasm/);
+    expect(total).toBeLessThan(240_000);
+    await context.close();
+  });
+
+  // Its time, which depends on the machine, is measured by bench/page-load.mjs.
+  it.each([1280, 390])(
+    'the largest contentful paint at %i px needs nothing but the page’s own files',
+    async (width) => {
+      const { page, context } = await newVisit(site.browser, {
+        serviceWorkers: 'block',
+        viewport: { width, height: 844 },
+      });
+      let release = () => {};
+      const released = new Promise<void>((resolve) => {
+        release = resolve;
+      });
+      await context.route('**/*', async (route) => {
+        if (!isNeeded.test(nameOf(route.request().url()))) await released;
+        await route.continue();
+      });
+      const largest = () =>
+        page.evaluate(
+          () =>
+            new Promise<{ text: string; at: number }>((resolve) =>
+              new PerformanceObserver((list) => {
+                const { element, startTime } = list.getEntries().at(-1) as PerformanceEntry & { element: Element };
+                resolve({ text: element.textContent!, at: startTime });
+              }).observe({ type: 'largest-contentful-paint', buffered: true }),
+            ),
+        );
+      await page.goto(site.url, { waitUntil: 'commit' });
+      await page.locator('.path b').first().waitFor();
+      await drawn(page);
+      const early = await largest();
+      release();
+      await page.getByText('Loaded:').waitFor();
+      await drawn(page);
+      expect(await largest()).toEqual(early);
+      console.log(`largest contentful paint at ${width} px: ${early.text}`);
+      await context.close();
+    },
+  );
+});
+
 describe('before the page can be used', () => {
   it.each([
     { hash: '', shown: '.path b', others: /^$/, needsModule: false },
@@ -63,22 +132,16 @@ describe('before the page can be used', () => {
   ])('“$hash” requests its document, style, scripts and the module', async ({ hash, shown, others, needsModule }) => {
     const { page, context } = await newVisit(site.browser, { serviceWorkers: 'block' });
     const needed = new Set<string>();
-    const isNeeded = /^($|index-[\w-]+\.(js|css)$|early-[\w-]+\.js$)/;
     const isModule = /^heed-relaxed-simd-[\w-]+\.wasm$/;
     await context.route('**/*', async (route) => {
-      const path = new URL(route.request().url()).pathname.slice('/heed/'.length).replace('assets/', '');
+      const path = nameOf(route.request().url());
       if (!isNeeded.test(path) && !others.test(path) && !(needsModule && isModule.test(path))) return; // waits forever
       needed.add(path);
       await route.continue();
     });
     await page.goto(`${site.url}${hash}`, { waitUntil: 'commit' });
     await page.locator(shown).first().waitFor();
-    const sizes = await Promise.all(
-      [...needed].map(async (path) => {
-        const file = await readFile(join(site.folder, path === '' ? 'index.html' : `assets/${path}`));
-        return { path, bytes: brotliCompressSync(file).length };
-      }),
-    );
+    const sizes = await Promise.all([...needed].map(sizeOf));
     const total = sizes.reduce((sum, { bytes }) => sum + bytes, 0);
     console.log(`before the page can be used, brotli: ${total} bytes`, sizes);
     // 200 KB arrive in a second at 1.6 Mbit/s, see bench/page-load.mjs.

@@ -1,12 +1,13 @@
-/** Loads the typeface: at once if the service worker has it, otherwise after the module, without which the page cannot be used. */
+/** Loads the typeface: at once if the service worker has it, otherwise after what the page needs; until then, system fonts of the same width stand in. */
 import { effect } from '@preact/signals';
-import { failure, heed } from '../engine/heed';
+import { failure, heed, savesData, shipped } from '../engine/heed';
 import href from '../styles/font.css?url';
 
 export function followFont(): void {
   let requested = false;
   effect(() => {
-    if (requested || !(navigator.serviceWorker?.controller || heed.value || failure.value)) return;
+    const isUsable = savesData ? heed.value : shipped.value;
+    if (requested || !(navigator.serviceWorker?.controller || isUsable || failure.value)) return;
     requested = true;
     document.head.append(Object.assign(document.createElement('link'), { rel: 'stylesheet', href }));
   });
