@@ -224,7 +224,7 @@ describe('the page', () => {
       }, characters);
 
     await enter(page, '#meaning');
-    await page.locator('#map-said').getByText('laid out by UMAP').waitFor(); // it embeds words, too
+    await page.locator('#map-note').getByText('laid out by UMAP').waitFor(); // it embeds words, too
     const cosines = await shownMatrix(page, 'cosines');
     const words = await page.locator('.words .word').allInnerTexts();
     const before = await calls();

@@ -1,5 +1,5 @@
 /** A reverse dictionary: finds the words whose vectors are nearest to that of a description. */
-import { effect, signal } from '@preact/signals';
+import { computed, effect, signal } from '@preact/signals';
 import type { PretrainedModel, TextHit } from 'heed';
 import { nearestWords } from '../../../../examples/support/answers.mjs';
 import { Notice } from '../../components/controls';
@@ -12,6 +12,7 @@ import { asEntry, page, urlState } from '../../state/url';
 import { descriptions } from './examples';
 
 interface Definition {
+  description: string;
   words: TextHit[];
   searched: number;
   /** The description's vector, of the length of the model's. */
@@ -32,18 +33,26 @@ async function define(model: PretrainedModel, description: string): Promise<Defi
     });
     const words = nearestWords(dictionary, description, query, shownWords);
     const { data } = dimensions === model.dimensions ? query : await model.embed([description], { normalize: true });
-    return { words, query: data, searched: dictionary.texts.length, milliseconds: performance.now() - start };
+    return {
+      description,
+      words,
+      query: data,
+      searched: dictionary.texts.length,
+      milliseconds: performance.now() - start,
+    };
   });
 }
 
 const description = urlState('meaning', 'define', descriptions[0]![0], text);
-export const found = signal<Definition | null>(null);
+const last = signal<Definition | null>(null);
+/** Of what is written; null if nothing is. */
+export const found = computed(() => (description.value.trim() ? last.value : null));
 const failure = signal<Failure | null>(null);
 
 const search = latest(
   (query: { model: PretrainedModel; description: string }) => define(query.model, query.description),
   (definition) => {
-    found.value = definition;
+    last.value = definition;
     failure.value = null;
   },
   (reason) => {
@@ -59,7 +68,7 @@ export function followDictionary(): void {
 }
 
 export function ReverseDictionary() {
-  const current = description.value.trim() ? found.value : null;
+  const current = found.value;
   return (
     <section class="dictionary" aria-labelledby="dictionary">
       <header>

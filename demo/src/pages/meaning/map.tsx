@@ -1,23 +1,36 @@
-/** The map, drawn on a canvas: points near each other have similar vectors; their colour is the similarity to the query. */
-import { useSignal } from '@preact/signals';
+/** The map: points near each other have similar vectors. They move towards the query, and are coloured, by their similarity to it. */
+import { computed, useSignal } from '@preact/signals';
 import { useEffect, useRef } from 'preact/hooks';
 import { Choice, Notice } from '../../components/controls';
+import { type Glide, makeGlide } from '../../components/glide';
 import { count, decimal, short } from '../../components/numbers';
 import { canHover, pointAt } from '../../state/device';
 import { hasMoved } from '../../state/pointer';
-import { colour, heatColour } from '../../state/theme';
+import { theme } from '../../state/theme';
 import { found } from './dictionary';
+import { draw, type Scene } from './map-drawing';
+import { orderOf, placed, scoresOf, sharesOf } from './map-motion';
 import { embedded, failure, mapOf, points, positions } from './map-state';
 
 const height = 430;
 const margin = 24;
-/** Names that are drawn: of the texts nearest to the query. */
-const named = 10;
 /** Pixels within which a point is meant. */
 const reach = 24;
+const mostNamed = 5;
+
+/** The points' similarities to the query. */
+const similar = computed(() => {
+  const [current, definition] = [points.value, found.value];
+  const scores = current && definition && scoresOf(current.vectors.data, definition.query, current.texts.length);
+  if (!scores) return null;
+  const order = orderOf(scores);
+  return { scores, order, shares: sharesOf(scores, order), description: definition.description };
+});
 
 export function WordMap() {
   const canvas = useRef<HTMLCanvasElement>(null);
+  const glide = useRef<Glide>(null);
+  const scene = useRef<Scene | null>(null);
   const width = useSignal(0);
   const at = useSignal<number | null>(null);
   useEffect(() => {
@@ -25,20 +38,35 @@ export function WordMap() {
       width.value = Math.floor(entry!.contentRect.width);
     });
     observer.observe(canvas.current!);
-    return () => observer.disconnect();
+    glide.current = makeGlide((now) => draw(canvas.current!, scene.current, width.peek(), height, now));
+    return () => {
+      observer.disconnect();
+      glide.current!.stop();
+    };
   }, []);
   const current = points.value;
-  const placed = current && positions.value?.length === current.texts.length ? positions.value : null;
-  const scores = current && scoresOf(current.vectors.data, found.value?.query ?? null, current.texts.length);
-  const hovered = placed && at.value !== null && at.value < placed.length ? at.value : null;
+  const laidOut = current && positions.value?.length === current.texts.length ? positions.value : null;
+  const hovered = laidOut && at.value !== null && at.value < laidOut.length ? at.value : null;
   useEffect(() => {
-    if (width.value > 0) draw(canvas.current!, width.value, placed, scores, hovered);
-  });
+    if (width.value === 0) return;
+    const isResized = scene.current?.width !== width.value;
+    const places = laidOut ? inPixels(laidOut, width.value) : [];
+    const { order, shares } = (laidOut && similar.value) ?? { order: [...places.keys()], shares: null };
+    scene.current = laidOut && { width: width.value, height, points: current!, order, shares, hovered };
+    glide.current!.to(placed(places, shares, order), isResized);
+  }, [laidOut, similar.value, width.value]);
+  useEffect(() => {
+    if (!scene.current) return;
+    scene.current.hovered = hovered;
+    draw(canvas.current!, scene.current, width.value, height, glide.current!.now);
+  }, [hovered, theme.value]);
   const find = (event: PointerEvent) => {
-    if (!placed || !hasMoved(event)) return;
+    if (!laidOut || !hasMoved(event)) return;
     const box = canvas.current!.getBoundingClientRect();
-    const places = inPixels(placed, width.value);
-    const distances = places.map(([x, y]) => Math.hypot(x - event.clientX + box.left, y - event.clientY + box.top));
+    const { now } = glide.current!;
+    const distances = laidOut.map((_, i) =>
+      Math.hypot(now[2 * i]! - event.clientX + box.left, now[2 * i + 1]! - event.clientY + box.top),
+    );
     const nearest = distances.indexOf(Math.min(...distances));
     at.value = distances[nearest]! < reach ? nearest : null;
   };
@@ -60,6 +88,7 @@ export function WordMap() {
         ref={canvas}
         role="img"
         aria-label={`Map of ${current?.texts.length ?? 0} texts in the plane: texts with similar vectors are near each other`}
+        aria-describedby="map-said"
         onPointerMove={find}
         onPointerDown={find}
         onPointerLeave={() => {
@@ -68,6 +97,10 @@ export function WordMap() {
       />
       <p class="facts" role="status" id="map-said">
         {said(hovered)}
+      </p>
+      <p class="facts" id="map-note">
+        {laidOut &&
+          `${count(laidOut.length)} ${mapOf.value === 'words' ? 'words' : 'sentences'}, laid out by UMAP in this tab. The more similar one is to your description (the ring), the farther it moves there. ${pointAt} ${canHover ? 'one' : 'it'} to see its nearest.`}
       </p>
     </section>
   );
@@ -82,93 +115,24 @@ function said(hovered: number | null): string {
       : 'The map appears when the model has loaded.';
   }
   if (positions.value === null) return `Laying out ${count(current.texts.length)} texts …`;
-  if (hovered === null)
-    return `${count(current.texts.length)} ${mapOf.value === 'words' ? 'words' : 'sentences'}, laid out by UMAP in this tab. Colours show the similarity to your description. ${pointAt} ${canHover ? 'one' : 'it'} to see its nearest.`;
-  const nearest = current.nearest[hovered]!.slice(0, 5);
-  return `“${short(current.texts[hovered]!)}”: nearest are ${nearest.map(({ index, score }) => `“${short(current.texts[index]!, 30)}” ${decimal(score)}`).join(', ')}.`;
+  const list = (hits: { index: number; score: number }[]) =>
+    hits.map(({ index, score }) => `“${short(current.texts[index]!, 30)}” ${decimal(score)}`).join(', ');
+  if (hovered !== null)
+    return `“${short(current.texts[hovered]!)}”: nearest are ${list(current.nearest[hovered]!.slice(0, mostNamed))}.`;
+  if (!similar.value) return '';
+  const { scores, order, description } = similar.value;
+  const nearest = order.slice(-mostNamed).reverse();
+  return `Nearest to “${short(description)}”: ${list(nearest.map((index) => ({ index, score: scores[index]! })))}.`;
 }
 
-/** The cosine of each row with the query; null without one. The dictionary's vectors may be shorter than those of the map. */
-function scoresOf(data: Float32Array, query: Float32Array | null, rows: number): Float32Array | null {
-  if (!query) return null;
-  const width = data.length / rows;
-  if (query.length !== width) return null;
-  return Float32Array.from({ length: rows }, (_, row) => {
-    let dot = 0;
-    for (let i = 0; i < width; i++) dot += data[row * width + i]! * query[i]!;
-    return dot;
-  });
-}
-
-function inPixels(placed: number[][], width: number): [number, number][] {
+function inPixels(laidOut: number[][], width: number): [number, number][] {
   const range = [0, 1].map((axis) => {
-    const values = placed.map((place) => place[axis]!);
+    const values = laidOut.map((place) => place[axis]!);
     const low = Math.min(...values);
     return { low, size: Math.max(1e-9, Math.max(...values) - low) };
   });
-  return placed.map(([x, y]) => [
+  return laidOut.map(([x, y]) => [
     margin + ((x! - range[0]!.low) / range[0]!.size) * (width - 2 * margin),
     margin + ((y! - range[1]!.low) / range[1]!.size) * (height - 2 * margin),
   ]);
-}
-
-function draw(
-  canvas: HTMLCanvasElement,
-  width: number,
-  placed: number[][] | null,
-  scores: Float32Array | null,
-  hovered: number | null,
-): void {
-  const scale = devicePixelRatio;
-  canvas.width = width * scale;
-  canvas.height = height * scale;
-  const context = canvas.getContext('2d')!;
-  context.scale(scale, scale);
-  const current = points.peek();
-  if (!placed || !current) return;
-  const places = inPixels(placed, width);
-  const order = [...places.keys()].sort((a, b) => (scores ? scores[a]! - scores[b]! : 0));
-  // From the middle score to the best one.
-  const [middle, best] = scores ? [scores[order[order.length >> 1]!]!, scores[order.at(-1)!]!] : [0, 1];
-  const [muted, ink, paper] = ['--line-strong', '--ink', '--surface'].map(colour) as [string, string, string];
-  for (const i of order) {
-    const share = scores ? Math.max(0, (scores[i]! - middle) / Math.max(1e-6, best - middle)) ** 2 : 0;
-    const [x, y] = places[i]!;
-    context.globalAlpha = 0.35 + 0.65 * share;
-    context.fillStyle = share > 0.12 ? `rgb(${heatColour.peek()})` : muted;
-    context.beginPath();
-    context.arc(x, y, 2.2 + 4 * share, 0, 2 * Math.PI);
-    context.fill();
-  }
-  context.globalAlpha = 1;
-  const lines = hovered === null ? [] : current.nearest[hovered]!.slice(0, 5).map(({ index }) => index);
-  context.strokeStyle = ink;
-  for (const to of lines) {
-    context.beginPath();
-    context.moveTo(...places[hovered!]!);
-    context.lineTo(...places[to]!);
-    context.stroke();
-  }
-  const names =
-    hovered === null
-      ? scores
-        ? order.slice(-named).reverse()
-        : order.filter((_, i) => i % 60 === 0)
-      : [hovered, ...lines];
-  context.font = `13px ${getComputedStyle(canvas).fontFamily}`;
-  context.lineWidth = 3;
-  context.strokeStyle = paper;
-  context.fillStyle = ink;
-  const taken: { left: number; right: number; y: number }[] = [];
-  for (const i of names) {
-    const text = short(current.texts[i]!, 34);
-    const [x, y] = places[i]!;
-    const size = context.measureText(text).width;
-    const left = Math.max(2, Math.min(width - size - 2, x + 7));
-    const isCovered = taken.some((box) => Math.abs(box.y - y) < 14 && left < box.right && left + size > box.left);
-    if (isCovered && i !== hovered) continue;
-    taken.push({ left, right: left + size, y });
-    context.strokeText(text, left, y + 4);
-    context.fillText(text, left, y + 4);
-  }
 }
