@@ -1,0 +1,72 @@
+#!/usr/bin/env node
+// Measures the bundled model on two public test sets beside all-MiniLM-L6-v2 as it is published. The sets are not part of the
+// repository. STS-B, English test set (Cer et al. 2017): stsb-en-test.csv of the repository PhilipMay/stsb-multi-mt, columns
+// sentence1, sentence2 and similarity. Cranfield (Cleverdon 1967): the folder of the repository oussbenk/cranfield-trec-dataset.
+//
+//   node tools/model/benchmarks.mjs --sts stsb-en-test.csv --cranfield cranfield-trec-dataset [--model web/model]
+
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { parseArgs } from 'node:util';
+import { parse } from 'csv-parse/sync';
+import { load } from 'heed';
+import { evaluateEmbeddingSimilarity, evaluateInformationRetrieval } from 'heed/evaluation';
+import { ensureCheckpoint } from '../checkpoints.mjs';
+import { PlainError, root, runMain } from '../console.mjs';
+
+const { values: options } = parseArgs({
+  options: {
+    sts: { type: 'string' },
+    cranfield: { type: 'string' },
+    model: { type: 'string', default: join(root, 'web/model') },
+  },
+});
+
+/** Pairs of sentences with their similarity, 0 to 5. */
+const readSts = (file) => parse(readFileSync(file, 'utf8')).map(([a, b, score]) => ({ a, b, score: Number(score) }));
+
+/** Abstracts, queries, and the ids of the relevant abstracts. The judgements number the queries from 1 in their order. */
+function readCranfield(folder) {
+  const read = (name) => readFileSync(join(folder, name), 'utf8');
+  const inTags = (text, tag) => [...text.matchAll(new RegExp(`<${tag}>(.*?)</${tag}>`, 'gs'))].map(([, body]) => body);
+  const plain = (text) => text.replace(/\s+/g, ' ').trim();
+  const docs = inTags(read('cran.all.1400.xml'), 'doc');
+  const corpus = Object.fromEntries(
+    docs.map((doc) => [
+      inTags(doc, 'docno')[0].trim(),
+      plain(inTags(doc, 'text')[0]) || plain(inTags(doc, 'title')[0]),
+    ]),
+  );
+  const queries = Object.fromEntries(inTags(read('cran.qry.xml'), 'title').map((text, i) => [i + 1, plain(text)]));
+  const relevantDocs = Object.fromEntries(Object.keys(queries).map((id) => [id, []]));
+  for (const line of read('cranqrel.trec.txt').split('\n')) {
+    const [query, , document, relevance] = line.trim().split(/\s+/);
+    if (Number(relevance) > 0) relevantDocs[query].push(document);
+  }
+  return { corpus, queries, relevantDocs };
+}
+
+await runMain(async () => {
+  if (!options.sts && !options.cranfield) throw new PlainError('Give --sts, --cranfield or both.');
+  const heed = await load();
+  const published = await ensureCheckpoint('all-MiniLM-L6-v2');
+  for (const [name, source, dtype] of [
+    ['published, fp32', published, 'fp32'],
+    ['published, q8', published, 'q8'],
+    ['this folder, fp32', options.model, 'fp32'],
+    ['this folder, q8', options.model, 'q8'],
+  ]) {
+    const model = await heed.fromPretrained(source, { dtype });
+    const found = [];
+    if (options.sts) {
+      const { spearman } = await evaluateEmbeddingSimilarity(model, readSts(options.sts));
+      found.push(`STS-B ${spearman.toFixed(4)}`);
+    }
+    if (options.cranfield) {
+      const { ndcg } = await evaluateInformationRetrieval(model, readCranfield(options.cranfield));
+      found.push(`Cranfield nDCG@10 ${ndcg[10].toFixed(4)}`);
+    }
+    console.log(`${name}: ${found.join(', ')}`);
+    model.dispose();
+  }
+});
