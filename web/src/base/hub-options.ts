@@ -69,7 +69,7 @@ export function originOf(host: string, name: string): string {
   throw invalid(name, 'the URL of a host, with https:// or http://', describe(host));
 }
 
-/** The type is written out because the declarations must not need Node's types. */
+/** The type is written out because the package's declarations must not depend on Node's types. */
 export const environment = (): Record<string, string | undefined> | undefined =>
   nodeModule<typeof import('node:process')>('process')?.env;
 

@@ -128,7 +128,7 @@ function parseNpy(name: string, file: Uint8Array<ArrayBuffer>): TensorLike {
   return { data: columnsFirst === 'True' ? rowsFirst(data, shape) : data, shape };
 }
 
-/** Reorders numbers of which the first index changes fastest, so that the last one does. */
+/** Reorders numbers from column-major (the first index changes fastest) to row-major order. */
 function rowsFirst(data: Float32Array, shape: readonly number[]): Float32Array {
   return data.map((_, i) => {
     let [rest, from] = [i, 0];

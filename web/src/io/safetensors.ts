@@ -21,16 +21,16 @@ export const int4RowBytes = (width: number) => Math.ceil(width / 128) + width / 
 /** Width of a 4-bit row of `bytes` bytes. */
 export const int4Width = (bytes: number) => 2 * (bytes - Math.ceil(bytes / 65));
 
-/** The numbers of bits of rows by trellis-coded quantization, see docs/quantization.md. */
+/** Bits per weight in rows of trellis-coded quantization, see docs/quantization.md. */
 export type TrellisBits = 3 | 4;
 
-/** Number of bytes of one bit of each number of such a row: one plane. */
+/** Number of bytes of a bit plane of such a row, which has one bit per column. */
 export const trellisPlaneBytes = (width: number) => Math.ceil(width / 8);
 
 /**
- * The number of columns of a tensor of type U8 with weights in 3 or 4 bits, which its shape does not always determine:
- * [rows, bytes] for rows of heed 0.2.0, or [rows, bits, bytes of a plane], with one scale per column in another tensor.
- * null for other tensors.
+ * The number of columns of a tensor of type U8 with weights in 3 or 4 bits; null for other tensors. The shape is
+ * [rows, bytes] for rows of heed 0.2.0, which determines the number. Otherwise it is [rows, bits, bytes of a plane], and
+ * the tensor with one scale per column has the number.
  */
 export function codedWidth(
   { name, dtype, shape }: Pick<TensorEntry, 'name' | 'dtype' | 'shape'>,

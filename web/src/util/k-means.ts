@@ -40,7 +40,7 @@ export interface Clusters {
   centroids: Tensor;
   /** Sum of the squared distances of the vectors from their centroids. */
   inertia: number;
-  /** Number of iterations, in each of which the centroids were computed. */
+  /** Number of iterations. Each computes the centroids once. */
   iterations: number;
 }
 

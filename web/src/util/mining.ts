@@ -91,7 +91,7 @@ export async function paraphraseMining(vectors: Corpus, options?: ParaphraseOpti
 }
 
 export interface DeduplicateOptions extends ProductOptions {
-  /** Cosine from which on two vectors count as duplicates. Default 0.95. */
+  /** Minimum cosine of two vectors that count as duplicates. Default 0.95. */
   threshold?: number;
 }
 

@@ -88,7 +88,7 @@ async function rateOf(step: Step, isFloat: boolean): Promise<number> {
     const start = performance.now();
     run(COUNT_PER_CALL);
     best = Math.min(best, performance.now() - start);
-    await new Promise(setImmediate); // the optimized code arrives between calls
+    await new Promise(setImmediate); // the engine switches to optimized code between calls
   }
   return (COUNT_PER_CALL * SUMS * step.operations * 1000) / best;
 }
