@@ -3,10 +3,13 @@ import { mkdir, mkdtemp, readFile, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { unzipSync } from 'fflate';
+import { load as loadInference } from 'heed';
 import { classify, load, type TrainingHeed } from 'heed/train';
 import type { Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { Teacher } from '../../demo/src/engine/learning/classifier';
+import { moments } from '../../demo/src/engine/learning/examples';
+import { principalPlane, projectorOf } from '../../demo/src/engine/views';
 import { samples } from '../../demo/src/pages/learning/labels/samples';
 import { drawn, openSite, type Site, visit } from './site';
 
@@ -59,11 +62,46 @@ describe('teach it your labels', () => {
     const { labels, leftOut } = await teacher.teach([...topics.examples, added]);
     await expect.poll(() => shares(page)).toEqual(percents((await teacher.test(tried)).probabilities));
     const right = leftOut.filter((found, i) => labels[found!.label] === [...topics.examples, added][i]!.label).length;
-    await page.getByText(`${right} of 19`).waitFor();
+    await page.getByText(`${right} of 19`, { exact: true }).waitFor();
     await expect.poll(() => page.url()).toContain('cooking%09The+tomatoes');
-    await page.locator('.plot svg circle').first().waitFor();
-    expect(await page.locator('.plot svg circle').count()).toBe(20); // and the text that is tried
+    expect(await page.locator('.dots circle[transform]').count()).toBe(20); // and the text that is tried
     expect(complaints).toEqual([]);
+  });
+
+  it('shows the texts on the map as they are after each epoch', async () => {
+    const { page } = await openLabels();
+    const teacher = await newTeacher();
+    const { labels, path } = await teacher.teach(topics.examples);
+    const tested = await teacher.test(topics.test);
+    const rowsAt = (moment: number) => [...path[moment]!, tested.path[moment]!];
+    const last = rowsAt(moments.length - 1);
+    const inference = await loadInference({ build: 'simd128' });
+    const project = projectorOf(last, principalPlane(inference, last).points);
+    inference.dispose();
+    const distances = (points: number[][]) =>
+      points.flatMap(([x, y], i) => points.slice(0, i).map(([u, v]) => Math.hypot(x! - u!, y! - v!)));
+    const places = () =>
+      page.$$eval('.dots circle[transform]', (dots) =>
+        dots.map((dot) =>
+          dot
+            .getAttribute('transform')!
+            .match(/[-\d.]+/g)!
+            .map(Number),
+        ),
+      );
+    await expect.poll(async () => (await places()).length).toBe(19);
+    const scale = Math.max(...distances(await places())) / Math.max(...distances(last.map(project)));
+    for (const moment of [moments.length - 1, 5, 0]) {
+      await page.getByRole('slider', { name: 'Epoch' }).fill(String(moment));
+      const right = path[moment]!.filter(
+        (logits, i) => labels[logits.indexOf(Math.max(...logits))] === topics.examples[i]!.label,
+      ).length;
+      await page.getByText(`After ${moments[moment]} epochs, ${right} of 18 examples get their label.`).waitFor();
+      await drawn(page);
+      const expected = distances(rowsAt(moment).map(project));
+      for (const [i, distance] of distances(await places()).entries())
+        expect(Math.abs(distance - scale * expected[i]!)).toBeLessThan(0.5); // pixels
+    }
   });
 
   it('says beside the field what it cannot learn from', async () => {

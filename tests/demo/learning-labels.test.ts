@@ -1,10 +1,12 @@
 /** The page “Learning”, part “Teach it your labels”: reading examples, and the classifier beside `trainClassifier`. In Node. */
 
 import { unzipSync } from 'fflate';
+import { load as loadInference } from 'heed';
 import { classify, load, type Savable, type TrainableModel, type TrainingHeed } from 'heed/train';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { Teacher } from '../../demo/src/engine/learning/classifier';
-import { checkExamples, mostExamples, readExamples, recipe } from '../../demo/src/engine/learning/examples';
+import { checkExamples, moments, mostExamples, readExamples, recipe } from '../../demo/src/engine/learning/examples';
+import { principalPlane, projectorOf } from '../../demo/src/engine/views';
 import { samples } from '../../demo/src/pages/learning/labels/samples';
 
 describe('examples', () => {
@@ -113,6 +115,27 @@ describe('the classifier', () => {
     }
   });
 
+  it('keeps what a shorter training would have learned, from which the map shows the way', async () => {
+    const teacher = new Teacher(heed, model);
+    const { labels, logits, path } = await teacher.teach(examples);
+    const tested = await teacher.test(test);
+    expect(path).toHaveLength(moments.length);
+    expect(path[0]!.flat().every((logit) => logit === 0)).toBe(true);
+    expect(path.at(-1)).toEqual(logits);
+    expect(tested.path.at(-1)).toEqual(tested.logits);
+    for (const moment of [1, 10]) {
+      const options = { ...recipe, epochs: moments[moment]!, batchSize: examples.length, seed: 1 };
+      await heed.trainClassifier(model, examples, options);
+      const texts = [examples[0]!.text, examples[17]!.text, test];
+      const shown = [path[moment]![0]!, path[moment]![17]!, tested.path[moment]!];
+      for (const [i, found] of (await classify(model, texts, { topK: labels.length })).entries()) {
+        const powers = shown[i]!.map(Math.exp);
+        const total = powers.reduce((sum, power) => sum + power);
+        for (const { label, score } of found) expect(powers[labels.indexOf(label)]! / total).toBeCloseTo(score, 3);
+      }
+    }
+  });
+
   it('does not test the only example of a label, and learns 50 examples in parts', async () => {
     const teacher = new Teacher(heed, model);
     const single = examples.slice(2, 7);
@@ -194,5 +217,42 @@ describe('the classifier', () => {
       const right = leftOut.filter((one, i) => labels[one!.label] === sample.examples[i]!.label).length;
       expect(right / sample.examples.length).toBeGreaterThan(0.7);
     }
+  });
+});
+
+describe('the plane of the map', () => {
+  it('keeps the distances of rows that lie in it, also of those that it was not found from', async () => {
+    const heed = await loadInference();
+    const [one, other] = [
+      [0.6, 0, 0.8, 0],
+      [0, -0.8, 0, 0.6],
+    ] as const;
+    const inPlane = ([x, y]: readonly number[]) => one.map((entry, i) => 3 + x! * entry + y! * other[i]!);
+    const known = [
+      [4, 1],
+      [-3, 2],
+      [1, -1.5],
+      [-2, -1.5],
+    ];
+    const others = [
+      [0.5, 0.25],
+      [-7, 3],
+      [2, 2],
+    ];
+    const rows = known.map(inPlane);
+    const { points, kept } = principalPlane(heed, rows);
+    expect(kept).toBeCloseTo(1, 5);
+    const project = projectorOf(rows, points);
+    for (const [i, row] of rows.entries())
+      for (const axis of [0, 1]) expect(project(row)[axis]).toBeCloseTo(points[i]![axis]!, 4);
+    const all = [...known, ...others];
+    const projected = all.map((point) => project(inPlane(point)));
+    for (const [i, [x, y]] of all.entries())
+      for (const [j, [u, v]] of all.entries())
+        expect(Math.hypot(projected[i]![0] - projected[j]![0], projected[i]![1] - projected[j]![1])).toBeCloseTo(
+          Math.hypot(x! - u!, y! - v!),
+          3,
+        );
+    heed.dispose();
   });
 });

@@ -17,7 +17,7 @@ export const pages: Record<string, string[]> = {
   '#speed': ['.plot svg'],
   '#inside?part=lens': ['.lens-table td', '.lens-cell[title]'],
   '#learn': ['.sequence td', '.gradients td', '.plot svg'],
-  '#teach': ['.mattered:not([aria-hidden]) li', '.plot svg'],
+  '#teach': ['.mattered:not([aria-hidden]) li', '.dots circle[transform]'],
   [`#teach?${sharedLabels}`]: ['.probabilities li'],
 };
 

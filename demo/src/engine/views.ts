@@ -66,7 +66,7 @@ export async function viewProjection(heed: Heed, model: PretrainedModel, texts: 
   return { tokens: shown.map(({ text, token }) => ({ text, token })), steps };
 }
 
-type Point = [number, number];
+export type Point = [number, number];
 
 /**
  * Principal component analysis by the Gram matrix G = X X^T of the centred rows: the coordinates along a component are an
@@ -106,10 +106,32 @@ function largestEigenpair(matrix: Matrix): { vector: number[]; value: number } {
 const mostIterations = 300;
 
 /**
+ * Projects rows that were not part of the analysis: `rows` have become the `points` of `principalPlane`. A component along which
+ * they do not vary has the coordinate 0.
+ */
+export function projectorOf(rows: Matrix, points: Point[]): (row: number[]) => Point {
+  const centre = rows[0]!.map((_, column) => mean(rows.map((row) => row[column]!)));
+  // X^T v / sqrt(eigenvalue), where the points have v * sqrt(eigenvalue).
+  const axes = [0, 1].map((component) => {
+    const value = points.reduce((sum, point) => sum + point[component]! ** 2, 0);
+    return centre.map((middle, column) =>
+      value < 1e-12
+        ? 0
+        : rows.reduce((sum, row, i) => sum + (row[column]! - middle) * points[i]![component]!, 0) / value,
+    );
+  });
+  return (row) =>
+    axes.map((axis) => axis.reduce((sum, entry, column) => sum + entry * (row[column]! - centre[column]!), 0)) as Point;
+}
+
+/**
  * Rotates or reflects the points to lie as near as possible to where they were before, since the order and the signs of
  * principal components are arbitrary (the orthogonal Procrustes problem in two dimensions).
  */
-export function turned(points: Point[], before: Point[]): Point[] {
+export const turned = (points: Point[], before: Point[]): Point[] => points.map(turnOf(points, before));
+
+/** The rotation or reflection of `turned`, for other points of the same plane. */
+export function turnOf(points: Point[], before: Point[]): (point: Point) => Point {
   const sum = (term: (now: Point, then: Point) => number) =>
     points.reduce((total, now, i) => total + term(now, before[i]!), 0);
   const candidates = [1, -1].map((sign) => {
@@ -118,7 +140,7 @@ export function turned(points: Point[], before: Point[]): Point[] {
     return { sign, cosine, sine, fit: Math.hypot(cosine, sine) };
   });
   const { sign, cosine, sine, fit } = candidates[0]!.fit >= candidates[1]!.fit ? candidates[0]! : candidates[1]!;
-  if (fit === 0) return points;
+  if (fit === 0) return (point) => point;
   const [c, s] = [cosine / fit, sine / fit];
-  return points.map(([x, y]) => [c * x - s * sign * y, s * x + c * sign * y]);
+  return ([x, y]) => [c * x - s * sign * y, s * x + c * sign * y];
 }

@@ -5,7 +5,7 @@
  * Notation: N examples, E width of a vector, C labels, K classifiers.
  */
 import type { Loss, Parameter, Savable, Tensor, TrainableModel, TrainingHeed } from 'heed/train';
-import { type LabelledText, recipe } from './examples';
+import { type LabelledText, moments, recipe } from './examples';
 
 /** Each part of the examples is left out once. With fewer examples than this, each part is one example. */
 const mostParts = 50;
@@ -21,6 +21,8 @@ export interface Taught {
   /** [N][E] the sentence vectors, [N][C] their logits. */
   vectors: number[][];
   logits: number[][];
+  /** [moments][N][C] the logits on the way, after the epochs of `moments`. The last ones are `logits`. */
+  path: number[][][];
   /** Weights [C][E] and biases [C] of the classifier that learned from all examples. */
   classifier: { weight: number[][]; bias: number[] };
   /** What a classifier predicts that has not learned from the example; null if no other example has its label. */
@@ -39,6 +41,8 @@ export interface Taught {
 export interface Tested extends Prediction {
   vector: number[];
   logits: number[];
+  /** [moments][C] the logits on the way, as in `Taught`. */
+  path: number[][];
   /** Whether the model knows no token of the text. */
   isUnknown: boolean;
 }
@@ -67,7 +71,9 @@ export class Teacher {
   /** [vocabulary, E]; read when it is first needed. */
   #words: Float32Array | undefined;
   /** Weight [C, E] and bias [C] of the classifier that learned from all examples. */
-  #classifier: { weight: number[][]; bias: number[] } | undefined;
+  #classifier: Classifier | undefined;
+  /** That classifier after the epochs of `moments`. */
+  #moments: Classifier[] = [];
 
   constructor(heed: TrainingHeed, model: TrainableModel & Savable) {
     this.#heed = heed;
@@ -87,14 +93,16 @@ export class Teacher {
     const targets = examples.map(({ label }) => labels.indexOf(label));
     const vectors = known.map(({ vector }) => Array.from(vector));
     const parts = Math.min(examples.length, mostParts);
-    const classifiers = trainClassifiers(this.#heed, vectors, targets, labels.length, parts);
+    const { classifiers, path } = trainClassifiers(this.#heed, vectors, targets, labels.length, parts);
     this.#classifier = classifiers.at(-1)!;
+    this.#moments = path;
     const logits = vectors.map((vector) => this.logitsOf(vector));
     const counts = labels.map((_, label) => targets.filter((target) => target === label).length);
     return {
       labels,
       vectors,
       logits,
+      path: this.#moments.map((classifier) => vectors.map((vector) => apply(classifier, vector))),
       classifier: this.#classifier,
       leftOut: vectors.map((vector, i) =>
         counts[targets[i]!]! > 1 ? predictionOf(apply(classifiers[i % parts]!, vector)) : null,
@@ -113,7 +121,8 @@ export class Teacher {
     const { vector: embedded, isUnknown } = this.#embedded.get(text)!;
     const vector = Array.from(embedded);
     const logits = this.logitsOf(vector);
-    return { vector, logits, isUnknown, ...predictionOf(logits) };
+    const path = this.#moments.map((classifier) => apply(classifier, vector));
+    return { vector, logits, path, isUnknown, ...predictionOf(logits) };
   }
 
   /** The logits of a sentence vector. */
@@ -197,14 +206,14 @@ interface Classifier {
   bias: number[];
 }
 
-/** Trains `parts` classifiers that leave out every `parts`-th example from 0, 1, ... on, and one that learns from all. */
+/** Trains `parts` classifiers that leave out every `parts`-th example from 0, 1, ... on, and one that learns from all, whose state after each of `moments` is `path`. */
 function trainClassifiers(
   heed: TrainingHeed,
   vectors: number[][],
   targets: number[],
   classes: number,
   parts: number,
-): Classifier[] {
+): { classifiers: Classifier[]; path: Classifier[] } {
   const count = parts + 1;
   const width = vectors[0]!.length;
   const layer = new heed.Linear({ inFeatures: width, outFeatures: count * classes });
@@ -220,18 +229,23 @@ function trainClassifiers(
   const labels = targets.map((target, i) =>
     Array.from({ length: count }, (_, part) => (part < parts && i % parts === part ? -100 : target)),
   );
+  const path: Classifier[] = [];
+  const stateOf = (part: number, { weight, bias }: { weight: Tensor; bias: Tensor }): Classifier => ({
+    weight: weight.slice(part * classes, (part + 1) * classes).toArray() as number[][],
+    bias: bias.slice(part * classes, (part + 1) * classes).toArray() as number[],
+  });
+  const state = () => layer.stateDict() as { weight: Tensor; bias: Tensor };
   try {
     for (let step = 0; step < recipe.epochs; step++) {
+      if (moments.includes(step)) path.push(stateOf(parts, state()));
       optimizer.zeroGrad();
       const logits = heed.reshape(layer.forward(vectors), [vectors.length, count, classes]);
       heed.losses.crossEntropy(logits, labels).backward();
       optimizer.step();
     }
-    const { weight, bias } = layer.stateDict() as { weight: Tensor; bias: Tensor };
-    return Array.from({ length: count }, (_, part) => ({
-      weight: weight.slice(part * classes, (part + 1) * classes).toArray() as number[][],
-      bias: bias.slice(part * classes, (part + 1) * classes).toArray() as number[],
-    }));
+    const trained = state();
+    const classifiers = Array.from({ length: count }, (_, part) => stateOf(part, trained));
+    return { classifiers, path: [...path, classifiers.at(-1)!] };
   } finally {
     optimizer.dispose();
     layer.dispose();

@@ -25,6 +25,9 @@ export interface Remark {
 /** How labels are learned: with AdamW and all examples in each step. `trainClassifier` gets the same options. */
 export const recipe = { lr: 0.01, weightDecay: 0.01, epochs: 100 } as const;
 
+/** The epochs after which the map shows what has been learned. */
+export const moments = Array.from({ length: 26 }, (_, i) => (i * recipe.epochs) / 25);
+
 /** More would not be learned while one types. */
 export const mostExamples = 500;
 

@@ -1,29 +1,63 @@
-/** The texts in a plane, before and after learning. */
-import { Choice } from '../../../components/controls';
-import { percent, short } from '../../../components/numbers';
-import { Plot } from '../../../components/plot';
+/** The texts in a plane: before learning, and as they move while the layer learns. */
+import { computed, effect, signal } from '@preact/signals';
+import { useEffect } from 'preact/hooks';
+import { Choice, Slider } from '../../../components/controls';
+import { MovingDots } from '../../../components/moving-dots';
+import { percent } from '../../../components/numbers';
 import { heed } from '../../../engine/heed';
-import { principalPlane, turned } from '../../../engine/views';
+import { moments, recipe } from '../../../engine/learning/examples';
 import { series } from '../../inside/projection';
 import { mapView } from '../state';
+import { mapPoints } from './map-points';
 import { result } from './state';
 
-export function TextMap() {
-  const { examples, taught, test } = result.value!;
-  if (!heed.value) return null;
-  const isAfter = mapView.value === 'after';
-  const rowsOf = (after: boolean) =>
-    after
-      ? [...taught.logits, ...(test ? [test.tested.logits] : [])]
-      : [...taught.vectors, ...(test ? [test.tested.vector] : [])];
-  const before = principalPlane(heed.value, rowsOf(false));
-  const { points, kept } = isAfter ? principalPlane(heed.value, rowsOf(true)) : before;
-  const placed = isAfter ? turned(points, before.points) : points;
-  const dots = placed.map(([x, y], i) => {
-    const example = examples[i];
-    const label = example ? taught.labels.indexOf(example.label) : test!.tested.label;
-    return { x, y, label, text: example?.text ?? test!.text, isTest: !example };
+const calm = matchMedia('(prefers-reduced-motion: reduce)');
+/** Milliseconds between two moments. */
+const pause = 90;
+const end = moments.length - 1;
+
+const moment = signal(end);
+const map = computed(() => (heed.value && result.value ? mapPoints(heed.value, result.value) : null));
+/** All that is to be visible. */
+const room = computed(() => (mapView.value === 'after' ? map.value?.path.flat() : map.value?.before) ?? []);
+
+let timer: ReturnType<typeof setInterval> | undefined;
+const stop = () => clearInterval(timer);
+
+function play(): void {
+  stop();
+  moment.value = 0;
+  timer = setInterval(() => {
+    if (moment.value < end) moment.value++;
+    else stop();
+  }, pause);
+}
+
+/** Plays the first training by itself; later ones, while examples are edited, go on from where the texts are. */
+function followFirst(): () => void {
+  let isFirst = true;
+  const unfollow = effect(() => {
+    if (!map.value || !isFirst) return;
+    isFirst = false;
+    if (mapView.peek() === 'after' && !calm.matches) play();
   });
+  return () => {
+    unfollow();
+    stop();
+    moment.value = end;
+  };
+}
+
+export function TextMap() {
+  useEffect(followFirst, []);
+  const { examples, taught, test } = result.value!;
+  if (!map.value) return null;
+  const { before, path, kept, right } = map.value;
+  const isAfter = mapView.value === 'after';
+  const texts = [...examples.map(({ text, label }) => ({ text, label: taught.labels.indexOf(label) }))];
+  if (test) texts.push({ text: test.text, label: test.tested.label });
+  const epoch = moments[moment.value]!;
+  const when = isAfter ? `after ${epoch} of ${recipe.epochs} epochs` : 'before learning';
   return (
     <section aria-labelledby="map-title">
       <header class="bar">
@@ -33,15 +67,16 @@ export function TextMap() {
           state={mapView}
           options={[
             ['before', 'before'],
-            ['after', 'after learning'],
+            ['after', 'while learning'],
           ]}
         />
       </header>
       <p class="learn">
         {isAfter
-          ? 'The outputs of the trained layer (logits): examples with the same label move together.'
+          ? 'The outputs of the trained layer (logits), which begin as zeros: examples with the same label move together.'
           : 'The encoder’s vectors, which do not change.'}{' '}
-        The two principal components explain {percent(kept)} of the variance. The ring marks the text that you try.
+        The two principal components explain {percent(isAfter ? kept.after : kept.before)} of the variance
+        {isAfter && ' at the end'}. The ring marks the text that you try.
       </p>
       <ol class="legend">
         {taught.labels.map((label, i) => (
@@ -50,32 +85,39 @@ export function TextMap() {
           </li>
         ))}
       </ol>
-      <Plot
-        glide
-        label={`${examples.length} texts of ${taught.labels.length} labels in two dimensions, ${isAfter ? 'after' : 'before'} learning.`}
-        dependencies={[result.value, isAfter]}
-        draw={(plot, width) =>
-          plot.plot({
-            width,
-            height: Math.min(420, Math.max(260, width * 0.6)),
-            margin: 20,
-            x: { axis: null },
-            y: { axis: null },
-            color: { type: 'categorical', domain: taught.labels.map((_, i) => i), range: [...series] },
-            marks: [
-              plot.frame({ rx: 6, stroke: 'var(--line)', inset: -19 }),
-              plot.dot(
-                dots.filter(({ isTest }) => !isTest),
-                { x: 'x', y: 'y', fill: 'label', r: 5, title: ({ text }) => text },
-              ),
-              plot.dot(
-                dots.filter(({ isTest }) => isTest),
-                { x: 'x', y: 'y', stroke: 'label', strokeWidth: 3, r: 9, title: ({ text }) => short(text, 60) },
-              ),
-            ],
-          })
-        }
+      <MovingDots
+        label={`${examples.length} texts of ${taught.labels.length} labels in two dimensions, ${when}.`}
+        dots={texts.map(({ text, label }, i) => ({
+          colour: series[label % series.length]!,
+          title: text,
+          isRing: i >= examples.length,
+        }))}
+        places={isAfter ? path[moment.value]! : before}
+        room={room.value}
       />
+      {isAfter && (
+        <>
+          <div class="replay">
+            <button type="button" onClick={play}>
+              Play the training
+            </button>
+            <Slider
+              label="Epoch"
+              min={0}
+              max={end}
+              value={moment.value}
+              shown={String(epoch)}
+              onChange={(value) => {
+                stop();
+                moment.value = value;
+              }}
+            />
+          </div>
+          <p class="facts" id="map-right">
+            After {epoch} epochs, {right[moment.value]} of {examples.length} examples get their label.
+          </p>
+        </>
+      )}
     </section>
   );
 }
