@@ -31,8 +31,8 @@ describe('teach it your labels', () => {
   const percents = (probabilities: number[]) => probabilities.map((share) => `${(100 * share).toFixed(0)} %`);
 
   async function openLabels(settings = '') {
-    // Examples that fit no link stay in the browser's storage.
-    const { page } = await site.open('#see');
+    // Examples that fit no link stay in the browser's storage. Opening the demo would start a download of the model.
+    const { page } = await site.open('', 'favicon.svg');
     await page.evaluate(() => localStorage.clear());
     const visited = await site.open(`#teach?build=simd128${settings}`);
     await visited.page.getByRole('heading', { name: 'Examples', exact: true }).waitFor();

@@ -237,3 +237,20 @@ describe('on one screen', () => {
     await context.close();
   });
 });
+
+describe('a link to a step', () => {
+  it('of a run that is not recorded says that the model is on the way there', async () => {
+    const { page } = await site.open('#learn?build=simd128&heads=1&step=300');
+    await page.getByText('The link is to step 300. No run with these settings is recorded').waitFor();
+    await button(page, 'Go on').waitFor();
+    expect(await shownStep(page)).toBe(300);
+    expect(await page.locator('#on-the-way').count()).toBe(0);
+  });
+
+  it('of the recorded run shows that until the model has been trained', async () => {
+    const { page } = await site.open('#learn?build=simd128&step=100');
+    await page.getByText('Step 100 of a recorded run').waitFor();
+    await button(page, 'Go on').waitFor();
+    expect(await shownStep(page)).toBe(100);
+  });
+});

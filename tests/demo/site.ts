@@ -23,9 +23,9 @@ export interface Site {
   browser: Browser;
   /**
    * Loads the page again at `hash`, in a tab that all tests of a file share. A new document in the same process takes a third
-   * of the time of a new browser context.
+   * of the time of a new browser context. `file`: another one than the page.
    */
-  open(hash: string): Promise<Visit>;
+  open(hash: string, file?: string): Promise<Visit>;
   close(): Promise<void>;
 }
 
@@ -41,11 +41,11 @@ export async function openSite(): Promise<Site> {
     slowUrl,
     folder,
     browser,
-    async open(hash) {
+    async open(hash, file = '') {
       shared ??= await newVisit(browser, { serviceWorkers: 'block' });
       await shared.page.mouse.move(0, 0); // cells under the pointer are highlighted
       shared.complaints.length = 0;
-      await shared.page.goto(`${url}?${documents++}${hash}`); // a change of the hash alone would keep the document
+      await shared.page.goto(`${url}${file}?${documents++}${hash}`); // a change of the hash alone would keep the document
       return shared;
     },
     close: () => browser.close(),

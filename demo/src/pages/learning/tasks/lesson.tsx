@@ -15,7 +15,7 @@ import { Gradients } from './gradients';
 import { presets } from './presets';
 import { Progress, RunControls } from './run';
 import { Sequence } from './sequence';
-import { failure, follow, frame, measured, pause, retry, unavailable } from './session';
+import { failure, follow, frame, measured, pause, retry, training, unavailable } from './session';
 import { Settings } from './settings';
 
 export function Lesson() {
@@ -55,16 +55,18 @@ export function Lesson() {
 function Views() {
   if (unavailable.value)
     return <RetryNotice title="Training could not start. " message={unavailable.value.message} retry={retry} />;
-  if (isArriving.value) return <Arriving />;
+  if (isRecorded.value) return <Arriving />;
   if (!frame.value || !measured.value)
     return (
       <p class="waiting" role="status">
-        The model will appear here when the module for training has loaded.
+        The model will appear here when the module for training has loaded
+        {linkedStep.value > 0 && `, and will be trained to step ${count(linkedStep.value)}`}.
       </p>
     );
   return (
     <>
       <RunControls />
+      {isArriving.value && training.value && <OnTheWay />}
       <div class="stage">
         <Attention />
         <div class="beside">
@@ -80,12 +82,26 @@ function Views() {
   );
 }
 
-/** A link names a step that the model in this tab has not been trained to yet, of the run that is recorded. */
-const isArriving = computed(
-  () =>
-    (frame.value?.snapshot.step ?? 0) < linkedStep.value &&
-    JSON.stringify(trainerSettings.value) === JSON.stringify(openingSettings),
+/** A link names a step that the model in this tab has not been trained to yet. */
+const isArriving = computed(() => (frame.value?.snapshot.step ?? 0) < linkedStep.value);
+/** The run to that step is recorded. */
+const isRecorded = computed(
+  () => isArriving.value && JSON.stringify(trainerSettings.value) === JSON.stringify(openingSettings),
 );
+
+/** What is shown below is not yet the step of the link, of whose run nothing is recorded. */
+function OnTheWay() {
+  const { step } = frame.value!.snapshot;
+  return (
+    <div class="arriving" id="on-the-way">
+      <p role="status">
+        The link is to step {count(linkedStep.value)}. No run with these settings is recorded, so the model in this tab
+        is trained to that step; what you see is the way there.
+      </p>
+      <progress aria-label="Training" value={step} max={linkedStep.value} />
+    </div>
+  );
+}
 
 /** The recorded run at that step, until the model has been trained to it. */
 function Arriving() {
