@@ -56,7 +56,7 @@ const scenarios = {
   },
   async 'typing an example in “Teach it”'(page) {
     await page.getByRole('link', { name: 'Teach it', exact: true }).click();
-    await page.locator('.mattered li').first().waitFor({ timeout: 120_000 });
+    await page.locator('.mattered:not([aria-hidden]) li').first().waitFor({ timeout: 120_000 });
     await page.getByLabel('Text 1', { exact: true }).click();
     await page.keyboard.press('End');
     await page.keyboard.type(' with salt and butter', { delay: 40 });

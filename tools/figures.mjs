@@ -196,7 +196,7 @@ const download = () => recorded('sizes', 'wasm + API + glue + tokenizers, brotli
 /** A row of the table of the demo's loading times in bench/RESULTS.md: seconds until a page is usable, and KB until then. */
 function demoLoad(page) {
   const [, seconds, kb] =
-    read('bench/RESULTS.md').match(new RegExp(`^\\| ${page} \\|[^|]*\\| ([\\d.]+) \\| ([^|]*) \\|`, 'm')) ?? [];
+    read('bench/RESULTS.md').match(new RegExp(`^\\| ${page} \\|[^|]*\\|[^|]*\\| ([\\d.]+) \\| ([^|]*) \\|`, 'm')) ?? [];
   if (!seconds)
     throw new PlainError(`bench/RESULTS.md has no loading time of '${page}'; \`npm run bench\` measures it`);
   return { seconds: `${seconds} s`, kb: `${kb} KB` };

@@ -6,7 +6,7 @@ import { build } from './build.mjs';
 import { launchChromium } from './chromium.mjs';
 import { isDebian, PlainError, root, run, runMain, say } from './console.mjs';
 import { ensureDebianPackages } from './setup.mjs';
-import { captureShare } from './share-picture.mjs';
+import { captureShare, typefaceHasLoaded } from './share-picture.mjs';
 
 const start = ['She deposited her pay at the bank.', 'We fished from the bank.'];
 const typed = 'We fished from the bank of a quiet river.';
@@ -28,7 +28,7 @@ async function captureFrames(browser, url, folder) {
     .locator('.status-line')
     .getByText(/Loaded:|Saved:/)
     .waitFor();
-  await page.evaluate(() => document.fonts.ready);
+  await page.waitForFunction(typefaceHasLoaded);
   await page.addStyleTag({
     content: `
       .masthead, .recorded, .see .presets, .see header, .ways, .which-head .facts { display: none !important }

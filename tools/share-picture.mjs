@@ -5,6 +5,10 @@ import { PlainError, say } from './console.mjs';
 
 const kMostBytes = 150_000;
 
+/** Runs in the page: whether its typeface, which comes after the model, has replaced those of the system. */
+export const typefaceHasLoaded = () =>
+  [...document.fonts].some(({ family, status }) => family.includes('Source Serif 4') && status === 'loaded');
+
 /** Captures the first page of the built demo in `folder` as the PNG `file`. Without a browser, the file stays as it is. */
 export async function captureShare(folder, file) {
   try {
@@ -23,7 +27,7 @@ export async function captureShare(folder, file) {
     const page = await browser.newPage({ viewport, reducedMotion: 'reduce', colorScheme: 'light', bypassCSP: true });
     await page.goto(server.resolvedUrls.local[0]);
     await page.locator('.path b').first().waitFor();
-    await page.waitForFunction(() => document.fonts.size > 0 && document.fonts.check('1rem "Source Serif 4"'));
+    await page.waitForFunction(typefaceHasLoaded);
     await page.addStyleTag({ content: '.tools, .which-head, .ways { display: none !important }' });
     await page.screenshot({ path: file });
   } finally {

@@ -40,7 +40,9 @@ async function openHand(hash: string): Promise<Page> {
     await page.mouse.move(0, 0);
   }
   // The typeface has other widths than the one that is shown until it has loaded.
-  await page.waitForFunction(() => document.fonts.check('1rem "Source Serif 4"') && document.fonts.size > 0);
+  await page.waitForFunction(() =>
+    [...document.fonts].some(({ family, status }) => family.includes('Source Serif 4') && status === 'loaded'),
+  );
   await drawn(page);
   return page;
 }
@@ -97,7 +99,9 @@ describe('while the page loads', () => {
         await page.goto(`${site.slowUrl}?${n}${hash}`);
         await page.getByText('Loaded:').waitFor();
         await page.waitForFunction(() => !document.querySelector('.waiting, .plot:empty'));
-        await page.waitForFunction(() => document.fonts.check('1rem "Source Serif 4"') && document.fonts.size > 0);
+        await page.waitForFunction(() =>
+          [...document.fonts].some(({ family, status }) => family.includes('Source Serif 4') && status === 'loaded'),
+        );
         await drawn(page);
         const shifts = await page.evaluate(
           () => (globalThis as unknown as { shifts: { value: number; nodes: string[] }[] }).shifts,

@@ -36,7 +36,7 @@ export async function openIn(engine: Engine, url: string, hash: string, shown: s
     const isComplete = () =>
       /Loaded:|Saved:/.test(document.querySelector('.status-line')?.textContent ?? '') &&
       !document.querySelector('.waiting, .plot:empty') && // a plot is empty until it has been drawn
-      document.fonts.check('1rem "Source Serif 4"') && // has other widths than what is shown until it has loaded
+      [...document.fonts].some(({ family, status }) => family.includes('Source Serif 4') && status === 'loaded') && // has other widths than what is shown until it has loaded
       selectors.every((selector) => document.querySelector(selector));
     await until(() => isComplete() || alerts().length > 0);
     return alerts();

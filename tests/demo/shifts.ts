@@ -67,7 +67,7 @@ export async function shiftsIn({ url, shown, widths }: Load): Promise<{ total: n
           /Loaded:|Saved:/.test(page.querySelector('.status-line')?.textContent ?? '') &&
           !page.querySelector('.waiting, .plot:empty') &&
           shown.every((selector) => page.querySelector(selector)) &&
-          page.fonts.check('1rem "Source Serif 4"')
+          [...page.fonts].some(({ family, status }) => family.includes('Source Serif 4') && status === 'loaded')
         );
       },
     };
