@@ -60,7 +60,7 @@ const sizeOf = async (name: string) => {
 };
 
 describe('the first visit', () => {
-  it('downloads at most 240 KB before the model, each file once', async () => {
+  it('downloads at most 235 KB before the model', async () => {
     const { page, context } = await newVisit(site.browser, { serviceWorkers: 'block' });
     const names: string[] = [];
     let release = () => {};
@@ -76,7 +76,7 @@ describe('the first visit', () => {
     const total = sizes.reduce((sum, { bytes }) => sum + bytes, 0);
     console.log(`before the model, brotli: ${total} bytes`, sizes);
     expect(sizes.map(({ name }) => name).join(' ')).toMatch(/\.wasm/);
-    expect(total).toBeLessThan(240_000);
+    expect(total).toBeLessThan(235_000);
     await context.close();
   });
 
