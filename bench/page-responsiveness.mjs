@@ -32,7 +32,7 @@ const scenarios = {
     await page.keyboard.type(' that one cannot leave', { delay: 40 });
   },
   async 'pasting a document of 200 KB there, until it has been read'(page) {
-    await page.getByLabel('Your document').evaluate((box, text) => {
+    await page.getByRole('textbox', { name: 'Your document' }).evaluate((box, text) => {
       const clipboardData = new DataTransfer();
       clipboardData.setData('text/plain', text);
       box.select();
@@ -87,7 +87,7 @@ export async function measurePageResponsiveness({ rounds = 5 } = {}) {
       const page = await browser.newPage({ viewport: { width: 1280, height: 900 } });
       await page.goto(`http://localhost:${server.httpServer.address().port}/#meaning`);
       await page.locator('.words .word').first().waitFor();
-      await page.locator('#map-said').getByText('laid out').waitFor();
+      await page.locator('#map-note').getByText('laid out').waitFor();
       for (const [name, act] of Object.entries(scenarios)) {
         await browser.startTracing(page, {
           categories: ['toplevel', 'disabled-by-default-devtools.timeline', '__metadata'],
