@@ -73,11 +73,9 @@ export function ReverseDictionary() {
     <section class="dictionary" aria-labelledby="dictionary">
       <header>
         <h2 id="dictionary">Reverse dictionary</h2>
-        {current && (
-          <p class="timing">
-            {count(current.searched)} words in {milliseconds(current.milliseconds)}
-          </p>
-        )}
+        <p class="timing">
+          {current ? `${count(current.searched)} words in ${milliseconds(current.milliseconds)}` : '\u00a0'}
+        </p>
       </header>
       <label class="field">
         <span>Describe something to find the word for it</span>
