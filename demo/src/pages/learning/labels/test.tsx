@@ -60,7 +60,7 @@ function Tokens({ name, text, found }: { name: string; text: string; found: Expl
           const score = scores[i];
           return (
             <li key={i} class={(score ?? 0) < 0 ? 'against' : ''} style={{ '--heat': Math.abs(score ?? 0) / most }}>
-              <span>{token}</span> <small>{score === undefined ? '…' : decimal(score)}</small>
+              <span>{token}</span> <small>{score === undefined ? '−0.00' : decimal(score)}</small>
             </li>
           );
         })}
