@@ -65,7 +65,7 @@ export async function start(later: () => Promise<unknown>[]): Promise<void> {
   complete.value = rest.every(({ status }) => status === 'fulfilled');
 }
 
-/** The bytes that the first layer may cost. It takes 1.5 MB, but more where the server sends only whole files. */
+/** Limit for the first layer in bytes, as `onProgress` counts them. It takes 1.5 MB, but more if the server does not support range requests. */
 const firstLayerBytes = 2e6;
 
 /** Loads the model's first layer, on the page that shows it; not if the model itself is on this device already. */

@@ -58,16 +58,21 @@ describe('reading', async () => {
     if (!response!.closed) await once(response!, 'close'); // the transfer has been ended
   });
 
-  test('by pages asks for no byte after the first layer', async () => {
-    const asked: number[] = [];
-    const ranged: Answer = (request, response) => {
-      const [, first, last] = /^bytes=(\d+)-(\d+)$/.exec(request.headers.range ?? '')!.map(Number);
-      const part = weights.subarray(first, last! + 1);
-      asked.push(first! + part.length);
-      const range = `bytes ${first}-${first! + part.length - 1}/${weights.length}`;
-      response.writeHead(206, { ...headers, 'content-length': part.length, 'content-range': range }).end(part);
+  /** Answers ranges of `bytes`, and adds their limits to `asked`. A request without a range gets the whole file. */
+  const ranged =
+    (bytes: Uint8Array, asked: [first: number, end: number][] = [], tag = '"1"'): Answer =>
+    (request, response) => {
+      const [, first, last] = /^bytes=(\d+)-(\d+)$/.exec(request.headers.range ?? '')?.map(Number) ?? [];
+      if (first === undefined) return void response.writeHead(200, { etag: '"1"' }).end(bytes);
+      const part = bytes.subarray(first, last! + 1);
+      asked.push([first, first + part.length]);
+      const range = `bytes ${first}-${first + part.length - 1}/${bytes.length}`;
+      response.writeHead(206, { etag: tag, 'content-length': part.length, 'content-range': range }).end(part);
     };
-    server.answer = except(/safetensors/, ranged, serving(files));
+
+  test('by pages asks for no byte after the first layer', async () => {
+    const asked: [number, number][] = [];
+    server.answer = except(/safetensors/, ranged(weights, asked), serving(files));
     let progress: LoadProgress | undefined;
     const onProgress = (now: LoadProgress) => {
       progress = now;
@@ -77,8 +82,42 @@ describe('reading', async () => {
     expect(progress!.loaded).toBe(progress!.total);
     expectClose((await loaded.encode(input)).lastHiddenState, expected.get('bert'));
     const [head, ...others] = asked;
-    expect(Math.max(...others, end)).toBe(end);
-    expect(head).toBeLessThan(weights.length);
+    expect(Math.max(...others.map(([, last]) => last), end)).toBe(end);
+    expect(head![1]).toBeLessThan(weights.length);
+  });
+
+  describe('by pages of a packed file', () => {
+    const start = headerEnd(weights, 'bert', weights.length);
+    const entries = parseHeader(weights.subarray(8, start), 'bert', weights.length);
+    const metadata = { 'config.json': new TextDecoder().decode(bert['config.json']) };
+    const packed = writeSafetensors(
+      entries.map(({ begin, end, ...entry }) => ({ ...entry, data: weights.slice(start + begin, start + end) })),
+      metadata,
+    );
+    const read = async () => {
+      const options = { numLayers: 1, embeddings: 'paged' } as const;
+      using loaded = await heed.fromPretrained(`${server.base}model/model.safetensors`, options);
+      expectClose((await loaded.encode(input)).lastHiddenState, expected.get('bert'));
+    };
+
+    test('asks for no byte that the header of the file had, nor after the first layer', async () => {
+      const asked: [number, number][] = [];
+      server.answer = ranged(packed, asked);
+      await read();
+      const header = headerEnd(packed, 'packed', packed.length);
+      expect(asked[0]![0]).toBe(header);
+      const [, ...others] = asked.map(([, last]) => last);
+      expect(Math.max(...others, header + end - start)).toBe(header + end - start);
+    });
+
+    test('reads the whole file if the server has no ranges, or another version of the file', async () => {
+      server.answer = (_, response) => void response.writeHead(200, { etag: '"1"' }).end(packed);
+      await read();
+      const asked: [number, number][] = [];
+      server.answer = ranged(packed, asked, '"2"');
+      await read();
+      expect(asked).toHaveLength(1);
+    });
   });
 
   test('goes on to the end of a file whose digest is given', async () => {
@@ -89,6 +128,12 @@ describe('reading', async () => {
     (await read(digest)).dispose();
     const wrong = digest.replace(/^./, (digit) => (digit === '0' ? '1' : '0'));
     await expect(read(wrong)).rejects.toMatchObject({ name: 'HeedError', code: 'INVALID_FILE' });
+    const inPool = heed.fromPretrained(source as never, {
+      numLayers: 1,
+      workers: 1,
+      integrity: { [WEIGHTS]: `sha256-${wrong}` },
+    });
+    await expect(inPool).rejects.toMatchObject({ name: 'HeedError', code: 'INVALID_FILE' });
   });
 
   test('in a pool of workers', async () => {

@@ -2,25 +2,12 @@
  * Folders in the formats of recent and older versions of transformers: the same results in both formats, or one clear
  * error.
  */
-import { load, loadTokenizer } from 'heed';
+import { loadTokenizer } from 'heed';
 import { load as loadTraining } from 'heed/train';
 import { describe, expect, test } from 'vitest';
 import { bytesOf, fixture } from './fixtures.js';
+import { type Files, heed, json, parsed, texts, tiny, vectorsOf } from './folder-support.js';
 import { tinyModel } from './tiny.js';
-
-const heed = await load();
-const json = (value: unknown) => JSON.stringify(value);
-const parsed = (file: Uint8Array | string | undefined) =>
-  JSON.parse(typeof file === 'string' ? file : new TextDecoder().decode(file)) as Record<string, unknown>;
-type Files = Record<string, Uint8Array | string>;
-const texts = ['the quick fox', 'a, x. y z', 'brown foxes'];
-
-async function vectorsOf(files: Files): Promise<number[][]> {
-  using model = await heed.fromPretrained(files);
-  return (await model.embed(texts)).toArray() as number[][];
-}
-
-const tiny = tinyModel();
 
 describe('added tokens without a row of the table', () => {
   const { vocab_size: size } = parsed(tiny['config.json']) as { vocab_size: number };

@@ -1,24 +1,11 @@
 /**
  * Settings of sentence-transformers: pooling, the order of modules, the Transformer module, similarity.
  */
-import { load, loadTokenizer, type Tensor, TextIndex } from 'heed';
+import { loadTokenizer, type Tensor, TextIndex } from 'heed';
 import { evaluateEmbeddingSimilarity } from 'heed/evaluation';
 import { describe, expect, test } from 'vitest';
-import { tinyModel } from './tiny.js';
+import { type Files, heed, json, parsed, texts, tiny, vectorsOf } from './folder-support.js';
 
-const heed = await load();
-const json = (value: unknown) => JSON.stringify(value);
-const parsed = (file: Uint8Array | string | undefined) =>
-  JSON.parse(typeof file === 'string' ? file : new TextDecoder().decode(file)) as Record<string, unknown>;
-type Files = Record<string, Uint8Array | string>;
-const texts = ['the quick fox', 'a, x. y z', 'brown foxes'];
-
-async function vectorsOf(files: Files): Promise<number[][]> {
-  using model = await heed.fromPretrained(files);
-  return (await model.embed(texts)).toArray() as number[][];
-}
-
-const tiny = tinyModel();
 const modules = (...entries: [path: string, type: string][]) => ({
   'modules.json': json(
     entries.map(([path, type], idx) => ({

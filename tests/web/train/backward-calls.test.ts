@@ -1,18 +1,8 @@
 /** Results of calls with `backward: true`. */
-import { load, type TensorInput, type TrainingHeed } from 'heed/train';
-import { beforeAll, describe, expect, it } from 'vitest';
+import type { TensorInput } from 'heed/train';
+import { describe, expect, it } from 'vitest';
 import { draw } from '../layers/numbers.js';
-
-let heed: TrainingHeed;
-beforeAll(async () => {
-  heed = await load();
-});
-
-const refused = (code: string, message: RegExp) =>
-  expect.objectContaining({ name: 'HeedError', code, message: expect.stringMatching(message) });
-
-const linear = (inFeatures: number, outFeatures: number, seed = 1) =>
-  new heed.Linear({ inFeatures, outFeatures, seed });
+import { heed, linear, refused } from './passes-support.js';
 
 describe('calls with backward: true', () => {
   const width = { embedDim: 8, numHeads: 2, feedForwardDim: 8, dropout: 0, seed: 1 };
@@ -152,7 +142,7 @@ describe('calls with backward: true', () => {
     expect(() => second.backward(draw(1, 2, 5, 3))).toThrow(refused('DISPOSED', /Linear/));
   });
 
-  it('refuses a `backward` that is no flag, and functions that have none', () => {
+  it('rejects a `backward` that is not a boolean, and the option where a function does not take it', () => {
     expect(() => linear(8, 3).forward(x, { backward: 1 as unknown as true })).toThrow(
       refused('INVALID_ARGUMENT', /Linear.forward.backward: expected true or false/),
     );

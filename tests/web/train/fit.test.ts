@@ -1,38 +1,6 @@
-import { type FitProgress, HeedError, load, type Sequential, type TrainingHeed } from 'heed/train';
-import { beforeAll, describe, expect, test } from 'vitest';
-
-let heed: TrainingHeed;
-beforeAll(async () => {
-  heed = await load();
-});
-
-const count = 26;
-const length = 4;
-
-/** Sequences of ids. The label at each position is the id plus one. */
-const inputs = Array.from({ length: count }, (_, n) => Array.from({ length }, (_, i) => (n * 3 + i * i) % 7));
-const labels = inputs.map((row) => row.map((id) => (id + 1) % 7));
-
-function makeModel(seed = 1, dropout = 0.1): Sequential {
-  return new heed.Sequential(
-    [
-      new heed.Embedding({ numEmbeddings: 7, embedDim: 8 }),
-      new heed.EncoderLayer({ embedDim: 8, numHeads: 2, feedForwardDim: 12, dropout }),
-      new heed.Linear({ inFeatures: 8, outFeatures: 7 }),
-    ],
-    { seed },
-  );
-}
-
-const adam = (model: Sequential, lr = 1e-2) => new heed.optim.AdamW(model.parameters(), { lr });
-const options = { loss: 'crossEntropy', batchSize: 8, seed: 5 } as const;
-
-async function errorOf(promise: Promise<unknown>): Promise<unknown> {
-  return promise.then(
-    () => 'no error',
-    (error) => error,
-  );
-}
+import { type FitProgress, HeedError } from 'heed/train';
+import { describe, expect, test } from 'vitest';
+import { adam, count, errorOf, heed, inputs, labels, length, makeModel, options } from './fit-sequences.js';
 
 describe('fit', () => {
   test('learns, and reports each step', async () => {

@@ -1,18 +1,8 @@
 /** When the graph of a forward pass is freed, and how it is extended. */
-import { load, Tensor, type TrainingHeed } from 'heed/train';
-import { beforeAll, describe, expect, it } from 'vitest';
+import { load, Tensor } from 'heed/train';
+import { describe, expect, it } from 'vitest';
 import { draw, error } from '../layers/numbers.js';
-
-let heed: TrainingHeed;
-beforeAll(async () => {
-  heed = await load();
-});
-
-const refused = (code: string, message: RegExp) =>
-  expect.objectContaining({ name: 'HeedError', code, message: expect.stringMatching(message) });
-
-const linear = (inFeatures: number, outFeatures: number, seed = 1) =>
-  new heed.Linear({ inFeatures, outFeatures, seed });
+import { heed, linear, refused } from './passes-support.js';
 
 describe('in training mode', () => {
   const x = draw(1, 4, 8);

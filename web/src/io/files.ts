@@ -11,8 +11,8 @@ export interface OpenFile {
   size: number | null;
   /** For progress reports: the bytes that are read, if they are not `size`. May be corrected while the file is read. */
   expectedSize?: number | null;
-  /** Whether the file has to be read to its end, where its digest is checked. */
-  isChecked?: boolean;
+  /** Whether the file has to be read to its end, because a digest or fingerprint covers all of it. */
+  isReadWhole?: boolean;
   /** `ETag` of a file from the network, or else `Last-Modified`. */
   tag?: string | null;
   /**

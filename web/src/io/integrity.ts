@@ -28,7 +28,7 @@ export class Integrity {
     const expected = this.of(path);
     if (expected === null) return file;
     this.#found.add(path);
-    return { ...file, isChecked: true, chunks: () => checkedChunks(file, expected) };
+    return { ...file, isReadWhole: true, chunks: () => checkedChunks(file, expected) };
   }
 
   /** Wraps `source` so that all its files are checked. */

@@ -31,7 +31,7 @@ export function serveFiles(folder: ModelFolder, readers: number, signal: SignalL
     if (!file) return null;
     const { name, size, expectedSize = null } = file;
     return {
-      about: { name, size, expectedSize, isChecked: true }, // read to the end, because the fingerprint is of whole files
+      about: { name, size, expectedSize, isReadWhole: true }, // for the fingerprint
       chunks: file.chunks()[Symbol.asyncIterator](),
       held: new Map(),
       hash: 0x811c9dc5,

@@ -45,7 +45,7 @@ async function define(model: PretrainedModel, description: string): Promise<Defi
 
 const description = urlState('meaning', 'define', descriptions[0]![0], text);
 const last = signal<Definition | null>(null);
-/** Of what is written; null if nothing is. */
+/** The answer to the description; null if there is no description. */
 export const found = computed(() => (description.value.trim() ? last.value : null));
 const failure = signal<Failure | null>(null);
 

@@ -18,7 +18,7 @@ export interface Scene {
 const named = 10;
 const everyName = 60;
 /** Points that are less similar look alike. */
-const leastShare = 0.12;
+const minShare = 0.12;
 
 /** `now` has the places of the points and of the query, as map-motion.ts computes them. */
 export function draw(canvas: HTMLCanvasElement, scene: Scene | null, width: number, height: number, now: Float64Array) {
@@ -39,7 +39,7 @@ export function draw(canvas: HTMLCanvasElement, scene: Scene | null, width: numb
   context.fillStyle = muted;
   context.beginPath();
   for (const i of order) {
-    if (shareOf(i) > leastShare) continue;
+    if (shareOf(i) > minShare) continue;
     const [x, y] = placeOf(i);
     context.moveTo(x + 2.4, y);
     context.arc(x, y, 2.4, 0, 2 * Math.PI);
@@ -48,7 +48,7 @@ export function draw(canvas: HTMLCanvasElement, scene: Scene | null, width: numb
   context.fillStyle = `rgb(${heatColour.peek()})`;
   for (const i of order) {
     const share = shareOf(i);
-    if (share <= leastShare) continue;
+    if (share <= minShare) continue;
     context.globalAlpha = 0.35 + 0.65 * share;
     context.beginPath();
     context.arc(...placeOf(i), 2.2 + 4 * share, 0, 2 * Math.PI);

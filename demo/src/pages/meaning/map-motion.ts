@@ -19,7 +19,7 @@ export function scoresOf(data: Float32Array, query: Float32Array, rows: number):
 /** The points' indices, the least similar first. */
 export const orderOf = (scores: Float32Array): number[] => [...scores.keys()].sort((a, b) => scores[a]! - scores[b]!);
 
-/** Of each point, 0 for the median score and below, 1 for the best one, and the square of the share of the way between them. */
+/** For each point, how much its score stands out: 0 for the median and below, 1 for the best, and the square of the linear interpolation between them. */
 export function sharesOf(scores: Float32Array, order: number[]): number[] {
   const middle = scores[order[order.length >> 1]!]!;
   const range = Math.max(1e-6, scores[order.at(-1)!]! - middle);

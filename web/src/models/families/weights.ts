@@ -161,7 +161,7 @@ export class WeightLoader {
       const deferred: (() => void)[] = [];
       const isTable = (plan: Plan) => plan?.kind === 'rows' && this.#parameters[plan.parameter]!.name === WORD_TABLE;
       const left = file.leaveOut ? plans.findIndex(isTable) : -1;
-      const canStop = this.#isPartial && !file.isChecked;
+      const canStop = this.#isPartial && !file.isReadWhole;
       const lastNeeded = plans.reduce((last, plan, i) => (plan ? i : last), -1);
       const count = canStop ? lastNeeded + 1 : entries.length;
       const end = entries[count - 1]?.end ?? 0;
