@@ -1,20 +1,10 @@
-import { mkdirSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { mkdirSync, readFileSync, truncateSync, writeFileSync } from 'node:fs';
 import { load, TextIndex } from 'heed';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { csvRows } from '../../../web/src/cli/rows.js';
-import { makeFolder, run } from './support.js';
+import { modelFolder } from './support.js';
 
-let folder: string;
-const path = (name: string) => join(folder, name);
-
-beforeAll(() => {
-  folder = makeFolder();
-  writeFileSync(path('texts.txt'), 'the fox\na quick x\nthe brown fox\n');
-});
-afterAll(() => rmSync(folder, { recursive: true }));
-
-const heed = (args: string[], input = '') => run([...args, '--model', folder], { input });
+const { folder, heed, path } = modelFolder();
 
 const rows = (text: string) =>
   text

@@ -1,18 +1,10 @@
 /** The commands that write or describe a model's folder. */
 import { spawnSync } from 'node:child_process';
-import { readdirSync, rmSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { makeFolder, run, script, start } from './support.js';
+import { readdirSync, writeFileSync } from 'node:fs';
+import { describe, expect, test } from 'vitest';
+import { modelFolder, run, script, start } from './support.js';
 
-let folder: string;
-const path = (name: string) => join(folder, name);
-
-beforeAll(() => {
-  folder = makeFolder();
-  writeFileSync(path('texts.txt'), 'the fox\na quick x\nthe brown fox\n');
-});
-afterAll(() => rmSync(folder, { recursive: true }));
+const { folder, path } = modelFolder();
 
 test('heed quantize writes a new folder and reports the loss', async () => {
   const out = path('quantized');

@@ -4,6 +4,7 @@ import * as fs from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { afterAll } from 'vitest';
 import { tinyModel } from '../models/tiny.js';
 
 export const script = fileURLToPath(new URL('../../../dist/cli.js', import.meta.url));
@@ -14,6 +15,16 @@ export function makeFolder(): string {
   for (const [name, content] of Object.entries(tinyModel()))
     if (!name.includes('/')) fs.writeFileSync(join(folder, name), content);
   return folder;
+}
+
+/** A folder with a model and texts for the tests of a file, paths below it, and `heed` with this model. */
+export function modelFolder() {
+  const folder = makeFolder();
+  const path = (name: string) => join(folder, name);
+  fs.writeFileSync(path('texts.txt'), 'the fox\na quick x\nthe brown fox\n');
+  afterAll(() => fs.rmSync(folder, { recursive: true }));
+  const heed = (args: string[], input = '') => run([...args, '--model', folder], { input });
+  return { folder, path, heed };
 }
 
 export interface Ended {

@@ -1,19 +1,9 @@
 /** Help, options and wrong usage of the commands. */
-import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
-import { afterAll, beforeAll, expect, test } from 'vitest';
-import { makeFolder, run } from './support.js';
+import { existsSync, readFileSync } from 'node:fs';
+import { expect, test } from 'vitest';
+import { modelFolder, run } from './support.js';
 
-let folder: string;
-const path = (name: string) => join(folder, name);
-
-beforeAll(() => {
-  folder = makeFolder();
-  writeFileSync(path('texts.txt'), 'the fox\na quick x\nthe brown fox\n');
-});
-afterAll(() => rmSync(folder, { recursive: true }));
-
-const heed = (args: string[], input = '') => run([...args, '--model', folder], { input });
+const { heed, path } = modelFolder();
 
 test.each([
   [['embed', '--normalize', '--no-normalize'], '--normalize: expected only one of --normalize and --no-normalize'],
