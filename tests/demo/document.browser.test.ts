@@ -115,7 +115,7 @@ describe('search in a document', () => {
     await page.waitForFunction(
       () => (globalThis as unknown as { gate: { waiting: unknown[] } }).gate.waiting.length > 0,
     );
-    await page.getByRole('button', { name: 'Cancel' }).click();
+    await page.getByRole('button', { name: 'Stop' }).click();
     await page.getByText(/^Stopped: [\d,]+ of [\d,]+ passages can be searched\.$/).waitFor();
     await setHeld(false);
     await page.getByLabel('Your question').fill('harbour');

@@ -154,7 +154,7 @@ function Reading({ search }: { search: DocumentSearch }) {
             {count(passages.length)} of {count(total)} passages
           </span>
           <button type="button" onClick={search.stop}>
-            Cancel
+            Stop
           </button>
         </>
       )}

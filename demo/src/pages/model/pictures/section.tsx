@@ -101,7 +101,7 @@ function Reading() {
             {count(reading.value.done)} of {plural(reading.value.total, 'picture')}
           </span>
           <button type="button" onClick={stopReading}>
-            Cancel
+            Stop
           </button>
         </>
       )}
