@@ -56,6 +56,8 @@ export function assignedTensors(graph: Graph, wanted: Wanted, file: string): Ass
 
 class Names {
   readonly found = new Map<string, Assignment>();
+  /** The results of `#findTarget`: a graph repeats its names. */
+  readonly #targets = new Map<string, { bare: string; name: string } | null>();
 
   constructor(
     readonly graph: Graph,
@@ -88,17 +90,26 @@ class Names {
 
   /** The tensor of the state dict with this name, which may have wrappers' names before it. */
   #target(given: string): { bare: string; name: string } | null {
+    let target = this.#targets.get(given);
+    if (target === undefined) {
+      target = this.#findTarget(given);
+      this.#targets.set(given, target);
+    }
+    return target;
+  }
+
+  #findTarget(given: string): { bare: string; name: string } | null {
     const { prefix, rows, isHead, type } = this.wanted;
-    for (let rest = given; !/_(scale|zero_point)$/.test(given); ) {
+    if (/_(scale|zero_point)$/.test(given)) return null;
+    for (let rest = given; ; ) {
       for (const name of [rest, olderName(type, rest)]) {
         const bare = bareName(name, prefix);
         if (rows.has(bare) || (HEAD.test(bare) && isHead(bare))) return { bare, name };
       }
       const shorter = rest.replace(WRAPPERS, '');
-      if (shorter === rest) break;
+      if (shorter === rest) return null;
       rest = shorter;
     }
-    return null;
   }
 
   /** Whether a tensor of the encoder has this name and has not been found. */

@@ -216,11 +216,13 @@ function fits(values: Values, { values: zeros, at }: Factors, stride: number): b
   const isInside = (difference: number) => difference >= -127 && difference <= 127 && difference % 1 === 0;
   const [zero] = zeros as ArrayLike<number> & [number];
   if (Array.from(zeros).every((each) => each === zero)) {
+    const bytes = bytesOf(values); // an array of one type, because engines compile loops over several types slowly
+    const valueOf = (byte: number) => (values instanceof Int8Array ? (byte << 24) >> 24 : byte);
+    const outside = Array.from({ length: 256 }, (_, byte) => byte).filter((byte) => !isInside(valueOf(byte) - zero));
+    if (outside.length === 1) return !bytes.includes(outside[0]!); // symmetric quantization
     const occurs = new Uint8Array(256);
-    for (let i = 0; i < values.length; i++) occurs[values[i]! & 255] = 1;
-    return occurs.every(
-      (is, byte) => !is || isInside(values instanceof Int8Array ? ((byte << 24) >> 24) - zero : byte - zero),
-    );
+    for (let i = 0; i < bytes.length; i++) occurs[bytes[i]!] = 1;
+    return outside.every((byte) => !occurs[byte]);
   }
   for (let i = 0; i < values.length; i++)
     if (!isInside(values[i]! - zeros[at(Math.floor(i / stride), i % stride)]!)) return false;
