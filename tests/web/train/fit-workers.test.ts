@@ -63,6 +63,37 @@ describe('fit on several workers', () => {
     for (const run of runs.slice(1)) expect(run).toEqual(runs[0]);
   });
 
+  test('measures metrics as training in one piece does', async () => {
+    const metrics = ['mae', 'rmse', 'r2Score'] as const;
+    const numbers = { inputs, labels: inputs.map((row) => row.map((id) => [Math.sin(id)])) };
+    const fitted = async (workers: number | undefined) => {
+      const layers = [
+        new heed.Embedding({ numEmbeddings: 7, embedDim }),
+        new heed.Linear({ inFeatures: embedDim, outFeatures: 1 }),
+      ];
+      const model = new heed.Sequential(layers, { seed: 1 });
+      const optimizer = new heed.optim.SGD(model.parameters(), { lr: 0.1 });
+      const how = { loss: 'mse', batchSize: 8, seed: 5, epochs: 2, validation: 0.2 } as const;
+      return model.fit(numbers, { ...how, optimizer, metrics: [...metrics], ...(workers && { workers }) });
+    };
+    const [whole, one] = [await fitted(undefined), await fitted(1)];
+    for (const list of ['metrics', 'validationMetrics'] as const)
+      for (const name of metrics) {
+        expect(one[list]![name]).toHaveLength(2);
+        for (const [epoch, value] of whole[list]![name]!.entries())
+          expect(one[list]![name]![epoch]).toBeCloseTo(value, 5);
+      }
+    for (const workers of [2, 3]) expect(await fitted(workers)).toEqual(one);
+  });
+
+  test('measures the accuracy of labels, some of which are ignored', async () => {
+    const accuracies = [];
+    for (const workers of [undefined, 1, 3])
+      accuracies.push((await trained({ ...(workers && { workers }), metrics: ['accuracy'] })).history.metrics);
+    expect(accuracies[0]!.accuracy!.every((value) => value > 0 && value < 1)).toBe(true);
+    expect(accuracies).toEqual([accuracies[0], accuracies[0], accuracies[0]]);
+  });
+
   test('equals training in one piece up to rounding, with the same draws of dropout', async () => {
     const sgd = async (workers: number | undefined, dropout = 0.3) => {
       const model = makeModel(dropout);

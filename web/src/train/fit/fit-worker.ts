@@ -17,7 +17,7 @@ import { type CallbackEvents, notify } from './callbacks.js';
 import { checkpointsOf } from './checkpoint.js';
 import { type Description, describeModel } from './description.js';
 import type { RemoteFit } from './fit.js';
-import { type LossRead, relatesExamples } from './fit-losses.js';
+import { type LossName, type LossRead, relatesExamples } from './fit-losses.js';
 import type { FitOptions, FitRead, History } from './fit-options.js';
 import type { MetricName } from './metrics.js';
 
@@ -35,7 +35,7 @@ export interface AssistantJob {
   model: Description;
   /** The initial state. */
   checkpoint: Uint8Array;
-  loss: LossRead;
+  loss: LossName;
 }
 
 /** The task of the worker that runs the loop. */

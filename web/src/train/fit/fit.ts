@@ -2,6 +2,7 @@
 import { invalid } from '../../base/error.js';
 import { makeYield } from '../../base/event-loop.js';
 import { plainOptions, readOptions } from '../../base/options.js';
+import type { Tensor } from '../../base/tensor.js';
 import { split } from '../fit-data.js';
 import type { Tape } from '../graph/tape.js';
 import { allLayers, type LayerTree } from '../graph/tree.js';
@@ -41,8 +42,6 @@ export async function startFit(
     throw invalid('fit.schedule', 'a schedule of `optimizer`', "another optimizer's schedule");
   for (const name of ['sampleWeight', 'classWeight'] as const)
     if (read[name]) requireWeightable(`fit.${name}`, read.loss);
-  if (read.workers && read.metrics.length > 0)
-    throw invalid('fit.metrics', 'no metrics with `workers`', 'metrics', 'UNSUPPORTED', { hint: 'Use `worker: true`' });
   read.signal?.throwIfAborted();
   busy.add(model);
   try {
@@ -88,10 +87,12 @@ export async function runFit(
   const between = makeYield(options.signal);
   const weigh = weighing(options.classWeight);
   let meters = new Meters('fit', metrics);
-  const measure = measureWith<Weighted>(tape, model, options.loss, (output, batch) => meters.add(output, batch));
-  const divide = () => measureWith(tape, model, options.loss);
+  const observe = (output: Tensor, batch: Weighted) => meters.add(output, batch);
+  const measure = measureWith<Weighted>(tape, model, options.loss, observe);
+  const name = options.loss as LossName; // losses have names if there are workers
   const together =
-    others && divided(tape, model, optimizer, options.loss as LossName, [assistant(tape, model, divide()), ...others]);
+    others &&
+    divided(tape, model, optimizer, name, [assistant(tape, model, name), ...others], metrics.length ? observe : null);
   const alone = (batch: Weighted): number => {
     const loss = measure(batch);
     loss.backward();

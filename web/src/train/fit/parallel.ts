@@ -4,15 +4,16 @@
  *
  * The first worker runs the loop of `fit` and has the optimizer; the others only compute gradients, with the parameters that they receive for each step.
  */
-import type { TensorLike } from '../../base/tensor.js';
-import type { Loss } from '../graph/loss.js';
+import { Tensor, type TensorLike } from '../../base/tensor.js';
+import type { RawTensor } from '../../base/wasm/core.js';
 import { operationsOf } from '../graph/operations.js';
 import type { Tape } from '../graph/tape.js';
 import type { RawGradient } from '../graph/train-core.js';
 import { allLayers, type LayerTree } from '../graph/tree.js';
 import type { Optimizer } from '../optim/optimizer.js';
-import { type Batch, readColumn } from './batches.js';
+import { type Batch, readColumn, type Weighted } from './batches.js';
 import { countOf, type LossName } from './fit-losses.js';
+import { measureWith } from './passes.js';
 
 /**
  * The number of parts of a batch, or fewer if it has fewer examples. Also the maximum number of workers that get work.
@@ -20,10 +21,9 @@ import { countOf, type LossName } from './fit-losses.js';
 export const PARTS = 8;
 
 /** The examples [first, first + count) of a batch. */
-interface Part extends Batch {
+interface Part extends Weighted {
   readonly index: number;
   readonly first: number;
-  readonly count: number;
   /** The weight of the part's mean loss in the mean over the batch. */
   readonly share: number;
 }
@@ -37,6 +37,8 @@ interface Node {
   readonly level: number;
   /** The losses of its parts, each times its share, in order. */
   readonly losses: readonly number[];
+  /** The model's outputs for its parts, in order, if the task asks for them. */
+  readonly outputs: readonly RawTensor[];
   /** The gradients, in the order of the parameters. */
   readonly gradients: readonly (RawGradient | null)[];
 }
@@ -55,12 +57,12 @@ interface State {
 export interface Task {
   readonly state: State;
   readonly parts: readonly Part[];
+  /** Whether the model's outputs are returned. */
+  readonly returnOutputs: boolean;
 }
 
 /** Computes the gradients of a task's parts. */
 export type Assistant = (task: Task) => Promise<Node[]>;
-
-type Measure = (batch: Batch) => Loss;
 
 /** Splits a batch of `count` examples into parts. */
 function partsOf(loss: LossName, batch: Batch, count: number): Part[] {
@@ -110,6 +112,7 @@ function join(a: Node, b: Node, index: number, level: number): Node {
     index,
     level,
     losses: [...a.losses, ...b.losses],
+    outputs: [...a.outputs, ...b.outputs],
     gradients: a.gradients.map((gradient, i) => sum(gradient, b.gradients[i]!)),
   };
 }
@@ -128,11 +131,11 @@ function joined(nodes: readonly Node[]): Node[] {
 }
 
 /** Computes gradients with the model and the loss of this thread. */
-export function assistant(tape: Tape, model: LayerTree, measure: Measure): Assistant {
+export function assistant(tape: Tape, model: LayerTree, loss: LossName): Assistant {
   const layers = model[allLayers]().map(([layer]) => layer);
   const { multiply } = operationsOf(tape);
 
-  function compute({ places, dropout }: State, part: Part): Node {
+  function compute({ state: { places, dropout }, returnOutputs }: Task, part: Part): Node {
     const gradients = places.map(([layer, index]) => ({
       index,
       of: tape.gradientsOf(tape.stateOf(layers[layer]!.raw)),
@@ -141,32 +144,37 @@ export function assistant(tape: Tape, model: LayerTree, measure: Measure): Assis
     for (const { of, index } of gradients) of.zero(index);
     // All parts use the dropout state of the same step.
     for (const [i, { raw }] of layers.entries()) tape.stateOf(raw).setDropoutState(dropout[i]!);
+    const outputs: RawTensor[] = [];
+    const measure = measureWith(tape, model, loss, ({ data, shape }) => {
+      if (returnOutputs) outputs.push({ data, shape });
+    });
     tape.part = part;
-    let loss: Loss;
+    let measured: ReturnType<typeof measure>;
     try {
-      loss = measure(part);
+      measured = measure(part);
     } finally {
       tape.part = null;
     }
     const { share, index } = part;
     // A part without examples that count adds nothing. If no part has any, the loss is NaN.
-    if (share === 0) return { index, level: 0, losses: [], gradients: places.map(() => null) };
-    (Number.isNaN(share) ? loss : multiply(loss, share)).backward();
+    if (share === 0) return { index, level: 0, losses: [], outputs, gradients: places.map(() => null) };
+    (Number.isNaN(share) ? measured : multiply(measured, share)).backward();
     return {
       index,
       level: 0,
-      losses: [share * loss.item()],
+      losses: [share * measured.item()],
+      outputs,
       gradients: gradients.map(({ of, index }) => tape.core.takeGradient(of, index)),
     };
   }
 
-  return async ({ state, parts }) => joined(parts.map((part) => compute(state, part)));
+  return async (task) => joined(task.parts.map((part) => compute(task, part)));
 }
 
 /** Makes an assistant for a worker other than the one that runs the loop: it first writes the parameters. */
-export function remoteAssistant(tape: Tape, model: LayerTree, measure: Measure): Assistant {
+export function remoteAssistant(tape: Tape, model: LayerTree, loss: LossName): Assistant {
   const layers = model[allLayers]().map(([layer]) => layer);
-  const compute = assistant(tape, model, measure);
+  const compute = assistant(tape, model, loss);
   return (task) => {
     for (const [i, [layer, index]] of task.state.places.entries()) {
       const { buffer, byteOffset, byteLength } = task.state.values[i]!;
@@ -179,9 +187,16 @@ export function remoteAssistant(tape: Tape, model: LayerTree, measure: Measure):
 
 /**
  * Returns a function that sets the gradients of the optimizer's parameters to those of a batch and returns its loss.
- * `assistants`: the first one is that of this thread.
+ * `assistants`: the first one is that of this thread. `observe` receives the model's output for each part of the batch.
  */
-export function divided(tape: Tape, model: LayerTree, optimizer: Optimizer, loss: LossName, assistants: Assistant[]) {
+export function divided(
+  tape: Tape,
+  model: LayerTree,
+  optimizer: Optimizer,
+  loss: LossName,
+  assistants: Assistant[],
+  observe: ((output: Tensor, part: Weighted) => void) | null,
+) {
   const layers = model[allLayers]().map(([layer]) => layer);
   const states = layers.map(({ raw }) => tape.stateOf(raw));
   return async (batch: Batch, count: number): Promise<number> => {
@@ -193,15 +208,17 @@ export function divided(tape: Tape, model: LayerTree, optimizer: Optimizer, loss
       dropout: states.map((layer) => layer.dropoutState()),
     };
     const parts = partsOf(loss, batch, count);
+    const returnOutputs = observe !== null;
     const from = (worker: number) => Math.ceil((worker * parts.length) / assistants.length);
     const [own, ...others] = assistants.map((_, i) => parts.slice(from(i), from(i + 1)));
     // Start the others first, because this thread cannot process messages while it computes.
     const answers = Promise.all(
-      others.map((parts, i) => (parts.length > 0 ? assistants[i + 1]!({ state, parts }) : [])),
+      others.map((parts, i) => (parts.length > 0 ? assistants[i + 1]!({ state, parts, returnOutputs }) : [])),
     );
     answers.catch(() => {}); // handled in case this thread's part fails first
-    const nodes = joined([...(await assistants[0]!({ state, parts: own! })), ...(await answers).flat()]);
+    const nodes = joined([...(await assistants[0]!({ state, parts: own!, returnOutputs })), ...(await answers).flat()]);
     const whole = nodes.reduce((a, b) => join(a, b, 0, 0));
+    for (const [i, { data, shape }] of whole.outputs.entries()) observe!(new Tensor(data, shape), parts[i]!);
     optimizer.zeroGrad();
     for (const [i, gradient] of whole.gradients.entries())
       if (gradient) tape.core.addGradient(trained[i]!.gradients, trained[i]!.index, gradient);

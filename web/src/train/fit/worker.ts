@@ -37,7 +37,6 @@ import { buildModel, type Description } from './description.js';
 import { startFit } from './fit.js';
 import type { AssistantJob, FitEvent, FitJob, FitOutcome, PortLike, PortMessage } from './fit-worker.js';
 import { type Assistant, buffersOf, remoteAssistant } from './parallel.js';
-import { measureWith } from './passes.js';
 
 const glue = { create, loadThreaded: null };
 const loadFineTuning = async () => ({ evaluateClassifier, loadAdapter, save, trainClassifier, trainEmbedding });
@@ -137,7 +136,7 @@ function assistantAt(port: PortLike, released: AbortSignal): Assistant {
 async function assist({ released, ports, tape, model, loadCheckpoint }: Job, job: AssistantJob): Promise<void> {
   loadCheckpoint(job.checkpoint, { model });
   model.train();
-  const compute = remoteAssistant(tape, model, measureWith(tape, model, job.loss));
+  const compute = remoteAssistant(tape, model, job.loss);
   const [port] = ports;
   const channel = new Channel(
     (message) => port!.postMessage(message, message.type === 'result' ? buffersOf(message.value as never) : []),
