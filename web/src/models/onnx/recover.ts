@@ -149,25 +149,25 @@ export function recover(stored: Stored, parts: Parts, keepIntegers: boolean, fil
 
   const isPerRow = form.kind === 'linear' && (isScalar || place.axis === (flipped ? 1 : 0));
   const isSmall = values.BYTES_PER_ELEMENT === 1;
-  if (keepIntegers && isMatrix && isPerRow && isSmall && fits(values, zeros, stride)) {
-    const ofRow = ({ values, at }: Factors, row: number) => values[flipped ? at(0, begin + row) : at(begin + row, 0)]!;
-    const scale = Float32Array.from({ length: rows }, (_, row) => ofRow(scales, row));
-    const zero = Int32Array.from({ length: rows }, (_, row) => ofRow(zeros, row));
+  const zero = Array.from(zeros.values).every((each) => each === zeros.values[0]) ? zeros.values[0]! : null;
+  if (keepIntegers && isMatrix && isPerRow && isSmall && zero !== null && fits(values, zero)) {
+    const scaleOf = (row: number) => scale[flipped ? scales.at(0, begin + row) : scales.at(begin + row, 0)]!;
     const array = arraysOf(Int8Array);
     const integers = (first: number, count: number, reuse: boolean) => {
       const out = copied(values, array(count * columns, reuse), first); // modulo 256, as are the differences
-      for (let row = 0; row < count; row++) subtract(zero[first + row]!, out, row * columns, (row + 1) * columns);
+      if (zero !== 0) for (let i = 0; i < out.length; i++) out[i] = out[i]! - zero;
       return bytesOf(out);
     };
-    return { dtype: 'I8', shape: whole, scale, rows: integers };
+    const ofRows = Float32Array.from({ length: rows }, (_, row) => scaleOf(row));
+    return { dtype: 'I8', shape: whole, scale: ofRows, rows: integers };
   }
   const array = arraysOf(Float32Array);
   const floats = (first: number, count: number, reuse: boolean) => {
     const out = array(count * columns, reuse);
-    if (isScalar && zeros.values.length === 1) {
-      const [s, z] = [scale[0]!, zeros.values[0]!];
+    if (isScalar && zero !== null) {
+      const factor = scale[0]!;
       copied(values, out, first);
-      for (let i = 0; i < out.length; i++) out[i] = (out[i]! - z) * s;
+      for (let i = 0; i < out.length; i++) out[i] = (out[i]! - zero) * factor;
       return bytesOf(out);
     }
     for (let row = 0, to = 0; row < count; row++)
@@ -178,11 +178,6 @@ export function recover(stored: Stored, parts: Parts, keepIntegers: boolean, fil
     return bytesOf(out);
   };
   return { dtype: 'F32', shape: whole, scale: null, rows: floats };
-}
-
-/** Subtracts an integer, modulo 256, from the entries [from, to). */
-function subtract(zero: number, values: Int8Array, from: number, to: number): void {
-  if (zero !== 0) for (let i = from; i < to; i++) values[i] = values[i]! - zero;
 }
 
 /** Where the scales of a stored array are: their number, the axis that they belong to, and the index of an entry's. */
@@ -208,23 +203,15 @@ function placeOf(
   return { count: blocks * other, axis: -1, at };
 }
 
-/**
- * Whether all integers, of 8 bits, are between -127 and 127 after the subtraction of their zero points. If these are
- * equal, as in most files, it depends on which integers occur.
- */
-function fits(values: Values, { values: zeros, at }: Factors, stride: number): boolean {
-  const isInside = (difference: number) => difference >= -127 && difference <= 127 && difference % 1 === 0;
-  const [zero] = zeros as ArrayLike<number> & [number];
-  if (Array.from(zeros).every((each) => each === zero)) {
-    const bytes = bytesOf(values); // an array of one type, because engines compile loops over several types slowly
-    const valueOf = (byte: number) => (values instanceof Int8Array ? (byte << 24) >> 24 : byte);
-    const outside = Array.from({ length: 256 }, (_, byte) => byte).filter((byte) => !isInside(valueOf(byte) - zero));
-    if (outside.length === 1) return !bytes.includes(outside[0]!); // symmetric quantization
-    const occurs = new Uint8Array(256);
-    for (let i = 0; i < bytes.length; i++) occurs[bytes[i]!] = 1;
-    return outside.every((byte) => !occurs[byte]);
-  }
-  for (let i = 0; i < values.length; i++)
-    if (!isInside(values[i]! - zeros[at(Math.floor(i / stride), i % stride)]!)) return false;
-  return true;
+/** Whether all integers, of 8 bits, are between -127 and 127 after the subtraction of a zero point. */
+function fits(values: Values, zero: number): boolean {
+  if (!Number.isInteger(zero)) return false;
+  const bytes = bytesOf(values); // an array of one type, because engines compile loops over several types slowly
+  const integerOf = (byte: number) => (values instanceof Int8Array ? (byte << 24) >> 24 : byte);
+  const isOutside = (byte: number) => Math.abs(integerOf(byte) - zero) > 127;
+  const outside = Array.from({ length: 256 }, (_, byte) => byte).filter(isOutside);
+  if (outside.length === 1) return !bytes.includes(outside[0]!); // symmetric quantization
+  const occurs = new Uint8Array(256);
+  for (let i = 0; i < bytes.length; i++) occurs[bytes[i]!] = 1;
+  return outside.every((byte) => !occurs[byte]);
 }
