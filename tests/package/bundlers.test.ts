@@ -25,6 +25,12 @@ afterAll(() => browser?.close());
 /** Copies an app to a folder inside bundlers/, so that it can resolve the frameworks. */
 const installApp = (app: string, name = app) => install(name, app, join(bundlers, 'apps'));
 
+/** Makes an app's script wait for its report, outside of functions. */
+function awaitAtTopLevel(folder: string, options = ''): void {
+  const main = fs.readFileSync(join(folder, 'main.js'), 'utf8');
+  fs.writeFileSync(join(folder, 'main.js'), main.replace('report(heed);', `await report(heed${options});`));
+}
+
 async function check(folder: string, base = '/', options = {}) {
   await using server = await serve(folder, { base });
   await checkPage(browser, server.url, options);
@@ -56,24 +62,11 @@ async function bundleByRollup(folder: string): Promise<string> {
   return out;
 }
 
-/** Without scope hoisting, with which Parcel 2.16 leaves a module out of the scripts of workers that share it with others. */
-async function bundleByParcel(folder: string): Promise<string> {
+/** `flags`: `--no-scope-hoist` for pages with workers. Otherwise, Parcel 2.16 leaves a module out of the scripts of workers that share it with others. */
+async function bundleByParcel(folder: string, flags = ['--no-scope-hoist']): Promise<string> {
   const parcel = require.resolve('parcel/lib/bin.js');
-  await runNode(
-    [
-      parcel,
-      'build',
-      'index.html',
-      '--dist-dir',
-      'out',
-      '--public-url',
-      './',
-      '--no-scope-hoist',
-      '--no-cache',
-      '--no-autoinstall',
-    ],
-    { cwd: folder },
-  );
+  const options = ['--dist-dir', 'out', '--public-url', './', '--no-cache', '--no-autoinstall'];
+  await runNode([parcel, 'build', 'index.html', ...options, ...flags], { cwd: folder });
   return join(folder, 'out');
 }
 
@@ -104,6 +97,12 @@ describe('Parcel, --no-scope-hoist', () => {
 
   test("a worker of the page's own", async () =>
     check(await bundleByParcel(installApp('own-worker', 'parcel-own-worker')), '/', { worker: false }));
+});
+
+test('Parcel, no settings: a page without workers, with top-level await in its script', async () => {
+  const folder = installApp('parcel', 'parcel-await');
+  awaitAtTopLevel(folder, ', { worker: false }');
+  await check(await bundleByParcel(folder, []), '/', { worker: false });
 });
 
 describe.each([5, 6, 7, 8])('Vite %d', (version) => {
@@ -138,8 +137,7 @@ describe.each([5, 6, 7, 8])('Vite %d', (version) => {
 
   test.runIf(version < 7)("top-level await in the page's script, with build.target: 'es2022'", async () => {
     const folder = installApp('vite', `vite-${version}-await`);
-    const main = fs.readFileSync(join(folder, 'main.js'), 'utf8');
-    fs.writeFileSync(join(folder, 'main.js'), main.replace('report(heed);', 'await report(heed);'));
+    awaitAtTopLevel(folder);
     const { build } = await load();
     const options = { root: folder, configFile: false, logLevel: 'silent' };
     await expect(build({ ...options, build: { outDir: 'out' } })).rejects.toThrow('Top-level await');
