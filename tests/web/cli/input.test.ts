@@ -45,6 +45,13 @@ describe('text files', () => {
     expect(textsOf(out)).toEqual(['the fox', 'a quick x']);
   });
 
+  test.each(['utf8', 'utf16le'] as const)('a byte order mark alone is no text (%s)', async (encoding) => {
+    fs.writeFileSync(path('mark.txt'), Buffer.from('\uFEFF', encoding));
+    const { err, code } = await heed(['embed', path('mark.txt')]);
+    expect(err).toMatch(/mark\.txt: expected at least one text, got none/);
+    expect(code).toBe(1);
+  });
+
   test('- is standard input, between files as well', async () => {
     const { out } = await heed(['embed', path('texts.txt'), '-'], 'x\n');
     expect(textsOf(out)).toEqual(['the fox', 'a quick x', 'the brown fox', 'x']);

@@ -44,6 +44,11 @@ describe('reading', async () => {
     return { files: { ...bert, [WEIGHTS]: bytes } as Files, end: begin + last };
   })();
   const weights = files[WEIGHTS] as Uint8Array;
+  const start = headerEnd(weights, 'bert', weights.length);
+  const tensors = parseHeader(weights.subarray(8, start), 'bert', weights.length).map(({ begin, end, ...entry }) => ({
+    ...entry,
+    data: weights.slice(start + begin, start + end),
+  }));
   const headers = { 'content-length': weights.length, etag: '"1"' };
 
   test('ends after the first layer, although the server has sent no more', async () => {
@@ -70,6 +75,34 @@ describe('reading', async () => {
       response.writeHead(206, { etag: tag, 'content-length': part.length, 'content-range': range }).end(part);
     };
 
+  /** In two shards, of which the second has only layers after the first one. */
+  const sharded = () => {
+    const { [WEIGHTS]: _, ...others } = files;
+    const isLater = ({ name }: { name: string }) => /layer\.[1-9]/.test(name);
+    const map = tensors.map((tensor) => [tensor.name, isLater(tensor) ? '2.safetensors' : '1.safetensors']);
+    return {
+      ...others,
+      'model.safetensors.index.json': JSON.stringify({
+        metadata: { total_size: weights.length - start },
+        weight_map: Object.fromEntries(map),
+      }),
+      '1.safetensors': writeSafetensors(tensors.filter((tensor) => !isLater(tensor))),
+      '2.safetensors': writeSafetensors(tensors.filter(isLater)),
+    };
+  };
+
+  test.each(['in one piece', 'in shards'])('its progress ends, %s', async (how) => {
+    server.answer = serving(how === 'in shards' ? sharded() : files);
+    const seen: LoadProgress[] = [];
+    const onProgress = (now: LoadProgress) => void seen.push(now);
+    using loaded = await heed.fromPretrained(model, { numLayers: 1, onProgress });
+    expectClose((await loaded.encode(input)).lastHiddenState, expected.get('bert'));
+    const last = seen.at(-1)!;
+    expect(last.fileLoaded).toBe(last.fileTotal);
+    expect(last.loaded).toBe(last.total);
+    for (const [i, { loaded }] of seen.entries()) expect(loaded).toBeGreaterThanOrEqual(seen[i - 1]?.loaded ?? 0);
+  });
+
   test('by pages asks for no byte after the first layer', async () => {
     const asked: [number, number][] = [];
     server.answer = except(/safetensors/, ranged(weights, asked), serving(files));
@@ -87,13 +120,7 @@ describe('reading', async () => {
   });
 
   describe('by pages of a packed file', () => {
-    const start = headerEnd(weights, 'bert', weights.length);
-    const entries = parseHeader(weights.subarray(8, start), 'bert', weights.length);
-    const metadata = { 'config.json': new TextDecoder().decode(bert['config.json']) };
-    const packed = writeSafetensors(
-      entries.map(({ begin, end, ...entry }) => ({ ...entry, data: weights.slice(start + begin, start + end) })),
-      metadata,
-    );
+    const packed = writeSafetensors(tensors, { 'config.json': new TextDecoder().decode(bert['config.json']) });
     const read = async () => {
       const options = { numLayers: 1, embeddings: 'paged' } as const;
       using loaded = await heed.fromPretrained(`${server.base}model/model.safetensors`, options);

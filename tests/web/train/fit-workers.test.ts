@@ -125,6 +125,22 @@ describe('fit on several workers', () => {
     for (const [i, value] of runs[0]!.entries()) expect(runs[1]![i]).toBeCloseTo(value, 5);
   });
 
+  test('steps with a batch without any weight as training in one piece does', async () => {
+    const x = Array.from({ length: 16 }, (_, i) => [Math.sin(i), Math.cos(i)]);
+    const examples = { inputs: x, labels: x.map(([a]) => [a!]) };
+    const sampleWeight = x.map((_, i) => Number(i === 0)); // one of two batches has a weight
+    const runs = [];
+    for (const workers of [undefined, 1, 2]) {
+      const model = new heed.Sequential([new heed.Linear({ inFeatures: 2, outFeatures: 1 })], { seed: 1 });
+      const optimizer = new heed.optim.Adam(model.parameters(), { lr: 0.1 });
+      const how = { loss: 'mse', batchSize: 8, epochs: 3, seed: 1, sampleWeight, optimizer } as const;
+      const { loss } = await model.fit(examples, { ...how, ...(workers && { workers }) });
+      runs.push([...loss, ...values(model)]);
+    }
+    expect(runs[2]).toEqual(runs[1]);
+    for (const [i, value] of runs[0]!.entries()) expect(runs[1]![i]).toBeCloseTo(value, 5);
+  });
+
   test('with frozen parameters, a batch of one example and workers that have nothing to do', async () => {
     const runs = [];
     for (const workers of [1, 4]) {

@@ -39,6 +39,13 @@ describe('save', () => {
     expect(Object.fromEntries(entriesOf(files['model.safetensors']!))).toEqual(Object.fromEntries(entriesOfShipped()));
   });
 
+  it('rejects a model without all of its layers, also after a classifier was trained on it', async () => {
+    const model = await heed.fromPretrained(undefined, { numLayers: 2 });
+    await heed.trainClassifier(model, examples, { epochs: 1, seed: 1 });
+    const message = 'save: expected a model with all of its layers, got 2 of 6';
+    await expect(model.save()).rejects.toMatchObject({ name: 'HeedError', code: 'UNSUPPORTED', message });
+  });
+
   it.each([undefined, 'fp32', 'q8'] as const)('writes a classifier on sentence vectors, dtype %s', async (dtype) => {
     const model = await heed.fromPretrained();
     const vectors = await model.embed(texts);

@@ -179,6 +179,7 @@ async function* lineRows(
       read += bytes.length + unitOf(encoding);
       onRead?.(read);
       const line = decoded(name, encoding, () => decodeLine(bytes, encoding, number === 1));
+      if (line === '' && !ended) continue; // a file that has only a byte order mark
       if (format === 'lines') yield { value: line, origin: { ...origin, line: number }, at };
       else if (line.trim() !== '') yield { value: jsonValue(line, at), origin: { ...origin, line: number }, at };
     }

@@ -151,7 +151,11 @@ export class WeightLoader {
    * tensor is missing.
    */
   async load(file: OpenFile, last: boolean, onBytes: (count: number) => void): Promise<void> {
-    const reader = new ByteReader(file, onBytes);
+    let received = 0;
+    const reader = new ByteReader(file, (count) => {
+      received += count;
+      onBytes(count);
+    });
     try {
       const [prefix, json] = await readHeader(reader);
       const entries = parseHeader(json, file.name, file.size);
@@ -176,7 +180,9 @@ export class WeightLoader {
       for (const [i, entry] of entries.slice(0, count).entries())
         if (i !== left) await this.#execute(plans[i]!, entry, reader, deferred);
       for (const write of deferred) write();
-      if (count === entries.length) await reader.expectEnd();
+      if (count === entries.length) return await reader.expectEnd();
+      file.expectedSize = received; // the last chunk may have had more than was needed
+      onBytes(0);
     } finally {
       await reader.close();
     }

@@ -98,6 +98,8 @@ export async function save(
     const stored = await readStored(folder, settings, choice, model.config.family === STATIC, signal);
     await folder.complete?.(signal);
     const encoder = await textFamilyOf(model.headContext.settings);
+    const [layers, all] = [model.config.numLayers, encoder.config.numLayers];
+    if (layers < all) throw invalid('save', 'a model with all of its layers', `${layers} of ${all}`, 'UNSUPPORTED');
     // No await from here on, so that all weights are from the same moment.
     requireIdle('save', model);
     const writer = new WeightWriter(model, encoder, stored, settings, dtype);

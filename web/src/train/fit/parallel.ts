@@ -156,8 +156,10 @@ export function assistant(tape: Tape, model: LayerTree, loss: LossName): Assista
       tape.part = null;
     }
     const { share, index } = part;
-    // A part without examples that count adds nothing. If no part has any, the loss is NaN.
-    if (share === 0) return { index, level: 0, losses: [], outputs, gradients: places.map(() => null) };
+    // A part without labels that count, whose loss is NaN, adds nothing. If no part has any, the loss of the batch is NaN.
+    // The loss of a part without weights is 0, and so are its gradients, as in training without `workers`.
+    if (share === 0 && !part.weights)
+      return { index, level: 0, losses: [], outputs, gradients: places.map(() => null) };
     (Number.isNaN(share) ? measured : multiply(measured, share)).backward();
     return {
       index,
