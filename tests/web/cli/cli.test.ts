@@ -206,6 +206,7 @@ describe('a file of texts that cannot be read is reported in one line with its p
       /b\.jsonl:1: expected a text under 'text', got body\. Name another key with --field/,
     ],
     ['c.jsonl', 'null\n', /c\.jsonl:1: expected a text or an object, .*, got null/],
+    ['two.csv', 'text,text\nfox,cat\n', /two\.csv: expected one column 'text', got several/],
     ['d.csv', 'n,body\n1,fox\n', /d\.csv: expected a column 'text', got n, body\. Name another with --field/],
     ['e.csv', 'n,text\n1,fox\n2\n', /e\.csv: row 3: expected at least 2 cells, got 1/],
     [

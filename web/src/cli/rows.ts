@@ -258,6 +258,7 @@ async function* tableRows(
       for (const [column, option] of columns) {
         const at = row.indexOf(column);
         if (at < 0) throw noColumn(name, column, option, row, delimiter);
+        if (row.includes(column, at + 1)) throw invalidFile(name, `one column '${column}'`, 'several');
         least = Math.max(least, at + 1);
       }
     } else if (row.length > 1 || row[0] !== '') {
