@@ -58,6 +58,10 @@ describe('nothing moves while the pointer does', () => {
   });
 });
 
+/** By how many pixels the page is wider than its window. */
+const overflowOf = (page: Page) =>
+  page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
+
 describe('no page scrolls sideways', () => {
   it.each([...hands, '#compute?tour=3&large=1', ...others])('%s, from 320 to 2560 px', async (hash) => {
     const page = hash.startsWith('#compute?all=1') ? await openHand(hash) : (await site.open(hash)).page;
@@ -66,12 +70,29 @@ describe('no page scrolls sideways', () => {
     for (const width of [320, 360, 600, 1280, 2560]) {
       await page.setViewportSize({ width, height: 800 });
       await drawn(page);
-      const overflow = () =>
-        page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
+      const overflow = () => overflowOf(page);
       await expect.poll(overflow, { message: `at ${width} px`, timeout: 5000 }).toBeLessThanOrEqual(0);
     }
     await page.setViewportSize({ width: 1280, height: 900 });
   });
+
+  it.each(['#see', '#meaning', '#inside', '#inside?part=states', '#inside?part=lens', '#teach'])(
+    '%s, with a word of 400 letters in every field',
+    async (hash) => {
+      const { page } = await site.open(hash);
+      await page.locator('.status-line').getByText('Loaded:').waitFor();
+      const fields = page.locator('main :is(textarea, input[type=text], input:not([type])):visible');
+      await fields.first().waitFor();
+      for (const field of await fields.all()) await field.fill('x'.repeat(400));
+      for (const width of [320, 1280]) {
+        await page.setViewportSize({ width, height: 800 });
+        await drawn(page);
+        const overflow = () => overflowOf(page);
+        await expect.poll(overflow, { message: `at ${width} px`, timeout: 5000 }).toBeLessThanOrEqual(0);
+      }
+      await page.setViewportSize({ width: 1280, height: 900 });
+    },
+  );
 });
 
 describe('while the page loads', () => {

@@ -298,7 +298,7 @@ export class Tape {
     this.requireIdle();
     if (!loss.every(Number.isFinite))
       throw invalid(name, 'a finite loss', String(loss[0]), 'DIVERGED', {
-        hint: 'The parameters are unchanged. A lower learning rate may help, unless all labels of the batch are ignored',
+        hint: 'The parameters are unchanged. A lower learning rate may help',
       });
     const reached = new Set([entry]);
     for (const { sources, module, version } of reached) {
