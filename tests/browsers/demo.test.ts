@@ -72,7 +72,12 @@ describe.each(Object.keys(engines) as (keyof typeof engines)[])('%s', (name) => 
         await drawn();
         return found;
       },
-      { url: `${url}?frame${example ? '#compute?all=1' : hash}`, shown, widths: [320, 360, 390, 600, 1280, 2560], example },
+      {
+        url: `${url}?frame${example ? '#compute?all=1' : hash}`,
+        shown,
+        widths: [320, 360, 390, 600, 1280, 2560],
+        example,
+      },
     );
     await engine.screenshot(`${folder}${name}-${nameOf(hash)}-phone.png`);
     for (const [width, pixels] of Object.entries(overflows)) expect(pixels, `at ${width} px`).toBeLessThanOrEqual(0);
