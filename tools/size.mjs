@@ -12,7 +12,7 @@ const kBudget = 189_000;
 // What it downloads in addition if it uses threads: the difference of the modules, their own glue, and the script of the threads.
 const kThreadsBudget = 13_000;
 // The same of heed/train, without what it loads when a pretrained model is taught.
-const kTrainBudget = 284_500;
+const kTrainBudget = 284_100;
 // What its pages download if they load no model.
 const kTrainLayersBudget = 245_500;
 // What is loaded later: models in workers, pipelines, cached files, families with rotary positions, teaching a pretrained model, inspecting, quantizing and pruning folders, quantizing indexes, images, vectors of tokens, embeddings read in pages, ONNX files, entities with labels of one's own, the GPU (13 KB).

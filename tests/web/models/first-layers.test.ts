@@ -75,7 +75,7 @@ describe('reading', async () => {
       response.writeHead(206, { etag: tag, 'content-length': part.length, 'content-range': range }).end(part);
     };
 
-  /** In two shards, of which the second has only layers after the first one. */
+  /** The files with the weights in two shards. The second shard has only layers after the first one. */
   const sharded = () => {
     const { [WEIGHTS]: _, ...others } = files;
     const isLater = ({ name }: { name: string }) => /layer\.[1-9]/.test(name);

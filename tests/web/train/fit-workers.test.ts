@@ -82,7 +82,7 @@ describe('fit on several workers', () => {
     for (const workers of [2, 3]) expect(await fitted(workers)).toEqual(one);
   });
 
-  test('measures the accuracy of labels, some of which are ignored', async () => {
+  test('measures accuracy if some labels are ignored', async () => {
     const accuracies = [];
     for (const workers of [undefined, 1, 3])
       accuracies.push((await trained({ ...(workers && { workers }), metrics: ['accuracy'] })).history.metrics);

@@ -56,7 +56,7 @@ export function assignedTensors(graph: Graph, wanted: Wanted, file: string): Ass
 
 class Names {
   readonly found = new Map<string, Assignment>();
-  /** The results of `#findTarget`: a graph repeats its names. */
+  /** The results of `#findTarget` by name, because a graph repeats its names. */
   readonly #targets = new Map<string, { bare: string; name: string } | null>();
 
   constructor(

@@ -156,16 +156,14 @@ export function assistant(tape: Tape, model: LayerTree, loss: LossName): Assista
       tape.part = null;
     }
     const { share, index } = part;
-    // A part without labels that count, whose loss is NaN, adds nothing. If no part has any, the loss of the batch is NaN.
-    // The loss of a part without weights is 0, and so are its gradients, as in training without `workers`.
-    if (share === 0 && !part.weights)
-      return { index, level: 0, losses: [], outputs, gradients: places.map(() => null) };
+    // A part whose labels are all ignored adds nothing, because its loss is NaN. If this holds for all parts, the loss of
+    // the batch is NaN. If all weights of a part are 0, its loss and gradients are 0, as in training without `workers`.
+    const node = { index, level: 0, outputs };
+    if (share === 0 && !part.weights) return { ...node, losses: [], gradients: places.map(() => null) };
     (Number.isNaN(share) ? measured : multiply(measured, share)).backward();
     return {
-      index,
-      level: 0,
+      ...node,
       losses: [share * measured.item()],
-      outputs,
       gradients: gradients.map(({ of, index }) => tape.core.takeGradient(of, index)),
     };
   }
