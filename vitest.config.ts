@@ -46,6 +46,11 @@ const browser = ['tests/**/*.browser.test.ts'];
 const gpu = ['tests/web/gpu/!(smoke).browser.test.ts'];
 // The demo page's take as long as all others; `npm test` runs those of smoke.browser.test.ts alone.
 const demo = ['tests/demo/!(smoke).browser.test.ts', 'tests/demo/learning.test.ts'];
+// Fuzzing, examples trained to convergence, 4 GB of memory: `npm run test:slow`.
+const slow = ['tests/**/*.slow.test.ts'];
+// Besides these, the tests of the node project that start processes, servers or many workers, or that take more than some
+// seconds, are not part of `npm run test:quick`.
+const notQuick: string[] = [];
 const bundlers = ['tests/package/{bundlers,frameworks,recipes}.test.ts'];
 const packaged = ['tests/package/*.test.ts'];
 const withPackages = ['tests/adapters/*.test.ts'];
@@ -64,9 +69,35 @@ export default defineConfig({
         test: {
           name: 'node',
           include: ['tests/web/**/*.test.ts', 'tests/tools/**/*.test.ts', 'tests/demo/*.test.ts'],
-          exclude: [...browser, ...demo, '**/node_modules/**'],
+          exclude: [...browser, ...demo, ...slow, '**/node_modules/**'],
           ...coverage,
           execArgv: [...relaxedSimd, '--expose-gc'], // some tests collect garbage
+        },
+      },
+      {
+        extends: true,
+        test: {
+          name: 'quick',
+          include: ['tests/web/**/*.test.ts', 'tests/tools/**/*.test.ts', 'tests/demo/*.test.ts'],
+          exclude: [...browser, ...demo, ...slow, ...notQuick, '**/node_modules/**'],
+          execArgv: [...relaxedSimd, '--expose-gc'],
+        },
+      },
+      {
+        extends: true,
+        test: {
+          name: 'slow',
+          include: slow,
+          exclude: ['tests/package/**', '**/node_modules/**'],
+          execArgv: [...relaxedSimd, '--expose-gc'],
+        },
+      },
+      {
+        extends: true,
+        test: {
+          name: 'package-slow',
+          include: ['tests/package/*.slow.test.ts'],
+          globalSetup: 'tests/package/setup.ts',
         },
       },
       // What depends on the processor's arithmetic, with Node for ARM64 under QEMU: `npm run test:arm64`.
@@ -106,7 +137,7 @@ export default defineConfig({
         test: {
           name: 'package',
           include: packaged,
-          exclude: bundlers,
+          exclude: [...bundlers, ...slow],
           globalSetup: 'tests/package/setup.ts',
         },
       },

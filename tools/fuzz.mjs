@@ -34,8 +34,26 @@ await runMain(async () => {
 
   const runs = Math.max(150, Math.round(15 * seconds));
   say(`calls of the package: ${runs} of each kind`);
-  const vitest = ['node_modules/vitest/vitest.mjs', 'run', '--project', 'node', '--testTimeout', '3600000'];
-  await run([process.execPath, ...vitest, 'tests/web/hostile', 'tests/web/models/changed-files'], {
-    env: { HEED_FUZZ_RUNS: String(runs) },
-  });
+  const vitest = [
+    'node_modules/vitest/vitest.mjs',
+    'run',
+    '--project',
+    'slow',
+    '--project',
+    'node',
+    '--testTimeout',
+    '3600000',
+  ];
+  await run(
+    [
+      process.execPath,
+      ...vitest,
+      'tests/web/hostile',
+      'tests/web/models/changed-files',
+      'tests/web/models/text-index-',
+    ],
+    {
+      env: { HEED_FUZZ_RUNS: String(runs) },
+    },
+  );
 });

@@ -1,28 +1,11 @@
-// `npm run size`: the sizes of the package and of its download, compared with their budgets.
+// `npm run size`: the sizes of the package and of its downloads. bench/record.json has those of each release (record.mjs).
 import * as fs from 'node:fs';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { brotliCompressSync } from 'node:zlib';
-import { PlainError, root, runMain } from './console.mjs';
+import { root, runMain } from './console.mjs';
 import { filesBelow } from './files.mjs';
 import { laterScripts, linkedScripts, trainModelScripts } from './linked-scripts.mjs';
-
-// What a page downloads to load a model: one WebAssembly module, its glue, and the scripts of the API.
-const kBudget = 189_000;
-// What it downloads in addition if it uses threads: the difference of the modules, their own glue, and the script of the threads.
-const kThreadsBudget = 13_000;
-// The same of heed/train, without what it loads when a pretrained model is taught.
-const kTrainBudget = 284_100;
-// What its pages download if they load no model.
-const kTrainLayersBudget = 245_500;
-// What is loaded later: models in workers, pipelines, cached files, families with rotary positions, teaching a pretrained model, inspecting, quantizing and pruning folders, quantizing indexes, images, vectors of tokens, embeddings read in pages, ONNX files, entities with labels of one's own, the GPU (13 KB).
-const kLaterBudget = 109_500;
-// What reads ONNX files, with pbf.
-const kOnnxBudget = 9_300;
-// What heed/lens adds.
-const kLensBudget = 8_000;
-// What `npm install` writes to disk, without the model; a quarter of it are source maps.
-const kUnpackedBudget = 5_500_000;
 
 const dist = join(root, 'dist');
 const brotli = (file) => brotliCompressSync(fs.readFileSync(file)).length;
@@ -73,22 +56,9 @@ export function measureSizes() {
   };
 }
 
-const kBudgets = {
-  'wasm + API + glue + tokenizers, brotli': kBudget,
-  'threads on top: wasm (difference) + glue + script, brotli': kThreadsBudget,
-  'heed/train: wasm + API + glue + tokenizers, brotli': kTrainBudget,
-  'heed/train: wasm + API + glue for layers alone, brotli': kTrainLayersBudget,
-  'loaded when used (inspect, quantize, fine-tuning, images), brotli': kLaterBudget,
-  'ONNX files, brotli': kOnnxBudget,
-  'heed/lens on top, brotli': kLensBudget,
-  'unpacked without the model': kUnpackedBudget,
-};
-
-export function checkSizes() {
-  const sizes = measureSizes();
-  for (const [what, bytes] of Object.entries(sizes)) console.log(`${String(bytes).padStart(9)}  ${what}`);
-  for (const [what, budget] of Object.entries(kBudgets))
-    if (sizes[what] > budget) throw new PlainError(`${what}: ${sizes[what]} bytes exceed the budget of ${budget}`);
+/** Prints the sizes. `npm run record check` compares them with the recorded ones. */
+export function printSizes() {
+  for (const [what, bytes] of Object.entries(measureSizes())) console.log(`${String(bytes).padStart(9)}  ${what}`);
 }
 
-if (import.meta.url === pathToFileURL(process.argv[1] ?? '').href) await runMain(async () => checkSizes());
+if (import.meta.url === pathToFileURL(process.argv[1] ?? '').href) await runMain(async () => printSizes());

@@ -8,26 +8,16 @@ import { buildCMake, ctest } from './cmake.mjs';
 import { isDebian, PlainError, root, run, runMain, say, withProgress } from './console.mjs';
 import { filesBelow, hashOf } from './files.mjs';
 import { ensureDebianPackages, ensurePackages, setup } from './setup.mjs';
-import { checkSizes } from './size.mjs';
 
 const vitest = (...projects) =>
-  run([
-    process.execPath,
-    'node_modules/vitest/vitest.mjs',
-    'run',
-    '--passWithNoTests',
-    ...projects.flatMap((name) => ['--project', name]),
-  ]);
+  run([process.execPath, 'node_modules/vitest/vitest.mjs', 'run', ...projects.flatMap((name) => ['--project', name])]);
 
 async function testCore(...presets) {
   for (const preset of presets) await buildCMake(preset);
   await Promise.all(presets.map(ctest));
 }
 
-async function checkPackage() {
-  checkSizes();
-  await run([process.execPath, 'tools/record.mjs', 'check']);
-}
+const checkRecord = () => run([process.execPath, 'tools/record.mjs', 'check']);
 
 // The programs of the tests with servers, and the Debian packages that have them.
 const kServers = {
@@ -77,6 +67,10 @@ const kParts = {
   sanitizers: () => testCore('native-sanitize', 'native-sanitize-index32'),
   // The TypeScript API in Node.
   web: () => vitest('node'),
+  // The units among them: no processes, servers, browsers or packing.
+  quick: () => vitest('quick'),
+  // What takes long for what it shows: fuzzing, examples trained to convergence, 4 GB of memory.
+  slow: () => vitest('slow', 'package-slow'),
   // The API in a real Chromium, and every page of the demo once.
   browser: () => vitest('browser'),
   // Models on WebGPU's software adapter, which takes seconds to compile a kernel.
@@ -85,7 +79,7 @@ const kParts = {
   demo: () => vitest('demo'),
   // The packed tarball, installed elsewhere.
   package: async () => {
-    await checkPackage();
+    await checkRecord();
     await vitest('package');
   },
   // Plans with queues and databases, on servers that the tests start and stop, and the files of examples/scale.
@@ -132,7 +126,7 @@ function fastParts() {
   const script = [process.execPath, join(root, 'tools/test.mjs'), 'cpp'];
   const core = run(script, { quiet: true, allowFailure: true });
   return {
-    'sizes and record': checkPackage,
+    'sizes and record': checkRecord,
     'web, browser, package': () => vitest('node', 'browser', 'package'),
     cpp: async () => {
       const { status, output } = await core;

@@ -75,11 +75,13 @@ it('finds ratios that fell since the previous entry', () => {
   expect(slowdowns(both, both)).toEqual([]);
 });
 
-it('compares sizes within 2 % between releases, and to the byte for a release', () => {
+it('lets sizes grow by 3 % over the record, and compares them to the byte for a release', () => {
   const record = { '0.1.0': made(1000, 1.5), '0.2.0': made(1000, 1.5) };
   const now = (bytes: number) => ({ version: '0.2.0', ...made(bytes, 1.5) });
-  expect(faults(record, now(1015), { exact: false })).toEqual([]);
-  expect(faults(record, now(1030), { exact: false })).toEqual(['all: 1030 bytes; recorded: 1000']);
+  expect(faults(record, now(900), { exact: false })).toEqual([]);
+  expect(faults(record, now(1030), { exact: false })).toEqual([]);
+  expect(faults(record, now(1031), { exact: false })).toEqual(['all: 1031 bytes; recorded: 1000']);
+  expect(faults({ '0.2.0': { ...record['0.2.0'], sizes: {} } }, now(1), { exact: false })).toHaveLength(1);
   expect(faults(record, now(1000), { exact: true })).toEqual([]);
   expect(faults(record, now(1001), { exact: true })).toEqual(['all: 1001 bytes; recorded: 1000']);
   expect(faults({ '0.1.0': record['0.1.0'] }, now(1000), { exact: false })).toEqual([
