@@ -1,4 +1,4 @@
-// The applications in examples/, built and run from the packed package. tests/web/train/examples.test.ts has those of training,
+// The applications in examples/, built and run from the packed package. tests/web/train/examples.slow.test.ts has those of training,
 // tests/adapters the recipes, bundlers.test.ts the Next.js application.
 import * as fs from 'node:fs';
 import { createServer } from 'node:http';

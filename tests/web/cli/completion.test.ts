@@ -77,17 +77,25 @@ describe.skipIf(!has('bash'))('in bash', () => {
   });
 });
 
-describe.each(['zsh', 'fish', 'powershell'])('in %s', (shell) => {
+// How each shell registers what completes the words of a program.
+const registrations = {
+  zsh: /^compdef _heed heed$/m,
+  fish: /^complete .*-c heed .*-a /m,
+  powershell: /^Register-ArgumentCompleter -Native -CommandName heed /m,
+};
+
+describe.each(Object.entries(registrations))('in %s', (shell, registration) => {
   test.skipIf(shell === 'powershell' || !has(shell))('the script has no errors of syntax', async () => {
     const { out } = await run(['completion', shell]);
     const { status, stderr } = spawnSync(shell, ['-n'], { input: out, encoding: 'utf8' });
     expect([status, stderr]).toEqual([0, '']);
   });
 
-  test('a script is printed', async () => {
+  test('a script is printed that asks the program for candidates, and registers itself', async () => {
     const { out, code } = await run(['completion', shell]);
     expect(code).toBe(0);
-    expect(out).toMatch(/complete '?--'? /);
+    expect(out).toMatch(registration);
+    expect(out).toMatch(/ complete '?--'? /);
   });
 });
 
