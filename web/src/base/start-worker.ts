@@ -1,6 +1,6 @@
 /** Starts workers and listens to them, in browsers and with Node's worker_threads. */
 import { describe, HeedError } from './error.js';
-import { nodeModule, type WorkerLike } from './platform.js';
+import { nodeModule, ownOrigin, type WorkerLike } from './platform.js';
 import { isPrepared, packaged } from './wasm/packaged.js';
 
 type NodeWorker = import('node:worker_threads').Worker;
@@ -77,7 +77,7 @@ function startInPage(script: string, inPage: () => unknown): unknown {
   }
   const [address, options] = given;
   const url = packaged(script, new URL(address, location.href));
-  if (url.origin === location.origin) return new Worker(url, options);
+  if (url.origin === ownOrigin()) return new Worker(url, options);
   const text = options?.type === 'module' ? `import ${JSON.stringify(url)}` : `importScripts(${JSON.stringify(url)})`;
   return new Worker(URL.createObjectURL(new Blob([text], { type: 'text/javascript' })), options);
 }
