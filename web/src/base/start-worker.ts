@@ -62,8 +62,8 @@ export function start(script: string, inNode: (threads: NodeThreads) => unknown,
 }
 
 /**
- * Starts a worker in a page. Browsers reject worker scripts from another origin, such as a CDN, but a same-origin
- * script may import them. If that happens, a blob with a one-line script imports the worker's script.
+ * Starts a worker in a page. Browsers reject worker scripts from another origin, such as a CDN, and all scripts with a
+ * URL in a sandboxed frame, but a script of the page may import them. If that happens, a blob with a one-line script imports the worker's script.
  */
 function startInPage(script: string, inPage: () => unknown): unknown {
   let given: [URL | string, WorkerOptions?] | undefined;
