@@ -2,7 +2,7 @@
 // Then waits until the collector has freed every object and all workers have ended. Prints the outcomes as JSON.
 //
 // node [--expose-gc] child.mjs <folder of models> <folder of the package> [names, with commas]
-// With --expose-gc, collects garbage in every turn; otherwise allocates until the engine does.
+// With --expose-gc, collects garbage in every turn; otherwise allocates, so that the engine does.
 import threads from 'node:worker_threads';
 
 const [folder, dist, only] = process.argv.slice(2);
@@ -33,7 +33,7 @@ let sink;
 /** Collects garbage, or allocates what makes the engine do so. */
 function disturb() {
   if (globalThis.gc) return globalThis.gc();
-  for (let i = 0; i < 8; i++) sink = [new Uint8Array(2 ** 24), Array.from({ length: 1000 }, () => ({}))];
+  for (let i = 0; i < 8; i++) sink = [new Uint8Array(2 ** 20), Array.from({ length: 20_000 }, () => ({}))];
   return sink;
 }
 
@@ -230,7 +230,8 @@ for (const [where, options] of Object.entries(placements)) {
 // What only calls the methods of a model is tested with a model in a worker.
 {
   const [where, options] = ['a worker', placements['a worker']];
-  for (const [name, [kind, call]] of Object.entries(functions)) cases[`${name}, ${where}`] = [model(kind, options), call];
+  for (const [name, [kind, call]] of Object.entries(functions))
+    cases[`${name}, ${where}`] = [model(kind, options), call];
   for (const [name, [kind, make, call]] of Object.entries(users))
     cases[`${name}, ${where}`] = [async () => make(await model(kind, options)()), call];
   cases[`static TextIndex.load, ${where}`] = [
@@ -286,8 +287,7 @@ for (const name of ['add', 'save', 'search'])
     },
     (index) => index[name](name === 'search' ? 'fox' : ['z']),
   ];
-const attention = async () =>
-  new (await api.load()).MultiHeadAttention({ embedDim: 8, numHeads: 2, seed: 1 });
+const attention = async () => new (await api.load()).MultiHeadAttention({ embedDim: 8, numHeads: 2, seed: 1 });
 const rank = (attention) => (headMask) =>
   attention.forward(new api.Tensor(new Float32Array(32).fill(0.5), [4, 8]), { headMask }).output;
 cases.headImportance = [attention, (layer) => api.headImportance(2, rank(layer))];
@@ -300,7 +300,8 @@ cases['Heed.headImportance'] = [
 ];
 cases.fromKeras = [
   async () => new (await api.load()).Linear({ inFeatures: 2, outFeatures: 1 }),
-  (layer) => api.fromKeras(layer, [new api.Tensor(Float32Array.of(1, 2), [2, 1]), new api.Tensor(new Float32Array(1), [1])]),
+  (layer) =>
+    api.fromKeras(layer, [new api.Tensor(Float32Array.of(1, 2), [2, 1]), new api.Tensor(new Float32Array(1), [1])]),
 ];
 
 // Training.
@@ -323,7 +324,10 @@ for (const owner of ['FineTuning', 'TrainingHeed'])
   for (const [where, options] of Object.entries({ here: {}, 'a worker': { worker: true } })) {
     const both = (trainable) => async () => {
       const heed = await train.load();
-      return { heed, model: await heed.fromPretrained(`${folder}/bert`, { ...options, ...(trainable && { trainable }) }) };
+      return {
+        heed,
+        model: await heed.fromPretrained(`${folder}/bert`, { ...options, ...(trainable && { trainable }) }),
+      };
     };
     cases[`${owner}.trainClassifier, ${where}`] = [
       both(true),
@@ -381,7 +385,11 @@ cases.attribute = [
   },
   ({ heed, model }) =>
     lens.attribute(model, 'the fox', {
-      metric: ({ lastHiddenState }) => heed.losses.mse(lastHiddenState, new api.Tensor(new Float32Array(lastHiddenState.data.length), lastHiddenState.shape)),
+      metric: ({ lastHiddenState }) =>
+        heed.losses.mse(
+          lastHiddenState,
+          new api.Tensor(new Float32Array(lastHiddenState.data.length), lastHiddenState.shape),
+        ),
       steps: 4,
     }),
 ];
