@@ -17,7 +17,7 @@ beforeAll(async () => {
       return file !== undefined;
     },
     // Module scripts and files of a frame with an opaque origin are requests to another origin.
-    { headers: { 'access-control-allow-origin': '*' }, policy: "frame-src 'self'; worker-src 'self' blob:" },
+    { headers: { 'access-control-allow-origin': '*' }, policy: "object-src 'none'" },
   );
   const attached = site.page.waitForEvent('frameattached');
   await site.page.evaluate(() => {

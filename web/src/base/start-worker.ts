@@ -63,7 +63,8 @@ export function start(script: string, inNode: (threads: NodeThreads) => unknown,
 
 /**
  * Starts a worker in a page. Browsers reject worker scripts from another origin, such as a CDN, and all scripts with a
- * URL in a sandboxed frame, but a script of the page may import them. If that happens, a blob with a one-line script imports the worker's script.
+ * URL in a sandboxed frame, but a script of the page may import them. If that happens, a blob with a one-line script
+ * imports the worker's script; in a sandboxed frame a data: URL, because Chromium runs no modules from blobs there.
  */
 function startInPage(script: string, inPage: () => unknown): unknown {
   let given: [URL | string, WorkerOptions?] | undefined;
@@ -79,7 +80,11 @@ function startInPage(script: string, inPage: () => unknown): unknown {
   const url = packaged(script, new URL(address, location.href));
   if (url.origin === ownOrigin()) return new Worker(url, options);
   const text = options?.type === 'module' ? `import ${JSON.stringify(url)}` : `importScripts(${JSON.stringify(url)})`;
-  return new Worker(URL.createObjectURL(new Blob([text], { type: 'text/javascript' })), options);
+  const own =
+    ownOrigin() === 'null'
+      ? `data:text/javascript,${encodeURIComponent(text)}`
+      : URL.createObjectURL(new Blob([text], { type: 'text/javascript' }));
+  return new Worker(own, options);
 }
 
 /**
