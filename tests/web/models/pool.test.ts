@@ -112,6 +112,20 @@ describe('dispose()', () => {
     expect(started).toHaveLength(2);
   });
 
+  test('in the turn in which a replacement has loaded ends its worker', async () => {
+    const pool = await heed.fromPretrained(tinyModel(), { workers: 1 });
+    await started[0]!.terminate();
+    const pending = pool.embed('a').catch((error: unknown) => error);
+    await expect.poll(() => started.length).toBe(2);
+    // Called after heed's own listener, before what its promises lead to.
+    started[1]!.on('message', ({ type, value }: { type: string; value?: unknown }) => {
+      if (type === 'result' && !Array.isArray(value)) pool.dispose();
+    });
+    expect(await pending).toMatchObject({ code: 'DISPOSED' });
+    expect(pool.disposed).toBe(true);
+    await allEnded();
+  });
+
   test.each([[{ worker: true }], [{ workers: 2 }]])(
     'of the runtime disposes of models with %o, loading or loaded',
     async (options) => {

@@ -7,6 +7,7 @@ import { HeedError, importing, needsTraining } from '../base/error.js';
 import type { HubOptions } from '../base/hub-options.js';
 import { whenIdle } from '../base/in-progress.js';
 import type { PageRuntime, RawObject } from '../base/owned.js';
+import { heldByCalls } from '../base/pending.js';
 import { dispose, type GpuLike, inspected, registry } from '../base/platform.js';
 import { Tensor, type TensorLike } from '../base/tensor.js';
 import type { Calls, Core } from '../base/wasm/core.js';
@@ -348,6 +349,8 @@ for (const name of 'losses optim saveCheckpoint loadCheckpoint trainClassifier t
     },
   });
 }
+
+heldByCalls(Heed.prototype);
 
 /** Calls `onDispose` when a runtime and everything made with it have been garbage-collected. */
 const collectedRuntimes = registry<() => void>((onDispose) => onDispose());

@@ -6,6 +6,7 @@ import { HeedError } from './error.js';
 import type { HubOptions } from './hub-options.js';
 import { whenIdle } from './in-progress.js';
 import { dispose, type GpuLike, registry, type WorkerLike } from './platform.js';
+import { Unproxied } from './unproxied.js';
 import type { Calls, Core } from './wasm/core.js';
 
 /** A resource that must be deleted: an object in WebAssembly memory, or a worker. */
@@ -49,7 +50,7 @@ function release({ raw, owned }: Held): void {
 const collected = registry<Held>(release);
 
 /** Owns one object in WebAssembly memory. */
-export abstract class Owned<Raw extends RawObject> {
+export abstract class Owned<Raw extends RawObject> extends Unproxied {
   /** @internal The name of the object in messages. */
   readonly name: string;
   /** @internal */
@@ -58,6 +59,7 @@ export abstract class Owned<Raw extends RawObject> {
 
   /** @internal */
   constructor(name: string, runtime: Runtime, raw: Raw) {
+    super();
     this.name = name;
     this.runtime = runtime;
     this.#raw = raw;

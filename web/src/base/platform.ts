@@ -30,6 +30,14 @@ export function registry<Held>(cleanup: (held: Held) => void): FinalizationRegis
   return typeof FinalizationRegistry === 'function' ? new FinalizationRegistry(cleanup) : null;
 }
 
+/**
+ * The origin of this script's page or worker; undefined in Node. In a sandboxed frame it is 'null', unlike
+ * `location.origin`.
+ */
+export function ownOrigin(): string | undefined {
+  return (globalThis as { origin?: string }).origin ?? globalThis.location?.origin;
+}
+
 /** A URL object. */
 export interface UrlLike {
   readonly href: string;

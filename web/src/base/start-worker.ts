@@ -1,6 +1,6 @@
 /** Starts workers and listens to them, in browsers and with Node's worker_threads. */
 import { describe, HeedError } from './error.js';
-import { nodeModule, type WorkerLike } from './platform.js';
+import { nodeModule, ownOrigin, type WorkerLike } from './platform.js';
 import { isPrepared, packaged } from './wasm/packaged.js';
 
 type NodeWorker = import('node:worker_threads').Worker;
@@ -62,8 +62,9 @@ export function start(script: string, inNode: (threads: NodeThreads) => unknown,
 }
 
 /**
- * Starts a worker in a page. Browsers reject worker scripts from another origin, such as a CDN, but a same-origin
- * script may import them. If that happens, a blob with a one-line script imports the worker's script.
+ * Starts a worker in a page. Browsers reject worker scripts from another origin, such as a CDN, and all scripts with a
+ * URL in a sandboxed frame, but a script of the page may import them. If that happens, a blob with a one-line script
+ * imports the worker's script; in a sandboxed frame a data: URL, because Chromium runs no modules from blobs there.
  */
 function startInPage(script: string, inPage: () => unknown): unknown {
   let given: [URL | string, WorkerOptions?] | undefined;
@@ -77,9 +78,13 @@ function startInPage(script: string, inPage: () => unknown): unknown {
   }
   const [address, options] = given;
   const url = packaged(script, new URL(address, location.href));
-  if (url.origin === location.origin) return new Worker(url, options);
+  if (url.origin === ownOrigin()) return new Worker(url, options);
   const text = options?.type === 'module' ? `import ${JSON.stringify(url)}` : `importScripts(${JSON.stringify(url)})`;
-  return new Worker(URL.createObjectURL(new Blob([text], { type: 'text/javascript' })), options);
+  const own =
+    ownOrigin() === 'null'
+      ? `data:text/javascript,${encodeURIComponent(text)}`
+      : URL.createObjectURL(new Blob([text], { type: 'text/javascript' }));
+  return new Worker(own, options);
 }
 
 /**

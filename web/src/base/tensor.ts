@@ -1,5 +1,6 @@
 import { describe, formatShape, guarded, invalid } from './error.js';
 import { inspected } from './platform.js';
+import { Unproxied } from './unproxied.js';
 import type { RawMask, RawTensor } from './wasm/core.js';
 
 /** Numbers in nested arrays, or a single number for a tensor without axes. */
@@ -19,15 +20,19 @@ export type TensorData = Float32Array | Uint8Array | Int8Array;
  * x.slice(1).shape; // [1, 3]
  * for (const row of x) console.log(row); // two tensors of shape [3]
  */
-export class Tensor<Data extends TensorData = Float32Array> implements Iterable<number | Tensor<Data>> {
+export class Tensor<Data extends TensorData = Float32Array>
+  extends Unproxied
+  implements Iterable<number | Tensor<Data>>
+{
   /** @internal For messages and consoles, as minification renames classes. */
-  static readonly name: string = 'Tensor';
+  static override readonly name: string = 'Tensor';
 
   readonly data: Data;
   readonly shape: number[];
 
   /** @throws HeedError `SHAPE_MISMATCH` if the product of the extents differs from the number of values */
   constructor(data: Data, shape: readonly number[]) {
+    super();
     const expected = 'a Float32Array, a Uint8Array or an Int8Array';
     if (!expected.includes(kindOf(data) ?? '-')) throw invalid('Tensor: data', expected, describe(data));
     this.shape = guarded('Tensor: shape', () => checkShape('Tensor', data.length, shape));
@@ -106,7 +111,7 @@ export class Tensor<Data extends TensorData = Float32Array> implements Iterable<
    * @example
    * String(new Tensor(Float32Array.of(1, -0.5), [2])); // "[ 1.0000, -0.5000]"
    */
-  toString(): string {
+  override toString(): string {
     return this.#text(this.data.length > 1000);
   }
 

@@ -1,5 +1,5 @@
 /** Lists and removes cached models. Loaded on first use. */
-import { describe, guarded, invalid } from '../base/error.js';
+import { describe, guarded, HeedError, invalid } from '../base/error.js';
 import { abortable } from '../base/event-loop.js';
 import { cacheOption } from '../base/hub-options.js';
 import { readOptions, type Schema, signal } from '../base/options.js';
@@ -37,7 +37,10 @@ async function withStore<T>(
   const { cache = true, signal } = readOptions(owner, schema, options);
   if (cache === false) throw invalid(`${owner}.cache`, 'true or a name', 'false');
   const run = async () => {
-    const store = await openStore(cache);
+    const store = await openStore(cache).catch((cause) => {
+      const problem = `the cache cannot be opened, as in a sandboxed frame (${describe(cause)})`;
+      throw new HeedError('UNSUPPORTED', `${owner}: ${problem}`, { cause });
+    });
     return store ? body(store, signal) : undefined;
   };
   signal?.throwIfAborted();

@@ -1,6 +1,6 @@
 /** Reads files from the network. */
 import { HeedError, invalid, invalidFile } from '../base/error.js';
-import type { FetchLike, SignalLike } from '../base/platform.js';
+import { type FetchLike, ownOrigin, type SignalLike } from '../base/platform.js';
 import { fromStream, type OpenFile, type Request, type Source } from './files.js';
 
 /** Returns the URL of a file, or null if it has none. */
@@ -108,8 +108,7 @@ const messageOf = (cause: unknown) => (cause instanceof Error ? cause.message : 
  * none, because these would require a preflight; the browser can still revalidate its own HTTP cache.
  */
 function conditionsOf(url: URL, tag: string): Record<string, string> {
-  const { location } = globalThis;
-  if (location && location.origin !== url.origin) return {};
+  if ((ownOrigin() ?? url.origin) !== url.origin) return {};
   return /^(W\/)?"/.test(tag) ? { 'If-None-Match': tag } : { 'If-Modified-Since': tag };
 }
 

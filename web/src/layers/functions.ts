@@ -23,6 +23,7 @@ import {
 import type { Runtime } from '../base/owned.js';
 import { flipped, matmul } from '../base/products.js';
 import { isBoolean, MAX_SIZE, type MaskInput, readTensor, Tensor, type TensorInput } from '../base/tensor.js';
+import { Unproxied } from '../base/unproxied.js';
 import type { Calls, RawFunctions, RawTensor } from '../base/wasm/core.js';
 import type { Operations } from './composition/operations.js';
 
@@ -255,12 +256,13 @@ export function run<S extends Record<string, Reader<unknown>>, T>(
  * `SHAPE_MISMATCH` for shapes that do not match, `INVALID_ARGUMENT` for other invalid arguments, `OUT_OF_MEMORY`,
  * `DISPOSED`.
  */
-export abstract class Functions {
+export abstract class Functions extends Unproxied {
   readonly #runtime: Runtime;
   declare transpose: Operations['transpose'];
 
   /** @internal */
   constructor(runtime: Runtime) {
+    super();
     this.#runtime = runtime;
   }
 

@@ -14,6 +14,7 @@ import {
   texts,
 } from '../base/options.js';
 import { inspected, type SignalLike } from '../base/platform.js';
+import { Unproxied } from '../base/unproxied.js';
 import { readAll } from '../io/files.js';
 import { Integrity } from '../io/integrity.js';
 import { Settings } from '../io/settings.js';
@@ -78,9 +79,9 @@ const strings = listOf(text, 'an array of tokens');
  * const ids = tokenizer.encode('a fox');
  * tokenizer.decode(ids); // "a fox"
  */
-export class Tokenizer {
+export class Tokenizer extends Unproxied {
   /** @internal For messages and consoles, as minification renames classes. */
-  static readonly name: string = 'Tokenizer';
+  static override readonly name: string = 'Tokenizer';
 
   /** The model's maximum number of tokens, special ones included; Infinity if it is not known. */
   readonly modelMaxLength: number;
@@ -88,6 +89,7 @@ export class Tokenizer {
 
   /** @internal */
   constructor(tokenizer: TextTokenizer, modelMaxLength: number) {
+    super();
     this.#tokenizer = tokenizer;
     this.modelMaxLength = modelMaxLength;
   }

@@ -2,6 +2,7 @@
 import { floatsOf, importing, invalid } from '../base/error.js';
 import { readOptions } from '../base/options.js';
 import { padRows } from '../base/padding.js';
+import { heldByCalls } from '../base/pending.js';
 import { inspected } from '../base/platform.js';
 import { Tensor } from '../base/tensor.js';
 import type { RawRows, RawTensor } from '../base/wasm/core.js';
@@ -262,3 +263,5 @@ export class LocalModel extends RunnableModel implements PretrainedModel {
     return tokenizer.decode(ids, skipSpecialTokens);
   }
 }
+
+heldByCalls(LocalModel.prototype);

@@ -6,8 +6,10 @@
 import { formatShape, guarded, importing, invalid } from '../base/error.js';
 import type { HubOptions } from '../base/hub-options.js';
 import { plainOptions, readOptions, strings } from '../base/options.js';
+import { heldByCalls } from '../base/pending.js';
 import { dispose, inspected } from '../base/platform.js';
 import { kindOf, readRows, readTensor, type Tensor, type TensorInput } from '../base/tensor.js';
+import { Unproxied } from '../base/unproxied.js';
 import { writeSafetensors } from '../io/safetensors.js';
 import type { PretrainedModel } from '../models/model.js';
 import { newMetadata } from './index-metadata.js';
@@ -64,9 +66,9 @@ const NO_ROWS = { data: new Int8Array(), shape: [0, 0] };
  *
  * @typeParam E Whether the index embeds texts itself, so that `search` accepts texts.
  */
-export class TextIndex<E extends boolean = boolean> {
+export class TextIndex<E extends boolean = boolean> extends Unproxied {
   /** @internal For messages and consoles, as minification renames classes. */
-  static readonly name: string = 'TextIndex';
+  static override readonly name: string = 'TextIndex';
 
   readonly #state: IndexState;
   /** Settles after all calls so far that change or save the index. */
@@ -74,6 +76,7 @@ export class TextIndex<E extends boolean = boolean> {
 
   /** @internal */
   protected constructor(state: IndexState) {
+    super();
     this.#state = state;
   }
 
@@ -397,3 +400,5 @@ export class TextIndex<E extends boolean = boolean> {
     return storedVectors(this.#state.store);
   }
 }
+
+heldByCalls(TextIndex.prototype);

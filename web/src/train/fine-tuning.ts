@@ -1,4 +1,5 @@
 /** Fine-tuning of pretrained models. The code is a separate chunk, imported on demand. */
+import { heldByCalls } from '../base/pending.js';
 import type { SignalLike } from '../base/platform.js';
 import { shippedModel } from '../base/wasm/shipped.js';
 import type { ClassifierMetrics } from '../evaluation/classification.js';
@@ -117,10 +118,11 @@ export function savable(load: Load, code: Code, kit: Kit): Load {
         options: { remoteHost, revision, token, fetch, cache, integrity } as Origin['options'],
         choice: { dtype, weights },
       };
-      const save: Savable['save'] = async (options) => (await code()).save(model, origin, options);
+      const { save, loadAdapter } = heldByCalls<Savable & Adaptable>({
+        save: async (options) => (await code()).save(model, origin, options),
+        loadAdapter: async (source) => (await code()).loadAdapter(kit, model as unknown as TrainableModel, source),
+      });
       Object.defineProperty(model, 'save', { value: save });
-      const loadAdapter: Adaptable['loadAdapter'] = async (source) =>
-        (await code()).loadAdapter(kit, model as unknown as TrainableModel, source);
       if ('sentenceVectors' in model) Object.defineProperty(model, 'loadAdapter', { value: loadAdapter });
     }
     return model;

@@ -2,6 +2,7 @@
 import { guarded } from '../base/error.js';
 import type { IndexInput } from '../base/indices.js';
 import { readOptions } from '../base/options.js';
+import { heldByCalls } from '../base/pending.js';
 import { kindOf, readTensor, Tensor, type TensorInput } from '../base/tensor.js';
 import type { Batches, Examples, ExampleValues } from './fit/batches.js';
 import {
@@ -131,6 +132,8 @@ export abstract class Module extends Composite implements Trainable {
     return this;
   }
 }
+
+heldByCalls(Module.prototype);
 
 const differentiateSchema = {};
 

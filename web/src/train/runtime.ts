@@ -3,6 +3,7 @@ import { importing } from '../base/error.js';
 import type { HubOptions } from '../base/hub-options.js';
 import { plainOptions } from '../base/options.js';
 import type { Runtime } from '../base/owned.js';
+import { heldByCalls } from '../base/pending.js';
 import type { WorkerLike } from '../base/platform.js';
 import type { Tensor, TensorInput } from '../base/tensor.js';
 import type { Core } from '../base/wasm/core.js';
@@ -199,9 +200,11 @@ function withTraining(core: TrainCore, choice: Chosen, hub: HubOptions, onDispos
     optim: optimOf(runtime, tape),
   };
   // Does not wait if the code is already loaded, so that calls of a model keep their order.
+  const fineTuning: Record<string, unknown> = {};
   for (const name of ['trainClassifier', 'trainEmbedding', 'evaluateClassifier'] as const)
-    members[name] = async (...args: never[]) =>
+    fineTuning[name] = async (...args: never[]) =>
       ((models ?? (await loadModels()))[name] as (...args: never[]) => unknown)(...args);
+  Object.assign(members, heldByCalls(fineTuning));
   for (const name of Object.keys(layers)) {
     members[name] = trainable(tape, name, heed[name as 'Dropout'] as unknown as new (options?: object) => Layer);
   }

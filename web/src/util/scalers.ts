@@ -2,6 +2,7 @@
 import { describe, invalid } from '../base/error.js';
 import { requireKnown } from '../base/options.js';
 import { read, Tensor, type TensorInput } from '../base/tensor.js';
+import { Unproxied } from '../base/unproxied.js';
 
 /** Values, and the number of columns: the extent of the last axis, or 1 for a series [T]. */
 interface Columns {
@@ -47,12 +48,13 @@ interface Kind<Name extends string> {
 }
 
 /** What the scalers share. */
-abstract class Scaler<Name extends string> {
+abstract class Scaler<Name extends string> extends Unproxied {
   readonly #kind: Kind<Name>;
   #statistics: Statistics<Name> | null = null;
 
   /** @internal */
   constructor(kind: Kind<Name>, statistics: unknown) {
+    super();
     this.#kind = kind;
     if (statistics !== undefined) this.#statistics = this.#read(statistics);
   }

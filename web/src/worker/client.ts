@@ -1,6 +1,7 @@
 /** A pretrained encoder in a worker: each method sends a call to the worker. */
 import { HeedError, invalid } from '../base/error.js';
 import type { PageRuntime } from '../base/owned.js';
+import { heldByCalls } from '../base/pending.js';
 import { registry, type WorkerLike } from '../base/platform.js';
 import { moduleOf, threadsOf } from '../base/wasm/module.js';
 import { type ModelSource, sourceForWorker } from '../io/source.js';
@@ -92,3 +93,5 @@ export class WorkerModel extends RemoteModel {
     return this.call(method, args(input), options);
   }
 }
+
+heldByCalls(WorkerModel.prototype);

@@ -5,6 +5,7 @@
  */
 import { HeedError } from '../base/error.js';
 import type { PageRuntime } from '../base/owned.js';
+import { heldByCalls } from '../base/pending.js';
 import { linkedAbort, type SignalLike, type WorkerLike } from '../base/platform.js';
 import type { ModelFolder } from '../io/files.js';
 import { Integrity } from '../io/integrity.js';
@@ -180,6 +181,7 @@ class PoolModel extends RemoteModel {
   #replace(slot: Slot): void {
     slot.replacement ??= this.#loadReplacement(this.#stop.signal)
       .then((model) => {
+        if (this.#stop.signal.aborted) model.dispose(); // it was loaded in the turn in which the pool was disposed of
         slot.model = model;
       })
       .finally(() => {
@@ -188,3 +190,5 @@ class PoolModel extends RemoteModel {
     slot.replacement.catch(() => {});
   }
 }
+
+heldByCalls(PoolModel.prototype);

@@ -4,8 +4,10 @@
  */
 import { importing } from '../base/error.js';
 import { listOfTexts, readOptions, strings } from '../base/options.js';
+import { heldByCalls } from '../base/pending.js';
 import { dispose, inspected } from '../base/platform.js';
 import type { Tensor } from '../base/tensor.js';
+import { Unproxied } from '../base/unproxied.js';
 import type { RawTensor } from '../base/wasm/core.js';
 import {
   decodeIds,
@@ -54,7 +56,7 @@ export interface RemoteCall<Result> {
   join: ((total: number) => Joiner<Result>) | null;
 }
 
-export abstract class RemoteModel implements PretrainedModel {
+export abstract class RemoteModel extends Unproxied implements PretrainedModel {
   abstract readonly config: ModelConfig;
   abstract readonly workers: Workers;
   readonly device = onCore;
@@ -188,3 +190,5 @@ export abstract class RemoteModel implements PretrainedModel {
     return importing('remote-images', () => import('./remote-images.js'));
   }
 }
+
+heldByCalls(RemoteModel.prototype);

@@ -2,6 +2,7 @@
 import { requireIdle } from '../../base/in-progress.js';
 import { dispose, inspected } from '../../base/platform.js';
 import type { TensorInput } from '../../base/tensor.js';
+import { Unproxied } from '../../base/unproxied.js';
 import { Layer } from '../layer.js';
 import { type StateDict, writeState } from '../state-dict.js';
 
@@ -17,7 +18,7 @@ export const allLayers: unique symbol = Symbol('allLayers');
 export const ownParts: unique symbol = Symbol('ownParts');
 
 /** A model of layers. Parameters, modes and disposal apply to all its layers. */
-export abstract class Composite {
+export abstract class Composite extends Unproxied {
   #training = false;
 
   /** Whether dropout is active: true after `train()`; false initially and after `eval()`. */

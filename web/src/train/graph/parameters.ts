@@ -2,6 +2,7 @@
 import { calling, describe, formatShape, guarded, type HeedError, invalid } from '../../base/error.js';
 import { listOf, type Reader } from '../../base/options.js';
 import { Tensor } from '../../base/tensor.js';
+import { Unproxied } from '../../base/unproxied.js';
 import type { RawModule } from '../../base/wasm/core.js';
 import { FreeParameter } from '../inference.js';
 import type { ModuleState } from './scope.js';
@@ -21,9 +22,9 @@ export interface HasParameters {
  * weight.value.shape; // [2, 8]
  * bias.requiresGrad = false; // as `freeze('bias')`
  */
-export class Parameter {
+export class Parameter extends Unproxied {
   /** @internal For messages and consoles, as minification renames classes. */
-  static readonly name: string = 'Parameter';
+  static override readonly name: string = 'Parameter';
 
   /** The name in the state dict of the layer or module that listed it. */
   readonly name: string;
@@ -44,6 +45,7 @@ export class Parameter {
     name: string,
     shape: readonly number[],
   ) {
+    super();
     this.name = name;
     this.shape = shape;
     this.state = state;

@@ -4,6 +4,7 @@
  */
 import { describe, invalid } from '../../base/error.js';
 import { count, legal, oneOf, optional, type Reader, readOptions, type Schema, size } from '../../base/options.js';
+import { Unproxied } from '../../base/unproxied.js';
 import { Optimizer } from './optimizer.js';
 
 /** Options of schedules that end. */
@@ -119,9 +120,9 @@ interface Position {
  * schedule.step(); // after each optimizer.step()
  * optimizer.paramGroups[0].lr; // 0.09
  */
-export class Schedule {
+export class Schedule extends Unproxied {
   /** @internal For messages and consoles, as minification renames classes. */
-  static readonly name: string = 'Schedule';
+  static override readonly name: string = 'Schedule';
 
   /** @internal */
   readonly kind: ScheduleKind;
@@ -135,6 +136,7 @@ export class Schedule {
 
   /** @internal `factor`: the factor of each step; null for `reduceOnPlateau`. */
   constructor(optimizer: Optimizer, kind: ScheduleKind, options: object, factor: ((count: number) => number) | null) {
+    super();
     if (!(optimizer instanceof Optimizer)) throw invalid('schedules: optimizer', 'an optimizer', describe(optimizer));
     this.kind = kind;
     this.options = options;

@@ -1,7 +1,7 @@
 /** The parameters of a pretrained encoder that can be trained: the parts that have them, and LoRA adapters. */
 import { calling, type HeedError, invalid } from '../../base/error.js';
 import { requireIdle } from '../../base/in-progress.js';
-import type { Runtime } from '../../base/owned.js';
+import type { RawObject, Runtime } from '../../base/owned.js';
 import type { TensorInput } from '../../base/tensor.js';
 import type { RawModule, RawTensorLayer } from '../../base/wasm/core.js';
 import { type HasParameters, type NamePattern, type Parameter, parametersOf } from '../graph/parameters.js';
@@ -106,12 +106,7 @@ export class TrainedParts extends LocalModel {
     // Heads may be replaced, but the parameters of their layers remain the model's.
     const kept = [...heads.made.values(), ...onVectors].map((layer) => (layer as RecordedLayer).retain());
     const others = [...kept, ...(this.wordBias ? [this.wordBias] : []), dropout];
-    parts.deleteEncoder = () => {
-      for (const other of others) other.delete();
-      attached.lora?.delete();
-      trained.delete();
-      encoder.delete();
-    };
+    parts.deleteEncoder = deletion(others, attached, [trained, encoder]);
     trained.seed(options.seed);
     dropout.seed(options.seed);
     this.dropout = dropout;
@@ -249,4 +244,16 @@ export class TrainedParts extends LocalModel {
       hint: 'int8 weights cannot be trained; embed() and encode() give features to train other layers on',
     });
   }
+}
+
+/**
+ * Returns a function that deletes the raw objects of a model. Not a closure of the constructor, because engines keep one
+ * scope for all closures of a function: it would refer to the model, which would then never be collected.
+ */
+function deletion(others: RawObject[], attached: { lora: RawObject | null }, last: RawObject[]): () => void {
+  return () => {
+    for (const other of others) other.delete();
+    attached.lora?.delete();
+    for (const each of last) each.delete();
+  };
 }
