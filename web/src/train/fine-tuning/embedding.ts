@@ -1,5 +1,6 @@
 /** `trainEmbedding`: trains a pretrained model to embed similar texts close to each other. */
 import { invalid } from '../../base/error.js';
+import { inTurns, makeYield } from '../../base/event-loop.js';
 import { callback, finite, listOf, optional, positive, readOptions, type Schema, size } from '../../base/options.js';
 import { Tensor, type TensorLike } from '../../base/tensor.js';
 import type { Batch } from '../fit/batches.js';
@@ -124,14 +125,15 @@ export async function trainEmbedding(
 ): Promise<EmbeddingResult> {
   const read = withSeed(NAME, readOptions(NAME, schema, options), options);
   const trainable = requireTrainable(NAME, requireOwn(kit, NAME, model));
-  const data = readData(examples, read);
-  requireComparable(data);
-  const { trained, held } = data;
   if (read.matryoshkaWeights && !read.matryoshkaDims)
     throw invalid(DIM_NAMES.weights, 'none without `matryoshkaDims`', 'weights');
-  read.signal?.throwIfAborted();
-  return trainingOf(NAME, model, () =>
-    withTrained(NAME, trainable, read.train, async () => {
+  const between = makeYield(read.signal);
+  return trainingOf(NAME, model, async () => {
+    const data = await inTurns(readData(examples, read), between);
+    requireComparable(data);
+    await between();
+    const { trained, held } = data;
+    return withTrained(NAME, trainable, read.train, async () => {
       const all = [...trained.texts, ...(held?.texts ?? [])].flat();
       const truncated = await countTruncated(model, [...new Set(all)], read);
       const count = trained.texts.length;
@@ -153,8 +155,8 @@ export async function trainEmbedding(
         settings: { scale, matryoshkaDims, matryoshkaWeights },
       });
       return { ...fitted, truncated };
-    }),
-  );
+    });
+  });
 }
 
 interface SimilarityOptions {
