@@ -4,7 +4,7 @@ import { makeYield } from '../../base/event-loop.js';
 import { plainOptions, readOptions } from '../../base/options.js';
 import type { Tensor } from '../../base/tensor.js';
 import { prepareData } from '../fit-data.js';
-import { isWithoutLabels } from '../graph/loss.js';
+import { isWithoutLabels, withoutLabels } from '../graph/loss.js';
 import type { Tape } from '../graph/tape.js';
 import { allLayers, type LayerTree } from '../graph/tree.js';
 import type { StateDict } from '../inference.js';
@@ -12,7 +12,7 @@ import { clipGradNorm, type Optimizer } from '../optim/optimizer.js';
 import type { Weighted } from './batches.js';
 import { type EpochResult, notify } from './callbacks.js';
 import { requireWeightable, shareOf, weighing } from './example-weights.js';
-import type { LossName } from './fit-losses.js';
+import { IGNORED, type LossName } from './fit-losses.js';
 import { type FitOptions, type FitRead, fitSchema, type History } from './fit-options.js';
 import { Meters, type MetricRead } from './metrics.js';
 import { type Assistant, assistant, divided, type Measured } from './parallel.js';
@@ -163,6 +163,7 @@ export async function runFit(
         if (callbacks.length > 0) goesOn = await notify(callbacks, 'onBatch', progress);
         if (!goesOn) break;
       }
+      if (mean.isWithoutLabels) throw withoutLabels('fit: data', IGNORED, 'the data');
       const result: EpochResult = { epoch, loss: mean.value('fit: data'), metrics: meters.values() };
       if (validation) {
         meters = new Meters('fit', metrics);

@@ -1,11 +1,11 @@
 /** Forward passes of models that are trained or measured, and the state that they change. */
 import { describe, invalid } from '../../base/error.js';
 import { Tensor } from '../../base/tensor.js';
-import { isWithoutLabels, Loss, withoutLabels } from '../graph/loss.js';
+import { isWithoutLabels, Loss } from '../graph/loss.js';
 import type { Tape } from '../graph/tape.js';
 import { allLayers, type LayerTree } from '../graph/tree.js';
 import type { Batch, Weighted } from './batches.js';
-import { IGNORED, type LossRead, makeLoss } from './fit-losses.js';
+import { type LossRead, makeLoss } from './fit-losses.js';
 
 type Forward = LayerTree & { forward(inputs: unknown): Tensor | { output: Tensor } };
 
@@ -89,9 +89,14 @@ export class Mean {
     this.#shares += share;
   }
 
-  /** 0 if all weights are 0. @throws HeedError if there were no batches, or if all labels are ignored */
+  /** Whether all labels of all batches are ignored. */
+  get isWithoutLabels(): boolean {
+    return this.#batches > 0 && this.#batches === this.#unlabelled;
+  }
+
+  /** 0 if all weights are 0; NaN if all labels are ignored, as in PyTorch. @throws HeedError if there were no batches */
   value(argument: string): number {
-    if (this.#batches > 0 && this.#batches === this.#unlabelled) throw withoutLabels(argument, IGNORED, 'the data');
+    if (this.isWithoutLabels) return Number.NaN;
     if (this.#batches > 0) return this.#shares > 0 ? this.#sum / this.#shares : 0;
     throw invalid(argument, 'batches in each epoch', 'none', 'INVALID_ARGUMENT', {
       hint: 'An iterator yields its batches once: give a function that makes one for each epoch',
