@@ -1,5 +1,5 @@
 /** Losses of data in which some labels are ignored: those of PyTorch over all labels at once, whatever the batch size. */
-import type { FitProgress } from 'heed/train';
+import type { FitProgress, Tensor } from 'heed/train';
 import { describe, expect, test } from 'vitest';
 import { draw } from '../layers/numbers.js';
 import { errorOf, heed } from './fit-support.js';
@@ -58,7 +58,7 @@ describe('the loss is the mean over all labels', () => {
   test.each([1, 4])('weighted by classes, in batches of %d', async (batchSize) => {
     const model = make();
     const weights = [0.5, 2, 3];
-    const own = (output: never, given: never) => heed.losses.crossEntropy(output, given, { weight: weights });
+    const own = (output: Tensor, given: number[]) => heed.losses.crossEntropy(output, given, { weight: weights });
     const mean = expected(model, (label) => weights[label]!);
     expect((await model.evaluate({ inputs, labels }, { loss: own, batchSize })).loss).toBeCloseTo(mean, 6);
     const classWeight = { 0: 0.5, 1: 2, 2: 3 };
@@ -69,7 +69,7 @@ describe('the loss is the mean over all labels', () => {
   test('also if a loss of your own ignores another label', async () => {
     const model = make();
     const other = labels.map((row) => row.map((label) => (label === -100 ? 7 : label)));
-    const own = (output: never, given: never) => heed.losses.crossEntropy(output, given, { ignoreIndex: 7 });
+    const own = (output: Tensor, given: number[]) => heed.losses.crossEntropy(output, given, { ignoreIndex: 7 });
     for (const batchSize of [1, 6])
       expect((await model.evaluate({ inputs, labels: other }, { loss: own, batchSize })).loss).toBeCloseTo(
         expected(model),

@@ -3,10 +3,10 @@
 /** The hash of no numbers. */
 export const FNV_START = 0x811c9dc5;
 
-/** The hash of the numbers that `hash` is of, followed by these, each taken as 32 bits. */
-export function fnv(numbers: ArrayLike<number>, hash = FNV_START): number {
+/** The hash of the numbers that `hash` is of, followed by these, or some of these, each taken as 32 bits. */
+export function fnv(numbers: ArrayLike<number>, hash = FNV_START, { first = 0, step = 1 } = {}): number {
   let next = hash;
-  for (let i = 0; i < numbers.length; i++) next = Math.imul(next ^ numbers[i]!, 0x01000193);
+  for (let i = first; i < numbers.length; i += step) next = Math.imul(next ^ numbers[i]!, 0x01000193);
   return next;
 }
 

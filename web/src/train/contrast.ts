@@ -29,7 +29,11 @@ export interface ContrastBatch {
  * batches share their examples equally. A batch that still has nothing to compare also gets examples of other batches:
  * the first ones in order that differ (or match, if pairs are needed).
  */
-export function contrastBatches(order: readonly number[], batchSize: number, contrast: Contrast | null): ContrastBatch[] {
+export function contrastBatches(
+  order: readonly number[],
+  batchSize: number,
+  contrast: Contrast | null,
+): ContrastBatch[] {
   const batches: number[][] = [];
   for (let first = 0; first < order.length; first += batchSize) batches.push(order.slice(first, first + batchSize));
   if (!contrast) return batches.map((own) => ({ own, added: [] }));

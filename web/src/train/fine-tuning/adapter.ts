@@ -218,6 +218,7 @@ function readConfig(settings: Settings) {
   return {
     rank: settings.count('r', undefined, 1),
     alpha: settings.between('lora_alpha', 0, Infinity, 8),
+    dropout: settings.between('lora_dropout', 0, 1, 0),
     targets: names('target_modules'),
     modulesToSave: names('modules_to_save'),
   };

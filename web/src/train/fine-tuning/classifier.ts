@@ -26,7 +26,7 @@ import { Optimizer } from '../optim/optimizer.js';
 import type { TrainableModel } from '../trainable/trainable-model.js';
 import { trainingOf } from './busy.js';
 import { classifierLoss, metricsOf, targetsOf } from './classifier-loss.js';
-import { EncoderModule, type EncoderTraining, isLora, readTraining, requireTrainable } from './encoder.js';
+import { decayGroups, EncoderModule, type EncoderTraining, isLora, readTraining, requireTrainable } from './encoder.js';
 import {
   type ClassifierExample,
   type ExampleSet,
@@ -76,7 +76,10 @@ export interface ClassifierOptions extends FineTuningOptions {
    * otherwise. With the encoder, the rate rises during the first tenth of the steps and then falls to 0.
    */
   lr?: number;
-  /** The weight decay of AdamW. Default: 1 for the head, which keeps its scores moderate; 0.01 with the encoder. */
+  /**
+   * The weight decay of AdamW, which biases and norms do not have. Default: 1 for the head, which keeps its scores
+   * moderate; 0.01 with the encoder.
+   */
   weightDecay?: number;
   /**
    * Validation data: examples on which to measure after each epoch, or the fraction of the examples, in (0, 1), to hold
@@ -158,7 +161,7 @@ export async function trainClassifier(
   const read = withSeed(NAME, readOptions(NAME, schema, options), options);
   const own = requireOwn(kit, NAME, model);
   const { train } = read;
-  const trainable = train === 'head' ? null : requireTrainable(NAME, own);
+  const trainable = train === 'head' ? null : requireTrainable(NAME, own, ", or train 'head'");
   const between = makeYield(read.signal);
   return trainingOf(NAME, own, async () => {
     const data = await inTurns(readData(examples, read), between);
@@ -350,7 +353,7 @@ async function fitHead(
   const { lr, weightDecay, epochs, batchSize, seed, signal, earlyStopping } = options;
   const params = module.parameters();
   const { examples, ...fit } = fitOf(kit, data, options, (indices) => rowsOf(vectors, indices));
-  const optimizer = new Optimizer(runtime, tape, 'AdamW', [{ params, lr, weightDecay }], {});
+  const optimizer = new Optimizer(runtime, tape, 'AdamW', decayGroups(params, lr, weightDecay), {});
   const movement = new Movement(params);
   try {
     const given = { ...fit, epochs, batchSize, seed, signal, earlyStopping, optimizer };

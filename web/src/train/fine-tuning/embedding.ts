@@ -1,7 +1,17 @@
 /** `trainEmbedding`: trains a pretrained model to embed similar texts close to each other. */
 import { invalid } from '../../base/error.js';
 import { inTurns, makeYield } from '../../base/event-loop.js';
-import { callback, finite, listOf, optional, positive, readOptions, type Schema, size } from '../../base/options.js';
+import {
+  callback,
+  finite,
+  listOf,
+  optional,
+  positive,
+  type Reader,
+  readOptions,
+  type Schema,
+  size,
+} from '../../base/options.js';
 import { Tensor, type TensorLike } from '../../base/tensor.js';
 import type { Batch } from '../fit/batches.js';
 import type { FitProgress } from '../fit/callbacks.js';
@@ -64,7 +74,7 @@ export interface EmbeddingTrainingOptions extends FineTuningOptions {
    * LoRA adapters, 2e-5 otherwise.
    */
   lr?: number;
-  /** The weight decay of AdamW. Default 0.01. */
+  /** The weight decay of AdamW, which biases and norms do not have. Default 0.01. */
   weightDecay?: number;
   /**
    * Validation data: examples on which the loss is measured after each epoch, or the fraction of the examples, in (0,
@@ -91,8 +101,13 @@ export interface EmbeddingResult {
 const NAME = 'trainEmbedding';
 const DIM_NAMES = { dims: `${NAME}.matryoshkaDims`, weights: `${NAME}.matryoshkaWeights` };
 
+const trainingReader: Reader<EncoderTraining> = (value, name) => {
+  if (value !== 'head') return readTraining(value, name);
+  throw invalid(name, "'full', names of parameters or { lora }", "'head', which embedding models do not have");
+};
+
 const schema = {
-  train: optional(readTraining, 'full' as const),
+  train: optional(trainingReader, 'full' as const),
   batchSize: optional(size, null),
   chunkSize: optional(size, 64),
   scale: optional(positive, null),
