@@ -65,15 +65,17 @@ describe('reading many examples', () => {
   const pairs = Array.from({ length: count }, (_, i) => ({ a: `a ${i}`, b: `b ${i}` }));
   /** The last one is wrong, so that the call ends once all have been read. */
   const [wrongTexts, wrongPairs] = [
-    [...texts.slice(1), { text: '' }],
+    [...texts.slice(1), { text: '', label: 'a' }],
     [...pairs.slice(1), { a: '', b: 'b' }],
   ];
-  const calls: [string, (signal?: AbortSignal) => Promise<unknown>][] = [
-    ['trainClassifier', async (signal) => heed.trainClassifier(await model(), wrongTexts as never, { signal })],
-    ['trainEmbedding', async (signal) => heed.trainEmbedding(await model(), wrongPairs, { signal })],
-    ['trainEmbedding', async (signal) => heed.trainEmbedding(await model(), wrongTexts as never, { signal })],
-    ['evaluateClassifier', async (signal) => heed.evaluateClassifier(await model(), wrongTexts as never, { signal })],
-  ].map(([name, call]) => [name, call] as never);
+  type Call = (signal?: AbortSignal) => Promise<unknown>;
+  const calls: [string, Call][] = [
+    ['trainClassifier', async (signal) => heed.trainClassifier(await model(), wrongTexts, options(signal))],
+    ['trainEmbedding', async (signal) => heed.trainEmbedding(await model(), wrongPairs, options(signal))],
+    ['trainEmbedding', async (signal) => heed.trainEmbedding(await model(), wrongTexts as never, options(signal))],
+    ['evaluateClassifier', async (signal) => heed.evaluateClassifier(await model(), wrongTexts, options(signal))],
+  ];
+  const options = (signal?: AbortSignal) => (signal ? { signal } : {});
   let made: ReturnType<typeof tiny> | undefined;
   const model = () => (made ??= tiny(heed));
 
