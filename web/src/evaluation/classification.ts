@@ -81,21 +81,32 @@ export function classificationMetrics(
 /** The maximum number of labels with a confusion matrix. */
 const MOST_CONFUSED = 4096;
 
+type Indices = readonly (readonly number[])[];
+
+/** @internal The fraction of examples whose labels are predicted exactly. */
+export function accuracyOf(expected: Indices, predicted: Indices): number {
+  let correct = 0;
+  for (const [n, truth] of expected.entries()) {
+    const guessed = new Set(predicted[n]);
+    if (guessed.size === truth.length && truth.every((label) => guessed.has(label))) correct++;
+  }
+  return expected.length === 0 ? 0 : correct / expected.length;
+}
+
 /**
  * @internal `expected` and `predicted`: indices of each example's labels, exactly one per example unless
  * `isMultiLabel`.
  */
 export function measure(
   labels: readonly string[],
-  expected: readonly (readonly number[])[],
-  predicted: readonly (readonly number[])[],
+  expected: Indices,
+  predicted: Indices,
   isMultiLabel: boolean,
 ): ClassifierMetrics {
   const count = expected.length;
   const counts = labels.map(() => ({ hits: 0, support: 0, predicted: 0 }));
   const isShown = !isMultiLabel && labels.length <= MOST_CONFUSED;
   const confusion = isShown ? labels.map(() => new Array<number>(labels.length).fill(0)) : null;
-  let correct = 0;
   for (const [n, truth] of expected.entries()) {
     const guess = predicted[n]!;
     const guessed = new Set(guess);
@@ -103,7 +114,6 @@ export function measure(
     for (const label of truth) counts[label]!.support++;
     for (const label of guess) counts[label]!.predicted++;
     for (const label of hits) counts[label]!.hits++;
-    if (hits.length === truth.length && guess.length === truth.length) correct++;
     if (confusion) confusion[truth[0]!]![guess[0]!]!++;
   }
   const ratio = (a: number, b: number) => (b === 0 ? 0 : a / b);
@@ -118,7 +128,7 @@ export function measure(
   const present = isMultiLabel ? perLabel : perLabel.filter((_, i) => counts[i]!.support + counts[i]!.predicted > 0);
   return {
     count,
-    accuracy: ratio(correct, count),
+    accuracy: accuracyOf(expected, predicted),
     macroF1: ratio(
       present.reduce((sum, { f1 }) => sum + f1, 0),
       present.length,

@@ -2,7 +2,7 @@
 import { describe, invalid } from '../../base/error.js';
 import { indicesOf } from '../../base/lists.js';
 import type { Tensor, TensorLike } from '../../base/tensor.js';
-import { type ClassifierMetrics, measure } from '../../evaluation/classification.js';
+import { accuracyOf, type ClassifierMetrics, measure } from '../../evaluation/classification.js';
 import type { Tape } from '../graph/tape.js';
 import { lossesOf } from '../losses.js';
 import { type ExampleSet, listLabels } from './examples.js';
@@ -33,7 +33,7 @@ export function classifierLoss(
         ? losses.bceWithLogits(logits, targets as TensorLike, weight ? { weight } : {})
         : losses.crossEntropy(logits, targets as number[], weight ? { weight } : {});
     },
-    accuracy: () => measure(labels, last.expected, predictedLabels(last.logits!, isMultiLabel), isMultiLabel).accuracy,
+    accuracy: () => accuracyOf(last.expected, predictedLabels(last.logits!, isMultiLabel)),
   };
 }
 
