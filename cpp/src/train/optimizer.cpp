@@ -62,8 +62,8 @@ Index Optimizer::addGroup(const GroupOptions& options) {
   requireNotNegative("eps[1]", options.parameter_eps);
   if (!(options.beta2_decay <= 0))
     refuse(ErrorCode::kInvalidArgument, "beta2Decay", "a number <= 0", numberText(options.beta2_decay));
-  if (!(options.clip_threshold >= 1))
-    refuse(ErrorCode::kInvalidArgument, "clipThreshold", "a number >= 1", numberText(options.clip_threshold));
+  if (!(options.clip_threshold > 0))
+    refuse(ErrorCode::kInvalidArgument, "clipThreshold", "a number > 0", numberText(options.clip_threshold));
   if (options.nesterov && options.momentum == 0)
     refuse(ErrorCode::kInvalidArgument, "momentum", "a number > 0 with nesterov", "0");
   groups_.push_back(options);

@@ -38,6 +38,42 @@ describe('adapters', () => {
     expect(other.lora).toMatchObject({ rank: 2, alpha: 4, targets: ['query', 'value'] });
   });
 
+  it('keep their dropout, as in PEFT, when they are loaded, saved again and trained on', async () => {
+    const train = { lora: { ...lora, dropout: 0.25 } };
+    const model = await tiny(heed);
+    await heed.trainEmbedding(model, pairs, { train, lr: 1e-2, seed: 1, epochs: 1 });
+    const files = await model.save({ adapter: true });
+    const dropoutOf = (saved: typeof files) =>
+      JSON.parse(new TextDecoder().decode(saved['adapter_config.json'])).lora_dropout as number;
+    expect(dropoutOf(files)).toBe(0.25);
+    const other = await tiny(heed);
+    await other.loadAdapter(files);
+    expect(other.lora!.dropout).toBe(0.25);
+    expect(dropoutOf(await other.save({ adapter: true }))).toBe(0.25);
+    expect((await other.embed('x fox')).data).toEqual((await model.embed('x fox')).data);
+    await heed.trainEmbedding(other, pairs, { train, lr: 1e-2, seed: 1, epochs: 1 });
+    // In training mode, the adapters' inputs are dropped.
+    const [first, second] = [0, 1].map(() => other.train().sentenceVectors(['x fox']).data.slice());
+    expect(first).not.toEqual(second);
+    expect(other.eval().sentenceVectors(['x fox']).data).toEqual(other.sentenceVectors(['x fox']).data);
+  });
+
+  it('without lora_dropout in their file have none', async () => {
+    const model = await tiny(heed);
+    model.addLora(lora);
+    const files = await model.save({ adapter: true });
+    const config = JSON.parse(new TextDecoder().decode(files['adapter_config.json']));
+    const loading = (lora_dropout: unknown) =>
+      tiny(heed).then(async (other) => {
+        const text = JSON.stringify({ ...config, lora_dropout });
+        await other.loadAdapter({ ...files, 'adapter_config.json': text });
+        return other.lora!.dropout;
+      });
+    expect(await loading(undefined)).toBe(0);
+    for (const wrong of [-0.1, 1.5, 'much'])
+      await expect(loading(wrong)).rejects.toMatchObject({ code: 'INVALID_FILE' });
+  });
+
   it('hold the modules that are trained besides, with those inside them', async () => {
     const model = await tiny(heed, 'roberta');
     model.addLora({ ...lora, modulesToSave: ['classifier'] });

@@ -52,6 +52,19 @@ describe('trainClassifier', () => {
     expect((await model.embed(['a ripe melon'])).data).toEqual(before.data);
   });
 
+  it('has a bias without weight decay, which learns how frequent the labels are', async () => {
+    const tiny = await heed.fromPretrained(tinyModel());
+    const words = ['x', 'y', 'z', 'fox', 'quick', 'brown', 'the', 'a'];
+    const given = Array.from({ length: 40 }, (_, i) => ({
+      text: `${words[i % 8]} ${words[Math.floor(i / 8)]}`,
+      label: i % 10 === 3 ? 'rare' : 'frequent',
+    }));
+    // The weights decay to nearly nothing, so that the scores are those of the bias: the logarithms of the frequencies.
+    await heed.trainClassifier(tiny, given, { weightDecay: 95, epochs: 150, seed: 1, head: 'sentence' });
+    const [scores] = await classify(tiny, ['x fox']);
+    expect(scores!.find(({ label }) => label === 'rare')!.score).toBeCloseTo(0.1, 1);
+  });
+
   it('computes logits that are a linear layer of the vectors', async () => {
     await train(examples, { seed: 1, epochs: 5 });
     const texts = ['a cat', 'a pear', 'a violin and a long text about something else'];

@@ -21,6 +21,15 @@ export function completed<T>(steps: Steps<T>): T {
   }
 }
 
+/** Runs all steps, and lets the event loop run between them. `between`: what `makeYield` returned. */
+export async function inTurns<T>(steps: Steps<T>, between: () => Promise<void>): Promise<T> {
+  for (;;) {
+    const { done, value } = steps.next();
+    if (done) return value;
+    await between();
+  }
+}
+
 /**
  * Returns a function to call between steps of work. It yields to the event loop if the last turn was long ago, so that
  * timers, input and aborts are handled. It throws the signal's reason once the signal has fired; makeYield itself

@@ -95,6 +95,10 @@ export const positive = legal<number>(
   'a positive number',
   (value) => isNumber(value) && value > 0 && value <= MAX_FLOAT,
 );
+export const notNegative = legal<number>(
+  'a finite number >= 0',
+  (value) => isNumber(value) && value >= 0 && value < Infinity,
+);
 export const finite = legal<number>('a finite number', (value) => isNumber(value) && Math.abs(value) <= MAX_FLOAT);
 export const flag = legal<boolean>('true or false', (value) => typeof value === 'boolean');
 export const text = legal<string>('a string', (value) => typeof value === 'string');

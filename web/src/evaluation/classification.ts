@@ -24,13 +24,16 @@ export interface ClassifierMetrics {
    * and no others.
    */
   accuracy: number;
-  /** Mean F1 over the labels that occur or are predicted. */
+  /**
+   * Mean F1 over the labels that occur or are predicted; with several labels per example, over all labels of the
+   * classifier, where one that neither occurs nor is predicted counts 0.
+   */
   macroF1: number;
   /** Metrics per label. */
   labels: LabelMetrics[];
   /**
    * Entry [i][j] is the number of examples of label i for which label j is predicted; null with several labels per
-   * example.
+   * example, and with more than 4,096 labels, whose matrix would be too large.
    */
   confusionMatrix: number[][] | null;
 }
@@ -75,28 +78,43 @@ export function classificationMetrics(
   return measure([...known.keys()].map(String), truth, guesses, false);
 }
 
+/** The maximum number of labels with a confusion matrix. */
+const MOST_CONFUSED = 4096;
+
+type Indices = readonly (readonly number[])[];
+
+/** @internal The fraction of examples whose labels are predicted exactly. */
+export function accuracyOf(expected: Indices, predicted: Indices): number {
+  let correct = 0;
+  for (const [n, truth] of expected.entries()) {
+    const guessed = new Set(predicted[n]);
+    if (guessed.size === truth.length && truth.every((label) => guessed.has(label))) correct++;
+  }
+  return expected.length === 0 ? 0 : correct / expected.length;
+}
+
 /**
  * @internal `expected` and `predicted`: indices of each example's labels, exactly one per example unless
  * `isMultiLabel`.
  */
 export function measure(
   labels: readonly string[],
-  expected: readonly (readonly number[])[],
-  predicted: readonly (readonly number[])[],
+  expected: Indices,
+  predicted: Indices,
   isMultiLabel: boolean,
 ): ClassifierMetrics {
   const count = expected.length;
   const counts = labels.map(() => ({ hits: 0, support: 0, predicted: 0 }));
-  const confusion = labels.map(() => labels.map(() => 0));
-  let correct = 0;
+  const isShown = !isMultiLabel && labels.length <= MOST_CONFUSED;
+  const confusion = isShown ? labels.map(() => new Array<number>(labels.length).fill(0)) : null;
   for (const [n, truth] of expected.entries()) {
     const guess = predicted[n]!;
-    const hits = truth.filter((label) => guess.includes(label));
+    const guessed = new Set(guess);
+    const hits = truth.filter((label) => guessed.has(label));
     for (const label of truth) counts[label]!.support++;
     for (const label of guess) counts[label]!.predicted++;
     for (const label of hits) counts[label]!.hits++;
-    if (hits.length === truth.length && guess.length === truth.length) correct++;
-    if (!isMultiLabel) confusion[truth[0]!]![guess[0]!]!++;
+    if (confusion) confusion[truth[0]!]![guess[0]!]!++;
   }
   const ratio = (a: number, b: number) => (b === 0 ? 0 : a / b);
   const perLabel = counts.map(({ hits, support, predicted }, i) => ({
@@ -106,15 +124,16 @@ export function measure(
     f1: ratio(2 * hits, predicted + support),
     support,
   }));
-  const present = perLabel.filter((_, i) => counts[i]!.support + counts[i]!.predicted > 0);
+  // As scikit-learn: of single labels, it knows those of the examples; of several, all columns.
+  const present = isMultiLabel ? perLabel : perLabel.filter((_, i) => counts[i]!.support + counts[i]!.predicted > 0);
   return {
     count,
-    accuracy: ratio(correct, count),
+    accuracy: accuracyOf(expected, predicted),
     macroF1: ratio(
       present.reduce((sum, { f1 }) => sum + f1, 0),
       present.length,
     ),
     labels: perLabel,
-    confusionMatrix: isMultiLabel ? null : confusion,
+    confusionMatrix: confusion,
   };
 }

@@ -1,5 +1,6 @@
 /** Metrics of information retrieval, as in sentence-transformers' InformationRetrievalEvaluator. */
 import { describe, guarded, invalid } from '../base/error.js';
+import { maxOf } from '../base/lists.js';
 import { listOf, optional, type Read, type Reader, readOptions, type Schema, size } from '../base/options.js';
 import { type PretrainedModel, requireModel } from '../models/index.js';
 import { eachPair, largestHits, type ProductOptions, productSchema, readUnitRows } from '../search/index.js';
@@ -52,7 +53,8 @@ type Id = string | number;
 
 /**
  * Measures rankings. `rankings`: for each query, the ids of the documents found, best first. `relevant`: for each
- * query, the ids of its relevant documents.
+ * query, the ids of its relevant documents. The ids 1 and '1' are the same. A document that a ranking repeats counts
+ * only at its first rank; at the others, it is not relevant.
  *
  * @example
  * const { mrr, recall } = informationRetrievalMetrics([['b', 'a'], ['c', 'd']], [['a'], ['c', 'e']], { precisionRecallAtK: [2] });
@@ -75,21 +77,38 @@ export function informationRetrievalMetrics(
   return measureRankings(lists, sets, read);
 }
 
-function readLists(name: string, lists: readonly (readonly Id[] | ReadonlySet<Id>)[]): Id[][] {
+/** Reads lists of ids, as texts. */
+function readLists(name: string, lists: readonly (readonly Id[] | ReadonlySet<Id>)[]): string[][] {
   return guarded(name, () => {
     if (!Array.isArray(lists) || lists.length === 0)
       throw invalid(name, 'an array with a list of ids for each query', describe(lists));
     return lists.map((ids: unknown, i) => {
       if (!Array.isArray(ids) && !(ids instanceof Set)) throw invalid(`${name}[${i}]`, 'a list of ids', describe(ids));
-      return [...ids] as Id[];
+      return Array.from(ids as Iterable<unknown>, (id) => idOf(id, `${name}[${i}]`));
     });
   });
 }
 
-function measureRankings(rankings: Id[][], relevant: Set<Id>[], read: Read<typeof cutoffs>): RetrievalMetrics {
-  const hits = rankings.map((ids, n) => ids.map((id) => relevant[n]!.has(id)));
+function idOf(id: unknown, at: string): string {
+  if (typeof id === 'string' || (typeof id === 'number' && Number.isFinite(id))) return String(id);
+  throw invalid(at, 'ids, which are strings or numbers', describe(id));
+}
+
+function measureRankings(
+  rankings: readonly (readonly string[])[],
+  relevant: readonly ReadonlySet<string>[],
+  read: Read<typeof cutoffs>,
+): RetrievalMetrics {
+  const hits = rankings.map((ids, n) => {
+    const left = new Set(relevant[n]!);
+    return ids.map((id) => left.delete(id));
+  });
   const wanted = relevant.map(({ size }) => size);
-  const found = (n: number, k: number) => hits[n]!.slice(0, k).filter(Boolean).length;
+  const found = (n: number, k: number) => {
+    let count = 0;
+    for (let i = 0; i < Math.min(k, hits[n]!.length); i++) if (hits[n]![i]) count++;
+    return count;
+  };
   const means = (at: readonly number[], measure: (n: number, k: number) => number) =>
     Object.fromEntries(at.map((k) => [k, hits.reduce((sum, _, n) => sum + measure(n, k), 0) / hits.length]));
   const gain = (relevances: readonly boolean[]) =>
@@ -109,8 +128,9 @@ function measureRankings(rankings: Id[][], relevant: Set<Id>[], read: Read<typeo
       (n, k) => gain(hits[n]!.slice(0, k)) / gain(new Array(Math.min(k, wanted[n]!)).fill(true)),
     ),
     map: means(read.mapAtK, (n, k) => {
-      const precisions = hits[n]!.slice(0, k).map((isRelevant, i) => (isRelevant ? found(n, i + 1) / (i + 1) : 0));
-      return precisions.reduce((sum, precision) => sum + precision, 0) / Math.min(k, wanted[n]!);
+      let [count, sum] = [0, 0];
+      for (const [i, isRelevant] of hits[n]!.slice(0, k).entries()) if (isRelevant) sum += ++count / (i + 1);
+      return sum / Math.min(k, wanted[n]!);
     }),
   };
 }
@@ -154,7 +174,7 @@ export async function evaluateInformationRetrieval(
     call,
   );
   const documents = await model.embedDocument([...corpus.values()], call);
-  const most = Math.max(...Object.keys(cutoffs).flatMap((key) => read[key as keyof typeof cutoffs]));
+  const most = maxOf(Object.keys(cutoffs).flatMap((key) => read[key as keyof typeof cutoffs]));
   const [a, b] = [readUnitRows('queries', asked), readUnitRows('corpus', documents)];
   const nearest = largestHits(a.count, Math.min(most, b.count));
   await eachPair(a, b, read, (n, index, score) => {
@@ -173,14 +193,14 @@ function readData(data: RetrievalData) {
         if (typeof text !== 'string') throw invalid(`data.${key}['${id}']`, 'a text', describe(text));
       return new Map(texts as [string, string][]);
     }) as [Map<string, string>, Map<string, string>];
-    const relevantDocs = new Map<string, Set<Id>>();
+    const relevantDocs = new Map<string, Set<string>>();
     for (const [query, ids] of Object.entries(data.relevantDocs ?? {})) {
       const at = `data.relevantDocs['${query}']`;
       if (!queries.has(query)) throw invalid(at, 'the id of a query in data.queries', `'${query}'`);
       if (!Array.isArray(ids) && !(ids instanceof Set)) throw invalid(at, 'a list of ids', describe(ids));
       const unknown = [...ids].find((id) => !corpus.has(id));
       if (unknown !== undefined) throw invalid(at, 'ids of documents in data.corpus', describe(unknown));
-      const set = new Set<Id>(ids);
+      const set = new Set(ids as Iterable<string>);
       if (set.size > 0) relevantDocs.set(query, set);
     }
     if (relevantDocs.size === 0) throw invalid('data.relevantDocs', 'at least one relevant document', 'none');

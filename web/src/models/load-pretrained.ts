@@ -2,6 +2,7 @@
 import { importing } from '../base/error.js';
 import type { Runtime } from '../base/owned.js';
 import type { GpuLike, SignalLike } from '../base/platform.js';
+import { FileRecord, filesOf } from '../io/file-record.js';
 import type { ModelFolder } from '../io/files.js';
 import { Integrity } from '../io/integrity.js';
 import { type ModelSource, withFolder } from '../io/source.js';
@@ -38,7 +39,7 @@ export async function loadPretrained(
 }
 
 /** Loads a folder and passes the result to `make`. */
-export async function loadAs<Model>(
+export async function loadAs<Model extends object>(
   runtime: Runtime,
   source: ModelSource,
   options: LoadModelOptions,
@@ -47,8 +48,9 @@ export async function loadAs<Model>(
   devices?: Devices,
 ): Promise<Model> {
   const integrity = new Integrity(options.integrity);
+  const record = new FileRecord();
   const load = async (opened: ModelFolder, signal: SignalLike | undefined): Promise<Model> => {
-    const loaded = await loadModel(runtime.core, opened, { ...options, signal }, integrity);
+    const loaded = await loadModel(runtime.core, record.recording(opened), { ...options, signal }, integrity);
     const parts = new Parts(loaded.raw, loaded.release);
     try {
       const [layers, classifier] = await loadVectorLayers(runtime.calls, loaded, signal);
@@ -66,7 +68,9 @@ export async function loadAs<Model>(
         const { openDevice } = await devices();
         parts.device = await openDevice(runtime.gpu, device, loaded, options);
       }
-      return make(runtime, loaded, parts);
+      const model = make(runtime, loaded, parts);
+      filesOf.set(model, record);
+      return model;
     } catch (error) {
       parts.delete();
       throw error;

@@ -1,4 +1,5 @@
 /** Classification of tokens, as in named entity recognition, and of the spans that they form. */
+import { indexOfMax, maxOf } from '../base/lists.js';
 import { listOfTexts, oneOf, optional, strings } from '../base/options.js';
 import { best, softmax } from '../base/scores.js';
 import type { EditOptions } from '../base/site-options.js';
@@ -87,7 +88,7 @@ function wordsOf(tokens: Tagged[], how: 'first' | 'average' | 'max'): Tagged[] {
     let { scores } = first;
     if (how === 'average')
       scores = first.scores.map((_, label) => word.reduce((sum, token) => sum + token.scores[label]!, 0) / word.length);
-    if (how === 'max') scores = word.reduce((a, b) => (Math.max(...b.scores) > Math.max(...a.scores) ? b : a)).scores;
+    if (how === 'max') scores = word[indexOfMax(word.map((token) => maxOf(token.scores)))]!.scores;
     return { ...first, scores, end: word.at(-1)!.end };
   });
 }

@@ -76,7 +76,8 @@ export interface Savable {
    * @example
    * const files = await model.save();
    * const again = await heed.fromPretrained(files);
-   * @throws HeedError `INVALID_ARGUMENT` while the model is being trained; the errors of `fromPretrained` if its source can no longer be read
+   * @throws HeedError `INVALID_ARGUMENT` while the model is being trained; `INVALID_FILE` if files of its source have been
+   * replaced since the model was loaded; the errors of `fromPretrained` if its source can no longer be read
    */
   save(options?: SaveOptions): Promise<SavedFiles>;
 }

@@ -37,7 +37,10 @@ export const epochOrder = (count: number, seed: number, epoch: number): number[]
 
 const allOf = ({ length }: { readonly length: number }) => Array.from({ length }, (_, i) => i);
 
-export function split(data: unknown, { loss, validation, sampleWeight, batchSize, seed, signal }: SplitOptions): Split {
+export function prepareData(
+  data: unknown,
+  { loss, validation, sampleWeight, batchSize, seed, signal }: SplitOptions,
+): Split {
   const labelled = needsLabels(loss);
   const read = readData('fit: data', data);
   const isTable = typeof read !== 'function';

@@ -5,6 +5,7 @@ export { Heed } from '../api/runtime.js';
 export { openSafetensors } from '../folders/onnx-tensors.js';
 export { brainFloats, int8Rows, quantizationConfig, rotate, rotationBlock } from '../folders/quantize-rows.js';
 export { bytesOf } from '../io/bytes.js';
+export { filesOf } from '../io/file-record.js';
 export { concatenate, type ModelFolder, parseJson, readAll } from '../io/files.js';
 export { Integrity } from '../io/integrity.js';
 export { MODEL_FILES } from '../io/list-files.js';

@@ -8,6 +8,7 @@ import {
   flag,
   integer,
   legal,
+  notNegative,
   optional,
   positive,
   type Reader,
@@ -16,8 +17,8 @@ import {
   tensor,
 } from '../base/options.js';
 import { readTensor, type TensorInput } from '../base/tensor.js';
-import type { RawIndices } from '../base/wasm/core.js';
-import { Loss } from './graph/loss.js';
+import type { RawIndices, RawTensor } from '../base/wasm/core.js';
+import { type Averaged, Loss } from './graph/loss.js';
 import type { Tape } from './graph/tape.js';
 import { run } from './inference.js';
 
@@ -261,13 +262,14 @@ interface LossDefinition {
   readonly labelOption?: string;
   /** A label that is ignored. */
   readonly ignored?: number;
+  /** The number of axes at the end of the first tensor that belong to one entry of the mean. Default 0. */
+  readonly entryAxes?: number;
   /** Whether the loss relates the examples of a batch to each other. Default false. */
   readonly relatesExamples?: boolean;
   /** Whether a batch also needs two examples with the same label. Default false. */
   readonly needsPair?: boolean;
 }
 
-const notNegative = legal<number>('a number >= 0', (value) => typeof value === 'number' && value >= 0);
 const probability = legal<number>(
   'a number above 0 and below 1',
   (value) => typeof value === 'number' && value > 0 && value < 1,
@@ -289,6 +291,7 @@ export const lossDefinitions: Record<keyof Losses, LossDefinition> = {
       ...weighted,
     } satisfies Schema<CrossEntropyOptions>,
     ignored: -100,
+    entryAxes: 1,
   },
   mse: { tensors: ['input', 'target'], schema: weighted satisfies Schema<WeightedOptions> },
   mae: { tensors: ['input', 'target'], schema: weighted satisfies Schema<WeightedOptions> },
@@ -336,11 +339,13 @@ export const lossDefinitions: Record<keyof Losses, LossDefinition> = {
     labels: readTensor,
     schema: { margin: optional(finite, 0), ...weighted } satisfies Schema<CosineEmbeddingOptions>,
     outputs: 2,
+    entryAxes: 1,
   },
   triplet: {
     tensors: ['anchor', 'positive', 'negative'],
     schema: { margin: optional(notNegative, 1), ...weighted } satisfies Schema<TripletOptions>,
     outputs: 3,
+    entryAxes: 1,
   },
   infoNCE: {
     tensors: ['a', 'b'],
@@ -368,10 +373,56 @@ export const lossDefinitions: Record<keyof Losses, LossDefinition> = {
 /** @internal The names of the functions that `lossesOf` returned. */
 export const lossNames = new WeakMap<object, string>();
 
+/** The options of a loss that affect its mean, after reading. */
+interface MeanOptions {
+  readonly ignoreIndex?: number;
+  readonly weight?: RawTensor | null;
+  readonly weights?: RawTensor | null;
+}
+
+/** The index in a tensor whose axes are the first axes of `shape`, with extents of 1 repeated, of entry `n` of `shape`. */
+function repeated(axes: readonly number[], shape: readonly number[]): (n: number) => number {
+  return (n) => {
+    let [rest, index, stride] = [n, 0, 1];
+    for (let axis = shape.length - 1; axis >= 0; axis--) {
+      const extent = axes[axis] ?? 1;
+      if (extent > 1) index += (rest % shape[axis]!) * stride;
+      stride *= extent;
+      rest = Math.floor(rest / shape[axis]!);
+    }
+    return index;
+  };
+}
+
+/** What a loss is the mean over; null if it relates the examples of a batch to each other. */
+function averagedOf(
+  { relatesExamples, entryAxes = 0, ignored }: LossDefinition,
+  shape: readonly number[],
+  labels: RawIndices | undefined,
+  { ignoreIndex, weight, weights }: MeanOptions,
+): Averaged | null {
+  if (relatesExamples) return null;
+  const entries = shape.slice(0, shape.length - entryAxes);
+  const count = entries.reduce((product, extent) => product * extent, 1);
+  if (ignored === undefined) {
+    const mean = () => (weights ? weights.data.reduce((sum, each) => sum + each, 0) / weights.data.length : 1);
+    return { share: () => count * mean(), ignored: null };
+  }
+  const at = weights && repeated(weights.shape, entries);
+  const share = () => {
+    let sum = 0;
+    for (const [n, label] of labels!.data.entries())
+      if (label !== ignoreIndex) sum += (weight ? weight.data[label]! : 1) * (at ? weights!.data[at(n)]! : 1);
+    return sum;
+  };
+  return { share, ignored: ignoreIndex! };
+}
+
 /** @internal The losses of one runtime. */
 export function lossesOf(tape: Tape): Losses {
   const { core } = tape;
-  const losses = Object.entries(lossDefinitions).map(([name, { tensors, labels, schema }]) => {
+  const losses = Object.entries(lossDefinitions).map(([name, definition]) => {
+    const { tensors, labels, schema } = definition;
     const loss = (...given: unknown[]): Loss => {
       const count = tensors.length;
       const constants = labels && { labels: labels(`losses.${name}: labels`, given[count]) };
@@ -380,10 +431,9 @@ export function lossesOf(tape: Tape): Losses {
       return run(`losses.${name}`, named, schema, options, (raw, read) =>
         tape.record(null, (call) => {
           const variables = Object.fromEntries(tensors.map((key, i) => [key, call.input(key, raw[i]!)]));
-          return new Loss(
-            tape,
-            call.output(core.recordLoss(call.graph, name, { ...variables, ...constants, ...read })),
-          );
+          const output = call.output(core.recordLoss(call.graph, name, { ...variables, ...constants, ...read }));
+          const given = constants?.labels as RawIndices | undefined;
+          return new Loss(tape, output, averagedOf(definition, raw[0]!.shape, given, read as MeanOptions));
         }),
       );
     };

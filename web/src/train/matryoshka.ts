@@ -3,6 +3,7 @@
  * used as shorter vectors.
  */
 import { describe, invalid } from '../base/error.js';
+import { minOf } from '../base/lists.js';
 import { finite, listOf, optional, readOptions, type Schema, size } from '../base/options.js';
 import { readTensor, type Tensor, type TensorInput } from '../base/tensor.js';
 import { Loss } from './graph/loss.js';
@@ -64,7 +65,7 @@ export function matryoshkaOf(tape: Tape): MatryoshkaLosses {
         throw invalid(`${name}: vectors`, 'an array of tensors', describe(vectors));
       const widths = vectors.map((each, i) => readTensor(`${name}: vectors[${i}]`, each).shape.at(-1) ?? 0);
       let sum: Loss | null = null;
-      for (const [dim, weight] of readDims(names, read, Math.min(...widths))) {
+      for (const [dim, weight] of readDims(names, read, minOf(widths))) {
         const given = loss(...vectors.map((each) => slice(each, { axis: -1, end: dim })));
         if (!(given instanceof Loss)) throw invalid(`${name}: loss`, 'a function that returns a loss', describe(given));
         const part = multiply(given, weight);

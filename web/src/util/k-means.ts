@@ -3,6 +3,7 @@
  * center. Updates, tolerance and the treatment of empty clusters are those of scikit-learn's `KMeans`.
  */
 import { invalid } from '../base/error.js';
+import { indexOfMax } from '../base/lists.js';
 import { legal, optional, readOptions, type Schema, seed, size } from '../base/options.js';
 import { generator } from '../base/random.js';
 import { Tensor, type TensorInput } from '../base/tensor.js';
@@ -176,7 +177,7 @@ async function seeded(rows: Matrix, numClusters: number, seed: number, options: 
         }
     });
     const totals = closer.map((distances) => distances.reduce((sum, value) => sum + value, 0));
-    const best = totals.indexOf(Math.min(...totals));
+    const best = indexOfMax(totals.map((total) => -total));
     nearest = closer[best]!;
     centers.set(row(candidates[best]!), chosen * width);
   }

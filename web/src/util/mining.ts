@@ -242,11 +242,21 @@ export async function mineHardNegatives(
     );
     const fitting = hits.sorted().filter(({ score }) => score <= most && score >= (minScore ?? -Infinity));
     const candidates = fitting.slice(rangeMin);
-    if (read.samplingStrategy === 'random')
-      while (candidates.length > numNegatives)
-        candidates.splice(Math.floor((random() / 2 ** 32) * candidates.length), 1);
-    return candidates.slice(0, numNegatives);
+    return read.samplingStrategy === 'random'
+      ? sampled(candidates, numNegatives, random)
+      : candidates.slice(0, numNegatives);
   });
+}
+
+/** `count` of the candidates, in order: those that are left if random ones are removed, one after another. */
+function sampled<T>(candidates: readonly T[], count: number, random: () => number): T[] {
+  const removed: number[] = [];
+  for (let left = candidates.length; left > count; left--) removed.push(Math.floor((random() / 2 ** 32) * left));
+  // The places of those that are left, before each removal, from the last one on.
+  const places = Array.from({ length: Math.min(count, candidates.length) }, (_, i) => i);
+  for (const place of removed.reverse())
+    for (let i = places.length - 1; i >= 0 && places[i]! >= place; i--) places[i]!++;
+  return places.map((place) => candidates[place]!);
 }
 
 /** Reads the positives of each anchor. */

@@ -141,7 +141,7 @@ const STANDARD: Kind<'mean' | 'scale'> = {
     const isConstant = variance <= count * Number.EPSILON * variance + (count * mean * Number.EPSILON) ** 2;
     return [mean, isConstant ? 1 : Math.sqrt(variance)];
   },
-  scaling: ([mean, scale]) => ({ offset: mean!, scale: scale! }),
+  scaling: ([mean, scale]) => ({ offset: mean!, scale: scale! || 1 }),
 };
 
 const MIN_MAX: Kind<'min' | 'max'> = {
@@ -153,7 +153,7 @@ const MIN_MAX: Kind<'min' | 'max'> = {
 
 /**
  * Scales each column to mean 0 and standard deviation 1 (of the population, as in scikit-learn). Constant columns become
- * 0.
+ * 0; a `scale` of 0 means 1.
  *
  * @example
  * const scaler = new StandardScaler().fit([[1, 10], [3, 10]]);

@@ -1,4 +1,5 @@
 /** Reads a model's files once for all workers of a pool. */
+import { FNV_START, fnv } from '../base/fnv.js';
 import type { SignalLike } from '../base/platform.js';
 import type { ModelFolder, OpenFile } from '../io/files.js';
 import type { FileRequest } from './protocol.js';
@@ -8,7 +9,7 @@ interface SharedFile {
   chunks: AsyncIterator<Uint8Array>;
   /** Chunks that some workers have not read yet. */
   held: Map<number, { next: Promise<Uint8Array | null>; readers: number }>;
-  /** FNV-1a hash of the bytes read so far. The platform has no hash for streams. */
+  /** The hash of the bytes read so far. */
   hash: number;
 }
 
@@ -34,14 +35,14 @@ export function serveFiles(folder: ModelFolder, readers: number, signal: SignalL
       about: { name, size, expectedSize, isReadWhole: true }, // for the fingerprint
       chunks: file.chunks()[Symbol.asyncIterator](),
       held: new Map(),
-      hash: 0x811c9dc5,
+      hash: FNV_START,
     };
   }
 
   async function next(file: SharedFile): Promise<Uint8Array | null> {
     const { done, value } = await file.chunks.next();
     if (done) return null;
-    for (const byte of value) file.hash = Math.imul(file.hash ^ byte, 0x01000193);
+    file.hash = fnv(value, file.hash);
     return new Uint8Array(value); // a copy, because cloning a view copies its whole buffer
   }
 

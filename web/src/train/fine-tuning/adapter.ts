@@ -215,9 +215,13 @@ function readConfig(settings: Settings) {
     if (Array.isArray(value) && value.every((name) => typeof name === 'string')) return value as string[];
     throw settings.wrong(key, 'a list of modules', value);
   };
+  const dropout = settings.get('lora_dropout') ?? 0;
+  if (typeof dropout !== 'number' || !(dropout >= 0 && dropout <= 1))
+    throw settings.wrong('lora_dropout', 'a number from 0 to 1', dropout);
   return {
     rank: settings.count('r', undefined, 1),
     alpha: settings.between('lora_alpha', 0, Infinity, 8),
+    dropout,
     targets: names('target_modules'),
     modulesToSave: names('modules_to_save'),
   };

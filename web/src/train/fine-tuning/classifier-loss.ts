@@ -1,10 +1,11 @@
 /** The loss of a classifier and the measures of its labels. Notation: N texts, C labels. */
 import { describe, invalid } from '../../base/error.js';
+import { indicesOf } from '../../base/lists.js';
 import type { Tensor, TensorLike } from '../../base/tensor.js';
-import { type ClassifierMetrics, measure } from '../../evaluation/classification.js';
+import { accuracyOf, type ClassifierMetrics, measure } from '../../evaluation/classification.js';
 import type { Tape } from '../graph/tape.js';
 import { lossesOf } from '../losses.js';
-import type { ExampleSet } from './examples.js';
+import { type ExampleSet, listLabels } from './examples.js';
 import { predictedLabels } from './predicted-labels.js';
 
 /** A factor on the loss of each label; null: 1. */
@@ -32,7 +33,7 @@ export function classifierLoss(
         ? losses.bceWithLogits(logits, targets as TensorLike, weight ? { weight } : {})
         : losses.crossEntropy(logits, targets as number[], weight ? { weight } : {});
     },
-    accuracy: () => measure(labels, last.expected, predictedLabels(last.logits!, isMultiLabel), isMultiLabel).accuracy,
+    accuracy: () => accuracyOf(last.expected, predictedLabels(last.logits!, isMultiLabel)),
   };
 }
 
@@ -40,11 +41,17 @@ export function classifierLoss(
 type Targets = number[] | TensorLike;
 
 export function targetsOf({ labels: given, isMultiLabel }: ExampleSet, labels: readonly string[]): Targets {
-  const indices = given.map((list) => list.map((label) => labels.indexOf(label)));
+  const indices = labelNumbers(given, labels);
   if (!isMultiLabel) return indices.map(([index]) => index!);
   const data = new Float32Array(indices.length * labels.length);
   for (const [n, list] of indices.entries()) for (const i of list) data[n * labels.length + i] = 1;
   return { data, shape: [indices.length, labels.length] };
+}
+
+/** The labels of each text as indices in `labels`, which has all of them. */
+function labelNumbers(given: readonly (readonly string[])[], labels: readonly string[]): number[][] {
+  const numbers = indicesOf(labels);
+  return given.map((list) => list.map((label) => numbers.get(label)!));
 }
 
 function expectedOf(targets: Targets): number[][] {
@@ -59,17 +66,18 @@ function weightsOf(
 ) {
   const argument = `${call}.classWeight`;
   if (by === 'balanced') {
-    const counts = labels.map((label) => given.filter((list) => list.includes(label)).length);
+    const counts = new Array<number>(labels.length).fill(0);
+    for (const list of labelNumbers(given, labels)) for (const number of list) counts[number]!++;
     return counts.map((count) => given.length / (labels.length * Math.max(1, count)));
   }
-  const unexpected = Object.keys(by).find((label) => !labels.includes(label));
+  const known = new Set(labels);
+  const unexpected = Object.keys(by).find((label) => !known.has(label));
   if (unexpected !== undefined)
-    throw invalid(argument, `labels of the examples (${labels.join(', ')})`, describe(unexpected));
+    throw invalid(argument, `labels of the examples (${listLabels(labels)})`, describe(unexpected));
   return labels.map((label) => (Object.hasOwn(by, label) ? by[label]! : 1));
 }
 
 /** Measures the labels that a classifier predicts for `set`. */
 export function metricsOf(set: ExampleSet, labels: readonly string[], logits: Tensor): ClassifierMetrics {
-  const expected = set.labels.map((list) => list.map((label) => labels.indexOf(label)));
-  return measure(labels, expected, predictedLabels(logits, set.isMultiLabel), set.isMultiLabel);
+  return measure(labels, labelNumbers(set.labels, labels), predictedLabels(logits, set.isMultiLabel), set.isMultiLabel);
 }

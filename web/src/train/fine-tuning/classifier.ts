@@ -1,5 +1,6 @@
 /** `trainClassifier`: trains a pretrained model to label texts. */
 import { describe, invalid } from '../../base/error.js';
+import { inTurns, makeYield, type Steps } from '../../base/event-loop.js';
 import {
   callback,
   oneOf,
@@ -25,8 +26,16 @@ import { Optimizer } from '../optim/optimizer.js';
 import type { TrainableModel } from '../trainable/trainable-model.js';
 import { trainingOf } from './busy.js';
 import { classifierLoss, metricsOf, targetsOf } from './classifier-loss.js';
-import { EncoderModule, type EncoderTraining, isLora, readTraining, requireTrainable } from './encoder.js';
-import { type ClassifierExample, type ExampleSet, labelsOf, readExamples, split, subset } from './examples.js';
+import { decayGroups, EncoderModule, type EncoderTraining, isLora, readTraining, requireTrainable } from './encoder.js';
+import {
+  type ClassifierExample,
+  type ExampleSet,
+  labelsOf,
+  readExamples,
+  requireLabels,
+  split,
+  subset,
+} from './examples.js';
 import { epochsFor, type Fitted, fitEncoder } from './fit-encoder.js';
 import { type ClassifierHead, chooseHead, inputOf, install, type Kit, trainableHead, trainedHead } from './head.js';
 import { Movement } from './movement.js';
@@ -67,7 +76,10 @@ export interface ClassifierOptions extends FineTuningOptions {
    * otherwise. With the encoder, the rate rises during the first tenth of the steps and then falls to 0.
    */
   lr?: number;
-  /** The weight decay of AdamW. Default: 1 for the head, which keeps its scores moderate; 0.01 with the encoder. */
+  /**
+   * The weight decay of AdamW, which biases and norms do not have. Default: 1 for the head, which keeps its scores
+   * moderate; 0.01 with the encoder.
+   */
   weightDecay?: number;
   /**
    * Validation data: examples on which to measure after each epoch, or the fraction of the examples, in (0, 1), to hold
@@ -148,28 +160,27 @@ export async function trainClassifier(
 ): Promise<ClassifierResult> {
   const read = withSeed(NAME, readOptions(NAME, schema, options), options);
   const own = requireOwn(kit, NAME, model);
-  const data = readData(examples, read);
-  read.signal?.throwIfAborted();
   const { train } = read;
-  if (train === 'head') return trainingOf(NAME, own, () => trainHead(kit, own, data, read));
-  const trainable = requireTrainable(NAME, own);
-  return trainingOf(NAME, own, () =>
-    withTrained(NAME, trainable, train, () => trainEncoder(kit, own, trainable, data, { ...read, train })),
-  );
+  const trainable = train === 'head' ? null : requireTrainable(NAME, own, ", or train 'head'");
+  const between = makeYield(read.signal);
+  return trainingOf(NAME, own, async () => {
+    const data = await inTurns(readData(examples, read), between);
+    await between();
+    if (train === 'head') return trainHead(kit, own, data, read);
+    return withTrained(NAME, trainable!, train, () => trainEncoder(kit, own, trainable!, data, { ...read, train }));
+  });
 }
 
-function readData(examples: unknown, { validation, seed }: OptionsRead): Data {
-  const given = readExamples(`${NAME}: examples`, examples);
+function* readData(examples: unknown, { validation, seed }: OptionsRead): Steps<Data> {
+  const given = yield* readExamples(`${NAME}: examples`, examples);
   const argument = `${NAME}.validation`;
   const range = (first: number, end: number) => Array.from({ length: end - first }, (_, i) => first + i);
   const count = given.texts.length;
   const labels = labelsOf(given, `${NAME}: examples`);
   if (validation === null) return { all: given, trained: range(0, count), held: [], labels };
   if (typeof validation === 'number') return { all: given, labels, ...split(given, validation, seed, argument) };
-  const others = readExamples(argument, validation, given);
-  const unexpected = others.labels.flat().find((label) => !labels.includes(label));
-  if (unexpected !== undefined)
-    throw invalid(argument, `labels that are trained (${labels.join(', ')})`, describe(unexpected));
+  const others = yield* readExamples(argument, validation, given);
+  requireLabels(argument, others, labels, 'labels that are trained');
   const all = {
     ...given,
     texts: [...given.texts, ...others.texts],
@@ -342,7 +353,7 @@ async function fitHead(
   const { lr, weightDecay, epochs, batchSize, seed, signal, earlyStopping } = options;
   const params = module.parameters();
   const { examples, ...fit } = fitOf(kit, data, options, (indices) => rowsOf(vectors, indices));
-  const optimizer = new Optimizer(runtime, tape, 'AdamW', [{ params, lr, weightDecay }], {});
+  const optimizer = new Optimizer(runtime, tape, 'AdamW', decayGroups(params, lr, weightDecay), {});
   const movement = new Movement(params);
   try {
     const given = { ...fit, epochs, batchSize, seed, signal, earlyStopping, optimizer };
@@ -369,15 +380,10 @@ export async function evaluateClassifier(
 ): Promise<ClassifierMetrics> {
   const name = 'evaluateClassifier';
   const read = readOptions(name, { signal }, options);
-  const set = readExamples(`${name}: examples`, examples);
+  const argument = `${name}: examples`;
+  const set = await inTurns(readExamples(argument, examples), makeYield(read.signal));
   const { labels } = model.config;
-  const unexpected = set.labels.flat().find((label) => !labels.includes(label));
-  if (unexpected !== undefined)
-    throw invalid(
-      `${name}: examples`,
-      `labels of the model (${labels.join(', ') || 'it has none'})`,
-      describe(unexpected),
-    );
+  requireLabels(argument, set, labels, 'labels of the model');
   const call = { ...read, textPairs: set.textPairs };
   const { logits } = await model.predict('sequence-classification', set.texts, call as object);
   return metricsOf(set, labels, logits);

@@ -1,5 +1,6 @@
 /** The batches of `trainEmbedding`. */
 import { invalid } from '../../base/error.js';
+import { groupBy } from '../../base/lists.js';
 import { shuffled } from '../../base/random.js';
 import { batchesWithin, type Contrast, isConstant } from '../contrast.js';
 import type { Batch } from '../fit/batches.js';
@@ -53,9 +54,7 @@ export function* rowBatches(rows: Rows, batchSize: number, seed: number, epoch: 
  * its label in the batch would only serve as a negative. The pairs of each label are spread evenly over the epoch.
  */
 function labelledOrder(labels: readonly number[], seed: number, epoch: number): number[] {
-  const byLabel = new Map<number, number[]>();
-  for (const i of shuffled(labels.length, seed, epoch))
-    byLabel.set(labels[i]!, [...(byLabel.get(labels[i]!) ?? []), i]);
+  const byLabel = groupBy(shuffled(labels.length, seed, epoch), (i) => labels[i]!);
   const pairs = [...byLabel.values()].flatMap((indices) =>
     Array.from({ length: Math.ceil(indices.length / 2) }, (_, k) => ({
       indices: indices.slice(2 * k, 2 * k + 2),

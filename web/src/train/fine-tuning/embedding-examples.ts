@@ -1,7 +1,9 @@
 /** The examples of `trainEmbedding`: types and checks. */
 import { describe, guarded, invalid } from '../../base/error.js';
-import { finite, lengthOf, requireKnown } from '../../base/options.js';
-import { type ExampleSet, labelsOf, readExamples, readText, split, subset } from './examples.js';
+import type { Steps } from '../../base/event-loop.js';
+import { indicesOf } from '../../base/lists.js';
+import { finite, requireKnown } from '../../base/options.js';
+import { type ExampleSet, labelsOf, readEach, readExamples, readText, split, subset } from './examples.js';
 
 /** Two related texts, such as a question and its answer. */
 export interface PairExample {
@@ -91,40 +93,43 @@ const KINDS = [
   ['text', 'label'],
 ] as const;
 
-export function readData(examples: unknown, options: DataOptions): { trained: Rows; held: Rows | null } {
+/** The examples to train on, and those to validate with. */
+interface Data {
+  readonly trained: Rows;
+  readonly held: Rows | null;
+}
+
+export function* readData(examples: unknown, options: DataOptions): Steps<Data> {
   const { validation, seed, batchSize } = options;
   const kind = kindOf(examples, `${NAME}: examples`);
-  if (kind.at(-1) === 'score') return readScored(examples, options);
+  if (kind.at(-1) === 'score') return yield* readScored(examples, options);
   if (batchSize === 1 && kind.length < 3)
     throw invalid(`${NAME}.batchSize`, 'at least 2: texts are compared with others of their batch', '1');
-  if (kind[0] === 'text') return readLabelled(examples, options);
-  const read = readRows(examples, kind, `${NAME}: examples`);
+  if (kind[0] === 'text') return yield* readLabelled(examples, options);
+  const read = yield* readRows(examples, kind, `${NAME}: examples`);
   const rows = (texts: readonly (readonly string[])[]): Rows => ({ texts, labels: null });
   if (validation === null) return { trained: rows(read), held: null };
   if (typeof validation !== 'number')
-    return { trained: rows(read), held: rows(readRows(validation, kind, `${NAME}.validation`)) };
+    return { trained: rows(read), held: rows(yield* readRows(validation, kind, `${NAME}.validation`)) };
   const set = { texts: [], textPairs: undefined, labels: read.map(() => []), isMultiLabel: true };
   const { trained, held } = split(set, validation, seed, `${NAME}.validation`);
   return { trained: rows(trained.map((i) => read[i]!)), held: rows(held.map((i) => read[i]!)) };
 }
 
 /** Pairs with scores. */
-function readScored(
-  examples: unknown,
-  { validation, seed, batchSize }: DataOptions,
-): { trained: Rows; held: Rows | null } {
+function* readScored(examples: unknown, { validation, seed, batchSize }: DataOptions): Steps<Data> {
   if (batchSize === 1)
     throw invalid(`${NAME}.batchSize`, 'at least 2: pairs are compared with others of their batch', '1');
-  const rowsOf = (given: unknown, argument: string) => {
+  const rowsOf = function* (given: unknown, argument: string): Steps<Rows & { labels: number[] }> {
     const scores: number[] = [];
-    const texts = readRows(given, ['a', 'b', 'score'], argument, (row, at) => {
+    const texts = yield* readRows(given, ['a', 'b', 'score'], argument, (row, at) => {
       scores.push(finite(row.score, `${at}.score`));
     });
     return { texts, labels: scores, isScored: true };
   };
-  const all = rowsOf(examples, `${NAME}: examples`);
+  const all = yield* rowsOf(examples, `${NAME}: examples`);
   if (validation === null) return { trained: all, held: null };
-  if (typeof validation !== 'number') return { trained: all, held: rowsOf(validation, `${NAME}.validation`) };
+  if (typeof validation !== 'number') return { trained: all, held: yield* rowsOf(validation, `${NAME}.validation`) };
   const set = { texts: [], textPairs: undefined, labels: all.labels.map(() => []), isMultiLabel: true };
   const { trained, held } = split(set, validation, seed, `${NAME}.validation`);
   const part = (rows: number[]) => ({
@@ -135,17 +140,20 @@ function readScored(
   return { trained: part(trained), held: part(held) };
 }
 
-function readLabelled(examples: unknown, { validation, seed }: DataOptions) {
-  const all = readExamples(`${NAME}: examples`, examples);
-  const known = labelsOf(all, `${NAME}: examples`);
+function* readLabelled(examples: unknown, { validation, seed }: DataOptions): Steps<Data> {
+  const all = yield* readExamples(`${NAME}: examples`, examples);
+  const known = indicesOf(labelsOf(all, `${NAME}: examples`));
   const rows = ({ texts, labels }: ExampleSet): Rows => ({
     texts: texts.map((text) => [text]),
     labels: labels.map(([label]) => indexOf(label!)),
   });
-  const indexOf = (label: string) => known.indexOf(label) + 1 || known.push(label);
+  const indexOf = (label: string) => {
+    if (!known.has(label)) known.set(label, known.size);
+    return known.get(label)!;
+  };
   if (validation === null) return { trained: rows(all), held: null };
   if (typeof validation !== 'number')
-    return { trained: rows(all), held: rows(readExamples(`${NAME}.validation`, validation, all)) };
+    return { trained: rows(all), held: rows(yield* readExamples(`${NAME}.validation`, validation, all)) };
   const { trained, held } = split(all, validation, seed, `${NAME}.validation`);
   return { trained: rows(subset(all, trained)), held: rows(subset(all, held)) };
 }
@@ -165,22 +173,19 @@ function kindOf(examples: unknown, argument: string): (typeof KINDS)[number] {
 }
 
 /** Reads rows of texts. `note` reads the `score` of a row, which is not a text. */
-function readRows(
+function* readRows(
   examples: unknown,
   keys: readonly string[],
   argument: string,
   note?: (row: Record<string, unknown>, at: string) => void,
-): string[][] {
-  return guarded(argument, () => {
-    if (!Array.isArray(examples)) throw invalid(argument, `[{ ${keys.join(', ')} }, ...]`, describe(examples));
-    return Array.from({ length: lengthOf(examples, argument) }, (_, i) => {
-      const at = `${argument}[${i}]`;
-      if (typeof examples[i] !== 'object' || examples[i] === null)
-        throw invalid(at, `{ ${keys.join(', ')} }`, describe(examples[i]));
-      const row = { ...(examples[i] as Record<string, unknown>) };
-      requireKnown(at, Object.keys(row), keys);
-      note?.(row, at);
-      return keys.filter((key) => key !== 'score').map((key) => readText(row[key], `${at}.${key}`));
-    });
+): Steps<string[][]> {
+  const form = `{ ${keys.join(', ')} }`;
+  const texts = keys.filter((key) => key !== 'score');
+  return yield* readEach(argument, examples, `[${form}, ...]`, (entry, at) => {
+    if (typeof entry !== 'object' || entry === null) throw invalid(at, form, describe(entry));
+    const row = { ...(entry as Record<string, unknown>) };
+    requireKnown(at, Object.keys(row), keys);
+    note?.(row, at);
+    return texts.map((key) => readText(row[key], `${at}.${key}`));
   });
 }

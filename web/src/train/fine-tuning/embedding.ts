@@ -1,6 +1,17 @@
 /** `trainEmbedding`: trains a pretrained model to embed similar texts close to each other. */
 import { invalid } from '../../base/error.js';
-import { callback, finite, listOf, optional, positive, readOptions, type Schema, size } from '../../base/options.js';
+import { inTurns, makeYield } from '../../base/event-loop.js';
+import {
+  callback,
+  finite,
+  listOf,
+  optional,
+  positive,
+  type Reader,
+  readOptions,
+  type Schema,
+  size,
+} from '../../base/options.js';
 import { Tensor, type TensorLike } from '../../base/tensor.js';
 import type { Batch } from '../fit/batches.js';
 import type { FitProgress } from '../fit/callbacks.js';
@@ -63,7 +74,7 @@ export interface EmbeddingTrainingOptions extends FineTuningOptions {
    * LoRA adapters, 2e-5 otherwise.
    */
   lr?: number;
-  /** The weight decay of AdamW. Default 0.01. */
+  /** The weight decay of AdamW, which biases and norms do not have. Default 0.01. */
   weightDecay?: number;
   /**
    * Validation data: examples on which the loss is measured after each epoch, or the fraction of the examples, in (0,
@@ -90,8 +101,13 @@ export interface EmbeddingResult {
 const NAME = 'trainEmbedding';
 const DIM_NAMES = { dims: `${NAME}.matryoshkaDims`, weights: `${NAME}.matryoshkaWeights` };
 
+const trainingReader: Reader<EncoderTraining> = (value, name) => {
+  if (value !== 'head') return readTraining(value, name);
+  throw invalid(name, "'full', names of parameters or { lora }", "'head', which embedding models do not have");
+};
+
 const schema = {
-  train: optional(readTraining, 'full' as const),
+  train: optional(trainingReader, 'full' as const),
   batchSize: optional(size, null),
   chunkSize: optional(size, 64),
   scale: optional(positive, null),
@@ -124,14 +140,15 @@ export async function trainEmbedding(
 ): Promise<EmbeddingResult> {
   const read = withSeed(NAME, readOptions(NAME, schema, options), options);
   const trainable = requireTrainable(NAME, requireOwn(kit, NAME, model));
-  const data = readData(examples, read);
-  requireComparable(data);
-  const { trained, held } = data;
   if (read.matryoshkaWeights && !read.matryoshkaDims)
     throw invalid(DIM_NAMES.weights, 'none without `matryoshkaDims`', 'weights');
-  read.signal?.throwIfAborted();
-  return trainingOf(NAME, model, () =>
-    withTrained(NAME, trainable, read.train, async () => {
+  const between = makeYield(read.signal);
+  return trainingOf(NAME, model, async () => {
+    const data = await inTurns(readData(examples, read), between);
+    requireComparable(data);
+    await between();
+    const { trained, held } = data;
+    return withTrained(NAME, trainable, read.train, async () => {
       const all = [...trained.texts, ...(held?.texts ?? [])].flat();
       const truncated = await countTruncated(model, [...new Set(all)], read);
       const count = trained.texts.length;
@@ -153,8 +170,8 @@ export async function trainEmbedding(
         settings: { scale, matryoshkaDims, matryoshkaWeights },
       });
       return { ...fitted, truncated };
-    }),
-  );
+    });
+  });
 }
 
 interface SimilarityOptions {

@@ -29,21 +29,18 @@ export function readTraining(value: unknown, name: string, or = ''): EncoderTrai
   throw invalid(name, expected, describe(value));
 }
 
-/** @throws HeedError `UNSUPPORTED` for a model whose encoder cannot be trained */
-export function requireTrainable(call: string, model: PretrainedModel): TrainableModel {
+/**
+ * @throws HeedError `UNSUPPORTED` for a model whose encoder cannot be trained. `or`: what else the caller can do, for the
+ * message
+ */
+export function requireTrainable(call: string, model: PretrainedModel, or = ''): TrainableModel {
   if (model.config.dtype !== 'fp32')
-    throw invalid(
-      call,
-      "a model of dtype 'fp32' to train more than the head",
-      `'${model.config.dtype}'`,
-      'UNSUPPORTED',
-      {
-        hint: 'int8 weights cannot be trained',
-      },
-    );
+    throw invalid(call, "a model of dtype 'fp32'", `'${model.config.dtype}'`, 'UNSUPPORTED', {
+      hint: 'int8 weights cannot be trained',
+    });
   if ('sentenceVectors' in model) return model as TrainableModel;
   throw invalid(call, 'a model loaded with `trainable: true`', 'a model loaded without it', 'UNSUPPORTED', {
-    hint: "Load it with fromPretrained(source, { trainable: true }), or train 'head'",
+    hint: `Load it with fromPretrained(source, { trainable: true })${or}`,
   });
 }
 
@@ -113,6 +110,26 @@ export function prepare(call: string, model: TrainableModel, what: EncoderTraini
   const chosen = new Set(matching(call, model.parameters(), patterns).map(({ name }) => name));
   for (const parameter of model.parameters()) parameter.requiresGrad = chosen.has(parameter.name);
   return restore;
+}
+
+/** Parameters with their options for an optimizer. */
+interface DecayGroup {
+  params: Parameter[];
+  lr: number;
+  weightDecay: number;
+}
+
+/**
+ * Parameters in two groups for an optimizer: matrices, and biases and norms, which have no weight decay, as in
+ * transformers' Trainer.
+ */
+export function decayGroups(params: readonly Parameter[], lr: number, weightDecay: number): DecayGroup[] {
+  const matrices = params.filter(({ shape }) => shape.length > 1);
+  const others = params.filter(({ shape }) => shape.length <= 1);
+  return [
+    { params: matrices, lr, weightDecay },
+    { params: others, lr, weightDecay: 0 },
+  ].filter(({ params }) => params.length > 0);
 }
 
 /** The module that `fit` trains. Its state is only the parameters that are trained. */
@@ -191,18 +208,9 @@ export class EncoderModule extends Module {
     return [...encoder, ...super[allLayers]()];
   }
 
-  /**
-   * The parameters in two groups for an optimizer: matrices, and biases and norms, which have no weight decay, as in
-   * transformers' Trainer.
-   */
-  groups(lr: number, weightDecay: number): { params: Parameter[]; lr: number; weightDecay: number }[] {
-    const [matrices, others] = [true, false].map((isMatrix) =>
-      this.trained().filter(({ shape }) => shape.length > 1 === isMatrix),
-    );
-    return [
-      { params: matrices!, lr, weightDecay },
-      { params: others!, lr, weightDecay: 0 },
-    ].filter(({ params }) => params.length > 0);
+  /** The parameters that are trained, in groups for an optimizer. */
+  groups(lr: number, weightDecay: number): DecayGroup[] {
+    return decayGroups(this.trained(), lr, weightDecay);
   }
 
   /** Saves the state of all dropouts. The returned function restores it, so that the same masks are sampled again. */

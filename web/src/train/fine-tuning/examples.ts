@@ -1,5 +1,7 @@
 /** The examples of `trainClassifier`: reading, checking and splitting them. */
 import { describe, guarded, type HeedError, invalid } from '../../base/error.js';
+import type { Steps } from '../../base/event-loop.js';
+import { append, groupBy } from '../../base/lists.js';
 import { lengthOf, listOf, type Reader, requireKnown, text } from '../../base/options.js';
 import { shuffled } from '../../base/random.js';
 import { fraction } from '../fit/fit-options.js';
@@ -34,51 +36,72 @@ function fault(at: string, expected: string, got: string, hint?: string): HeedEr
   return invalid(at, expected, got, 'INVALID_ARGUMENT', hint === undefined ? {} : { hint });
 }
 
+/** The number of examples that are read in a step. */
+const BLOCK = 512;
+
+/**
+ * Reads a list of examples in steps. `read`: reads the entry at an index; `form`: what the list looks like, for the
+ * message.
+ */
+export function* readEach<T>(
+  argument: string,
+  given: unknown,
+  form: string,
+  read: (entry: unknown, at: string, index: number) => T,
+): Steps<T[]> {
+  if (!Array.isArray(given)) throw invalid(argument, form, describe(given));
+  const count = guarded(argument, () => lengthOf(given, argument));
+  if (count === 0) throw fault(argument, 'at least one example', 'none');
+  const all: T[] = [];
+  for (let first = 0; first < count; first += BLOCK) {
+    if (first > 0) yield null;
+    guarded(argument, () => {
+      for (let i = first; i < Math.min(first + BLOCK, count); i++) all.push(read(given[i], `${argument}[${i}]`, i));
+    });
+  }
+  return all;
+}
+
 /**
  * Reads examples. `like`: other examples of the same call; these must have the same fields.
  * @throws HeedError `INVALID_ARGUMENT` for empty texts, for a text with two labels, and for examples that do not all have the same fields
  */
-export function readExamples(argument: string, given: unknown, like?: ExampleSet): ExampleSet {
-  return guarded(argument, () => {
-    const form = '[{ text, label }, ...]';
-    if (!Array.isArray(given)) throw invalid(argument, form, describe(given));
-    const count = lengthOf(given, argument);
-    if (count === 0) throw fault(argument, 'at least one example', 'none');
-    const read = Array.from({ length: count }, (_, i) => readExample(given[i], `${argument}[${i}]`));
-    const first = like
-      ? { isMultiLabel: like.isMultiLabel, hasPair: like.textPairs !== undefined }
-      : { isMultiLabel: read[0]!.isMultiLabel, hasPair: read[0]!.pair !== undefined };
-    const known = new Map<string, { labels: readonly string[]; at: string }>();
-    for (const [i, { text, pair, labels, isMultiLabel }] of read.entries()) {
-      const at = `${argument}[${i}]`;
-      const others = like ? 'the examples to train on' : 'the first example';
-      if ((pair !== undefined) !== first.hasPair)
-        throw fault(
-          `${at}.pair`,
-          first.hasPair ? `a text, as in ${others}` : `undefined, as in ${others}`,
-          describe(pair),
-        );
-      if (isMultiLabel !== first.isMultiLabel) {
-        const [expected, got] = first.isMultiLabel ? ['labels', 'label'] : ['label', 'labels'];
-        throw fault(at, `\`${expected}\`, as in ${others}`, `\`${got}\``);
-      }
-      const key = JSON.stringify([text, pair]);
-      const before = known.get(key);
-      const sorted = [...labels].sort();
-      if (before && JSON.stringify(before.labels) !== JSON.stringify(sorted)) {
-        const shown = (list: readonly string[]) => list.map((label) => `'${label}'`).join(', ') || 'none';
-        const expected = `${shown(before.labels)}, as for the same text at ${before.at}`;
-        throw fault(at, expected, `${shown(sorted)} for ${describe(text)}`, 'Remove one of the two');
-      }
-      known.set(key, { labels: sorted, at: `[${i}]` });
+export function* readExamples(argument: string, given: unknown, like?: ExampleSet): Steps<ExampleSet> {
+  let first = like && { isMultiLabel: like.isMultiLabel, hasPair: like.textPairs !== undefined };
+  const known = new Map<string, { labels: readonly string[]; index: number }>();
+  const read = yield* readEach(argument, given, '[{ text, label }, ...]', (value, at, index) => {
+    const example = readExample(value, at);
+    const { text, pair, labels, isMultiLabel } = example;
+    first ??= { isMultiLabel, hasPair: pair !== undefined };
+    const others = like ? 'the examples to train on' : 'the first example';
+    if ((pair !== undefined) !== first.hasPair)
+      throw fault(
+        `${at}.pair`,
+        first.hasPair ? `a text, as in ${others}` : `undefined, as in ${others}`,
+        describe(pair),
+      );
+    if (isMultiLabel !== first.isMultiLabel) {
+      const [expected, got] = first.isMultiLabel ? ['labels', 'label'] : ['label', 'labels'];
+      throw fault(at, `\`${expected}\`, as in ${others}`, `\`${got}\``);
     }
-    return {
-      texts: read.map(({ text }) => text),
-      textPairs: first.hasPair ? read.map(({ pair }) => pair!) : undefined,
-      labels: read.map(({ labels }) => labels),
-      isMultiLabel: first.isMultiLabel,
-    };
+    const key = pair === undefined ? text : JSON.stringify([text, pair]);
+    const before = known.get(key);
+    const sorted = labels.length > 1 ? [...labels].sort() : labels;
+    if (before && JSON.stringify(before.labels) !== JSON.stringify(sorted)) {
+      const shown = (list: readonly string[]) => list.map((label) => `'${label}'`).join(', ') || 'none';
+      const expected = `${shown(before.labels)}, as for the same text at [${before.index}]`;
+      throw fault(at, expected, `${shown(sorted)} for ${describe(text)}`, 'Remove one of the two');
+    }
+    known.set(key, { labels: sorted, index });
+    return example;
   });
+  const { isMultiLabel, hasPair } = first!;
+  return {
+    texts: read.map(({ text }) => text),
+    textPairs: hasPair ? read.map(({ pair }) => pair!) : undefined,
+    labels: read.map(({ labels }) => labels),
+    isMultiLabel,
+  };
 }
 
 function readExample(value: unknown, at: string) {
@@ -119,6 +142,25 @@ export function subset(set: ExampleSet, indices: readonly number[]): ExampleSet 
   };
 }
 
+/** Lists labels in a message: the first ones if there are many. */
+export function listLabels(labels: readonly string[]): string {
+  const most = 20;
+  const shown = labels.slice(0, most).join(', ');
+  return labels.length > most ? `${shown} and ${labels.length - most} more` : shown;
+}
+
+/**
+ * @throws HeedError `INVALID_ARGUMENT` for examples with a label that is not in `labels`. `expected`: what these are, for
+ * the message
+ */
+export function requireLabels(argument: string, set: ExampleSet, labels: readonly string[], expected: string): void {
+  const known = new Set(labels);
+  for (const list of set.labels)
+    for (const label of list)
+      if (!known.has(label))
+        throw invalid(argument, `${expected} (${listLabels(labels) || 'it has none'})`, describe(label));
+}
+
 /** The labels that occur, sorted by UTF-16 units, as scikit-learn's encoder sorts classes. */
 export function labelsOf({ labels, isMultiLabel }: ExampleSet, argument: string): string[] {
   const found = [...new Set(labels.flat())].sort();
@@ -141,21 +183,18 @@ export function split(
   seed: number,
   argument: string,
 ): { trained: number[]; held: number[] } {
-  const groups = new Map<string, number[]>();
-  for (const i of shuffled(labels.length, seed, SPLIT)) {
-    const key = isMultiLabel ? '' : labels[i]![0]!;
-    groups.set(key, [...(groups.get(key) ?? []), i]);
-  }
-  const [trained, held]: number[][] = [[], []];
+  const groups = groupBy(shuffled(labels.length, seed, SPLIT), (i) => (isMultiLabel ? '' : labels[i]![0]!));
+  const trained: number[] = [];
+  const held: number[] = [];
   for (const [label, indices] of groups) {
     if (indices.length < 2) {
       const got = isMultiLabel ? 'one example' : `one example of '${label}'`;
       throw fault(argument, 'at least two examples of each label, one of them to validate with', got);
     }
     const kept = Math.min(indices.length - 1, Math.max(1, Math.round(indices.length * fraction)));
-    held!.push(...indices.slice(0, kept));
-    trained!.push(...indices.slice(kept));
+    append(held, indices.slice(0, kept));
+    append(trained, indices.slice(kept));
   }
   const order = (a: number, b: number) => a - b;
-  return { trained: trained!.sort(order), held: held!.sort(order) };
+  return { trained: trained.sort(order), held: held.sort(order) };
 }

@@ -85,8 +85,9 @@ export async function fitEncoder(
         'a checkpoint of the same examples and options',
         `a checkpoint after ${initialEpoch} of ${epochs} epochs`,
       );
+    let step = initialEpoch * perEpoch;
     const onStep = (progress: FitProgress) => {
-      const step = initialEpoch * perEpoch + progress.step;
+      step++;
       job.onStep?.({ ...progress, step, steps });
       if (step % perEpoch === 0) job.onCheckpoint?.(save(tape, parts, run));
     };

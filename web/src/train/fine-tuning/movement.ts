@@ -1,5 +1,6 @@
 /** Measures how far training has changed the weights. */
 import { HeedError } from '../../base/error.js';
+import { fnv } from '../../base/fnv.js';
 import type { Parameter } from '../graph/parameters.js';
 
 /**
@@ -19,18 +20,11 @@ function sampleOf(data: Float32Array, stride: number): Float32Array {
   return Float32Array.from({ length: Math.ceil(data.length / stride) }, (_, i) => data[i * stride]!);
 }
 
-/** The FNV-1a hash of the numbers' 32-bit words. */
-function hashOf(data: Float32Array): number {
-  const words = new Int32Array(data.buffer, data.byteOffset, data.length);
-  let hash = 0x811c9dc5;
-  for (let i = 0; i < words.length; i++) hash = Math.imul(hash ^ words[i]!, 0x01000193);
-  return hash;
-}
-
 function readNow(parameter: Parameter): Before {
   const { data } = parameter.value;
   const stride = Math.ceil(data.length / SAMPLE) || 1;
-  return { parameter, sample: sampleOf(data, stride), stride, hash: hashOf(data) };
+  const hash = fnv(new Int32Array(data.buffer, data.byteOffset, data.length));
+  return { parameter, sample: sampleOf(data, stride), stride, hash };
 }
 
 /** Half the distance between 1 and the next float32. A smaller relative change is lost in rounding. */

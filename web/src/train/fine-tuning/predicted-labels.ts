@@ -1,4 +1,5 @@
 /** Derives the labels that a classifier predicts from its logits. */
+import { indexOfMax } from '../../base/lists.js';
 
 /**
  * The indices of the labels predicted by each row of logits [N, C]: that of the maximum or, with several labels per
@@ -12,6 +13,6 @@ export function predictedLabels(
   return Array.from({ length: count }, (_, n) => {
     const row = data.subarray(n * width, (n + 1) * width);
     if (isMultiLabel) return [...row.keys()].filter((i) => row[i]! > 0);
-    return [row.reduce((best, value, i) => (value > row[best]! ? i : best), 0)];
+    return [indexOfMax(row)];
   });
 }

@@ -1,16 +1,17 @@
 /** Checks that a training that continues from a checkpoint agrees with the one that wrote it. */
 import { describe, invalid } from '../../base/error.js';
+import { fnvOfText } from '../../base/fnv.js';
 import { runOf } from '../fit/checkpoint-state.js';
 import { type EncoderTraining, isLora } from './encoder.js';
 
 /** The settings and data of a training, by their names in messages. */
 export type Run = Readonly<Record<string, string>>;
 
-/** The FNV-1a hash of a text's UTF-16 units. */
-function hashOf(text: string): string {
-  let hash = 0x811c9dc5;
-  for (let i = 0; i < text.length; i++) hash = Math.imul(hash ^ text.charCodeAt(i), 0x01000193);
-  return (hash >>> 0).toString(16).padStart(8, '0');
+/** The hash of the JSON text of a list, which may be longer than the longest string. */
+function hashOf(list: readonly unknown[]): string {
+  let hash = fnvOfText('[');
+  for (const [i, entry] of list.entries()) hash = fnvOfText((i > 0 ? ',' : '') + JSON.stringify(entry), hash);
+  return (fnvOfText(']', hash) >>> 0).toString(16).padStart(8, '0');
 }
 
 /**
@@ -28,14 +29,14 @@ export function describeRun(
   return {
     ...Object.fromEntries(shown),
     ...(isLora(train) && { alpha: String(alpha), dropout: String(dropout) }),
-    examples: `${examples.length} (hash ${hashOf(JSON.stringify(examples))})`,
+    examples: `${examples.length} (hash ${hashOf(examples)})`,
   };
 }
 
 /** @throws HeedError `INVALID_ARGUMENT` for a checkpoint of another run; the message lists the differences */
 export function requireSameRun(call: string, bytes: Uint8Array, run: Run): void {
   const other = runOf(bytes);
-  if (!other) return; // written by saveCheckpoint, or by version 0.2.0
+  if (!other) return; // written by saveCheckpoint, or before runs were described
   const differing = [...new Set([...Object.keys(run), ...Object.keys(other)])].filter(
     (name) => run[name] !== other[name],
   );

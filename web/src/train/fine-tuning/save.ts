@@ -8,6 +8,7 @@ import { flag, oneOf, optional, readOptions, type Schema, signal } from '../../b
 import type { SignalLike } from '../../base/platform.js';
 import {
   CLASSIFIER,
+  filesOf,
   Integrity,
   type LocalModel,
   MODEL_FILES,
@@ -79,7 +80,8 @@ export async function save(
   if (adapter) return adapterFiles(requireTrainable('save.adapter', model));
   const { integrity, ...remote } = options;
   const from = { ...remote, hub, signal, integrity: new Integrity(integrity) };
-  return withFolder(source, from, async (folder, signal) => {
+  return withFolder(source, from, async (opened, signal) => {
+    const folder = filesOf.get(model)?.requiring(opened) ?? opened;
     const files: SavedFiles = {};
     const copy = async (path: string) => {
       const file = await folder.open(path, { signal });
@@ -108,6 +110,7 @@ export async function save(
     const head = installed.get(model);
     files['config.json'] = configOf(files['config.json']!, writer, head);
     if (head?.kind === 'sentence') addClassifier(files, modules, head);
+    filesOf.get(model)?.accept(files);
     return files;
   });
 }

@@ -4,7 +4,7 @@ import { abortable } from '../../base/event-loop.js';
 import { lengthOf } from '../../base/options.js';
 import type { SignalLike } from '../../base/platform.js';
 import { read, type TensorLike } from '../../base/tensor.js';
-import { batchesWithin, type Contrast } from '../contrast.js';
+import { type Contrast, contrastBatches } from '../contrast.js';
 import { requireFinite } from './finite.js';
 
 /** One value per example along the first axis: an array, or a tensor of floats or integers. */
@@ -112,6 +112,11 @@ export function readData(argument: string, value: unknown): Table | (() => Itera
 /** A batch with its weight in an epoch's mean loss: the number of its examples, if known. */
 export interface Weighted extends Batch {
   readonly count: number;
+  /**
+   * The batch's first examples, without those that were added for a loss that compares examples. They are also in other
+   * batches. Default: all.
+   */
+  readonly own?: Weighted;
 }
 
 /**
@@ -124,17 +129,17 @@ export function* batchesOf(
   batchSize: number,
   contrast: Contrast | null,
 ): Generator<Weighted> {
-  for (const indices of batchesWithin(order, batchSize, contrast)) {
-    const { inputs, labels, weights } = table;
-    yield {
-      inputs: inputs.take(indices),
-      labels: labels?.take(indices),
-      ...(weights && {
-        weights: { data: Float32Array.from(indices, (i) => weights.data[i]!), shape: [indices.length] },
-      }),
-      count: indices.length,
-    };
-  }
+  const { inputs, labels, weights } = table;
+  const batchOf = (indices: readonly number[]): Weighted => ({
+    inputs: inputs.take(indices),
+    labels: labels?.take(indices),
+    ...(weights && {
+      weights: { data: Float32Array.from(indices, (i) => weights.data[i]!), shape: [indices.length] },
+    }),
+    count: indices.length,
+  });
+  for (const { own, added } of contrastBatches(order, batchSize, contrast))
+    yield added.length > 0 ? { ...batchOf([...own, ...added]), own: batchOf(own) } : batchOf(own);
 }
 
 /**

@@ -4,13 +4,13 @@ import { callback, listOf, type Reader } from '../../base/options.js';
 
 /** The progress that `onStep` and `onBatch` receive. */
 export interface FitProgress {
-  /** The number of the step, from 1. */
+  /** The number of the step, from 1. It includes those of the epochs before `initialEpoch`, if their number is known. */
   readonly step: number;
-  /** The total number of steps; null if the batches arrive one by one. */
+  /** The number of steps of all epochs; null if the batches arrive one by one. */
   readonly steps: number | null;
   /** The epoch, from 0. */
   readonly epoch: number;
-  /** The loss of the batch, before the step. */
+  /** The loss of the batch, before the step. NaN if all of its labels are ignored; the step then changes no parameter. */
   readonly loss: number;
 }
 

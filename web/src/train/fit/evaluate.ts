@@ -7,9 +7,10 @@ import { Tensor } from '../../base/tensor.js';
 import type { Tape } from '../graph/tape.js';
 import type { LayerTree } from '../graph/tree.js';
 import { batchesOf, type ExampleValues, readColumn, readData, streamed, type Weighted } from './batches.js';
+import { shareOf } from './example-weights.js';
 import { contrastOf, type FitLoss, lossOption, needsLabels } from './fit-losses.js';
 import { type FitMetric, Meters, metricsOption } from './metrics.js';
-import { Mean, measureWith, modesOf, outputOf, requireForward } from './passes.js';
+import { lossFunction, Mean, modesOf, outputOf, requireForward } from './passes.js';
 
 /** Options of `evaluate`. */
 export interface EvaluateOptions {
@@ -74,14 +75,16 @@ export async function evaluate(tape: Tape, model: LayerTree, data: unknown, opti
       : batchesOf(read, all(read.length), batchSize, loss === null ? null : contrastOf(loss, read));
   const meters = new Meters('evaluate', metrics);
   const observe = (output: Tensor, batch: Weighted) => meters.add(output, batch);
-  const measure = loss === null ? null : measureWith(tape, model, loss, observe);
+  const measure = loss === null ? null : lossFunction(tape, model, loss, observe);
   const mean = new Mean();
   const between = makeYield(signal);
   for await (const batch of batches) {
     await between();
     inEvaluation(model, () => {
-      if (measure) mean.add(measure(batch).item(), batch.count);
-      else {
+      if (measure) {
+        const measured = measure(batch);
+        mean.add(measured.item(), shareOf(measured, batch));
+      } else {
         observe(outputOf(model, batch.inputs), batch);
         mean.add(0, batch.count);
       }

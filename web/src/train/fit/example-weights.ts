@@ -2,6 +2,7 @@
 import { describe, formatShape, guarded, invalid } from '../../base/error.js';
 import { legal, type Reader } from '../../base/options.js';
 import { readTensor, type TensorLike } from '../../base/tensor.js';
+import type { Loss } from '../graph/loss.js';
 import { lossDefinitions } from '../losses.js';
 import type { Weighted } from './batches.js';
 import type { LossRead } from './fit-losses.js';
@@ -62,8 +63,13 @@ export function weighing(classes: Record<string, number> | null): (batch: Weight
   };
 }
 
-/** The weight of a batch in the mean loss of an epoch: its number of examples, or with weights their sum. */
-export function shareOf({ weights, count }: Weighted): number {
+/**
+ * The weight of a batch in the mean loss of its epoch: the entries over which its loss is the mean; if these are not
+ * known, the number of its examples, or with weights their sum.
+ */
+export function shareOf({ share }: Loss, batch: Weighted): number {
+  const { weights, count } = batch.own ?? batch;
+  if (share !== null) return share;
   if (!weights) return count;
   const sum = weights.data.reduce((total, each) => total + each, 0);
   return (sum * count) / weights.data.length;

@@ -10,6 +10,9 @@ import type { Tape } from '../graph/tape.js';
 import { type Losses, lossDefinitions, lossesOf, lossNames } from '../losses.js';
 import type { Batch, Table } from './batches.js';
 
+/** The label that `crossEntropy` ignores. */
+export const IGNORED = lossDefinitions.crossEntropy.ignored!;
+
 /** The name of a loss. */
 export type LossName = keyof Losses;
 

@@ -3,7 +3,8 @@ import { invalid } from '../../base/error.js';
 import { makeYield } from '../../base/event-loop.js';
 import { plainOptions, readOptions } from '../../base/options.js';
 import type { Tensor } from '../../base/tensor.js';
-import { split } from '../fit-data.js';
+import { prepareData } from '../fit-data.js';
+import { isWithoutLabels, withoutLabels } from '../graph/loss.js';
 import type { Tape } from '../graph/tape.js';
 import { allLayers, type LayerTree } from '../graph/tree.js';
 import type { StateDict } from '../inference.js';
@@ -11,11 +12,11 @@ import { clipGradNorm, type Optimizer } from '../optim/optimizer.js';
 import type { Weighted } from './batches.js';
 import { type EpochResult, notify } from './callbacks.js';
 import { requireWeightable, shareOf, weighing } from './example-weights.js';
-import type { LossName } from './fit-losses.js';
+import { IGNORED, type LossName } from './fit-losses.js';
 import { type FitOptions, type FitRead, fitSchema, type History } from './fit-options.js';
 import { Meters, type MetricRead } from './metrics.js';
-import { type Assistant, assistant, divided } from './parallel.js';
-import { changedByPasses, Mean, measureWith, modesOf, requireForward, type Stream } from './passes.js';
+import { type Assistant, assistant, divided, type Measured } from './parallel.js';
+import { changedByPasses, lossFunction, Mean, modesOf, requireForward, type Stream } from './passes.js';
 
 /** Runs `fit` in a worker. `given`: the options as the caller passed them. */
 export type RemoteFit = (model: LayerTree, data: unknown, given: FitOptions, options: FitRead) => Promise<History>;
@@ -56,19 +57,19 @@ export async function startFit(
  * @throws HeedError if no backward pass has reached any of the optimizer's parameters, so that its steps would change
  * nothing
  */
-function requireReached({ paramGroups }: Optimizer): void {
+function requireReached(tape: Tape, model: LayerTree, { paramGroups }: Optimizer): void {
   const params = paramGroups.flatMap(({ params }) => params);
   if (params.some(({ gradients, index }) => gradients.read(index) !== null)) return;
-  const got = params.some(({ requiresGrad }) => requiresGrad) ? 'other parameters' : 'frozen parameters';
-  throw invalid(
-    'fit.optimizer',
-    'an optimizer of parameters that the loss depends on',
-    `${got}, such as '${params[0]!.name}'`,
-    undefined,
-    {
-      hint: 'Make it with parameters() of the model that is fitted, and do not freeze the parameters to train',
-    },
-  );
+  const own = new Set(model[allLayers]().map(([{ raw }]) => tape.stateOf(raw)));
+  const isOther = params.every(({ state }) => !own.has(state));
+  const got = isOther
+    ? `parameters of another model (its '${params[0]!.name}')`
+    : params.some(({ requiresGrad }) => requiresGrad)
+      ? `other parameters, such as '${params[0]!.name}'`
+      : `frozen parameters, such as '${params[0]!.name}'`;
+  throw invalid('fit.optimizer', 'an optimizer of parameters that the loss depends on', got, undefined, {
+    hint: 'Make it with parameters() of the model that is fitted, and do not freeze the parameters to train',
+  });
 }
 
 /**
@@ -83,41 +84,45 @@ export async function runFit(
   others: readonly Assistant[] | null = null,
 ): Promise<History> {
   const { optimizer, schedule, clipNorm, epochs, initialEpoch, earlyStopping, onStep, callbacks, metrics } = options;
-  const { batches, validation, stepsPerEpoch } = split(data, options);
+  const { batches, validation, stepsPerEpoch } = prepareData(data, options);
   const between = makeYield(options.signal);
   const weigh = weighing(options.classWeight);
   let meters = new Meters('fit', metrics);
   const observe = (output: Tensor, batch: Weighted) => meters.add(output, batch);
-  const measure = measureWith<Weighted>(tape, model, options.loss, observe);
+  const measure = lossFunction<Weighted>(tape, model, options.loss, observe);
   const name = options.loss as LossName; // losses have names if there are workers
   const together =
     others &&
     divided(tape, model, optimizer, name, [assistant(tape, model, name), ...others], metrics.length ? observe : null);
-  const alone = (batch: Weighted): number => {
-    const loss = measure(batch);
-    loss.backward();
-    return loss.item();
+  const alone = (batch: Weighted): Measured => {
+    const measured = measure(batch);
+    const [loss, share] = [measured.item(), shareOf(measured, batch)];
+    if (!isWithoutLabels(loss, share)) measured.backward();
+    return { loss, share };
   };
   const followsMetric = schedule?.plateau != null;
   let isReached = false;
-  const trainStep = async (batch: Weighted, share: number): Promise<number> => {
+  const trainStep = async (batch: Weighted): Promise<Measured> => {
     const undo = changedByPasses(tape, model);
     optimizer.zeroGrad();
     try {
-      const loss = together ? await together(batch, batch.count) : alone(batch);
-      if (!isReached && share > 0) {
-        requireReached(optimizer);
-        isReached = true;
+      const measured = together ? await together(batch, batch.count) : alone(batch);
+      // Without labels, there is nothing to learn: only the schedule advances.
+      if (!isWithoutLabels(measured.loss, measured.share)) {
+        if (!isReached && measured.share > 0) {
+          requireReached(tape, model, optimizer);
+          isReached = true;
+        }
+        if (clipNorm !== null)
+          clipGradNorm(
+            tape,
+            optimizer.paramGroups.flatMap(({ params }) => params),
+            clipNorm,
+          );
+        optimizer.step();
       }
-      if (clipNorm !== null)
-        clipGradNorm(
-          tape,
-          optimizer.paramGroups.flatMap(({ params }) => params),
-          clipNorm,
-        );
-      optimizer.step();
       if (!followsMetric) schedule?.step();
-      return loss;
+      return measured;
     } catch (error) {
       if (!optimizer.disposed && model[allLayers]().every(([layer]) => !layer.disposed)) {
         optimizer.zeroGrad();
@@ -132,32 +137,33 @@ export async function runFit(
     const measured = new Mean();
     for await (const batch of batches) {
       await between();
-      measured.add(measure(batch).item(), batch.count);
+      const loss = measure(batch);
+      measured.add(loss.item(), shareOf(loss, batch));
     }
     return measured.value('fit.validation');
   };
 
   const history = emptyHistory(metrics, validation !== null);
-  const steps = stepsPerEpoch && stepsPerEpoch * Math.max(0, epochs - initialEpoch);
+  const steps = stepsPerEpoch && stepsPerEpoch * epochs;
   let best: { loss: number; epoch: number; state?: StateDict } = { loss: Infinity, epoch: -1 };
   let goesOn = true;
   const restoreModes = modesOf(model);
   try {
-    for (let epoch = initialEpoch, step = 0; epoch < epochs && goesOn; epoch++) {
+    for (let epoch = initialEpoch, step = initialEpoch * (stepsPerEpoch ?? 0); epoch < epochs && goesOn; epoch++) {
       model.train();
       meters = new Meters('fit', metrics);
       const mean = new Mean();
       for await (const given of batches(epoch)) {
         await between();
         const batch = weigh(given);
-        const share = shareOf(batch);
-        const loss = await trainStep(batch, share);
+        const { loss, share } = await trainStep(batch);
         mean.add(loss, share);
         const progress = { step: ++step, steps, epoch, loss };
         onStep?.(progress);
         if (callbacks.length > 0) goesOn = await notify(callbacks, 'onBatch', progress);
         if (!goesOn) break;
       }
+      if (mean.isWithoutLabels) throw withoutLabels('fit: data', IGNORED, 'the data');
       const result: EpochResult = { epoch, loss: mean.value('fit: data'), metrics: meters.values() };
       if (validation) {
         meters = new Meters('fit', metrics);

@@ -1,5 +1,6 @@
 /** The metrics of `fit` and `evaluate`. */
 import { describe, guarded, HeedError, invalid } from '../../base/error.js';
+import { indexOfMax } from '../../base/lists.js';
 import { knownNames, type Reader } from '../../base/options.js';
 import { Tensor } from '../../base/tensor.js';
 import { giniCoefficient, rocAucScore } from '../../evaluation/ranking.js';
@@ -11,6 +12,7 @@ import {
   r2Score,
 } from '../../evaluation/regression.js';
 import type { Batch, Weighted } from './batches.js';
+import { IGNORED } from './fit-losses.js';
 
 /** Metrics that are measured on all outputs of an epoch at once. */
 const whole = {
@@ -93,9 +95,6 @@ function labelsLike({ data }: Tensor, labels: unknown): readonly number[] {
   throw invalid('labels', `${data.length}, one for each entry of the output`, `${numbers.length}`, 'SHAPE_MISMATCH');
 }
 
-/** A label that `crossEntropy` ignores. */
-const IGNORED = -100;
-
 function accuracy(): Meter {
   let [correct, count] = [0, 0];
   return {
@@ -112,8 +111,8 @@ function accuracy(): Meter {
       for (const [i, label] of expected.entries()) {
         if (classes > 1 && label === IGNORED) continue;
         const row = data.subarray(i * classes, (i + 1) * classes);
-        const predicted = classes === 1 ? Number(row[0]! > 0) : row.indexOf(Math.max(...row));
-        if (predicted === label) correct++;
+        const predicted = classes === 1 ? Number(row[0]! > 0) : indexOfMax(row);
+        if (predicted === label && !Number.isNaN(row[predicted])) correct++;
         count++;
       }
     },
@@ -148,7 +147,7 @@ function wholeMeter(metric: typeof r2Score): Meter {
 function ownMeter(metric: (output: Tensor, labels: unknown, batch: Batch) => unknown): Meter {
   let [sum, count] = [0, 0];
   return {
-    add(output, { count: examples, ...batch }) {
+    add(output, { count: examples, own: _, ...batch }) {
       const result = metric(output, batch.labels, batch);
       const value = result instanceof Tensor && result.data.length === 1 ? result.data[0] : result;
       if (typeof value !== 'number') throw invalid('its result', 'a number', describe(value));
@@ -175,8 +174,12 @@ export class Meters {
     this.#meters = metrics.map((metric) => [metric.name, meterOf(metric)] as const);
   }
 
+  /** Adds a batch without the examples that it shares with other batches, so that each example counts once. */
   add(output: Tensor, batch: Weighted): void {
-    for (const [name, meter] of this.#meters) this.#named(name, () => meter.add(output, batch));
+    if (this.#meters.length === 0) return;
+    const { own } = batch;
+    const rows = own ? output.slice(0, own.count) : output;
+    for (const [name, meter] of this.#meters) this.#named(name, () => meter.add(rows, own ?? batch));
   }
 
   values(): Record<string, number> {

@@ -13,7 +13,7 @@ import { allLayers, type LayerTree } from '../graph/tree.js';
 import type { Optimizer } from '../optim/optimizer.js';
 import { type Batch, readColumn, type Weighted } from './batches.js';
 import { countOf, type LossName } from './fit-losses.js';
-import { measureWith } from './passes.js';
+import { lossFunction } from './passes.js';
 
 /**
  * The number of parts of a batch, or fewer if it has fewer examples. Also the maximum number of workers that get work.
@@ -41,6 +41,12 @@ interface Node {
   readonly outputs: readonly RawTensor[];
   /** The gradients, in the order of the parameters. */
   readonly gradients: readonly (RawGradient | null)[];
+}
+
+/** The loss of a batch, and its weight in the mean loss of the epoch. */
+export interface Measured {
+  readonly loss: number;
+  readonly share: number;
 }
 
 /** The place of a parameter: the index of its layer, and its index in the layer. */
@@ -145,7 +151,7 @@ export function assistant(tape: Tape, model: LayerTree, loss: LossName): Assista
     // All parts use the dropout state of the same step.
     for (const [i, { raw }] of layers.entries()) tape.stateOf(raw).setDropoutState(dropout[i]!);
     const outputs: RawTensor[] = [];
-    const measure = measureWith(tape, model, loss, ({ data, shape }) => {
+    const measure = lossFunction(tape, model, loss, ({ data, shape }) => {
       if (returnOutputs) outputs.push({ data, shape });
     });
     tape.part = part;
@@ -156,11 +162,11 @@ export function assistant(tape: Tape, model: LayerTree, loss: LossName): Assista
       tape.part = null;
     }
     const { share, index } = part;
-    // A part whose labels are all ignored adds nothing, because its loss is NaN. If this holds for all parts, the loss of
-    // the batch is NaN. If all weights of a part are 0, its loss and gradients are 0, as in training without `workers`.
+    // A part whose labels are all ignored adds nothing, because its loss is NaN. If all weights of a part are 0, its loss
+    // and gradients are 0, as in training without `workers`.
     const node = { index, level: 0, outputs };
     if (share === 0 && !part.weights) return { ...node, losses: [], gradients: places.map(() => null) };
-    (Number.isNaN(share) ? measured : multiply(measured, share)).backward();
+    multiply(measured, share).backward();
     return {
       ...node,
       losses: [share * measured.item()],
@@ -199,7 +205,9 @@ export function divided(
 ) {
   const layers = model[allLayers]().map(([layer]) => layer);
   const states = layers.map(({ raw }) => tape.stateOf(raw));
-  return async (batch: Batch, count: number): Promise<number> => {
+  return async (batch: Batch, count: number): Promise<Measured> => {
+    const share = countOf(loss, batch, count);
+    if (share === 0 && !batch.weights) return { loss: Number.NaN, share };
     const trained = optimizer.paramGroups.flatMap(({ params }) => params.filter(({ requiresGrad }) => requiresGrad));
     const places = trained.map(({ state, index }): Place => [states.indexOf(state), index]);
     const state: State = {
@@ -222,7 +230,7 @@ export function divided(
     optimizer.zeroGrad();
     for (const [i, gradient] of whole.gradients.entries())
       if (gradient) tape.core.addGradient(trained[i]!.gradients, trained[i]!.index, gradient);
-    return whole.losses.reduce((a, b) => a + b, 0);
+    return { loss: whole.losses.reduce((a, b) => a + b, 0), share };
   };
 }
 

@@ -1,7 +1,7 @@
 /** Forward passes of models that are trained or measured, and the state that they change. */
 import { describe, invalid } from '../../base/error.js';
 import { Tensor } from '../../base/tensor.js';
-import { Loss } from '../graph/loss.js';
+import { isWithoutLabels, Loss } from '../graph/loss.js';
 import type { Tape } from '../graph/tape.js';
 import { allLayers, type LayerTree } from '../graph/tree.js';
 import type { Batch, Weighted } from './batches.js';
@@ -24,7 +24,7 @@ export function outputOf(model: LayerTree, inputs: unknown): Tensor {
 }
 
 /** Returns a function that computes the loss of a batch. `observe` receives the model's output. */
-export function measureWith<B extends Batch>(
+export function lossFunction<B extends Batch>(
   tape: Tape,
   model: LayerTree,
   loss: LossRead,
@@ -72,25 +72,32 @@ export function changedByPasses(tape: Tape, model: LayerTree): () => void {
   };
 }
 
-/** Averages the losses of batches, weighted by their shares. */
+/**
+ * Averages the losses of batches as one loss of all their entries would: weighted by their shares. Batches whose labels
+ * are all ignored are left out.
+ */
 export class Mean {
   #sum = 0;
   #shares = 0;
   #batches = 0;
+  #unlabelled = 0;
 
   add(loss: number, share: number): void {
-    this.#sum += loss * share;
-    this.#shares += share;
     this.#batches++;
+    if (isWithoutLabels(loss, share)) this.#unlabelled++;
+    else this.#sum += loss * share;
+    this.#shares += share;
   }
 
-  get isEmpty(): boolean {
-    return this.#batches === 0;
+  /** Whether all labels of all batches are ignored. */
+  get isWithoutLabels(): boolean {
+    return this.#batches > 0 && this.#batches === this.#unlabelled;
   }
 
-  /** 0 if all shares are 0. @throws HeedError if there were no batches */
+  /** 0 if all weights are 0; NaN if all labels are ignored, as in PyTorch. @throws HeedError if there were no batches */
   value(argument: string): number {
-    if (!this.isEmpty) return this.#shares > 0 ? this.#sum / this.#shares : 0;
+    if (this.isWithoutLabels) return Number.NaN;
+    if (this.#batches > 0) return this.#shares > 0 ? this.#sum / this.#shares : 0;
     throw invalid(argument, 'batches in each epoch', 'none', 'INVALID_ARGUMENT', {
       hint: 'An iterator yields its batches once: give a function that makes one for each epoch',
     });

@@ -1,5 +1,6 @@
 /** `model.summary()`: the layers of a model and their parameters, as text. */
 
+import { maxOf } from '../../base/lists.js';
 import { parametersOf } from '../graph/parameters.js';
 import type { Tape } from '../graph/tape.js';
 import type { Composite } from '../inference.js';
@@ -19,7 +20,7 @@ export function summary(tape: Tape, model: Composite): string {
     rows.push([`${prefix.slice(0, -1)} (${layer.name})`, String(count)]);
   }
   const all: [string, string][] = [['Layer', 'Parameters'], ...rows];
-  const widths = [0, 1].map((column) => Math.max(...all.map((row) => row[column as 0].length)));
+  const widths = [0, 1].map((column) => maxOf(all.map((row) => row[column as 0].length)));
   const lines = all.map(([layer, count]) => `${layer.padEnd(widths[0]!)}  ${count.padStart(widths[1]!)}`);
   const rule = '-'.repeat(widths[0]! + 2 + widths[1]!);
   const totals = [

@@ -1,6 +1,18 @@
+import { HeedError } from '../../base/error.js';
 import { Tensor } from '../../base/tensor.js';
 import type { RawTensor } from '../../base/wasm/core.js';
 import type { Tape } from './tape.js';
+
+/** What a loss that is a mean was taken over. */
+export interface Averaged {
+  /**
+   * The number of entries, or with weights their sum. The mean of several batches is that of their losses, weighted by
+   * these numbers.
+   */
+  readonly share: () => number;
+  /** The label whose entries are left out; null if there is none. */
+  readonly ignored: number | null;
+}
 
 /**
  * A tensor without axes that can be differentiated: a loss, or a sum or multiple of losses.
@@ -15,11 +27,18 @@ export class Loss extends Tensor {
   static override readonly name: string = 'Loss';
 
   readonly #tape: Tape;
+  readonly #averaged: Averaged | null;
 
   /** @internal */
-  constructor(tape: Tape, { data, shape }: RawTensor) {
+  constructor(tape: Tape, { data, shape }: RawTensor, averaged: Averaged | null = null) {
     super(data, shape);
     this.#tape = tape;
+    this.#averaged = averaged;
+  }
+
+  /** @internal See `Averaged`; null for a loss that is no mean over entries, such as a sum of losses. */
+  get share(): number | null {
+    return this.#averaged?.share() ?? null;
   }
 
   /** Returns the value of the loss. */
@@ -32,14 +51,22 @@ export class Loss extends Tensor {
    * If losses share parts of their graphs, compute all of them before the first `backward()`; their `backward()` may
    * then be called in any order.
    *
-   * @throws HeedError `DIVERGED` if the loss is not finite; `INVALID_ARGUMENT` if it depends on no parameter, if its
-   * graph has been freed, or if parameters have changed since the forward pass; `DISPOSED` if one of its layers was
+   * @throws HeedError `DIVERGED` if the loss is not finite; `INVALID_ARGUMENT` if all labels of the batch are ignored, if
+   * it depends on no parameter, if its graph has been freed, or if parameters have changed since the forward pass; `DISPOSED` if one of its layers was
    * disposed of
    */
   backward(): void {
+    if (isWithoutLabels(this.item(), this.share)) throw withoutLabels('backward', this.#averaged!.ignored!);
     this.#tape.backward(this.data);
   }
 }
+
+/** Whether a loss is NaN because all labels of its batch are ignored. */
+export const isWithoutLabels = (loss: number, share: number | null): boolean => share === 0 && Number.isNaN(loss);
+
+/** Makes the error for data whose labels are all `ignored`. */
+export const withoutLabels = (argument: string, ignored: number, of = 'the batch'): HeedError =>
+  new HeedError('INVALID_ARGUMENT', `${argument}: all labels of ${of} are ${ignored}, so it has no loss`);
 
 /** Converts a result of the WebAssembly module: to a `Loss` if it has no axes, else to a `Tensor`. */
 export function toResult(tape: Tape, raw: RawTensor): Tensor {

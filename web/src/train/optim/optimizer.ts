@@ -1,7 +1,7 @@
 /** Optimizers as in torch.optim, and gradient clipping. */
 import { calling, describe, guarded, HeedError, invalid } from '../../base/error.js';
 import { requireIdle } from '../../base/in-progress.js';
-import { flag, legal, optional, type Reader, readOptions } from '../../base/options.js';
+import { flag, legal, notNegative, optional, positive, type Reader, readOptions } from '../../base/options.js';
 import { Owned, type Runtime } from '../../base/owned.js';
 import { diverged, type Parameter, readParameters } from '../graph/parameters.js';
 import type { Tape } from '../graph/tape.js';
@@ -60,7 +60,7 @@ export interface AdafactorOptions {
   beta2Decay?: number;
   /** The least root of a second moment, and the least norm of a parameter. Default [1.1920929e-7, 1e-3]. */
   eps?: readonly [number, number];
-  /** The root mean square, at least 1, to which updates are clipped. Default 1. */
+  /** The root mean square, above 0, to which updates are clipped. Default 1. */
   clipThreshold?: number;
   /** The weight decay: this factor times the learning rate and the parameter is subtracted from the parameter. Default 0. */
   weightDecay?: number;
@@ -98,10 +98,6 @@ export interface OptimizerGroup {
   lr: number;
 }
 
-const notNegative = legal<number>(
-  'a finite number >= 0',
-  (value) => typeof value === 'number' && value >= 0 && value < Infinity,
-);
 const beta = legal<number>('a number in [0, 1)', (value) => typeof value === 'number' && value >= 0 && value < 1);
 const pairOf =
   (reader: Reader<number>): Reader<[number, number]> =>
@@ -113,10 +109,6 @@ const pairOf =
 const notPositive = legal<number>(
   'a finite number <= 0',
   (value) => typeof value === 'number' && value <= 0 && value > -Infinity,
-);
-const atLeastOne = legal<number>(
-  'a finite number >= 1',
-  (value) => typeof value === 'number' && value >= 1 && value < Infinity,
 );
 
 /** Readers and defaults of options. */
@@ -173,7 +165,7 @@ const adafactor: OptimizerKind<AdafactorOptions> = {
     lr: [notNegative, 1e-2],
     beta2Decay: [notPositive, -0.8],
     eps: [pairOf(notNegative), [1.1920929e-7, 1e-3]],
-    clipThreshold: [atLeastOne, 1],
+    clipThreshold: [positive, 1],
     weightDecay: [notNegative, 0],
   },
   moments: (_, shape) =>

@@ -3,7 +3,17 @@
  * et al. 2017 and of `torch.optim.lr_scheduler`.
  */
 import { describe, invalid } from '../../base/error.js';
-import { count, legal, oneOf, optional, type Reader, readOptions, type Schema, size } from '../../base/options.js';
+import {
+  count,
+  legal,
+  notNegative,
+  oneOf,
+  optional,
+  type Reader,
+  readOptions,
+  type Schema,
+  size,
+} from '../../base/options.js';
 import { Unproxied } from '../../base/unproxied.js';
 import { Optimizer } from './optimizer.js';
 
@@ -51,10 +61,6 @@ const schema = { warmup: count, steps: size } satisfies Schema<ScheduleOptions>;
 const constantSchema = { warmup: count } satisfies Schema<ConstantScheduleOptions>;
 const noamSchema = { embedDim: size, warmup: size } satisfies Schema<NoamOptions>;
 
-const notNegative = legal<number>(
-  'a finite number >= 0',
-  (value) => typeof value === 'number' && value >= 0 && value < Infinity,
-);
 const plateauSchema = {
   mode: optional(oneOf(['min', 'max']), 'min' as const),
   factor: optional(

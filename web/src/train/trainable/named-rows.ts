@@ -2,6 +2,7 @@
  * Maps a checkpoint's tensors to rows of heed's parameters: a parameter such as `in_proj_weight` may be stored as
  * several tensors.
  */
+import { groupBy } from '../../base/lists.js';
 import type { RawNamedRows } from '../graph/train-core.js';
 import { type LoadedModel, parameterRowsOf } from '../inference.js';
 
@@ -14,11 +15,13 @@ export function namedRowsOf({ raw, family, config, names }: LoadedModel): RawNam
     const index = indices.get(parameter);
     return name === undefined || index === undefined ? [] : [{ name, parameter: index, firstRow, rows: 0 }];
   });
-  for (const rows of all) {
-    const next = all.flatMap(({ parameter, firstRow }) =>
-      parameter === rows.parameter && firstRow > rows.firstRow ? [firstRow] : [],
-    );
-    rows.rows = Math.min(parameters[rows.parameter]!.shape[0]!, ...next) - rows.firstRow;
+  for (const [parameter, parts] of groupBy(all, ({ parameter }) => parameter)) {
+    let [end, first] = [parameters[parameter]!.shape[0]!, Infinity];
+    for (const part of [...parts].sort((a, b) => b.firstRow - a.firstRow)) {
+      if (part.firstRow < first && first < Infinity) end = first;
+      first = part.firstRow;
+      part.rows = end - first;
+    }
   }
   return all;
 }

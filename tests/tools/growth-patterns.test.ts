@@ -1,0 +1,128 @@
+/**
+ * Sources have no calls that grow faster than their input, or that fail for long lists: engines limit the number of
+ * arguments of a call to some 100,000, and a list that is copied for each of its entries takes quadratic time.
+ * web/src/base/lists.ts has functions for both.
+ */
+import { execFileSync } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { parseSync } from 'vite';
+import { describe, expect, it } from 'vitest';
+
+const root = join(import.meta.dirname, '../..');
+
+/** The folders of web/src that are checked. */
+const FOLDERS = ['train', 'evaluation', 'util', 'lens', 'tasks'];
+
+/** Spreads that are short: their file, the call and what is spread, with the reason. */
+const SHORT: Record<string, string> = {
+  'web/src/train/fit/fit-losses.ts: compute(...given)': 'the tensors of a loss, at most three, and its labels',
+  'web/src/train/graph/operations.ts: forward(...constants)': 'the arguments of a function that the caller called',
+  'web/src/train/matryoshka.ts: loss(...vectors.map((each) => slice(each, { axis: -1, end: dim })))':
+    'the arguments of a loss that the caller gave',
+  'web/src/train/trainable/trainable.ts: forward(...given)': 'the arguments of `forward` of a layer',
+};
+
+/** A node of a syntax tree. */
+interface Node {
+  type: string;
+  start: number;
+  end: number;
+  [key: string]: unknown;
+}
+
+const isNode = (value: unknown): value is Node => typeof (value as Node | null)?.type === 'string';
+
+function* nodesIn(value: unknown): Generator<Node> {
+  if (Array.isArray(value)) for (const entry of value) yield* nodesIn(entry);
+  if (!isNode(value)) return;
+  yield value;
+  for (const child of Object.values(value)) if (typeof child === 'object') yield* nodesIn(child);
+}
+
+/** The faults of a source, with what is called. */
+function faultsIn(source: string): string[] {
+  const { program } = parseSync('a.ts', source);
+  const text = ({ start, end }: Node) => source.slice(start, end).replaceAll(/\s+/g, ' ');
+  const found: string[] = [];
+  for (const node of nodesIn(program)) {
+    if (node.type !== 'CallExpression' && node.type !== 'NewExpression') continue;
+    const callee = node.callee as Node;
+    const given = node.arguments as Node[];
+    // Calls of `super` and of functions that are passed on take what their caller gave.
+    for (const argument of given)
+      if (argument.type === 'SpreadElement' && !isPassedOn(argument, callee, program as unknown as Node, source))
+        found.push(`${text(callee)}(...${text(argument.argument as Node)})`);
+    const isSetting = callee.type === 'MemberExpression' && (callee.property as Node).name === 'set';
+    const [, value] = given;
+    if (isSetting && value?.type === 'ArrayExpression' && (value.elements as (Node | null)[]).some(isCopyOfEntry))
+      found.push(`${text(callee)}(..., ${text(value)})`);
+  }
+  return found;
+}
+
+/** Whether an element of an array copies what a map has: `...map.get(key)` or `...(map.get(key) ?? [])`. */
+const isCopyOfEntry = (element: Node | null): boolean =>
+  element?.type === 'SpreadElement' &&
+  [...nodesIn(element.argument)].some(
+    ({ type, property }) => type === 'MemberExpression' && (property as Node).name === 'get',
+  );
+
+/** Whether a spread passes the rest parameters of the function around it on, whose caller has given them as arguments. */
+function isPassedOn(argument: Node, callee: Node, program: Node, source: string): boolean {
+  const spread = argument.argument as Node;
+  if (spread.type !== 'Identifier') return false;
+  for (const node of nodesIn(program)) {
+    if (!/Function|Method/.test(node.type) || node.start > callee.start || node.end < argument.end) continue;
+    const rest = ((node.params as Node[] | undefined) ?? []).find(({ type }) => type === 'RestElement');
+    if (rest && source.slice((rest.argument as Node).start).startsWith(spread.name as string)) return true;
+  }
+  return false;
+}
+
+describe('sources', () => {
+  const files = execFileSync('git', ['ls-files', ...FOLDERS.map((folder) => `web/src/${folder}/**.ts`)], {
+    cwd: root,
+    encoding: 'utf8',
+  });
+
+  it.each(FOLDERS)('of web/src/%s do not spread lists into calls, nor copy them for each entry', (folder) => {
+    const own = files
+      .trim()
+      .split('\n')
+      .filter((file) => file.startsWith(`web/src/${folder}/`));
+    expect(own.length).toBeGreaterThan(0);
+    const found = own.flatMap((file) =>
+      faultsIn(readFileSync(join(root, file), 'utf8')).map((fault) => `${file}: ${fault}`),
+    );
+    expect(found.filter((fault) => !Object.hasOwn(SHORT, fault))).toEqual([]);
+  });
+
+  it('that are listed as short exist', () => {
+    const all = files
+      .trim()
+      .split('\n')
+      .flatMap((file) => faultsIn(readFileSync(join(root, file), 'utf8')).map((fault) => `${file}: ${fault}`));
+    expect(Object.keys(SHORT).filter((fault) => !all.includes(fault))).toEqual([]);
+  });
+});
+
+describe('the check', () => {
+  it.each([
+    ['Math.max(...row)', 'Math.max(...row)'],
+    ['list.push(...more)', 'list.push(...more)'],
+    ['list.push(\n  0,\n  ...more.slice(1),\n)', 'list.push(...more.slice(1))'],
+    ['new Thing(...list)', 'Thing(...list)'],
+    ['(rows: number[]) => Math.min(...rows)', 'Math.min(...rows)'],
+    ['map.set(key, [...(map.get(key) ?? []), i])', 'map.set(..., [...(map.get(key) ?? []), i])'],
+    ['groups.set(a.b, [...groups.get(a.b)!, i])', 'groups.set(..., [...groups.get(a.b)!, i])'],
+  ])('finds %s', (source, fault) => expect(faultsIn(source)).toEqual([fault]));
+
+  it.each([
+    '[...a, ...b]',
+    'f({ ...a })',
+    'const f = (...args: number[]) => g(...args)',
+    'class A { f(...args: number[]) { return this.g(1, ...args); } }',
+    'map.set(key, [...list, i])',
+  ])('admits %s', (source) => expect(faultsIn(source)).toEqual([]));
+});
