@@ -7,6 +7,7 @@ import type { SignalLike } from '../../base/platform.js';
 import type { RawTensor } from '../../base/wasm/core.js';
 import { type ModelFolder, parseJson, readAll } from '../../io/files.js';
 import { OLD_TRANSFORMER_SETTINGS, TRANSFORMER_SETTINGS } from '../../io/list-files.js';
+import { isInside } from '../../io/paths.js';
 import { Settings } from '../../io/settings.js';
 import type { SparseSettings } from '../heads/sparse.js';
 
@@ -165,9 +166,6 @@ export async function readSentenceConfig(folder: ModelFolder, signal?: SignalLik
 const isTransformer = ({ type }: { type: string }) => kindOf(type).endsWith('Transformer');
 const kindOf = (type: string) => type.split('.').at(-1)!;
 
-// Paths that cannot leave the folder in any kind of source: no `..`, backslash, percent sign or colon of a scheme.
-const INSIDE = /^(?:[\w-][\w. -]*(?:\/[\w-][\w. -]*)*)?$/;
-
 async function readModule(
   entry: { type?: unknown; path?: unknown; name?: unknown } | null,
   config: SentenceConfig,
@@ -177,7 +175,7 @@ async function readModule(
 ): Promise<void> {
   const { type, path, name } = entry ?? {};
   const isRoot = path === '.' && String(type).endsWith(STATIC); // model2vec writes such a path
-  if (typeof type !== 'string' || typeof path !== 'string' || !(INSIDE.test(path) || isRoot))
+  if (typeof type !== 'string' || typeof path !== 'string' || !(path === '' || isInside(path) || isRoot))
     throw invalidFile(file, 'a module with its type and its path below the folder', JSON.stringify(entry));
   const kind = kindOf(type);
   if (kind === 'Dropout') return;
