@@ -8,8 +8,11 @@ import { describe, invalidFile } from '../base/error.js';
 /** Characters that URLs, Windows or terminals treat specially: separators, and those that URLs leave out. */
 // biome-ignore lint/suspicious/noControlCharactersInRegex: these characters are the ones to reject
 const SPECIAL = /[\\\u0000-\u001F\u007F\p{Surrogate}]/u;
-/** A folder above, or no name. Windows ignores dots and spaces at the end of a name. */
-const NO_NAME = /^[. ]*$/;
+/**
+ * A folder above, or no name, also if the rest of the path were read as the query or the hash of a URL. Windows ignores
+ * dots and spaces at the end of a name.
+ */
+const NO_NAME = /^[. ]*([?#]|$)/;
 const DRIVE = /^[a-z]:/i;
 const ESCAPE = /%([\da-f]{2})/gi;
 
