@@ -1,4 +1,5 @@
 /** Patterns of tokenizer.json, and their matches. */
+import { regexEscaped } from '../base/regex.js';
 import { translated } from './oniguruma.js';
 import { type Config, unsupported } from './tokenizer-settings.js';
 
@@ -11,7 +12,7 @@ export const WORD = '\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}\\u200C\\u200D';
 /** @throws HeedError UNSUPPORTED for patterns that cannot be translated to JavaScript */
 export function patternOf(pattern: unknown): RegExp {
   const { String: text, Regex: source } = (pattern ?? {}) as Config;
-  if (typeof text === 'string') return new RegExp(text.replace(/[\\^$.*+?()[\]{}|/]/g, '\\$&'), 'gu');
+  if (typeof text === 'string') return new RegExp(regexEscaped(text), 'gu');
   if (typeof source !== 'string') throw unsupported('pattern', '{ "String": ... } or { "Regex": ... }', pattern);
   try {
     return new RegExp(translated(source), 'gu');

@@ -249,10 +249,11 @@ function poolingsOfOldKeys(settings: Settings): Pooling[] {
     .filter(([key, value]) => key.startsWith('pooling_mode_') && value === true)
     .map(([key]) => key);
   const unknown = keys.filter((key) => !Object.hasOwn(OLD_POOLING_KEYS, key));
-  if (keys.length === 0 || unknown.length > 0) {
+  if (unknown.length > 0) {
     const expected = `pooling_mode, or one or more of ${Object.keys(OLD_POOLING_KEYS).join(', ')}`;
-    throw invalid(settings.file, expected, unknown.join(', ') || 'no pooling mode', 'UNSUPPORTED');
+    throw invalid(settings.file, expected, unknown.join(', '), 'UNSUPPORTED');
   }
+  if (keys.length === 0) return ['mean']; // as sentence-transformers 6.2
   return Object.entries(OLD_POOLING_KEYS).flatMap(([key, name]) => (keys.includes(key) ? [POOLING_NAMES[name]!] : []));
 }
 
