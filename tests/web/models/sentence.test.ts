@@ -116,7 +116,6 @@ test.each<[string, Record<string, string | Uint8Array>, string, RegExp]>([
     'UNSUPPORTED',
     /pooling_mode_new/,
   ],
-  ['no mode', { '1_Pooling/config.json': poolingConfig() }, 'UNSUPPORTED', /no pooling mode/],
   [
     'a width that does not follow',
     { '1_Pooling/config.json': poolingConfig(MODES[0]![0]) },
@@ -167,4 +166,18 @@ test.each<[string, Record<string, string | Uint8Array>, string, RegExp]>([
   );
   expect(error).toBeInstanceOf(HeedError);
   expect(error).toMatchObject({ code, message: expect.stringMatching(message) });
+});
+
+test('a pooling without a mode is the mean', async () => {
+  const vectorsOf = async (config: string) => {
+    using model = await heed.fromPretrained({ ...alone(), '1_Pooling/config.json': config });
+    expect(model.config.pooling).toBe('mean');
+    return (await model.embed({ inputIds: [[5, 6, 7]] })).toArray();
+  };
+  const mean = await vectorsOf(json({ word_embedding_dimension: 24, pooling_mode_mean_tokens: true }));
+  for (const config of [{}, { word_embedding_dimension: 24 }, { pooling_mode_cls_token: false }])
+    expect(await vectorsOf(json(config))).toEqual(mean);
+  function alone() {
+    return { ...files, 'modules.json': json([{ type: 'x.Transformer', path: '' }, { type: 'x.Pooling', path: '1_Pooling' }]) };
+  }
 });

@@ -5,8 +5,16 @@ import { type HubOptions, hubOptions } from '../base/hub-options.js';
 import { legal, oneOf, optional, readOptions, type Schema, signal } from '../base/options.js';
 import type { GpuLike } from '../base/platform.js';
 import type { Core } from '../base/wasm/core.js';
-import { chooseBuild, endThreads, instantiate, locate, possibleThreads, type Variant } from '../base/wasm/module.js';
-import { packaged } from '../base/wasm/packaged.js';
+import {
+  chooseBuild,
+  endThreads,
+  HINT,
+  instantiate,
+  locate,
+  possibleThreads,
+  type Variant,
+} from '../base/wasm/module.js';
+import { beside, packaged } from '../base/wasm/packaged.js';
 import type { LoadOptions } from './load-options.js';
 import type { Chosen } from './runtime.js';
 
@@ -54,7 +62,7 @@ export async function start<T>(
   const byVariant = instances.get(key) ?? new Map<string, Shared>();
   instances.set(key, byVariant);
   const shipped = (threaded: boolean) => {
-    const url = (threaded ? module.threadFiles! : module.files)[choice.build]();
+    const url = beside('wasm', (threaded ? module.threadFiles! : module.files)[choice.build], HINT);
     return locate(packaged(`heed-${threaded ? 'threads-' : module.prefix}${choice.build}.wasm`, url), 'wasm');
   };
   const forget = () => {

@@ -69,11 +69,19 @@ export function originOf(host: string, name: string): string {
   throw invalid(name, 'the URL of a host, with https:// or http://', describe(host));
 }
 
-/** The type is written out because the package's declarations must not depend on Node's types. */
-export const environment = (): Record<string, string | undefined> | undefined =>
-  nodeModule<typeof import('node:process')>('process')?.env;
+/**
+ * Reads an environment variable. Empty ones count as unset, and so do those that Deno's permissions hide, whose access
+ * throws.
+ */
+export function variable(name: string): string | undefined {
+  try {
+    return nodeModule<typeof import('node:process')>('process')?.env[name]?.trim() || undefined;
+  } catch {
+    return undefined;
+  }
+}
 
 /** The host of models that are given by their ids, or undefined. */
 export function hubHost({ host }: HubOptions): string | undefined {
-  return host ?? (environment()?.HF_ENDPOINT || undefined);
+  return host ?? variable('HF_ENDPOINT');
 }

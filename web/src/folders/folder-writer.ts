@@ -5,6 +5,7 @@
 import { describe, HeedError, invalid } from '../base/error.js';
 import { nodeModule } from '../base/platform.js';
 import { fs, statusOf } from '../io/node.js';
+import { requireInside } from '../io/paths.js';
 
 /** Writes a file of known size, whose parts may be written in any order. */
 export interface FileWriter {
@@ -35,7 +36,7 @@ function memoryWriter(): FolderWriter {
     source: files,
     async file(path, size) {
       const bytes = new Uint8Array(size);
-      files[path] = bytes;
+      files[requireInside(path)] = bytes;
       return { write: async (part, at) => bytes.set(part, at), close: async () => {} };
     },
     commit: async () => files,
@@ -77,7 +78,7 @@ async function diskWriter(out: string): Promise<FolderWriter> {
     source: part,
     file: (path) =>
       writing(async () => {
-        const target = join(part, path);
+        const target = join(part, requireInside(path));
         await fs!.mkdir(dirname(target), { recursive: true });
         const handle = await fs!.open(target, 'wx');
         open.add(handle);

@@ -3,6 +3,7 @@
  * its own key, and one record per model folder, which lists the keys of its files. Records are replaced atomically, so
  * that a record's files never mix those of different loads.
  */
+import { variable } from '../base/hub-options.js';
 import { nodeModule } from '../base/platform.js';
 import { isFile, type OpenFile, streamChunks } from './files.js';
 import { withParameter } from './http.js';
@@ -173,11 +174,11 @@ function cacheStore(cache: Cache): Store {
 /** The platform's default cache folder. */
 function defaultFolder(): string {
   const { join } = nodeModule<typeof import('node:path')>('path')!;
-  const { env, platform } = nodeModule<typeof import('node:process')>('process')!;
+  const { platform } = nodeModule<typeof import('node:process')>('process')!;
   const home = nodeModule<typeof import('node:os')>('os')!.homedir();
-  if (platform === 'win32') return join(env.LOCALAPPDATA || join(home, 'AppData', 'Local'), 'heed', 'cache');
+  if (platform === 'win32') return join(variable('LOCALAPPDATA') ?? join(home, 'AppData', 'Local'), 'heed', 'cache');
   if (platform === 'darwin') return join(home, 'Library', 'Caches', 'heed');
-  return join(env.XDG_CACHE_HOME || join(home, '.cache'), 'heed');
+  return join(variable('XDG_CACHE_HOME') ?? join(home, '.cache'), 'heed');
 }
 
 /** Names of files, of records (.json), and of files that are being written (with a UUID). */

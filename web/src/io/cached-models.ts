@@ -5,6 +5,7 @@ import { cacheOption } from '../base/hub-options.js';
 import { readOptions, type Schema, signal } from '../base/options.js';
 import type { SignalLike, UrlLike } from '../base/platform.js';
 import { type CacheOption, keysOf, openStore, type Store } from './cache-stores.js';
+import { urlPath } from './paths.js';
 
 export interface CacheOptions {
   /** The cache, as in the option `cache` of the loads that filled it. Default true. */
@@ -104,7 +105,7 @@ function wantedSource(source: unknown): string {
 function modelOf(address: string, path: string) {
   const url = new URL(address);
   url.hash = '';
-  const below = new URL(path, url.origin).pathname; // begins with a slash
+  const below = `/${urlPath(path)}`;
   if (url.pathname.endsWith(below)) url.pathname = url.pathname.slice(0, 1 - below.length);
   const [, base = '', id, revision = ''] =
     /^(.*\/)([\w.-]+\/[\w.-]+)\/resolve\/([^/]+)\/$/.exec(url.origin + url.pathname) ?? [];

@@ -3,6 +3,7 @@
  */
 import { HeedError, invalid } from '../base/error.js';
 import type { SignalLike } from '../base/platform.js';
+import { requireInside } from './paths.js';
 
 /** An open file: its name in messages, its size in bytes, and its bytes in order. */
 export interface OpenFile {
@@ -109,16 +110,21 @@ export interface ModelFolder extends Omit<Source, 'open'> {
   open(path: string, options: OpenOptions): Promise<OpenFile | null>;
 }
 
-/** Makes a folder of a source. `ends`: signal for calls without one. */
+/** Makes a folder of a source, from which only paths inside it are opened and listed. `ends`: signal for calls without one. */
 export function folderOf(source: Source, ends?: SignalLike): ModelFolder {
   async function open(path: string, { required = false, signal = ends }: OpenOptions): Promise<OpenFile | null> {
     signal?.throwIfAborted();
-    const found = await source.open(path, signal);
+    const found = await source.open(requireInside(path), signal);
     if (isFile(found)) return found;
     if (required || found.status === 'unreachable') throw found.error;
     return null;
   }
-  return { ...source, open: open as ModelFolder['open'] };
+  const { list } = source;
+  return {
+    ...source,
+    open: open as ModelFolder['open'],
+    ...(list && { list: async (path: string) => list(requireInside(path)) }),
+  };
 }
 
 /** Reads all bytes of an open file. `onBytes` is called with each chunk's length. */

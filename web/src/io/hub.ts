@@ -1,12 +1,15 @@
 /**
  * The hub: the host of models that are specified by id, its access tokens, and fetching of files. A token is sent as
- * `Authorization: Bearer ...` to one origin only, because hubs redirect to storage hosts, which must not receive it.
+ * `Authorization: Bearer ...` for files below the model's folder only. It is also sent to where the host redirects on the
+ * same origin, as hubs do for renamed models, but not to other origins: hubs redirect to storage hosts, which must not
+ * receive it.
  */
 import { HeedError } from '../base/error.js';
-import { environment, type HubOptions, hubHost, hubToken, originOf } from '../base/hub-options.js';
+import { type HubOptions, hubHost, hubToken, originOf, variable } from '../base/hub-options.js';
 import type { FetchLike, SignalLike } from '../base/platform.js';
 import type { Request } from './files.js';
 import { discard, type Fetcher, requestBy } from './http.js';
+import { isBelow } from './paths.js';
 
 /** The limit of browsers. */
 const MAX_REDIRECTS = 20;
@@ -17,17 +20,18 @@ export function tokenFor(origin: string, isHub: boolean, hub: HubOptions): strin
     const host = hubHost(hub);
     return host !== undefined && originOf(host, 'hub.host') === origin ? hub.token || null : null;
   }
-  const value = isHub && environment()?.HF_TOKEN?.trim();
+  const value = isHub && variable('HF_TOKEN');
   return value ? hubToken(value, 'the environment variable HF_TOKEN') || null : null;
 }
 
-/** Wraps `request` to send a token to URLs of `origin`. */
-function withToken(origin: string, token: string, request: ReturnType<typeof requestBy>): Request {
+/** Wraps `request` to send a token for URLs below `root`, and to redirects on its origin. */
+function withToken(root: URL, token: string, request: ReturnType<typeof requestBy>): Request {
   let redirect: 'manual' | 'follow' = 'manual';
   return async (url, signal: SignalLike | undefined, headers = {}, cache) => {
+    if (!isBelow(url, root)) return request(url, signal, headers, cache);
     let at = url;
     for (let count = 0; count <= MAX_REDIRECTS; count++) {
-      if (at.origin !== origin) return request(at, signal, headers, cache);
+      if (at.origin !== root.origin) return request(at, signal, headers, cache);
       const authorized = { ...headers, Authorization: `Bearer ${token}` };
       let response = await request(at, signal, authorized, cache, redirect);
       if (response.type === 'opaqueredirect') {
@@ -54,11 +58,11 @@ function redirectTarget(location: string, from: URL): URL {
 }
 
 /**
- * @internal Returns a fetcher that sends `token`, if given, to URLs of `origin`, and whose `refusal` advises on denied
+ * @internal Returns a fetcher that sends `token`, if given, for URLs below `root`, and whose `refusal` advises on denied
  *   requests. `revision`: revision of a model that is specified by its id. `hint`: advice for a missing required file.
  */
 export function fetcherOf(
-  origin: string,
+  root: URL | null,
   token: string | null,
   fetch: FetchLike | undefined,
   revision?: string,
@@ -67,7 +71,7 @@ export function fetcherOf(
   const request = requestBy(fetch);
   return {
     hint,
-    request: token === null ? request : withToken(origin, token, request),
+    request: token === null || root === null ? request : withToken(root, token, request),
     refusal({ status, statusText, headers }) {
       const isMissing = status === 404 || status === 410;
       const said = headers.get('x-error-message')?.slice(0, 300).replace(/\.$/, ''); // as hubs give it

@@ -6,6 +6,7 @@ import { guarded } from '../base/error.js';
 import { nodeModule } from '../base/platform.js';
 import { type ModelFolder, type OpenFile, parseJson, readAll } from './files.js';
 import { fs, statusOf } from './node.js';
+import { isInside } from './paths.js';
 import type { ModelSource } from './source.js';
 
 /** sentence-transformers' settings for reading texts. Older versions named the file after the architecture. */
@@ -73,8 +74,7 @@ async function knownFiles(folder: ModelFolder): Promise<string[]> {
   if (modules) {
     const list = parseJson(await readAll(modules), modules.name);
     for (const { path } of Array.isArray(list) ? (list as { path?: string }[]) : [])
-      if (typeof path === 'string' && /^[\w-][\w. -]*$/.test(path))
-        paths.push(`${path}/config.json`, `${path}/model.safetensors`);
+      if (typeof path === 'string' && isInside(path)) paths.push(`${path}/config.json`, `${path}/model.safetensors`);
   }
   const found = await Promise.all(
     [...new Set(paths)].map(async (path) => {

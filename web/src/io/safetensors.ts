@@ -76,18 +76,20 @@ const MAX_HEADER_BYTES = 100_000_000;
 export function headerEnd(prefix: Uint8Array, file: string, size: number | null): number {
   if (prefix.length < 8)
     throw invalidFile(file, 'at least 8 bytes, the length of the header', `${prefix.length}`, 'The file is truncated');
-  const other = otherContent(prefix);
-  if (other) throw invalidFile(file, 'a safetensors file', other.what, other.hint);
   const view = new DataView(prefix.buffer, prefix.byteOffset, 8);
   const length = view.getUint32(0, true) + view.getUint32(4, true) * 2 ** 32;
   const room = Math.min(size === null ? Infinity : size - 8, MAX_HEADER_BYTES);
-  if (length < 2 || length > room)
+  if (length < 2 || length > room) {
+    // Only now, because the length of a valid file may have the bytes of a letter and of "<".
+    const other = otherContent(prefix);
+    if (other) throw invalidFile(file, 'a safetensors file', other.what, other.hint);
     throw invalidFile(
       file,
       `a header of 2 to ${room} bytes`,
       `${length}`,
       'The file is truncated or not a safetensors file',
     );
+  }
   return 8 + length;
 }
 

@@ -19,6 +19,7 @@ import { Integrity, type IntegrityOption } from './integrity.js';
 import { memoryFile } from './memory.js';
 import { fs, openPath, pathSource, statusOf } from './node.js';
 import { packedSource } from './packed.js';
+import { isInside, urlInside, urlPath } from './paths.js';
 import { sha256 } from './sha256.js';
 
 /** The content of a file: bytes, a Blob, a URL that is fetched, or, for JSON files, a string. */
@@ -152,7 +153,7 @@ export async function openFolder(
   }: OpenFolderOptions = {},
 ): Promise<ModelFolder> {
   /** A source of files by URL, in Node also file: URLs. `address`: the URL under which they are cached. */
-  async function remote(urlOf: UrlOf, address: string, fetcher = fetcherOf('', null, fetch)): Promise<Source> {
+  async function remote(urlOf: UrlOf, address: string, fetcher = fetcherOf(null, null, fetch)): Promise<Source> {
     const http = httpSource(urlOf, fetcher);
     const open: Source['open'] = (path, signal, tag) => {
       const url = urlOf(path)!;
@@ -176,8 +177,8 @@ export async function openFolder(
    */
   async function urlSource(url: URL, revision?: string, hint?: string): Promise<Source> {
     const ownToken = token === undefined ? tokenFor(url.origin, revision !== undefined, hub) : token || null;
-    const fetcher = fetcherOf(url.origin, ownToken, fetch, revision, hint);
     if (url.pathname.endsWith('.safetensors')) {
+      const fetcher = fetcherOf(url, ownToken, fetch, revision, hint);
       const single = (path: string) => (path === 'model.safetensors' ? url : null);
       return packedSource(await remote(single, url.href, fetcher), integrity, signal);
     }
@@ -188,7 +189,9 @@ export async function openFolder(
     }
     const folder = new URL(url.href);
     if (!folder.pathname.endsWith('/')) folder.pathname += '/';
-    return remote((path) => asUrl(path + folder.search, folder), folder.href, fetcher);
+    asUrl('.', folder); // there is nothing below blob: and data: URLs
+    const fetcher = fetcherOf(folder, ownToken, fetch, revision, hint);
+    return remote((path) => urlInside(folder, path), folder.href, fetcher);
   }
 
   /** A folder or a packed file on disk; null if `path` is neither. */
@@ -221,11 +224,12 @@ export async function openFolder(
   async function sourceOf(source: ReturnType<typeof readSource>): Promise<Source> {
     const isPath = fs && typeof source === 'string' && !SCHEME.test(source);
     const local = isPath ? await localSource(source) : null;
-    const host = remoteHost ?? hubHost(hub);
     const hubId = typeof source === 'string' && HUB_ID.test(source);
-    if (hubId && host && !local) {
+    const host = hubId && !local ? (remoteHost ?? hubHost(hub)) : undefined;
+    if (host) {
       const root = asUrl(host.endsWith('/') ? host : `${host}/`, undefined, 'remoteHost');
       const at = revision ?? 'main';
+      if (!isInside(at)) throw invalid('revision', 'a branch, tag or commit', describe(revision));
       return urlSource(asUrl(`${source}/resolve/${encodeURIComponent(at)}/`, root), at);
     }
     if (revision !== undefined)
@@ -269,7 +273,11 @@ function addressOf(files: object, urlOf: UrlOf): string {
   const urls = Object.keys(files)
     .sort()
     .flatMap((path) => (urlOf(path) ? [{ path, url: urlOf(path)!.href }] : []));
-  const folders = urls.map(({ path, url }) => url.replace(new RegExp(`/${path.replaceAll('.', '\\.')}(?=$|\\?)`), '/'));
+  const folders = urls.map(({ path, url: href }) => {
+    const url = new URL(href);
+    if (url.pathname.endsWith(`/${urlPath(path)}`)) url.pathname = url.pathname.slice(0, -urlPath(path).length);
+    return url.href;
+  });
   if (new Set(folders).size < 2) return folders[0] ?? '';
   const hash = sha256();
   hash.update(new TextEncoder().encode(JSON.stringify(urls)));

@@ -48,6 +48,8 @@ export interface Row {
   tokens: string[];
   offsets: [number, number][];
   parts: (0 | 1 | null)[];
+  /** For token ids with a mask: the ids, types and mask as given, with one entry per column, as `tokens` has. */
+  given?: { ids: number[]; types: number[] | null; mask: number[] };
   cut: number;
 }
 
@@ -264,15 +266,19 @@ function idsRow(n: number, input: TokenIds, width: number, context: RowContext):
     const expected = "one run of ones, as this model's attention depends on distances";
     throw invalid(`attentionMask[${n}]`, expected, 'zeros between ones', 'UNSUPPORTED');
   }
+  // Tokens that are cut are left out of all lists. Masked ones keep their columns, as in the outputs.
+  const kept = cut > 0 ? all.slice(0, (columns.at(-1) ?? -1) + 1) : all.slice();
+  const masked = mask && { ids: kept, types: types?.slice(0, kept.length) ?? null, mask: mask.slice(0, kept.length) };
   return {
     ids: columns.map((i) => all[i]!),
     types: types && columns.map((i) => types[i]!),
     positions: positions?.slice(0, columns.length) ?? null,
     columns,
     length: width,
-    tokens: all.map((id) => tokenizer?.token(id) ?? String(id)),
-    offsets: all.map(() => [0, 0]),
-    parts: all.map(() => null),
+    tokens: kept.map((id) => tokenizer?.token(id) ?? String(id)),
+    offsets: kept.map(() => [0, 0]),
+    parts: kept.map(() => null),
+    ...(masked && { given: masked }),
     cut,
   };
 }

@@ -271,7 +271,7 @@ export interface PretrainedModel {
   embedDocument<O extends VectorOutput = 'float32'>(input: ModelInput, options?: EmbedCall<O>): Promise<VectorsOf<O>>;
   /**
    * Returns the tokens that the model runs on, special tokens included. For token ids, returns the ids with their
-   * tokens' texts.
+   * tokens' texts, and the given mask: all lists of a text have one entry per column of the outputs, padding included.
    *
    * @example
    * const { tokens, inputIds } = await model.tokenize('a fox');

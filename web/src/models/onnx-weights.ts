@@ -27,7 +27,11 @@ export const optionsOf = (
   signal: SignalLike | undefined,
 ) => ({
   wanted: { type, prefix: family.prefix, normOffset: config.normWeightOffset ?? 0, rows, isHead, isOwn },
-  open: (name: string) => folder.open(path.replace(/[^/]*$/, name), { required: true, signal }),
+  open: (name: string) =>
+    folder.open(
+      path.replace(/[^/]*$/, () => name),
+      { required: true, signal },
+    ),
 });
 
 /**

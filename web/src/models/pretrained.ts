@@ -128,11 +128,11 @@ export class LocalModel extends RunnableModel implements PretrainedModel {
     const [read, pieceOptions] = this.begin('tokenize', options);
     const rows = await this.allRows(readInput(input), { ...read, anyLength: true }, pieceOptions);
     return {
-      inputIds: rows.map((row) => row.ids),
+      inputIds: rows.map(({ given, ids }) => (given ?? { ids }).ids),
       ...listsOf(rows),
       parts: rows.map((row) => row.parts),
-      tokenTypeIds: rows.map((row) => row.types ?? row.ids.map(() => 0)),
-      attentionMask: rows.map((row) => row.ids.map(() => 1)),
+      tokenTypeIds: rows.map((row) => (row.given ?? row).types ?? row.tokens.map(() => 0)),
+      attentionMask: rows.map((row) => row.given?.mask ?? row.ids.map(() => 1)),
     };
   }
 
@@ -167,7 +167,9 @@ export class LocalModel extends RunnableModel implements PretrainedModel {
         return { data, shape: [data.length / embedDim, embedDim] };
       },
       masks: (encoding: RawRows, piece: Row[], first: number) =>
-        rowsOfToken(encoding.hidden(), piece, maskId, embedDim, (text, token) => masks.push([first + text, token])),
+        rowsOfToken(encoding.hidden(), piece, maskId, embedDim, (text, token) =>
+          masks.push([first + text, piece[text]!.columns[token]!]),
+        ),
     };
     const modes = takesVectors ? form.pooling : [this.classPooling];
     await runRows(this.runContext, rows, count, read, pieceOptions, (piece, first) => ({
@@ -184,7 +186,7 @@ export class LocalModel extends RunnableModel implements PretrainedModel {
     const shapes = { pooled: [count], tokens: [count, width], masks: [masks.length] };
     return {
       logits: new Tensor(concatenate(Float32Array, parts), [...shapes[kind], labels]),
-      inputIds: rows.map((row) => row.ids),
+      inputIds: rows.map(({ given, ids }) => (given ?? { ids }).ids),
       ...listsOf(rows),
       parts: rows.map((row) => row.parts),
       masks,

@@ -1,6 +1,8 @@
 /** Tokens in addition to the vocabulary of the tokenizer's model. Texts are split at them. */
+import { regexEscaped } from '../base/regex.js';
 import { type Aligned, slice } from './alignment.js';
 import { WORD } from './regex.js';
+import { requireId } from './vocabulary.js';
 
 export interface AddedToken {
   id: number;
@@ -22,6 +24,7 @@ export function addedTokens(list: unknown, ids: ReadonlyMap<string, number>, tab
   let next = ids.size;
   for (const each of (list ?? []) as AddedToken[]) {
     if (each.content === '') continue;
+    if (each.id !== undefined) requireId('added_tokens', each.content, each.id);
     const known = tokens.get(each.content)?.id ?? ids.get(each.content);
     const id = known ?? (each.id >= tableRows ? each.id : next++);
     tokens.set(each.content, { ...each, id, normalized: each.normalized ?? !each.special });
@@ -44,7 +47,7 @@ export class Splitter {
     this.#byContent = new Map(tokens.map((token) => [contentOf(token), token]));
     this.#byContent.delete('');
     const longestFirst = [...this.#byContent.keys()].sort((a, b) => b.length - a.length);
-    const escaped = longestFirst.map((content) => content.replace(/[\\^$.*+?()[\]{}|/]/g, '\\$&'));
+    const escaped = longestFirst.map((content) => regexEscaped(content));
     this.#pattern = escaped.length > 0 ? new RegExp(escaped.join('|'), 'gu') : null;
   }
 

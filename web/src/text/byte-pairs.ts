@@ -6,7 +6,7 @@ import { HeedError } from '../base/error.js';
 import { byteToken, utf8 } from './byte-level.js';
 import { Heap } from './heap.js';
 import type { Config } from './tokenizer-settings.js';
-import { idsOf, type Piece, unknownId, type VocabularyModel } from './vocabulary.js';
+import { idsOf, MAX_IDS, type Piece, unknownId, type VocabularyModel } from './vocabulary.js';
 
 /** A symbol of a word: `length` UTF-8 bytes, with the indices of its neighbors; -1: no neighbor. */
 interface Symbol {
@@ -22,8 +22,7 @@ interface Merge {
   id: number;
 }
 
-/** Ids are less than 2^26, so that a pair fits into a number. */
-const pairOf = (left: number, right: number) => left * 2 ** 26 + right;
+const pairOf = (left: number, right: number) => left * MAX_IDS + right;
 
 export function bytePairs(config: Config): VocabularyModel {
   const ids = idsOf(config);

@@ -13,7 +13,7 @@ import {
 } from './alignment.js';
 import { byteCharacters } from './byte-level.js';
 import { precompiled } from './precompiled.js';
-import { matchesOf, patternOf } from './regex.js';
+import { matchesOf, type Pattern, patternOf } from './regex.js';
 import { type Config, configsIn, unsupported } from './tokenizer-settings.js';
 
 export type Normalizer = (source: Aligned) => Steps<Aligned>;
@@ -151,7 +151,7 @@ function strip(source: Aligned, left: boolean, right: boolean): Aligned {
   return slice(source, from, to);
 }
 
-function replace(source: Aligned, pattern: RegExp, content: string): Aligned {
+function replace(source: Aligned, pattern: Pattern, content: string): Aligned {
   const matches = matchesOf(pattern, source.text);
   if (!matches.some(([, , isMatch]) => isMatch)) return source;
   const parts: Aligned[] = [];

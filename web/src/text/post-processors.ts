@@ -3,6 +3,7 @@
  * `tokenizers`.
  */
 import { type Config, configsIn, unsupported } from './tokenizer-settings.js';
+import { requireId } from './vocabulary.js';
 
 /** A special token of a template. */
 export interface Special {
@@ -50,7 +51,7 @@ function around(
 ): PostProcessor {
   const [cls, sep] = [config.cls, config.sep].map((pair) => {
     const [text, id] = pair as [string, number];
-    return { text, id };
+    return { text, id: requireId('post_processor', text, id) };
   });
   return (encodings, withSpecial) =>
     encodings.map((encoding, i) => {
@@ -67,6 +68,7 @@ interface Part {
 
 function template(config: Config): PostProcessor {
   const special = (config.special_tokens ?? {}) as Record<string, { ids: number[]; tokens: string[] }>;
+  for (const [name, { ids }] of Object.entries(special)) for (const id of ids) requireId('post_processor', name, id);
   return (encodings, withSpecial) => {
     const parts = (encodings.length > 1 ? config.pair : config.single) as Part[];
     return parts.flatMap(({ Sequence: sequence, SpecialToken: token }) => {

@@ -1,5 +1,8 @@
 /** Patterns of tokenizer.json, and their matches. */
+import { regexEscaped } from '../base/regex.js';
+import { BoundedPattern } from './bounded-pattern.js';
 import { translated } from './oniguruma.js';
+import { isSafe, treeOf } from './pattern-tree.js';
 import { type Config, unsupported } from './tokenizer-settings.js';
 
 /** A match, or the text between two matches. */
@@ -8,13 +11,19 @@ export type Match = [from: number, to: number, isMatch: boolean];
 /** Unicode's word characters, for use in a class. */
 export const WORD = '\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}\\u200C\\u200D';
 
+/** A pattern of tokenizer.json. JavaScript's engine runs the ones that it always finishes in time. */
+export type Pattern = RegExp | BoundedPattern;
+
 /** @throws HeedError UNSUPPORTED for patterns that cannot be translated to JavaScript */
-export function patternOf(pattern: unknown): RegExp {
+export function patternOf(pattern: unknown): Pattern {
   const { String: text, Regex: source } = (pattern ?? {}) as Config;
-  if (typeof text === 'string') return new RegExp(text.replace(/[\\^$.*+?()[\]{}|/]/g, '\\$&'), 'gu');
+  if (typeof text === 'string') return new RegExp(regexEscaped(text), 'gu');
   if (typeof source !== 'string') throw unsupported('pattern', '{ "String": ... } or { "Regex": ... }', pattern);
   try {
-    return new RegExp(translated(source), 'gu');
+    const js = translated(source);
+    const native = new RegExp(js, 'gu');
+    const tree = treeOf(js);
+    return isSafe(tree) ? native : new BoundedPattern(tree, source);
   } catch (cause) {
     const reason = (cause as Error).message;
     throw unsupported('pattern', 'a regular expression that JavaScript can apply', `${source} (${reason})`);
@@ -22,10 +31,10 @@ export function patternOf(pattern: unknown): RegExp {
 }
 
 /** The matches in a text and the parts between them. */
-export function matchesOf(pattern: RegExp, text: string): Match[] {
+export function matchesOf(pattern: Pattern, text: string): Match[] {
   const matches: Match[] = [];
   let at = 0;
-  for (const { 0: found, index } of text.matchAll(pattern)) {
+  for (const { 0: found, index } of pattern instanceof RegExp ? text.matchAll(pattern) : pattern.matches(text)) {
     // Skip empty matches directly after another match, and those within surrogate pairs, which V8 also finds.
     if (found === '' && ((index === at && matches.length > 0) || /[\uDC00-\uDFFF]/.test(text[index] ?? ''))) continue;
     if (index > at) matches.push([at, index, false]);

@@ -1,6 +1,6 @@
 /** Splits texts at the matches of a pattern, as `NormalizedString::split` of the Rust library. */
 import { type Aligned, slice } from './alignment.js';
-import { type Match, matchesOf } from './regex.js';
+import { type Match, matchesOf, type Pattern } from './regex.js';
 import { unsupported } from './tokenizer-settings.js';
 
 type Range = [from: number, to: number];
@@ -42,7 +42,7 @@ export function behaviorOf(name: unknown): Behavior {
 }
 
 /** Splits `source`. `inverts`: the pattern matches the parts between delimiters. */
-export function split(source: Aligned, pattern: RegExp, behavior: Behavior, inverts = false): Aligned[] {
+export function split(source: Aligned, pattern: Pattern, behavior: Behavior, inverts = false): Aligned[] {
   const matches = matchesOf(pattern, source.text);
   if (inverts) for (const match of matches) match[2] = !match[2];
   return behavior(matches).map(([from, to]) => slice(source, from, to));

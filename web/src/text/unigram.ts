@@ -4,7 +4,7 @@
  */
 import { byteToken, utf8 } from './byte-level.js';
 import type { Config } from './tokenizer-settings.js';
-import { type Piece, unknownId, type VocabularyModel } from './vocabulary.js';
+import { type Piece, requireId, unknownId, type VocabularyModel } from './vocabulary.js';
 
 /** The difference between the minimum score of the vocabulary and that of an unknown character. */
 const UNKNOWN_PENALTY = 10;
@@ -14,7 +14,7 @@ export function unigram(config: Config): VocabularyModel {
   const ids = new Map(vocab.map(([token], id) => [token, id]));
   const longest = vocab.reduce((length, [token]) => Math.max(length, token.length), 0);
   const unknownScore = vocab.reduce((least, [, score]) => Math.min(least, score), Infinity) - UNKNOWN_PENALTY;
-  const unknown = (config.unk_id ?? null) as number | null;
+  const unknown = config.unk_id == null ? null : requireId('model.unk_id', 'unk_id', config.unk_id);
 
   /** The boundaries of the best split. Adjacent unknown characters form one part. */
   const divide = (word: string): number[] => {

@@ -1,6 +1,6 @@
 /** Types and functions that the models of tokenizer.json have in common. */
 import { HeedError } from '../base/error.js';
-import type { Config } from './tokenizer-settings.js';
+import { type Config, unsupported } from './tokenizer-settings.js';
 
 /** A token of a word, with its range in the word in UTF-16 units. */
 export interface Piece {
@@ -16,10 +16,20 @@ export interface VocabularyModel {
   split(word: string): Piece[];
 }
 
+/** A limit on ids, far beyond any published vocabulary. Pairs of ids below it fit into a number. */
+export const MAX_IDS = 2 ** 26;
+
+/** @throws HeedError INVALID_FILE for ids that tokenizers cannot have. `part`: a field of tokenizer.json */
+export function requireId(part: string, token: unknown, id: unknown): number {
+  if (Number.isInteger(id) && (id as number) >= 0 && (id as number) < MAX_IDS) return id as number;
+  throw unsupported(part, `ids that are whole numbers from 0 to ${MAX_IDS - 1}`, { [String(token)]: id });
+}
+
 export function idsOf({ vocab }: Config): Map<string, number> {
   const ids = new Map<string, number>();
   // A loop, because an array of the entries takes twice as long for objects that JSON.parse makes.
-  for (const token in vocab as Record<string, number>) ids.set(token, (vocab as Record<string, number>)[token]!);
+  for (const token in vocab as Record<string, number>)
+    ids.set(token, requireId('model.vocab', token, (vocab as Record<string, number>)[token]));
   return ids;
 }
 

@@ -301,6 +301,13 @@ async function compile(bytes: Uint8Array<ArrayBuffer>, label: string): Promise<W
   try {
     return await WebAssembly.compile(bytes);
   } catch (cause) {
+    // A content security policy without the directive makes compilation fail, whatever the bytes are.
+    const message = String((cause as Error | null)?.message);
+    if (/content security policy|unsafe-eval/i.test(message)) {
+      const text =
+        "wasm: the page's Content-Security-Policy forbids WebAssembly. Add 'wasm-unsafe-eval' to its script-src";
+      throw new HeedError('LOAD_FAILED', `${text} (${message})`, { cause });
+    }
     throw failed("heed's own module", `a broken or truncated module ${label} (${describe(cause)})`, cause);
   }
 }
@@ -316,7 +323,8 @@ function asUrl(text: string, name: string): URL {
   }
 }
 
-const HINT = "Give the URL of the module as load({ wasm }), or see the page on bundlers in heed's documentation";
+/** Advice if the module's file is not found. */
+export const HINT = "Give the URL of the module as load({ wasm }), or see the page on bundlers in heed's documentation";
 
 async function fetchBytes(url: URL, signal: SignalLike | undefined): Promise<Uint8Array<ArrayBuffer>> {
   const fs = url.protocol === 'file:' ? nodeModule<typeof import('node:fs')>('fs') : null;

@@ -1,6 +1,20 @@
-/** Finds the package's files if a bundler has moved heed's scripts but not these files. */
+/** Finds the package's files, also if a bundler has moved heed's scripts but not these files. */
+import { HeedError } from '../error.js';
 import { nodeModule } from '../platform.js';
 import { version } from './version.js';
+
+/**
+ * Returns the URL of a file of the package that `make` makes from `import.meta.url`, which some environments (workerd)
+ * do not have.
+ */
+export function beside(argument: string, make: () => URL, hint: string): URL {
+  try {
+    return make();
+  } catch (cause) {
+    const why = 'this environment does not tell scripts where the files of the package are';
+    throw new HeedError('NOT_FOUND', `${argument}: ${why}. ${hint}`, { cause });
+  }
+}
 
 /**
  * Whether Vite's development server has moved the script at `url` to its folder of pre-bundled dependencies, such as

@@ -7,6 +7,7 @@ import type { SignalLike } from '../../base/platform.js';
 import type { RawTensor } from '../../base/wasm/core.js';
 import { type ModelFolder, parseJson, readAll } from '../../io/files.js';
 import { OLD_TRANSFORMER_SETTINGS, TRANSFORMER_SETTINGS } from '../../io/list-files.js';
+import { isInside } from '../../io/paths.js';
 import { Settings } from '../../io/settings.js';
 import type { SparseSettings } from '../heads/sparse.js';
 
@@ -165,9 +166,6 @@ export async function readSentenceConfig(folder: ModelFolder, signal?: SignalLik
 const isTransformer = ({ type }: { type: string }) => kindOf(type).endsWith('Transformer');
 const kindOf = (type: string) => type.split('.').at(-1)!;
 
-// Paths that cannot leave the folder in any kind of source: no `..`, backslash, percent sign or colon of a scheme.
-const INSIDE = /^(?:[\w-][\w. -]*(?:\/[\w-][\w. -]*)*)?$/;
-
 async function readModule(
   entry: { type?: unknown; path?: unknown; name?: unknown } | null,
   config: SentenceConfig,
@@ -177,7 +175,7 @@ async function readModule(
 ): Promise<void> {
   const { type, path, name } = entry ?? {};
   const isRoot = path === '.' && String(type).endsWith(STATIC); // model2vec writes such a path
-  if (typeof type !== 'string' || typeof path !== 'string' || !(INSIDE.test(path) || isRoot))
+  if (typeof type !== 'string' || typeof path !== 'string' || !(path === '' || isInside(path) || isRoot))
     throw invalidFile(file, 'a module with its type and its path below the folder', JSON.stringify(entry));
   const kind = kindOf(type);
   if (kind === 'Dropout') return;
@@ -251,10 +249,11 @@ function poolingsOfOldKeys(settings: Settings): Pooling[] {
     .filter(([key, value]) => key.startsWith('pooling_mode_') && value === true)
     .map(([key]) => key);
   const unknown = keys.filter((key) => !Object.hasOwn(OLD_POOLING_KEYS, key));
-  if (keys.length === 0 || unknown.length > 0) {
+  if (unknown.length > 0) {
     const expected = `pooling_mode, or one or more of ${Object.keys(OLD_POOLING_KEYS).join(', ')}`;
-    throw invalid(settings.file, expected, unknown.join(', ') || 'no pooling mode', 'UNSUPPORTED');
+    throw invalid(settings.file, expected, unknown.join(', '), 'UNSUPPORTED');
   }
+  if (keys.length === 0) return ['mean']; // as sentence-transformers 6.2
   return Object.entries(OLD_POOLING_KEYS).flatMap(([key, name]) => (keys.includes(key) ? [POOLING_NAMES[name]!] : []));
 }
 

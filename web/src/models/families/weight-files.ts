@@ -3,6 +3,7 @@ import { describe, HeedError, invalid } from '../../base/error.js';
 import type { SignalLike } from '../../base/platform.js';
 import { expectedSize, type ModelFolder, type OpenFile, readAll } from '../../io/files.js';
 import { discard } from '../../io/list-files.js';
+import { isInside } from '../../io/paths.js';
 import { Settings } from '../../io/settings.js';
 
 export interface WeightFiles {
@@ -101,7 +102,8 @@ async function openShards(
   const settings = Settings.parse(await readAll(index), index.name);
   const shards = settings.record('weight_map')?.entries() ?? [];
   const names = [...new Set(shards.map(([, file]) => file))];
-  if (names.length === 0 || names.some((name) => typeof name !== 'string' || !/^[\w.-]+\.safetensors$/.test(name)))
+  const isShard = (name: unknown) => typeof name === 'string' && isInside(name) && name.endsWith('.safetensors');
+  if (names.length === 0 || !names.every(isShard))
     throw settings.wrong('weight_map', "the shards' file names by tensor", names);
   const total = settings.record('metadata')?.get('total_size');
   return {
@@ -150,10 +152,8 @@ export async function withOtherFiles(
 export function weightsPath(value: unknown, name: string): string {
   const expected = "the path of an .onnx or .safetensors file in the folder, such as 'onnx/model_q4.onnx'";
   if (typeof value !== 'string') throw invalid(name, expected, describe(value));
-  const isInside =
-    !/[\\:?#\0]/.test(value) && value.split('/').every((part) => part !== '' && part !== '.' && part !== '..');
-  if (isInside && value.endsWith('.ort'))
+  if (isInside(value) && value.endsWith('.ort'))
     throw invalid(name, expected, `${describe(value)}, which is in onnxruntime's own format`, 'UNSUPPORTED');
-  if (!isInside || !/\.(onnx|safetensors)$/.test(value)) throw invalid(name, expected, describe(value));
+  if (!isInside(value) || !/\.(onnx|safetensors)$/.test(value)) throw invalid(name, expected, describe(value));
   return value;
 }

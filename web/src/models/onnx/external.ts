@@ -1,6 +1,7 @@
 /** Values of tensors in other files, which an ONNX file refers to by location, offset and length. */
 import { invalidFile } from '../../base/error.js';
 import type { OpenFile } from '../../io/files.js';
+import { isInside } from '../../io/paths.js';
 import { ByteReader } from '../../io/reader.js';
 import { tensorOf } from '../../io/safetensors.js';
 import type { TensorInfo } from './messages.js';
@@ -16,8 +17,7 @@ export function rangeOf(info: TensorInfo, keys: Record<string, string>, file: st
   const { location: given = '', offset = '0', length = `${info.byteLength}` } = keys;
   const tensor = tensorOf(file, info.name);
   const location = given.replace(/^(\.\/)+/, '');
-  if (/[\\:?#\0]|^$/.test(location) || location.split('/').some((part) => /^\.{0,2}$/.test(part)))
-    throw invalidFile(tensor, 'a file in the folder of the ONNX file', `'${given}'`);
+  if (!isInside(location)) throw invalidFile(tensor, 'a file in the folder of the ONNX file', `'${given}'`);
   const begin = Number(offset);
   if (!/^\d+$/.test(offset) || !Number.isSafeInteger(begin) || length !== `${info.byteLength}`)
     throw invalidFile(tensor, `an offset, and ${info.byteLength} bytes`, `'${offset}', '${length}'`);

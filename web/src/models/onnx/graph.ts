@@ -2,7 +2,7 @@
  * Finds the weights that a graph's operators use. A weight is followed back through operators that do not change its
  * values, and through dequantization, to the tensors in which it is stored.
  */
-import type { Node } from './messages.js';
+import { damaged, type Node } from './messages.js';
 
 /**
  * How a weight is computed from stored tensors. W has PyTorch's layout, [out, in] for a linear layer; before the steps
@@ -78,14 +78,30 @@ const PASSING = new Set(['Identity', 'Cast', 'Squeeze', 'Unsqueeze']);
 /** Limit on chains of operators before a weight. */
 const MAX_DEPTH = 32;
 
+/** Limit on the operators behind a value that are searched for a bias or a scale. In models, there are at most five. */
+const MAX_CONSUMERS = 64;
+
+/** The inputs of an Add or a Mul. The file could list any number of them. */
+const operands = ({ inputs }: Node) => inputs.slice(0, 2);
+
+/** The operand that is not `value`. */
+const otherOperand = (node: Node, value: string | undefined) => operands(node).find((input) => input !== value);
+
 export class Graph {
   readonly nodes: Node[] = [];
   readonly #producers = new Map<string, Node>();
   readonly #consumers = new Map<string, Node[]>();
 
+  constructor(readonly file: string) {}
+
+  /** @throws HeedError INVALID_FILE if another node has the same output, which ONNX does not allow */
   add(node: Node): void {
     this.nodes.push(node);
-    for (const output of node.outputs) if (output !== '') this.#producers.set(output, node);
+    for (const output of node.outputs) {
+      if (output === '') continue;
+      if (this.#producers.has(output)) throw damaged(this.file, `two nodes with the output '${output.slice(0, 80)}'`);
+      this.#producers.set(output, node);
+    }
     for (const input of new Set(node.inputs)) {
       const consumers = this.#consumers.get(input);
       if (consumers) consumers.push(node);
@@ -122,8 +138,9 @@ export class Graph {
     if (PASSING.has(node.op)) return this.resolve(input, names, depth + 1);
     if (node.op === 'Transpose') {
       const stored = this.resolve(input, names, depth + 1);
-      const permutation = node.ints.get('perm') ?? [1, 0];
-      return stored && String(permutation) === '1,0' ? { ...stored, transposed: !stored.transposed } : null;
+      const [first, second, third] = node.ints.get('perm') ?? [1, 0];
+      const isSwap = first === 1 && second === 0 && third === undefined;
+      return stored && isSwap ? { ...stored, transposed: !stored.transposed } : null;
     }
     if (node.op === 'DequantizeLinear') {
       const stored = this.resolve(input, names, depth + 1);
@@ -162,7 +179,7 @@ export class Graph {
     };
     if (op === 'Tile') add('probe', inputs[0]); // SigLIP's query of the pooling head, once per image
     if (op === 'Add' || (op === 'Mul' && !node.name.endsWith('_scales_mul')))
-      for (const input of inputs) if (!this.#isScalar(input)) add(op === 'Add' ? 'bias' : 'weight', input);
+      for (const input of operands(node)) if (!this.#isScalar(input)) add(op === 'Add' ? 'bias' : 'weight', input);
     if (!Object.hasOwn(OPERATORS, op)) return found;
     const [weight, bias, scale = -1, zero = -1, kind] = OPERATORS[op]!;
     const int = (name: string) => node.ints.get(name)?.[0] ?? 0;
@@ -182,7 +199,8 @@ export class Graph {
   }
 
   #isScalar(value: string | undefined): boolean {
-    return this.producer(value)?.value?.dims.every((extent) => extent === 1) === true;
+    const { dims } = this.producer(value)?.value ?? {};
+    return dims !== undefined && dims.length <= 16 && dims.every((extent) => extent === 1);
   }
 
   /** The tensor with the scale of an integer product's weight: a factor of the Mul behind the product. */
@@ -192,11 +210,13 @@ export class Graph {
     if (byName !== weight && this.#consumers.has(byName)) return byName;
     let value: string | undefined = node.outputs[0];
     for (let depth = 0; depth < 4; depth++) {
-      const next: Node | undefined = this.consumers(value).find(({ op }) => op === 'Cast' || op === 'Mul');
+      const near = this.consumers(value).slice(0, MAX_CONSUMERS);
+      const next: Node | undefined = near.find(({ op }) => op === 'Cast' || op === 'Mul');
       if (next?.op === 'Mul') {
-        const factor = next.inputs.find((input) => input !== value);
-        const scales = this.producer(factor)?.inputs.filter((input) => this.isLeaf(input)) ?? [];
-        return this.isLeaf(factor) ? (factor ?? null) : (scales[0] ?? null);
+        const factor = otherOperand(next, value);
+        const behind = this.producer(factor);
+        const scale = behind && operands(behind).find((input) => this.isLeaf(input));
+        return (this.isLeaf(factor) ? factor : scale) ?? null;
       }
       value = next?.outputs[0];
     }
@@ -211,11 +231,10 @@ export class Graph {
     let value: string | undefined = node.outputs[0];
     for (let depth = 0; depth < 6; depth++) {
       let next: Node | undefined;
-      for (const consumer of this.consumers(value)) {
+      for (const consumer of this.consumers(value).slice(0, MAX_CONSUMERS)) {
         const { op, inputs } = consumer;
         const at = { BiasGelu: 1, FastGelu: 1, SkipLayerNormalization: 4 }[op];
-        const added =
-          at !== undefined ? inputs[at] : op === 'Add' ? inputs.find((input) => input !== value) : undefined;
+        const added = at !== undefined ? inputs[at] : op === 'Add' ? otherOperand(consumer, value) : undefined;
         const names: string[] = [];
         if (added && this.resolve(added, names)) {
           const name = names.find(accept);

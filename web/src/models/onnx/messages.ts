@@ -21,7 +21,7 @@ export interface TensorMessage {
   type: string;
   /** The values as little-endian bytes; null if they are absent or in another file. */
   bytes: Uint8Array | null;
-  /** The keys and values of `external_data`; null if the values are in this file. */
+  /** The location, offset and length in `external_data`; null if the values are in this file. */
   external: Record<string, string> | null;
 }
 
@@ -84,7 +84,7 @@ function parse(bytes: Uint8Array, file: string, read: Read): void {
 const SCOPES = 'pkg.torch.onnx.name_scopes';
 
 export function parseNode(bytes: Uint8Array, file: string): Node {
-  const texts = new Map<number, string[]>();
+  const texts: Record<number, string[]> = { 1: [], 2: [], 3: [], 4: [], 7: [] };
   const node = { ints: new Map<string, number[]>(), scope: '', value: null as TensorMessage | null };
   parse(bytes, file, (field, pbf, end) => {
     if (field === 5) {
@@ -102,13 +102,13 @@ export function parseNode(bytes: Uint8Array, file: string): Node {
       const [key, value] = readEntry(pbf, end);
       // A list in Python's notation, whose last entry is the operator: ['', 'encoder', 'encoder.dense', 'linear'].
       if (key === SCOPES) node.scope = value.split("'").at(-4) ?? '';
-    } else if ([1, 2, 3, 4, 7].includes(field)) texts.set(field, [...(texts.get(field) ?? []), textIn(pbf)]);
+    } else texts[field]?.push(textIn(pbf));
   });
-  const last = (field: number) => texts.get(field)?.at(-1) ?? '';
+  const last = (field: number) => texts[field]!.at(-1) ?? '';
   return {
     ...node,
-    inputs: texts.get(1) ?? [],
-    outputs: texts.get(2) ?? [],
+    inputs: texts[1]!,
+    outputs: texts[2]!,
     name: last(3),
     op: last(4),
     domain: last(7).replace(/^ai\.onnx$/, ''),
@@ -135,6 +135,9 @@ export function parseTensor(bytes: Uint8Array, file: string): TensorMessage {
 /** The fields with a tensor's values, each with the types that it may have. */
 const VALUES: Record<number, RegExp> = { 4: /^F32/, 5: /16|8|4$|BOOL|I32/, 7: /I64/, 9: /./ };
 
+/** The keys of `external_data` that are read. */
+const EXTERNAL = ['location', 'offset', 'length'];
+
 function readTensorField(tensor: TensorMessage): Read {
   return (field, pbf, end) => {
     if (field === 1) pbf.readPackedVarint(tensor.dims, true);
@@ -142,7 +145,8 @@ function readTensorField(tensor: TensorMessage): Read {
     else if (field === 8) tensor.name = textIn(pbf);
     else if (field === 13) {
       const [key, value] = readEntry(pbf, end);
-      tensor.external = { ...tensor.external, [key!]: value! };
+      tensor.external ??= {};
+      if (EXTERNAL.includes(key!)) tensor.external[key!] = value!;
     } else if (field === 14 && pbf.readVarint() === 1) tensor.external ??= {};
     else if (field in VALUES) {
       if (pbf.type !== 2 || !VALUES[field]!.test(tensor.type)) throw new Error();

@@ -40,8 +40,20 @@ const HEAD = /\.(weight|bias|probe|in_proj_\w+)$/;
 /** The suffixes that quantizers append to the name of a tensor. */
 const QUANTIZED = /(_Transposed)?_(quantized|(DQ_)?Q\d+|Bnb4)$/;
 
+/** Longer names are not those of a model's tensors. */
+const MAX_NAME = 1000;
+
+const modules = new WeakMap<Node, string>();
+
 /** The path of the module to which a node belongs. */
-const moduleOf = ({ scope, name }: Node) => scope || name.split('/').filter(Boolean).slice(0, -1).join('.');
+function moduleOf(node: Node): string {
+  let path = modules.get(node);
+  if (path === undefined) {
+    path = node.scope || node.name.split('/').filter(Boolean).slice(0, -1).join('.');
+    modules.set(node, path);
+  }
+  return path;
+}
 
 /**
  * The tensors of the state dict that the graph's tensors hold.
@@ -100,7 +112,7 @@ class Names {
 
   #findTarget(given: string): { bare: string; name: string } | null {
     const { prefix, rows, isHead, type } = this.wanted;
-    if (/_(scale|zero_point)$/.test(given)) return null;
+    if (given.length > MAX_NAME || /_(scale|zero_point)$/.test(given)) return null;
     for (let rest = given; ; ) {
       for (const name of [rest, olderName(type, rest)]) {
         const bare = bareName(name, prefix);
@@ -195,8 +207,9 @@ class Names {
     attentions.forEach(({ op, inputs }, layer) => {
       (['weight', 'bias'] as const).forEach((kind, i) => {
         const stored = this.graph.resolve(inputs[i + 1]);
+        const parameter = `layers.${layer}.self_attn.in_proj_${kind}`;
         const names = [...this.wanted.rows]
-          .filter(([, rows]) => rows.parameter === `layers.${layer}.self_attn.in_proj_${kind}`)
+          .filter(([, rows]) => rows.parameter === parameter)
           .sort(([, a], [, b]) => a.firstRow - b.firstRow);
         if (!stored || names.length !== 3) return;
         if (op === 'QAttention' && kind === 'weight') {

@@ -49,7 +49,7 @@ export async function readOnnx(file: OpenFile, options: ReadOptions): Promise<vo
 const BLOCK = 1 << 16;
 
 class Weights implements Visitor {
-  readonly #graph = new Graph();
+  readonly #graph: Graph;
   /** Per stored tensor, the tensors of the state dict that need it; null until the graph is complete. */
   #users: Map<string, Set<Assignment>> | null = null;
   /** Tensors that stand before the nodes. */
@@ -67,6 +67,7 @@ class Weights implements Visitor {
     readonly options: ReadOptions,
   ) {
     this.file = reader.file.name;
+    this.#graph = new Graph(this.file);
   }
 
   node(node: Node): void {
@@ -116,7 +117,9 @@ class Weights implements Visitor {
     const info = tensorInfo(message, external ? null : (bytes?.length ?? 0), this.file);
     if (!external) return this.#hold({ info, bytes: bytes ?? new Uint8Array() });
     const [location, range] = rangeOf(info, external, this.file);
-    this.#external.set(location, [...(this.#external.get(location) ?? []), range]);
+    const ranges = this.#external.get(location);
+    if (ranges) ranges.push(range);
+    else this.#external.set(location, [range]);
   }
 
   /** Keeps a tensor, and passes on the tensors of the state dict that are now complete. */
