@@ -130,9 +130,13 @@ export async function workEmbedding(folder: string, options: WorkOptions = {}): 
       };
       await Promise.all(Array.from({ length: threads }, loop));
     } else {
-      chunkQueue = await ChunkQueue.open(queue, manifest, { timeout: options.queueTimeout, signal });
+      chunkQueue = await ChunkQueue.open(queue, manifest, {
+        timeout: options.queueTimeout,
+        lock: options.lock,
+        signal,
+      });
       await crew.start(threads);
-      await chunkQueue.consume(embedMissing, missing, threads, options.lock ?? 30);
+      await chunkQueue.consume(embedMissing, missing, threads);
     }
   }
 
