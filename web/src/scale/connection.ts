@@ -3,6 +3,7 @@
  * objects live, and waits for some answers forever. After a failure they are destroyed, and new ones are made.
  */
 import { Socket } from 'node:net';
+import { limited } from './server.js';
 
 export type Job = import('bullmq').Job<{ chunk: number }>;
 type Options = Omit<import('bullmq').QueueOptions, 'connection'> & { connection: never };
@@ -17,8 +18,6 @@ export interface Setup {
   /** Seconds until a job's lock expires. */
   lock: number;
 }
-
-export const NO_ANSWER = 'no answer';
 
 /** Whether an error is the server's answer to a request about a job, for example that another worker has its lock. */
 export const isAnswer = (error: unknown): boolean => typeof (error as { code?: unknown }).code === 'number';
@@ -86,11 +85,9 @@ export class Connection {
       reject = failing;
     });
     this.#pending.add(reject);
-    const timer = setTimeout(() => reject(new Error(NO_ANSWER)), limit);
     try {
-      return await Promise.race([failed, this.#ready.then(() => request(this))]);
+      return await limited(limit, Promise.race([failed, this.#ready.then(() => request(this))]));
     } finally {
-      clearTimeout(timer);
       this.#pending.delete(reject);
     }
   }
@@ -109,9 +106,7 @@ export class Connection {
   /** Closes, waiting at most `limit` milliseconds for the server. */
   async close(limit: number): Promise<void> {
     const closing = Promise.allSettled([this.worker.close(true), this.queue.close()]);
-    let timer: NodeJS.Timeout | undefined;
-    if (limit > 0) await Promise.race([closing, new Promise((resolve) => (timer = setTimeout(resolve, limit)))]);
-    clearTimeout(timer);
+    if (limit > 0) await limited(limit, closing).catch(ignore);
     this.#isClosed = true;
     for (const socket of this.#sockets) socket.destroy();
     this.worker.disconnect().catch(ignore);

@@ -9,11 +9,11 @@
 import { randomUUID } from 'node:crypto';
 import type { HeedError } from '../index.js';
 import { invalid } from '../node/index.js';
-import { Connection, isAnswer, type Job, NO_ANSWER, type Setup } from './connection.js';
+import { Connection, isAnswer, type Job, type Setup } from './connection.js';
 import { planId } from './machine.js';
 import type { Manifest } from './manifest.js';
 import { abortable, type Signal } from './plan-options.js';
-import { isRefusal, requirePeer, serverOf } from './server.js';
+import { isRefusal, NO_ANSWER, requirePeer, serverOf } from './server.js';
 
 /** Seconds between checks of the folder while no job ends. */
 const INTERVAL = 2;
