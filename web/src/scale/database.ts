@@ -68,10 +68,11 @@ export class VectorTable {
     await this.#ask('BEGIN');
     await this.#ask(`SELECT pg_advisory_xact_lock(hashtext('heed'))`); // IF NOT EXISTS does not prevent races
     try {
-      if (type.startsWith('vector')) await this.#ask('CREATE EXTENSION IF NOT EXISTS vector');
+      const create = 'CREATE EXTENSION IF NOT EXISTS vector';
+      if (type.startsWith('vector')) await limited(1000 * this.timeout, this.client.query(create));
     } catch (cause) {
       const got = `${(cause as Error).message}. Install pgvector there, or plan with --output binary`;
-      throw invalid('--to', 'a server with pgvector', got, 'UNSUPPORTED', cause);
+      throw invalid('--to', 'a server with pgvector', got, 'UNSUPPORTED', { cause });
     }
     await this.#ask(
       `CREATE TABLE IF NOT EXISTS ${table} (file text, line bigint, id text, error text, embedding ${type}, PRIMARY KEY (file, line))`,

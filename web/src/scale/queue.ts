@@ -251,7 +251,7 @@ export class ChunkQueue {
 
   #refused(problem: string, cause: unknown): HeedError {
     const expected = `a user, a password and a database that the server at ${this.#address} accepts`;
-    return invalid('--queue', expected, `the error '${problem}'`, 'NETWORK', cause);
+    return invalid('--queue', expected, `the error '${problem}'`, 'NETWORK', { cause });
   }
 
   #away(problem: string): HeedError {

@@ -15,7 +15,7 @@ export function requirePeer<T>(option: string, name: string, install: string): T
   try {
     return require(name) as T;
   } catch (cause) {
-    throw invalid(option, `the package ${name}`, `none. Install it: npm install ${install}`, 'UNSUPPORTED', cause);
+    throw invalid(option, `the package ${name}`, `none. Install it: npm install ${install}`, 'UNSUPPORTED', { cause });
   }
 }
 
