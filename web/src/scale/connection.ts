@@ -6,6 +6,7 @@ import { Socket } from 'node:net';
 import { limited } from './server.js';
 
 export type Job = import('bullmq').Job<{ chunk: number }>;
+type Worker = import('bullmq').Worker;
 type Options = Omit<import('bullmq').QueueOptions, 'connection'> & { connection: never };
 
 export interface Setup {
@@ -27,9 +28,10 @@ const ignore = () => {};
 
 export class Connection {
   readonly queue: import('bullmq').Queue;
-  readonly worker: import('bullmq').Worker;
   readonly #sockets = new Set<Socket>();
-  readonly #ready: Promise<unknown>;
+  readonly #makeWorker: () => Worker;
+  #worker: Worker | null = null;
+  #working: Promise<Worker> | null = null;
   /** Functions that reject the pending requests. */
   readonly #pending = new Set<(error: Error) => void>();
   #error: Error | null = null;
@@ -43,12 +45,21 @@ export class Connection {
     this.queue.on('error', (error) => this.#fail(error));
     const locks = { lockDuration: 1000 * lock, stalledInterval: 1000 * lock };
     // A crashed process does not mean that its chunk is faulty.
-    this.worker = new bull.Worker(name, null, { ...options, ...locks, maxStalledCount: 1_000_000 }, backend);
-    this.worker.on('error', (error) => this.#fail(error));
-    this.#ready = Promise.all([this.queue.waitUntilReady(), this.worker.waitUntilReady()]).then(() =>
-      this.worker.startStalledCheckTimer(),
-    );
-    this.#ready.catch(ignore);
+    this.#makeWorker = () =>
+      new bull.Worker(name, null, { ...options, ...locks, maxStalledCount: 1_000_000 }, backend);
+  }
+
+  /** The worker, which takes jobs by hand. Made when it is first needed, as it has connections of its own. */
+  worker(): Promise<Worker> {
+    const start = async () => {
+      this.#worker = this.#makeWorker();
+      this.#worker.on('error', (error) => this.#fail(error));
+      await this.#worker.waitUntilReady();
+      await this.#worker.startStalledCheckTimer();
+      return this.#worker;
+    };
+    this.#working ??= start();
+    return this.#working;
   }
 
   /** Options of pg. Its sockets are made here, so that they can be destroyed. */
@@ -86,7 +97,7 @@ export class Connection {
     });
     this.#pending.add(reject);
     try {
-      return await limited(limit, Promise.race([failed, this.#ready.then(() => request(this))]));
+      return await limited(limit, Promise.race([failed, this.queue.waitUntilReady().then(() => request(this))]));
     } finally {
       this.#pending.delete(reject);
     }
@@ -105,11 +116,11 @@ export class Connection {
 
   /** Closes, waiting at most `limit` milliseconds for the server. */
   async close(limit: number): Promise<void> {
-    const closing = Promise.allSettled([this.worker.close(true), this.queue.close()]);
+    const closing = Promise.allSettled([this.#worker?.close(true), this.queue.close()]);
     if (limit > 0) await limited(limit, closing).catch(ignore);
     this.#isClosed = true;
     for (const socket of this.#sockets) socket.destroy();
-    this.worker.disconnect().catch(ignore);
+    this.#worker?.disconnect().catch(ignore);
     this.queue.disconnect().catch(ignore);
   }
 }

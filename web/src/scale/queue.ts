@@ -152,7 +152,7 @@ export class ChunkQueue {
         [...held.values()].map(({ job }) => job.id!),
         [...held.values()].map(({ token }) => token),
       ];
-      await this.#attempt(({ worker }) => worker.extendJobLocks(ids, tokens, lock)).catch(() => {}); // tried again later
+      await this.#attempt(async (connection) => (await connection.worker()).extendJobLocks(ids, tokens, lock)).catch(() => {}); // tried again later
     };
     const renewal = setInterval(renew, lock / 3);
     try {
@@ -196,7 +196,8 @@ export class ChunkQueue {
   async #take(): Promise<Held | null> {
     const token = randomUUID();
     return this.#ask(async (connection) => {
-      const job = (await connection.worker.getNextJob(token, { block: false })) as Job | undefined;
+      const worker = await connection.worker();
+      const job = (await worker.getNextJob(token, { block: false })) as Job | undefined;
       return job ? { job, token, connection } : null;
     });
   }
