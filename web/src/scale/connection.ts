@@ -45,13 +45,13 @@ export class Connection {
     this.queue.on('error', (error) => this.#fail(error));
     const locks = { lockDuration: 1000 * lock, stalledInterval: 1000 * lock };
     // A crashed process does not mean that its chunk is faulty.
-    this.#makeWorker = () =>
-      new bull.Worker(name, null, { ...options, ...locks, maxStalledCount: 1_000_000 }, backend);
+    this.#makeWorker = () => new bull.Worker(name, null, { ...options, ...locks, maxStalledCount: 1_000_000 }, backend);
   }
 
   /** The worker, which takes jobs by hand. Made when it is first needed, as it has connections of its own. */
   worker(): Promise<Worker> {
     const start = async () => {
+      if (this.#isClosed) throw this.#error ?? new Error('the connection is closed');
       this.#worker = this.#makeWorker();
       this.#worker.on('error', (error) => this.#fail(error));
       await this.#worker.waitUntilReady();
@@ -116,9 +116,9 @@ export class Connection {
 
   /** Closes, waiting at most `limit` milliseconds for the server. */
   async close(limit: number): Promise<void> {
+    this.#isClosed = true;
     const closing = Promise.allSettled([this.#worker?.close(true), this.queue.close()]);
     if (limit > 0) await limited(limit, closing).catch(ignore);
-    this.#isClosed = true;
     for (const socket of this.#sockets) socket.destroy();
     this.#worker?.disconnect().catch(ignore);
     this.queue.disconnect().catch(ignore);

@@ -152,7 +152,9 @@ export class ChunkQueue {
         [...held.values()].map(({ job }) => job.id!),
         [...held.values()].map(({ token }) => token),
       ];
-      await this.#attempt(async (connection) => (await connection.worker()).extendJobLocks(ids, tokens, lock)).catch(() => {}); // tried again later
+      await this.#attempt(async (connection) => (await connection.worker()).extendJobLocks(ids, tokens, lock)).catch(
+        () => {},
+      ); // tried again later
     };
     const renewal = setInterval(renew, lock / 3);
     try {
