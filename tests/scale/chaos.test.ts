@@ -1,4 +1,9 @@
-/** Workers that are killed at random moments, with queues that lose their data: every row comes out once, and is the one that a single process computes. */
+/**
+ * Workers that are killed at random moments, with queues that lose their data: every row comes out once, and is the one
+ * that a single process computes. A worker is killed at a random one of the folder's changes rather than at a random
+ * time, which would mostly be while it starts: so many kills come while a part is written, published or reported.
+ */
+import type { ChildProcess } from 'node:child_process';
 import * as fs from 'node:fs';
 import { join } from 'node:path';
 import { load } from 'heed';
@@ -7,7 +12,10 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { corpus, makeFolder, partNames, rowsOf, run, start } from '../web/scale/support.js';
 import { type Server, startPostgres, startRedis } from './servers.js';
 
-const KILLS = 200;
+/** In each of the three tests. */
+const KILLS = 70;
+/** Maximum number of changes in the folder from the start of a worker until it is killed. */
+const CHANGES = 200;
 const WORKERS = 3;
 const LINES = 6000;
 
@@ -15,8 +23,6 @@ let folder: string;
 let files: string[];
 /** The parts of one process that nobody kills. */
 let reference: string;
-/** How long such a process takes from its start to the end of a small plan. */
-let usual: number;
 
 const plan = (name: string) =>
   planEmbedding(files, { out: join(folder, name), model: join(folder, 'model'), chunk: 25 });
@@ -27,10 +33,6 @@ beforeAll(async () => {
   for (const [n, file] of files.entries()) fs.writeFileSync(file, corpus(LINES / 2, (n * LINES) / 2));
   reference = join(folder, 'reference');
   await plan('reference');
-  const began = performance.now();
-  const share = ['work', reference, '--workers', '1', '--shard', '0/8'];
-  expect(await run(share)).toMatchObject({ code: 0, err: '' });
-  usual = performance.now() - began;
   expect(await run(['work', reference, '--workers', '1'])).toMatchObject({ code: 0, err: '' });
 });
 afterAll(() => fs.rmSync(folder, { recursive: true, force: true }));
@@ -62,15 +64,23 @@ async function chaos(name: string, seed: number, argsOf: (slot: number) => strin
   };
   let kills = 0;
   let planned = false;
+  let interrupted = 0;
   for (let round = 0; kills < KILLS; round++) {
     const out = join(folder, `${name}-${round}`);
     await plan(`${name}-${round}`);
+    let changes = 0;
+    /** The workers that will be killed, with the number of changes at which they are. */
+    const doomed = new Map<ChildProcess, number>();
+    const watcher = fs.watch(out, () => {
+      changes++;
+      for (const [child, at] of doomed) if (changes >= at) child.kill('SIGKILL');
+    });
     const supervise = async (slot: number) => {
       for (;;) {
         const { child, ended } = start(['work', out, '--workers', '1', ...argsOf(slot)]);
-        const timer = kills < KILLS ? setTimeout(() => child.kill('SIGKILL'), random() * 1.5 * usual) : undefined;
+        if (kills < KILLS) doomed.set(child, changes + 1 + Math.floor(CHANGES * random()));
         const { code, signal, err } = await ended;
-        clearTimeout(timer);
+        doomed.delete(child);
         if (signal === 'SIGKILL') kills++;
         else {
           expect({ code, err }).toEqual({ code: 0, err: '' });
@@ -83,6 +93,8 @@ async function chaos(name: string, seed: number, argsOf: (slot: number) => strin
       }
     };
     await Promise.all(Array.from({ length: WORKERS }, (_, slot) => supervise(slot)));
+    watcher.close();
+    interrupted += partNames(out).filter((part) => part.includes('.tmp-')).length;
     const result = await finishEmbedding(out);
     expect(result).toMatchObject({ complete: true, rows: LINES, missing: [], damaged: [] });
     // With their order, which is that of the corpus.
@@ -96,6 +108,7 @@ async function chaos(name: string, seed: number, argsOf: (slot: number) => strin
     fs.rmSync(out, { recursive: true });
   }
   expect(kills).toBeGreaterThanOrEqual(KILLS);
+  expect(interrupted).toBeGreaterThan(0); // some were writing a part
   expect(planned).toBe(midway !== undefined);
 }
 

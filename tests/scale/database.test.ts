@@ -1,11 +1,13 @@
 /** Rows in PostgreSQL: each once, whichever worker dies, and the same as in the parts. */
+import { execFileSync } from 'node:child_process';
 import * as fs from 'node:fs';
 import { join } from 'node:path';
 import type { VectorOutput } from 'heed';
 import { finishEmbedding, planEmbedding, workEmbedding } from 'heed/node';
 import pg from 'pg';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { corpus, makeFolder, rowsOf, run, start } from '../web/scale/support.js';
+import { corpus, FLAGS, makeFolder, rowsOf, run, script, start } from '../web/scale/support.js';
+import { FaultyProxy } from './proxy.js';
 import { type Server, startPostgres } from './servers.js';
 
 const ROWS = 600;
@@ -72,6 +74,30 @@ test('bits, which need no extension', async () => {
   await expect(refused).rejects.toThrow(
     '--table: expected a table for this plan, got "bits", which has another plan\'s rows',
   );
+});
+
+test('a chunk that another process has inserted meanwhile is not embedded again', async () => {
+  const out = await plan('meanwhile', 'binary');
+  const args = ['corpus', 'work', out, '--shard', '1/2', '--workers', '1', '--to', server.url, '--table', 'meanwhile'];
+  let isFirst = true;
+  // Blocks this process, which then has the list of missing chunks of before, while another one embeds half of them.
+  const onProgress = () => {
+    if (isFirst) execFileSync(process.execPath, [...FLAGS, script, ...args], { stdio: 'pipe' });
+    isFirst = false;
+  };
+  const result = await workEmbedding(out, { workers: 1, to: server.url, table: 'meanwhile', onProgress });
+  expect(result).toMatchObject({ parts: ROWS / 20 / 2, rows: ROWS / 2 });
+  expect(await finishEmbedding(out, { to: server.url, table: 'meanwhile' })).toMatchObject({ complete: true });
+});
+
+test('a server that no longer answers ends the run', { timeout: 60_000 }, async () => {
+  const out = await plan('silent', 'binary');
+  const proxy = await FaultyProxy.start(Number(new URL(server.url).port));
+  const to = server.url.replace(/:\d+\//, `:${proxy.port}/`);
+  const work = workEmbedding(out, { workers: 1, to, queueTimeout: 2, onProgress: () => proxy.hold() });
+  await expect(work).rejects.toMatchObject({ code: 'NETWORK', message: expect.stringMatching(/^--to: expected/) });
+  await proxy.idle(); // no connection is left open
+  proxy.close();
 });
 
 test('vectors, where the server has pgvector, and otherwise an error that says so', async () => {

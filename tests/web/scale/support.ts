@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { tinyModel } from '../models/tiny.js';
 
-const script = fileURLToPath(new URL('../../../dist/cli.js', import.meta.url));
+export const script = fileURLToPath(new URL('../../../dist/cli.js', import.meta.url));
 
 /** A new temporary folder with a tiny model in `model`. */
 export function makeFolder(): string {
@@ -43,7 +43,7 @@ export interface Ended {
 }
 
 /** Node's flags that select the same build as in the tests. */
-const FLAGS = process.execArgv.filter((flag) => flag.includes('relaxed-simd'));
+export const FLAGS = process.execArgv.filter((flag) => flag.includes('relaxed-simd'));
 
 /** Starts `heed corpus`. */
 export function start(args: string[], options: { cwd?: string; prefix?: string[]; flags?: string[] } = {}) {

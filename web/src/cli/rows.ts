@@ -82,7 +82,9 @@ export async function* rowsOf(file: string, options: RowOptions): AsyncGenerator
   } catch (cause) {
     if (cause instanceof HeedError) throw cause;
     if (cause instanceof CsvError)
-      throw invalidFile(name, 'CSV as in RFC 4180', `a file that cannot be parsed (${cause.message})`, cause);
+      throw invalid(name, 'CSV as in RFC 4180', `a file that cannot be parsed (${cause.message})`, 'INVALID_FILE', {
+        cause,
+      });
     throw unreadable(file, cause);
   }
 }
@@ -200,7 +202,7 @@ function jsonValue(line: string, at: string): Row['value'] {
     value = JSON.parse(line);
   } catch (cause) {
     const hint = line.trimStart().startsWith('[') ? '. Read a JSON array with --format json' : '';
-    throw invalidFile(at, OBJECT, `a line that is not JSON${hint}`, cause);
+    throw invalid(at, OBJECT, `a line that is not JSON${hint}`, 'INVALID_FILE', { cause });
   }
   return record(value, at);
 }
@@ -227,7 +229,9 @@ async function* arrayRows(read: Decoder, name: string, origin: Origin): AsyncGen
     list = JSON.parse(json);
   } catch (cause) {
     const hint = 'Read one JSON value per line with --format jsonl';
-    throw invalidFile(name, expected, `a file that is not JSON (${(cause as Error).message}). ${hint}`, cause);
+    throw invalid(name, expected, `a file that is not JSON (${(cause as Error).message}). ${hint}`, 'INVALID_FILE', {
+      cause,
+    });
   }
   if (!Array.isArray(list)) throw invalidFile(name, expected, JSON.stringify(list).slice(0, 80));
   for (const [index, value] of list.entries()) {

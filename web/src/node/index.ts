@@ -1,6 +1,6 @@
 /** Files, texts and arrays in Node, for the command line and for runs over corpora. */
+export { invalid, invalidFile } from '../base/error.js';
 export { batches } from './batches.js';
-export { invalid, invalidFile } from './error.js';
 export { namesIn, pieces, readRange, statusOf, unreadable } from './folders-and-files.js';
 export {
   decodeLine,

@@ -1,6 +1,6 @@
 /** Reads texts for `heed embed` and for plans: formats, encodings, and lines of any length. */
 import { extname } from 'node:path';
-import { invalidFile } from './error.js';
+import { invalid, invalidFile } from '../base/error.js';
 
 export const FORMATS = ['lines', 'jsonl', 'json', 'csv', 'tsv'] as const;
 export type Format = (typeof FORMATS)[number];
@@ -32,7 +32,8 @@ const TEXT = 'text in UTF-8, or in UTF-16 with a byte order mark';
 /** The error for a text in another encoding. */
 export const notText = (name: string, encoding: string, cause: unknown) => {
   const hint = 'A text in another encoding is converted by, for example, iconv -f WINDOWS-1252 -t UTF-8';
-  return invalidFile(name, TEXT, `bytes that are not ${encoding.toUpperCase()}. ${hint}`, cause);
+  const got = `bytes that are not ${encoding.toUpperCase()}`;
+  return invalid(name, TEXT, got, 'INVALID_FILE', { hint, cause });
 };
 
 /** The error for a binary file. */

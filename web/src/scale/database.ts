@@ -2,20 +2,29 @@
  * Stores rows in PostgreSQL with pgvector. One transaction inserts a chunk's rows and marks the chunk as done; the
  * primary key prevents duplicate rows.
  */
+import { Socket } from 'node:net';
 import { HeedError } from '../index.js';
 import { invalid } from '../node/index.js';
 import { planId } from './machine.js';
 import type { Manifest } from './manifest.js';
 import type { Row } from './part.js';
 import { abortable, type Signal } from './plan-options.js';
-import { requirePeer, serverOf } from './server.js';
+import { limited, requirePeer, serverOf } from './server.js';
 
 type Client = import('pg').Client;
 
+/** Seconds between checks of the server. */
+const INTERVAL = 5;
+
 /** A connection, used for one chunk at a time. */
 export class VectorTable {
+  #isClosed = false;
+
   private constructor(
     private readonly client: Client,
+    private readonly socket: Socket,
+    /** Seconds to wait for the server, except for queries that may take long. */
+    private readonly timeout: number,
     private readonly table: string,
     private readonly plan: string,
     private readonly type: string,
@@ -26,7 +35,13 @@ export class VectorTable {
    *
    * @throws HeedError NETWORK, UNSUPPORTED, INVALID_ARGUMENT; the signal's reason
    */
-  static async open(url: string, name: string, manifest: Manifest, signal?: Signal): Promise<VectorTable> {
+  static async open(
+    url: string,
+    name: string,
+    manifest: Manifest,
+    signal?: Signal,
+    timeout = 20,
+  ): Promise<VectorTable> {
     if (manifest.output === 'int8')
       throw invalid('--to', 'a plan with --output float32 or binary (pgvector has no int8)', 'int8', 'UNSUPPORTED');
     serverOf('--to', url, ['postgres://host:port/database']);
@@ -34,10 +49,11 @@ export class VectorTable {
     const type = `${manifest.output === 'float32' ? 'vector' : 'bit'}(${manifest.width})`;
     let table: VectorTable | undefined;
     try {
-      const client = new Client({ connectionString: url, connectionTimeoutMillis: 20_000 });
+      const socket = new Socket(); // made here, so that it can be destroyed
+      const client = new Client({ connectionString: url, stream: () => socket });
       client.on('error', () => {}); // the next query reports the error
-      table = new VectorTable(client, name, planId(manifest), type);
-      await abortable(signal, client.connect());
+      table = new VectorTable(client, socket, timeout, name, planId(manifest), type);
+      await abortable(signal, limited(1000 * timeout, client.connect()));
       await abortable(signal, table.#create());
       return table;
     } catch (cause) {
@@ -47,24 +63,25 @@ export class VectorTable {
   }
 
   async #create(): Promise<void> {
-    const { client, type } = this;
+    const { type } = this;
     const [table, parts] = this.#names();
-    await client.query('BEGIN');
-    await client.query(`SELECT pg_advisory_xact_lock(hashtext('heed'))`); // IF NOT EXISTS does not prevent races
+    await this.#ask('BEGIN');
+    await this.#ask(`SELECT pg_advisory_xact_lock(hashtext('heed'))`); // IF NOT EXISTS does not prevent races
     try {
-      if (type.startsWith('vector')) await client.query('CREATE EXTENSION IF NOT EXISTS vector');
+      const create = 'CREATE EXTENSION IF NOT EXISTS vector';
+      if (type.startsWith('vector')) await limited(1000 * this.timeout, this.client.query(create));
     } catch (cause) {
       const got = `${(cause as Error).message}. Install pgvector there, or plan with --output binary`;
-      throw invalid('--to', 'a server with pgvector', got, 'UNSUPPORTED', cause);
+      throw invalid('--to', 'a server with pgvector', got, 'UNSUPPORTED', { cause });
     }
-    await client.query(
+    await this.#ask(
       `CREATE TABLE IF NOT EXISTS ${table} (file text, line bigint, id text, error text, embedding ${type}, PRIMARY KEY (file, line))`,
     );
-    await client.query(
+    await this.#ask(
       `CREATE TABLE IF NOT EXISTS ${parts} (plan text, chunk integer, rows integer, PRIMARY KEY (plan, chunk))`,
     );
-    const { rows } = await client.query(`SELECT plan FROM ${parts} WHERE plan <> $1 LIMIT 1`, [this.plan]);
-    await client.query('COMMIT');
+    const { rows } = await this.#ask(`SELECT plan FROM ${parts} WHERE plan <> $1 LIMIT 1`, [this.plan]);
+    await this.#ask('COMMIT');
     if (rows.length > 0) throw invalid('--table', 'a table for this plan', `${table}, which has another plan's rows`);
   }
 
@@ -74,8 +91,28 @@ export class VectorTable {
 
   /** The chunks whose rows are in the table. */
   async done(): Promise<Set<number>> {
-    const { rows } = await this.#query(`SELECT chunk FROM ${this.#names()[1]} WHERE plan = $1`, [this.plan]);
+    const { rows } = await this.#ask(`SELECT chunk FROM ${this.#names()[1]} WHERE plan = $1`, [this.plan]);
     return new Set(rows.map(({ chunk }) => chunk as number));
+  }
+
+  /** Whether a chunk's rows are in the table. */
+  async has(chunk: number): Promise<boolean> {
+    const values = [this.plan, chunk];
+    const { rows } = await this.#ask(`SELECT FROM ${this.#names()[1]} WHERE plan = $1 AND chunk = $2`, values);
+    return rows.length > 0;
+  }
+
+  /**
+   * Asks the server regularly whether it is there. The threads that insert rows cannot tell, because an insertion may
+   * wait for another worker's transaction.
+   *
+   * @throws HeedError NETWORK when the server no longer answers
+   */
+  async watch(): Promise<void> {
+    while (!this.#isClosed) {
+      await new Promise((resolve) => setTimeout(resolve, 1000 * INTERVAL).unref());
+      if (!this.#isClosed) await this.#ask('SELECT 1');
+    }
   }
 
   /** The number of rows in the table. */
@@ -123,13 +160,23 @@ export class VectorTable {
     await this.client.query('ROLLBACK').catch(() => {}); // the server rolls back when a connection is lost
   }
 
+  /** Closes the connection, waiting at most 3 s for the server. */
   async close(): Promise<void> {
+    this.#isClosed = true;
+    const timer = setTimeout(() => this.socket.destroy(), 3000);
     await this.client.end().catch(() => {});
+    clearTimeout(timer);
   }
 
-  async #query(sql: string, values: unknown[] = []) {
+  /** A query that the server answers at once. */
+  #ask(sql: string, values?: unknown[]) {
+    return this.#query(sql, values, 1000 * this.timeout);
+  }
+
+  /** `limit`: milliseconds to wait for the answer. */
+  async #query(sql: string, values: unknown[] = [], limit = Number.POSITIVE_INFINITY) {
     try {
-      return await this.client.query(sql, values);
+      return await limited(limit, this.client.query(sql, values));
     } catch (cause) {
       throw asNetwork(cause);
     }

@@ -64,7 +64,7 @@ export async function probe(
 export async function openModel({ build, model, dtype }: Pick<Manifest, 'build' | 'model' | 'dtype'>) {
   const heed = await load({ build }).catch((cause: Error) => {
     const got = `one that does not (${cause.message}). Plan with --build simd128, which every engine runs`;
-    throw invalid('machine', `an engine that runs the plan's build ${build}`, got, 'UNSUPPORTED', cause);
+    throw invalid('machine', `an engine that runs the plan's build ${build}`, got, 'UNSUPPORTED', { cause });
   });
   return heed.fromPretrained(model.source ?? undefined, { dtype });
 }

@@ -86,13 +86,13 @@ export function readManifest(folder: string): Manifest {
     text = fs.readFileSync(path, 'utf8');
   } catch (cause) {
     const got = `'${folder}' (${(cause as Error).message}). Plan with \`heed corpus plan FILES --out DIR\``;
-    throw invalid('folder', 'the folder of a plan, with manifest.json', got, 'NOT_FOUND', cause);
+    throw invalid('folder', 'the folder of a plan, with manifest.json', got, 'NOT_FOUND', { cause });
   }
   let manifest: Manifest;
   try {
     manifest = JSON.parse(text) as Manifest;
   } catch (cause) {
-    throw invalidFile(path, 'a manifest of heed', 'a file that is not JSON', cause);
+    throw invalid(path, 'a manifest of heed', 'a file that is not JSON', 'INVALID_FILE', { cause });
   }
   if (manifest?.version !== 1) throw invalidFile(path, 'a manifest of version 1', `version ${manifest?.version}`);
   const files = new Set(Array.isArray(manifest.files) ? manifest.files.map(({ file }) => file) : []);

@@ -1,6 +1,6 @@
 /**
- * Shared by connections to queues and databases: parsing URLs, loading optional packages, and recognizing refused
- * connections.
+ * Shared by connections to queues and databases: parsing URLs, loading optional packages, limits of time, and
+ * recognizing refused connections.
  */
 import { createRequire } from 'node:module';
 import { invalid } from '../node/index.js';
@@ -15,7 +15,7 @@ export function requirePeer<T>(option: string, name: string, install: string): T
   try {
     return require(name) as T;
   } catch (cause) {
-    throw invalid(option, `the package ${name}`, `none. Install it: npm install ${install}`, 'UNSUPPORTED', cause);
+    throw invalid(option, `the package ${name}`, `none. Install it: npm install ${install}`, 'UNSUPPORTED', { cause });
   }
 }
 
@@ -48,3 +48,18 @@ const REFUSALS =
 /** Whether a server refuses the connection for a permanent reason, so that retrying is useless. */
 export const isRefusal = ({ code, message }: NodeJS.ErrnoException): boolean =>
   POSTGRES_REFUSALS.test(code ?? '') || REFUSALS.test(message);
+
+export const NO_ANSWER = 'no answer';
+
+/** Settles as `promise` does, or rejects with NO_ANSWER after `ms` milliseconds. */
+export async function limited<T>(ms: number, promise: Promise<T>): Promise<T> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => reject(new Error(NO_ANSWER)), Math.min(ms, 2 ** 31 - 1));
+  });
+  try {
+    return await Promise.race([promise, late]);
+  } finally {
+    clearTimeout(timer);
+  }
+}

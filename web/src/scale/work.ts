@@ -25,9 +25,12 @@ export interface WorkOptions {
    * ioredis for Redis or pg for PostgreSQL.
    */
   queue?: string;
-  /** Seconds to wait for the queue's server while it cannot be reached. Default 20. */
+  /** Seconds to wait for the servers of `queue` and `to` while they do not answer. Default 20. */
   queueTimeout?: number;
-  /** Seconds after which the queue hands the chunk of a crashed process to another one. Default 30. */
+  /**
+   * Seconds after which the queue hands the chunk of a crashed process to another one, and after which a process that
+   * the queue gives no chunk embeds missing ones by itself. Default 30.
+   */
   lock?: number;
   /**
    * Number of threads. Each loads a model of its own and embeds one chunk at a time. Default 'auto': one per CPU core.
@@ -87,7 +90,8 @@ export async function workEmbedding(folder: string, options: WorkOptions = {}): 
   const share = manifest.chunks.map((_, chunk) => chunk).filter((chunk) => chunk % shard.count === shard.index);
   for (const chunk of share) remove(join(folder, failureName(chunk))); // try failed chunks again
   const database = options.to === undefined ? null : { url: options.to, table: options.table ?? 'embeddings' };
-  const table = database && (await VectorTable.open(database.url, database.table, manifest, signal));
+  const { queueTimeout } = options;
+  const table = database && (await VectorTable.open(database.url, database.table, manifest, signal, queueTimeout));
   const result: WorkResult = { parts: 0, rows: 0, errors: 0, failed: [] };
   const crew = new Crew({ folder, model, database }, manifest, options.onProgress);
   let chunkQueue = null as ChunkQueue | null;
@@ -115,7 +119,9 @@ export async function workEmbedding(folder: string, options: WorkOptions = {}): 
 
   /** Embeds a chunk unless another process has done so. */
   async function embedMissing(chunk: number): Promise<void> {
-    if (table !== null || !fs.existsSync(join(folder, partNames(manifest, chunk).at(-1)!))) await embed(chunk);
+    const isDone =
+      fs.existsSync(join(folder, partNames(manifest, chunk).at(-1)!)) && (await table?.has(chunk)) !== false;
+    if (!isDone) await embed(chunk);
   }
 
   async function work(): Promise<void> {
@@ -130,14 +136,18 @@ export async function workEmbedding(folder: string, options: WorkOptions = {}): 
       };
       await Promise.all(Array.from({ length: threads }, loop));
     } else {
-      chunkQueue = await ChunkQueue.open(queue, manifest, { timeout: options.queueTimeout, signal });
+      chunkQueue = await ChunkQueue.open(queue, manifest, {
+        timeout: options.queueTimeout,
+        lock: options.lock,
+        signal,
+      });
       await crew.start(threads);
-      await chunkQueue.consume(embedMissing, missing, threads, options.lock ?? 30);
+      await chunkQueue.consume(embedMissing, missing, threads);
     }
   }
 
   try {
-    await abortable(signal, work());
+    await abortable(signal, table ? Promise.race([work(), table.watch()]) : work());
   } finally {
     await crew.close();
     await chunkQueue?.close();
