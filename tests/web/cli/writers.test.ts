@@ -79,23 +79,6 @@ test('the table above has every command with --out', async () => {
   expect(found.sort()).toEqual(Object.keys(WRITERS).sort());
 });
 
-test('only these files call what writes files: others use web/src/node/write.ts', () => {
-  const root = fileURLToPath(new URL('../../../web/src/', import.meta.url));
-  const names = fs.readdirSync(root, { recursive: true, encoding: 'utf8' }).filter((name) => name.endsWith('.ts'));
-  const calls =
-    /\b(writeFileSync|writeSync|writevSync|appendFileSync|createWriteStream|fileWriter|writeFile|appendFile|handle\.write)\(/;
-  const found = names.filter((name) => {
-    const code = fs.readFileSync(join(root, name), 'utf8').replace(/^\s*(\*|\/\/).*$/gm, '');
-    return calls.test(code);
-  });
-  expect(found.map((name) => name.replaceAll('\\', '/')).sort()).toEqual([
-    'folders/folder-writer.ts',
-    'io/cache-stores.ts',
-    'node/write.ts',
-    'scale/part.ts', // the library's writer of Parquet
-  ]);
-});
-
 // Windows has no such limit.
 describe.skipIf(process.platform === 'win32')('on a full disk', () => {
   test.each(all)('%j --out %s fails in one line, and leaves nothing that is not whole', (args, out) => {
@@ -110,13 +93,16 @@ describe.skipIf(process.platform === 'win32')('on a full disk', () => {
       fs.rmSync(path(out), { recursive: true, force: true });
       return;
     }
-    // The file has only complete records, which --resume continues.
-    expect(left.sort()).toEqual(left.length === 0 ? [] : [out, `${out}.resume.json`]);
-    expect(inFolder([...args, '--out', out, '--resume'])).toMatchObject({ code: 0, err: '' });
+    // The file has only complete records.
+    expect(left).toEqual(left.length === 0 ? [] : [out]);
     expect(inFolder([...args, '--out', `whole-${out}`])).toMatchObject({ code: 0, err: '' });
-    expect(fs.readFileSync(path(out)).equals(fs.readFileSync(path(`whole-${out}`)))).toBe(true);
-    expect(fs.existsSync(path(`${out}.resume.json`))).toBe(false);
-    for (const name of [out, `whole-${out}`]) fs.rmSync(path(name));
+    if (left.length > 0) {
+      const [found, whole] = [out, `whole-${out}`].map((name) => fs.readFileSync(path(name)));
+      const from = out.endsWith('.npy') ? 128 : 0; // the headers have different numbers of rows
+      expect(whole!.subarray(from, found!.length).equals(found!.subarray(from))).toBe(true);
+      if (from === 0) expect(found!.at(-1)).toBe(10);
+    }
+    for (const name of [...left, `whole-${out}`]) fs.rmSync(path(name));
   });
 
   test.each(PARTS)('parts in %s', (parts) => {

@@ -52,7 +52,10 @@ function usageMessage({ code, message }: CommanderError, program: Command): stri
   const hint = hints.map((text) => ` ${text}`).join('');
   if (code === 'commander.unknownCommand')
     return `command: expected one of ${namesOf(program).join(', ')}, got '${program.args[0]}'${hint}`;
-  const help = ['heed', ...commandPath(program, program.args), '--help'].join(' ');
+  const path = commandPath(program, program.args);
+  if (problem === "unknown option '--resume'" && ['embed', 'classify'].includes(path[0]!))
+    return `--resume: expected no such option, because ${path[0]} writes its file in one run; \`heed corpus\` is the form of embed that can be stopped and resumed`;
+  const help = ['heed', ...path, '--help'].join(' ');
   return `${problem}${hint}; \`${help}\` lists the options`;
 }
 

@@ -162,6 +162,7 @@ export function addTrain(program: Command): void {
 
 async function trainClassifier(files: string[], options: ClassifierOptions, signal: AbortSignal): Promise<void> {
   requireNew(options.out);
+  new TrainingState(options.out, options.resume ?? false, options.seed); // throws before the examples are read
   const { head, balanced } = options;
   const examples = await readExamples(files, options);
   const validation = await validationOf(options, (file) => readExamples([file], options));
@@ -187,6 +188,7 @@ async function trainClassifier(files: string[], options: ClassifierOptions, sign
 
 async function trainEmbedding(files: string[], options: EmbeddingOptions, signal: AbortSignal): Promise<void> {
   requireNew(options.out);
+  new TrainingState(options.out, options.resume ?? false, options.seed); // throws before the examples are read
   const examples = await readSimilar(files, options);
   const validation = await validationOf(options, (file) => readSimilar([file], options));
   const { result, bytes, model } = await trainAndSave(options, 'full', signal, (heed, model, common) =>
@@ -232,7 +234,7 @@ async function trainAndSave<R>(
   run: (heed: Heed, model: Model, common: object) => Promise<R>,
 ): Promise<{ result: R; bytes: number; model: Model['config'] }> {
   const { model: source, dtype, train = what, rank, alpha, targets, epochs, batchSize, lr, patience, saveAs } = options;
-  const state = new TrainingState(options.out, options.resume ?? false, options.seed);
+  using state = new TrainingState(options.out, options.resume ?? false, options.seed);
   const { seed } = state;
   const encoder =
     train === 'lora' ? { lora: { rank, alpha, targets, seed } } : train === 'full' ? train : train.split(',');
@@ -243,6 +245,7 @@ async function trainAndSave<R>(
     ...remoteOptions(options),
     ...(train !== 'head' && { trainable: true, seed }),
   });
+  state.begin();
   using progress = new Progress('training', 'steps');
   const result = await run(heed, model, {
     ...(train !== 'head' && {
