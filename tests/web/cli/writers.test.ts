@@ -3,7 +3,6 @@ import { spawnSync } from 'node:child_process';
 import * as fs from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { makeFolder, run, script } from './support.js';
 
@@ -160,6 +159,22 @@ describe('what is there', () => {
     expect(inFolder([...args, '--dimensions', '8', '--force'])).toMatchObject({ code: 0, err: '' });
     expect(fs.readFileSync(path('there.safetensors')).length).toBeLessThan(before.length);
   });
+
+  test.each(['texts.txt', 'model.safetensors', 'cut.safetensors'])(
+    '%s is not an index that --force replaces',
+    (name) => {
+      const file = `there-${name}${name.endsWith('.safetensors') ? '' : '.safetensors'}`;
+      const weights = fs.readFileSync(join(model, 'model.safetensors'));
+      const content = { 'model.safetensors': weights, 'cut.safetensors': weights.subarray(0, 5) }[name] ?? 'my texts';
+      fs.writeFileSync(path(file), content);
+      expect(inFolder(['index', 'texts.txt', '--model', '.', '--out', file, '--force'])).toMatchObject({
+        code: 2,
+        err: `heed: --out: expected a new file, or an index to replace, got '${file}', which is no index of heed\n`,
+      });
+      expect(fs.readFileSync(path(file)).equals(Buffer.from(content))).toBe(true);
+      fs.rmSync(path(file));
+    },
+  );
 
   test('an empty folder becomes the result', () => {
     fs.mkdirSync(path('empty'));

@@ -34,12 +34,12 @@ export function addCache(program: Command): void {
       );
     },
   );
-  addJson(clear.option('--all', 'remove all models'), 'one line of JSON { files, bytes }').action(
+  addJson(clear.option('--all', 'remove all models'), 'one line of JSON { bytes }').action(
     async (model: string | undefined, { json, all = false, ...options }: Options) => {
       if (all === (model !== undefined)) throw invalid('model', 'a model or --all', all ? 'both' : 'neither');
       const { files, bytes } = await removeCached(model, options);
       if (files === 0 && model !== undefined) throw invalid('model', 'a model in the cache', `'${model}'`, 'NOT_FOUND');
-      if (json) printJson({ files, bytes });
+      if (json) printJson({ bytes });
       else print(`removed ${counted(files, 'file')}, ${counted(bytes, 'byte')}`);
     },
   );
