@@ -138,7 +138,8 @@ test('the table has every command', async () => {
   const found: string[] = [];
   for (const name of await words('')) {
     const help = (await run([name, '--help'])).out;
-    if (help.includes('\nCommands:\n')) for (const child of await words(name, '')) found.push(`${name} ${child}`);
+    const children = help.includes('\nCommands:\n') ? await words(name, '') : [];
+    if (children.length > 0) found.push(...children.filter((each) => each !== 'help').map((each) => `${name} ${each}`));
     else found.push(name);
   }
   expect(found.sort()).toEqual(Object.keys(COMMANDS).sort());

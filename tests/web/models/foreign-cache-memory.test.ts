@@ -1,5 +1,4 @@
 /** A Cache of an app, in which heed caches models, too: heed deletes and replaces only its own entries. */
-import { clearCache, listCache, load, loadTokenizer } from 'heed';
 import { afterAll, afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { MemoryCaches } from './memory-caches.js';
 import { server, serving, wasm } from './revisions.js';
@@ -8,6 +7,7 @@ Object.assign(process, { getBuiltinModule: undefined }); // must run before heed
 afterEach(() => vi.unstubAllGlobals());
 afterAll(() => server.close());
 
+const { clearCache, listCache, load, loadTokenizer } = await import('heed');
 const heed = await load({ build: 'simd128', wasm });
 const model = `${server.base}model/`;
 const old = (Date.now() - 3 * 86_400_000).toString(36);
