@@ -1,4 +1,4 @@
-import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { load, TextIndex } from 'heed';
 import { describe, expect, test } from 'vitest';
 import { csvRows } from '../../../web/src/cli/rows.js';
@@ -84,7 +84,7 @@ describe('heed embed', () => {
 test.each(['embed', 'classify'])('heed %s has no --resume, and says what has', async (command) => {
   expect(await heed([command, path('texts.txt'), '--out', path('none.jsonl'), '--resume'])).toEqual({
     ...{ code: 2, out: '' },
-    err: `heed: --resume: expected no such option, because ${command} writes its file in one run; \`heed corpus\` is the form of embed that can be stopped and resumed\n`,
+    err: `heed: --resume: heed ${command} writes its file in one run; heed corpus embeds texts in parts, and goes on where it stopped\n`,
   });
   expect(existsSync(path('none.jsonl'))).toBe(false);
 });

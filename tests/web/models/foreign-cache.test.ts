@@ -107,12 +107,11 @@ test('files of a process that died are deleted after a day, by their marks', asy
   expect(snapshot(cache)).toEqual(before);
 });
 
-test('a cache of version 0.2.0 is used, listed and cleared', async () => {
+test('a cached folder is a record and the files that it names, without marks', async () => {
   const cache = foreignFolder();
   server.answer = serving(tiny);
   (await heed.fromPretrained(model, { cache })).dispose();
   const names = Object.keys(snapshot(cache)).filter((name) => !(name in FOREIGN));
-  // The same files as 0.2.0 wrote: a record, and the files that it names.
   const record = JSON.parse(fs.readFileSync(join(cache, `${hash(model)}.json`), 'utf8')) as {
     files: Record<string, { key: string } | null>;
   };

@@ -54,7 +54,7 @@ function usageMessage({ code, message }: CommanderError, program: Command): stri
     return `command: expected one of ${namesOf(program).join(', ')}, got '${program.args[0]}'${hint}`;
   const path = commandPath(program, program.args);
   if (problem === "unknown option '--resume'" && ['embed', 'classify'].includes(path[0]!))
-    return `--resume: expected no such option, because ${path[0]} writes its file in one run; \`heed corpus\` is the form of embed that can be stopped and resumed`;
+    return `--resume: heed ${path[0]} writes its file in one run; heed corpus embeds texts in parts, and goes on where it stopped`;
   const help = ['heed', ...path, '--help'].join(' ');
   return `${problem}${hint}; \`${help}\` lists the options`;
 }
