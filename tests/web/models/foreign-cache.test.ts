@@ -98,7 +98,7 @@ test('files of a process that died are deleted after a day, by their marks', asy
   expect(Object.keys(snapshot(cache)).filter((name) => name.startsWith(hash(whole).slice(0, 60)))).toEqual([]);
   expect(changed(cache, before)).toEqual([]);
   // In use: it is listed, and remains.
-  const [{ bytes }] = (await listCache({ cache })) as [{ bytes: number }];
+  const bytes = (await listCache({ cache }))[0]!.bytes;
   age(cache);
   (await heed.fromPretrained(`${model}?v=2`, { cache })).dispose();
   expect(await listCache({ cache })).toHaveLength(2);
