@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto';
 import * as fs from 'node:fs';
 import { dirname, join, relative } from 'node:path';
 
-const digest = (text: string) => createHash('sha256').update(text).digest('hex');
+const digest = (text: string | Uint8Array) => createHash('sha256').update(text).digest('hex');
 
 /** Names as heed uses them, with other contents. Texts without a line feed at their end are the ones that `cut` loses. */
 export const FOREIGN: Record<string, string> = {
@@ -51,12 +51,12 @@ export function place(folder: string, files: Record<string, string>): void {
   }
 }
 
-/** The files below a folder with their contents. */
+/** The files below a folder with the digests of their contents. */
 export function snapshot(folder: string): Record<string, string> {
   const found: Record<string, string> = {};
   for (const entry of fs.readdirSync(folder, { recursive: true, withFileTypes: true })) {
     const path = join(entry.parentPath, entry.name);
-    if (entry.isFile()) found[relative(folder, path)] = fs.readFileSync(path, 'latin1');
+    if (entry.isFile()) found[relative(folder, path)] = digest(fs.readFileSync(path));
   }
   return found;
 }
