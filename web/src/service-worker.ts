@@ -10,7 +10,7 @@ import { quantizeIndex } from './folders/quantize-index.js';
 import { leastRows, openDevice } from './gpu/open.js';
 import { imageFamily } from './images/image-families.js';
 import { cachedSource } from './io/cache.js';
-import { clearCache, listCache } from './io/cached-models.js';
+import { clearCache, listCache, removeCached } from './io/cached-models.js';
 import { setWeights } from './layers/keras.js';
 import { GlinerConfig } from './models/families/gliner-config.js';
 import { rotaryFamilies } from './models/families/rotary-families.js';
@@ -30,7 +30,7 @@ Object.assign(linked, {
   gpu: { leastRows, openDevice } satisfies typeof import('./gpu/open.js'),
   images: { imageFamily } satisfies typeof import('./images/image-families.js'),
   cache: { cachedSource } satisfies typeof import('./io/cache.js'),
-  'cached-models': { clearCache, listCache } satisfies typeof import('./io/cached-models.js'),
+  'cached-models': { clearCache, listCache, removeCached } satisfies typeof import('./io/cached-models.js'),
   entities: { decodeSpans } satisfies typeof import('./tasks/entities.js'),
   gliner: { scoreSpans, spanScorer } satisfies typeof import('./models/heads/gliner.js'),
   'gliner-config': { GlinerConfig } satisfies typeof import('./models/families/gliner-config.js'),

@@ -276,7 +276,10 @@ test('models of a hub are kept, in the folder of --cache or among the caches of 
       out: `{"bytes":${bytes}}\n`,
     });
     expect(await run(['cache', 'list', ...cache])).toMatchObject({ code: 0, out: 'no models\n' });
-    expect(await run(['cache', 'clear', '--all', ...cache])).toMatchObject({ code: 0, out: 'removed 0 bytes\n' });
+    expect(await run(['cache', 'clear', '--all', ...cache])).toMatchObject({
+      code: 0,
+      out: 'removed 0 files, 0 bytes\n',
+    });
     expect(fs.readdirSync(path('mine'))).toEqual([]);
   } finally {
     server.close();

@@ -15,7 +15,6 @@ function written({
   columns = 80,
   fraction = (_: number): number | undefined => undefined,
   unit = 'texts',
-  skipped = 0,
   env = {},
 }): string[] {
   const out: string[] = [];
@@ -23,8 +22,7 @@ function written({
   vi.spyOn(performance, 'now').mockImplementation(() => now);
   vi.stubGlobal('process', { env, stderr: { isTTY, columns, write: (text: string) => out.push(text) } });
   using progress = new Progress('embedding', unit);
-  if (skipped > 0) progress.skip(skipped, fraction(skipped));
-  for (let done = 1000 + skipped; done <= 4000; done += 1000) {
+  for (let done = 1000; done <= 4000; done += 1000) {
     now += step;
     progress.update(done, fraction(done));
   }
@@ -50,12 +48,6 @@ test('a known size adds a bar and the remaining time, once it can be told', () =
 
 test('bytes are shown as megabytes', () => {
   expect(written({ unit: 'bytes' })[3]).toBe(`${CLEAR}embedding 0.0 MB, 0.0 MB/s`);
-});
-
-test('what an earlier run has done does not count for the rate and the remaining time', () => {
-  const lines = written({ skipped: 2000, step: 1500, fraction: (done) => done / 8000 });
-  // 2000 texts in 3 seconds, and 4000 are left.
-  expect(lines[1]).toBe(`${CLEAR}embedding [##########..........] 50 %, 4,000 texts, 667 texts/s, 0:06 left`);
 });
 
 test('narrow terminals get no bar, and never a line that wraps', () => {

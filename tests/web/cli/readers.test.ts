@@ -186,8 +186,6 @@ test('only these files call what reads files', () => {
     'cli/doctor/folder.ts',
     'cli/doctor/machine.ts', // the processor's instructions
     'cli/folder.ts', // the state of a training
-    'cli/output.ts', // output of an earlier run
-    'cli/resume.ts',
     'cli/rows.ts', // texts
     'node/folders-and-files.ts', // texts of plans
     'scale/manifest.ts',

@@ -18,7 +18,7 @@ test('every command has its own help and options', async () => {
   const all = await heed(['--help']);
   for (const [command, own, foreign, ...needed] of [
     ['embed', '--normalize', '--top'],
-    ['search', '--index', '--resume'],
+    ['search', '--index', '--out'],
     ['classify', '--top', '--pooling'],
     ['index', '--weight', '--normalize', '--out', 'index.safetensors'],
     ['quantize', '--tables', '--pooling', 'folder', '--out', 'new'],

@@ -12,7 +12,7 @@ export const server = await openServer();
 afterAll(() => server.close());
 const model = `${server.base}model/`;
 const { input } = fixture('bert');
-const wasm = new Uint8Array(readFileSync(new URL('../../../dist/heed-simd128.wasm', import.meta.url)));
+export const wasm = new Uint8Array(readFileSync(new URL('../../../dist/heed-simd128.wasm', import.meta.url)));
 
 /** Two revisions of a folder with different vectors but compatible files. */
 const config = JSON.parse(Buffer.from(bert['config.json']!).toString());

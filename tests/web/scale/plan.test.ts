@@ -110,11 +110,20 @@ describe('a plan', () => {
     const second = await run(['work', out, '--shard', '1/2']);
     expect(second).toMatchObject({ code: 0, err: '', out: `${out}: wrote 3 parts, 75 rows, 3 errors\n` });
     expect(await workEmbedding(out)).toMatchObject({ parts: 0, failed: [] });
-    fs.writeFileSync(join(out, 'part-00001.jsonl.tmp-0123abcd'), 'of a process that died');
+    // Of processes that died, which are deleted, and of others.
+    const part = fs.readFileSync(join(out, 'part-00001.jsonl'));
+    fs.writeFileSync(join(out, 'part-00001.jsonl.tmp-0123abcd'), part.subarray(0, 300));
+    fs.writeFileSync(join(out, '_SUCCESS.tmp-0123abcd'), '{"rows":153,"errors":4,"parts":7}\n');
+    const foreign = { 'part-00001.jsonl.tmp-2024': 'mine', 'part-00009.jsonl.tmp-1': `${part}`, 'x.tmp-2024': 'mine' };
+    for (const [name, content] of Object.entries(foreign)) fs.writeFileSync(join(out, name), content);
     const end = await run(['finish', out]);
     expect(end).toMatchObject({ code: 0, err: '', out: `${out}: 153 rows in 7 parts, 4 errors\n` });
     expect(JSON.parse(fs.readFileSync(join(out, '_SUCCESS'), 'utf8'))).toEqual({ rows: 153, errors: 4, parts: count });
-    expect(fs.readdirSync(out).filter((name) => name.includes('tmp'))).toEqual([]);
+    expect(fs.readdirSync(out).filter((name) => name.includes('tmp'))).toEqual(Object.keys(foreign).sort());
+    for (const [name, content] of Object.entries(foreign)) {
+      expect(fs.readFileSync(join(out, name), 'utf8')).toBe(content);
+      fs.rmSync(join(out, name));
+    }
     expect(embeddingStatus(out)).toMatchObject({ rowsDone: 153, remaining: 0, finished: true });
     expect((await run(['status', out])).out).toMatch(/^rows +153 of 153\nparts +7 of 7\n/);
   });

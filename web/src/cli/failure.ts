@@ -52,7 +52,10 @@ function usageMessage({ code, message }: CommanderError, program: Command): stri
   const hint = hints.map((text) => ` ${text}`).join('');
   if (code === 'commander.unknownCommand')
     return `command: expected one of ${namesOf(program).join(', ')}, got '${program.args[0]}'${hint}`;
-  const help = ['heed', ...commandPath(program, program.args), '--help'].join(' ');
+  const path = commandPath(program, program.args);
+  if (problem === "unknown option '--resume'" && ['embed', 'classify'].includes(path[0]!))
+    return `--resume: heed ${path[0]} writes its file in one run; heed corpus embeds texts in parts, and goes on where it stopped`;
+  const help = ['heed', ...path, '--help'].join(' ');
   return `${problem}${hint}; \`${help}\` lists the options`;
 }
 

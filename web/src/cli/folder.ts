@@ -1,8 +1,20 @@
 /** Writes folders completely or not at all, and stores the state of a training until its folder has been written. */
-import { existsSync, readFileSync, rmSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync } from 'node:fs';
+import { hostname } from 'node:os';
 import { dirname, join, resolve } from 'node:path';
+import { removeIfEmpty } from '../base/own-files.js';
+import { dispose } from '../base/platform.js';
 import { folderWriter, writeWhole as writeInto } from '../folders/index.js';
-import { invalid, makeFolderOf, namesIn, requireWritable, statusOf, writeWhole } from '../node/index.js';
+import {
+  invalid,
+  makeFolderOf,
+  namesIn,
+  removeOwn,
+  requireWritable,
+  statusOf,
+  writeWhole,
+  writing,
+} from '../node/index.js';
 
 /** Called before anything is computed. @throws HeedError if `path` cannot become a new folder */
 export function requireNew(path: string): void {
@@ -29,45 +41,157 @@ export async function writeFolder(path: string, files: Readonly<Record<string, U
 /** Upper bound of random seeds. */
 const SEEDS = 2 ** 31;
 
-/** The stored state of a training: its seed and its last checkpoint, in a folder next to that of the result. */
-export class TrainingState {
+const ABOUT = 'training.json';
+const CHECKPOINT = 'checkpoint.safetensors';
+
+/** The content of training.json: the seed, and the process that trains. Version 0.2.0 wrote the seed alone. */
+interface About {
+  seed: number;
+  host?: string;
+  process?: number;
+}
+
+function aboutAt(path: string): About | null {
+  try {
+    const about = JSON.parse(readFileSync(path, 'utf8')) as About;
+    const { seed, host, process, ...others } = about;
+    const isOwn =
+      Number.isSafeInteger(seed) && (process === undefined ? host === undefined : Number.isInteger(process));
+    return isOwn && Object.keys(others).length === 0 ? about : null;
+  } catch {
+    return null;
+  }
+}
+
+const isAbout = (path: string) => aboutAt(path) !== null;
+
+/** Whether a process of this machine runs. */
+function isRunning(id: number): boolean {
+  try {
+    process.kill(id, 0);
+    return true;
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === 'EPERM';
+  }
+}
+
+/**
+ * The stored state of a training in the folder `<out>.training`: the seed and the process in training.json, and the
+ * last checkpoint. It also keeps two processes from training for the same folder.
+ */
+export class TrainingState implements Disposable {
   readonly seed: number;
   /** The checkpoint to continue from. */
   readonly resume: Uint8Array | undefined;
+  readonly #out: string;
   readonly #folder: string;
+  readonly #about: string;
+  readonly #weights: string;
+  readonly #before: About | null;
+  /** Whether this run, or the one that it continues, made the folder. */
+  #madeFolder = false;
+  #hasBegun = false;
+  /** Whether this run has written the checkpoint, or has continued from it. */
+  #ownsCheckpoint = false;
 
-  /** @throws HeedError if the state of an interrupted training exists and `resume` is false */
+  /**
+   * @throws HeedError if the folder has files that are no state of a training, if another process trains, or if the
+   *   state of an interrupted training exists and `resume` is false
+   */
   constructor(out: string, resume: boolean, seed: number | undefined) {
+    this.#out = out;
     this.#folder = `${resolve(out)}.training`;
-    const [about, weights] = ['training.json', 'checkpoint.safetensors'].map((name) => join(this.#folder, name));
-    const isThere = existsSync(about!) && existsSync(weights!);
+    this.#about = join(this.#folder, ABOUT);
+    this.#weights = join(this.#folder, CHECKPOINT);
+    const before = this.#read();
+    const isThere = before !== null && existsSync(this.#weights);
     if (isThere && !resume)
       throw invalid(
         '--out',
         'a new folder',
         `'${out}', whose training was interrupted. Continue it with --resume, or remove '${this.#folder}'`,
       );
-    const before = isThere ? (JSON.parse(readFileSync(about!, 'utf8')) as { seed: number }).seed : undefined;
-    if (before !== undefined && seed !== undefined && seed !== before)
-      throw invalid('--seed', `${before}, the seed of the interrupted training`, String(seed));
-    this.seed = before ?? seed ?? Math.floor(Math.random() * SEEDS);
-    this.resume = isThere ? new Uint8Array(readFileSync(weights!)) : undefined;
+    if (isThere && seed !== undefined && seed !== before.seed)
+      throw invalid('--seed', `${before.seed}, the seed of the interrupted training`, String(seed));
+    this.seed = (isThere ? before.seed : undefined) ?? seed ?? Math.floor(Math.random() * SEEDS);
+    this.resume = isThere ? new Uint8Array(readFileSync(this.#weights)) : undefined;
+    this.#before = before;
+  }
+
+  /** The state that is there; null if there is none. */
+  #read(): About | null {
+    const status = statusOf(this.#folder);
+    if (!status) return null;
+    const names = status.isDirectory() ? namesIn(this.#folder) : [];
+    const before = names.includes(ABOUT) ? aboutAt(this.#about) : null;
+    if (status.isDirectory() && (names.length === 0 || before)) {
+      const { process: id, host } = before ?? {};
+      const isElsewhere = id !== undefined && id !== process.pid && host === hostname() && isRunning(id);
+      if (!isElsewhere) return before;
+      throw invalid(
+        '--out',
+        'a folder for which no other process trains',
+        `'${this.#out}', for which process ${id} does`,
+      );
+    }
+    const name = names.find((each) => each !== CHECKPOINT) ?? CHECKPOINT;
+    const found = status.isDirectory() ? `which has ${name}, a file that heed did not write` : 'which is a file';
+    const expected = `a name for which '${this.#out}.training' is free: it stores the state of the training`;
+    throw invalid('--out', expected, `'${this.#folder}', ${found}. Choose another --out, or move it away`);
+  }
+
+  /**
+   * Writes training.json. If there is no state, the first of two processes wins.
+   *
+   * @throws HeedError if another process was first
+   */
+  begin(): void {
+    const before = this.#before;
+    makeFolderOf(this.#folder);
+    this.#madeFolder =
+      before !== null || writing(this.#folder, () => mkdirSync(this.#folder, { recursive: true })) !== undefined;
+    const about: About = { seed: this.seed, host: hostname(), process: process.pid };
+    const text = `${JSON.stringify(about)}\n`;
+    try {
+      if (!writeWhole(this.#about, text, before ? isAbout : undefined)) throw this.#foreign(this.#about);
+    } catch (error) {
+      if (!before) this.#removeFolder();
+      throw error;
+    }
+    this.#hasBegun = true;
+    process.once('exit', () => this[dispose]()); // a signal may end the process within a call
   }
 
   /** Replaces the checkpoint atomically, so that an incomplete one is never read. */
   keep(bytes: Uint8Array): void {
-    const [about, weights] = ['training.json', 'checkpoint.safetensors'].map((name) => join(this.#folder, name));
-    makeFolderOf(about!);
-    try {
-      writeWhole(about!, `${JSON.stringify({ seed: this.seed })}\n`, { replace: true });
-      writeWhole(weights!, bytes, { replace: true });
-    } catch (error) {
-      if (!existsSync(weights!)) this.remove(); // nothing to continue from
-      throw error;
-    }
+    makeFolderOf(this.#weights);
+    // A checkpoint from which the training has continued was recognized by it.
+    const isOwn = () => this.#ownsCheckpoint || this.resume !== undefined;
+    if (!writeWhole(this.#weights, bytes, isOwn)) throw this.#foreign(this.#weights);
+    this.#ownsCheckpoint = true;
   }
 
+  /** Deletes the state, after the trained folder has been written. */
   remove(): void {
-    rmSync(this.#folder, { recursive: true, force: true });
+    if (this.#ownsCheckpoint || this.resume !== undefined) removeOwn(this.#weights, () => true);
+    removeOwn(this.#about, isAbout);
+    this.#removeFolder();
+    this.#hasBegun = false;
+  }
+
+  /** Deletes the state if there is nothing to continue from. */
+  [dispose](): void {
+    if (!this.#hasBegun || existsSync(this.#weights)) return;
+    this.#hasBegun = false;
+    removeOwn(this.#about, isAbout);
+    this.#removeFolder();
+  }
+
+  #removeFolder(): void {
+    if (this.#madeFolder) writing(this.#folder, () => removeIfEmpty(this.#folder));
+  }
+
+  #foreign(path: string) {
+    return invalid('--out', 'a folder for which only this process trains', `'${path}', which another one has written`);
   }
 }

@@ -1,7 +1,7 @@
 /** Builds a search index with one vector per entry, computed from its text and its descriptions. */
 import { basename, dirname, join } from 'node:path';
 import { type EmbedOptions, type ModelInput, type PretrainedModel, Tensor, TextIndex } from '../index.js';
-import { batches, invalid, makeFolderOf, requireWritable, statusOf, writeWhole } from '../node/index.js';
+import { batches, invalid, makeFolderOf, readRange, requireWritable, statusOf, writeWhole } from '../node/index.js';
 import type { Entry } from './records.js';
 
 /** The entries' texts and ids, read before any entry is embedded, so that errors in the file are found early. */
@@ -94,6 +94,8 @@ export function indexFile(out: string, replace: boolean): string {
   const file = isFile ? out : join(out, 'index.safetensors');
   if (!replace && statusOf(file))
     throw invalid('--out', 'a new file', `'${file}', which exists. Replace it with --force`);
+  if (statusOf(file) && !isIndex(file))
+    throw invalid('--out', 'a new file, or an index to replace', `'${file}', which is no index of heed`);
   requireWritable(dirname(file));
   return file;
 }
@@ -102,6 +104,20 @@ export function indexFile(out: string, replace: boolean): string {
 export async function writeIndex(file: string, index: TextIndex): Promise<number> {
   const bytes = await index.save();
   makeFolderOf(file);
-  writeWhole(file, bytes, { replace: true });
+  if (!writeWhole(file, bytes, isIndex))
+    throw invalid('--out', 'a new file, or an index to replace', `'${file}', which was made during the run`);
   return bytes.length;
+}
+
+/** Whether a file is an index of heed, which says so in its metadata or, from earlier versions, has these tensors. */
+function isIndex(file: string): boolean {
+  const start = Buffer.from(readRange(file, 0, 8));
+  if (start.length < 8) return false;
+  try {
+    const header = readRange(file, 8, Math.min(Number(start.readBigUInt64LE(0)), 1 << 24));
+    const tensors = JSON.parse(Buffer.from(header).toString()) as Record<string, { heed_index?: string }>;
+    return tensors.__metadata__?.heed_index !== undefined || ('vectors' in tensors && 'text_lengths' in tensors);
+  } catch {
+    return false;
+  }
 }

@@ -110,8 +110,7 @@ export const addInput = (command: Command): Command =>
 export const addOutput = (command: Command): Command =>
   command
     .optionsGroup('Output:')
-    .option('--out <file>', 'a .jsonl file, or .npy for vectors (default: JSON lines on standard output)')
-    .option('--resume', 'continue an --out file that an earlier run left incomplete');
+    .option('--out <file>', 'a .jsonl file, or .npy for vectors (default: JSON lines on standard output)');
 
 export const addEmbedding = (command: Command): Command =>
   command

@@ -22,10 +22,8 @@ export class Progress {
   readonly #what: string;
   readonly #format: (done: number) => string;
   readonly #shown = process.stderr.isTTY === true && process.env.TERM !== 'dumb' && !settings.quiet;
-  #start = performance.now();
+  readonly #start = performance.now();
   #last = this.#start;
-  /** Amount done by earlier runs. */
-  #skipped = { done: 0, fraction: 0 };
   #visible = false;
 
   /** `unit`: the unit that is counted; 'bytes' are shown as megabytes. */
@@ -34,13 +32,7 @@ export class Progress {
     this.#format = unit === 'bytes' ? megabytes : (count) => `${plain(count)} ${unit}`;
   }
 
-  /** Excludes the work of an earlier run from the rate. */
-  skip(done: number, fraction = 0): void {
-    this.#skipped = { done, fraction };
-    this.#start = performance.now();
-  }
-
-  /** `done`: amount done by all runs. `fraction`: fraction of the total, from 0 to 1, if known. */
+  /** `done`: amount done so far. `fraction`: fraction of the total, from 0 to 1, if known. */
   update(done: number, fraction?: number): void {
     const now = performance.now();
     if (!this.#shown || now - this.#last < INTERVAL) return;
@@ -48,16 +40,15 @@ export class Progress {
     this.#visible = true;
     progressLine.clear = () => this[dispose]();
     const seconds = (now - this.#start) / 1000;
-    const rate = (done - this.#skipped.done) / seconds;
+    const rate = done / seconds;
     const parts = [this.#format(done), `${this.#format(rate)}/s`];
     let bar = '';
     if (fraction !== undefined) {
       const filled = Math.min(BAR, Math.round(BAR * fraction));
       bar = `[${'#'.repeat(filled).padEnd(BAR, '.')}] `;
       parts.unshift(`${Math.floor(100 * Math.min(1, fraction))} %`);
-      const own = fraction - this.#skipped.fraction;
       // In the first second, the estimate is too inaccurate.
-      if (own > 0 && seconds > 1) parts.push(`${clock((seconds / own) * Math.max(0, 1 - fraction))} left`);
+      if (fraction > 0 && seconds > 1) parts.push(`${clock((seconds / fraction) * Math.max(0, 1 - fraction))} left`);
     }
     const width = widthOf(process.stderr) - 1; // a line that fills the last column would wrap
     const text = `${this.#what} ${parts.join(', ')}`;

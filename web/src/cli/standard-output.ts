@@ -1,6 +1,7 @@
 /** Handles errors of standard output. */
 import { fstatSync } from 'node:fs';
-import { unwritable, writeAll } from '../node/index.js';
+import { writeAll } from '../base/own-files.js';
+import { unwritable } from '../node/index.js';
 import { notice } from './terminal.js';
 
 /** Ends the process when standard output cannot be written. A reader that closes it early (`| head`) is not an error. */

@@ -3,6 +3,7 @@
  * complete.
  */
 import { describe, HeedError, invalid } from '../base/error.js';
+import { OwnFolder } from '../base/own-files.js';
 import { nodeModule } from '../base/platform.js';
 import { fs, statusOf } from '../io/node.js';
 import { requireInside } from '../io/paths.js';
@@ -50,7 +51,7 @@ function memoryWriter(): FolderWriter {
  */
 async function diskWriter(out: string): Promise<FolderWriter> {
   if (!fs) throw invalid('out', 'undefined outside Node', describe(out), 'UNSUPPORTED');
-  const { join, dirname, resolve } = nodeModule<typeof import('node:path')>('path')!;
+  const { resolve } = nodeModule<typeof import('node:path')>('path')!;
   const folder = resolve(out);
   const requireNew = async () => {
     const status = await statusOf(folder);
@@ -68,45 +69,28 @@ async function diskWriter(out: string): Promise<FolderWriter> {
       });
     }
   };
-  const open = new Set<{ close(): Promise<void> }>();
   await requireNew();
-  await writing(async () => {
-    await fs!.mkdir(dirname(folder), { recursive: true });
-    await fs!.mkdir(part);
-  });
+  const made = await writing(async () => new OwnFolder(part));
   return {
     source: part,
     file: (path) =>
       writing(async () => {
-        const target = join(part, requireInside(path));
-        await fs!.mkdir(dirname(target), { recursive: true });
-        const handle = await fs!.open(target, 'wx');
-        open.add(handle);
+        const file = made.file(requireInside(path));
         return {
-          write: (bytes, at) =>
+          write: (bytes, at) => writing(() => file.writeLater(bytes, at)),
+          close: () =>
             writing(async () => {
-              for (let done = 0; done < bytes.length; )
-                done += (await handle.write(bytes, done, bytes.length - done, at + done)).bytesWritten;
+              file.sync(); // some systems report a full disk only here
+              file.close();
             }),
-          async close() {
-            await writing(async () => {
-              await handle.sync(); // some systems report a full disk only here
-              await handle.close();
-            });
-            open.delete(handle);
-          },
         };
       }),
     async commit() {
       await requireNew();
-      await fs!.rmdir(folder).catch(() => {}); // an existing empty folder, which some systems cannot replace
-      await writing(() => fs!.rename(part, folder));
+      await writing(async () => made.publish(folder));
       return {};
     },
-    async abort() {
-      await Promise.allSettled([...open].map((handle) => handle.close()));
-      await fs!.rm(part, { recursive: true, force: true });
-    },
+    abort: async () => made.remove(),
   };
 }
 

@@ -4,7 +4,7 @@ import { abortable } from '../base/event-loop.js';
 import { cacheOption } from '../base/hub-options.js';
 import { readOptions, type Schema, signal } from '../base/options.js';
 import type { SignalLike, UrlLike } from '../base/platform.js';
-import { type CacheOption, keysOf, openStore, type Store } from './cache-stores.js';
+import { type CacheOption, openStore, type Removed, type Store } from './cache-stores.js';
 import { urlPath } from './paths.js';
 
 export interface CacheOptions {
@@ -69,9 +69,13 @@ export async function listCache(options?: CacheOptions): Promise<CachedModel[]> 
 }
 
 /** See cache-functions.ts. */
-export async function clearCache(source?: string | UrlLike, options?: CacheOptions): Promise<number> {
+export const clearCache = async (source?: string | UrlLike, options?: CacheOptions): Promise<number> =>
+  (await removeCached(source, options)).bytes;
+
+/** As `clearCache`. Resolves to the number of files and of bytes removed. */
+export async function removeCached(source?: string | UrlLike, options?: CacheOptions): Promise<Removed> {
   const wanted = source === undefined ? null : wantedSource(source);
-  let bytes = 0;
+  const removed: Removed = { files: 0, bytes: 0 };
   await withStore('clearCache', options, async (store, signal) => {
     for (const [name, record] of await store.records()) {
       const files = Object.entries(record).flatMap(([path, file]) => (file ? [{ path, ...file }] : []));
@@ -79,13 +83,20 @@ export async function clearCache(source?: string | UrlLike, options?: CacheOptio
       if (wanted !== null && !models.some(({ source, folder }) => wanted === source || wanted === folder)) continue;
       signal?.throwIfAborted(); // not checked within a folder, which is removed as a whole
       await store.removeRecord(name);
-      for (const key of keysOf(record)) await store.remove(key);
-      bytes += files.reduce((sum, file) => sum + (file.key ? (file.bytes ?? 0) : 0), 0);
+      for (const { key, bytes } of files) {
+        if (!key) continue;
+        await store.remove(key);
+        removed.files++;
+        removed.bytes += bytes ?? 0;
+      }
     }
     signal?.throwIfAborted();
-    if (wanted === null) await store.clear();
+    if (wanted !== null) return;
+    const { files, bytes } = await store.sweep(true);
+    removed.files += files;
+    removed.bytes += bytes;
   });
-  return bytes;
+  return removed;
 }
 
 function wantedSource(source: unknown): string {

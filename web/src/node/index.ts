@@ -19,15 +19,6 @@ export {
   splitLines,
   unitOf,
 } from './lines.js';
-export { NPY_HEADER_BYTES, npyHeader, npyShape, npyType, npyTypeOf } from './npy.js';
-export {
-  makeFolderOf,
-  publish,
-  remove,
-  requireWritable,
-  uniqueSuffix,
-  unwritable,
-  writeAll,
-  writeWhole,
-  writing,
-} from './write.js';
+export { NPY_HEADER_BYTES, npyHeader, npyShape, npyTypeOf } from './npy.js';
+export { jsonLine, type Stored } from './stored.js';
+export { makeFolderOf, removeOwn, requireWritable, unwritable, writeWhole, writing } from './write.js';

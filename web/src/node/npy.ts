@@ -19,8 +19,3 @@ export function npyShape(header: Uint8Array): [rows: number, width: number] | nu
   const [, rows, width] = /'shape': \((\d+), (\d+)\)/.exec(new TextDecoder('latin1').decode(header)) ?? [];
   return rows === undefined ? null : [Number(rows), Number(width)];
 }
-
-/** The type in a header that `npyHeader` has made. */
-export function npyType(header: Uint8Array): string {
-  return /'descr': '(.*?)'/.exec(new TextDecoder('latin1').decode(header))?.[1] ?? '<f4';
-}

@@ -1,7 +1,7 @@
 /** Writes files completely or not at all. Failures to write are reported as a HeedError. */
-import { randomBytes } from 'node:crypto';
 import * as fs from 'node:fs';
-import { dirname, join, resolve } from 'node:path';
+import { dirname, resolve } from 'node:path';
+import * as own from '../base/own-files.js';
 import { HeedError } from '../index.js';
 
 /** Error codes after which nothing else can be written, either. */
@@ -33,80 +33,14 @@ export function writing<T>(path: string, body: () => T, next = AGAIN): T {
 }
 
 /**
- * Writes all of `bytes` at offset `at` of the file, by default at its current position. A single write call may write
- * only some of the bytes, for example on an almost full disk.
+ * Writes a file atomically: readers see all of it or nothing. An existing file is kept, and the result is false, unless
+ * `isOwn` recognizes it as one that heed has written and may replace.
  */
-export function writeAll(file: number, bytes: Uint8Array, at: number | null = null): void {
-  for (let done = 0; done < bytes.length; ) {
-    const count = fs.writeSync(file, bytes, done, bytes.length - done, at === null ? null : at + done);
-    if (count === 0)
-      throw Object.assign(new Error('ENOSPC: no byte was written'), { code: 'ENOSPC', syscall: 'write' });
-    done += count;
-  }
-}
+export const writeWhole = (path: string, content: string | Uint8Array, isOwn?: own.IsOwn): boolean =>
+  writing(path, () => own.writeWhole(path, content, isOwn));
 
-/** Deletes a file if it exists. */
-export function remove(path: string): void {
-  writing(path, () => fs.rmSync(path, { force: true }));
-}
-
-/** A random suffix for names that no other process uses. */
-export const uniqueSuffix = () => randomBytes(6).toString('hex');
-
-/**
- * Writes a file atomically: readers see all of it or nothing. Without `replace`, an existing file is kept and the
- * result is false.
- */
-export function writeWhole(path: string, content: string | Uint8Array, { replace = false } = {}): boolean {
-  const temporary = `${path}.tmp-${uniqueSuffix()}`;
-  return writing(path, () => {
-    try {
-      const file = fs.openSync(temporary, 'wx');
-      try {
-        writeAll(file, typeof content === 'string' ? Buffer.from(content) : content);
-        fs.fsyncSync(file);
-      } finally {
-        fs.closeSync(file);
-      }
-      return publish(temporary, path, replace);
-    } finally {
-      fs.rmSync(temporary, { force: true });
-    }
-  });
-}
-
-/**
- * Renames a complete and synced file to its final name. Without `replace`, an existing file is kept and the result is
- * false.
- */
-export function publish(temporary: string, path: string, replace = false): boolean {
-  try {
-    if (replace) fs.renameSync(temporary, path);
-    else fs.linkSync(temporary, path);
-  } catch (error) {
-    // The file may exist because a process crashed between publishing the two files of a part.
-    const { code } = error as NodeJS.ErrnoException;
-    if (!replace && (code === 'EEXIST' || (code === 'ENOENT' && fs.existsSync(path)))) return false;
-    throw error;
-  }
-  if (!replace) fs.rmSync(temporary, { force: true });
-  syncFolder(dirname(path));
-  return true;
-}
-
-/** Makes renames durable. On systems that cannot sync a folder, the file's own sync must suffice. */
-function syncFolder(folder: string): void {
-  try {
-    const handle = fs.openSync(folder, 'r');
-    try {
-      fs.fsyncSync(handle);
-    } finally {
-      fs.closeSync(handle);
-    }
-  } catch (error) {
-    if (!['EISDIR', 'EINVAL', 'EPERM', 'ENOTSUP'].includes(String((error as NodeJS.ErrnoException).code))) throw error;
-  }
-}
+/** Deletes a file if it exists and `isOwn` recognizes it. Returns whether it was deleted. */
+export const removeOwn = (path: string, isOwn: own.IsOwn): boolean => writing(path, () => own.removeOwn(path, isOwn));
 
 /**
  * Throws if files cannot be created in a folder, or in its nearest existing parent. Called before anything is computed;
@@ -117,7 +51,7 @@ export function requireWritable(folder: string): void {
   writing(folder, () => {
     while (!fs.statSync(existing, { throwIfNoEntry: false }) && dirname(existing) !== existing)
       existing = dirname(existing);
-    fs.rmdirSync(fs.mkdtempSync(join(existing, '.heed-')));
+    own.tryFolder(existing);
   });
 }
 

@@ -115,9 +115,12 @@ export class VectorTable {
     }
   }
 
-  /** The number of rows in the table. */
-  async count(): Promise<number> {
-    const { rows } = await this.#query(`SELECT count(*) AS count FROM ${this.#names()[0]}`);
+  /** The number of rows of a plan's files in the table, which may have others. */
+  async count(files: Manifest['files']): Promise<number> {
+    const names = files.map(({ file }) => file);
+    const { rows } = await this.#query(`SELECT count(*) AS count FROM ${this.#names()[0]} WHERE file = ANY($1)`, [
+      names,
+    ]);
     return Number(rows[0].count);
   }
 

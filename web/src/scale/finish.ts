@@ -2,6 +2,7 @@
 import * as fs from 'node:fs';
 import { basename, join } from 'node:path';
 import { parquetMetadataAsync } from 'hyparquet';
+import { setAside, uniqueSuffix } from '../base/own-files.js';
 import { HeedError } from '../index.js';
 import {
   NPY_HEADER_BYTES,
@@ -9,16 +10,26 @@ import {
   npyShape,
   pieces,
   readRange,
-  remove,
+  removeOwn,
   splitLines,
   statusOf,
-  uniqueSuffix,
   writeWhole,
   writing,
 } from '../node/index.js';
 import { VectorTable } from './database.js';
-import { findParts, firstLines, type Manifest, partNames, readManifest } from './manifest.js';
-import { PARQUET_KEY, storedWidth } from './part.js';
+import {
+  failureName,
+  findParts,
+  firstLines,
+  isFailure,
+  isSuccess,
+  type Manifest,
+  partNames,
+  readManifest,
+  requireOwn,
+  SUCCESS,
+} from './manifest.js';
+import { isPartFile, PARQUET_KEY, rowStart, storedWidth } from './part.js';
 import { abortable, checkOptions, type Signal } from './plan-options.js';
 import { ChunkQueue } from './queue.js';
 import { queueSchema, readFailure } from './work.js';
@@ -50,15 +61,16 @@ export interface FinishResult {
   missing: number[];
   /** The missing chunks that failed, with their errors. */
   failed: { chunk: number; error: string }[];
-  /** Incomplete parts, with what was wrong. They have been renamed, and their chunks count as missing. */
+  /**
+   * Incomplete parts, with what was wrong. Their chunks count as missing. Their files have been renamed, except for
+   * those that do not begin as heed writes them.
+   */
   damaged: { part: string; error: string }[];
 }
 
-const SUCCESS = '_SUCCESS';
-
 /**
  * Counts the rows of a plan's parts. If none is missing, writes `_SUCCESS` and deletes temporary files of crashed
- * processes; otherwise reports what is missing.
+ * processes, which are recognized by their content; otherwise reports what is missing.
  *
  * @example
  * const { complete, rows, missing } = await finishEmbedding('vectors');
@@ -68,6 +80,7 @@ export async function finishEmbedding(folder: string, options: FinishOptions = {
   checkOptions('finishEmbedding', queueSchema, options);
   const { queue, to, signal, onProgress } = options;
   const manifest = readManifest(folder);
+  requireOwn(folder, [[SUCCESS, isSuccess]]);
   signal?.throwIfAborted();
   const result: FinishResult = { complete: false, rows: 0, errors: 0, parts: 0, missing: [], failed: [], damaged: [] };
   const { done, failed } = findParts(folder, manifest);
@@ -80,8 +93,9 @@ export async function finishEmbedding(folder: string, options: FinishOptions = {
       const counted = done.has(chunk) ? await countPart(folder, manifest, chunk, lines[chunk]!) : null;
       if (typeof counted === 'string') {
         const part = partNames(manifest, chunk).at(-1)!;
-        setAside(folder, partNames(manifest, chunk));
-        result.damaged.push({ part, error: counted });
+        const foreign = setPartAside(folder, manifest, chunk);
+        const hint = foreign ? `. heed did not write ${foreign}: move it away` : '';
+        result.damaged.push({ part, error: `${counted}${hint}` });
       }
       if (counted === null || typeof counted === 'string' || inTable?.has(chunk) === false) {
         result.missing.push(chunk);
@@ -95,8 +109,12 @@ export async function finishEmbedding(folder: string, options: FinishOptions = {
       await new Promise(setImmediate); // lets pending signals be handled
     }
     const isWhole = table !== null && result.missing.length === 0;
-    const lacking = isWhole ? manifest.rows - (await abortable(signal, table.count())) : 0;
-    if (lacking !== 0) result.damaged.push({ part: options.table ?? 'embeddings', error: `it lacks ${lacking} rows` });
+    const count = isWhole ? await abortable(signal, table.count(manifest.files)) : manifest.rows;
+    if (count !== manifest.rows)
+      result.damaged.push({
+        part: options.table ?? 'embeddings',
+        error: `expected ${manifest.rows} rows of the plan's files, got ${count}`,
+      });
   } finally {
     await table?.close();
   }
@@ -104,13 +122,28 @@ export async function finishEmbedding(folder: string, options: FinishOptions = {
   if (queue !== undefined) await updateQueue(queue, manifest, result.missing, options);
   signal?.throwIfAborted();
   if (!result.complete) {
-    remove(join(folder, SUCCESS));
+    removeOwn(join(folder, SUCCESS), isSuccess);
     return result;
   }
   const { rows, errors, parts } = result;
-  writeWhole(join(folder, SUCCESS), `${JSON.stringify({ rows, errors, parts })}\n`, { replace: true });
-  for (const name of namesIn(folder)) if (/\.tmp-[0-9a-f]+$/.test(name)) remove(join(folder, name));
+  writeWhole(join(folder, SUCCESS), `${JSON.stringify({ rows, errors, parts })}\n`, isSuccess);
+  requireOwn(folder, [[SUCCESS, isSuccess]]);
+  removeTemporary(folder, manifest);
   return result;
+}
+
+/** Deletes the temporary files of crashed processes. */
+function removeTemporary(folder: string, manifest: Manifest): void {
+  for (const temporary of namesIn(folder)) {
+    const [, name, digits] = /^(_SUCCESS|part-(\d+)\.[\w.]+)\.tmp-[0-9a-f]+$/.exec(temporary) ?? [];
+    if (name === undefined) continue;
+    const path = join(folder, temporary);
+    const chunk = Number(digits);
+    if (name === SUCCESS) removeOwn(path, isSuccess);
+    else if (chunk >= manifest.chunks.length) continue;
+    else if (name === failureName(chunk)) removeOwn(path, isFailure);
+    else if (partNames(manifest, chunk).includes(name)) removeOwn(path, () => isPartFile(path, name, manifest, chunk));
+  }
 }
 
 async function updateQueue(
@@ -127,15 +160,20 @@ async function updateQueue(
   }
 }
 
-/** Renames the files of an incomplete part, so that its chunk is embedded again. */
-function setAside(folder: string, names: string[]): void {
+/**
+ * Renames the files of an incomplete part, so that its chunk is embedded again. Returns the name of a file that is left
+ * in its place, because heed did not write it.
+ */
+function setPartAside(folder: string, manifest: Manifest, chunk: number): string | undefined {
   const suffix = uniqueSuffix();
-  for (const name of names) {
+  let foreign: string | undefined;
+  for (const name of partNames(manifest, chunk)) {
     const path = join(folder, name);
-    writing(path, () => {
-      if (fs.existsSync(path)) fs.renameSync(path, `${path}.damaged-${suffix}`);
-    });
+    const isOwn = () => isPartFile(path, name, manifest, chunk);
+    if (!fs.existsSync(path)) continue;
+    if (!writing(path, () => setAside(path, `${path}.damaged-${suffix}`, isOwn))) foreign = name;
   }
+  return foreign;
 }
 
 interface Counted {
@@ -175,7 +213,7 @@ const MAX_ROW_BYTES = 64 << 20;
 const QUOTE = 34;
 
 function jsonLines(path: string, file: string): Found | string {
-  const head = Buffer.from(`{"file":${JSON.stringify(file)},"line":`);
+  const head = rowStart(file);
   const found: Found = { lines: [], errors: 0 };
   for (const { bytes, ended } of splitLines(pieces(path), MAX_ROW_BYTES)) {
     const row = bytes ? Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length) : Buffer.alloc(0);
@@ -265,7 +303,7 @@ export function embeddingStatus(folder: string): EmbeddingStatus {
     failed: [...failed].map((chunk) => readFailure(folder, chunk)),
     rate,
     remaining: rowsDone === manifest.rows ? 0 : rate && (manifest.rows - rowsDone) / rate,
-    finished: fs.existsSync(join(folder, SUCCESS)),
+    finished: isSuccess(join(folder, SUCCESS)),
   };
 }
 

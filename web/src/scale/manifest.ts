@@ -130,6 +130,40 @@ export function partNames({ parts }: Manifest, chunk: number): string[] {
 /** Name of the file with the error of a chunk that failed. */
 export const failureName = (chunk: number) => `part-${String(chunk).padStart(5, '0')}.failed`;
 
+/** Whether heed has written the file with the error of a failed chunk, judged by its content. */
+export const isFailure = (path: string): boolean =>
+  hasKeys(path, { chunk: Number.isSafeInteger, error: (value) => typeof value === 'string' });
+
+/** The file that marks a plan as complete. */
+export const SUCCESS = '_SUCCESS';
+
+/** Whether heed has written a file `_SUCCESS`, judged by its content. */
+export const isSuccess = (path: string): boolean =>
+  hasKeys(path, { rows: Number.isSafeInteger, errors: Number.isSafeInteger, parts: Number.isSafeInteger });
+
+/** Whether a file is a JSON object with these keys alone, whose values satisfy the predicates. */
+function hasKeys(path: string, keys: Record<string, (value: unknown) => boolean>): boolean {
+  try {
+    const values = JSON.parse(fs.readFileSync(path, 'utf8')) as Record<string, unknown>;
+    const names = Object.keys(values);
+    return names.length === Object.keys(keys).length && names.every((name) => keys[name]?.(values[name]));
+  } catch {
+    return false;
+  }
+}
+
+/**
+ * Throws if a file that heed would replace or delete exists with other content. `names`: names in the folder, with the
+ * test of their content.
+ */
+export function requireOwn(folder: string, names: Iterable<[name: string, isOwn: (path: string) => boolean]>): void {
+  for (const [name, isOwn] of names) {
+    const path = join(folder, name);
+    if (fs.existsSync(path) && !isOwn(path))
+      throw invalidFile(path, 'no file, or one that heed has written', 'a file with other content. Move it away');
+  }
+}
+
 export interface PartsFound {
   /** Indices of the chunks whose part exists. */
   done: Set<number>;

@@ -3,13 +3,13 @@
  * their final names, and they never replace existing files. So a part is written exactly once, even if processes crash
  * at any point.
  */
-import * as fs from 'node:fs';
 import { join } from 'node:path';
 import type { SchemaElement } from 'hyparquet';
 import { type ColumnSource, fileWriter, ParquetWriter } from 'hyparquet-writer';
+import { OwnFile, syncFolder } from '../base/own-files.js';
 import type { VectorOutput } from '../index.js';
 import { bitsOf, int8Of } from '../models/index.js';
-import { npyHeader, npyTypeOf, publish, writeAll, writing } from '../node/index.js';
+import { jsonLine, npyHeader, npyTypeOf, readRange, type Stored, writing } from '../node/index.js';
 import type { Line } from './corpus.js';
 import { type Manifest, type PartFormat, partNames } from './manifest.js';
 
@@ -17,13 +17,6 @@ import { type Manifest, type PartFormat, partNames } from './manifest.js';
 export interface Row extends Omit<Line, 'text'> {
   file: string;
   vector?: Stored;
-}
-
-/** A vector as it is stored. */
-export interface Stored {
-  values: Float32Array | Int8Array | Uint8Array;
-  /** int8 only; value = int8 * scale. */
-  scale?: number;
 }
 
 export function storedOf(vector: Float32Array, output: VectorOutput): Stored {
@@ -34,50 +27,42 @@ export function storedOf(vector: Float32Array, output: VectorOutput): Stored {
 /** Number of stored entries per row. */
 export const storedWidth = ({ width, output }: Manifest) => (output === 'binary' ? Math.ceil(width / 8) : width);
 
-/** Nine significant digits determine every fp32 value exactly. */
-const decimal = (v: number) => (Object.is(v, -0) ? '-0' : String(Number(v.toPrecision(9))));
-
 /** A row as JSON. */
-function jsonLine({ file, line, id, error, vector }: Row, withVector = true): string {
-  const head = JSON.stringify({ file, line, id, error, scale: vector?.scale }).slice(0, -1);
-  if (!vector || !withVector) return `${head}}\n`;
-  const { values } = vector;
-  const numbers = values instanceof Float32Array ? Array.from(values, (v) => decimal(v)) : values;
-  return `${head},"embedding":[${numbers.join(',')}]}\n`;
+function rowLine({ file, line, id, error, vector }: Row, withVector: boolean): string {
+  const about = { file, line, id, error };
+  return vector && withVector ? jsonLine(about, vector) : jsonLine({ ...about, scale: vector?.scale });
 }
 
-/** Writes the files of one part. */
+/**
+ * Writes the files of one part. They are made with their first bytes, by which `heed corpus finish` recognizes those of
+ * processes that died.
+ */
 export class PartWriter {
+  readonly #folder: string;
   readonly #manifest: Manifest;
-  /** The files, under temporary names. */
-  readonly #files: { path: string; temporary: string; handle: number }[] = [];
+  readonly #chunk: number;
+  readonly #suffix: string;
   readonly #format: PartFormat;
-  readonly #parquet: ParquetRows | null = null;
+  /** The files, under temporary names. */
+  #files: { path: string; file: OwnFile }[] = [];
+  #parquet: ParquetRows | null = null;
   #written = 0;
 
   /** `suffix`: unique suffix of the temporary file names. */
   constructor(folder: string, manifest: Manifest, chunk: number, suffix: string) {
+    this.#folder = folder;
     this.#manifest = manifest;
+    this.#chunk = chunk;
+    this.#suffix = suffix;
     this.#format = manifest.parts;
-    for (const name of partNames(manifest, chunk)) {
-      const path = join(folder, name);
-      const temporary = `${path}.tmp-${suffix}`;
-      this.#files.push({ path, temporary, handle: this.#wrap(path, () => fs.openSync(temporary, 'w')) });
-    }
-    const { path, temporary } = this.#files[0]!;
-    if (this.#format === 'parquet') this.#parquet = this.#wrap(path, () => new ParquetRows(temporary, manifest.output));
-    if (this.#format === 'npy')
-      this.#append(
-        1,
-        npyHeader(manifest.chunks[chunk]!.rows, storedWidth(manifest), npyTypeOf(new TYPES[manifest.output]())),
-      );
   }
 
   /** Adds rows in order. */
   write(rows: Row[]): void {
+    this.#open();
     this.#written += rows.length;
     if (this.#parquet) this.#wrap(this.#files[0]!.path, () => this.#parquet!.write(rows));
-    else this.#append(0, Buffer.from(rows.map((row) => jsonLine(row, this.#format === 'jsonl')).join('')));
+    else this.#append(0, Buffer.from(rows.map((row) => rowLine(row, this.#format === 'jsonl')).join('')));
     if (this.#format === 'npy') this.#append(1, this.#matrix(rows));
   }
 
@@ -87,12 +72,15 @@ export class PartWriter {
 
   /** Syncs the files and renames them to their final names. Returns false if another process was first. */
   publish(): boolean {
+    this.#open(); // a chunk may have no rows
     let first = true;
-    for (const { path, temporary, handle } of this.#files) {
+    for (const { path, file } of this.#files) {
       first = this.#wrap(path, () => {
         this.#parquet?.finish();
-        fs.fsyncSync(handle);
-        return publish(temporary, path);
+        file.sync();
+        const isFirst = file.publish(path);
+        syncFolder(this.#folder); // in this order: the last file tells that the others are there
+        return isFirst;
       });
     }
     this.discard();
@@ -101,10 +89,20 @@ export class PartWriter {
 
   /** Closes and deletes the temporary files. */
   discard(): void {
-    for (const { temporary, handle } of this.#files.splice(0)) {
-      fs.closeSync(handle);
-      fs.rmSync(temporary, { force: true });
+    for (const { file } of this.#files.splice(0)) file.remove();
+  }
+
+  #open(): void {
+    if (this.#files.length > 0) return;
+    for (const name of partNames(this.#manifest, this.#chunk)) {
+      const path = join(this.#folder, name);
+      const file = this.#wrap(path, () => new OwnFile(`${path}.tmp-${this.#suffix}`));
+      this.#files.push({ path, file });
     }
+    const { path, file } = this.#files[0]!;
+    if (this.#format === 'parquet')
+      this.#parquet = this.#wrap(path, () => new ParquetRows(file.path, this.#manifest.output));
+    if (this.#format === 'npy') this.#append(1, matrixHeader(this.#manifest, this.#chunk));
   }
 
   /** The rows as the bytes of a matrix. Rows without a vector are NaN, or zeros in integer types. */
@@ -116,9 +114,9 @@ export class PartWriter {
     return new Uint8Array(matrix.buffer);
   }
 
-  #append(file: number, data: Uint8Array): void {
-    const { path, handle } = this.#files[file]!;
-    this.#wrap(path, () => writeAll(handle, data));
+  #append(index: number, data: Uint8Array): void {
+    const { path, file } = this.#files[index]!;
+    this.#wrap(path, () => file.write(data));
   }
 
   #wrap<T>(path: string, body: () => T): T {
@@ -129,6 +127,28 @@ export class PartWriter {
       throw error;
     }
   }
+}
+
+/** The header of the .npy file of a part. */
+export const matrixHeader = (manifest: Manifest, chunk: number): Uint8Array =>
+  npyHeader(manifest.chunks[chunk]!.rows, storedWidth(manifest), npyTypeOf(new TYPES[manifest.output]()));
+
+/** Bytes at the beginning of a file in which it is recognized. */
+const START = 1 << 20;
+
+/** What a row of a chunk begins with, in JSON. */
+export const rowStart = (file: string): Buffer => Buffer.from(`{"file":${JSON.stringify(file)},"line":`);
+
+/** Whether a file is, or begins like, the file `name` of a chunk's part, even if it is incomplete or damaged. */
+export function isPartFile(path: string, name: string, manifest: Manifest, chunk: number): boolean {
+  if (name.endsWith('.npy')) {
+    const header = matrixHeader(manifest, chunk);
+    return Buffer.from(readRange(path, 0, header.length)).equals(header);
+  }
+  const { file } = manifest.chunks[chunk]!;
+  const start = Buffer.from(readRange(path, 0, START));
+  if (name.endsWith('.parquet')) return start.subarray(0, 4).equals(Buffer.from('PAR1')) && start.includes(file);
+  return start.includes(rowStart(file));
 }
 
 /** The arrays of stored vectors. */

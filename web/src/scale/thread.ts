@@ -2,11 +2,10 @@
  * A worker thread that embeds chunks, and its protocol. The main thread stays responsive, so that it can renew locks
  * and handle signals.
  */
-import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { Worker } from 'node:worker_threads';
+import { removeOwn, uniqueSuffix } from '../base/own-files.js';
 import { HeedError, type HeedErrorCode } from '../index.js';
-import { uniqueSuffix } from '../node/index.js';
 import type { ChunkDone } from './chunk.js';
 import { type Manifest, partNames } from './manifest.js';
 
@@ -76,7 +75,7 @@ export class EmbeddingThread {
     await this.#worker.terminate();
     if (this.#chunk < 0) return;
     for (const name of partNames(this.#manifest, this.#chunk))
-      rmSync(join(this.#data.folder, `${name}.tmp-${this.#data.suffix}`), { force: true });
+      removeOwn(join(this.#data.folder, `${name}.tmp-${this.#data.suffix}`), () => true); // this run's suffix
   }
 
   #answer(): Promise<ChunkDone | null> {

@@ -5,12 +5,12 @@
 import * as fs from 'node:fs';
 import { availableParallelism } from 'node:os';
 import { join } from 'node:path';
-import { invalid, remove, requireWritable, writeWhole } from '../node/index.js';
+import { invalid, removeOwn, requireWritable, writeWhole } from '../node/index.js';
 import type { ChunkDone } from './chunk.js';
 import { requireSameSizes } from './corpus.js';
 import { VectorTable } from './database.js';
 import { requireSameFiles, withModel } from './machine.js';
-import { failureName, findParts, type Manifest, partNames, readManifest } from './manifest.js';
+import { failureName, findParts, isFailure, type Manifest, partNames, readManifest, requireOwn } from './manifest.js';
 import { abortable, checkOptions, integer, number, type Signal, text } from './plan-options.js';
 import { ChunkQueue } from './queue.js';
 import { ChunkError, EmbeddingThread, type ThreadData } from './thread.js';
@@ -88,7 +88,11 @@ export async function workEmbedding(folder: string, options: WorkOptions = {}): 
   requireWritable(folder);
 
   const share = manifest.chunks.map((_, chunk) => chunk).filter((chunk) => chunk % shard.count === shard.index);
-  for (const chunk of share) remove(join(folder, failureName(chunk))); // try failed chunks again
+  requireOwn(
+    folder,
+    share.map((chunk) => [failureName(chunk), isFailure]),
+  );
+  for (const chunk of share) removeOwn(join(folder, failureName(chunk)), isFailure); // try failed chunks again
   const database = options.to === undefined ? null : { url: options.to, table: options.table ?? 'embeddings' };
   const { queueTimeout } = options;
   const table = database && (await VectorTable.open(database.url, database.table, manifest, signal, queueTimeout));
@@ -111,9 +115,8 @@ export async function workEmbedding(folder: string, options: WorkOptions = {}): 
       result.errors += done.errors;
     } catch (error) {
       if (!(error instanceof ChunkError)) throw error;
-      writeWhole(join(folder, failureName(chunk)), `${JSON.stringify({ chunk, error: error.message })}\n`, {
-        replace: true,
-      });
+      const text = `${JSON.stringify({ chunk, error: error.message })}\n`;
+      writeWhole(join(folder, failureName(chunk)), text, isFailure);
     }
   }
 

@@ -1,6 +1,7 @@
 /** `heed cache`: lists and removes cached models. */
 import type { Command } from 'commander';
-import { clearCache, listCache } from '../../index.js';
+import { listCache } from '../../index.js';
+import { removeCached } from '../../io/cached-models.js';
 import { invalid } from '../../node/index.js';
 import { addExamples, addJson } from '../options.js';
 import { counted, print, printJson, printTable } from '../terminal.js';
@@ -36,10 +37,10 @@ export function addCache(program: Command): void {
   addJson(clear.option('--all', 'remove all models'), 'one line of JSON { bytes }').action(
     async (model: string | undefined, { json, all = false, ...options }: Options) => {
       if (all === (model !== undefined)) throw invalid('model', 'a model or --all', all ? 'both' : 'neither');
-      const bytes = await clearCache(model, options);
-      if (bytes === 0 && model !== undefined) throw invalid('model', 'a model in the cache', `'${model}'`, 'NOT_FOUND');
+      const { files, bytes } = await removeCached(model, options);
+      if (files === 0 && model !== undefined) throw invalid('model', 'a model in the cache', `'${model}'`, 'NOT_FOUND');
       if (json) printJson({ bytes });
-      else print(`removed ${bytes.toLocaleString('en')} bytes`);
+      else print(`removed ${counted(files, 'file')}, ${counted(bytes, 'byte')}`);
     },
   );
   addExamples(cache, 'heed cache', 'heed cache clear org/name', 'heed cache clear --all');

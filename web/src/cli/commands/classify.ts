@@ -33,7 +33,6 @@ function classifyTexts(files: string[], options: Options): Promise<void> {
   return writeRecords(files, options, {
     kind: 'records',
     label: 'classifying',
-    options: { top: options.top },
     async compute(model, texts, signal) {
       width = Math.max(...model.config.labels.map(displayWidth));
       const labels = await classify(model, texts, { topK: options.top, signal });

@@ -44,7 +44,6 @@ function embed(files: string[], options: Options): Promise<void> {
   return writeRecords(files, options, {
     kind: 'vectors',
     label: 'embedding',
-    options: { pooling, dimensions, prompt, normalize, output },
     async compute(model, texts, signal) {
       const vectors = await model.embed(texts, { pooling, dimensions, prompt, normalize, output, signal });
       const { data, shape } = vectors;

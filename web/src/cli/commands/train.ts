@@ -162,6 +162,7 @@ export function addTrain(program: Command): void {
 
 async function trainClassifier(files: string[], options: ClassifierOptions, signal: AbortSignal): Promise<void> {
   requireNew(options.out);
+  new TrainingState(options.out, options.resume ?? false, options.seed); // throws before the examples are read
   const { head, balanced } = options;
   const examples = await readExamples(files, options);
   const validation = await validationOf(options, (file) => readExamples([file], options));
@@ -187,6 +188,7 @@ async function trainClassifier(files: string[], options: ClassifierOptions, sign
 
 async function trainEmbedding(files: string[], options: EmbeddingOptions, signal: AbortSignal): Promise<void> {
   requireNew(options.out);
+  new TrainingState(options.out, options.resume ?? false, options.seed); // throws before the examples are read
   const examples = await readSimilar(files, options);
   const validation = await validationOf(options, (file) => readSimilar([file], options));
   const { result, bytes, model } = await trainAndSave(options, 'full', signal, (heed, model, common) =>
@@ -234,7 +236,7 @@ async function trainAndSave<R>(
   const { model: source, dtype, train = what, rank, alpha, targets, epochs, batchSize, lr, patience, saveAs } = options;
   if (what === 'full' && train === 'head')
     throw invalid('--train', 'full, lora or names of parameters', "'head': vectors have no head");
-  const state = new TrainingState(options.out, options.resume ?? false, options.seed);
+  using state = new TrainingState(options.out, options.resume ?? false, options.seed);
   const { seed } = state;
   const encoder =
     train === 'lora' ? { lora: { rank, alpha, targets, seed } } : train === 'full' ? train : train.split(',');
@@ -245,6 +247,7 @@ async function trainAndSave<R>(
     ...remoteOptions(options),
     ...(train !== 'head' && { trainable: true, seed }),
   });
+  state.begin();
   using progress = new Progress('training', 'steps');
   const result = await run(heed, model, {
     ...(train !== 'head' && {
