@@ -1,10 +1,22 @@
 /** The options of `TextIndex.of`, `load` and `add`. */
-import { callback, oneOf, optional, type Schema, signal, size, text } from '../base/options.js';
+import {
+  callback,
+  flag,
+  listOf,
+  natural,
+  oneOf,
+  optional,
+  type Read,
+  type Schema,
+  signal,
+  size,
+  text,
+} from '../base/options.js';
 import type { BlobLike, SignalLike } from '../base/platform.js';
 import type { ModelSource, RemoteOptions } from '../io/source.js';
 import { OUTPUTS, type VectorOutput } from '../models/quantized.js';
-import { metadataOption } from './index-metadata.js';
 import { type EmbedFunctionOptions, embedderOption, type IndexEmbedder } from './index-model.js';
+import { metadataOption } from './text-rows.js';
 import { SIMILARITIES } from './vector-store.js';
 
 export interface LoadIndexOptions extends RemoteOptions {
@@ -79,3 +91,13 @@ export const embeddedSchema = {
 
 const { onProgress: _, signal: __, ...shared } = embeddedSchema;
 export const ofSchema = { ...shared, embedder: optional(embedderOption, null) } satisfies Schema<TextIndexOptions>;
+
+export const readIds = listOf(natural, 'an array of integers');
+export const addSchema = {
+  ids: optional(readIds, null),
+  replace: optional(flag, false),
+  metadata: optional(metadataOption, null),
+  signal,
+} satisfies Schema<AddOptions>;
+/** Options of `add`, after checking. */
+export type CheckedAdd = Read<typeof addSchema>;

@@ -7,10 +7,9 @@ import { formatShape, guarded, importing, invalid } from '../base/error.js';
 import type { HubOptions } from '../base/hub-options.js';
 import { plainOptions, readOptions, strings } from '../base/options.js';
 import { dispose, inspected } from '../base/platform.js';
-import { kindOf, readRows, readTensor, type Tensor, type TensorInput } from '../base/tensor.js';
+import { kindOf, readTensor, type Tensor, type TensorInput } from '../base/tensor.js';
 import { writeSafetensors } from '../io/safetensors.js';
 import type { PretrainedModel } from '../models/model.js';
-import { newMetadata } from './index-metadata.js';
 import {
   type EmbedFunction,
   embedFor,
@@ -19,11 +18,13 @@ import {
   type IndexState,
   isEmbedder,
   similarityOf,
+  usedVectors,
   writtenModel,
 } from './index-model.js';
 import {
+  type CheckedSearch,
   indexText,
-  requireQueryWidth,
+  readVectorSearch,
   searchIndex,
   type TextHit,
   type TextSearchOptions,
@@ -31,24 +32,27 @@ import {
   widthOf,
 } from './index-search.js';
 import { searchLatest } from './search-latest.js';
-import type { Corpus } from './similarity.js';
+import { type Corpus, readFloatRows } from './similarity.js';
 import {
   type AddOptions,
+  addSchema,
   type EmbeddedIndexOptions,
   embeddedSchema,
   type IndexSource,
   type LoadIndexOptions,
   ofSchema,
+  readIds,
   type TextIndexOptions,
 } from './text-index-options.js';
+import { requireMetadata, TextRows } from './text-rows.js';
 import {
   ArrayStore,
   dimensionsOf,
   inForm,
   readVectors,
   type StoreOptions,
-  storedVectors,
   type VectorStore,
+  vectorTensor,
   vectorTensors,
 } from './vector-store.js';
 
@@ -74,6 +78,9 @@ export class TextIndex<E extends boolean = boolean> {
 
   /** @internal */
   protected constructor(state: IndexState) {
+    const isMade = guarded('TextIndex', () => (state as IndexState | undefined)?.rows instanceof TextRows);
+    if (!isMade)
+      throw invalid('TextIndex', '`TextIndex.of` or `TextIndex.load`, which return an index', '`new TextIndex`');
     this.#state = state;
   }
 
@@ -92,9 +99,9 @@ export class TextIndex<E extends boolean = boolean> {
     return indexText(this.#state);
   }
 
-  /** The texts, in the order of their vectors. */
+  /** The texts, in the order of their vectors. A frozen copy, which later changes of the index do not affect. */
   get texts(): readonly string[] {
-    return this.#state.texts;
+    return this.#state.rows.texts;
   }
 
   /** @internal The prompt before each text; '' if there was none or it is not known. */
@@ -107,7 +114,7 @@ export class TextIndex<E extends boolean = boolean> {
    * from that of the vectors.
    */
   async setEmbedder(file: string, embedder: IndexEmbedder, dimensions: number | null): Promise<void> {
-    return (await changes()).setEmbedder(this.#state, file, embedder, dimensions);
+    return this.#inTurn((module) => module.setEmbedder(this.#state, file, embedder, dimensions));
   }
 
   /** The width D of the vectors; 0 for an index without texts. Pass it as `dimensions` to embed queries. */
@@ -157,6 +164,7 @@ export class TextIndex<E extends boolean = boolean> {
     const form = { output, similarity: similarity ?? similarityOf(embedder) };
     const lines = strings(first, 'texts');
     const rows = readVectors(lines, second as Corpus);
+    requireMetadata(read.metadata, lines.length);
     if (rows.count > 0 && dimensions !== null && dimensionsOf(rows) !== dimensions)
       throw invalid(
         'vectors',
@@ -166,10 +174,8 @@ export class TextIndex<E extends boolean = boolean> {
       );
     const store = this.newStore(form);
     if (rows.count > 0) store.append(inForm(store, rows));
-    const own = { texts: lines, store, ids: null, nextId: rows.count };
-    const state: IndexState = { ...own, metadata: null, embedder, dimensions, prompt, probe: null };
-    state.metadata = newMetadata(state, read.metadata, rows.count);
-    return new this(state);
+    const texts = new TextRows(lines, null, read.metadata);
+    return new this({ rows: texts, store, embedder, dimensions, prompt, probe: null });
     // biome-ignore-end lint/complexity/noThisInStatic: see the start
   }
 
@@ -191,12 +197,10 @@ export class TextIndex<E extends boolean = boolean> {
       ...(output && { output }),
     });
     const state = index.#state;
-    const metadata = newMetadata(state, read.metadata, lines.length);
+    requireMetadata(read.metadata, lines.length);
     if (lines.length === 0) return index;
     state.store.append(await embedRows(state, lines, read));
-    for (const line of lines) state.texts.push(line);
-    state.metadata = metadata;
-    state.nextId = lines.length;
+    state.rows.append(lines, [...lines.keys()], read.metadata);
     return index;
   }
 
@@ -224,7 +228,7 @@ export class TextIndex<E extends boolean = boolean> {
   /**
    * Adds texts and their vectors, which are converted to the index's storage type; `of` lists the accepted types.
    * Without vectors, an index with a model embeds the texts. Resolves to the ids. After an error, the index is
-   * unchanged.
+   * unchanged. A text that replaces another is the last of `texts`.
    *
    * @example
    * const index = TextIndex.of(['north', 'east'], [[0, 1], [1, 0]]);
@@ -233,14 +237,15 @@ export class TextIndex<E extends boolean = boolean> {
    */
   async add(texts: readonly string[], vectors?: Corpus, options?: AddOptions): Promise<number[]> {
     const lines = strings(texts, 'texts');
+    const call = readOptions('add', addSchema, options);
     const isEmbedded = vectors === undefined && lines.length > 0;
     if (isEmbedded) this.#requireEmbedder('vectors', 'none');
     const rows = isEmbedded ? null : readVectors(lines, vectors ?? NO_ROWS);
-    return this.#inTurn(({ addTexts }) => addTexts(this.#state, lines, rows, options));
+    return this.#inTurn(({ addTexts }) => addTexts(this.#state, lines, rows, call));
   }
 
   /**
-   * Removes the texts with these ids. Every call moves the rows after the removed ones, so remove many at once.
+   * Removes the texts with these ids.
    *
    * @example
    * const index = TextIndex.of(['north', 'east'], [[0, 1], [1, 0]]);
@@ -249,7 +254,8 @@ export class TextIndex<E extends boolean = boolean> {
    * @throws HeedError NOT_FOUND for an id that is not in the index, which is then unchanged
    */
   async remove(ids: readonly number[]): Promise<void> {
-    return this.#inTurn(async ({ removeTexts }) => removeTexts(this.#state, ids));
+    const read = readIds(ids, 'ids');
+    return this.#inTurn(({ removeTexts }) => removeTexts(this.#state, read));
   }
 
   /**
@@ -261,6 +267,11 @@ export class TextIndex<E extends boolean = boolean> {
    */
   async save(): Promise<Uint8Array<ArrayBuffer>> {
     return this.#inTurn(({ saveIndex }) => saveIndex(this.#state));
+  }
+
+  /** @internal The file of `save` and the vectors in it, as `toTensor` returns them. */
+  async snapshot(): Promise<{ file: Uint8Array<ArrayBuffer>; vectors: Tensor }> {
+    return this.#inTurn(async ({ saveIndex }) => ({ file: await saveIndex(this.#state), vectors: this.toTensor() }));
   }
 
   /** Runs `call` after all earlier calls, which may still wait for the event loop or a model. */
@@ -278,27 +289,24 @@ export class TextIndex<E extends boolean = boolean> {
    * await writeFile('index.safetensors', bytes); // with the texts in words.txt, `load` reads it
    */
   toSafetensors(): Uint8Array<ArrayBuffer> {
-    const { store } = this.#state;
     const { tensors, metadata } = writtenModel(this.#state);
-    return writeSafetensors([...tensors, ...vectorTensors(store)], metadata);
+    return writeSafetensors([...tensors, ...vectorTensors(usedVectors(this.#state))], metadata);
   }
 
   /**
    * Returns the `topK` (default 10) texts nearest to a vector [D] or [1,D], best first. By default, all vectors are
-   * compared; in an index of bits, with `rescoreMultiplier`, or (without `threshold`) in an index of more than 200,000
-   * texts, only the texts nearest by Hamming distance of the signs: `rescoreMultiplier * topK`, where the multiplier
-   * defaults to 4 for bits and 256 otherwise. This is faster and may miss some texts.
-   * An index with a model also accepts a text, embeds it as a query (`embedQuery`), and returns a promise.
+   * compared; in an index of bits with more than 4096 texts, with `rescoreMultiplier`, or (without `threshold`) in an
+   * index of more than 200,000 texts, only the texts nearest by Hamming distance of the signs: `rescoreMultiplier * topK`,
+   * where the multiplier defaults to 4 for bits and 256 otherwise. This is faster and may miss some texts.
+   * An index with a model also accepts a text, embeds it as a query (`embedQuery`), and returns a promise, which rejects
+   * with every error.
    *
    * @throws HeedError SHAPE_MISMATCH for a query of another width; INVALID_ARGUMENT for NaN, infinities, and options out of range
    */
   search(query: TensorInput | Float32Array, options?: TextSearchOptions): TextHit[];
   search(query: E extends false ? never : string, options?: TextSearchOptions): Promise<TextHit[]>;
   search(query: TensorInput | Float32Array | string, options?: TextSearchOptions): TextHit[] | Promise<TextHit[]> {
-    if (typeof query === 'string') {
-      this.#requireEmbedder('query', 'a text');
-      return this.#embedded([query], options).then(([hits]) => hits!);
-    }
+    if (typeof query === 'string') return this.#embedded('query', [query], options).then(([hits]) => hits!);
     const isVector = kindOf(query) === 'Float32Array';
     const { data, shape } = isVector
       ? { data: query as Float32Array, shape: [] }
@@ -307,8 +315,8 @@ export class TextIndex<E extends boolean = boolean> {
       const hint = 'Search with several vectors by searchAll';
       throw invalid('query', 'one vector, [D] or [1, D]', `shape ${formatShape(shape)}`, 'SHAPE_MISMATCH', { hint });
     }
-    requireQueryWidth(this.#state, 'query', data.length);
-    return searchIndex(this.#state, 'query', data, options)[0] ?? [];
+    const row = { data, shape: [1, data.length] };
+    return searchIndex(this.#state, 'query', row, readVectorSearch(options))[0]!;
   }
 
   /**
@@ -327,12 +335,14 @@ export class TextIndex<E extends boolean = boolean> {
     options?: Omit<TextSearchOptions, 'signal'>,
   ): (text: string) => Promise<void> {
     this.#requireEmbedder('searchLatest', 'an index without a model');
-    return searchLatest((query, signal) => this.#embedded([query], { ...options, signal }), onHits);
+    const { signal: _, ...schema } = textSearchSchema;
+    const call = readOptions('searchLatest', schema, options);
+    return searchLatest((query, signal) => this.#found('query', [query], { ...call, signal }), onHits);
   }
 
   /**
    * Searches for several vectors [N,D] or texts at once, as `search` does for one. Reads the vectors of the index only
-   * once.
+   * once. For an empty array, an index with a model returns a promise.
    *
    * @example
    * const index = TextIndex.of(['north', 'east'], [[0, 1], [1, 0]]);
@@ -342,19 +352,23 @@ export class TextIndex<E extends boolean = boolean> {
   searchAll(queries: TensorInput, options?: TextSearchOptions): TextHit[][];
   searchAll(queries: E extends false ? never : readonly string[], options?: TextSearchOptions): Promise<TextHit[][]>;
   searchAll(queries: TensorInput | readonly string[], options?: TextSearchOptions): TextHit[][] | Promise<TextHit[][]> {
-    const isTexts = guarded('queries', () => Array.isArray(queries) && typeof queries[0] === 'string');
-    if (isTexts) {
-      this.#requireEmbedder('queries', 'texts');
-      return this.#embedded(queries as readonly string[], options);
-    }
-    return this.#searchAll(queries as TensorInput, options);
+    const first = guarded('queries', () => (Array.isArray(queries) ? (queries[0] as unknown) : null));
+    if (typeof first === 'string' || (first === undefined && this.#state.embedder))
+      return this.#embedded('queries', queries as readonly string[], options);
+    const { data, count, width } = readFloatRows('queries', queries);
+    return searchIndex(this.#state, 'queries', { data, shape: [count, width] }, readVectorSearch(options));
   }
 
-  /** Embeds the queries and searches for them. */
-  async #embedded(queries: readonly string[], options: TextSearchOptions | undefined): Promise<TextHit[][]> {
-    const call = readOptions('search', textSearchSchema, options);
-    const { data, count, width } = await embedFor(this.#state, 'query', strings(queries, 'queries'), call);
-    return this.#searchAll({ data: Float32Array.from(data), shape: [count, width] }, options);
+  /** Embeds the queries and searches for them. `name`: the argument that has them. */
+  async #embedded(name: string, queries: readonly string[], options?: TextSearchOptions): Promise<TextHit[][]> {
+    this.#requireEmbedder(name, name === 'query' ? 'a text' : 'texts');
+    return this.#found(name, strings(queries, name), readOptions('search', textSearchSchema, options));
+  }
+
+  async #found(name: string, queries: readonly string[], call: CheckedSearch): Promise<TextHit[][]> {
+    if (queries.length === 0) return [];
+    const { data, count, width } = await embedFor(this.#state, 'query', queries, call);
+    return searchIndex(this.#state, name, { data: Float32Array.from(data), shape: [count, width] }, call);
   }
 
   #requireEmbedder(name: string, got: string): void {
@@ -362,13 +376,6 @@ export class TextIndex<E extends boolean = boolean> {
     throw invalid(name, 'vectors, as this index has no model', got, 'INVALID_ARGUMENT', {
       hint: 'Make it with TextIndex.of(model, texts), or give of() or load() the option `embedder`',
     });
-  }
-
-  #searchAll(queries: TensorInput, options?: TextSearchOptions): TextHit[][] {
-    const { data, shape } = readRows('queries', queries);
-    requireQueryWidth(this.#state, 'queries', shape[1]!);
-    const found = searchIndex(this.#state, 'queries', data, options);
-    return Array.from({ length: shape[0]! }, (_, n) => found[n] ?? []);
   }
 
   /**
@@ -394,6 +401,6 @@ export class TextIndex<E extends boolean = boolean> {
    * TextIndex.of(['north', 'east'], [[0, 2], [1, 0]]).toTensor().toArray(); // [[0, 1], [1, 0]]
    */
   toTensor(): Tensor {
-    return storedVectors(this.#state.store);
+    return vectorTensor(usedVectors(this.#state));
   }
 }
