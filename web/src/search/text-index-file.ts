@@ -261,10 +261,11 @@ async function storedIds(
   const seen = new Set<number>();
   for (const id of new Float64Array(bytes.slice().buffer)) {
     if (ids.length % BLOCK === 0) await pause();
-    if (!Number.isSafeInteger(id) || id < 0 || seen.has(id)) throw wrong('other or repeated numbers');
+    if (!Number.isSafeInteger(id) || id < 0) throw wrong('other or repeated numbers');
     seen.add(id);
     ids.push(id);
   }
+  if (seen.size < count) throw wrong('other or repeated numbers');
   return ids;
 }
 

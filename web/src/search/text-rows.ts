@@ -132,9 +132,9 @@ export class TextRows {
   /** The text of a row, as hits and filters have it. */
   at(row: number): IndexedText {
     const index = this.#used ? this.#rank(row) : row;
-    const found = { index, id: this.#idOf(row), text: this.#texts[row]! };
+    const [id, text] = [this.#idOf(row), this.#texts[row]!];
     const value = this.#metadata?.[row];
-    return value === undefined ? found : { ...found, metadata: copied(value) };
+    return value === undefined ? { index, id, text } : { index, id, text, metadata: copied(value) };
   }
 
   #rank(row: number): number {
@@ -233,9 +233,10 @@ function copied(value: unknown): unknown {
   if (typeof value !== 'object' || value === null) return value;
   if (Array.isArray(value)) return value.map(copied);
   const copy: Record<string, unknown> = { ...value };
-  for (const key of Object.keys(copy)) {
+  // Faster than a loop over Object.keys: filters copy the metadata of all texts.
+  for (const key in copy) {
     const entry = copy[key];
-    if (typeof entry === 'object') copy[key] = copied(entry);
+    if (typeof entry === 'object' && Object.hasOwn(copy, key)) copy[key] = copied(entry);
   }
   return copy;
 }
@@ -248,7 +249,7 @@ const isDeeper = (value: unknown, depth: number): boolean =>
 /** Parses a value of a text. @throws SyntaxError or RangeError */
 export function parsedMetadata(json: string): unknown {
   const value: unknown = JSON.parse(json);
-  if (isDeeper(value, MAX_DEPTH)) throw new RangeError(`more than ${MAX_DEPTH} levels`);
+  if (json.length > 2 * MAX_DEPTH && isDeeper(value, MAX_DEPTH)) throw new RangeError(`more than ${MAX_DEPTH} levels`);
   return value;
 }
 
