@@ -51,7 +51,7 @@ describe.each(stores)('%s', (_, Index) => {
       expect(metadata).toEqual({ price: 1, tags: ['x', { deep: 1 }] });
       metadata.price = 99;
       metadata.tags[1].deep = 99;
-      metadata.tags.length = 0;
+      metadata.tags.reverse();
     }
     const texts = index.texts as string[];
     expect(() => texts.push('c')).toThrow(TypeError);
@@ -220,6 +220,73 @@ describe.each(stores)('%s', (_, Index) => {
         .sort(),
     ).toEqual([1, 2, 7]);
     expect(index.search(vectorOf(0), { ids: [7] })[0]!.metadata).toBe('given');
+  });
+
+  test('texts are looked up by their ids, and listed with their vectors', async () => {
+    const index = Index.of(names(6), vectorsOf(6), { metadata: [0, 1, 2, 3, 4, { tags: ['x'] }] });
+    await index.remove([1]);
+    await index.add(['new'], [vectorOf(9)], { ids: [3], replace: true });
+    expect([index.size, index.has(1), index.has(3), index.has(6), index.get(1)]).toEqual([
+      5,
+      false,
+      true,
+      false,
+      undefined,
+    ]);
+    expect(index.get(3)).toEqual({ index: 4, id: 3, text: 'new' });
+    (index.get(5)!.metadata as { tags: string[] }).tags.length = 0;
+    expect(index.get(5)).toEqual({ index: 3, id: 5, text: 'text 5', metadata: { tags: ['x'] } });
+    const vectors = index.toTensor();
+    const entries = index.entries();
+    await index.remove([0, 2, 4]);
+    const listed = [...entries];
+    expect(listed.map(({ vector: _, ...text }) => text)).toEqual([
+      { index: 0, id: 0, text: 'text 0', metadata: 0 },
+      { index: 1, id: 2, text: 'text 2', metadata: 2 },
+      { index: 2, id: 4, text: 'text 4', metadata: 4 },
+      { index: 3, id: 5, text: 'text 5', metadata: { tags: ['x'] } },
+      { index: 4, id: 3, text: 'new' },
+    ]);
+    for (const [n, { vector }] of listed.entries()) expect([...vector]).toEqual([...vectors.slice(n, n + 1).data]);
+    const bits = Index.of(names(2), vectorsOf(2), { output: 'binary' });
+    const [, second] = bits.entries();
+    expect([...second!.vector]).toEqual([...bits.toTensor().slice(1).data]);
+    expect([...Index.of().entries()]).toEqual([]);
+    expect(() => index.get('a' as never)).toThrow(error('INVALID_ARGUMENT', 'id: expected an integer'));
+  });
+
+  test('metadata are replaced without the text', async () => {
+    const index = Index.of(names(3), vectorsOf(3));
+    const before = index.toTensor();
+    const given = { page: 7 };
+    const updating = index.update(1, { metadata: given });
+    given.page = 8;
+    await updating;
+    await index.update(2, { metadata: null });
+    for (const each of [index, await Index.load(await index.save())])
+      expect([0, 1, 2].map((id) => each.get(id)!.metadata)).toEqual([undefined, { page: 7 }, null]);
+    expect(index.toTensor()).toEqual(before);
+    await expect(index.update(3, { metadata: 1 })).rejects.toEqual(error('NOT_FOUND', 'got 3'));
+    await expect(index.update(0, {} as never)).rejects.toEqual(error('INVALID_ARGUMENT', 'update.metadata'));
+    await expect(index.update(0, { metadata: 1, text: 'a' } as never)).rejects.toEqual(
+      error('INVALID_ARGUMENT', "'text'"),
+    );
+  });
+
+  test('a function chooses texts to remove', async () => {
+    const index = Index.of(names(9), vectorsOf(9), { metadata: names(9).map((_, n) => ({ doc: n % 2 })) });
+    await index.remove(({ metadata }) => (metadata as { doc: number }).doc === 1);
+    expect(index.texts).toEqual([0, 2, 4, 6, 8].map((n) => `text ${n}`));
+    const reason = new Error('in the filter');
+    const failing = index.remove(({ id }) => {
+      if (id === 4) throw reason;
+      return true;
+    });
+    await expect(failing).rejects.toBe(reason);
+    await index.remove(() => false);
+    expect(index.size).toBe(5);
+    await index.remove(() => true);
+    expect([index.size, index.dimensions]).toEqual([0, 0]);
   });
 
   test('saving, loading and removing many texts let the event loop run', async () => {

@@ -255,7 +255,12 @@ test.each(
             }
           }
           expect(await each((index) => [...index.texts])).toEqual(plain.rows.map(({ text }) => text));
-          expect((await each((index) => index.toTensor())).shape[0]).toBe(plain.rows.length);
+          const entries = await each((index) => [...index.entries()]);
+          expect(entries.map(({ index: _, vector, ...text }) => text)).toEqual(
+            plain.rows.map(({ values: _, metadata, ...row }) => (metadata === undefined ? row : { ...row, metadata })),
+          );
+          for (const { id, text } of plain.rows.slice(0, 3))
+            expect(await each((index) => index.get(id))).toMatchObject({ id, text });
           expect(await each((index) => index.dimensions)).toBe(plain.rows.length === 0 ? 0 : width);
         }
         for (const index of indexes) index.dispose();

@@ -19,8 +19,8 @@ import {
 } from './index-model.js';
 import { requireSameModel } from './same-model.js';
 import { readState } from './text-index-file.js';
-import type { CheckedAdd, IndexSource, LoadIndexOptions } from './text-index-options.js';
-import { requireMetadata } from './text-rows.js';
+import type { CheckedAdd, IndexSource, LoadIndexOptions, TextFilter } from './text-index-options.js';
+import { requireMetadata, type TextRows } from './text-rows.js';
 import { dimensionsOf, inBlocks, inForm, type StoreOptions, type VectorStore } from './vector-store.js';
 
 export { saveIndex } from './text-index-file.js';
@@ -129,16 +129,30 @@ function requireFree({ rows }: IndexState, ids: number[], count: number, replace
   });
 }
 
-/** Removes texts by their ids; see `TextIndex.remove`. */
-export async function removeTexts(state: IndexState, ids: readonly number[]): Promise<void> {
+/** The row of the text with this id. */
+export function requireRow(rows: TextRows, id: number): number {
+  const row = rows.rowOf(id);
+  if (row < 0) throw invalid('ids', 'ids of texts in the index', `${id}`, 'NOT_FOUND');
+  return row;
+}
+
+/** Removes texts by their ids, or those that a function chooses; see `TextIndex.remove`. */
+export async function removeTexts(state: IndexState, given: readonly number[] | TextFilter): Promise<void> {
   const { rows, store } = state;
   const pause = makeYield(undefined);
   const found = new Set<number>();
-  for (const [i, id] of ids.entries()) {
-    if (i % STEP === 0) await pause();
-    const row = rows.rowOf(id);
-    if (row < 0) throw invalid('ids', 'ids of texts in the index', `${id}`, 'NOT_FOUND');
-    found.add(row);
+  if (typeof given === 'function') {
+    const used = rows.usedRows();
+    for (let i = 0; i < rows.size; i++) {
+      if (i % STEP === 0) await pause();
+      const row = used?.[i] ?? i;
+      if (given(rows.at(row))) found.add(row);
+    }
+  } else {
+    for (const [i, id] of given.entries()) {
+      if (i % STEP === 0) await pause();
+      found.add(requireRow(rows, id));
+    }
   }
   void store.count; // throws after dispose()
   rows.remove([...found], store);

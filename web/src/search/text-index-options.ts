@@ -16,7 +16,7 @@ import type { BlobLike, SignalLike } from '../base/platform.js';
 import type { ModelSource, RemoteOptions } from '../io/source.js';
 import { OUTPUTS, type VectorOutput } from '../models/quantized.js';
 import { type EmbedFunctionOptions, embedderOption, type IndexEmbedder } from './index-model.js';
-import { metadataOption } from './text-rows.js';
+import { type IndexedText, metadataOption, metadataValue } from './text-rows.js';
 import { SIMILARITIES } from './vector-store.js';
 
 export interface LoadIndexOptions extends RemoteOptions {
@@ -99,5 +99,14 @@ export const addSchema = {
   metadata: optional(metadataOption, null),
   signal,
 } satisfies Schema<AddOptions>;
+/** What `update` changes. */
+export interface UpdateOptions {
+  /** The value to store with the text instead of the one before: anything that JSON can represent. */
+  metadata: unknown;
+}
+export const updateSchema = { metadata: metadataValue } satisfies Schema<UpdateOptions>;
+
+/** A function that chooses texts. */
+export type TextFilter = (text: IndexedText) => boolean;
 /** Options of `add`, after checking. */
 export type CheckedAdd = Read<typeof addSchema>;

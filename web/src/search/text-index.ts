@@ -5,7 +5,7 @@
  */
 import { formatShape, guarded, importing, invalid } from '../base/error.js';
 import type { HubOptions } from '../base/hub-options.js';
-import { plainOptions, readOptions, strings } from '../base/options.js';
+import { natural, plainOptions, readOptions, strings } from '../base/options.js';
 import { dispose, inspected } from '../base/platform.js';
 import { kindOf, readTensor, type Tensor, type TensorInput } from '../base/tensor.js';
 import { writeSafetensors } from '../io/safetensors.js';
@@ -42,12 +42,16 @@ import {
   type LoadIndexOptions,
   ofSchema,
   readIds,
+  type TextFilter,
   type TextIndexOptions,
+  type UpdateOptions,
+  updateSchema,
 } from './text-index-options.js';
-import { requireMetadata, TextRows } from './text-rows.js';
+import { type IndexEntry, type IndexedText, requireMetadata, TextRows } from './text-rows.js';
 import {
   ArrayStore,
   dimensionsOf,
+  eachEntry,
   inForm,
   readVectors,
   type StoreOptions,
@@ -97,6 +101,53 @@ export class TextIndex<E extends boolean = boolean> {
   /** @internal */
   [inspected](): string {
     return indexText(this.#state);
+  }
+
+  /** The number of texts. */
+  get size(): number {
+    return this.#state.rows.size;
+  }
+
+  /**
+   * Whether a text has this id.
+   *
+   * @example
+   * TextIndex.of(['north', 'east'], [[0, 1], [1, 0]]).has(1); // true
+   */
+  has(id: number): boolean {
+    return this.#state.rows.rowOf(natural(id, 'id')) >= 0;
+  }
+
+  /**
+   * Returns the text with this id and what was stored with it; undefined if no text has this id.
+   *
+   * @example
+   * const index = TextIndex.of(['north', 'east'], [[0, 1], [1, 0]]);
+   * index.get(1); // { index: 1, id: 1, text: "east" }
+   */
+  get(id: number): IndexedText | undefined {
+    const { rows } = this.#state;
+    const row = rows.rowOf(natural(id, 'id'));
+    return row < 0 ? undefined : rows.at(row);
+  }
+
+  /**
+   * Iterates over the texts in their order, with their ids, metadata and vectors as they are stored. The entries are
+   * those at the time of the call; later changes of the index do not affect them.
+   *
+   * @example
+   * const index = TextIndex.of(['north', 'east'], [[0, 2], [1, 0]]);
+   * const [first] = index.entries();
+   * first.text; // "north"
+   * [...first.vector]; // [0, 1]
+   */
+  entries(): IterableIterator<IndexEntry> {
+    const { rows } = this.#state;
+    const used = rows.usedRows();
+    const texts = Array.from({ length: rows.size }, (_, n) => rows.at(used?.[n] ?? n));
+    const vectors = usedVectors(this.#state);
+    // Copies, because removing texts moves the rows of a store.
+    return eachEntry(texts, { ...vectors, data: vectors.data.slice(), factors: vectors.factors.slice() });
   }
 
   /** The texts, in the order of their vectors. A frozen copy, which later changes of the index do not affect. */
@@ -245,17 +296,37 @@ export class TextIndex<E extends boolean = boolean> {
   }
 
   /**
-   * Removes the texts with these ids.
+   * Removes the texts with these ids, or those for which a function returns true.
    *
    * @example
    * const index = TextIndex.of(['north', 'east'], [[0, 1], [1, 0]]);
    * await index.remove([0]);
    * index.texts; // ["east"]
+   * await index.remove(({ text }) => text.startsWith('e'));
+   * index.size; // 0
    * @throws HeedError NOT_FOUND for an id that is not in the index, which is then unchanged
    */
-  async remove(ids: readonly number[]): Promise<void> {
-    const read = readIds(ids, 'ids');
+  async remove(ids: readonly number[] | TextFilter): Promise<void> {
+    const read = typeof ids === 'function' ? ids : readIds(ids, 'ids');
     return this.#inTurn(({ removeTexts }) => removeTexts(this.#state, read));
+  }
+
+  /**
+   * Replaces what is stored with a text. The text and its vector stay, so nothing is embedded.
+   *
+   * @example
+   * const index = TextIndex.of(['north', 'east'], [[0, 1], [1, 0]], { metadata: [{ page: 1 }, { page: 2 }] });
+   * await index.update(1, { metadata: { page: 3 } });
+   * index.get(1).metadata; // { page: 3 }
+   * @throws HeedError NOT_FOUND for an id that is not in the index
+   */
+  async update(id: number, options: UpdateOptions): Promise<void> {
+    const known = natural(id, 'id');
+    const { metadata } = readOptions('update', updateSchema, options);
+    return this.#inTurn(async ({ requireRow }) => {
+      const { rows } = this.#state;
+      rows.setMetadata(requireRow(rows, known), metadata);
+    });
   }
 
   /**

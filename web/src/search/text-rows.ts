@@ -17,6 +17,12 @@ export interface IndexedText {
   metadata?: unknown;
 }
 
+/** A text of an index with its vector, as it is stored: rounded and, for the cosine, scaled to unit norm. */
+export interface IndexEntry extends IndexedText {
+  /** [D]. */
+  vector: Float32Array;
+}
+
 /** What a store of vectors does when rows are removed. */
 interface Keeping {
   keep(kept: Uint32Array): void;
@@ -135,6 +141,12 @@ export class TextRows {
     const [id, text] = [this.#idOf(row), this.#texts[row]!];
     const value = this.#metadata?.[row];
     return value === undefined ? { index, id, text } : { index, id, text, metadata: copied(value) };
+  }
+
+  /** Stores a value, copied before, with the text of a row. */
+  setMetadata(row: number, value: unknown): void {
+    this.#metadata ??= new Array<unknown>(this.#texts.length).fill(undefined);
+    this.#metadata[row] = value;
   }
 
   #rank(row: number): number {
@@ -256,16 +268,18 @@ export function parsedMetadata(json: string): unknown {
 /** Copies the values that a caller gives with texts, as JSON would store them. */
 export const metadataOption: Reader<unknown[]> = (value, name) => {
   if (!Array.isArray(value)) throw invalid(name, 'an array with a value per text', describe(value));
-  return Array.from(value, (each, i) => {
-    const at = `${name}[${i}]`;
-    const json = guarded(at, () => JSON.stringify(each));
-    if (json === undefined) throw invalid(at, 'a value that JSON can represent', describe(each));
-    try {
-      return parsedMetadata(json);
-    } catch {
-      throw invalid(at, `a value of at most ${MAX_DEPTH} levels`, describe(each));
-    }
-  });
+  return Array.from(value, (each, i) => metadataValue(each, `${name}[${i}]`));
+};
+
+/** Copies a value that a caller gives with a text, as JSON would store it. */
+export const metadataValue: Reader<unknown> = (value, name) => {
+  const json = guarded(name, () => JSON.stringify(value));
+  if (json === undefined) throw invalid(name, 'a value that JSON can represent', describe(value));
+  try {
+    return parsedMetadata(json);
+  } catch {
+    throw invalid(name, `a value of at most ${MAX_DEPTH} levels`, describe(value));
+  }
 };
 
 /** Checks that there is one value per text. */

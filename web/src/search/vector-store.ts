@@ -7,6 +7,7 @@ import type { writeSafetensors } from '../io/safetensors.js';
 import { inverse, normsOf, quantized, type Rows, signsOf, type VectorOutput } from '../models/quantized.js';
 import { rowsIn } from './row-bits.js';
 import { bestRows, type Corpus, nearestBits, readCorpus, requireFinite } from './similarity.js';
+import type { IndexEntry, IndexedText } from './text-rows.js';
 
 /** Options of a store's search. */
 export interface StoreSearch {
@@ -315,6 +316,21 @@ export function vectorTensor(stored: StoredVectors): Tensor {
     bits ? bit(i) : data[i]! * factors[Math.floor(i / width)]!,
   );
   return new Tensor(values, [count, width]);
+}
+
+/** Joins texts with their vectors. */
+export function* eachEntry(texts: readonly IndexedText[], stored: StoredVectors): Generator<IndexEntry, void> {
+  const { data, width, bits, factors } = stored;
+  for (let n = 0; n < texts.length; n++) {
+    const row = data.subarray(n * width, (n + 1) * width);
+    const { data: vector } = vectorTensor({
+      ...stored,
+      data: row,
+      count: 1,
+      factors: bits ? factors : factors.subarray(n, n + 1),
+    });
+    yield { ...texts[n]!, vector };
+  }
 }
 
 /** Checks the vectors of texts. */
