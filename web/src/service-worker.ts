@@ -20,7 +20,7 @@ import { readOnnx } from './models/onnx/index.js';
 import { loadTokenizer, Tokenizer } from './models/own-tokenizer.js';
 import { pagedFolder } from './models/paged-embeddings.js';
 import { openPipeline } from './pipeline/pipelines.js';
-import { addTexts, readIndex, removeTexts, saveIndex, setEmbedder } from './search/text-index-changes.js';
+import { addTexts, readIndex, removeTexts, requireRow, saveIndex, setEmbedder } from './search/text-index-changes.js';
 import { decodeSpans } from './tasks/entities.js';
 import { embedLong, splitPassages } from './tasks/split-passages.js';
 import { loadInWorker, loadPool, loadWorkers } from './worker/index.js';
@@ -50,6 +50,7 @@ Object.assign(linked, {
     addTexts,
     readIndex,
     removeTexts,
+    requireRow,
     saveIndex,
     setEmbedder,
   } satisfies typeof import('./search/text-index-changes.js'),

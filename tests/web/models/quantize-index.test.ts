@@ -76,6 +76,50 @@ describe.each([
     for (const [n, { score }] of a!.entries()) expect(b![n]!.score).toBeCloseTo(score, 1);
     expect(() => index.search([[1, 2]])).toThrow(`query: expected ${WIDTH} entries, got 2`);
   });
+
+  test('once it is emptied, it is like any empty index', async () => {
+    const others = [
+      [[...Array(7).keys()].map((k) => k - 3), [1, 0, 0, 0, 0, 0, 0]],
+      { data: Uint8Array.of(0b10101010, 0b11110000), shape: [2, 1] },
+      vectors.slice(0, 2),
+    ] as const;
+    for (const [n, other] of others.entries()) {
+      using index = await Index.load(await heed.quantizeIndex(exact, { components: 16 }));
+      await index.remove([...Array(COUNT).keys()]);
+      expect([index.dimensions, index.search([1])]).toEqual([0, []]);
+      await index.add(['a', 'b'], other as never);
+      using expected = Index.of(['a', 'b'], other as never);
+      expect(index.dimensions).toBe(expected.dimensions);
+      expect(index.toTensor()).toEqual(expected.toTensor());
+      const query = Array.from({ length: index.dimensions }, (_, k) => Math.sin(k + n));
+      const scores = (each: TextIndex) => each.search(query).map(({ text, score }) => ({ text, score }));
+      expect(scores(index)).toEqual(scores(expected));
+      using again = await Index.load(await index.save());
+      expect(scores(again)).toEqual(scores(expected));
+    }
+  });
+});
+
+test('waits for texts that are being added', async () => {
+  using index = heed.TextIndex.of(texts, vectors);
+  const adding = index.add(['new'], [queries[0]!]);
+  const bytes = await heed.quantizeIndex(index, { components: 16 });
+  await adding;
+  using loaded = await heed.TextIndex.load(bytes);
+  expect(loaded.texts).toEqual([...texts, 'new']);
+  expect(loaded.search([queries[0]!], { topK: 1 })[0]).toMatchObject({ text: 'new' });
+});
+
+test('keeps the vectors of an index that would grow', async () => {
+  const lines = [...texts.slice(0, 29), 'cut \ud83e'];
+  using index = heed.TextIndex.of(lines, vectors.slice(0, 30));
+  const file = await index.save();
+  const bytes = await heed.quantizeIndex(index);
+  expect(Buffer.compare(bytes, file)).toBe(0);
+  const without = await heed.quantizeIndex(index, { texts: false });
+  expect(without.length).toBeLessThan(file.length);
+  using loaded = await heed.TextIndex.load({ 'index.safetensors': without, 'words.txt': lines.join('\n') });
+  expect(loaded.toTensor()).toEqual(index.toTensor());
 });
 
 test('embeds texts by its model; without texts in the file, they are in words.txt', async () => {

@@ -110,9 +110,13 @@ test('what does not fit is refused, and the index is as before', async () => {
     await expect(index.add(['c', 'd'], [[1, 2], [3, 4]], { ids: [7, 7] })).rejects.toEqual(error('INVALID_ARGUMENT', 'ids[1]')); // biome-ignore format: one row per text
     await expect(index.add(['c'])).rejects.toEqual(error('INVALID_ARGUMENT', 'this index has no model'));
     // @ts-expect-error: an index without a model accepts only vectors
-    expect(() => index.search('a text')).toThrow(error('INVALID_ARGUMENT', 'this index has no model'));
+    await expect(index.search('a text')).rejects.toEqual(
+      error('INVALID_ARGUMENT', 'query: expected vectors, as this index has no model, got a text'),
+    );
     // @ts-expect-error: likewise
-    expect(() => index.searchAll(['a text'])).toThrow(error('INVALID_ARGUMENT', 'this index has no model'));
+    await expect(index.searchAll(['a text'])).rejects.toEqual(
+      error('INVALID_ARGUMENT', 'this index has no model, got texts'),
+    );
     expect(index.search([1, 0.5]).map(({ text }) => text)).toEqual(['a', 'b']);
     expect(index.search([1, 0.5], { ids: [] })).toEqual([]);
     expect(index.search([1, 0.5], { ids: [99] })).toEqual([]);

@@ -37,7 +37,7 @@ describe.each(stores)('%s', (_, Index) => {
         { id: 1, text: 'b', metadata: 'two\nlines' },
         { id: 2, text: 'c', metadata: null },
         { id: 3, text: 'd', metadata: ['list', 2.5] },
-        { id: 4, text: 'e', metadata: null },
+        { id: 4, text: 'e' },
       ]);
     index.dispose();
     loaded.dispose();
@@ -47,7 +47,9 @@ describe.each(stores)('%s', (_, Index) => {
     const index = Index.of(['a'], [AXES[0]!]);
     expect(index.search(AXES[0]!)[0]).not.toHaveProperty('metadata');
     await index.add(['b'], [AXES[1]!], { metadata: [7] });
-    expect(index.search(AXES[0]!).map(({ metadata }) => metadata)).toEqual([null, 7]);
+    const [a, b] = index.search(AXES[0]!);
+    expect(a).not.toHaveProperty('metadata');
+    expect(b).toMatchObject({ metadata: 7 });
     index.dispose();
   });
 
@@ -201,4 +203,22 @@ test('files with damaged metadata are rejected', async () => {
     for (let i = 0; i < 8; i++) copy[at + i] = damaged.charCodeAt(i);
     await expect(TextIndex.load(copy)).rejects.toEqual(error('INVALID_FILE', "tensor 'metadata'"));
   }
+});
+
+test('files with damaged lists of surrogates, or of texts without metadata, are rejected', async () => {
+  const index = TextIndex.of(['a\ud83e', 'b'], AXES.slice(0, 2));
+  await index.add(['c'], [AXES[2]!], { metadata: [null] });
+  const bytes = await index.save();
+  const length = new DataView(bytes.buffer).getUint32(0, true);
+  const header = JSON.parse(new TextDecoder().decode(bytes.subarray(8, 8 + length)));
+  const damaged = async (tensor: string, entry: number, value: number) => {
+    const copy = bytes.slice();
+    new DataView(copy.buffer).setUint32(8 + length + header[tensor].data_offsets[0] + 4 * entry, value, true);
+    await expect(TextIndex.load(copy)).rejects.toEqual(error('INVALID_FILE', `tensor '${tensor}'`));
+  };
+  expect(header.surrogates.shape).toEqual([1, 3]);
+  for (const [entry, value] of [[0, 1], [0, 9], [1, 0], [1, 2], [2, 65], [2, 0xe000]] as const) // biome-ignore format: one row
+    await damaged('surrogates', entry, value);
+  expect(header.without_metadata.shape).toEqual([2]);
+  for (const value of [2 ** 31, 3]) await damaged('without_metadata', 0, value);
 });

@@ -7,7 +7,7 @@ import { type HeedError, load, Tensor, type TextHit, TextIndex } from 'heed';
 import { afterAll, expect, test } from 'vitest';
 
 /** `npm run fuzz` sets a larger number. */
-const RUNS = Number(process.env.HEED_FUZZ_RUNS ?? 150);
+const RUNS = Number(process.env.HEED_FUZZ_RUNS ?? 50);
 
 const heed = await load();
 afterAll(() => heed.dispose());
@@ -31,7 +31,7 @@ const product = (a: ArrayLike<number>, b: ArrayLike<number>) => Array.from(a).re
 
 /** A reference implementation of an index: the rows as they are stored, and a score for each. */
 class Plain {
-  rows: { id: number; text: string; values: number[] }[] = [];
+  rows: { id: number; text: string; metadata: unknown; values: number[] }[] = [];
   nextId = 0;
 
   constructor(
@@ -39,9 +39,14 @@ class Plain {
     readonly similarity: Similarity,
   ) {}
 
-  add(texts: string[], vectors: Float32Array[], ids = texts.map((_, i) => this.nextId + i)): number[] {
+  add(
+    texts: string[],
+    vectors: Float32Array[],
+    ids = texts.map((_, i) => this.nextId + i),
+    metadata: unknown[] = [],
+  ): number[] {
     for (const [i, id] of ids.entries()) {
-      this.rows.push({ id, text: texts[i]!, values: this.#stored(vectors[i]!) });
+      this.rows.push({ id, text: texts[i]!, metadata: metadata[i], values: this.#stored(vectors[i]!) });
       this.nextId = Math.max(this.nextId, id + 1);
     }
     return ids;
@@ -66,20 +71,22 @@ class Plain {
  * their texts.
  */
 function check(plain: Plain, query: Float32Array, hits: TextHit[], options: TextSearchOptions) {
-  const { topK = options.threshold === undefined ? 10 : Infinity, threshold = -Infinity, ids } = options;
+  const { topK = options.threshold === undefined ? 10 : Infinity, threshold = -Infinity, ids, filter } = options;
   const scores = plain.rows.map((row) => plain.score(query, row));
   const largest =
     plain.similarity === 'dot' ? norm(query) * Math.max(0, ...plain.rows.map(({ values }) => norm(values))) : 1;
   const error = 2e-6 * largest + 2 ** -148; // the smallest fp32 numbers are 2^-149 apart
   const allowed = (row: number) =>
-    ids === undefined || (Array.isArray(ids) ? ids : [...ids]).includes(plain.rows[row]!.id);
+    (ids === undefined || (Array.isArray(ids) ? ids : [...ids]).includes(plain.rows[row]!.id)) &&
+    (filter === undefined || filter({ index: row, ...plain.rows[row]! }));
   const wanted = scores.map((score, row) => ({ score, row })).filter(({ row }) => allowed(row));
   const [surely, possibly] = [error, -error].map((by) => wanted.filter(({ score }) => score >= threshold + by).length);
   expect(hits.length).toBeGreaterThanOrEqual(Math.min(topK, surely!));
   expect(hits.length).toBeLessThanOrEqual(Math.min(topK, possibly!));
   const found = new Set<number>();
-  for (const [i, { index, id, text, score }] of hits.entries()) {
-    expect({ id, text }).toEqual({ id: plain.rows[index]!.id, text: plain.rows[index]!.text });
+  for (const [i, { index, id, text, metadata, score }] of hits.entries()) {
+    const { values: _, ...row } = plain.rows[index]!;
+    expect({ id, text, metadata }).toEqual(row);
     expect(Math.abs(score - scores[index]!)).toBeLessThanOrEqual(error);
     expect(allowed(index) && !found.has(index)).toBe(true);
     found.add(index);
@@ -101,17 +108,29 @@ const kind = fc.nat(6 * SCALES.length - 1);
 const operation = fc.oneof(
   {
     weight: 4,
-    arbitrary: fc.record({ do: fc.constant('add' as const), kinds: fc.array(kind, { maxLength: 12 }), gap: fc.nat(3) }),
+    arbitrary: fc.record({
+      do: fc.constant('add' as const),
+      kinds: fc.oneof(fc.array(kind, { maxLength: 12 }), fc.array(kind, { minLength: 60, maxLength: 90 })),
+      gap: fc.nat(3),
+      metadata: fc.constantFrom('none', 'some', 'null'),
+    }),
   },
   {
     weight: 2,
     arbitrary: fc.record({
       do: fc.constant('remove' as const),
-      share: fc.constantFrom(0, 0.3, 0.7, 1),
+      share: fc.constantFrom(0, 0.1, 0.1, 0.3, 0.7, 1),
       salt: fc.nat(9),
     }),
   },
-  { weight: 1, arbitrary: fc.record({ do: fc.constant('replace' as const), at: fc.nat(20), kind }) },
+  {
+    weight: 3,
+    arbitrary: fc.record({
+      do: fc.constant('replace' as const),
+      places: fc.uniqueArray(fc.nat(90), { minLength: 1, maxLength: 8 }),
+      kind,
+    }),
+  },
   { weight: 1, arbitrary: fc.record({ do: fc.constant('reload' as const), other: fc.boolean() }) },
   {
     weight: 6,
@@ -122,6 +141,7 @@ const operation = fc.oneof(
       threshold: fc.constantFrom(undefined, 'a score' as const, 0, -0.5, 0.9),
       filter: fc.constantFrom(undefined, 0, 2, 3),
       exact: fc.boolean(),
+      isFiltered: fc.boolean(),
     }),
   },
   { weight: 1, arbitrary: fc.record({ do: fc.constant('refused' as const), kind }) },
@@ -153,18 +173,28 @@ test.each(
             const texts = step.kinds.map((each, i) => `${each} ${i}`);
             const rows = step.kinds.map((each) => rowOf(each, width));
             const ids = step.gap > 0 ? texts.map((_, i) => plain.nextId + i * step.gap) : undefined;
-            const given = await each((index) => index.add(texts, matrix(step.kinds), ids ? { ids } : {}));
-            expect(given).toEqual(plain.add(texts, rows, ids));
+            const metadata =
+              step.metadata === 'none'
+                ? undefined
+                : texts.map((text) => (step.metadata === 'null' ? null : { of: [text] }));
+            const options = { ...(ids && { ids }), ...(metadata && { metadata }) };
+            const given = await each((index) => index.add(texts, matrix(step.kinds), options));
+            expect(given).toEqual(plain.add(texts, rows, ids, metadata));
           } else if (step.do === 'remove') {
             const ids = plain.rows.map(({ id }) => id).filter((id) => ((id * 7 + step.salt) % 10) / 10 < step.share);
             await each((index) => index.remove(ids));
             plain.rows = plain.rows.filter(({ id }) => !ids.includes(id));
           } else if (step.do === 'replace') {
-            const row = plain.rows[step.at];
-            if (!row) continue;
-            await each((index) => index.add(['new'], matrix([step.kind]), { ids: [row.id], replace: true }));
-            plain.rows.splice(step.at, 1);
-            plain.add(['new'], [rowOf(step.kind, width)], [row.id]);
+            const ids = step.places.flatMap((at) => plain.rows[at]?.id ?? []);
+            const texts = ids.map((id) => `new ${id} \ud83e`);
+            const kinds = ids.map((_, i) => (step.kind + i) % (6 * SCALES.length));
+            await each((index) => index.add(texts, matrix(kinds), { ids, replace: true }));
+            plain.rows = plain.rows.filter(({ id }) => !ids.includes(id));
+            plain.add(
+              texts,
+              kinds.map((each) => rowOf(each, width)),
+              ids,
+            );
           } else if (step.do === 'reload') {
             const file = await each((index) => index.save());
             const Indexes = step.other ? [TextIndex, heed.TextIndex] : [heed.TextIndex, TextIndex];
@@ -207,22 +237,30 @@ test.each(
               step.filter === undefined
                 ? undefined
                 : plain.rows.map(({ id }) => id).filter((_, row) => row % (step.filter! + 1) === 0);
+            const isOdd = ({ id }: { id: number }) => id % 2 === 1;
+            const filter = step.isFiltered ? isOdd : undefined;
             const options = {
               exact,
+              ...(filter && { filter }),
               ...(topK && { topK }),
               ...(threshold !== undefined && { threshold }),
               ...(ids && { ids }),
             };
-            // Bits are selected by their signs; a large multiplier selects all.
-            const all = output === 'binary' ? { ...options, rescoreMultiplier: 1000 } : options;
             for (const index of indexes) {
-              const hits = index.search([Array.from(query)], all);
+              const hits = index.search([Array.from(query)], options);
               check(plain, query, hits, options);
-              const [again] = index.searchAll([Array.from(query), Array.from(query), Array.from(query)], all);
+              const [again] = index.searchAll([Array.from(query), Array.from(query), Array.from(query)], options);
               expect(again).toEqual(hits);
+              expect(index.search([Array.from(query)], { ...options, rescoreMultiplier: 1000 })).toEqual(hits);
             }
           }
           expect(await each((index) => [...index.texts])).toEqual(plain.rows.map(({ text }) => text));
+          const entries = await each((index) => [...index.entries()]);
+          expect(entries.map(({ index: _, vector, ...text }) => text)).toEqual(
+            plain.rows.map(({ values: _, metadata, ...row }) => (metadata === undefined ? row : { ...row, metadata })),
+          );
+          for (const { id, text } of plain.rows.slice(0, 3))
+            expect(await each((index) => index.get(id))).toMatchObject({ id, text });
           expect(await each((index) => index.dimensions)).toBe(plain.rows.length === 0 ? 0 : width);
         }
         for (const index of indexes) index.dispose();

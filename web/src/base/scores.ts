@@ -16,21 +16,44 @@ export function softmax(row: Float32Array): Float32Array {
   return powers.map((p) => p / sum);
 }
 
+/** Keeps the `count` items with the largest scores; `order` breaks ties. */
+export class Largest<T extends { readonly score: number }> {
+  #found: T[] = [];
+  /** Score that a further item must exceed to be among the largest. */
+  least = -Infinity;
+  readonly #count: number;
+  readonly #order: (a: T, b: T) => number;
+
+  constructor(count: number, order: (a: T, b: T) => number) {
+    this.#count = count;
+    this.#order = order;
+  }
+
+  push(one: T): void {
+    // Sort only when there are twice as many as needed, so that the time per item is small.
+    if (this.#found.push(one) >= 2 * this.#count) this.sorted();
+  }
+
+  /** The largest items so far, in descending order of their scores. */
+  sorted(): T[] {
+    this.#found.sort((a, b) => b.score - a.score || this.#order(a, b));
+    if (this.#found.length >= this.#count) {
+      this.#found.length = this.#count;
+      this.least = this.#found.at(-1)?.score ?? Infinity;
+    }
+    return this.#found;
+  }
+}
+
+/** A collection of the `count` hits with the largest scores; ties are in the order of their indices. */
+export const largest = (count: number): Largest<Hit> => new Largest(count, (a, b) => a.index - b.index);
+
 /** The `count` largest entries in descending order; ties in the order of their indices. */
 export function best(scores: ArrayLike<number>, count: number): Hit[] {
-  const found: number[] = [];
-  let least = -Infinity;
-  const cut = () => {
-    found.sort((a, b) => scores[b]! - scores[a]! || a - b);
-    if (found.length < count) return;
-    found.length = count;
-    least = scores[found[count - 1]!]!;
-  };
+  const found = largest(count);
   for (let index = 0; index < scores.length; index++) {
-    if (found.length >= count && !(scores[index]! > least)) continue;
-    // Collect twice as many as needed before sorting, so that sorting takes little time per entry.
-    if (found.push(index) >= 2 * count) cut();
+    const score = scores[index]!;
+    if (index < count || score > found.least) found.push({ index, score });
   }
-  cut();
-  return found.map((index) => ({ index, score: scores[index]! }));
+  return found.sorted();
 }

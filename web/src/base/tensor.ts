@@ -209,8 +209,8 @@ export interface TensorLike {
   readonly shape: readonly number[];
 }
 
-/** Numbers in nested arrays. All rows along an axis have the same length. */
-export type NestedInput = readonly number[] | readonly NestedInput[];
+/** Numbers in nested arrays, the innermost of which may be Float32Arrays. All rows along an axis have the same length. */
+export type NestedInput = readonly number[] | readonly Float32Array[] | readonly NestedInput[];
 
 /** A value that is accepted wherever a tensor is expected. */
 export type TensorInput = TensorLike | NestedInput;
@@ -342,13 +342,17 @@ function checkShape(argument: string, length: number, shape: unknown): number[] 
   return extents as number[];
 }
 
+/** An array, or a Float32Array as a row of one. */
+const isList = (value: unknown): value is ArrayLike<unknown> =>
+  Array.isArray(value) || kindOf(value) === 'Float32Array';
+
 function flatten<Data extends TensorData | Int32Array | Float64Array>(
   argument: string,
   nested: readonly unknown[],
   { Store, entryOf, entries }: Entries<Data>,
 ): { data: Data; shape: number[] } {
   const shape: number[] = [];
-  for (let level: unknown = nested; Array.isArray(level); level = level[0]) {
+  for (let level: unknown = nested; isList(level); level = level[0]) {
     shape.push(level.length);
     if (shape.length > MAX_RANK)
       throw invalid(argument, `nested arrays of ${entries}`, `arrays nested more than ${MAX_RANK} deep`);
@@ -356,8 +360,8 @@ function flatten<Data extends TensorData | Int32Array | Float64Array>(
   }
   // Check lengths before allocating, so that a long first row among short ones does not determine the memory.
   const checkRows = (level: unknown, axis: number, path: string): void => {
-    if (!Array.isArray(level) || level.length !== shape[axis]) {
-      const code = Array.isArray(level) ? 'SHAPE_MISMATCH' : 'INVALID_ARGUMENT';
+    if (!isList(level) || level.length !== shape[axis]) {
+      const code = isList(level) ? 'SHAPE_MISMATCH' : 'INVALID_ARGUMENT';
       throw invalid(`${argument}${path}`, `an array of ${shape[axis]} like the first one`, describe(level), code);
     }
     if (axis + 1 < shape.length) for (let i = 0; i < level.length; i++) checkRows(level[i], axis + 1, `${path}[${i}]`);
@@ -365,11 +369,11 @@ function flatten<Data extends TensorData | Int32Array | Float64Array>(
   checkRows(nested, 0, '');
   const data = new Store(elementCount(shape));
   let next = 0;
-  const fill = (level: readonly unknown[], axis: number, path: string): void => {
+  const fill = (level: ArrayLike<unknown>, axis: number, path: string): void => {
     const isRow = axis + 1 === shape.length;
     for (let i = 0; i < level.length; i++) {
       if (!isRow) {
-        fill(level[i] as readonly unknown[], axis + 1, `${path}[${i}]`);
+        fill(level[i] as ArrayLike<unknown>, axis + 1, `${path}[${i}]`);
         continue;
       }
       const entry = entryOf(level[i]);

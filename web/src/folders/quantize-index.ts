@@ -43,28 +43,37 @@ export async function quantizeIndex(
   const { components: wanted, bits, texts, signal } = readOptions('quantizeIndex', schema, options);
   if (!(index instanceof TextIndex)) throw invalid('index', 'a TextIndex', describe(index));
   const pause = makeYield(signal);
-  const { data: vectors, shape } = index.toTensor();
+  const { file, vectors } = await index.snapshot();
+  const { data, shape } = vectors;
   const [count, width] = shape as [number, number];
   if (count === 0) throw invalid('index', 'an index with texts', 'an empty one');
   const components = wanted ?? Math.ceil(width / 2);
   if (components > width)
     throw invalid('quantizeIndex.components', `at most ${width}, the vectors' width`, `${components}`);
-  const bytes = await index.save();
   const chunks = async function* () {
-    yield bytes;
+    yield file;
   };
   let metadata: Record<string, string> = {};
-  const tensors = await readTensors({ name: 'index.safetensors', size: bytes.length, chunks }, (given) => {
+  const tensors = await readTensors({ name: 'index.safetensors', size: file.length, chunks }, (given) => {
     metadata = given;
   });
   if (metadata.similarity === 'dot')
     throw invalid('index', "an index with the similarity 'cosine'", "'dot'", 'UNSUPPORTED');
+  const replaced = new Set(texts ? [] : ['texts', 'text_lengths', 'surrogates']);
+  const kept = () =>
+    [...tensors].flatMap(([name, { bytes, ...rest }]) => (replaced.has(name) ? [] : { name, data: bytes, ...rest }));
+  // A few vectors take fewer bytes than the components.
+  const planes = Math.ceil(components / 8);
+  const sizes = [2 * components * width, 2 * count, 2 * components, count * bits * planes];
+  const stored = ['vectors', 'vectors_scale'].map((name) => tensors.get(name)?.bytes.length ?? 0);
+  if (sum(sizes) >= sum(stored)) return texts ? file : writeSafetensors(kept(), metadata);
+  for (const name of ['vectors', 'vectors_scale']) replaced.add(name);
 
-  const rows = await rotatedComponents(vectors, width, components, pause);
+  const rows = await rotatedComponents(data, width, components, pause);
   const products = new Float32Array(count * components);
   for (let n = 0; n < count; n++) {
     await pause();
-    for (let c = 0; c < components; c++) products[n * components + c] = dot(vectors, n, rows, c, width);
+    for (let c = 0; c < components; c++) products[n * components + c] = dot(data, n, rows, c, width);
   }
   const tensor = "tensor 'vectors'";
   const coded = await trellisRows(products, components, { core, bits, tensor, pause });
@@ -72,13 +81,11 @@ export async function quantizeIndex(
     { name: 'components', dtype: 'BF16', shape: [components, width], data: roundedBrainFloats(rows, tensor) },
     { name: 'vectors_scale', dtype: 'BF16', shape: [count, 1], data: brainFloats(coded.scales) },
     { name: 'vectors_column_scale', dtype: 'BF16', shape: [1, components], data: brainFloats(coded.columnScales) },
-    { name: 'vectors', dtype: 'U8', shape: [count, bits, Math.ceil(components / 8)], data: coded.data },
+    { name: 'vectors', dtype: 'U8', shape: [count, bits, planes], data: coded.data },
   ];
-  const replaced = new Set(['vectors', 'vectors_scale', ...(texts ? [] : ['texts', 'text_lengths'])]);
-  const others = [...tensors].flatMap(([name, { bytes: data, ...rest }]) =>
-    replaced.has(name) ? [] : { name, data, ...rest },
-  );
   // Sorted by decreasing alignment.
-  const [wide, narrow] = [true, false].map((isWide) => others.filter(({ dtype }) => (dtype !== 'U8') === isWide));
+  const [wide, narrow] = [true, false].map((isWide) => kept().filter(({ dtype }) => (dtype !== 'U8') === isWide));
   return writeSafetensors([...wide!, ...quantized, ...narrow!], { ...metadata, heed_index: '3' });
 }
+
+const sum = (numbers: number[]) => numbers.reduce((a, b) => a + b, 0);

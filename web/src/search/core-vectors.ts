@@ -116,20 +116,21 @@ export class CoreStore implements VectorStore {
     // The module allocates memory for topK hits per query.
     const step = Math.max(1, Math.floor(MAX_HITS / limited.topK));
     const found: Hit[][] = [];
-    for (let n = 0; n < norms.length; n += step)
-      found.push(
-        ...hitsOf(
-          raw.search(scaled.subarray(n * width, (n + step) * width), {
-            ...limited,
-            thresholds: thresholds.subarray(n, n + step),
-          }),
-        ),
-      );
-    return found.map((hits, n) =>
-      hits
-        .map(({ index, score }) => ({ index, score: Math.fround(score / norms[n]!) }))
-        .filter(({ score }) => score >= threshold),
-    );
+    for (let first = 0; first < norms.length; first += step) {
+      const part = raw.search(scaled.subarray(first * width, (first + step) * width), {
+        ...limited,
+        thresholds: thresholds.subarray(first, first + step),
+      });
+      for (const hits of hitsOf(part)) {
+        const norm = norms[found.length]!;
+        found.push(
+          hits
+            .map(({ index, score }) => ({ index, score: Math.fround(score / norm) }))
+            .filter(({ score }) => score >= threshold),
+        );
+      }
+    }
+    return found;
   }
 
   dispose(): void {

@@ -4,7 +4,7 @@
  * such as an int8 version.
  */
 import { describe, formatShape, guarded, invalid } from '../base/error.js';
-import { makeYield } from '../base/event-loop.js';
+import { abortable, makeYield } from '../base/event-loop.js';
 import type { Reader } from '../base/options.js';
 import type { SignalLike } from '../base/platform.js';
 import type { TensorInput } from '../base/tensor.js';
@@ -13,7 +13,17 @@ import type { ModelConfig, PretrainedModel } from '../models/model.js';
 import { promptText, type Role, withPrompt } from '../models/prompts.js';
 import type { Rows } from '../models/quantized.js';
 import { type Corpus, readCorpus, requireFinite } from './similarity.js';
-import { dimensionsOf, inBlocks, inForm, SIMILARITIES, type Similarity, type VectorStore } from './vector-store.js';
+import type { TextRows } from './text-rows.js';
+import {
+  dimensionsOf,
+  inBlocks,
+  inForm,
+  SIMILARITIES,
+  type Similarity,
+  type StoredVectors,
+  type VectorStore,
+  vectorsAt,
+} from './vector-store.js';
 
 /** The options with which an index calls a function that embeds its texts. */
 export interface EmbedFunctionOptions {
@@ -56,16 +66,11 @@ export interface Probe {
 
 /** The state of an index. */
 export interface IndexState {
-  readonly texts: string[];
+  /** The texts, one per row of the vectors. Rows whose text has been removed must not be hits. */
+  readonly rows: TextRows;
   readonly store: VectorStore;
-  /** The ids of the texts; null while they equal the row numbers. The array may have spare capacity. */
-  ids: Float64Array | null;
-  /** The next id, greater than all ids so far. */
-  nextId: number;
   /** The text before each document; null: the document prompt of the model's folder. */
   prompt: string | null;
-  /** What the caller stored with each text; null if nothing. */
-  metadata: unknown[] | null;
   /** The embedder of texts that are added or searched for. */
   embedder: IndexEmbedder | null;
   /** The width to request from the embedder; null: its own width. */
@@ -109,11 +114,15 @@ async function embedTexts(
   { truncation, ...options }: EmbedFunctionOptions & { truncation?: boolean },
 ): Promise<Rows> {
   const settings = { ...options, ...(truncation && { truncation }), ...(prompt !== null && { prompt }) };
-  let vectors: Corpus;
-  if (typeof embedder === 'function')
-    vectors = await embedder(prompt ? texts.map((text) => prompt + text) : texts, options);
-  else
-    vectors = await (role === 'query' ? embedder.embedQuery(texts, settings) : embedder.embedDocument(texts, settings));
+  const { signal } = options;
+  signal?.throwIfAborted();
+  const embedded = async (): Promise<Corpus> => {
+    if (typeof embedder === 'function') return embedder(prompt ? texts.map((text) => prompt + text) : texts, options);
+    return role === 'query' ? embedder.embedQuery(texts, settings) : embedder.embedDocument(texts, settings);
+  };
+  // A function may ignore the signal.
+  const vectors = await abortable(embedded(), signal);
+  signal?.throwIfAborted();
   const rows = readCorpus('embedder', vectors);
   const { data, count, width } = rows;
   if (count !== texts.length || width === 0)
@@ -208,6 +217,11 @@ export async function knownProbe(state: IndexState, signal?: SignalLike): Promis
 function bitsOf({ storage, dtype }: Partial<ModelConfig>): number {
   if (!storage || dtype === 'q8') return storage?.includes('U8') ? 4 : 8;
   return storage.includes('U8') ? 4 : storage.includes('I8') ? 8 : 16;
+}
+
+/** The vectors of the texts in use. */
+export function usedVectors({ rows, store }: IndexState): StoredVectors {
+  return vectorsAt(store, rows.usedRows());
 }
 
 /** How the vectors are made and compared, as tensors and metadata to store in a file; see same-model.ts. */

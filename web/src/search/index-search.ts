@@ -7,6 +7,7 @@ import {
   listOf,
   natural,
   optional,
+  type Read,
   type Reader,
   readOptions,
   type Schema,
@@ -18,16 +19,10 @@ import type { SignalLike } from '../base/platform.js';
 import { normsOf } from '../models/quantized.js';
 import type { IndexState } from './index-model.js';
 import { requireFinite, type SearchOptions, searchSchema } from './similarity.js';
+import type { IndexedText, TextRows } from './text-rows.js';
 import { dimensionsOf, requireLengths } from './vector-store.js';
 
-export interface TextHit {
-  /** The current index of the text in `texts`. It changes when texts before it are removed. */
-  index: number;
-  /** The text's id, which never changes. */
-  id: number;
-  text: string;
-  /** What was stored with the text; absent if the index has no metadata. */
-  metadata?: unknown;
+export interface TextHit extends IndexedText {
   score: number;
 }
 
@@ -39,17 +34,22 @@ export interface TextSearchOptions extends SearchOptions {
   /** Restricts the search to texts with these ids. */
   ids?: readonly number[] | ReadonlySet<number>;
   /** Restricts the search to texts for which this returns true. */
-  filter?: (text: Omit<TextHit, 'score'>) => boolean;
+  filter?: (text: IndexedText) => boolean;
   /**
-   * true: score every text. Default: without `threshold`, an index of more than 200,000 texts scores only the
-   * `256 * topK` (or `rescoreMultiplier * topK`) texts nearest by Hamming distance. Has no effect on an index of bits.
+   * true: score every text. Default: an index of bits with more than 4096 texts scores only the
+   * `rescoreMultiplier * topK` texts nearest by Hamming distance, and, without `threshold`, any index of more than
+   * 200,000 texts only the `256 * topK` nearest.
    */
   exact?: boolean;
   /**
    * For a query that is a text: a text to put before it, instead of the query prompt of the model's folder. '' for none.
+   * Rejected for a query that is a vector.
    */
   prompt?: string;
-  /** Stops a search for a text while the model embeds it. The search rejects with the signal's reason. */
+  /**
+   * Stops a search for a text while the model embeds it. The search rejects with the signal's reason. A search for a
+   * vector throws it if the signal has fired before.
+   */
   signal?: SignalLike;
 }
 
@@ -71,19 +71,24 @@ export const textSearchSchema = {
  */
 const LARGE = 200_000;
 const LARGE_MULTIPLIER = 256;
+/** Up to this number of texts, comparing all is so fast that a selection by signs is not worth the hits that it misses. */
+const SMALL = 4096;
+
+/** Options of a search, after checking. */
+export type CheckedSearch = Read<typeof textSearchSchema>;
 
 /** The width of the vectors; 0 for an index without texts. */
 export const widthOf = ({ store }: IndexState): number => (store.count === 0 ? 0 : dimensionsOf(store));
 
 /** The text for `console.log` of an index. */
 export function indexText(state: IndexState): string {
-  const { texts, store } = state;
+  const { rows, store } = state;
   const form = store.bits ? 'binary' : (store.options.output ?? 'int8');
-  return `TextIndex: ${texts.length} texts, ${widthOf(state)} dimensions, ${form}`;
+  return `TextIndex: ${rows.size} texts, ${widthOf(state)} dimensions, ${form}`;
 }
 
 /** @throws HeedError unless a query has the width of the index's vectors */
-export function requireQueryWidth(state: IndexState, name: string, got: number): void {
+function requireQueryWidth(state: IndexState, name: string, got: number): void {
   const width = widthOf(state);
   if (width === 0 || got === width) return;
   const isWhole = got === state.probe?.document.length;
@@ -94,60 +99,58 @@ export function requireQueryWidth(state: IndexState, name: string, got: number):
   });
 }
 
-/** Searches for several vectors. `name`: the argument that has them, for messages. */
+/** Reads the options of a search for vectors, which have no prompts. */
+export function readVectorSearch(options: TextSearchOptions | undefined): CheckedSearch {
+  const call = readOptions('search', textSearchSchema, options);
+  if (call.prompt !== null) throw invalid('search.prompt', 'a query that is a text', 'a query that is a vector');
+  return call;
+}
+
+/** Searches for several vectors [N,D]. `name`: the argument that has them, for messages. */
 export function searchIndex(
   state: IndexState,
   name: string,
-  queries: Float32Array,
-  options: TextSearchOptions | undefined,
+  { data, shape: [queries = 0, width = 0] }: { data: Float32Array; shape: readonly number[] },
+  { topK, rescoreMultiplier, threshold, ids: wanted, filter, exact, signal: stop }: CheckedSearch,
 ): TextHit[][] {
-  const {
-    topK,
-    rescoreMultiplier,
-    threshold,
-    ids: wanted,
-    filter,
-    exact,
-  } = readOptions('search', textSearchSchema, options);
-  const { store } = state;
-  if (store.count === 0) return [];
-  requireFinite(name, queries);
-  if (store.options.similarity === 'dot')
-    requireLengths(name, normsOf(queries, widthOf(state)), 'dot', 'INVALID_ARGUMENT');
-  const count = topK ?? (threshold === null ? 10 : store.count);
-  const isLarge = store.count > LARGE && Number.isFinite(count) && threshold === null;
-  const multiplier = rescoreMultiplier || (store.bits ? 4 : isLarge ? LARGE_MULTIPLIER : 0);
-  const selected = multiplier === 0 || (exact && !store.bits) ? 0 : count * multiplier; // not Infinity * 0
-  const allowed = wanted || filter ? rowsOf(state, wanted, filter) : null;
-  const found = store.search(queries, {
+  stop?.throwIfAborted();
+  const { rows, store } = state;
+  if (queries > 0) requireQueryWidth(state, name, width);
+  if (store.count === 0 || queries === 0) return Array.from({ length: queries }, () => []);
+  requireFinite(name, data);
+  if (store.options.similarity === 'dot') requireLengths(name, normsOf(data, width), 'dot', 'INVALID_ARGUMENT');
+  const count = topK ?? (threshold === null ? 10 : rows.size);
+  const matches = wanted || filter ? matching(rows, wanted, filter) : null;
+  const isLarge = rows.size > LARGE && Number.isFinite(count) && threshold === null;
+  const multiplier = exact ? 0 : rescoreMultiplier || (store.bits ? 4 : isLarge ? LARGE_MULTIPLIER : 0);
+  const selected = multiplier === 0 ? 0 : count * multiplier; // not Infinity * 0
+  // A multiplier that the caller gives applies to small indexes, too, but not to the few texts of a filter.
+  const isSmall = (matches !== null || rescoreMultiplier === 0) && (matches ?? rows).size <= Math.max(selected, SMALL);
+  const found = store.search(data, {
     topK: count,
     threshold: threshold ?? -Infinity,
-    // Selecting by signs pays off only for many rows.
-    candidates: allowed && allowed.count <= Math.max(selected, 4096) ? 0 : selected,
-    allowed: allowed?.bits ?? null,
+    candidates: isSmall ? 0 : selected,
+    allowed: matches ? matches.bits : rows.used,
   });
-  return found.map((hits) => hits.map(({ index, score }) => ({ ...textAt(state, index), score })));
+  return found.map((hits) => hits.map(({ index, score }) => ({ ...rows.at(index), score })));
 }
 
-function textAt({ texts, ids, metadata }: IndexState, index: number): Omit<TextHit, 'score'> {
-  const hit = { index, id: ids?.[index] ?? index, text: texts[index]! };
-  return metadata ? { ...hit, metadata: metadata[index] } : hit;
-}
-
-/** A bitmap with one bit per row, whether its text may be a hit, and the number of such rows. */
-function rowsOf(
-  state: IndexState,
+/** A bitmap of the rows whose texts may be hits, and their number. */
+function matching(
+  rows: TextRows,
   wanted: Set<number> | null,
   filter: TextSearchOptions['filter'],
-): { bits: Uint32Array; count: number } {
-  const rows = state.store.count;
-  const bits = new Uint32Array(Math.ceil(rows / 32));
-  let count = 0;
-  for (let row = 0; row < rows; row++) {
-    const text = textAt(state, row);
-    if ((wanted && !wanted.has(text.id)) || (filter && !filter(text))) continue;
+): { bits: Uint32Array; size: number } {
+  const bits = new Uint32Array(Math.ceil(rows.count / 32));
+  let size = 0;
+  for (const row of wanted ? rowsOf(rows, wanted) : (rows.usedRows() ?? Array(rows.count).keys())) {
+    if (filter && !filter(rows.at(row))) continue;
     bits[row >> 5]! |= 1 << (row & 31);
-    count++;
+    size++;
   }
-  return { bits, count };
+  return { bits, size };
 }
+
+/** The rows of the texts that have one of these ids, in ascending order. */
+const rowsOf = (rows: TextRows, ids: Set<number>) =>
+  Uint32Array.from(Array.from(ids, (id) => rows.rowOf(id)).filter((row) => row >= 0)).sort();

@@ -1,5 +1,5 @@
 /** Search: similarity of vectors, and the products that functions over vectors share. */
-export type { Hit } from '../base/scores.js';
+export { type Hit, Largest } from '../base/scores.js';
 export {
   eachBlock,
   eachPair,
@@ -15,4 +15,4 @@ export {
   semanticSearch,
   similarity,
 } from './similarity.js';
-export { Largest, largestHits, readFiniteRows, readUnitRows, requireSameWidth } from './unit-rows.js';
+export { largestHits, readFiniteRows, readUnitRows, requireSameWidth } from './unit-rows.js';

@@ -13,8 +13,8 @@ import { eachQuery, inBlocks, type StoreOptions, type StoreSearch, stored, type 
 export class ProjectedStore implements VectorStore {
   /** Has the vectors y. */
   readonly #inner: VectorStore;
-  /** [C, D]. */
-  readonly #components: Float32Array;
+  /** [C, D]; null once all rows have been removed: the store is then like any empty one, with rows as they are given. */
+  #components: Float32Array | null;
   /** D. */
   readonly #width: number;
   /** The rows B^T y, in int8, once they have been needed. */
@@ -35,15 +35,21 @@ export class ProjectedStore implements VectorStore {
   }
 
   get width(): number {
+    if (!this.#components) return this.#inner.width;
     return this.count === 0 ? 0 : this.#width;
   }
 
   get bits(): boolean {
-    return false;
+    return !this.#components && this.#inner.bits;
   }
 
-  append({ data, count }: Rows): void {
-    const values = this.#projected(Float32Array.from(data));
+  append(given: Rows): void {
+    if (!this.#components) {
+      this.#inner.append(given);
+      return;
+    }
+    const { data, count } = given;
+    const values = this.#projected(this.#components, Float32Array.from(data));
     const { data: codes, scales } = quantized(new Tensor(values, [count, values.length / (count || 1)]), 'int8');
     const rows = { data: codes, count, width: values.length / (count || 1), bits: false, scales };
     this.#inner.append(stored(rows, this.options));
@@ -53,18 +59,21 @@ export class ProjectedStore implements VectorStore {
   keep(kept: Uint32Array): void {
     this.#inner.keep(kept);
     this.#whole = null;
+    if (kept.length === 0) this.#components = null;
   }
 
   rows(): Rows['data'] {
-    return this.#wholeRows().data;
+    return this.#components ? this.#wholeRows(this.#components).data : this.#inner.rows();
   }
 
   factors(): Float32Array {
-    return this.#wholeRows().factors;
+    return this.#components ? this.#wholeRows(this.#components).factors : this.#inner.factors();
   }
 
-  search(queries: Float32Array, { threshold, ...options }: StoreSearch): Hit[][] {
-    const projected = this.#projected(queries);
+  search(queries: Float32Array, search: StoreSearch): Hit[][] {
+    if (!this.#components) return this.#inner.search(queries, search);
+    const { threshold, ...options } = search;
+    const projected = this.#projected(this.#components, queries);
     const width = this.#components.length / this.#width;
     // The scores of `#inner` are cosines with the projections of the queries, which are shorter.
     const lengths = normsOf(queries, this.#width);
@@ -85,26 +94,26 @@ export class ProjectedStore implements VectorStore {
   }
 
   /** The products of vectors [N, D] with the components, [N, C]. */
-  #projected(vectors: Float32Array): Float32Array {
+  #projected(components: Float32Array, vectors: Float32Array): Float32Array {
     const width = this.#width;
-    const count = this.#components.length / width;
+    const count = components.length / width;
     const out = new Float32Array((vectors.length / width) * count);
     for (let n = 0, at = 0; n < vectors.length; n += width)
-      for (let c = 0; c < this.#components.length; c += width)
-        out[at++] = dot(vectors, n / width, this.#components, c / width, width);
+      for (let c = 0; c < components.length; c += width)
+        out[at++] = dot(vectors, n / width, components, c / width, width);
     return out;
   }
 
-  #wholeRows(): Rows & { factors: Float32Array } {
+  #wholeRows(components: Float32Array): Rows & { factors: Float32Array } {
     if (this.#whole) return this.#whole;
     const [codes, width, count] = [this.#inner.rows(), this.#width, this.count];
-    const inner = this.#components.length / width;
+    const inner = components.length / width;
     const values = new Float32Array(count * width);
     for (let n = 0; n < count; n++) {
       const row = values.subarray(n * width, (n + 1) * width);
       for (let c = 0; c < inner; c++) {
         const factor = codes[n * inner + c]!;
-        for (let k = 0; k < width; k++) row[k]! += factor * this.#components[c * width + k]!;
+        for (let k = 0; k < width; k++) row[k]! += factor * components[c * width + k]!;
       }
     }
     const { data, scales } = quantized(new Tensor(values, [count, width]), 'int8');

@@ -98,9 +98,9 @@ export function semanticSearch(queries: TensorInput, corpus: Corpus, options?: S
   const rows = (value: unknown, name: string) => readCorpus(name, value);
   const schema = { ...searchSchema, rescore: optional(rows, null), heed: optional(heedOption, null) };
   const { topK, rescoreMultiplier, rescore, heed } = readOptions('semanticSearch', schema, options);
-  const { data, shape } = readRows('queries', queries);
-  const [count, width] = shape as [number, number];
+  const { data, count, width } = readFloatRows('queries', queries);
   const found = readCorpus('corpus', corpus);
+  if (count === 0) return [];
   requireWidth('corpus', found, width);
   const exact = rescore ?? found;
   requireWidth('semanticSearch.rescore', exact, width);
@@ -150,12 +150,16 @@ function searchIn(
   }
 }
 
+/** Reads fp32 rows. An empty array has no rows. */
+export function readFloatRows(name: string, value: unknown): Rows & { data: Float32Array } {
+  const isEmpty = guarded(name, () => Array.isArray(value) && value.length === 0);
+  const { data, shape } = isEmpty ? { data: new Float32Array(), shape: [0, 0] } : readRows(name, value);
+  return { data, count: shape[0]!, width: shape[1]!, bits: false };
+}
+
 export function readCorpus(name: string, value: unknown): Rows {
   const kind = guarded(name, () => (value as { data?: Int8Array } | null)?.data?.[Symbol.toStringTag] as string);
-  if (kind !== 'Int8Array' && kind !== 'Uint8Array') {
-    const { data, shape } = readRows(name, value);
-    return { data, count: shape[0]!, width: shape[1]!, bits: false };
-  }
+  if (kind !== 'Int8Array' && kind !== 'Uint8Array') return readFloatRows(name, value);
   const entries = { Store: Int8Array, entryOf: () => null, entries: '' }; // nested arrays do not get here
   const { data, shape } = read(name, value, `an ${kind} tensor`, `an ${kind}`, entries);
   requireMatrix(name, shape);
@@ -242,24 +246,30 @@ function floatProducts(
 }
 
 /**
- * Selects the `count` rows of `codes` with the smallest Hamming distance to the signs of a query; ties keep the earlier
- * row. Returns them in ascending order.
+ * Selects the `count` rows of `codes`, or of `among`, with the smallest Hamming distance to the signs of a query; ties
+ * keep the earlier row. Returns them in ascending order.
  */
-export function nearestBits(query: Float32Array, codes: Uint8Array, count: number): Uint32Array {
+export function nearestBits(
+  query: Float32Array,
+  codes: Uint8Array,
+  count: number,
+  among: Uint32Array | null = null,
+): Uint32Array {
   const bits = bitsOf(query);
   const aligned = (bits.length | codes.byteOffset) % 4 === 0;
   const distances = aligned ? hamming(wordsOf(bits), wordsOf(codes)) : hamming(bits, codes);
-  const rows = distances.length;
+  const rows = among?.length ?? distances.length;
+  const rowAt = (n: number) => (among ? among[n]! : n);
   // Count the rows per distance, then find the largest selected distance and how many of its rows are selected.
   const counts = new Uint32Array(8 * bits.length + 1);
-  for (let n = 0; n < rows; n++) counts[distances[n]!]!++;
+  for (let n = 0; n < rows; n++) counts[distances[rowAt(n)]!]!++;
   const found = new Uint32Array(Math.min(count, rows));
   let limit = 0;
   let left = found.length;
   for (; left > counts[limit]!; limit++) left -= counts[limit]!;
   for (let n = 0, at = 0; at < found.length; n++) {
-    const distance = distances[n]!;
-    if (distance < limit || (distance === limit && left-- > 0)) found[at++] = n;
+    const distance = distances[rowAt(n)]!;
+    if (distance < limit || (distance === limit && left-- > 0)) found[at++] = rowAt(n);
   }
   return found;
 }

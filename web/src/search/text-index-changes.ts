@@ -1,16 +1,14 @@
 /** Loads and changes a TextIndex. text-index-file.ts has the format of its file. */
 import { guarded, invalid } from '../base/error.js';
-import { makeYield } from '../base/event-loop.js';
+import { makeYield, STEP } from '../base/event-loop.js';
 import type { HubOptions } from '../base/hub-options.js';
-import { flag, listOf, natural, optional, readOptions, type Schema, signal, size } from '../base/options.js';
+import { optional, readOptions, type Schema, signal, size } from '../base/options.js';
 import type { SignalLike, UrlLike } from '../base/platform.js';
 import { bytesOf, isBlob } from '../io/bytes.js';
 import { Integrity } from '../io/integrity.js';
 import { type ModelSource, withFolder } from '../io/source.js';
 import { remoteSchema } from '../models/call-options.js';
 import type { Rows } from '../models/quantized.js';
-import { forget, knownIds, remember, rowIds } from './index-ids.js';
-import { addMetadata, metadataOption, newMetadata } from './index-metadata.js';
 import {
   embedderOption,
   embedRows,
@@ -21,16 +19,9 @@ import {
 } from './index-model.js';
 import { requireSameModel } from './same-model.js';
 import { readState } from './text-index-file.js';
-import type { AddOptions, IndexSource, LoadIndexOptions } from './text-index-options.js';
-import {
-  appended,
-  dimensionsOf,
-  inBlocks,
-  inForm,
-  keepRows,
-  type StoreOptions,
-  type VectorStore,
-} from './vector-store.js';
+import type { CheckedAdd, IndexSource, LoadIndexOptions, TextFilter } from './text-index-options.js';
+import { requireMetadata, type TextRows } from './text-rows.js';
+import { dimensionsOf, inBlocks, inForm, type StoreOptions, type VectorStore } from './vector-store.js';
 
 export { saveIndex } from './text-index-file.js';
 
@@ -99,59 +90,38 @@ export async function setEmbedder(
   state.probe ??= own;
 }
 
-const readIds = listOf(natural, 'an array of integers');
-const addSchema = {
-  ids: optional(readIds, null),
-  replace: optional(flag, false),
-  metadata: optional(metadataOption, null),
-  signal,
-} satisfies Schema<AddOptions>;
-
 /** Adds texts and their vectors; see `TextIndex.add`. If `given` is null, the index embeds the texts. */
 export async function addTexts(
   state: IndexState,
   lines: string[],
   given: Rows | null,
-  options?: AddOptions,
+  { ids: wanted, replace, metadata, signal: stop }: CheckedAdd,
 ): Promise<number[]> {
-  const { ids: wanted, replace, metadata, signal: stop } = readOptions('add', addSchema, options);
-  const { store } = state;
+  const { rows, store } = state;
   if (wanted) requireFree(state, wanted, lines.length, replace);
   else if (replace) throw invalid('add.replace', '`ids`, which say what to replace', 'no `ids`');
-  const values = newMetadata(state, metadata, lines.length);
+  requireMetadata(metadata, lines.length);
   const more = given
     ? await inBlocks(given, (block, first) => inForm(store, block, first), makeYield(stop))
     : await embedRows(state, lines, { signal: stop });
   if (lines.length === 0) return [];
-  if (!wanted && state.nextId > Number.MAX_SAFE_INTEGER - lines.length + 1)
+  const { nextId } = rows;
+  if (!wanted && nextId > Number.MAX_SAFE_INTEGER - lines.length + 1)
     throw invalid('ids', 'an id for each text, as the largest possible id is in use', 'undefined');
-  const ids = wanted ?? lines.map((_, i) => state.nextId + i);
-  const before = store.count;
-  const kept = replace ? rowsAfterReplacement(state, new Set(ids), lines.length) : null;
-  guarded('vectors', () => {
-    // Ids are stored only once they differ from the row numbers.
-    const stored = wanted || state.ids ? appended(state.ids ?? rowIds(state), before, Float64Array.from(ids)) : null;
-    store.append(more);
-    if (kept) keepOrUndo(store, kept, before);
-    state.ids = stored;
-  });
-  addMetadata(state, values);
-  for (const line of lines) state.texts.push(line);
-  if (kept) keepTexts(state, kept);
-  for (const id of ids) {
-    state.nextId = Math.max(state.nextId, id + 1);
-    remember(state, id);
-  }
+  const ids = wanted ?? lines.map((_, i) => nextId + i);
+  const replaced = replace ? ids.map((id) => rows.rowOf(id)).filter((row) => row >= 0) : [];
+  guarded('vectors', () => store.append(more));
+  rows.append(lines, ids, metadata);
+  rows.remove(replaced, null);
   return ids;
 }
 
-function requireFree(state: IndexState, ids: number[], count: number, replace: boolean): void {
+function requireFree({ rows }: IndexState, ids: number[], count: number, replace: boolean): void {
   if (ids.length !== count) throw invalid('ids', `${count}, one per text`, `${ids.length}`);
-  const used = knownIds(state);
   const seen = new Set<number>();
   ids.forEach((id, i) => {
     if (seen.has(id)) throw invalid(`ids[${i}]`, 'an id that is given only once', `${id}`);
-    if (!replace && used.has(id))
+    if (!replace && rows.rowOf(id) >= 0)
       throw invalid(`ids[${i}]`, 'an id that is not in use', `${id}`, 'INVALID_ARGUMENT', {
         hint: 'replace: true replaces the text with this id',
       });
@@ -159,52 +129,33 @@ function requireFree(state: IndexState, ids: number[], count: number, replace: b
   });
 }
 
-/** The rows that remain after `count` new rows have replaced those with `ids`; null: all. */
-function rowsAfterReplacement(state: IndexState, ids: Set<number>, count: number): Uint32Array | null {
-  const old = rowIds(state);
-  const rows = Array.from(old.keys()).filter((row) => !ids.has(old[row]!));
-  if (rows.length === old.length) return null;
-  for (let i = 0; i < count; i++) rows.push(old.length + i);
-  return Uint32Array.from(rows);
+/** The row of the text with this id. */
+export function requireRow(rows: TextRows, id: number): number {
+  const row = rows.rowOf(id);
+  if (row < 0) throw invalid('ids', 'ids of texts in the index', `${id}`, 'NOT_FOUND');
+  return row;
 }
 
-/** Removes all rows of the store except `kept`. If that fails, removes those after the first `before` instead. */
-function keepOrUndo(store: VectorStore, kept: Uint32Array, before: number): void {
-  try {
-    store.keep(kept);
-  } catch (error) {
-    store.keep(Uint32Array.from({ length: before }, (_, row) => row));
-    throw error;
+/** Removes texts by their ids, or those that a function chooses; see `TextIndex.remove`. */
+export async function removeTexts(state: IndexState, given: readonly number[] | TextFilter): Promise<void> {
+  const { rows, store } = state;
+  const pause = makeYield(undefined);
+  const found = new Set<number>();
+  if (typeof given === 'function') {
+    const used = rows.usedRows();
+    for (let i = 0; i < rows.size; i++) {
+      if (i % STEP === 0) await pause();
+      const row = used?.[i] ?? i;
+      if (given(rows.at(row))) found.add(row);
+    }
+  } else {
+    for (const [i, id] of given.entries()) {
+      if (i % STEP === 0) await pause();
+      found.add(requireRow(rows, id));
+    }
   }
-}
-
-/** Removes the texts of rows that the store no longer has, with their ids and metadata. */
-function keepTexts(state: IndexState, kept: Uint32Array): void {
-  const { ids, texts, metadata } = state;
-  if (ids) state.ids = keepRows(ids, 1, kept);
-  for (const list of metadata ? [texts, metadata] : [texts]) {
-    kept.forEach((row, at) => {
-      list[at] = list[row]!;
-    });
-    list.length = kept.length;
-  }
-}
-
-/** Removes texts by their ids; see `TextIndex.remove`. */
-export function removeTexts(state: IndexState, given: readonly number[]): void {
-  const removed = new Set(readIds(given, 'ids'));
-  const ids = rowIds(state);
-  const kept = Uint32Array.from(ids.keys()).filter((row) => !removed.has(ids[row]!));
-  if (ids.length - kept.length < removed.size) {
-    const all = knownIds(state);
-    const unknown = [...removed].find((id) => !all.has(id));
-    throw invalid('ids', 'ids of texts in the index', `${unknown}`, 'NOT_FOUND');
-  }
-  const { store } = state;
-  store.keep(kept);
-  state.ids = ids;
-  keepTexts(state, kept);
-  for (const id of removed) forget(state, id);
+  void store.count; // throws after dispose()
+  rows.remove([...found], store);
   // An empty index may next get vectors of another model.
-  if (store.count === 0 && !state.embedder) Object.assign(state, { probe: null, prompt: null, metadata: null });
+  if (rows.size === 0 && !state.embedder) Object.assign(state, { probe: null, prompt: null });
 }

@@ -8,7 +8,10 @@
  * - `ids`: F64 [N], absent if they equal the row numbers
  * - `texts`: U8, all texts in UTF-8, concatenated; `text_lengths`: U32 [N], their lengths in UTF-16 units. Without
  *   these, the texts are in `words.txt`, one per line
- * - `metadata`: U8, a JSON value per text in UTF-8, each on a line; absent if the index has none
+ * - `surrogates`: U32 [K,3], for texts that UTF-8 cannot represent: a text, a position in it and the lone surrogate there,
+ *   for which `texts` has U+FFFD. Absent if there are none
+ * - `metadata`: U8, a JSON value per text in UTF-8, each on a line; absent if the index has none. A text without
+ *   metadata has `null`, and is listed in `without_metadata`, U32 [K], which is absent if there are none
  * - metadata of the file: `heed_index`, the version of the format (1, also if absent; 2 with `similarity`, which is 'dot';
  *   3 with `components`);
  *   `next_id`, the next id to assign; `prompt`, the text before each text, if it is not the model's own
@@ -20,10 +23,10 @@ import type { SignalLike } from '../base/platform.js';
 import { concatenate, type ModelFolder, readAll } from '../io/files.js';
 import { readTensors, writeSafetensors } from '../io/safetensors.js';
 import { normsOf, type Rows } from '../models/quantized.js';
-import { rowIds, setIds } from './index-ids.js';
-import { type IndexState, knownProbe, writtenModel } from './index-model.js';
+import { type IndexState, knownProbe, usedVectors, writtenModel } from './index-model.js';
 import { readProjected } from './projected-store.js';
 import { readProbe } from './same-model.js';
+import { parsedMetadata, TextRows } from './text-rows.js';
 import {
   inBlocks,
   requireLengths,
@@ -52,30 +55,19 @@ export async function readState(
     throw invalidFile(name, 'an index of version 1, 2 or 3', `version ${version.slice(0, 20)}`);
   if (similarity !== 'cosine' && similarity !== 'dot')
     throw invalidFile(name, "'cosine' or 'dot' in the metadata's similarity", `'${similarity.slice(0, 20)}'`);
-  const texts = tensors.has('texts') ? storedTexts(tensors, name) : await linesOf(folder, signal);
+  const pause = makeYield(signal);
+  const texts = tensors.has('texts') ? await storedTexts(tensors, name, pause) : await linesOf(folder, signal);
   const count = texts.length;
-  const ids = storedIds(tensors.get('ids'), count, name);
+  const ids = await storedIds(tensors.get('ids'), count, name, pause);
   if (!/^\d{1,16}$/.test(next) || Number(next) > 2 ** 53)
     throw invalidFile(name, "an integer from 0 to 2^53 in the metadata's next_id", next.slice(0, 20));
   const probe = readProbe(tensors.get('probe'), metadata, name);
-  const pause = makeYield(signal);
+  const stored = await storedMetadata(tensors, count, name, pause);
   const store = tensors.has('components')
     ? await readProjected(tensors, count, name, newStore, pause)
     : await readVectors(tensors, count, similarity, name, newStore, pause);
-  const state: IndexState = {
-    texts,
-    store,
-    ids: null,
-    nextId: count,
-    embedder: null,
-    dimensions: null,
-    prompt,
-    metadata: storedMetadata(tensors.get('metadata'), count, name),
-    probe,
-  };
-  setIds(state, ids);
-  state.nextId = Math.max(state.nextId, Number(next));
-  return state;
+  const rows = new TextRows(texts, ids, stored, Math.max(count, Number(next)));
+  return { rows, store, embedder: null, dimensions: null, prompt, probe };
 }
 
 /** Reads vectors in fp32, int8 or bits. */
@@ -134,7 +126,11 @@ async function linesOf(folder: ModelFolder, signal: SignalLike): Promise<string[
   return texts;
 }
 
-function storedTexts(tensors: Map<string, StoredTensor>, file: string): string[] {
+async function storedTexts(
+  tensors: ReadonlyMap<string, StoredTensor>,
+  file: string,
+  pause: () => Promise<void>,
+): Promise<string[]> {
   const { bytes } = tensors.get('texts')!;
   const lengths = tensors.get('text_lengths');
   if (lengths?.dtype !== 'U32' || lengths.shape.length !== 1)
@@ -161,21 +157,68 @@ function storedTexts(tensors: Map<string, StoredTensor>, file: string): string[]
     }
     used = 0;
   };
-  const texts = Array.from({ length: lengths.shape[0]! }, (_, n) => {
+  const texts: string[] = [];
+  for (let n = 0; n < lengths.shape[0]!; n++) {
+    if (n % BLOCK === 0) await pause();
     const length = view.getUint32(4 * n, true);
     while (text.length - used < length) {
       if (at === bytes.length) throw wrong(`too few bytes for text ${n}`);
       fill();
     }
     used += length;
-    return text.slice(used - length, used);
-  });
+    texts.push(text.slice(used - length, used));
+  }
   if (used < text.length || at < bytes.length) throw wrong('more bytes than they take');
+  return withSurrogates(texts, tensors.get('surrogates'), file);
+}
+
+/** Reads U32 [...shape] of integers; null if there are none. The first extent is arbitrary. */
+function storedIntegers(tensor: StoredTensor | undefined, width: number, part: string): Uint32Array | null {
+  if (!tensor) return null;
+  const { dtype, shape, bytes } = tensor;
+  const count = bytes.length / 4;
+  if (dtype === 'U32' && String(shape) === String(width === 1 ? [count] : [count / width, width]))
+    return new Uint32Array(bytes.slice().buffer);
+  throw invalidFile(part, `integers, U32 [K${width === 1 ? '' : `, ${width}`}]`, `${dtype} ${formatShape(shape)}`);
+}
+
+const REPLACEMENT = '\uFFFD';
+/** Matches lone surrogates only, as a pair is one character. */
+const LONE = /\p{Surrogate}/gu;
+
+/** Puts the lone surrogates back into texts. */
+function withSurrogates(texts: string[], tensor: StoredTensor | undefined, file: string): string[] {
+  const part = `${file}: tensor 'surrogates'`;
+  const places = storedIntegers(tensor, 3, part) ?? [];
+  for (let i = 0; i < places.length; ) {
+    const row = places[i]!;
+    const text = texts[row] ?? '';
+    let whole = '';
+    let used = 0;
+    for (; i < places.length && places[i] === row; i += 3) {
+      const [at, unit] = [places[i + 1]!, places[i + 2]!];
+      if (at < used || text[at] !== REPLACEMENT || unit < 0xd800 || unit > 0xdfff)
+        throw invalidFile(
+          part,
+          'surrogates in the order of their places in texts, where U+FFFD is',
+          `text ${row}, position ${at}`,
+        );
+      whole += text.slice(used, at) + String.fromCharCode(unit);
+      used = at + 1;
+    }
+    texts[row] = whole + text.slice(used);
+  }
   return texts;
 }
 
-/** Reads the value of each text; null if there are none. */
-function storedMetadata(tensor: StoredTensor | undefined, count: number, file: string): unknown[] | null {
+/** Reads the value of each text, undefined for texts without one; null if there are none. */
+async function storedMetadata(
+  tensors: ReadonlyMap<string, StoredTensor>,
+  count: number,
+  file: string,
+  pause: () => Promise<void>,
+): Promise<unknown[] | null> {
+  const tensor = tensors.get('metadata');
   if (!tensor) return null;
   const wrong = (got: string) => invalidFile(`${file}: tensor 'metadata'`, `${count} lines of JSON in UTF-8`, got);
   if (tensor.dtype !== 'U8') throw wrong(`${tensor.dtype} ${formatShape(tensor.shape)}`);
@@ -183,60 +226,109 @@ function storedMetadata(tensor: StoredTensor | undefined, count: number, file: s
   const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
   const values: unknown[] = [];
   for (let at = 0; at < bytes.length; ) {
+    if (values.length % BLOCK === 0) await pause();
     const end = bytes.indexOf(10, at); // a line feed, which JSON escapes in texts
     if (end < 0) throw wrong('an incomplete line');
     try {
-      values.push(JSON.parse(decoder.decode(bytes.subarray(at, end))));
+      values.push(parsedMetadata(decoder.decode(bytes.subarray(at, end))));
     } catch {
       throw wrong(`invalid JSON in line ${values.length}`);
     }
     at = end + 1;
   }
   if (values.length !== count) throw wrong(`${values.length}`);
+  const part = `${file}: tensor 'without_metadata'`;
+  for (const row of storedIntegers(tensors.get('without_metadata'), 1, part) ?? []) {
+    if (values[row] !== null) throw invalidFile(part, "texts for which 'metadata' has null", `text ${row}`);
+    values[row] = undefined;
+  }
   return values;
 }
 
 /** Reads the ids; null if they equal the row numbers. */
-function storedIds(tensor: StoredTensor | undefined, count: number, file: string): Float64Array | null {
+async function storedIds(
+  tensor: StoredTensor | undefined,
+  count: number,
+  file: string,
+  pause: () => Promise<void>,
+): Promise<number[] | null> {
   if (!tensor) return null;
   const { dtype, bytes } = tensor;
-  const fits = dtype === 'F64' && bytes.length === 8 * count;
-  const ids = fits ? new Float64Array(bytes.slice().buffer) : new Float64Array();
-  if (fits && ids.every((id) => Number.isSafeInteger(id) && id >= 0) && new Set(ids).size === count) return ids;
-  throw invalidFile(
-    `${file}: tensor 'ids'`,
-    `${count} different integers from 0 to 2^53 - 1`,
-    fits ? 'other or repeated numbers' : `${dtype} ${formatShape(tensor.shape)}`,
-  );
+  const wrong = (got: string) =>
+    invalidFile(`${file}: tensor 'ids'`, `${count} different integers from 0 to 2^53 - 1`, got);
+  if (dtype !== 'F64' || bytes.length !== 8 * count) throw wrong(`${dtype} ${formatShape(tensor.shape)}`);
+  const ids: number[] = [];
+  const seen = new Set<number>();
+  for (const id of new Float64Array(bytes.slice().buffer)) {
+    if (ids.length % BLOCK === 0) await pause();
+    if (!Number.isSafeInteger(id) || id < 0) throw wrong('other or repeated numbers');
+    seen.add(id);
+    ids.push(id);
+  }
+  if (seen.size < count) throw wrong('other or repeated numbers');
+  return ids;
 }
 
-/** The file of an index; see `TextIndex.save`. */
+/** The number of texts to read or write before yielding to the event loop: at most some milliseconds' work. */
+const BLOCK = 1024;
+
+/** The file of an index; see `TextIndex.save`. Must not run while the index changes. */
 export async function saveIndex(state: IndexState): Promise<Uint8Array<ArrayBuffer>> {
   await knownProbe(state);
-  const { texts, store, ids, nextId, metadata } = state;
-  const count = texts.length;
+  const { rows } = state;
+  const { texts } = rows;
+  const [ids, values] = [rows.ids(), rows.metadata()];
+  const vectors = vectorTensors(usedVectors(state));
+  const pause = makeYield(undefined);
+  const lengths = new Uint32Array(texts.length);
+  const surrogates: number[] = [];
+  const bytes = await encoded(texts.length, pause, (n) => {
+    const text = texts[n]!;
+    lengths[n] = text.length;
+    return text.replace(LONE, (unit, at: number) => {
+      surrogates.push(n, at, unit.charCodeAt(0));
+      return REPLACEMENT;
+    });
+  });
+  const without: number[] = [];
+  const lines =
+    values &&
+    (await encoded(values.length, pause, (n) => {
+      if (values[n] === undefined) without.push(n);
+      return `${JSON.stringify(values[n] ?? null)}\n`;
+    }));
   return guarded('save', () => {
-    const bytes = encoded(texts);
-    const values = metadata && encoded(metadata.map((value) => `${JSON.stringify(value)}\n`));
-    const lengths = Uint32Array.from(texts, ({ length }) => length);
     const model = writtenModel(state);
+    const integers = (name: string, data: Uint32Array, shape: number[]) =>
+      data.length > 0 ? [{ name, dtype: 'U32', shape, data: data as ArrayBufferView }] : [];
     // Sorted by decreasing alignment.
     const tensors = [
-      ...(ids ? [{ name: 'ids', dtype: 'F64', shape: [count], data: rowIds(state) }] : []),
+      ...(ids ? [{ name: 'ids', dtype: 'F64', shape: [ids.length], data: Float64Array.from(ids) }] : []),
       ...model.tensors,
-      { name: 'text_lengths', dtype: 'U32', shape: [count], data: lengths as ArrayBufferView },
-      ...vectorTensors(store),
+      { name: 'text_lengths', dtype: 'U32', shape: [texts.length], data: lengths as ArrayBufferView },
+      ...integers('surrogates', Uint32Array.from(surrogates), [surrogates.length / 3, 3]),
+      ...integers('without_metadata', Uint32Array.from(without), [without.length]),
+      ...vectors,
       { name: 'texts', dtype: 'U8', shape: [bytes.length], data: bytes },
-      ...(values ? [{ name: 'metadata', dtype: 'U8', shape: [values.length], data: values }] : []),
+      ...(lines ? [{ name: 'metadata', dtype: 'U8', shape: [lines.length], data: lines }] : []),
     ];
-    return writeSafetensors(tensors, { next_id: `${nextId}`, ...model.metadata });
+    return writeSafetensors(tensors, { next_id: `${rows.nextId}`, ...model.metadata });
   });
 }
 
-/** Encodes the texts in UTF-8, concatenated, in blocks, because a single string cannot hold all of them. */
-function encoded(texts: readonly string[]): Uint8Array {
+/** Encodes `count` strings in UTF-8, concatenated, in blocks, because a single string cannot hold all of them. */
+async function encoded(
+  count: number,
+  pause: () => Promise<void>,
+  stringOf: (n: number) => string,
+): Promise<Uint8Array> {
+  const encoder = new TextEncoder();
   const blocks: Uint8Array[] = [];
-  for (let at = 0; at < texts.length; at += 1024)
-    blocks.push(new TextEncoder().encode(texts.slice(at, at + 1024).join('')));
+  for (let first = 0; first < count; first += BLOCK) {
+    await pause();
+    let block = '';
+    for (let n = first; n < Math.min(first + BLOCK, count); n++) block += stringOf(n);
+    blocks.push(encoder.encode(block));
+  }
   return concatenate(Uint8Array, blocks);
 }

@@ -1,10 +1,22 @@
 /** The options of `TextIndex.of`, `load` and `add`. */
-import { callback, oneOf, optional, type Schema, signal, size, text } from '../base/options.js';
+import {
+  callback,
+  flag,
+  listOf,
+  natural,
+  oneOf,
+  optional,
+  type Read,
+  type Schema,
+  signal,
+  size,
+  text,
+} from '../base/options.js';
 import type { BlobLike, SignalLike } from '../base/platform.js';
 import type { ModelSource, RemoteOptions } from '../io/source.js';
 import { OUTPUTS, type VectorOutput } from '../models/quantized.js';
-import { metadataOption } from './index-metadata.js';
 import { type EmbedFunctionOptions, embedderOption, type IndexEmbedder } from './index-model.js';
+import { type IndexedText, metadataOption, metadataValue } from './text-rows.js';
 import { SIMILARITIES } from './vector-store.js';
 
 export interface LoadIndexOptions extends RemoteOptions {
@@ -79,3 +91,22 @@ export const embeddedSchema = {
 
 const { onProgress: _, signal: __, ...shared } = embeddedSchema;
 export const ofSchema = { ...shared, embedder: optional(embedderOption, null) } satisfies Schema<TextIndexOptions>;
+
+export const readIds = listOf(natural, 'an array of integers');
+export const addSchema = {
+  ids: optional(readIds, null),
+  replace: optional(flag, false),
+  metadata: optional(metadataOption, null),
+  signal,
+} satisfies Schema<AddOptions>;
+/** What `update` changes. */
+export interface UpdateOptions {
+  /** The value to store with the text instead of the one before: anything that JSON can represent. */
+  metadata: unknown;
+}
+export const updateSchema = { metadata: metadataValue } satisfies Schema<UpdateOptions>;
+
+/** A function that chooses texts. */
+export type TextFilter = (text: IndexedText) => boolean;
+/** Options of `add`, after checking. */
+export type CheckedAdd = Read<typeof addSchema>;

@@ -5,14 +5,13 @@
  */
 import { formatShape, guarded, importing, invalid } from '../base/error.js';
 import type { HubOptions } from '../base/hub-options.js';
-import { plainOptions, readOptions, strings } from '../base/options.js';
+import { natural, plainOptions, readOptions, strings } from '../base/options.js';
 import { heldByCalls } from '../base/pending.js';
 import { dispose, inspected } from '../base/platform.js';
-import { kindOf, readRows, readTensor, type Tensor, type TensorInput } from '../base/tensor.js';
+import { kindOf, readTensor, type Tensor, type TensorInput } from '../base/tensor.js';
 import { Unproxied } from '../base/unproxied.js';
 import { writeSafetensors } from '../io/safetensors.js';
 import type { PretrainedModel } from '../models/model.js';
-import { newMetadata } from './index-metadata.js';
 import {
   type EmbedFunction,
   embedFor,
@@ -21,11 +20,13 @@ import {
   type IndexState,
   isEmbedder,
   similarityOf,
+  usedVectors,
   writtenModel,
 } from './index-model.js';
 import {
+  type CheckedSearch,
   indexText,
-  requireQueryWidth,
+  readVectorSearch,
   searchIndex,
   type TextHit,
   type TextSearchOptions,
@@ -33,24 +34,31 @@ import {
   widthOf,
 } from './index-search.js';
 import { searchLatest } from './search-latest.js';
-import type { Corpus } from './similarity.js';
+import { type Corpus, readFloatRows } from './similarity.js';
 import {
   type AddOptions,
+  addSchema,
   type EmbeddedIndexOptions,
   embeddedSchema,
   type IndexSource,
   type LoadIndexOptions,
   ofSchema,
+  readIds,
+  type TextFilter,
   type TextIndexOptions,
+  type UpdateOptions,
+  updateSchema,
 } from './text-index-options.js';
+import { type IndexEntry, type IndexedText, requireMetadata, TextRows } from './text-rows.js';
 import {
   ArrayStore,
   dimensionsOf,
+  eachEntry,
   inForm,
   readVectors,
   type StoreOptions,
-  storedVectors,
   type VectorStore,
+  vectorTensor,
   vectorTensors,
 } from './vector-store.js';
 
@@ -77,6 +85,9 @@ export class TextIndex<E extends boolean = boolean> extends Unproxied {
   /** @internal */
   protected constructor(state: IndexState) {
     super();
+    const isMade = guarded('TextIndex', () => (state as IndexState | undefined)?.rows instanceof TextRows);
+    if (!isMade)
+      throw invalid('TextIndex', '`TextIndex.of` or `TextIndex.load`, which return an index', '`new TextIndex`');
     this.#state = state;
   }
 
@@ -95,9 +106,56 @@ export class TextIndex<E extends boolean = boolean> extends Unproxied {
     return indexText(this.#state);
   }
 
-  /** The texts, in the order of their vectors. */
+  /** The number of texts. */
+  get size(): number {
+    return this.#state.rows.size;
+  }
+
+  /**
+   * Whether a text has this id.
+   *
+   * @example
+   * TextIndex.of(['north', 'east'], [[0, 1], [1, 0]]).has(1); // true
+   */
+  has(id: number): boolean {
+    return this.#state.rows.rowOf(natural(id, 'id')) >= 0;
+  }
+
+  /**
+   * Returns the text with this id and what was stored with it; undefined if no text has this id.
+   *
+   * @example
+   * const index = TextIndex.of(['north', 'east'], [[0, 1], [1, 0]]);
+   * index.get(1); // { index: 1, id: 1, text: "east" }
+   */
+  get(id: number): IndexedText | undefined {
+    const { rows } = this.#state;
+    const row = rows.rowOf(natural(id, 'id'));
+    return row < 0 ? undefined : rows.at(row);
+  }
+
+  /**
+   * Iterates over the texts in their order, with their ids, metadata and vectors as they are stored. The entries are
+   * those at the time of the call; later changes of the index do not affect them.
+   *
+   * @example
+   * const index = TextIndex.of(['north', 'east'], [[0, 2], [1, 0]]);
+   * const [first] = index.entries();
+   * first.text; // "north"
+   * [...first.vector]; // [0, 1]
+   */
+  entries(): IterableIterator<IndexEntry> {
+    const { rows } = this.#state;
+    const used = rows.usedRows();
+    const texts = Array.from({ length: rows.size }, (_, n) => rows.at(used?.[n] ?? n));
+    const vectors = usedVectors(this.#state);
+    // Copies, because removing texts moves the rows of a store.
+    return eachEntry(texts, { ...vectors, data: vectors.data.slice(), factors: vectors.factors.slice() });
+  }
+
+  /** The texts, in the order of their vectors. A frozen copy, which later changes of the index do not affect. */
   get texts(): readonly string[] {
-    return this.#state.texts;
+    return this.#state.rows.texts;
   }
 
   /** @internal The prompt before each text; '' if there was none or it is not known. */
@@ -110,7 +168,7 @@ export class TextIndex<E extends boolean = boolean> extends Unproxied {
    * from that of the vectors.
    */
   async setEmbedder(file: string, embedder: IndexEmbedder, dimensions: number | null): Promise<void> {
-    return (await changes()).setEmbedder(this.#state, file, embedder, dimensions);
+    return this.#inTurn((module) => module.setEmbedder(this.#state, file, embedder, dimensions));
   }
 
   /** The width D of the vectors; 0 for an index without texts. Pass it as `dimensions` to embed queries. */
@@ -160,6 +218,7 @@ export class TextIndex<E extends boolean = boolean> extends Unproxied {
     const form = { output, similarity: similarity ?? similarityOf(embedder) };
     const lines = strings(first, 'texts');
     const rows = readVectors(lines, second as Corpus);
+    requireMetadata(read.metadata, lines.length);
     if (rows.count > 0 && dimensions !== null && dimensionsOf(rows) !== dimensions)
       throw invalid(
         'vectors',
@@ -169,10 +228,8 @@ export class TextIndex<E extends boolean = boolean> extends Unproxied {
       );
     const store = this.newStore(form);
     if (rows.count > 0) store.append(inForm(store, rows));
-    const own = { texts: lines, store, ids: null, nextId: rows.count };
-    const state: IndexState = { ...own, metadata: null, embedder, dimensions, prompt, probe: null };
-    state.metadata = newMetadata(state, read.metadata, rows.count);
-    return new this(state);
+    const texts = new TextRows(lines, null, read.metadata);
+    return new this({ rows: texts, store, embedder, dimensions, prompt, probe: null });
     // biome-ignore-end lint/complexity/noThisInStatic: see the start
   }
 
@@ -194,12 +251,10 @@ export class TextIndex<E extends boolean = boolean> extends Unproxied {
       ...(output && { output }),
     });
     const state = index.#state;
-    const metadata = newMetadata(state, read.metadata, lines.length);
+    requireMetadata(read.metadata, lines.length);
     if (lines.length === 0) return index;
     state.store.append(await embedRows(state, lines, read));
-    for (const line of lines) state.texts.push(line);
-    state.metadata = metadata;
-    state.nextId = lines.length;
+    state.rows.append(lines, [...lines.keys()], read.metadata);
     return index;
   }
 
@@ -227,7 +282,7 @@ export class TextIndex<E extends boolean = boolean> extends Unproxied {
   /**
    * Adds texts and their vectors, which are converted to the index's storage type; `of` lists the accepted types.
    * Without vectors, an index with a model embeds the texts. Resolves to the ids. After an error, the index is
-   * unchanged.
+   * unchanged. A text that replaces another is the last of `texts`.
    *
    * @example
    * const index = TextIndex.of(['north', 'east'], [[0, 1], [1, 0]]);
@@ -236,23 +291,45 @@ export class TextIndex<E extends boolean = boolean> extends Unproxied {
    */
   async add(texts: readonly string[], vectors?: Corpus, options?: AddOptions): Promise<number[]> {
     const lines = strings(texts, 'texts');
+    const call = readOptions('add', addSchema, options);
     const isEmbedded = vectors === undefined && lines.length > 0;
     if (isEmbedded) this.#requireEmbedder('vectors', 'none');
     const rows = isEmbedded ? null : readVectors(lines, vectors ?? NO_ROWS);
-    return this.#inTurn(({ addTexts }) => addTexts(this.#state, lines, rows, options));
+    return this.#inTurn(({ addTexts }) => addTexts(this.#state, lines, rows, call));
   }
 
   /**
-   * Removes the texts with these ids. Every call moves the rows after the removed ones, so remove many at once.
+   * Removes the texts with these ids, or those for which a function returns true.
    *
    * @example
    * const index = TextIndex.of(['north', 'east'], [[0, 1], [1, 0]]);
    * await index.remove([0]);
    * index.texts; // ["east"]
+   * await index.remove(({ text }) => text.startsWith('e'));
+   * index.size; // 0
    * @throws HeedError NOT_FOUND for an id that is not in the index, which is then unchanged
    */
-  async remove(ids: readonly number[]): Promise<void> {
-    return this.#inTurn(async ({ removeTexts }) => removeTexts(this.#state, ids));
+  async remove(ids: readonly number[] | TextFilter): Promise<void> {
+    const read = typeof ids === 'function' ? ids : readIds(ids, 'ids');
+    return this.#inTurn(({ removeTexts }) => removeTexts(this.#state, read));
+  }
+
+  /**
+   * Replaces what is stored with a text. The text and its vector stay, so nothing is embedded.
+   *
+   * @example
+   * const index = TextIndex.of(['north', 'east'], [[0, 1], [1, 0]], { metadata: [{ page: 1 }, { page: 2 }] });
+   * await index.update(1, { metadata: { page: 3 } });
+   * index.get(1).metadata; // { page: 3 }
+   * @throws HeedError NOT_FOUND for an id that is not in the index
+   */
+  async update(id: number, options: UpdateOptions): Promise<void> {
+    const known = natural(id, 'id');
+    const { metadata } = readOptions('update', updateSchema, options);
+    return this.#inTurn(async ({ requireRow }) => {
+      const { rows } = this.#state;
+      rows.setMetadata(requireRow(rows, known), metadata);
+    });
   }
 
   /**
@@ -264,6 +341,11 @@ export class TextIndex<E extends boolean = boolean> extends Unproxied {
    */
   async save(): Promise<Uint8Array<ArrayBuffer>> {
     return this.#inTurn(({ saveIndex }) => saveIndex(this.#state));
+  }
+
+  /** @internal The file of `save` and the vectors in it, as `toTensor` returns them. */
+  async snapshot(): Promise<{ file: Uint8Array<ArrayBuffer>; vectors: Tensor }> {
+    return this.#inTurn(async ({ saveIndex }) => ({ file: await saveIndex(this.#state), vectors: this.toTensor() }));
   }
 
   /** Runs `call` after all earlier calls, which may still wait for the event loop or a model. */
@@ -281,27 +363,24 @@ export class TextIndex<E extends boolean = boolean> extends Unproxied {
    * await writeFile('index.safetensors', bytes); // with the texts in words.txt, `load` reads it
    */
   toSafetensors(): Uint8Array<ArrayBuffer> {
-    const { store } = this.#state;
     const { tensors, metadata } = writtenModel(this.#state);
-    return writeSafetensors([...tensors, ...vectorTensors(store)], metadata);
+    return writeSafetensors([...tensors, ...vectorTensors(usedVectors(this.#state))], metadata);
   }
 
   /**
    * Returns the `topK` (default 10) texts nearest to a vector [D] or [1,D], best first. By default, all vectors are
-   * compared; in an index of bits, with `rescoreMultiplier`, or (without `threshold`) in an index of more than 200,000
-   * texts, only the texts nearest by Hamming distance of the signs: `rescoreMultiplier * topK`, where the multiplier
-   * defaults to 4 for bits and 256 otherwise. This is faster and may miss some texts.
-   * An index with a model also accepts a text, embeds it as a query (`embedQuery`), and returns a promise.
+   * compared; in an index of bits with more than 4096 texts, with `rescoreMultiplier`, or (without `threshold`) in an
+   * index of more than 200,000 texts, only the texts nearest by Hamming distance of the signs: `rescoreMultiplier * topK`,
+   * where the multiplier defaults to 4 for bits and 256 otherwise. This is faster and may miss some texts.
+   * An index with a model also accepts a text, embeds it as a query (`embedQuery`), and returns a promise, which rejects
+   * with every error.
    *
    * @throws HeedError SHAPE_MISMATCH for a query of another width; INVALID_ARGUMENT for NaN, infinities, and options out of range
    */
   search(query: TensorInput | Float32Array, options?: TextSearchOptions): TextHit[];
   search(query: E extends false ? never : string, options?: TextSearchOptions): Promise<TextHit[]>;
   search(query: TensorInput | Float32Array | string, options?: TextSearchOptions): TextHit[] | Promise<TextHit[]> {
-    if (typeof query === 'string') {
-      this.#requireEmbedder('query', 'a text');
-      return this.#embedded([query], options).then(([hits]) => hits!);
-    }
+    if (typeof query === 'string') return this.#embedded('query', [query], options).then(([hits]) => hits!);
     const isVector = kindOf(query) === 'Float32Array';
     const { data, shape } = isVector
       ? { data: query as Float32Array, shape: [] }
@@ -310,8 +389,8 @@ export class TextIndex<E extends boolean = boolean> extends Unproxied {
       const hint = 'Search with several vectors by searchAll';
       throw invalid('query', 'one vector, [D] or [1, D]', `shape ${formatShape(shape)}`, 'SHAPE_MISMATCH', { hint });
     }
-    requireQueryWidth(this.#state, 'query', data.length);
-    return searchIndex(this.#state, 'query', data, options)[0] ?? [];
+    const row = { data, shape: [1, data.length] };
+    return searchIndex(this.#state, 'query', row, readVectorSearch(options))[0]!;
   }
 
   /**
@@ -330,12 +409,14 @@ export class TextIndex<E extends boolean = boolean> extends Unproxied {
     options?: Omit<TextSearchOptions, 'signal'>,
   ): (text: string) => Promise<void> {
     this.#requireEmbedder('searchLatest', 'an index without a model');
-    return searchLatest((query, signal) => this.#embedded([query], { ...options, signal }), onHits);
+    const { signal: _, ...schema } = textSearchSchema;
+    const call = readOptions('searchLatest', schema, options);
+    return searchLatest((query, signal) => this.#found('query', [query], { ...call, signal }), onHits);
   }
 
   /**
    * Searches for several vectors [N,D] or texts at once, as `search` does for one. Reads the vectors of the index only
-   * once.
+   * once. For an empty array, an index with a model returns a promise.
    *
    * @example
    * const index = TextIndex.of(['north', 'east'], [[0, 1], [1, 0]]);
@@ -345,19 +426,23 @@ export class TextIndex<E extends boolean = boolean> extends Unproxied {
   searchAll(queries: TensorInput, options?: TextSearchOptions): TextHit[][];
   searchAll(queries: E extends false ? never : readonly string[], options?: TextSearchOptions): Promise<TextHit[][]>;
   searchAll(queries: TensorInput | readonly string[], options?: TextSearchOptions): TextHit[][] | Promise<TextHit[][]> {
-    const isTexts = guarded('queries', () => Array.isArray(queries) && typeof queries[0] === 'string');
-    if (isTexts) {
-      this.#requireEmbedder('queries', 'texts');
-      return this.#embedded(queries as readonly string[], options);
-    }
-    return this.#searchAll(queries as TensorInput, options);
+    const first = guarded('queries', () => (Array.isArray(queries) ? (queries[0] as unknown) : null));
+    if (typeof first === 'string' || (first === undefined && this.#state.embedder))
+      return this.#embedded('queries', queries as readonly string[], options);
+    const { data, count, width } = readFloatRows('queries', queries);
+    return searchIndex(this.#state, 'queries', { data, shape: [count, width] }, readVectorSearch(options));
   }
 
-  /** Embeds the queries and searches for them. */
-  async #embedded(queries: readonly string[], options: TextSearchOptions | undefined): Promise<TextHit[][]> {
-    const call = readOptions('search', textSearchSchema, options);
-    const { data, count, width } = await embedFor(this.#state, 'query', strings(queries, 'queries'), call);
-    return this.#searchAll({ data: Float32Array.from(data), shape: [count, width] }, options);
+  /** Embeds the queries and searches for them. `name`: the argument that has them. */
+  async #embedded(name: string, queries: readonly string[], options?: TextSearchOptions): Promise<TextHit[][]> {
+    this.#requireEmbedder(name, name === 'query' ? 'a text' : 'texts');
+    return this.#found(name, strings(queries, name), readOptions('search', textSearchSchema, options));
+  }
+
+  async #found(name: string, queries: readonly string[], call: CheckedSearch): Promise<TextHit[][]> {
+    if (queries.length === 0) return [];
+    const { data, count, width } = await embedFor(this.#state, 'query', queries, call);
+    return searchIndex(this.#state, name, { data: Float32Array.from(data), shape: [count, width] }, call);
   }
 
   #requireEmbedder(name: string, got: string): void {
@@ -365,13 +450,6 @@ export class TextIndex<E extends boolean = boolean> extends Unproxied {
     throw invalid(name, 'vectors, as this index has no model', got, 'INVALID_ARGUMENT', {
       hint: 'Make it with TextIndex.of(model, texts), or give of() or load() the option `embedder`',
     });
-  }
-
-  #searchAll(queries: TensorInput, options?: TextSearchOptions): TextHit[][] {
-    const { data, shape } = readRows('queries', queries);
-    requireQueryWidth(this.#state, 'queries', shape[1]!);
-    const found = searchIndex(this.#state, 'queries', data, options);
-    return Array.from({ length: shape[0]! }, (_, n) => found[n] ?? []);
   }
 
   /**
@@ -397,7 +475,7 @@ export class TextIndex<E extends boolean = boolean> extends Unproxied {
    * TextIndex.of(['north', 'east'], [[0, 2], [1, 0]]).toTensor().toArray(); // [[0, 1], [1, 0]]
    */
   toTensor(): Tensor {
-    return storedVectors(this.#state.store);
+    return vectorTensor(usedVectors(this.#state));
   }
 }
 

@@ -1,6 +1,6 @@
-/** Reads vectors for heed/util and keeps the largest of many scores. */
+/** Reads vectors for heed/util, and collects the best hits of many queries. */
 import { invalid } from '../base/error.js';
-import type { Hit } from '../base/scores.js';
+import { type Hit, type Largest, largest } from '../base/scores.js';
 import { readRows } from '../base/tensor.js';
 import type { Matrix } from './pair-products.js';
 import { type Corpus, readCorpus } from './similarity.js';
@@ -40,36 +40,7 @@ export function requireSameWidth(name: string, rows: Matrix, width: number): voi
     throw invalid(name, `rows of ${width} entries`, `rows of ${rows.width}`, 'SHAPE_MISMATCH');
 }
 
-/** Keeps the `count` items with the largest scores; `order` breaks ties. */
-export class Largest<T extends { readonly score: number }> {
-  #found: T[] = [];
-  /** Score that a further item must exceed to be among the largest. */
-  least = -Infinity;
-  readonly #count: number;
-  readonly #order: (a: T, b: T) => number;
-
-  constructor(count: number, order: (a: T, b: T) => number) {
-    this.#count = count;
-    this.#order = order;
-  }
-
-  push(one: T): void {
-    // Sort only when there are twice as many as needed, so that the time per item is small.
-    if (this.#found.push(one) >= 2 * this.#count) this.sorted();
-  }
-
-  /** The largest items so far, in descending order of their scores. */
-  sorted(): T[] {
-    this.#found.sort((a, b) => b.score - a.score || this.#order(a, b));
-    if (this.#found.length >= this.#count) {
-      this.#found.length = this.#count;
-      this.least = this.#found[this.#count - 1]!.score;
-    }
-    return this.#found;
-  }
-}
-
 /** One collection per query of its `count` hits with the largest scores. Push hits in the order of their rows. */
 export function largestHits(queries: number, count: number): Largest<Hit>[] {
-  return Array.from({ length: queries }, () => new Largest<Hit>(count, (a, b) => a.index - b.index));
+  return Array.from({ length: queries }, () => largest(count));
 }

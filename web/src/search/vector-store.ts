@@ -5,7 +5,9 @@ import { kindOf, Tensor } from '../base/tensor.js';
 import { concatenate } from '../io/files.js';
 import type { writeSafetensors } from '../io/safetensors.js';
 import { inverse, normsOf, quantized, type Rows, signsOf, type VectorOutput } from '../models/quantized.js';
+import { rowsIn } from './row-bits.js';
 import { bestRows, type Corpus, nearestBits, readCorpus, requireFinite } from './similarity.js';
+import type { IndexEntry, IndexedText } from './text-rows.js';
 
 /** Options of a store's search. */
 export interface StoreSearch {
@@ -58,16 +60,39 @@ export function* eachQuery(queries: Float32Array, width: number): Generator<Floa
   for (let at = 0; at < queries.length; at += width) yield queries.subarray(at, at + width);
 }
 
+/** The vectors of some rows as they are stored. */
+export interface StoredVectors {
+  readonly options: StoreOptions;
+  data: Rows['data'];
+  count: number;
+  width: number;
+  bits: boolean;
+  /** For fp32 and int8, the factor of each row; empty for bits. */
+  factors: Float32Array;
+}
+
+/** The vectors of `rows`; null: of all. */
+export function vectorsAt(store: VectorStore, rows: Uint32Array | null): StoredVectors {
+  const { width, bits, options } = store;
+  const [data, factors] = [store.rows(), store.factors()];
+  if (!rows) return { options, data, count: store.count, width, bits, factors };
+  const [some, own] = [data.slice(0, rows.length * width), new Float32Array(bits ? 0 : rows.length)];
+  rows.forEach((row, n) => {
+    some.set(data.subarray(row * width, (row + 1) * width), n * width);
+    if (!bits) own[n] = factors[row]!;
+  });
+  return { options, data: some, count: rows.length, width, bits, factors: own };
+}
+
 /** The vectors as tensors of a safetensors file. */
-export function vectorTensors(store: VectorStore): Parameters<typeof writeSafetensors>[0] {
-  const { count, width, bits, options } = store;
-  const data = store.rows();
+export function vectorTensors(stored: StoredVectors): Parameters<typeof writeSafetensors>[0] {
+  const { data, count, width, bits, options, factors } = stored;
   // A store without rows is written in the type that its first rows will have.
   const form = count > 0 ? (isFloat(data) ? 'float32' : bits ? 'binary' : 'int8') : (options.output ?? 'int8');
   const dtype = { float32: 'F32', int8: 'I8', binary: 'U8' }[form];
   const vectors = { name: 'vectors', dtype, shape: [count, width], data };
   if (dtype !== 'I8') return [vectors];
-  return [{ name: 'vectors_scale', dtype: 'F32', shape: [count, 1], data: store.factors() }, vectors];
+  return [{ name: 'vectors_scale', dtype: 'F32', shape: [count, 1], data: factors }, vectors];
 }
 
 const isFloat = (data: Rows['data']): data is Float32Array => data.BYTES_PER_ELEMENT === 4;
@@ -245,10 +270,9 @@ export class ArrayStore implements VectorStore {
 
   search(queries: Float32Array, { topK, threshold, candidates, allowed }: StoreSearch): Hit[][] {
     const rows = this.#rows;
-    const isAllowed = (row: number) => !allowed || ((allowed[row >> 5]! >>> (row & 31)) & 1) === 1;
-    const own = allowed ? Uint32Array.from({ length: rows.count }, (_, row) => row).filter(isAllowed) : null;
+    const own = allowed && rowsIn(allowed);
     return Array.from(eachQuery(queries, dimensionsOf(rows)), (query) => {
-      const among = candidates > 0 && !own ? nearestBits(query, this.#allSigns(), candidates) : own;
+      const among = candidates > 0 ? nearestBits(query, this.#allSigns(), candidates, own) : own;
       const factors = rows.bits ? null : this.#factors;
       const norm = this.options.similarity === 'dot' ? 1 : undefined;
       return bestRows(query, rows, factors, topK, among, norm).filter(({ score }) => score >= threshold);
@@ -265,7 +289,7 @@ export class ArrayStore implements VectorStore {
 }
 
 /** Appends `more` to the `used` entries of `array`, in place if its capacity suffices, else in a larger copy. */
-export function appended<A extends Rows['data'] | Float64Array>(array: A, used: number, more: A): A {
+export function appended<A extends Rows['data']>(array: A, used: number, more: A): A {
   const end = used + more.length;
   let out = array;
   if (end > array.length) {
@@ -277,22 +301,36 @@ export function appended<A extends Rows['data'] | Float64Array>(array: A, used: 
 }
 
 /** Moves the rows `kept`, in ascending order, to the front. */
-export function keepRows<A extends Rows['data'] | Float64Array>(array: A, width: number, kept: Uint32Array): A {
+export function keepRows(array: Rows['data'], width: number, kept: Uint32Array): void {
   kept.forEach((row, at) => {
     if (row > at) array.copyWithin(at * width, row * width, (row + 1) * width);
   });
-  return array;
 }
 
-/** The vectors [N,D] as stored: rounded and, for the cosine, scaled to unit norm. */
-export function storedVectors(store: VectorStore): Tensor {
-  const { count, bits } = store;
-  const [data, factors, width] = [store.rows(), store.factors(), count === 0 ? 0 : dimensionsOf(store)];
+/** The vectors [N,D] as numbers: rounded and, for the cosine, scaled to unit norm. */
+export function vectorTensor(stored: StoredVectors): Tensor {
+  const { data, factors, count, bits } = stored;
+  const width = count === 0 ? 0 : dimensionsOf(stored);
   const bit = (i: number) => (data[i >> 3]! & (128 >> (i & 7)) ? 1 : -1) / Math.sqrt(width);
   const values = Float32Array.from({ length: count * width }, (_, i) =>
     bits ? bit(i) : data[i]! * factors[Math.floor(i / width)]!,
   );
   return new Tensor(values, [count, width]);
+}
+
+/** Joins texts with their vectors. */
+export function* eachEntry(texts: readonly IndexedText[], stored: StoredVectors): Generator<IndexEntry, void> {
+  const { data, width, bits, factors } = stored;
+  for (let n = 0; n < texts.length; n++) {
+    const row = data.subarray(n * width, (n + 1) * width);
+    const { data: vector } = vectorTensor({
+      ...stored,
+      data: row,
+      count: 1,
+      factors: bits ? factors : factors.subarray(n, n + 1),
+    });
+    yield { ...texts[n]!, vector };
+  }
 }
 
 /** Checks the vectors of texts. */

@@ -1,0 +1,288 @@
+/**
+ * The texts of an index with their ids and metadata, one per row of its vectors. Removed texts leave unused rows, so that
+ * removing or replacing a text does not move the others. Unused rows are removed together once they are many.
+ */
+import { describe, guarded, invalid } from '../base/error.js';
+import type { Reader } from '../base/options.js';
+import { hasRow, rankOf, ranksOf, rowsIn, withRows } from './row-bits.js';
+
+/** A text with its position among the texts of an index, its id and what was stored with it. */
+export interface IndexedText {
+  /** The current index of the text in `texts`. It changes when texts before it are removed. */
+  index: number;
+  /** The text's id, which never changes. */
+  id: number;
+  text: string;
+  /** A copy of what was stored with the text; absent if nothing was. */
+  metadata?: unknown;
+}
+
+/** A text of an index with its vector, as it is stored: rounded and, for the cosine, scaled to unit norm. */
+export interface IndexEntry extends IndexedText {
+  /** [D]. */
+  vector: Float32Array;
+}
+
+/** What a store of vectors does when rows are removed. */
+interface Keeping {
+  keep(kept: Uint32Array): void;
+}
+
+/** The largest share of unused rows, above which they are removed: 1 / 4. */
+const UNUSED = 4;
+
+export class TextRows {
+  readonly #texts: string[];
+  /** The id of each row; null while they equal the row numbers. */
+  #ids: number[] | null;
+  /** What was stored with each text, undefined for nothing; null if no text has anything. */
+  #metadata: unknown[] | null;
+  #nextId: number;
+  #size: number;
+  /** A bitmap of the rows in use; null: all. */
+  #used: Uint32Array | null = null;
+  /** The number of used rows before each word of `#used`, once it has been needed. */
+  #ranks: Uint32Array | null = null;
+  /** The row of each id that is not the number of its row, once it has been needed. May have entries of unused rows. */
+  #rowOf: Map<number, number> | null = null;
+  /** The texts as callers get them, once they have been needed. */
+  #listed: readonly string[] | null = null;
+
+  /** `ids`: null if they equal the row numbers. */
+  constructor(
+    texts: string[] = [],
+    ids: number[] | null = null,
+    metadata: unknown[] | null = null,
+    nextId: number = texts.length,
+  ) {
+    this.#texts = texts;
+    this.#ids = ids;
+    this.#metadata = metadata;
+    this.#size = texts.length;
+    this.#nextId = nextId;
+    for (const id of ids ?? []) this.#nextId = Math.max(this.#nextId, id + 1);
+  }
+
+  /** The number of texts. */
+  get size(): number {
+    return this.#size;
+  }
+
+  /** The number of rows, with the unused ones. */
+  get count(): number {
+    return this.#texts.length;
+  }
+
+  /** The next automatic id, greater than all ids so far. */
+  get nextId(): number {
+    return this.#nextId;
+  }
+
+  /** A bitmap of the rows in use: row n is bit n % 32 of word n >> 5. null: all rows. */
+  get used(): Uint32Array | null {
+    return this.#used?.subarray(0, Math.ceil(this.#texts.length / 32)) ?? null;
+  }
+
+  /** The rows in use, in ascending order; null: all rows. */
+  usedRows(): Uint32Array | null {
+    return this.#used && rowsIn(this.#used);
+  }
+
+  /** The texts in the order of their rows. Frozen, because callers must not change the index. */
+  get texts(): readonly string[] {
+    this.#listed ??= Object.freeze(this.#inUse(this.#texts));
+    return this.#listed;
+  }
+
+  /** The ids in the order of their rows; null if they are 0, 1, 2 and so on. */
+  ids(): number[] | null {
+    const rows = this.usedRows();
+    const ids = rows ? Array.from(rows, (row) => this.#idOf(row)) : this.#ids;
+    return ids?.some((id, i) => id !== i) ? ids : null;
+  }
+
+  /** What was stored with each text, undefined for nothing; null if no text has anything. */
+  metadata(): unknown[] | null {
+    const values = this.#metadata && this.#inUse(this.#metadata);
+    return values?.some((value) => value !== undefined) ? values : null;
+  }
+
+  /** Copies the entries of the rows in use. */
+  #inUse<T>(list: readonly T[]): T[] {
+    const rows = this.usedRows();
+    return rows ? Array.from(rows, (row) => list[row]!) : list.slice();
+  }
+
+  #idOf(row: number): number {
+    return this.#ids?.[row] ?? row;
+  }
+
+  #isUsed(row: number): boolean {
+    return row >= 0 && row < this.#texts.length && (this.#used === null || hasRow(this.#used, row));
+  }
+
+  /** The row of a text; -1 if no text has this id. */
+  rowOf(id: number): number {
+    if (this.#isUsed(id) && this.#idOf(id) === id) return id;
+    const ids = this.#ids;
+    if (!ids) return -1;
+    if (!this.#rowOf) {
+      this.#rowOf = new Map();
+      for (let row = 0; row < ids.length; row++)
+        if (ids[row] !== row && this.#isUsed(row)) this.#rowOf.set(ids[row]!, row);
+    }
+    const row = this.#rowOf.get(id);
+    return row !== undefined && this.#isUsed(row) ? row : -1;
+  }
+
+  /** The text of a row, as hits and filters have it. */
+  at(row: number): IndexedText {
+    const index = this.#used ? this.#rank(row) : row;
+    const [id, text] = [this.#idOf(row), this.#texts[row]!];
+    const value = this.#metadata?.[row];
+    return value === undefined ? { index, id, text } : { index, id, text, metadata: copied(value) };
+  }
+
+  /** Stores a value, copied before, with the text of a row. */
+  setMetadata(row: number, value: unknown): void {
+    this.#metadata ??= new Array<unknown>(this.#texts.length).fill(undefined);
+    this.#metadata[row] = value;
+  }
+
+  #rank(row: number): number {
+    this.#ranks ??= ranksOf(this.#used!);
+    return rankOf(this.#used!, this.#ranks, row);
+  }
+
+  /** Adds texts with ids that are not in use. `metadata`: null if there are none. */
+  append(texts: readonly string[], ids: readonly number[], metadata: readonly unknown[] | null): void {
+    const first = this.#texts.length;
+    if (!this.#ids && ids.some((id, i) => id !== first + i)) {
+      this.#ids = [];
+      for (let row = 0; row < first; row++) this.#ids.push(row);
+    }
+    if (metadata) this.#metadata ??= new Array<unknown>(first).fill(undefined);
+    for (let i = 0; i < texts.length; i++) {
+      const id = ids[i]!;
+      this.#texts.push(texts[i]!);
+      this.#ids?.push(id);
+      this.#metadata?.push(metadata?.[i]);
+      if (id !== first + i) this.#rowOf?.set(id, first + i);
+      this.#nextId = Math.max(this.#nextId, id + 1);
+    }
+    if (this.#used) this.#used = withRows(this.#used, first, this.#texts.length);
+    this.#size += texts.length;
+    this.#changed();
+  }
+
+  /**
+   * Removes the texts of `rows`. With `store`, also removes unused rows if they are many, there and here; if that throws,
+   * nothing has changed.
+   */
+  remove(rows: readonly number[], store: Keeping | null): void {
+    this.#mark(rows, false);
+    try {
+      if (store) this.removeUnused(store);
+    } catch (error) {
+      this.#mark(rows, true);
+      throw error;
+    }
+    if (!this.#used) return;
+    for (const row of rows) {
+      // Frees the memory of the text.
+      this.#texts[row] = '';
+      if (this.#metadata) this.#metadata[row] = undefined;
+    }
+  }
+
+  /** Removes the unused rows, here and in the store of vectors, if they are more than a quarter of all. */
+  removeUnused(store: Keeping): void {
+    const [texts, ids] = [this.#texts, this.#ids];
+    if (UNUSED * (texts.length - this.#size) <= texts.length) return;
+    const kept = this.usedRows()!;
+    store.keep(kept);
+    const isPrefix = kept.length === 0 || kept[kept.length - 1] === kept.length - 1;
+    if (ids) keepEntries(ids, kept);
+    else if (!isPrefix) this.#ids = Array.from(kept);
+    keepEntries(texts, kept);
+    if (this.#metadata) keepEntries(this.#metadata, kept);
+    if (kept.length === 0) this.#metadata = null;
+    this.#used = null;
+    this.#rowOf = null;
+    this.#changed();
+  }
+
+  #mark(rows: readonly number[], isUsed: boolean): void {
+    if (rows.length === 0) return;
+    this.#used ??= withRows(new Uint32Array(), 0, this.#texts.length);
+    for (const row of rows) {
+      if (isUsed) this.#used[row >> 5]! |= 1 << (row & 31);
+      else this.#used[row >> 5]! &= ~(1 << (row & 31));
+    }
+    this.#size += isUsed ? rows.length : -rows.length;
+    this.#changed();
+  }
+
+  #changed(): void {
+    this.#ranks = null;
+    this.#listed = null;
+  }
+}
+
+/** Moves the entries `kept`, in ascending order, to the front and removes the others. */
+function keepEntries(list: unknown[], kept: Uint32Array): void {
+  kept.forEach((row, at) => {
+    list[at] = list[row];
+  });
+  list.length = kept.length;
+}
+
+/** The maximum depth of metadata, so that copying a value does not exceed the call stack. */
+const MAX_DEPTH = 500;
+
+/** Copies a value that JSON can represent, so that callers cannot change the one in the index. */
+function copied(value: unknown): unknown {
+  if (typeof value !== 'object' || value === null) return value;
+  if (Array.isArray(value)) return value.map(copied);
+  const copy: Record<string, unknown> = { ...value };
+  // Faster than a loop over Object.keys: filters copy the metadata of all texts.
+  for (const key in copy) {
+    const entry = copy[key];
+    if (typeof entry === 'object' && Object.hasOwn(copy, key)) copy[key] = copied(entry);
+  }
+  return copy;
+}
+
+const isDeeper = (value: unknown, depth: number): boolean =>
+  typeof value === 'object' &&
+  value !== null &&
+  (depth === 0 || Object.values(value).some((entry) => isDeeper(entry, depth - 1)));
+
+/** Parses a value of a text. @throws SyntaxError or RangeError */
+export function parsedMetadata(json: string): unknown {
+  const value: unknown = JSON.parse(json);
+  if (json.length > 2 * MAX_DEPTH && isDeeper(value, MAX_DEPTH)) throw new RangeError(`more than ${MAX_DEPTH} levels`);
+  return value;
+}
+
+/** Copies the values that a caller gives with texts, as JSON would store them. */
+export const metadataOption: Reader<unknown[]> = (value, name) => {
+  if (!Array.isArray(value)) throw invalid(name, 'an array with a value per text', describe(value));
+  return Array.from(value, (each, i) => metadataValue(each, `${name}[${i}]`));
+};
+
+/** Copies a value that a caller gives with a text, as JSON would store it. */
+export const metadataValue: Reader<unknown> = (value, name) => {
+  const json = guarded(name, () => JSON.stringify(value));
+  if (json === undefined) throw invalid(name, 'a value that JSON can represent', describe(value));
+  try {
+    return parsedMetadata(json);
+  } catch {
+    throw invalid(name, `a value of at most ${MAX_DEPTH} levels`, describe(value));
+  }
+};
+
+/** Checks that there is one value per text. */
+export function requireMetadata(given: readonly unknown[] | null, count: number): void {
+  if (given && given.length !== count) throw invalid('metadata', `${count}, one per text`, `${given.length}`);
+}
