@@ -60,7 +60,7 @@ export interface AdafactorOptions {
   beta2Decay?: number;
   /** The least root of a second moment, and the least norm of a parameter. Default [1.1920929e-7, 1e-3]. */
   eps?: readonly [number, number];
-  /** The root mean square, at least 1, to which updates are clipped. Default 1. */
+  /** The root mean square to which updates are clipped, greater than 0. PyTorch requires at least 1; Keras does not. Default 1. */
   clipThreshold?: number;
   /** The weight decay: this factor times the learning rate and the parameter is subtracted from the parameter. Default 0. */
   weightDecay?: number;
@@ -114,9 +114,9 @@ const notPositive = legal<number>(
   'a finite number <= 0',
   (value) => typeof value === 'number' && value <= 0 && value > -Infinity,
 );
-const atLeastOne = legal<number>(
-  'a finite number >= 1',
-  (value) => typeof value === 'number' && value >= 1 && value < Infinity,
+const positive = legal<number>(
+  'a finite number > 0',
+  (value) => typeof value === 'number' && value > 0 && value < Infinity,
 );
 
 /** Readers and defaults of options. */
@@ -173,7 +173,7 @@ const adafactor: OptimizerKind<AdafactorOptions> = {
     lr: [notNegative, 1e-2],
     beta2Decay: [notPositive, -0.8],
     eps: [pairOf(notNegative), [1.1920929e-7, 1e-3]],
-    clipThreshold: [atLeastOne, 1],
+    clipThreshold: [positive, 1],
     weightDecay: [notNegative, 0],
   },
   moments: (_, shape) =>
