@@ -43,9 +43,9 @@ describe('Adafactor', () => {
 describe('rotary', () => {
   it('computes only the angles of its rows, whatever the first position is', () => {
     const x = draw(1, 2, 3, 8);
-    const before = heed.memoryBytes;
+    const before = heed.info.memoryBytes;
     const far = heed.rotary(x, { firstPosition: 1_999_999_990 });
-    expect(heed.memoryBytes).toBeLessThan(before + 2 ** 20);
+    expect(heed.info.memoryBytes).toBeLessThan(before + 2 ** 20);
     for (const n of [0, 1]) {
       for (let i = 0; i < 3; i++) {
         for (let k = 0; k < 4; k++) {
