@@ -1,10 +1,10 @@
 /** Calls at the edges of what the WebAssembly module takes: a result, or one clear error. */
-import type { TensorLike } from 'heed';
-import { type Heed, load } from 'heed/train';
+import type { MaskInput, Tensor, TensorInput } from 'heed';
+import { load, type TrainingHeed } from 'heed/train';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { draw } from '../layers/numbers.js';
 
-let heed: Heed;
+let heed: TrainingHeed;
 beforeAll(async () => {
   heed = await load();
 });
@@ -75,7 +75,7 @@ describe('rotary', () => {
 });
 
 describe('empty batches', () => {
-  const masks = (queries: number, keys: number): TensorLike[] => [
+  const masks = (queries: number, keys: number): MaskInput[] => [
     draw(1, queries, keys),
     draw(1, 1, queries, keys),
     draw(1, 0, 1, queries, keys),
@@ -89,7 +89,13 @@ describe('empty batches', () => {
     const attention = new heed.MultiHeadAttention(options);
     const layer = new heed.EncoderLayer(layerOptions);
     const encoder = new heed.Encoder({ ...layerOptions, numLayers: 2 });
-    for (const own of [attention, layer, encoder]) {
+    interface Layer {
+      forward(x: TensorInput, options: { mask?: MaskInput; keyMask?: MaskInput }): { output: Tensor };
+      eval(): unknown;
+      train(): unknown;
+      dispose(): void;
+    }
+    for (const own of [attention, layer, encoder] as unknown as Layer[]) {
       for (const mode of ['eval', 'train'] as const) {
         own[mode]();
         expect(own.forward(x, { keyMask }).output.shape).toEqual([0, 5, 4]);
@@ -120,7 +126,7 @@ describe('NaN in an additive mask', () => {
     const layer = new heed.EncoderLayer({ embedDim: 4, numHeads: 2, feedForwardDim: 8 });
     const attention = new heed.MultiHeadAttention({ embedDim: 4, numHeads: 2 });
     const keyMask = { data: Float32Array.of(0, 0, 0, 0, Number.NaN, 0), shape: [2, 3] };
-    const calls: ((mask: TensorLike) => unknown)[] = [
+    const calls: ((mask: MaskInput) => unknown)[] = [
       (mask) => heed.attention(x, x, x, { mask }),
       (mask) => heed.attention(x, x, x, { mask, backward: true }),
       (mask) => layer.eval().forward(x, { mask }),
