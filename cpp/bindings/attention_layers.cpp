@@ -74,7 +74,7 @@ class HeadsCall : public AttentionCall {
     if (const auto head_mask = call.tensor("headMask")) {
       const Shape heads{num_heads}, per_sequence{query.count, num_heads};
       if (head_mask->shape != heads && head_mask->shape != per_sequence)
-        refuseShape("headMask", heads.toString() + " or " + per_sequence.toString(), head_mask->shape);
+        throwShapeMismatch("headMask", heads.toString() + " or " + per_sequence.toString(), head_mask->shape);
       options.head_mask = head_mask->value;
     }
   }
@@ -100,10 +100,10 @@ class BoundMultiHeadAttention : public BoundLayer {
     const auto given_key = call.tensor("key"), given_value = call.tensor("value");
     const Batch q = batchOf("query", query, o.embed_dim);
     if (!given_key && !given_value && (o.key_input_dim != o.embed_dim || o.value_input_dim != o.embed_dim)) {
-      refuse(ErrorCode::kShapeMismatch, "key",
-             "a key of width " + std::to_string(o.key_input_dim) + " and a value of width " +
-                 std::to_string(o.value_input_dim) + " (the query has another width)",
-             "neither");
+      throwInvalid(ErrorCode::kShapeMismatch, "key",
+                   "a key of width " + std::to_string(o.key_input_dim) + " and a value of width " +
+                       std::to_string(o.value_input_dim) + " (the query has another width)",
+                   "neither");
     }
     // If the same tensor is passed twice, use the same Value, so that it is packed only once.
     const TensorArgument &key = given_key ? *given_key : query, &value = given_value ? *given_value : key;
@@ -118,8 +118,8 @@ class BoundMultiHeadAttention : public BoundLayer {
     requireSameCount("key", k, q);
     requireSameCount("value", v, q);
     if (v.length != k.length) {
-      refuse(ErrorCode::kShapeMismatch, "value", std::to_string(k.length) + " rows, one per key",
-             std::to_string(v.length));
+      throwInvalid(ErrorCode::kShapeMismatch, "value", std::to_string(k.length) + " rows, one per key",
+                   std::to_string(v.length));
     }
     HeadsCall heads(call, q, k, o.num_heads, rotary_);
     call.useSites(q.sequences, k.sequences);

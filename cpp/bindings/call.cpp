@@ -6,7 +6,7 @@ std::optional<TensorArgument> InferenceCall::tensor(const char* name) {
   const auto input = readOptionalTensor(arguments()[name]);
   if (!input) return std::nullopt;
   const Shape& shape = input->shape;
-  return TensorArgument{shape, view(input->data, rowsOf(shape), columnsOf(shape)), input->data};
+  return TensorArgument{shape, view(input->data, shape.rows(), shape.columns()), input->data};
 }
 
 void InferenceCall::useSites(const Sequences& queries, const Sequences& keys) {

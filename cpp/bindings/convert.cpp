@@ -110,11 +110,6 @@ T* readData(const val& array, Index count) {
 
 }  // namespace
 
-void requireCount(const char* argument, double got, Index expected) {
-  if (got == static_cast<double>(expected)) return;
-  refuse(ErrorCode::kShapeMismatch, argument, std::to_string(expected) + " values", numberText(got));
-}
-
 std::vector<int32_t> readIndices(const char* argument, const val& indices) {
   std::vector<int32_t> all = readVector<int32_t>(indices["data"]);
   requireCount(argument, all.size(), readShape(indices["shape"]).size());
@@ -175,49 +170,35 @@ std::optional<Index> readWindow(const val& options) {
 
 std::optional<MaskTensor> readMask(const char* argument, const val& mask) {
   if (mask.isNull() || mask.isUndefined()) return std::nullopt;
-  MaskTensor tensor{
-      .argument = argument, .kind = Mask::Kind::kBoolean, .data = nullptr, .shape = readShape(mask["shape"])};
+  const Shape shape = readShape(mask["shape"]);
   const val data = mask["data"];
-  if (data["BYTES_PER_ELEMENT"].as<int>() == 1) {
-    tensor.data = readData<uint8_t>(data, tensor.shape.size());
-  } else {
-    tensor.kind = Mask::Kind::kAdditive;
-    tensor.data = readData<float>(data, tensor.shape.size());
-  }
-  return tensor;
+  if (data["BYTES_PER_ELEMENT"].as<int>() == 1)
+    return MaskTensor::boolean(argument, readData<uint8_t>(data, shape.size()), shape);
+  return MaskTensor::additive(argument, readData<float>(data, shape.size()), shape);
 }
-
-Index rowsOf(const Shape& shape) { return shape.rank() == 0 ? 1 : shape.rows(); }
-Index columnsOf(const Shape& shape) { return shape.rank() == 0 ? 1 : shape[-1]; }
 
 Shape withWidth(const Shape& shape, Index width) {
   std::vector<Index> extents = shape.extents();
+  if (extents.empty()) throwShapeMismatch("shape", "at least 1 axis", shape);
   extents.back() = width;
   return Shape(std::move(extents));
 }
 
-RotaryOption::RotaryOption(const val& options, Index head_dim) {
-  if (options.isNull() || options.isUndefined()) return;
-  given_ = true;
-  dim_ = readIndex(options, "dim");
-  if (dim_ == 0) dim_ = head_dim;
-  base_ = options["base"].as<double>();
-  if (readString(options, "pairing") == "interleaved") pairing_ = Rotary::Pairing::kInterleaved;
-  if (dim_ % 2 != 0 || dim_ > head_dim) {
-    refuse(ErrorCode::kInvalidArgument, "rotary.dim",
-           "an even number up to the width of a head, " + std::to_string(head_dim), std::to_string(dim_));
+RotaryFields readRotary(const val& options, Index head_dim) {
+  RotaryFields read{readIndex(options, "dim"), options["base"].as<double>(), Rotary::Pairing::kHalfSplit};
+  if (read.dim == 0) read.dim = head_dim;
+  if (readString(options, "pairing") == "interleaved") read.pairing = Rotary::Pairing::kInterleaved;
+  if (read.dim % 2 != 0 || read.dim > head_dim) {
+    throwInvalid(ErrorCode::kInvalidArgument, "rotary.dim",
+                 "an even number up to the width of a head, " + std::to_string(head_dim), std::to_string(read.dim));
   }
+  return read;
 }
 
-const std::shared_ptr<const Rotary>& RotaryOption::tables(Index length, Index first) {
-  if (given_ && (!tables_ || tables_->maxLength() - length < first)) {
-    // Round up, so that slightly longer texts do not need new tables.
-    const uint64_t needed = std::max<uint64_t>(static_cast<uint64_t>(length) + static_cast<uint64_t>(first), 64);
-    const Index rounded =
-        static_cast<Index>(std::min<uint64_t>(std::bit_ceil(needed), std::numeric_limits<Index>::max()));
-    tables_ = std::make_shared<const Rotary>(dim_, rounded, base_, pairing_);
-  }
-  return tables_;
+RotaryOption::RotaryOption(const val& options, Index head_dim) {
+  if (options.isNull() || options.isUndefined()) return;
+  const RotaryFields read = readRotary(options, head_dim);
+  rotary_.emplace(read.dim, read.base, read.pairing);
 }
 
 }  // namespace heed::bindings

@@ -81,7 +81,7 @@ struct Input {
   float* data;
 
   /// The tensor as a matrix whose columns are its last axis.
-  MatrixView matrix() const { return view(data, shape.rows(), shape[-1]); }
+  MatrixView matrix() const { return view(data, shape.rows(), shape.columns()); }
 };
 
 Shape readShape(const val& array);
@@ -92,9 +92,6 @@ std::optional<Input> readOptionalTensor(const val& tensor);
 val writeTensor(const Shape& shape, const float* data);
 val writeFloats(const float* data, Index count);
 val writeShape(const Shape& shape);
-
-/// Requires an array argument to have `expected` entries.
-void requireCount(const char* argument, double got, Index expected);
 
 /// Copies a typed array of T into the arena; empty if it is null.
 template <class T>
@@ -126,27 +123,28 @@ DropoutOptions readDropoutOptions(const val& options);
 
 /// Reads a RawMask and copies its data into the arena; nothing if it is null. `argument`: its name in errors.
 std::optional<MaskTensor> readMask(const char* argument, const val& mask);
-/// The number of rows of a tensor viewed as a matrix whose columns are the last axis; 1 without axes.
-Index rowsOf(const Shape& shape);
-/// The number of columns of that matrix; 1 without axes.
-Index columnsOf(const Shape& shape);
 /// `shape` with last axis `width`.
 Shape withWidth(const Shape& shape, Index width);
+
+/// The fields of a rotary option.
+struct RotaryFields {
+  Index dim;
+  double base;
+  Rotary::Pairing pairing;
+};
+/// `head_dim`: the width of a head, and the default of the option's dim.
+RotaryFields readRotary(const val& options, Index head_dim);
 
 /// The rotary option of a layer. Its tables are computed on the first call and recomputed for longer sequences.
 class RotaryOption {
  public:
   RotaryOption(const val& options, Index head_dim);
-  /// Tables for `length` positions starting at `first`; null if the option is null. A longer sequence replaces the
-  /// tables, so callers must pass them to Call::share().
-  const std::shared_ptr<const Rotary>& tables(Index length, Index first = 0);
+  /// Tables for `length` positions; null if the option is null. A longer sequence replaces the tables, so callers must
+  /// pass them to Call::share().
+  std::shared_ptr<const Rotary> tables(Index length) { return rotary_ ? rotary_->tables(length) : nullptr; }
 
  private:
-  bool given_ = false;
-  Index dim_ = 0;
-  double base_ = 10000;
-  Rotary::Pairing pairing_ = Rotary::Pairing::kHalfSplit;
-  std::shared_ptr<const Rotary> tables_;
+  std::optional<GrowingRotary> rotary_;
 };
 
 }  // namespace heed::bindings

@@ -34,7 +34,7 @@ class IncrementalDecoder : public BoundLayer {
       InferenceCall call(arguments);
       const Batch x = batchOf(input_, *call.tensor("input"), options_.embed_dim);
       AttentionCall attention(call, "mask", "keyMask");
-      (void)broadcastMasks(attention.options.masks, {x.count, options_.num_heads, x.length, x.length});
+      (void)broadcastMasks(attention.options.masks, x.sequences, options_.num_heads, x.sequences);
       const Value rows = memory(call, x, attention);
       BoundDecoderCache made{
           decoder().makeCache(rows, context(), x.count), x.count, x.length, x.batched, std::nullopt, {}};
@@ -53,10 +53,10 @@ class IncrementalDecoder : public BoundLayer {
       InferenceCall call(arguments);
       const Batch t = readBatch(call, "target", options_.embed_dim);
       if (t.count != cache.count || t.batched != cache.batched) {
-        refuseShape("target",
-                    (cache.batched ? "[" + std::to_string(cache.count) + ", L, " : std::string("[L, ")) +
-                        std::to_string(options_.embed_dim) + "], like the memory of the cache",
-                    t.shape(options_.embed_dim));
+        throwShapeMismatch("target",
+                           (cache.batched ? "[" + std::to_string(cache.count) + ", L, " : std::string("[L, ")) +
+                               std::to_string(options_.embed_dim) + "], like the memory of the cache",
+                           t.shape(options_.embed_dim));
       }
       DecoderCallOptions options;
       options.self.rotary = call.share(rotary_.tables(cache.decoded + t.length));

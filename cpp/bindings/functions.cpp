@@ -23,7 +23,7 @@ Value vector(Call& call, const char* name, Index width) {
 /// The argument x, which must have at least `axes` axes.
 TensorArgument argument(Call& call, Index axes, const char* expected) {
   TensorArgument x = *call.tensor("x");
-  if (x.shape.rank() < axes) refuseShape("x", expected, x.shape);
+  if (x.shape.rank() < axes) throwShapeMismatch("x", expected, x.shape);
   return x;
 }
 
@@ -56,7 +56,7 @@ val softmaxOf(Call& call) {
 val linearOf(Call& call) {
   const TensorArgument x = argument(call, 1, "at least one axis"), weight = *call.tensor("weight");
   if (weight.shape.rank() != 2 || weight.shape[1] != x.shape[-1])
-    refuseShape("weight", "[out, " + std::to_string(x.shape[-1]) + "], as wide as x", weight.shape);
+    throwShapeMismatch("weight", "[out, " + std::to_string(x.shape[-1]) + "], as wide as x", weight.shape);
   const Value bias = vector(call, "bias", weight.shape[0]);
   return call.result(withWidth(x.shape, weight.shape[0]),
                      call.evaluator().linear(x.value, weight.value, bias, readActivation(call.arguments())));
@@ -80,8 +80,8 @@ val dropoutOf(Call& call) {
 val rotaryOf(Call& call) {
   const TensorArgument x = argument(call, 2, "[..., L, D]");
   const Index length = x.shape[-2], first = readIndex(call.arguments(), "firstPosition");
-  RotaryOption option(call.arguments(), x.shape[-1]);
-  const std::shared_ptr<const Rotary> tables = option.tables(length, first);
+  const auto [dim, base, pairing] = readRotary(call.arguments(), x.shape[-1]);
+  const auto tables = std::make_shared<const Rotary>(dim, length, base, pairing, 1, first);
   const Sequences sequences = Sequences::uniform(length == 0 ? 0 : x.shape.rows() / length, length);
   return call.result(x.shape, call.evaluator().rotate(*call.share(tables), x.value, sequences, 1, first));
 }
@@ -126,7 +126,7 @@ val alibiOf(double heads, double queries, double keys) {
 val relativeBiasOf(const val& table, const val& options) {
   return guarded([&] {
     const Input t = readTensor(table);
-    if (t.shape.rank() != 2) refuseShape("table", "[buckets, H]", t.shape);
+    if (t.shape.rank() != 2) throwShapeMismatch("table", "[buckets, H]", t.shape);
     const Index queries = readIndex(options, "queries"), keys = readIndex(options, "keys");
     return expanded(t.shape[1], queries, keys, [&](Index longest) {
       return relativeBias(readOnly(t.matrix()), longest, readIndex(options, "maxDistance"),
@@ -140,7 +140,8 @@ val trellisSearchOf(int bits, double length, const val& targets, const val& step
   return guarded([&] {
     const auto given = readArray<float>(targets), all_steps = readArray<float>(steps);
     const Index width = static_cast<Index>(length), count = static_cast<Index>(given.size());
-    requireCount("steps", all_steps.size(), count);
+    requireCount("steps", static_cast<double>(all_steps.size()), count);
+    requireAtLeast("length", width, 1);
     auto* states = arena().take<uint16_t>(count);
     for (Index first = 0; first + width <= count; first += width)
       trellisSearch(bits, width, given.data() + first, all_steps.data() + first, states + first, arena());
@@ -177,7 +178,7 @@ val (*functionNamed(const std::string& name))(Call& call) {
   for (const NamedFunction& function : kFunctions) {
     if (name == function.name) return function.run;
   }
-  refuse(ErrorCode::kInvalidArgument, "function", "the name of a function", name);
+  throwInvalid(ErrorCode::kInvalidArgument, "function", "the name of a function", name);
 }
 
 EMSCRIPTEN_BINDINGS(heed_functions) {

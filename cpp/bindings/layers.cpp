@@ -17,7 +17,7 @@ Batch batchOf(const char* argument, const TensorArgument& x, Index width) {
   const Index rank = shape.rank();
   if (rank < 2 || rank > 3 || shape[-1] != width) {
     const std::string w = std::to_string(width);
-    refuseShape(argument, "[N, L, " + w + "] or [L, " + w + "]", shape);
+    throwShapeMismatch(argument, "[N, L, " + w + "] or [L, " + w + "]", shape);
   }
   return {x.value, rank == 3 ? shape[0] : 1, shape[-2], rank == 3};
 }
@@ -31,7 +31,7 @@ void requireSameCount(const char* argument, const Batch& batch, const Batch& oth
   const auto text = [](const Batch& b) {
     return b.batched ? "a batch of " + std::to_string(b.count) : "no batch axis";
   };
-  refuse(ErrorCode::kShapeMismatch, argument, text(other) + ", as in " + name, text(batch));
+  throwInvalid(ErrorCode::kShapeMismatch, argument, text(other) + ", as in " + name, text(batch));
 }
 
 AttentionCall::AttentionCall(Call& call, const char* mask, const char* key_mask) {

@@ -7,7 +7,7 @@
 #include "module.h"
 
 /// The layers as JavaScript classes. Each class reads its options; its run() maps the arguments of a Call to results,
-/// in inference and in training. There is no arithmetic here.
+/// in inference and in training. These classes only map arguments.
 namespace heed::bindings {
 
 /// Implements RawLayer.

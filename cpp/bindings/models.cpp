@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "core/check.h"
+#include "core/encoded_rows.h"
 #include "heed/encoder_model.h"
 #include "heed/inference_evaluator.h"
 #include "heed/pooling.h"
@@ -200,7 +201,8 @@ class BoundEncoderModel : public BoundModule {
   BoundEncoding* beginImages(const val& pixels, const val& positions, const val& angles, const val& sites) {
     return guarded([&] {
       const Input image = readTensor(pixels);
-      if (image.shape.rank() != 4 || image.shape[1] != 3) refuseShape("pixels", "[N, 3, height, width]", image.shape);
+      if (image.shape.rank() != 4 || image.shape[1] != 3)
+        throwShapeMismatch("pixels", "[N, 3, height, width]", image.shape);
       ImageInput input{image.data, image.shape[-2], image.shape[-1], image.shape[0]};
       if (const auto table = readOptionalTensor(positions)) input.positions = table->matrix();
       const Index rows = model_->imageRows(input.height, input.width);
@@ -238,7 +240,7 @@ class BoundEncoderModel : public BoundModule {
   val wordLogits(const val& x) {
     return guarded([&] {
       const Input rows = readTensor(x);
-      if (rows.shape.rank() < 1) refuseShape("x", "[rows, D]", rows.shape);
+      if (rows.shape.rank() < 1) throwShapeMismatch("x", "[rows, D]", rows.shape);
       const Index words = model_->config().vocab_size;
       InferenceEvaluator e(context());
       const Value logits = model_->wordLogits(e, rows.matrix());

@@ -8,9 +8,6 @@
 
 namespace heed::bindings {
 
-/// "int4", "trellis3" or "trellis4"; kNone for other names.
-RowCode rowCodeNamed(const std::string& name);
-
 /// Implements RawModule: the base of every bound class that owns parameters. Subclasses register as
 /// `class_<Bound, base<BoundModule>>`.
 class BoundModule {
@@ -22,10 +19,7 @@ class BoundModule {
 
   val parameters();
   val readParameter(unsigned index);
-  /// Writes rows starting at `first_row`. `dtype`: F32, F16, BF16, I8, or a RowCode's name (rowCodeNamed()). I8 and the
-  /// codes need `scales`: one per row, followed by one per column for the codes of core/trellis.h. With `columns` after
-  /// such a code, the sequences run along the columns, from `first_row` to the last row of `bytes`, and the scales are
-  /// followed by outliers: row, column and value of each weight that is stored as it is.
+  /// Writes rows starting at `first_row`. `dtype` and `scales`: see core/encoded_rows.h.
   void writeParameter(unsigned index, double first_row, const val& bytes, const std::string& dtype, const val& scales);
   void setTraining(bool training) {
     guarded([&] { module().setTraining(training); });

@@ -1,5 +1,7 @@
 #include "sites.h"
 
+#include "core/check.h"
+
 namespace heed::bindings {
 namespace {
 

@@ -43,7 +43,7 @@ FeedForwardOptions readFeedForwardOptions(const val& o) {
 
 /// [..., in] -> [..., out]
 Shape mapped(const Shape& x, Index in, Index out) {
-  if (x.rank() < 1 || x[-1] != in) refuseShape("x", "[..., " + std::to_string(in) + "]", x);
+  if (x.rank() < 1 || x[-1] != in) throwShapeMismatch("x", "[..., " + std::to_string(in) + "]", x);
   return withWidth(x, out);
 }
 Shape outputShape(const Linear& layer, const Shape& x) {
@@ -60,7 +60,7 @@ Shape outputShape(const FeedForward& layer, const Shape& x) {
 }
 Shape outputShape(const Dropout&, const Shape& x) { return x; }
 Shape outputShape(const PositionalEncoding& layer, const Shape& x) {
-  if (x.rank() < 2) refuseShape("x", "[..., L, D]", x);
+  if (x.rank() < 2) throwShapeMismatch("x", "[..., L, D]", x);
   return withWidth(x, layer.outputWidth(x[-1]));
 }
 
@@ -76,7 +76,7 @@ Value run(Call& call, Dropout& layer, const TensorArgument& x) {
   // Reshaped to one row, because draws depend on the position in the whole tensor.
   Evaluator& e = call.evaluator();
   Context& context = e.context();
-  const Index first_column = context.random.first_row * columnsOf(x.shape);
+  const Index first_column = context.random.first_row * x.shape.columns();
   const RandomScope scope(context);
   context.random = {};
   return layer.forward(e, e.reshape(x.value, 1, x.shape.size()), first_column);

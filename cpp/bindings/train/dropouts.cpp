@@ -1,6 +1,7 @@
 #include <emscripten/bind.h>
 
 #include "../module.h"
+#include "core/check.h"
 #include "heed/dropout.h"
 
 /// The state of all dropouts inside a module, for checkpoints.

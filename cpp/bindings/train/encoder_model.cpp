@@ -141,7 +141,7 @@ BoundVariable* recordGatherRows(BoundGraph& graph, const BoundVariable& x, const
 BoundVariable* recordScatterRows(BoundGraph& graph, const BoundVariable& x, const val& indices, const val& extents) {
   return guarded([&] {
     const Shape shape = readShape(extents);
-    return made(shape, train::scatterRows(graph.graph(), x.variable(), readVector<Index>(indices), rowsOf(shape)));
+    return made(shape, train::scatterRows(graph.graph(), x.variable(), readVector<Index>(indices), shape.rows()));
   });
 }
 

@@ -68,7 +68,7 @@ Variable broadcast(train::Graph& graph, const BoundVariable& x, const Shape& tar
   }
   const Variable elements = train::reshape(graph, x.variable(), shape.size(), 1);
   const Variable repeated = train::gatherRows(graph, elements, broadcastSources(shape, target));
-  return train::reshape(graph, repeated, rowsOf(target), columnsOf(target));
+  return train::reshape(graph, repeated, target.rows(), target.columns());
 }
 
 namespace {
@@ -76,7 +76,7 @@ namespace {
 train::Matrix readMatrix(const val& tensor, Shape& shape) {
   const Input input = readTensor(tensor);
   shape = input.shape;
-  return train::Matrix(view(static_cast<const float*>(input.data), rowsOf(shape), columnsOf(shape)));
+  return train::Matrix(view(static_cast<const float*>(input.data), shape.rows(), shape.columns()));
 }
 
 BoundVariable* leafOf(BoundGraph& graph, const val& tensor, bool needs_gradient) {

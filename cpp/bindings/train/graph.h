@@ -10,8 +10,8 @@ namespace heed::bindings {
 
 using train::Variable;
 
-/// Implements RawVariable: a variable of a graph with its shape in JavaScript. Its matrix is (rowsOf(shape),
-/// columnsOf(shape)).
+/// Implements RawVariable: a variable of a graph with its shape in JavaScript. Its matrix is (shape.rows(),
+/// shape.columns()).
 class BoundVariable {
  public:
   BoundVariable() = default;

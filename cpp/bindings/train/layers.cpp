@@ -27,7 +27,7 @@ class RecordingCall final : public Call {
     if (given["data"].isUndefined()) {
       const BoundVariable& added = *readHandle(given);
       const Value values = recording_.value(asRow(recording_.graph(), added));
-      return MaskTensor{name, Mask::Kind::kAdditive, values.data(), added.shape(), false, values};
+      return MaskTensor::additive(name, values.data(), added.shape(), values);
     }
     auto read = readMask(name, given);
     const auto* first = static_cast<const uint8_t*>(read->data);
@@ -41,7 +41,7 @@ class RecordingCall final : public Call {
     recording_.setSites(sites_.get());
   }
   val result(const Shape& shape, const Value& value) override {
-    return val(BoundVariable(shape, recording_.variable(recording_.reshape(value, rowsOf(shape), columnsOf(shape)))));
+    return val(BoundVariable(shape, recording_.variable(recording_.reshape(value, shape.rows(), shape.columns()))));
   }
 
  private:

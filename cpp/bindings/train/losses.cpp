@@ -27,7 +27,7 @@ class BoundArguments final : public losses::Arguments {
   }
   Shape leading(const char* name, const char* expected) const override {
     const Shape& whole = shape(name);
-    if (whole.rank() < 1) refuseShape(name, expected, whole);
+    if (whole.rank() < 1) throwShapeMismatch(name, expected, whole);
     return axes(whole, 0, whole.rank() - 1);
   }
   std::vector<int32_t> indices(const char* name, const Shape& expected) const override {
@@ -46,7 +46,7 @@ class BoundArguments final : public losses::Arguments {
   std::vector<float> factors(const char* name) const override {
     const auto read = readOptionalTensor(given_[name]);
     if (!read) return {};
-    if (read->shape.rank() != 1) refuseShape(name, "[C]", read->shape);
+    if (read->shape.rank() != 1) throwShapeMismatch(name, "[C]", read->shape);
     return {read->data, read->data + read->shape.size()};
   }
   losses::Factors entryFactors(const char* name, const Shape& whole) const override {
@@ -55,7 +55,7 @@ class BoundArguments final : public losses::Arguments {
     const Index rank = read->shape.rank();
     bool fits = rank <= whole.rank();
     for (Index axis = 0; fits && axis < rank; ++axis) fits = read->shape[axis] == 1 || read->shape[axis] == whole[axis];
-    if (!fits) refuseShape(name, whole.toString() + ", or its first axes", read->shape);
+    if (!fits) throwShapeMismatch(name, whole.toString() + ", or its first axes", read->shape);
     // The factor of an entry: extents of 1 and the axes that the factors lack do not move in their data.
     losses::Factors factors{std::vector<float>(static_cast<size_t>(whole.size()))};
     for (Index i = 0; i < whole.size(); ++i) {

@@ -16,7 +16,7 @@ using train::Graph;
 
 /// A handle for `result`, reshaped to `shape`.
 BoundVariable* shaped(Graph& graph, const Shape& shape, const Variable& result) {
-  return made(shape, train::reshape(graph, result, rowsOf(shape), columnsOf(shape)));
+  return made(shape, train::reshape(graph, result, shape.rows(), shape.columns()));
 }
 
 /// A tensor as a matrix: the axes before `axis` become the rows, the others the columns.
@@ -29,7 +29,7 @@ Variable splitAt(Graph& graph, const BoundVariable& x, Index axis) {
 BoundVariable* addOf(BoundGraph& graph, const BoundVariable& a, const BoundVariable& b) {
   return guarded([&] {
     const auto shape = broadcastShape(a.shape(), b.shape());
-    if (!shape) refuseShape("b", "a shape that broadcasts against a, " + a.shape().toString(), b.shape());
+    if (!shape) throwShapeMismatch("b", "a shape that broadcasts against a, " + a.shape().toString(), b.shape());
     Graph& g = graph.graph();
     return made(*shape, train::add(g, broadcast(g, a, *shape), broadcast(g, b, *shape)));
   });
@@ -39,8 +39,8 @@ BoundVariable* reshapeOf(BoundGraph& graph, const BoundVariable& x, const val& e
   return guarded([&] {
     const Shape shape = readShape(extents);
     if (shape.size() != x.shape().size()) {
-      refuse(ErrorCode::kShapeMismatch, "shape", "the " + std::to_string(x.shape().size()) + " elements of x",
-             shape.toString());
+      throwInvalid(ErrorCode::kShapeMismatch, "shape", "the " + std::to_string(x.shape().size()) + " elements of x",
+                   shape.toString());
     }
     return shaped(graph.graph(), shape, x.variable());
   });
@@ -50,8 +50,8 @@ BoundVariable* reshapeOf(BoundGraph& graph, const BoundVariable& x, const val& e
 Index readAxis(const Shape& shape, double axis) {
   const Index rank = shape.rank();
   if (axis < static_cast<double>(-rank) || axis >= static_cast<double>(rank))
-    refuse(ErrorCode::kInvalidArgument, "axis", "an axis of the shape " + shape.toString(),
-           std::to_string(static_cast<Index>(axis)));
+    throwInvalid(ErrorCode::kInvalidArgument, "axis", "an axis of the shape " + shape.toString(),
+                 std::to_string(static_cast<Index>(axis)));
   return static_cast<Index>(axis) + (axis < 0 ? rank : 0);
 }
 
@@ -85,12 +85,12 @@ BoundVariable* concatenateOf(BoundGraph& graph, const val& tensors, double given
       const Shape& other = part.shape();
       if (other.rank() != shape.rank() || axes(other, 0, axis) != axes(shape, 0, axis) ||
           axes(other, axis + 1, other.rank()) != axes(shape, axis + 1, shape.rank())) {
-        refuseShape("tensors[" + std::to_string(i) + "]",
-                    shape.toString() + " except along axis " + std::to_string(axis), other);
+        throwShapeMismatch("tensors[" + std::to_string(i) + "]",
+                           shape.toString() + " except along axis " + std::to_string(axis), other);
       }
       if (other[axis] > std::numeric_limits<Index>::max() - extent)  // possible for tensors without elements
-        refuseShape("tensors[" + std::to_string(i) + "]", "an extent whose sum with those before it fits into 32 bits",
-                    other);
+        throwShapeMismatch("tensors[" + std::to_string(i) + "]",
+                           "an extent whose sum with those before it fits into 32 bits", other);
       extent += other[axis];
       parts.push_back(splitAt(g, part, axis));
     }

@@ -49,9 +49,14 @@ struct MaskTensor {
   Shape shape;
   bool per_key = false;  ///< a key mask: shape [N, S], or [S] for one sequence, shared by all heads and queries
   Value added = {};      ///< additive masks that need a gradient: `data` as a row; otherwise empty
+
+  static MaskTensor boolean(const char* argument, const uint8_t* data, const Shape& shape);
+  /// Throws kInvalidArgument for a NaN in the mask. `added`: as above.
+  static MaskTensor additive(const char* argument, const float* data, const Shape& shape, const Value& added = {});
 };
-/// Broadcasts all masks of one call to `target` = (N, H, L, S). Throws kShapeMismatch.
-std::vector<Mask> broadcastMasks(std::span<const MaskTensor> masks, const std::array<Index, 4>& target);
+/// Broadcasts all masks of one call to its scores (N, H, L, S). Throws kShapeMismatch.
+std::vector<Mask> broadcastMasks(std::span<const MaskTensor> masks, const Sequences& queries, Index num_heads,
+                                 const Sequences& keys);
 
 /// A score bias that depends only on the head and on the distance j - i of key j from query i: ALiBi (Press et al.
 /// 2021, arXiv:2108.12409) or the relative position buckets of T5 and MPNet.

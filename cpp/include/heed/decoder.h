@@ -33,6 +33,7 @@ struct DecoderLayerCache {
     Index capacity = 0;
   };
   Index count = 1;                              ///< N
+  Index key_width = 0, value_width = 0;         ///< H Dk and H Dv of the layer that made the cache
   Index length = 0;                             ///< rows decoded so far, per sequence
   GrowingRows self_key, self_value;             ///< (length, H Dk) and (length, H Dv) per sequence
   std::vector<float> memory_key, memory_value;  ///< (N S, H Dk) and (N S, H Dv), projected once

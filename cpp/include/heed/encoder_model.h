@@ -165,10 +165,12 @@ class EncoderModel : public Module {
   std::span<const Index> distanceRows(Index most) const;
   /// kDisentangled: the embeddings of the distances between `length` tokens.
   DisentangledPositions distances(Evaluator& e, Index length) const;
-  /// kDisentangled: PK and PQ of layer i for these distances, cached until a parameter is written.
+  /// kDisentangled: PK and PQ of layer i for these distances, cached until a parameter that they depend on is written.
   std::shared_ptr<const ProjectedPositions> projectedPositions(Evaluator& e, Index i, Index length);
-  /// The rotation of layer i; null if there is none.
-  const Rotary* rotary(Index i) const;
+  /// The number of writes to the parameters that PK and PQ of layer i depend on.
+  uint64_t positionWrites(Index i) const;
+  /// The rotation of layer i for `length` positions; null if there is none. Image encoders have none of their own.
+  std::shared_ptr<const Rotary> rotary(Index i, Index length) const;
 
   EncoderModelConfig config_;
   std::unique_ptr<Embeddings> embeddings_;    // null in image encoders

@@ -33,11 +33,9 @@ struct Windows {
   Index before = 0;
   Index after = 0;
 
-  /// The number of windows of a sequence; 0 for an empty one.
-  Index count(Index length) const {
-    const Index rest = length + before + after - dilation * (width - 1) - 1;
-    return rest < 0 || length == 0 ? 0 : rest / stride + 1;
-  }
+  /// The number of windows of a sequence; 0 for an empty one. Throws kInvalidArgument if the padded sequence has more
+  /// rows than Index can count.
+  Index count(Index length) const;
 };
 
 /// Values are valid until the end of the Scope in which they were computed. An operation *consumes* an argument if it

@@ -78,8 +78,8 @@ struct Parameter {
   /// Consecutive rows of the parameter, in one of two forms.
   struct Part {
     Index rows;
-    float* plain;                   ///< row-major in fp32, or null
-    RowStorage* storage = nullptr;  ///< if `plain` is null
+    float* plain;                   ///< row-major in fp32; null with a storage, and possibly without elements
+    RowStorage* storage = nullptr;  ///< in another format, or null
     Index first = 0;                ///< the part's first row among the rows there
 
     /// The address of the values. Parts of several parameters may share them.
@@ -93,6 +93,9 @@ struct Parameter {
   std::vector<Part> parts;
   /// Called after rows have been written, for modules that derive values from them; empty: none.
   std::function<void()> on_write;
+  /// The number of writes to parameters of the module that lists this one; null: not counted. Set by
+  /// Module::parameters().
+  uint64_t* writes = nullptr;
 
   /// The number of rows, the extent of the first axis; 1 without axes.
   Index rows() const { return shape.rank() == 0 ? 1 : shape[0]; }
@@ -110,8 +113,9 @@ struct Parameter {
   void writeInt8(Index first, Index count, const signed char* in, const float* scales) const;
   /// As RowStorage::writeRotatedInt8(). Requires takesInt8().
   void writeRotatedInt8(Index first, Index count, const signed char* in, const float* scales, float* row) const;
-  /// Counts the writes to all parameters. Values derived from parameters are up to date while it is unchanged.
-  static uint64_t writes();
+
+ private:
+  void countWrite() const;
 };
 
 /// How a module stores its matrices and multiplies by them. Everything else is fp32.
@@ -131,6 +135,9 @@ class Module {
   /// All parameters of this module and its children, with names joined by dots ("layers.0.norm1.weight"). They stay
   /// valid as long as the module exists.
   std::vector<Parameter> parameters();
+  /// The number of writes to parameters of this module and its children. Values derived from them are up to date while
+  /// it is unchanged.
+  uint64_t writes();
   /// The number of scalars in all parameters, including buffers.
   int64_t parameterCount();
   /// Switches training mode, in which dropout is active. Unlike torch.nn.Module, modules start in evaluation mode.
@@ -161,6 +168,8 @@ class Module {
   }
   /// The parameters of this module, without those of its children.
   virtual std::vector<Parameter> ownParameters() { return {}; }
+  /// The number of writes to the parameters of this module without its children.
+  uint64_t ownWrites() const { return writes_; }
   /// Seeds the random draws of this module without its children.
   virtual void seedOwn(uint64_t) {}
 
@@ -169,6 +178,7 @@ class Module {
   void collectModules(std::vector<Module*>& out);
   void collectSeeds(uint64_t seed, std::vector<std::pair<Module*, uint64_t>>& out);
   bool training_ = false;
+  uint64_t writes_ = 0;  // not atomic: only one thread writes weights, while no other thread reads them
 };
 
 /// A parameter stored as a plain row-major array. Vectors have the shape {size} and rows of one element.

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <limits>
+#include <memory>
 #include <vector>
 
 #include "heed/module.h"
@@ -62,26 +64,43 @@ class Rotary {
     kHalfSplit,    ///< features (k, k + D/2): GPT-NeoX, ModernBERT, NomicBERT
     kInterleaved,  ///< features (2k, 2k + 1): the paper, GPT-J
   };
-  /// Computes tables for positions 0 .. max_length - 1 and `dim` = D features. All angles are multiplied by `scale`.
-  /// Throws kInvalidArgument if D is not even and positive.
-  Rotary(Index dim, Index max_length, double base, Pairing pairing, double scale = 1);
-  /// Uses the given angles (max_length, D / 2), for example of positions in two dimensions. The pairs are (k, k + D/2).
+  /// Computes tables for positions first .. first + length - 1 and `dim` = D features. All angles are multiplied by
+  /// `scale`. Throws kInvalidArgument if D is not even and positive, or for positions beyond the range of Index.
+  Rotary(Index dim, Index length, double base, Pairing pairing, double scale = 1, Index first = 0);
+  /// Uses the given angles (length, D / 2), for example of positions in two dimensions. The pairs are (k, k + D/2).
   explicit Rotary(ConstMatrixView angles);
 
   Index dim() const { return dim_; }
-  Index maxLength() const { return max_length_; }
+  Index length() const { return length_; }
   Pairing pairing() const { return pairing_; }
   /// Cosines and sines (D / 2) of the angles of all pairs at a position.
-  const float* cos(Index position) const { return cos_.data() + position * (dim_ / 2); }
-  const float* sin(Index position) const { return sin_.data() + position * (dim_ / 2); }
+  const float* cos(Index position) const { return cos_.data() + (position - first_) * (dim_ / 2); }
+  const float* sin(Index position) const { return sin_.data() + (position - first_) * (dim_ / 2); }
   /// Rotates the first D features of every head of x (rows, H Dh) in place; row r has the position first_position + r.
-  /// Throws kShapeMismatch if Dh < D, kInvalidArgument for positions >= max_length.
+  /// Throws kShapeMismatch if Dh < D, kInvalidArgument for positions without a table.
   void rotate(MatrixView x, Index num_heads, Index first_position = 0) const;
 
  private:
-  Index dim_, max_length_;
+  Index dim_, length_, first_ = 0;
   Pairing pairing_;
-  std::vector<float> cos_, sin_;  // (max_length, D / 2)
+  std::vector<float> cos_, sin_;  // (length, D / 2)
+};
+
+/// Rotary tables for positions from 0 that grow with the sequences.
+class GrowingRotary {
+ public:
+  /// `most`: the number of positions that the tables never exceed.
+  GrowingRotary(Index dim, double base, Rotary::Pairing pairing, double scale = 1,
+                Index most = std::numeric_limits<Index>::max());
+  /// Tables for at least `length` positions, at most `most`. A longer sequence replaces the tables, so callers must
+  /// pass them to Evaluator::share().
+  const std::shared_ptr<const Rotary>& tables(Index length);
+
+ private:
+  Index dim_, most_;
+  double base_, scale_;
+  Rotary::Pairing pairing_;
+  std::shared_ptr<const Rotary> tables_;
 };
 
 }  // namespace heed

@@ -22,12 +22,19 @@ class Shape {
   explicit Shape(std::vector<Index> extents) : extents_(std::move(extents)) {}
 
   Index rank() const { return static_cast<Index>(extents_.size()); }
-  /// Extent of `axis`; negative axes count from the end, as in PyTorch.
-  Index operator[](Index axis) const { return extents_[static_cast<size_t>(axis < 0 ? axis + rank() : axis)]; }
+  /// Extent of `axis`; negative axes count from the end, as in PyTorch. Throws kShapeMismatch for an axis that the
+  /// shape does not have.
+  Index operator[](Index axis) const {
+    const Index at = axis < 0 ? axis + rank() : axis;
+    if (at < 0 || at >= rank()) throwNoAxis(axis);
+    return extents_[static_cast<size_t>(at)];
+  }
   /// Number of elements. Throws kOutOfMemory if that many floats cannot be addressed.
   Index size() const;
-  /// Product of all extents but the last: the number of rows of the tensor viewed as a matrix.
+  /// The number of rows and of columns of the tensor viewed as a matrix: the product of all extents but the last, and
+  /// the last extent. Both are 1 without axes.
   Index rows() const;
+  Index columns() const { return rank() == 0 ? 1 : extents_.back(); }
   const std::vector<Index>& extents() const { return extents_; }
   /// "[2, 3, 8]"
   std::string toString() const;
@@ -35,6 +42,8 @@ class Shape {
   bool operator==(const Shape&) const = default;
 
  private:
+  [[noreturn]] void throwNoAxis(Index axis) const;
+
   std::vector<Index> extents_;
 };
 
@@ -77,10 +86,15 @@ class Sequences {
   /// T, the number of rows of all sequences.
   Index totalRows() const { return offsets_.back(); }
   Index maxLength() const;
+  /// The extent L of the batch [N, L, ...]: maxLength(), or the length that uniform() was given if there are no
+  /// sequences.
+  Index batchLength() const { return count() == 0 ? empty_length_ : maxLength(); }
 
  private:
-  explicit Sequences(std::vector<Index> offsets) : offsets_(std::move(offsets)) {}
+  explicit Sequences(std::vector<Index> offsets, Index empty_length = 0)
+      : offsets_(std::move(offsets)), empty_length_(empty_length) {}
   std::vector<Index> offsets_;
+  Index empty_length_;
 };
 
 }  // namespace heed

@@ -6,50 +6,56 @@
 
 namespace heed {
 
-void refuse(ErrorCode code, const std::string& argument, const std::string& expected, const std::string& got) {
+void throwInvalid(ErrorCode code, const std::string& argument, const std::string& expected, const std::string& got) {
   throw Error(code, argument + ": expected " + expected + ", got " + got);
 }
 
-void refuseShape(const std::string& argument, const std::string& expected, const Shape& got) {
-  refuse(ErrorCode::kShapeMismatch, argument, expected, "shape " + got.toString());
+void throwShapeMismatch(const std::string& argument, const std::string& expected, const Shape& got) {
+  throwInvalid(ErrorCode::kShapeMismatch, argument, expected, "shape " + got.toString());
 }
 
-void refuseMemory(const std::string& what, const Shape& shape, double bytes) {
-  refuse(ErrorCode::kOutOfMemory, what, "a size that fits into 4 GB of memory",
-         "shape " + shape.toString() + ", which takes " + numberText(bytes) + " bytes");
+void throwOutOfMemory(const std::string& what, const Shape& shape, double bytes) {
+  throwInvalid(ErrorCode::kOutOfMemory, what, "a size that fits into 4 GB of memory",
+               "shape " + shape.toString() + ", which takes " + numberText(bytes) + " bytes");
+}
+
+void requireCount(const char* argument, double got, int64_t expected) {
+  if (got == static_cast<double>(expected)) return;
+  throwInvalid(ErrorCode::kShapeMismatch, argument, std::to_string(expected) + " values", numberText(got));
 }
 
 void requireAtLeast(const char* argument, Index got, Index min) {
-  if (got < min) refuse(ErrorCode::kInvalidArgument, argument, "at least " + std::to_string(min), std::to_string(got));
+  if (got < min)
+    throwInvalid(ErrorCode::kInvalidArgument, argument, "at least " + std::to_string(min), std::to_string(got));
 }
 
 void requireRange(const std::string& argument, Index got, Index min, Index max) {
   if (got >= min && got <= max) return;
-  refuse(ErrorCode::kInvalidArgument, argument, "an integer from " + std::to_string(min) + " to " + std::to_string(max),
-         std::to_string(got));
+  throwInvalid(ErrorCode::kInvalidArgument, argument,
+               "an integer from " + std::to_string(min) + " to " + std::to_string(max), std::to_string(got));
 }
 
 void requireRate(const char* argument, float got) {
-  if (!(got >= 0 && got <= 1)) refuse(ErrorCode::kInvalidArgument, argument, "a rate in [0, 1]", numberText(got));
+  if (!(got >= 0 && got <= 1)) throwInvalid(ErrorCode::kInvalidArgument, argument, "a rate in [0, 1]", numberText(got));
 }
 
 void requireEps(float got) {
   if (!(got >= 0 && std::isfinite(got)))
-    refuse(ErrorCode::kInvalidArgument, "eps", "a finite number >= 0", numberText(got));
+    throwInvalid(ErrorCode::kInvalidArgument, "eps", "a finite number >= 0", numberText(got));
 }
 
 void requireBase(double got) {
   if (!(got > 0 && std::isfinite(got)))
-    refuse(ErrorCode::kInvalidArgument, "base", "a finite number > 0", numberText(got));
+    throwInvalid(ErrorCode::kInvalidArgument, "base", "a finite number > 0", numberText(got));
 }
 
 void requireShape(const std::string& argument, const Shape& got, const Shape& expected) {
-  if (got != expected) refuseShape(argument, expected.toString(), got);
+  if (got != expected) throwShapeMismatch(argument, expected.toString(), got);
 }
 
 void requireShape(const char* argument, const ConstMatrixView& got, Index rows, Index columns) {
   if (got.rows() != rows || got.cols() != columns)
-    refuseShape(argument, Shape{rows, columns}.toString(), Shape{got.rows(), got.cols()});
+    throwShapeMismatch(argument, Shape{rows, columns}.toString(), Shape{got.rows(), got.cols()});
 }
 
 void requireRows(const char* argument, const ConstMatrixView& got, Index rows) {
@@ -66,14 +72,14 @@ size_t indexOfName(const char* argument, std::string_view name, std::span<const 
     if (name == known[i]) return i;
     legal += (legal.empty() ? "'" : ", '") + std::string(known[i]) + "'";
   }
-  refuse(ErrorCode::kInvalidArgument, argument, "one of " + legal, "'" + std::string(name) + "'");
+  throwInvalid(ErrorCode::kInvalidArgument, argument, "one of " + legal, "'" + std::string(name) + "'");
 }
 
 size_t requireRoom(const char* what, const Shape& shape) {
   constexpr double kMaxFloats = (1 << 30) - 1;
   double size = 1;
   for (const Index extent : shape.extents()) size *= static_cast<double>(extent);
-  if (size > kMaxFloats) refuseMemory(what, shape, 4 * size);
+  if (size > kMaxFloats) throwOutOfMemory(what, shape, 4 * size);
   return static_cast<size_t>(size);
 }
 
@@ -81,9 +87,9 @@ void allocating(const char* what, const Shape& shape, double bytes, const std::f
   try {
     allocation();
   } catch (const std::bad_alloc&) {
-    refuseMemory(what, shape, bytes);
+    throwOutOfMemory(what, shape, bytes);
   } catch (const std::length_error&) {  // beyond the address space
-    refuseMemory(what, shape, bytes);
+    throwOutOfMemory(what, shape, bytes);
   }
 }
 

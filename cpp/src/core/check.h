@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <span>
 #include <string>
@@ -8,19 +9,22 @@
 
 #include "heed/tensor.h"
 
-/// Argument checks. Every failed check throws an Error through refuse(), which names the argument as in the public API.
+/// Argument checks. Every failed check throws an Error through throwInvalid(), which names the argument as in the
+/// public API.
 namespace heed {
 
 /// Throws Error(code) with the message "argument: expected ..., got ...".
-[[noreturn]] void refuse(ErrorCode code, const std::string& argument, const std::string& expected,
-                         const std::string& got);
+[[noreturn]] void throwInvalid(ErrorCode code, const std::string& argument, const std::string& expected,
+                               const std::string& got);
 
 /// Throws kShapeMismatch for an argument with an incompatible shape.
-[[noreturn]] void refuseShape(const std::string& argument, const std::string& expected, const Shape& got);
+[[noreturn]] void throwShapeMismatch(const std::string& argument, const std::string& expected, const Shape& got);
 
 /// Throws kOutOfMemory for an argument or parameter `what` that needs too many bytes.
-[[noreturn]] void refuseMemory(const std::string& what, const Shape& shape, double bytes);
+[[noreturn]] void throwOutOfMemory(const std::string& what, const Shape& shape, double bytes);
 
+/// Requires an array argument to have `expected` entries.
+void requireCount(const char* argument, double got, int64_t expected);
 void requireAtLeast(const char* argument, Index got, Index min);
 /// Requires min <= got <= max.
 void requireRange(const std::string& argument, Index got, Index min, Index max);

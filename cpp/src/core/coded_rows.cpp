@@ -61,9 +61,9 @@ void RowStorage::writeCoded(Index first, Index count, const CodedRows& rows, flo
 
 CodedTable::CodedTable(RowCode code, Index rows, Index width) : code_(code), rows_(rows), width_(width) {
   if (code == RowCode::kInt4 && width % 2 != 0)
-    refuse(ErrorCode::kInvalidArgument, "embeddingDim", "an even width in 4 bits", std::to_string(width));
+    throwInvalid(ErrorCode::kInvalidArgument, "embeddingDim", "an even width in 4 bits", std::to_string(width));
   const double bytes = static_cast<double>(rows) * static_cast<double>(codedRowBytes(code, width) + 4);
-  if (bytes > static_cast<double>(std::numeric_limits<Index>::max())) refuseMemory("weight", {rows, width}, bytes);
+  if (bytes > static_cast<double>(std::numeric_limits<Index>::max())) throwOutOfMemory("weight", {rows, width}, bytes);
   allocating("weight", Shape{rows, width}, bytes, [&] {
     values_.resize(static_cast<size_t>(rows * codedRowBytes(code, width)));
     scales_.resize(static_cast<size_t>(rows));
@@ -72,7 +72,7 @@ CodedTable::CodedTable(RowCode code, Index rows, Index width) : code_(code), row
 }
 
 void CodedTable::write(Index, Index, const float*) {
-  refuse(ErrorCode::kUnsupported, "weight", "rows of 3 or 4 bits, as config.json says", "rows of another type");
+  throwInvalid(ErrorCode::kUnsupported, "weight", "rows of 3 or 4 bits, as config.json says", "rows of another type");
 }
 
 void CodedTable::writeInt8(Index first, Index count, const signed char*, const float*) { write(first, count, nullptr); }

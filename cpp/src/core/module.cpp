@@ -15,8 +15,6 @@ InitialValue InitialValue::linear(Index in) { return uniform(1 / std::sqrt(stati
 
 namespace {
 
-uint64_t write_count = 0;  // not atomic: only one thread writes weights, while no other thread reads them
-
 /// For each part that overlaps [first, first + count), calls f(part, first row among the values' rows, number of rows,
 /// number of rows of the range before the part).
 template <class F>
@@ -32,58 +30,51 @@ void forEachPart(const std::vector<Parameter::Part>& parts, Index first, Index c
 
 }  // namespace
 
-uint64_t Parameter::writes() { return write_count; }
-
 void Parameter::read(Index first, Index count, float* out) const {
   const Index row = rowSize();
   forEachPart(parts, first, count, [&](const Part& part, Index low, Index rows, Index before) {
-    if (part.plain) {
-      std::copy_n(part.plain + low * row, rows * row, out + before * row);
-    } else {
-      part.storage->read(low, rows, out + before * row);
-    }
+    if (part.storage) return part.storage->read(low, rows, out + before * row);
+    std::copy_n(part.plain + low * row, rows * row, out + before * row);
   });
 }
 
 void Parameter::write(Index first, Index count, const float* in) const {
-  ++write_count;
   const Index row = rowSize();
   forEachPart(parts, first, count, [&](const Part& part, Index low, Index rows, Index before) {
-    if (part.plain) {
-      std::copy_n(in + before * row, rows * row, part.plain + low * row);
-    } else {
-      part.storage->write(low, rows, in + before * row);
-    }
+    if (part.storage) return part.storage->write(low, rows, in + before * row);
+    std::copy_n(in + before * row, rows * row, part.plain + low * row);
   });
-  if (on_write) on_write();
+  countWrite();
 }
 
 void Parameter::writeInt8(Index first, Index count, const signed char* in, const float* scales) const {
-  ++write_count;
   const Index row = rowSize();
   forEachPart(parts, first, count, [&](const Part& part, Index low, Index rows, Index before) {
     part.storage->writeInt8(low, rows, in + before * row, scales + before);
   });
-  if (on_write) on_write();
+  countWrite();
 }
 
 void Parameter::writeRotatedInt8(Index first, Index count, const signed char* in, const float* scales,
                                  float* row) const {
-  ++write_count;
   const Index width = rowSize();
   forEachPart(parts, first, count, [&](const Part& part, Index low, Index rows, Index before) {
     part.storage->writeRotatedInt8(low, rows, in + before * width, scales + before, row);
   });
-  if (on_write) on_write();
+  countWrite();
 }
 
 void Parameter::writeCoded(Index first, Index count, const CodedRows& in, float* row) const {
-  ++write_count;
   forEachPart(parts, first, count, [&](const Part& part, Index low, Index rows, Index before) {
     const CodedRows own = in.from(before);
     if (part.storage) return part.storage->writeCoded(low, rows, own, row);
     for (Index r = 0; r < rows; ++r) own.decode(r, part.plain + (low + r) * own.width);
   });
+  countWrite();
+}
+
+void Parameter::countWrite() const {
+  if (writes) ++*writes;
   if (on_write) on_write();
 }
 
@@ -92,6 +83,7 @@ Index Parameter::rowSize() const { return shape.rank() > 1 ? shape.size() / std:
 void Module::collect(const std::string& prefix, std::vector<Parameter>& out) {
   for (Parameter& own : ownParameters()) {
     own.name = prefix + own.name;
+    own.writes = &writes_;
     out.push_back(std::move(own));
   }
   for (const Child& child : children())
@@ -102,6 +94,12 @@ std::vector<Parameter> Module::parameters() {
   std::vector<Parameter> all;
   collect("", all);
   return all;
+}
+
+uint64_t Module::writes() {
+  uint64_t count = 0;
+  for (const Module* module : modules()) count += module->writes_;
+  return count;
 }
 
 int64_t Module::parameterCount() {

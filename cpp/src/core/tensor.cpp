@@ -16,9 +16,10 @@ Index product(const Shape& shape, Index count) {
   if (std::find(shape.extents().begin(), end, 0) != end) return 0;
   Index size = 1;
   for (auto extent = shape.extents().begin(); extent != end; ++extent) {
-    if (*extent < 0) refuse(ErrorCode::kInvalidArgument, "shape", "extents >= 0", shape.toString());
+    if (*extent < 0) throwInvalid(ErrorCode::kInvalidArgument, "shape", "extents >= 0", shape.toString());
     if (size > kMaxFloats / *extent) {
-      refuse(ErrorCode::kOutOfMemory, "shape", "at most " + std::to_string(kMaxFloats) + " elements", shape.toString());
+      throwInvalid(ErrorCode::kOutOfMemory, "shape", "at most " + std::to_string(kMaxFloats) + " elements",
+                   shape.toString());
     }
     size *= *extent;
   }
@@ -30,6 +31,10 @@ Index product(const Shape& shape, Index count) {
 Index Shape::size() const { return product(*this, rank()); }
 
 Index Shape::rows() const { return product(*this, std::max<Index>(rank() - 1, 0)); }
+
+void Shape::throwNoAxis(Index axis) const {
+  throwShapeMismatch("shape", "at least " + std::to_string(axis < 0 ? -axis : axis + 1) + " axes", *this);
+}
 
 std::string Shape::toString() const {
   std::string text = "[";
@@ -44,7 +49,7 @@ Sequences Sequences::uniform(Index count, Index length) {
   (void)Shape{count, length}.size();  // throws for numbers that are negative or whose product overflows
   std::vector<Index> offsets(static_cast<size_t>(count) + 1);
   for (Index n = 0; n <= count; ++n) offsets[static_cast<size_t>(n)] = n * length;
-  return Sequences(std::move(offsets));
+  return Sequences(std::move(offsets), length);
 }
 
 Sequences Sequences::ofLengths(const std::vector<Index>& lengths) {
@@ -53,8 +58,8 @@ Sequences Sequences::ofLengths(const std::vector<Index>& lengths) {
   for (const Index length : lengths) {
     requireAtLeast("lengths", length, 0);
     if (length > std::numeric_limits<Index>::max() - offsets.back())
-      refuse(ErrorCode::kOutOfMemory, "lengths",
-             "at most " + std::to_string(std::numeric_limits<Index>::max()) + " rows in total", "more than that");
+      throwInvalid(ErrorCode::kOutOfMemory, "lengths",
+                   "at most " + std::to_string(std::numeric_limits<Index>::max()) + " rows in total", "more than that");
     offsets.push_back(offsets.back() + length);
   }
   return Sequences(std::move(offsets));

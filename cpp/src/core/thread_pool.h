@@ -14,8 +14,8 @@ namespace heed {
 /// Threads that share the tasks of one caller. A region is one call of run(). The caller and the awake threads take its
 /// tasks in batches. run() waits for batches, not for threads: a thread that is not scheduled or has exited takes no
 /// batch, so it delays nobody. There is no time limit on a batch, since one head of a long text takes minutes on a slow
-/// device. A thread that fails in a batch calls fail(). Nothing else can interrupt a thread inside a batch, because the
-/// only possible terminator, the caller, is blocked in run().
+/// device. A thread that fails in a batch calls fail(). Only the caller could terminate a thread, and it is blocked in
+/// run().
 ///
 /// Between regions, threads spin for some tens of microseconds, then sleep. The host creates the threads, and each
 /// thread calls work(). The host replaces threads that have ended, and all threads after a region that did not end.

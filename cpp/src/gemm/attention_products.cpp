@@ -34,7 +34,7 @@ struct ScaledRows {
   }
 };
 
-/// Splits ascending ranges of k into chains: chain c holds the parts of the ranges in [c kChain, (c + 1) kChain).
+/// Splits ascending ranges of k into chains: chain c holds the parts of the ranges in [c kSumBlock, (c + 1) kSumBlock).
 class Chains {
  public:
   explicit Chains(std::span<const Range> ranges) : rest_(ranges), begin_(ranges.empty() ? 0 : ranges.front().begin) {}
@@ -42,7 +42,7 @@ class Chains {
   bool isEmpty() const { return rest_.empty(); }
   /// The parts of the next chain; valid until the next call.
   std::span<const Range> next() {
-    const Index end = (begin_ / kChain + 1) * kChain;
+    const Index end = (begin_ / kSumBlock + 1) * kSumBlock;
     size_t count = 0;
     while (!rest_.empty() && begin_ < end) {
       const Index last = rest_.front().end;
@@ -60,7 +60,7 @@ class Chains {
  private:
   std::span<const Range> rest_;
   Index begin_;  // where the rest of the first range begins
-  Range parts_[kChain / 2 + 1];
+  Range parts_[kSumBlock / 2 + 1];
 };
 
 /// The product over one chain. Not inlined, because it is called in several places.
@@ -141,7 +141,7 @@ void multiplySelected(ConstMatrixView a, const Panels& right, std::span<const Ra
   packRows(a, RowBlocks(a.rows()), words);
   const Index height = a.rows();
   const ScaledRows whole{out.data(), out.outerStride(), out.cols(), factors};
-  if (right.depth <= kChain) return multiplyChain(height, words, right, rows, columns, whole);
+  if (right.depth <= kSumBlock) return multiplyChain(height, words, right, rows, columns, whole);
 
   constexpr Index kPartColumns = 64;
   float part[kMaxQueries * kPartColumns];

@@ -33,7 +33,7 @@ Panels packValues(ConstMatrixView value, const RowList& keys, Arena& arena);
 /// number of rows) with R <= kMaxQueries, factors (R), out (R, number of columns). Ranges of columns begin and, except
 /// for the last, end at multiples of 8; if `out` is wider than the selected columns, the last panel is written in full.
 /// `words` is scratch for the elements of a. A row's result does not depend on the other rows of the block. Sums run
-/// over k in ascending order, in chains that end at multiples of kChain, wherever the ranges begin; omitting a k at
+/// over k in ascending order, in chains that end at multiples of kSumBlock, wherever the ranges begin; omitting a k at
 /// which a is zero therefore does not change a bit.
 void multiplySelected(ConstMatrixView a, const Panels& right, std::span<const Range> rows,
                       std::span<const Range> columns, const float* factors, MatrixView out, uint32_t* words);

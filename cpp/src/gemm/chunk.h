@@ -16,7 +16,8 @@
 ///     .value(sum, left, row, i)              the product from the sums of row `row` for the i-th group of four columns
 namespace heed {
 
-/// Maximum rows of a chunk: the packed left operand stays in the L2 cache, the sums of a panel in the L1 cache.
+/// Maximum rows of a chunk: the packed left operand stays in the L2 cache. The sums of one panel stay in L1; those of a
+/// batch (64 KB) in L2.
 inline constexpr Index kChunkRows = 128;
 /// Limits for a batch of panels: number of sums, and bytes of weights, which every row block rereads.
 inline constexpr Index kMaxSums = 8 * 16 * kChunkRows;

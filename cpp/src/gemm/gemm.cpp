@@ -15,23 +15,23 @@ constexpr Index kPanelGroup = 4;
 constexpr double kLeastTask = 1 << 18;
 
 /// How a product is divided into tasks: the rows into chunks, and the panels of the weight into parts.
-struct Cut {
+struct Partition {
   Index chunks, parts;
 };
 
-Cut cutFor(Index rows, Index depth, std::span<const Product> products, Index threads) {
-  Cut cut{rows / kChunkRows + (rows % kChunkRows != 0), 1};
-  if (threads == 1 || rows == 0) return cut;
+Partition partitionFor(Index rows, Index depth, std::span<const Product> products, Index threads) {
+  Partition partition{rows / kChunkRows + (rows % kChunkRows != 0), 1};
+  if (threads == 1 || rows == 0) return partition;
   double columns = 0;
   for (const Product& product : products) columns += static_cast<double>(product.weight->out());
   const double tasks = static_cast<double>(rows) * static_cast<double>(depth) * columns / kLeastTask;
   const Index useful = tasks < static_cast<double>(threads) ? static_cast<Index>(tasks) : threads;
-  if (useful <= 1) return cut;
+  if (useful <= 1) return partition;
   // An equal number of chunks per thread if possible; otherwise parts, so that there are tasks for all threads.
-  const Index even = (cut.chunks + useful - 1) / useful * useful;
-  cut.chunks = std::max(cut.chunks, std::min(even, rows / kLeastChunkRows));
-  cut.parts = (useful + cut.chunks - 1) / cut.chunks;
-  return cut;
+  const Index even = (partition.chunks + useful - 1) / useful * useful;
+  partition.chunks = std::max(partition.chunks, std::min(even, rows / kLeastChunkRows));
+  partition.parts = (useful + partition.chunks - 1) / partition.chunks;
+  return partition;
 }
 
 /// Part i of the panels of a weight.
@@ -43,8 +43,8 @@ Range partOf(const PackedWeight& weight, Index parts, Index i) {
 /// The products of one left operand.
 class Multiplication {
  public:
-  Multiplication(ConstMatrixView a, std::span<const Product> products, Cut cut)
-      : a_(a), products_(products), cut_(cut) {}
+  Multiplication(ConstMatrixView a, std::span<const Product> products, Partition partition)
+      : a_(a), products_(products), partition_(partition) {}
 
   /// Allocates memory for the packed chunk c: the words of product j begin at result[j].
   uint32_t** takePacked(Index c, Arena& arena) const {
@@ -70,12 +70,12 @@ class Multiplication {
     float* sums = arena.take(kMaxSums);
     for (size_t j = 0; j < products_.size(); ++j) {
       const PackedWeight& weight = *products_[j].weight;
-      weight.multiply({first(c), blocks(c), packed[j]}, products_[j], partOf(weight, cut_.parts, part), sums);
+      weight.multiply({first(c), blocks(c), packed[j]}, products_[j], partOf(weight, partition_.parts, part), sums);
     }
   }
 
  private:
-  Index first(Index c) const { return evenPart(a_.rows(), cut_.chunks, c); }
+  Index first(Index c) const { return evenPart(a_.rows(), partition_.chunks, c); }
   RowBlocks blocks(Index c) const { return RowBlocks(first(c + 1) - first(c)); }
 
   /// The first product whose weight has the same LeftForm as that of product j.
@@ -87,17 +87,17 @@ class Multiplication {
 
   ConstMatrixView a_;
   std::span<const Product> products_;
-  Cut cut_;
+  Partition partition_;
 };
 
 }  // namespace
 
 void matmul(ConstMatrixView a, std::span<const Product> products, Context& context) {
-  const Cut cut = cutFor(a.rows(), a.cols(), products, context.executor.threads());
-  const Multiplication product(a, products, cut);
+  const Partition partition = partitionFor(a.rows(), a.cols(), products, context.executor.threads());
+  const Multiplication product(a, products, partition);
   const Executor& executor = context.executor;
-  if (cut.parts == 1) {
-    executor.run(cut.chunks, context, [&](Index c, Context& task) {
+  if (partition.parts == 1) {
+    executor.run(partition.chunks, context, [&](Index c, Context& task) {
       const Arena::Scope scope(task.arena);
       uint32_t** packed = product.takePacked(c, task.arena);
       product.pack(c, packed);
@@ -107,11 +107,11 @@ void matmul(ConstMatrixView a, std::span<const Product> products, Context& conte
   }
   // Several threads read each chunk, so all chunks are packed before the multiplications start.
   const Arena::Scope scope(context.arena);
-  auto** packed = context.arena.take<uint32_t**>(cut.chunks);
-  for (Index c = 0; c < cut.chunks; ++c) packed[c] = product.takePacked(c, context.arena);
-  executor.run(cut.chunks, context, [&](Index c, Context&) { product.pack(c, packed[c]); });
-  executor.run(cut.chunks * cut.parts, context, [&](Index i, Context& task) {
-    product.multiply(i / cut.parts, i % cut.parts, packed[i / cut.parts], task.arena);
+  auto** packed = context.arena.take<uint32_t**>(partition.chunks);
+  for (Index c = 0; c < partition.chunks; ++c) packed[c] = product.takePacked(c, context.arena);
+  executor.run(partition.chunks, context, [&](Index c, Context&) { product.pack(c, packed[c]); });
+  executor.run(partition.chunks * partition.parts, context, [&](Index i, Context& task) {
+    product.multiply(i / partition.parts, i % partition.parts, packed[i / partition.parts], task.arena);
   });
 }
 

@@ -17,14 +17,14 @@ struct Rows {
   Index stride;
   Index columns;
   v128_t factors;
-  v128_t kept;  // mask on C: all ones to add to it, zeros to overwrite it
+  v128_t accumulate_mask;  // mask on C: all ones to add to it, zeros to overwrite it
 
   Rows(float* first, Index row_stride, Index count, float factor, bool adds)
       : out(first),
         stride(row_stride),
         columns(count),
         factors(simd::splat(factor)),
-        kept(wasm_i32x4_splat(adds ? -1 : 0)) {}
+        accumulate_mask(wasm_i32x4_splat(adds ? -1 : 0)) {}
 
   template <int R, int P>
   void write(Index panel, const v128_t (&sums)[R][2 * P]) const {
@@ -42,7 +42,7 @@ struct Rows {
       HEED_UNROLL
       for (int i = 0; i < 2 * P; ++i) {
         float* four = to + r * step + 4 * i;
-        const v128_t before = wasm_v128_and(simd::load(four), kept);
+        const v128_t before = wasm_v128_and(simd::load(four), accumulate_mask);
         simd::store(four, wasm_f32x4_add(before, wasm_f32x4_mul(sums[r][i], factors)));
       }
     }
@@ -114,8 +114,8 @@ void multiplyChunks(const LeftOperand& a, const Panels& b, Index first, MatrixVi
     for (Index column = 0; column < b.columns; column += columns_at_once) {
       const Range columns{column, std::min(column + columns_at_once, b.columns)};
       // Runs once even if K is 0, to write zeros.
-      for (Index t = 0; t == 0 || t < depth; t += kChain) {
-        const Range k[] = {{first + t, first + std::min(t + kChain, depth)}};
+      for (Index t = 0; t == 0 || t < depth; t += kSumBlock) {
+        const Range k[] = {{first + t, first + std::min(t + kSumBlock, depth)}};
         for (Index i = 0; i < blocks.count; ++i) {
           float* rows = out.data() + (begin + blocks.begin(i)) * out.outerStride() + column;
           multiplyRowBlock<FloatStep>(blocks.height(i), words + blocks.begin(i) * depth + t * blocks.height(i),
@@ -125,14 +125,6 @@ void multiplyChunks(const LeftOperand& a, const Panels& b, Index first, MatrixVi
       }
     }
   });
-}
-
-/// to[0, 4 N) += the sum of `rows` rows, which are first added to each other.
-template <int N>
-void addRows(const float* from, Index stride, Index rows, float* to) {
-  simd::Floats<N> sum = simd::loadFloats<N>(from);
-  for (Index t = 1; t < rows; ++t) sum = sum + simd::loadFloats<N>(from + t * stride);
-  simd::store(to, simd::loadFloats<N>(to) + sum);
 }
 
 }  // namespace
@@ -220,31 +212,24 @@ void inputGradient(ConstMatrixView gradient, ConstMatrixView weight, MatrixView 
 }
 
 void addWeightGradient(ConstMatrixView gradient, ConstMatrixView x, MatrixView out, Context& context) {
-  // One chain of rows at a time: scratch memory does not grow with the rows, and the bits are those of one product.
-  for (Index first = 0; first < x.rows(); first += kChain) {
-    const Arena::Scope scope(context.arena);
-    const Index rows = std::min(kChain, x.rows() - first);
-    const auto part = [&](const ConstMatrixView& m) {
-      return view(m.row(first).data(), rows, m.cols(), m.outerStride());
-    };
-    addTransposedProduct(part(gradient), packPanels(part(x), context.arena), 0, out, context);
-  }
-}
-
-void addBiasGradient(ConstMatrixView gradient, MatrixView out) {
-  // Sums over many rows lose digits, so rows are added in groups, whose sums are then added.
-  constexpr Index kGroup = 32, kColumns = 32;
-  const Index stride = gradient.outerStride(), width = gradient.cols();
-  for (Index first = 0; first < gradient.rows(); first += kGroup) {
-    const Index rows = std::min(kGroup, gradient.rows() - first);
-    const float* from = gradient.data() + first * stride;
-    Index j = 0;
-    for (; j + kColumns <= width; j += kColumns) addRows<kColumns / 4>(from + j, stride, rows, out.data() + j);
-    for (; j < width; ++j) {
-      float sum = 0;
-      for (Index t = 0; t < rows; ++t) sum += from[t * stride + j];
-      out.data()[j] += sum;
+  // One chain of rows at a time: scratch memory does not grow with the rows, and the bits are those of one product. The
+  // sums of many chains lose digits when they are added one after the other, so groups of chains are summed first.
+  constexpr Index kGroup = kSumBlock * kSumBlock;
+  for (Index begin = 0; begin < x.rows(); begin += kGroup) {
+    const Index end = std::min(begin + kGroup, x.rows());
+    const Arena::Scope group(context.arena);
+    const bool is_only = x.rows() <= kGroup;
+    MatrixView sum = is_only ? out : context.arena.matrix(out.rows(), out.cols());
+    if (!is_only) sum.setZero();
+    for (Index first = begin; first < end; first += kSumBlock) {
+      const Arena::Scope scope(context.arena);
+      const Index rows = std::min(kSumBlock, end - first);
+      const auto part = [&](const ConstMatrixView& m) {
+        return view(m.row(first).data(), rows, m.cols(), m.outerStride());
+      };
+      addTransposedProduct(part(gradient), packPanels(part(x), context.arena), 0, sum, context);
     }
+    if (!is_only) out += sum;
   }
 }
 

@@ -16,8 +16,6 @@ void inputGradient(ConstMatrixView gradient, ConstMatrixView weight, MatrixView 
                    Context& context);
 /// out (M, K) += dY^T X.
 void addWeightGradient(ConstMatrixView gradient, ConstMatrixView x, MatrixView out, Context& context);
-/// out (1, M) += the sum of the rows of dY.
-void addBiasGradient(ConstMatrixView gradient, MatrixView out);
 
 /// Packs B (K, M).
 Panels packPanels(ConstMatrixView b, Arena& arena);
@@ -28,7 +26,7 @@ Panels packPanels(const Float32Weight& b, Arena& arena);
 void multiplyColumns(ConstMatrixView a, const Panels& b, std::span<const Range> columns, float factor, MatrixView out,
                      uint32_t* words);
 
-/// out (N, M) = A B or, if `adds`, out += A B, for A (N, K). Sums run over k in ascending order, in chains of kChain
+/// out (N, M) = A B or, if `adds`, out += A B, for A (N, K). Sums run over k in ascending order, in chains of kSumBlock
 /// that are added to `out` one after the other.
 void multiplyPanels(ConstMatrixView a, const Panels& b, MatrixView out, bool adds, Context& context);
 

@@ -8,8 +8,8 @@ namespace heed {
 
 /// The maximum number of terms that are added one after the other in fp32. Longer sums are split into chains of this
 /// length, whose results are added, because the rounding error of a sum grows with the length of its chain. The error
-/// of n terms is then at most (kChain + n / kChain) 2^-24 sum |term|. The cost is one more addition per chain.
-inline constexpr Index kChain = 512;
+/// of n terms is then at most (kSumBlock + n / kSumBlock) 2^-24 sum |term|. The cost is one more addition per chain.
+inline constexpr Index kSumBlock = 512;
 
 /// A range [begin, end) of rows, columns or values of k.
 struct Range {

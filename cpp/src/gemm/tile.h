@@ -21,8 +21,8 @@
 /// - Register tile: R rows times P panels of C, whose sums stay in registers while the loop runs over k.
 /// - Chunk (chunk.h): up to kChunkRows rows of A. A chunk is multiplied by a whole weight before the next is packed.
 ///
-/// Each element of C is summed in its own lane in ascending k (fp32: in chains of kChain, see range.h), so its bits do
-/// not depend on the tile's shape or the element's position.
+/// Each element of C is summed in its own lane in ascending k (fp32: in chains of kSumBlock, see range.h), so its bits
+/// do not depend on the tile's shape or the element's position.
 namespace heed {
 
 /// Rows of the tallest row block. x86 has 16 vector registers, and V8 reserves one: 6 x 8 sums (12 registers), half a

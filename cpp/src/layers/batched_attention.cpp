@@ -42,7 +42,7 @@ MaskTensor repeated(Evaluator& e, MaskTensor mask, const Shape& weights) {
   // A mask for multi-head scores, [N, 1, L, S], also applies to scores [N, L, S].
   if (weights.rank() == 3 && shape.rank() == 4 && shape[1] == 1) shape = {shape[0], shape[2], shape[3]};
   if (!broadcastStrides(shape, weights))
-    refuseShape(mask.argument, "a shape that broadcasts to " + weights.toString(), mask.shape);
+    throwShapeMismatch(mask.argument, "a shape that broadcasts to " + weights.toString(), mask.shape);
   std::vector<Index> extents = shape.extents();
   while (extents.size() < 2) extents.insert(extents.begin(), 1);
   shape = Shape(std::move(extents));
@@ -73,14 +73,15 @@ MaskTensor repeated(Evaluator& e, MaskTensor mask, const Shape& weights) {
 
 BatchedAttention::BatchedAttention(const Shape& query, const Shape& key, const Shape& value)
     : query_(query), key_(key), value_(value) {
-  if (query.rank() < 2) refuseShape("query", "[..., L, Dk]", query);
+  if (query.rank() < 2) throwShapeMismatch("query", "[..., L, Dk]", query);
   leading_ = leadingAxes(query);
   const auto join = [&](const char* argument, const Shape& shape, bool fits, const std::string& matrix) {
     std::optional<Shape> joined;
     if (fits) joined = broadcastShape(leading_, leadingAxes(shape));
     if (!joined) {
-      refuseShape(argument,
-                  "[..., " + matrix + "] whose leading axes broadcast with those of query, " + query.toString(), shape);
+      throwShapeMismatch(argument,
+                         "[..., " + matrix + "] whose leading axes broadcast with those of query, " + query.toString(),
+                         shape);
     }
     leading_ = *joined;
   };

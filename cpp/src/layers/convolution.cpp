@@ -12,8 +12,8 @@ ConvolutionOptions checked(const ConvolutionOptions& o) {
   requireAtLeast("kernelSize", o.windows.width, 1);
   for (const auto& [name, channels] : {std::pair{"inChannels", o.in_channels}, {"outChannels", o.out_channels}}) {
     if (channels % o.groups == 0) continue;
-    refuse(ErrorCode::kInvalidArgument, "groups",
-           "a divisor of " + std::string(name) + " (" + std::to_string(channels) + ")", std::to_string(o.groups));
+    throwInvalid(ErrorCode::kInvalidArgument, "groups",
+                 "a divisor of " + std::string(name) + " (" + std::to_string(channels) + ")", std::to_string(o.groups));
   }
   // These bound all positions, so that their sums cannot overflow.
   requireRoom("dilation", {o.windows.dilation, o.windows.width});

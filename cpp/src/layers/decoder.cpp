@@ -26,28 +26,29 @@ using GrowingRows = DecoderLayerCache::GrowingRows;
 
 /// Appends rows to each of `count` sequences that have `before` rows so far. `fresh` (count L_new, width) has
 /// contiguous rows.
-void append(GrowingRows& kept, ConstMatrixView fresh, Index count, Index before) {
+void append(GrowingRows& cached, ConstMatrixView fresh, Index count, Index before) {
   const Index width = fresh.cols(), added = fresh.rows() / count;
-  if (before + added > kept.capacity) {
-    const Index capacity = std::max(before + added, 2 * kept.capacity);
+  if (before + added > cached.capacity) {
+    const Index capacity = std::max(before + added, 2 * cached.capacity);
     std::vector<float> larger(static_cast<size_t>(Shape{count, capacity, width}.size()));
     for (Index n = 0; n < count; ++n)
-      std::copy_n(kept.values.data() + n * kept.capacity * width, before * width, larger.data() + n * capacity * width);
-    kept.values.swap(larger);
-    kept.capacity = capacity;
+      std::copy_n(cached.values.data() + n * cached.capacity * width, before * width,
+                  larger.data() + n * capacity * width);
+    cached.values.swap(larger);
+    cached.capacity = capacity;
   }
   for (Index n = 0; n < count; ++n) {
     std::copy_n(fresh.data() + n * added * width, added * width,
-                kept.values.data() + (n * kept.capacity + before) * width);
+                cached.values.data() + (n * cached.capacity + before) * width);
   }
 }
 
 /// The first `length` rows of each of `count` sequences, concatenated.
-Value joined(const GrowingRows& kept, Index count, Index length, Index width, Arena& arena) {
-  if (count == 1) return Value::constant(view(kept.values.data(), length, width));
+Value joined(const GrowingRows& cached, Index count, Index length, Index width, Arena& arena) {
+  if (count == 1) return Value::constant(view(cached.values.data(), length, width));
   MatrixView all = arena.matrix(count * length, width);
   for (Index n = 0; n < count; ++n) {
-    std::copy_n(kept.values.data() + n * kept.capacity * width, length * width, all.data() + n * length * width);
+    std::copy_n(cached.values.data() + n * cached.capacity * width, length * width, all.data() + n * length * width);
   }
   return all;
 }
@@ -97,23 +98,32 @@ Value DecoderLayer::forward(Evaluator& e, const DecoderInput& input, const Decod
 }
 
 DecoderLayer::Cache DecoderLayer::makeCache(const Value& memory, Context& context, Index count) {
-  if (count < 1) refuse(ErrorCode::kInvalidArgument, "memory", "at least 1 sequence", std::to_string(count));
+  if (count < 1) throwInvalid(ErrorCode::kInvalidArgument, "memory", "at least 1 sequence", std::to_string(count));
   requireShape("memory", memory.values(), memory.rows() / count * count, options_.embed_dim);
   const Arena::Scope scope(context.arena);
   InferenceEvaluator e(context);
   const auto [query, key, value] = multihead_attn_.projectKeyValue(e, memory, memory);
   Cache cache;
   cache.count = count;
-  const auto keep = [](const Value& from, std::vector<float>& to) {
+  cache.key_width = key.cols();
+  cache.value_width = value.cols();
+  const auto copy = [](const Value& from, std::vector<float>& to) {
     allocate("memory", {from.rows(), from.cols()}, to);
     std::copy_n(from.data(), to.size(), to.data());
   };
-  keep(key, cache.memory_key);
-  keep(value, cache.memory_value);
+  copy(key, cache.memory_key);
+  copy(value, cache.memory_value);
   return cache;
 }
 
 Value DecoderLayer::step(Evaluator& e, const Value& target, Cache& cache, const DecoderCallOptions& options) {
+  const MultiHeadAttentionOptions& o = multihead_attn_.options();
+  const Shape widths{o.key_value_heads * o.key_dim, o.key_value_heads * o.value_dim};
+  if (Shape{cache.key_width, cache.value_width} != widths) {
+    throwInvalid(ErrorCode::kInvalidArgument, "cache",
+                 "a cache made by this decoder, with keys and values of width " + widths.toString(),
+                 "width " + Shape{cache.key_width, cache.value_width}.toString());
+  }
   requireShape("target", target.values(), target.rows() / cache.count * cache.count, options_.embed_dim);
   if (options.memory.rotary)
     throw Error(ErrorCode::kUnsupported,
@@ -144,8 +154,8 @@ Value DecoderLayer::cachedSelfAttention(Evaluator& e, const Value& in, Cache& ca
   AttentionOptions call = options;
   call.causal = true;
   call.query_offset = before;
-  const auto all = [&](const GrowingRows& kept, const Value& fresh) {
-    return joined(kept, count, length, fresh.cols(), e.context().arena);
+  const auto all = [&](const GrowingRows& cached, const Value& fresh) {
+    return joined(cached, count, length, fresh.cols(), e.context().arena);
   };
   return self_attn_.attend(e, {q, all(cache.self_key, k), all(cache.self_value, v), queries, keys}, call, nullptr,
                            residual);
@@ -158,13 +168,13 @@ Value DecoderLayer::cachedCrossAttention(Evaluator& e, const Value& in, const Ca
   const Index memory_rows = static_cast<Index>(cache.memory_key.size()) / key_width;
   const Sequences queries = Sequences::uniform(cache.count, in.rows() / cache.count),
                   keys = Sequences::uniform(cache.count, memory_rows / cache.count);
-  const auto kept = [&](const std::vector<float>& values, Index width) {
+  const auto cached = [&](const std::vector<float>& values, Index width) {
     return Value::constant(view(values.data(), memory_rows, width));
   };
   const Value q = multihead_attn_.projectQuery(e, in);
   return multihead_attn_.attend(
-      e, {q, kept(cache.memory_key, key_width), kept(cache.memory_value, value_width), queries, keys}, options, nullptr,
-      residual);
+      e, {q, cached(cache.memory_key, key_width), cached(cache.memory_value, value_width), queries, keys}, options,
+      nullptr, residual);
 }
 
 std::vector<Module::Child> DecoderLayer::children() {
@@ -212,8 +222,8 @@ Decoder::Cache Decoder::makeCache(const Value& memory, Context& context, Index c
 
 Value Decoder::step(Evaluator& e, const Value& target, Cache& cache, const DecoderCallOptions& options) {
   if (cache.size() != layers_.size()) {
-    refuse(ErrorCode::kInvalidArgument, "cache", "a cache made by this decoder",
-           "a cache of " + std::to_string(cache.size()) + " layers");
+    throwInvalid(ErrorCode::kInvalidArgument, "cache", "a cache made by this decoder",
+                 "a cache of " + std::to_string(cache.size()) + " layers");
   }
   const Index before = cache.empty() ? 0 : cache[0].length;
   Value output = target;

@@ -17,8 +17,8 @@ Value Embedding::forward(Evaluator& e, std::span<const int32_t> ids) const {
   for (size_t t = 0; t < ids.size(); ++t) {
     rows[t] = ids[t];
     if (rows[t] < 0 || rows[t] >= num_embeddings_) {
-      refuse(ErrorCode::kInvalidArgument, "ids", "ids from 0 to " + std::to_string(num_embeddings_ - 1),
-             std::to_string(rows[t]) + " at position " + std::to_string(t));
+      throwInvalid(ErrorCode::kInvalidArgument, "ids", "ids from 0 to " + std::to_string(num_embeddings_ - 1),
+                   std::to_string(rows[t]) + " at position " + std::to_string(t));
     }
   }
   const TableRows table{.storage = nullptr, .plain = weight_.data(), .rows = {rows, ids.size()}, .sparse = true};

@@ -1,5 +1,6 @@
 #include "heed/free_parameter.h"
 
+#include <algorithm>
 #include <numeric>
 
 #include "core/check.h"
@@ -15,7 +16,7 @@ Value FreeParameter::forward(Evaluator& e) const {
   auto* indices = e.context().arena.take<Index>(rows);
   std::iota(indices, indices + rows, Index{0});
   const TableRows table{.storage = nullptr, .plain = values_.data(), .rows = {indices, static_cast<size_t>(rows)}};
-  return e.lookUp({&table, 1}, static_cast<Index>(values_.size()) / rows);
+  return e.lookUp({&table, 1}, static_cast<Index>(values_.size()) / std::max<Index>(rows, 1));
 }
 
 std::vector<Parameter> FreeParameter::ownParameters() {

@@ -15,9 +15,9 @@ LinearOptions checked(const LinearOptions& options) {
   requireAtLeast("outFeatures", options.out_features, 1);
   requireRoom("weight", {options.out_features, options.in_features});
   if (options.precision == Precision::kInt8 && options.in_features > kMaxInt8Inputs) {
-    refuse(ErrorCode::kUnsupported, "inFeatures",
-           "at most " + std::to_string(kMaxInt8Inputs) + " in int8 (sums of products must fit into 32 bits)",
-           std::to_string(options.in_features));
+    throwInvalid(ErrorCode::kUnsupported, "inFeatures",
+                 "at most " + std::to_string(kMaxInt8Inputs) + " in int8 (sums of products must fit into 32 bits)",
+                 std::to_string(options.in_features));
   }
   return options;
 }

@@ -14,8 +14,8 @@ MultiHeadAttentionOptions completed(MultiHeadAttentionOptions o) {
   requireAtLeast("numHeads", o.num_heads, 1);
   if (o.key_value_heads == 0) o.key_value_heads = o.num_heads;
   if (o.key_value_heads < 1 || o.num_heads % o.key_value_heads != 0) {
-    refuse(ErrorCode::kInvalidArgument, "keyValueHeads", "a divisor of numHeads (" + std::to_string(o.num_heads) + ")",
-           std::to_string(o.key_value_heads));
+    throwInvalid(ErrorCode::kInvalidArgument, "keyValueHeads",
+                 "a divisor of numHeads (" + std::to_string(o.num_heads) + ")", std::to_string(o.key_value_heads));
   }
   requireAtLeast("keyDim", o.key_dim, 0);
   requireAtLeast("valueDim", o.value_dim, 0);
@@ -23,9 +23,9 @@ MultiHeadAttentionOptions completed(MultiHeadAttentionOptions o) {
   requireAtLeast("valueInputDim", o.value_input_dim, 0);
   requireRate("dropout", o.dropout);
   if ((o.key_dim == 0 || o.value_dim == 0) && o.embed_dim % o.num_heads != 0) {
-    refuse(ErrorCode::kInvalidArgument, "numHeads",
-           "a divisor of embedDim (" + std::to_string(o.embed_dim) + ") unless keyDim and valueDim are given",
-           std::to_string(o.num_heads));
+    throwInvalid(ErrorCode::kInvalidArgument, "numHeads",
+                 "a divisor of embedDim (" + std::to_string(o.embed_dim) + ") unless keyDim and valueDim are given",
+                 std::to_string(o.num_heads));
   }
   if (o.key_dim == 0) o.key_dim = o.embed_dim / o.num_heads;
   if (o.value_dim == 0) o.value_dim = o.embed_dim / o.num_heads;

@@ -29,8 +29,8 @@ Index PositionalEncoding::outputWidth(Index width) const {
     return width + options_.embed_dim;
   }
   if (width != options_.embed_dim) {
-    refuse(ErrorCode::kShapeMismatch, "x", "width " + std::to_string(options_.embed_dim) + " (embedDim)",
-           "width " + std::to_string(width));
+    throwInvalid(ErrorCode::kShapeMismatch, "x", "width " + std::to_string(options_.embed_dim) + " (embedDim)",
+                 "width " + std::to_string(width));
   }
   return width;
 }
@@ -39,8 +39,9 @@ void PositionalEncoding::forward(ConstMatrixView x, const Sequences& sequences, 
   requireRows("x", x, sequences.totalRows());
   requireShape("output", readOnly(output), x.rows(), outputWidth(x.cols()));
   if (sequences.maxLength() > options_.max_length) {
-    refuse(ErrorCode::kShapeMismatch, "x", "at most " + std::to_string(options_.max_length) + " positions (maxLength)",
-           std::to_string(sequences.maxLength()));
+    throwInvalid(ErrorCode::kShapeMismatch, "x",
+                 "at most " + std::to_string(options_.max_length) + " positions (maxLength)",
+                 std::to_string(sequences.maxLength()));
   }
   const Index width = options_.embed_dim;
   for (Index n = 0; n < sequences.count(); ++n) {

@@ -67,7 +67,7 @@ Value Recurrent::forward(Evaluator& e, const Value& x, const Sequences& sequence
   requireShape("x", x.values(), sequences.totalRows(), options_.input_size);
   const Index count = sequences.count(), length = sequences.maxLength(), rows = count * length, width = directions();
   if (rows != sequences.totalRows())
-    refuse(ErrorCode::kShapeMismatch, "x", "sequences of equal length", "sequences of different lengths");
+    throwInvalid(ErrorCode::kShapeMismatch, "x", "sequences of equal length", "sequences of different lengths");
   if (rows == 0) return e.reshape(e.gatherRows(x, {}), 0, outputWidth());
   Value input = x;
   for (size_t layer = 0; layer < all_.size(); layer += static_cast<size_t>(width)) {

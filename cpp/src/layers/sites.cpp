@@ -24,11 +24,12 @@ void requireFits(const SiteEdit& edit, const std::array<Index, 4>& extents, cons
     const std::vector<Index>& selected = edit.selected[axis];
     const Index greatest = selected.empty() ? extents[axis] - 1 : std::ranges::max(selected);
     if (greatest < 0) return;  // nothing is selected
-    if (strides[axis] < 0) refuse(ErrorCode::kInvalidArgument, "edit", "strides >= 0", std::to_string(strides[axis]));
+    if (strides[axis] < 0)
+      throwInvalid(ErrorCode::kInvalidArgument, "edit", "strides >= 0", std::to_string(strides[axis]));
     last += int64_t{greatest} * strides[axis];
   }
   if (last >= static_cast<int64_t>(size))
-    refuse(ErrorCode::kShapeMismatch, "edit", "one value per selected entry", std::to_string(size) + " values");
+    throwInvalid(ErrorCode::kShapeMismatch, "edit", "one value per selected entry", std::to_string(size) + " values");
 }
 
 }  // namespace
@@ -148,7 +149,7 @@ Sites::Sites(const Sequences& queries, const Sequences& keys, std::vector<Index>
   if (columns.empty()) return;
   requireShape("columns", {static_cast<Index>(columns.size())}, {std::max(queries.totalRows(), keys.totalRows())});
   if (std::ranges::min(columns) < 0)
-    refuse(ErrorCode::kInvalidArgument, "columns", "columns >= 0", std::to_string(std::ranges::min(columns)));
+    throwInvalid(ErrorCode::kInvalidArgument, "columns", "columns >= 0", std::to_string(std::ranges::min(columns)));
   columns_ = std::make_shared<const std::vector<Index>>(std::move(columns));
 }
 
@@ -221,10 +222,10 @@ void Sites::atAttention(const AttentionInput& input, Index num_heads, const Atte
     attentionScores(input, num_heads, options, scores, context);
     std::copy_n(scores, size, edited);
     visit(Site::kScores, matricesOf(edited, num_heads));
-    weigh(input, num_heads, options, scores, edited, result.weights);
+    softmaxEditedRows(input, num_heads, options, scores, edited, result.weights);
   }
   if (touches(Site::kWeights)) visit(Site::kWeights, matricesOf(result.weights, num_heads));
-  if (changes) combine(input, num_heads, options, before, result.weights, result.output, context.random);
+  if (changes) attendEditedRows(input, num_heads, options, before, result.weights, result.output, context.random);
 }
 
 }  // namespace heed

@@ -10,16 +10,16 @@ namespace {
 /// Requires `values` to have shape (T) and entries in [0, limit). Messages count texts and tokens from 0.
 void requireBelow(const char* argument, const std::vector<int32_t>& values, Index limit, const Sequences& sequences) {
   if (static_cast<Index>(values.size()) != sequences.totalRows()) {
-    refuse(ErrorCode::kShapeMismatch, argument, std::to_string(sequences.totalRows()) + " entries, one per token",
-           std::to_string(values.size()));
+    throwInvalid(ErrorCode::kShapeMismatch, argument, std::to_string(sequences.totalRows()) + " entries, one per token",
+                 std::to_string(values.size()));
   }
   for (Index n = 0; n < sequences.count(); ++n) {
     for (Index t = sequences.begin(n); t < sequences.end(n); ++t) {
       const Index value = values[static_cast<size_t>(t)];
       if (value >= 0 && value < limit) continue;
-      refuse(ErrorCode::kInvalidArgument, argument, "an integer from 0 to " + std::to_string(limit - 1),
-             std::to_string(value) + " at token " + std::to_string(t - sequences.begin(n)) + " of text " +
-                 std::to_string(n));
+      throwInvalid(ErrorCode::kInvalidArgument, argument, "an integer from 0 to " + std::to_string(limit - 1),
+                   std::to_string(value) + " at token " + std::to_string(t - sequences.begin(n)) + " of text " +
+                       std::to_string(n));
     }
   }
 }
@@ -61,8 +61,9 @@ void EncoderModel::Embeddings::check(const TokenBatch& batch) const {
   const Index longest = config_.max_positions - config_.position_offset;
   for (Index n = 0; n < sequences.count(); ++n) {
     if (sequences.length(n) > longest) {
-      refuse(ErrorCode::kInvalidArgument, "ids", "at most " + std::to_string(longest) + " tokens (the model's limit)",
-             std::to_string(sequences.length(n)) + " in text " + std::to_string(n));
+      throwInvalid(ErrorCode::kInvalidArgument, "ids",
+                   "at most " + std::to_string(longest) + " tokens (the model's limit)",
+                   std::to_string(sequences.length(n)) + " in text " + std::to_string(n));
     }
   }
 }

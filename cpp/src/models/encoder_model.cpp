@@ -38,9 +38,9 @@ EncoderModelConfig completed(EncoderModelConfig c) {
   if (layer.key_value_heads == 0) layer.key_value_heads = layer.num_heads;
   if (layer.key_dim == 0) {
     if (layer.embed_dim % layer.num_heads != 0) {
-      refuse(ErrorCode::kInvalidArgument, "config.numHeads",
-             "a divisor of embedDim (" + std::to_string(layer.embed_dim) + ") unless headDim is given",
-             std::to_string(layer.num_heads));
+      throwInvalid(ErrorCode::kInvalidArgument, "config.numHeads",
+                   "a divisor of embedDim (" + std::to_string(layer.embed_dim) + ") unless headDim is given",
+                   std::to_string(layer.num_heads));
     }
     layer.key_dim = layer.embed_dim / layer.num_heads;
   }
@@ -55,7 +55,7 @@ EncoderModelConfig completed(EncoderModelConfig c) {
   if (!c.local_layers.empty())
     requireShape("config.localLayers", {static_cast<Index>(c.local_layers.size())}, {c.num_layers});
   if (!(layer.eps > 0 && layer.eps < 1))
-    refuse(ErrorCode::kInvalidArgument, "config.eps", "a number between 0 and 1", numberText(layer.eps));
+    throwInvalid(ErrorCode::kInvalidArgument, "config.eps", "a number between 0 and 1", numberText(layer.eps));
   if (c.positions == Positions::kRelative) {
     require_range("relativeBuckets", c.relative_buckets, 4, 1024);
     require_range("relativeDistance", c.relative_distance, c.relative_buckets / 4 + 1, kMaxRows);
@@ -68,16 +68,16 @@ EncoderModelConfig completed(EncoderModelConfig c) {
   }
   require_range("convolution", c.convolution, 0, 63);
   if (c.convolution > 0 && c.convolution % 2 == 0)
-    refuse(ErrorCode::kInvalidArgument, "config.convolution", "an odd width", std::to_string(c.convolution));
+    throwInvalid(ErrorCode::kInvalidArgument, "config.convolution", "an odd width", std::to_string(c.convolution));
   if (layer.joint_qk_norm) require_range("keyValueHeads", layer.key_value_heads, layer.num_heads, layer.num_heads);
   if (layer.nested_norm && (layer.norm_first || layer.output_norms || !c.first_attention_norm)) {
-    refuse(ErrorCode::kInvalidArgument, "config.nestedNorm",
-           "false with normFirst, outputNorms or without a first norm", "true");
+    throwInvalid(ErrorCode::kInvalidArgument, "config.nestedNorm",
+                 "false with normFirst, outputNorms or without a first norm", "true");
   }
   if (c.positions == Positions::kRotary) require_range("rotaryDim", c.rotary_dim, 2, layer.key_dim);
   const auto require_finite = [](const char* name, double value) {
     if (!std::isfinite(value))
-      refuse(ErrorCode::kInvalidArgument, std::string("config.") + name, "a finite number", numberText(value));
+      throwInvalid(ErrorCode::kInvalidArgument, std::string("config.") + name, "a finite number", numberText(value));
   };
   require_finite("attentionScale", static_cast<double>(c.attention_scale));
   require_finite("embeddingScale", static_cast<double>(c.embedding_scale));
@@ -110,9 +110,9 @@ EncoderModelConfig completed(EncoderModelConfig c) {
   const double tables = position_table() + static_cast<double>(c.type_vocab_size) * width;
   const double bytes = matrices * (layer.precision == Precision::kInt8 ? 1 : 4) + tables * 4;
   if (bytes > kMaxBytes) {
-    refuse(ErrorCode::kOutOfMemory, "config", "weights of less than 4096 MB",
-           numberText(std::floor(bytes / 1048576)) + " MB" +
-               (layer.precision == Precision::kInt8 ? "" : ". With dtype 'q8', matrices take a quarter"));
+    throwInvalid(ErrorCode::kOutOfMemory, "config", "weights of less than 4096 MB",
+                 numberText(std::floor(bytes / 1048576)) + " MB" +
+                     (layer.precision == Precision::kInt8 ? "" : ". With dtype 'q8', matrices take a quarter"));
   }
   return c;
 }
@@ -140,18 +140,18 @@ std::vector<Index> relativeBuckets(const EncoderModelConfig& config) {
 /// PK and PQ (see DisentangledPositions) of a layer for rows [first, first + count) of the table.
 struct EncoderModel::ProjectedPositions {
   Index first, count;
-  uint64_t writes;            // Parameter::writes() when they were computed
+  uint64_t writes;            // positionWrites() when they were computed
   std::vector<float> values;  // (2 count, H Dk)
 
-  bool has(Index begin, Index end) const {
-    return writes == Parameter::writes() && first <= begin && end <= first + count;
+  bool has(Index begin, Index end, uint64_t current) const {
+    return writes == current && first <= begin && end <= first + count;
   }
 };
 
 /// Rotary tables, and biases or embeddings of relative positions. All layers share them, except that local layers may
 /// have another rotary base.
 struct EncoderModel::PositionTables {
-  std::optional<Rotary> rotary, local_rotary;
+  std::optional<GrowingRotary> rotary, local_rotary;
   std::vector<float> relative_table;       // kRelative: (buckets, H); kDisentangled: (2 buckets, E)
   PositionBias alibi;                      // kAlibi
   std::optional<LayerNorm> relative_norm;  // kDisentangled
@@ -174,11 +174,11 @@ EncoderModel::EncoderModel(const EncoderModelConfig& given)
   if (config.convolution > 0 && config.num_layers > 0) convolution_ = std::make_unique<Convolution>(config);
   if (config.final_norm) norm_.emplace(normOptions(config.layer));
   if (config.positions == Positions::kRotary && !patches_) {
-    positions_->rotary.emplace(config.rotary_dim, config.max_positions, config.rotary_base, Rotary::Pairing::kHalfSplit,
-                               config.rotary_scale);
+    positions_->rotary.emplace(config.rotary_dim, config.rotary_base, Rotary::Pairing::kHalfSplit, config.rotary_scale,
+                               config.max_positions);
     if (config.window >= 0 && config.local_rotary_base != config.rotary_base) {
-      positions_->local_rotary.emplace(config.rotary_dim, config.max_positions, config.local_rotary_base,
-                                       Rotary::Pairing::kHalfSplit, config.rotary_scale);
+      positions_->local_rotary.emplace(config.rotary_dim, config.local_rotary_base, Rotary::Pairing::kHalfSplit,
+                                       config.rotary_scale, config.max_positions);
     }
   }
   if (config.positions == Positions::kRelative) {
@@ -210,7 +210,7 @@ std::vector<float> EncoderModel::hiddenStates(const Sequences& sequences) const 
 }
 
 Value EncoderModel::embed(Evaluator& e, const TokenBatch& batch) {
-  if (!embeddings_) refuse(ErrorCode::kUnsupported, "ids", "a text model", "an image model");
+  if (!embeddings_) throwInvalid(ErrorCode::kUnsupported, "ids", "a text model", "an image model");
   e.enterLayer(0);
   return e.at(Site::kInput, embeddings_->forward(e, batch));
 }
@@ -222,7 +222,7 @@ Value EncoderModel::embed(Evaluator& e, const ImageInput& image) const {
 }
 
 Index EncoderModel::imageRows(Index height, Index width) const {
-  if (!patches_) refuse(ErrorCode::kUnsupported, "images", "an image model", "a text model");
+  if (!patches_) throwInvalid(ErrorCode::kUnsupported, "images", "an image model", "a text model");
   return patches_->rows(height, width);
 }
 
@@ -248,9 +248,9 @@ Value EncoderModel::runLayer(Evaluator& e, Index i, const Value& x, const Sequen
                              std::span<const MaskTensor> masks) {
   requireRange("layer", i, 0, config_.num_layers - 1);
   if (head_mask && head_mask.cols() != config_.layer.num_heads) {
-    refuse(ErrorCode::kShapeMismatch, "headMask",
-           std::to_string(config_.layer.num_heads) + " factors for a layer, one per head",
-           std::to_string(head_mask.cols()));
+    throwInvalid(ErrorCode::kShapeMismatch, "headMask",
+                 std::to_string(config_.layer.num_heads) + " factors for a layer, one per head",
+                 std::to_string(head_mask.cols()));
   }
   Evaluator::Scope scope(e);
   e.enterLayer(i);
@@ -261,7 +261,11 @@ Value EncoderModel::runLayer(Evaluator& e, Index i, const Value& x, const Sequen
   options.masks = masks;
   if (config_.attention_scale != 0) options.scale = config_.attention_scale;
   if (isLocal(i)) options.window = config_.window;
-  options.rotary = positions.rotary ? positions.rotary : rotary(i);
+  options.rotary = positions.rotary;
+  if (const std::shared_ptr<const Rotary> tables = rotary(i, sequences.maxLength())) {
+    e.share(tables);
+    options.rotary = tables.get();
+  }
   options.bias = positions.bias;
   DisentangledPositions distances = positions.distances;
   std::shared_ptr<const ProjectedPositions> projected;
@@ -309,23 +313,29 @@ DisentangledPositions EncoderModel::distances(Evaluator& e, Index length) const 
 std::shared_ptr<const EncoderModel::ProjectedPositions> EncoderModel::projectedPositions(Evaluator& e, Index i,
                                                                                          Index length) {
   const std::span<const Index> rows = distanceRows(length - 1);
-  std::shared_ptr<const ProjectedPositions>& kept = positions_->layers[static_cast<size_t>(i)];
-  if (kept && kept->has(rows.front(), rows.back() + 1)) return kept;
+  const uint64_t writes = positionWrites(i);
+  std::shared_ptr<const ProjectedPositions>& cached = positions_->layers[static_cast<size_t>(i)];
+  if (cached && cached->has(rows.front(), rows.back() + 1, writes)) return cached;
   const Arena::Scope scope(e.context().arena);
   DisentangledPositions made = distances(e, length);
   layer(i).selfAttention().projectPositions(e, made);
   const Index count = made.key.rows(), width = queryWidth();
-  auto projected = std::make_shared<ProjectedPositions>(made.first, count, Parameter::writes());
+  auto projected = std::make_shared<ProjectedPositions>(made.first, count, writes);
   allocate("positions", {2 * count, width}, projected->values);
   std::copy_n(made.query.data(), count * width, std::copy_n(made.key.data(), count * width, projected->values.data()));
-  kept = projected;
-  return kept;
+  cached = projected;
+  return cached;
 }
 
-const Rotary* EncoderModel::rotary(Index i) const {
-  const std::optional<Rotary>& own =
+uint64_t EncoderModel::positionWrites(Index i) const {
+  std::optional<LayerNorm>& norm = positions_->relative_norm;
+  return ownWrites() + (norm ? norm->writes() : 0) + layer(i).selfAttention().writes();
+}
+
+std::shared_ptr<const Rotary> EncoderModel::rotary(Index i, Index length) const {
+  std::optional<GrowingRotary>& own =
       isLocal(i) && positions_->local_rotary ? positions_->local_rotary : positions_->rotary;
-  return own ? &*own : nullptr;
+  return own ? own->tables(length) : nullptr;
 }
 
 std::span<const Index> EncoderModel::distanceRows(Index most) const {
@@ -340,7 +350,7 @@ Value EncoderModel::applyFinalNorm(Evaluator& e, const Value& x) const {
 }
 
 Value EncoderModel::wordLogits(Evaluator& e, const Value& x) const {
-  if (!embeddings_) refuse(ErrorCode::kUnsupported, "x", "a text model", "an image model");
+  if (!embeddings_) throwInvalid(ErrorCode::kUnsupported, "x", "a text model", "an image model");
   return embeddings_->wordLogits(e, x);
 }
 

@@ -53,7 +53,7 @@ InputGrams::InputGrams(EncoderModel& model, std::span<const Parameter> weights) 
       return static_cast<const RowStorage*>(&each->weight()) == weight.parts.front().key();
     });
     if (layer == layers.end())
-      refuse(ErrorCode::kInvalidArgument, "parameter", "the weight of a linear layer", weight.name);
+      throwInvalid(ErrorCode::kInvalidArgument, "parameter", "the weight of a linear layer", weight.name);
     recorders_.push_back(std::make_unique<Recorder>(**layer));
   }
 }

@@ -47,37 +47,37 @@ void applyTo(const Matrix& x, Activation activation, Matrix& y) {
 
 Variable activate(Graph& graph, const Variable& x, Activation activation) {
   if (activation == Activation::kIdentity) return x;
-  const auto value = [kept = x.shared(), activation] {
-    Matrix y(kept->rows(), kept->cols());
-    applyTo(*kept, activation, y);
+  const auto value = [saved = x.shared(), activation] {
+    Matrix y(saved->rows(), saved->cols());
+    applyTo(*saved, activation, y);
     return y;
   };
   return graph
       .record(value(), {x}, false,
-              [kept = x.shared(), node = x.node(), activation](Matrix& gradient, Backward& pass) {
-                activationGradient(sizeOf(gradient), kept->data(), gradient.data(), gradient.data(), activation);
+              [saved = x.shared(), node = x.node(), activation](Matrix& gradient, Backward& pass) {
+                activationGradient(sizeOf(gradient), saved->data(), gradient.data(), gradient.data(), activation);
                 pass.give(node, std::move(gradient));
               })
       .recomputedBy(value);
 }
 
 Variable gate(Graph& graph, const Variable& x, Activation activation, bool second) {
-  if (x.cols() % 2 != 0) refuseShape("x", "an even number of columns", Shape{x.rows(), x.cols()});
+  if (x.cols() % 2 != 0) throwShapeMismatch("x", "an even number of columns", Shape{x.rows(), x.cols()});
   const Index width = x.cols() / 2, first_a = second ? width : 0, first_b = width - first_a;
-  const auto value = [kept = x.shared(), activation, width, first_a, first_b] {
-    Matrix y(kept->rows(), width);
-    y.view() = kept->values().middleCols(first_a, width);
+  const auto value = [saved = x.shared(), activation, width, first_a, first_b] {
+    Matrix y(saved->rows(), width);
+    y.view() = saved->values().middleCols(first_a, width);
     heed::activate(y.data(), sizeOf(y), activation);
-    y.view().array() *= kept->values().middleCols(first_b, width).array();
+    y.view().array() *= saved->values().middleCols(first_b, width).array();
     return y;
   };
   return graph
       .record(value(), {x}, false,
-              [kept = x.shared(), node = x.node(), activation, first_a, first_b](Matrix& dy, Backward& pass) {
+              [saved = x.shared(), node = x.node(), activation, first_a, first_b](Matrix& dy, Backward& pass) {
                 const Index columns = dy.cols();
-                Matrix dx(kept->rows(), kept->cols());
+                Matrix dx(saved->rows(), saved->cols());
                 for (Index t = 0; t < dx.rows(); ++t) {
-                  const float *row = kept->data() + t * 2 * columns, *a = row + first_a, *b = row + first_b;
+                  const float *row = saved->data() + t * 2 * columns, *a = row + first_a, *b = row + first_b;
                   float *dx_row = dx.data() + t * 2 * columns, *da = dx_row + first_a, *db = dx_row + first_b;
                   const float* out = dy.data() + t * columns;
                   const auto product = [](const auto& p, const auto& q) { return p * q; };

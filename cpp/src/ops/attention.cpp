@@ -106,13 +106,13 @@ void check(const AttentionInput& input, Index num_heads, const AttentionOptions&
   requireAtLeast("numHeads", num_heads, 1);
   const Index key_heads = options.keyHeads(num_heads);
   if (key_heads < 1 || num_heads % key_heads != 0) {
-    refuse(ErrorCode::kInvalidArgument, "keyHeads", "a divisor of numHeads (" + std::to_string(num_heads) + ")",
-           std::to_string(key_heads));
+    throwInvalid(ErrorCode::kInvalidArgument, "keyHeads", "a divisor of numHeads (" + std::to_string(num_heads) + ")",
+                 std::to_string(key_heads));
   }
   const auto require_heads = [](const char* argument, Index width, Index heads) {
     if (width % heads != 0) {
-      refuse(ErrorCode::kShapeMismatch, argument, "a multiple of numHeads (" + std::to_string(heads) + ")",
-             "width " + std::to_string(width));
+      throwInvalid(ErrorCode::kShapeMismatch, argument, "a multiple of numHeads (" + std::to_string(heads) + ")",
+                   "width " + std::to_string(width));
     }
   };
   require_heads("query", query.cols(), num_heads);
@@ -122,11 +122,11 @@ void check(const AttentionInput& input, Index num_heads, const AttentionOptions&
   requireRows("value", value.values(), keys.totalRows());
   requireShape("output", output, queries.totalRows(), value.cols() / key_heads * num_heads);
   if (keys.count() != queries.count()) {
-    refuse(ErrorCode::kShapeMismatch, "key", "as many sequences as query (" + std::to_string(queries.count()) + ")",
-           std::to_string(keys.count()));
+    throwInvalid(ErrorCode::kShapeMismatch, "key",
+                 "as many sequences as query (" + std::to_string(queries.count()) + ")", std::to_string(keys.count()));
   }
   if (options.scale && !std::isfinite(*options.scale))
-    refuse(ErrorCode::kInvalidArgument, "scale", "a finite number", numberText(*options.scale));
+    throwInvalid(ErrorCode::kInvalidArgument, "scale", "a finite number", numberText(*options.scale));
   if (options.window) requireAtLeast("window", *options.window, 0);
   // Bounds positions so that sums of positions, distances and window radii cannot overflow Index.
   constexpr Index kMaxPositions = std::numeric_limits<Index>::max() / 4;
@@ -151,7 +151,7 @@ Index attentionWeightsSize(Index num_heads, const Sequences& queries, const Sequ
   for (Index n = 0; n < queries.count(); ++n)
     size += static_cast<double>(requireRoom("weights", {num_heads, queries.length(n), keys.length(n)}));
   if (4 * size > static_cast<double>(std::numeric_limits<Index>::max()))
-    refuseMemory("weights", {queries.count(), num_heads, queries.maxLength(), keys.maxLength()}, 4 * size);
+    throwOutOfMemory("weights", {queries.count(), num_heads, queries.maxLength(), keys.maxLength()}, 4 * size);
   return static_cast<Index>(size);
 }
 
@@ -161,8 +161,7 @@ void attention(const AttentionInput& input, Index num_heads, const AttentionOpti
   const Index key_heads = options.keyHeads(num_heads);
   const Index key_width = input.query.cols() / num_heads, value_width = input.value.cols() / key_heads;
   const float scale = options.scaleFor(key_width);
-  const std::vector<Mask> masks = broadcastMasks(
-      options.masks, {input.queries.count(), num_heads, input.queries.maxLength(), input.keys.maxLength()});
+  const std::vector<Mask> masks = broadcastMasks(options.masks, input.queries, num_heads, input.keys);
 
   // One task per head and sequence. If there are fewer heads than threads, queries are divided into parts, too.
   const Index count = input.queries.count(), heads = Shape{count, num_heads}.size(),

@@ -29,6 +29,7 @@
 #include "ops/position_terms.h"
 #include "ops/softmax.h"
 #include "train/ops/dropout_draws.h"
+#include "train/ops/sums.h"
 
 namespace heed::train {
 namespace {
@@ -47,17 +48,17 @@ Panels packFinite(ConstMatrixView key, const RowList& keys, Arena& arena) {
 }
 
 /// For one query: takes e^(s - max) in `exponentials`, their `sum`, and G in `products`. Replaces `exponentials` by Z P
-/// and `products` by dS / m, and returns E. `kept` is Z, or null if all of Z is 1; `count` is a multiple of 4.
-float scoreGradient(float* exponentials, float sum, float* products, const float* kept, Index count) {
+/// and `products` by dS / m, and returns E. `keep_factors` is Z, or null if all of Z is 1; `count` is a multiple of 4.
+float scoreGradient(float* exponentials, float sum, float* products, const float* keep_factors, Index count) {
   const v128_t zero = simd::splat(0), inverse_sum = simd::splat(sum == 0 ? 0 : 1 / sum);
   double total = 0;
-  for (Index first = 0; first < count; first += 4 * kChain) {
+  for (Index first = 0; first < count; first += 4 * kSumBlock) {
     v128_t sums = zero;
-    for (Index j = first; j < std::min(first + 4 * kChain, count); j += 4) {
+    for (Index j = first; j < std::min(first + 4 * kSumBlock, count); j += 4) {
       const v128_t exponential = simd::load(exponentials + j), visible = wasm_f32x4_ne(exponential, zero);
       const v128_t weight = wasm_v128_and(wasm_f32x4_mul(exponential, inverse_sum), visible);
       v128_t product = simd::load(products + j);
-      if (kept) product = wasm_f32x4_mul(product, simd::load(kept + j));
+      if (keep_factors) product = wasm_f32x4_mul(product, simd::load(keep_factors + j));
       product = wasm_v128_and(product, visible);
       sums = simd::multiplyAdd(weight, product, sums);
       simd::store(exponentials + j, weight);
@@ -71,19 +72,41 @@ float scoreGradient(float* exponentials, float sum, float* products, const float
     const v128_t weight = simd::load(exponentials + j), visible = wasm_f32x4_ne(weight, zero);
     const v128_t gradient = wasm_f32x4_mul(weight, wasm_f32x4_sub(simd::load(products + j), es));
     simd::store(products + j, wasm_v128_and(gradient, visible));
-    if (kept) simd::store(exponentials + j, wasm_f32x4_mul(weight, simd::load(kept + j)));
+    if (keep_factors) simd::store(exponentials + j, wasm_f32x4_mul(weight, simd::load(keep_factors + j)));
   }
   return e;
 }
+
+/// The gradients of inputs to whose elements many scores add.
+struct ScoreSums {
+  ScatteredSums head_mask, position_bias;
+  std::vector<ScatteredSums> masks;
+
+  ScoreSums(const AttentionCall& call, const AttentionGradients& result)
+      : head_mask(result.head_mask, sizeOf(call.options.head_mask), scoreCount(call)),
+        position_bias(result.position_bias, sizeOf(call.options.bias), scoreCount(call)) {
+    for (size_t m = 0; m < result.masks.size(); ++m)
+      masks.emplace_back(result.masks[m], call.mask_tensors[m].shape.size(), scoreCount(call));
+  }
+  void finish() {
+    head_mask.finish();
+    position_bias.finish();
+    for (ScatteredSums& mask : masks) mask.finish();
+  }
+
+ private:
+  static Index sizeOf(const Value& value) { return value.rows() * value.cols(); }
+};
 
 /// The backward pass of one head of one sequence.
 class HeadBackward {
  public:
   HeadBackward(const AttentionCall& call, std::span<const Mask> masks, ConstMatrixView gradient,
-               const AttentionGradients& result, Index n, Index h, Context& context)
+               const AttentionGradients& result, ScoreSums& sums, Index n, Index h, Context& context)
       : call_(call),
         masks_(masks),
         result_(result),
+        sums_(sums),
         n_(n),
         h_(h),
         key_head_(h * call.key_heads / call.num_heads),
@@ -102,8 +125,8 @@ class HeadBackward {
     query_rows_ = packPanels(query_, arena());
     gradient_rows_ = packPanels(gradient_, arena());
     if (!positions_) return;
-    query_sums_.emplace(arena().matrix(query_.rows(), positions_.count())).setZero();
-    key_sums_.emplace(arena().matrix(key.rows(), positions_.count())).setZero();
+    query_sums_ = zeros(query_.rows() * positions_.count());
+    key_sums_ = zeros(key.rows() * positions_.count());
   }
 
   void run() {
@@ -121,13 +144,18 @@ class HeadBackward {
       value_gradient.row(selected[k]) += head_mask_ * dv.row(k);
     }
     if (positions_) addPositionGradients();
-    if (result_.head_mask)
-      result_.head_mask[call_.options.headMaskIndex(n_, h_, call_.num_heads)] +=
-          static_cast<float>(head_mask_gradient_);
+    if (sums_.head_mask)
+      sums_.head_mask.add(call_.options.headMaskIndex(n_, h_, call_.num_heads),
+                          static_cast<float>(head_mask_gradient_));
   }
 
  private:
   Arena& arena() const { return context_.arena; }
+  double* zeros(Index count) const {
+    auto* all = arena().take<double>(count);
+    std::fill_n(all, count, 0.0);
+    return all;
+  }
   template <class View>
   View queries(View all, Index width) const {
     return headRows(all, call_.queries.begin(n_), call_.queries.end(n_), h_, width);
@@ -180,14 +208,14 @@ class HeadBackward {
     multiplyColumns(block(query_), key_columns_, visible.ranges(), scale_, scores, packed);
     positions_.add(block(query_), first, scale_, visible, scores, packed, arena());
     multiplyColumns(block(gradient_), value_columns_, visible.ranges(), 1, products, packed);
-    float* kept = call_.options.dropout > 0 ? arena().take(width) : nullptr;
+    float* keep_factors = call_.options.dropout > 0 ? arena().take(width) : nullptr;
     for (Index r = 0; r < rows; ++r) {
       float *score = scores.row(r).data(), *product = products.row(r).data();
       visible.addBiasAndMasks(r, score);
       std::fill(score + count, score + width, kForbidden);
-      if (kept) drawDropout(visible, first + r, kept, width);
+      if (keep_factors) drawDropout(visible, first + r, keep_factors, width);
       const float sum = exponentials(score, width, visible.ranges());
-      head_mask_gradient_ += static_cast<double>(scoreGradient(score, sum, product, kept, width));
+      head_mask_gradient_ += static_cast<double>(scoreGradient(score, sum, product, keep_factors, width));
       addMaskGradients(visible, first + r, product);
       if (positions_) addPositionSums(visible, first + r, product);
       spread(visible, score, weights.row(r).data());
@@ -203,27 +231,28 @@ class HeadBackward {
   }
 
   /// Writes Z for query i, with the draws of the forward pass, and zeros after the last key.
-  void drawDropout(const VisibleKeys& visible, Index i, float* kept, Index width) const {
+  void drawDropout(const VisibleKeys& visible, Index i, float* keep_factors, Index width) const {
     const float factor = keptScale(call_.options.dropout, DropoutScaling::kInverted);
     DropoutDraws draws(call_.options.dropout_key, call_.options.dropout, call_.random.first_sequence + n_, h_, i);
-    visible.forEach([&](Index key, Index column) { kept[column] = draws.drops(key) ? 0 : factor; });
-    std::fill(kept + visible.count(), kept + width, 0.0f);
+    visible.forEach([&](Index key, Index column) { keep_factors[column] = draws.drops(key) ? 0 : factor; });
+    std::fill(keep_factors + visible.count(), keep_factors + width, 0.0f);
   }
 
   /// Adds dM = dS of query i to the gradients of additive masks and of the position bias. Entries that broadcast to
   /// several scores get the sum.
   void addMaskGradients(const VisibleKeys& visible, Index i, const float* score_gradient) const {
     for (size_t m = 0; m < masks_.size(); ++m) {
-      if (!result_.masks[m]) continue;
+      ScatteredSums& mask = sums_.masks[m];
+      if (!mask) continue;
       const std::array<Index, 4>& strides = masks_[m].strides;
-      float* row = result_.masks[m] + n_ * strides[0] + h_ * strides[1] + i * strides[2];
-      visible.forEach([&](Index key, Index column) { row[key * strides[3]] += head_mask_ * score_gradient[column]; });
+      const Index row = n_ * strides[0] + h_ * strides[1] + i * strides[2];
+      visible.forEach(
+          [&](Index key, Index column) { mask.add(row + key * strides[3], head_mask_ * score_gradient[column]); });
     }
-    if (result_.position_bias) {
-      const Index most = call_.options.bias.cols() / 2;
-      float* row = result_.position_bias + h_ * (2 * most + 1) + most;
+    if (sums_.position_bias) {
+      const Index most = call_.options.bias.cols() / 2, row = h_ * (2 * most + 1) + most;
       visible.forEach([&](Index key, Index column) {
-        row[std::clamp(key - i, -most, most)] += head_mask_ * score_gradient[column];
+        sums_.position_bias.add(row + std::clamp(key - i, -most, most), head_mask_ * score_gradient[column]);
       });
     }
   }
@@ -232,9 +261,9 @@ class HeadBackward {
   void addPositionSums(const VisibleKeys& visible, Index i, const float* score_gradient) {
     visible.forEach([&](Index key, Index column) {
       const Index at = positions_.index(i - key);
-      const float gradient = head_mask_ * scale_ * score_gradient[column];
-      (*query_sums_)(i, at) += gradient;
-      (*key_sums_)(key, at) += gradient;
+      const auto gradient = static_cast<double>(head_mask_ * scale_ * score_gradient[column]);
+      query_sums_[i * positions_.count() + at] += gradient;
+      key_sums_[key * positions_.count() + at] += gradient;
     });
   }
 
@@ -243,21 +272,22 @@ class HeadBackward {
     const auto rows = [&](auto all) {
       return headRows(all, positions_.first(), positions_.first() + positions_.count(), h_, width);
     };
-    const auto add = [&](const MatrixView& sums, const Value& position, MatrixView rows_gradient, const Panels& own,
+    const auto add = [&](const double* exact, const Value& position, MatrixView rows_gradient, const Panels& own,
                          float* position_gradient) {
       const Arena::Scope scope(arena());
+      MatrixView sums = arena().matrix(rows_gradient.rows(), positions_.count());
+      std::transform(exact, exact + sums.size(), sums.data(), [](double x) { return static_cast<float>(x); });
       multiplyPanels(readOnly(sums), packPanels(rows(position.values()), arena()), rows_gradient, true, context_);
       if (position_gradient) {
         const MatrixView all = view(position_gradient, position.rows(), position.cols());
         addTransposedProduct(readOnly(sums), own, 0, rows(all), context_);
       }
     };
-    // NOLINTBEGIN(bugprone-unchecked-optional-access): the constructor made both
     const DisentangledPositions& positions = call_.positions;
-    add(*query_sums_, positions.key, queries(result_.query, width), query_rows_, result_.position_key);
-    const Panels key_rows = packFinite(keys(call_.variables.key.value(), width), {nullptr, key_sums_->rows()}, arena());
-    add(*key_sums_, positions.query, keys(result_.key, width), key_rows, result_.position_query);
-    // NOLINTEND(bugprone-unchecked-optional-access)
+    add(query_sums_, positions.key, queries(result_.query, width), query_rows_, result_.position_key);
+    const ConstMatrixView key = keys(call_.variables.key.value(), width);
+    const Panels key_rows = packFinite(key, {nullptr, key.rows()}, arena());
+    add(key_sums_, positions.query, keys(result_.key, width), key_rows, result_.position_query);
   }
 
   /// Writes the columns of visible keys to their positions among all selected keys, and zeros to the others.
@@ -275,19 +305,27 @@ class HeadBackward {
   const AttentionCall& call_;
   const std::span<const Mask> masks_;
   const AttentionGradients& result_;
+  ScoreSums& sums_;
   const Index n_, h_, key_head_;
   Context& context_;
   const float scale_, head_mask_;
   const ConstMatrixView query_, gradient_;
   const KeySelection selection_;
   const PositionTerms positions_;
-  Panels key_columns_, value_columns_;               // K^T and V^T of the selected keys
-  Panels key_rows_, query_rows_, gradient_rows_;     // K of the selected keys, Q and dY
-  std::optional<MatrixView> query_sums_, key_sums_;  // A (L, C) and B (S, C), times m scale
+  Panels key_columns_, value_columns_;                  // K^T and V^T of the selected keys
+  Panels key_rows_, query_rows_, gradient_rows_;        // K of the selected keys, Q and dY
+  double *query_sums_ = nullptr, *key_sums_ = nullptr;  // A (L, C) and B (S, C), times m scale
   double head_mask_gradient_ = 0;
 };
 
 }  // namespace
+
+double scoreCount(const AttentionCall& call) {
+  double count = 0;
+  for (Index n = 0; n < call.queries.count(); ++n)
+    count += static_cast<double>(call.queries.length(n)) * static_cast<double>(call.keys.length(n));
+  return count * static_cast<double>(call.num_heads);
+}
 
 bool AttentionGradients::sharedByHeads() const {
   return std::any_of(masks.begin(), masks.end(), [](const float* gradient) { return gradient != nullptr; });
@@ -298,15 +336,15 @@ void attentionBackward(const AttentionCall& call, ConstMatrixView gradient, cons
   MatrixView(result.key).setZero();
   MatrixView(result.value).setZero();
   const Index group = call.num_heads / call.key_heads;
-  const std::vector<Mask> masks = broadcastMasks(
-      call.options.masks, {call.queries.count(), call.num_heads, call.queries.maxLength(), call.keys.maxLength()});
+  const std::vector<Mask> masks = broadcastMasks(call.options.masks, call.queries, call.num_heads, call.keys);
+  ScoreSums sums(call, result);
   for (Index n = 0; n < call.queries.count(); ++n) {
     if (call.queries.length(n) == 0) continue;
     // The heads that share keys, one after the other: tasks must write to disjoint memory.
     const auto heads = [&](Index key_head, Context& task) {
       for (Index h = key_head * group; h < (key_head + 1) * group; ++h) {
         const Arena::Scope scope(task.arena);
-        HeadBackward(call, masks, gradient, result, n, h, task).run();
+        HeadBackward(call, masks, gradient, result, sums, n, h, task).run();
       }
     };
     if (result.sharedByHeads()) {
@@ -315,6 +353,7 @@ void attentionBackward(const AttentionCall& call, ConstMatrixView gradient, cons
       context.executor.run(call.key_heads, context, heads);
     }
   }
+  sums.finish();
 }
 
 }  // namespace heed::train

@@ -40,6 +40,9 @@ struct AttentionGradients {
   bool sharedByHeads() const;
 };
 
+/// The number of scores of all heads and sequences.
+double scoreCount(const AttentionCall& call);
+
 /// The gradient of a variable, for adding to it; null if it needs none.
 float* gradientOf(const Variable& variable, Backward& pass);
 

@@ -4,6 +4,7 @@
 
 #include "core/check.h"
 #include "heed/attention.h"
+#include "ops/mask.h"
 
 namespace heed {
 
@@ -33,7 +34,7 @@ std::optional<std::vector<Index>> broadcastStrides(const Shape& shape, const Sha
 
 std::vector<Index> broadcastSources(const Shape& shape, const Shape& target) {
   const std::optional<std::vector<Index>> strides = broadcastStrides(shape, target);
-  if (!strides) refuseShape("shape", "one that broadcasts to " + target.toString(), shape);
+  if (!strides) throwShapeMismatch("shape", "one that broadcasts to " + target.toString(), shape);
   std::vector<Index> sources(static_cast<size_t>(target.size()));
   for (size_t i = 0; i < sources.size(); ++i) {
     auto rest = static_cast<Index>(i);
@@ -49,7 +50,7 @@ Mask Mask::broadcast(const char* argument, Kind kind, const void* data, const Sh
                      const std::array<Index, 4>& target) {
   const Shape scores{target[0], target[1], target[2], target[3]};
   const auto strides = broadcastStrides(shape, scores);
-  if (!strides) refuseShape(argument, "a shape that broadcasts to " + scores.toString(), shape);
+  if (!strides) throwShapeMismatch(argument, "a shape that broadcasts to " + scores.toString(), shape);
   return {kind, data, {(*strides)[0], (*strides)[1], (*strides)[2], (*strides)[3]}};
 }
 
@@ -58,15 +59,29 @@ const void* Mask::at(Index offset) const {
   return static_cast<const float*>(data) + offset;
 }
 
-std::vector<Mask> broadcastMasks(std::span<const MaskTensor> masks, const std::array<Index, 4>& target) {
-  const Shape keys{target[0], target[3]};
+MaskTensor MaskTensor::boolean(const char* argument, const uint8_t* data, const Shape& shape) {
+  return {argument, Mask::Kind::kBoolean, data, shape};
+}
+
+MaskTensor MaskTensor::additive(const char* argument, const float* data, const Shape& shape, const Value& added) {
+  if (hasNaN(data, shape.size()))
+    throwInvalid(ErrorCode::kInvalidArgument, argument, "numbers, or -Infinity for forbidden keys", "NaN");
+  return {argument, Mask::Kind::kAdditive, data, shape, false, added};
+}
+
+std::vector<Mask> broadcastMasks(std::span<const MaskTensor> masks, const Sequences& queries, Index num_heads,
+                                 const Sequences& keys) {
+  // Without sequences, masks of the batch's lengths still fit.
+  const std::array target{queries.count(), num_heads, queries.batchLength(), keys.batchLength()};
+  const Shape of_keys{target[0], target[3]};
   std::vector<Mask> all;
   for (const auto& [argument, kind, data, shape, per_key, added] : masks) {
     if (!per_key) {
       all.push_back(Mask::broadcast(argument, kind, data, shape, target));
       continue;
     }
-    if (shape != keys && !(target[0] == 1 && shape == Shape{target[3]})) refuseShape(argument, keys.toString(), shape);
+    if (shape != of_keys && !(target[0] == 1 && shape == Shape{target[3]}))
+      throwShapeMismatch(argument, of_keys.toString(), shape);
     all.push_back({kind, data, {target[3], 0, 0, 1}});
   }
   return all;

@@ -17,8 +17,8 @@ bool sameBits(const float* a, const float* b, Index count) {
 }
 
 /// Sets the weights of one query to the softmax of its masked scores. `place` is {n, h, i}: sequence, head, query.
-void weighRow(const float* scores, const AttentionOptions& options, std::span<const Mask> masks,
-              const std::array<Index, 3>& place, Index num_keys, float* weights) {
+void softmaxEditedRow(const float* scores, const AttentionOptions& options, std::span<const Mask> masks,
+                      const std::array<Index, 3>& place, Index num_keys, float* weights) {
   const auto& [n, h, i] = place;
   const Index position = options.query_offset + i;
   for (Index j = 0; j < num_keys; ++j) {
@@ -55,30 +55,29 @@ void attentionScores(const AttentionInput& input, Index num_heads, const Attenti
   attention(input, num_heads, unmasked, {ignored, nullptr, scores}, context);
 }
 
-void weigh(const AttentionInput& input, Index num_heads, const AttentionOptions& options, const float* before,
-           const float* scores, float* weights) {
-  const std::vector<Mask> masks = broadcastMasks(
-      options.masks, {input.queries.count(), num_heads, input.queries.maxLength(), input.keys.maxLength()});
+void softmaxEditedRows(const AttentionInput& input, Index num_heads, const AttentionOptions& options,
+                       const float* before, const float* scores, float* weights) {
+  const std::vector<Mask> masks = broadcastMasks(options.masks, input.queries, num_heads, input.keys);
   forEachScoreRow(input, num_heads, [&](Index n, Index h, Index i, Index offset) {
     const Index num_keys = input.keys.length(n);
     if (!sameBits(before + offset, scores + offset, num_keys))
-      weighRow(scores + offset, options, masks, {n, h, i}, num_keys, weights + offset);
+      softmaxEditedRow(scores + offset, options, masks, {n, h, i}, num_keys, weights + offset);
   });
 }
 
-void combine(const AttentionInput& input, Index num_heads, const AttentionOptions& options, const float* before,
-             const float* weights, MatrixView output, const RandomState& random) {
+void attendEditedRows(const AttentionInput& input, Index num_heads, const AttentionOptions& options,
+                      const float* before, const float* weights, MatrixView output, const RandomState& random) {
   const Index key_heads = options.keyHeads(num_heads), width = input.value.cols() / key_heads;
   forEachScoreRow(input, num_heads, [&](Index n, Index h, Index i, Index offset) {
     const Index num_keys = input.keys.length(n);
     if (sameBits(before + offset, weights + offset, num_keys)) return;
     const float factor = options.headFactor(n, h, num_heads);
-    const float kept = options.dropout > 0 ? keptScale(options.dropout, DropoutScaling::kInverted) : 1;
+    const float keep_factor = options.dropout > 0 ? keptScale(options.dropout, DropoutScaling::kInverted) : 1;
     DropoutRow draws(options.dropout_key, random.first_sequence + n, h, options.query_offset + i);
     float* sum = output.data() + (input.queries.begin(n) + i) * output.outerStride() + h * width;
     std::fill_n(sum, width, 0.0f);
     for (Index j = 0; j < num_keys; ++j) {
-      const float weight = weights[offset + j] * kept * factor;
+      const float weight = weights[offset + j] * keep_factor * factor;
       // Skipped, because zero times an infinite or NaN value of a masked key would be NaN.
       if (weights[offset + j] == 0 || (options.dropout > 0 && draws.drops(j, options.dropout))) continue;
       const ConstMatrixView value = input.value.values();

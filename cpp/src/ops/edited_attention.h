@@ -14,11 +14,11 @@ namespace heed {
 void attentionScores(const AttentionInput& input, Index num_heads, const AttentionOptions& options, float* scores,
                      Context& context);
 /// Recomputes the weights of each row whose `scores` differ from `before`: the softmax of the masked scores.
-void weigh(const AttentionInput& input, Index num_heads, const AttentionOptions& options, const float* before,
-           const float* scores, float* weights);
+void softmaxEditedRows(const AttentionInput& input, Index num_heads, const AttentionOptions& options,
+                       const float* before, const float* scores, float* weights);
 /// Recomputes the output of each row whose `weights` differ from `before`.
-void combine(const AttentionInput& input, Index num_heads, const AttentionOptions& options, const float* before,
-             const float* weights, MatrixView output, const RandomState& random);
+void attendEditedRows(const AttentionInput& input, Index num_heads, const AttentionOptions& options,
+                      const float* before, const float* weights, MatrixView output, const RandomState& random);
 
 /// Calls f(n, h, i, offset) for each row of scores: query i of head h of sequence n, whose scores begin at `offset`.
 template <class F>

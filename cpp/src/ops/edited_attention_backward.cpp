@@ -12,7 +12,7 @@
 #include "ops/attention_backward.h"
 #include "ops/edited_attention.h"
 #include "ops/mask.h"
-#include "train/ops/accumulate.h"
+#include "train/ops/sums.h"
 
 namespace heed::train {
 namespace {
@@ -29,54 +29,57 @@ Pointer headRow(Pointer all, Index columns, Index row, Index h, Index width) {
   return all + row * columns + h * width;
 }
 
+/// Sums for the gradient of a variable to which the scores add; they add to nothing if it needs no gradient.
+ScatteredSums sumsFor(const Variable& variable, const AttentionCall& call, Backward& pass) {
+  float* gradient = gradientOf(variable, pass);
+  const double terms = scoreCount(call) * static_cast<double>(std::max(call.keyWidth(), call.valueWidth()));
+  return {gradient, gradient ? variable.rows() * variable.cols() : 0, terms};
+}
+
 void scoresBackward(const AttentionCall& call, const Matrix& ds, Backward& pass) {
   const AttentionVariables& v = call.variables;
   const Index width = call.keyWidth(), query_columns = v.query.cols(), key_columns = v.key.cols();
   const float scale = call.options.scaleFor(width);
   const float *queries = v.query.shared()->data(), *keys = v.key.shared()->data();
-  float *dq = gradientOf(v.query, pass), *dk = gradientOf(v.key, pass), *bias = gradientOf(v.bias, pass),
-        *position_key = gradientOf(v.position_key, pass), *position_query = gradientOf(v.position_query, pass);
+  ScatteredSums dq = sumsFor(v.query, call, pass), dk = sumsFor(v.key, call, pass), bias = sumsFor(v.bias, call, pass),
+                position_key = sumsFor(v.position_key, call, pass),
+                position_query = sumsFor(v.position_query, call, pass);
   const DisentangledPositions* positions = call.options.positions;
-  const auto add = [&](const float* x, float* to, float factor) {
-    if (to) accumulate(width, x, to, factor);
-  };
-  const auto at = [&](float* all, Index columns, Index row, Index h) {
-    return all ? headRow(all, columns, row, h, width) : nullptr;
-  };
   forEachScoreRow(call.input(), call.num_heads, [&](Index n, Index h, Index i, Index offset) {
     const Index key_head = h * call.key_heads / call.num_heads, query_row = call.queries.begin(n) + i;
     const float* query = headRow(queries, query_columns, query_row, h, width);
-    float* query_gradient = at(dq, query_columns, query_row, h);
+    const Index query_at = query_row * query_columns + h * width;
     for (Index j = 0; j < call.keys.length(n); ++j) {
       const float gradient = ds.data()[offset + j];
       if (gradient == 0) continue;
       const Index key_row = call.keys.begin(n) + j;
       const float* key = headRow(keys, key_columns, key_row, key_head, width);
-      float* key_gradient = at(dk, key_columns, key_row, key_head);
-      add(key, query_gradient, scale * gradient);
-      add(query, key_gradient, scale * gradient);
+      const Index key_at = key_row * key_columns + key_head * width;
+      dq.add(query_at, width, key, scale * gradient);
+      dk.add(key_at, width, query, scale * gradient);
       if (bias) {
         const Index most = call.options.bias.cols() / 2;
-        bias[h * (2 * most + 1) + most + std::clamp(j - i, -most, most)] += gradient;
+        bias.add(h * (2 * most + 1) + most + std::clamp(j - i, -most, most), gradient);
       }
       if (!positions) continue;
       const Index most = positions->max_distance, columns = positions->key.cols();
       const Index row = positions->rows[most + std::clamp(i - j, -most, most)] - positions->first;
-      add(headRow(positions->key.data(), columns, row, h, width), query_gradient, scale * gradient);
-      add(headRow(positions->query.data(), columns, row, h, width), key_gradient, scale * gradient);
-      add(query, at(position_key, columns, row, h), scale * gradient);
-      add(key, at(position_query, columns, row, h), scale * gradient);
+      const Index position_at = row * columns + h * width;
+      dq.add(query_at, width, positions->key.data() + position_at, scale * gradient);
+      dk.add(key_at, width, positions->query.data() + position_at, scale * gradient);
+      position_key.add(position_at, width, query, scale * gradient);
+      position_query.add(position_at, width, key, scale * gradient);
     }
   });
+  for (ScatteredSums* sums : {&dq, &dk, &bias, &position_key, &position_query}) sums->finish();
 }
 
 /// Replaces dP by dS, and adds dS to the gradients of masks.
 void softmaxBackward(const AttentionCall& call, const Matrix& weights, Matrix& dp, Backward& pass) {
-  std::vector<float*> gradients;
+  std::vector<ScatteredSums> gradients;
   gradients.reserve(call.variables.masks.size());
-  for (const Variable& mask : call.variables.masks) gradients.push_back(gradientOf(mask, pass));
-  const std::vector<Mask> masks = broadcastMasks(
-      call.options.masks, {call.queries.count(), call.num_heads, call.queries.maxLength(), call.keys.maxLength()});
+  for (const Variable& mask : call.variables.masks) gradients.push_back(sumsFor(mask, call, pass));
+  const std::vector<Mask> masks = broadcastMasks(call.options.masks, call.queries, call.num_heads, call.keys);
   forEachScoreRow(call.input(), call.num_heads, [&](Index n, Index h, Index i, Index offset) {
     const Index num_keys = call.keys.length(n);
     const float* p = weights.data() + offset;
@@ -88,22 +91,24 @@ void softmaxBackward(const AttentionCall& call, const Matrix& weights, Matrix& d
       d[j] = p[j] == 0 ? 0 : p[j] * (d[j] - sum);
       for (size_t m = 0; m < masks.size(); ++m) {
         const std::array<Index, 4>& s = masks[m].strides;
-        if (gradients[m]) gradients[m][n * s[0] + h * s[1] + i * s[2] + j * s[3]] += d[j];
+        if (gradients[m]) gradients[m].add(n * s[0] + h * s[1] + i * s[2] + j * s[3], d[j]);
       }
     }
   });
+  for (ScatteredSums& sums : gradients) sums.finish();
 }
 
 void outputBackward(const AttentionCall& call, const Variable& weights, const Matrix& dy, Backward& pass) {
   const AttentionVariables& v = call.variables;
   const Index width = call.valueWidth(), columns = v.value.cols();
   const float* values = v.value.shared()->data();
-  float *dp = gradientOf(weights, pass), *dv = gradientOf(v.value, pass), *dm = gradientOf(v.head_mask, pass);
+  float* dp = gradientOf(weights, pass);
+  ScatteredSums dv = sumsFor(v.value, call, pass), dm = sumsFor(v.head_mask, call, pass);
   const float rate = call.options.dropout;
-  const float kept = rate > 0 ? keptScale(rate, DropoutScaling::kInverted) : 1;
+  const float keep_factor = rate > 0 ? keptScale(rate, DropoutScaling::kInverted) : 1;
   forEachScoreRow(call.input(), call.num_heads, [&](Index n, Index h, Index i, Index offset) {
     const Index key_head = h * call.key_heads / call.num_heads;
-    const float factor = call.options.headFactor(n, h, call.num_heads) * kept;
+    const float factor = call.options.headFactor(n, h, call.num_heads) * keep_factor;
     const float* gradient = headRow(dy.data(), dy.cols(), call.queries.begin(n) + i, h, width);
     DropoutRow draws(call.options.dropout_key, call.random.first_sequence + n, h, i);
     for (Index j = 0; j < call.keys.length(n); ++j) {
@@ -113,10 +118,12 @@ void outputBackward(const AttentionCall& call, const Variable& weights, const Ma
       const float product = dot(width, gradient, headRow(values, columns, row, key_head, width));
       if (dp) dp[offset + j] += factor * product;
       if (weight == 0) continue;
-      if (dv) accumulate(width, gradient, headRow(dv, columns, row, key_head, width), factor * weight);
-      if (dm) dm[call.options.headMaskIndex(n, h, call.num_heads)] += kept * weight * product;
+      dv.add(row * columns + key_head * width, width, gradient, factor * weight);
+      if (dm) dm.add(call.options.headMaskIndex(n, h, call.num_heads), keep_factor * weight * product);
     }
   });
+  dv.finish();
+  dm.finish();
 }
 
 }  // namespace
@@ -135,7 +142,7 @@ Variable recordEditedAttention(Graph& graph, const std::shared_ptr<const Attenti
                                        false, [call](Matrix& ds, Backward& pass) { scoresBackward(*call, ds, pass); });
   const Variable edited = sites.visitMatrices(graph, Site::kScores, scores, heads);
   const Matrix unedited(fused.values());
-  weigh(input, heads, call->options, scores.shared()->data(), edited.shared()->data(), fused.data());
+  softmaxEditedRows(input, heads, call->options, scores.shared()->data(), edited.shared()->data(), fused.data());
 
   std::vector<Variable> inputs = {edited};
   inputs.insert(inputs.end(), v.masks.begin(), v.masks.end());
@@ -146,7 +153,7 @@ Variable recordEditedAttention(Graph& graph, const std::shared_ptr<const Attenti
                                           pass.give(node, std::move(dp));
                                         });
   const Variable used = sites.visitMatrices(graph, Site::kWeights, weights, heads);
-  combine(input, heads, call->options, unedited.data(), used.shared()->data(), output.view(), context.random);
+  attendEditedRows(input, heads, call->options, unedited.data(), used.shared()->data(), output.view(), context.random);
   if (returned) std::copy_n(used.shared()->data(), size, returned);
   return graph.record(std::move(output), {used, v.value, v.head_mask}, false,
                       [call, used](Matrix& dy, Backward& pass) { outputBackward(*call, used, dy, pass); });

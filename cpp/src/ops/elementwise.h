@@ -10,7 +10,7 @@
 ///   function   range       error                          limits
 ///   exp        x <= 88.3   2e-7 e^x; 2e-38 below -87.3    0 at -infinity
 ///   sigmoid    all         3e-7 sigmoid(x) + 2e-38        at most 5e-39 at -infinity, 1 at infinity
-///   tanh       all         3e-7                           -1, 1
+///   tanh       all         4e-7 |tanh(x)|                 -1, 1
 ///   erf        all         4e-7                           -1, 1
 ///   gelu       all         4e-7 |gelu(x)| + 1e-6          within the error of 0, infinity
 ///   geluTanh   all         4e-7 |geluTanh(x)| + 1e-6      as for gelu
@@ -105,9 +105,10 @@ inline constexpr float kExp[] = {
     -88.029692f,   1.44269504f,  12582912.0f,  0.693359375f, -2.12194440e-4f, 0.00138145395f, 0.00836874545f,
     0.0416683890f, 0.166665211f, 0.499999940f, 1.0f};
 
-/// e^x for x up to 88.3; 0 below -87.7, including -infinity. For larger x, the result is unspecified.
-template <int N>
-Floats<N> exp(const Floats<N>& x) {
+/// e^x or, if `kMinusOne`, e^x - 1 for x up to 88.3; e^x is 0 below -87.7, including -infinity. For larger x, the
+/// result is unspecified.
+template <bool kMinusOne, int N>
+Floats<N> exponential(const Floats<N>& x) {
   const Table c(kExp);
   // x = n ln 2 + r with |r| <= ln 2 / 2. Adding 1.5 * 2^23 rounds to an integer n, which is then in the low bits of the
   // sum. Shifted by 23, these bits add n to the exponent of a float.
@@ -124,7 +125,13 @@ Floats<N> exp(const Floats<N>& x) {
   const Floats<N> q = multiplyAdd(r2, high, multiplyAdd(r, c[8], c[9]));
   // 2^n, from the bits of 1 = 2^0. At the minimum argument, n = -127 gives 0.
   const Floats<N> power = each([one](v128_t s) { return wasm_i32x4_add(wasm_i32x4_shl(s, 23), one); }, shifted);
+  if constexpr (kMinusOne) return multiplyAdd(multiplyAdd(r2, q, r), power, power - one);
   return multiplyAdd(r2, q, r + one) * power;
+}
+
+template <int N>
+Floats<N> exp(const Floats<N>& x) {
+  return exponential<false>(x);
 }
 
 /// 1 / (1 + e^-x). The argument of exp is clamped at 88.3, so that e^-x does not overflow.
@@ -134,11 +141,11 @@ Floats<N> sigmoid(const Floats<N>& x) {
   return Floats<N>(one) / (exp(minimum(Floats<N>(splat(0)) - x, constant<88.3f>())) + one);
 }
 
-/// tanh x = 2 sigmoid(2x) - 1; small x lose relative accuracy.
+/// tanh x = m / (m + 2) with m = e^2x - 1, which is accurate for small x, too. Beyond 9.1, tanh x is 1 in fp32.
 template <int N>
 Floats<N> tanh(const Floats<N>& x) {
-  const Floats<N> y = sigmoid(x + x);
-  return y + y - splat(1.0f);
+  const Floats<N> m = exponential<true>(maximum(minimum(x + x, constant<20.0f>()), constant<-20.0f>()));
+  return m / (m + constant<2.0f>());
 }
 
 // The range of x; the coefficients of the numerator and of the denominator, highest power first.

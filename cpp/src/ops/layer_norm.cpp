@@ -12,8 +12,8 @@ namespace heed {
 namespace {
 
 constexpr int kNormChains = 4;
-/// Number of features that the lanes of all chains add in chains of kChain.
-constexpr Index kNormBlock = 4 * kNormChains * kChain;
+/// Number of features that the lanes of all chains add in chains of kSumBlock.
+constexpr Index kNormBlock = 4 * kNormChains * kSumBlock;
 
 /// Sum of f(x) over at most kNormBlock floats. Uses several chains, because each addition depends on the previous one
 /// of its chain.

@@ -9,6 +9,7 @@
 
 #include "core/check.h"
 #include "heed/train/ops.h"
+#include "train/ops/sums.h"
 #include "train/ops/vectors.h"
 
 namespace heed::train {
@@ -18,8 +19,8 @@ struct RowStatistics {
   float mean, scale;
 };
 
-/// Computed as in the forward pass (ops/layer_norm.cpp): the mean is exact for constant rows, and the variance is the
-/// mean of squared differences.
+/// The same formula as in the forward pass (ops/layer_norm.cpp); the last bits may differ. The mean is exact for
+/// constant rows, and the variance is the mean of squared differences.
 RowStatistics statisticsOf(const float* x, Index width, float eps, bool rms) {
   const auto count = static_cast<float>(width);
   const v128_t first = simd::splat(x[0]);
@@ -31,56 +32,30 @@ RowStatistics statisticsOf(const float* x, Index width, float eps, bool rms) {
   return {mean, 1 / std::sqrt(sumOver(width, squared, x) / count + eps)};
 }
 
-/// The gradients of weight and bias. Sums over many rows lose digits, so rows are added in groups, whose sums are then
-/// added.
-class AffineGradients {
- public:
-  AffineGradients(Index width, float* dweight, float* dbias)
-      : width_(width), dweight_(dweight), dbias_(dbias), sums_(dweight || dbias ? 2 : 0, width) {
-    sums_.view().setZero();
-  }
-
-  void add(const float* x, const float* dy, const RowStatistics& row) {
-    if (dweight_) {
-      const v128_t mean = simd::splat(row.mean), scale = simd::splat(row.scale);
-      transform<4>(
-          width_, sums_.data(),
-          [mean, scale](const auto& sum, const auto& a, const auto& d) { return sum + d * ((a - mean) * scale); },
-          sums_.data(), x, dy);
-    }
-    if (dbias_) accumulate(width_, dy, sums_.data() + width_);
-    if (++rows_ == kGroup) finish();
-  }
-
-  void finish() {
-    if (dweight_) accumulate(width_, sums_.data(), dweight_);
-    if (dbias_) accumulate(width_, sums_.data() + width_, dbias_);
-    sums_.view().setZero();
-    rows_ = 0;
-  }
-
- private:
-  static constexpr int kGroup = 32;
-  Index width_;
-  float *dweight_, *dbias_;
-  Matrix sums_;
-  int rows_ = 0;
-};
-
 /// Replaces dy by dx, and adds to dweight and dbias unless they are null. `weight` is null or (E). Rows of x may be a
 /// multiple of E wide; each group of E columns is then normalized separately.
 void normGradient(const Matrix& x, const float* weight, const LayerNormOptions& o, Matrix& dy, float* dweight,
                   float* dbias) {
   const Index width = o.normalized_shape, rows = x.rows() * x.cols() / width;
   const v128_t offset = simd::splat(o.weight_offset);
-  AffineGradients affine(width, dweight, dbias);
+  RowSum weight_sum(dweight ? width : 0), bias_sum(dbias ? width : 0);
   for (Index t = 0; t < rows; ++t) {
     const float* row = x.data() + t * width;
     float* d = dy.data() + t * width;
     const RowStatistics statistics = statisticsOf(row, width, o.eps, o.rms);
-    affine.add(row, d, statistics);
-    if (weight) transform<4>(width, d, [offset](const auto& a, const auto& b) { return a * (b + offset); }, d, weight);
     const v128_t mean = simd::splat(statistics.mean), scale = simd::splat(statistics.scale);
+    if (dbias) bias_sum.add(d);
+    if (dweight) {
+      weight_sum.addBy([&](float* sum) {
+        transform<4>(
+            width, sum,
+            [mean, scale](const auto& before, const auto& a, const auto& b) {
+              return before + b * ((a - mean) * scale);
+            },
+            sum, row, d);
+      });
+    }
+    if (weight) transform<4>(width, d, [offset](const auto& a, const auto& b) { return a * (b + offset); }, d, weight);
     const float g = o.rms ? 0 : sumOver(width, [](const auto& a) { return a; }, d);
     const float gn =
         sumOver(width, [mean, scale](const auto& a, const auto& b) { return a * ((b - mean) * scale); }, d, row);
@@ -90,7 +65,8 @@ void normGradient(const Matrix& x, const float* weight, const LayerNormOptions& 
         width, d, [=](const auto& a, const auto& b) { return ((a - mean_g) - (b - mean) * scale * mean_gn) * scale; },
         d, row);
   }
-  affine.finish();
+  if (dweight) weight_sum.addTo(dweight);
+  if (dbias) bias_sum.addTo(dbias);
 }
 
 }  // namespace
@@ -98,20 +74,20 @@ void normGradient(const Matrix& x, const float* weight, const LayerNormOptions& 
 Variable layerNorm(Graph& graph, const LayerNorm& layer, const Variable& x) {
   if (x.cols() % layer.options().normalized_shape != 0)
     requireColumns("x", x.value(), layer.options().normalized_shape);
-  const auto value = [&layer, kept = x.shared()] {
-    const Index width = layer.options().normalized_shape, rows = kept->rows() * kept->cols() / width;
-    Matrix y(kept->rows(), kept->cols());
-    layer.forward(view(kept->data(), rows, width), view(y.data(), rows, width));
+  const auto value = [&layer, saved = x.shared()] {
+    const Index width = layer.options().normalized_shape, rows = saved->rows() * saved->cols() / width;
+    Matrix y(saved->rows(), saved->cols());
+    layer.forward(view(saved->data(), rows, width), view(y.data(), rows, width));
     return y;
   };
   const bool trains = graph.requiresGradient(layer.weight()) || graph.requiresGradient(layer.bias());
   return graph
       .record(value(), {x}, trains,
-              [&layer, kept = x.shared(), node = x.node()](Matrix& gradient, Backward& pass) {
+              [&layer, saved = x.shared(), node = x.node()](Matrix& gradient, Backward& pass) {
                 float *dweight = nullptr, *dbias = nullptr;
                 pass.addToParameter(layer.weight(), [&](MatrixView d, Index) { dweight = d.data(); });
                 pass.addToParameter(layer.bias(), [&](MatrixView d, Index) { dbias = d.data(); });
-                normGradient(*kept, layer.weight(), layer.options(), gradient, dweight, dbias);
+                normGradient(*saved, layer.weight(), layer.options(), gradient, dweight, dbias);
                 pass.give(node, std::move(gradient));
               })
       .recomputedBy(value);
@@ -126,7 +102,7 @@ Variable layerNorm(Graph& graph, const Variable& x, const Variable& weight, cons
   heed::layerNorm(x.value(), weight ? weight.shared()->data() : nullptr, bias ? bias.shared()->data() : nullptr, eps,
                   y.view());
   return graph.record(std::move(y), {x, weight, bias}, false,
-                      [kept = x.shared(), gamma = weight ? weight.shared() : nullptr, eps, node = x.node(),
+                      [saved = x.shared(), gamma = weight ? weight.shared() : nullptr, eps, node = x.node(),
                        weight = weight.node(), bias = bias.node()](Matrix& gradient, Backward& pass) {
                         float *dweight = nullptr, *dbias = nullptr;
                         const auto zeroed = [](float*& to) {
@@ -137,8 +113,8 @@ Variable layerNorm(Graph& graph, const Variable& x, const Variable& weight, cons
                         };
                         pass.add(weight, zeroed(dweight));
                         pass.add(bias, zeroed(dbias));
-                        normGradient(*kept, gamma ? gamma->data() : nullptr,
-                                     {.normalized_shape = kept->cols(), .eps = eps}, gradient, dweight, dbias);
+                        normGradient(*saved, gamma ? gamma->data() : nullptr,
+                                     {.normalized_shape = saved->cols(), .eps = eps}, gradient, dweight, dbias);
                         pass.give(node, std::move(gradient));
                       });
 }

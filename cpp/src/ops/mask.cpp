@@ -25,6 +25,19 @@ bool allForbidden(const float* added, Index count) {
   return std::all_of(added, added + count, [](float a) { return a == kForbidden; });
 }
 
+bool hasNaN(const float* added, Index count) {
+  v128_t unequal = wasm_i32x4_splat(0);  // NaN differs from itself
+  bool found = false;
+  byFours(
+      count,
+      [&](Index i) {
+        const v128_t four = simd::load(added + i);
+        unequal = wasm_v128_or(unequal, wasm_f32x4_ne(four, four));
+      },
+      [&](Index i) { found = found || added[i] != added[i]; });
+  return found || wasm_v128_any_true(unequal);
+}
+
 void applyMask(const uint8_t* allowed, Index count, float* scores) {
   byFours(
       count,

@@ -16,6 +16,8 @@ inline constexpr float kForbidden = -std::numeric_limits<float>::infinity();
 bool allForbidden(const uint8_t* allowed, Index count);
 bool allForbidden(const float* added, Index count);
 
+bool hasNaN(const float* added, Index count);
+
 /// Sets scores of forbidden keys to -infinity, even if they are NaN, and adds `added` to the others.
 void applyMask(const uint8_t* allowed, Index count, float* scores);
 void applyMask(const float* added, Index count, float* scores);

@@ -14,9 +14,9 @@ namespace {
 constexpr std::string_view kPoolingNames[] = {"mean", "cls", "last", "max", "mean_sqrt_len", "weighted_mean"};
 
 /// y (E) = sum w_i x_i / divisor over the rows x_i, i = 0, 1, ..., where w_i is 1 if `first_weight` is 0, otherwise
-/// `first_weight` + i. Rows are added one by one in blocks of kChain rows, so that the result does not depend on how
+/// `first_weight` + i. Rows are added one by one in blocks of kSumBlock rows, so that the result does not depend on how
 /// Eigen splits sums.
-void weigh(ConstMatrixView x, Index first_weight, float divisor, float* y) {
+void weightedSum(ConstMatrixView x, Index first_weight, float divisor, float* y) {
   constexpr Index kColumns = 64;
   const auto weight = [first_weight](Index i) {
     return first_weight == 0 ? 1.0f : static_cast<float>(first_weight + i);
@@ -24,9 +24,9 @@ void weigh(ConstMatrixView x, Index first_weight, float divisor, float* y) {
   for (Index column = 0; column < x.cols(); column += kColumns) {
     const Index width = std::min(kColumns, x.cols() - column);
     float total[kColumns], sum[kColumns];
-    for (Index first = 0; first < x.rows(); first += kChain) {
+    for (Index first = 0; first < x.rows(); first += kSumBlock) {
       float* const to = first == 0 ? total : sum;
-      for (Index i = first; i < std::min(first + kChain, x.rows()); ++i) {
+      for (Index i = first; i < std::min(first + kSumBlock, x.rows()); ++i) {
         const float* row = x.data() + i * x.outerStride() + column;
         const float w = weight(i);
         for (Index c = 0; c < width; ++c) to[c] = i == first ? w * row[c] : to[c] + w * row[c];
@@ -49,8 +49,8 @@ Pooling poolingNamed(std::string_view name) {
 void pool(ConstMatrixView hidden, const Sequences& sequences, std::span<const Index> skipped, Pooling pooling,
           MatrixView output) {
   if (!skipped.empty() && static_cast<Index>(skipped.size()) != sequences.count())
-    refuse(ErrorCode::kShapeMismatch, "skipped", std::to_string(sequences.count()) + " counts, one per text",
-           std::to_string(skipped.size()));
+    throwInvalid(ErrorCode::kShapeMismatch, "skipped", std::to_string(sequences.count()) + " counts, one per text",
+                 std::to_string(skipped.size()));
   for (Index n = 0; n < sequences.count(); ++n) {
     const Index first = sequences.begin(n), end = sequences.end(n);
     const Index skip = skipped.empty() ? 0 : std::clamp<Index>(skipped[static_cast<size_t>(n)], 0, end - first);
@@ -64,7 +64,7 @@ void pool(ConstMatrixView hidden, const Sequences& sequences, std::span<const In
     float* const vector = output.row(n).data();
     switch (pooling) {
       case Pooling::kMean:
-        weigh(rows, 0, static_cast<float>(length), vector);
+        weightedSum(rows, 0, static_cast<float>(length), vector);
         break;
       case Pooling::kCls:
         output.row(n) = hidden.row(first);
@@ -77,13 +77,13 @@ void pool(ConstMatrixView hidden, const Sequences& sequences, std::span<const In
         for (Index i = begin + 1; i < end; ++i) output.row(n) = output.row(n).binaryExpr(hidden.row(i), kLargerOrNaN);
         break;
       case Pooling::kMeanSqrtLength:
-        weigh(rows, 0, std::sqrt(static_cast<float>(length)), vector);
+        weightedSum(rows, 0, std::sqrt(static_cast<float>(length)), vector);
         break;
       case Pooling::kWeightedMean: {
         // The sum of all integers in [skip + 1, end - first]. In double, because the product overflows a 32-bit Index
         // from 46,341 tokens on.
         const double sum = static_cast<double>(skip + 1 + end - first) * static_cast<double>(length) / 2;
-        weigh(rows, skip + 1, static_cast<float>(sum), vector);
+        weightedSum(rows, skip + 1, static_cast<float>(sum), vector);
         break;
       }
     }

@@ -45,21 +45,21 @@ Variable pool(Graph& graph, const Variable& x, const Sequences& sequences, std::
   requireShape("x", x.value(), sequences.totalRows(), x.cols());
   Matrix y(sequences.count(), x.cols());
   heed::pool(x.value(), sequences, skipped, pooling, y.view());
-  const auto kept = pooling == Pooling::kMax ? x.shared() : nullptr;
+  const auto saved = pooling == Pooling::kMax ? x.shared() : nullptr;
   return graph.record(
       std::move(y), {x}, false,
-      [node = x.node(), sequences, skipped = std::move(skipped), pooling, kept](Matrix& dy, Backward& pass) {
+      [node = x.node(), sequences, skipped = std::move(skipped), pooling, saved](Matrix& dy, Backward& pass) {
         Matrix dx(sequences.totalRows(), dy.cols());
         dx.view().setZero();
         for (Index n = 0; n < sequences.count(); ++n) {
           const PooledRows rows(sequences, skipped, n);
-          if (!kept) {
+          if (!saved) {
             const Index begin = pooling == Pooling::kCls ? rows.first : rows.begin;
             for (Index i = begin; i < rows.end; ++i)
               dx.view().row(i) = rows.weight(pooling, i) * dy.values().row(n) / rows.divisor(pooling);
           }
-          for (Index c = 0; kept && c < dy.cols() && rows.length() > 0; ++c) {
-            const auto at = [&](Index row) { return kept->data()[row * dy.cols() + c]; };
+          for (Index c = 0; saved && c < dy.cols() && rows.length() > 0; ++c) {
+            const auto at = [&](Index row) { return saved->data()[row * dy.cols() + c]; };
             Index largest = rows.begin;
             for (Index row = rows.begin + 1; row < rows.end; ++row) {
               if (at(row) > at(largest)) largest = row;

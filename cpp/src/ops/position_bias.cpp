@@ -84,10 +84,10 @@ PositionBias relativeBias(ConstMatrixView table, Index max_length, Index bucket_
   const Index num_buckets = table.rows();
   const Index least = bidirectional ? 4 : 2;
   if (num_buckets < least || (bidirectional && num_buckets % 2 != 0)) {
-    refuse(ErrorCode::kShapeMismatch, "table",
-           std::string("[buckets, H] with ") +
-               (bidirectional ? "an even number of at least 4 buckets" : "at least 2 buckets"),
-           "shape " + Shape{num_buckets, table.cols()}.toString());
+    throwInvalid(ErrorCode::kShapeMismatch, "table",
+                 std::string("[buckets, H] with ") +
+                     (bidirectional ? "an even number of at least 4 buckets" : "at least 2 buckets"),
+                 "shape " + Shape{num_buckets, table.cols()}.toString());
   }
   requireAtLeast("maxDistance", bucket_distance, num_buckets / least + 1);
   requireAtLeast("length", max_length, 0);

@@ -2,6 +2,7 @@
 /// is dy_t or its first columns; de_i is the sum of dy_t or its last columns over the rows t with position i.
 #include "heed/positional_encoding.h"
 #include "heed/train/ops.h"
+#include "train/ops/sums.h"
 #include "train/ops/vectors.h"
 
 namespace heed::train {
@@ -16,11 +17,13 @@ Variable positionalEncoding(Graph& graph, const PositionalEncoding& layer, const
                       [&layer, node = x.node(), sequences, concatenates](Matrix& dy, Backward& pass) {
                         const Index width = layer.options().embed_dim, first = dy.cols() - width;
                         pass.addToParameter(layer.table(), [&](MatrixView de, Index) {
-                          for (Index n = 0; n < sequences.count(); ++n) {
-                            for (Index i = 0; i < sequences.length(n); ++i) {
-                              const Index t = sequences.begin(n) + i;
-                              accumulate(width, dy.data() + t * dy.cols() + first, de.data() + i * width);
+                          RowSum sum(width);
+                          for (Index i = 0, longest = sequences.maxLength(); i < longest; ++i) {
+                            for (Index n = 0; n < sequences.count(); ++n) {
+                              if (i < sequences.length(n))
+                                sum.add(dy.data() + (sequences.begin(n) + i) * dy.cols() + first);
                             }
+                            sum.addTo(de.data() + i * width);
                           }
                         });
                         if (!concatenates) return pass.give(node, std::move(dy));

@@ -11,8 +11,8 @@ namespace heed {
 
 namespace {
 
-/// Number of entries whose exponentials are added in eight chains of kChain.
-constexpr Index kSoftmaxBlock = 8 * kChain;
+/// Number of entries whose exponentials are added in eight chains of kSumBlock.
+constexpr Index kSoftmaxBlock = 8 * kSumBlock;
 
 /// x <- e^(x - shift); returns the sum. Not inlined, because it is called in two places.
 [[gnu::noinline]] float exponentialsOfBlock(float* x, Index count, v128_t shift) {

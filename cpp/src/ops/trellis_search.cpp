@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/check.h"
 #include "gemm/simd.h"
 
 namespace heed {
@@ -24,7 +25,7 @@ void search(Index length, const float* targets, const float* steps, uint16_t* st
   for (Index s = 0; s < kTrellisStates; ++s) levels[s] = static_cast<float>(trellisLevel(s));
   auto* costs = arena.take<float>(kMemories);
   auto* next = arena.take<float>(kMemories);
-  auto* oldest = arena.take<uint8_t>(length * kMemories + 16);  // h of the best path to each memory
+  auto* oldest = arena.take<uint8_t>(Shape{length, kMemories}.size() + 16);  // h of the best path to each memory
   std::fill_n(costs, kMemories, kUnreachable);
   costs[0] = 0;
   for (Index k = 0; k < length; ++k) {
@@ -68,6 +69,8 @@ void search(Index length, const float* targets, const float* steps, uint16_t* st
 }  // namespace
 
 void trellisSearch(int bits, Index length, const float* targets, const float* steps, uint16_t* states, Arena& arena) {
+  requireRange("bits", bits, 3, 4);
+  requireAtLeast("length", length, 0);
   bits == 3 ? search<3>(length, targets, steps, states, arena) : search<4>(length, targets, steps, states, arena);
 }
 

@@ -1,5 +1,8 @@
 #include "ops/windows.h"
 
+#include <cstdint>
+#include <limits>
+
 #include "core/check.h"
 
 namespace heed {
@@ -22,14 +25,23 @@ void forEachRow(const Sequences& sequences, const Windows& windows, const F& f) 
 
 }  // namespace
 
+Index Windows::count(Index length) const {
+  constexpr int64_t kMost = std::numeric_limits<Index>::max();
+  const int64_t padded = int64_t{length} + before + after, span = int64_t{dilation} * (width - 1) + 1;
+  if (padded > kMost)
+    throwInvalid(ErrorCode::kInvalidArgument, "padding", "at most " + std::to_string(kMost) + " rows with the padding",
+                 std::to_string(padded));
+  return padded < span || length == 0 ? 0 : static_cast<Index>((padded - span) / stride) + 1;
+}
+
 Sequences windowSequences(const Windows& windows, const Sequences& sequences) {
   std::vector<Index> counts;
   for (Index n = 0; n < sequences.count(); ++n) {
     counts.push_back(windows.count(sequences.length(n)));
     if (counts.back() > 0 || sequences.length(n) == 0) continue;
     const Index span = windows.dilation * (windows.width - 1) + 1 - windows.before - windows.after;
-    refuse(ErrorCode::kShapeMismatch, "x", "at least " + std::to_string(span) + " rows, the span of the kernel",
-           std::to_string(sequences.length(n)));
+    throwInvalid(ErrorCode::kShapeMismatch, "x", "at least " + std::to_string(span) + " rows, the span of the kernel",
+                 std::to_string(sequences.length(n)));
   }
   return Sequences::ofLengths(counts);
 }

@@ -81,8 +81,8 @@ void Backward::run(Graph& graph, Variable output, Matrix&& seed) {
   output = {};
   Matrix gradient;
   if (pass.proceed(gradient))
-    refuse(ErrorCode::kUnsupported, "backward", "operations with gradients in C++",
-           "an operation whose gradient the caller computes");
+    throwInvalid(ErrorCode::kUnsupported, "backward", "operations with gradients in C++",
+                 "an operation whose gradient the caller computes");
 }
 
 void Backward::give(const std::shared_ptr<Node>& node, Matrix&& gradient) {

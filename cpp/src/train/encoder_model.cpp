@@ -74,10 +74,10 @@ void takeBack(const Variable& leaf, const Variable& v) {
 TrainableEncoder::TrainableEncoder(EncoderModel& model, const std::vector<NamedRows>& names,
                                    const EncoderDropout& dropout)
     : model_(model) {
-  if (!model.embeddings_) refuse(ErrorCode::kUnsupported, "trainable", "a text model", "an image model");
+  if (!model.embeddings_) throwInvalid(ErrorCode::kUnsupported, "trainable", "a text model", "an image model");
   if (model.config().table_code != RowCode::kNone)
-    refuse(ErrorCode::kUnsupported, "trainable", "token embeddings that are not in 3 or 4 bits",
-           "such token embeddings");
+    throwInvalid(ErrorCode::kUnsupported, "trainable", "token embeddings that are not in 3 or 4 bits",
+                 "such token embeddings");
   const std::vector<Parameter> all = model.parameters();
   for (const NamedRows& rows : names) addParameter(rows, all[rows.parameter]);
   // The model changes last.

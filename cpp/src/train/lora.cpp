@@ -89,7 +89,8 @@ Lora::Lora(TrainableEncoder& encoder, const std::vector<LoraTarget>& targets, co
   requireAtLeast("rank", options.rank, 1);
   requireRate("dropout", options.dropout);
   if (!std::isfinite(options.alpha))
-    refuse(ErrorCode::kInvalidArgument, "alpha", "a finite number", numberText(static_cast<double>(options.alpha)));
+    throwInvalid(ErrorCode::kInvalidArgument, "alpha", "a finite number",
+                 numberText(static_cast<double>(options.alpha)));
   scale_ = options.alpha / static_cast<float>(options.rank);
   for (const LoraTarget& target : targets) updates_.push_back(std::make_unique<Update>(target, options));
   for (Linear* linear : encoder.model().linears()) {

@@ -13,11 +13,12 @@ namespace {
 
 void requireNotNegative(const char* argument, double got) {
   if (!(got >= 0 && std::isfinite(got)))
-    refuse(ErrorCode::kInvalidArgument, argument, "a finite number >= 0", numberText(got));
+    throwInvalid(ErrorCode::kInvalidArgument, argument, "a finite number >= 0", numberText(got));
 }
 
 void requireBeta(const char* argument, double got) {
-  if (!(got >= 0 && got < 1)) refuse(ErrorCode::kInvalidArgument, argument, "a number in [0, 1)", numberText(got));
+  if (!(got >= 0 && got < 1))
+    throwInvalid(ErrorCode::kInvalidArgument, argument, "a number in [0, 1)", numberText(got));
 }
 
 /// Rows per block: a multiple of the 8 rows of a panel, and few enough for the cache.
@@ -30,9 +31,8 @@ Index rowCount(const Parameter& parameter) { return parameter.rows(); }
 
 /// Copies row k of `sparse` to row order[k] of `dense`.
 void spread(const std::vector<float>& sparse, const std::vector<Index>& order, Index width, std::vector<float>& dense) {
-  const Index rows = static_cast<Index>(sparse.size()) / width;
-  for (Index k = 0; k < rows; ++k)
-    std::copy_n(sparse.data() + k * width, width, dense.data() + order[static_cast<size_t>(k)] * width);
+  for (size_t k = 0; k < order.size(); ++k)
+    std::copy_n(sparse.data() + static_cast<Index>(k) * width, width, dense.data() + order[k] * width);
 }
 
 }  // namespace
@@ -40,8 +40,10 @@ void spread(const std::vector<float>& sparse, const std::vector<Index>& order, I
 /// Copies of a block of rows: parameters are stored in several formats, and every format is read and written by rows.
 struct Optimizer::Scratch {
   std::vector<float> values, gradient;
+  std::vector<double> sums;  // UpdateRule::scratch
 
-  void fit(const Parameter& parameter) {
+  void fit(const UpdateRule& rule, const Parameter& parameter) {
+    if (rule.scratch) sums.resize(std::max(sums.size(), rule.scratch(parameter.shape)));
     const Index rows = std::min(blockRows(parameter.rowSize()), rowCount(parameter));
     const auto size = static_cast<size_t>(rows * parameter.rowSize());
     if (values.size() >= size && gradient.size() >= size) return;
@@ -61,11 +63,12 @@ Index Optimizer::addGroup(const GroupOptions& options) {
   requireNotNegative("eps[0]", options.gradient_eps);
   requireNotNegative("eps[1]", options.parameter_eps);
   if (!(options.beta2_decay <= 0))
-    refuse(ErrorCode::kInvalidArgument, "beta2Decay", "a number <= 0", numberText(options.beta2_decay));
+    throwInvalid(ErrorCode::kInvalidArgument, "beta2Decay", "a number <= 0", numberText(options.beta2_decay));
+  // PyTorch refuses thresholds below 1; Keras has them.
   if (!(options.clip_threshold > 0))
-    refuse(ErrorCode::kInvalidArgument, "clipThreshold", "a number > 0", numberText(options.clip_threshold));
+    throwInvalid(ErrorCode::kInvalidArgument, "clipThreshold", "a number > 0", numberText(options.clip_threshold));
   if (options.nesterov && options.momentum == 0)
-    refuse(ErrorCode::kInvalidArgument, "momentum", "a number > 0 with nesterov", "0");
+    throwInvalid(ErrorCode::kInvalidArgument, "momentum", "a number > 0 with nesterov", "0");
   groups_.push_back(options);
   return static_cast<Index>(groups_.size()) - 1;
 }
@@ -74,8 +77,8 @@ void Optimizer::addParameter(Index group, ParameterGradients& gradients, size_t 
   requireRange("group", group, 0, static_cast<Index>(groups_.size()) - 1);
   for (const Slot& slot : slots_) {
     if (slot.gradients == &gradients && slot.parameter == parameter) {
-      refuse(ErrorCode::kInvalidArgument, "params", "each parameter in one group",
-             gradients.parameters()[parameter].name + " twice");
+      throwInvalid(ErrorCode::kInvalidArgument, "params", "each parameter in one group",
+                   gradients.parameters()[parameter].name + " twice");
     }
   }
   Slot slot;
@@ -239,7 +242,8 @@ void Optimizer::updateWhole(Slot& slot, Scratch& scratch) const {
                      return scratch.values.data();
                    },
                .write = [&](Index row, Index count) { parameter.write(row, count, scratch.values.data()); },
-               .moments = slot.moments});
+               .moments = slot.moments,
+               .scratch = scratch.sums.data()});
 }
 
 void Optimizer::update(Slot& slot, Scratch& scratch, const UpdateStep& formula) const {
@@ -278,7 +282,7 @@ bool Optimizer::step() {
   Scratch scratch;
   std::vector<UpdateStep> formulas;
   for (Slot* slot : updated) {
-    scratch.fit(slot->value());
+    scratch.fit(rule_, slot->value());
     makeRoom(*slot);
     formulas.push_back(nextStep(*slot));
   }
@@ -312,16 +316,17 @@ void Optimizer::requireFits(const Slot& slot, const Saved& saved) const {
   const Parameter& parameter = slot.value();
   const std::vector<Moment> expected = momentsOf(slot);
   const auto& [steps, moments, copy] = saved;
-  if (steps < 0) refuse(ErrorCode::kInvalidArgument, parameter.name, "at least 0", std::to_string(steps) + " steps");
+  if (steps < 0)
+    throwInvalid(ErrorCode::kInvalidArgument, parameter.name, "at least 0", std::to_string(steps) + " steps");
   if (!moments.empty() && moments.size() != expected.size()) {
-    refuse(ErrorCode::kInvalidArgument, parameter.name, std::to_string(expected.size()) + " moments",
-           std::to_string(moments.size()));
+    throwInvalid(ErrorCode::kInvalidArgument, parameter.name, std::to_string(expected.size()) + " moments",
+                 std::to_string(moments.size()));
   }
   for (size_t i = 0; i < moments.size(); ++i) {
     const auto& [name, shape] = expected[i];
     if (moments[i].name != name)
-      refuse(ErrorCode::kInvalidArgument, parameter.name, "the moment '" + std::string(name) + "'",
-             "'" + moments[i].name + "'");
+      throwInvalid(ErrorCode::kInvalidArgument, parameter.name, "the moment '" + std::string(name) + "'",
+                   "'" + moments[i].name + "'");
     requireShape(parameter.name + " " + name, Shape{moments[i].size}, Shape{shape.size()});
   }
 }

@@ -28,7 +28,7 @@ Variable RecordingEvaluator::take(const Value& value) {
 size_t RecordingEvaluator::placeOf(const Value& value) const {
   const auto place = static_cast<size_t>(value.variable());
   if (place >= variables_.size() || !variables_[place])
-    refuse(ErrorCode::kInvalidArgument, "value", "a value that no operation has consumed", "a consumed value");
+    throwInvalid(ErrorCode::kInvalidArgument, "value", "a value that no operation has consumed", "a consumed value");
   return place;
 }
 
@@ -41,9 +41,9 @@ std::shared_ptr<const void> RecordingEvaluator::ownerOf(const void* address) con
 
 Value RecordingEvaluator::endScope(Index first, const Value& result) {
   if (result.variable() < first) return result;
-  const Variable kept = take(result);
+  const Variable taken = take(result);
   variables_.resize(static_cast<size_t>(first));
-  return value(kept);
+  return value(taken);
 }
 
 Value RecordingEvaluator::linear(const Linear& layer, const Value& x, const Value* residual, bool consumes_x) {

@@ -50,19 +50,19 @@ Variable RecordedSites::edit(Graph& graph, size_t number, const Variable& x, con
     const auto bits = [](float value) { return std::bit_cast<uint32_t>(value); };
     for (size_t i = 0; i < changed.size(); ++i) changed[i] = bits(before[i]) != bits(y.data()[i]);
   }
-  const auto kept = verb == Verb::kScale && a.needsGradient() ? x.shared() : nullptr;
+  const auto saved = verb == Verb::kScale && a.needsGradient() ? x.shared() : nullptr;
   return graph.record(std::move(y), {x, a}, false,
-                      [values, edit = edits()[number], verb, changed = std::move(changed), kept, node = x.node(),
+                      [values, edit = edits()[number], verb, changed = std::move(changed), saved, node = x.node(),
                        operand = a.node()](Matrix& dy, Backward& pass) mutable {
                         const SiteValues gradient = values.in(dy.data());
                         pass.add(operand, [&](MatrixView out, const ConstMatrixView* before) {
                           if (!before) out.setZero();
                           Matrix products;
-                          if (kept) {
+                          if (saved) {
                             products = Matrix(dy.rows(), dy.cols());
-                            products.view() = dy.values().cwiseProduct(kept->values());
+                            products.view() = dy.values().cwiseProduct(saved->values());
                           }
-                          const SiteValues terms = kept ? values.in(products.data()) : gradient;
+                          const SiteValues terms = saved ? values.in(products.data()) : gradient;
                           terms.change(edit, Verb::kCollect, out.data(), edit.strides);
                         });
                         float zero = 0;

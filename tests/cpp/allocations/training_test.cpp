@@ -167,7 +167,7 @@ TEST(TrainAllocations, RefuseGradientsThatContainAPartOfAPass) {
 }
 
 TEST(TrainAllocations, OfSteps) {
-  for (const char* kind : {"SGD", "Adam", "AdamW"}) {
+  for (const char* kind : {"SGD", "Adam", "AdamW", "RMSprop", "Adafactor"}) {
     expectUnchangedByFailures(kind, [&]() -> ObservedCall {
       struct State {
         Training training;

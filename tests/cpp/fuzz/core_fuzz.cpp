@@ -1,10 +1,14 @@
 #include "fuzz/core_fuzz.h"
 
 #include <cmath>
+#include <cstring>
 #include <limits>
+#include <memory>
 #include <string>
 #include <string_view>
 
+#include "core/coded_rows.h"
+#include "core/encoded_rows.h"
 #include "fuzz/choices.h"
 #include "fuzz/model_fuzz.h"
 #include "heed/initialize.h"
@@ -243,6 +247,68 @@ void fuzzPieces(Choices& choose, Context& context) {
   }
 }
 
+/// Rows of a downloaded file, of any type and with any scales, for a matrix, a vector or a table.
+void fuzzEncodedRows(Choices& choose, Context& context) {
+  constexpr const char* kTypes[] = {"F32",
+                                    "F16",
+                                    "BF16",
+                                    "I8",
+                                    "rotated I8",
+                                    "int4",
+                                    "trellis3",
+                                    "trellis4",
+                                    "trellis3columns",
+                                    "trellis4columns",
+                                    "int4columns"};
+  constexpr RowCode kCodes[] = {RowCode::kNone, RowCode::kInt4, RowCode::kTrellis3, RowCode::kTrellis4};
+  const Index rows = choose.length(9), width = choose.length(40);
+  Linear linear({.in_features = std::max<Index>(width, 1),
+                 .out_features = std::max<Index>(rows, 1),
+                 .precision = choose.flag() ? Precision::kInt8 : Precision::kFloat32});
+  std::vector<float> plain(static_cast<size_t>(rows * width));
+  std::unique_ptr<CodedTable> table;
+  std::vector<Parameter> all = linear.parameters();
+  all.push_back(plainParameter("plain", {rows, width}, plain.data(), ParameterKind::kWeight, {}));
+  if (const RowCode code = kCodes[choose.byte() % 4]; code != RowCode::kNone) {
+    table = std::make_unique<CodedTable>(code, rows, width);
+    all.push_back({.name = "table",
+                   .shape = {rows, width},
+                   .initial = {},
+                   .parts = {{rows, nullptr, table.get()}},
+                   .on_write = {}});
+  }
+  const Parameter& parameter = all[choose.byte() % all.size()];
+  const std::string_view type = kTypes[choose.byte() % 11];
+  const bool fits = choose.byte() < 230;
+  const Index count = fits ? choose.length(parameter.rows()) : choose.length(12), own = parameter.rowSize();
+  const RowCode code = type.starts_with("int4")       ? RowCode::kInt4
+                       : type.starts_with("trellis3") ? RowCode::kTrellis3
+                       : type.starts_with("trellis4") ? RowCode::kTrellis4
+                                                      : RowCode::kNone;
+  const Index row_bytes = code != RowCode::kNone ? codedRowBytes(code, own)
+                                                 : own * (type == "F32"          ? 4
+                                                          : type.ends_with("I8") ? 1
+                                                                                 : 2);
+  std::vector<uint8_t> bytes(static_cast<size_t>(count * row_bytes + (fits ? 0 : choose.length(3))));
+  for (uint8_t& byte : bytes) byte = choose.byte();
+  Index scales = type.ends_with("I8") || code != RowCode::kNone ? count : 0;
+  if (code == RowCode::kTrellis3 || code == RowCode::kTrellis4) scales += own;
+  if (type.ends_with("columns")) scales += 3 * choose.length(4);
+  if (!fits) scales += choose.length(2);
+  std::vector<float> numbers(static_cast<size_t>(scales));
+  for (float& number : numbers) number = choose.number();
+  const int64_t first = fits ? choose.length(parameter.rows() - count) : int64_t{choose.extent(9)};
+  writeEncodedRows(parameter, first,
+                   {.type = type,
+                    .bytes = static_cast<int64_t>(bytes.size()),
+                    .scales = numbers,
+                    .copy = [&](int64_t begin, Index size,
+                                std::byte* out) { std::memcpy(out, bytes.data() + begin, static_cast<size_t>(size)); }},
+                   context.arena);
+  std::vector<float> read(static_cast<size_t>(parameter.shape.size()));
+  parameter.read(0, parameter.rows(), read.data());
+}
+
 /// Row counts up to 2^20, whose products with other sizes exceed 32 bits. Each row must give the same result as in a
 /// call with this row only.
 void fuzzManyRows(Choices& choose, Context& context) {
@@ -284,7 +350,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   Choices choose(data, size);
   const Arena::Scope scope(context.arena);
   try {
-    switch (choose.byte() % 6) {
+    switch (choose.byte() % 7) {
       case 0:
         fuzzAttention(choose, context);
         break;
@@ -297,6 +363,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       case 3:
       case 4:
         fuzzModel(choose, context);
+        break;
+      case 5:
+        fuzzEncodedRows(choose, context);
         break;
       default:
         if (choose.byte() < 4) {

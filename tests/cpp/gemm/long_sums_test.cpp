@@ -15,8 +15,8 @@
 #include "ops/softmax.h"
 #include "support.h"
 
-/// Sums of many terms: their errors against double precision stay within the bound that kChain (gemm/range.h) gives,
-/// and sums of up to kChain terms are those of a single chain.
+/// Sums of many terms: their errors against double precision stay within the bound that kSumBlock (gemm/range.h) gives,
+/// and sums of up to kSumBlock terms are those of a single chain.
 namespace heed {
 namespace {
 
@@ -27,16 +27,16 @@ constexpr double kEps = 0x1p-24;
 /// The error bound for a sum of `count` terms whose magnitudes add up to `size`, with a few more roundings for
 /// operations on the terms and on the sum.
 double bound(Index count, double size) {
-  const auto chain = static_cast<double>(std::min(count, kChain)), blocks = static_cast<double>(count / kChain);
+  const auto chain = static_cast<double>(std::min(count, kSumBlock)), blocks = static_cast<double>(count / kSumBlock);
   return (chain + blocks + 8) * kEps * size;
 }
 
-/// The sum of a[i] b[i], in chains that end at the multiples of kChain, as every product computes it.
+/// The sum of a[i] b[i], in chains that end at the multiples of kSumBlock, as every product computes it.
 float chainedSum(const float* a, const float* b, Index count) {
   float total = 0;
-  for (Index first = 0; first < count; first += kChain) {
+  for (Index first = 0; first < count; first += kSumBlock) {
     float sum = 0;
-    for (Index i = first; i < std::min(first + kChain, count); ++i) sum = a[i] * b[i] + sum;
+    for (Index i = first; i < std::min(first + kSumBlock, count); ++i) sum = a[i] * b[i] + sum;
     total = first == 0 ? sum : total + sum;
   }
   return total;
@@ -190,8 +190,8 @@ TEST(LongSums, OfPoolingAreWithinTheBound) {
     pool(valueOf(x).values(), Sequences::uniform(1, rows), {}, Pooling::kMean, window(y));
     const reference::RowVector exact = reference::pool(x.cast<double>(), Eigen::VectorXd::Ones(rows));
     for (Index c = 0; c < 67; ++c) EXPECT_NEAR(y(0, c), exact(c), bound(rows, exact(c)));
-    // Up to kChain rows, they are added one after the other.
-    if (rows > kChain) continue;
+    // Up to kSumBlock rows, they are added one after the other.
+    if (rows > kSumBlock) continue;
     float sum = 0;
     for (Index i = 0; i < rows; ++i) sum += x(i, 5);
     EXPECT_EQ(y(0, 5), sum / static_cast<float>(rows));

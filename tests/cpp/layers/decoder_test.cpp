@@ -283,6 +283,17 @@ TEST(Decoder, RejectsIncompatibleArguments) {
   Decoder::Cache cache = other.makeCache(valueOf(memory), context);
   expectError(kInvalidArgument, "cache: expected a cache made by this decoder, got a cache of 1 layers",
               [&] { step(decoder, target, cache, {}); });
+  // A cache of another width.
+  Decoder slim(decoderWith([](auto& o) { o.key_dim = 2; }), 1, false),
+      wide(decoderWith([](auto& o) { o.value_dim = 7; }), 1, false);
+  for (Decoder* foreign : {&slim, &wide}) {
+    Decoder::Cache of_foreign = foreign->makeCache(valueOf(memory), context);
+    expectError(kInvalidArgument, "cache: expected a cache made by this decoder, with keys and values of width [6, 6]",
+                [&] { step(other, target, of_foreign, {}); });
+  }
+  Decoder::Cache empty(1);
+  expectError(kInvalidArgument, "cache: expected a cache made by this decoder, with keys and values of width",
+              [&] { step(other, target, empty, {}); });
   expectError(kShapeMismatch, "target: expected [5, 6], got shape [5, 5]", [&] { step(other, narrow, cache, {}); });
   expectError(kInvalidArgument, "memory: expected at least 1 sequence, got 0",
               [&] { decoder.makeCache(valueOf(memory), context, 0); });

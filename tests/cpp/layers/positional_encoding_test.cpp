@@ -158,6 +158,44 @@ TEST(Rotary, PreservesLengths) {
   expectNear(x.rowwise().norm(), before);
 }
 
+TEST(Rotary, HasTablesOnlyForThePositionsFromTheFirstOne) {
+  for (const auto pairing : {Rotary::Pairing::kHalfSplit, Rotary::Pairing::kInterleaved}) {
+    const RowMajorMatrix x = randomMatrix(3, 8, 1);
+    RowMajorMatrix all = x, some = x;
+    Rotary(8, 70'003, 10000, pairing).rotate(window(all), 1, 70'000);
+    const Rotary own(8, 3, 10000, pairing, 1, 70'000);
+    own.rotate(window(some), 1, 70'000);
+    expectSame(some, all);
+    expectError(ErrorCode::kInvalidArgument, "rotary: expected positions from 70000 to 70002, got 69999 to 70001",
+                [&] { own.rotate(window(some), 1, 69'999); });
+    expectError(ErrorCode::kInvalidArgument, "rotary: expected positions from 70000 to 70002, got 70001 to 70003",
+                [&] { own.rotate(window(some), 1, 70'001); });
+  }
+  // The last position of all. Tables from 0 would take 8 GB.
+  constexpr Index kLast = std::numeric_limits<int32_t>::max() - 1;
+  RowMajorMatrix x = matrix({{1, 0}});
+  Rotary(2, 1, 10000, Rotary::Pairing::kHalfSplit, 1, kLast).rotate(window(x), 1, kLast);
+  expectNear(x, matrix({{static_cast<float>(std::cos(2147483646.0)), static_cast<float>(std::sin(2147483646.0))}}));
+  expectError(ErrorCode::kInvalidArgument, "firstPosition: expected an integer from 0 to ",
+              [] { Rotary(2, 2, 100, Rotary::Pairing::kHalfSplit, 1, std::numeric_limits<Index>::max() - 1); });
+}
+
+TEST(Rotary, GrowsWithTheSequences) {
+  GrowingRotary growing(4, 100, Rotary::Pairing::kHalfSplit, 0.5, 1000);
+  const std::shared_ptr<const Rotary> first = growing.tables(3);
+  EXPECT_EQ(first->length(), 64);
+  EXPECT_EQ(growing.tables(64), first);
+  const std::shared_ptr<const Rotary> second = growing.tables(65);
+  EXPECT_EQ(second->length(), 128);
+  EXPECT_EQ(growing.tables(600)->length(), 1000);
+  EXPECT_EQ(growing.tables(2000)->length(), 1000);
+  const Rotary whole(4, 1000, 100, Rotary::Pairing::kHalfSplit, 0.5);
+  for (Index i = 0; i < 64; ++i) {
+    EXPECT_EQ(first->cos(i)[1], whole.cos(i)[1]);
+    EXPECT_EQ(second->sin(i)[0], whole.sin(i)[0]);
+  }
+}
+
 TEST(Rotary, RejectsInvalidArguments) {
   using enum ErrorCode;
   const auto make = [](Index dim, Index length, double base) {

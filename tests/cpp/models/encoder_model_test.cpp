@@ -7,6 +7,7 @@
 #include <limits>
 #include <random>
 
+#include "heed/linear.h"
 #include "heed/pooling.h"
 #include "support.h"
 
@@ -202,6 +203,30 @@ TEST(EncoderModel, FollowsEveryWrittenParameter) {
       }
       EXPECT_TRUE((run(model, batch).array() == run(fresh, batch).array()).all()) << to[i].name;
     }
+  }
+}
+
+TEST(EncoderModel, KeepsProjectedPositionsUntilAParameterThatTheyDependOnIsWritten) {
+  const TokenBatch batch = batchOf({{1, 2, 3, 4, 5, 6, 7}});
+  for (const EncoderModelConfig& config : architectures()) {
+    if (config.positions != Positions::kDisentangled) continue;
+    EncoderModel model(config), other(config);
+    Linear head({.in_features = 3, .out_features = 2});
+    fillRandomly(model, 3);
+    const RowMajorMatrix before = run(model, batch);
+    // Changes the embeddings behind the model's back: results show whether it computes their projections again.
+    const std::vector<Parameter> all = model.parameters();
+    const Parameter& embeddings = test::parameter(all, "relative_embeddings.weight");
+    const RowMajorMatrix values = test::read(model, "relative_embeddings.weight");
+    for (Index i = 0; i < values.size(); ++i) embeddings.parts[0].plain[i] += static_cast<float>(i % 3);
+    test::fillRandomly(head, 1);
+    fillRandomly(other, 2);
+    test::write(model, "layers.0.linear2.bias", test::read(model, "layers.0.linear2.bias"));
+    test::expectSame(run(model, batch), before);
+    test::write(model, "relative_embeddings.weight", test::read(model, "relative_embeddings.weight"));
+    EXPECT_NE(run(model, batch), before);
+    test::write(model, "relative_embeddings.weight", values);
+    test::expectSame(run(model, batch), before);
   }
 }
 

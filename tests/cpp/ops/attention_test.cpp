@@ -42,8 +42,7 @@ Attended expected(const RowMajorMatrix& q, const RowMajorMatrix& k, const RowMaj
                   const Sequences& queries, const Sequences& keys, const AttentionOptions& options) {
   const Index dk = q.cols() / heads, dv = v.cols() / heads;
   const double scale = options.scale ? static_cast<double>(*options.scale) : 1 / std::sqrt(static_cast<double>(dk));
-  const std::vector<Mask> masks =
-      broadcastMasks(options.masks, {queries.count(), heads, queries.maxLength(), keys.maxLength()});
+  const std::vector<Mask> masks = broadcastMasks(options.masks, queries, heads, keys);
   Attended result{RowMajorMatrix(q.rows(), v.cols()), {}};
   for (Index n = 0; n < queries.count(); ++n) {
     const Index l = queries.length(n), s = keys.length(n);

@@ -39,6 +39,19 @@ TEST(MaskKernels, ChangeExactlyTheForbiddenScores) {
   }
 }
 
+TEST(MaskKernels, DetectNaN) {
+  for (Index count = 0; count < 14; ++count) {
+    std::vector<float> added(static_cast<size_t>(count), -kInfinity);
+    EXPECT_FALSE(hasNaN(added.data(), count));
+    for (float& each : added) {
+      each = std::nanf("");
+      EXPECT_TRUE(hasNaN(added.data(), count));
+      each = kInfinity;
+      EXPECT_FALSE(hasNaN(added.data(), count));
+    }
+  }
+}
+
 TEST(MaskKernels, DetectFullyForbiddenRanges) {
   for (Index count = 0; count < 12; ++count) {
     std::vector<uint8_t> allowed(static_cast<size_t>(count), 0);

@@ -204,6 +204,27 @@ TEST(Attention, PaddedSequencesAreBitIdenticalToUnpaddedOnes) {
   expectSame(attend(q, k, v, options).output, alone);
 }
 
+TEST(Mask, FitsABatchWithoutSequences) {
+  const Sequences queries = Sequences::uniform(0, 5), keys = Sequences::uniform(0, 7);
+  const auto broadcast = [&](const Shape& shape, bool per_key) {
+    const MaskTensor mask{"mask", Mask::Kind::kBoolean, nullptr, shape, per_key};
+    return broadcastMasks({&mask, 1}, queries, 2, keys).size();
+  };
+  for (const Shape& shape : {Shape{5, 7}, Shape{7}, Shape{1, 7}, Shape{0, 1, 5, 7}, Shape{0, 2, 5, 7}})
+    EXPECT_EQ(broadcast(shape, false), 1U) << shape.toString();
+  EXPECT_EQ(broadcast({0, 7}, true), 1U);
+  expectError(ErrorCode::kShapeMismatch, "mask: expected a shape that broadcasts to [0, 2, 5, 7], got shape [5, 6]",
+              [&] { broadcast({5, 6}, false); });
+  expectError(ErrorCode::kShapeMismatch, "mask: expected [0, 7], got shape [0, 5]", [&] { broadcast({0, 5}, true); });
+}
+
+TEST(Mask, RejectsNaNInAdditiveMasks) {
+  const float added[] = {0, -kInfinity, kInfinity, 3, 4, 5}, spoilt[] = {0, 0, 0, 0, 0, std::nanf("")};
+  EXPECT_EQ(MaskTensor::additive("mask", added, {2, 3}).data, added);
+  expectError(ErrorCode::kInvalidArgument, "mask: expected numbers, or -Infinity for forbidden keys, got NaN",
+              [&] { MaskTensor::additive("mask", spoilt, {2, 3}); });
+}
+
 TEST(Mask, BroadcastsFromTheRight) {
   const std::array<Index, 4> target{2, 3, 4, 5};
   const auto strides = [&](const Shape& shape) {

@@ -5,6 +5,8 @@
 #include <cmath>
 #include <vector>
 
+#include "support.h"
+
 namespace heed {
 namespace {
 
@@ -13,6 +15,16 @@ double errorOf(const std::vector<float>& targets, const std::vector<float>& step
   for (size_t k = 0; k < targets.size(); ++k)
     sum += std::pow(targets[k] - static_cast<double>(steps[k]) * trellisLevel(states[k]), 2);
   return sum;
+}
+
+TEST(TrellisSearch, RejectsWhatHasNoPath) {
+  Arena arena;
+  float zero = 0;
+  uint16_t state = 0;
+  test::expectError(ErrorCode::kInvalidArgument, "length: expected at least 0, got -1",
+                    [&] { trellisSearch(3, -1, &zero, &zero, &state, arena); });
+  test::expectError(ErrorCode::kInvalidArgument, "bits: expected an integer from 3 to 4, got 5",
+                    [&] { trellisSearch(5, 1, &zero, &zero, &state, arena); });
 }
 
 TEST(TrellisSearch, FindsTheBestOfAllPaths) {

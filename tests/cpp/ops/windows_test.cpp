@@ -54,5 +54,17 @@ TEST(Windows, ScatterIsTheTransposeOfGather) {
   }
 }
 
+TEST(Windows, RejectPaddingBeyondTheRangeOfRows) {
+  using test::expectError;
+  const Windows windows{.width = 3, .before = 1'073'741'822, .after = 1'073'741'822};
+  EXPECT_EQ(windows.count(0), 0);
+  EXPECT_EQ(windows.count(3), 2'147'483'645);
+  if constexpr (sizeof(Index) == 4) {
+    expectError(ErrorCode::kInvalidArgument,
+                "padding: expected at most 2147483647 rows with the padding, got 2147483648",
+                [&] { (void)windowSequences(windows, Sequences::uniform(1, 4)); });
+  }
+}
+
 }  // namespace
 }  // namespace heed

@@ -4,6 +4,7 @@
 
 #include "gradients.h"
 #include "heed/embedding.h"
+#include "heed/free_parameter.h"
 #include "heed/train/ops.h"
 #include "heed/train/recording_evaluator.h"
 
@@ -289,6 +290,57 @@ TEST(TrainOptimizer, ARestoredRunEqualsAnUninterruptedOne) {
   }
 }
 
+TEST(TrainOptimizer, AdafactorUpdatesAParameterWithoutAxesAsAVectorOfOneElement) {
+  FreeParameter scalar({}, {}), vector({1}, {});
+  for (const double threshold : {1.0, 0.25}) {
+    for (Module* module : {static_cast<Module*>(&scalar), static_cast<Module*>(&vector)}) {
+      const Parameter value = module->parameters()[0];
+      const float start = 0.5f;
+      value.write(0, 1, &start);
+      ParameterGradients gradients(*module);
+      Optimizer optimizer("Adafactor");
+      const GroupOptions options{.lr = 0.01, .weight_decay = 0.1, .clip_threshold = threshold};
+      addAll(optimizer, options, gradients);
+      double w = 0.5, v = 0;
+      for (int n = 1; n <= 5; ++n) {
+        gradients.zero();
+        const auto g = static_cast<float>(n) - 2.5f;
+        gradients.add(0, 0, 1, &g);
+        ASSERT_TRUE(optimizer.step());
+        const double square = static_cast<double>(g * g), b = std::pow(n, options.beta2_decay);
+        v += b * (square - v);
+        const double u = static_cast<double>(g) / std::sqrt(std::max(v, 1e-14));
+        const double rate = std::max(1e-3, std::abs(w)) * std::min(0.01, 1 / std::sqrt(n));
+        w = w * (1 - 0.01 * 0.1) - rate * u / std::max(1.0, std::abs(u) / threshold);
+      }
+      float got;
+      value.read(0, 1, &got);
+      EXPECT_NEAR(got, w, 1e-6);
+      ASSERT_EQ(optimizer.state(0).size(), 1U);
+      EXPECT_EQ(optimizer.state(0)[0].shape, value.shape);
+      EXPECT_NEAR(optimizer.state(0)[0].values[0], v, 1e-5);
+    }
+  }
+}
+
+TEST(TrainOptimizer, StepsSkipParametersWithoutElements) {
+  for (const char* kind : {"SGD", "AdamW", "RMSprop", "Adafactor"}) {
+    for (const Shape& shape : {Shape{0}, Shape{0, 3}, Shape{3, 0}, Shape{2, 0, 3}}) {
+      FreeParameter empty(shape, {});
+      Inference in;
+      EXPECT_EQ(empty.forward(in.e).rows(), shape[0]);
+      ParameterGradients gradients(empty);
+      Optimizer optimizer(kind);
+      addAll(optimizer, {.lr = 0.01}, gradients);
+      gradients.add(0, 0, shape[0], nullptr);
+      EXPECT_TRUE(optimizer.step());
+      for (const Optimizer::State& state : optimizer.state(0)) {
+        for (const float value : state.values) EXPECT_EQ(value, 0) << kind << shape.toString();
+      }
+    }
+  }
+}
+
 TEST(TrainOptimizer, BadArgumentsAreNamed) {
   Optimizer optimizer("AdamW");
   const auto invalid = [](const char* start, const auto& call) {
@@ -302,6 +354,8 @@ TEST(TrainOptimizer, BadArgumentsAreNamed) {
   invalid("betas[1]:", [&] { optimizer.addGroup({.beta2 = -0.1}); });
   invalid("eps:", [&] { optimizer.addGroup({.eps = -1}); });
   invalid("momentum:", [&] { optimizer.addGroup({.nesterov = true}); });
+  for (const double threshold : {0.0, -1.0, std::nan("")})
+    invalid("clipThreshold: expected a number > 0", [&] { optimizer.addGroup({.clip_threshold = threshold}); });
   Linear layer({.in_features = 3, .out_features = 2});
   ParameterGradients gradients(layer);
   invalid("group:", [&] { optimizer.addParameter(0, gradients, 0); });

@@ -8,8 +8,8 @@
 namespace heed {
 namespace {
 
-/// Maximum number of panels in a batch (panelsPerBatch()) if K exceeds kChain.
-constexpr Index kMaxChainPanels = kMaxPanelBytes / (kChain * FloatStep::kBytes);
+/// Maximum number of panels in a batch (panelsPerBatch()) if K exceeds kSumBlock.
+constexpr Index kMaxChainPanels = kMaxPanelBytes / (kSumBlock * FloatStep::kBytes);
 static_assert(kMaxChainPanels >= 8);  // the minimum
 
 /// The fp32 Format of chunk.h: the sums already are the products.
@@ -27,8 +27,8 @@ struct Float32Format {
       const uint32_t* words = left.packed + left.blocks.begin(i) * depth;
       float* const own = sums + 8 * left.blocks.begin(i);
       // Runs once even if K is 0, to write zeros.
-      for (Index first = 0; first == 0 || first < depth; first += kChain) {
-        const Range k[] = {{first, std::min(first + kChain, depth)}};
+      for (Index first = 0; first == 0 || first < depth; first += kSumBlock) {
+        const Range k[] = {{first, std::min(first + kSumBlock, depth)}};
         const SumsBuffer sink = first == 0 ? SumsBuffer{own, stride} : SumsBuffer{part, size};
         multiplyRowBlock<FloatStep>(height, words + first * height, right, std::span(k), columns, sink);
         for (Index p = 0; first > 0 && p < panels.count(); ++p) {

@@ -38,7 +38,7 @@ Variable mae(Graph& graph, const Variable& input, const Variable& target, Factor
 
 Variable huber(Graph& graph, const Variable& input, const Variable& target, float delta, Factors weights) {
   if (!(delta > 0))
-    refuse(ErrorCode::kInvalidArgument, "delta", "a positive number", numberText(static_cast<double>(delta)));
+    throwInvalid(ErrorCode::kInvalidArgument, "delta", "a positive number", numberText(static_cast<double>(delta)));
   const auto limit = static_cast<double>(delta);
   return ofDifference(graph, input, target, std::move(weights), [limit](double d) {
     return std::abs(d) > limit ? Point{limit * (std::abs(d) - limit / 2), limit * signOf(d)} : Point{d * d / 2, d};
@@ -47,8 +47,8 @@ Variable huber(Graph& graph, const Variable& input, const Variable& target, floa
 
 Variable quantile(Graph& graph, const Variable& input, const Variable& target, float quantile, Factors weights) {
   if (!(quantile > 0 && quantile < 1))
-    refuse(ErrorCode::kInvalidArgument, "quantile", "a number above 0 and below 1",
-           numberText(static_cast<double>(quantile)));
+    throwInvalid(ErrorCode::kInvalidArgument, "quantile", "a number above 0 and below 1",
+                 numberText(static_cast<double>(quantile)));
   const auto q = static_cast<double>(quantile);
   return ofDifference(graph, input, target, std::move(weights), [q](double d) {
     const double slope = d > 0 ? 1 - q : d < 0 ? -q : 0;

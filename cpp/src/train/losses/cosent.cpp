@@ -25,8 +25,8 @@ Variable coSENT(Graph& graph, const Variable& a, const Variable& b, const std::v
   std::vector<double> s;
   for (Index i = 0; i < count; ++i) {
     if (!std::isfinite(labels[size_t(i)])) {
-      refuse(ErrorCode::kInvalidArgument, "labels", "finite numbers",
-             numberText(static_cast<double>(labels[size_t(i)])) + " at position " + std::to_string(i));
+      throwInvalid(ErrorCode::kInvalidArgument, "labels", "finite numbers",
+                   numberText(static_cast<double>(labels[size_t(i)])) + " at position " + std::to_string(i));
     }
     const auto cosine = sumInDouble(width, kProduct, u->rows.data() + i * width, v->rows.data() + i * width);
     s.push_back(static_cast<double>(scale) * cosine);

@@ -47,8 +47,8 @@ Variable cosineEmbedding(Graph& graph, const Variable& a, const Variable& b, std
   for (Index t = 0; t < rows; ++t) {
     const float label = labels[static_cast<size_t>(t)];
     if (label != 1 && label != -1) {
-      refuse(ErrorCode::kInvalidArgument, "labels", "labels of 1 or -1",
-             numberText(static_cast<double>(label)) + " at position " + std::to_string(t));
+      throwInvalid(ErrorCode::kInvalidArgument, "labels", "labels of 1 or -1",
+                   numberText(static_cast<double>(label)) + " at position " + std::to_string(t));
     }
     const double c = cosineOf(width, a.shared()->data() + t * width, b.shared()->data() + t * width).value;
     const double excess = c - static_cast<double>(margin);

@@ -39,10 +39,10 @@ void check(const Formula& formula, Index rows) {
   for (size_t t = 0; t < formula.labels.size(); ++t) {
     const int32_t label = formula.labels[t];
     if (formula.ignores(t) || (label >= 0 && label < formula.classes)) continue;
-    refuse(ErrorCode::kInvalidArgument, "labels",
-           "labels from 0 to " + std::to_string(formula.classes - 1) + ", or ignoreIndex, " +
-               std::to_string(formula.options.ignore_index),
-           std::to_string(label) + " at position " + std::to_string(t));
+    throwInvalid(ErrorCode::kInvalidArgument, "labels",
+                 "labels from 0 to " + std::to_string(formula.classes - 1) + ", or ignoreIndex, " +
+                     std::to_string(formula.options.ignore_index),
+                 std::to_string(label) + " at position " + std::to_string(t));
   }
 }
 

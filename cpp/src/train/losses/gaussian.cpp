@@ -18,8 +18,8 @@ Variable gaussian(Graph& graph, const Variable& mean, const Variable& target, co
   for (Index i = 0; i < sizeOf(*variance.shared()); ++i) {
     const float given = variance.shared()->data()[i];
     if (given < 0)
-      refuse(ErrorCode::kInvalidArgument, "variance", "numbers >= 0",
-             numberText(static_cast<double>(given)) + " for entry " + std::to_string(i));
+      throwInvalid(ErrorCode::kInvalidArgument, "variance", "numbers >= 0",
+                   numberText(static_cast<double>(given)) + " for entry " + std::to_string(i));
   }
   const auto eps = static_cast<double>(options.eps);
   const double constant = options.full ? elementary::log(2 * std::numbers::pi) / 2 : 0;

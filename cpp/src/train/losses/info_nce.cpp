@@ -26,8 +26,9 @@ bool sameRow(const Matrix& x, Index i, Index j) {
 Variable infoNCE(Graph& graph, const Variable& a, const Variable& b, float scale, std::vector<int32_t> groups) {
   const Index count = a.rows(), width = a.cols();
   if (b.rows() < count || b.cols() != width) {
-    refuseShape("b", "a row per row of a, " + Shape{count, width}.toString() + ", and any number of further negatives",
-                Shape{b.rows(), b.cols()});
+    throwShapeMismatch(
+        "b", "a row per row of a, " + Shape{count, width}.toString() + ", and any number of further negatives",
+        Shape{b.rows(), b.cols()});
   }
   if (!groups.empty() && groups.size() != static_cast<size_t>(b.rows()))
     requireOnePerRow("groups", groups.size(), count);
@@ -79,7 +80,7 @@ Variable infoNCE(Graph& graph, const Variable& a, const Variable& b, float scale
 
 Variable infoNCEOf(Graph& graph, const Arguments& given) {
   for (const char* name : {"a", "b"}) {
-    if (given.shape(name).rank() != 2) refuseShape(name, "[N, E]", given.shape(name));
+    if (given.shape(name).rank() != 2) throwShapeMismatch(name, "[N, E]", given.shape(name));
   }
   return infoNCE(graph, given.variable("a"), given.variable("b"), given.number("scale"), given.indices("groups"));
 }

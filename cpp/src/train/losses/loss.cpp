@@ -12,8 +12,8 @@ void requireEach(const char* argument, const losses::Factors& factors, const cha
   for (size_t i = 0; i < factors.values.size(); ++i) {
     const float value = factors.values[i];
     if (!(std::isfinite(value) && is_legal(value)))
-      refuse(ErrorCode::kInvalidArgument, argument, expected,
-             numberText(static_cast<double>(value)) + " for entry " + std::to_string(i));
+      throwInvalid(ErrorCode::kInvalidArgument, argument, expected,
+                   numberText(static_cast<double>(value)) + " for entry " + std::to_string(i));
   }
 }
 
@@ -21,7 +21,7 @@ void requireEach(const char* argument, const losses::Factors& factors, const cha
 
 void requireOnePerRow(const char* argument, size_t got, Index rows) {
   if (static_cast<Index>(got) != rows)
-    refuseShape(argument, Shape{rows}.toString() + ", one per row", Shape{static_cast<Index>(got)});
+    throwShapeMismatch(argument, Shape{rows}.toString() + ", one per row", Shape{static_cast<Index>(got)});
 }
 
 void requireWeights(const losses::Factors& weights) {

@@ -7,7 +7,9 @@
 ///   w -= max(e2, rms(w)) min(lr, 1 / sqrt(n)) u / max(1, rms(u) / d), with rms(w) from before the decay
 ///
 /// rms(x) is the root of the mean of x^2, d the clip threshold. The last two axes of a parameter are those of its
-/// matrices. Only r and c are stored: a row and a column per matrix. Sums are computed in double precision.
+/// matrices; a parameter without axes is a vector of one element. Only r and c are stored: a row and a column per
+/// matrix. Sums are computed in double precision.
+#include <algorithm>
 #include <cmath>
 
 #include "core/elementary.h"
@@ -18,9 +20,12 @@ namespace {
 
 /// Matrices: `rows` x `columns` elements each, one after another. A vector is one row.
 struct Matrices {
-  Index rows, columns;
+  Index rows, columns, count;
 
-  explicit Matrices(const Shape& shape) : rows(shape.rank() > 1 ? shape[-2] : 1), columns(shape[-1]) {}
+  explicit Matrices(const Shape& shape)
+      : rows(shape.rank() > 1 ? shape[-2] : 1),
+        columns(shape.columns()),
+        count(shape.size() == 0 ? 0 : shape.size() / (rows * columns)) {}
   /// The index of the row of all matrices, and that of the column of all matrices, of an element.
   Index row(Index element) const { return element / columns; }
   Index column(Index element) const { return element / (rows * columns) * columns + element % columns; }
@@ -38,36 +43,39 @@ void forEachGradient(const WholeParameter& parameter, const F& f) {
 
 double rootMean(double squares, Index count) { return std::sqrt(squares / static_cast<double>(count)); }
 
-/// moment += b (sum / count - moment)
-void follow(std::vector<float>& moment, const std::vector<double>& sums, Index count, double b) {
-  for (size_t i = 0; i < moment.size(); ++i) {
-    const auto before = static_cast<double>(moment[i]);
-    moment[i] = static_cast<float>(before + b * (sums[i] / static_cast<double>(count) - before));
-  }
+/// moment += b (value - moment)
+void updateMovingAverage(float& moment, double value, double b) {
+  const auto before = static_cast<double>(moment);
+  moment = static_cast<float>(before + b * (value - before));
 }
 
-/// Updates the moments. Returns for each matrix max(mean of r, e1), or nothing for vectors.
-std::vector<double> updateMoments(const GroupOptions& options, double b, const WholeParameter& parameter) {
+/// updateMovingAverage() with sums / count.
+void updateMovingAverages(std::vector<float>& moments, const double* sums, Index count, double b) {
+  for (size_t i = 0; i < moments.size(); ++i) updateMovingAverage(moments[i], sums[i] / static_cast<double>(count), b);
+}
+
+/// Updates the moments. Returns for each matrix max(mean of r, e1), or null for vectors.
+const double* updateMoments(const GroupOptions& options, double b, const WholeParameter& parameter) {
   const Matrices matrices(parameter.shape);
   std::vector<float>*first = &parameter.moments[0], *second = &parameter.moments[1];
   if (parameter.shape.rank() < 2) {
-    std::vector<double> squares(first->size());
-    forEachGradient(parameter, [&](Index i, double g) { squares[static_cast<size_t>(i)] = g * g; });
-    follow(*first, squares, 1, b);
-    return {};
+    forEachGradient(parameter,
+                    [&](Index i, double g) { updateMovingAverage((*first)[static_cast<size_t>(i)], g * g, b); });
+    return nullptr;
   }
-  std::vector<double> of_rows(first->size()), of_columns(second->size());
+  double *of_rows = parameter.scratch, *of_columns = of_rows + first->size(), *means = of_columns + second->size();
+  std::fill(of_rows, means, 0);
   forEachGradient(parameter, [&](Index i, double g) {
-    of_rows[static_cast<size_t>(matrices.row(i))] += g * g;
-    of_columns[static_cast<size_t>(matrices.column(i))] += g * g;
+    of_rows[matrices.row(i)] += g * g;
+    of_columns[matrices.column(i)] += g * g;
   });
-  follow(*first, of_rows, matrices.columns, b);
-  follow(*second, of_columns, matrices.rows, b);
-  std::vector<double> means;
-  for (size_t row = 0; row < first->size(); row += static_cast<size_t>(matrices.rows)) {
+  updateMovingAverages(*first, of_rows, matrices.columns, b);
+  updateMovingAverages(*second, of_columns, matrices.rows, b);
+  for (Index matrix = 0; matrix < matrices.count; ++matrix) {
     double sum = 0;
-    for (Index i = 0; i < matrices.rows; ++i) sum += static_cast<double>((*first)[row + static_cast<size_t>(i)]);
-    means.push_back(std::max(sum / static_cast<double>(matrices.rows), options.gradient_eps));
+    for (Index i = 0; i < matrices.rows; ++i)
+      sum += static_cast<double>((*first)[static_cast<size_t>(matrix * matrices.rows + i)]);
+    means[matrix] = std::max(sum / static_cast<double>(matrices.rows), options.gradient_eps);
   }
   return means;
 }
@@ -82,22 +90,28 @@ std::vector<Moment> adafactorMoments(const GroupOptions&, const Shape& shape) {
   return {{"row_var", Shape(of_rows)}, {"col_var", Shape(of_columns)}};
 }
 
+size_t adafactorScratch(const Shape& shape) {
+  if (shape.rank() < 2) return 0;
+  const Matrices matrices(shape);
+  return static_cast<size_t>(matrices.count) * static_cast<size_t>(matrices.rows + matrices.columns + 1);
+}
+
 void adafactorStep(const GroupOptions& options, int64_t n, const WholeParameter& parameter) {
   const Index size = parameter.rows * parameter.width;
+  if (size == 0) return;  // means of no elements are NaN
   const auto step = static_cast<double>(n);
   const Matrices matrices(parameter.shape);
-  const std::vector<double> means = updateMoments(options, elementary::pow(step, options.beta2_decay), parameter);
+  const double* means = updateMoments(options, elementary::pow(step, options.beta2_decay), parameter);
   const double least = options.gradient_eps * options.gradient_eps;
   const std::vector<float>*first = &parameter.moments[0], *second = &parameter.moments[1];
   const auto update = [&](Index i, double g) {
     double variance;
-    if (means.empty()) {
+    if (!means) {
       variance = static_cast<double>((*first)[static_cast<size_t>(i)]);
     } else {
       const Index row = matrices.row(i);
       variance = static_cast<double>((*first)[static_cast<size_t>(row)]) *
-                 static_cast<double>((*second)[static_cast<size_t>(matrices.column(i))]) /
-                 means[static_cast<size_t>(row / matrices.rows)];
+                 static_cast<double>((*second)[static_cast<size_t>(matrices.column(i))]) / means[row / matrices.rows];
     }
     return g == 0 ? 0 : g / std::sqrt(std::max(variance, least));
   };

@@ -42,7 +42,7 @@ struct BatchStatistics {
 
 BatchStatistics batchStatistics(const Matrix& x) {
   if (x.rows() < 2)
-    refuseShape("x", "at least 2 rows in training mode, as one row has no variance", Shape{x.rows(), x.cols()});
+    throwShapeMismatch("x", "at least 2 rows in training mode, as one row has no variance", Shape{x.rows(), x.cols()});
   const auto count = static_cast<double>(x.rows());
   std::vector<double> mean(static_cast<size_t>(x.cols())), squares(mean);
   forEach(x, [&](size_t i, size_t c) { mean[c] += static_cast<double>(x.data()[i]); });
@@ -91,8 +91,8 @@ Variable batchNorm(Graph& graph, BatchNorm& layer, const Variable& x) {
   const bool trains = graph.requiresGradient(layer.weight()) || graph.requiresGradient(layer.bias());
   Variable result = graph.record(
       std::move(y), {x}, trains,
-      [&layer, kept = x.shared(), node = x.node(), batch, used = std::move(used)](Matrix& gradient, Backward& pass) {
-        const float* from = kept->data();
+      [&layer, saved = x.shared(), node = x.node(), batch, used = std::move(used)](Matrix& gradient, Backward& pass) {
+        const float* from = saved->data();
         float* d = gradient.data();
         std::vector<double> dgamma(used.mean.size()), ddelta(used.mean.size());
         forEach(gradient, [&](size_t i, size_t c) {

@@ -7,6 +7,7 @@
 #include "core/check.h"
 #include "heed/norm.h"
 #include "heed/train/ops.h"
+#include "train/ops/sums.h"
 #include "train/ops/vectors.h"
 
 namespace heed::train {
@@ -37,14 +38,14 @@ Variable multiply(Graph& graph, const Variable& a, const Variable& b) {
   Matrix y(a.rows(), a.cols());
   transform<4>(sizeOf(y), y.data(), kProduct, a.shared()->data(), b.shared()->data());
   // Each factor is saved only if the gradient of the other needs it.
-  const auto kept_a = b.needsGradient() ? a.shared() : nullptr, kept_b = a.needsGradient() ? b.shared() : nullptr;
+  const auto saved_a = b.needsGradient() ? a.shared() : nullptr, saved_b = a.needsGradient() ? b.shared() : nullptr;
   return graph.record(std::move(y), {a, b}, false,
-                      [a = a.node(), b = b.node(), kept_a, kept_b](Matrix& dy, Backward& pass) {
+                      [a = a.node(), b = b.node(), saved_a, saved_b](Matrix& dy, Backward& pass) {
                         pass.add(a, [&](MatrixView out, const ConstMatrixView* residual) {
-                          write(out, residual, dy.values().cwiseProduct(kept_b->values()));
+                          write(out, residual, dy.values().cwiseProduct(saved_b->values()));
                         });
                         if (!b) return;
-                        transform<4>(sizeOf(dy), dy.data(), kProduct, dy.data(), kept_a->data());
+                        transform<4>(sizeOf(dy), dy.data(), kProduct, dy.data(), saved_a->data());
                         pass.give(b, std::move(dy));
                       });
 }
@@ -62,10 +63,19 @@ Variable scaleColumns(Graph& graph, const LayerScale& layer, const Variable& x) 
   Matrix y(x.rows(), x.cols());
   layer.forward(x.value(), y.view());
   return graph.record(std::move(y), {x}, graph.requiresGradient(layer.weight()),
-                      [&layer, kept = x.shared(), node = x.node()](Matrix& gradient, Backward& pass) {
+                      [&layer, saved = x.shared(), node = x.node()](Matrix& gradient, Backward& pass) {
                         pass.addToParameter(layer.weight(), [&](MatrixView d, Index) {
-                          const auto products = gradient.values().cwiseProduct(kept->values());
-                          view(d.data(), 1, gradient.cols()) += products.colwise().sum();
+                          const Index width = gradient.cols();
+                          RowSum total(width);
+                          for (Index t = 0; t < gradient.rows(); ++t) {
+                            total.addBy([&](float* sum) {
+                              transform<4>(
+                                  width, sum,
+                                  [](const auto& before, const auto& a, const auto& b) { return before + a * b; }, sum,
+                                  gradient.data() + t * width, saved->data() + t * width);
+                            });
+                          }
+                          total.addTo(d.data());
                         });
                         layer.forward(gradient.values(), gradient.view());
                         pass.give(node, std::move(gradient));

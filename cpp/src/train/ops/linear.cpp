@@ -6,6 +6,7 @@
 #include "gemm/gradient_products.h"
 #include "gemm/weights/packed_weight.h"
 #include "heed/train/backward.h"
+#include "train/ops/sums.h"
 
 namespace heed::train {
 namespace {
@@ -14,24 +15,30 @@ ConstMatrixView columnsOf(const Matrix& m, Index first, Index count) {
   return heed::view(m.data() + first, m.rows(), count, m.cols());
 }
 
+/// out (number of columns) += the sum of the rows.
+void addColumnSums(ConstMatrixView rows, float* out) {
+  RowSum sum(rows.cols());
+  sum.add(rows);
+  sum.addTo(out);
+}
+
 /// Records Z = X W^T + b.
 Variable recordLinear(Graph& graph, const Linear& layer, const Variable& x, Matrix z) {
   const RowStorage* weight = &layer.weight();
   const bool trains = graph.requiresGradient(weight) || (layer.bias() && graph.requiresGradient(layer.bias()));
   // X is saved only if the weight's gradient needs it.
-  const SavedVariable kept = graph.requiresGradient(weight) ? SavedVariable(x) : SavedVariable();
-  const auto backward = [&layer, kept, input = x.node()](Matrix& dz, Backward& pass) {
+  const SavedVariable saved = graph.requiresGradient(weight) ? SavedVariable(x) : SavedVariable();
+  const auto backward = [&layer, saved, input = x.node()](Matrix& dz, Backward& pass) {
     Context& context = pass.context();
-    if (kept) {
-      const auto in = kept.value();
+    if (saved) {
+      const auto in = saved.value();
       pass.addToParameter(static_cast<const RowStorage*>(&layer.weight()), [&](MatrixView dw, Index first) {
         addWeightGradient(columnsOf(dz, first, dw.rows()), in->values(), dw, context);
       });
     }
     // Vectors are stored as one column.
-    pass.addToParameter(layer.bias(), [&](MatrixView db, Index first) {
-      addBiasGradient(columnsOf(dz, first, db.rows()), heed::view(db.data(), 1, db.size()));
-    });
+    pass.addToParameter(layer.bias(),
+                        [&](MatrixView db, Index first) { addColumnSums(columnsOf(dz, first, db.rows()), db.data()); });
     // Done last, when a recomputed X has been freed.
     pass.add(input, [&](MatrixView out, const ConstMatrixView* residual) {
       inputGradient(dz.values(), layer.weight(), out, residual, context);
@@ -44,7 +51,7 @@ Variable recordLinear(Graph& graph, const Linear& layer, const Variable& x, Matr
 
 void requireTrainable(const Linear& layer) {
   if (layer.options().precision != Precision::kFloat32)
-    refuse(ErrorCode::kUnsupported, "dtype", "fp32 weights (int8 weights cannot be trained)", "int8 weights");
+    throwInvalid(ErrorCode::kUnsupported, "dtype", "fp32 weights (int8 weights cannot be trained)", "int8 weights");
 }
 
 Variable product(Graph& graph, const Linear& layer, const Variable& x) {
@@ -86,22 +93,22 @@ Variable linear(Graph& graph, const Variable& x, const Variable& weight, const V
   heed::linear(x.value(), weight.value(), bias ? bias.shared()->data() : nullptr, Activation::kIdentity, z.view(),
                graph.context());
   // Each factor is saved only if the gradient of the other needs it.
-  const SavedVariable kept_x = weight.needsGradient() ? SavedVariable(x) : SavedVariable();
-  const auto kept_weight = x.needsGradient() ? weight.shared() : nullptr;
+  const SavedVariable saved_x = weight.needsGradient() ? SavedVariable(x) : SavedVariable();
+  const auto saved_weight = x.needsGradient() ? weight.shared() : nullptr;
   const Variable result = graph.record(
       std::move(z), {x, weight, bias}, false,
-      [kept_x, kept_weight, x = x.node(), weight = weight.node(), bias = bias.node()](Matrix& dz, Backward& pass) {
+      [saved_x, saved_weight, x = x.node(), weight = weight.node(), bias = bias.node()](Matrix& dz, Backward& pass) {
         Context& context = pass.context();
         pass.add(x, [&](MatrixView out, const ConstMatrixView* residual) {
-          inputGradient(dz.values(), kept_weight->values(), out, residual, context);
+          inputGradient(dz.values(), saved_weight->values(), out, residual, context);
         });
         pass.add(weight, [&](MatrixView out, const ConstMatrixView* residual) {
           if (!residual) out.setZero();
-          addWeightGradient(dz.values(), kept_x.value()->values(), out, context);
+          addWeightGradient(dz.values(), saved_x.value()->values(), out, context);
         });
         pass.add(bias, [&](MatrixView out, const ConstMatrixView* residual) {
           if (!residual) out.setZero();
-          addBiasGradient(dz.values(), out);
+          addColumnSums(dz.values(), out.data());
         });
       });
   return activate(graph, result, activation);

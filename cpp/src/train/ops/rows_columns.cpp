@@ -13,6 +13,7 @@
 
 #include "core/check.h"
 #include "heed/train/ops.h"
+#include "train/ops/sums.h"
 #include "train/ops/vectors.h"
 
 namespace heed::train {
@@ -28,7 +29,7 @@ std::vector<std::shared_ptr<Node>> nodesOf(const std::vector<Variable>& parts) {
 std::string nameOf(size_t part) { return "parts[" + std::to_string(part) + "]"; }
 
 void requireParts(const std::vector<Variable>& parts) {
-  if (parts.empty()) refuse(ErrorCode::kInvalidArgument, "parts", "at least one", "an empty list");
+  if (parts.empty()) throwInvalid(ErrorCode::kInvalidArgument, "parts", "at least one", "an empty list");
 }
 
 }  // namespace
@@ -94,20 +95,19 @@ Variable gatherRows(Graph& graph, const Variable& x, std::vector<Index> indices)
   Matrix y(static_cast<Index>(indices.size()), x.cols());
   for (size_t i = 0; i < indices.size(); ++i) {
     if (indices[i] < 0 || indices[i] >= x.rows()) {
-      refuse(ErrorCode::kInvalidArgument, "indices", "a row in [0, " + std::to_string(x.rows()) + ")",
-             std::to_string(indices[i]));
+      throwInvalid(ErrorCode::kInvalidArgument, "indices", "a row in [0, " + std::to_string(x.rows()) + ")",
+                   std::to_string(indices[i]));
     }
     y.view().row(static_cast<Index>(i)) = x.value().row(indices[i]);
   }
-  return graph.record(
-      std::move(y), {x}, false, [node = x.node(), indices = std::move(indices)](Matrix& dy, Backward& pass) {
-        pass.add(node, [&](MatrixView out, const ConstMatrixView* residual) {
-          if (!residual) out.setZero();
-          const Index width = out.cols();
-          for (size_t i = 0; i < indices.size(); ++i)
-            accumulate(width, dy.data() + static_cast<Index>(i) * width, out.data() + indices[i] * width);
-        });
-      });
+  return graph.record(std::move(y), {x}, false,
+                      [node = x.node(), indices = std::move(indices)](Matrix& dy, Backward& pass) {
+                        pass.add(node, [&](MatrixView out, const ConstMatrixView* residual) {
+                          if (!residual) out.setZero();
+                          const Index width = out.cols();
+                          addToRows(indices, dy.data(), width, 1, [&](Index row) { return out.data() + row * width; });
+                        });
+                      });
 }
 
 Variable reshape(Graph& graph, const Variable& x, Index rows, Index columns) {
@@ -115,8 +115,8 @@ Variable reshape(Graph& graph, const Variable& x, Index rows, Index columns) {
   requireAtLeast("rows", rows, 0);
   requireAtLeast("columns", columns, 0);
   if (Shape{rows, columns}.size() != sizeOf(*x.shared())) {
-    refuseShape("x", "as many elements as the new shape, " + Shape{rows, columns}.toString(),
-                Shape{x.rows(), x.cols()});
+    throwShapeMismatch("x", "as many elements as the new shape, " + Shape{rows, columns}.toString(),
+                       Shape{x.rows(), x.cols()});
   }
   Matrix y(view(x.shared()->data(), rows, columns));
   return graph.record(std::move(y), {x}, false, [node = x.node()](Matrix& dy, Backward& pass) {
@@ -173,24 +173,21 @@ Variable lookUp(Graph& graph, std::span<const TableRows> tables, Index width) {
     float scale;
     bool sparse;
   };
-  std::vector<SavedTable> kept;
+  std::vector<SavedTable> saved;
   bool trains = false;
   for (const TableRows& table : tables) {
     const void* key = table.storage ? static_cast<const void*>(table.storage) : table.plain;
     if (!graph.requiresGradient(key)) continue;
     trains = true;
-    kept.push_back({key, {table.rows.begin(), table.rows.end()}, table.scale, table.sparse});
+    saved.push_back({key, {table.rows.begin(), table.rows.end()}, table.scale, table.sparse});
   }
   Matrix y(static_cast<Index>(tables.front().rows.size()), width);
   heed::lookUp(tables, y.view());
-  return graph.record(std::move(y), {}, trains, [kept = std::move(kept), width](Matrix& dy, Backward& pass) {
-    for (const SavedTable& table : kept) {
+  return graph.record(std::move(y), {}, trains, [saved = std::move(saved), width](Matrix& dy, Backward& pass) {
+    for (const SavedTable& table : saved) {
       // Makes the gradient dense, so that tableRow() returns rows of the dense gradient.
       if (!table.sparse) pass.addToParameter(table.key, [](MatrixView, Index) {});
-      for (size_t t = 0; t < table.rows.size(); ++t) {
-        float* row = pass.tableRow(table.key, table.rows[t]);
-        if (row) accumulate(width, dy.data() + static_cast<Index>(t) * width, row, table.scale);
-      }
+      addToRows(table.rows, dy.data(), width, table.scale, [&](Index row) { return pass.tableRow(table.key, row); });
     }
   });
 }

@@ -170,13 +170,14 @@ std::vector<Moment> rmspropMoments(const GroupOptions& options, const Shape& sha
 }
 
 constexpr UpdateRule kRules[] = {
-    {"SGD", false, sgdMoments, sgdStep, nullptr},
+    {"SGD", false, sgdMoments, sgdStep, nullptr, nullptr},
     {"Adam", false, adamMoments,
-     [](const GroupOptions& o, int64_t n, float decay) { return adamStep(o, n, decay, o.weight_decay); }, nullptr},
-    {"AdamW", true, adamMoments, [](const GroupOptions& o, int64_t n, float decay) { return adamStep(o, n, decay, 0); },
+     [](const GroupOptions& o, int64_t n, float decay) { return adamStep(o, n, decay, o.weight_decay); }, nullptr,
      nullptr},
-    {"RMSprop", false, rmspropMoments, rmspropStep, nullptr},
-    {"Adafactor", true, adafactorMoments, nullptr, adafactorStep},
+    {"AdamW", true, adamMoments, [](const GroupOptions& o, int64_t n, float decay) { return adamStep(o, n, decay, 0); },
+     nullptr, nullptr},
+    {"RMSprop", false, rmspropMoments, rmspropStep, nullptr, nullptr},
+    {"Adafactor", true, adafactorMoments, nullptr, adafactorStep, adafactorScratch},
 };
 
 }  // namespace
@@ -185,7 +186,7 @@ const UpdateRule& updateRule(std::string_view name) {
   for (const UpdateRule& rule : kRules) {
     if (rule.name == name) return rule;
   }
-  refuse(ErrorCode::kInvalidArgument, "optimizer", "the name of an optimizer", std::string(name));
+  throwInvalid(ErrorCode::kInvalidArgument, "optimizer", "the name of an optimizer", std::string(name));
 }
 
 void scaleBy(float factor, Index count, float* x) {

@@ -17,6 +17,7 @@ struct WholeParameter {
   std::function<float*(Index row, Index count)> read;  ///< the values, in memory that `write` copies back
   std::function<void(Index row, Index count)> write;
   std::vector<float>* moments;
+  double* scratch;  ///< memory for UpdateRule::scratch() numbers
 };
 
 /// The update rule of an optimizer.
@@ -32,6 +33,8 @@ struct UpdateRule {
   UpdateStep (*step)(const GroupOptions& options, int64_t n, float decay);
   /// The update of step n, for the other rules.
   void (*whole)(const GroupOptions& options, int64_t n, const WholeParameter& parameter);
+  /// The size of the scratch memory of whole(), which allocates nothing, so that no step ends halfway.
+  size_t (*scratch)(const Shape& shape);
 };
 
 /// Throws kInvalidArgument if there is no rule of that name.
@@ -39,6 +42,7 @@ const UpdateRule& updateRule(std::string_view name);
 
 /// Adafactor; see adafactor.cpp.
 std::vector<Moment> adafactorMoments(const GroupOptions& options, const Shape& shape);
+size_t adafactorScratch(const Shape& shape);
 void adafactorStep(const GroupOptions& options, int64_t n, const WholeParameter& parameter);
 
 /// x *= factor.
