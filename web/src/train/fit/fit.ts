@@ -132,7 +132,7 @@ export async function runFit(
     const measured = new Mean();
     for await (const batch of batches) {
       await between();
-      measured.add(measure(batch).item(), batch.count);
+      measured.add(measure(batch).item(), shareOf(batch));
     }
     return measured.value('fit.validation');
   };
