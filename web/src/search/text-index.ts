@@ -352,9 +352,10 @@ export class TextIndex<E extends boolean = boolean> {
 
   /** Embeds the queries and searches for them. */
   async #embedded(queries: readonly string[], options: TextSearchOptions | undefined): Promise<TextHit[][]> {
-    const call = readOptions('search', textSearchSchema, options);
+    const given = plainOptions('search', options);
+    const call = readOptions('search', textSearchSchema, given);
     const { data, count, width } = await embedFor(this.#state, 'query', strings(queries, 'queries'), call);
-    return this.#searchAll({ data: Float32Array.from(data), shape: [count, width] }, options);
+    return this.#searchAll({ data: Float32Array.from(data), shape: [count, width] }, given);
   }
 
   #requireEmbedder(name: string, got: string): void {
