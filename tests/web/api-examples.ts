@@ -130,3 +130,60 @@ export function publicItems(): Item[] {
   }
   return items;
 }
+
+/** The options of a public function, class or method: names of properties of its last parameter. */
+export interface Optioned {
+  /** For example 'index: TextIndex.search'. */
+  name: string;
+  options: string[];
+}
+
+/** Every public function, class and method with an object of options as its last parameter. */
+export function publicOptions(): Optioned[] {
+  const checker = makeProgram();
+  const found = new Map<string, Optioned>();
+  const seen = new Set<ts.Symbol>();
+  const isOurs = (symbol: ts.Symbol) => symbol.declarations?.[0]?.getSourceFile().fileName.includes('/web/src/');
+  const isInternal = (symbol: ts.Symbol) => symbol.getJsDocTags(checker).some(({ name }) => name === 'internal');
+  const optionsOf = (signature: ts.Signature): string[] => {
+    const last = signature.getParameters().at(-1);
+    if (
+      !last ||
+      (!/^(options|given|call|settings)$/.test(last.name) &&
+        !/(Options|Config)$/.test(checker.getTypeOfSymbol(last).symbol?.name ?? ''))
+    )
+      return [];
+    const type = checker.getNonNullableType(checker.getTypeOfSymbol(last));
+    const parts = type.isUnion() ? type.types : [type];
+    return parts.flatMap((part) =>
+      checker
+        .getPropertiesOfType(part)
+        .filter((property) => isOurs(property) && !isInternal(property))
+        .map(({ name }) => name),
+    );
+  };
+  const add = (name: string, signatures: readonly ts.Signature[]) => {
+    const options = [...new Set(signatures.flatMap(optionsOf))];
+    if (options.length > 0) found.set(name, { name, options });
+  };
+  const visit = (name: string, symbol: ts.Symbol, type: ts.Type) => {
+    if (isInternal(symbol) || seen.has(symbol)) return;
+    seen.add(symbol);
+    add(name, type.getCallSignatures());
+    if (symbol.flags & ts.SymbolFlags.Class) add(`new ${name}`, type.getConstructSignatures());
+  };
+  for (const entry of entries)
+    for (const [exported, symbol] of exportsOf(checker, entry)) {
+      const name = `${entry}: ${exported}`;
+      if (symbol.flags & (ts.SymbolFlags.Function | ts.SymbolFlags.Variable | ts.SymbolFlags.Class))
+        visit(name, symbol, checker.getTypeOfSymbol(symbol));
+      const isClass = (symbol.flags & ts.SymbolFlags.Class) !== 0;
+      if (!isClass && !calledInterfaces.has(symbol.name)) continue;
+      const type = checker.getDeclaredTypeOfSymbol(symbol);
+      const statics = isClass ? checker.getPropertiesOfType(checker.getTypeOfSymbol(symbol)) : [];
+      for (const member of [...checker.getPropertiesOfType(type), ...statics])
+        if (isOurs(member) && /^[a-zA-Z]/.test(member.name))
+          visit(`${name}.${member.name}`, member, checker.getTypeOfSymbol(member));
+    }
+  return [...found.values()];
+}

@@ -93,7 +93,7 @@ describe('planning', () => {
     for (const [options, message] of [
       [{ shard: { index: 2, count: 2 } }, 'shard: expected { index, count } with 0 <= index < count'],
       [{ shard: { index: 0, count: 1 }, queue: 'redis://x' }, 'shard: expected only one of shard and queue, got both'],
-      [{ workers: 0 }, "workers: expected 'auto' or a whole number from 1 to 256, got 0"],
+      [{ workers: 0 }, "workEmbedding.workers: expected 'auto' or an integer from 1 to 256, got 0"],
       [{ lock: 0 }, 'workEmbedding.lock: expected a number of at least 1, got 0'],
     ] as const)
       await expect(workEmbedding(out, options)).rejects.toThrow(message);
@@ -191,7 +191,9 @@ describe('working', () => {
         1,
       );
     await refuses(['work', out, '--model', path('none')], /^heed: --model: expected a model's folder/, 1);
-    await expect(workEmbedding(out, { model: '' })).rejects.toThrow('workEmbedding.model: expected a string, got ""');
+    await expect(workEmbedding(out, { model: '' })).rejects.toThrow(
+      "workEmbedding.model: expected a string that is not empty, got ''",
+    );
   });
 
   test.runIf(process.execArgv.some((flag) => flag.includes('relaxed-simd')))(

@@ -1,6 +1,6 @@
 /** Reports errors that end the command: one line on standard error, and the exit code. */
 import { type Command, CommanderError } from 'commander';
-import type { HeedError } from '../index.js';
+import { HeedError } from '../index.js';
 import { subcommandsOf } from './complete.js';
 import { inOneLine, notice } from './terminal.js';
 
@@ -23,15 +23,26 @@ const isSystemError = (error: unknown) => (error as NodeJS.ErrnoException | unde
 /** One line for errors of usage or of the system; the stack trace for any other error. */
 function messageOf(error: unknown, program: Command): string {
   if (error instanceof CommanderError) return usageMessage(error, program);
-  // Compare names, because heed/train has a HeedError class of its own.
-  if ((error as Error).name === 'HeedError' || isSystemError(error))
-    return inOneLine(asOption((error as Error).message));
+  if (error instanceof HeedError || isSystemError(error))
+    return inOneLine(asOption((error as Error).message, optionsOf(program, program.args)));
   return (error as Error).stack ?? String(error);
 }
 
-/** Replaces options of the library in a message by those of the command line. */
-const asOption = (message: string): string =>
-  OPTIONS.reduce((text, [theirs, ours]) => text.replace(theirs, ours), message);
+/** Options of the command line with other names than in the library. */
+const RENAMED: Readonly<Record<string, string>> = {
+  classWeight: 'balanced',
+  remoteHost: 'host',
+  topK: 'top',
+};
+
+/** Replaces options of the library in a message by those of the command, `flags`. */
+function asOption(message: string, flags: readonly string[]): string {
+  const named = message.replace(/^[A-Za-z]+(?:\.[A-Za-z]+)*\.([A-Za-z]+)(?=(?:\[\d+\])?: )/, (given, name: string) => {
+    const flag = `--${RENAMED[name] ?? name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}`;
+    return flags.includes(flag) ? flag : given;
+  });
+  return OPTIONS.reduce((text, [theirs, ours]) => text.replace(theirs, ours), named);
+}
 
 const OPTIONS: [string | RegExp, string][] = [
   [/^source: expected a folder's path or URL, or its files' bytes/, "model: expected a folder's path or URL"],
@@ -57,6 +68,13 @@ function usageMessage({ code, message }: CommanderError, program: Command): stri
     return `--resume: heed ${path[0]} writes its file in one run; heed corpus embeds texts in parts, and goes on where it stopped`;
   const help = ['heed', ...path, '--help'].join(' ');
   return `${problem}${hint}; \`${help}\` lists the options`;
+}
+
+/** The long options of the command that `args` name. */
+function optionsOf(program: Command, args: readonly string[]): string[] {
+  let command: Command = program;
+  for (const name of commandPath(program, args)) command = command.commands.find((each) => each.name() === name)!;
+  return command.options.flatMap(({ long }) => long ?? []);
 }
 
 const namesOf = (command: Command) => subcommandsOf(command).map(({ value }) => value);

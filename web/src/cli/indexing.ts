@@ -1,25 +1,62 @@
 /** Builds a search index with one vector per entry, computed from its text and its descriptions. */
 import { basename, dirname, join } from 'node:path';
-import { type EmbedOptions, type ModelInput, type PretrainedModel, Tensor, TextIndex } from '../index.js';
-import { batches, invalid, makeFolderOf, readRange, requireWritable, statusOf, writeWhole } from '../node/index.js';
+import { describe } from '../base/error.js';
+import { type EmbedOptions, type PretrainedModel, Tensor, TextIndex } from '../index.js';
+import {
+  batches,
+  embedTexts,
+  invalid,
+  invalidFile,
+  makeFolderOf,
+  readRange,
+  requireWritable,
+  statusOf,
+  writeWhole,
+} from '../node/index.js';
 import type { Entry } from './records.js';
+import { notice } from './terminal.js';
 
 /** The entries' texts and ids, read before any entry is embedded, so that errors in the file are found early. */
 export interface Listed {
   texts: string[];
-  /** The entries' ids if all entries have one that an index can store; otherwise undefined. */
+  /** The entries' ids, which --id names; without --id, if all entries have one that an index can store. */
   ids: number[] | undefined;
 }
 
-export async function listed(entries: AsyncIterable<Entry>): Promise<Listed> {
+/** The id that an index stores; null if it cannot store this one. Cells of tables are texts. */
+function storedId(id: string | number | undefined): number | null {
+  const number = Number(id);
+  return id !== undefined && Number.isSafeInteger(number) && number >= 0 && String(number) === String(id)
+    ? number
+    : null;
+}
+
+/**
+ * Reads the entries. `key`: the key of the ids, if the caller named it.
+ * @throws HeedError for an id under `key` that an index cannot store
+ */
+export async function listed(entries: AsyncIterable<Entry>, key: string | undefined): Promise<Listed> {
   const texts: string[] = [];
-  const ids = new Set<number>();
-  for await (const { text, place } of entries) {
+  const rows = new Map<number, string>();
+  let hasIds = key !== undefined;
+  let problem: { at: string; got: string } | undefined;
+  for await (const { text, at, place } of entries) {
     texts.push(text);
-    const id = typeof place.id === 'string' && /^\d{1,15}$/.test(place.id) ? Number(place.id) : place.id;
-    if (typeof id === 'number' && Number.isSafeInteger(id) && id >= 0) ids.add(id);
+    const id = storedId(place.id);
+    hasIds ||= place.id !== undefined;
+    const got = id === null ? describe(place.id ?? 'none') : rows.has(id) ? `${id}, the id of ${rows.get(id)}` : null;
+    if (got !== null && key !== undefined)
+      throw invalidFile(at, `an integer from 0 to 2^53 - 1 under '${key}', unique, as an index stores`, got);
+    if (got !== null) problem ??= { at, got };
+    else rows.set(id!, at);
   }
-  return { texts, ids: ids.size === texts.length ? [...ids] : undefined };
+  if (!problem) return { texts, ids: [...rows.keys()] };
+  if (hasIds)
+    notice(
+      `the ids of the texts are 0, 1, 2, ...: an index stores unique integers, and ${problem.at} has the id ${problem.got}`,
+      'yellow',
+    );
+  return { texts, ids: undefined };
 }
 
 export interface IndexOptions extends Pick<EmbedOptions, 'pooling' | 'dimensions' | 'prompt'> {
@@ -30,8 +67,8 @@ export interface IndexOptions extends Pick<EmbedOptions, 'pooling' | 'dimensions
 }
 
 /**
- * Builds an index of the vectors u(text) + weight * mean(u(description)), where u is a vector scaled to unit norm. The
- * index normalizes the sums.
+ * Builds an index of the vectors (u(text) + weight * mean(u(description))) / (1 + weight), or u(text) without
+ * descriptions. u is a document's vector, scaled to unit norm if the similarity is the cosine.
  */
 export async function indexOf(
   model: PretrainedModel,
@@ -39,12 +76,17 @@ export async function indexOf(
   entries: AsyncIterable<Entry>,
   { weight, onProgress, ...options }: IndexOptions,
 ): Promise<TextIndex> {
+  const similarity = similarityOf(model);
   let vectors = new Float32Array(0);
   let width = 0;
   let done = 0;
   for await (const group of batches(entries, ({ descriptions }) => 1 + descriptions.length)) {
     const parts = group.flatMap(({ text, descriptions }) => [text, ...descriptions]);
-    const { data, shape } = await model.embed(parts, { ...options, normalize: true });
+    const { data, shape } = await embedTexts(model, parts, {
+      ...options,
+      role: 'document',
+      ...(similarity === 'cosine' && { normalize: true }),
+    });
     if (done === 0) {
       width = shape[1]!;
       vectors = new Float32Array(texts.length * width);
@@ -53,7 +95,7 @@ export async function indexOf(
     for (const { descriptions } of group) {
       const sum = vectors.subarray(done * width, (done + 1) * width);
       for (let t = -1; t < descriptions.length; t++) {
-        const factor = t < 0 ? 1 : weight / descriptions.length;
+        const factor = (t < 0 ? 1 : weight / descriptions.length) / (descriptions.length > 0 ? 1 + weight : 1);
         for (let i = 0; i < width; i++) sum[i]! += factor * data[at++]!;
       }
       done++;
@@ -61,23 +103,36 @@ export async function indexOf(
     onProgress(done);
   }
   const { dimensions, prompt, pooling } = options;
-  const given = { ...(dimensions && { dimensions }), ...(prompt !== undefined && { prompt }) };
+  const given = { similarity, ...(dimensions && { dimensions }), ...(prompt !== undefined && { prompt }) };
   const index = TextIndex.of([], undefined, { embedder: embedderOf(model, { pooling }), ...given });
   await index.add(texts, new Tensor(vectors, [texts.length, width]), { ids });
   return index;
 }
 
+/** The similarity of a search: that of the model if an index supports it, else the cosine. */
+export const similarityOf = ({ config }: PretrainedModel): 'dot' | 'cosine' =>
+  config.similarity === 'dot' ? 'dot' : 'cosine';
+
 /**
- * The model with the settings of `heed index`, by which an index recognizes it. `prompt`: prompt of the index's texts.
+ * The model as the embedder of an index. `documentPrompt`: the prompt of the index's texts, if it is not the model's.
  */
-export function embedderOf(model: PretrainedModel, { pooling, prompt }: Pick<EmbedOptions, 'pooling' | 'prompt'>) {
-  const { prompts } = model.config;
-  const settings = { normalize: true, ...(pooling && { pooling }) };
+export function embedderOf(
+  model: PretrainedModel,
+  { pooling, documentPrompt }: Pick<EmbedOptions, 'pooling'> & { documentPrompt?: string },
+): PretrainedModel {
+  if (pooling === undefined && documentPrompt === undefined) return model;
+  const { config } = model;
+  const settings = { ...(pooling && { pooling }) };
+  const ofDocuments = documentPrompt === undefined ? {} : { prompt: documentPrompt };
   return {
-    config: { ...model.config, prompts: { ...prompts, document: prompt ?? '' } },
-    embedDocument: (texts: ModelInput, options?: EmbedOptions) =>
-      model.embed(texts, { ...settings, ...(prompt && { prompt }), ...options }),
-    embedQuery: (texts: ModelInput, options?: EmbedOptions) => model.embedQuery(texts, { ...settings, ...options }),
+    config: {
+      ...config,
+      ...(documentPrompt !== undefined && { prompts: { ...config.prompts, document: documentPrompt } }),
+    },
+    embedDocument: (texts: string[], options?: EmbedOptions) =>
+      embedTexts(model, texts, { ...settings, ...ofDocuments, ...options, role: 'document' }),
+    embedQuery: (texts: string[], options?: EmbedOptions) =>
+      embedTexts(model, texts, { ...settings, ...options, role: 'query' }),
   } as unknown as PretrainedModel;
 }
 

@@ -3,6 +3,7 @@ import { readdirSync, statSync } from 'node:fs';
 import { availableParallelism, freemem } from 'node:os';
 import { join } from 'node:path';
 import { type EmbedOptions, load, type PretrainedModel } from '../index.js';
+import type { TextRole } from '../node/index.js';
 import { refuseBoth } from './options.js';
 import { Progress } from './progress.js';
 import type { Input } from './records.js';
@@ -27,7 +28,7 @@ export interface ParallelOptions {
   threads?: number | 'auto';
 }
 
-export type EmbeddingOptions = Pick<EmbedOptions, 'pooling' | 'dimensions' | 'prompt'>;
+export type EmbeddingOptions = Pick<EmbedOptions, 'pooling' | 'dimensions' | 'prompt'> & { role?: TextRole };
 
 /**
  * The options of `fromPretrained` that specify the source. Files from the network are cached by default, because

@@ -39,6 +39,12 @@ export function refuseBoth(first: string, second: string, both: boolean): void {
   if (both) throw invalid(first, `only one of ${first} and ${second}`, 'both');
 }
 
+/** Throws if one of the given options, by name, has a value: without the option `needed`, they have no effect. */
+export function requireWith(needed: string, given: Readonly<Record<string, unknown>>): void {
+  const name = Object.keys(given).find((each) => given[each] !== undefined);
+  if (name !== undefined) throw invalid(name, `${needed}, without which it has no effect`, `${name} alone`);
+}
+
 /** For a command that has only subcommands, which have been added. It throws if none of them is named. */
 export const requireSubcommand = (command: Command): Command =>
   command.allowExcessArguments().action(() => {
@@ -99,9 +105,13 @@ export const addFormat = (command: Command, fallback: 'lines' | 'jsonl'): Comman
       }),
     );
 
-export const addInput = (command: Command): Command =>
+/** `idOf`: what --id does. */
+export const addInput = (
+  command: Command,
+  idOf = 'the key or column with the id, copied to the output (default: id, if there is one)',
+): Command =>
   addTexts(command)
-    .option('--id <name>', 'the key or column with the id, copied to the output (default: id, if there is one)')
+    .option('--id <name>', idOf)
     .option(
       '--no-truncation',
       "fail on texts that exceed the model's token limit (default: truncate them, with a warning)",
@@ -112,18 +122,37 @@ export const addOutput = (command: Command): Command =>
     .optionsGroup('Output:')
     .option('--out <file>', 'a .jsonl file, or .npy for vectors (default: JSON lines on standard output)');
 
+const poolingOption = () =>
+  choice('--pooling <mode>', 'one mode, or several joined by + (default: as in the model)', POOLINGS, '+');
+
+const dimensionsOption = () => count('--dimensions <n>', 'keep the first n entries of each vector');
+
+/** Options of commands that compare queries with documents. */
 export const addEmbedding = (command: Command): Command =>
   command
     .optionsGroup('Vectors:')
-    .addOption(choice('--pooling <mode>', 'one mode, or several joined by + (default: as in the model)', POOLINGS, '+'))
-    .addOption(count('--dimensions <n>', 'keep the first n entries of each vector'))
-    .option('--prompt <text>', 'text to prepend to every text');
+    .addOption(poolingOption())
+    .addOption(dimensionsOption())
+    .option(
+      '--prompt <text>',
+      "text to prepend to every text (default: the model's prompts for queries and for documents)",
+    );
 
 const OUTPUT = 'float32, int8 with a scale per vector, or binary: signs as bits (default: float32)';
 
 /** Options of commands that write vectors. */
 export const addVectors = (command: Command): Command =>
-  addEmbedding(command)
+  command
+    .optionsGroup('Vectors:')
+    .addOption(poolingOption())
+    .addOption(dimensionsOption())
+    .option('--prompt <text>', "text to prepend to every text (default: the model's default prompt, if it has one)")
+    .addOption(
+      choice('--role <role>', "prepend the model's prompt for queries or for documents", [
+        'query',
+        'document',
+      ]).conflicts('prompt'),
+    )
     .option('--normalize', 'scale vectors to unit length (default: as in the model)')
     .option('--no-normalize', 'do not scale vectors')
     .addOption(choice('--output <type>', OUTPUT, ['float32', 'int8', 'binary']));

@@ -1,7 +1,10 @@
 /** Streams the texts that commands read from files or standard input. */
 import { type Stats, statSync } from 'node:fs';
 import { invalid, invalidFile, unreadable } from '../node/index.js';
-import { type FormatOptions, type Origin, type Row, rowsOf } from './rows.js';
+import { type FormatOptions, type Origin, type Row, requireUsed, rowsOf } from './rows.js';
+
+/** The default of --field. */
+const DEFAULT_FIELD = 'text';
 
 export interface RecordOptions extends FormatOptions {
   /** Key or column of the text. Default 'text'. */
@@ -20,9 +23,14 @@ export interface Place extends Origin {
 /** A text, its location and, for an index, descriptions of its meaning. */
 export interface Entry {
   text: string;
+  /** The text's location, for messages. */
+  at: string;
   place: Place;
   descriptions: string[];
 }
+
+/** The value of --field if it is not the default, which commander adds. */
+export const namedField = ({ field }: { field?: string }) => (field === DEFAULT_FIELD ? undefined : field);
 
 /**
  * Streams the texts of files, or of standard input if there are no files.
@@ -36,11 +44,18 @@ export class Input {
   /** Bytes read from finished files, and from the current one. */
   #read = { before: 0, current: 0 };
 
-  constructor(files: string[], options: RecordOptions) {
+  /** `all`: the files that the options are for. Default: `files`. */
+  constructor(files: string[], options: RecordOptions, all: readonly string[] = files) {
     this.#files = files.length > 0 ? files : ['-'];
     this.#options = options;
     if (this.#files.filter((file) => file === '-').length > 1)
       throw invalid('files', "'-' (standard input) at most once", `${this.#files.join(' ')}`);
+    const { id, delimiter } = options;
+    requireUsed(all.length > 0 ? all : this.#files, options, {
+      '--field': namedField(options),
+      '--id': id,
+      '--delimiter': delimiter,
+    });
     const sizes = this.#files.map(sizeOf);
     this.bytes = sizes.reduce((sum, size) => (sum === null || size === null ? null : sum + size), 0);
   }
@@ -53,7 +68,7 @@ export class Input {
   /** The texts with their locations, ids and descriptions. @throws HeedError if there are no texts */
   async *entries(): AsyncGenerator<Entry> {
     this.#read = { before: 0, current: 0 };
-    const { field = 'text', id, ...options } = this.#options;
+    const { field = DEFAULT_FIELD, id, ...options } = this.#options;
     const columns = new Map([[field, '--field'], ...(id === undefined ? [] : [[id, '--id'] as const])]);
     const onRead = (bytes: number) => {
       this.#read.current = bytes;
@@ -85,7 +100,7 @@ function sizeOf(file: string): number | null {
 }
 
 function entryOf({ value, origin, at }: Row, field: string, { id: key, described }: RecordOptions): Entry {
-  if (typeof value === 'string') return { text: value, place: origin, descriptions: [] };
+  if (typeof value === 'string') return { text: value, at, place: origin, descriptions: [] };
   const { [field]: text, [key ?? 'id']: id, descriptions = [] } = value;
   if (typeof text !== 'string')
     throw invalidFile(at, `a text under '${field}'`, `${keysOf(value)}. Name another key with --field`);
@@ -93,18 +108,22 @@ function entryOf({ value, origin, at }: Row, field: string, { id: key, described
   if (key !== undefined && !hasId)
     throw invalidFile(at, `a text or a number under '${key}'`, `${keysOf(value)}. Name another key with --id`);
   const place = hasId ? { ...origin, id } : origin;
-  if (!described) return { text, place, descriptions: [] };
+  if (!described) return { text, at, place, descriptions: [] };
   if (!Array.isArray(descriptions) || descriptions.some((description) => typeof description !== 'string'))
     throw invalidFile(`${at}: descriptions`, 'a list of texts', JSON.stringify(descriptions).slice(0, 80));
-  return { text, place, descriptions };
+  return { text, at, place, descriptions };
 }
 
 /** The keys of a record, for messages. */
 export const keysOf = (value: object): string => Object.keys(value).join(', ') || 'an object without keys';
 
-/** All texts of a file. */
-export async function allTexts(file: string, options: RecordOptions): Promise<string[]> {
+/** All texts of a file. `all`: the files that the options are for. */
+export async function allTexts(
+  file: string,
+  options: RecordOptions,
+  all: readonly string[] = [file],
+): Promise<string[]> {
   const texts: string[] = [];
-  for await (const { text } of new Input([file], options).entries()) texts.push(text);
+  for await (const { text } of new Input([file], options, all).entries()) texts.push(text);
   return texts;
 }

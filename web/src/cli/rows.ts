@@ -4,18 +4,22 @@ import { pipeline } from 'node:stream';
 import { CsvError, type Parser, parse } from 'csv-parse';
 import { HeedError } from '../index.js';
 import {
-  decodeLine,
+  asRecord,
   type Encoding,
   encodingOf,
   endsInCr,
   type Format,
   formatOf,
   hasInnerCr,
+  invalid,
   invalidFile,
   isBinary,
+  type JsonRecord,
   LineSplitter,
   notText,
   type RawLine,
+  recordOfLine,
+  textOfLine,
   unitOf,
   unreadable,
 } from '../node/index.js';
@@ -46,7 +50,7 @@ export interface Origin {
 
 export interface Row {
   /** The text, or values by key or column. */
-  readonly value: string | Readonly<Record<string, unknown>>;
+  readonly value: JsonRecord;
   readonly origin: Origin;
   /** The row's location, for messages. */
   readonly at: string;
@@ -61,12 +65,34 @@ export interface RowOptions extends FormatOptions {
   onRead?: (bytes: number) => void;
 }
 
+/** Options that only some formats have, by their names on the command line. */
+export interface FormatSpecific {
+  '--field'?: string | undefined;
+  '--id'?: string | undefined;
+  '--delimiter'?: string | undefined;
+}
+
+const formatIn = (file: string, { format, fallback = 'lines' }: RowOptions): Format =>
+  format ?? formatOf(file) ?? fallback;
+
+/** @throws HeedError for an option that none of the files has a use for */
+export function requireUsed(files: readonly string[], options: RowOptions, given: FormatSpecific): void {
+  const formats = files.map((file) => formatIn(file, options));
+  const require = (name: keyof FormatSpecific, expected: string, legal: (format: Format) => boolean) => {
+    if (given[name] === undefined || formats.some(legal)) return;
+    throw invalid(name, expected, `${[...new Set(formats)].join(', ')}. Name another format with --format`);
+  };
+  for (const name of ['--field', '--id'] as const)
+    require(name, 'a file with keys or columns', (each) => each !== 'lines');
+  require('--delimiter', 'a CSV file', (each) => each === 'csv');
+}
+
 /**
  * The rows of a file, or of standard input for '-'.
  * @throws HeedError for a file that cannot be read or does not have its format
  */
 export async function* rowsOf(file: string, options: RowOptions): AsyncGenerator<Row> {
-  const format = options.format ?? formatOf(file) ?? options.fallback ?? 'lines';
+  const format = formatIn(file, options);
   if (file === '-' && process.stdin.isTTY && !settings.quiet) {
     const end = process.platform === 'win32' ? 'Ctrl-Z and Enter end' : 'Ctrl-D ends';
     notice(`reading texts from standard input, one per line; ${end} them`);
@@ -175,12 +201,16 @@ async function* lineRows(
     for (const { bytes, ended } of lines) {
       number++;
       const at = `${name}:${number}`;
-      if (!bytes)
-        throw invalidFile(at, `a line of at most ${MAX_RECORD_BYTES.toLocaleString('en')} bytes`, 'a longer one');
-      if (number === 1 && !ended && hasInnerCr(bytes, encoding)) throw endsInCr(name);
-      read += bytes.length + unitOf(encoding);
+      if (bytes && number === 1 && !ended && hasInnerCr(bytes, encoding)) throw endsInCr(name);
+      read += (bytes?.length ?? 0) + unitOf(encoding);
       onRead?.(read);
-      const line = decoded(name, encoding, () => decodeLine(bytes, encoding, number === 1));
+      const found = textOfLine(bytes, encoding, number === 1);
+      if ('problem' in found) {
+        if (found.problem === 'binary') throw isBinary(name);
+        if (found.problem === 'not text') throw notText(name, encoding, found.cause);
+        throw invalidFile(at, `a line of at most ${MAX_RECORD_BYTES.toLocaleString('en')} bytes`, 'a longer one');
+      }
+      const { text: line } = found;
       if (line === '' && !ended) continue; // a file that has only a byte order mark
       if (format === 'lines') yield { value: line, origin: { ...origin, line: number }, at };
       else if (line.trim() !== '') yield { value: jsonValue(line, at), origin: { ...origin, line: number }, at };
@@ -196,22 +226,15 @@ async function* lineRows(
 
 const OBJECT = 'a text or an object, such as {"text": "..."}';
 
-function jsonValue(line: string, at: string): Row['value'] {
-  let value: unknown;
-  try {
-    value = JSON.parse(line);
-  } catch (cause) {
-    const hint = line.trimStart().startsWith('[') ? '. Read a JSON array with --format json' : '';
-    throw invalid(at, OBJECT, `a line that is not JSON${hint}`, 'INVALID_FILE', { cause });
-  }
-  return record(value, at);
+function jsonValue(line: string, at: string): JsonRecord {
+  const read = recordOfLine(line);
+  if ('record' in read) return read.record;
+  if ('value' in read) throw notRecord(read.value, at);
+  const hint = line.trimStart().startsWith('[') ? '. Read a JSON array with --format json' : '';
+  throw invalid(at, OBJECT, `a line that is not JSON${hint}`, 'INVALID_FILE', { cause: read.cause });
 }
 
-function record(value: unknown, at: string): Row['value'] {
-  if (typeof value === 'string') return value;
-  if (typeof value === 'object' && value !== null && !Array.isArray(value)) return value as Record<string, unknown>;
-  throw invalidFile(at, OBJECT, JSON.stringify(value).slice(0, 80));
-}
+const notRecord = (value: unknown, at: string) => invalidFile(at, OBJECT, JSON.stringify(value).slice(0, 80));
 
 async function* arrayRows(read: Decoder, name: string, origin: Origin): AsyncGenerator<Row> {
   const expected = 'a JSON array of texts or of objects';
@@ -236,7 +259,9 @@ async function* arrayRows(read: Decoder, name: string, origin: Origin): AsyncGen
   if (!Array.isArray(list)) throw invalidFile(name, expected, JSON.stringify(list).slice(0, 80));
   for (const [index, value] of list.entries()) {
     const at = `${name}[${index}]`;
-    yield { value: record(value, at), origin: { ...origin, index }, at };
+    const record = asRecord(value);
+    if (record === null) throw notRecord(value, at);
+    yield { value: record, origin: { ...origin, index }, at };
   }
 }
 
@@ -268,6 +293,13 @@ async function* tableRows(
     } else if (row.length > 1 || row[0] !== '') {
       const at = `${name}: row ${number}`;
       if (row.length < least) throw invalidFile(at, `at least ${least} cells`, `${row.length}`);
+      // Otherwise, a text with an unquoted delimiter would be cut.
+      if (row.length > header.length)
+        throw invalidFile(
+          at,
+          `at most ${header.length} cells, as the header has`,
+          `${row.length}. Put cells that contain the delimiter in double quotes`,
+        );
       const value = Object.fromEntries(header.map((column, i) => [column, row[i]]));
       yield { value, origin: { ...origin, line }, at };
     }

@@ -1,4 +1,5 @@
 /** Pretrained models, for what builds on them: their types, their options, and conversions of their vectors. */
+export { embedSchema } from './call-options.js';
 export { POOLINGS } from './families/sentence-transformers.js';
 export { HEADS, type HeadName } from './heads/task-heads.js';
 export type { ImageCallOptions, ImageInput, ImagesInput } from './image-encoder.js';

@@ -296,7 +296,7 @@ export interface PretrainedModel {
    * documents.map((document) => sparseDot(query, document));
    * @throws HeedError UNSUPPORTED if the checkpoint has no MLM head
    */
-  embedSparse(input: ModelInput, options?: PredictOptions): Promise<SparseVector[]>;
+  embedSparse(input: ModelInput, options?: Omit<PredictOptions, 'read'>): Promise<SparseVector[]>;
   /**
    * Returns one unit-norm vector per token for late interaction (ColBERT): [tokens, D] per text, to be compared by
    * `maxSim`. For a ColBERT, the folder defines the prefixes of queries and documents, the number of tokens to which

@@ -194,7 +194,7 @@ export class LocalModel extends RunnableModel implements PretrainedModel {
     };
   }
 
-  async embedSparse(input: ModelInput, options: PredictOptions = {}): Promise<SparseVector[]> {
+  async embedSparse(input: ModelInput, options: Omit<PredictOptions, 'read'> = {}): Promise<SparseVector[]> {
     const [read, pieceOptions] = this.begin('embedSparse', options);
     const given = readInput(input);
     const head = this.head('fill-mask');

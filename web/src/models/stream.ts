@@ -1,7 +1,7 @@
 /** Streams results for lists that are long or still arriving. */
 import { describe, guarded, invalid } from '../base/error.js';
 import { abortable } from '../base/event-loop.js';
-import { optional, plainOptions, size, text } from '../base/options.js';
+import { optional, plainOptions, signal as signalOption, size, text } from '../base/options.js';
 import { linkedAbort, type SignalLike } from '../base/platform.js';
 import { type EmbedCall, type EncodeCall, type EncodeResultFor, type PretrainedModel, requireModel } from './model.js';
 import { type Role, readRole } from './prompts.js';
@@ -90,7 +90,7 @@ function batches<Result, Batch>(
   model: PretrainedModel,
   method: 'embed' | 'embedQuery' | 'embedDocument' | 'encode',
   given: TextStream,
-  { batchSize, signal, ...options }: StreamOptions & { signal?: SignalLike },
+  { batchSize, signal: givenSignal, ...options }: StreamOptions & { signal?: SignalLike },
   run: (texts: string[], options: object) => Promise<Result>,
   batchOf: (start: number, texts: string[], result: Result) => Batch,
 ): AsyncGenerator<Batch, void, undefined> {
@@ -104,6 +104,7 @@ function batches<Result, Batch>(
       );
   const workers = Math.max(1, model.workers.count);
   const most = optional(size, 64 * workers)(batchSize, `${owner}.batchSize`);
+  const signal = signalOption(givenSignal, `${owner}.signal`);
   const texts = iteratorOf(given);
 
   async function* generate(): AsyncGenerator<Batch, void, undefined> {

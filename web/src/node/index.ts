@@ -1,9 +1,10 @@
 /** Files, texts and arrays in Node, for the command line and for runs over corpora. */
 export { invalid, invalidFile } from '../base/error.js';
 export { batches } from './batches.js';
+export { embedTexts, type TextRole } from './embedding.js';
 export { namesIn, pieces, readRange, statusOf, unreadable } from './folders-and-files.js';
 export {
-  decodeLine,
+  asRecord,
   type Encoding,
   encodingOf,
   endsInCr,
@@ -13,10 +14,13 @@ export {
   hasInnerCr,
   indexOfUnit,
   isBinary,
+  type JsonRecord,
   LineSplitter,
   notText,
   type RawLine,
+  recordOfLine,
   splitLines,
+  textOfLine,
   unitOf,
 } from './lines.js';
 export { NPY_HEADER_BYTES, npyHeader, npyShape, npyTypeOf } from './npy.js';

@@ -133,6 +133,42 @@ export function* splitLines(pieces: Iterable<Uint8Array>, most: number, encoding
   yield* splitter.end();
 }
 
+/** The text of a line, or why it has none. */
+export type LineText = { text: string } | { problem: 'too long' | 'not text' | 'binary'; cause?: unknown };
+
+/** Reads a line. `isFirst`: whether it is the first line of its file, which may begin with a byte order mark. */
+export function textOfLine(bytes: Uint8Array | null, encoding: Encoding, isFirst: boolean): LineText {
+  if (!bytes) return { problem: 'too long' };
+  let text: string;
+  try {
+    text = decodeLine(bytes, encoding, isFirst);
+  } catch (cause) {
+    return { problem: 'not text', cause };
+  }
+  return text.includes('\0') ? { problem: 'binary' } : { text };
+}
+
+/** A record of a file of JSON: a text, or values by key. */
+export type JsonRecord = string | Readonly<Record<string, unknown>>;
+
+/** A value of JSON as a record; null if it is neither a text nor an object. */
+export const asRecord = (value: unknown): JsonRecord | null =>
+  typeof value === 'string' || (typeof value === 'object' && value !== null && !Array.isArray(value))
+    ? (value as JsonRecord)
+    : null;
+
+/** Reads a line of JSON. `cause`: the line is not JSON. */
+export function recordOfLine(line: string): { record: JsonRecord } | { value: unknown } | { cause: unknown } {
+  let value: unknown;
+  try {
+    value = JSON.parse(line);
+  } catch (cause) {
+    return { cause };
+  }
+  const record = asRecord(value);
+  return record === null ? { value } : { record };
+}
+
 const DECODERS = new Map<Encoding, TextDecoder>();
 
 /**
@@ -141,7 +177,7 @@ const DECODERS = new Map<Encoding, TextDecoder>();
  *
  * @throws TypeError if the bytes are invalid in the encoding
  */
-export function decodeLine(bytes: Uint8Array, encoding: Encoding, isFirst: boolean): string {
+function decodeLine(bytes: Uint8Array, encoding: Encoding, isFirst: boolean): string {
   let decoder = DECODERS.get(encoding);
   if (!decoder) {
     decoder = new TextDecoder(encoding, { fatal: true, ignoreBOM: true });

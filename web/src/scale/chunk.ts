@@ -1,6 +1,6 @@
 /** Embeds one chunk. Each of its lines becomes one row of its part. */
 import { HeedError, type PretrainedModel } from '../index.js';
-import { batches } from '../node/index.js';
+import { batches, embedTexts } from '../node/index.js';
 import { type Line, linesOf } from './corpus.js';
 import type { VectorTable } from './database.js';
 import type { Manifest } from './manifest.js';
@@ -82,7 +82,7 @@ async function vectorsOf(
 ): Promise<(Float32Array | string)[]> {
   if (texts.length === 0) return [];
   try {
-    const { data } = await model.embed(texts, manifest.embedding);
+    const { data } = await embedTexts(model, texts, manifest.embedding);
     return texts.map((_, n) => data.subarray(n * manifest.width, (n + 1) * manifest.width));
   } catch (error) {
     if (!(error instanceof HeedError) || !['INVALID_ARGUMENT', 'TOO_LONG'].includes(error.code)) throw error;

@@ -3,7 +3,6 @@ import { createHash } from 'node:crypto';
 import { resolve } from 'node:path';
 import { HeedError } from '../index.js';
 import {
-  decodeLine,
   type Encoding,
   endsInCr,
   hasInnerCr,
@@ -11,8 +10,10 @@ import {
   invalidFile,
   isBinary,
   pieces,
+  recordOfLine,
   splitLines,
   statusOf,
+  textOfLine,
   unitOf,
 } from '../node/index.js';
 import { type Chunk, firstLines, type Manifest } from './manifest.js';
@@ -130,7 +131,7 @@ export function* linesOf(corpus: Corpus, number: number): Generator<Line> {
     }
   }
   for (const { bytes } of splitLines(hashed(), MAX_LINE_BYTES, encoding)) {
-    yield { line, ...(bytes ? parseLine(bytes, encoding, line === 1, format, corpus) : TOO_LONG) };
+    yield { line, ...parseLine(bytes, encoding, line === 1, format, corpus) };
     line++;
   }
   if (hash.digest('hex') !== chunk.sha256) throw changed(path, 'a file that changed while it was read');
@@ -142,32 +143,29 @@ export function* linesOf(corpus: Corpus, number: number): Generator<Line> {
  */
 const UNSTORABLE = /[\0\p{Surrogate}]/u;
 
-const TOO_LONG = { error: `expected a line of at most ${MAX_LINE_BYTES} bytes, got a longer one` };
+const PROBLEMS = {
+  'too long': () => `expected a line of at most ${MAX_LINE_BYTES} bytes, got a longer one`,
+  'not text': (encoding: Encoding) => `expected ${encoding.toUpperCase()}, got invalid bytes`,
+  binary: () => 'expected text, got a line with bytes of 0',
+};
 
 function parseLine(
-  bytes: Uint8Array,
+  bytes: Uint8Array | null,
   encoding: Encoding,
   isFirst: boolean,
   format: 'lines' | 'jsonl',
   { field, id }: Corpus,
 ): Omit<Line, 'line'> {
-  let text: string;
-  try {
-    text = decodeLine(bytes, encoding, isFirst);
-  } catch {
-    return { error: `expected ${encoding.toUpperCase()}, got invalid bytes` };
-  }
-  if (text.includes('\0')) return { error: 'expected text, got a line with bytes of 0' };
+  const line = textOfLine(bytes, encoding, isFirst);
+  if ('problem' in line) return { error: PROBLEMS[line.problem](encoding) };
+  const { text } = line;
   if (format === 'lines') return { text };
   const expected = `expected { ${JSON.stringify(field)}: "..." }`;
-  let value: unknown;
-  try {
-    value = JSON.parse(text);
-  } catch {
+  const read = recordOfLine(text);
+  if ('cause' in read)
     return { error: `${expected}, got ${text.trim() === '' ? 'an empty line' : 'a line that is not JSON'}` };
-  }
-  if (typeof value === 'string') return { text: value };
-  const entry = (value ?? {}) as Record<string, unknown>;
+  const entry = 'record' in read ? read.record : {};
+  if (typeof entry === 'string') return { text: entry };
   const named: Pick<Line, 'id'> = Object.hasOwn(entry, id) ? { id: entry[id] } : {};
   if (typeof named.id === 'string' && UNSTORABLE.test(named.id)) {
     const got = JSON.stringify(named.id.slice(0, 60));

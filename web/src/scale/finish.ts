@@ -2,6 +2,7 @@
 import * as fs from 'node:fs';
 import { basename, join } from 'node:path';
 import { parquetMetadataAsync } from 'hyparquet';
+import { callback, signal as optionalSignal, readOptions, type Schema } from '../base/options.js';
 import { setAside, uniqueSuffix } from '../base/own-files.js';
 import { HeedError } from '../index.js';
 import {
@@ -30,9 +31,9 @@ import {
   SUCCESS,
 } from './manifest.js';
 import { isPartFile, PARQUET_KEY, rowStart, storedWidth } from './part.js';
-import { abortable, checkOptions, type Signal } from './plan-options.js';
+import { abortable, requireServers, type Signal, serverSchema } from './plan-options.js';
 import { ChunkQueue } from './queue.js';
-import { queueSchema, readFailure } from './work.js';
+import { readFailure } from './work.js';
 
 export interface FinishOptions {
   /** URL of a queue (see `WorkOptions.queue`). Missing chunks are added to it; if none is missing, it is deleted. */
@@ -68,6 +69,12 @@ export interface FinishResult {
   damaged: { part: string; error: string }[];
 }
 
+const schema = {
+  ...serverSchema,
+  onProgress: callback<NonNullable<FinishOptions['onProgress']>>,
+  signal: optionalSignal,
+} satisfies Schema<FinishOptions>;
+
 /**
  * Counts the rows of a plan's parts. If none is missing, writes `_SUCCESS` and deletes temporary files of crashed
  * processes, which are recognized by their content; otherwise reports what is missing.
@@ -76,8 +83,9 @@ export interface FinishResult {
  * const { complete, rows, missing } = await finishEmbedding('vectors');
  * @throws HeedError as `workEmbedding`
  */
-export async function finishEmbedding(folder: string, options: FinishOptions = {}): Promise<FinishResult> {
-  checkOptions('finishEmbedding', queueSchema, options);
+export async function finishEmbedding(folder: string, given?: FinishOptions): Promise<FinishResult> {
+  const options = readOptions('finishEmbedding', schema, given);
+  requireServers('finishEmbedding', options);
   const { queue, to, signal, onProgress } = options;
   const manifest = readManifest(folder);
   requireOwn(folder, [[SUCCESS, isSuccess]]);
@@ -150,7 +158,7 @@ async function updateQueue(
   url: string,
   manifest: Manifest,
   missing: number[],
-  { queueTimeout: timeout, signal }: FinishOptions,
+  { queueTimeout: timeout, signal }: Pick<FinishOptions, 'queueTimeout' | 'signal'>,
 ): Promise<void> {
   const queue = await ChunkQueue.open(url, manifest, { timeout, signal });
   try {

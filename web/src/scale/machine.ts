@@ -7,7 +7,7 @@ import { join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { version } from '../base/wasm/version.js';
 import { type Build, load, type PretrainedModel } from '../index.js';
-import { invalid, invalidFile, namesIn, pieces, statusOf } from '../node/index.js';
+import { embedTexts, invalid, invalidFile, namesIn, pieces, statusOf } from '../node/index.js';
 import type { EmbeddingSettings, Manifest } from './manifest.js';
 
 export const sha256 = (data: string | Uint8Array) => createHash('sha256').update(data).digest('hex');
@@ -57,7 +57,7 @@ export async function probe(
   model: PretrainedModel,
   embedding: EmbeddingSettings,
 ): Promise<{ width: number; probe: string }> {
-  const { data, shape } = await model.embed(PROBES, embedding);
+  const { data, shape } = await embedTexts(model, PROBES, embedding);
   return { width: shape[1]!, probe: sha256(new Uint8Array(data.buffer, data.byteOffset, data.byteLength)) };
 }
 

@@ -20,6 +20,11 @@ export interface EmbeddingSettings {
   pooling?: Pooling | readonly Pooling[];
   dimensions?: number;
   prompt?: string;
+  /**
+   * Embeds the texts with the model's prompt for queries or for documents, as `embedQuery` and `embedDocument` do.
+   * Default: with the model's default prompt, as `embed` does.
+   */
+  role?: 'query' | 'document';
   normalize?: boolean;
 }
 

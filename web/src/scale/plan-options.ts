@@ -1,58 +1,45 @@
-/** Checks of the options of the functions for Node, and their abort signal. */
-import { invalid } from '../node/index.js';
+/** Options that several functions for Node share, and their abort signal. */
+
+import { describe, invalid } from '../base/error.js';
+import * as loop from '../base/event-loop.js';
+import { legal, optional, type Reader, text } from '../base/options.js';
+import type { SignalLike } from '../base/platform.js';
 
 /** An AbortSignal. */
-export interface Signal {
-  readonly aborted: boolean;
-  readonly reason: unknown;
-  throwIfAborted(): void;
-  addEventListener(type: 'abort', listener: () => void): void;
-  removeEventListener(type: 'abort', listener: () => void): void;
-}
+export type Signal = SignalLike;
 
 /** Settles as `promise` does, or rejects with the signal's reason as soon as it aborts. */
-export function abortable<T>(signal: Signal | undefined, promise: Promise<T>): Promise<T> {
-  if (!signal) return promise;
-  return new Promise((resolve, reject) => {
-    const settled = () => signal.removeEventListener('abort', abort);
-    const abort = () => {
-      settled();
-      reject(signal.reason);
-    };
-    signal.addEventListener('abort', abort);
-    promise.then(resolve, reject).finally(settled);
-    if (signal.aborted) abort();
-  });
-}
+export const abortable = <T>(signal: Signal | undefined, promise: Promise<T>): Promise<T> =>
+  loop.abortable(promise, signal);
 
-/** Returns null for a valid value, otherwise a description of the expected values. */
-type Check = (value: unknown) => string | null;
+/** A path, a URL or a name. */
+export const nonempty: Reader<string> = (value, name) => {
+  if (text(value, name) !== '') return value as string;
+  throw invalid(name, 'a string that is not empty', describe(value));
+};
 
-export const text = (): Check => (value) => (typeof value === 'string' && value !== '' ? null : 'a string');
+export const string = optional(nonempty, undefined);
 
-export const oneOf =
-  (legal: readonly unknown[]): Check =>
-  (value) =>
-    legal.includes(value) ? null : `one of ${legal.join(', ')}`;
+/** Seconds. `least`: the minimum. */
+export const seconds = (least: number): Reader<number | undefined> =>
+  optional(
+    legal<number>(`a number of at least ${least}`, (value) => typeof value === 'number' && value >= least),
+    undefined,
+  );
 
-export const integer =
-  (least: number, most: number): Check =>
-  (value) =>
-    Number.isInteger(value) && (value as number) >= least && (value as number) <= most
-      ? null
-      : `a whole number from ${least} to ${most}`;
+/** Options of servers, which `workEmbedding` and `finishEmbedding` share. */
+export const serverSchema = { queue: string, queueTimeout: seconds(0), to: string, table: string };
 
-export const number =
-  (least: number): Check =>
-  (value) =>
-    typeof value === 'number' && value >= least ? null : `a number of at least ${least}`;
-
-/** Throws if a given option is invalid. */
-export function checkOptions(owner: string, schema: Record<string, Check>, options: object): void {
-  if (typeof options !== 'object' || options === null) throw invalid(owner, 'an object of options', String(options));
-  for (const [name, check] of Object.entries(schema)) {
-    const value = (options as Record<string, unknown>)[name];
-    const expected = value === undefined ? null : check(value);
-    if (expected !== null) throw invalid(`${owner}.${name}`, expected, JSON.stringify(value) ?? typeof value);
-  }
+/** @throws HeedError for an option of a server that is not given */
+export function requireServers(
+  owner: string,
+  options: { queue: unknown; queueTimeout: unknown; lock?: unknown; to: unknown; table: unknown },
+): void {
+  for (const [needed, names] of [
+    ['queue', ['queueTimeout', 'lock']],
+    ['to', ['table']],
+  ] as const)
+    for (const name of names)
+      if (options[needed] === undefined && options[name] !== undefined)
+        throw invalid(`${owner}.${name}`, `undefined without \`${needed}\``, describe(options[name]));
 }

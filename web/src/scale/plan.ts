@@ -1,9 +1,18 @@
 /** Plans an embedding: reads the corpus once, and writes the manifest. */
 import * as fs from 'node:fs';
 import { resolve } from 'node:path';
+import {
+  callback,
+  integer,
+  oneOf,
+  optional,
+  signal as optionalSignal,
+  readOptions,
+  type Schema,
+} from '../base/options.js';
 import { version } from '../base/wasm/version.js';
 import { type Build, HeedError, load, type VectorOutput } from '../index.js';
-import { OUTPUTS } from '../models/index.js';
+import { embedSchema, OUTPUTS, readRole } from '../models/index.js';
 import {
   encodingOf,
   formatOf,
@@ -18,7 +27,7 @@ import {
 import { chunksOf } from './corpus.js';
 import { hashBuild, hashModel, openModel, probe } from './machine.js';
 import { type Chunk, type EmbeddingSettings, type Manifest, manifestPath, type PartFormat } from './manifest.js';
-import { checkOptions, integer, oneOf, type Signal, text } from './plan-options.js';
+import { nonempty, type Signal, string } from './plan-options.js';
 
 export interface PlanOptions extends EmbeddingSettings {
   /** Folder for the manifest and the parts, which all workers must be able to access. Created if missing. */
@@ -59,18 +68,24 @@ export interface PlanOptions extends EmbeddingSettings {
 /** A chunk ends after the line with which it reaches this many bytes. */
 const CHUNK_BYTES = 32 << 20;
 
+const { pooling, dimensions, normalize, prompt } = embedSchema;
+
 const schema = {
-  out: text(),
-  model: text(),
-  dtype: oneOf(['fp32', 'q8']),
-  build: oneOf(['auto', 'simd128', 'relaxed-simd']),
-  format: oneOf(['lines', 'jsonl']),
-  field: text(),
-  id: text(),
-  chunk: integer(1, 1_000_000),
-  parts: oneOf(['jsonl', 'npy', 'parquet']),
-  output: oneOf(OUTPUTS),
-};
+  ...{ pooling, dimensions, normalize, prompt },
+  role: optional(readRole, undefined),
+  out: nonempty,
+  model: string,
+  dtype: optional(oneOf(['fp32', 'q8']), 'fp32' as const),
+  build: optional(oneOf(['auto', 'simd128', 'relaxed-simd']), 'auto' as const),
+  format: optional(oneOf(['lines', 'jsonl']), undefined),
+  field: optional(nonempty, 'text'),
+  id: optional(nonempty, 'id'),
+  chunk: optional((value, name) => integer(value, name, 1, 1_000_000), 10_000),
+  parts: optional(oneOf(['jsonl', 'npy', 'parquet']), 'jsonl' as const),
+  output: optional(oneOf(OUTPUTS), 'float32' as const),
+  onProgress: callback<NonNullable<PlanOptions['onProgress']>>,
+  signal: optionalSignal,
+} satisfies Schema<PlanOptions>;
 
 /**
  * Plans the embedding of files with one text per line, either plain lines or JSON lines, and writes `manifest.json` to
@@ -82,11 +97,12 @@ const schema = {
  * @throws HeedError INVALID_ARGUMENT if the folder has a plan already; NOT_FOUND for a missing file; UNSUPPORTED for a
  *   file that cannot be split into lines
  */
-export async function planEmbedding(files: readonly string[], options: PlanOptions): Promise<Manifest> {
-  checkOptions('planEmbedding', schema, options);
-  const { out, signal, onProgress, dtype = 'fp32', field = 'text', id = 'id', parts = 'jsonl' } = options;
-  const { output = 'float32', chunk = 10_000, pooling, dimensions, prompt, normalize } = options;
-  if (out === undefined) throw invalid('out', 'the folder of the plan', 'none');
+export async function planEmbedding(files: readonly string[], given: PlanOptions): Promise<Manifest> {
+  const options = readOptions('planEmbedding', schema, given);
+  const { out, signal, onProgress, dtype, field, id, parts, output, chunk } = options;
+  const { pooling, dimensions, prompt, role, normalize } = options;
+  if (role !== undefined && prompt !== undefined)
+    throw invalid('planEmbedding.role', 'only one of role and prompt', 'both');
   signal?.throwIfAborted();
   const root = process.cwd();
   const corpus = corpusOf(files, options.format, root);
@@ -97,7 +113,7 @@ export async function planEmbedding(files: readonly string[], options: PlanOptio
   const heed = await load({ build: options.build });
   const { build } = heed.info;
   heed.dispose();
-  const embedding = { pooling, dimensions, prompt, normalize };
+  const embedding = { pooling, dimensions, prompt, role, normalize };
   using encoder = await openModel({ build, model, dtype });
   const { width, probe: vectors } = await probe(encoder, embedding);
   signal?.throwIfAborted();

@@ -5,13 +5,23 @@
 import * as fs from 'node:fs';
 import { availableParallelism } from 'node:os';
 import { join } from 'node:path';
+import {
+  callback,
+  count,
+  integer,
+  optional,
+  signal as optionalSignal,
+  readOptions,
+  type Schema,
+  size,
+} from '../base/options.js';
 import { invalid, removeOwn, requireWritable, writeWhole } from '../node/index.js';
 import type { ChunkDone } from './chunk.js';
 import { requireSameSizes } from './corpus.js';
 import { VectorTable } from './database.js';
 import { requireSameFiles, withModel } from './machine.js';
 import { failureName, findParts, isFailure, type Manifest, partNames, readManifest, requireOwn } from './manifest.js';
-import { abortable, checkOptions, integer, number, type Signal, text } from './plan-options.js';
+import { abortable, requireServers, type Signal, seconds, serverSchema, string } from './plan-options.js';
 import { ChunkQueue } from './queue.js';
 import { ChunkError, EmbeddingThread, type ThreadData } from './thread.js';
 
@@ -60,9 +70,24 @@ export interface WorkResult {
   failed: { chunk: number; error: string }[];
 }
 
-export const queueSchema = { queue: text(), queueTimeout: number(0), to: text(), table: text() };
+const shardSchema = { index: count, count: size } satisfies Schema<NonNullable<WorkOptions['shard']>>;
 
-const schema = { ...queueSchema, model: text(), lock: number(1) };
+const schema = {
+  ...serverSchema,
+  model: string,
+  lock: seconds(1),
+  shard: optional((value, name) => {
+    const shard = readOptions(name, shardSchema, value);
+    if (shard.index < shard.count) return shard;
+    throw invalid(name, '{ index, count } with 0 <= index < count', JSON.stringify(shard));
+  }, undefined),
+  workers: optional(
+    (value, name) => (value === 'auto' ? value : integer(value, name, 1, 256, "'auto' or ")),
+    'auto' as const,
+  ),
+  onProgress: callback<NonNullable<WorkOptions['onProgress']>>,
+  signal: optionalSignal,
+} satisfies Schema<WorkOptions>;
 
 /**
  * Embeds chunks of a plan until none is left for this process. With a queue, it also waits for the chunks of other
@@ -73,14 +98,11 @@ const schema = { ...queueSchema, model: text(), lock: number(1) };
  * @throws HeedError UNSUPPORTED or INVALID_FILE if the machine, heed or the files do not match the plan; NETWORK if a
  *   server cannot be reached; the signal's reason
  */
-export async function workEmbedding(folder: string, options: WorkOptions = {}): Promise<WorkResult> {
-  checkOptions('workEmbedding', schema, options);
-  const { shard = { index: 0, count: 1 }, queue, signal, model, workers = 'auto' } = options;
-  const inRange = integer(0, shard.count - 1)(shard.index) === null && integer(1, 1e9)(shard.count) === null;
-  if (!inRange) throw invalid('shard', '{ index, count } with 0 <= index < count', JSON.stringify(shard));
+export async function workEmbedding(folder: string, given?: WorkOptions): Promise<WorkResult> {
+  const options = readOptions('workEmbedding', schema, given);
+  const { shard = { index: 0, count: 1 }, queue, signal, model, workers } = options;
   if (options.shard && queue) throw invalid('shard', 'only one of shard and queue', 'both');
-  const wrong = workers === 'auto' ? null : integer(1, 256)(workers);
-  if (wrong) throw invalid('workers', `'auto' or ${wrong}`, JSON.stringify(workers));
+  requireServers('workEmbedding', options);
   const manifest = readManifest(folder);
   signal?.throwIfAborted();
   requireSameFiles(withModel(manifest, model));

@@ -5,6 +5,7 @@ import { shuffled } from '../base/random.js';
 import type { TensorLike } from '../base/tensor.js';
 import { isConstant } from './contrast.js';
 import { batchesOf, readData, streamed, type Table } from './fit/batches.js';
+import { batchWeights } from './fit/example-weights.js';
 import { contrastOf, type LossRead, needsLabels } from './fit/fit-losses.js';
 import type { Stream } from './fit/passes.js';
 
@@ -74,10 +75,14 @@ export function prepareData(
     validation === null || typeof validation === 'number'
       ? null
       : typeof validation === 'function'
-        ? () => streamed('fit.validation', validation, labelled, signal)
+        ? () => streamed('fit.validation', validation, labelled, batchWeights(loss), signal)
         : dividing('fit.validation', validation, allOf(validation));
   if (!isTable)
-    return { batches: () => streamed('fit: data', read, labelled, signal), validation: measured, stepsPerEpoch: null };
+    return {
+      batches: () => streamed('fit: data', read, labelled, batchWeights(loss), signal),
+      validation: measured,
+      stepsPerEpoch: null,
+    };
 
   const all = typeof validation === 'number' ? shuffled(read.length, seed, SPLIT) : allOf(read);
   const kept = typeof validation === 'number' ? Math.max(1, Math.round(read.length * validation)) : 0;

@@ -122,7 +122,7 @@ export abstract class RemoteModel extends Unproxied implements PretrainedModel {
     return this.run({ method: 'predict', input: readInput(texts), options: read, args, join });
   }
 
-  async embedSparse(given: ModelInput, options?: PredictOptions): Promise<SparseVector[]> {
+  async embedSparse(given: ModelInput, options?: Omit<PredictOptions, 'read'>): Promise<SparseVector[]> {
     const read = this.#options('embedSparse', options);
     const join = joinLists<SparseVector>;
     return this.run({ method: 'embedSparse', input: readInput(given), options: read, join });

@@ -20,6 +20,7 @@ import {
   countOrAuto,
   refuseBothNormalizations,
   requireSubcommand,
+  requireWith,
 } from '../options.js';
 import { Progress } from '../progress.js';
 import { stoppable } from '../signals.js';
@@ -144,7 +145,13 @@ async function plan(files: string[], { json, ...options }: PlanOptions & Json, s
 
 const queueTimeout = (retry: boolean | undefined) => (retry ? Number.POSITIVE_INFINITY : undefined);
 
+function requireServers({ queue, retry, to, table, lock }: Servers & Pick<Work, 'lock'>): void {
+  if (queue === undefined) requireWith('--queue', { '--retry': retry, '--lock': lock });
+  if (to === undefined) requireWith('--to', { '--table': table });
+}
+
 async function work(folder: string, { json, retry, ...options }: Work, signal: AbortSignal): Promise<void> {
+  requireServers({ retry, ...options });
   using progress = new Progress('embedding', 'rows');
   // With a shard or a queue, the number of rows left for this process is unknown.
   const isAlone = options.shard === undefined && options.queue === undefined;
@@ -167,6 +174,7 @@ function status(folder: string, { json }: Json): void {
 }
 
 async function finish(folder: string, { json, retry, ...options }: Servers, signal: AbortSignal): Promise<void> {
+  requireServers({ retry, ...options });
   using progress = new Progress('counting', 'rows');
   const { rows: total } = embeddingStatus(folder);
   const onProgress = (rows: number) => progress.update(rows, rows / total);

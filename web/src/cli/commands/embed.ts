@@ -1,6 +1,7 @@
 /** `heed embed`: computes a vector for each text. */
 import type { Command } from 'commander';
 import type { VectorOutput } from '../../index.js';
+import { embedTexts } from '../../node/index.js';
 import type { EmbeddingOptions, ModelOptions, ParallelOptions } from '../model.js';
 import {
   addExamples,
@@ -40,12 +41,12 @@ export function addEmbed(program: Command): void {
 }
 
 function embed(files: string[], options: Options): Promise<void> {
-  const { pooling, dimensions, prompt, normalize, output = 'float32' } = options;
+  const { pooling, dimensions, prompt, role, normalize, output = 'float32' } = options;
   return writeRecords(files, options, {
     kind: 'vectors',
     label: 'embedding',
     async compute(model, texts, signal) {
-      const vectors = await model.embed(texts, { pooling, dimensions, prompt, normalize, output, signal });
+      const vectors = await embedTexts(model, texts, { pooling, dimensions, prompt, role, normalize, output, signal });
       const { data, shape } = vectors;
       const width = shape[1]!;
       return texts.map((text, n) => {

@@ -5,8 +5,9 @@ import {
   evaluateInformationRetrieval,
   type RetrievalMetrics,
 } from '../../evaluation/index.js';
+import { invalid } from '../../node/index.js';
 import { load } from '../../train/index.js';
-import { type ExampleOptions, readExamples, readRelevant, readScored } from '../examples.js';
+import { type ExampleOptions, readExamples, readRelevant, readScored, requireCsv } from '../examples.js';
 import { metricsTable, table } from '../metrics.js';
 import { type ModelOptions, remoteOptions } from '../model.js';
 import { addExamples, addJson, addModel, choice } from '../options.js';
@@ -19,16 +20,20 @@ type Model = Awaited<ReturnType<typeof openModel>>;
 
 /** Measures a task's metrics and formats them. */
 interface Task {
+  /** The options of the command that the task reads, in addition to those of the model and of the files' format. */
+  reads: readonly (keyof Options)[];
   measure(heed: Runtime, model: Model, files: string[], options: Options): Promise<object>;
   show(metrics: never): string;
 }
 
 const TASKS = {
   classification: {
+    reads: ['field', 'pair', 'label', 'labelSeparator'],
     measure: async (heed, model, files, options) => heed.evaluateClassifier(model, await readExamples(files, options)),
     show: metricsTable,
   },
   retrieval: {
+    reads: ['corpus'],
     measure: async (heed, model, files, { corpus, format, delimiter }) => {
       const others = corpus === undefined ? [] : await allTexts(corpus, {});
       return evaluateInformationRetrieval(model, await readRelevant(files, others, { format, delimiter }), { heed });
@@ -36,6 +41,7 @@ const TASKS = {
     show: retrievalTable,
   },
   similarity: {
+    reads: [],
     measure: async (_, model, files, options) => evaluateEmbeddingSimilarity(model, await readScored(files, options)),
     show: ({ count, pearson, spearman }: { count: number; pearson: number; spearman: number }) =>
       `Spearman ${spearman.toFixed(4)}, Pearson ${pearson.toFixed(4)}, ${count.toLocaleString('en')} pairs\n`,
@@ -58,7 +64,25 @@ export function addEvaluate(program: Command): void {
     'heed evaluate test.csv --model ./reviews',
     'heed evaluate questions.csv --task retrieval --corpus answers.txt',
     'heed evaluate sts.csv --task similarity',
-  ).action(evaluate);
+  ).action((files: string[], options: Options) => {
+    requireRead(command, options.task);
+    requireCsv(files, options);
+    return evaluate(files, options);
+  });
+}
+
+const OF_TASKS = ['field', 'pair', 'label', 'labelSeparator', 'corpus'] as const;
+
+/** @throws HeedError for an option that the task does not read */
+function requireRead(command: Command, name: Options['task']): void {
+  const { reads }: Task = TASKS[name];
+  const wrong = OF_TASKS.find((each) => !reads.includes(each) && command.getOptionValueSource(each) === 'cli');
+  if (wrong === undefined) return;
+  const flag = command.options.find((option) => option.attributeName() === wrong)!.long!;
+  const tasks = Object.entries(TASKS as Record<string, Task>).flatMap(([task, each]) =>
+    each.reads.includes(wrong) ? [task] : [],
+  );
+  throw invalid(flag, `--task ${tasks.join(' or ')}, without which it has no effect`, `--task ${name}`);
 }
 
 async function evaluate(files: string[], options: Options): Promise<void> {

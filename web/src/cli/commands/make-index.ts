@@ -17,7 +17,10 @@ type Options = ModelOptions &
 export function addIndex(program: Command): void {
   const command = program.command('index <file>').description('build an int8 search index of a file of texts');
   addModel(command);
-  addInput(command);
+  addInput(
+    command,
+    'the key or column with the id, a unique integer (default: id, if all are unique integers, else 0, 1, 2, ...)',
+  );
   addEmbedding(command).addOption(
     new Option(
       '--weight <w>',
@@ -50,7 +53,7 @@ async function makeIndex(file: string, options: Options): Promise<void> {
   const { pooling, dimensions, prompt, weight = 1 } = options;
   const input = new Input([file], { ...options, described: true });
   const out = indexFile(options.out, options.force ?? false);
-  const entries = await listed(input.entries());
+  const entries = await listed(input.entries(), options.id);
   const texts = entries.texts.length;
   using model = await openModel(options, { input });
   const progress = new Progress('indexing', 'texts');

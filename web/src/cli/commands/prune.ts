@@ -48,8 +48,9 @@ async function prune(
   { keep, out, texts: file, positions, json, ...options }: Options,
   signal: AbortSignal,
 ): Promise<void> {
-  const corpus = await allTexts(keep, options);
-  const texts = file === undefined ? undefined : await allTexts(file, options);
+  const files = [keep, ...(file === undefined ? [] : [file])];
+  const corpus = await allTexts(keep, options, files);
+  const texts = file === undefined ? undefined : await allTexts(file, options, files);
   using heed = await load();
   const report = await pruned(heed, model, { ...remoteOptions(options), keep: corpus, out, texts, positions, signal });
   if (json) return printJson(report);

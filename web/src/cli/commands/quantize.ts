@@ -2,9 +2,9 @@
 import type { Command } from 'commander';
 import { type Heed, load, type QuantizeOptions, type VectorSimilarity } from '../../index.js';
 import { type ModelOptions, remoteOptions } from '../model.js';
-import { addExamples, addJson, addRemote, addTexts, choice } from '../options.js';
+import { addExamples, addJson, addRemote, addTexts, choice, requireWith } from '../options.js';
 import { Progress } from '../progress.js';
-import { allTexts, type RecordOptions } from '../records.js';
+import { allTexts, namedField, type RecordOptions } from '../records.js';
 import { stoppable } from '../signals.js';
 import { printJson, printTable } from '../terminal.js';
 
@@ -53,6 +53,12 @@ async function quantize(
   { out, tables, matrices, texts: file, json, ...options }: Options,
   signal: AbortSignal,
 ): Promise<void> {
+  if (file === undefined)
+    requireWith('--texts', {
+      '--format': options.format,
+      '--delimiter': options.delimiter,
+      '--field': namedField(options),
+    });
   const texts = file === undefined ? undefined : await allTexts(file, options);
   using heed = await load();
   const report = await quantized(heed, model, { ...remoteOptions(options), out, tables, matrices, texts, signal });

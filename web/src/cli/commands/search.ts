@@ -1,8 +1,8 @@
 /** `heed search`: finds the texts nearest to a query. */
 import { type Command, Option } from 'commander';
-import { load, semanticSearch } from '../../index.js';
-import { batches } from '../../node/index.js';
-import { embedderOf } from '../indexing.js';
+import { load, TextIndex } from '../../index.js';
+import { batches, embedTexts } from '../../node/index.js';
+import { embedderOf, similarityOf } from '../indexing.js';
 import { type EmbeddingOptions, type ModelOptions, openModel, type ParallelOptions } from '../model.js';
 import { addEmbedding, addExamples, addInput, addJson, addModel, addParallel, count, refuseBoth } from '../options.js';
 import { inParallel } from '../parallel.js';
@@ -64,9 +64,9 @@ async function searchIndex(query: string, options: Options): Promise<Hit[]> {
   const heed = await load({ threads });
   using index = await heed.TextIndex.load(path);
   using model = await openModel(options);
-  await index.setEmbedder(path, embedderOf(model, { pooling, prompt: index.documentPrompt }), dimensions);
-  const vector = await model.embed(query, { pooling, dimensions: index.dimensions, prompt, normalize: true });
-  return index.search(vector, { topK }).map(({ text, score, id }) => ({ text, score, place: { id } }));
+  await index.setEmbedder(path, embedderOf(model, { pooling, documentPrompt: index.documentPrompt }), dimensions);
+  const hits = await (index as TextIndex).search(query, { topK, ...(prompt !== undefined && { prompt }) });
+  return hits.map(({ text, score, id }) => ({ text, score, place: { id } }));
 }
 
 /** A text's location, as printed in tables of several files. */
@@ -75,17 +75,19 @@ const placeOf = ({ file, line, index }: Place): string =>
 
 async function searchFiles(query: string, files: string[], options: Options): Promise<Hit[]> {
   const { pooling, dimensions, prompt, top: topK = 10 } = options;
-  const settings = { pooling, dimensions, prompt, normalize: true };
+  const settings = { pooling, dimensions, prompt };
   const input = new Input(files, options);
   using model = await openModel(options, { input });
   using progress = new Progress('searching', 'texts');
-  const vector = await model.embed(query, settings);
+  const form = { output: 'float32' as const, similarity: similarityOf(model) };
+  const vector = await embedTexts(model, query, { ...settings, role: 'query' });
   const found = inParallel(batches(input.entries()), Math.max(1, model.workers.count), async (entries) => {
     const texts = entries.map(({ text }) => text);
-    const [nearest] = semanticSearch(vector, await model.embed(texts, settings), { topK });
+    const index = TextIndex.of(texts, await embedTexts(model, texts, { ...settings, role: 'document' }), form);
+    const hits = index.search(vector, { topK });
     return {
       count: texts.length,
-      hits: nearest!.map(({ index, score }): Hit => ({ text: texts[index]!, score, place: entries[index]!.place })),
+      hits: hits.map(({ id: n, text, score }): Hit => ({ text, score, place: entries[n]!.place })),
     };
   });
   let best: Hit[] = [];

@@ -2,11 +2,11 @@
 import { type Command, Option } from 'commander';
 import { invalid } from '../../node/index.js';
 import { load } from '../../train/index.js';
-import { type ExampleOptions, readExamples, readSimilar } from '../examples.js';
+import { type ExampleOptions, readExamples, readSimilar, requireCsv } from '../examples.js';
 import { requireNew, TrainingState, writeFolder } from '../folder.js';
 import { metricsTable } from '../metrics.js';
 import { type ModelOptions, remoteOptions } from '../model.js';
-import { addExamples, addFormat, addModel, choice, count, requireSubcommand } from '../options.js';
+import { addExamples, addFormat, addModel, choice, count, requireSubcommand, requireWith } from '../options.js';
 import { Progress } from '../progress.js';
 import type { FormatOptions } from '../rows.js';
 import { stoppable } from '../signals.js';
@@ -38,7 +38,15 @@ export const addLabelled = (command: Command): Command =>
     .option('--field <name>', 'the key (JSON) or column (CSV) with the text', 'text')
     .option('--pair <name>', 'the key or column with the second text of a pair (default: none)')
     .option('--label <name>', 'the key or column with the label; in JSON, also a list of labels', 'label')
-    .option('--label-separator <text>', 'separator of the labels of a text (default: a text has one label)');
+    .addOption(
+      new Option(
+        '--label-separator <text>',
+        'separator of the labels of a text (default: a text has one label)',
+      ).argParser((value: string) => {
+        if (value !== '') return value;
+        throw invalid('--label-separator', 'at least one character', "''");
+      }),
+    );
 
 const isPositive = (value: number) => value > 0 && value < Infinity;
 
@@ -161,9 +169,11 @@ export function addTrain(program: Command): void {
 }
 
 async function trainClassifier(files: string[], options: ClassifierOptions, signal: AbortSignal): Promise<void> {
+  requireUsed('head', options);
   requireNew(options.out);
+  const { head, balanced, validation: part } = options;
+  requireCsv(part === undefined ? files : [...files, part], options);
   new TrainingState(options.out, options.resume ?? false, options.seed); // throws before the examples are read
-  const { head, balanced } = options;
   const examples = await readExamples(files, options);
   const validation = await validationOf(options, (file) => readExamples([file], options));
   const { result, bytes, model } = await trainAndSave(options, 'head', signal, (heed, model, common) =>
@@ -187,6 +197,7 @@ async function trainClassifier(files: string[], options: ClassifierOptions, sign
 }
 
 async function trainEmbedding(files: string[], options: EmbeddingOptions, signal: AbortSignal): Promise<void> {
+  requireUsed('full', options);
   requireNew(options.out);
   new TrainingState(options.out, options.resume ?? false, options.seed); // throws before the examples are read
   const examples = await readSimilar(files, options);
@@ -209,7 +220,22 @@ type Model = Awaited<ReturnType<Heed['fromPretrained']>>;
 
 async function validationOf<T>({ validation }: TrainOptions, read: (file: string) => Promise<T>) {
   const part = Number(validation);
-  return validation === undefined ? undefined : Number.isNaN(part) ? read(validation) : part;
+  if (validation === undefined) return undefined;
+  if (Number.isNaN(part)) return read(validation);
+  if (part > 0 && part < 1) return part;
+  throw invalid('--validation', 'a file, or a fraction above 0 and below 1', `'${validation}'`);
+}
+
+/** @throws HeedError for options that have no effect with this --train. `what`: its default */
+function requireUsed(
+  what: 'head' | 'full',
+  { train = what, rank, alpha, targets, resume, validation, patience }: TrainOptions,
+): void {
+  if (train === 'head' && what === 'full')
+    throw invalid('--train', 'full, lora or names of parameters', "'head': sentence vectors have no head");
+  if (train !== 'lora') requireWith('--train lora', { '--rank': rank, '--alpha': alpha, '--targets': targets });
+  if (train === 'head') requireWith('a --train other than head', { '--resume': resume });
+  if (validation === undefined) requireWith('--validation', { '--patience': patience });
 }
 
 /** Loads the model of --model. `options`: options of `fromPretrained`. */

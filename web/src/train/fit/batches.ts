@@ -1,7 +1,7 @@
 /** The data of `fit`: examples that are split into batches, or batches that arrive one by one. */
 import { describe, guarded, invalid } from '../../base/error.js';
 import { abortable } from '../../base/event-loop.js';
-import { lengthOf } from '../../base/options.js';
+import { lengthOf, type Reader } from '../../base/options.js';
 import type { SignalLike } from '../../base/platform.js';
 import { read, type TensorLike } from '../../base/tensor.js';
 import { type Contrast, contrastBatches } from '../contrast.js';
@@ -29,8 +29,9 @@ export interface Batch {
   /** The second argument of the loss. */
   readonly labels?: unknown;
   /**
-   * The weights of the examples [N], or of the labels, if `fit` was given `sampleWeight` or `classWeight`. Losses by name
-   * take them; a loss of your own has to.
+   * The weights of the examples [N], or of the labels. `fit` makes them from `sampleWeight` and `classWeight`; batches
+   * that arrive one by one may have them. Losses by name that have the option `weights` take them; a loss of your own
+   * has to.
    */
   readonly weights?: TensorLike;
 }
@@ -88,7 +89,11 @@ export function readData(argument: string, value: unknown): Table | (() => Itera
     if (typeof value === 'function') return value as () => Iterable<unknown>;
     if (typeof value !== 'object' || value === null) throw invalid(argument, EXPECTED, describe(value));
     if (Symbol.asyncIterator in value || Symbol.iterator in value) return () => value as Iterable<unknown>;
-    const { inputs, labels } = value as Partial<Examples>;
+    const { inputs, labels, weights } = value as Partial<Batch & Examples>;
+    if (weights !== undefined)
+      throw invalid(`${argument}.weights`, 'undefined for data of known length', describe(weights), undefined, {
+        hint: 'Give the weights of the examples as the option sampleWeight of fit',
+      });
     if (inputs === undefined) throw invalid(argument, EXPECTED, describe(value));
     const columns = {
       inputs: readColumn(`${argument}.inputs`, inputs),
@@ -143,13 +148,14 @@ export function* batchesOf(
 }
 
 /**
- * The batches that a caller's iterator yields. If the signal fires, stops waiting for the next batch and throws the
+ * The batches that a caller's iterator yields. `readWeights` reads the weights of a batch. If the signal fires, stops waiting for the next batch and throws the
  * signal's reason.
  */
 export async function* streamed(
   argument: string,
   begin: () => Iterable<unknown> | AsyncIterable<unknown>,
   labelled: boolean,
+  readWeights: Reader<TensorLike>,
   signal: SignalLike | undefined,
 ): AsyncGenerator<Weighted> {
   const source = begin();
@@ -163,12 +169,14 @@ export async function* streamed(
       const { done, value } = await abortable(iterator.next(), signal);
       isDone = done === true;
       if (isDone) return;
-      const { inputs, labels } = guarded(argument, () => ({ ...(value as Partial<Batch>) }));
+      const { inputs, labels, weights } = guarded(argument, () => ({ ...(value as Partial<Batch>) }));
       if (inputs === undefined || (labelled && labels === undefined))
         throw invalid(argument, 'batches { inputs, labels }', describe(value));
       requireFinite(`${argument}.inputs`, inputs);
       requireFinite(`${argument}.labels`, labels);
-      yield { inputs, labels, count: guarded(argument, () => countOf(labels ?? inputs)) };
+      const count = guarded(argument, () => countOf(labels ?? inputs));
+      if (weights === undefined) yield { inputs, labels, count };
+      else yield { inputs, labels, weights: readWeights(weights, `${argument}.weights`), count };
     }
   } finally {
     // Not awaited, so that `fit` can be stopped even if the source never answers.

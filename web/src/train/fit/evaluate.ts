@@ -7,7 +7,7 @@ import { Tensor } from '../../base/tensor.js';
 import type { Tape } from '../graph/tape.js';
 import type { LayerTree } from '../graph/tree.js';
 import { batchesOf, type ExampleValues, readColumn, readData, streamed, type Weighted } from './batches.js';
-import { shareOf } from './example-weights.js';
+import { batchWeights, shareOf } from './example-weights.js';
 import { contrastOf, type FitLoss, lossOption, needsLabels } from './fit-losses.js';
 import { type FitMetric, Meters, metricsOption } from './metrics.js';
 import { lossFunction, Mean, modesOf, outputOf, requireForward } from './passes.js';
@@ -71,7 +71,7 @@ export async function evaluate(tape: Tape, model: LayerTree, data: unknown, opti
   const all = (length: number) => Array.from({ length }, (_, i) => i);
   const batches =
     typeof read === 'function'
-      ? streamed(argument, read, labelled, signal)
+      ? streamed(argument, read, labelled, batchWeights(loss), signal)
       : batchesOf(read, all(read.length), batchSize, loss === null ? null : contrastOf(loss, read));
   const meters = new Meters('evaluate', metrics);
   const observe = (output: Tensor, batch: Weighted) => meters.add(output, batch);

@@ -10,14 +10,28 @@ import type { LossRead } from './fit-losses.js';
 const isWeight = (value: unknown) => typeof value === 'number' && value >= 0 && value < Infinity;
 const weight = legal<number>('a finite number >= 0', isWeight);
 
-/** One weight per example. */
-export const sampleWeightOption: Reader<TensorLike> = (value, name) => {
+const readWeights: Reader<TensorLike> = (value, name) => {
   const { data, shape } = readTensor(name, value);
-  if (shape.length !== 1) throw invalid(name, '[N], one number for each example', formatShape(shape), 'SHAPE_MISMATCH');
   const wrong = data.findIndex((each) => !isWeight(each));
   if (wrong >= 0) throw invalid(name, 'finite numbers >= 0', `${data[wrong]} for example ${wrong}`);
   return { data: data.slice(), shape: [...shape] };
 };
+
+/** One weight per example. */
+export const sampleWeightOption: Reader<TensorLike> = (value, name) => {
+  const read = readWeights(value, name);
+  const { shape } = read;
+  if (shape.length === 1) return read;
+  throw invalid(name, '[N], one number for each example', formatShape(shape), 'SHAPE_MISMATCH');
+};
+
+/** Returns a reader of the weights of a batch, of its examples or of its labels. `loss`: null if none is computed. */
+export const batchWeights =
+  (loss: LossRead | null): Reader<TensorLike> =>
+  (value, name) => {
+    if (loss !== null) requireWeightable(name, loss);
+    return readWeights(value, name);
+  };
 
 /** Weights by class; classes that are left out have weight 1. */
 export type ClassWeight = Readonly<Record<number, number>>;
