@@ -81,7 +81,7 @@ export const keysOf = (record: FolderRecord | null) =>
 /** Parses a stored record; null if it is invalid, such as one written by an earlier version. */
 function parseRecord(text: string | null): FolderRecord | null {
   try {
-    const { files } = JSON.parse(text!) as { files?: FolderRecord };
+    const { files } = JSON.parse(text!) as { files?: FolderRecord | undefined };
     return typeof files === 'object' ? files : null;
   } catch {
     return null;

@@ -16,14 +16,14 @@ import { type Manifest, type PartFormat, partNames } from './manifest.js';
 /** A row of a part: a vector, or the error of a line that has none. */
 export interface Row extends Omit<Line, 'text'> {
   file: string;
-  vector?: Stored;
+  vector?: Stored | undefined;
 }
 
 /** A vector as it is stored. */
 export interface Stored {
   values: Float32Array | Int8Array | Uint8Array;
   /** int8 only; value = int8 * scale. */
-  scale?: number;
+  scale?: number | undefined;
 }
 
 export function storedOf(vector: Float32Array, output: VectorOutput): Stored {

@@ -89,7 +89,7 @@ export class ChunkQueue {
   static async open(
     url: string,
     manifest: Manifest,
-    { timeout = 20, signal }: { timeout?: number; signal?: Signal } = {},
+    { timeout = 20, signal }: { timeout?: number | undefined; signal?: Signal | undefined } = {},
   ): Promise<ChunkQueue> {
     const deadline = performance.now() + 1000 * timeout;
     let problem = 'no answer';

@@ -33,24 +33,24 @@ export interface TextHit {
 
 export interface TextSearchOptions extends SearchOptions {
   /** The number of hits. Default 10; with `threshold`: all texts that reach it. */
-  topK?: number;
+  topK?: number | undefined;
   /** The minimum score of a hit. Default: none. */
-  threshold?: number;
+  threshold?: number | undefined;
   /** Restricts the search to texts with these ids. */
-  ids?: readonly number[] | ReadonlySet<number>;
+  ids?: readonly number[] | ReadonlySet<number> | undefined;
   /** Restricts the search to texts for which this returns true. */
-  filter?: (text: Omit<TextHit, 'score'>) => boolean;
+  filter?: ((text: Omit<TextHit, 'score'>) => boolean) | undefined;
   /**
    * true: score every text. Default: without `threshold`, an index of more than 200,000 texts scores only the
    * `256 * topK` (or `rescoreMultiplier * topK`) texts nearest by Hamming distance. Has no effect on an index of bits.
    */
-  exact?: boolean;
+  exact?: boolean | undefined;
   /**
    * For a query that is a text: a text to put before it, instead of the query prompt of the model's folder. '' for none.
    */
-  prompt?: string;
+  prompt?: string | undefined;
   /** Stops a search for a text while the model embeds it. The search rejects with the signal's reason. */
-  signal?: SignalLike;
+  signal?: SignalLike | undefined;
 }
 
 const integers = listOf(natural, 'an array or a Set of integers');
