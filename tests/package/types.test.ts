@@ -64,6 +64,12 @@ export async function use() {
   const mask: heed.BooleanMask = heed.masks.and(heed.masks.causal(2), [1, 0]);
   const cost: number = heed.flops(10, { dim: 4 }).attention.flops;
   const error: Error & { code: string } = new heed.HeedError('INVALID_ARGUMENT', 'x');
+  // Options of the caller's own that may be undefined.
+  const signal = undefined as { aborted: boolean; reason: unknown; throwIfAborted(): void; addEventListener(): void; removeEventListener(): void } | undefined;
+  const topK = undefined as number | undefined;
+  const searched = await heed.TextIndex.of(await runtime.fromPretrained(undefined, { signal, dtype: undefined }), ['a'], { signal });
+  await searched.search('x', { signal, topK });
+  await model.embed(['a'], { pooling: undefined, normalize: undefined, signal });
   // @ts-expect-error an unknown build
   await heed.load({ build: 'fast' });
   // @ts-expect-error an unknown pooling

@@ -17,11 +17,11 @@ export interface EmbeddingModelOptions<V extends Specification = 'v3'> extends P
    * Whether texts get the query prompt or the document prompt, since the AI SDK does not distinguish them. Default
    * 'document'. To set it for one call, pass `providerOptions: { heed: { role: 'query' } }`.
    */
-  role?: Role;
+  role?: Role | undefined;
   /** Model name that the SDK reports. Default: `model_type` of config.json. */
-  modelId?: string;
+  modelId?: string | undefined;
   /** Version of the AI SDK's interface. Default 'v3', for AI SDK 6 and 7. Use 'v2' for AI SDK 5. */
-  specificationVersion?: V;
+  specificationVersion?: V | undefined;
 }
 
 /** @ai-sdk/provider's EmbeddingModelV2, EmbeddingModelV3 or EmbeddingModelV4. */
@@ -33,10 +33,14 @@ export interface AiSdkEmbeddingModel<V extends Specification = 'v3'> {
   readonly supportsParallelCalls: boolean;
   doEmbed(options: {
     values: string[];
-    dimensions?: number;
-    abortSignal?: SignalLike;
-    providerOptions?: Record<string, Record<string, unknown>>;
-  }): Promise<{ embeddings: number[][]; usage?: { tokens: number }; warnings: { type: 'other'; message: string }[] }>;
+    dimensions?: number | undefined;
+    abortSignal?: SignalLike | undefined;
+    providerOptions?: Record<string, Record<string, unknown>> | undefined;
+  }): Promise<{
+    embeddings: number[][];
+    usage?: { tokens: number } | undefined;
+    warnings: { type: 'other'; message: string }[];
+  }>;
 }
 
 /** @ai-sdk/provider's RerankingModelV3 or RerankingModelV4. */
@@ -47,8 +51,8 @@ export interface AiSdkRerankingModel<V extends 'v3' | 'v4' = 'v3'> {
   doRerank(options: {
     documents: { type: 'text'; values: string[] } | { type: 'object'; values: object[] };
     query: string;
-    topN?: number;
-    abortSignal?: SignalLike;
+    topN?: number | undefined;
+    abortSignal?: SignalLike | undefined;
   }): Promise<{ ranking: { index: number; relevanceScore: number }[]; warnings: [] }>;
 }
 
@@ -109,7 +113,7 @@ export function embeddingModel<V extends Specification = 'v3'>(
  */
 export function rerankingModel<V extends 'v3' | 'v4' = 'v3'>(
   model: PretrainedModel,
-  options?: { modelId?: string; specificationVersion?: V },
+  options?: { modelId?: string | undefined; specificationVersion?: V | undefined },
 ): AiSdkRerankingModel<V> {
   if (typeof model?.predict !== 'function')
     throw invalid('rerankingModel: model', 'a model that `fromPretrained` returned', describe(model));

@@ -9,7 +9,7 @@ export interface ChromaOptions extends PromptOptions {
    * Distance of collections that do not specify one. Default 'cosine', which does not depend on whether the model
    * normalizes its vectors.
    */
-  space?: ChromaSpace;
+  space?: ChromaSpace | undefined;
 }
 
 /** chromadb's EmbeddingFunction. */

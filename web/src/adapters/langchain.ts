@@ -51,7 +51,7 @@ export function embeddings(model: Embedder, options?: PromptOptions): LangChainE
  * const retriever = new ContextualCompressionRetriever({ baseCompressor: reranker(crossEncoder, { topN: 3 }), baseRetriever });
  * @throws HeedError INVALID_ARGUMENT if `model` is not a model, and for unknown options
  */
-export function reranker(model: PretrainedModel, options?: { topN?: number }): LangChainReranker {
+export function reranker(model: PretrainedModel, options?: { topN?: number | undefined }): LangChainReranker {
   if (typeof model?.predict !== 'function')
     throw invalid('reranker: model', 'a model that `fromPretrained` returned', describe(model));
   const { topN } = readOptions('reranker', { topN: optional(size, Infinity) }, options);

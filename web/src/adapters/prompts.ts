@@ -10,8 +10,15 @@ export interface Embedder {
   readonly config: { readonly family: string; readonly prompts: Readonly<Record<string, string>> };
   embed(
     texts: readonly string[],
-    options?: { prompt?: string; promptName?: string; dimensions?: number; signal?: SignalLike },
-  ): Promise<Tensor & { readonly truncated?: readonly number[]; readonly tokens?: readonly number[] }>;
+    options?: {
+      prompt?: string | undefined;
+      promptName?: string | undefined;
+      dimensions?: number | undefined;
+      signal?: SignalLike | undefined;
+    },
+  ): Promise<
+    Tensor & { readonly truncated?: readonly number[] | undefined; readonly tokens?: readonly number[] | undefined }
+  >;
 }
 
 export interface PromptOptions {
@@ -19,12 +26,12 @@ export interface PromptOptions {
    * Text to prepend to each query. Default: the prompt of the model's folder named `query` or `search_query`, else the
    * default prompt of `embed`.
    */
-  queryPrompt?: string;
+  queryPrompt?: string | undefined;
   /**
    * Text to prepend to each document. Default: the prompt of the model's folder named `document`, `passage`, `corpus`
    * or `search_document`, else the default prompt of `embed`.
    */
-  documentPrompt?: string;
+  documentPrompt?: string | undefined;
 }
 
 const promptSchema = {
@@ -64,7 +71,7 @@ export function makeEmbedTexts<S extends Parameters<typeof readOptions>[1]>(
   const read = readOptions(owner, { ...promptSchema, ...schema }, options);
   const { queryPrompt, documentPrompt } = read as Read<typeof promptSchema>;
   const given = { query: queryPrompt, document: documentPrompt };
-  const promptOf = (role: Role): { prompt?: string; promptName?: string } =>
+  const promptOf = (role: Role): { prompt?: string | undefined; promptName?: string | undefined } =>
     given[role] === undefined ? withPrompt(model.config.prompts, role, {}) : { prompt: given[role] };
   const embedAndCount: EmbedAndCount = async (role, texts, call = {}) => {
     const vectors = await model.embed(texts, { ...promptOf(role), ...definedOf(call) });
@@ -85,6 +92,6 @@ export function requireEmbedder(owner: string, model: unknown): void {
 }
 
 /** The defined options of a call. */
-function definedOf({ signal, dimensions }: Call): { signal?: SignalLike; dimensions?: number } {
+function definedOf({ signal, dimensions }: Call): { signal?: SignalLike | undefined; dimensions?: number | undefined } {
   return { ...(signal && { signal }), ...(dimensions !== undefined && { dimensions }) };
 }

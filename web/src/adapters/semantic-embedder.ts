@@ -24,9 +24,9 @@ export interface DownloadMonitor {
 
 export interface CreateOptions {
   /** Called with an EventTarget that receives `downloadprogress` events, whose `loaded` increases from 0 to 1. */
-  monitor?: (monitor: DownloadMonitor) => void;
+  monitor?: ((monitor: DownloadMonitor) => void) | undefined;
   /** Cancels the load. */
-  signal?: SignalLike;
+  signal?: SignalLike | undefined;
 }
 
 export interface EmbedderResult {
@@ -43,7 +43,7 @@ export interface EmbedderSession {
   /** Embeds one or several texts. `taskType` selects a prompt of the model's folder; without it, no prompt is used. */
   embed(
     input: string | readonly string[],
-    options?: { taskType?: TaskType; signal?: SignalLike },
+    options?: { taskType?: TaskType | undefined; signal?: SignalLike | undefined },
   ): Promise<EmbedderResult>;
   /** Frees the model. */
   destroy(): void;
@@ -61,7 +61,7 @@ export interface SemanticEmbedderClass {
 /** Loads a model. Must pass `options` to `fromPretrained`. */
 export type LoadEmbedder = (options: {
   onProgress: (progress: { loaded: number; total: number | null }) => void;
-  signal?: SignalLike;
+  signal?: SignalLike | undefined;
 }) => Promise<OwnedEmbedder>;
 
 /** Number of values of `loaded` in reported progress. */
@@ -142,7 +142,7 @@ export function semanticEmbedder(load: LoadEmbedder): SemanticEmbedderClass {
 
     async embed(
       input: string | readonly string[],
-      { taskType, signal }: { taskType?: TaskType; signal?: SignalLike } = {},
+      { taskType, signal }: { taskType?: TaskType | undefined; signal?: SignalLike | undefined } = {},
     ): Promise<EmbedderResult> {
       if (this.#destroyed) throw new DOMException('The embedder has been destroyed.', 'InvalidStateError');
       if (taskType !== undefined && !Object.hasOwn(TASK_PROMPTS, taskType))

@@ -18,13 +18,13 @@ export interface FromPretrainedOptions extends LoadModelOptions {
    * security policy requires it, pass a Worker that you created from heed's worker.js (with `device`: gpu-worker.js);
    * `dispose()` terminates it.
    */
-  worker?: boolean | WorkerLike;
+  worker?: boolean | WorkerLike | undefined;
   /**
    * The number of workers, or 'auto' for the number of CPU cores, at most 8. Several workers raise the throughput of
    * `embed` on long lists. Each has its own copy of the model: no shared memory and no special headers are needed, but
    * memory grows with the number. A worker that dies is replaced; its model is read from the source again.
    */
-  workers?: number | 'auto';
+  workers?: number | 'auto' | undefined;
 }
 
 const schema = {

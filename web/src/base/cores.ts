@@ -10,7 +10,7 @@ export interface Count {
 
 /** The number of CPU cores; 0 if the engine does not report it. */
 export function coreCount(): number {
-  const browser = (globalThis as { navigator?: { hardwareConcurrency?: number } }).navigator;
+  const browser = (globalThis as { navigator?: { hardwareConcurrency?: number | undefined } | undefined }).navigator;
   return nodeModule<typeof import('node:os')>('os')?.availableParallelism() ?? browser?.hardwareConcurrency ?? 0;
 }
 

@@ -67,7 +67,7 @@ export function invalid(
   expected: string,
   got: string,
   code: HeedErrorCode = 'INVALID_ARGUMENT',
-  { hint, cause }: { hint?: string; cause?: unknown } = {},
+  { hint, cause }: { hint?: string | undefined; cause?: unknown } = {},
 ): HeedError {
   return new HeedError(code, `${argument}: expected ${expected}, got ${got}${hint ? `. ${hint}` : ''}`, { cause });
 }

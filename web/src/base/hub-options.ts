@@ -14,16 +14,16 @@ export interface HubOptions {
    * The host of models that are given by their id ("org/name"). The option `remoteHost` of a call overrides it.
    * Default: in Node, the environment variable HF_ENDPOINT; otherwise none.
    */
-  host?: string;
+  host?: string | undefined;
   /** A token for `host`, sent to that host only. false: none. Default: in Node, the environment variable HF_TOKEN. */
-  token?: string | false;
+  token?: string | false | undefined;
   /**
    * Called instead of the global `fetch` for every file of a model. Models in workers are then downloaded by the thread
    * that loads them.
    */
-  fetch?: FetchLike;
+  fetch?: FetchLike | undefined;
   /** Whether to cache downloaded files, as the option `cache` of `fromPretrained`. Default false. */
-  cache?: boolean | string;
+  cache?: boolean | string | undefined;
 }
 
 /**

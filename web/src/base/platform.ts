@@ -72,7 +72,7 @@ export interface BlobLike {
 }
 export interface FileLike extends BlobLike {
   readonly name: string;
-  readonly webkitRelativePath?: string;
+  readonly webkitRelativePath?: string | undefined;
 }
 
 /** A dedicated worker of a browser or of Node's worker_threads, which has `on` instead of `addEventListener`. */
@@ -83,16 +83,16 @@ export interface WorkerLike {
 
 /** A WebGPU GPU object: `navigator.gpu`, or in Node the result of `create()` of the package `webgpu`. */
 export interface GpuLike {
-  requestAdapter(options?: { powerPreference?: 'high-performance' }): Promise<unknown>;
+  requestAdapter(options?: { powerPreference?: 'high-performance' | undefined }): Promise<unknown>;
 }
 
 /** The second argument with which a custom `fetch` is called. */
 export interface FetchInit {
-  readonly method?: string;
-  readonly headers?: object;
-  readonly redirect?: string;
-  readonly cache?: string;
-  readonly signal?: object | null;
+  readonly method?: string | undefined;
+  readonly headers?: object | undefined;
+  readonly redirect?: string | undefined;
+  readonly cache?: string | undefined;
+  readonly signal?: object | null | undefined;
 }
 
 /** Declared as a method so that parameters are bivariant: a `fetch` that accepts wider arguments is assignable. */
@@ -116,7 +116,14 @@ export interface ResponseLike {
  */
 export function nodeModule<T>(name: string): T | null {
   const host = (
-    globalThis as { process?: { versions?: { node?: string }; getBuiltinModule?: (name: string) => unknown } }
+    globalThis as {
+      process?:
+        | {
+            versions?: { node?: string | undefined } | undefined;
+            getBuiltinModule?: ((name: string) => unknown) | undefined;
+          }
+        | undefined;
+    }
   ).process;
   if (!host?.versions?.node || typeof host.getBuiltinModule !== 'function') return null;
   return (host.getBuiltinModule(`node:${name}`) as T | undefined) ?? null;

@@ -13,31 +13,31 @@ import type { RawTensor } from './wasm/core.js';
 export interface SiteEdit {
   /** The name of the site, such as `layers.2.heads`; `*` stands for every layer. */
   site: string;
-  texts?: readonly number[];
-  heads?: readonly number[];
-  positions?: readonly number[];
-  keys?: readonly number[];
+  texts?: readonly number[] | undefined;
+  heads?: readonly number[] | undefined;
+  positions?: readonly number[] | undefined;
+  keys?: readonly number[] | undefined;
   /** Factors by which the values are multiplied. */
-  scale?: TensorInput | number;
+  scale?: TensorInput | number | undefined;
   /** Numbers that are added to the values. */
-  add?: TensorInput | number;
+  add?: TensorInput | number | undefined;
   /**
    * New values, or 'mean': the mean over all tokens of the call (at `scores` and `weights`, over the rows of queries).
    */
-  set?: TensorInput | number | 'mean';
+  set?: TensorInput | number | 'mean' | undefined;
   /**
    * A function that receives the selection, padded with zeros. It changes the selection in place and returns nothing or
    * its data, or it returns another tensor of the same shape. Called once per site and call. It may call heed, but must
    * not change modules that the call uses. Not supported in workers.
    */
   // biome-ignore lint/suspicious/noConfusingVoidType: functions that return nothing are meant, too
-  map?: (selection: Tensor) => Tensor | Float32Array | void;
+  map?: ((selection: Tensor) => Tensor | Float32Array | void) | undefined;
 }
 
 /** Options of calls that can edit activations. */
 export interface EditOptions {
   /** Edits of activations, applied in this order; see docs/lens.md. */
-  edit?: readonly SiteEdit[];
+  edit?: readonly SiteEdit[] | undefined;
 }
 
 /** Options of calls that can read and edit activations. */
@@ -46,7 +46,7 @@ export interface SiteOptions extends EditOptions {
    * Names of sites, such as `layers.0.weights` or `layers.*.heads`; see docs/lens.md. The result's `activations` has
    * one tensor per site.
    */
-  read?: readonly string[];
+  read?: readonly string[] | undefined;
 }
 
 /** The verbs in the order of heed/sites.h, where the mean comes between `set` and `map`. */
@@ -139,4 +139,9 @@ export const editSchema = { edit: siteSchema.edit };
  * `also`: sites to read that are left out of `activations`. `showsLayers`: the result contains further outputs of each
  * layer.
  */
-export type ReadSites = { read?: string[] | null; edit: ReadEdit[] | null; also?: string[]; showsLayers?: boolean };
+export type ReadSites = {
+  read?: string[] | null | undefined;
+  edit: ReadEdit[] | null;
+  also?: string[] | undefined;
+  showsLayers?: boolean | undefined;
+};

@@ -69,7 +69,7 @@ export class SitePlan {
       axes: Axis[];
       data: Float32Array;
       isNamed: boolean;
-      tensor?: Tensor;
+      tensor?: Tensor | undefined;
     }
   >();
 

@@ -66,14 +66,14 @@ export interface SiteStack {
   /** null: a single layer, whose sites have no prefix `layers.i.`. */
   numLayers: number | null;
   /** The prefix of the names of the stack's sites. Default: none. */
-  prefix?: string;
+  prefix?: string | undefined;
   /** The index of the first layer in heed/sites.h's numbering. Default 0. */
-  first?: number;
+  first?: number | undefined;
   /**
    * The sites of a layer. Default: those of encoder layers. With DECODER_SITES, each layer takes two indices in that
    * numbering, the second for cross-attention.
    */
-  sites?: readonly string[];
+  sites?: readonly string[] | undefined;
   /** `isCross`: the sizes of cross-attention. */
   sizesOf(layer: number, isCross: boolean): SiteSizes;
 }

@@ -317,7 +317,7 @@ export function kindOf(data: unknown): string | undefined {
 function checkedLength(argument: string, data: TensorData | Int32Array | Float64Array): number {
   const { length, buffer } = data;
   // `length` may be stale: V8 before 12 caches it in optimized code that has also seen arrays over resizable buffers.
-  if (buffer.byteLength === 0 && (length > 0 || (buffer as { detached?: boolean }).detached)) {
+  if (buffer.byteLength === 0 && (length > 0 || (buffer as { detached?: boolean | undefined }).detached)) {
     throw invalid(`${argument}.data`, 'values', 'an array whose buffer is detached');
   }
   return length;

@@ -6,34 +6,34 @@ import { type CanvasLike, type Color, type Drawing, drawOn, type SvgLike } from 
 
 export interface ChartOptions {
   /** The width in pixels. Default 480. */
-  width?: number;
+  width?: number | undefined;
   /** The height in pixels. Default 240. */
-  height?: number;
+  height?: number | undefined;
   /** The color of texts and axes on a canvas. Default '#555'. In an SVG, they have the color of the surrounding text. */
-  labelColor?: string;
+  labelColor?: string | undefined;
   /** The accessible name of an SVG. Default: a description of its content. */
-  title?: string;
+  title?: string | undefined;
 }
 
 export interface CurvesOptions extends ChartOptions {
   /** The label of the horizontal axis. */
-  x?: string;
+  x?: string | undefined;
   /** The label of the vertical axis. */
-  y?: string;
+  y?: string | undefined;
 }
 
 export interface BarsOptions extends ChartOptions {
   /** One label per bar. */
-  labels?: readonly string[];
+  labels?: readonly string[] | undefined;
 }
 
 export interface LinksOptions {
   /** The tokens of the keys, if they differ from those of the queries. */
-  keys?: readonly string[];
+  keys?: readonly string[] | undefined;
   /** The minimum weight of a line that is drawn. Default 0.05. */
-  threshold?: number;
-  labelColor?: string;
-  title?: string;
+  threshold?: number | undefined;
+  labelColor?: string | undefined;
+  title?: string | undefined;
 }
 
 const [FONT, MARGIN] = [12, 8];

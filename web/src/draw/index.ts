@@ -35,30 +35,30 @@ export interface DrawOptions {
    * The width and height of an entry in pixels. Default 18, or 40 with `decimals`. At 1, labels, numbers and the legend
    * are left out, and each entry is one pixel, to be enlarged by CSS.
    */
-  cell?: number;
+  cell?: number | undefined;
   /** The number of decimals of the value written into each entry's square, 0 to 10. Default: no values are written. */
-  decimals?: number;
+  decimals?: number | undefined;
   /** Whether to draw a legend of the colors below the entries. Default false. */
-  legend?: boolean;
+  legend?: boolean | undefined;
   /** The color of positive entries; the smaller the magnitude, the more transparent. Default blue. */
-  color?: Color;
+  color?: Color | undefined;
   /** The color of negative entries; the smaller the magnitude, the more transparent. Default orange. */
-  negativeColor?: Color;
+  negativeColor?: Color | undefined;
   /** The color of labels on a canvas. Default '#555'. In an SVG, labels have the color of the surrounding text. */
-  labelColor?: string;
+  labelColor?: string | undefined;
   /** The accessible name of an SVG. Default: a description of its content and shape. */
-  title?: string;
+  title?: string | undefined;
 }
 
 export interface MatrixOptions extends DrawOptions {
   /** One label per row. */
-  rows?: readonly string[];
+  rows?: readonly string[] | undefined;
   /** One label per column. */
-  columns?: readonly string[];
+  columns?: readonly string[] | undefined;
   /** The magnitude that is drawn fully opaque. Default: the maximum magnitude. */
-  max?: number;
+  max?: number | undefined;
   /** The exponent applied to magnitude / max. Values below 1 make small entries easier to see. Default 1. */
-  gamma?: number;
+  gamma?: number | undefined;
 }
 
 export interface AttentionDrawOptions extends DrawOptions {
@@ -66,26 +66,26 @@ export interface AttentionDrawOptions extends DrawOptions {
    * The weight that is drawn fully opaque: a number, or 'auto' for the largest weight that is drawn, which shows the
    * differences between small weights. Default 1.
    */
-  max?: number | 'auto';
+  max?: number | 'auto' | undefined;
   /** The exponent applied to weight / max. Values below 1 make small weights easier to see. Default 0.6. */
-  gamma?: number;
+  gamma?: number | undefined;
   /** The index of the layer. Default: the last layer. */
-  layer?: number;
+  layer?: number | undefined;
   /** The index of the head. Default: the mean of all heads. */
-  head?: number;
+  head?: number | undefined;
   /** The index of the text in the batch. Default 0. */
-  index?: number;
+  index?: number | undefined;
   /** The tokens of the keys, if they differ from those of the queries. */
-  keys?: readonly string[];
+  keys?: readonly string[] | undefined;
 }
 
 export interface GridOptions extends DrawOptions {
   /** One label per column, such as the tokens. Default: the column indices, which number the heads. */
-  columns?: readonly string[];
+  columns?: readonly string[] | undefined;
   /** The metric of the run without intervention, which is subtracted from the values. Default 0. */
-  baseline?: number;
+  baseline?: number | undefined;
   /** The difference from the baseline that is drawn fully opaque. Default: the maximum difference. */
-  max?: number;
+  max?: number | undefined;
 }
 
 const color = (value: unknown, name: string): Color => {

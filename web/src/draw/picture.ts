@@ -7,7 +7,7 @@ export interface Picture {
   height: number;
   width: number;
   cell: number;
-  decimals?: number;
+  decimals?: number | undefined;
   legend: boolean;
   rows: readonly string[];
   columns: readonly string[];

@@ -56,8 +56,8 @@ export interface Drawing {
     x: number;
     y: number;
     align: 'start' | 'middle' | 'end';
-    turned?: boolean;
-    isLight?: boolean;
+    turned?: boolean | undefined;
+    isLight?: boolean | undefined;
   }[];
 }
 
@@ -70,7 +70,7 @@ export function isCanvas(target: unknown): target is CanvasLike {
 function isSvg(target: unknown): target is SvgLike {
   return (
     typeof (target as SvgLike | null)?.replaceChildren === 'function' &&
-    (target as { namespaceURI?: string }).namespaceURI === SVG
+    (target as { namespaceURI?: string | undefined }).namespaceURI === SVG
   );
 }
 
@@ -99,13 +99,13 @@ export function contextOf(canvas: CanvasLike): CanvasContextLike {
 function onCanvas(canvas: CanvasLike, fontSize: number, draw: (widthOf: (label: string) => number) => Drawing): void {
   const context = contextOf(canvas);
   // On high-density screens, physical pixels are smaller than CSS pixels.
-  const density = (globalThis as { devicePixelRatio?: number }).devicePixelRatio ?? 1;
+  const density = (globalThis as { devicePixelRatio?: number | undefined }).devicePixelRatio ?? 1;
   const font = `${fontSize}px system-ui, sans-serif`;
   context.font = font;
   const drawing = draw((label) => context.measureText(label).width);
   canvas.width = Math.max(1, Math.round(drawing.width * density)); // this also clears the canvas and resets the context
   canvas.height = Math.max(1, Math.round(drawing.height * density));
-  const { style } = canvas as { style?: { width: string; height: string } };
+  const { style } = canvas as { style?: { width: string; height: string } | undefined };
   if (style) Object.assign(style, { width: `${drawing.width}px`, height: `${drawing.height}px` });
   context.setTransform(density, 0, 0, density, 0, 0);
   for (const { x, y, width, height, color, opacity } of drawing.rects) {

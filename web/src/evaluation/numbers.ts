@@ -16,7 +16,7 @@ export type Numbers =
 /** Options of metrics of numbers. */
 export interface MetricOptions {
   /** Weights of the examples, finite and >= 0, with a positive sum. Default: ones. */
-  weights?: Numbers;
+  weights?: Numbers | undefined;
 }
 
 /** The arguments of a metric, all of the same length. */

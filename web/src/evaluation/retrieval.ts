@@ -8,15 +8,15 @@ import { eachPair, largestHits, type ProductOptions, productSchema, readUnitRows
 /** The cutoffs k at which metrics are measured: only the first k results count. */
 export interface RetrievalCutoffs {
   /** Cutoffs of accuracy. Default [1, 3, 5, 10]. */
-  accuracyAtK?: readonly number[];
+  accuracyAtK?: readonly number[] | undefined;
   /** Cutoffs of precision and recall. Default [1, 3, 5, 10]. */
-  precisionRecallAtK?: readonly number[];
+  precisionRecallAtK?: readonly number[] | undefined;
   /** Cutoffs of mean reciprocal rank. Default [10]. */
-  mrrAtK?: readonly number[];
+  mrrAtK?: readonly number[] | undefined;
   /** Cutoffs of normalized discounted cumulative gain. Default [10]. */
-  ndcgAtK?: readonly number[];
+  ndcgAtK?: readonly number[] | undefined;
   /** Cutoffs of mean average precision. Default [100]. */
-  mapAtK?: readonly number[];
+  mapAtK?: readonly number[] | undefined;
 }
 
 /** Means over the queries, from 0 to 1. Each metric is keyed by the cutoff k. */

@@ -66,9 +66,9 @@ export interface SimilarityExample {
 
 export interface SimilarityOptions {
   /** Similarity of two vectors; distances are negated. Default: the model's `config.similarity`, else 'cosine'. */
-  similarity?: 'cosine' | 'dot' | 'euclidean' | 'manhattan';
+  similarity?: 'cosine' | 'dot' | 'euclidean' | 'manhattan' | undefined;
   /** Aborts the call, which then rejects with the signal's reason. */
-  signal?: SignalLike;
+  signal?: SignalLike | undefined;
 }
 
 const MEASURES = {
@@ -97,7 +97,7 @@ const schema = {
  * @throws HeedError INVALID_ARGUMENT for examples without texts or scores, and for fewer than two examples
  */
 export async function evaluateEmbeddingSimilarity(
-  model: Pick<PretrainedModel, 'embed'> & { config?: Pick<ModelConfig, 'similarity'> },
+  model: Pick<PretrainedModel, 'embed'> & { config?: Pick<ModelConfig, 'similarity'> | undefined },
   examples: readonly SimilarityExample[],
   options?: SimilarityOptions,
 ): Promise<Correlations & { count: number }> {

@@ -24,7 +24,7 @@ import { openSafetensors } from './onnx-tensors.js';
 import { isSettings, quantizedBytes } from './quantize.js';
 
 export interface InspectOptions extends Omit<RemoteOptions, 'integrity'> {
-  signal?: SignalLike;
+  signal?: SignalLike | undefined;
 }
 
 export interface Inspection

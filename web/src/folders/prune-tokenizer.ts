@@ -3,15 +3,15 @@ import { HeedError } from '../base/error.js';
 import type { Settings } from '../io/settings.js';
 
 interface Model {
-  type?: string;
+  type?: string | undefined;
   vocab: Record<string, number> | [string, number][];
-  merges?: (string | [string, string])[];
-  unk_id?: number;
-  unk_token?: string;
-  max_input_chars_per_word?: number;
-  continuing_subword_prefix?: string | null;
-  end_of_word_suffix?: string | null;
-  byte_fallback?: boolean;
+  merges?: (string | [string, string])[] | undefined;
+  unk_id?: number | undefined;
+  unk_token?: string | undefined;
+  max_input_chars_per_word?: number | undefined;
+  continuing_subword_prefix?: string | null | undefined;
+  end_of_word_suffix?: string | null | undefined;
+  byte_fallback?: boolean | undefined;
 }
 
 /** The vocabulary of a tokenizer. */

@@ -35,22 +35,22 @@ export interface PruneOptions extends RemoteOptions {
   /** The corpus: at least one text. The vectors of these texts stay identical, bit for bit. */
   keep: readonly string[];
   /** Entries of the vocabulary to keep besides those that the corpus needs. Default: none. */
-  tokens?: readonly string[];
+  tokens?: readonly string[] | undefined;
   /**
    * The number of positions to keep, which limits the tokens of a text. For models with a table of position embeddings.
    * Default: all.
    */
-  positions?: number;
+  positions?: number | undefined;
   /** Other texts, for which the report measures the accuracy loss. Default: none. */
-  texts?: readonly string[];
+  texts?: readonly string[] | undefined;
   /**
    * In Node: the path of a new folder, to which files are written while they are produced. Default: the files are
    * returned.
    */
-  out?: string;
+  out?: string | undefined;
   /** Called with the number of weight bytes read so far and in total. */
-  onProgress?: (progress: { done: number; total: number }) => void;
-  signal?: SignalLike;
+  onProgress?: ((progress: { done: number; total: number }) => void) | undefined;
+  signal?: SignalLike | undefined;
 }
 
 /** The accuracy loss for texts outside the corpus. */

@@ -14,12 +14,12 @@ import { trellisRows } from './trellis.js';
 /** Options of `quantizeIndex`. */
 export interface QuantizeIndexOptions {
   /** The number of principal components to keep. Default: half of the vectors' width, rounded up. */
-  components?: number;
+  components?: number | undefined;
   /** The number of bits per component. Default 3. */
-  bits?: 3 | 4;
+  bits?: 3 | 4 | undefined;
   /** Whether the file contains the texts. Without them, `load` reads them from `words.txt`. Default true. */
-  texts?: boolean;
-  signal?: SignalLike;
+  texts?: boolean | undefined;
+  signal?: SignalLike | undefined;
 }
 
 const bitsOption = (value: unknown, name: string): TrellisBits => {

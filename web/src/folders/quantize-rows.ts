@@ -82,7 +82,7 @@ export function rotate(row: Float32Array, factor: number): Float32Array<ArrayBuf
 export function int8Rows(
   rows: Float32Array,
   width: number,
-  about: { table: boolean; rotated?: boolean; tensor: string; firstRow?: number },
+  about: { table: boolean; rotated?: boolean | undefined; tensor: string; firstRow?: number | undefined },
 ): { data: Int8Array; scales: Float32Array } {
   const { table, rotated = false, tensor, firstRow = 0 } = about;
   const count = rows.length / width;

@@ -42,25 +42,25 @@ export interface QuantizeOptions extends RemoteOptions {
    * The type of the token embeddings: 'int8' (default), 'int4' or 'int3', half or three eighths of the size. With 'int4'
    * and 'int3', fp32 biases and norms become bfloat16.
    */
-  tables?: 'int8' | 'int4' | 'int3';
+  tables?: 'int8' | 'int4' | 'int3' | undefined;
   /**
    * The type of the layers' matrices in the file: 'int8' (default), 'int4' or 'int3', half or three eighths of the size.
    * Loading converts 'int4' and 'int3' to int8 or fp32.
    */
-  matrices?: 'int8' | 'int4' | 'int3';
+  matrices?: 'int8' | 'int4' | 'int3' | undefined;
   /**
    * Texts on which the report compares the vectors before and after. Needs a tokenizer in the folder. Matrices in 3 or 4
    * bits are fitted to these texts and to built-in English sentences. Default: none.
    */
-  texts?: readonly string[];
+  texts?: readonly string[] | undefined;
   /**
    * In Node: the path of a new folder, to which files are written while they are produced. Default: the files are
    * returned.
    */
-  out?: string;
+  out?: string | undefined;
   /** Called with the number of weight bytes read so far and in total. */
-  onProgress?: (progress: { done: number; total: number }) => void;
-  signal?: SignalLike;
+  onProgress?: ((progress: { done: number; total: number }) => void) | undefined;
+  signal?: SignalLike | undefined;
 }
 
 export interface QuantizeReport {

@@ -57,7 +57,7 @@ export interface PlannedTensor {
   /** Whether the tensor is an embedding table, whose rows are looked up one by one. */
   table: boolean;
   /** Whether the rows are transformed by `rotate` before they are quantized. Default: false. */
-  rotated?: boolean;
+  rotated?: boolean | undefined;
   /** The encoder's parameter that the tensor is a part of, by its name in heed; null for other tensors. */
   parameter: string | null;
   /** The rows to copy, in ascending order; null: all rows. */
@@ -122,9 +122,9 @@ export interface Run {
   signal: SignalLike | undefined;
   yieldToEventLoop: () => Promise<void>;
   /** Needed for int3 and int4. */
-  core?: Core;
+  core?: Core | undefined;
   /** The inputs of matrices in 3 or 4 bits; null: their errors are not fed back. */
-  calibration?: Calibration | null;
+  calibration?: Calibration | null | undefined;
 }
 
 /**

@@ -101,13 +101,13 @@ export async function openDevice(
     device?.destroy();
     signal?.throwIfAborted();
     if (request === 'webgpu' || !(error instanceof HeedError)) throw error;
-    const measured = (error as { measured?: DeviceFigures[] }).measured ?? [];
+    const measured = (error as { measured?: DeviceFigures[] | undefined }).measured ?? [];
     return new Choice(request, { ...onCore, reason: error.message, measured });
   }
 }
 
 async function findAdapter(given: GpuLike | undefined, request: Request): Promise<Adapter> {
-  const gpu = given ?? (globalThis as { navigator?: { gpu?: GpuLike } }).navigator?.gpu;
+  const gpu = given ?? (globalThis as { navigator?: { gpu?: GpuLike | undefined } | undefined }).navigator?.gpu;
   const refuse = (got: string, hint: string) => invalid('device', 'a GPU', got, 'GPU_FAILED', { hint });
   if (!gpu)
     throw refuse('an engine without WebGPU', 'In Node, give load() the `gpu` of the package webgpu; pages need https');

@@ -16,7 +16,7 @@ export interface Binding {
   offset: number;
   size: number;
   /** Name of a scratch buffer (`Recorder.scratch`); absent for parameters. */
-  name?: string;
+  name?: string | undefined;
 }
 
 export interface GpuPipeline {
@@ -44,12 +44,12 @@ interface Limits {
 
 export interface GpuDevice {
   readonly limits: Limits;
-  readonly lost: Promise<{ reason?: string; message: string }>;
+  readonly lost: Promise<{ reason?: string | undefined; message: string }>;
   readonly queue: {
     submit(commands: object[]): void;
     writeBuffer(buffer: GpuBuffer, offset: number, data: ArrayBufferView): void;
   };
-  createBuffer(options: { size: number; usage: number; mappedAtCreation?: boolean }): GpuBuffer;
+  createBuffer(options: { size: number; usage: number; mappedAtCreation?: boolean | undefined }): GpuBuffer;
   createShaderModule(options: { code: string }): object;
   createComputePipeline(options: { layout: 'auto'; compute: { module: object } }): GpuPipeline;
   createBindGroup(options: { layout: object; entries: { binding: number; resource: Binding }[] }): object;
@@ -61,15 +61,17 @@ export interface GpuDevice {
 
 export interface Adapter {
   readonly limits: Limits;
-  readonly info?: {
-    vendor?: string;
-    architecture?: string;
-    device?: string;
-    description?: string;
-    isFallbackAdapter?: boolean;
-  };
+  readonly info?:
+    | {
+        vendor?: string | undefined;
+        architecture?: string | undefined;
+        device?: string | undefined;
+        description?: string | undefined;
+        isFallbackAdapter?: boolean | undefined;
+      }
+    | undefined;
   /** In older browsers, instead of `info.isFallbackAdapter`. */
-  readonly isFallbackAdapter?: boolean;
+  readonly isFallbackAdapter?: boolean | undefined;
   requestDevice(options: { requiredLimits: Partial<Limits> }): Promise<GpuDevice>;
 }
 

@@ -230,7 +230,7 @@ export class ImageTextEncoder implements RawEncoderModel, ImageEncoder {
           tensors,
         },
       ];
-      const given = tokenizerSettings?.get('pad_token') as string | { content?: string } | undefined;
+      const given = tokenizerSettings?.get('pad_token') as string | { content?: string | undefined } | undefined;
       const token = typeof given === 'object' ? given.content : given;
       this.#padId = (typeof token === 'string' ? tokenizer?.idOf(token) : undefined) ?? text.padId ?? 0;
       this.#padToken = tokenizer?.token(this.#padId) ?? '';

@@ -49,7 +49,10 @@ export function sharedConfig(s: Settings) {
 export const feedForwardOf = (s: Settings) => s.count('intermediate_size', undefined, 1, 4 * MAX_WIDTH);
 
 /** The options of an image encoder, except the width of its feed-forward blocks. */
-export function visionConfig(s: Settings, { classRow, registers = 0 }: { classRow: boolean; registers?: number }) {
+export function visionConfig(
+  s: Settings,
+  { classRow, registers = 0 }: { classRow: boolean; registers?: number | undefined },
+) {
   const patchSize = s.count('patch_size', undefined, 1, 1024);
   const imageSize = s.count('image_size', undefined, patchSize, 2 ** 14);
   if (s.count('num_channels', 3) !== 3) throw s.unsupported('num_channels', '3', String(s.get('num_channels')));

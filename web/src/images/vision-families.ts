@@ -74,7 +74,7 @@ function imagesOnly(
   type: string,
   vision: ImageFamily['vision'],
   names: ImageNames,
-  about: Pick<ImageFamily, 'imageSize' | 'interpolates' | 'rotaryBase'> & { head?: ImageFamily['head'] },
+  about: Pick<ImageFamily, 'imageSize' | 'interpolates' | 'rotaryBase'> & { head?: ImageFamily['head'] | undefined },
   optionalBiases?: RegExp,
 ): Described {
   const { head = {} } = about;

@@ -9,9 +9,9 @@ import { urlPath } from './paths.js';
 
 export interface CacheOptions {
   /** The cache, as in the option `cache` of the loads that filled it. Default true. */
-  cache?: CacheOption;
+  cache?: CacheOption | undefined;
   /** Aborts the call, which then rejects with the signal's reason. */
-  signal?: SignalLike;
+  signal?: SignalLike | undefined;
 }
 
 export interface CachedModel {

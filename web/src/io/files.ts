@@ -11,11 +11,11 @@ export interface OpenFile {
   /** null if the source does not report it reliably. */
   size: number | null;
   /** For progress reports: the bytes that are read, if they are not `size`. May be corrected while the file is read. */
-  expectedSize?: number | null;
+  expectedSize?: number | null | undefined;
   /** Whether the file has to be read to its end, because a digest or fingerprint covers all of it. */
-  isReadWhole?: boolean;
+  isReadWhole?: boolean | undefined;
   /** `ETag` of a file from the network, or else `Last-Modified`. */
-  tag?: string | null;
+  tag?: string | null | undefined;
   /**
    * The file's bytes. By calling `next(true)`, a consumer releases the previous chunk, whose memory may then be reused.
    */
@@ -69,7 +69,7 @@ export interface Source {
   /** @internal The URL of a file, if the source reads URLs. */
   urlOf?(path: string): URL | null;
   /** @internal Fetches a URL of the source. */
-  request?: Request;
+  request?: Request | undefined;
   /** The names of the files directly in a folder, if the source can list them without a request; else null. */
   list?(path: string): Promise<readonly string[] | null>;
   /** Reports that a file with this tag is read by ranges, without `open`. */
@@ -97,7 +97,7 @@ export function isFile(found: Found): found is OpenFile {
 }
 
 export interface OpenOptions {
-  required?: boolean;
+  required?: boolean | undefined;
   signal?: SignalLike | undefined;
 }
 

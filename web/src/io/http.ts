@@ -234,7 +234,7 @@ export async function* resumed(
   given: {
     isWhole(): boolean;
     failed(why: string, cause: Error): HeedError;
-    retries?: number;
+    retries?: number | undefined;
     signal: SignalLike | undefined;
   },
 ): AsyncIterable<Uint8Array> {

@@ -39,29 +39,29 @@ export type ModelSource = string | UrlLike | FilesByName | Iterable<FileLike>;
 
 export interface RemoteOptions {
   /** Host of models that are specified by their hub id ("org/name"). No effect on other sources. */
-  remoteHost?: string;
+  remoteHost?: string | undefined;
   /** Branch, tag or commit of a model that is specified by its hub id. Default 'main'. */
-  revision?: string;
+  revision?: string | undefined;
   /**
    * Whether and where folders from the network are cached, see CacheOption. Default: that of `load({ hub })`, else
    * false.
    */
-  cache?: CacheOption;
+  cache?: CacheOption | undefined;
   /**
    * With `cache`: true asks the host whether files have changed and downloads those that have; false uses a cached
    * folder without a request. Default false.
    */
-  refresh?: boolean;
+  refresh?: boolean | undefined;
   /**
    * Access token of the hub, for models that require a login. It is sent only to the hub (`remoteHost`, or the host of
    * a folder's URL), not to hosts to which that redirects. No effect on other sources. Default: that of
    * `load({ hub })`; else, for hub ids in Node, the environment variable HF_TOKEN. false sends none.
    */
-  token?: string | false;
+  token?: string | false | undefined;
   /** Called instead of the global `fetch`, see HubOptions. */
-  fetch?: FetchLike;
+  fetch?: FetchLike | undefined;
   /** Expected digests of files from any source. If a file differs, the load fails and nothing is cached. */
-  integrity?: IntegrityOption;
+  integrity?: IntegrityOption | undefined;
 }
 
 /** Checks and copies the source: a string, an absolute URL, or a record of files. */
@@ -108,9 +108,9 @@ export const HUB_ID = /^(?!\.\.?\/)[\w.-]+\/(?!\.\.?$)[\w.-]+$/;
 /** Options of a load for opening the folder. */
 export interface OpenFolderOptions extends Omit<RemoteOptions, 'integrity'> {
   /** Defaults for options that the call does not set. */
-  hub?: RuntimeHub;
-  signal?: SignalLike;
-  integrity?: Integrity;
+  hub?: RuntimeHub | undefined;
+  signal?: SignalLike | undefined;
+  integrity?: Integrity | undefined;
 }
 
 /**

@@ -14,18 +14,18 @@ export interface Conv1DOptions extends LayerOptions {
   /** K, the number of positions that the kernel covers. */
   kernelSize: number;
   /** The distance between the positions of two outputs. Default 1. */
-  stride?: number;
+  stride?: number | undefined;
   /**
    * The number of rows of zeros before and after each sequence; 'same': as many as keep its length, which requires stride
    * 1; 'causal': all before it, so that an output depends on no later position. Default 0.
    */
-  padding?: number | 'same' | 'causal';
+  padding?: number | 'same' | 'causal' | undefined;
   /** The distance between the positions that a kernel covers. Default 1. */
-  dilation?: number;
+  dilation?: number | undefined;
   /** G, a divisor of C and D: each group of outputs depends on one group of inputs. Default 1. */
-  groups?: number;
+  groups?: number | undefined;
   /** Whether to add a bias. Default true. */
-  bias?: boolean;
+  bias?: boolean | undefined;
 }
 
 const padding: Reader<number | 'same' | 'causal'> = (value, name) => {

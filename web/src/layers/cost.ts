@@ -14,11 +14,11 @@ export interface FlopsOptions {
    * S, the number of keys of cross-attention: the rows of a decoder's memory or of a Transformer's source. Default: the
    * length.
    */
-  keyLength?: number;
+  keyLength?: number | undefined;
   /** Whether self-attention is causal; in a Transformer, only that of its decoder. Default false. */
-  causal?: boolean;
+  causal?: boolean | undefined;
   /** Limits self-attention to |i - j| <= window. Default: no limit. */
-  window?: number;
+  window?: number | undefined;
 }
 
 const flopsSchema = {
@@ -57,8 +57,8 @@ interface AttentionSizes {
   keyDim: number;
   valueDim: number;
   /** 0 or absent: embedDim, which also holds for `valueInputDim` */
-  keyInputDim?: number;
-  valueInputDim?: number;
+  keyInputDim?: number | undefined;
+  valueInputDim?: number | undefined;
 }
 
 /**
@@ -137,11 +137,11 @@ export interface CostOptions {
   /** d, the width of the input. */
   dim: number;
   /** d_k, the width of queries and keys. Default dim. */
-  keyDim?: number;
+  keyDim?: number | undefined;
   /** d_v, the width of the output. Default dim. */
-  valueDim?: number;
+  valueDim?: number | undefined;
   /** k, the number of positions that the convolution covers. Default 3. */
-  kernelSize?: number;
+  kernelSize?: number | undefined;
 }
 
 const costSchema = {

@@ -24,13 +24,13 @@ export type DecoderOptions = EncoderOptions;
 export interface DecoderCall<W extends boolean = boolean>
   extends Pick<SelfAttentionCall<W>, 'causal' | 'mask' | 'keyMask' | 'returnWeights'> {
   /** The mask of cross-attention, which broadcasts to [N,H,L,S]. */
-  memoryMask?: MaskInput;
+  memoryMask?: MaskInput | undefined;
   /** Marks the rows of the memory that are not padding, [N,S]. */
-  memoryKeyMask?: MaskInput;
+  memoryKeyMask?: MaskInput | undefined;
   /** Names of sites to read; see docs/lens.md. */
-  read?: SiteOptions['read'];
+  read?: SiteOptions['read'] | undefined;
   /** Edits of sites; see docs/lens.md. */
-  edit?: SiteOptions['edit'];
+  edit?: SiteOptions['edit'] | undefined;
 }
 
 const { causal, keyMask, returnWeights } = selfAttentionSchema;
@@ -64,7 +64,7 @@ export function toDecoderWeights(weights: RawDecoderWeights[]): DecoderWeights[]
 /** Options of `makeCache`. */
 export interface DecoderCacheOptions {
   /** Marks the rows of the memory or source that are not padding: [N,S], or [S] for one sequence. */
-  keyMask?: MaskInput;
+  keyMask?: MaskInput | undefined;
 }
 
 const cacheSchema = { keyMask } satisfies Schema<DecoderCacheOptions>;

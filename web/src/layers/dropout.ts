@@ -6,9 +6,9 @@ import { TensorLayer } from './tensor-layer.js';
 /** Options of `Dropout`. */
 export interface DropoutOptions extends LayerOptions {
   /** The probability of dropping an entry, in [0, 1]. Default 0.5. */
-  p?: number;
+  p?: number | undefined;
   /** How entries that are not dropped are scaled. Default 'inverted'. */
-  scaling?: DropoutScaling;
+  scaling?: DropoutScaling | undefined;
 }
 
 /**

@@ -36,16 +36,16 @@ export interface EncoderLayerOptions
     Pick<FeedForwardOptions, 'feedForwardDim' | 'activation' | 'gated'>,
     LayerOptions {
   /** Where the layer norms are. true (pre-norm): x + f(LN(x)); false (post-norm): LN(x + f(x)). Default false. */
-  normFirst?: boolean;
+  normFirst?: boolean | undefined;
   /** The epsilon of the layer norms. Default 1e-5. */
-  eps?: number;
+  eps?: number | undefined;
   /**
    * The probability of dropout in training: on the weights and output of the attention, and after both products of the
    * feed-forward block. Default 0.1.
    */
-  dropout?: number;
+  dropout?: number | undefined;
   /** Whether the projections and the feed-forward block have biases. Default true. */
-  bias?: boolean;
+  bias?: boolean | undefined;
 }
 
 export const encoderLayerSchema = {
@@ -116,7 +116,7 @@ export interface EncoderOptions extends EncoderLayerOptions {
   /** The number of layers, from 1 to 1024. */
   numLayers: number;
   /** Whether there is a layer norm after the last layer. Default false. */
-  finalNorm?: boolean;
+  finalNorm?: boolean | undefined;
 }
 
 export const encoderSchema = {
@@ -131,7 +131,7 @@ export interface EncoderCall<W extends boolean = boolean> extends Omit<SelfAtten
    * A factor on the output of each head in each layer, [numLayers,H]; 0 disables a head. After pruning: nested arrays
    * with one entry per remaining head.
    */
-  headMask?: TensorInput;
+  headMask?: TensorInput | undefined;
 }
 
 /** Reads a head mask for layers with `heads[i]` heads each. Rows are padded to the maximum length. */

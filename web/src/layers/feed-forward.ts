@@ -11,16 +11,16 @@ export interface FeedForwardOptions extends LayerOptions {
   /** F, the width between the two products. */
   feedForwardDim: number;
   /** The activation phi. Default 'relu'. */
-  activation?: Activation;
+  activation?: Activation | undefined;
   /** The probability of dropout after phi, in training. Default 0. */
-  dropout?: number;
+  dropout?: number | undefined;
   /** Whether there are biases. Default true. */
-  bias?: boolean;
+  bias?: boolean | undefined;
   /**
    * Whether to compute phi(W_1a x) * (W_1b x) between the products (Shazeer 2020, arXiv:2002.05202). `linear1` is then
    * [2 F, E], with the activated half first. Default false.
    */
-  gated?: boolean;
+  gated?: boolean | undefined;
 }
 
 /**

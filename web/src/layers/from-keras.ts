@@ -11,9 +11,9 @@ export type KerasWeights = readonly TensorInput[] | Uint8Array | ArrayBuffer;
 /** Options of `fromKeras`. */
 export interface FromKerasOptions {
   /** Whether Keras' normalization layers were made with `scale`, so that they have a gamma. Default true. */
-  scale?: boolean;
+  scale?: boolean | undefined;
   /** Whether Keras' normalization layers were made with `center`, so that they have a beta. Default true. */
-  center?: boolean;
+  center?: boolean | undefined;
 }
 
 const schema = { scale: optional(flag, true), center: optional(flag, true) } satisfies Schema<FromKerasOptions>;

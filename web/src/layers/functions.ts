@@ -41,7 +41,7 @@ export type RotaryPairing = 'half-split' | 'interleaved';
 /** The result of attention. `weights` is present if `returnWeights` was true. */
 export type Attended<W extends boolean = boolean, Weights = Tensor> = { output: Tensor } & (W extends true
   ? { weights: Weights }
-  : { weights?: Weights });
+  : { weights?: Weights | undefined });
 
 /** Options of `attention`. Notation: N batch, H heads, L queries, S keys. */
 export interface AttentionOptions<W extends boolean = boolean> {
@@ -49,20 +49,20 @@ export interface AttentionOptions<W extends boolean = boolean> {
    * A mask that broadcasts to [...,L,S], in layers to [N,H,L,S]: nested arrays or a `Uint8Array` tensor, where true or
    * 1 allows attention, or a `Float32Array` tensor that is added to the scores. Default: none.
    */
-  mask?: MaskInput;
+  mask?: MaskInput | undefined;
   /** Whether query i attends only to keys 0..i, aligned at the top left. Default false. */
-  causal?: boolean;
+  causal?: boolean | undefined;
   /** Limits query i to the keys j with |i - j| <= window. Default: no limit. */
-  window?: number;
+  window?: number | undefined;
   /** The factor on Q K^T. Default 1 / sqrt(Dk). */
-  scale?: number;
+  scale?: number | undefined;
   /** Dropout with probability p on the weights. Default: none. Without a seed, one is chosen at random. */
-  dropout?: { p: number; seed?: number };
+  dropout?: { p: number; seed?: number | undefined } | undefined;
   /**
    * Whether to return the weights: the softmax's output before dropout and head mask. Default false: the weights are
    * never stored.
    */
-  returnWeights?: W;
+  returnWeights?: W | undefined;
 }
 
 /** Options of the function `attention`. */
@@ -72,16 +72,16 @@ export interface AttentionFunctionOptions<W extends boolean = boolean, S extends
    * Whether to return the scores before the softmax: scale Q K^T plus additive masks, and -Infinity
    * where a mask, `causal` or `window` forbids attention. Default false.
    */
-  returnScores?: S;
+  returnScores?: S | undefined;
 }
 
 /** Scores, if `returnScores` was true. */
-export type Scored<S extends boolean> = S extends true ? { scores: Tensor } : { scores?: Tensor };
+export type Scored<S extends boolean> = S extends true ? { scores: Tensor } : { scores?: Tensor | undefined };
 
 /** Options of `softmax`. */
 export interface SoftmaxOptions {
   /** The axis along which the entries sum to 1; negative axes count from the end. Default -1, the last axis. */
-  axis?: number;
+  axis?: number | undefined;
 }
 
 /** Parameters and options of `linear`. */
@@ -89,55 +89,55 @@ export interface LinearFunctionOptions {
   /** The weight W, [out, in], as in PyTorch. */
   weight: TensorInput;
   /** The bias b, [out]. Default: none. */
-  bias?: TensorInput;
+  bias?: TensorInput | undefined;
   /** The activation phi. Default 'identity'. */
-  activation?: Activation;
+  activation?: Activation | undefined;
 }
 
 /** Parameters and options of `layerNorm`. */
 export interface LayerNormFunctionOptions {
   /** The weight gamma, [E]. Default: ones. */
-  weight?: TensorInput;
+  weight?: TensorInput | undefined;
   /** The bias beta, [E]. Default: zeros. */
-  bias?: TensorInput;
+  bias?: TensorInput | undefined;
   /** Added to the variance. Default 1e-5. */
-  eps?: number;
+  eps?: number | undefined;
 }
 
 /** Options of `dropout`. */
 export interface DropoutFunctionOptions {
   /** The probability of dropping an entry, in [0, 1]. Default 0.5. */
-  p?: number;
+  p?: number | undefined;
   /** The seed: equal seeds drop the same entries. Default: chosen at random. */
-  seed?: number;
+  seed?: number | undefined;
   /** Whether to apply dropout; false returns x. Default true. */
-  training?: boolean;
+  training?: boolean | undefined;
   /** How entries that are not dropped are scaled. Default 'inverted'. */
-  scaling?: DropoutScaling;
+  scaling?: DropoutScaling | undefined;
 }
 
 /** Options of `positionalEncoding`. */
 export interface PositionalEncodingFunctionOptions {
   /** The base of the wavelengths. Default 10000. */
-  base?: number;
+  base?: number | undefined;
   /** The first k in the frequencies base^(-2k/dim): 0, the default, as in the paper, or 1, from which many texts count. */
-  start?: number;
+  start?: number | undefined;
 }
 
 /** Options of rotary embedding. */
 export interface RotaryOptions {
   /** The number of rotated features (per head), even. Default: all. */
-  dim?: number;
+  dim?: number | undefined;
   /** The base of the rotation angles. Default 10000. */
-  base?: number;
+  base?: number | undefined;
   /** The pairs of features that are rotated. Default 'half-split'. */
-  pairing?: RotaryPairing;
+  pairing?: RotaryPairing | undefined;
 }
 
 /** Options of `rotary`. */
 export interface RotaryFunctionOptions extends RotaryOptions {
   /** The position of the first row. Default 0. */
-  firstPosition?: number;
+  firstPosition?: number | undefined;
 }
 
 const attentionDropout = { p: rate, seed } satisfies Schema<NonNullable<AttentionOptions['dropout']>>;

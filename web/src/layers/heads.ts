@@ -10,7 +10,7 @@ import type { StateDict } from './state-dict.js';
 /** The importance of one head. */
 export interface HeadImportance {
   /** The index of the layer. Present if several layers are measured. */
-  layer?: number;
+  layer?: number | undefined;
   /** The index of the head in its layer. */
   head: number;
   /** The increase of the loss if the head is masked or, if outputs are measured, their root mean square change. */

@@ -11,7 +11,7 @@ export interface Slot {
   /** The shape, for messages. */
   readonly expected: readonly number[];
   /** Whether another shape is taken, too. Default: no. */
-  readonly fits?: (shape: readonly number[]) => boolean;
+  readonly fits?: ((shape: readonly number[]) => boolean) | undefined;
   /** Sets parameters. */
   write(array: TensorLike, state: State): void;
 }
@@ -21,7 +21,7 @@ export interface Part {
   readonly kind: string;
   readonly slots: readonly Slot[];
   /** Parameters that Keras' layer does not have, with their values. */
-  readonly constants?: State;
+  readonly constants?: State | undefined;
 }
 
 /** The parameters of a layer. */

@@ -157,7 +157,7 @@ async function unpacked(bytes: Uint8Array<ArrayBuffer>): Promise<Named[]> {
 
 function targetOf(layer: Layer, prefix: string, options: { scale: boolean; center: boolean }): Target {
   const shapes = new Map(layer.raw.parameters().map(({ name, shape }) => [name, shape]));
-  const { numHeads = 1 } = (layer as unknown as { options: { numHeads?: number } }).options;
+  const { numHeads = 1 } = (layer as unknown as { options: { numHeads?: number | undefined } }).options;
   return { prefix, shapes, numHeads, ...options };
 }
 

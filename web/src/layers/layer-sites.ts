@@ -11,13 +11,13 @@ export interface Widths {
   numHeads: number;
   keyDim: number;
   valueDim: number;
-  feedForwardDim?: number;
+  feedForwardDim?: number | undefined;
 }
 
 /** The members that `read` adds to a result. */
 export interface WithActivations {
   /** The tensors of the sites that `read` names, by name. */
-  activations?: Record<string, Tensor>;
+  activations?: Record<string, Tensor> | undefined;
 }
 
 /** Describes a stack of layers over the rows of `query`. `heads`: the number of heads of each layer. */

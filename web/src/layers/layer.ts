@@ -12,22 +12,22 @@ import { type StateDict, writeState } from './state-dict.js';
 /** Options that every layer takes. */
 export interface LayerOptions {
   /** The seed of the initial parameters and of dropout, an integer from 0 to 2^53 - 1. Default: chosen at random. */
-  seed?: number;
+  seed?: number | undefined;
 }
 
 /** Properties of a layer's class that heed/train needs besides its name and the schema of its options. */
 export interface LayerTraits {
   /** The number of tensor arguments of `forward`. Default 1. */
-  readonly inputs?: number;
+  readonly inputs?: number | undefined;
   /** Whether the input is ids, which have no gradient. Default false. */
-  readonly takesIds?: boolean;
+  readonly takesIds?: boolean | undefined;
   /**
    * Whether the layer relates the rows of its first input to each other, so that an input without a batch axis is one
    * sequence. Default false.
    */
-  readonly relatesRows?: boolean;
+  readonly relatesRows?: boolean | undefined;
   /** Whether the layer relates the examples of a batch to each other in training. Default false. */
-  readonly relatesExamples?: boolean;
+  readonly relatesExamples?: boolean | undefined;
 }
 
 /** A layer's class before it is bound to a runtime. Its constructor takes options that its schema has read. */
@@ -189,7 +189,12 @@ export abstract class Layer<Raw extends RawModule = RawModule> extends Owned<Raw
 
 /** Formats a layer's options as its schema has read them, where widths that were left out are 0. */
 function optionsText(options: object): string {
-  type Widths = { embedDim?: number; numHeads?: number; keyDim?: number; rotary?: object | null };
+  type Widths = {
+    embedDim?: number | undefined;
+    numHeads?: number | undefined;
+    keyDim?: number | undefined;
+    rotary?: object | null | undefined;
+  };
   const { embedDim = 0, numHeads = 1, keyDim = 0, rotary } = options as Widths;
   const width = embedDim / numHeads;
   const defaults = { keyDim: width, valueDim: width, keyInputDim: embedDim, valueInputDim: embedDim };

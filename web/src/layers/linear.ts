@@ -11,9 +11,9 @@ export interface LinearOptions extends LayerOptions {
   /** The width of the output. */
   outFeatures: number;
   /** Whether to add the bias w_0. Default true. */
-  bias?: boolean;
+  bias?: boolean | undefined;
   /** The activation phi. Default 'identity'. */
-  activation?: Activation;
+  activation?: Activation | undefined;
 }
 
 /**

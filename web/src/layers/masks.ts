@@ -27,9 +27,9 @@ export type BooleanMaskInput = NestedMask | { readonly data: Uint8Array; readonl
 /** Options of `masks.relative`. */
 export interface RelativeBiasOptions {
   /** Distances from this one on share the last bucket. Default 128. */
-  maxDistance?: number;
+  maxDistance?: number | undefined;
   /** Whether keys after the query have separate buckets, as in encoders. Default true. */
-  bidirectional?: boolean;
+  bidirectional?: boolean | undefined;
 }
 
 const relativeSchema = {

@@ -36,11 +36,11 @@ import { layerSites, layerStack, type WithActivations } from './layer-sites.js';
 /** The activations of the projections. */
 export interface ProjectionActivations {
   /** The activation of the queries. Default 'identity'. */
-  query?: Activation;
+  query?: Activation | undefined;
   /** The activation of the keys. Default 'identity'. */
-  key?: Activation;
+  key?: Activation | undefined;
   /** The activation of the values. Default 'identity'. */
-  value?: Activation;
+  value?: Activation | undefined;
 }
 
 /** Options of `MultiHeadAttention`. */
@@ -50,29 +50,29 @@ export interface MultiHeadAttentionOptions extends LayerOptions {
   /** H, the number of heads. */
   numHeads: number;
   /** Dk, the width of one head's queries and keys. Default embedDim / numHeads. */
-  keyDim?: number;
+  keyDim?: number | undefined;
   /** Dv, the width of one head's values. Default embedDim / numHeads. */
-  valueDim?: number;
+  valueDim?: number | undefined;
   /** The width of the key input (PyTorch's kdim). Default embedDim. */
-  keyInputDim?: number;
+  keyInputDim?: number | undefined;
   /** The width of the value input (PyTorch's vdim). Default embedDim. */
-  valueInputDim?: number;
+  valueInputDim?: number | undefined;
   /** Whether the projections have biases. Default true. */
-  bias?: boolean;
+  bias?: boolean | undefined;
   /** The activation phi on the Q, K and V projections: one for all, or one for each. Default 'identity'. */
-  activation?: Activation | ProjectionActivations;
+  activation?: Activation | ProjectionActivations | undefined;
   /** The probability of dropout on the weights, in training. Default 0. */
-  dropout?: number;
+  dropout?: number | undefined;
   /** Rotary embedding of the projected queries and keys (Su et al. 2021, arXiv:2104.09864). Default: none. */
-  rotary?: RotaryOptions;
+  rotary?: RotaryOptions | undefined;
 }
 
 /** Options of a call of self-attention. */
 export interface SelfAttentionCall<W extends boolean = boolean> extends Omit<AttentionOptions<W>, 'scale' | 'dropout'> {
   /** Marks the keys of each sequence that are not padding: [N,S], or [S] for unbatched input. */
-  keyMask?: MaskInput;
+  keyMask?: MaskInput | undefined;
   /** A factor on the output of each head, [H] or [N,H]; 0 disables a head. */
-  headMask?: TensorInput;
+  headMask?: TensorInput | undefined;
 }
 
 export const selfAttentionSchema = {
@@ -86,11 +86,11 @@ export interface MultiHeadAttentionCall<W extends boolean = boolean, A extends b
   extends SelfAttentionCall<W>,
     SiteOptions {
   /** The key input, [N,S,keyInputDim]. Default: the query. */
-  key?: TensorInput;
+  key?: TensorInput | undefined;
   /** The value input, [N,S,valueInputDim]. Default: the key. */
-  value?: TensorInput;
+  value?: TensorInput | undefined;
   /** Whether to return the weights averaged over the heads, [N,L,S]. Default false. */
-  averageWeights?: A;
+  averageWeights?: A | undefined;
 }
 
 /** Options that layers with attention have in common. */

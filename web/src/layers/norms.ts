@@ -7,7 +7,7 @@ export interface LayerNormOptions extends LayerOptions {
   /** E, the width of the last axis. */
   normalizedShape: number;
   /** Added to the variance. Default 1e-5. */
-  eps?: number;
+  eps?: number | undefined;
 }
 
 /**
@@ -33,9 +33,9 @@ export interface BatchNormOptions extends LayerOptions {
   /** E, the width of the last axis. */
   numFeatures: number;
   /** Added to the variance. Default 1e-5. */
-  eps?: number;
+  eps?: number | undefined;
   /** The share of a batch's statistics in the moving averages, in [0, 1]; Keras' momentum is 1 minus it. Default 0.1. */
-  momentum?: number;
+  momentum?: number | undefined;
 }
 
 /**

@@ -9,15 +9,15 @@ export interface PositionalEncodingOptions extends LayerOptions {
   /** E, the width of the encoding; with mode 'add', also the width of x. */
   embedDim: number;
   /** The maximum length of a sequence. Default 5000. */
-  maxLength?: number;
+  maxLength?: number | undefined;
   /** The base of the wavelengths of sine and cosine. Default 10000. */
-  base?: number;
+  base?: number | undefined;
   /** The first k in the frequencies base^(-2k/E): 0, the default, as in the paper, or 1. */
-  start?: number;
+  start?: number | undefined;
   /** 'add': adds the encoding to x. 'concat': appends it to the features of x. Default 'add'. */
-  mode?: 'add' | 'concat';
+  mode?: 'add' | 'concat' | undefined;
   /** Whether to use a trainable table, parameter `weight` [maxLength, E], instead of sine and cosine. Default false. */
-  learned?: boolean;
+  learned?: boolean | undefined;
 }
 
 /**

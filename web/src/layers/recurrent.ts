@@ -13,11 +13,11 @@ export interface RecurrentOptions extends LayerOptions {
   /** H, the width of the hidden state. */
   hiddenSize: number;
   /** The number of stacked layers, from 1 to 1024. A layer reads the outputs of the one below. Default 1. */
-  numLayers?: number;
+  numLayers?: number | undefined;
   /** Whether the gates have biases: two, as in PyTorch. Default true. */
-  bias?: boolean;
+  bias?: boolean | undefined;
   /** Whether a second direction reads each sequence from its end. Default false. */
-  bidirectional?: boolean;
+  bidirectional?: boolean | undefined;
 }
 
 const schema = {

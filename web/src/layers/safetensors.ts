@@ -9,7 +9,7 @@ import type { StateDict } from './state-dict.js';
 /** Options of `saveSafetensors`. */
 export interface SaveSafetensorsOptions {
   /** Arbitrary strings by name. Default: { format: 'pt' }, as in files of safetensors.torch. */
-  metadata?: Readonly<Record<string, string>>;
+  metadata?: Readonly<Record<string, string>> | undefined;
 }
 
 const FILE = 'loadSafetensors';

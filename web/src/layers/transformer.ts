@@ -23,13 +23,13 @@ export interface TransformerOptions extends EncoderLayerOptions {
  */
 export interface TransformerCall<W extends boolean = boolean> extends Pick<DecoderCall<W>, 'causal' | 'returnWeights'> {
   /** Marks the rows of the source that are not padding, [N,S]. Also masks the decoder's cross-attention. */
-  sourceKeyMask?: MaskInput;
+  sourceKeyMask?: MaskInput | undefined;
   /** Marks the rows of the target that are not padding, [N,L]. */
-  targetKeyMask?: MaskInput;
+  targetKeyMask?: MaskInput | undefined;
   /** Names of sites to read; see docs/lens.md. */
-  read?: SiteOptions['read'];
+  read?: SiteOptions['read'] | undefined;
   /** Edits of sites; see docs/lens.md. */
-  edit?: SiteOptions['edit'];
+  edit?: SiteOptions['edit'] | undefined;
 }
 
 const callSchema = {

@@ -15,9 +15,9 @@ export interface AttributeOptions extends LensOptions {
    * al. 2017, arXiv:1703.01365): the mean gradient along the line from zeros to the embeddings, times the embeddings;
    * the tokens' sum is the difference of the metric between both ends. Default 'integratedGradients'.
    */
-  method?: 'gradientTimesInput' | 'integratedGradients';
+  method?: 'gradientTimesInput' | 'integratedGradients' | undefined;
   /** Number of points at which 'integratedGradients' computes gradients (Gauss-Legendre quadrature). Default 50. */
-  steps?: number;
+  steps?: number | undefined;
 }
 
 type Metric = (result: ForwardResult) => unknown;

@@ -7,9 +7,9 @@ import { countTexts, isTexts, type ModelInput, readInput } from '../models/index
 
 export interface LensOptions {
   /** Aborts the call, which then rejects with the signal's reason. */
-  signal?: SignalLike;
+  signal?: SignalLike | undefined;
   /** Called with the number of runs done so far and the total number of runs. */
-  onProgress?: (progress: { done: number; total: number }) => void;
+  onProgress?: ((progress: { done: number; total: number }) => void) | undefined;
 }
 
 export const lensSchema = { signal, onProgress: callback<NonNullable<LensOptions['onProgress']>> };

@@ -8,7 +8,7 @@ import { type LensOptions, lensSchema, oneText } from './call.js';
 
 export interface LogitLensOptions extends LensOptions {
   /** Number of vocabulary entries returned per token. Default 5. */
-  topK?: number;
+  topK?: number | undefined;
 }
 
 /** A vocabulary entry with its probability. */

@@ -43,21 +43,21 @@ export type ImagesInput = ImageInput | readonly ImageInput[];
 
 export interface ImageCallOptions {
   /** Stops the call between layers and between images. The call rejects with the signal's reason. */
-  signal?: SignalLike;
+  signal?: SignalLike | undefined;
   /** Called with the number of finished images and the total. */
-  onProgress?: (progress: { done: number; total: number }) => void;
+  onProgress?: ((progress: { done: number; total: number }) => void) | undefined;
 }
 
 export interface EmbedImageOptions extends ImageCallOptions, EditOptions {
   /** Whether to scale vectors to unit norm. Default: as in the model's folder, else false. */
-  normalize?: boolean;
+  normalize?: boolean | undefined;
 }
 
 export interface EncodeImageOptions extends ImageCallOptions, SiteOptions {
   /** Whether the result has `attentions`. Default false. */
-  outputAttentions?: boolean;
+  outputAttentions?: boolean | undefined;
   /** Whether the result has `hiddenStates`. Default false. */
-  outputHiddenStates?: boolean;
+  outputHiddenStates?: boolean | undefined;
 }
 
 /**
@@ -73,13 +73,13 @@ export interface EncodeImageResult {
    */
   poolerOutput: Tensor;
   /** [N,labels]. Only for ViT and DINOv2 classifiers. */
-  logits?: Tensor;
+  logits?: Tensor | undefined;
   /** The attention weights (the softmax's output), one tensor [N,H,L,L] per layer. */
-  attentions?: Tensor[];
+  attentions?: Tensor[] | undefined;
   /** The embeddings and each layer's output, [N,L,E] each. The last is `lastHiddenState`. */
-  hiddenStates?: Tensor[];
+  hiddenStates?: Tensor[] | undefined;
   /** The tensors of the sites that `read` names, by name, with images along the axis of texts. */
-  activations?: Record<string, Tensor>;
+  activations?: Record<string, Tensor> | undefined;
 }
 
 /** A model's calls for images. `alive` throws once the model has been disposed of. */

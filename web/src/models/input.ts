@@ -14,22 +14,22 @@ import type { TextTokenizer, Token } from '../text/tokenizer.js';
  */
 export interface TokenIds {
   inputIds: readonly (readonly number[])[];
-  attentionMask?: readonly (readonly number[])[];
-  tokenTypeIds?: readonly (readonly number[])[];
+  attentionMask?: readonly (readonly number[])[] | undefined;
+  tokenTypeIds?: readonly (readonly number[])[] | undefined;
 }
 
 export type ModelInput = string | readonly string[] | TokenIds;
 
 export interface InputOptions {
   /** The second text of each pair. */
-  textPairs?: string | readonly string[];
+  textPairs?: string | readonly string[] | undefined;
   /** Whether to cut inputs that are too long; false: throw `TOO_LONG`. Default: true for texts, false for token ids. */
-  truncation?: boolean;
+  truncation?: boolean | undefined;
   /**
    * The maximum number of tokens per text. Default: the smaller limit of tokenizer and model for texts, the model's
    * limit for token ids.
    */
-  maxLength?: number;
+  maxLength?: number | undefined;
 }
 
 /** The tokens of a text. Masked tokens are left out; `columns` has each token's column in the padded output. */
@@ -41,7 +41,7 @@ export interface Row {
    * Per token 0, or -Infinity if no token attends to it. Either all rows of a call have a key mask, and equal lengths,
    * or none has.
    */
-  keyMask?: number[];
+  keyMask?: number[] | undefined;
   columns: number[];
   /** The length of the text in a padded output. */
   length: number;
@@ -138,9 +138,9 @@ export const allRows = (rows: RowSteps): Row[] => [...rows].filter((row) => row 
 
 export interface RowOptions extends InputOptions {
   /** The prompt before every text. Default: none. */
-  prompt?: string;
+  prompt?: string | undefined;
   /** Whether `maxLength` may exceed the model's limit, for rows that will not be run. Default false. */
-  anyLength?: boolean;
+  anyLength?: boolean | undefined;
 }
 
 /**

@@ -44,33 +44,33 @@ export interface LoadModelOptions extends RemoteOptions {
    * less accurate. 'fp16', with `device` 'webgpu' or 'auto': the GPU stores weights in fp16, half the memory, and
    * computes in fp32; in WebAssembly, the same as 'fp32'.
    */
-  dtype?: 'fp32' | 'q8' | 'fp16';
+  dtype?: 'fp32' | 'q8' | 'fp16' | undefined;
   /**
    * The path of the weights in the folder, .safetensors or .onnx, such as 'onnx/model_q4.onnx'. Default: for `dtype`
    * 'q8', the folder's ONNX file with int8 weights (onnx/model_quantized.onnx, ...), if it has one; otherwise
    * model.safetensors, onnx/model.onnx or model.onnx, the first that the folder has.
    */
-  weights?: string;
+  weights?: string | undefined;
   /**
    * 'whole' (default), or 'paged': fetch rows of the token embeddings only when tokens need them. The vectors are the
    * same. 'paged' needs a folder on a server that supports range requests, and reveals to the server which parts of the
    * vocabulary the texts use.
    */
-  embeddings?: 'whole' | 'paged';
+  embeddings?: 'whole' | 'paged' | undefined;
   /**
    * Load only the first `numLayers` layers of the encoder, and stop reading safetensors after their last tensor.
    * Default: all. The result is that of Hugging Face's `from_pretrained(..., num_hidden_layers=n)`: the output of the
    * last loaded layer, with the encoder's final norm if it has one, is what heads and pooling receive.
    */
-  numLayers?: number;
+  numLayers?: number | undefined;
   /**
    * The device that runs the layers. 'wasm' (default): WebAssembly. 'webgpu' (experimental): the GPU. 'auto': the GPU
    * where its vectors agree within the tolerance and it is faster, as measured when the model is loaded; otherwise
    * WebAssembly.
    */
-  device?: 'wasm' | 'webgpu' | 'auto';
-  onProgress?: (progress: LoadProgress) => void;
-  signal?: SignalLike;
+  device?: 'wasm' | 'webgpu' | 'auto' | undefined;
+  onProgress?: ((progress: LoadProgress) => void) | undefined;
+  signal?: SignalLike | undefined;
 }
 
 export interface LoadedModel {

@@ -15,20 +15,20 @@ import type { VectorOutput, VectorsOf } from './quantized.js';
 
 export interface CallOptions extends EditOptions {
   /** Stops the call between layers and between texts. The call rejects with the signal's reason. */
-  signal?: SignalLike;
+  signal?: SignalLike | undefined;
   /** Called with the number of finished texts and the total. */
-  onProgress?: (progress: { done: number; total: number }) => void;
+  onProgress?: ((progress: { done: number; total: number }) => void) | undefined;
   /** Factors on the heads' outputs, [layers, heads]; 0 disables a head. */
-  headMask?: TensorInput;
+  headMask?: TensorInput | undefined;
 }
 
 export interface EncodeOptions extends CallOptions, InputOptions, SiteOptions {
   /** Whether the result has `attentions`. Default false. */
-  outputAttentions?: boolean;
+  outputAttentions?: boolean | undefined;
   /** Whether the result has `hiddenStates`. Default false. */
-  outputHiddenStates?: boolean;
+  outputHiddenStates?: boolean | undefined;
   /** Whether the result has `projections`. Default false. */
-  outputProjections?: boolean;
+  outputProjections?: boolean | undefined;
 }
 
 /**
@@ -49,15 +49,15 @@ export interface EncodeResult {
   /** The last layer's output, [N,L,E]. */
   lastHiddenState: Tensor;
   /** The pooler's output, [N,E]. Only if the checkpoint has a pooler. */
-  poolerOutput?: Tensor;
+  poolerOutput?: Tensor | undefined;
   /** The attention weights (the softmax's output), one tensor [N,H,L,L] per layer. */
-  attentions?: Tensor[];
+  attentions?: Tensor[] | undefined;
   /** The embeddings and each layer's output, [N,L,E] each. The last is `lastHiddenState`. */
-  hiddenStates?: Tensor[];
+  hiddenStates?: Tensor[] | undefined;
   /** Queries, keys and values of each layer. */
-  projections?: Projections;
+  projections?: Projections | undefined;
   /** The tensors of the sites that `read` names, by name; see docs/lens.md. */
-  activations?: Record<string, Tensor>;
+  activations?: Record<string, Tensor> | undefined;
   /** The tokens of each text. */
   tokens: string[][];
   /** The range [start, end) of each token in its text, in UTF-16 units as for `slice`; [0, 0] for special tokens. */
@@ -73,9 +73,9 @@ export interface EncodeResult {
  * projections (P).
  */
 export type EncodeCall<A extends boolean, S extends boolean, P extends boolean> = EncodeOptions & {
-  outputAttentions?: A;
-  outputHiddenStates?: S;
-  outputProjections?: P;
+  outputAttentions?: A | undefined;
+  outputHiddenStates?: S | undefined;
+  outputProjections?: P | undefined;
 };
 
 /** The result of `encode`, in which the requested outputs are not optional. */
@@ -88,29 +88,29 @@ export interface EmbedOptions extends CallOptions, InputOptions {
   /**
    * The pooling; the vectors of several poolings are concatenated. Default: that of the model's folder, else the mean.
    */
-  pooling?: Pooling | readonly Pooling[];
+  pooling?: Pooling | readonly Pooling[] | undefined;
   /** Whether to scale vectors to unit norm. Default: as in the model's folder, else false. */
-  normalize?: boolean;
+  normalize?: boolean | undefined;
   /** The number of leading entries to keep, for Matryoshka models. Default: all. */
-  dimensions?: number;
+  dimensions?: number | undefined;
   /** A prompt, which is prepended to each text. */
-  prompt?: string;
+  prompt?: string | undefined;
   /** The name of a prompt that the model's folder defines. Cannot be combined with `prompt`. */
-  promptName?: string;
+  promptName?: string | undefined;
 }
 
 /**
  * The options of `embed`, with the type of its vectors: 'float32' (default), 'int8' with one scale per vector, or
  * 'binary', the signs as bits.
  */
-export type EmbedCall<O extends VectorOutput> = EmbedOptions & { output?: O };
+export type EmbedCall<O extends VectorOutput> = EmbedOptions & { output?: O | undefined };
 
 export interface TokenizeOptions extends InputOptions, Pick<CallOptions, 'signal'> {
   /**
    * The maximum number of tokens per text. Unlike in other calls, it may exceed the model's limit; `Infinity` returns
    * all tokens.
    */
-  maxLength?: number;
+  maxLength?: number | undefined;
 }
 
 export interface TokenizeResult {
@@ -131,9 +131,9 @@ export interface PredictOptions extends CallOptions, InputOptions, SiteOptions {
 
 export interface EmbedTokensOptions extends CallOptions, Pick<InputOptions, 'truncation'> {
   /** Whether the texts are queries or documents, which a ColBERT encodes differently. Default: 'document'. */
-  promptName?: 'query' | 'document';
+  promptName?: 'query' | 'document' | undefined;
   /** The number of tokens to which texts are cut and queries padded. Default: that of the model's folder. */
-  maxLength?: number;
+  maxLength?: number | undefined;
 }
 
 export interface ScoreSpansOptions extends Pick<CallOptions, 'signal' | 'onProgress'> {}
@@ -164,7 +164,7 @@ export interface Prediction {
   /** For fill-mask: the indices of the text and the token of each row of `logits`. */
   masks: [number, number][];
   /** The tensors of the sites that `read` names, by name. */
-  activations?: Record<string, Tensor>;
+  activations?: Record<string, Tensor> | undefined;
   truncated: number[];
 }
 
@@ -357,7 +357,7 @@ export interface PretrainedModel {
    * const { inputIds } = await model.tokenize('a fox');
    * await model.decode(inputIds[0]); // "a fox"
    */
-  decode(ids: readonly number[], options?: { skipSpecialTokens?: boolean }): Promise<string>;
+  decode(ids: readonly number[], options?: { skipSpecialTokens?: boolean | undefined }): Promise<string>;
   /**
    * Frees the model's memory or ends its workers.
    *

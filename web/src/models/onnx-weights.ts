@@ -15,7 +15,7 @@ interface About {
   family: Family;
   config: RawEncoderModelConfig;
   /** Whether a head has a tensor of its own, which is not tied to the embeddings. Default: all have. */
-  isOwn?: (name: string) => boolean;
+  isOwn?: ((name: string) => boolean) | undefined;
 }
 
 /** What the reader needs to know about a model, and how it opens files beside the one at `path`. */

@@ -28,34 +28,34 @@ import type { TokenizeResult } from './model.js';
 import { MODEL2VEC_LENGTH, STATIC } from './static-embedding.js';
 
 export interface LoadTokenizerOptions extends RemoteOptions {
-  signal?: SignalLike;
+  signal?: SignalLike | undefined;
 }
 
 export interface TokenizerOptions {
   /** The second text of each pair. */
-  textPairs?: string | readonly string[];
+  textPairs?: string | readonly string[] | undefined;
   /** Whether to add the model's special tokens, such as [CLS] and [SEP]. Default true. */
-  addSpecialTokens?: boolean;
+  addSpecialTokens?: boolean | undefined;
   /**
    * Whether to cut texts that are longer than `maxLength`. false: throw `TOO_LONG`. Default: true if `maxLength` is
    * given; otherwise texts of any length are returned whole.
    */
-  truncation?: boolean;
+  truncation?: boolean | undefined;
   /**
    * The maximum number of tokens per text, special ones included. Default: no limit, or `modelMaxLength` if
    * `truncation` is given.
    */
-  maxLength?: number;
+  maxLength?: number | undefined;
 }
 
 export interface DecodeOptions {
   /** Whether to leave out special tokens. Default true. */
-  skipSpecialTokens?: boolean;
+  skipSpecialTokens?: boolean | undefined;
   /**
    * Whether to remove spaces before punctuation and within contractions. Default: as in tokenizer_config.json, else
    * false.
    */
-  cleanUpTokenizationSpaces?: boolean;
+  cleanUpTokenizationSpaces?: boolean | undefined;
 }
 
 const loadingSchema = { ...remoteSchema, signal } satisfies Schema<LoadTokenizerOptions>;

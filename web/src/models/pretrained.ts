@@ -256,7 +256,7 @@ export class LocalModel extends RunnableModel implements PretrainedModel {
     throw withoutImages(owner, this.config);
   }
 
-  async decode(tokenIds: readonly number[], options?: { skipSpecialTokens?: boolean }): Promise<string> {
+  async decode(tokenIds: readonly number[], options?: { skipSpecialTokens?: boolean | undefined }): Promise<string> {
     void this.raw;
     const ids = decodeIds(tokenIds, 'decode: ids');
     const { skipSpecialTokens } = readOptions('decode', decodeSchema, options);

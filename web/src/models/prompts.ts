@@ -22,7 +22,7 @@ export const PROMPT_NAMES: Record<Role, readonly string[]> = {
 type Prompts = Readonly<Record<string, string>>;
 
 /** The option of `embed` for the first of these prompts that the folder defines; empty if it defines none. */
-export function namedPrompt(prompts: Prompts, names: readonly string[]): { promptName?: string } {
+export function namedPrompt(prompts: Prompts, names: readonly string[]): { promptName?: string | undefined } {
   const promptName = names.find((name) => Object.hasOwn(prompts, name));
   return promptName === undefined ? {} : { promptName };
 }

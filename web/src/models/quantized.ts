@@ -100,9 +100,9 @@ export interface Rows {
   width: number;
   bits: boolean;
   /** For int8, if known: value = data * scales[row]. */
-  scales?: Float32Array;
+  scales?: Float32Array | undefined;
   /** For fp32 and int8 rows in the format of an index: the factor of each row in scores. */
-  factors?: Float32Array;
+  factors?: Float32Array | undefined;
 }
 
 /** The norm of each row; 1 for zero rows. */

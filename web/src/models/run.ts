@@ -60,9 +60,9 @@ export interface PieceOptions {
   /** The sites that the call reads and edits; null: none. */
   sites: SitePlan | null;
   /** Whether the results of each layer are retained, so that a GPU must not run many texts at a time. */
-  small?: boolean;
+  small?: boolean | undefined;
   /** Another device that runs the layers; null: WebAssembly. */
-  layers?: DeviceLayers | null;
+  layers?: DeviceLayers | null | undefined;
 }
 
 /** The data of a batch that a device needs besides its rows: see `begin` and `beginImages` of RawEncoderModel. */
@@ -97,11 +97,11 @@ export interface PieceHooks {
   use(encoding: RawRows): void;
   /** Called after the embeddings (-1) and after each layer. */
   onLayer?(layer: number, encoding: RawRows, weights: Float32Array | null): void;
-  returnWeights?: boolean;
+  returnWeights?: boolean | undefined;
   /** Whether `onLayer` reads the hidden states. */
-  returnStates?: boolean;
+  returnStates?: boolean | undefined;
   /** Set if `use` only pools. */
-  pooling?: { modes: readonly Pooling[]; skipped: number };
+  pooling?: { modes: readonly Pooling[]; skipped: number } | undefined;
 }
 
 /**

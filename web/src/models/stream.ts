@@ -12,7 +12,7 @@ export type TextStream = Iterable<string> | AsyncIterable<string>;
 
 export interface StreamOptions {
   /** The number of texts per result; the last result may have fewer. Default: 64 per worker of the model. */
-  batchSize?: number;
+  batchSize?: number | undefined;
 }
 
 /** The vectors of one batch of texts, in order. */
@@ -48,7 +48,7 @@ type WholeCall = 'textPairs' | 'onProgress' | 'edit';
 export function embedStream<O extends VectorOutput = 'float32'>(
   model: PretrainedModel,
   texts: TextStream,
-  options?: Omit<EmbedCall<O>, WholeCall> & StreamOptions & { role?: Role },
+  options?: Omit<EmbedCall<O>, WholeCall> & StreamOptions & { role?: Role | undefined },
 ): AsyncGenerator<EmbedBatch<O>, void, undefined> {
   const { role, ...rest } = plainOptions('embedStream', options);
   const kind = optional(readRole, null)(role, 'embedStream.role');
@@ -90,7 +90,7 @@ function batches<Result, Batch>(
   model: PretrainedModel,
   method: 'embed' | 'embedQuery' | 'embedDocument' | 'encode',
   given: TextStream,
-  { batchSize, signal: givenSignal, ...options }: StreamOptions & { signal?: SignalLike },
+  { batchSize, signal: givenSignal, ...options }: StreamOptions & { signal?: SignalLike | undefined },
   run: (texts: string[], options: object) => Promise<Result>,
   batchOf: (start: number, texts: string[], result: Result) => Batch,
 ): AsyncGenerator<Batch, void, undefined> {

@@ -10,7 +10,7 @@ type Settings = Omit<EmbedOptions, 'promptName'>;
 export function embedTexts<O extends VectorOutput = 'float32'>(
   model: PretrainedModel,
   texts: string | string[],
-  { role, ...options }: Settings & { role?: TextRole | undefined; output?: O },
+  { role, ...options }: Settings & { role?: TextRole | undefined; output?: O | undefined },
 ) {
   const method = role === undefined ? 'embed' : role === 'query' ? 'embedQuery' : 'embedDocument';
   return model[method]<O>(texts, options as object);

@@ -28,11 +28,13 @@ async function fetched(images: PipelineImages): Promise<ImagesInput> {
 
 /** Whether several images are given: an array, or a tensor [N,3,height,width]. */
 const areSeveral = (images: PipelineImages) =>
-  Array.isArray(images) || (images as { shape?: readonly number[] } | null)?.shape?.length === 4;
+  Array.isArray(images) || (images as { shape?: readonly number[] | undefined } | null)?.shape?.length === 4;
 
 export function imageClassification(model: PretrainedModel) {
   return async (images: PipelineImages, options?: object) => {
-    const { top_k = 5, ...call } = plainOptions('image-classification', options) as { top_k?: number | null };
+    const { top_k = 5, ...call } = plainOptions('image-classification', options) as {
+      top_k?: number | null | undefined;
+    };
     const all = await classifyImages(model, await fetched(images), { ...call, topK: top_k ?? Infinity });
     return areSeveral(images) ? all : all[0]!;
   };
@@ -40,7 +42,9 @@ export function imageClassification(model: PretrainedModel) {
 
 export function imageFeatureExtraction(model: PretrainedModel) {
   return async (images: PipelineImages, options?: object): Promise<PipelineTensor> => {
-    const { pool = false, ...call } = plainOptions('image-feature-extraction', options) as { pool?: boolean };
+    const { pool = false, ...call } = plainOptions('image-feature-extraction', options) as {
+      pool?: boolean | undefined;
+    };
     const pools = flag(pool, 'pool');
     const given = await fetched(images);
     // For CLIP and SigLIP, return the vectors to compare with those of texts, as transformers.js's exported vision

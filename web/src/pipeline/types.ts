@@ -13,18 +13,18 @@ export type Texts = string | readonly string[];
 /** Options of 'feature-extraction'. */
 export interface FeatureExtractionOptions extends TaskOptions {
   /** How token vectors are pooled into one vector per text. Default: 'none', all token vectors. */
-  pooling?: 'none' | 'mean' | 'cls' | 'first_token' | 'last_token' | 'eos' | 'max';
+  pooling?: 'none' | 'mean' | 'cls' | 'first_token' | 'last_token' | 'eos' | 'max' | undefined;
   /** Whether to scale vectors to unit norm. Default false. */
-  normalize?: boolean;
+  normalize?: boolean | undefined;
   /**
    * Whether to return the signs of the entries as bits, 8 per byte. The width must be a multiple of 8. Default false.
    */
-  quantize?: boolean;
+  quantize?: boolean | undefined;
   /**
    * The bytes that `quantize` returns: 'binary' (default), from -128 to 127, or 'ubinary', from 0 to 255, as in
    * sentence-transformers.
    */
-  precision?: 'binary' | 'ubinary';
+  precision?: 'binary' | 'ubinary' | undefined;
 }
 
 /** A label of 'text-classification' and 'image-classification'. */
@@ -36,12 +36,12 @@ export interface ClassificationScore {
 /** A token of 'token-classification', or a group of tokens if an aggregation strategy is given. */
 export interface TokenEntity {
   /** The label of a token, such as 'B-PER'. Only without aggregation. */
-  entity?: string;
+  entity?: string | undefined;
   /** The label of a group, such as 'PER'. Only with aggregation. */
-  entity_group?: string;
+  entity_group?: string | undefined;
   score: number;
   /** The index of the token in its text. */
-  index?: number;
+  index?: number | undefined;
   word: string;
   /** The range [start, end) in the text, in UTF-16 units. */
   start: number;
@@ -85,12 +85,12 @@ export interface Pipelines {
   /** Returns [texts, tokens, width], or [texts, width] with pooling. */
   'feature-extraction': <Q extends boolean = false>(
     texts: Texts,
-    options?: FeatureExtractionOptions & { quantize?: Q },
+    options?: FeatureExtractionOptions & { quantize?: Q | undefined },
   ) => Promise<Q extends true ? PipelineTensor<Int8Array | Uint8Array> : PipelineTensor>;
   /** The `top_k` labels, best first. Default 1; null: all. With one label per text, returns a flat list. */
   'text-classification': <T extends Texts, K extends number | null = 1>(
     texts: T,
-    options?: TaskOptions & { top_k?: K },
+    options?: TaskOptions & { top_k?: K | undefined },
   ) => Promise<Top<K, ClassificationScore[], PerText<T, ClassificationScore[]>>>;
   /**
    * Labeled tokens, or groups of tokens with an `aggregation_strategy`. Leaves out labels in `ignore_labels`; default
@@ -98,7 +98,10 @@ export interface Pipelines {
    */
   'token-classification': <T extends Texts>(
     texts: T,
-    options?: TaskOptions & { ignore_labels?: readonly string[]; aggregation_strategy?: Aggregation },
+    options?: TaskOptions & {
+      ignore_labels?: readonly string[] | undefined;
+      aggregation_strategy?: Aggregation | undefined;
+    },
   ) => Promise<PerText<T, TokenEntity[]>>;
   /**
    * The `top_k` most likely tokens for each text's mask. Default 5. A text with several masks gives one list per mask;
@@ -106,7 +109,7 @@ export interface Pipelines {
    */
   'fill-mask': <T extends Texts, M extends MaskFilling[] | MaskFilling[][] = MaskFilling[]>(
     texts: T,
-    options?: TaskOptions & { top_k?: number },
+    options?: TaskOptions & { top_k?: number | undefined },
   ) => Promise<PerText<T, M>>;
   /**
    * The best answer, or a list if `top_k` is not 1. Default 1. A list of questions, with one context for all or one per
@@ -115,7 +118,7 @@ export interface Pipelines {
   'question-answering': <T extends Texts, K extends number = 1>(
     question: T,
     context: Texts,
-    options?: TaskOptions & { top_k?: K },
+    options?: TaskOptions & { top_k?: K | undefined },
   ) => Promise<PerText<T, Top<K, QuestionAnswer, QuestionAnswer[]>>>;
   /**
    * Scores labels by natural language inference. `multi_label`: whether any number of labels may apply. Default false.
@@ -123,12 +126,12 @@ export interface Pipelines {
   'zero-shot-classification': <T extends Texts>(
     texts: T,
     labels: Texts,
-    options?: TaskOptions & { hypothesis_template?: string; multi_label?: boolean },
+    options?: TaskOptions & { hypothesis_template?: string | undefined; multi_label?: boolean | undefined },
   ) => Promise<PerText<T, ZeroShotResult>>;
   /** The `top_k` labels, best first. Default 5; null: all. A list of images gives one list per image. */
   'image-classification': <T extends PipelineImages>(
     images: T,
-    options?: ImageCallOptions & { top_k?: number | null },
+    options?: ImageCallOptions & { top_k?: number | null | undefined },
   ) => Promise<T extends readonly unknown[] ? ClassificationScore[][] : ClassificationScore[]>;
   /**
    * Returns [images, rows, width], or the pooled rows [images, width] with `pool`. CLIP and SigLIP return the image
@@ -136,7 +139,7 @@ export interface Pipelines {
    */
   'image-feature-extraction': (
     images: PipelineImages,
-    options?: ImageCallOptions & { pool?: boolean },
+    options?: ImageCallOptions & { pool?: boolean | undefined },
   ) => Promise<PipelineTensor>;
   'sentiment-analysis': Pipelines['text-classification'];
   ner: Pipelines['token-classification'];
@@ -177,13 +180,13 @@ export interface PipelineOptions
   extends Omit<FromPretrainedOptions, 'onProgress' | 'device' | 'dtype'>,
     Pick<LoadOptions, 'hub' | 'gpu'> {
   /** Called with the progress of loading. */
-  progress_callback?: (progress: PipelineProgress) => void;
+  progress_callback?: ((progress: PipelineProgress) => void) | undefined;
   /**
    * The type of the weights, as for `fromPretrained`, or the name of one of the ONNX files that transformers.js reads:
    * onnx/model_int8.onnx, onnx/model_q4.onnx, ... 'int8' and 'uint8' are run as 'q8', the others as 'fp32'. 'fp16' is
    * onnx/model_fp16.onnx except on a GPU, where it is as for `fromPretrained`.
    */
-  dtype?: FromPretrainedOptions['dtype'] | 'int8' | 'uint8' | 'q4' | 'q4f16' | 'bnb4';
+  dtype?: FromPretrainedOptions['dtype'] | 'int8' | 'uint8' | 'q4' | 'q4f16' | 'bnb4' | undefined;
   /** The device, as for `fromPretrained`; 'cpu' means 'wasm'. */
-  device?: FromPretrainedOptions['device'] | 'cpu';
+  device?: FromPretrainedOptions['device'] | 'cpu' | undefined;
 }

@@ -89,8 +89,8 @@ export interface Line {
   line: number;
   /** JSON lines only: the line's id, if it has one. */
   id?: unknown;
-  text?: string;
-  error?: string;
+  text?: string | undefined;
+  error?: string | undefined;
 }
 
 /** The fields of a manifest that are needed to read the corpus. */

@@ -37,16 +37,16 @@ import { readFailure } from './work.js';
 
 export interface FinishOptions {
   /** URL of a queue (see `WorkOptions.queue`). Missing chunks are added to it; if none is missing, it is deleted. */
-  queue?: string;
+  queue?: string | undefined;
   /** Seconds to wait for the queue's server while it cannot be reached. Default 20. */
-  queueTimeout?: number;
+  queueTimeout?: number | undefined;
   /** URL of a PostgreSQL database (see `WorkOptions.to`), whose rows are counted, too. */
-  to?: string;
+  to?: string | undefined;
   /** The database table for `to`. Default 'embeddings'. */
-  table?: string;
+  table?: string | undefined;
   /** Called with the number of rows counted so far. */
-  onProgress?: (rows: number) => void;
-  signal?: Signal;
+  onProgress?: ((rows: number) => void) | undefined;
+  signal?: Signal | undefined;
 }
 
 export interface FinishResult {

@@ -17,15 +17,15 @@ export type PartFormat = 'jsonl' | 'npy' | 'parquet';
 
 /** How texts become vectors, as in `EmbedOptions`. Missing settings default to those of the model's folder. */
 export interface EmbeddingSettings {
-  pooling?: Pooling | readonly Pooling[];
-  dimensions?: number;
-  prompt?: string;
+  pooling?: Pooling | readonly Pooling[] | undefined;
+  dimensions?: number | undefined;
+  prompt?: string | undefined;
   /**
    * Embeds the texts with the model's prompt for queries or for documents, as `embedQuery` and `embedDocument` do.
    * Default: with the model's default prompt, as `embed` does.
    */
-  role?: 'query' | 'document';
-  normalize?: boolean;
+  role?: 'query' | 'document' | undefined;
+  normalize?: boolean | undefined;
 }
 
 /** A range of whole lines of one file, which is one job and becomes one part. */
@@ -72,7 +72,7 @@ export interface Manifest {
     readonly bytes: number;
     readonly format: 'lines' | 'jsonl';
     /** Absent for UTF-8. */
-    readonly encoding?: 'utf-16le' | 'utf-16be';
+    readonly encoding?: 'utf-16le' | 'utf-16be' | undefined;
   }[];
   /** Number of lines in all files. */
   readonly rows: number;

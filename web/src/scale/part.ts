@@ -16,7 +16,7 @@ import { type Manifest, type PartFormat, partNames } from './manifest.js';
 /** A row of a part: a vector, or the error of a line that has none. */
 export interface Row extends Omit<Line, 'text'> {
   file: string;
-  vector?: Stored;
+  vector?: Stored | undefined;
 }
 
 export function storedOf(vector: Float32Array, output: VectorOutput): Stored {

@@ -36,33 +36,33 @@ export interface PlanOptions extends EmbeddingSettings {
    * A model's folder or .safetensors file. Workers need it at the same path, or at their `WorkOptions.model`. Default:
    * the model in the package.
    */
-  model?: string;
+  model?: string | undefined;
   /** Type of the model's weights. Default 'fp32'. */
-  dtype?: 'fp32' | 'q8';
+  dtype?: 'fp32' | 'q8' | undefined;
   /**
    * The build of heed that all workers run. 'simd128' computes the same vectors on every machine. Default 'auto': the
    * fastest build that this machine supports.
    */
-  build?: 'auto' | Build;
+  build?: 'auto' | Build | undefined;
   /** Format of the files. Default: chosen by each file's extension, 'lines' for unknown ones. */
-  format?: 'lines' | 'jsonl';
+  format?: 'lines' | 'jsonl' | undefined;
   /** Key of the text in JSON lines. Default 'text'. */
-  field?: string;
+  field?: string | undefined;
   /** Key of the id in JSON lines. Default 'id'. */
-  id?: string;
+  id?: string | undefined;
   /** Maximum number of lines per chunk. Chunks of long lines have fewer. Default 10,000. */
-  chunk?: number;
+  chunk?: number | undefined;
   /** Format of the parts. Default 'jsonl'. */
-  parts?: PartFormat;
+  parts?: PartFormat | undefined;
   /**
    * How vectors are stored. 'float32' (default): as they are. 'int8': int8 with one scale per row (value = int8 *
    * scale). 'binary': one bit per entry, 1 where it is positive, eight per byte, the first entry in the highest bit.
    */
-  output?: VectorOutput;
+  output?: VectorOutput | undefined;
   /** Called with the number of bytes read so far. */
-  onProgress?: (bytes: number) => void;
+  onProgress?: ((bytes: number) => void) | undefined;
   /** Stops planning and leaves no files behind. */
-  signal?: Signal;
+  signal?: Signal | undefined;
 }
 
 /** A chunk ends after the line with which it reaches this many bytes. */

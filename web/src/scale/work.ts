@@ -27,9 +27,9 @@ import { ChunkError, EmbeddingThread, type ThreadData } from './thread.js';
 
 export interface WorkOptions {
   /** Path of a copy of the plan's model, with identical files. Default: the path in the plan. */
-  model?: string;
+  model?: string | undefined;
   /** Embeds only the chunks with chunk index % `count` = `index`. Default: all chunks. */
-  shard?: { index: number; count: number };
+  shard?: { index: number; count: number } | undefined;
   /**
    * URL of a server that distributes the chunks: redis://, rediss:// or postgres://. Needs the package bullmq, and
    * ioredis for Redis or pg for PostgreSQL.
@@ -45,18 +45,18 @@ export interface WorkOptions {
   /**
    * Number of threads. Each loads a model of its own and embeds one chunk at a time. Default 'auto': one per CPU core.
    */
-  workers?: number | 'auto';
+  workers?: number | 'auto' | undefined;
   /**
    * URL of a PostgreSQL database with pgvector (postgres://), into which the rows are inserted, too. Needs the package
    * pg.
    */
-  to?: string;
+  to?: string | undefined;
   /** The database table for `to`. Default 'embeddings'. */
-  table?: string;
+  table?: string | undefined;
   /** Called with the number of rows that this process has embedded so far. */
-  onProgress?: (rows: number) => void;
+  onProgress?: ((rows: number) => void) | undefined;
   /** Stops at once. Finished parts are kept; chunks in progress are discarded. */
-  signal?: Signal;
+  signal?: Signal | undefined;
 }
 
 export interface WorkResult {

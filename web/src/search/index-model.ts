@@ -28,10 +28,10 @@ import {
 /** The options with which an index calls a function that embeds its texts. */
 export interface EmbedFunctionOptions {
   /** The requested width of the vectors. Present if the index has `dimensions`. */
-  dimensions?: number;
-  signal?: SignalLike;
+  dimensions?: number | undefined;
+  signal?: SignalLike | undefined;
   /** To be called with the number of texts done so far and in total. */
-  onProgress?: (progress: { done: number; total: number }) => void;
+  onProgress?: ((progress: { done: number; total: number }) => void) | undefined;
 }
 
 /** A function that embeds texts, both documents and queries. Returns one vector per text, [N,D]. */
@@ -111,7 +111,7 @@ async function embedTexts(
   role: Role,
   texts: readonly string[],
   prompt: string | null,
-  { truncation, ...options }: EmbedFunctionOptions & { truncation?: boolean },
+  { truncation, ...options }: EmbedFunctionOptions & { truncation?: boolean | undefined },
 ): Promise<Rows> {
   const settings = { ...options, ...(truncation && { truncation }), ...(prompt !== null && { prompt }) };
   const { signal } = options;
@@ -137,7 +137,7 @@ async function embedTexts(
 }
 
 interface EmbedForOptions extends Pick<EmbedFunctionOptions, 'signal' | 'onProgress'> {
-  prompt?: string | null;
+  prompt?: string | null | undefined;
 }
 
 /** Embeds texts for comparison with the vectors of an index. `prompt` is for queries; documents have the index's. */

@@ -28,11 +28,11 @@ export interface TextHit extends IndexedText {
 
 export interface TextSearchOptions extends SearchOptions {
   /** The number of hits. Default 10; with `threshold`: all texts that reach it. */
-  topK?: number;
+  topK?: number | undefined;
   /** The minimum score of a hit. Default: none. */
-  threshold?: number;
+  threshold?: number | undefined;
   /** Restricts the search to texts with these ids. */
-  ids?: readonly number[] | ReadonlySet<number>;
+  ids?: readonly number[] | ReadonlySet<number> | undefined;
   /** Restricts the search to texts for which this returns true. */
   filter?: (text: IndexedText) => boolean;
   /**
@@ -40,7 +40,7 @@ export interface TextSearchOptions extends SearchOptions {
    * `rescoreMultiplier * topK` texts nearest by Hamming distance, and, without `threshold`, any index of more than
    * 200,000 texts only the `256 * topK` nearest.
    */
-  exact?: boolean;
+  exact?: boolean | undefined;
   /**
    * For a query that is a text: a text to put before it, instead of the query prompt of the model's folder. '' for none.
    * Rejected for a query that is a vector.

@@ -13,11 +13,11 @@ export interface ProductOptions {
    * The object that `load()` returned. Products are then computed in WebAssembly by all of its threads, which is
    * several times as fast. Default: in JavaScript; scores may differ in the last bit.
    */
-  heed?: Pick<Functions, 'linear'>;
+  heed?: Pick<Functions, 'linear'> | undefined;
   /** Stops the call between two blocks of work; it then rejects with the signal's reason. */
-  signal?: SignalLike;
+  signal?: SignalLike | undefined;
   /** Called with the number of rows that have been compared with all others, and the number of all rows. */
-  onProgress?: (progress: { done: number; total: number }) => void;
+  onProgress?: ((progress: { done: number; total: number }) => void) | undefined;
 }
 
 export const productSchema = {

@@ -33,23 +33,23 @@ export type Corpus = TensorInput | { readonly data: Int8Array | Uint8Array; read
 
 export interface SearchOptions {
   /** The number of hits. Default 10. */
-  topK?: number;
+  topK?: number | undefined;
   /**
    * Score only the `rescoreMultiplier * topK` rows whose signs have the smallest Hamming distance to the query's.
    * Default 4 for bits. `semanticSearch` compares other corpora in full; for an index, see `TextIndex.search`.
    */
-  rescoreMultiplier?: number;
+  rescoreMultiplier?: number | undefined;
 }
 
 export interface SemanticSearchOptions extends SearchOptions {
   /** For a corpus of bits: the same rows as fp32 or int8, which make the scores more accurate. */
-  rescore?: Corpus;
+  rescore?: Corpus | undefined;
   /**
    * The object that `load()` returned: runs the search in WebAssembly, on its threads, with a temporary copy of the
    * corpus. The hits are the same; scores may differ in their last digits. Searches with `rescore` or with vectors that
    * are not finite still run in JavaScript.
    */
-  heed?: SearchingHeed;
+  heed?: SearchingHeed | undefined;
 }
 
 /** The part of the object that `load()` returns which a search needs. */

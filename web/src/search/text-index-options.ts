@@ -24,14 +24,14 @@ export interface LoadIndexOptions extends RemoteOptions {
    * The model, or function, that embeds texts which are added or searched for. `load` rejects a model other than the
    * one the index was made with; the same model with another weight type or from another place is accepted.
    */
-  embedder?: IndexEmbedder;
+  embedder?: IndexEmbedder | undefined;
   /**
    * The width to request from the embedder, if the index stores only the leading entries of the model's vectors. `load`
    * needs it only for files that heed before 0.3.0 wrote.
    */
-  dimensions?: number;
+  dimensions?: number | undefined;
   /** For `load` only: stops the call, which rejects with the signal's reason. */
-  signal?: SignalLike;
+  signal?: SignalLike | undefined;
 }
 
 export interface AddOptions {
@@ -39,13 +39,13 @@ export interface AddOptions {
    * A unique integer from 0 to 2^53 - 1 per text. Default: successive integers after the largest id so far, starting at
    * 0.
    */
-  ids?: readonly number[];
+  ids?: readonly number[] | undefined;
   /** Whether a text whose id is in use replaces the text with this id, instead of causing an error. Default false. */
-  replace?: boolean;
+  replace?: boolean | undefined;
   /** A value per text to store with it: anything that JSON can represent. Hits and filters receive it. */
-  metadata?: readonly unknown[];
+  metadata?: readonly unknown[] | undefined;
   /** Stops the call, which rejects with the signal's reason and leaves the index unchanged. */
-  signal?: SignalLike;
+  signal?: SignalLike | undefined;
 }
 
 /** A folder with an index, or its file: bytes, a Blob or File, or a path or URL ending in `.safetensors`. */
@@ -56,27 +56,27 @@ export interface TextIndexOptions extends Pick<LoadIndexOptions, 'embedder' | 'd
    * The storage type of the vectors: 'float32' (4 D bytes per text), 'int8' (D + 4) or 'binary' (D / 8). Default:
    * 'int8', or 'binary' if the first vectors are bits.
    */
-  output?: VectorOutput;
+  output?: VectorOutput | undefined;
   /**
    * The score: 'cosine', or 'dot', the dot product, for fp32 and int8 vectors of any norm. Default: that of the index's
    * model, else 'cosine'.
    */
-  similarity?: 'cosine' | 'dot';
+  similarity?: 'cosine' | 'dot' | undefined;
   /**
    * A text to put before each text, instead of the document prompt of the model's folder. It is saved with the index and
    * applied to texts that are added later.
    */
-  prompt?: string;
+  prompt?: string | undefined;
   /** A value per text to store with it: anything that JSON can represent. Hits and filters receive it. */
-  metadata?: readonly unknown[];
+  metadata?: readonly unknown[] | undefined;
 }
 
 /** Options of an index that embeds its texts. */
 export interface EmbeddedIndexOptions extends Omit<TextIndexOptions, 'embedder'> {
   /** Called with the number of texts done so far and in total. */
-  onProgress?: EmbedFunctionOptions['onProgress'];
+  onProgress?: EmbedFunctionOptions['onProgress'] | undefined;
   /** Stops the call, which rejects with the signal's reason. */
-  signal?: SignalLike;
+  signal?: SignalLike | undefined;
 }
 
 export const embeddedSchema = {

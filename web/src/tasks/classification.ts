@@ -25,7 +25,8 @@ export interface Label {
 export async function classify(
   model: PretrainedModel,
   texts: string | readonly string[],
-  options?: TaskOptions & EditOptions & { topK?: number; textPairs?: string | readonly string[] },
+  options?: TaskOptions &
+    EditOptions & { topK?: number | undefined; textPairs?: string | readonly string[] | undefined },
 ): Promise<Label[][]> {
   const [{ topK }, call] = taskOptions('classify', model, { topK: optional(sizeOrInfinity, Infinity) }, options);
   const { logits } = await model.predict('sequence-classification', texts, call);
@@ -44,7 +45,7 @@ export async function classify(
 export async function classifyImages(
   model: PretrainedModel,
   images: ImagesInput,
-  options?: TaskOptions & { topK?: number },
+  options?: TaskOptions & { topK?: number | undefined },
 ): Promise<Label[][]> {
   requireModel('classifyImages', model, 'encodeImage');
   const [{ topK }, call] = taskOptions('classifyImages', model, { topK: optional(sizeOrInfinity, Infinity) }, options);
@@ -87,7 +88,7 @@ export async function rerank(
   model: PretrainedModel,
   query: string,
   documents: readonly string[],
-  options?: TaskOptions & EditOptions & { topK?: number; activation?: 'identity' | 'sigmoid' },
+  options?: TaskOptions & EditOptions & { topK?: number | undefined; activation?: 'identity' | 'sigmoid' | undefined },
 ): Promise<Hit[]> {
   const schema = {
     topK: optional(sizeOrInfinity, Infinity),

@@ -13,14 +13,14 @@ export type LabeledEntity = Omit<Entity, 'index'>;
 
 export interface ExtractEntitiesOptions extends TaskOptions {
   /** The threshold, from 0 to 1, which an entity's score must exceed. Default 0.5. */
-  threshold?: number;
+  threshold?: number | undefined;
   /**
    * Whether an entity may lie within another one. Default false: among overlapping entities, only the one with the
    * highest score is returned.
    */
-  nested?: boolean;
+  nested?: boolean | undefined;
   /** Whether a range may have several labels. Default false: only the label with the highest score. */
-  multiLabel?: boolean;
+  multiLabel?: boolean | undefined;
 }
 
 const share: Reader<number> = (value, name) => {

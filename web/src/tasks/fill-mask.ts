@@ -27,7 +27,7 @@ export interface Filling {
 export async function fillMask<T extends Filling[] | Filling[][] = Filling[]>(
   model: PretrainedModel,
   input: string | readonly string[],
-  options?: TaskOptions & EditOptions & { topK?: number },
+  options?: TaskOptions & EditOptions & { topK?: number | undefined },
 ): Promise<T[]> {
   const [{ topK }, call] = taskOptions('fillMask', model, { topK: optional(sizeOrInfinity, 5) }, options);
   const list = listOfTexts(input);

@@ -27,7 +27,7 @@ export async function answerQuestion(
   model: PretrainedModel,
   question: string,
   context: string,
-  options?: TaskOptions & EditOptions & { topK?: number; maxAnswerLength?: number },
+  options?: TaskOptions & EditOptions & { topK?: number | undefined; maxAnswerLength?: number | undefined },
 ): Promise<Answer[]> {
   const schema = { topK: optional(sizeOrInfinity, 1), maxAnswerLength: optional(sizeOrInfinity, 15) };
   const [{ topK, maxAnswerLength }, call] = taskOptions('answerQuestion', model, schema, options);

@@ -22,24 +22,24 @@ export interface PassageOptions {
   /**
    * The maximum number of tokens per passage, including special tokens and the prompt's. Default: the model's limit.
    */
-  maxTokens?: number;
+  maxTokens?: number | undefined;
   /**
    * The maximum number of tokens that a passage repeats from the end of the previous one, in whole sentences. Default
    * 0.
    */
-  overlap?: number;
+  overlap?: number | undefined;
   /** The language for finding sentences and words, as for Intl.Segmenter. Default: the host's. */
-  locale?: string;
+  locale?: string | undefined;
   /** A prompt that will be prepended to each passage; its tokens count. Default ''. */
-  prompt?: string;
-  signal?: SignalLike;
+  prompt?: string | undefined;
+  signal?: SignalLike | undefined;
 }
 
 export interface EmbedLongOptions
   extends Omit<PassageOptions, 'signal'>,
     Omit<EmbedOptions, 'prompt' | 'textPairs' | 'truncation' | 'maxLength' | 'edit'> {
   /** The role of the texts, which selects the prompt as in `embedQuery` and `embedDocument`. Default 'document'. */
-  role?: Role;
+  role?: Role | undefined;
 }
 
 /** A model or a Tokenizer. */

@@ -5,7 +5,7 @@ import { type PretrainedModel, requireModel } from '../models/model.js';
 
 export interface TaskOptions {
   /** Stops the call, which rejects with the signal's reason. */
-  signal?: SignalLike;
+  signal?: SignalLike | undefined;
 }
 
 /**

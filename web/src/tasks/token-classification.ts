@@ -34,7 +34,8 @@ export type Aggregation = (typeof AGGREGATIONS)[number];
 export async function classifyTokens(
   model: PretrainedModel,
   input: string | readonly string[],
-  options?: TaskOptions & EditOptions & { aggregation?: Aggregation; ignoreLabels?: readonly string[] },
+  options?: TaskOptions &
+    EditOptions & { aggregation?: Aggregation | undefined; ignoreLabels?: readonly string[] | undefined },
 ): Promise<Entity[][]> {
   const schema = {
     aggregation: optional(oneOf(AGGREGATIONS), 'none' as const),

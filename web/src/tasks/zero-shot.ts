@@ -11,9 +11,9 @@ import { type TaskOptions, taskOptions } from './task.js';
 
 export interface ZeroShotOptions extends TaskOptions {
   /** The hypothesis; {} stands for the label. Default 'This example is {}.' */
-  hypothesisTemplate?: string;
+  hypothesisTemplate?: string | undefined;
   /** Whether any number of labels may apply, so that each is scored separately. Default false: exactly one applies. */
-  multiLabel?: boolean;
+  multiLabel?: boolean | undefined;
 }
 
 const template: Reader<string> = (value, name) => {

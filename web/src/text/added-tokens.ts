@@ -51,11 +51,11 @@ export class Splitter {
     this.#pattern = escaped.length > 0 ? new RegExp(escaped.join('|'), 'gu') : null;
   }
 
-  split(source: Aligned): { text: Aligned; added?: AddedToken }[] {
+  split(source: Aligned): { text: Aligned; added?: AddedToken | undefined }[] {
     const { text } = source;
     if (text === '') return [];
     if (!this.#pattern) return [{ text: source }];
-    const parts: { text: Aligned; added?: AddedToken }[] = [];
+    const parts: { text: Aligned; added?: AddedToken | undefined }[] = [];
     let at = 0;
     for (const match of text.matchAll(this.#pattern)) {
       const added = this.#byContent.get(match[0])!;

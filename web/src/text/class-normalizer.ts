@@ -14,7 +14,7 @@ const SEQUENCE_CLASSES = /^(Albert|FNet|RemBert|XLNet|DebertaV2)Tokenizer(Fast)?
 const LOWER_CASE = 'do_lower_case';
 
 interface Normalizer extends Config {
-  normalizers?: Normalizer[];
+  normalizers?: Normalizer[] | undefined;
 }
 
 /** Returns the configuration of the normalizer. `json`: tokenizer.json. `settings`: tokenizer_config.json. */

@@ -17,7 +17,7 @@ export function translated(source: string): string {
 interface Term {
   js: string;
   /** The character that the term matches, if case is ignored. */
-  folded?: string;
+  folded?: string | undefined;
 }
 
 /** Outside classes, word characters also include three superscripts and three fractions. */

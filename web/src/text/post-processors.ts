@@ -62,8 +62,8 @@ function around(
 }
 
 interface Part {
-  Sequence?: { id: 'A' | 'B'; type_id: number };
-  SpecialToken?: { id: string; type_id: number };
+  Sequence?: { id: 'A' | 'B'; type_id: number } | undefined;
+  SpecialToken?: { id: string; type_id: number } | undefined;
 }
 
 function template(config: Config): PostProcessor {

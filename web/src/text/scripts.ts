@@ -6,7 +6,7 @@ const CODES =
   'LatnZyyyGrekCyrlHaniHiraKanaHangArabHebrDevaThaiZinhAdlmAghbAhomArmiArmnAvstBaliBamuBassBatkBengBhksBopoBrahBraiBugiBuhdCakmCansCariChamCherCoptCprtDsrtDuplEgypElbaEthiGeorGlagGothGranGujrGuruHanoHatrHluwHmngHungItalJavaKaliKharKhmrKhojKndaKthiLanaLaooLepcLimbLinaLinbLisuLyciLydiMahjMandManiMarcMendMercMeroMiaoMlymModiMongMrooMteiMultMymrNarbNbatNewaNkooOgamOlckOrkhOryaOsgeOsmaPalmPaucPermPhagPhliPhlpPhnxPrtiRjngRunrSamrSarbSaurSgnwShawShrdSiddSindSinhSoraSundSyloSyrcTagbTakrTaleTaluTamlTangTavtTeluTfngTglgThaaTibtTirhUgarVaiiWaraXpeoXsuxYiii';
 
 /** The code of a character's script; undefined for a space and for characters without a script. */
-const scriptOf = memoized(5_000, (point): { code?: string } => {
+const scriptOf = memoized(5_000, (point): { code?: string | undefined } => {
   if (point === ' ') return {};
   if (/[\u30FC\p{Script=Hira}\p{Script=Kana}]/u.test(point)) return { code: 'Hani' };
   const code = CODES.match(/.{4}/g)!.find((each) => new RegExp(`\\p{Script=${each}}`, 'u').test(point));

@@ -26,11 +26,11 @@ const LOCAL = ['Sequence', 'BertNormalizer', 'Lowercase', 'NFC', 'NFD', 'NFKC', 
 const WITHOUT_SPACES = ['BertPreTokenizer', 'Whitespace', 'WhitespaceSplit'];
 
 interface Component {
-  type?: string;
-  use_regex?: boolean;
-  prepend_scheme?: string;
-  normalizers?: Component[];
-  pretokenizers?: Component[];
+  type?: string | undefined;
+  use_regex?: boolean | undefined;
+  prepend_scheme?: string | undefined;
+  normalizers?: Component[] | undefined;
+  pretokenizers?: Component[] | undefined;
 }
 
 interface Added {

@@ -9,7 +9,7 @@ export interface Contrast {
   /** The group, label or score of each example. Only examples with different keys are compared with each other. */
   readonly keys: readonly unknown[];
   /** Whether a batch also needs two examples with the same key. */
-  readonly needsPair?: boolean;
+  readonly needsPair?: boolean | undefined;
 }
 
 /** Whether the loss of these examples is constant, whatever the model computes. */

@@ -62,7 +62,7 @@ export interface FineTuning {
   evaluateClassifier(
     model: PretrainedModel,
     examples: readonly ClassifierExample[],
-    options?: { signal?: SignalLike },
+    options?: { signal?: SignalLike | undefined },
   ): Promise<ClassifierMetrics>;
 }
 

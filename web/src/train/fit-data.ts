@@ -22,7 +22,7 @@ interface SplitOptions {
   readonly loss: LossRead;
   readonly validation: number | ReturnType<typeof readData> | null;
   /** Weights of the training examples, [N]. */
-  readonly sampleWeight?: TensorLike | null;
+  readonly sampleWeight?: TensorLike | null | undefined;
   readonly batchSize: number;
   readonly seed: number;
   readonly signal: SignalLike | undefined;

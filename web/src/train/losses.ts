@@ -29,102 +29,102 @@ export interface WeightedOptions {
    * entries [N, ...]; extents of 1 are repeated. The loss is then the weighted mean, divided by the sum of the weights as
    * in scikit-learn, or 0 if all weights are 0. Default: ones.
    */
-  weights?: TensorInput;
+  weights?: TensorInput | undefined;
 }
 
 /** Options of losses of a mean that grows with an exposure, such as the insured years of a policy. */
 export interface ExposureOptions extends WeightedOptions {
   /** Positive factors on the modelled mean, with axes as for `weights`. Default: ones. */
-  exposure?: TensorInput;
+  exposure?: TensorInput | undefined;
 }
 
 /** Options of `losses.huber`. */
 export interface HuberOptions extends WeightedOptions {
   /** The absolute difference at which the loss changes from quadratic to linear. Default 1. */
-  delta?: number;
+  delta?: number | undefined;
 }
 
 /** Options of `losses.quantile`. */
 export interface QuantileOptions extends WeightedOptions {
   /** The probability, in (0, 1), with which the target should be below the input. Default 0.5, the median. */
-  quantile?: number;
+  quantile?: number | undefined;
 }
 
 /** Options of `losses.gaussian`. */
 export interface GaussianOptions extends WeightedOptions {
   /** Whether to add the constant log(2 pi) / 2. Default false. */
-  full?: boolean;
+  full?: boolean | undefined;
   /** Smaller variances are replaced by this number. Default 1e-6. */
-  eps?: number;
+  eps?: number | undefined;
 }
 
 /** Options of `losses.gamma`. */
 export interface GammaOptions extends ExposureOptions {
   /** Whether the input is the logarithm of the mean. If so, the loss is x + y exp(-x); otherwise log(x) + y / x. Default true. */
-  logInput?: boolean;
+  logInput?: boolean | undefined;
 }
 
 /** Options of `losses.crossEntropy`. */
 export interface CrossEntropyOptions extends WeightedOptions {
   /** The label of examples to ignore. Default -100. */
-  ignoreIndex?: number;
+  ignoreIndex?: number | undefined;
   /** The fraction of the target, in [0, 1], that is spread evenly over all classes. Default 0. */
-  labelSmoothing?: number;
+  labelSmoothing?: number | undefined;
   /** One factor per class, [C]; the mean is weighted by these factors. Default: ones. */
-  weight?: TensorInput;
+  weight?: TensorInput | undefined;
 }
 
 /** Options of `losses.bceWithLogits`. */
 export interface BceWithLogitsOptions extends WeightedOptions {
   /** One factor per entry of the last axis, [C]. Default: ones. */
-  weight?: TensorInput;
+  weight?: TensorInput | undefined;
   /** A factor on the positive targets of each entry of the last axis, [C]. Default: ones. */
-  posWeight?: TensorInput;
+  posWeight?: TensorInput | undefined;
 }
 
 /** Options of `losses.poisson`. */
 export interface PoissonOptions extends ExposureOptions {
   /** Whether the input is the logarithm of the rate. If so, the loss is exp(x) - y x; otherwise x - y log(x + eps). Default true. */
-  logInput?: boolean;
+  logInput?: boolean | undefined;
   /** Whether to add Stirling's approximation of log(y!). Default false. */
-  full?: boolean;
+  full?: boolean | undefined;
   /** Added to x inside the logarithm if `logInput` is false. Default 1e-8. */
-  eps?: number;
+  eps?: number | undefined;
 }
 
 /** Options of `losses.cosineEmbedding`. */
 export interface CosineEmbeddingOptions extends WeightedOptions {
   /** The cosine below which dissimilar pairs have no loss. Default 0. */
-  margin?: number;
+  margin?: number | undefined;
 }
 
 /** Options of `losses.triplet`. */
 export interface TripletOptions extends WeightedOptions {
   /** The margin by which the negative should be farther away than the positive. Default 1. */
-  margin?: number;
+  margin?: number | undefined;
 }
 
 /** Options of `losses.infoNCE`. */
 export interface InfoNCEOptions {
   /** The factor on the cosines, which is the inverse of the temperature. Default 20. */
-  scale?: number;
+  scale?: number | undefined;
   /**
    * One id per row of `a`, or one per row of `b`. Rows with the same id are not negatives of each other. Needed with
    * dropout, which makes the vectors of equal inputs differ.
    */
-  groups?: IndexInput;
+  groups?: IndexInput | undefined;
 }
 
 /** Options of `losses.supervisedContrastive`. */
 export interface SupervisedContrastiveOptions {
   /** The factor on the cosines, which is the inverse of the temperature. Default 10, as in the paper. */
-  scale?: number;
+  scale?: number | undefined;
 }
 
 /** Options of `losses.coSENT`. */
 export interface CoSENTOptions {
   /** The factor on the cosines. Default 20. */
-  scale?: number;
+  scale?: number | undefined;
 }
 
 /** The losses. Inputs may be results of layers in training mode or plain tensors. Errors: `SHAPE_MISMATCH`, `INVALID_ARGUMENT`. */
@@ -249,25 +249,25 @@ interface LossDefinition {
   /** The names of its tensors. */
   readonly tensors: readonly string[];
   /** Reads the labels. */
-  readonly labels?: (name: string, value: unknown) => unknown;
+  readonly labels?: ((name: string, value: unknown) => unknown) | undefined;
   readonly schema: Record<string, Reader<unknown>>;
   /**
    * In `fit`: the number of tensor arguments taken from axis 1 of the model's output. Default: the output is the first
    * argument, and the labels are the next.
    */
-  readonly outputs?: number;
+  readonly outputs?: number | undefined;
   /** In `fit`: the place of the labels among the arguments, if it is not after the tensors that are taken from the output. */
-  readonly labelsAt?: number;
+  readonly labelsAt?: number | undefined;
   /** In `fit`: the option as which the labels are passed. */
-  readonly labelOption?: string;
+  readonly labelOption?: string | undefined;
   /** A label that is ignored. */
   readonly ignored?: number;
   /** The number of axes at the end of the first tensor that belong to one entry of the mean. Default 0. */
   readonly entryAxes?: number;
   /** Whether the loss relates the examples of a batch to each other. Default false. */
-  readonly relatesExamples?: boolean;
+  readonly relatesExamples?: boolean | undefined;
   /** Whether a batch also needs two examples with the same label. Default false. */
-  readonly needsPair?: boolean;
+  readonly needsPair?: boolean | undefined;
 }
 
 const probability = legal<number>(

@@ -18,7 +18,7 @@ export interface MatryoshkaOptions {
    */
   dims: readonly number[];
   /** One factor per entry of `dims`. Default: ones. */
-  weights?: readonly number[];
+  weights?: readonly number[] | undefined;
 }
 
 export interface MatryoshkaLosses {
@@ -44,7 +44,7 @@ const schema = {
 /** Checks the dimensions for vectors of a given width, and their weights. `names`: the names of both options, for messages. */
 export function readDims(
   names: { readonly dims: string; readonly weights: string },
-  { dims, weights }: { readonly dims: readonly number[]; readonly weights?: readonly number[] | null },
+  { dims, weights }: { readonly dims: readonly number[]; readonly weights?: readonly number[] | null | undefined },
   width: number,
 ): [dim: number, weight: number][] {
   if (dims.length === 0) throw invalid(names.dims, 'at least one dimension', 'none');

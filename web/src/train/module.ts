@@ -173,7 +173,7 @@ export class Sequential extends Module {
    */
   forward(x: TensorInput | IndexInput): Tensor;
   forward(x: TensorInput | IndexInput, options: Differentiate): Differentiated<{ output: Tensor }, 'x'>;
-  forward(x: unknown, options?: { backward?: boolean }): Tensor | Differentiated<{ output: Tensor }, 'x'> {
+  forward(x: unknown, options?: { backward?: boolean | undefined }): Tensor | Differentiated<{ output: Tensor }, 'x'> {
     const name = 'Sequential.forward';
     const { backward, rest } = readBackward(name, options);
     readOptions(name, differentiateSchema, rest);

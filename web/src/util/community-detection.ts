@@ -5,9 +5,9 @@ import { type Corpus, eachUnorderedPair, type ProductOptions, productSchema, rea
 
 export interface CommunityOptions extends ProductOptions {
   /** Minimum cosine of a vector with the center of its community. Default 0.75. */
-  threshold?: number;
+  threshold?: number | undefined;
   /** Minimum number of members of a returned community, including its center. Default 10; clamped to N. */
-  minCommunitySize?: number;
+  minCommunitySize?: number | undefined;
 }
 
 const schema = {

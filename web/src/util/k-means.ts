@@ -20,18 +20,18 @@ export interface KMeansOptions extends ProductOptions {
   /** K, the number of clusters; at most N. */
   numClusters: number;
   /** Seed of the random choice of the initial centroids. The same seed yields the same clusters. Default: random. */
-  seed?: number;
+  seed?: number | undefined;
   /** Initial centroids [K,D]. Default: chosen by k-means++. */
-  init?: TensorInput;
+  init?: TensorInput | undefined;
   /** Maximum number of iterations. Default 300. */
-  maxIterations?: number;
+  maxIterations?: number | undefined;
   /** Called after each iteration, with the number of iterations so far and `maxIterations`. */
-  onProgress?: (progress: { done: number; total: number }) => void;
+  onProgress?: ((progress: { done: number; total: number }) => void) | undefined;
   /**
    * Iteration stops when the sum of the centroids' squared movements is at most `tolerance` times the vectors' mean
    * variance per entry. Default 1e-4.
    */
-  tolerance?: number;
+  tolerance?: number | undefined;
 }
 
 export interface Clusters {

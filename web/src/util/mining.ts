@@ -33,11 +33,11 @@ import {
 
 export interface ParaphraseOptions extends ProductOptions {
   /** A pair is considered only if one of its vectors is among the `topK` nearest to the other. Default 100. */
-  topK?: number;
+  topK?: number | undefined;
   /** Maximum number of returned pairs. Default 500,000. */
-  maxPairs?: number;
+  maxPairs?: number | undefined;
   /** Minimum cosine of a pair. Default: no minimum. */
-  threshold?: number;
+  threshold?: number | undefined;
 }
 
 /** Two rows i < j and their cosine (`score`). */
@@ -92,7 +92,7 @@ export async function paraphraseMining(vectors: Corpus, options?: ParaphraseOpti
 
 export interface DeduplicateOptions extends ProductOptions {
   /** Minimum cosine of two vectors that count as duplicates. Default 0.95. */
-  threshold?: number;
+  threshold?: number | undefined;
 }
 
 export interface Deduplicated {
@@ -154,37 +154,37 @@ export async function deduplicate(vectors: Corpus, options?: DeduplicateOptions)
 
 export interface HardNegativesOptions extends ProductOptions {
   /** For each anchor, the corpus row or rows that are its positives. Default: row n for anchor n. */
-  positives?: readonly (number | readonly number[])[];
+  positives?: readonly (number | readonly number[])[] | undefined;
   /** Maximum number of negatives per anchor. Default 3. */
-  numNegatives?: number;
+  numNegatives?: number | undefined;
   /**
    * Number of nearest candidates to skip, after the conditions on scores, because they may be unlabelled positives.
    * Default 0.
    */
-  rangeMin?: number;
+  rangeMin?: number | undefined;
   /**
    * Number of nearest rows, excluding positives, that are candidates. Default: `rangeMin + numNegatives`, or, if one of
    * the four conditions on scores is given, `rangeMin + 10 * numNegatives`.
    */
-  rangeMax?: number;
+  rangeMax?: number | undefined;
   /** Maximum cosine of a candidate with the anchor. Default: no maximum. */
-  maxScore?: number;
+  maxScore?: number | undefined;
   /** Minimum cosine of a candidate with the anchor. Default: no minimum. */
-  minScore?: number;
+  minScore?: number | undefined;
   /**
    * Candidates must satisfy cosine <= p - `absoluteMargin`, where p is the smallest cosine of the anchor with its
    * positives.
    */
-  absoluteMargin?: number;
+  absoluteMargin?: number | undefined;
   /**
    * Candidates must satisfy cosine <= p * (1 - `relativeMargin`), where p is the smallest cosine of the anchor with its
    * positives. With 0.05, a negative is at most 95 % as similar as the positive.
    */
-  relativeMargin?: number;
+  relativeMargin?: number | undefined;
   /** 'top': takes the nearest candidates; 'random': takes a random sample of them. Default 'top'. */
-  samplingStrategy?: 'top' | 'random';
+  samplingStrategy?: 'top' | 'random' | undefined;
   /** Seed for `samplingStrategy: 'random'`. Default: random. */
-  seed?: number;
+  seed?: number | undefined;
 }
 
 const negativesSchema = {

@@ -7,9 +7,9 @@ export interface WindowsOptions {
   /** The number of successive values that an input consists of. */
   length: number;
   /** The number of values after them, which are the labels. Default 1. */
-  horizon?: number;
+  horizon?: number | undefined;
   /** The distance between the beginnings of successive windows. Default 1. */
-  step?: number;
+  step?: number | undefined;
 }
 
 const schema = { length: size, horizon: optional(size, 1), step: optional(size, 1) } satisfies Schema<WindowsOptions>;

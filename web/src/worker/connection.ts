@@ -18,7 +18,7 @@ interface Listened {
   /** How the worker ended; null while it runs. */
   ended: { readonly how: string; readonly cause?: unknown } | null;
   /** The answer to the greeting. It is sent only once, because the worker may be busy later. */
-  greeted?: Promise<unknown>;
+  greeted?: Promise<unknown> | undefined;
 }
 
 /**

@@ -23,7 +23,7 @@ export function makeHandler(
     source: Parameters<typeof loadPretrained>[1] | null,
     wasm: WasmModule,
     threads: number,
-    { hub = {}, ...options }: { hub?: HubOptions },
+    { hub = {}, ...options }: { hub?: HubOptions | undefined },
   ): Promise<unknown> {
     // Not `load`, which can start workers: Turbopack does not terminate if a worker's script refers to itself.
     const core = await instantiate(glue, locate(wasm, 'wasm'), { count: threads, reason: '' });

@@ -38,7 +38,7 @@ export interface FileRequest {
   /** Number of times that this worker has opened the file before. */
   nth: number;
   required: boolean;
-  chunk?: number;
+  chunk?: number | undefined;
 }
 
 /** Whether a value may contain tensors. Lists of numbers, strings or lists, such as tokens and offsets, do not. */
@@ -72,7 +72,7 @@ export interface PackedError {
   name: string;
   message: string;
   stack: string | undefined;
-  code?: HeedErrorCode;
+  code?: HeedErrorCode | undefined;
   cause?: unknown;
 }
 

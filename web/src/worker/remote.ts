@@ -51,7 +51,7 @@ export interface RemoteCall<Result> {
   input: ModelInput;
   options: SentOptions;
   /** Returns the arguments before the options, for all texts or for some of them. Default: the texts. */
-  args?: (input: ModelInput) => unknown[];
+  args?: ((input: ModelInput) => unknown[]) | undefined;
   /** Creates the joiner for the results of shares of the texts. null if the texts must not be divided. */
   join: ((total: number) => Joiner<Result>) | null;
 }
@@ -159,7 +159,7 @@ export abstract class RemoteModel extends Unproxied implements PretrainedModel {
     return (await this.#images('encodeImage')).encodeRemotely(this, images, options);
   }
 
-  async decode(ids: readonly number[], options?: { skipSpecialTokens?: boolean }): Promise<string> {
+  async decode(ids: readonly number[], options?: { skipSpecialTokens?: boolean | undefined }): Promise<string> {
     this.#requireUndisposed();
     return this.call('decode', [decodeIds(ids, 'decode: ids'), readOptions('decode', decodeSchema, options)]);
   }
@@ -180,7 +180,7 @@ export abstract class RemoteModel extends Unproxied implements PretrainedModel {
     this.#requireUndisposed();
     const read = readCall(method, given);
     const sent = sentOptions(read);
-    headMaskRows((read as { headMask?: RawTensor | null }).headMask, this.config);
+    headMaskRows((read as { headMask?: RawTensor | null | undefined }).headMask, this.config);
     return sent;
   }
 

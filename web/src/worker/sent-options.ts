@@ -5,8 +5,8 @@ import type { CallOptions } from '../models/model.js';
 
 /** Options of a call that are not sent. */
 export interface Control {
-  signal?: SignalLike;
-  onProgress?: (progress: never) => void;
+  signal?: SignalLike | undefined;
+  onProgress?: ((progress: never) => void) | undefined;
 }
 
 /** Checked options: plain data, and those that are not sent. */
@@ -14,7 +14,7 @@ export type SentOptions = Pick<CallOptions, 'signal' | 'onProgress' | 'edit'> & 
 
 /** Converts checked options. Throws the signal's reason if it has been aborted. */
 export function sentOptions<R extends object>(read: R): Omit<R, keyof SentOptions> & SentOptions {
-  const { signal, edit, ...rest } = read as { signal?: SignalLike; edit?: ReadEdit[] | null };
+  const { signal, edit, ...rest } = read as { signal?: SignalLike | undefined; edit?: ReadEdit[] | null | undefined };
   signal?.throwIfAborted();
   return { ...rest, ...(signal && { signal }), ...(edit && { edit: edit.map(plainEdit) }) } as never;
 }

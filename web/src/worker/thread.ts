@@ -32,7 +32,7 @@ interface Port {
 }
 
 // platform.ts is not imported, because this script must be a single file.
-const host = (globalThis as { process?: { getBuiltinModule?(name: string): unknown } }).process;
+const host = (globalThis as { process?: { getBuiltinModule?(name: string): unknown } | undefined }).process;
 const nodePort = (host?.getBuiltinModule?.('node:worker_threads') as typeof import('node:worker_threads'))?.parentPort;
 if (nodePort) nodePort.once('message', (start: ThreadStart) => run(start, () => nodePort.postMessage('ready')));
 else {

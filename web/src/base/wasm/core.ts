@@ -187,7 +187,7 @@ export interface RawEncoderModelConfig {
   vocabSize: number;
   embedDim: number;
   /** The width of factorized embedding tables; 0: embedDim, without a projection. */
-  embeddingDim?: number;
+  embeddingDim?: number | undefined;
   numLayers: number;
   numHeads: number;
   /** The number of key and value heads. */
@@ -201,61 +201,61 @@ export interface RawEncoderModelConfig {
   activation: string;
   eps: number;
   positions: 'absolute' | 'relative' | 'rotary' | 'alibi' | 'disentangled';
-  relativeBuckets?: number;
-  relativeDistance?: number;
-  relativeNorm?: boolean;
+  relativeBuckets?: number | undefined;
+  relativeDistance?: number | undefined;
+  relativeNorm?: boolean | undefined;
   /** 'disentangled': whether there are also learned absolute position embeddings. */
-  positionEmbeddings?: boolean;
+  positionEmbeddings?: boolean | undefined;
   /** 'disentangled': whether each layer has its own projections of the relative-position embeddings. */
-  positionProjections?: boolean;
+  positionProjections?: boolean | undefined;
   /**
    * The kernel width of a convolution over the embeddings, whose result is added to the first layer's output; 0: no
    * convolution.
    */
-  convolution?: number;
+  convolution?: number | undefined;
   /** The convolution's activation. Required if there is a convolution. */
-  convolutionActivation?: string;
-  rotaryDim?: number;
-  rotaryBase?: number;
-  localRotaryBase?: number;
-  rotaryScale?: number;
+  convolutionActivation?: string | undefined;
+  rotaryDim?: number | undefined;
+  rotaryBase?: number | undefined;
+  localRotaryBase?: number | undefined;
+  rotaryScale?: number | undefined;
   /** The attention window of local layers; -1: none. */
-  window?: number;
+  window?: number | undefined;
   /** Per layer, whether its attention is limited to the window. Absent: no layer's is. */
-  localLayers?: boolean[];
-  causal?: boolean;
+  localLayers?: boolean[] | undefined;
+  causal?: boolean | undefined;
   /** The factor on attention scores; 0: 1 / sqrt(headDim). */
-  attentionScale?: number;
-  embeddingScale?: number;
-  normFirst?: boolean;
-  embeddingNorm?: boolean;
-  finalNorm?: boolean;
-  bias?: boolean;
-  normBias?: boolean;
-  rmsNorm?: boolean;
-  normWeightOffset?: number;
-  qkNorm?: boolean;
+  attentionScale?: number | undefined;
+  embeddingScale?: number | undefined;
+  normFirst?: boolean | undefined;
+  embeddingNorm?: boolean | undefined;
+  finalNorm?: boolean | undefined;
+  bias?: boolean | undefined;
+  normBias?: boolean | undefined;
+  rmsNorm?: boolean | undefined;
+  normWeightOffset?: number | undefined;
+  qkNorm?: boolean | undefined;
   /** One norm spans the queries of all heads, and one the keys of all heads. */
-  jointQkNorm?: boolean;
+  jointQkNorm?: boolean | undefined;
   /** The attention block is LN(x + LN'(x + MHA(x))). */
-  nestedNorm?: boolean;
-  outputNorms?: boolean;
-  layerScale?: boolean;
+  nestedNorm?: boolean | undefined;
+  outputNorms?: boolean | undefined;
+  layerScale?: boolean | undefined;
   /**
    * The side length of a patch, for image encoders. `maxPositions` is then the number of rows of the position table.
    */
-  patchSize?: number;
+  patchSize?: number | undefined;
   /** Whether a learned class token precedes the patch tokens. */
-  classRow?: boolean;
+  classRow?: boolean | undefined;
   /** The number of learned register tokens between the class token and the patch tokens. */
-  registers?: number;
-  gated?: boolean;
-  gateSecond?: boolean;
-  linear1Bias?: boolean;
-  firstAttentionNorm?: boolean;
-  sharedLayers?: boolean;
+  registers?: number | undefined;
+  gated?: boolean | undefined;
+  gateSecond?: boolean | undefined;
+  linear1Bias?: boolean | undefined;
+  firstAttentionNorm?: boolean | undefined;
+  sharedLayers?: boolean | undefined;
   /** The format in which the token embeddings are stored instead; undefined: none. */
-  tableCode?: RowCode;
+  tableCode?: RowCode | undefined;
   int8: boolean;
 }
 
@@ -337,7 +337,7 @@ export interface RawFunctions {
  */
 export interface RawLayers {
   Linear: RawClass<RawTensorLayer, { inFeatures: number; outFeatures: number; bias: boolean; activation: string }>;
-  LayerNorm: RawClass<RawTensorLayer, { normalizedShape: number; eps: number; name?: string }>;
+  LayerNorm: RawClass<RawTensorLayer, { normalizedShape: number; eps: number; name?: string | undefined }>;
   Dropout: RawClass<RawTensorLayer>;
   FeedForward: RawClass<RawTensorLayer>;
   MultiHeadAttention: RawClass<

@@ -17,7 +17,7 @@ export type Build = 'relaxed-simd' | 'simd128';
  * reject objects that share no member with it.
  */
 export interface WasmModule {
-  readonly [Symbol.toStringTag]?: 'WebAssembly.Module';
+  readonly [Symbol.toStringTag]?: 'WebAssembly.Module' | undefined;
 }
 
 /**
@@ -30,7 +30,7 @@ export type WasmSource = string | UrlLike | ArrayBufferLike | ArrayBufferView | 
 export type CreateModule = (options: {
   instantiateWasm(imports: WebAssembly.Imports, done: (instance: WebAssembly.Instance) => void): Record<string, never>;
   /** The memory, for a build with threads. */
-  wasmMemory?: WebAssembly.Memory;
+  wasmMemory?: WebAssembly.Memory | undefined;
   /** The error class that the bindings throw. */
   HeedError: typeof HeedError;
 }) => Promise<RawCore>;
@@ -154,7 +154,7 @@ type RawCore = Core & { stackSave(): number; stackRestore(pointer: number): void
 function start(
   createModule: CreateModule,
   module: WebAssembly.Module,
-  options: { wasmMemory?: WebAssembly.Memory },
+  options: { wasmMemory?: WebAssembly.Memory | undefined },
 ): Promise<RawCore> {
   return new Promise((resolve, reject) => {
     const fail = (cause: unknown) =>
@@ -315,7 +315,7 @@ async function compile(bytes: Uint8Array<ArrayBuffer>, label: string): Promise<W
 // Bundlers may turn the URLs of the package's files into relative ones.
 function asUrl(text: string, name: string): URL {
   try {
-    return new URL(text, (globalThis as { location?: { href?: string } }).location?.href);
+    return new URL(text, (globalThis as { location?: { href?: string | undefined } | undefined }).location?.href);
   } catch {
     const url = nodeModule<typeof import('node:url')>('url');
     if (url) return url.pathToFileURL(text);

@@ -18,7 +18,7 @@ export function sharedMemory(): WebAssembly.Memory | null {
 
 /** Why threads are not possible here; null if they are. */
 export function obstacle(): string | null {
-  const { crossOriginIsolated } = globalThis as { crossOriginIsolated?: boolean };
+  const { crossOriginIsolated } = globalThis as { crossOriginIsolated?: boolean | undefined };
   if (crossOriginIsolated === false) return 'the page is not cross-origin isolated';
   if (typeof SharedArrayBuffer !== 'function') return 'the engine has no SharedArrayBuffer';
   if (!nodeModule('worker_threads') && typeof Worker !== 'function') return 'there are no workers here';

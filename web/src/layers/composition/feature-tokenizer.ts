@@ -11,13 +11,13 @@ import type { Module } from './sequential.js';
 /** Options of `FeatureTokenizer`. */
 export interface FeatureTokenizerOptions extends LayerOptions {
   /** F, the number of numerical columns. Default 0. */
-  numerical?: number;
+  numerical?: number | undefined;
   /** The number of categories of each of the C categorical columns. Default: none. */
-  categories?: readonly number[];
+  categories?: readonly number[] | undefined;
   /** E, the width of a token. */
   embedDim: number;
   /** Whether a trainable CLS token precedes the columns' tokens. Default true. */
-  cls?: boolean;
+  cls?: boolean | undefined;
 }
 
 const schema = {

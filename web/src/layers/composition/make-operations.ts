@@ -98,7 +98,7 @@ export interface Computed {
   /** The positions for each input; see above. null: the same positions. */
   readonly positions: readonly (Int32Array | null)[];
   /** For a mean, the factor on each entry of x, by its index. */
-  readonly factor?: (index: number) => number;
+  readonly factor?: ((index: number) => number) | undefined;
 }
 
 /** A shape with one of its axes replaced by others. */

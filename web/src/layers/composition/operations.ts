@@ -7,35 +7,35 @@ export type Operand = TensorInput | number;
 /** Options of `sum` and `max`. */
 export interface ReductionOptions {
   /** The axis to reduce, or several; negative axes count from the end. Default: all axes. */
-  axis?: number | readonly number[];
+  axis?: number | readonly number[] | undefined;
   /** Whether reduced axes stay, with extent 1. Default false. */
-  keepDims?: boolean;
+  keepDims?: boolean | undefined;
 }
 
 /** Options of `mean`. */
 export interface MeanOptions {
   /** The axis to reduce, or several; negative axes count from the end. Default -2, the tokens of [..., L, E]. */
-  axis?: number | readonly number[];
+  axis?: number | readonly number[] | undefined;
   /** Whether reduced axes stay, with extent 1. Default false. */
-  keepDims?: boolean;
+  keepDims?: boolean | undefined;
   /** A boolean mask of the tokens to include, [..., L], without `axis`. Default: all tokens. The mean of no tokens is 0. */
-  mask?: MaskInput;
+  mask?: MaskInput | undefined;
 }
 
 /** Options of `concatenate`. */
 export interface ConcatenateOptions {
   /** The axis along which tensors are joined; negative axes count from the end. Default -1, the last axis. */
-  axis?: number;
+  axis?: number | undefined;
 }
 
 /** Options of `slice`. */
 export interface SliceOptions {
   /** The axis to slice; negative axes count from the end. Default 0, the first axis. */
-  axis?: number;
+  axis?: number | undefined;
   /** The first position; negative positions count from the end. Default 0. */
-  start?: number;
+  start?: number | undefined;
   /** The position after the last one; negative positions count from the end. Default: the end of the axis. */
-  end?: number;
+  end?: number | undefined;
 }
 
 /**

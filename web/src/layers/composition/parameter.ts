@@ -22,7 +22,7 @@ export interface FreeParameterOptions extends LayerOptions {
    * The initial values: zeros, ones, normally distributed with standard deviation 1, or uniform between -`uniform` and
    * `uniform`. Default 'normal'.
    */
-  init?: 'zeros' | 'ones' | 'normal' | { uniform: number };
+  init?: 'zeros' | 'ones' | 'normal' | { uniform: number } | undefined;
 }
 
 const uniformSchema = { uniform: positive };

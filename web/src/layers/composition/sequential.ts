@@ -22,7 +22,7 @@ export interface SequentialOptions {
    * Initializes the parameters and the dropout of all layers that were made without a seed and have not been loaded or
    * trained, each from its own random stream. An integer from 0 to 2^53 - 1. Default: the layers are unchanged.
    */
-  seed?: number;
+  seed?: number | undefined;
 }
 
 const schema = { seed: optional(seed, null) } satisfies Schema<SequentialOptions>;

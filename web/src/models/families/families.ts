@@ -335,7 +335,7 @@ export interface FamilyConfig {
   family: Family;
   config: RawEncoderModelConfig;
   /** The settings of a GLiNER, for its encoder. */
-  gliner?: GlinerConfig;
+  gliner?: GlinerConfig | undefined;
 }
 
 /** The key of config.json that names the family. */

@@ -51,24 +51,24 @@ export interface Family {
   /** Modules outside the layers, by their names in the checkpoint. */
   modules: Record<string, CoreName>;
   /** Tensors that do not belong to a module, by their names in the checkpoint. */
-  tensors?: Record<string, ParameterRows>;
+  tensors?: Record<string, ParameterRows> | undefined;
   /** Matches biases that may be absent from a checkpoint, by their names without the prefix. They are then zero. */
-  optionalBiases?: RegExp;
+  optionalBiases?: RegExp | undefined;
   /** The common prefix of the modules of layer {i}. */
   layerPrefix: string;
   /** The modules of a layer: name in the checkpoint -> heed's name below `layers.{i}.` */
   layer: Record<string, CoreName>;
   /** The name of the linear layer for `pooler_output`, if the family has one. */
-  pooler?: string;
+  pooler?: string | undefined;
   /** Makes the encoder, for families that encode images (and texts). */
-  images?: ImagesOf;
+  images?: ImagesOf | undefined;
   /** For families that encode images: the pooling of texts, or of images if there are no texts. */
-  pooling?: 'cls' | 'last';
+  pooling?: 'cls' | 'last' | undefined;
   /**
    * For families that encode images and for GLiNER: matches the tensors after the encoders, by their names without the
    * prefix.
    */
-  headTensors?: RegExp;
+  headTensors?: RegExp | undefined;
 }
 
 /**
@@ -97,11 +97,11 @@ type Keys = string | string[];
 
 /** Keys of config.json, where they differ from BERT's. */
 interface SizeKeys {
-  width?: Keys;
-  heads?: Keys;
-  layers?: Keys;
-  feedForward?: Keys;
-  positions?: Keys;
+  width?: Keys | undefined;
+  heads?: Keys | undefined;
+  layers?: Keys | undefined;
+  feedForward?: Keys | undefined;
+  positions?: Keys | undefined;
 }
 
 /**
@@ -110,7 +110,12 @@ interface SizeKeys {
  */
 export function sizesOf(
   s: Settings,
-  fallback: { maxPositions: number; feedForwardFactor?: number; positionOffset?: number; headDim?: number },
+  fallback: {
+    maxPositions: number;
+    feedForwardFactor?: number | undefined;
+    positionOffset?: number | undefined;
+    headDim?: number | undefined;
+  },
   {
     width = 'hidden_size',
     heads = 'num_attention_heads',

@@ -8,7 +8,7 @@ export function tableCodeIn(settings: Settings): RowCode | undefined {
   for (const [, group] of groups) {
     const { targets, weights } = (group ?? {}) as {
       targets?: unknown;
-      weights?: { num_bits?: unknown; type?: unknown };
+      weights?: { num_bits?: unknown; type?: unknown } | undefined;
     };
     if (![targets].flat().includes('Embedding')) continue;
     const bits = weights?.num_bits;

@@ -33,7 +33,7 @@ export interface VectorLayer {
   /** The path of the weights relative to the folder. */
   weights: string;
   /** The weight and bias, if they come from the model's own weights. */
-  tensors?: RawTensor[];
+  tensors?: RawTensor[] | undefined;
 }
 
 /** The folder's configuration of text vectors. */

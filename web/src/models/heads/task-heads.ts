@@ -22,7 +22,9 @@ export const readHead = oneOf(Object.keys(HEADS) as HeadName[]);
  * A linear layer or a layer norm, by its name in the checkpoint. `activationKey`: the key of config.json that names its
  * activation.
  */
-export type Step = { dense: string; activation?: string; activationKey?: string } | { norm: string };
+export type Step =
+  | { dense: string; activation?: string | undefined; activationKey?: string | undefined }
+  | { norm: string };
 
 /**
  * The layers of each head. The MLM head ends with `decoder`, whose weight is that of the token embeddings if the two
@@ -209,10 +211,10 @@ export interface Head {
   /** Maps the head's input to its logits or, for an MLM head with a tied decoder, to the input of the decoder. */
   chain: Chain;
   /** Whether the logits are the product with the token embeddings, plus `bias`. */
-  isTied?: boolean;
+  isTied?: boolean | undefined;
   bias?: Float32Array | undefined;
   /** Whether the input is the vectors that `embed` returns, with the default prompt. */
-  takesVectors?: boolean;
+  takesVectors?: boolean | undefined;
 }
 
 /**

@@ -84,7 +84,7 @@ export function recover(stored: Stored, parts: Parts, keepIntegers: boolean, fil
   };
   // The stored array as a matrix.
   const isPacked = form.kind === 'blocks' || form.kind === 'bnb4';
-  const { block = 0 } = form as { block?: number };
+  const { block = 0 } = form as { block?: number | undefined };
   const isTable = form.kind === 'blocks' && form.isTable;
   const bits = form.kind === 'blocks' && type === 'U8' ? form.bits : form.kind === 'bnb4' ? 4 : bitsOf(type);
   if (block < 0 || (isPacked && (block < 1 || ![2, 4, 8].includes(bits) || !/^[UI]\d$/.test(type))))
@@ -186,7 +186,7 @@ function placeOf(
   rank: number,
   [height, width]: [number, number],
 ): { count: number; axis: number; at(row: number, column: number): number } {
-  const { block = 0 } = form as { block?: number };
+  const { block = 0 } = form as { block?: number | undefined };
   if (form.kind === 'bnb4')
     return {
       count: Math.ceil((height * width) / block),

@@ -57,20 +57,20 @@ export interface ClassifierOptions extends FineTuningOptions {
    * expressions), the matching ones; `{ lora }`, LoRA adapters (see `addLora`). Training the encoder requires a model
    * loaded with `trainable: true`.
    */
-  train?: 'head' | EncoderTraining;
+  train?: 'head' | EncoderTraining | undefined;
   /**
    * The kind of classifier. 'sentence': one linear layer on the vectors that `embed` returns. 'family': the layers of
    * the family's published classifiers, which the checkpoint must have and which transformers loads. 'auto' (default):
    * 'family' if the checkpoint has those layers for the same labels, otherwise 'sentence'.
    */
-  head?: 'auto' | 'sentence' | 'family';
+  head?: 'auto' | 'sentence' | 'family' | undefined;
   /**
    * The number of passes over all examples. Default: 100 for the head; with the encoder, the number that gives about 60
    * steps, at least 3 and at most 10.
    */
-  epochs?: number;
+  epochs?: number | undefined;
   /** The number of examples per step. Default 16. */
-  batchSize?: number;
+  batchSize?: number | undefined;
   /**
    * The learning rate of AdamW. Default: 0.01 for the head; with the encoder, 0.001 for LoRA adapters and 5e-5
    * otherwise. With the encoder, the rate rises during the first tenth of the steps and then falls to 0.
@@ -85,11 +85,11 @@ export interface ClassifierOptions extends FineTuningOptions {
    * Validation data: examples on which to measure after each epoch, or the fraction of the examples, in (0, 1), to hold
    * out for that, the same fraction per label. Default: none.
    */
-  validation?: number | readonly ClassifierExample[];
+  validation?: number | readonly ClassifierExample[] | undefined;
   /** A factor on the loss per label, or 'balanced': count / (labels * count of the label). Default: 1. */
-  classWeight?: 'balanced' | Readonly<Record<string, number>>;
+  classWeight?: 'balanced' | Readonly<Record<string, number>> | undefined;
   /** Called after each step with its progress. */
-  onStep?: (progress: ClassifierProgress) => void;
+  onStep?: ((progress: ClassifierProgress) => void) | undefined;
 }
 
 /** The progress that `onStep` of `trainClassifier` receives. */
@@ -376,7 +376,7 @@ function rowsOf({ data, shape }: Tensor, indices: readonly number[]): TensorLike
 export async function evaluateClassifier(
   model: PretrainedModel,
   examples: readonly ClassifierExample[],
-  options: { signal?: SignalLike } = {},
+  options: { signal?: SignalLike | undefined } = {},
 ): Promise<ClassifierMetrics> {
   const name = 'evaluateClassifier';
   const read = readOptions(name, { signal }, options);

@@ -46,7 +46,7 @@ export interface Rows {
   readonly texts: readonly (readonly string[])[];
   readonly labels: readonly number[] | null;
   /** Whether the labels are scores of pairs. */
-  readonly isScored?: boolean;
+  readonly isScored?: boolean | undefined;
 }
 
 interface DataOptions {

@@ -44,31 +44,31 @@ export interface EmbeddingTrainingOptions extends FineTuningOptions {
    * What is trained. 'full' (default): all parameters; a name pattern: the matching parameters; `{ lora }`: LoRA
    * adapters, see `addLora`.
    */
-  train?: EncoderTraining;
+  train?: EncoderTraining | undefined;
   /**
    * The number of passes over all examples. Default: the number that gives about 60 steps, at least 1 and at most 10;
    * for labeled texts, 8.
    */
-  epochs?: number;
+  epochs?: number | undefined;
   /**
    * The number of examples per step. The negatives of a text are the other texts of its batch, so larger batches teach
    * more. Default: 32; for fewer than 128 examples, a quarter of them, but at least 4; for labeled texts, 64.
    */
-  batchSize?: number;
+  batchSize?: number | undefined;
   /**
    * The maximum number of texts whose graph is in memory at a time. Larger batches are embedded twice (Gao et al. 2021,
    * arXiv:2101.06983), with the same result. Default 64.
    */
-  chunkSize?: number;
+  chunkSize?: number | undefined;
   /** The factor on the cosines, which is the inverse of the temperature. Default: 20; for labeled texts, 5. */
-  scale?: number;
+  scale?: number | undefined;
   /**
    * The widths to which vectors can later be cut with `dimensions`: the loss is the sum of the losses at these widths.
    * Include the full width. Default: only the full width.
    */
-  matryoshkaDims?: readonly number[];
+  matryoshkaDims?: readonly number[] | undefined;
   /** One factor per entry of `matryoshkaDims`. Default: ones. */
-  matryoshkaWeights?: readonly number[];
+  matryoshkaWeights?: readonly number[] | undefined;
   /**
    * The learning rate of AdamW, which rises during the first tenth of the steps and then falls to 0. Default: 0.001 for
    * LoRA adapters, 2e-5 otherwise.
@@ -80,9 +80,9 @@ export interface EmbeddingTrainingOptions extends FineTuningOptions {
    * Validation data: examples on which the loss is measured after each epoch, or the fraction of the examples, in (0,
    * 1), to hold out for that. Default: none.
    */
-  validation?: number | EmbeddingExamples;
+  validation?: number | EmbeddingExamples | undefined;
   /** Called after each step with its progress. */
-  onStep?: (progress: FitProgress) => void;
+  onStep?: ((progress: FitProgress) => void) | undefined;
 }
 
 /** The result of `trainEmbedding`. */

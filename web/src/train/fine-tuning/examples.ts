@@ -10,11 +10,11 @@ import { fraction } from '../fit/fit-options.js';
 export interface ClassifierExample {
   readonly text: string;
   /** The second text of a pair. Either all examples have one, or none. */
-  readonly pair?: string;
+  readonly pair?: string | undefined;
   /** The only label of the text. */
-  readonly label?: string;
+  readonly label?: string | undefined;
   /** The labels of the text, any number. Either all examples have `labels`, or all have `label`. */
-  readonly labels?: readonly string[];
+  readonly labels?: readonly string[] | undefined;
 }
 
 /** Checked examples. */

@@ -47,7 +47,7 @@ interface Job
   readonly examples: readonly unknown[];
   readonly settings: Readonly<Record<string, unknown>>;
   /** Called after the state of a checkpoint has been loaded. */
-  readonly onResume?: () => void;
+  readonly onResume?: (() => void) | undefined;
 }
 
 /**

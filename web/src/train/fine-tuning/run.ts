@@ -57,7 +57,7 @@ export function requireSameRun(call: string, bytes: Uint8Array, run: Run): void 
 export function withSeed<T extends { readonly seed: number; readonly resume: Uint8Array | null }>(
   call: string,
   read: T,
-  given: { readonly seed?: number } | undefined,
+  given: { readonly seed?: number | undefined } | undefined,
 ): T {
   const run = read.resume && runOf(read.resume);
   if (!run || given?.seed !== undefined) return read;

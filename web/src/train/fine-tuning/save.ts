@@ -41,15 +41,15 @@ export interface SaveOptions {
    * and the others become single precision; if any tensor has changed, none is stored in int8. Unchanged tensors
    * in 3 and 4 bits keep these, except with 'fp32'.
    */
-  dtype?: 'fp32' | 'q8';
+  dtype?: 'fp32' | 'q8' | undefined;
   /**
    * true: save only the LoRA adapters and the classifier trained with them, in PEFT's format. Layers of a family's
    * classifier are listed in `modules_to_save`; a classifier on sentence vectors is saved as `classifier.weight` and
    * `classifier.bias`, which PEFT ignores. Default false: save the whole folder, with the adapters added to the
    * weights.
    */
-  adapter?: boolean;
-  signal?: SignalLike;
+  adapter?: boolean | undefined;
+  signal?: SignalLike | undefined;
 }
 
 /** The source of a model. */

@@ -18,25 +18,25 @@ export interface FineTuningOptions {
    * Stops after `patience` consecutive epochs without an improvement of the validation loss (without validation, the
    * training loss), and restores the best parameters. Default: never.
    */
-  earlyStopping?: { patience: number };
+  earlyStopping?: { patience: number } | undefined;
   /** The seed of all random choices except dropout, an integer from 0 to 2^53 - 1. Default: chosen at random. */
-  seed?: number;
+  seed?: number | undefined;
   /**
    * Stops between two steps. The call rejects with the signal's reason, and the model is as it was after the last
    * complete step.
    */
-  signal?: SignalLike;
+  signal?: SignalLike | undefined;
   /**
    * Called after each epoch in which the encoder was trained, with a checkpoint: weights, moments and counters. Its
    * size is about three times that of the trained parameters.
    */
-  onCheckpoint?: (bytes: Uint8Array) => void;
+  onCheckpoint?: ((bytes: Uint8Array) => void) | undefined;
   /**
    * The bytes of a checkpoint from `onCheckpoint`, from which training continues. The model, the examples and the
    * options must be the same; `seed` defaults to that of the checkpoint. The result equals training without
    * interruption, except that early stopping ignores the epochs before the checkpoint.
    */
-  resume?: Uint8Array;
+  resume?: Uint8Array | undefined;
 }
 
 /** Reads the option `weightDecay`. */

@@ -19,7 +19,7 @@ export type ExampleValues =
  */
 export interface Examples {
   readonly inputs: ExampleValues;
-  readonly labels?: ExampleValues;
+  readonly labels?: ExampleValues | undefined;
 }
 
 /** The data of one step. */
@@ -33,7 +33,7 @@ export interface Batch {
    * that arrive one by one may have them. Losses by name that have the option `weights` take them; a loss of your own
    * has to.
    */
-  readonly weights?: TensorLike;
+  readonly weights?: TensorLike | undefined;
 }
 
 /** Batches that arrive one by one, or a function that is called once per epoch and returns its batches. */
@@ -50,7 +50,7 @@ export interface Table {
   readonly inputs: Column;
   readonly labels: Column | null;
   /** Weights of the examples, [N]. Default: ones. */
-  readonly weights?: TensorLike | null;
+  readonly weights?: TensorLike | null | undefined;
   readonly length: number;
 }
 
@@ -185,6 +185,6 @@ export async function* streamed(
 }
 
 function countOf(values: unknown): number {
-  const { length, shape } = values as { length?: number; shape?: readonly number[] };
+  const { length, shape } = values as { length?: number | undefined; shape?: readonly number[] | undefined };
   return (Array.isArray(values) ? length : shape?.[0]) || 1;
 }

@@ -21,11 +21,11 @@ export interface EpochResult {
   /** The mean training loss. */
   readonly loss: number;
   /** The mean validation loss. Present if there are validation data. */
-  readonly validation?: number;
+  readonly validation?: number | undefined;
   /** The metrics by name. */
   readonly metrics: Readonly<Record<string, number>>;
   /** The metrics on the validation data, by name. Present if there are validation data. */
-  readonly validationMetrics?: Readonly<Record<string, number>>;
+  readonly validationMetrics?: Readonly<Record<string, number>> | undefined;
 }
 
 /** What a callback returns: `false`, or a promise of it, stops the training. */

@@ -34,8 +34,8 @@ import {
 export interface CheckpointParts {
   /** A model, or a single layer. */
   model: Module | Layer | TrainableModel;
-  optimizer?: Optimizer;
-  schedule?: Schedule;
+  optimizer?: Optimizer | undefined;
+  schedule?: Schedule | undefined;
 }
 
 /** Reading and writing checkpoints. */
@@ -132,7 +132,7 @@ export function save(tape: Tape, given: CheckpointParts, run?: Readonly<Record<s
         tensors.push({ name: `optimizer.${i}.${name}`, dtype: 'F32', shape: [...shape], data: values });
     }
     let next = 0;
-    const state: Omit<State, 'run'> & { run?: State['run'] } = {
+    const state: Omit<State, 'run'> & { run?: State['run'] | undefined } = {
       layers: layers.map(([layer, prefix]) => ({
         name: layer.name,
         prefix,

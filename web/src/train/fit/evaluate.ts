@@ -15,19 +15,19 @@ import { lossFunction, Mean, modesOf, outputOf, requireForward } from './passes.
 /** Options of `evaluate`. */
 export interface EvaluateOptions {
   /** The loss to measure. Default: none. */
-  loss?: FitLoss;
+  loss?: FitLoss | undefined;
   /** The metrics to measure. Default: none. */
-  metrics?: readonly FitMetric[];
+  metrics?: readonly FitMetric[] | undefined;
   /** The number of examples per batch. Batches that arrive one by one keep their sizes. Default 32. */
-  batchSize?: number;
+  batchSize?: number | undefined;
   /** Stops between two batches. */
-  signal?: SignalLike;
+  signal?: SignalLike | undefined;
 }
 
 /** The result of `evaluate`. */
 export interface Evaluation {
   /** The mean loss. Present if a loss was given. */
-  loss?: number;
+  loss?: number | undefined;
   /** The metrics by name. */
   metrics: Record<string, number>;
 }
@@ -35,9 +35,9 @@ export interface Evaluation {
 /** Options of `predict`. */
 export interface PredictBatchesOptions {
   /** The number of examples per batch. Default 32. */
-  batchSize?: number;
+  batchSize?: number | undefined;
   /** Stops between two batches. */
-  signal?: SignalLike;
+  signal?: SignalLike | undefined;
 }
 
 const evaluateSchema = {

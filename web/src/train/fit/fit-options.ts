@@ -37,68 +37,68 @@ export interface FitOptions {
    * A schedule whose `step()` is called after each optimizer step. `reduceOnPlateau` is stepped once per epoch, with the
    * validation loss, or without validation the training loss. Default: constant learning rates.
    */
-  schedule?: Schedule;
+  schedule?: Schedule | undefined;
   /**
    * The maximum norm to which gradients are clipped before each step; see `optim.clipGradNorm`. Default: no clipping.
    */
-  clipNorm?: number;
+  clipNorm?: number | undefined;
   /** The number of passes over all data. Default 1. */
-  epochs?: number;
+  epochs?: number | undefined;
   /** The first epoch, for a run that continues from a checkpoint. Default 0. */
-  initialEpoch?: number;
+  initialEpoch?: number | undefined;
   /** The number of examples per step. Batches that arrive one by one keep their sizes. Default 32. */
-  batchSize?: number;
+  batchSize?: number | undefined;
   /**
    * Validation data: data on which the loss is measured after each epoch, or the fraction of the examples, in (0, 1),
    * to hold out for that, chosen by `seed`. Default: none.
    */
-  validation?: number | Examples | Batches;
+  validation?: number | Examples | Batches | undefined;
   /**
    * What to measure in each epoch, besides the loss. During training, metrics are computed from the outputs from which the
    * loss is computed, before the step, as in Keras. Not with `workers`. Default: none.
    */
-  metrics?: readonly FitMetric[];
+  metrics?: readonly FitMetric[] | undefined;
   /** Functions to call and wait for after each step or epoch, which may stop the training. Default: none. */
-  callbacks?: readonly FitCallback[];
+  callbacks?: readonly FitCallback[] | undefined;
   /**
    * Weights of the training examples, finite and >= 0: one number per example of `data`. The loss of a batch is then the
    * weighted mean. Metrics and validation data are not weighted. Default: ones.
    */
-  sampleWeight?: TensorInput;
+  sampleWeight?: TensorInput | undefined;
   /** Weights of the training examples by their class, which is the label. Classes that are left out have weight 1. */
-  classWeight?: ClassWeight;
+  classWeight?: ClassWeight | undefined;
   /**
    * Stops after `patience` consecutive epochs without an improvement of the validation loss (without validation, the
    * training loss). Afterwards the model has the parameters of the best epoch, unless `restoreBest` is false; the optimizer
    * is not restored. Default: never.
    */
-  earlyStopping?: { patience: number; restoreBest?: boolean };
+  earlyStopping?: { patience: number; restoreBest?: boolean | undefined } | undefined;
   /**
    * The seed of the order of the examples, which changes in each epoch. An integer from 0 to 2^53 - 1. Default: chosen
    * at random.
    */
-  seed?: number;
+  seed?: number | undefined;
   /**
    * Stops between two steps. `fit` rejects with the signal's reason, and the model is as it was after the last complete
    * step.
    */
-  signal?: SignalLike;
+  signal?: SignalLike | undefined;
   /** Called after each step with its progress. */
-  onStep?: (progress: FitProgress) => void;
+  onStep?: ((progress: FitProgress) => void) | undefined;
   /**
    * true: run the loop in a worker, so that it does not block this thread; the result is identical, bit for bit. Or a
    * Worker that you created from heed's train-worker.js, which is not terminated. Requires a `Sequential` of layers,
    * data as `{ inputs, labels }`, a loss and metrics by name, and no custom schedule. Callbacks run in this thread, while
    * the worker waits. The model in this thread is updated when `fit` ends.
    */
-  worker?: boolean | WorkerLike;
+  worker?: boolean | WorkerLike | undefined;
   /**
    * The number of workers among which each batch is divided, 1 to 8, or Workers that you created, which are not
    * terminated. The result does not depend on the number of workers, bit for bit, and equals that of `worker` up to
    * rounding. The requirements are those of `worker`; in addition, `BatchNorm`, `infoNCE`, `supervisedContrastive` and
    * `coSENT` are not supported, because they relate the examples of a batch to each other.
    */
-  workers?: number | readonly WorkerLike[];
+  workers?: number | readonly WorkerLike[] | undefined;
 }
 
 /** The losses and metrics that `fit` measured. */
@@ -106,16 +106,16 @@ export interface History {
   /** The mean training loss of each epoch. The loss of each batch is measured before its step. */
   loss: number[];
   /** The mean validation loss after each epoch. Present if there are validation data. */
-  validation?: number[];
+  validation?: number[] | undefined;
   /** The metrics of each epoch, by name. Present if metrics were given. */
-  metrics?: Record<string, number[]>;
+  metrics?: Record<string, number[]> | undefined;
   /** The metrics on the validation data after each epoch, by name. Present if metrics and validation data were given. */
-  validationMetrics?: Record<string, number[]>;
+  validationMetrics?: Record<string, number[]> | undefined;
   /**
    * With early stopping: the index in these lists of the best epoch, whose parameters the model has unless `restoreBest`
    * is false.
    */
-  best?: number;
+  best?: number | undefined;
 }
 
 const patienceSchema = { patience: size };

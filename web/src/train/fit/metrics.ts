@@ -80,7 +80,7 @@ interface Meter {
 
 /** All numbers of labels: an array, nested or not, or a tensor. */
 function numbersOf(labels: unknown): readonly number[] {
-  const { data } = (labels ?? {}) as { data?: Iterable<number> };
+  const { data } = (labels ?? {}) as { data?: Iterable<number> | undefined };
   const values = Array.isArray(labels) ? (labels.flat(Infinity) as unknown[]) : [...(data ?? [])];
   const wrong = values.find((value) => typeof value !== 'number' && typeof value !== 'boolean');
   if (wrong !== undefined || values.length === 0)

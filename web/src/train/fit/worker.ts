@@ -181,7 +181,7 @@ function afterOthers<T>(body: () => Promise<T>): Promise<T> {
 }
 
 /** Converts the options of the caller's call to those of the training functions. */
-function trainingOptions({ onProgress, ...options }: { onProgress?: (progress: never) => void }): object {
+function trainingOptions({ onProgress, ...options }: { onProgress?: ((progress: never) => void) | undefined }): object {
   return { ...options, ...(onProgress && { onStep: onProgress }) };
 }
 

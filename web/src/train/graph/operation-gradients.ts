@@ -14,7 +14,7 @@ import type { Computed, OperationName } from '../inference.js';
 type Derivative = (a: number, b: number, y: number) => number;
 
 /** The derivatives of maps: by a (or x), and by b. */
-const maps: { readonly [Name in OperationName]?: readonly (Derivative | null)[] } = {
+const maps: { readonly [Name in OperationName]?: readonly (Derivative | null)[] | undefined } = {
   rearrange: [null],
   add: [null, null],
   subtract: [null, () => -1],

@@ -265,7 +265,11 @@ export class Recording {
   }
 
   /** Calls a raw layer. `given`: its arguments by name. `position`: as in `TrainCore.record`. */
-  layer(layer: RawModule, given: { sites?: RawSites | null }, position: readonly [number, number] | null): unknown {
+  layer(
+    layer: RawModule,
+    given: { sites?: RawSites | null | undefined },
+    position: readonly [number, number] | null,
+  ): unknown {
     return this.withSites(given.sites ?? null, (sites) =>
       this.#results(this.#core.record(this.graph, layer, { ...this.#variables(given), sites }, position)),
     );

@@ -37,9 +37,9 @@ export interface Gradients<Inputs extends string = string> {
   /** Gradients by the names in the state dict. Frozen parameters have none. */
   parameters: Record<string, Tensor>;
   /** Gradients of the sites that `read` names, after their edits. */
-  activations?: Record<string, Tensor>;
+  activations?: Record<string, Tensor> | undefined;
   /** The gradient of each edit's tensor or number; null for `map` and 'mean'. */
-  edits?: (Tensor | null)[];
+  edits?: (Tensor | null)[] | undefined;
 }
 
 export class Tape {

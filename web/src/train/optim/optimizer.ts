@@ -10,60 +10,60 @@ import type { RawOptimizer } from '../graph/train-core.js';
 /** Options of `optim.SGD`. */
 export interface SGDOptions {
   /** The learning rate. Default 1e-3. */
-  lr?: number;
+  lr?: number | undefined;
   /** The momentum factor. Default 0. */
-  momentum?: number;
+  momentum?: number | undefined;
   /** Whether to use Nesterov's momentum. Default false. */
-  nesterov?: boolean;
+  nesterov?: boolean | undefined;
   /** The L2 penalty: this factor times the parameter is added to its gradient. Default 0. */
-  weightDecay?: number;
+  weightDecay?: number | undefined;
 }
 
 /** Options of `optim.Adam` and `optim.AdamW`. */
 export interface AdamOptions {
   /** The learning rate. Default 1e-3. */
-  lr?: number;
+  lr?: number | undefined;
   /** The decay rates of the moving averages of the gradients and of their squares. Default [0.9, 0.999]. */
-  betas?: readonly [number, number];
+  betas?: readonly [number, number] | undefined;
   /** Added to the denominator. Default 1e-8. */
-  eps?: number;
+  eps?: number | undefined;
   /**
    * The weight decay. Adam (default 0): this factor times the parameter is added to its gradient. AdamW (default 0.01):
    * this factor times the learning rate and the parameter is subtracted from the parameter.
    */
-  weightDecay?: number;
+  weightDecay?: number | undefined;
   /** Whether to divide by the maximum of the second moments so far (Reddi, Kale, Kumar 2018, arXiv:1904.09237). Default false. */
-  amsgrad?: boolean;
+  amsgrad?: boolean | undefined;
 }
 
 /** Options of `optim.RMSprop`. */
 export interface RMSpropOptions {
   /** The learning rate. Default 1e-2. */
-  lr?: number;
+  lr?: number | undefined;
   /** The decay rate of the moving average of the squared gradients. Default 0.99. */
-  alpha?: number;
+  alpha?: number | undefined;
   /** Whether to divide by an estimate of the standard deviation instead: the mean gradient is subtracted. Default false. */
-  centered?: boolean;
+  centered?: boolean | undefined;
   /** The momentum factor. Default 0. */
-  momentum?: number;
+  momentum?: number | undefined;
   /** Added to the denominator. Default 1e-8. */
-  eps?: number;
+  eps?: number | undefined;
   /** The L2 penalty: this factor times the parameter is added to its gradient. Default 0. */
-  weightDecay?: number;
+  weightDecay?: number | undefined;
 }
 
 /** Options of `optim.Adafactor`. */
 export interface AdafactorOptions {
   /** The learning rate: the limit of the relative step size 1 / sqrt(n) in step n. Default 1e-2. */
-  lr?: number;
+  lr?: number | undefined;
   /** The exponent of the decay rate 1 - n^beta2Decay of the second moments; at most 0. Default -0.8. */
-  beta2Decay?: number;
+  beta2Decay?: number | undefined;
   /** The least root of a second moment, and the least norm of a parameter. Default [1.1920929e-7, 1e-3]. */
   eps?: readonly [number, number];
   /** The root mean square, above 0, to which updates are clipped. Default 1. */
   clipThreshold?: number;
   /** The weight decay: this factor times the learning rate and the parameter is subtracted from the parameter. Default 0. */
-  weightDecay?: number;
+  weightDecay?: number | undefined;
 }
 
 /** A group of parameters, with the options in which they differ from the rest. */

@@ -42,19 +42,19 @@ export interface NoamOptions {
 /** Options of `schedules.reduceOnPlateau`. */
 export interface ReduceOnPlateauOptions {
   /** Whether the metric should become small ('min') or large ('max'). Default 'min'. */
-  mode?: 'min' | 'max';
+  mode?: 'min' | 'max' | undefined;
   /** The factor on the learning rate, in [0, 1). Default 0.1. */
-  factor?: number;
+  factor?: number | undefined;
   /** The number of steps without improvement that are tolerated; the next one reduces the rate. Default 10. */
-  patience?: number;
+  patience?: number | undefined;
   /** The least change that counts as an improvement. Default 1e-4. */
-  threshold?: number;
+  threshold?: number | undefined;
   /** Whether the threshold is relative to the best metric ('rel') or absolute ('abs'). Default 'rel'. */
-  thresholdMode?: 'rel' | 'abs';
+  thresholdMode?: 'rel' | 'abs' | undefined;
   /** The number of steps after a reduction in which steps without improvement are not counted. Default 0. */
-  cooldown?: number;
+  cooldown?: number | undefined;
   /** The least learning rate. Default 0. */
-  minLr?: number;
+  minLr?: number | undefined;
 }
 
 const schema = { warmup: count, steps: size } satisfies Schema<ScheduleOptions>;

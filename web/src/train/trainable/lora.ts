@@ -21,25 +21,25 @@ import type { RawNamedRows } from '../graph/train-core.js';
 /** Options of `addLora`, with PEFT's names. */
 export interface LoraOptions {
   /** The rank r of the adapters. Default 8. */
-  rank?: number;
+  rank?: number | undefined;
   /** The adapters' outputs are scaled by alpha / rank. Default 8. */
-  alpha?: number;
+  alpha?: number | undefined;
   /** The dropout rate of the adapters' inputs in training mode. Default 0. */
-  dropout?: number;
+  dropout?: number | undefined;
   /**
    * The modules that get an adapter, by the last parts of their names in the checkpoint. Default: the query and value
    * projections, such as `['query', 'value']` for BERT.
    */
-  targets?: readonly string[];
+  targets?: readonly string[] | undefined;
   /**
    * Other modules that remain trainable, such as `['classifier']`, including the modules inside them, by the last parts
    * of their names. Default: none.
    */
-  modulesToSave?: readonly string[];
+  modulesToSave?: readonly string[] | undefined;
   /**
    * The seed of the initial A and of the adapters' dropout, an integer from 0 to 2^53 - 1. Default: chosen at random.
    */
-  seed?: number;
+  seed?: number | undefined;
 }
 
 /** The LoRA adapters of a model. */

@@ -11,7 +11,7 @@ import { anywhere, loadTrainableInWorker, remotelyTrainable } from './remote-tra
 import type { TrainableOptions } from './trainable-model.js';
 
 /** The options of `fromPretrained` in heed/train. */
-export type TrainingOptions = FromPretrainedOptions & { trainable?: boolean };
+export type TrainingOptions = FromPretrainedOptions & { trainable?: boolean | undefined };
 
 export interface PageModels extends FineTuning {
   fromPretrained(source?: ModelSource, options?: TrainingOptions): Promise<PretrainedModel>;

@@ -27,8 +27,8 @@ import { trainingSchema } from './trainable-model.js';
 type Call = 'trainClassifier' | 'trainEmbedding' | 'save' | 'config' | 'mergeLora';
 
 interface CallOptions {
-  readonly signal?: SignalLike;
-  readonly onStep?: (progress: never) => void;
+  readonly signal?: SignalLike | undefined;
+  readonly onStep?: ((progress: never) => void) | undefined;
 }
 
 function send<T>(name: Call, model: RemoteModel, args: unknown[], options: CallOptions | undefined): Promise<T> {

@@ -25,11 +25,11 @@ export interface TrainableOptions
    * Whether to store only the input of each layer for the backward pass, which then repeats the layer's forward pass:
    * less memory, a third more time, the same gradients. Default false.
    */
-  recompute?: boolean;
+  recompute?: boolean | undefined;
   /** The dropout rate in training mode, everywhere the model has dropout. Default: the rates in config.json. */
-  dropout?: number;
+  dropout?: number | undefined;
   /** The seed of dropout, an integer from 0 to 2^53 - 1. Default: chosen at random. */
-  seed?: number;
+  seed?: number | undefined;
 }
 
 /** The options in addition to those of `fromPretrained` in heed. */
@@ -50,7 +50,7 @@ export interface ForwardResult {
   /** The number of tokens that were cut from each text. */
   truncated: number[];
   /** The activations of the sites that `read` names, by name. */
-  activations?: Record<string, SiteActivation>;
+  activations?: Record<string, SiteActivation> | undefined;
 }
 
 /** Options of `TrainableModel.forward`. */

@@ -87,7 +87,7 @@ export interface MultiHeadAttentionForward {
 export interface EncoderForward<Call, Weights> {
   forward<W extends boolean = false>(
     x: TensorInput,
-    options: Call & { returnWeights?: W } & Differentiate,
+    options: Call & { returnWeights?: W | undefined } & Differentiate,
   ): Differentiated<Attended<W, Weights> & WithActivations, 'x' | 'mask' | 'keyMask' | 'headMask'>;
 }
 
@@ -122,7 +122,7 @@ const readFlag = optional(flag, false);
 /** Separates `backward` from a call's options. */
 export function readBackward<Options extends object>(
   name: string,
-  options: (Options & { backward?: boolean }) | undefined,
+  options: (Options & { backward?: boolean | undefined }) | undefined,
 ): { backward: boolean; rest: Options | undefined } {
   if (options === undefined || options === null) return { backward: false, rest: options };
   const { backward, ...rest } = plainOptions(name, options);
