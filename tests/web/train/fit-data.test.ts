@@ -39,6 +39,42 @@ describe('weights', () => {
     expect(history.loss[0]).toBeCloseTo(mean, 12);
   });
 
+  test('of batches that arrive one by one', async () => {
+    const batch = (labels: Tensor, weights?: unknown) => ({
+      inputs: new Tensor(x.data.slice(0, 6), [2, 3]),
+      labels,
+      weights,
+    });
+    const labels = (width: number) => new Tensor(new Float32Array(2 * width).fill(1), [2, width]);
+    const histories: number[][] = [];
+    for (const weights of [undefined, [0, 2], [0, 2]]) {
+      const model = makeModel();
+      const [width] = model.forward(new Tensor(x.data.slice(0, 3), [1, 3])).shape.slice(-1) as [number];
+      const loss =
+        histories.length === 2
+          ? (output: Tensor, given: Tensor, { weights: each }: { weights?: never }) =>
+              heed.losses.mse(output, given, { weights: each })
+          : ('mse' as const);
+      const options = { epochs: 3, loss, validation: () => [batch(labels(width), weights)] } as never;
+      const { loss: losses } = await fitted(model, options, (() => [batch(labels(width), weights)]) as never);
+      histories.push(losses);
+    }
+    expect(histories[1]).not.toEqual(histories[0]);
+    expect(histories[2]).toEqual(histories[1]);
+    const model = makeModel();
+    const [width] = model.forward(new Tensor(x.data.slice(0, 3), [1, 3])).shape.slice(-1) as [number];
+    const refused = (weights: unknown, options = {}) =>
+      errorOf(() =>
+        fitted(model, { epochs: 1, loss: 'mse', ...options }, (() => [batch(labels(width), weights)]) as never),
+      );
+    expect((await refused([1, -1])).message).toContain('fit: data.weights: expected finite numbers >= 0, got -1');
+    expect((await refused('x')).message).toContain('fit: data.weights: ');
+    const table = { ...batch(labels(width)), weights: [1, 1] };
+    expect((await errorOf(() => fitted(model, { epochs: 1, loss: 'mse' }, table as never))).message).toContain(
+      'sampleWeight',
+    );
+  });
+
   test('of classes are those of the samples with these labels', async () => {
     const classWeight = { 0: 0.5, 1: 3 };
     const sampleWeight = classes.map((label) => classWeight[label as 0]);
