@@ -40,39 +40,25 @@ describe('weights', () => {
   });
 
   test('of batches that arrive one by one', async () => {
-    const batch = (labels: Tensor, weights?: unknown) => ({
-      inputs: new Tensor(x.data.slice(0, 6), [2, 3]),
-      labels,
-      weights,
-    });
-    const labels = (width: number) => new Tensor(new Float32Array(2 * width).fill(1), [2, width]);
-    const histories: number[][] = [];
-    for (const weights of [undefined, [0, 2], [0, 2]]) {
-      const model = makeModel();
-      const [width] = model.forward(new Tensor(x.data.slice(0, 3), [1, 3])).shape.slice(-1) as [number];
-      const loss =
-        histories.length === 2
-          ? (output: Tensor, given: Tensor, { weights: each }: { weights?: never }) =>
-              heed.losses.mse(output, given, { weights: each })
-          : ('mse' as const);
-      const options = { epochs: 3, loss, validation: () => [batch(labels(width), weights)] } as never;
-      const { loss: losses } = await fitted(model, options, (() => [batch(labels(width), weights)]) as never);
-      histories.push(losses);
-    }
-    expect(histories[1]).not.toEqual(histories[0]);
-    expect(histories[2]).toEqual(histories[1]);
-    const model = makeModel();
-    const [width] = model.forward(new Tensor(x.data.slice(0, 3), [1, 3])).shape.slice(-1) as [number];
-    const refused = (weights: unknown, options = {}) =>
-      errorOf(() =>
-        fitted(model, { epochs: 1, loss: 'mse', ...options }, (() => [batch(labels(width), weights)]) as never),
-      );
-    expect((await refused([1, -1])).message).toContain('fit: data.weights: expected finite numbers >= 0, got -1');
-    expect((await refused('x')).message).toContain('fit: data.weights: ');
-    const table = { ...batch(labels(width)), weights: [1, 1] };
-    expect((await errorOf(() => fitted(model, { epochs: 1, loss: 'mse' }, table as never))).message).toContain(
-      'sampleWeight',
-    );
+    const inputs = new Tensor(x.data.slice(0, 6), [2, 3]);
+    const batch = (weights?: unknown) => ({ inputs, labels: [[1], [1]], weights });
+    const run = async (weights: unknown, loss: unknown = 'mse') => {
+      const stream = () => [batch(weights)];
+      const history = await fitted(makeModel(), { epochs: 3, loss, validation: stream } as never, stream as never);
+      return history.loss;
+    };
+    const weighted = await run([0, 2]);
+    expect(weighted).not.toEqual(await run(undefined));
+    const own = (output: Tensor, labels: never, { weights }: { weights: never }) =>
+      heed.losses.mse(output, labels, { weights });
+    expect(await run([0, 2], own)).toEqual(weighted);
+    // The first loss is the squared error of the second example alone, with weights whose mean is 1.
+    const [, second] = makeModel().forward(inputs).data;
+    expect(weighted[0]).toBeCloseTo((second! - 1) ** 2, 5);
+    expect((await errorOf(run([1, -1]))).message).toContain('fit: data.weights: expected finite numbers >= 0, got -1');
+    expect((await errorOf(run('x'))).message).toContain('fit: data.weights: ');
+    const table = fitted(makeModel(), { epochs: 1 }, batch([1, 1]) as never);
+    expect((await errorOf(table)).message).toContain('sampleWeight');
   });
 
   test('of classes are those of the samples with these labels', async () => {
