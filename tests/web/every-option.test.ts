@@ -137,7 +137,7 @@ const CALLS: Record<string, Call> = {
   'draw/index: bars': (o) => draw.bars(canvas, [1, 2], o),
   'draw/index: curves': (o) => draw.curves(canvas, { a: [1, 2] } as never, o),
   'draw/index: links': (o) => draw.links(canvas, x, ['a', 'b'] as never, o),
-  'lens/index: attribute': (o) => lens.attribute(trainable, 'a', o),
+  'lens/index: attribute': (o) => lens.attribute(trainable, 'a', { metric: () => 0, ...o } as never),
   'lens/index: logitLens': (o) => lens.logitLens(model, 'a', o),
   'lens/index: patchGrid': (o) => lens.patchGrid(model, { clean: 'a', corrupted: 'x', metric: () => 0, ...o }),
   'lens/index: rollout': (o) => lens.rollout(model, 'a', o),

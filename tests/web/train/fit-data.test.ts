@@ -53,7 +53,7 @@ describe('weights', () => {
       heed.losses.mse(output, labels, { weights });
     expect(await run([0, 2], own)).toEqual(weighted);
     // The first loss is the squared error of the second example alone, with weights whose mean is 1.
-    const [, second] = makeModel().forward(inputs).data;
+    const [, second] = makeModel().train().forward(inputs).data;
     expect(weighted[0]).toBeCloseTo((second! - 1) ** 2, 5);
     expect((await errorOf(run([1, -1]))).message).toContain('fit: data.weights: expected finite numbers >= 0, got -1');
     expect((await errorOf(run('x'))).message).toContain('fit: data.weights: ');
