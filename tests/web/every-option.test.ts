@@ -163,24 +163,15 @@ const CALLS: Record<string, Call> = {
       ],
       o,
     ),
-  ...Object.fromEntries(
-    (
-      [
-        'giniCoefficient',
-        'rocAucScore',
-        'd2GammaScore',
-        'd2PoissonScore',
-        'meanAbsoluteError',
-        'meanGammaDeviance',
-        'meanPoissonDeviance',
-        'r2Score',
-        'rootMeanSquaredError',
-      ] as const
-    ).map((name): [string, Call] => [
-      `evaluation/index: ${name}`,
-      (o) => (evaluation[name] as Call & ((...args: Any[]) => unknown))([1, name === 'rocAucScore' ? 0 : 2], [1, 1], o),
-    ]),
-  ),
+  'evaluation/index: giniCoefficient': (o) => evaluation.giniCoefficient([1, 2], [1, 1], o),
+  'evaluation/index: rocAucScore': (o) => evaluation.rocAucScore([1, 0], [1, 1], o),
+  'evaluation/index: d2GammaScore': (o) => evaluation.d2GammaScore([1, 2], [1, 1], o),
+  'evaluation/index: d2PoissonScore': (o) => evaluation.d2PoissonScore([1, 2], [1, 1], o),
+  'evaluation/index: meanAbsoluteError': (o) => evaluation.meanAbsoluteError([1, 2], [1, 1], o),
+  'evaluation/index: meanGammaDeviance': (o) => evaluation.meanGammaDeviance([1, 2], [1, 1], o),
+  'evaluation/index: meanPoissonDeviance': (o) => evaluation.meanPoissonDeviance([1, 2], [1, 1], o),
+  'evaluation/index: r2Score': (o) => evaluation.r2Score([1, 2], [1, 1], o),
+  'evaluation/index: rootMeanSquaredError': (o) => evaluation.rootMeanSquaredError([1, 2], [1, 1], o),
   'adapters/ai-sdk: embeddingModel': (o) => aiSdk.embeddingModel(model, o),
   'adapters/ai-sdk: rerankingModel': (o) => aiSdk.rerankingModel(model, o),
   'adapters/langchain: embeddings': (o) => langchain.embeddings(model, o),
