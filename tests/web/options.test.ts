@@ -1,3 +1,4 @@
+import { readdirSync, readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import {
   count,
@@ -128,4 +129,17 @@ describe('signal', () => {
       expect.objectContaining({ code: 'INVALID_ARGUMENT', message: expect.stringContaining('encode.signal') }),
     );
   });
+});
+
+it.each([
+  ['unknown options are rejected', /throw[^;]*the unknown option/, ['base/options.ts']],
+  ['lines of JSON are parsed', /JSON\.parse\(line\)/, ['node/lines.ts']],
+  ['options of Node are checked', /checkOptions/, []],
+])('%s in one place', (_, pattern, places) => {
+  const root = new URL('../../web/src/', import.meta.url);
+  const names = readdirSync(root, { recursive: true, encoding: 'utf8' }).filter((name) => name.endsWith('.ts'));
+  const found = names.filter((name) =>
+    pattern.test(readFileSync(new URL(name, root), 'utf8').replace(/^\s*(\*|\/\/).*$/gm, '')),
+  );
+  expect(found.map((name) => name.replaceAll('\\', '/'))).toEqual(places);
 });

@@ -39,6 +39,28 @@ describe('weights', () => {
     expect(history.loss[0]).toBeCloseTo(mean, 12);
   });
 
+  test('of batches that arrive one by one', async () => {
+    const inputs = new Tensor(x.data.slice(0, 6), [2, 3]);
+    const batch = (weights?: unknown) => ({ inputs, labels: [[1], [1]], weights });
+    const run = async (weights: unknown, loss: unknown = 'mse') => {
+      const stream = () => [batch(weights)];
+      const history = await fitted(makeModel(), { epochs: 3, loss, validation: stream } as never, stream as never);
+      return history.loss;
+    };
+    const weighted = await run([0, 2]);
+    expect(weighted).not.toEqual(await run(undefined));
+    const own = (output: Tensor, labels: never, { weights }: { weights: never }) =>
+      heed.losses.mse(output, labels, { weights });
+    expect(await run([0, 2], own)).toEqual(weighted);
+    // The first loss is the squared error of the second example alone, with weights whose mean is 1.
+    const [, second] = makeModel().train().forward(inputs).data;
+    expect(weighted[0]).toBeCloseTo((second! - 1) ** 2, 5);
+    expect((await errorOf(run([1, -1]))).message).toContain('fit: data.weights: expected finite numbers >= 0, got -1');
+    expect((await errorOf(run('x'))).message).toContain('fit: data.weights: ');
+    const table = fitted(makeModel(), { epochs: 1 }, batch([1, 1]) as never);
+    expect((await errorOf(table)).message).toContain('sampleWeight');
+  });
+
   test('of classes are those of the samples with these labels', async () => {
     const classWeight = { 0: 0.5, 1: 3 };
     const sampleWeight = classes.map((label) => classWeight[label as 0]);
