@@ -178,6 +178,12 @@ test('a pooling without a mode is the mean', async () => {
   for (const config of [{}, { word_embedding_dimension: 24 }, { pooling_mode_cls_token: false }])
     expect(await vectorsOf(json(config))).toEqual(mean);
   function alone() {
-    return { ...files, 'modules.json': json([{ type: 'x.Transformer', path: '' }, { type: 'x.Pooling', path: '1_Pooling' }]) };
+    return {
+      ...files,
+      'modules.json': json([
+        { type: 'x.Transformer', path: '' },
+        { type: 'x.Pooling', path: '1_Pooling' },
+      ]),
+    };
   }
 });

@@ -35,7 +35,7 @@ export function registry<Held>(cleanup: (held: Held) => void): FinalizationRegis
  * `location.origin`.
  */
 export function ownOrigin(): string | undefined {
-  return (globalThis as { origin?: string }).origin ?? globalThis.location?.origin;
+  return (globalThis as { origin?: string | undefined }).origin ?? globalThis.location?.origin;
 }
 
 /** A URL object. */

@@ -73,7 +73,7 @@ async function knownFiles(folder: ModelFolder): Promise<string[]> {
   const modules = await folder.open('modules.json', {});
   if (modules) {
     const list = parseJson(await readAll(modules), modules.name);
-    for (const { path } of Array.isArray(list) ? (list as { path?: string }[]) : [])
+    for (const { path } of Array.isArray(list) ? (list as { path?: string | undefined }[]) : [])
       if (typeof path === 'string' && isInside(path)) paths.push(`${path}/config.json`, `${path}/model.safetensors`);
   }
   const found = await Promise.all(

@@ -49,7 +49,7 @@ export interface Row {
   offsets: [number, number][];
   parts: (0 | 1 | null)[];
   /** For token ids with a mask: the ids, types and mask as given, with one entry per column, as `tokens` has. */
-  given?: { ids: number[]; types: number[] | null; mask: number[] };
+  given?: { ids: number[]; types: number[] | null; mask: number[] } | undefined;
   cut: number;
 }
 

@@ -4,7 +4,7 @@
 export interface Stored {
   values: Float32Array | Int8Array | Uint8Array;
   /** int8 only; value = int8 * scale. */
-  scale?: number;
+  scale?: number | undefined;
 }
 
 /** Nine significant digits determine every fp32 value exactly. */

@@ -31,10 +31,10 @@ const REFUSING = 20;
 
 export interface QueueOptions {
   /** Seconds to wait for the server while it cannot be reached. Default 20. */
-  timeout?: number;
+  timeout?: number | undefined;
   /** Seconds after which the chunk of a crashed process is handed out again. Needed by `consume`. */
-  lock?: number;
-  signal?: Signal;
+  lock?: number | undefined;
+  signal?: Signal | undefined;
 }
 
 /** A job that this process has, with the token of its lock. */

@@ -34,14 +34,14 @@ export interface WorkOptions {
    * URL of a server that distributes the chunks: redis://, rediss:// or postgres://. Needs the package bullmq, and
    * ioredis for Redis or pg for PostgreSQL.
    */
-  queue?: string;
+  queue?: string | undefined;
   /** Seconds to wait for the servers of `queue` and `to` while they do not answer. Default 20. */
-  queueTimeout?: number;
+  queueTimeout?: number | undefined;
   /**
    * Seconds after which the queue hands the chunk of a crashed process to another one, and after which a process that
    * the queue gives no chunk embeds missing ones by itself. Default 30.
    */
-  lock?: number;
+  lock?: number | undefined;
   /**
    * Number of threads. Each loads a model of its own and embeds one chunk at a time. Default 'auto': one per CPU core.
    */

@@ -34,7 +34,7 @@ export interface TextSearchOptions extends SearchOptions {
   /** Restricts the search to texts with these ids. */
   ids?: readonly number[] | ReadonlySet<number> | undefined;
   /** Restricts the search to texts for which this returns true. */
-  filter?: (text: IndexedText) => boolean;
+  filter?: ((text: IndexedText) => boolean) | undefined;
   /**
    * true: score every text. Default: an index of bits with more than 4096 texts scores only the
    * `rescoreMultiplier * topK` texts nearest by Hamming distance, and, without `threshold`, any index of more than
@@ -45,12 +45,12 @@ export interface TextSearchOptions extends SearchOptions {
    * For a query that is a text: a text to put before it, instead of the query prompt of the model's folder. '' for none.
    * Rejected for a query that is a vector.
    */
-  prompt?: string;
+  prompt?: string | undefined;
   /**
    * Stops a search for a text while the model embeds it. The search rejects with the signal's reason. A search for a
    * vector throws it if the signal has fired before.
    */
-  signal?: SignalLike;
+  signal?: SignalLike | undefined;
 }
 
 const integers = listOf(natural, 'an array or a Set of integers');

@@ -158,7 +158,10 @@ export function readFloatRows(name: string, value: unknown): Rows & { data: Floa
 }
 
 export function readCorpus(name: string, value: unknown): Rows {
-  const kind = guarded(name, () => (value as { data?: Int8Array } | null)?.data?.[Symbol.toStringTag] as string);
+  const kind = guarded(
+    name,
+    () => (value as { data?: Int8Array | undefined } | null)?.data?.[Symbol.toStringTag] as string,
+  );
   if (kind !== 'Int8Array' && kind !== 'Uint8Array') return readFloatRows(name, value);
   const entries = { Store: Int8Array, entryOf: () => null, entries: '' }; // nested arrays do not get here
   const { data, shape } = read(name, value, `an ${kind} tensor`, `an ${kind}`, entries);

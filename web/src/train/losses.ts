@@ -261,9 +261,9 @@ interface LossDefinition {
   /** In `fit`: the option as which the labels are passed. */
   readonly labelOption?: string | undefined;
   /** A label that is ignored. */
-  readonly ignored?: number;
+  readonly ignored?: number | undefined;
   /** The number of axes at the end of the first tensor that belong to one entry of the mean. Default 0. */
-  readonly entryAxes?: number;
+  readonly entryAxes?: number | undefined;
   /** Whether the loss relates the examples of a batch to each other. Default false. */
   readonly relatesExamples?: boolean | undefined;
   /** Whether a batch also needs two examples with the same label. Default false. */
@@ -375,9 +375,9 @@ export const lossNames = new WeakMap<object, string>();
 
 /** The options of a loss that affect its mean, after reading. */
 interface MeanOptions {
-  readonly ignoreIndex?: number;
-  readonly weight?: RawTensor | null;
-  readonly weights?: RawTensor | null;
+  readonly ignoreIndex?: number | undefined;
+  readonly weight?: RawTensor | null | undefined;
+  readonly weights?: RawTensor | null | undefined;
 }
 
 /** The index in a tensor whose axes are the first axes of `shape`, with extents of 1 repeated, of entry `n` of `shape`. */

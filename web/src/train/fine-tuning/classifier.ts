@@ -75,12 +75,12 @@ export interface ClassifierOptions extends FineTuningOptions {
    * The learning rate of AdamW. Default: 0.01 for the head; with the encoder, 0.001 for LoRA adapters and 5e-5
    * otherwise. With the encoder, the rate rises during the first tenth of the steps and then falls to 0.
    */
-  lr?: number;
+  lr?: number | undefined;
   /**
    * The weight decay of AdamW, which biases and norms do not have. Default: 1 for the head, which keeps its scores
    * moderate; 0.01 with the encoder.
    */
-  weightDecay?: number;
+  weightDecay?: number | undefined;
   /**
    * Validation data: examples on which to measure after each epoch, or the fraction of the examples, in (0, 1), to hold
    * out for that, the same fraction per label. Default: none.

@@ -73,9 +73,9 @@ export interface EmbeddingTrainingOptions extends FineTuningOptions {
    * The learning rate of AdamW, which rises during the first tenth of the steps and then falls to 0. Default: 0.001 for
    * LoRA adapters, 2e-5 otherwise.
    */
-  lr?: number;
+  lr?: number | undefined;
   /** The weight decay of AdamW, which biases and norms do not have. Default 0.01. */
-  weightDecay?: number;
+  weightDecay?: number | undefined;
   /**
    * Validation data: examples on which the loss is measured after each epoch, or the fraction of the examples, in (0,
    * 1), to hold out for that. Default: none.

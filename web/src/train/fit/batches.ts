@@ -121,7 +121,7 @@ export interface Weighted extends Batch {
    * The batch's first examples, without those that were added for a loss that compares examples. They are also in other
    * batches. Default: all.
    */
-  readonly own?: Weighted;
+  readonly own?: Weighted | undefined;
 }
 
 /**

@@ -145,7 +145,7 @@ export async function runFit(
 
   const history = emptyHistory(metrics, validation !== null);
   const steps = stepsPerEpoch && stepsPerEpoch * epochs;
-  let best: { loss: number; epoch: number; state?: StateDict } = { loss: Infinity, epoch: -1 };
+  let best: { loss: number; epoch: number; state?: StateDict | undefined } = { loss: Infinity, epoch: -1 };
   let goesOn = true;
   const restoreModes = modesOf(model);
   try {

@@ -59,9 +59,9 @@ export interface AdafactorOptions {
   /** The exponent of the decay rate 1 - n^beta2Decay of the second moments; at most 0. Default -0.8. */
   beta2Decay?: number | undefined;
   /** The least root of a second moment, and the least norm of a parameter. Default [1.1920929e-7, 1e-3]. */
-  eps?: readonly [number, number];
+  eps?: readonly [number, number] | undefined;
   /** The root mean square, above 0, to which updates are clipped. Default 1. */
-  clipThreshold?: number;
+  clipThreshold?: number | undefined;
   /** The weight decay: this factor times the learning rate and the parameter is subtracted from the parameter. Default 0. */
   weightDecay?: number | undefined;
 }
