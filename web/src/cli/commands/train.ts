@@ -260,8 +260,6 @@ async function trainAndSave<R>(
   run: (heed: Heed, model: Model, common: object) => Promise<R>,
 ): Promise<{ result: R; bytes: number; model: Model['config'] }> {
   const { model: source, dtype, train = what, rank, alpha, targets, epochs, batchSize, lr, patience, saveAs } = options;
-  if (what === 'full' && train === 'head')
-    throw invalid('--train', 'full, lora or names of parameters', "'head': vectors have no head");
   using state = new TrainingState(options.out, options.resume ?? false, options.seed);
   const { seed } = state;
   const encoder =
