@@ -48,9 +48,18 @@ const gpu = ['tests/web/gpu/!(smoke).browser.test.ts'];
 const demo = ['tests/demo/!(smoke).browser.test.ts', 'tests/demo/learning.test.ts'];
 // Fuzzing, examples trained to convergence, 4 GB of memory: `npm run test:slow`.
 const slow = ['tests/**/*.slow.test.ts'];
-// Besides these, the tests of the node project that start processes, servers or many workers, or that take more than some
-// seconds, are not part of `npm run test:quick`.
-const notQuick: string[] = [];
+// What `npm run test:quick` leaves out besides the slow tests: tests that start processes and servers, and files that take more
+// than five seconds.
+const notQuick = [
+  'tests/web/{cli,scale}/*.test.ts',
+  'tests/demo/{learning-labels,lens,recording}.test.ts',
+  'tests/tools/imports.test.ts',
+  'tests/web/{api-examples,docs,elsewhere,lens,messages}.test.ts',
+  'tests/web/layers/errors/refusals.test.ts',
+  'tests/web/models/{bounded-pattern,config,encode,file-edges,foreign-cache,http,hub,index-model,paged-embeddings,pool-shares,pool,published,quantize-refusals,quantize,revisions-memory,segments,sites-everywhere,stream,worker}.test.ts',
+  'tests/web/train/{classifier,fine-tuning,fit-worker,lora-again,many-examples,nothing-learned,out-of-memory,pretrained-model,pretrained,save,sites}.test.ts',
+  'tests/web/util/vectors.test.ts',
+];
 const bundlers = ['tests/package/{bundlers,frameworks,recipes}.test.ts'];
 const packaged = ['tests/package/*.test.ts'];
 const withPackages = ['tests/adapters/*.test.ts'];
@@ -58,7 +67,7 @@ const withPackages = ['tests/adapters/*.test.ts'];
 export default defineConfig({
   resolve: { alias },
   test: {
-    maxWorkers: 3, // on two cores, because many tests wait for processes, workers and pages
+    maxWorkers: 4, // on two cores, because many tests wait for processes, workers and pages
     // These only stop tests that hang; they are long enough for a busy machine.
     testTimeout: 300_000,
     hookTimeout: 300_000,

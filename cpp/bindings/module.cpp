@@ -6,6 +6,7 @@
 #include "core/encoded_rows.h"
 
 namespace heed::bindings {
+
 const Parameter& BoundModule::parameter(unsigned index) {
   if (parameters_.empty()) parameters_ = module().parameters();
   if (index >= parameters_.size()) {

@@ -39,7 +39,8 @@ function pathsIn(text: string): string[] {
 
 /** Names of source files in code spans, such as `core/check.h`, and in lists of files in code blocks, before what is said about each. */
 function namesIn(text: string): string[] {
-  const blocks = [...text.matchAll(/^```\n(.*?)^```/gms)].flatMap(([, block]) => block!.split('\n'));
+  const withoutCode = text.replace(/^```\w+\n.*?^```\n/gms, '');
+  const blocks = [...withoutCode.matchAll(/^```\n(.*?)^```/gms)].flatMap(([, block]) => block!.split('\n'));
   const listed = blocks.flatMap((line) => line.split(/ {2,}/)[0]!.split(' ')).filter((name) => name !== '');
   const spans = [...text.matchAll(/`([\w./{},*-]+\.(?:m?[jt]sx?|cpp|h|py|json))`/g)].flatMap(([, name]) =>
     alternatives(name!),

@@ -98,6 +98,7 @@ const CALLS: Record<string, Call> = {
   'index: encodeStream': (o) => first(heedModule.encodeStream(model, texts, o)),
   'index: semanticSearch': (o) => heedModule.semanticSearch(x, x, o),
   'index: TextIndex.add': (o) => index.add(['a'], undefined, o),
+  'index: TextIndex.update': (o) => index.update(0, o as never),
   'index: TextIndex.search': (o) => index.search('a', o),
   'index: TextIndex.searchLatest': (o) => index.searchLatest(() => {}, o)('a'),
   'index: TextIndex.searchAll': (o) => index.searchAll(['a'], o),

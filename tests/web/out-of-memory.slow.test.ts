@@ -1,4 +1,4 @@
-/** All of the 4 GB that 32-bit addresses reach. endurance.test.ts has the same with a small memory. */
+/** All of the 4 GB that 32-bit addresses reach. out-of-memory.test.ts has the same with a small memory. */
 import { type Heed, type Linear, load } from 'heed';
 import { expect, it } from 'vitest';
 

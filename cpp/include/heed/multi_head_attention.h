@@ -64,6 +64,9 @@ class MultiHeadAttention : public Module {
   /// Sets positions.key and positions.query to the projections of positions.embeddings.
   void projectPositions(Evaluator& e, DisentangledPositions& positions) const;
 
+  /// Whether a linear layer that projects relative positions has a decorator.
+  bool decoratesPositions() const;
+
   const MultiHeadAttentionOptions& options() const { return options_; }  ///< with defaults filled in
   /// All projections.
   std::vector<Linear*> linears();

@@ -16,9 +16,8 @@ namespace heed {
 ///
 ///   F32, F16, BF16             little-endian floats
 ///   I8, rotated I8             with one scale per row; see RowStorage
-///   int4, trellis3, trellis4   coded rows with one scale per row, followed by one per column for trellis3 and
-///   trellis4;
-///                              see core/coded_rows.h and core/trellis.h
+///   int4, trellis3, trellis4   coded rows with one scale per row; for trellis3 and trellis4, one per column follows.
+///                              See core/coded_rows.h and core/trellis.h
 ///   trellis3columns,           the same, with sequences along the columns that begin with the first row. The scales
 ///   trellis4columns            are followed by outliers: row, column and value of each weight that is stored as it is
 struct EncodedRows {

@@ -118,11 +118,12 @@ DecoderLayer::Cache DecoderLayer::makeCache(const Value& memory, Context& contex
 
 Value DecoderLayer::step(Evaluator& e, const Value& target, Cache& cache, const DecoderCallOptions& options) {
   const MultiHeadAttentionOptions& o = multihead_attn_.options();
-  const Shape widths{o.key_value_heads * o.key_dim, o.key_value_heads * o.value_dim};
-  if (Shape{cache.key_width, cache.value_width} != widths) {
-    throwInvalid(ErrorCode::kInvalidArgument, "cache",
-                 "a cache made by this decoder, with keys and values of width " + widths.toString(),
-                 "width " + Shape{cache.key_width, cache.value_width}.toString());
+  const Index key_width = o.key_value_heads * o.key_dim, value_width = o.key_value_heads * o.value_dim;
+  if (cache.key_width != key_width || cache.value_width != value_width) {
+    throwInvalid(
+        ErrorCode::kInvalidArgument, "cache",
+        "a cache made by this decoder, with keys and values of width " + Shape{key_width, value_width}.toString(),
+        "width " + Shape{cache.key_width, cache.value_width}.toString());
   }
   requireShape("target", target.values(), target.rows() / cache.count * cache.count, options_.embed_dim);
   if (options.memory.rotary)

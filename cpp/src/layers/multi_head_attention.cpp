@@ -162,6 +162,11 @@ void MultiHeadAttention::projectPositions(Evaluator& e, DisentangledPositions& p
   positions.query = (pos_query_proj_ ? *pos_query_proj_ : q_proj_).forward(e, positions.embeddings);
 }
 
+bool MultiHeadAttention::decoratesPositions() const {
+  const Linear &key = pos_key_proj_ ? *pos_key_proj_ : k_proj_, &query = pos_query_proj_ ? *pos_query_proj_ : q_proj_;
+  return key.decorator() != nullptr || query.decorator() != nullptr;
+}
+
 std::vector<Linear*> MultiHeadAttention::linears() {
   std::vector<Linear*> all = {&q_proj_, &k_proj_, &v_proj_, &out_proj_};
   if (pos_key_proj_ && pos_query_proj_) all.insert(all.end(), {&*pos_key_proj_, &*pos_query_proj_});

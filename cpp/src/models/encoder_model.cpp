@@ -314,8 +314,10 @@ std::shared_ptr<const EncoderModel::ProjectedPositions> EncoderModel::projectedP
                                                                                          Index length) {
   const std::span<const Index> rows = distanceRows(length - 1);
   const uint64_t writes = positionWrites(i);
+  // The model's modules do not count the writes to parameters of decorators, such as LoRA adapters.
+  const bool is_decorated = layer(i).selfAttention().decoratesPositions();
   std::shared_ptr<const ProjectedPositions>& cached = positions_->layers[static_cast<size_t>(i)];
-  if (cached && cached->has(rows.front(), rows.back() + 1, writes)) return cached;
+  if (!is_decorated && cached && cached->has(rows.front(), rows.back() + 1, writes)) return cached;
   const Arena::Scope scope(e.context().arena);
   DisentangledPositions made = distances(e, length);
   layer(i).selfAttention().projectPositions(e, made);
@@ -323,8 +325,8 @@ std::shared_ptr<const EncoderModel::ProjectedPositions> EncoderModel::projectedP
   auto projected = std::make_shared<ProjectedPositions>(made.first, count, writes);
   allocate("positions", {2 * count, width}, projected->values);
   std::copy_n(made.query.data(), count * width, std::copy_n(made.key.data(), count * width, projected->values.data()));
-  cached = projected;
-  return cached;
+  if (!is_decorated) cached = projected;
+  return projected;
 }
 
 uint64_t EncoderModel::positionWrites(Index i) const {

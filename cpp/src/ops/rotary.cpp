@@ -23,7 +23,7 @@ void requireOptions(Index dim, double base) {
 Rotary::Rotary(Index dim, Index length, double base, Pairing pairing, double scale, Index first)
     : dim_(dim), length_(length), first_(first), pairing_(pairing) {
   requireOptions(dim, base);
-  requireAtLeast("rotary.maxLength", length, 0);
+  requireAtLeast("rotary.length", length, 0);
   requireRange("firstPosition", first, 0, std::numeric_limits<Index>::max() - length);
   const Shape shape{length, dim / 2};
   allocate("rotary", shape, cos_);

@@ -1,6 +1,7 @@
 /** Splitting texts into passages, and vectors of long texts. */
 import { embedLong, load, loadTokenizer, type Passage, splitPassages } from 'heed';
 import { describe, expect, test, vi } from 'vitest';
+import { segmentsOf } from '../../../web/src/tasks/text-segments.js';
 import { fixtures } from './fixtures.js';
 import { tinyModel } from './tiny.js';
 
@@ -208,3 +209,22 @@ describe('embedLong', () => {
     await expect(embedLong(model, source, { signal })).rejects.toThrow('enough');
   });
 });
+
+test.each(['sentence', 'word', 'grapheme'] as const)(
+  'long texts have the %ss that Intl.Segmenter finds in the whole',
+  (granularity) => {
+    const parts = [
+      'The quick brown fox can\'t jump 3.14 m. "Really?" he asked... 1. 2. 3. and so on! ',
+      'Ein Satz mit z. B. Abkürzungen; noch einer.\n\n',
+      '\u{1F1E9}\u{1F1EA}\u{1F1EB}\u{1F1F7} \u{1F468}\u200D\u{1F469}\u200D\u{1F467} e\u0301a\u0308 ',
+      'สวัสดีครับ ยินดี. 私は学生です。',
+    ];
+    // V8 copies the whole text for each of its segments, so the text cannot be much longer.
+    let text = '';
+    for (let seed = 1; text.length < 6000; seed = (seed * 48271) % 2147483647) text += parts[seed % parts.length];
+    text += `${'x'.repeat(5000)} The end.`; // a word that is longer than a window
+    const found = [...segmentsOf('test', text, granularity, 'en')];
+    const whole = new Intl.Segmenter('en', { granularity }).segment(text);
+    expect(found).toEqual([...whole].map(({ index, segment }) => [index, index + segment.length]));
+  },
+);

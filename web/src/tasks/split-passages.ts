@@ -7,6 +7,7 @@ import { Tensor } from '../base/tensor.js';
 import type { EmbedOptions, PretrainedModel } from '../models/model.js';
 import { promptText, type Role, readRole, withPrompt } from '../models/prompts.js';
 import { normalized } from '../models/quantized.js';
+import { type Granularity, segmentsOf } from './text-segments.js';
 
 export interface Passage {
   /** `source.slice(start, end)`, which neither begins nor ends with white space. */
@@ -147,7 +148,6 @@ function readTokenizer(
   });
 }
 
-type Granularity = 'sentence' | 'word' | 'grapheme' | 'point';
 const FINER: Record<Granularity, Granularity | null> = {
   sentence: 'word',
   word: 'grapheme',
@@ -205,36 +205,6 @@ async function rangesOf(
     if (ranges.length % SEGMENTS_PER_STEP === 0) await yieldToEventLoop();
   }
   return ranges;
-}
-
-/** Splits a text into segments that cover it. */
-function* segmentsOf(
-  owner: string,
-  source: string,
-  granularity: Granularity,
-  locale: string | undefined,
-): Generator<[start: number, end: number]> {
-  if (granularity === 'point' || typeof Intl.Segmenter !== 'function') return yield* matchesOf(source, granularity);
-  let segmenter: Intl.Segmenter;
-  try {
-    segmenter = new Intl.Segmenter(locale, { granularity });
-  } catch (cause) {
-    throw invalid(`${owner}.locale`, 'a language tag', describe(locale), 'INVALID_ARGUMENT', { cause });
-  }
-  for (const { index, segment } of segmenter.segment(source)) yield [index, index + segment.length];
-}
-
-/** Approximations, for engines without Intl.Segmenter. */
-const PATTERNS: Record<Granularity, RegExp> = {
-  sentence: /[^.!?\u3002\uFF01\uFF1F\n]*(?:[.!?\u3002\uFF01\uFF1F\n]+[\s)\]"'\u201D\u2019]*|$)/gu,
-  word: /\s*\S+\s*|\s+/gu,
-  grapheme: /\P{M}\p{M}*|\p{M}+/gu,
-  point: /[\s\S]/gu,
-};
-
-function* matchesOf(source: string, granularity: Granularity): Generator<[start: number, end: number]> {
-  for (const { 0: found, index } of source.matchAll(PATTERNS[granularity]))
-    if (found !== '') yield [index, index + found.length];
 }
 
 /** Joins successive units to passages, each as long as `most` tokens allow. */

@@ -42,7 +42,8 @@ class RowSum {
 /// Sums in double of floats that are added to arbitrary elements of an array.
 class ScatteredSums {
  public:
-  /// Sums of `terms` floats in all, which finish() adds to `out` (size). If `out` is null, there is nothing to add to.
+  /// `terms`: the total number of floats that will be added. finish() adds their sums to `out` (size); with null, there
+  /// is nothing to add to.
   ScatteredSums(float* out, Index size, double terms);
   explicit operator bool() const { return out_ != nullptr; }
   void add(Index i, float x) {

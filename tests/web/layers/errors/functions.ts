@@ -197,7 +197,12 @@ export const rows: Row[] = [
     /positionalEncoding: dim: expected .*, got 0/,
   ],
   ['more positions than memory', () => heed.positionalEncoding(2 ** 31 - 1, 2), 'OUT_OF_MEMORY', /2147483647/],
-  ['a rotary position past memory', () => heed.rotary([[1, 2]], { firstPosition: 2 ** 31 - 1 }), 'OUT_OF_MEMORY', /./],
+  [
+    'a rotary position past 32 bits',
+    () => heed.rotary([[1, 2]], { firstPosition: 2 ** 31 - 1 }),
+    'INVALID_ARGUMENT',
+    /^firstPosition: expected an integer from 0 to 2147483646, got 2147483647$/,
+  ],
   [
     'an endless list',
     () => heed.masks.padding(endless()),

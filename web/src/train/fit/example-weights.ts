@@ -10,8 +10,9 @@ import type { LossRead } from './fit-losses.js';
 const isWeight = (value: unknown) => typeof value === 'number' && value >= 0 && value < Infinity;
 const weight = legal<number>('a finite number >= 0', isWeight);
 
-const readWeights: Reader<TensorLike> = (value, name) => {
-  const { data, shape } = readTensor(name, value);
+const readWeights: Reader<TensorLike> = (value, name) => checkedWeights(readTensor(name, value), name);
+
+const checkedWeights = ({ data, shape }: TensorLike, name: string): TensorLike => {
   const wrong = data.findIndex((each) => !isWeight(each));
   if (wrong >= 0) throw invalid(name, 'finite numbers >= 0', `${data[wrong]} for example ${wrong}`);
   return { data: data.slice(), shape: [...shape] };
@@ -19,10 +20,9 @@ const readWeights: Reader<TensorLike> = (value, name) => {
 
 /** One weight per example. */
 export const sampleWeightOption: Reader<TensorLike> = (value, name) => {
-  const read = readWeights(value, name);
-  const { shape } = read;
-  if (shape.length === 1) return read;
-  throw invalid(name, '[N], one number for each example', formatShape(shape), 'SHAPE_MISMATCH');
+  const read = readTensor(name, value);
+  if (read.shape.length === 1) return checkedWeights(read, name);
+  throw invalid(name, '[N], one number for each example', formatShape(read.shape), 'SHAPE_MISMATCH');
 };
 
 /** Returns a reader of the weights of a batch, of its examples or of its labels. `loss`: null if none is computed. */
@@ -81,9 +81,9 @@ export function weighing(classes: Record<string, number> | null): (batch: Weight
  * The weight of a batch in the mean loss of its epoch: the entries over which its loss is the mean; if these are not
  * known, the number of its examples, or with weights their sum.
  */
-export function shareOf({ share }: Loss, batch: Weighted): number {
+export function shareOf(loss: Loss, batch: Weighted): number {
   const { weights, count } = batch.own ?? batch;
-  if (share !== null) return share;
+  if (loss.share !== null) return loss.share;
   if (!weights) return count;
   const sum = weights.data.reduce((total, each) => total + each, 0);
   return (sum * count) / weights.data.length;
