@@ -93,7 +93,7 @@ struct Parameter {
   std::vector<Part> parts;
   /// Called after rows have been written, for modules that derive values from them; empty: none.
   std::function<void()> on_write;
-  /// The number of writes to parameters of the module that lists this one; null: not counted. Set by
+  /// The number of writes to parameters of the module that owns this one; null: not counted. Set by
   /// Module::parameters().
   uint64_t* writes = nullptr;
 

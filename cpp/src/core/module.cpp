@@ -83,7 +83,8 @@ Index Parameter::rowSize() const { return shape.rank() > 1 ? shape.size() / std:
 void Module::collect(const std::string& prefix, std::vector<Parameter>& out) {
   for (Parameter& own : ownParameters()) {
     own.name = prefix + own.name;
-    own.writes = &writes_;
+    // Parameters that another module shares, such as those of a model that is trained, keep the count of their owner.
+    if (!own.writes) own.writes = &writes_;
     out.push_back(std::move(own));
   }
   for (const Child& child : children())

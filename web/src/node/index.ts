@@ -1,7 +1,7 @@
 /** Files, texts and arrays in Node, for the command line and for runs over corpora. */
 export { invalid, invalidFile } from '../base/error.js';
 export { batches } from './batches.js';
-export { embedTexts, type TextRole } from './embedding.js';
+export { embedTexts, type TextRole } from './embed-texts.js';
 export { namesIn, pieces, readRange, statusOf, unreadable } from './folders-and-files.js';
 export {
   asRecord,
