@@ -77,13 +77,23 @@ export function weighing(classes: Record<string, number> | null): (batch: Weight
   };
 }
 
-/**
- * The weight of a batch in the mean loss of its epoch: the entries over which its loss is the mean; if these are not
- * known, the number of its examples, or with weights their sum.
- */
-export function shareOf({ share }: Loss, batch: Weighted): number {
-  const { weights, count } = batch.own ?? batch;
-  if (share !== null) return share;
+/** The loss of a batch. */
+export interface Measured {
+  readonly loss: number;
+  /**
+   * The weight of the batch in the mean loss of its epoch: the number of entries in its loss's mean; if it is not known,
+   * the number of its examples, or with weights their sum.
+   */
+  readonly share: number;
+  /** The ignored label if all labels of the batch are equal to it, so that the loss is NaN; otherwise null. */
+  readonly onlyLabel: number | null;
+}
+
+export function measuredOf(loss: Loss, batch: Weighted): Measured {
+  return { loss: loss.item(), share: loss.share ?? shareOf(batch.own ?? batch), onlyLabel: loss.onlyLabel };
+}
+
+function shareOf({ weights, count }: Weighted): number {
   if (!weights) return count;
   const sum = weights.data.reduce((total, each) => total + each, 0);
   return (sum * count) / weights.data.length;
