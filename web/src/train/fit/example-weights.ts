@@ -19,9 +19,9 @@ const readWeights: Reader<TensorLike> = (value, name) => {
 
 /** One weight per example. */
 export const sampleWeightOption: Reader<TensorLike> = (value, name) => {
-  const read = readWeights(value, name);
-  const { shape } = read;
-  if (shape.length === 1) return read;
+  const tensor = readTensor(name, value);
+  const { shape } = tensor;
+  if (shape.length === 1) return readWeights(tensor, name);
   throw invalid(name, '[N], one number for each example', formatShape(shape), 'SHAPE_MISMATCH');
 };
 
