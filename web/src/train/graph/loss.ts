@@ -41,7 +41,7 @@ export class Loss extends Tensor {
     return this.#averaged?.share() ?? null;
   }
 
-  /** @internal The ignored label if all labels of the batch are equal to it, so that the loss is NaN; otherwise null. */
+  /** @internal The ignored label if all labels of the batch equal it, so that the loss is NaN; otherwise null. */
   get onlyLabel(): number | null {
     if (!Number.isNaN(this.item())) return null; // first, because the share takes a loop over the labels
     const ignored = this.#averaged?.ignored ?? null;
@@ -58,8 +58,8 @@ export class Loss extends Tensor {
    * If losses share parts of their graphs, compute all of them before the first `backward()`; their `backward()` may
    * then be called in any order.
    *
-   * @throws HeedError `DIVERGED` if the loss is not finite; `INVALID_ARGUMENT` if all labels of the batch are ignored, if
-   *   it depends on no parameter, if its graph has been freed, or if parameters have changed since the forward pass;
+   * @throws HeedError `DIVERGED` if the loss is not finite; `INVALID_ARGUMENT` if all labels of the batch are ignored,
+   *   if it depends on no parameter, if its graph has been freed, or if parameters have changed since the forward pass;
    *   `DISPOSED` if one of its layers was disposed of
    */
   backward(): void {
