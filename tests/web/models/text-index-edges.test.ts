@@ -222,6 +222,48 @@ describe.each(stores)('%s', (_, Index) => {
     expect(index.search(vectorOf(0), { ids: [7] })[0]!.metadata).toBe('given');
   });
 
+  test('texts that are replaced many times leave few unused rows', async () => {
+    const counts: number[] = [];
+    const made = vi.spyOn(Index, 'newStore' as never) as unknown as ReturnType<typeof vi.fn>;
+    const index = Index.of(names(4), vectorsOf(4));
+    const store = made.mock.results[0]!.value as { readonly count: number };
+    for (let n = 0; n < 500; n++) {
+      await index.add([`new ${n}`], [vectorOf(n)], { ids: [n % 4], replace: true });
+      counts.push(store.count);
+    }
+    expect(Math.max(...counts)).toBeLessThanOrEqual(5);
+    expect(index.texts).toEqual([496, 497, 498, 499].map((n) => `new ${n}`));
+    expect(index.search(vectorOf(498), { topK: 1 })).toMatchObject([{ id: 2, index: 2, text: 'new 498' }]);
+  });
+
+  test('texts are replaced even if their rows cannot be removed', async () => {
+    const made = vi.spyOn(Index, 'newStore' as never) as unknown as ReturnType<typeof vi.fn>;
+    const index = Index.of(names(2), vectorsOf(2));
+    const keep = vi.spyOn(made.mock.results[0]!.value as { keep(kept: Uint32Array): void }, 'keep');
+    keep.mockImplementation(() => {
+      throw new Error('no memory');
+    });
+    expect(await index.add(['new 0'], [vectorOf(5)], { ids: [0], replace: true })).toEqual([0]);
+    expect(keep).toHaveBeenCalledOnce();
+    expect(index.texts).toEqual(['text 1', 'new 0']);
+    keep.mockRestore();
+    await index.add(['new 1'], [vectorOf(6)], { ids: [1], replace: true });
+    expect(index.search(vectorOf(5), { topK: 1 })).toMatchObject([{ id: 0, index: 0, text: 'new 0' }]);
+  });
+
+  test('vectors are those at the time of the call, also if their buffers are reused', async () => {
+    const index = Index.of(names(1), vectorsOf(1), { output: 'float32' });
+    const [data, codes, scales] = [Float32Array.from(vectorOf(1)), new Int8Array(8).fill(3), new Float32Array([2])];
+    const added = index.add(['a'], { data, shape: [1, 8] });
+    const more = index.add(['b'], { data: codes, shape: [1, 8], scales } as never);
+    for (const buffer of [data, codes, scales]) buffer.fill(0);
+    await Promise.all([added, more]);
+    const [, first, second] = index.entries();
+    const norm = Math.hypot(...vectorOf(1));
+    vectorOf(1).forEach((value, i) => expect(first!.vector[i]).toBeCloseTo(value / norm, 6));
+    for (const value of second!.vector) expect(value).toBeCloseTo(Math.sqrt(1 / 8), 6);
+  });
+
   test('texts are looked up by their ids, and listed with their vectors', async () => {
     const index = Index.of(names(6), vectorsOf(6), { metadata: [0, 1, 2, 3, 4, { tags: ['x'] }] });
     await index.remove([1]);

@@ -322,6 +322,64 @@ describe("workers of the caller's", () => {
     await worker.terminate();
   });
 
+  test('go on after a fit whose validation data cannot be sent or is not legal', async () => {
+    const workers = [new Worker(script), new Worker(script)];
+    const post = workers.map((worker) => vi.spyOn(worker, 'postMessage'));
+    const model = makeModel();
+    const given = { ...options, optimizer: adam(model), epochs: 1, workers: workers as never };
+    let isStarted = false;
+    function* failing(): Generator<{ inputs: number[][] }> {
+      isStarted = true;
+      yield { inputs: [] };
+      throw new Error('of the data');
+    }
+    for (const validation of [failing(), failing]) {
+      expect(await errorOf(model.fit(data, { ...given, validation: validation as never }))).toMatchObject({
+        code: 'INVALID_ARGUMENT',
+        message: expect.stringMatching(/^fit.validation: .*`worker`/),
+      });
+    }
+    // The fit was rejected before it had any worker.
+    expect([isStarted, ...post.map(({ mock }) => mock.calls.length)]).toEqual([false, 0, 0]);
+    // A getter that throws when it is read for the second time, and values that cannot be cloned.
+    let reads = 0;
+    const changing = {
+      get inputs() {
+        if (++reads > 1) throw new Error('of the data');
+        return inputs;
+      },
+      labels,
+    };
+    const uncloneable = { inputs: inputs.map(() => [() => 1]), labels };
+    for (const validation of [changing, uncloneable])
+      expect(await errorOf(model.fit(data, { ...given, validation: validation as never }))).toBeInstanceOf(Error);
+    await model.fit(data, given);
+    expect(workers.map((worker) => worker.listenerCount('message'))).toEqual([1, 1]);
+    await Promise.all(workers.map((worker) => worker.terminate()));
+  });
+
+  test("end after a fit with illegal validation data, if they are heed's", async () => {
+    const [post, end] = [vi.spyOn(Worker.prototype, 'postMessage'), vi.spyOn(Worker.prototype, 'terminate')];
+    const model = makeModel();
+    const given = { ...options, optimizer: adam(model), workers: 2 };
+    // biome-ignore lint/correctness/useYield: it fails before the first batch
+    function* failing(): Generator<{ inputs: number[][] }> {
+      throw new Error('of the data');
+    }
+    for (const validation of [failing(), failing])
+      expect(await errorOf(model.fit(data, { ...given, validation: validation as never }))).toMatchObject({
+        code: 'INVALID_ARGUMENT',
+      });
+    expect(post).not.toHaveBeenCalled(); // no worker was started
+    const uncloneable = { inputs: inputs.map(() => [() => 1]), labels };
+    expect(await errorOf(model.fit(data, { ...given, validation: uncloneable as never }))).toBeInstanceOf(Error);
+    const started = new Set(post.mock.contexts);
+    expect(started.size).toBe(2);
+    expect([...started].filter((worker) => !end.mock.contexts.includes(worker))).toHaveLength(0);
+    await Promise.all(end.mock.results.map(({ value }) => value));
+    vi.restoreAllMocks();
+  });
+
   test('run one fit at a time', async () => {
     const worker = new Worker(script) as never;
     const [a, b] = [makeModel(), makeModel()];

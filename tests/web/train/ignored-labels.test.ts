@@ -1,6 +1,6 @@
 /** Losses of data in which some labels are ignored: those of PyTorch over all labels at once, whatever the batch size. */
 import type { FitProgress, Tensor } from 'heed/train';
-import { describe, expect, test } from 'vitest';
+import { describe, expect, test, vi } from 'vitest';
 import { draw } from '../layers/numbers.js';
 import { errorOf, heed } from './fit-support.js';
 
@@ -113,4 +113,51 @@ describe('a batch whose labels are all ignored', () => {
     expect(loss.item()).toBeNaN(); // as in PyTorch
     expect(() => loss.backward()).toThrow('backward: all labels of the batch are -100, so it has no loss');
   });
+
+  test('is named by the label that a loss of your own ignores', async () => {
+    const model = make();
+    const padded = none.map((row) => row.map(() => -1));
+    const own = (output: Tensor, given: number[]) => heed.losses.crossEntropy(output, given, { ignoreIndex: -1 });
+    const options = { loss: own, optimizer: new heed.optim.AdamW(model.parameters()) };
+    expect(await errorOf(model.fit({ inputs, labels: padded }, options))).toMatchObject({
+      code: 'INVALID_ARGUMENT',
+      message: 'fit: data: all labels of the data are -1, so it has no loss',
+    });
+    const loss = heed.losses.crossEntropy(model.train().forward(inputs), padded, { ignoreIndex: -1 });
+    expect(() => loss.backward()).toThrow('backward: all labels of the batch are -1, so it has no loss');
+  });
+});
+
+describe('a batch without examples', () => {
+  const empty = {
+    inputs: { data: new Float32Array(), shape: [0, 5] },
+    labels: { data: new Float32Array(), shape: [0, 3] },
+  };
+
+  test('has a loss that is not finite, and no labels that could be ignored', async () => {
+    const model = make();
+    const loss = heed.losses.mse(model.train().forward(empty.inputs), empty.labels);
+    expect(loss.item()).toBeNaN(); // as in PyTorch
+    const diverged = expect.objectContaining({ code: 'DIVERGED', message: expect.not.stringContaining('labels') });
+    expect(() => loss.backward()).toThrow(diverged);
+    const optimizer = new heed.optim.AdamW(model.parameters());
+    expect(await errorOf(model.fit([empty], { loss: 'mse', optimizer }))).toEqual(diverged);
+  });
+
+  test('has no weight where losses are only measured', async () => {
+    const model = make();
+    const full = { inputs: [[1, 2, 3, 4, 5]], labels: [[1, 0, 1]] };
+    const alone = await model.evaluate([full], { loss: 'mse' });
+    expect(alone.loss).toBeGreaterThan(0);
+    expect(await model.evaluate([empty, full, empty], { loss: 'mse' })).toEqual(alone);
+    expect(await model.evaluate([empty], { loss: 'mse' })).toMatchObject({ loss: NaN });
+  });
+});
+
+test('backward() reads the labels of a finite loss once, not again for the error that it does not have', () => {
+  const loss = heed.losses.crossEntropy(make().train().forward(inputs), labels);
+  const share = vi.spyOn(Object.getPrototypeOf(loss), 'share', 'get');
+  loss.backward();
+  expect(share).not.toHaveBeenCalled();
+  share.mockRestore();
 });

@@ -11,6 +11,7 @@ import {
   paraphraseMining,
 } from 'heed/util';
 import { describe, expect, it, test } from 'vitest';
+import { generator } from '../../../web/src/base/random.js';
 
 const golden = JSON.parse(readFileSync(new URL('../../fixtures/util/vectors.json', import.meta.url), 'utf8'));
 const runtime = await load();
@@ -172,6 +173,20 @@ test('random negatives: of the candidates, in descending order, the same for a s
     expect([...hits].sort((a, b) => b.score - a.score)).toEqual(hits);
     for (const hit of hits) expect(all[n]).toContainEqual(hit);
   });
+});
+
+test.each([0, 1, 2, 3, 31, 32])('random negatives are left if %d are removed one by one', async (removed) => {
+  // Rows that are less and less similar to the anchor, which is also its own positive.
+  const corpus = Array.from({ length: 34 }, (_, n) => [Math.cos(n / 40), Math.sin(n / 40)]);
+  const numNegatives = 33 - removed;
+  const options = { positives: [0], rangeMax: 33, numNegatives, samplingStrategy: 'random' } as const;
+  for (const seed of [1, 2, 3]) {
+    const random = generator(seed, 0);
+    const left = corpus.map((_, n) => n).slice(1);
+    while (left.length > numNegatives) left.splice(Math.floor((random() / 2 ** 32) * left.length), 1);
+    const [found] = await mineHardNegatives([corpus[0]!], corpus, { ...options, seed });
+    expect(found!.map(({ index }) => index)).toEqual(left);
+  }
 });
 
 test('calls report progress, and end when they are aborted', async () => {

@@ -124,7 +124,7 @@ export function measure(
     f1: ratio(2 * hits, predicted + support),
     support,
   }));
-  // As scikit-learn: of single labels, it knows those of the examples; of several, all columns.
+  // As in scikit-learn: with one label per example, labels that occur; with several, all columns.
   const present = isMultiLabel ? perLabel : perLabel.filter((_, i) => counts[i]!.support + counts[i]!.predicted > 0);
   return {
     count,

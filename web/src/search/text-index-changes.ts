@@ -113,6 +113,11 @@ export async function addTexts(
   guarded('vectors', () => store.append(more));
   rows.append(lines, ids, metadata);
   rows.remove(replaced, null);
+  try {
+    rows.removeUnused(store);
+  } catch {
+    // The texts have been added. The unused rows only take memory, and a later call tries again.
+  }
   return ids;
 }
 

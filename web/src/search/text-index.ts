@@ -52,6 +52,7 @@ import {
 import { type IndexEntry, type IndexedText, requireMetadata, TextRows } from './text-rows.js';
 import {
   ArrayStore,
+  copiedRows,
   dimensionsOf,
   eachEntry,
   inForm,
@@ -294,7 +295,8 @@ export class TextIndex<E extends boolean = boolean> extends Unproxied {
     const call = readOptions('add', addSchema, options);
     const isEmbedded = vectors === undefined && lines.length > 0;
     if (isEmbedded) this.#requireEmbedder('vectors', 'none');
-    const rows = isEmbedded ? null : readVectors(lines, vectors ?? NO_ROWS);
+    // A copy, because the caller may reuse the buffer before this call's turn.
+    const rows = isEmbedded ? null : copiedRows(readVectors(lines, vectors ?? NO_ROWS));
     return this.#inTurn(({ addTexts }) => addTexts(this.#state, lines, rows, call));
   }
 

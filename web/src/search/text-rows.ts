@@ -43,7 +43,7 @@ export class TextRows {
   #used: Uint32Array | null = null;
   /** The number of used rows before each word of `#used`, once it has been needed. */
   #ranks: Uint32Array | null = null;
-  /** The row of each id that is not the number of its row, once it has been needed. May have entries of unused rows. */
+  /** Maps ids that differ from their row numbers to rows, once it has been needed. May have entries of unused rows. */
   #rowOf: Map<number, number> | null = null;
   /** The texts as callers get them, once they have been needed. */
   #listed: readonly string[] | null = null;

@@ -348,3 +348,8 @@ export function readVectors(texts: string[], vectors: Corpus): Rows {
     );
   return rows;
 }
+
+/** Copies vectors and their scales. */
+export function copiedRows({ data, scales, ...rest }: Rows): Rows {
+  return guarded('vectors', () => ({ ...rest, data: data.slice(), ...(scales && { scales: scales.slice() }) }));
+}

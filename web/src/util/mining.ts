@@ -250,13 +250,25 @@ export async function mineHardNegatives(
 
 /** `count` of the candidates, in order: those that are left if random ones are removed, one after another. */
 function sampled<T>(candidates: readonly T[], count: number, random: () => number): T[] {
-  const removed: number[] = [];
-  for (let left = candidates.length; left > count; left--) removed.push(Math.floor((random() / 2 ** 32) * left));
-  // The places of those that are left, before each removal, from the last one on.
-  const places = Array.from({ length: Math.min(count, candidates.length) }, (_, i) => i);
-  for (const place of removed.reverse())
-    for (let i = places.length - 1; i >= 0 && places[i]! >= place; i--) places[i]!++;
-  return places.map((place) => candidates[place]!);
+  const { length } = candidates;
+  // A Fenwick tree: entry i has the number of candidates that are left among the (i & -i) ones that end with the i-th.
+  const tree = Int32Array.from({ length: length + 1 }, (_, i) => i & -i);
+  const isLeft = new Uint8Array(length).fill(1);
+  for (let left = length; left > count; left--) {
+    // The place among those that are left. The loop finds its index among all, and removes it from the tree.
+    let place = Math.floor((random() / 2 ** 32) * left);
+    let index = 0;
+    for (let step = 2 ** Math.floor(Math.log2(length)); step >= 1; step /= 2) {
+      const node = index + step;
+      if (node > length) continue;
+      if (tree[node]! <= place) {
+        place -= tree[node]!;
+        index = node;
+      } else tree[node]!--;
+    }
+    isLeft[index] = 0;
+  }
+  return candidates.filter((_, i) => isLeft[i]);
 }
 
 /** Reads the positives of each anchor. */

@@ -17,8 +17,8 @@ interface Listened {
   readonly connections: Set<Connection>;
   /** How the worker ended; null while it runs. */
   ended: { readonly how: string; readonly cause?: unknown } | null;
-  /** The answer to the greeting. It is sent only once, because the worker may be busy later. */
-  greeted?: Promise<unknown> | undefined;
+  /** The greeting and its answer. It is sent only once, because the worker may be busy later. */
+  greeting?: { readonly by: Connection; readonly answer: Promise<unknown> } | undefined;
 }
 
 /**
@@ -89,10 +89,23 @@ export class Connection extends Channel implements RawObject {
     const other = "the worker does not run heed's worker.js";
     const silent = () => this.fail(`${other}, or has not started within ${GREETING_LIMIT / 1000} s`);
     const timer = setTimeout(silent, GREETING_LIMIT);
-    this.#listened.greeted ??= this.call<unknown>(GREETING, []).catch(() => null);
-    const methods = await this.#listened.greeted;
+    const methods = await this.#greeted();
     clearTimeout(timer);
     if (!Array.isArray(methods) || !methods.includes(method)) this.fail(other);
+  }
+
+  /** The worker's answer to the greeting: the names of its methods; null after an error. */
+  async #greeted(): Promise<unknown> {
+    const listened = this.#listened;
+    for (;;) {
+      listened.greeting ??= { by: this, answer: this.call<unknown>(GREETING, []).catch(() => null) };
+      const { greeting } = listened;
+      const answer = await greeting.answer;
+      if (answer !== null || !greeting.by.closed) return answer;
+      // A connection that ended before the answer says nothing about the worker.
+      if (listened.greeting === greeting) listened.greeting = undefined;
+      if (this.closed) return null;
+    }
   }
 
   /** Ends the connection because the worker has failed or ended. */

@@ -148,8 +148,8 @@ export function* batchesOf(
 }
 
 /**
- * The batches that a caller's iterator yields. `readWeights` reads the weights of a batch. If the signal fires, stops waiting for the next batch and throws the
- * signal's reason.
+ * The batches that a caller's iterator yields. `readWeights` reads the weights of a batch. If the signal fires, stops
+ * waiting for the next batch and throws the signal's reason.
  */
 export async function* streamed(
   argument: string,

@@ -7,7 +7,7 @@ import { Tensor } from '../../base/tensor.js';
 import type { Tape } from '../graph/tape.js';
 import type { LayerTree } from '../graph/tree.js';
 import { batchesOf, type ExampleValues, readColumn, readData, streamed, type Weighted } from './batches.js';
-import { batchWeights, shareOf } from './example-weights.js';
+import { batchWeights, measuredOf } from './example-weights.js';
 import { contrastOf, type FitLoss, lossOption, needsLabels } from './fit-losses.js';
 import { type FitMetric, Meters, metricsOption } from './metrics.js';
 import { lossFunction, Mean, modesOf, outputOf, requireForward } from './passes.js';
@@ -82,11 +82,10 @@ export async function evaluate(tape: Tape, model: LayerTree, data: unknown, opti
     await between();
     inEvaluation(model, () => {
       if (measure) {
-        const measured = measure(batch);
-        mean.add(measured.item(), shareOf(measured, batch));
+        mean.add(measuredOf(measure(batch), batch));
       } else {
         observe(outputOf(model, batch.inputs), batch);
-        mean.add(0, batch.count);
+        mean.add({ loss: 0, share: batch.count, onlyLabel: null });
       }
     });
   }

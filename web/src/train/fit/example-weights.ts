@@ -10,9 +10,8 @@ import type { LossRead } from './fit-losses.js';
 const isWeight = (value: unknown) => typeof value === 'number' && value >= 0 && value < Infinity;
 const weight = legal<number>('a finite number >= 0', isWeight);
 
-const readWeights: Reader<TensorLike> = (value, name) => checkedWeights(readTensor(name, value), name);
-
-const checkedWeights = ({ data, shape }: TensorLike, name: string): TensorLike => {
+const readWeights: Reader<TensorLike> = (value, name) => {
+  const { data, shape } = readTensor(name, value);
   const wrong = data.findIndex((each) => !isWeight(each));
   if (wrong >= 0) throw invalid(name, 'finite numbers >= 0', `${data[wrong]} for example ${wrong}`);
   return { data: data.slice(), shape: [...shape] };
@@ -20,9 +19,10 @@ const checkedWeights = ({ data, shape }: TensorLike, name: string): TensorLike =
 
 /** One weight per example. */
 export const sampleWeightOption: Reader<TensorLike> = (value, name) => {
-  const read = readTensor(name, value);
-  if (read.shape.length === 1) return checkedWeights(read, name);
-  throw invalid(name, '[N], one number for each example', formatShape(read.shape), 'SHAPE_MISMATCH');
+  const tensor = readTensor(name, value);
+  const { shape } = tensor;
+  if (shape.length === 1) return readWeights(tensor, name);
+  throw invalid(name, '[N], one number for each example', formatShape(shape), 'SHAPE_MISMATCH');
 };
 
 /** Returns a reader of the weights of a batch, of its examples or of its labels. `loss`: null if none is computed. */
@@ -77,13 +77,23 @@ export function weighing(classes: Record<string, number> | null): (batch: Weight
   };
 }
 
-/**
- * The weight of a batch in the mean loss of its epoch: the entries over which its loss is the mean; if these are not
- * known, the number of its examples, or with weights their sum.
- */
-export function shareOf(loss: Loss, batch: Weighted): number {
-  const { weights, count } = batch.own ?? batch;
-  if (loss.share !== null) return loss.share;
+/** The loss of a batch. */
+export interface Measured {
+  readonly loss: number;
+  /**
+   * The weight of the batch in the mean loss of its epoch: the number of entries in its loss's mean; if it is not known,
+   * the number of its examples, or with weights their sum.
+   */
+  readonly share: number;
+  /** The ignored label if all labels of the batch are equal to it, so that the loss is NaN; otherwise null. */
+  readonly onlyLabel: number | null;
+}
+
+export function measuredOf(loss: Loss, batch: Weighted): Measured {
+  return { loss: loss.item(), share: loss.share ?? shareOf(batch.own ?? batch), onlyLabel: loss.onlyLabel };
+}
+
+function shareOf({ weights, count }: Weighted): number {
   if (!weights) return count;
   const sum = weights.data.reduce((total, each) => total + each, 0);
   return (sum * count) / weights.data.length;

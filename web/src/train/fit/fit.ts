@@ -4,18 +4,18 @@ import { makeYield } from '../../base/event-loop.js';
 import { plainOptions, readOptions } from '../../base/options.js';
 import type { Tensor } from '../../base/tensor.js';
 import { prepareData } from '../fit-data.js';
-import { isWithoutLabels, withoutLabels } from '../graph/loss.js';
+import { withoutLabels } from '../graph/loss.js';
 import type { Tape } from '../graph/tape.js';
 import { allLayers, type LayerTree } from '../graph/tree.js';
 import type { StateDict } from '../inference.js';
 import { clipGradNorm, type Optimizer } from '../optim/optimizer.js';
 import type { Weighted } from './batches.js';
 import { type EpochResult, notify } from './callbacks.js';
-import { requireWeightable, shareOf, weighing } from './example-weights.js';
-import { IGNORED, type LossName } from './fit-losses.js';
+import { type Measured, measuredOf, requireWeightable, weighing } from './example-weights.js';
+import type { LossName } from './fit-losses.js';
 import { type FitOptions, type FitRead, fitSchema, type History } from './fit-options.js';
 import { Meters, type MetricRead } from './metrics.js';
-import { type Assistant, assistant, divided, type Measured } from './parallel.js';
+import { type Assistant, assistant, divided } from './parallel.js';
 import { changedByPasses, lossFunction, Mean, modesOf, requireForward, type Stream } from './passes.js';
 
 /** Runs `fit` in a worker. `given`: the options as the caller passed them. */
@@ -95,10 +95,10 @@ export async function runFit(
     others &&
     divided(tape, model, optimizer, name, [assistant(tape, model, name), ...others], metrics.length ? observe : null);
   const alone = (batch: Weighted): Measured => {
-    const measured = measure(batch);
-    const [loss, share] = [measured.item(), shareOf(measured, batch)];
-    if (!isWithoutLabels(loss, share)) measured.backward();
-    return { loss, share };
+    const loss = measure(batch);
+    const measured = measuredOf(loss, batch);
+    if (measured.onlyLabel === null) loss.backward();
+    return measured;
   };
   const followsMetric = schedule?.plateau != null;
   let isReached = false;
@@ -108,7 +108,7 @@ export async function runFit(
     try {
       const measured = together ? await together(batch, batch.count) : alone(batch);
       // Without labels, there is nothing to learn: only the schedule advances.
-      if (!isWithoutLabels(measured.loss, measured.share)) {
+      if (measured.onlyLabel === null) {
         if (!isReached && measured.share > 0) {
           requireReached(tape, model, optimizer);
           isReached = true;
@@ -137,8 +137,7 @@ export async function runFit(
     const measured = new Mean();
     for await (const batch of batches) {
       await between();
-      const loss = measure(batch);
-      measured.add(loss.item(), shareOf(loss, batch));
+      measured.add(measuredOf(measure(batch), batch));
     }
     return measured.value('fit.validation');
   };
@@ -156,14 +155,15 @@ export async function runFit(
       for await (const given of batches(epoch)) {
         await between();
         const batch = weigh(given);
-        const { loss, share } = await trainStep(batch);
-        mean.add(loss, share);
+        const measured = await trainStep(batch);
+        mean.add(measured);
+        const { loss } = measured;
         const progress = { step: ++step, steps, epoch, loss };
         onStep?.(progress);
         if (callbacks.length > 0) goesOn = await notify(callbacks, 'onBatch', progress);
         if (!goesOn) break;
       }
-      if (mean.isWithoutLabels) throw withoutLabels('fit: data', IGNORED, 'the data');
+      if (mean.onlyLabel !== null) throw withoutLabels('fit: data', mean.onlyLabel, 'the data');
       const result: EpochResult = { epoch, loss: mean.value('fit: data'), metrics: meters.values() };
       if (validation) {
         meters = new Meters('fit', metrics);

@@ -10,8 +10,10 @@ import { operationsOf } from '../graph/operations.js';
 import type { Tape } from '../graph/tape.js';
 import type { RawGradient } from '../graph/train-core.js';
 import { allLayers, type LayerTree } from '../graph/tree.js';
+import { lossDefinitions } from '../losses.js';
 import type { Optimizer } from '../optim/optimizer.js';
 import { type Batch, readColumn, type Weighted } from './batches.js';
+import type { Measured } from './example-weights.js';
 import { countOf, type LossName } from './fit-losses.js';
 import { lossFunction } from './passes.js';
 
@@ -41,12 +43,6 @@ interface Node {
   readonly outputs: readonly RawTensor[];
   /** The gradients, in the order of the parameters. */
   readonly gradients: readonly (RawGradient | null)[];
-}
-
-/** The loss of a batch, and its weight in the mean loss of the epoch. */
-export interface Measured {
-  readonly loss: number;
-  readonly share: number;
 }
 
 /** The place of a parameter: the index of its layer, and its index in the layer. */
@@ -140,6 +136,7 @@ function joined(nodes: readonly Node[]): Node[] {
 export function assistant(tape: Tape, model: LayerTree, loss: LossName): Assistant {
   const layers = model[allLayers]().map(([layer]) => layer);
   const { multiply } = operationsOf(tape);
+  const { ignored } = lossDefinitions[loss];
 
   function compute({ state: { places, dropout }, returnOutputs }: Task, part: Part): Node {
     const gradients = places.map(([layer, index]) => ({
@@ -165,7 +162,8 @@ export function assistant(tape: Tape, model: LayerTree, loss: LossName): Assista
     // A part whose labels are all ignored adds nothing, because its loss is NaN. If all weights of a part are 0, its loss
     // and gradients are 0, as in training without `workers`.
     const node = { index, level: 0, outputs };
-    if (share === 0 && !part.weights) return { ...node, losses: [], gradients: places.map(() => null) };
+    if (ignored !== undefined && share === 0 && !part.weights)
+      return { ...node, losses: [], gradients: places.map(() => null) };
     multiply(measured, share).backward();
     return {
       ...node,
@@ -205,9 +203,10 @@ export function divided(
 ) {
   const layers = model[allLayers]().map(([layer]) => layer);
   const states = layers.map(({ raw }) => tape.stateOf(raw));
+  const { ignored } = lossDefinitions[loss];
   return async (batch: Batch, count: number): Promise<Measured> => {
     const share = countOf(loss, batch, count);
-    if (share === 0 && !batch.weights) return { loss: Number.NaN, share };
+    if (ignored !== undefined && share === 0 && !batch.weights) return { loss: Number.NaN, share, onlyLabel: ignored };
     const trained = optimizer.paramGroups.flatMap(({ params }) => params.filter(({ requiresGrad }) => requiresGrad));
     const places = trained.map(({ state, index }): Place => [states.indexOf(state), index]);
     const state: State = {
@@ -230,7 +229,7 @@ export function divided(
     optimizer.zeroGrad();
     for (const [i, gradient] of whole.gradients.entries())
       if (gradient) tape.core.addGradient(trained[i]!.gradients, trained[i]!.index, gradient);
-    return { loss: whole.losses.reduce((a, b) => a + b, 0), share };
+    return { loss: whole.losses.reduce((a, b) => a + b, 0), share, onlyLabel: null };
   };
 }
 

@@ -1,10 +1,11 @@
 /** Forward passes of models that are trained or measured, and the state that they change. */
 import { describe, invalid } from '../../base/error.js';
 import { Tensor } from '../../base/tensor.js';
-import { isWithoutLabels, Loss } from '../graph/loss.js';
+import { Loss } from '../graph/loss.js';
 import type { Tape } from '../graph/tape.js';
 import { allLayers, type LayerTree } from '../graph/tree.js';
 import type { Batch, Weighted } from './batches.js';
+import type { Measured } from './example-weights.js';
 import { type LossRead, makeLoss } from './fit-losses.js';
 
 type Forward = LayerTree & { forward(inputs: unknown): Tensor | { output: Tensor } };
@@ -73,30 +74,37 @@ export function changedByPasses(tape: Tape, model: LayerTree): () => void {
 }
 
 /**
- * Averages the losses of batches as one loss of all their entries would: weighted by their shares. Batches whose labels
- * are all ignored are left out.
+ * Averages the losses of batches as one loss of all their entries would: weighted by their shares. Batches without
+ * entries, such as those whose labels are all ignored, have no weight.
  */
 export class Mean {
   #sum = 0;
   #shares = 0;
   #batches = 0;
+  /** The number of batches without entries. */
+  #empty = 0;
+  /** The number of batches whose labels are all ignored. */
   #unlabelled = 0;
+  #ignored: number | null = null;
 
-  add(loss: number, share: number): void {
+  add({ loss, share, onlyLabel }: Measured): void {
     this.#batches++;
-    if (isWithoutLabels(loss, share)) this.#unlabelled++;
+    if (share === 0 && Number.isNaN(loss)) this.#empty++;
     else this.#sum += loss * share;
     this.#shares += share;
+    if (onlyLabel === null) return;
+    this.#unlabelled++;
+    this.#ignored = onlyLabel;
   }
 
-  /** Whether all labels of all batches are ignored. */
-  get isWithoutLabels(): boolean {
-    return this.#batches > 0 && this.#batches === this.#unlabelled;
+  /** The ignored label if all labels of all batches are ignored; otherwise null. */
+  get onlyLabel(): number | null {
+    return this.#batches === this.#unlabelled ? this.#ignored : null;
   }
 
-  /** 0 if all weights are 0; NaN if all labels are ignored, as in PyTorch. @throws HeedError if there were no batches */
+  /** 0 if all weights are 0; NaN if there are no entries, as in PyTorch. @throws HeedError if there were no batches */
   value(argument: string): number {
-    if (this.isWithoutLabels) return Number.NaN;
+    if (this.#batches > 0 && this.#batches === this.#empty) return Number.NaN;
     if (this.#batches > 0) return this.#shares > 0 ? this.#sum / this.#shares : 0;
     throw invalid(argument, 'batches in each epoch', 'none', 'INVALID_ARGUMENT', {
       hint: 'An iterator yields its batches once: give a function that makes one for each epoch',

@@ -3,7 +3,7 @@ import { Tensor } from '../../base/tensor.js';
 import type { RawTensor } from '../../base/wasm/core.js';
 import type { Tape } from './tape.js';
 
-/** What a loss that is a mean was taken over. */
+/** The entries over which a mean loss was computed. */
 export interface Averaged {
   /**
    * The number of entries, or with weights their sum. The mean of several batches is that of their losses, weighted by
@@ -36,9 +36,16 @@ export class Loss extends Tensor {
     this.#averaged = averaged;
   }
 
-  /** @internal See `Averaged`; null for a loss that is no mean over entries, such as a sum of losses. */
+  /** @internal See `Averaged`; null for a loss that is not a mean, such as a sum of losses. */
   get share(): number | null {
     return this.#averaged?.share() ?? null;
+  }
+
+  /** @internal The ignored label if all labels of the batch equal it, so that the loss is NaN; otherwise null. */
+  get onlyLabel(): number | null {
+    if (!Number.isNaN(this.item())) return null; // first, because the share takes a loop over the labels
+    const ignored = this.#averaged?.ignored ?? null;
+    return ignored !== null && this.share === 0 ? ignored : null;
   }
 
   /** Returns the value of the loss. */
@@ -51,18 +58,16 @@ export class Loss extends Tensor {
    * If losses share parts of their graphs, compute all of them before the first `backward()`; their `backward()` may
    * then be called in any order.
    *
-   * @throws HeedError `DIVERGED` if the loss is not finite; `INVALID_ARGUMENT` if all labels of the batch are ignored, if
-   * it depends on no parameter, if its graph has been freed, or if parameters have changed since the forward pass; `DISPOSED` if one of its layers was
-   * disposed of
+   * @throws HeedError `DIVERGED` if the loss is not finite; `INVALID_ARGUMENT` if all labels of the batch are ignored,
+   *   if it depends on no parameter, if its graph has been freed, or if parameters have changed since the forward pass;
+   *   `DISPOSED` if one of its layers was disposed of
    */
   backward(): void {
-    if (isWithoutLabels(this.item(), this.share)) throw withoutLabels('backward', this.#averaged!.ignored!);
+    const { onlyLabel } = this;
+    if (onlyLabel !== null) throw withoutLabels('backward', onlyLabel);
     this.#tape.backward(this.data);
   }
 }
-
-/** Whether a loss is NaN because all labels of its batch are ignored. */
-export const isWithoutLabels = (loss: number, share: number | null): boolean => share === 0 && Number.isNaN(loss);
 
 /** Makes the error for data whose labels are all `ignored`. */
 export const withoutLabels = (argument: string, ignored: number, of = 'the batch'): HeedError =>
