@@ -40,7 +40,7 @@ test.each<[string[], string]>([
 });
 
 test.each(['--retry', '--lock=9', '--table=t'])('heed corpus work %s without its server', async (option) => {
-  const needed = option.startsWith('--table') ? '--to' : '--queue';
+  const needed = { '--table=t': '--to', '--retry': '--queue or --to' }[option] ?? '--queue';
   const { code, err } = await run(['corpus', 'work', path('plan'), option]);
   expect([code, err]).toEqual([2, expect.stringContaining(`: expected ${needed}, without which it has no effect`)]);
 });
