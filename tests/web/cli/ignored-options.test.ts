@@ -1,5 +1,6 @@
 /** Options without an effect, rows that would be cut, and ids that an index cannot store are errors. */
-import { writeFileSync } from 'node:fs';
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { TextIndex } from 'heed';
 import { expect, test } from 'vitest';
 import { modelFolder, run } from './support.js';
@@ -48,6 +49,14 @@ test.each(['--retry', '--lock=9', '--table=t'])('heed corpus work %s without its
 test('messages have the names of the command line', async () => {
   const { err } = await heed(['embed', path('texts.txt'), '--dimensions', '99999']);
   expect(err).toMatch(/^heed: --dimensions: expected /);
+});
+
+test.each(['texts.json', 'embed.json'])('messages have the names of files as they were given: %s', async (name) => {
+  const folder = path('named');
+  mkdirSync(folder, { recursive: true });
+  writeFileSync(join(folder, name), '[{]');
+  const { code, err } = await run(['embed', name], { cwd: folder });
+  expect([code, err]).toEqual([1, expect.stringContaining(`heed: ${name}: `)]);
 });
 
 test.each([['embed'], ['search', 'x'], ['index', ...out('cut.safetensors')], ['classify']])(
