@@ -97,3 +97,9 @@ test('ids of an index: integers', async () => {
   const hits = index.search(new Float32Array(index.dimensions).fill(1));
   expect(hits.map(({ id }) => id).sort()).toEqual([3, 7]);
 });
+
+test('ids of an index: a text without one', async () => {
+  writeFileSync(path('gap.jsonl'), '{"id":7,"text":"the fox"}\n{"text":"a x"}\n');
+  const { err } = await heed(['index', path('gap.jsonl'), ...out('gap.safetensors')]);
+  expect(err).toMatch(/an index stores unique integers, and .* has no id\n$/);
+});
