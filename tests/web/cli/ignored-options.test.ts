@@ -1,5 +1,6 @@
 /** Options without an effect, rows that would be cut, and ids that an index cannot store are errors. */
-import { writeFileSync } from 'node:fs';
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { TextIndex } from 'heed';
 import { expect, test } from 'vitest';
 import { modelFolder, run } from './support.js';
@@ -40,7 +41,7 @@ test.each<[string[], string]>([
 });
 
 test.each(['--retry', '--lock=9', '--table=t'])('heed corpus work %s without its server', async (option) => {
-  const needed = option.startsWith('--table') ? '--to' : '--queue';
+  const needed = { '--table=t': '--to', '--retry': '--queue or --to' }[option] ?? '--queue';
   const { code, err } = await run(['corpus', 'work', path('plan'), option]);
   expect([code, err]).toEqual([2, expect.stringContaining(`: expected ${needed}, without which it has no effect`)]);
 });
@@ -48,6 +49,14 @@ test.each(['--retry', '--lock=9', '--table=t'])('heed corpus work %s without its
 test('messages have the names of the command line', async () => {
   const { err } = await heed(['embed', path('texts.txt'), '--dimensions', '99999']);
   expect(err).toMatch(/^heed: --dimensions: expected /);
+});
+
+test.each(['texts.json', 'embed.json'])('messages have the names of files as they were given: %s', async (name) => {
+  const folder = path('named');
+  mkdirSync(folder, { recursive: true });
+  writeFileSync(join(folder, name), '[{]');
+  const { code, err } = await run(['embed', name], { cwd: folder });
+  expect([code, err]).toEqual([1, expect.stringContaining(`heed: ${name}: `)]);
 });
 
 test.each([['embed'], ['search', 'x'], ['index', ...out('cut.safetensors')], ['classify']])(
@@ -87,4 +96,10 @@ test('ids of an index: integers', async () => {
   const index = await TextIndex.load(path('ids.safetensors'));
   const hits = index.search(new Float32Array(index.dimensions).fill(1));
   expect(hits.map(({ id }) => id).sort()).toEqual([3, 7]);
+});
+
+test('ids of an index: a text without one', async () => {
+  writeFileSync(path('gap.jsonl'), '{"id":7,"text":"the fox"}\n{"text":"a x"}\n');
+  const { err } = await heed(['index', path('gap.jsonl'), ...out('gap.safetensors')]);
+  expect(err).toMatch(/an index stores unique integers, and .* has no id\n$/);
 });

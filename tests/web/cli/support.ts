@@ -38,9 +38,9 @@ const plainEnv = { ...process.env };
 for (const name of ['CI', 'FORCE_COLOR', 'NODE_DISABLE_COLORS', 'NO_COLOR', 'TEAMCITY_VERSION', 'TMUX'])
   delete plainEnv[name];
 
-/** Starts `heed`. */
-export function start(args: string[], { env = {}, input = '' as string | null } = {}) {
-  const child = spawn(process.execPath, [script, ...args], { env: { ...plainEnv, ...env } });
+/** Starts `heed`. `cwd`: its folder. */
+export function start(args: string[], { env = {}, input = '' as string | null, cwd = '.' } = {}) {
+  const child = spawn(process.execPath, [script, ...args], { cwd, env: { ...plainEnv, ...env } });
   const ended = new Promise<Ended>((resolve) => {
     let [out, err] = ['', ''];
     child.stdout.on('data', (data) => (out += data));

@@ -133,3 +133,14 @@ test('random patterns: the matches are those of the engine', () => {
   expect(compared).toBeGreaterThan(1000);
   expect(slowOnes).toBeGreaterThan(200);
 });
+
+test('a text whose marks would take too much memory is refused before they are allocated', () => {
+  const pattern = bounded(`${'x?'.repeat(4000)}y`);
+  expect(() => matchesOf(pattern, 'x'.repeat(300_000))).toThrow(
+    expect.objectContaining({
+      code: 'UNSUPPORTED',
+      message: expect.stringContaining('a text of at most 268434 UTF-16'),
+    }),
+  );
+  expect(matchesOf(pattern, 'xy')).toEqual(matchesOf(native('x{0,4000}y'), 'xy'));
+});

@@ -114,7 +114,13 @@ describe('a plan', () => {
     const part = fs.readFileSync(join(out, 'part-00001.jsonl'));
     fs.writeFileSync(join(out, 'part-00001.jsonl.tmp-0123abcd'), part.subarray(0, 300));
     fs.writeFileSync(join(out, '_SUCCESS.tmp-0123abcd'), '{"rows":153,"errors":4,"parts":7}\n');
-    const foreign = { 'part-00001.jsonl.tmp-2024': 'mine', 'part-00009.jsonl.tmp-1': `${part}`, 'x.tmp-2024': 'mine' };
+    fs.writeFileSync(join(out, 'part-00003.jsonl.tmp-0123456789ab'), ''); // before its first bytes, as of Parquet
+    const foreign = {
+      'part-00001.jsonl.tmp-2024': 'mine',
+      'part-00009.jsonl.tmp-1': `${part}`,
+      'x.tmp-2024': 'mine',
+      'part-00003.jsonl.tmp-7': '',
+    };
     for (const [name, content] of Object.entries(foreign)) fs.writeFileSync(join(out, name), content);
     const end = await run(['finish', out]);
     expect(end).toMatchObject({ code: 0, err: '', out: `${out}: 153 rows in 7 parts, 4 errors\n` });

@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { HeedError } from 'heed';
 import { finishEmbedding, type Manifest, planEmbedding, workEmbedding } from 'heed/node';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { type Answer, startFakePostgres } from './fake-postgres.js';
 import { corpus, makeFolder, rowsOf, run, start } from './support.js';
 
 let folder: string;
@@ -302,5 +303,72 @@ describe('working', () => {
       );
     }
     await expect(workEmbedding(out, { to: 'postgres://127.0.0.1:1/x' })).rejects.toMatchObject({ code: 'NETWORK' });
+  });
+
+  test('options of servers that are not given', async () => {
+    await plan();
+    const to = 'postgres://127.0.0.1:1/x';
+    for (const [name, run] of Object.entries({ workEmbedding, finishEmbedding })) {
+      await expect(run(out, { queueTimeout: 1 })).rejects.toThrow(
+        `${name}.queueTimeout: expected ${name}.queue or ${name}.to, without which it has no effect`,
+      );
+      await expect(run(out, { table: 't' })).rejects.toThrow(`${name}.table: expected ${name}.to, without`);
+      await expect(run(out, { to, queueTimeout: 2 })).rejects.toMatchObject({ code: 'NETWORK' });
+    }
+    await expect(workEmbedding(out, { to, lock: 2 })).rejects.toThrow(
+      'workEmbedding.lock: expected workEmbedding.queue',
+    );
+    await refuses(['finish', out, '--retry'], '--retry: expected --queue or --to, without which it has no effect');
+  });
+
+  test.each<[string, Answer, object]>([
+    ['a server without pgvector', { sqlstate: '0A000' }, { code: 'UNSUPPORTED', message: /Install pgvector there/ }],
+    ['a server that is silent', 'silence', { code: 'NETWORK', message: /takes the rows, got no answer$/ }],
+    ['a server that is lost', 'lost', { code: 'NETWORK', message: /takes the rows, got Connection terminated/ }],
+    ['a server that shuts down', { sqlstate: '57P01' }, { code: 'NETWORK', message: /takes the rows, got refused$/ }],
+  ])('%s while its extension is made', async (_, answer, expected) => {
+    await plan();
+    const server = await startFakePostgres((sql) => (sql.startsWith('CREATE EXTENSION') ? answer : undefined));
+    const { code, message } = expected as { code: string; message: RegExp };
+    await expect(workEmbedding(out, { to: server.url, queueTimeout: 0 })).rejects.toMatchObject({
+      code,
+      message: expect.stringMatching(message),
+    });
+    await server.close();
+  });
+
+  describe('finish counts the rows of a table', { timeout: 60_000 }, () => {
+    async function finish(count: (asked: () => Promise<unknown>) => Promise<Answer>, alive: Answer | undefined) {
+      const { chunks } = await planEmbedding([file], { out, model, chunk: 20 });
+      await workEmbedding(out, { workers: 1 });
+      let tell = () => {};
+      const asked = new Promise<void>((resolve) => {
+        tell = resolve;
+      });
+      const server = await startFakePostgres((sql) => {
+        if (sql.startsWith('SELECT chunk')) return { column: 'chunk', values: [...chunks.keys()] };
+        if (sql.startsWith('SELECT count')) return count(() => asked);
+        if (sql !== 'SELECT 1') return undefined;
+        tell();
+        return alive;
+      });
+      const ended = finishEmbedding(out, { to: server.url, queueTimeout: 0 });
+      await ended.catch(() => {}).finally(() => server.close());
+      return ended;
+    }
+
+    test('while the server answers others', async () => {
+      const counted = finish((asked) => asked().then(() => ({ column: 'count', values: [100] })), {
+        column: 'one',
+        values: [1],
+      });
+      expect(await counted).toMatchObject({ complete: true, rows: 100 });
+    });
+
+    test('until the server no longer answers', async () => {
+      const counted = finish(async () => 'silence', 'silence');
+      await expect(counted).rejects.toMatchObject({ code: 'NETWORK', message: expect.stringMatching(/^--to: /) });
+      expect(fs.existsSync(join(out, '_SUCCESS'))).toBe(false);
+    });
   });
 });

@@ -150,7 +150,7 @@ export function removeOwn(file: string, isOwn: IsOwn): boolean {
   return true;
 }
 
-/** Deletes a file, as a large one of a cache, without blocking the thread. The caller has recognized it. */
+/** Deletes a file, which may be large, without blocking the thread. The caller has recognized it. */
 export const removeRecognized = (file: string): Promise<void> => fs.promises.rm(file, { force: true });
 
 /** Gives one of heed's own files another name, which no file has. Returns false if the file is not heed's own. */

@@ -2,7 +2,9 @@
  * The sites that a call reads and edits. The WebAssembly module does the reading and editing (heed/sites.h). Notation:
  * N texts, L rows of the longest text, S keys, H heads, D width of a head.
  */
+
 import { describe, floatsOf, formatShape, HeedError, invalid } from './error.js';
+import { maxOf } from './lists.js';
 import { fullRows, type PaddedRow, padHeads, padWeights } from './padding.js';
 import { needsAll, type ReadEdit, type ReadSites, SET, type SiteEdit, VERBS } from './site-options.js';
 import {
@@ -96,7 +98,7 @@ export class SitePlan {
     const set = this.#edits
       .filter(({ raw, selected }) => isInput(raw.code) && raw.verb === SET && selected.every((axis) => axis === null))
       .map(({ raw }) => layerOf(raw.code));
-    this.firstLayer = showsLayers ? 0 : Math.max(0, ...set.filter((layer) => seen.every((other) => other >= layer)));
+    this.firstLayer = showsLayers ? 0 : maxOf([0, ...set.filter((layer) => seen.every((other) => other >= layer))]);
   }
 
   #addEdit(number: number, { argument, selected, verb, operand, map }: ReadEdit, target: Target): void {

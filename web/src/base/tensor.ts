@@ -1,4 +1,5 @@
 import { describe, formatShape, guarded, invalid } from './error.js';
+import { maxOf } from './lists.js';
 import { inspected } from './platform.js';
 import { Unproxied } from './unproxied.js';
 import type { RawMask, RawTensor } from './wasm/core.js';
@@ -123,7 +124,7 @@ export class Tensor<Data extends TensorData = Float32Array>
     const width = nest<number>(
       this,
       (value) => textOf(value).length,
-      (lengths) => Math.max(0, ...lengths),
+      (lengths) => maxOf([0, ...lengths]),
       edge,
     );
     return nest(

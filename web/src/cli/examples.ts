@@ -2,7 +2,7 @@
 import { invalidFile } from '../node/index.js';
 import type { ClassifierExample, EmbeddingExamples, ScoredPair } from '../train/index.js';
 import { keysOf } from './records.js';
-import { type FormatOptions, requireUsed, rowsOf } from './rows.js';
+import { type FormatOptions, requireApplicable, rowsOf } from './rows.js';
 
 /** A record's values by key or column. `at`: its location, for messages. */
 interface Row {
@@ -39,7 +39,7 @@ export async function readRows(
 
 /** @throws HeedError for --delimiter without a CSV file among the files of examples */
 export const requireCsv = (files: readonly string[], { format, delimiter }: FormatOptions): void =>
-  requireUsed(files, { format, fallback: 'jsonl' }, { '--delimiter': delimiter });
+  requireApplicable(files, { format, fallback: 'jsonl' }, { '--delimiter': delimiter });
 
 /** A text of a record. `option`: the option that changes the key, for messages. */
 export function textOf({ at, values }: Row, key: string, option: string): string {

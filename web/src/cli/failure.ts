@@ -24,7 +24,7 @@ const isSystemError = (error: unknown) => (error as NodeJS.ErrnoException | unde
 function messageOf(error: unknown, program: Command): string {
   if (error instanceof CommanderError) return usageMessage(error, program);
   if (error instanceof HeedError || isSystemError(error))
-    return inOneLine(asOption((error as Error).message, optionsOf(program, program.args)));
+    return inOneLine(asOption((error as Error).message, optionsOf(program, program.args), program.args));
   return (error as Error).stack ?? String(error);
 }
 
@@ -35,11 +35,20 @@ const RENAMED: Readonly<Record<string, string>> = {
   topK: 'top',
 };
 
-/** Replaces options of the library in a message by those of the command, `flags`. */
-function asOption(message: string, flags: readonly string[]): string {
-  const named = message.replace(/^[A-Za-z]+(?:\.[A-Za-z]+)*\.([A-Za-z]+)(?=(?:\[\d+\])?: )/, (given, name: string) => {
+/** Functions of the library whose options the commands pass on, by the names that messages begin with. */
+const OWNERS =
+  'TextIndex|add|classify|embed|embedTokens|encode|evaluateClassifier|evaluateEmbeddingSimilarity|evaluateInformationRetrieval|finishEmbedding|fromPretrained|inspect|listCache|clearCache|load|planEmbedding|predict|prune|quantize|save|search|tokenize|trainClassifier|trainEmbedding|workEmbedding';
+const OPTION = new RegExp(`^(?:${OWNERS})(?:\\.[A-Za-z]+)*\\.([A-Za-z]+)(?=(?:\\[\\d+\\])?: )`);
+
+/**
+ * Replaces options of the library in a message by those of the command, `flags`. `args`: the command line, whose files
+ * keep their names.
+ */
+function asOption(message: string, flags: readonly string[], args: readonly string[]): string {
+  const isGiven = args.some((arg) => message.startsWith(`${arg.replace(/^--[\w-]+=/, '')}: `));
+  const named = message.replace(OPTION, (given, name: string) => {
     const flag = `--${RENAMED[name] ?? name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}`;
-    return flags.includes(flag) ? flag : given;
+    return flags.includes(flag) && !isGiven ? flag : given;
   });
   return OPTIONS.reduce((text, [theirs, ours]) => text.replace(theirs, ours), named);
 }

@@ -49,14 +49,17 @@ interface About {
   seed: number;
   host?: string;
   process?: number;
+  /** When the process started, where the system says so: ids of processes are used again. */
+  started?: string;
 }
 
 function aboutAt(path: string): About | null {
   try {
     const about = JSON.parse(readFileSync(path, 'utf8')) as About;
-    const { seed, host, process, ...others } = about;
+    const { seed, host, process, started, ...others } = about;
     const isOwn =
-      Number.isSafeInteger(seed) && (process === undefined ? host === undefined : Number.isInteger(process));
+      Number.isSafeInteger(seed) &&
+      (process === undefined ? (host ?? started) === undefined : Number.isInteger(process));
     return isOwn && Object.keys(others).length === 0 ? about : null;
   } catch {
     return null;
@@ -65,14 +68,70 @@ function aboutAt(path: string): About | null {
 
 const isAbout = (path: string) => aboutAt(path) !== null;
 
-/** Whether a process of this machine runs. */
-function isRunning(id: number): boolean {
+/** The start of a process of this machine, as a boot and a time after it; undefined where Linux's /proc is missing. */
+export function startOf(id: number): string | undefined {
+  try {
+    const boot = readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim();
+    const status = readFileSync(`/proc/${id}/stat`, 'latin1');
+    return `${boot} ${status.slice(status.lastIndexOf(')')).split(' ')[20]}`; // a program's name may have spaces
+  } catch {
+    return undefined;
+  }
+}
+
+/** Whether a process of this machine runs, as far as can be told. `started`: its start, if it is known. */
+function isRunning(id: number, started: string | undefined): boolean {
+  const found = startOf(id);
+  if (started !== undefined && found !== undefined && started !== found) return false;
   try {
     process.kill(id, 0);
     return true;
   } catch (error) {
     return (error as NodeJS.ErrnoException).code === 'EPERM';
   }
+}
+
+const folderOf = (out: string) => `${resolve(out)}.training`;
+
+/**
+ * What is stored for a folder; `before` is null if nothing is. `resumes`: whether there is a checkpoint to continue from.
+ * @throws HeedError as the constructor of TrainingState
+ */
+function stateOf(out: string, resume: boolean, seed: number | undefined): { before: About | null; resumes: boolean } {
+  const before = aboutOf(out);
+  const folder = folderOf(out);
+  const resumes = before !== null && existsSync(join(folder, CHECKPOINT));
+  if (resumes && !resume)
+    throw invalid(
+      '--out',
+      'a new folder',
+      `'${out}', whose training was interrupted. Continue it with --resume, or remove '${folder}'`,
+    );
+  if (resumes && seed !== undefined && seed !== before.seed)
+    throw invalid('--seed', `${before.seed}, the seed of the interrupted training`, String(seed));
+  return { before, resumes };
+}
+
+/** The content of training.json; null if there is none. @throws HeedError if others use its folder */
+function aboutOf(out: string): About | null {
+  const folder = folderOf(out);
+  const status = statusOf(folder);
+  if (!status) return null;
+  const names = status.isDirectory() ? namesIn(folder) : [];
+  const path = join(folder, ABOUT);
+  const before = names.includes(ABOUT) ? aboutAt(path) : null;
+  if (status.isDirectory() && (names.length === 0 || before)) {
+    const { seed, host, process: id, started } = before ?? {};
+    const isElsewhere = id !== undefined && id !== process.pid && host === hostname() && isRunning(id, started);
+    if (!isElsewhere) return before;
+    const hint = `If that process is another program, write {"seed":${seed}} to '${path}'`;
+    const got = `'${out}', for which process ${id} does. ${hint}`;
+    throw invalid('--out', 'a folder for which no other process trains', got);
+  }
+  const name = names.find((each) => each !== CHECKPOINT) ?? CHECKPOINT;
+  const found = status.isDirectory() ? `which has ${name}, a file that heed did not write` : 'which is a file';
+  const expected = `a name for which '${out}.training' is free: it stores the state of the training`;
+  throw invalid('--out', expected, `'${folder}', ${found}. Choose another --out, or move it away`);
 }
 
 /**
@@ -83,7 +142,6 @@ export class TrainingState implements Disposable {
   readonly seed: number;
   /** The checkpoint to continue from. */
   readonly resume: Uint8Array | undefined;
-  readonly #out: string;
   readonly #folder: string;
   readonly #about: string;
   readonly #weights: string;
@@ -99,45 +157,18 @@ export class TrainingState implements Disposable {
    *   state of an interrupted training exists and `resume` is false
    */
   constructor(out: string, resume: boolean, seed: number | undefined) {
-    this.#out = out;
-    this.#folder = `${resolve(out)}.training`;
+    const { before, resumes } = stateOf(out, resume, seed);
+    this.#folder = folderOf(out);
     this.#about = join(this.#folder, ABOUT);
     this.#weights = join(this.#folder, CHECKPOINT);
-    const before = this.#read();
-    const isThere = before !== null && existsSync(this.#weights);
-    if (isThere && !resume)
-      throw invalid(
-        '--out',
-        'a new folder',
-        `'${out}', whose training was interrupted. Continue it with --resume, or remove '${this.#folder}'`,
-      );
-    if (isThere && seed !== undefined && seed !== before.seed)
-      throw invalid('--seed', `${before.seed}, the seed of the interrupted training`, String(seed));
-    this.seed = (isThere ? before.seed : undefined) ?? seed ?? Math.floor(Math.random() * SEEDS);
-    this.resume = isThere ? new Uint8Array(readFileSync(this.#weights)) : undefined;
+    this.seed = (resumes ? before?.seed : undefined) ?? seed ?? Math.floor(Math.random() * SEEDS);
+    this.resume = resumes ? new Uint8Array(readFileSync(this.#weights)) : undefined;
     this.#before = before;
   }
 
-  /** The state that is there; null if there is none. */
-  #read(): About | null {
-    const status = statusOf(this.#folder);
-    if (!status) return null;
-    const names = status.isDirectory() ? namesIn(this.#folder) : [];
-    const before = names.includes(ABOUT) ? aboutAt(this.#about) : null;
-    if (status.isDirectory() && (names.length === 0 || before)) {
-      const { process: id, host } = before ?? {};
-      const isElsewhere = id !== undefined && id !== process.pid && host === hostname() && isRunning(id);
-      if (!isElsewhere) return before;
-      throw invalid(
-        '--out',
-        'a folder for which no other process trains',
-        `'${this.#out}', for which process ${id} does`,
-      );
-    }
-    const name = names.find((each) => each !== CHECKPOINT) ?? CHECKPOINT;
-    const found = status.isDirectory() ? `which has ${name}, a file that heed did not write` : 'which is a file';
-    const expected = `a name for which '${this.#out}.training' is free: it stores the state of the training`;
-    throw invalid('--out', expected, `'${this.#folder}', ${found}. Choose another --out, or move it away`);
+  /** Called before anything is computed. It reads no checkpoint. @throws HeedError as the constructor */
+  static check(out: string, resume: boolean, seed: number | undefined): void {
+    stateOf(out, resume, seed);
   }
 
   /**
@@ -150,7 +181,8 @@ export class TrainingState implements Disposable {
     makeFolderOf(this.#folder);
     this.#madeFolder =
       before !== null || writing(this.#folder, () => mkdirSync(this.#folder, { recursive: true })) !== undefined;
-    const about: About = { seed: this.seed, host: hostname(), process: process.pid };
+    const started = startOf(process.pid);
+    const about: About = { seed: this.seed, host: hostname(), process: process.pid, ...(started && { started }) };
     const text = `${JSON.stringify(about)}\n`;
     try {
       if (!writeWhole(this.#about, text, before ? isAbout : undefined)) throw this.#foreign(this.#about);
@@ -165,7 +197,7 @@ export class TrainingState implements Disposable {
   /** Replaces the checkpoint atomically, so that an incomplete one is never read. */
   keep(bytes: Uint8Array): void {
     makeFolderOf(this.#weights);
-    // A checkpoint from which the training has continued was recognized by it.
+    // A checkpoint that training could resume from is heed's own.
     const isOwn = () => this.#ownsCheckpoint || this.resume !== undefined;
     if (!writeWhole(this.#weights, bytes, isOwn)) throw this.#foreign(this.#weights);
     this.#ownsCheckpoint = true;

@@ -44,7 +44,14 @@ export async function listed(entries: AsyncIterable<Entry>, key: string | undefi
     texts.push(text);
     const id = storedId(place.id);
     hasIds ||= place.id !== undefined;
-    const got = id === null ? describe(place.id ?? 'none') : rows.has(id) ? `${id}, the id of ${rows.get(id)}` : null;
+    const got =
+      id === null
+        ? place.id === undefined
+          ? 'none'
+          : describe(place.id)
+        : rows.has(id)
+          ? `${id}, the id of ${rows.get(id)}`
+          : null;
     if (got !== null && key !== undefined)
       throw invalidFile(at, `an integer from 0 to 2^53 - 1 under '${key}', unique, as an index stores`, got);
     if (got !== null) problem ??= { at, got };
@@ -53,7 +60,7 @@ export async function listed(entries: AsyncIterable<Entry>, key: string | undefi
   if (!problem) return { texts, ids: [...rows.keys()] };
   if (hasIds)
     notice(
-      `the ids of the texts are 0, 1, 2, ...: an index stores unique integers, and ${problem.at} has the id ${problem.got}`,
+      `the ids of the texts are 0, 1, 2, ...: an index stores unique integers, and ${problem.at} has ${problem.got === 'none' ? 'no id' : `the id ${problem.got}`}`,
       'yellow',
     );
   return { texts, ids: undefined };

@@ -1,11 +1,12 @@
 /** Formats the metrics of a classifier. */
+import { maxOf } from '../base/lists.js';
 import type { ClassifierMetrics } from '../train/index.js';
 
 const percent = (part: number) => `${(100 * part).toFixed(1)} %`;
 
 /** Formats rows of cells as columns, the first left-aligned, the others right-aligned. */
 export function table(rows: readonly (readonly string[])[]): string {
-  const widths = rows[0]!.map((_, column) => Math.max(...rows.map((row) => row[column]!.length)));
+  const widths = rows[0]!.map((_, column) => maxOf(rows.map((row) => row[column]!.length)));
   const line = (row: readonly string[]) =>
     row.map((cell, i) => (i === 0 ? cell.padEnd(widths[i]!) : cell.padStart(widths[i]!))).join('  ');
   return rows.map((row) => `${line(row).trimEnd()}\n`).join('');

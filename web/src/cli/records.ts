@@ -1,7 +1,7 @@
 /** Streams the texts that commands read from files or standard input. */
 import { type Stats, statSync } from 'node:fs';
 import { invalid, invalidFile, unreadable } from '../node/index.js';
-import { type FormatOptions, type Origin, type Row, requireUsed, rowsOf } from './rows.js';
+import { type FormatOptions, type Origin, type Row, requireApplicable, rowsOf } from './rows.js';
 
 /** The default of --field. */
 const DEFAULT_FIELD = 'text';
@@ -51,7 +51,7 @@ export class Input {
     if (this.#files.filter((file) => file === '-').length > 1)
       throw invalid('files', "'-' (standard input) at most once", `${this.#files.join(' ')}`);
     const { id, delimiter } = options;
-    requireUsed(all.length > 0 ? all : this.#files, options, {
+    requireApplicable(all.length > 0 ? all : this.#files, options, {
       '--field': namedField(options),
       '--id': id,
       '--delimiter': delimiter,

@@ -75,8 +75,8 @@ export interface FormatSpecific {
 const formatIn = (file: string, { format, fallback = 'lines' }: RowOptions): Format =>
   format ?? formatOf(file) ?? fallback;
 
-/** @throws HeedError for an option that none of the files has a use for */
-export function requireUsed(files: readonly string[], options: RowOptions, given: FormatSpecific): void {
+/** @throws HeedError for an option that applies to none of the files */
+export function requireApplicable(files: readonly string[], options: RowOptions, given: FormatSpecific): void {
   const formats = files.map((file) => formatIn(file, options));
   const require = (name: keyof FormatSpecific, expected: string, legal: (format: Format) => boolean) => {
     if (given[name] === undefined || formats.some(legal)) return;

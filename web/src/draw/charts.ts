@@ -1,5 +1,7 @@
 /** Curves, bars, and lines between tokens. */
+
 import { describe, formatShape, invalid } from '../base/error.js';
+import { maxOf, minOf } from '../base/lists.js';
 import { listOf, optional, positive, readOptions, size, text } from '../base/options.js';
 import { readTensor, type TensorInput } from '../base/tensor.js';
 import { type CanvasLike, type Color, type Drawing, drawOn, type SvgLike } from './surface.js';
@@ -85,7 +87,7 @@ export function curves(
   const names = Object.keys(series);
   if (names.length === 0) throw invalid('draw.curves: series', 'at least one series', 'none');
   const values = names.map((name) => numbersOf(`draw.curves: series.${name}`, series[name]));
-  const count = Math.max(...values.map(({ length }) => length));
+  const count = maxOf(values.map(({ length }) => length));
   const [low, high] = extent(values.flatMap((each) => [...each]));
   drawOn(target, FONT, (widthOf) => {
     const legend = names.length > 1 ? FONT + MARGIN : 0;
@@ -150,7 +152,7 @@ export function bars(target: CanvasLike | SvgLike, values: TensorInput, options:
     const yAt = (value: number) => room.top + ((high - value) / (high - low)) * (height - room.top - room.bottom);
     const drawing: Drawing = {
       ...{ width, height, labelColor, fontSize: FONT, rects: [], texts: [] },
-      title: title ?? `${data.length} bars from ${short(Math.min(...data))} to ${short(Math.max(...data))}`,
+      title: title ?? `${data.length} bars from ${short(minOf(data))} to ${short(maxOf(data))}`,
       lines: [{ points: [[0, yAt(0)], [width, yAt(0)]], color: null, opacity: 0.5, width: 1, title: '' }], // biome-ignore format: a line
     };
     data.forEach((value, i) => {
@@ -196,7 +198,7 @@ export function links(
   if (formatShape(shape) !== expected)
     throw invalid('draw.links: weights', `shape ${expected}, tokens and keys`, formatShape(shape), 'SHAPE_MISMATCH');
   drawOn(target, FONT, (widthOf) => {
-    const widest = (list: readonly string[]) => Math.max(0, ...list.map(widthOf)) + MARGIN;
+    const widest = (list: readonly string[]) => maxOf([0, ...list.map(widthOf)]) + MARGIN;
     const [left, gap, row] = [widest(queries), 140, 1.7 * FONT];
     const yAt = (i: number) => (i + 0.75) * row;
     const drawing: Drawing = {

@@ -1,6 +1,8 @@
 /** Describes a model's folder, and what loading it would download, without reading its weights. Imported on demand. */
+
 import { HeedError, invalidFile } from '../base/error.js';
 import type { HubOptions } from '../base/hub-options.js';
+import { append } from '../base/lists.js';
 import { readOptions, type Schema, signal } from '../base/options.js';
 import type { SignalLike } from '../base/platform.js';
 import { elementCount } from '../base/tensor.js';
@@ -109,7 +111,7 @@ async function inspected(opened: ModelFolder, signal: SignalLike): Promise<Inspe
   const entries: TensorEntry[] = [];
   const firstOfWeights = files.length;
   const weights = await attempt(() => openSafetensors(folder, settings, signal, within), null);
-  for (const openFile of weights?.files ?? []) entries.push(...(await attempt(() => tensorsOf(openFile), [])));
+  for (const openFile of weights?.files ?? []) append(entries, await attempt(() => tensorsOf(openFile), []));
   const weightFiles = files.slice(firstOfWeights);
   const names = new Set(entries.map(({ name }) => name));
   const isScale = ({ name }: TensorEntry) => isScaleOf(name, names);

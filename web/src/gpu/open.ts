@@ -2,8 +2,10 @@
  * Opens a model's device: finds the GPU, uploads the layers, and compares the GPU with WebAssembly in results and
  * speed.
  */
+
 import { HeedError, invalid } from '../base/error.js';
 import { makeYield } from '../base/event-loop.js';
+import { append } from '../base/lists.js';
 import type { GpuLike, SignalLike } from '../base/platform.js';
 import type { RawEncoderModel, RawEncoderModelConfig, RawEncoding } from '../base/wasm/core.js';
 import { type Device as About, type DeviceFigures, type ModelDevice, onCore } from '../models/device.js';
@@ -144,7 +146,7 @@ async function checked(
     const layers = await GpuEncoder.open(device, about, raw, weights, prefix);
     const difference = await differenceOf(probe, layers, lengths);
     const figures = lengths.map((length): DeviceFigures => ({ input, length, difference, wasm: null, webgpu: null }));
-    measured.push(...figures);
+    append(measured, figures);
     if (!(difference <= tolerance)) {
       const error = invalid(
         'device',

@@ -1,6 +1,8 @@
 /** A model's calls for images. Notation: N images, L rows (tokens) per image, E width, H heads. */
+
 import { describe, formatShape, HeedError, invalid } from '../base/error.js';
 import { makeYield } from '../base/event-loop.js';
+import { append } from '../base/lists.js';
 import { readOptions } from '../base/options.js';
 import { fullRows } from '../base/padding.js';
 import { needsAll, type ReadEdit } from '../base/site-options.js';
@@ -65,7 +67,7 @@ export class ImageCalls implements CallsOfImages {
       const siteOf = (length: number) =>
         this.#sites('embedImage', read, images.length, length)?.raw(n, fullRows(values.length, length)) ?? null;
       const run = await this.encoder.run(values, options, {}, siteOf);
-      vectors.push(...(normalize ? run.vectors.map(normalized) : run.vectors));
+      append(vectors, normalize ? run.vectors.map(normalized) : run.vectors);
     });
     return joined(vectors, [vectors[0]?.length ?? this.encoder.vectorWidth]);
   }
@@ -108,8 +110,8 @@ export class ImageCalls implements CallsOfImages {
       };
       const out = await this.encoder.run(values, options, hooks, siteOf);
       last.push(out.rows);
-      pooled.push(...out.pooled);
-      logits.push(...out.logits);
+      append(pooled, out.pooled);
+      append(logits, out.logits);
     });
     const length = last.reduce((sum, { length }) => sum + length, 0) / embedDim / Math.max(1, images.length);
     const rows = (parts: Float32Array[]) => joined(parts, [length, embedDim]);

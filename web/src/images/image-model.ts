@@ -3,7 +3,9 @@
  * text encoder's interface, so that the loader and the runner need no special case.
  * Notation: L rows of an image (class token and register tokens, if any, then patch tokens), E width.
  */
+
 import { calling, formatShape, HeedError, invalid, invalidFile } from '../base/error.js';
+import { maxOf } from '../base/lists.js';
 import type { SignalLike } from '../base/platform.js';
 import type {
   Core,
@@ -388,7 +390,7 @@ async function preprocessingIn(
  */
 function cutAtEnd(row: Row, end: number | null): Row {
   const { ids } = row;
-  const last = Math.max(0, end === null ? ids.indexOf(Math.max(...ids)) : ids.indexOf(end)) + 1;
+  const last = Math.max(0, end === null ? ids.indexOf(maxOf(ids)) : ids.indexOf(end)) + 1;
   const cut = <T>(list: T[]) => list.slice(0, last);
   return {
     ...row,

@@ -8,7 +8,7 @@ import type { ModelFolder, OpenFile } from './files.js';
 
 /** The number of bytes at the start of a file that all count, which take some milliseconds. */
 const WHOLE = 2 ** 22;
-/** After them, one of these many bytes counts; odd, so that all bytes of the numbers of a tensor occur. */
+/** After them, every 61st byte counts. The number is odd, so that all bytes of the numbers of a tensor occur. */
 const STRIDE = 61;
 
 /** The hash of a file, from its chunks in order. */

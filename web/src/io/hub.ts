@@ -1,8 +1,8 @@
 /**
  * The hub: the host of models that are specified by id, its access tokens, and fetching of files. A token is sent as
- * `Authorization: Bearer ...` for files below the model's folder only. It is also sent to where the host redirects on the
- * same origin, as hubs do for renamed models, but not to other origins: hubs redirect to storage hosts, which must not
- * receive it.
+ * `Authorization: Bearer ...` for files below the model's folder only. It is also sent to redirects on the same origin,
+ * which hubs use for renamed models, but not to other origins: hubs redirect to storage hosts, which must not receive
+ * it.
  */
 import { HeedError } from '../base/error.js';
 import { type HubOptions, hubHost, hubToken, originOf, variable } from '../base/hub-options.js';

@@ -3,7 +3,9 @@
  * grow more slowly and are not counted, as is customary. Notation: L length, S length of the keys, E width, H heads, F
  * feed-forward width, Dk / Dv key / value width of a head.
  */
+
 import { formatShape } from '../base/error.js';
+import { maxOf } from '../base/lists.js';
 import { count, flag, integer, optional, type Read, readOptions, type Schema, size } from '../base/options.js';
 import { elementCount } from '../base/tensor.js';
 import type { ListedParameter } from './state-dict.js';
@@ -117,7 +119,7 @@ export function layerSummary(
   const sizes = parameters.map(({ shape }) => elementCount(shape));
   const rows = parameters.map((each, i) => [each.name, formatShape(each.shape), thousands(sizes[i]!)]);
   const table = rows.length > 0 ? [['parameter', 'shape', 'count'], ...rows] : [];
-  const [first, second, third] = [0, 1, 2].map((i) => Math.max(...table.map((row) => row[i]!.length)));
+  const [first, second, third] = [0, 1, 2].map((i) => maxOf(table.map((row) => row[i]!.length)));
   const lines = table.map(([a, b, c]) => `  ${a!.padEnd(first!)}  ${b!.padEnd(second!)}  ${c!.padStart(third!)}`);
   const bytes = 4 * sizes.reduce((a, b) => a + b, 0);
   return [

@@ -1,4 +1,5 @@
 import { formatShape, invalid } from '../base/error.js';
+import { maxOf } from '../base/lists.js';
 import {
   flag,
   headMask,
@@ -137,7 +138,7 @@ export interface EncoderCall<W extends boolean = boolean> extends Omit<SelfAtten
 /** Reads a head mask for layers with `heads[i]` heads each. Rows are padded to the maximum length. */
 function headMasks(heads: readonly number[]): Reader<RawTensor | null> {
   return optional((value, name) => {
-    const max = Math.max(...heads);
+    const max = maxOf(heads);
     if (!Array.isArray(value) || heads.every((count) => count === max)) return headMask(value, name);
     const rows = listOf(headMask, 'a row for each layer')(value, name);
     const wrong = heads.findIndex((count, layer) => formatShape(rows[layer]?.shape ?? []) !== formatShape([count]));

@@ -1,5 +1,7 @@
 /** How the weights of Keras' layers become parameters: which arrays a layer takes, in which order, and how they are turned. */
+
 import { describe, formatShape, guarded, HeedError, invalid } from '../base/error.js';
+import { maxOf } from '../base/lists.js';
 import { lengthOf } from '../base/options.js';
 import { readTensor, type TensorInput, type TensorLike } from '../base/tensor.js';
 import { bytesOf } from '../io/bytes.js';
@@ -25,7 +27,7 @@ type Bag = readonly Part[];
 /** The names `prefix`0., `prefix`1., ... of the layers of a stack. */
 function stacked({ shapes }: Target, prefix: string): string[] {
   const indices = [...shapes.keys()].filter((name) => name.startsWith(prefix)).map((name) => name.slice(prefix.length));
-  const count = Math.max(...indices.map((rest) => Number.parseInt(rest, 10) + 1));
+  const count = maxOf(indices.map((rest) => Number.parseInt(rest, 10) + 1));
   return Array.from({ length: count }, (_, i) => `${prefix}${i}.`);
 }
 

@@ -4,8 +4,10 @@
  * page of frequent tokens serves many texts. Servers are not trusted: each response must be the requested range of the
  * same file.
  */
+
 import { invalid } from '../base/error.js';
 import { abortable } from '../base/event-loop.js';
+import { maxOf } from '../base/lists.js';
 import type { SignalLike } from '../base/platform.js';
 import {
   concatenate,
@@ -116,7 +118,7 @@ class RemoteFile {
     const start = headerEnd(head, url.href, size);
     const entries = parseHeader(head.subarray(8, start), url.href, size);
     let end = start + (entries.at(-1)?.end ?? 0);
-    const largest = Math.max(0, ...entries.map((entry) => entry.end - entry.begin));
+    const largest = maxOf([0, ...entries.map((entry) => entry.end - entry.begin)]);
     let left = { begin: end, end };
     const chunks = async function* (this: RemoteFile): AsyncIterable<Uint8Array> {
       yield head.subarray(0, start);

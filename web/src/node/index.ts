@@ -24,5 +24,6 @@ export {
   unitOf,
 } from './lines.js';
 export { NPY_HEADER_BYTES, npyHeader, npyShape, npyTypeOf } from './npy.js';
+export { requireServers } from './servers.js';
 export { jsonLine, type Stored } from './stored.js';
 export { makeFolderOf, removeOwn, requireWritable, unwritable, writeWhole, writing } from './write.js';

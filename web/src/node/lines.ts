@@ -134,7 +134,7 @@ export function* splitLines(pieces: Iterable<Uint8Array>, most: number, encoding
 }
 
 /** The text of a line, or why it has none. */
-export type LineText = { text: string } | { problem: 'too long' | 'not text' | 'binary'; cause?: unknown };
+type LineText = { text: string } | { problem: 'too long' | 'not text' | 'binary'; cause?: unknown };
 
 /** Reads a line. `isFirst`: whether it is the first line of its file, which may begin with a byte order mark. */
 export function textOfLine(bytes: Uint8Array | null, encoding: Encoding, isFirst: boolean): LineText {

@@ -11,7 +11,7 @@ export interface Stored {
 const decimal = (v: number) => (Object.is(v, -0) ? '-0' : String(Number(v.toPrecision(9))));
 
 /** The entries of a vector as a list in JSON. Reading it gives the same fp32 numbers. */
-export const jsonList = ({ values }: Stored): string =>
+const jsonList = ({ values }: Stored): string =>
   `[${(values instanceof Float32Array ? Array.from(values, decimal) : values).join(',')}]`;
 
 /** A record and the entries of its vector as one line of JSON. */

@@ -1,4 +1,5 @@
 /** Embeds one chunk. Each of its lines becomes one row of its part. */
+import { append } from '../base/lists.js';
 import { HeedError, type PretrainedModel } from '../index.js';
 import { batches, embedTexts } from '../node/index.js';
 import { type Line, linesOf } from './corpus.js';
@@ -88,7 +89,7 @@ async function vectorsOf(
     if (!(error instanceof HeedError) || !['INVALID_ARGUMENT', 'TOO_LONG'].includes(error.code)) throw error;
     if (texts.length === 1) return [error.message];
     const vectors: (Float32Array | string)[] = [];
-    for (const text of texts) vectors.push(...(await vectorsOf(model, [text], manifest)));
+    for (const text of texts) append(vectors, await vectorsOf(model, [text], manifest));
     return vectors;
   }
 }

@@ -3,18 +3,22 @@
  * primary key prevents duplicate rows.
  */
 import { Socket } from 'node:net';
+import { abortable } from '../base/event-loop.js';
 import { HeedError } from '../index.js';
 import { invalid } from '../node/index.js';
 import { planId } from './machine.js';
 import type { Manifest } from './manifest.js';
 import type { Row } from './part.js';
-import { abortable, type Signal } from './plan-options.js';
+import type { Signal } from './plan-options.js';
 import { limited, requirePeer, serverOf } from './server.js';
 
 type Client = import('pg').Client;
 
 /** Seconds between checks of the server. */
 const INTERVAL = 5;
+
+/** Seconds that a server has to answer, at least: the work of a database that is there takes some time. */
+const LEAST_TIMEOUT = 1;
 
 /** A connection, used for one chunk at a time. */
 export class VectorTable {
@@ -52,9 +56,9 @@ export class VectorTable {
       const socket = new Socket(); // made here, so that it can be destroyed
       const client = new Client({ connectionString: url, stream: () => socket });
       client.on('error', () => {}); // the next query reports the error
-      table = new VectorTable(client, socket, timeout, name, planId(manifest), type);
-      await abortable(signal, limited(1000 * timeout, client.connect()));
-      await abortable(signal, table.#create());
+      table = new VectorTable(client, socket, Math.max(LEAST_TIMEOUT, timeout), name, planId(manifest), type);
+      await abortable(limited(1000 * table.timeout, client.connect()), signal);
+      await abortable(table.#create(), signal);
       return table;
     } catch (cause) {
       void table?.close(); // not awaited, because the server may not answer
@@ -71,6 +75,7 @@ export class VectorTable {
       const create = 'CREATE EXTENSION IF NOT EXISTS vector';
       if (type.startsWith('vector')) await limited(1000 * this.timeout, this.client.query(create));
     } catch (cause) {
+      if (!isAnswer(cause)) throw cause;
       const got = `${(cause as Error).message}. Install pgvector there, or plan with --output binary`;
       throw invalid('--to', 'a server with pgvector', got, 'UNSUPPORTED', { cause });
     }
@@ -185,6 +190,12 @@ export class VectorTable {
     }
   }
 }
+
+/** Whether an error is the server's answer to a query, rather than a connection or a server that ends (SQLSTATE 57, 08). */
+const isAnswer = (error: unknown): boolean => {
+  const { severity, code } = error as { severity?: string; code?: string };
+  return severity !== undefined && code !== undefined && !/^(08|57)/.test(code);
+};
 
 function asNetwork(cause: unknown): HeedError {
   if (cause instanceof HeedError) return cause;

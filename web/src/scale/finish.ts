@@ -2,8 +2,9 @@
 import * as fs from 'node:fs';
 import { basename, join } from 'node:path';
 import { parquetMetadataAsync } from 'hyparquet';
+import { abortable } from '../base/event-loop.js';
 import { callback, signal as optionalSignal, readOptions, type Schema } from '../base/options.js';
-import { setAside, uniqueSuffix } from '../base/own-files.js';
+import { type IsOwn, setAside, uniqueSuffix } from '../base/own-files.js';
 import { HeedError } from '../index.js';
 import {
   NPY_HEADER_BYTES,
@@ -12,6 +13,7 @@ import {
   pieces,
   readRange,
   removeOwn,
+  requireServers,
   splitLines,
   statusOf,
   writeWhole,
@@ -31,14 +33,14 @@ import {
   SUCCESS,
 } from './manifest.js';
 import { isPartFile, PARQUET_KEY, rowStart, storedWidth } from './part.js';
-import { abortable, requireServers, type Signal, serverSchema } from './plan-options.js';
+import { type Signal, serverSchema } from './plan-options.js';
 import { ChunkQueue } from './queue.js';
 import { readFailure } from './work.js';
 
 export interface FinishOptions {
   /** URL of a queue (see `WorkOptions.queue`). Missing chunks are added to it; if none is missing, it is deleted. */
   queue?: string | undefined;
-  /** Seconds to wait for the queue's server while it cannot be reached. Default 20. */
+  /** Seconds to wait for the servers of `queue` and `to` while they do not answer. Default 20. */
   queueTimeout?: number | undefined;
   /** URL of a PostgreSQL database (see `WorkOptions.to`), whose rows are counted, too. */
   to?: string | undefined;
@@ -85,7 +87,7 @@ const schema = {
  */
 export async function finishEmbedding(folder: string, given?: FinishOptions): Promise<FinishResult> {
   const options = readOptions('finishEmbedding', schema, given);
-  requireServers('finishEmbedding', options);
+  requireServers(options, (name) => `finishEmbedding.${name}`);
   const { queue, to, signal, onProgress } = options;
   const manifest = readManifest(folder);
   requireOwn(folder, [[SUCCESS, isSuccess]]);
@@ -93,9 +95,10 @@ export async function finishEmbedding(folder: string, given?: FinishOptions): Pr
   const result: FinishResult = { complete: false, rows: 0, errors: 0, parts: 0, missing: [], failed: [], damaged: [] };
   const { done, failed } = findParts(folder, manifest);
   const lines = firstLines(manifest.chunks);
-  const table = to === undefined ? null : await VectorTable.open(to, options.table ?? 'embeddings', manifest, signal);
+  const open = () => VectorTable.open(to!, options.table ?? 'embeddings', manifest, signal, options.queueTimeout);
+  const table = to === undefined ? null : await open();
   try {
-    const inTable = table && (await abortable(signal, table.done()));
+    const inTable = table && (await abortable(table.done(), signal));
     for (const chunk of manifest.chunks.keys()) {
       signal?.throwIfAborted();
       const counted = done.has(chunk) ? await countPart(folder, manifest, chunk, lines[chunk]!) : null;
@@ -117,7 +120,7 @@ export async function finishEmbedding(folder: string, given?: FinishOptions): Pr
       await new Promise(setImmediate); // lets pending signals be handled
     }
     const isWhole = table !== null && result.missing.length === 0;
-    const count = isWhole ? await abortable(signal, table.count(manifest.files)) : manifest.rows;
+    const count = isWhole ? await countRows(table, open, manifest, signal) : manifest.rows;
     if (count !== manifest.rows)
       result.damaged.push({
         part: options.table ?? 'embeddings',
@@ -140,17 +143,38 @@ export async function finishEmbedding(folder: string, given?: FinishOptions): Pr
   return result;
 }
 
-/** Deletes the temporary files of crashed processes. */
+/**
+ * The number of rows of the plan's files in the table. The server may take long to count, so another connection, which
+ * `open` makes, tells whether it is still there.
+ */
+async function countRows(
+  table: VectorTable,
+  open: () => Promise<VectorTable>,
+  { files }: Manifest,
+  signal: Signal | undefined,
+): Promise<number> {
+  const other = await open();
+  try {
+    // The watch settles first only if the server no longer answers.
+    return (await abortable(Promise.race([table.count(files), other.watch()]), signal)) as number;
+  } finally {
+    void other.close(); // not awaited, because the server may not answer
+  }
+}
+
+/** Deletes the temporary files of crashed processes, which are empty or begin as heed writes them. */
 function removeTemporary(folder: string, manifest: Manifest): void {
   for (const temporary of namesIn(folder)) {
     const [, name, digits] = /^(_SUCCESS|part-(\d+)\.[\w.]+)\.tmp-[0-9a-f]+$/.exec(temporary) ?? [];
     if (name === undefined) continue;
     const path = join(folder, temporary);
     const chunk = Number(digits);
-    if (name === SUCCESS) removeOwn(path, isSuccess);
+    const isNamed = /\.tmp-[0-9a-f]{12}$/.test(temporary);
+    const remove = (isOwn: IsOwn) => removeOwn(path, () => (isNamed && statusOf(path)?.size === 0) || isOwn(path));
+    if (name === SUCCESS) remove(isSuccess);
     else if (chunk >= manifest.chunks.length) continue;
-    else if (name === failureName(chunk)) removeOwn(path, isFailure);
-    else if (partNames(manifest, chunk).includes(name)) removeOwn(path, () => isPartFile(path, name, manifest, chunk));
+    else if (name === failureName(chunk)) remove(isFailure);
+    else if (partNames(manifest, chunk).includes(name)) remove(() => isPartFile(path, name, manifest, chunk));
   }
 }
 
@@ -162,7 +186,7 @@ async function updateQueue(
 ): Promise<void> {
   const queue = await ChunkQueue.open(url, manifest, { timeout, signal });
   try {
-    await abortable(signal, missing.length > 0 ? queue.add(missing) : queue.delete());
+    await abortable(missing.length > 0 ? queue.add(missing) : queue.delete(), signal);
   } finally {
     await queue.close();
   }

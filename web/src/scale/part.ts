@@ -34,8 +34,8 @@ function rowLine({ file, line, id, error, vector }: Row, withVector: boolean): s
 }
 
 /**
- * Writes the files of one part. They are made with their first bytes, by which `heed corpus finish` recognizes those of
- * processes that died.
+ * Writes the files of one part. `heed corpus finish` recognizes those of processes that died by their first bytes. A
+ * Parquet file is empty until its first row group is complete.
  */
 export class PartWriter {
   readonly #folder: string;
@@ -130,7 +130,7 @@ export class PartWriter {
 }
 
 /** The header of the .npy file of a part. */
-export const matrixHeader = (manifest: Manifest, chunk: number): Uint8Array =>
+const matrixHeader = (manifest: Manifest, chunk: number): Uint8Array =>
   npyHeader(manifest.chunks[chunk]!.rows, storedWidth(manifest), npyTypeOf(new TYPES[manifest.output]()));
 
 /** Bytes at the beginning of a file in which it is recognized. */

@@ -1,16 +1,11 @@
-/** Options that several functions for Node share, and their abort signal. */
+/** Options that several functions for Node share. */
 
 import { describe, invalid } from '../base/error.js';
-import * as loop from '../base/event-loop.js';
 import { legal, optional, type Reader, text } from '../base/options.js';
 import type { SignalLike } from '../base/platform.js';
 
 /** An AbortSignal. */
 export type Signal = SignalLike;
-
-/** Settles as `promise` does, or rejects with the signal's reason as soon as it aborts. */
-export const abortable = <T>(signal: Signal | undefined, promise: Promise<T>): Promise<T> =>
-  loop.abortable(promise, signal);
 
 /** A path, a URL or a name. */
 export const nonempty: Reader<string> = (value, name) => {
@@ -29,17 +24,3 @@ export const seconds = (least: number): Reader<number | undefined> =>
 
 /** Options of servers, which `workEmbedding` and `finishEmbedding` share. */
 export const serverSchema = { queue: string, queueTimeout: seconds(0), to: string, table: string };
-
-/** @throws HeedError for an option of a server that is not given */
-export function requireServers(
-  owner: string,
-  options: { queue: unknown; queueTimeout: unknown; lock?: unknown; to: unknown; table: unknown },
-): void {
-  for (const [needed, names] of [
-    ['queue', ['queueTimeout', 'lock']],
-    ['to', ['table']],
-  ] as const)
-    for (const name of names)
-      if (options[needed] === undefined && options[name] !== undefined)
-        throw invalid(`${owner}.${name}`, `undefined without \`${needed}\``, describe(options[name]));
-}

@@ -7,12 +7,13 @@
  * failure. So a worker continues, or ends with a reason, whatever the server does.
  */
 import { randomUUID } from 'node:crypto';
+import { abortable } from '../base/event-loop.js';
 import type { HeedError } from '../index.js';
 import { invalid } from '../node/index.js';
 import { Connection, isAnswer, type Job, type Setup } from './connection.js';
 import { planId } from './machine.js';
 import type { Manifest } from './manifest.js';
-import { abortable, type Signal } from './plan-options.js';
+import type { Signal } from './plan-options.js';
 import { isRefusal, NO_ANSWER, requirePeer, serverOf } from './server.js';
 
 /** Seconds between checks of the folder while no job ends. */
@@ -79,8 +80,8 @@ export class ChunkQueue {
     const queue = new ChunkQueue(url, manifest, options);
     try {
       await abortable(
-        options.signal,
         queue.#ask(async () => {}),
+        options.signal,
       );
       return queue;
     } catch (error) {
@@ -113,7 +114,8 @@ export class ChunkQueue {
    * block, because it renews the locks of the running jobs.
    *
    * A process that the queue gives no chunk for the time of a lock runs missing chunks by itself. Otherwise, jobs of dead
-   * workers could block it forever: over PostgreSQL, their locks end by the clocks of these workers.
+   * workers could block it forever: over PostgreSQL, their locks expire by those workers'
+   * clocks.
    *
    * @throws what `embed` throws, or HeedError NETWORK if the server cannot be reached for too long
    */

@@ -5,6 +5,7 @@
 import * as fs from 'node:fs';
 import { availableParallelism } from 'node:os';
 import { join } from 'node:path';
+import { abortable } from '../base/event-loop.js';
 import {
   callback,
   count,
@@ -15,13 +16,13 @@ import {
   type Schema,
   size,
 } from '../base/options.js';
-import { invalid, removeOwn, requireWritable, writeWhole } from '../node/index.js';
+import { invalid, removeOwn, requireServers, requireWritable, writeWhole } from '../node/index.js';
 import type { ChunkDone } from './chunk.js';
 import { requireSameSizes } from './corpus.js';
 import { VectorTable } from './database.js';
 import { requireSameFiles, withModel } from './machine.js';
 import { failureName, findParts, isFailure, type Manifest, partNames, readManifest, requireOwn } from './manifest.js';
-import { abortable, requireServers, type Signal, seconds, serverSchema, string } from './plan-options.js';
+import { type Signal, seconds, serverSchema, string } from './plan-options.js';
 import { ChunkQueue } from './queue.js';
 import { ChunkError, EmbeddingThread, type ThreadData } from './thread.js';
 
@@ -102,7 +103,7 @@ export async function workEmbedding(folder: string, given?: WorkOptions): Promis
   const options = readOptions('workEmbedding', schema, given);
   const { shard = { index: 0, count: 1 }, queue, signal, model, workers } = options;
   if (options.shard && queue) throw invalid('shard', 'only one of shard and queue', 'both');
-  requireServers('workEmbedding', options);
+  requireServers(options, (name) => `workEmbedding.${name}`);
   const manifest = readManifest(folder);
   signal?.throwIfAborted();
   requireSameFiles(withModel(manifest, model));
@@ -172,7 +173,7 @@ export async function workEmbedding(folder: string, given?: WorkOptions): Promis
   }
 
   try {
-    await abortable(signal, table ? Promise.race([work(), table.watch()]) : work());
+    await abortable(table ? Promise.race([work(), table.watch()]) : work(), signal);
   } finally {
     await crew.close();
     await chunkQueue?.close();

@@ -42,8 +42,8 @@ export function insertion(text: string, start: number, end: number): Aligned {
 export function joined(parts: Aligned[]): Aligned {
   return {
     text: parts.map((part) => part.text).join(''),
-    starts: ([] as number[]).concat(...parts.map((part) => part.starts)),
-    ends: ([] as number[]).concat(...parts.map((part) => part.ends)),
+    starts: parts.flatMap((part) => part.starts),
+    ends: parts.flatMap((part) => part.ends),
   };
 }
 

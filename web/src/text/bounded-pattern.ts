@@ -3,6 +3,7 @@
  * the same order, so the matches are the same, but it never tries a part of the pattern at a place where it has failed
  * before, and it fails after a number of steps, as Oniguruma does.
  */
+import { maxOf } from '../base/lists.js';
 import type { Tree } from './pattern-tree.js';
 import { unsupported } from './tokenizer-settings.js';
 
@@ -30,6 +31,8 @@ type Split = Extract<Step, { op: 'split' }>;
 type IsNew = (split: Split, place: number) => boolean;
 
 const MAX_STEPS = 10_000;
+/** Upper bound of splits times places: their marks take a bit each, 128 MiB. */
+const MAX_MARKS = 2 ** 30;
 /** Patterns that do not look far ahead or back need at most one visit of each step at each place. */
 const [LEAST_LIMIT, VISITS] = [1_000_000, 20];
 
@@ -60,6 +63,12 @@ export class BoundedPattern {
       failed.clear();
     }
     const width = text.length + 1;
+    if (this.#splits * width > MAX_MARKS)
+      throw unsupported(
+        'pattern',
+        `a text of at most ${Math.floor(MAX_MARKS / this.#splits) - 1} UTF-16 units for it`,
+        `${text.length}`,
+      );
     const failed = new Uint32Array((this.#splits * width + 31) >> 5);
     const isNew: IsNew = ({ id, from }, place) => {
       for (let each = from; each <= id; each++) {
@@ -245,7 +254,7 @@ function widthOf(tree: Tree): number {
     case 'sequence':
       return tree.items.reduce((sum, item) => sum + widthOf(item), 0);
     case 'choice':
-      return Math.max(...tree.options.map(widthOf));
+      return maxOf(tree.options.map(widthOf));
     case 'repeat':
       return widthOf(tree.of) === 0 ? 0 : widthOf(tree.of) * tree.max;
     case 'group':

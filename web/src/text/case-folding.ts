@@ -13,8 +13,11 @@ function foldings(): Folding {
   if (folding) return folding;
   const groups = new Map<string, string[]>();
   const long = new Map<string, string[]>();
-  const add = (map: Map<string, string[]>, key: string, point: string) =>
-    map.set(key, [...(map.get(key) ?? []), point]);
+  const add = (map: Map<string, string[]>, key: string, point: string) => {
+    const points = map.get(key);
+    if (points) points.push(point);
+    else map.set(key, [point]);
+  };
   for (let code = 0x41; code < 0x1ffff; code++) {
     const point = String.fromCodePoint(code);
     if (!/\p{Changes_When_Casemapped}/u.test(point)) continue;

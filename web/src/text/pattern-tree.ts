@@ -1,4 +1,5 @@
 /** Parses the JavaScript patterns that oniguruma.ts writes, and finds those that can take JavaScript too long. */
+import { maxOf } from '../base/lists.js';
 
 export type Tree =
   /** Matches one code point, as the pattern `js` does. */
@@ -93,8 +94,8 @@ function cost(tree: Tree, fails: boolean): { repetitions: number; choices: numbe
     }
     case 'choice': {
       const costs = tree.options.map((option) => cost(option, fails));
-      repetitions = Math.max(...costs.map((each) => each.repetitions));
-      choices = Math.max(...costs.map((each) => each.choices)) + Number(fails);
+      repetitions = maxOf(costs.map((each) => each.repetitions));
+      choices = maxOf(costs.map((each) => each.choices)) + Number(fails);
       break;
     }
     case 'repeat':

@@ -11,7 +11,7 @@ export type Match = [from: number, to: number, isMatch: boolean];
 /** Unicode's word characters, for use in a class. */
 export const WORD = '\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}\\u200C\\u200D';
 
-/** A pattern of tokenizer.json. JavaScript's engine runs the ones that it always finishes in time. */
+/** A pattern of tokenizer.json. JavaScript's engine runs patterns that cannot take it exponential time. */
 export type Pattern = RegExp | BoundedPattern;
 
 /** @throws HeedError UNSUPPORTED for patterns that cannot be translated to JavaScript */

@@ -1,5 +1,7 @@
 /** Divides the texts of a call among workers, and joins their results. */
+
 import { floatsOf } from '../base/error.js';
+import { maxOf } from '../base/lists.js';
 import { elementCount, Tensor } from '../base/tensor.js';
 import { isTexts, type ModelInput } from '../models/input.js';
 import type { Prediction } from '../models/model.js';
@@ -156,7 +158,7 @@ function joinValues(owner: string, values: unknown[], shares: (readonly number[]
 }
 
 function joinTensors(owner: string, tensors: Tensor[], shares: (readonly number[])[], total: number): Tensor {
-  const inner = tensors[0]!.shape.slice(1).map((_, i) => Math.max(...tensors.map(({ shape }) => shape[i + 1]!)));
+  const inner = tensors[0]!.shape.slice(1).map((_, i) => maxOf(tensors.map(({ shape }) => shape[i + 1]!)));
   const shape = [total, ...inner];
   const bytes = tensors[0]!.data as unknown;
   const data = bytes instanceof Uint8Array ? new Uint8Array(elementCount(shape)) : floatsOf(owner, shape);

@@ -1,5 +1,7 @@
 /** `heed classify`: predicts labels for each text. */
+
 import type { Command } from 'commander';
+import { maxOf } from '../../base/lists.js';
 import { classify } from '../../index.js';
 import type { ModelOptions, ParallelOptions } from '../model.js';
 import { addExamples, addInput, addJson, addModel, addOutput, addParallel, count } from '../options.js';
@@ -34,7 +36,7 @@ function classifyTexts(files: string[], options: Options): Promise<void> {
     kind: 'records',
     label: 'classifying',
     async compute(model, texts, signal) {
-      width = Math.max(...model.config.labels.map(displayWidth));
+      width = maxOf(model.config.labels.map(displayWidth));
       const labels = await classify(model, texts, { topK: options.top, signal });
       return texts.map((text, n) => [{ text, labels: labels[n]! } satisfies Classified]);
     },

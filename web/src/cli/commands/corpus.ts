@@ -1,6 +1,6 @@
 /** `heed corpus`: corpora larger than one machine. A plan divides the work among processes that share a folder. */
 import { type Command, Option } from 'commander';
-import { invalid, statusOf } from '../../node/index.js';
+import { invalid, requireServers, statusOf } from '../../node/index.js';
 import {
   type EmbeddingStatus,
   embeddingStatus,
@@ -20,7 +20,6 @@ import {
   countOrAuto,
   refuseBothNormalizations,
   requireSubcommand,
-  requireWith,
 } from '../options.js';
 import { Progress } from '../progress.js';
 import { stoppable } from '../signals.js';
@@ -109,7 +108,7 @@ const addServers = (command: Command, queue: string): Command =>
   addJson(
     command
       .option('--queue <url>', `${queue}, redis:// or postgres:// (with bullmq)`)
-      .option('--retry', 'wait indefinitely while the queue cannot be reached')
+      .option('--retry', 'wait indefinitely while the servers of --queue and --to do not answer')
       .option('--to <url>', 'also insert the rows into PostgreSQL with pgvector')
       .option('--table <name>', 'the table for --to (default: embeddings)'),
     'one line of JSON',
@@ -145,13 +144,12 @@ async function plan(files: string[], { json, ...options }: PlanOptions & Json, s
 
 const queueTimeout = (retry: boolean | undefined) => (retry ? Number.POSITIVE_INFINITY : undefined);
 
-function requireServers({ queue, retry, to, table, lock }: Servers & Pick<Work, 'lock'>): void {
-  if (queue === undefined) requireWith('--queue', { '--retry': retry, '--lock': lock });
-  if (to === undefined) requireWith('--to', { '--table': table });
-}
+/** @throws HeedError for an option of a server that is not given */
+const requireOwnServers = ({ retry, ...options }: Servers & Pick<Work, 'lock'>): void =>
+  requireServers({ ...options, queueTimeout: retry }, (name) => `--${name === 'queueTimeout' ? 'retry' : name}`);
 
 async function work(folder: string, { json, retry, ...options }: Work, signal: AbortSignal): Promise<void> {
-  requireServers({ retry, ...options });
+  requireOwnServers({ retry, ...options });
   using progress = new Progress('embedding', 'rows');
   // With a shard or a queue, the number of rows left for this process is unknown.
   const isAlone = options.shard === undefined && options.queue === undefined;
@@ -174,7 +172,7 @@ function status(folder: string, { json }: Json): void {
 }
 
 async function finish(folder: string, { json, retry, ...options }: Servers, signal: AbortSignal): Promise<void> {
-  requireServers({ retry, ...options });
+  requireOwnServers({ retry, ...options });
   using progress = new Progress('counting', 'rows');
   const { rows: total } = embeddingStatus(folder);
   const onProgress = (rows: number) => progress.update(rows, rows / total);

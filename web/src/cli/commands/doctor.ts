@@ -1,7 +1,9 @@
 /**
  * `heed doctor`: reports which build runs, why and how fast; or checks a model's folder for missing or damaged files.
  */
+
 import type { Command } from 'commander';
+import { minOf } from '../../base/lists.js';
 import { checkFolder, type FolderReport } from '../doctor/folder.js';
 import { describeMachine, int8Note, type Machine } from '../doctor/machine.js';
 import { FAR_BELOW, type Measured, measureSpeed } from '../doctor/speed.js';
@@ -67,7 +69,7 @@ function adviceFor(machine: Machine, { peak, speeds }: Measured): string[] {
   const slow = speeds.filter(({ tokensPerSecond, expected }) => tokensPerSecond < FAR_BELOW * expected);
   if (slow.length > 0) {
     const names = slow.map(({ dtype, texts, tokensPerText }) => `${dtype} at ${texts} x ${tokensPerText}`).join(', ');
-    const share = Math.min(...slow.map(({ cpuShare }) => cpuShare));
+    const share = minOf(slow.map(({ cpuShare }) => cpuShare));
     advice.push(
       share < BUSY
         ? `Far slower than expected: ${names}. Other programs are using the processor: heed ran for ${Math.round(100 * share)} % of the time. End them, and run this again.`

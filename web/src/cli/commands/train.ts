@@ -169,11 +169,11 @@ export function addTrain(program: Command): void {
 }
 
 async function trainClassifier(files: string[], options: ClassifierOptions, signal: AbortSignal): Promise<void> {
-  requireUsed('head', options);
+  requireTrainOptions('head', options);
   requireNew(options.out);
   const { head, balanced, validation: part } = options;
   requireCsv(part === undefined ? files : [...files, part], options);
-  new TrainingState(options.out, options.resume ?? false, options.seed); // throws before the examples are read
+  TrainingState.check(options.out, options.resume ?? false, options.seed); // before the examples are read
   const examples = await readExamples(files, options);
   const validation = await validationOf(options, (file) => readExamples([file], options));
   const { result, bytes, model } = await trainAndSave(options, 'head', signal, (heed, model, common) =>
@@ -197,9 +197,9 @@ async function trainClassifier(files: string[], options: ClassifierOptions, sign
 }
 
 async function trainEmbedding(files: string[], options: EmbeddingOptions, signal: AbortSignal): Promise<void> {
-  requireUsed('full', options);
+  requireTrainOptions('full', options);
   requireNew(options.out);
-  new TrainingState(options.out, options.resume ?? false, options.seed); // throws before the examples are read
+  TrainingState.check(options.out, options.resume ?? false, options.seed); // before the examples are read
   const examples = await readSimilar(files, options);
   const validation = await validationOf(options, (file) => readSimilar([file], options));
   const { result, bytes, model } = await trainAndSave(options, 'full', signal, (heed, model, common) =>
@@ -227,7 +227,7 @@ async function validationOf<T>({ validation }: TrainOptions, read: (file: string
 }
 
 /** @throws HeedError for options that have no effect with this --train. `what`: its default */
-function requireUsed(
+function requireTrainOptions(
   what: 'head' | 'full',
   { train = what, rank, alpha, targets, resume, validation, patience }: TrainOptions,
 ): void {

@@ -1,7 +1,9 @@
 /** Checks a model's folder, a cache of the Hub or heed's cache, and explains what is missing or damaged. */
+
 import { createHash } from 'node:crypto';
 import * as fs from 'node:fs';
 import { basename, join } from 'node:path';
+import { maxOf } from '../../base/lists.js';
 import { type Heed, load, type ModelConfig } from '../../index.js';
 import { invalid, statusOf } from '../../node/index.js';
 
@@ -157,7 +159,7 @@ function isWhole(path: string, size: number): boolean {
       const tensors = Object.values(
         JSON.parse(header.toString()) as Record<string, { data_offsets?: [number, number] }>,
       );
-      return Math.max(0, ...tensors.map(({ data_offsets: at }) => at?.[1] ?? 0)) === size - 8 - length;
+      return maxOf([0, ...tensors.map(({ data_offsets: at }) => at?.[1] ?? 0)]) === size - 8 - length;
     } finally {
       fs.closeSync(handle);
     }

@@ -2,7 +2,9 @@
  * Writes a checkpoint's tensors to an encoder's parameters while their bytes are received. Rows are written as soon as
  * they are complete, so that peak memory stays near one copy of the model.
  */
+
 import { formatShape, invalidFile } from '../../base/error.js';
+import { append, minOf } from '../../base/lists.js';
 import type { RawEncoderModel, RawEncoderModelConfig, RawModule, RawTensor } from '../../base/wasm/core.js';
 import { concatenate, type OpenFile } from '../../io/files.js';
 import { ByteReader } from '../../io/reader.js';
@@ -257,7 +259,7 @@ export class WeightLoader {
     const starts = [...this.rows.values()].filter((r) => r.parameter === target.parameter).map((r) => r.firstRow);
     const fits = this.#hasImages ? [...starts, height].includes(firstRow + rows) : firstRow + rows <= height;
     if (given.length !== width.length || String(given) !== String(width) || !fits) {
-      const end = Math.min(height, ...starts.filter((row) => row > firstRow));
+      const end = minOf([height, ...starts.filter((row) => row > firstRow)]);
       const expected = `${formatShape([end - firstRow, ...width])}${isCoded ? ` bytes of ${bits ?? 4}-bit rows` : ''}, as config.json says`;
       throw invalidFile(tensor, expected, `shape ${formatShape(shape)}`);
     }
@@ -331,7 +333,7 @@ export class WeightLoader {
     while (at < end) {
       const here = tensors.filter(([, { firstRow }]) => firstRow === at);
       if (here.length === 0 || !here.every(([name]) => this.#optional!.test(name))) break;
-      at = Math.min(end, ...tensors.map(([, { firstRow }]) => firstRow).filter((row) => row > at));
+      at = minOf([end, ...tensors.map(([, { firstRow }]) => firstRow).filter((row) => row > at)]);
     }
     return at;
   }
@@ -350,7 +352,11 @@ export class WeightLoader {
         at = end;
       }
       at = this.#endOfOptional(name, at, shape[0]!);
-      if (at < shape[0]!) missing.push(...tensors().map((tensor) => `'${tensor}'`));
+      if (at < shape[0]!)
+        append(
+          missing,
+          tensors().map((tensor) => `'${tensor}'`),
+        );
     });
     const got = `no or too few rows of ${missing.length}, among them ${missing.slice(0, 4).join(', ')}`;
     if (missing.length === 0) return;

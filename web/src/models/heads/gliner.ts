@@ -3,8 +3,10 @@
  * encoder's input is a marker and the label, for each label, a separator, and the words of the text, as in the Python
  * package gliner. Then each span of words is scored against each label. Imported on demand.
  */
+
 import { invalid, invalidFile } from '../../base/error.js';
 import { makeYield } from '../../base/event-loop.js';
+import { append } from '../../base/lists.js';
 import { listOfTexts, strings } from '../../base/options.js';
 import { Tensor } from '../../base/tensor.js';
 import type { RawEncoding, RawLayers, RawTensor } from '../../base/wasm/core.js';
@@ -145,7 +147,7 @@ function windowing(
   for (const label of labels) {
     const tokens = [tokenOf(marker), ...label];
     labelTokens.push(tokens[embedsMarker ? 0 : Math.min(1, label.length)]!);
-    prompt.push(...tokens);
+    append(prompt, tokens);
   }
   prompt.push(tokenOf(separator));
   const room = maxLength - tokenizer.specialCount(false) - prompt.length;
@@ -160,7 +162,7 @@ function windowing(
       for (end = first; end < words.length && end - first < maxWords; end++) {
         const own = words[end]!;
         if (end > first && tokens.length + own.length > prompt.length + room) break;
-        tokens.push(...own.slice(0, room));
+        append(tokens, own.slice(0, room));
         firsts.push(own[0]!);
       }
       const all = tokenizer.withSpecialTokens(tokens);
