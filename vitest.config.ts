@@ -49,15 +49,15 @@ const demo = ['tests/demo/!(smoke).browser.test.ts', 'tests/demo/learning.test.t
 // Fuzzing, examples trained to convergence, 4 GB of memory: `npm run test:slow`.
 const slow = ['tests/**/*.slow.test.ts'];
 // What `npm run test:quick` leaves out besides the slow tests: tests that start processes and servers, and files that take more
-// than five seconds.
+// than four seconds.
 const notQuick = [
   'tests/web/{cli,scale}/*.test.ts',
   'tests/demo/{learning-labels,lens,recording}.test.ts',
   'tests/tools/imports.test.ts',
-  'tests/web/{api-examples,docs,elsewhere,lens,messages}.test.ts',
+  'tests/web/{api-examples,docs,elsewhere,lens,lens-attribute,load,messages}.test.ts',
   'tests/web/layers/errors/refusals.test.ts',
-  'tests/web/models/{bounded-pattern,config,encode,file-edges,foreign-cache,http,hub,index-model,paged-embeddings,pool-shares,pool,published,quantize-refusals,quantize,revisions-memory,segments,sites-everywhere,stream,worker}.test.ts',
-  'tests/web/train/{classifier,fine-tuning,fit-worker,lora-again,many-examples,nothing-learned,out-of-memory,pretrained-model,pretrained,save,sites}.test.ts',
+  'tests/web/models/{bad-files,bounded-pattern,cache,config,encode,file-edges,foreign-cache,http,hub,images,index-model,onnx-cases,paged-embeddings,pool-shares,pool,published,quantize-refusals,quantize,revisions-memory,segments,sites-everywhere,stream,text-index-edges,worker}.test.ts',
+  'tests/web/train/{checkpoint,classifier,fine-tuning,fit-worker,gradients,learning,lora-again,many-examples,nothing-learned,out-of-memory,pretrained-model,pretrained,save,sites}.test.ts',
   'tests/web/util/vectors.test.ts',
 ];
 const bundlers = ['tests/package/{bundlers,frameworks,recipes}.test.ts'];

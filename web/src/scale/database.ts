@@ -193,7 +193,7 @@ export class VectorTable {
 
 /** Whether an error is the server's answer to a query, rather than a connection or a server that ends (SQLSTATE 57, 08). */
 const isAnswer = (error: unknown): boolean => {
-  const { severity, code } = error as { severity?: string; code?: string };
+  const { severity, code } = error as { severity?: string | undefined; code?: string | undefined };
   return severity !== undefined && code !== undefined && !/^(08|57)/.test(code);
 };
 
