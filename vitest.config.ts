@@ -44,8 +44,12 @@ if (process.env.HEED_TEST_NODE) process.execPath = process.env.HEED_TEST_NODE;
 const browser = ['tests/**/*.browser.test.ts'];
 // These take minutes on a software adapter; of the GPU's tests, `npm test` runs those of smoke.browser.test.ts alone.
 const gpu = ['tests/web/gpu/!(smoke).browser.test.ts'];
-// The demo page's take as long as all others; `npm test` runs those of smoke.browser.test.ts alone.
-const demo = ['tests/demo/!(smoke).browser.test.ts', 'tests/demo/learning.test.ts'];
+// The demo page's and the site's of the documents take as long as all others; `npm test` runs those of smoke.browser.test.ts alone.
+const demo = [
+  'tests/demo/!(smoke).browser.test.ts',
+  'tests/demo/learning.test.ts',
+  'tests/tools/docs-site.browser.test.ts',
+];
 // Fuzzing, examples trained to convergence, 4 GB of memory: `npm run test:slow`.
 const slow = ['tests/**/*.slow.test.ts'];
 // What `npm run test:quick` leaves out besides the slow tests: tests that start processes and servers, and files that take more

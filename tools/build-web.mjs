@@ -50,7 +50,7 @@ const kChunks = {
     Object.entries(kGlue).map(([name, prefix]) => [`${name}-glue`, new RegExp(`wasm-release.${prefix}simd128.heed`)]),
   ),
   // All that drawing, heed/util and the adapters need: in `core`, they would load 10 KB more.
-  base: /web.src.(base.(tensor|options|event-loop|random|lists|fnv)|tasks.classification|search.similarity)\.ts$/,
+  base: /web.src.(base.(tensor|options|event-loop|random|lists|fnv|pending|unproxied)|tasks.classification|search.similarity)\.ts$/,
   // What pages of heed/train need before they load a model: in `models`, those with layers alone would load 31 KB more.
   core: /web.src.(base.(wasm.(module|shipped)|activations|event-loop|hub-options|owned|site-plan|start-worker)|io.(bytes|safetensors)|models.(call-options|prompts|heads.sparse|quantized)|worker.channel)\.ts$/,
   // What runs a model, in a page or in a worker: one script in place of a dozen, which is 12 KB less.

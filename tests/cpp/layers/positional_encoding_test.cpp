@@ -203,7 +203,7 @@ TEST(Rotary, RejectsInvalidArguments) {
   };
   expectError(kInvalidArgument, "rotary.dim: expected an even number > 0, got 3", make(3, 4, 100));
   expectError(kInvalidArgument, "rotary.dim: expected an even number > 0, got 0", make(0, 4, 100));
-  expectError(kInvalidArgument, "rotary.maxLength: expected at least 0, got -1", make(4, -1, 100));
+  expectError(kInvalidArgument, "rotary.length: expected at least 0, got -1", make(4, -1, 100));
   expectError(kInvalidArgument, "base: expected a finite number > 0, got NaN", make(4, 4, std::nan("")));
   expectError(kOutOfMemory, "rotary: expected a size that fits into 4 GB of memory, got shape [1073741824, 2]",
               make(4, 1 << 30, 100));

@@ -40,20 +40,20 @@ const VECTORS = {
 };
 const QUIET = { '--quiet': 'progress.test.ts', '--no-color': 'terminal.test.ts' };
 const TRAINING = {
-  '--train': 'train.test.ts',
-  '--rank': 'ignored-options.test.ts: without lora; train.test.ts: with it',
-  '--alpha': 'ignored-options.test.ts: without lora; train.test.ts: with it',
-  '--targets': 'ignored-options.test.ts: without lora; train.test.ts: with it',
-  '--validation': 'train.test.ts; ignored-options.test.ts',
-  '--patience': 'train.test.ts; ignored-options.test.ts',
+  '--train': 'train.slow.test.ts',
+  '--rank': 'ignored-options.test.ts: without lora; train.slow.test.ts: with it',
+  '--alpha': 'ignored-options.test.ts: without lora; train.slow.test.ts: with it',
+  '--targets': 'ignored-options.test.ts: without lora; train.slow.test.ts: with it',
+  '--validation': 'train.slow.test.ts; ignored-options.test.ts',
+  '--patience': 'train.slow.test.ts; ignored-options.test.ts',
   '--epochs': ['--epochs', '2'],
   '--batch-size': ['--batch-size', '1'],
   '--lr': ['--lr', '0.9'],
   '--seed': ['--seed', '99'],
-  '--out': 'writers.test.ts',
-  '--save-as': 'train.test.ts',
-  '--resume': 'train.test.ts; ignored-options.test.ts',
-  '--json': 'train.test.ts',
+  '--out': 'writers.slow.test.ts',
+  '--save-as': 'train.slow.test.ts',
+  '--resume': 'train.slow.test.ts; ignored-options.test.ts',
+  '--json': 'train.slow.test.ts',
 };
 const SERVERS = {
   '--queue': 'tests/scale, with servers',
@@ -75,7 +75,7 @@ const COMMANDS: Record<string, { base?: string[]; options: Record<string, Effect
       '--normalize': 'usage.test.ts: both; cli.test.ts',
       '--no-normalize': 'usage.test.ts: both; cli.test.ts',
       '--output': ['--output', 'int8'],
-      '--out': 'writers.test.ts',
+      '--out': 'writers.slow.test.ts',
       '--json': 'the default; usage.test.ts: not with --out',
     },
   },
@@ -94,7 +94,7 @@ const COMMANDS: Record<string, { base?: string[]; options: Record<string, Effect
     options: {
       ...{ ...MODEL, ...INPUT, ...SPEED },
       '--id': ['--id', 'key'],
-      '--out': 'writers.test.ts',
+      '--out': 'writers.slow.test.ts',
       '--top': ['--top', '1'],
       '--json': 'terminal.test.ts: instead of a table',
     },
@@ -105,7 +105,7 @@ const COMMANDS: Record<string, { base?: string[]; options: Record<string, Effect
       '--dtype': 'files.test.ts: an index is recognized in other types',
       '--id': 'ignored-options.test.ts',
       '--weight': 'files.test.ts: descriptions',
-      '--out': 'writers.test.ts',
+      '--out': 'writers.slow.test.ts',
       '--force': 'files.test.ts: an index is replaced',
       '--json': 'files.test.ts',
     },
@@ -113,7 +113,7 @@ const COMMANDS: Record<string, { base?: string[]; options: Record<string, Effect
   quantize: {
     options: {
       ...{ ...HUB, ...INPUT },
-      '--out': 'writers.test.ts',
+      '--out': 'writers.slow.test.ts',
       '--tables': 'folders.test.ts',
       '--matrices': 'folders.test.ts',
       '--texts': 'folders.test.ts',
@@ -124,7 +124,7 @@ const COMMANDS: Record<string, { base?: string[]; options: Record<string, Effect
     options: {
       ...{ ...HUB, ...INPUT },
       '--keep': 'folders.test.ts',
-      '--out': 'writers.test.ts',
+      '--out': 'writers.slow.test.ts',
       '--positions': 'folders.test.ts',
       '--texts': 'folders.test.ts',
       '--json': 'folders.test.ts',
@@ -133,14 +133,14 @@ const COMMANDS: Record<string, { base?: string[]; options: Record<string, Effect
   'train classifier': {
     options: {
       ...{ ...MODEL, ...INPUT, ...TRAINING },
-      '--pair': 'train.test.ts',
-      '--label': 'train.test.ts',
-      '--label-separator': 'train.test.ts; ignored-options.test.ts',
-      '--head': 'train.test.ts',
-      '--balanced': 'train.test.ts',
+      '--pair': 'train.slow.test.ts',
+      '--label': 'train.slow.test.ts',
+      '--label-separator': 'train.slow.test.ts; ignored-options.test.ts',
+      '--head': 'train.slow.test.ts',
+      '--balanced': 'train.slow.test.ts',
     },
   },
-  'train embedding': { options: { ...{ ...MODEL, ...TRAINING }, '--format': 'train.test.ts' } },
+  'train embedding': { options: { ...{ ...MODEL, ...TRAINING }, '--format': 'train.slow.test.ts' } },
   evaluate: {
     options: {
       ...{ ...MODEL, ...INPUT },
@@ -156,13 +156,13 @@ const COMMANDS: Record<string, { base?: string[]; options: Record<string, Effect
     base: ['inspect', folder],
     options: { ...MODEL, '--model': 'usage.test.ts: not with a model', '--json': ['--json'] },
   },
-  doctor: { options: { '--json': 'doctor.test.ts' } },
+  doctor: { options: { '--json': 'doctor.slow.test.ts' } },
   'corpus plan': {
     options: {
       ...{ ...INPUT, ...VECTORS },
-      '--out': 'writers.test.ts',
+      '--out': 'writers.slow.test.ts',
       '--chunk': 'scale/plan tests',
-      '--parts': 'writers.test.ts',
+      '--parts': 'writers.slow.test.ts',
       '--build': 'scale/refusals.test.ts',
       '--model': 'scale/refusals.test.ts',
       '--dtype': 'scale/plan tests',
