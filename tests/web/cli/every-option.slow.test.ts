@@ -2,7 +2,8 @@
  * Every option of every command, as the command line lists them: what it changes, or how it is rejected. An option that
  * is not listed here fails the test.
  */
-import { writeFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { modelFolder, run } from './support.js';
 
@@ -30,8 +31,8 @@ const INPUT = {
   '--no-truncation': 'cli.test.ts: texts that are too long',
 };
 const SPEED = {
-  '--workers': 'readers.test.ts and cli.test.ts: the same results, from workers',
-  '--threads': 'cli.test.ts: the same results, on threads',
+  '--workers': 'writers.slow.test.ts: the same results, from workers; input.test.ts',
+  '--threads': 'readers.test.ts: the same results, on threads; input.test.ts',
 };
 const VECTORS = {
   '--pooling': ['--pooling', 'cls'],
@@ -60,7 +61,7 @@ const SERVERS = {
   '--retry': 'ignored-options.test.ts; tests/scale',
   '--to': 'tests/scale, with servers',
   '--table': 'ignored-options.test.ts; tests/scale',
-  '--json': 'scale/corpus tests',
+  '--json': 'tests/web/scale',
 };
 
 const jsonl = path('texts.jsonl');
@@ -102,11 +103,11 @@ const COMMANDS: Record<string, { base?: string[]; options: Record<string, Effect
   index: {
     options: {
       ...{ ...MODEL, ...INPUT, ...VECTORS, ...SPEED },
-      '--dtype': 'files.test.ts: an index is recognized in other types',
+      '--dtype': 'completion.test.ts; usage.test.ts',
       '--id': 'ignored-options.test.ts',
-      '--weight': 'files.test.ts: descriptions',
+      '--weight': 'cli.test.ts',
       '--out': 'writers.slow.test.ts',
-      '--force': 'files.test.ts: an index is replaced',
+      '--force': 'cli.test.ts: an index is replaced',
       '--json': 'files.test.ts',
     },
   },
@@ -133,18 +134,18 @@ const COMMANDS: Record<string, { base?: string[]; options: Record<string, Effect
   'train classifier': {
     options: {
       ...{ ...MODEL, ...INPUT, ...TRAINING },
-      '--pair': 'train.slow.test.ts',
+      '--pair': 'train-options.slow.test.ts',
       '--label': 'train.slow.test.ts',
       '--label-separator': 'train.slow.test.ts; ignored-options.test.ts',
       '--head': 'train.slow.test.ts',
-      '--balanced': 'train.slow.test.ts',
+      '--balanced': 'train-options.slow.test.ts',
     },
   },
-  'train embedding': { options: { ...{ ...MODEL, ...TRAINING }, '--format': 'train.slow.test.ts' } },
+  'train embedding': { options: { ...{ ...MODEL, ...TRAINING }, '--format': 'usage.test.ts' } },
   evaluate: {
     options: {
       ...{ ...MODEL, ...INPUT },
-      '--pair': 'ignored-options.test.ts',
+      '--pair': 'train-options.slow.test.ts',
       '--label': 'ignored-options.test.ts',
       '--label-separator': 'ignored-options.test.ts',
       '--task': 'evaluate.test.ts',
@@ -161,29 +162,29 @@ const COMMANDS: Record<string, { base?: string[]; options: Record<string, Effect
     options: {
       ...{ ...INPUT, ...VECTORS },
       '--out': 'writers.slow.test.ts',
-      '--chunk': 'scale/plan tests',
+      '--chunk': 'tests/web/scale',
       '--parts': 'writers.slow.test.ts',
-      '--build': 'scale/refusals.test.ts',
-      '--model': 'scale/refusals.test.ts',
-      '--dtype': 'scale/plan tests',
-      '--id': 'scale/plan tests',
+      '--build': 'scale/refusals.slow.test.ts',
+      '--model': 'scale/refusals.slow.test.ts',
+      '--dtype': 'tests/web/scale',
+      '--id': 'tests/web/scale',
       '--role': 'prompts.test.ts',
       '--normalize': 'usage.test.ts',
       '--no-normalize': 'usage.test.ts',
-      '--output': 'scale/plan tests',
-      '--json': 'scale/plan tests',
+      '--output': 'tests/web/scale',
+      '--json': 'tests/web/scale',
     },
   },
   'corpus work': {
     options: {
       ...SERVERS,
-      '--model': 'scale/refusals.test.ts',
-      '--shard': 'scale/refusals.test.ts',
-      '--workers': 'scale/refusals.test.ts',
+      '--model': 'scale/refusals.slow.test.ts',
+      '--shard': 'scale/refusals.slow.test.ts',
+      '--workers': 'scale/refusals.slow.test.ts',
       '--lock': 'ignored-options.test.ts',
     },
   },
-  'corpus status': { options: { '--json': 'scale/plan tests' } },
+  'corpus status': { options: { '--json': 'tests/web/scale' } },
   'corpus finish': { options: SERVERS },
   'cache list': { options: { '--cache': 'files.test.ts', '--json': 'files.test.ts' } },
   'cache clear': { options: { '--cache': 'files.test.ts', '--all': 'files.test.ts', '--json': 'files.test.ts' } },
@@ -221,4 +222,34 @@ test.each(Object.entries(COMMANDS).filter(([, { base }]) => base))('options of %
     if (code === 0 && out === plain.out) same.push(option);
   }
   expect(same).toEqual([]);
+});
+
+/** The texts of the tests that an effect names: files, relative to this folder or the one above, and folders. */
+function testsIn(effect: string): string[] {
+  const files = (effect.match(/[\w/-]+(?:\.slow)?\.test\.ts/g) ?? []).map((name) => {
+    const path = [import.meta.dirname, join(import.meta.dirname, '..')]
+      .map((folder) => join(folder, name))
+      .find(existsSync);
+    expect(path, name).toBeDefined();
+    return path!;
+  });
+  const root = join(import.meta.dirname, '../../..');
+  const folders = (effect.match(/tests\/[\w/]*\w(?![\w/.-])/g) ?? []).map((name) => join(root, name));
+  const inside = folders.flatMap((folder) => readdirSync(folder).map((name) => join(folder, name)));
+  return [...files, ...inside].map((path) => readFileSync(path, 'utf8'));
+}
+
+test('the tests that are named for an option mention it', () => {
+  const camelCase = (option: string) => option.slice(2).replace(/-(\w)/g, (_, letter: string) => letter.toUpperCase());
+  const missing: string[] = [];
+  for (const [command, { options }] of Object.entries(COMMANDS))
+    for (const [option, effect] of Object.entries(options)) {
+      if (typeof effect !== 'string' || effect === MODEL['--model']) continue;
+      const texts = testsIn(effect);
+      const isThere = texts.some(
+        (text) => text.includes(option) || new RegExp(`\\b${camelCase(option)}\\b`).test(text),
+      );
+      if (!isThere) missing.push(`${command} ${option}: ${effect}`);
+    }
+  expect(missing).toEqual([]);
 });

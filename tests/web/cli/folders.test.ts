@@ -1,6 +1,7 @@
 /** The commands that write or describe a model's folder. */
 import { spawnSync } from 'node:child_process';
-import { readdirSync, writeFileSync } from 'node:fs';
+import { readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { modelFolder, run, script, start } from './support.js';
 
@@ -41,6 +42,19 @@ test('heed prune writes a new folder and reports the loss', async () => {
     code: 1,
     err: expect.stringContaining('expected at least one text, got none'),
   });
+});
+
+test('heed quantize --matrices int4 and heed prune --positions write smaller files', async () => {
+  const bytes = (name: string) => statSync(join(path(name), 'model.safetensors')).size;
+  for (const matrices of ['int8', 'int4'])
+    expect(await run(['quantize', folder, '--out', path(matrices), '--matrices', matrices])).toMatchObject({ code: 0 });
+  expect(bytes('int4')).toBeLessThan(bytes('int8'));
+  const corpus = path('few.txt');
+  writeFileSync(corpus, 'the quick fox\n');
+  for (const [name, ...options] of [['all'], ['eight', '--positions', '8']])
+    expect(await run(['prune', folder, '--keep', corpus, '--out', path(name!), ...options])).toMatchObject({ code: 0 });
+  expect(bytes('eight')).toBeLessThan(bytes('all'));
+  expect(JSON.parse(readFileSync(join(path('eight'), 'config.json'), 'utf8')).max_position_embeddings).toBe(8);
 });
 
 // Windows has neither signals nor ulimit.
