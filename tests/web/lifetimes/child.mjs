@@ -181,6 +181,11 @@ const users = {
   ],
   'TextIndex.add': ['bert', (model) => api.TextIndex.of(model, ['a']), (index) => index.add(texts)],
   'TextIndex.remove': ['bert', (model) => api.TextIndex.of(model, texts), (index) => index.remove([1, 2])],
+  'TextIndex.update': [
+    'bert',
+    (model) => api.TextIndex.of(model, texts),
+    (index) => index.update(1, { metadata: { page: 3 } }),
+  ],
   'TextIndex.save': ['bert', (model) => api.TextIndex.of(model, texts), (index) => index.save()],
   'TextIndex.search': ['bert', (model) => api.TextIndex.of(model, texts), (index) => index.search('fox')],
   'TextIndex.searchAll': ['bert', (model) => api.TextIndex.of(model, texts), (index) => index.searchAll(texts)],

@@ -74,7 +74,7 @@ function declared(): Set<string> {
     type.isUnion() ? type.types.some(isStream) : STREAMS.includes(type.symbol?.name);
   const returnsStream = (type: ts.Type) => type.getCallSignatures().some((one) => isStream(one.getReturnType()));
   const isPublic = (member: ts.Symbol) =>
-    !member.name.startsWith('__#') &&
+    !/^(__)?#/.test(member.name) &&
     member.declarations?.some((node) => {
       const isInternal = ts.getJSDocTags(node).some(({ tagName }) => tagName.text === 'internal');
       const isHidden = ts.getCombinedModifierFlags(node) & (ts.ModifierFlags.Private | ts.ModifierFlags.Protected);
