@@ -25,15 +25,9 @@ import * as util from 'heed/util';
 import { describe, expect, test } from 'vitest';
 import { writeSafetensors } from '../../web/src/io/safetensors.js';
 import { publicItems } from './api-examples.js';
+import { expectLinear } from './linear-growth.js';
 import { onnxFile, tensorsOf } from './models/onnx-writer.js';
 import { tinyModel } from './models/tiny.js';
-
-const MANY = 200_000;
-const FEW = MANY / 4;
-/** Of the time for FEW. Linear work takes 4 times as long, n log n 4.5 times, and quadratic work 16 times. */
-const FACTOR = 8;
-/** Milliseconds below which the ratio says nothing, because caches, compilation and garbage collection decide. */
-const UNMEASURABLE = 400;
 
 const heed = await load();
 const training = await loadTraining();
@@ -333,17 +327,6 @@ async function cost(call: () => unknown): Promise<number> {
   await call();
   const { user, system } = process.cpuUsage(before);
   return (user + system) / 1000;
-}
-
-/** Measures both sizes up to three times, until the times grow like the sizes. */
-async function expectLinear(measure: (n: number) => Promise<number>): Promise<void> {
-  const times = { few: Infinity, many: Infinity };
-  for (let run = 0; run < 3; run++) {
-    times.few = Math.min(times.few, await measure(FEW));
-    times.many = Math.min(times.many, await measure(MANY));
-    if (times.many <= Math.max(UNMEASURABLE, FACTOR * times.few)) return;
-  }
-  throw new Error(`${FEW} took ${times.few} ms, and ${MANY} took ${times.many} ms`);
 }
 
 describe('a call with many', () => {
