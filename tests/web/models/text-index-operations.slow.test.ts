@@ -7,7 +7,7 @@ import { type HeedError, load, Tensor, type TextHit, TextIndex } from 'heed';
 import { afterAll, expect, test } from 'vitest';
 
 /** `npm run fuzz` sets a larger number. */
-const RUNS = Number(process.env.HEED_FUZZ_RUNS ?? 50);
+const RUNS = Number(process.env.HEED_FUZZ_RUNS ?? 150);
 
 const heed = await load();
 afterAll(() => heed.dispose());

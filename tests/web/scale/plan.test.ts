@@ -110,7 +110,7 @@ describe('a plan', () => {
     const second = await run(['work', out, '--shard', '1/2']);
     expect(second).toMatchObject({ code: 0, err: '', out: `${out}: wrote 3 parts, 75 rows, 3 errors\n` });
     expect(await workEmbedding(out)).toMatchObject({ parts: 0, failed: [] });
-    // Of processes that died, which are deleted, and of others.
+    // Temporary files of processes that died are deleted; those of others stay.
     const part = fs.readFileSync(join(out, 'part-00001.jsonl'));
     fs.writeFileSync(join(out, 'part-00001.jsonl.tmp-0123abcd'), part.subarray(0, 300));
     fs.writeFileSync(join(out, '_SUCCESS.tmp-0123abcd'), '{"rows":153,"errors":4,"parts":7}\n');

@@ -210,7 +210,7 @@ export interface TensorLike {
   readonly shape: readonly number[];
 }
 
-/** Numbers in nested arrays, the innermost of which may be Float32Arrays. All rows along an axis have the same length. */
+/** Numbers in nested arrays. The innermost arrays may be Float32Arrays. All rows along an axis have the same length. */
 export type NestedInput = readonly number[] | readonly Float32Array[] | readonly NestedInput[];
 
 /** A value that is accepted wherever a tensor is expected. */

@@ -153,7 +153,7 @@ export class TrainingState implements Disposable {
   #ownsCheckpoint = false;
 
   /**
-   * @throws HeedError if the folder has files that are no state of a training, if another process trains, or if the
+   * @throws HeedError if the folder has other files than the state of a training, if another process trains, or if the
    *   state of an interrupted training exists and `resume` is false
    */
   constructor(out: string, resume: boolean, seed: number | undefined) {

@@ -110,7 +110,7 @@ export interface ModelFolder extends Omit<Source, 'open'> {
   open(path: string, options: OpenOptions): Promise<OpenFile | null>;
 }
 
-/** Makes a folder of a source, from which only paths inside it are opened and listed. `ends`: signal for calls without one. */
+/** Makes a folder of a source. It opens and lists only paths inside the source. `ends`: signal for calls without one. */
 export function folderOf(source: Source, ends?: SignalLike): ModelFolder {
   async function open(path: string, { required = false, signal = ends }: OpenOptions): Promise<OpenFile | null> {
     signal?.throwIfAborted();
