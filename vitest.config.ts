@@ -2,7 +2,7 @@ import { fileURLToPath } from 'node:url';
 import { defineConfig } from 'vitest/config';
 
 // Tests import `heed` from dist/, as users get it (run `npm run build` first). Unit tests import modules of web/src by path.
-const adapters = ['ai-sdk', 'langchain', 'chroma', 'lancedb', 'semantic-embedder'];
+const adapters = ['ai-sdk', 'langchain', 'chroma', 'lancedb'];
 const alias = [
   ...adapters.map((name) => ({
     find: new RegExp(`^heed/${name}$`),
@@ -14,7 +14,7 @@ const alias = [
     replacement: fileURLToPath(new URL('dist/service-worker.js', import.meta.url)),
   },
   { find: /^heed\/train$/, replacement: fileURLToPath(new URL('dist/train.js', import.meta.url)) },
-  { find: /^heed\/node$/, replacement: fileURLToPath(new URL('dist/node.js', import.meta.url)) },
+  { find: /^heed\/(corpus|node)$/, replacement: fileURLToPath(new URL('dist/$1.js', import.meta.url)) },
   { find: /^heed\/draw$/, replacement: fileURLToPath(new URL('dist/draw.js', import.meta.url)) },
   { find: /^heed\/evaluation$/, replacement: fileURLToPath(new URL('dist/evaluation.js', import.meta.url)) },
   { find: /^heed\/util$/, replacement: fileURLToPath(new URL('dist/util.js', import.meta.url)) },
@@ -44,11 +44,11 @@ if (process.env.HEED_TEST_NODE) process.execPath = process.env.HEED_TEST_NODE;
 const browser = ['tests/**/*.browser.test.ts'];
 // These take minutes on a software adapter; of the GPU's tests, `npm test` runs those of smoke.browser.test.ts alone.
 const gpu = ['tests/web/gpu/!(smoke).browser.test.ts'];
-// The demo page's and the site's of the documents take as long as all others; `npm test` runs those of smoke.browser.test.ts alone.
+// The demo page's, the site's of the documents and those of the course take as long as all others; `npm test` runs those of smoke.browser.test.ts alone.
 const demo = [
   'tests/demo/!(smoke).browser.test.ts',
   'tests/demo/learning.test.ts',
-  'tests/tools/docs-site.browser.test.ts',
+  'tests/tools/{course,docs-site}.browser.test.ts',
 ];
 // Fuzzing, examples trained to convergence, 4 GB of memory: `npm run test:slow`.
 const slow = ['tests/**/*.slow.test.ts'];

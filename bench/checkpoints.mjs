@@ -78,7 +78,7 @@ async function millisecondsOf(heed, files, dtype, model, isImages) {
   const times = [];
   if (isImages) {
     const image = imageFor(model);
-    times.push(await timed(() => encoder.embedImage(image)));
+    times.push(await timed(() => encoder.embedImages(image)));
   } else {
     for (const length of [16, 128]) {
       const inputIds = [Array.from({ length }, (_, i) => (7919 * i + 13) % model.config.vocab_size)];
@@ -101,7 +101,7 @@ async function memoryOf(name, dtype) {
   const { load } = await import('../dist/index.js');
   const heed = await load();
   const encoder = await heed.fromPretrained(files, { dtype });
-  if (isImages) await encoder.embedImage(imageFor(model));
+  if (isImages) await encoder.embedImages(imageFor(model));
   else {
     for (const [count, length] of [
       [64, 16],

@@ -22,10 +22,16 @@ export function processTime(pid) {
   return 10 * (Number(fields[11]) + Number(fields[12])); // utime and stime, in hundredths of a second
 }
 
+/** Milliseconds of processor time of all threads of this process so far. */
+export function ownTime() {
+  const { user, system } = process.cpuUsage();
+  return (user + system) / 1000;
+}
+
 /** Names under which browsers run the code of pages. */
 const CONTENT = /WebKitWebProces|Isolated Web Co|Web Content|--type=renderer/;
 
-/** Of the processes that this one has started, directly or not, and that run pages: the one that has run longest. */
+/** The process that runs a page: among those that this process has started, directly or not, the one that has run longest. */
 export function contentProcess() {
   const parents = new Map();
   for (const name of readdirSync('/proc')) {

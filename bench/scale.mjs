@@ -9,7 +9,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { Queue, Worker } from 'bullmq';
 import { Redis } from 'ioredis';
-import { finishEmbedding, planEmbedding } from '../dist/node.js';
+import { finishEmbedding, planEmbedding } from '../dist/corpus.js';
 
 const cli = fileURLToPath(new URL('../dist/cli.js', import.meta.url));
 const folder = fs.mkdtempSync(join(tmpdir(), 'heed-bench-'));

@@ -1,12 +1,11 @@
-// Measures TextIndex, in JavaScript and in the core, beside two graph indexes (HNSW), usearch, compiled to native code, and hnswlib, compiled to WebAssembly, and beside a plain loop in JavaScript over the same
-// bytes: `node bench/search.mjs [sizes...] [--no-peer] [--core] [--int8] [--cpu]`, after `npm run build` and `npm install --prefix bench`. Prints rows of the table in docs/search.md. --core: without the searches in
-// JavaScript; --int8: without the other forms; --cpu: CPU time of the thread, for a machine that is busy (Node 24): means, as
+// Measures TextIndex beside two graph indexes (HNSW), usearch, compiled to native code, and hnswlib, compiled to WebAssembly, and beside a plain loop in JavaScript over the same
+// bytes: `node bench/search.mjs [sizes...] [--no-peer] [--int8] [--cpu]`, after `npm run build` and `npm install --prefix bench`. Prints rows of the table in docs/search.md. --int8: without the other forms; --cpu: CPU time of the thread, for a machine that is busy (Node 24): means, as
 // the system counts it in steps of milliseconds.
 //
 // Vectors of 384 entries: a random linear map of 96 latent variables, whose deviations fall as 1 / sqrt(rank) as those of embeddings do, around 1,000 centers, plus noise. Queries are
 // drawn in the same way and are not in the index. Recall: how many of the exact 10 nearest, by the cosine of the fp32 vectors, are among the 10 found.
 import { availableParallelism, cpus, loadavg } from 'node:os';
-import { load, Tensor, TextIndex } from '../dist/index.js';
+import { load, Tensor } from '../dist/index.js';
 
 const WIDTH = 384;
 const LATENT = 96;
@@ -119,38 +118,36 @@ function measure(label, size, nearest, find, count, note) {
   );
 }
 
-async function filled(size, output, Index) {
-  const index = Index.of([], undefined, { output });
+async function filled(size, storage) {
+  const index = heed.TextIndex.of([], undefined, { storage });
   let adding = 0;
   for (const { first, batch } of corpus(size)) {
-    const rows = output === 'binary' ? signs(batch) : batch;
+    const rows = storage === 'binary' ? signs(batch) : batch;
     const texts = Array.from({ length: batch.shape[0] }, (_, i) => `text ${first + i}`);
     const start = performance.now();
-    await index.add(texts, rows);
+    await index.add(texts, { vectors: rows });
     adding += (performance.now() - start) / 1000;
   }
   return [index, adding];
 }
 
-async function measureHeed(size, output, nearest, searches, Index) {
-  const [index, adding] = await filled(size, output, Index);
-  const where = Index === TextIndex ? 'in JavaScript' : 'in the core';
-  index.search(queryOf(0), { rescoreMultiplier: 1 }); // computes the signs
+async function measureHeed(size, storage, nearest, searches) {
+  const [index, adding] = await filled(size, storage);
+  index.search(queryOf(0), { candidates: 1 }); // computes the signs
   let start = performance.now();
   const file = await index.save();
   const saving = (performance.now() - start) / 1000;
   start = performance.now();
-  const loaded = await Index.load({ 'index.safetensors': file });
+  const loaded = await heed.TextIndex.load({ 'index.safetensors': file });
   loaded.dispose();
   const loading = (performance.now() - start) / 1000;
   const note = `${adding.toFixed(1)} | ${saving.toFixed(2)} | ${loading.toFixed(2)}`;
-  for (const rescoreMultiplier of searches) {
-    const label = `\`${output}\` ${where}, ${rescoreMultiplier ? `\`rescoreMultiplier: ${rescoreMultiplier}\`` : 'all compared'}`;
-    const options = { topK: K, ...(rescoreMultiplier ? { rescoreMultiplier } : { exact: true }) };
-    const count = size >= 1e6 && !rescoreMultiplier && Index === TextIndex ? 20 : QUERIES;
-    measure(label, size, nearest, (query) => index.search(query, options).map(({ index }) => index), count, note);
+  for (const candidates of searches) {
+    const label = `\`${storage}\`, ${candidates ? `\`candidates: ${candidates}\`` : 'all compared'}`;
+    const options = { topK: K, ...(candidates ? { candidates } : { exact: true }) };
+    measure(label, size, nearest, (query) => index.search(query, options).map(({ index }) => index), QUERIES, note);
   }
-  if (Index !== TextIndex && output === 'int8') {
+  if (storage === 'int8') {
     const many = new Tensor(queries.data.slice(0, 64 * WIDTH), [64, WIDTH]);
     // In turns, as the ratio matters.
     const [all, one] = [[], []];
@@ -247,11 +244,10 @@ console.log('| texts | search | recall@10 | median ms | p95 ms | adding s | savi
 console.log('| --: | --- | --: | --: | --: | --: | --: | --: |');
 for (const size of sizes.length > 0 ? sizes : [10_000, 100_000, 1_000_000]) {
   const nearest = exact(size);
-  for (const Index of process.argv.includes('--core') ? [heed.TextIndex] : [TextIndex, heed.TextIndex]) {
-    await measureHeed(size, 'int8', nearest, [0, 4, 16, 64, 256], Index);
-    if (process.argv.includes('--int8')) continue;
-    await measureHeed(size, 'float32', nearest, [0, 256], Index);
-    await measureHeed(size, 'binary', nearest, [4, 64], Index);
+  await measureHeed(size, 'int8', nearest, [0, 4, 16, 64, 256]);
+  if (!process.argv.includes('--int8')) {
+    await measureHeed(size, 'float32', nearest, [0, 256]);
+    await measureHeed(size, 'binary', nearest, [4, 64]);
   }
   measurePlainLoop(size, nearest);
   if (!process.argv.includes('--no-peer')) {

@@ -1,6 +1,6 @@
 /** Builds the demo as a static site that can be served under any path; without special headers, it runs one thread. */
 import { createHash } from 'node:crypto';
-import { readFileSync } from 'node:fs';
+import { readFileSync, statSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { brotliCompressSync } from 'node:zlib';
 import { defineConfig, type Plugin } from 'vite';
@@ -43,7 +43,7 @@ function divided(): Plugin {
   return {
     name: 'heed-divided',
     transform: (code, id) =>
-      /dist.(train-)?worker\.js$/.test(id) ? code.replace(/import\*as part0 .*heedParts=[^;]*;/s, '') : null,
+      /dist.(gpu|train)-worker\.js$/.test(id) ? code.replace(/import\*as part0 .*heedParts=[^;]*;/s, '') : null,
   };
 }
 
@@ -55,7 +55,7 @@ function together(): Plugin {
     apply: 'build',
     enforce: 'pre',
     buildStart() {
-      worker = this.emitFile({ type: 'chunk', id: here('../dist/worker.js'), name: 'worker' });
+      worker = this.emitFile({ type: 'chunk', id: here('../dist/page-worker.js'), name: 'worker' });
     },
     transform: (code, id) =>
       /dist.src-[^/]*\.js$/.test(id)
@@ -82,6 +82,10 @@ function sizes(): Plugin {
         simd128: brotli('heed-simd128.wasm'),
         'relaxed-simd': brotli('heed-relaxed-simd.wasm'),
         scripts: scripts.reduce((sum, name) => sum + brotli(name), 0),
+        model: ['config.json', 'tokenizer.json', 'model.safetensors'].reduce(
+          (sum, name) => sum + (statSync(here(`../web/model/${name}`), { throwIfNoEntry: false })?.size ?? 0),
+          0,
+        ),
       };
       return `export default ${JSON.stringify(total)}`;
     },

@@ -1,6 +1,6 @@
 // Reverse dictionary: for each description, prints the nearest of 20,000 common words, found with the bundled model.
 import { readFileSync } from 'node:fs';
-import { load, TextIndex } from 'heed';
+import { load } from 'heed';
 import { nearestWords } from './support/answers.mjs';
 
 const here = (path) => new URL(path, import.meta.url);
@@ -8,7 +8,7 @@ const descriptions = JSON.parse(readFileSync(here('../tools/model/descriptions.j
 
 const heed = await load();
 const model = await heed.fromPretrained();
-const index = await TextIndex.load(here('../web/model/dictionary/'), { embedder: model });
+const index = await heed.TextIndex.load(here('../web/model/dictionary/'), { embedder: model });
 
 const started = performance.now();
 const queries = await model.embed(

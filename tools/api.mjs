@@ -5,6 +5,7 @@ import { pathToFileURL } from 'node:url';
 import { PlainError, root, run, runMain, say } from './console.mjs';
 import { filesBelow } from './files.mjs';
 import { ensurePackages, setup } from './setup.mjs';
+import { groups } from './site/menu.mjs';
 
 const tool = (path) => [process.execPath, join(root, 'tools/checks/node_modules', path)];
 const report = 'docs/api/heed.api.md';
@@ -40,12 +41,11 @@ export async function apiReference({ write = true } = {}) {
 }
 
 /**
- * Adds links to the previous and the next page to those of docs/, in the order of its index.
+ * Adds links to the previous and the next page to those of docs/.
  * @param {string} site the folder of the site
- * @param {string} index the text of docs/README.md
+ * @param {readonly string[]} names the pages in their order, without `.md`
  */
-export function linkPages(site, index) {
-  const names = [...new Set([...index.matchAll(/\]\(([\w-]+)\.md\)/g)].map(([, name]) => name))];
+export function linkPages(site, names) {
   const pages = names.map((name) => {
     const file = join(site, 'documents', `${name}.html`);
     const html = fs.readFileSync(file, 'utf8');
@@ -73,7 +73,7 @@ export function linkPages(site, index) {
 }
 
 /** What examples in pages do not need of the package. */
-const notInPages = /\.map$|^types\/|^adapters\/|^cli\.js$|^node\.js$|^heed-threads-/;
+const notInPages = /\.map$|^types\/|^adapters\/|^cli\.js$|^(corpus|node)\.js$|^heed-threads-/;
 
 const runStyle = `<style>
 .run-example { margin: 0.25rem 0 1rem; padding: 0.2rem 0.9rem; cursor: pointer; }
@@ -154,7 +154,11 @@ if (import.meta.url === pathToFileURL(process.argv[1] ?? '').href) {
     await apiReference();
     addFormulaStyle(join(root, 'build/docs'));
     addExamples(join(root, 'build/docs'), join(root, 'dist'));
-    linkPages(join(root, 'build/docs'), fs.readFileSync(join(root, 'docs/README.md'), 'utf8'));
+    const names = groups().flatMap(({ pages }) => pages.map(({ name }) => name));
+    linkPages(
+      join(root, 'build/docs'),
+      names.filter((name) => !name.startsWith('course/')),
+    ); // chapters have links of their own
     checkLinks(join(root, 'build/docs'));
     say('the documentation is in build/docs/');
   });

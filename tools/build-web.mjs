@@ -1,7 +1,7 @@
 // Builds dist/, the files of the package: the TypeScript API bundled by Rolldown (with its dependencies, so that the package
-// has none), its declarations by tsc, the WebAssembly modules, the shipped model, and a record of how the modules were built.
+// has none), its declarations by tsc, bundled likewise, the WebAssembly modules, the shipped model, and a record of how the modules were built.
 import * as fs from 'node:fs';
-import { join, relative } from 'node:path';
+import { dirname, join, relative } from 'node:path';
 import { PlainError, root, run, say } from './console.mjs';
 import { filesBelow, hashOf } from './files.mjs';
 import { laterScripts } from './linked-scripts.mjs';
@@ -9,6 +9,7 @@ import { provenance } from './provenance.mjs';
 
 const dist = join(root, 'dist');
 const next = join(root, 'build/dist');
+const types = join(root, 'build/types');
 const wasmFolder = join(root, 'build/wasm-release');
 const stamp = join(root, 'build/web.stamp');
 
@@ -28,17 +29,15 @@ const kEntries = {
   lens: 'web/src/lens/index.ts',
   evaluation: 'web/src/evaluation/index.ts',
   ...Object.fromEntries(
-    ['ai-sdk', 'langchain', 'chroma', 'lancedb', 'semantic-embedder'].map((name) => [
-      `adapters/${name}`,
-      `web/src/adapters/${name}.ts`,
-    ]),
+    ['ai-sdk', 'langchain', 'chroma', 'lancedb'].map((name) => [`adapters/${name}`, `web/src/adapters/${name}.ts`]),
   ),
-  worker: 'web/src/worker/worker.ts',
+  'page-worker': 'web/src/worker/page-worker.ts',
   'gpu-worker': 'web/src/worker/gpu-worker.ts',
   'train-worker': 'web/src/train/fit/worker.ts',
   thread: 'web/src/worker/thread.ts',
   // For Node only.
-  node: 'web/src/node.ts',
+  corpus: 'web/src/corpus.ts',
+  node: 'web/src/node.ts', // says that its name is heed/corpus
   'embed-worker': 'web/src/scale/embed-worker.ts',
   cli: 'web/src/cli/main.ts',
 };
@@ -52,7 +51,7 @@ const kChunks = {
   // All that drawing, heed/util and the adapters need: in `core`, they would load 10 KB more.
   base: /web.src.(base.(tensor|options|event-loop|random|lists|fnv|pending|unproxied)|tasks.classification|search.similarity)\.ts$/,
   // What pages of heed/train need before they load a model: in `models`, those with layers alone would load 31 KB more.
-  core: /web.src.(base.(wasm.(module|shipped)|activations|event-loop|hub-options|owned|site-plan|start-worker)|io.(bytes|safetensors)|models.(call-options|prompts|heads.sparse|quantized)|worker.channel)\.ts$/,
+  core: /web.src.(base.(wasm.(module|shipped)|activations|event-loop|hub-options|owned|site-plan|start-worker)|io.(bytes|safetensors)|models.(call-options|model|probe|prompts|heads.sparse|quantized)|worker.channel)\.ts$/,
   // What runs a model, in a page or in a worker: one script in place of a dozen, which is 12 KB less.
   models: /web.src.worker.handler\.ts$/,
   // What pages of `heed` and of `heed/train` share besides: one script in place of three.
@@ -100,7 +99,7 @@ const pbfPlugin = {
     filter: { id: /node_modules.pbf.index\.js$/ },
     handler: (code) => ({
       code: code.replace(
-        /^ {4}read(Message|String|Float|Double|SVarint|Boolean|S?Fixed\d+|Packed(SVarint|Boolean|Float|Double|S?Fixed\d+))\([^)]*\) \{\n(.*\n)*? {4}\}\n/gm,
+        /^ {4}read(Message|String|Double|SVarint|Boolean|S?Fixed\d+|Packed(SVarint|Boolean|Float|Double|S?Fixed\d+))\([^)]*\) \{\n(.*\n)*? {4}\}\n/gm,
         '',
       ),
       map: null,
@@ -108,10 +107,22 @@ const pbfPlugin = {
   },
 };
 
+const kBundling = {
+  cwd: root,
+  platform: 'node', // `require` in libraries of the command line; no other script needs anything of Node to load
+  external: /^node:/,
+  resolve: {
+    alias: Object.fromEntries(
+      Object.entries(kGlue).map(([name, prefix]) => [`heed-glue/${name}`, glueOf(`${prefix}simd128`)]),
+    ),
+  },
+  transform: { target: 'es2022' },
+};
+
 async function bundle(forCoverage) {
   // Not at the top: this file is loaded before the packages are installed.
   const { rolldown } = await import('rolldown');
-  const { finishFile } = await import('./finish-script.mjs');
+  const { appendTo, facadeOf, finishFile } = await import('./finish-script.mjs');
   const input = { ...kEntries };
   // Unit tests import modules of web/src. As entries they share the package's chunks, so that what the tests run is counted.
   if (forCoverage) {
@@ -121,21 +132,9 @@ async function bundle(forCoverage) {
       if (!Object.values(kEntries).includes(`web/src/${name}.ts`)) input[`parts/${name}`] = file;
     }
   }
-  const bundled = await rolldown({
-    cwd: root,
-    input,
-    platform: 'node', // `require` in libraries of the command line; no other script needs anything of Node to load
-    external: /^node:/,
-    resolve: {
-      alias: Object.fromEntries(
-        Object.entries(kGlue).map(([name, prefix]) => [`heed-glue/${name}`, glueOf(`${prefix}simd128`)]),
-      ),
-    },
-    transform: { target: 'es2022' },
-    plugins: [gluePlugin, pbfPlugin],
-  });
+  const bundled = await rolldown({ ...kBundling, input, plugins: [gluePlugin, pbfPlugin] });
   const chunks = Object.entries(kChunks);
-  await bundled.write({
+  const { output } = await bundled.write({
     dir: next,
     format: 'es',
     chunkFileNames: '[name]-[hash].js',
@@ -145,11 +144,115 @@ async function bundle(forCoverage) {
     minify: !forCoverage,
   });
   await bundled.close();
-  const scripts = filesBelow(next).filter((file) => file.endsWith('.js'));
-  const added = new Map(
-    ['worker.js', 'gpu-worker.js', 'train-worker.js'].map((name) => [join(next, name), linkLater(name)]),
+  const scripts = output.map(({ fileName }) => join(next, fileName)).filter((file) => file.endsWith('.js'));
+  const link = () => {
+    for (const name of ['gpu-worker.js', 'train-worker.js']) appendTo(join(next, name), linkLater(name));
+  };
+  if (forCoverage) return link();
+  const facades = new Map();
+  for (const { fileName, isEntry } of output) {
+    const facade = !isEntry && fileName.endsWith('.js') && facadeOf(fs.readFileSync(join(next, fileName), 'utf8'));
+    if (facade) facades.set(`./${fileName}`, facade);
+  }
+  for (const file of scripts) finishFile(file, facades);
+  for (const name of facades.keys()) {
+    fs.rmSync(join(next, name));
+    fs.rmSync(join(next, `${name}.map`), { force: true });
+  }
+  link();
+}
+
+/** Removes imports on demand of heed's own modules, and collects the names by which `importing` knows them. */
+const removeImports = (names) => ({
+  name: 'without imports on demand',
+  transform: {
+    filter: { id: /web.src.*\.ts$/ },
+    handler: (code) => ({
+      code: code.replace(/\b(importing|later)\(\s*'([\w-]+)',\s*\(\) =>\s*import\('\.[^']*'\)/g, (_, call, name) => {
+        names.add(name);
+        return `${call}('${name}', () => Promise.reject()`;
+      }),
+      map: null,
+    }),
+  },
+});
+
+// Scripts of one file each, by name: their sources, and the sources that list the parts which are in a second file.
+const kDivided = {
+  worker: { source: 'web/src/worker/worker.ts', parts: ['worker-parts', 'model-parts'] },
+  'heed.min': { source: 'web/src/min.ts', parts: ['min-parts', 'model-parts', 'page-parts'] },
+};
+
+/** The names of a list of exports or imports, `a as b,c`. */
+const namesIn = (list) =>
+  list.split(',').map((pair) => {
+    const [from, to = from] = pair.trim().split(/\s+as\s+/);
+    return [from, to];
+  });
+
+/**
+ * Bundles a script in one file, and what it imports on demand in another, NAME-parts.js. The second refers to values of the
+ * first by a global object: WebKit would evaluate the script of a worker again for a script that imports it, and a file
+ * without imports can be copied by bundlers as it is.
+ */
+async function bundleDivided(name, { source, parts }, forCoverage) {
+  const { rolldown } = await import('rolldown');
+  const { finishFile } = await import('./finish-script.mjs');
+  const later = new Set();
+  const bundled = await rolldown({
+    ...kBundling,
+    input: { [name]: source, [`${name}-parts`]: `web/src/${parts[0]}.ts` },
+    plugins: [removeImports(later), gluePlugin, pbfPlugin],
+    preserveEntrySignatures: 'strict',
+  });
+  const { output } = await bundled.write({
+    dir: next,
+    format: 'es',
+    entryFileNames: '[name].js',
+    chunkFileNames: '[name].js',
+    codeSplitting: { groups: [{ name: `${name}-core`, test: (id) => id === join(root, source) }] },
+    comments: false,
+    sourcemap: false, // maps would be twice as large as the scripts, whose sources have maps in the other scripts of dist/
+    minify: !forCoverage,
+  });
+  await bundled.close();
+  const [script, core, rest] = ['', '-core', '-parts'].map((end) => join(next, `${name}${end}.js`));
+  const names = output.map(({ fileName }) => join(next, fileName)).filter((file) => file.endsWith('.js'));
+  if (names.sort().join() !== [core, rest, script].sort().join())
+    throw new PlainError(`${name}: expected three scripts, got ${names}`);
+  const lists =
+    parts.map((part) => fs.readFileSync(join(root, `web/src/${part}.ts`), 'utf8')).join('') +
+    fs.readFileSync(join(root, source), 'utf8');
+  const missing = [...later].filter((part) => !new RegExp(`[ ']${part}'?: \\{`).test(lists));
+  if (missing.length > 0)
+    throw new PlainError(
+      `${name}: expected all parts in ${source} and ${parts.map((part) => `web/src/${part}.ts`).join(', ')}, got none named ${missing.join(', ')}`,
+    );
+
+  const edit = (file, pattern, replacement) => {
+    const code = fs.readFileSync(file, 'utf8');
+    if (code.match(new RegExp(pattern, 'g'))?.length !== 1) throw new PlainError(`${file}: expected ${pattern} once`);
+    fs.writeFileSync(file, code.replace(pattern, replacement));
+  };
+  // The entry's script only re-exports names of NAME-core.js, which replaces it.
+  const [, passed = ''] = /export\s*\{([^}]*)\}\s*from/.exec(fs.readFileSync(script, 'utf8')) ?? [];
+  fs.renameSync(core, script);
+  const shared = `globalThis['heed ${name}']`;
+  edit(script, /\bexport\s*\{([^}]*)\};?/, (_, list) => {
+    const own = new Map(namesIn(list).map(([from, to]) => [to, from]));
+    const exported = passed === '' ? [] : namesIn(passed).map(([from, to]) => `${own.get(from)} as ${to}`);
+    const values = [...own].map(([to, from]) => `${to}:${from}`);
+    return `${shared}={${values}};${exported.length > 0 ? `export{${exported}};` : ''}`;
+  });
+  edit(
+    rest,
+    new RegExp(`\\bimport\\s*\\{([^}]*)\\}\\s*from\\s*["'\`]\\./${name}-core\\.js["'\`];?`),
+    (_, list) => `const{${namesIn(list).map(([from, to]) => `${from}:${to}`)}}=${shared};`,
   );
-  if (!forCoverage) for (const file of scripts) finishFile(file, added.get(file));
+  edit(rest, /\bexport\s*\{\s*\};?/, '');
+  if (!forCoverage) for (const file of [script, rest]) finishFile(file);
+  // After minification, which removes comments: bundlers leave this import as it is.
+  edit(script, /\bimport\((?=[\w$]+\)|new URL)/, 'import(/* webpackIgnore: true */ /* @vite-ignore */ ');
 }
 
 /**
@@ -162,7 +265,42 @@ function linkLater(script) {
   return `${imports}globalThis.heedParts=[${names.map((_, i) => `part${i}`)}];\n`;
 }
 
-// Packs the model's folder into one file, which web/src/io/packed.ts reads: the small files move into the header's metadata.
+// Declarations that several entries share have files of their own: a class with private members that is declared twice is
+// two types to TypeScript. Those of the folders `train` and `api` are separate, because other folders have the same names.
+const kTypeChunks = { shared: /^(?!train\/|api\/)/, 'shared-api': /^api\//, 'shared-train': /^train\// };
+
+/**
+ * Bundles the declarations in `from`, one file per source, into one per entry and those that entries share. By
+ * rolldown-plugin-dts, as Rolldown bundles the scripts; it keeps comments, and sources need no annotations for it.
+ */
+async function bundleTypes(from, to) {
+  const { rolldown } = await import('rolldown');
+  const { dts } = await import('rolldown-plugin-dts');
+  const entries = Object.entries(kEntries).map(([name, source]) => [
+    name,
+    join(from, source.replace('web/src/', '').replace(/\.ts$/, '.d.ts')),
+  ]);
+  const exported = JSON.stringify(JSON.parse(fs.readFileSync(join(root, 'package.json'), 'utf8')).exports);
+  const input = Object.fromEntries(entries.filter(([name]) => exported.includes(`"./dist/${name}.js"`)));
+  const bundled = await rolldown({ input, plugins: [dts({ dtsOnly: true })] });
+  await bundled.write({
+    dir: to,
+    entryFileNames: '[name].d.ts',
+    chunkFileNames: '[name].d.ts',
+    codeSplitting: {
+      groups: Object.entries(kTypeChunks).map(([name, folder], i) => ({
+        name,
+        test: (id) => folder.test(relative(from, id)),
+        minShareCount: 2,
+        priority: Object.keys(kTypeChunks).length - i,
+      })),
+    },
+  });
+  await bundled.close();
+}
+
+// Packs the model's folder into one file, which web/src/io/packed.ts reads: the small files move into the header's metadata. The
+// dictionary, which the demo and an example search, is not part of the package.
 function packModel(from, to) {
   const weights = fs.readFileSync(join(from, 'model.safetensors'));
   const end = 8 + Number(weights.readBigUInt64LE(0));
@@ -176,20 +314,20 @@ function packModel(from, to) {
   json = Buffer.concat([json, Buffer.alloc(-json.length & 7, ' ')]);
   const length = Buffer.alloc(8);
   length.writeBigUInt64LE(BigInt(json.length));
-  fs.cpSync(from, to, { recursive: true, filter: (file) => !small.includes(file) });
+  const dictionary = join(from, 'dictionary');
+  fs.cpSync(from, to, { recursive: true, filter: (file) => !small.includes(file) && file !== dictionary });
   fs.writeFileSync(join(to, 'model.safetensors'), Buffer.concat([length, json, weights.subarray(end)]));
 }
 
 /**
- * Rewrites types of typed arrays for TypeScript before 5.7, which knows no types of their buffers. A typed array's `of` makes one with an ArrayBuffer of its own, in every version.
+ * Copies declarations for TypeScript before 5.7, in which typed arrays have no type parameter. From 5.7 on, it tells an
+ * ArrayBuffer, which a Blob accepts, from a buffer that may be shared.
  */
-function rewriteArrayTypes(folder) {
-  for (const file of filesBelow(folder)) {
-    const text = fs.readFileSync(file, 'utf8');
-    const plain = text
-      .replace(/\b(\w+Array)<ArrayBufferLike>/g, '$1')
-      .replace(/\b(\w+Array)<ArrayBuffer>/g, 'ReturnType<typeof $1.of>');
-    if (plain !== text) fs.writeFileSync(file, plain);
+function writeOlderTypes(from, to) {
+  for (const file of filesBelow(from)) {
+    const path = join(to, relative(from, file));
+    fs.mkdirSync(dirname(path), { recursive: true });
+    fs.writeFileSync(path, fs.readFileSync(file, 'utf8').replace(/\b(\w+Array)<ArrayBuffer(Like)?>/g, '$1'));
   }
 }
 
@@ -199,19 +337,17 @@ export async function buildWeb({ forCoverage = false } = {}) {
   if (fs.existsSync(stamp) && fs.readFileSync(stamp, 'utf8') === hash && fs.existsSync(dist)) return;
   const start = Date.now();
   fs.rmSync(stamp, { force: true });
-  fs.rmSync(next, { recursive: true, force: true });
+  for (const folder of [next, types]) fs.rmSync(folder, { recursive: true, force: true });
   requireSharedGlue();
   const modules = kModules.map((name) => [name, fs.readFileSync(join(wasmFolder, name, 'heed.wasm'))]);
-  const tsc = [
-    process.execPath,
-    'node_modules/typescript/bin/tsc',
-    '-p',
-    'tsconfig.build.json',
-    '--outDir',
-    join(next, 'types'),
-  ];
-  const [{ status }] = await Promise.all([run(tsc, { allowFailure: true }), bundle(forCoverage)]);
-  rewriteArrayTypes(join(next, 'types'));
+  const tsc = [process.execPath, 'node_modules/typescript/bin/tsc', '-p', 'tsconfig.build.json', '--outDir', types];
+  const [{ status }] = await Promise.all([
+    run(tsc, { allowFailure: true }),
+    bundle(forCoverage),
+    ...Object.entries(kDivided).map(([name, divided]) => bundleDivided(name, divided, forCoverage)),
+  ]);
+  await bundleTypes(types, join(next, 'types'));
+  writeOlderTypes(join(next, 'types'), join(next, 'types-5.6'));
   for (const [name, bytes] of modules) fs.writeFileSync(join(next, `heed-${name}.wasm`), bytes);
   packModel(join(root, 'web/model'), join(next, 'model'));
   if (fs.existsSync(join(next, 'cli.js'))) fs.chmodSync(join(next, 'cli.js'), 0o755);

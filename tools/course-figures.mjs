@@ -5,6 +5,7 @@ import { pathToFileURL } from 'node:url';
 import { root, runMain } from './console.mjs';
 
 const folder = join(root, 'docs/course/figures');
+const [MARGIN, SCALE] = [16, 1.3];
 
 /** Draws all figures; returns their texts by file name. */
 export async function courseFigures() {
@@ -12,119 +13,153 @@ export async function courseFigures() {
   const draw = await import('../dist/draw.js');
   const heed = await load();
   const figures = {};
-  const add = (name, make) => {
-    const target = draw.svg();
-    make(target);
-    // Documents are shown on light and on dark backgrounds, and an image does not inherit the text's color.
-    figures[`${name}.svg`] = `${String(target).replaceAll('currentColor', '#777')}\n`;
-  };
-  const matrix = (name, values, options) => add(name, (target) => draw.matrix(target, values, options));
   const words = ['word 1', 'word 2', 'word 3', 'word 4'];
-  /** Pictures beside each other: [values, options] of each. */
-  const beside = (name, title, ...parts) => {
-    let [x, height] = [0, 0];
-    const pictures = parts.map(([values, options]) => {
+  /** Draws pictures beside each other, each below its title: [title, draw] of each. The background is white on dark pages, too. */
+  const figure = (name, title, ...parts) => {
+    let [x, height] = [MARGIN, 0];
+    const pictures = parts.map(([caption, make]) => {
       const target = draw.svg();
-      draw.matrix(target, values, { title: '', ...options });
+      make(target);
       const [, width, own] = /width="([\d.]+)" height="([\d.]+)"/.exec(String(target)).map(Number);
-      const group = String(target)
-        .replace(/^<svg[^>]*>/, `<g transform="translate(${x} 0)">`)
-        .replace(/<\/svg>$/, '</g>');
-      x += width + 24;
+      const picture = String(target)
+        .replace(/^<svg[^>]*>/, '')
+        .replace(/<\/svg>$/, '');
+      const room = Math.max(width, caption.length * 8.8);
+      const heading = `<text x="0" y="4" font-size="14" font-weight="600" fill="currentColor">${caption}</text>`;
+      const group = `<g transform="translate(${x} ${MARGIN + 8})">${heading}<g transform="translate(0 16)">${picture}</g></g>`;
+      x += room + 2 * MARGIN;
       height = Math.max(height, own);
       return group;
     });
-    const size = `viewBox="0 0 ${x - 24} ${height}" width="${x - 24}" height="${height}"`;
+    const [wide, high] = [x - MARGIN, height + 2 * MARGIN + 24];
+    const size = `viewBox="0 0 ${wide} ${high}" width="${SCALE * wide}" height="${SCALE * high}"`;
+    const font = 'font-family="system-ui, sans-serif"';
     figures[`${name}.svg`] =
-      `<svg xmlns="http://www.w3.org/2000/svg" ${size} role="img" aria-label="${title}">${pictures.join('').replaceAll('currentColor', '#777')}</svg>\n`;
+      `<svg xmlns="http://www.w3.org/2000/svg" ${size} ${font} role="img" aria-label="${title}"><rect width="100%" height="100%" rx="6" fill="#fff"/>${pictures.join('')}</svg>\n`.replaceAll(
+        'currentColor',
+        '#1f2328',
+      );
   };
+  const matrix = (values, options) => (target) => draw.matrix(target, values, { title: '', cell: 44, ...options });
+  const curves = (series, options) => (target) => draw.curves(target, series, { title: '', ...options });
+
+  const byAge = await run('01-why-attention.md', 'byAttention');
+  const grid = Array.from({ length: 58 }, (_, i) => 18 + i);
+  figure('01-kernel', 'Claims per year by age, for three bandwidths', [
+    'Claims per year, estimated at ages 18 to 75',
+    curves(Object.fromEntries([2, 6, 20].map((h) => [`h = ${h}`, grid.map((age) => byAge(age, h))])), {
+      x: 'years after 18',
+      y: 'claims per year',
+    }),
+  ]);
 
   const q = [[2, 0], [0, 2], [1, 1], [0, 0]]; // biome-ignore format: rows
   const k = [[1, 0], [0, 1], [1, 1], [0, 0]]; // biome-ignore format: rows
   const v = [[1, 0], [0, 1], [2, 2], [0, 4]]; // biome-ignore format: rows
   const four = heed.attention(q, k, v, { returnWeights: true });
-  matrix('01-weights', four.weights, {
-    rows: words,
-    columns: words,
-    decimals: 2,
-    title: 'Attention weights of four words',
-  });
+  figure('02-weights', 'Attention weights of four words', [
+    'Weights: rows are queries, columns are keys',
+    matrix(four.weights, { rows: words, columns: words, decimals: 2 }),
+  ]);
 
   const x = [[1, 0, 0], [0, 1, 0], [1, 1, 0], [0, 0, 1]]; // biome-ignore format: rows
-  const z = heed.linear(x, { weight: [[2, 0, 1], [0, 2, -1]], bias: [0, 1], activation: 'relu' }); // biome-ignore format: rows
-  beside(
-    '02-linear',
-    'The input of four words, and their outputs',
-    [x, { rows: words, columns: ['x 1', 'x 2', 'x 3'], decimals: 0 }],
-    [z, { columns: ['z 1', 'z 2'], decimals: 0 }],
+  const weight = [[2, 0, 1], [0, 2, -1]]; // biome-ignore format: rows
+  const z = heed.linear(x, { weight, bias: [0, 1], activation: 'relu' });
+  figure(
+    '03-linear',
+    'The input of four words, the weight matrix, and the outputs',
+    ['Input X', matrix(x, { rows: words, columns: ['x 1', 'x 2', 'x 3'], decimals: 0 })],
+    ['Weight W', matrix(weight, { rows: ['z 1', 'z 2'], columns: ['x 1', 'x 2', 'x 3'], decimals: 0 })],
+    ['Output Z', matrix(z, { rows: words, columns: ['z 1', 'z 2'], decimals: 0 })],
   );
 
-  const half = [[1, 0, 1, 0], [1, 0, 0, 1], [0, 1, 1, 0]]; // biome-ignore format: rows
+  const named = Object.entries(await run('04-self-attention.md', '({ Q, K, V, A })', 2));
+  figure(
+    '04-self',
+    'Queries, keys, values and attention weights of four words',
+    ...named.map(([name, values]) => {
+      const columns = name === 'A' ? words : ['1', '2'];
+      const title = { Q: 'Queries Q', K: 'Keys K', V: 'Values V', A: 'Weights A' }[name];
+      return [title, matrix(values, { rows: words, columns, decimals: name === 'A' ? 2 : 0 })];
+    }),
+  );
+
+  const spoken = ['dog', 'barks', 'cats'];
   const mha = new heed.MultiHeadAttention({ embedDim: 4, numHeads: 2, bias: false });
-  const eye = (factor) => [0, 1, 2, 3].map((i) => [0, 1, 2, 3].map((j) => (i === j ? factor : 0)));
-  mha.loadStateDict({ in_proj_weight: [...eye(4), ...eye(1), ...eye(1)], 'out_proj.weight': eye(1) });
-  const heads = mha.forward(half, { returnWeights: true }).weights.toArray();
-  const three = words.slice(0, 3);
-  beside(
-    '03-heads',
+  const eye = [0, 1, 2, 3].map((i) => [0, 1, 2, 3].map((j) => Number(i === j)));
+  const ask = [[0, 4, 0, 0], [0, 0, 0, 0], [0, 0, 4, 0], [0, 0, 0, 4]]; // biome-ignore format: rows
+  mha.loadStateDict({ in_proj_weight: [...ask, ...eye, ...eye], 'out_proj.weight': eye });
+  const heads = mha
+    .forward([[1, 0, 1, 0], [0, 1, 1, 0], [1, 0, 0, 1]], { returnWeights: true }).weights // biome-ignore format: rows
+    .toArray();
+  figure(
+    '05-heads',
     'Attention weights of the first and of the second head',
-    [heads[0], { rows: three, columns: three, decimals: 2 }],
-    [heads[1], { columns: three, decimals: 2 }],
+    ['Head 1: verbs ask for nouns', matrix(heads[0], { rows: spoken, columns: spoken, decimals: 2 })],
+    ['Head 2: the same number', matrix(heads[1], { rows: spoken, columns: spoken, decimals: 2 })],
   );
 
   const equal = [[1, 0], [1, 0], [1, 0], [1, 0]]; // biome-ignore format: rows
   const masked = (options) =>
     heed.attention(equal, equal, equal, { ...options, returnWeights: true }).weights.toArray();
-  beside(
-    '04-masks',
+  const numbers = ['1', '2', '3', '4'];
+  const squares = (values) => matrix(values, { rows: numbers, columns: numbers, decimals: 2, max: 1 });
+  figure(
+    '06-masks',
     'Weights under a causal mask, a padding mask and a window',
-    [masked({ causal: true }), { rows: words, decimals: 2 }],
-    [masked({ mask: [true, true, false, false] }), { decimals: 2 }],
-    [masked({ mask: heed.masks.window(4, 1) }), { decimals: 2 }],
+    ['Causal', squares(masked({ causal: true }))],
+    ['Padding: 3 and 4', squares(masked({ mask: [true, true, false, false] }))],
+    ['Window of radius 1', squares(masked({ mask: heed.masks.window(4, 1) }))],
   );
 
-  const cross = heed.attention([[0, 4, 0], [0, 0, 4]], eye(1).slice(0, 3).map((row) => row.slice(0, 3)), [[0, 0], [5, 0], [0, 7]], { returnWeights: true }); // biome-ignore format: rows
-  matrix('05-cross', cross.weights, {
-    rows: ['verde', 'albero'],
-    columns: ['the', 'green', 'tree'],
-    decimals: 2,
-    title: 'Cross-attention of two target words to three source words',
-  });
+  const sourceKeys = eye.slice(0, 3).map((row) => row.slice(0, 3));
+  const target = [[0, 4, 0], [0, 0, 4]]; // biome-ignore format: rows
+  const cross = heed.attention(target, sourceKeys, sourceKeys, { returnWeights: true });
+  figure('07-cross', 'Cross-attention of two target words to three source words', [
+    'Rows: target words; columns: source words',
+    matrix(cross.weights, { rows: ['verde', 'albero'], columns: ['the', 'green', 'tree'], decimals: 2 }),
+  ]);
 
   const rows = [[1, 2, 3], [3, 6, 9], [2, 4, 6]]; // biome-ignore format: rows
   const byRow = heed.layerNorm(rows).toArray();
   const byColumn = new heed.BatchNorm({ numFeatures: 3 }).train().forward(rows).toArray();
-  beside(
-    '06-norms',
+  const labels = { rows: ['row 1', 'row 2', 'row 3'], columns: ['1', '2', '3'], decimals: 1 };
+  figure(
+    '08-norms',
     'Three rows, then after layer norm, then after batch norm',
-    [rows, { rows: ['row 1', 'row 2', 'row 3'], decimals: 1 }],
-    [byRow, { decimals: 1 }],
-    [byColumn, { decimals: 1 }],
+    ['Input', matrix(rows, labels)],
+    ['Layer norm', matrix(byRow, labels)],
+    ['Batch norm', matrix(byColumn, labels)],
   );
 
   const dropout = new heed.Dropout({ p: 0.5, seed: 3 }).train();
   const steps = Array.from({ length: 10 }, () => dropout.forward([new Array(12).fill(1)]).toArray()[0]);
-  matrix('07-dropout', steps, {
-    rows: steps.map((_, i) => `step ${i + 1}`),
-    title: 'Ten draws of dropout for twelve entries',
-  });
+  figure('09-dropout', 'Ten steps of dropout for twelve entries', [
+    'Twelve entries (columns) in ten steps: white is zero',
+    matrix(steps, { rows: steps.map((_, i) => `step ${i + 1}`), cell: 28 }),
+  ]);
 
-  matrix('08-encodings', heed.positionalEncoding(30, 16), { cell: 10, title: 'Encodings of 30 positions' });
+  figure('10-encodings', 'Encodings of 30 positions', [
+    'Positions 0 to 29 (rows), 16 features (columns)',
+    matrix(heed.positionalEncoding(30, 16), {
+      cell: 16,
+      rows: Array.from({ length: 30 }, (_, i) => (i % 5 === 0 ? String(i) : '')),
+    }),
+  ]);
   const { data } = heed.positionalEncoding(150, 32);
   const products = Array.from({ length: 150 }, (_, i) =>
     data.subarray(0, 32).reduce((sum, value, c) => sum + value * data[32 * i + c], 0),
   );
-  add('08-dot-products', (target) =>
-    draw.curves(target, { product: products }, { x: 'distance', y: 'dot product', title: 'Dot products by distance' }),
-  );
+  figure('10-dot-products', 'Dot products of encodings by distance', [
+    'Dot product of the encodings of two positions',
+    curves({ product: products }, { x: 'distance', y: 'dot product' }),
+  ]);
 
-  const encoder = new heed.Encoder({ embedDim: 8, numHeads: 2, feedForwardDim: 16, numLayers: 2, dropout: 0, seed: 1 });
-  const { weights } = encoder.forward(heed.positionalEncoding(5, 8), { returnWeights: true });
-  beside(
-    '09-encoder',
-    'Attention weights of two layers with two heads each',
-    ...weights.flatMap((layer) => layer.toArray().map((head) => [head, { cell: 24, max: 1 }])),
-  );
+  const norms = await run('11-encoder.md', 'curves');
+  figure('11-norms', 'Loss of post-norm and pre-norm by epoch', [
+    'Reversing eight digits, four blocks',
+    curves(norms, { x: 'epoch', y: 'loss' }),
+  ]);
 
   const sizes = { embedDim: 8, numHeads: 2, feedForwardDim: 16, dropout: 0, seed: 1 };
   const transformer = new heed.Transformer({ ...sizes, numEncoderLayers: 1, numDecoderLayers: 1 });
@@ -132,44 +167,51 @@ export async function courseFigures() {
     causal: true,
     returnWeights: true,
   }).weights.decoder;
-  beside(
-    '10-decoder',
+  figure(
+    '12-decoder',
     'Causal self-attention and cross-attention of a decoder',
-    [decoder.self.at(0), { rows: ['1', '2', '3', '4'], cell: 24, max: 1 }],
-    [decoder.memory.at(0), { cell: 24, max: 1 }],
+    ['Self-attention', matrix(decoder.self.at(0), { rows: numbers, columns: numbers, decimals: 2, max: 1 })],
+    [
+      'Cross-attention (columns: source)',
+      matrix(decoder.memory.at(0), { rows: numbers, columns: [...numbers, '5', '6'], decimals: 2, max: 1 }),
+    ],
   );
 
-  const { history, frequencies } = await trained();
-  add('11-loss', (target) => draw.curves(target, { loss: history }, { x: 'epoch', y: 'loss', title: 'Loss by epoch' }));
-  const ages = ['young', 'middle', 'older'];
-  beside(
-    '12-frequencies',
-    'Frequencies by vehicle and age: the truth, the transformer, a product of factors',
-    ...frequencies.map((values, i) => [
-      values,
-      { ...(i === 0 && { rows: ['small', 'family', 'sports'] }), columns: ages, decimals: 2, max: 1 },
+  const { loss, validation } = await run('13-series.md', 'history', 4);
+  figure('13-loss', 'Loss by epoch', [
+    'Mean squared error (scaled values)',
+    curves({ training: loss, validation }, { x: 'epoch', y: 'loss' }),
+  ]);
+  const lifts = await run(
+    '14-claims.md',
+    "['generalized linear model', 'feature transformer'].map((name) => [name, lift(frequencies[name])])",
+    9,
+  );
+  figure(
+    '14-lift',
+    'Predicted and observed frequencies of ten groups',
+    ...lifts.map(([name, groups]) => [
+      `Lift of the ${name}`,
+      curves(
+        { predicted: groups.map(([value]) => value), observed: groups.map(([, value]) => value) },
+        { x: 'group, by predicted frequency', y: 'claims per year', width: 380 },
+      ),
     ]),
   );
   return figures;
 }
 
-/** Runs chapters 11 and 12 and returns what their figures show. */
-async function trained() {
-  const run = async (file, result) => {
-    const text = fs.readFileSync(join(root, 'docs/course', file), 'utf8');
-    const code = [...text.matchAll(/```js\n(.*?)```/gs)].map(([, block]) => block).join('\n');
-    const script = `${code.replaceAll("'heed/train'", `'${pathToFileURL(join(root, 'dist/train.js'))}'`)}\nexport default ${result};`;
-    const source = script.replaceAll('console.log(', '((..._) => {})(');
-    return (await import(`data:text/javascript,${encodeURIComponent(source)}`)).default;
-  };
-  const history = await run('11-series.md', 'history.loss');
-  const cells = '[0, 1, 2].map((vehicle) => [0, 1, 2].map((age) => of([vehicle, age])))';
-  const rates = `policies.reduce((sum, { claims }) => sum + claims, 0) / policies.reduce((sum, { exposure }) => sum + exposure, 0)`;
-  const of = (feature, level) =>
-    `((all) => all.reduce((s, p) => s + p.claims, 0) / all.reduce((s, p) => s + p.exposure, 0))(policies.filter(({ levels }) => levels[${feature}] === ${level}))`;
-  const product = `([vehicle, age]) => ${of(0, 'vehicle')} * ${of(1, 'age')} / (${rates})`;
-  const frequencies = await run('12-claims.md', `[truth, frequency, ${product}].map((of) => ${cells})`);
-  return { history, frequencies };
+/** Runs the first `blocks` blocks of a chapter, and returns the value of an expression after them. */
+async function run(file, result, blocks = Infinity) {
+  const text = fs.readFileSync(join(root, 'docs/course', file), 'utf8');
+  const code = [...text.matchAll(/```js\n(.*?)```/gs)]
+    .slice(0, blocks)
+    .map(([, block]) => block)
+    .join('\n');
+  const entry = (name) => pathToFileURL(join(root, 'dist', `${name ?? 'index'}.js`)).href;
+  const script = `${code.replaceAll(/'heed(?:\/([\w-]+))?'/g, (_, name) => `'${entry(name)}'`)}\nexport default ${result};`;
+  const source = script.replaceAll('console.log(', '((..._) => {})(');
+  return (await import(`data:text/javascript,${encodeURIComponent(source)}`)).default;
 }
 
 if (import.meta.url === pathToFileURL(process.argv[1] ?? '').href)

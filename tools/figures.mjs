@@ -76,8 +76,8 @@ export function sentenceRatios(markdown) {
   );
 }
 
-/** The table of speeds: engines, then other libraries. */
-function speedTable(engines, results) {
+/** The rows of the table of speeds: engines, then other libraries. */
+function speedRows(engines, results) {
   const rows = [];
   const of = (name, threads, dtype) =>
     engines
@@ -126,7 +126,19 @@ function speedTable(engines, results) {
       'Node 24',
       ...starts.slice(1).map((ratio) => rangeOf([Number(ratio)])),
     ]);
-  return table(['compared with', 'in', 'fp32', 'int8'], rows);
+  return rows;
+}
+
+const speedTable = (rows) => table(['compared with', 'in', 'fp32', 'int8'], rows);
+
+/** The three rows of the README: a browser, native code, and a whole library. */
+function shortSpeedTable(rows) {
+  const wanted = [
+    [/^onnxruntime-web$/, /^Chrome \d+$/],
+    [/^onnxruntime-node/, /^Node 24$/],
+    [/^transformers\.js: sentences/, /^Chrome \d+, heed with no workers$/],
+  ];
+  return speedTable(wanted.map(([peer, place]) => rows.find((row) => peer.test(row[0]) && place.test(row[1]))));
 }
 
 /**
@@ -202,6 +214,8 @@ function demoLoad(page) {
   return { seconds: `${seconds} s`, kb: `${kb} KB` };
 }
 
+const measuredSpeeds = () => speedRows(engineRatios(read('bench/ENGINES.md')), read('bench/RESULTS.md'));
+
 /** The figures by name; each function returns the text between the comments. */
 const kFigures = {
   download: () => kilobytes(download()),
@@ -222,7 +236,8 @@ const kFigures = {
   'demo-your-text': () => demoLoad('Meaning').seconds,
   model: () => megabytes(sum(modelFiles().map((file) => fs.statSync(file).size))),
   'model-parameters': () => `${(parameterCount() / 1e6).toFixed(1)} M`,
-  speed: () => `\n${speedTable(engineRatios(read('bench/ENGINES.md')), read('bench/RESULTS.md'))}\n`,
+  speed: () => `\n${speedTable(measuredSpeeds())}\n`,
+  'speed-short': () => `\n${shortSpeedTable(measuredSpeeds())}\n`,
   'speed-measured': () => {
     const dates = [...read('bench/ENGINES.md').matchAll(/ (\d{4}-\d\d-\d\d)[^|]*\|$/gm)].map(([, date]) => date);
     const [, date, cpu] = read('bench/RESULTS.md').match(/^Measured on ([\d-]+), (.*), by /m);

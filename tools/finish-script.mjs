@@ -1,9 +1,9 @@
 // What is done to the scripts of dist/ after minification.
-import { readFileSync, writeFileSync } from 'node:fs';
+import { readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { parseAst } from 'rolldown/parseAst';
 
 /** Node prints the line of the script that threw an error: it should not be a page long. */
-const kLineLength = 500;
+const kLineLength = 400;
 
 /** Lists before whose entries a line break changes nothing: statements, and what follows a bracket or a comma. */
 const kLists = ['body', 'consequent', 'cases', 'declarations', 'properties', 'elements', 'arguments', 'specifiers'];
@@ -56,6 +56,26 @@ function quotes(code) {
     end: index + text.length,
     text: 'type:"module"',
   }));
+}
+
+const kComment = /\/\/# sourceMappingURL=.*\s*$/;
+const kFacade = /^export\{([^}]*)\}from["'`](\.\/[^"'`]+)["'`];\s*$/;
+
+/** If a script only passes on what one other script exports: that script, and the names of each export there and here. */
+export function facadeOf(code) {
+  const [, list, script] = kFacade.exec(code.replace(kComment, '')) ?? [];
+  if (!script) return null;
+  return { script, exports: list.split(',').map((pair) => pair.split(' as ')) };
+}
+
+/** Imports on demand of facades, which would be one more request each: the script itself, and its exports by the facade's names. */
+function shortcuts(code, facades) {
+  return [...code.matchAll(/\bimport\(["'`](\.\/[^"'`]+)["'`]\)/g)].flatMap(({ index, 0: text, 1: name }) => {
+    const facade = facades.get(name);
+    if (!facade) return [];
+    const renamed = facade.exports.map(([own, name = own]) => `${name}:e.${own}`);
+    return [{ start: index, end: index + text.length, text: `import("${facade.script}").then(e=>({${renamed}}))` }];
+  });
 }
 
 /** Where a line and column of a script are after these edits, as a function to be called with ascending positions. */
@@ -125,7 +145,8 @@ function moveMappings(mappings, code, edits) {
       column += by;
       const [line, moved] = move(oldLine, column);
       lines[line] ??= { column: 0, segments: [] };
-      lines[line].segments.push([moved - lines[line].column, ...rest].map(encode).join(''));
+      // Without the index of a name: names of variables would be a fifth of the map.
+      lines[line].segments.push([moved - lines[line].column, ...rest.slice(0, 3)].map(encode).join(''));
       lines[line].column = moved;
     }
   });
@@ -144,28 +165,39 @@ function edited({ code, map }, edits) {
   return { code: text, map: map && { ...map, mappings: moveMappings(map.mappings, code, edits) } };
 }
 
-/** Finishes a minified script and its source map: escapes what is not ASCII, and breaks it into lines. */
-export function finished(script) {
+/** Finishes a minified script and its source map: escapes what is not ASCII, imports no facades on demand, and breaks it into lines. */
+export function finished(script, facades = new Map()) {
+  const edits = [...escapes(script.code), ...quotes(script.code), ...shortcuts(script.code, facades)];
   const ascii = edited(
     script,
-    [...escapes(script.code), ...quotes(script.code)].sort((a, b) => a.start - b.start),
+    edits.sort((a, b) => a.start - b.start),
   );
   return edited(ascii, lineBreaks(ascii.code));
 }
 
+/** A script of at most this length has no source map: an error in it needs none. */
+const kSmall = 1500;
+
 /** A source map without the text of the sources, which would be a seventh of the package. Tools that miss it would look for the files. */
 function withoutSources(map) {
-  return { ...map, sourcesContent: map.sources.map(() => '// not included') };
+  return { ...map, names: [], sourcesContent: map.sources.map(() => '// not included') };
 }
 
-const kComment = /\/\/# sourceMappingURL=.*\s*$/;
-
-/** Finishes a script file, and appends `more` to it. */
-export function finishFile(path, more = '') {
+/** Finishes a script file. `facades`: by the names that scripts import. */
+export function finishFile(path, facades = new Map()) {
   const text = readFileSync(path, 'utf8');
   const [comment = ''] = kComment.exec(text) ?? [];
   const map = comment && JSON.parse(readFileSync(`${path}.map`, 'utf8'));
-  const { code, map: moved } = finished({ code: text.replace(kComment, ''), map });
-  writeFileSync(path, `${code.trimEnd()}\n${more}${comment}`);
-  if (moved) writeFileSync(`${path}.map`, JSON.stringify(withoutSources(moved)));
+  const { code, map: moved } = finished({ code: text.replace(kComment, ''), map }, facades);
+  const keepsMap = moved && code.length > kSmall;
+  writeFileSync(path, `${code.trimEnd()}\n${keepsMap ? comment : ''}`);
+  if (keepsMap) writeFileSync(`${path}.map`, JSON.stringify(withoutSources(moved)));
+  else rmSync(`${path}.map`, { force: true });
+}
+
+/** Appends code to a finished script file. */
+export function appendTo(path, more) {
+  const text = readFileSync(path, 'utf8');
+  const [comment = ''] = kComment.exec(text) ?? [];
+  writeFileSync(path, `${text.slice(0, text.length - comment.length)}${more}${comment}`);
 }

@@ -1,5 +1,5 @@
-// `npm run picture`: captures the demo's first page. docs/picture.webp is the README's animation: sentences are typed, and the attention weights and the
-// vectors of their common word change. demo/public/share.png is the picture that sites show for links to the demo; `npm run build:demo` captures its own.
+// `npm run picture`: captures the demo's first page. docs/picture.webp is the README's animation: a sentence is typed, the words nearest to its word
+// change, and attention is switched off and on. demo/public/share.png is the picture that sites show for links to the demo; `npm run build:demo` captures its own.
 import * as fs from 'node:fs';
 import { join } from 'node:path';
 import { build } from './build.mjs';
@@ -12,12 +12,12 @@ const start = ['She deposited her pay at the bank.', 'We fished from the bank.']
 const typed = 'We fished from the bank of a quiet river.';
 
 /** Seconds for which each kind of frame is shown. */
-const seconds = { start: 0.8, key: 0.09, end: 0.9, head: 0.9, last: 2.2 };
+const seconds = { start: 0.8, key: 0.09, end: 1.4, off: 1.6, last: 2.2 };
 
 /** The frames as PNG files in a folder, and the seconds for which each is shown. */
 async function captureFrames(browser, url, folder) {
   const page = await browser.newPage({
-    viewport: { width: 1060, height: 620 },
+    viewport: { width: 1060, height: 640 },
     reducedMotion: 'reduce',
     colorScheme: 'light',
     bypassCSP: true, // of styles that are added here
@@ -31,8 +31,7 @@ async function captureFrames(browser, url, folder) {
   await page.waitForFunction(typefaceHasLoaded);
   await page.addStyleTag({
     content: `
-      .masthead, .recorded, .see .presets, .see header, .ways, .which-head .facts { display: none !important }
-      .see { grid-template-columns: minmax(0, 1fr) }`,
+      .masthead, .see .presets, .see header, .stage-controls, .see > .facts { display: none !important }`,
   });
   const frames = [];
   const capture = async (duration) => {
@@ -46,13 +45,20 @@ async function captureFrames(browser, url, folder) {
   await capture(seconds.start);
   for (let length = start[1].length; length <= typed.length; length++) {
     await box.fill(typed.slice(0, length));
-    await page.waitForFunction(() => !document.querySelector('.outdated'));
+    await page.waitForFunction(
+      () => !document.querySelector('.outdated') && !document.querySelector('.path')?.textContent.includes('…'),
+    );
     await page.waitForTimeout(150);
     await capture(length === typed.length ? seconds.end : seconds.key);
   }
-  for (const name of ['previous word', 'words farther away']) {
-    await page.getByText(name, { exact: true }).click();
-    await capture(name === 'words farther away' ? seconds.last : seconds.head);
+  // Without attention, then with it.
+  for (const off of [true, false]) {
+    await page.evaluate((name) => {
+      for (const button of document.querySelectorAll('.presets button'))
+        if (button.textContent.startsWith(name)) button.click();
+    }, 'Switch attention');
+    await page.waitForFunction(() => !document.querySelector('.path')?.textContent.includes('…'));
+    await capture(off ? seconds.off : seconds.last);
   }
   await page.close();
   return frames;

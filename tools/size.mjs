@@ -43,7 +43,7 @@ export function measureSizes() {
     'loaded when used (inspect, quantize, fine-tuning, images), brotli': total(
       [...later].filter((name) => !inPage.has(name) && !isThreads(name)),
     ),
-    'ONNX files, brotli': total(chunks('onnx').filter((name) => !name.startsWith('onnx-tensors'))),
+    'ONNX files, brotli': total(chunks('read')),
     ...Object.fromEntries(
       ['draw', 'util', 'lens', 'evaluation'].map((entry) => [
         `heed/${entry} on top, brotli`,

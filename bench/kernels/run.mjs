@@ -163,7 +163,23 @@ async function products(build, heed) {
 }
 
 async function kernels(build, heed) {
-  const activations = ['identity', 'relu', 'gelu', 'gelu_tanh', 'tanh', 'sigmoid', 'silu', 'quick_gelu'];
+  const activations = [
+    'identity',
+    'relu',
+    'gelu',
+    'gelu_tanh',
+    'tanh',
+    'sigmoid',
+    'silu',
+    'quick_gelu',
+    'gelu_10',
+    'relu6',
+    'relu2',
+    'leaky_relu',
+    'hardswish',
+    'mish',
+    'laplace',
+  ];
   const cases = activations.slice(1).map((name, i) => ({
     name: `${name} of 128 x 1536`,
     prepare: () => heed.prepareProduct(128, 8, 1536, 0, 0),

@@ -7,33 +7,50 @@
 /// Multi-head attention and the encoder.
 namespace heed::bindings {
 
-MultiHeadAttentionOptions readAttentionLayerOptions(const val& o) {
-  return {.embed_dim = readIndex(o, "embedDim"),
-          .num_heads = readIndex(o, "numHeads"),
-          .key_dim = readIndex(o, "keyDim"),
-          .value_dim = readIndex(o, "valueDim"),
-          .key_input_dim = readIndex(o, "keyInputDim"),
-          .value_input_dim = readIndex(o, "valueInputDim"),
-          .bias = readBool(o, "bias"),
-          .query_activation = readActivation(o["activation"], "query"),
-          .key_activation = readActivation(o["activation"], "key"),
-          .value_activation = readActivation(o["activation"], "value"),
-          .dropout = readFloat(o, "dropout")};
+namespace {
+
+/// The options of multi-head attention in layers and models; `embedDim`, `bias`, `dropout` and `int8` are read by both.
+void readAttention(const val& o, MultiHeadAttentionOptions& attention) {
+  readFields<Index>(o, {{&attention.num_heads, "numHeads"},
+                        {&attention.key_value_heads, "keyValueHeads"},
+                        {&attention.key_dim, "keyDim"},
+                        {&attention.key_dim, "headDim"},
+                        {&attention.value_dim, "valueDim"}});
+  readFields<bool>(o, {{&attention.qk_norm, "qkNorm"},
+                       {&attention.joint_qk_norm, "jointQkNorm"},
+                       {&attention.value_norm, "valueNorm"},
+                       {&attention.position_projections, "positionProjections"},
+                       {&attention.content_to_position, "contentToPosition"},
+                       {&attention.position_to_content, "positionToContent"}});
 }
 
-EncoderLayerOptions readEncoderLayerOptions(const val& o) {
-  return {.embed_dim = readIndex(o, "embedDim"),
-          .num_heads = readIndex(o, "numHeads"),
-          .feed_forward_dim = readIndex(o, "feedForwardDim"),
-          .key_dim = readIndex(o, "keyDim"),
-          .value_dim = readIndex(o, "valueDim"),
-          .activation = readActivation(o),
-          .norm_first = readBool(o, "normFirst"),
-          .eps = readFloat(o, "eps"),
-          .dropout = readFloat(o, "dropout"),
-          .bias = readBool(o, "bias"),
-          .gated = readBool(o, "gated"),
-          .precision = readBool(o, "int8") ? Precision::kInt8 : Precision::kFloat32};
+}  // namespace
+
+void readFeedForward(const val& o, FeedForwardOptions& feed_forward) {
+  readFields<Index>(o, {{&feed_forward.feed_forward_dim, "feedForwardDim"}});
+  readFields<bool>(o, {{&feed_forward.gated, "gated"},
+                       {&feed_forward.gate_second, "gateSecond"},
+                       {&feed_forward.linear1_bias, "linear1Bias"}});
+  feed_forward.activation = readActivation(o);
+}
+
+EncoderLayerOptions readEncoderLayer(const val& o, EncoderLayerOptions layer) {
+  readAttention(o, layer.attention);
+  readFeedForward(o, layer.feed_forward);
+  readFields<Index>(o, {{&layer.embed_dim, "embedDim"}});
+  readFields<float>(
+      o, {{&layer.dropout, "dropout"}, {&layer.norm.eps, "eps"}, {&layer.norm.weight_offset, "normWeightOffset"}});
+  readFields<bool>(o, {{&layer.bias, "bias"},
+                       {&layer.attention_bias, "attentionBias"},
+                       {&layer.feed_forward_bias, "feedForwardBias"},
+                       {&layer.norm.bias, "normBias"},
+                       {&layer.norm.rms, "rmsNorm"},
+                       {&layer.norm_first, "normFirst"},
+                       {&layer.output_norms, "outputNorms"},
+                       {&layer.layer_scale, "layerScale"},
+                       {&layer.nested_norm, "nestedNorm"}});
+  layer.precision = readBool(o, "int8") ? Precision::kInt8 : Precision::kFloat32;
+  return layer;
 }
 
 EncoderCall::EncoderCall(Call& call, Encoder& encoder, const Batch& x, RotaryOption& rotary, const char* key_mask)
@@ -44,7 +61,7 @@ EncoderCall::EncoderCall(Call& call, Encoder& encoder, const Batch& x, RotaryOpt
     options.head_mask = head_mask->value;
   }
   for (Index i = 0; i < encoder.numLayers(); ++i) {
-    const Shape shape = x.weightsShape(encoder.layer(i).options().num_heads, x.length);
+    const Shape shape = x.weightsShape(encoder.layer(i).options().attention.num_heads, x.length);
     float* const own = weightsFor(call, shape);
     if (!own) break;
     weights.push_back(own);
@@ -91,7 +108,7 @@ class HeadsCall : public AttentionCall {
 class BoundMultiHeadAttention : public BoundLayer {
  public:
   explicit BoundMultiHeadAttention(const val& o)
-      : attention_(readAttentionLayerOptions(o)), rotary_(o["rotary"], attention_.options().key_dim) {}
+      : attention_(readOptions(o)), rotary_(o["rotary"], attention_.options().key_dim) {}
   Module& module() override { return attention_; }
 
   val run(Call& call) override {
@@ -134,6 +151,19 @@ class BoundMultiHeadAttention : public BoundLayer {
   }
 
  private:
+  static MultiHeadAttentionOptions readOptions(const val& o) {
+    MultiHeadAttentionOptions options{.embed_dim = readIndex(o, "embedDim"),
+                                      .key_input_dim = readIndex(o, "keyInputDim"),
+                                      .value_input_dim = readIndex(o, "valueInputDim"),
+                                      .bias = readBool(o, "bias"),
+                                      .query_activation = readActivation(o["activation"], "query"),
+                                      .key_activation = readActivation(o["activation"], "key"),
+                                      .value_activation = readActivation(o["activation"], "value"),
+                                      .dropout = readFloat(o, "dropout")};
+    readAttention(o, options);
+    return options;
+  }
+
   MultiHeadAttention attention_;
   RotaryOption rotary_;
 };
@@ -141,13 +171,13 @@ class BoundMultiHeadAttention : public BoundLayer {
 class BoundEncoderLayer : public BoundLayer {
  public:
   explicit BoundEncoderLayer(const val& o)
-      : layer_(readEncoderLayerOptions(o)), rotary_(o["rotary"], layer_.options().headWidth()) {}
+      : layer_(readEncoderLayer(o)), rotary_(o["rotary"], layer_.options().headWidth()) {}
   Module& module() override { return layer_; }
 
   val run(Call& call) override {
     const EncoderLayerOptions& o = layer_.options();
     const Batch x = readBatch(call, "x", o.embed_dim);
-    HeadsCall heads(call, x, x, o.num_heads, rotary_);
+    HeadsCall heads(call, x, x, o.attention.num_heads, rotary_);
     call.useSites(x.sequences, x.sequences);
     Evaluator& e = call.evaluator();
     const Value output = layer_.forward(e, e.at(Site::kInput, x.rows), x.sequences, heads.options, heads.weights);
@@ -166,7 +196,7 @@ std::vector<Index> readHeads(const val& heads) {
 class BoundEncoder : public BoundLayer {
  public:
   explicit BoundEncoder(const val& o)
-      : options_(readEncoderLayerOptions(o)),
+      : options_(readEncoderLayer(o)),
         encoder_(options_, readIndex(o, "numLayers"), readBool(o, "finalNorm"), readHeads(o["heads"])),
         rotary_(o["rotary"], options_.headWidth()) {}
   Module& module() override { return encoder_; }

@@ -55,9 +55,16 @@ class InferenceCall final : public Call {
  public:
   explicit InferenceCall(const val& arguments) : Call(computing_, arguments), computing_(context()) {}
 
-  std::optional<TensorArgument> tensor(const char* name) override;
+  std::optional<TensorArgument> tensor(const char* name) override {
+    const auto input = readOptionalTensor(arguments()[name]);
+    if (!input) return std::nullopt;
+    return TensorArgument{input->shape, input->matrix(), input->data};
+  }
   std::optional<MaskTensor> mask(const char* name) override { return readMask(name, arguments()[name]); }
-  void useSites(const Sequences& queries, const Sequences& keys) override;
+  void useSites(const Sequences& queries, const Sequences& keys) override {
+    sites_ = readSites<BoundSites>(arguments()["sites"], queries, keys);
+    computing_.setSites(sites_.get());
+  }
   val result(const Shape& shape, const Value& value) override { return writeTensor(shape, value.data()); }
 
  private:
@@ -66,7 +73,9 @@ class InferenceCall final : public Call {
 };
 
 /// Memory for attention weights of this shape if the call's option returnWeights is true; otherwise null.
-float* weightsFor(const Call& call, const Shape& shape);
+inline float* weightsFor(const Call& call, const Shape& shape) {
+  return readBool(call.arguments(), "returnWeights") ? arena().take<float>(shape.size()) : nullptr;
+}
 
 /// The implementation of an API function by name; see Core in web/src/base/wasm/core.ts.
 val (*functionNamed(const std::string& name))(Call& call);

@@ -2,6 +2,7 @@
 
 #include <emscripten/val.h>
 
+#include <initializer_list>
 #include <memory>
 #include <optional>
 #include <span>
@@ -120,6 +121,14 @@ uint64_t readSeed(const val& seed);
 std::optional<Index> readWindow(const val& options);
 Activation readActivation(const val& options, const char* key = "activation");
 DropoutOptions readDropoutOptions(const val& options);
+
+/// Sets each field to the number or flag with its name; options that are absent keep their value.
+template <class T>
+void readFields(const val& options, std::initializer_list<std::pair<T*, const char*>> fields) {
+  for (const auto& [field, key] : fields) {
+    if (const val value = options[key]; !value.isUndefined()) *field = static_cast<T>(value.as<double>());
+  }
+}
 
 /// Reads a RawMask and copies its data into the arena; nothing if it is null. `argument`: its name in errors.
 std::optional<MaskTensor> readMask(const char* argument, const val& mask);

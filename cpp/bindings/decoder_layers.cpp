@@ -2,7 +2,7 @@
 #include <utility>
 
 #include "core/check.h"
-#include "heed/transformer.h"
+#include "heed/decoder.h"
 #include "layers.h"
 
 /// The decoder, with step-by-step decoding, and the Transformer.
@@ -34,7 +34,7 @@ class IncrementalDecoder : public BoundLayer {
       InferenceCall call(arguments);
       const Batch x = batchOf(input_, *call.tensor("input"), options_.embed_dim);
       AttentionCall attention(call, "mask", "keyMask");
-      (void)broadcastMasks(attention.options.masks, x.sequences, options_.num_heads, x.sequences);
+      (void)broadcastMasks(attention.options.masks, x.sequences, options_.attention.num_heads, x.sequences);
       const Value rows = memory(call, x, attention);
       BoundDecoderCache made{
           decoder().makeCache(rows, context(), x.count), x.count, x.length, x.batched, std::nullopt, {}};
@@ -74,7 +74,7 @@ class IncrementalDecoder : public BoundLayer {
  protected:
   /// `input`: the name of the input of makeCache(), for errors.
   IncrementalDecoder(const val& o, const char* input)
-      : options_(readEncoderLayerOptions(o)), rotary_(o["rotary"], options_.headWidth()), input_(input) {}
+      : options_(readEncoderLayer(o)), rotary_(o["rotary"], options_.headWidth()), input_(input) {}
   virtual Decoder& decoder() = 0;
   /// The memory that makeCache() projects.
   virtual Value memory(Call&, const Batch& input, AttentionCall&) { return input.rows; }
@@ -133,7 +133,8 @@ class BoundDecoder : public IncrementalDecoder {
     const Index width = options_.embed_dim;
     const Batch target = readBatch(call, "target", width), memory = readBatch(call, "memory", width);
     call.useSites(target.sequences, target.sequences);
-    const DecoderCall own(call, decoder_, options_.num_heads, target, memory, rotary_, "keyMask", "memoryKeyMask");
+    const DecoderCall own(call, decoder_, options_.attention.num_heads, target, memory, rotary_, "keyMask",
+                          "memoryKeyMask");
     const Value output = decoder_.forward(
         call.evaluator(), {target.rows, memory.rows, target.sequences, memory.sequences}, own.options(), own.weights);
     return writeAttended(call.result(target.shape(width), output), own.writeWeights());
@@ -166,7 +167,7 @@ class BoundTransformer : public IncrementalDecoder {
     const Index width = options_.embed_dim;
     const Batch source = readBatch(call, "source", width), target = readBatch(call, "target", width);
     const EncoderCall encoding(call, transformer_.encoder(), source, rotary_, "sourceKeyMask");
-    const DecoderCall decoding(call, decoder(), options_.num_heads, target, source, rotary_, "targetKeyMask",
+    const DecoderCall decoding(call, decoder(), options_.attention.num_heads, target, source, rotary_, "targetKeyMask",
                                "sourceKeyMask");
     call.useSites(source.sequences, source.sequences);
     const auto [output, memory] =

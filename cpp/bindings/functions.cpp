@@ -8,6 +8,7 @@
 #include "core/check.h"
 #include "gemm/gemm.h"
 #include "ops/trellis_search.h"
+#include "ops/triangular_factor.h"
 
 namespace heed::bindings {
 namespace {
@@ -136,16 +137,37 @@ val relativeBiasOf(const val& table, const val& options) {
 }
 
 /// See Core.trellisSearch.
-val trellisSearchOf(int bits, double length, const val& targets, const val& steps) {
+val trellisSearchOf(int bits, const val& lengths, const val& targets, const val& steps) {
   return guarded([&] {
+    const auto sizes = readArray<int32_t>(lengths);
     const auto given = readArray<float>(targets), all_steps = readArray<float>(steps);
-    const Index width = static_cast<Index>(length), count = static_cast<Index>(given.size());
+    const auto count = static_cast<Index>(given.size());
+    auto* begins = arena().take<Index>(static_cast<Index>(sizes.size()));
+    double sum = 0;
+    for (size_t i = 0; i < sizes.size(); ++i) {
+      requireAtLeast("length", sizes[i], 0);
+      begins[i] = static_cast<Index>(sum);
+      sum += sizes[i];
+    }
+    requireCount("targets", sum, count);
     requireCount("steps", static_cast<double>(all_steps.size()), count);
-    requireAtLeast("length", width, 1);
     auto* states = arena().take<uint16_t>(count);
-    for (Index first = 0; first + width <= count; first += width)
-      trellisSearch(bits, width, given.data() + first, all_steps.data() + first, states + first, arena());
+    context().executor.run(static_cast<Index>(sizes.size()), context(), [&](Index i, Context& own) {
+      const auto at = static_cast<size_t>(i);
+      const Index begin = begins[at];
+      trellisSearch(bits, sizes[at], given.data() + begin, all_steps.data() + begin, states + begin, own.arena);
+    });
     return val(emscripten::typed_memory_view(static_cast<size_t>(count), states)).call<val>("slice");
+  });
+}
+
+/// See Core.triangularFactor.
+val triangularFactorOf(const val& matrix, double width) {
+  return guarded([&] {
+    const auto h = readArray<double>(matrix);
+    requireCount("matrix", static_cast<double>(h.size()), static_cast<int64_t>(width * width));
+    if (!triangularFactor(h.data(), static_cast<Index>(width))) return val::null();
+    return val(emscripten::typed_memory_view(h.size(), h.data())).call<val>("slice");
   });
 }
 
@@ -187,6 +209,7 @@ EMSCRIPTEN_BINDINGS(heed_functions) {
   emscripten::function("alibi", &alibiOf);
   emscripten::function("relativeBias", &relativeBiasOf);
   emscripten::function("trellisSearch", &trellisSearchOf);
+  emscripten::function("triangularFactor", &triangularFactorOf);
   emscripten::function("compiler", &compiler);
   emscripten::function("memoryBytes", &memoryBytes);
   emscripten::function("reserveMemory", &reserveMemory);

@@ -81,7 +81,9 @@ class EncoderCall : public AttentionCall {
   std::vector<Shape> shapes_;  // of `weights`
 };
 
-MultiHeadAttentionOptions readAttentionLayerOptions(const val& options);
-EncoderLayerOptions readEncoderLayerOptions(const val& options);
+/// Read the options of layers, and those of a model's layers. Options that are absent keep their value in the second
+/// argument.
+void readFeedForward(const val& options, FeedForwardOptions& feed_forward);
+EncoderLayerOptions readEncoderLayer(const val& options, EncoderLayerOptions layer = {.embed_dim = 0});
 
 }  // namespace heed::bindings

@@ -8,8 +8,8 @@
 #include "heed/encoder_model.h"
 #include "heed/inference_evaluator.h"
 #include "heed/pooling.h"
+#include "layers.h"
 #include "models/input_grams.h"
-#include "module.h"
 #include "sites.h"
 
 namespace heed::bindings {
@@ -27,63 +27,56 @@ Positions readPositions(const val& config) {
 /// Absent options keep the defaults of EncoderModelConfig.
 EncoderModelConfig readConfig(const val& config) {
   EncoderModelConfig c{};
-  const auto read = [&]<class T>(std::initializer_list<std::pair<T*, const char*>> fields) {
-    for (const auto& [field, key] : fields) {
-      if (const val value = config[key]; !value.isUndefined()) *field = static_cast<T>(value.as<double>());
-    }
-  };
-  read.operator()<Index>({{&c.vocab_size, "vocabSize"},
-                          {&c.layer.embed_dim, "embedDim"},
-                          {&c.embedding_dim, "embeddingDim"},
-                          {&c.num_layers, "numLayers"},
-                          {&c.layer.num_heads, "numHeads"},
-                          {&c.layer.key_value_heads, "keyValueHeads"},
-                          {&c.layer.key_dim, "headDim"},
-                          {&c.layer.feed_forward_dim, "feedForwardDim"},
-                          {&c.max_positions, "maxPositions"},
-                          {&c.position_offset, "positionOffset"},
-                          {&c.type_vocab_size, "typeVocabSize"},
-                          {&c.relative_buckets, "relativeBuckets"},
-                          {&c.relative_distance, "relativeDistance"},
-                          {&c.convolution, "convolution"},
-                          {&c.rotary_dim, "rotaryDim"},
-                          {&c.window, "window"},
-                          {&c.patch_size, "patchSize"},
-                          {&c.registers, "registers"}});
-  read.operator()<double>(
-      {{&c.rotary_base, "rotaryBase"}, {&c.local_rotary_base, "localRotaryBase"}, {&c.rotary_scale, "rotaryScale"}});
-  read.operator()<float>({{&c.attention_scale, "attentionScale"},
-                          {&c.embedding_scale, "embeddingScale"},
-                          {&c.layer.norm_weight_offset, "normWeightOffset"}});
-  read.operator()<bool>({{&c.causal, "causal"},
-                         {&c.layer.norm_first, "normFirst"},
-                         {&c.embedding_norm, "embeddingNorm"},
-                         {&c.final_norm, "finalNorm"},
-                         {&c.layer.bias, "bias"},
-                         {&c.layer.norm_bias, "normBias"},
-                         {&c.layer.rms_norm, "rmsNorm"},
-                         {&c.layer.qk_norm, "qkNorm"},
-                         {&c.layer.joint_qk_norm, "jointQkNorm"},
-                         {&c.layer.nested_norm, "nestedNorm"},
-                         {&c.position_embeddings, "positionEmbeddings"},
-                         {&c.layer.position_projections, "positionProjections"},
-                         {&c.layer.output_norms, "outputNorms"},
-                         {&c.layer.layer_scale, "layerScale"},
-                         {&c.class_row, "classRow"},
-                         {&c.relative_norm, "relativeNorm"},
-                         {&c.layer.gated, "gated"},
-                         {&c.layer.gate_second, "gateSecond"},
-                         {&c.layer.linear1_bias, "linear1Bias"},
-                         {&c.first_attention_norm, "firstAttentionNorm"},
-                         {&c.shared_layers, "sharedLayers"}});
+  c.layer = readEncoderLayer(config, c.layer);
+  readFields<Index>(config, {{&c.vocab_size, "vocabSize"},
+                             {&c.embedding_dim, "embeddingDim"},
+                             {&c.num_layers, "numLayers"},
+                             {&c.max_positions, "maxPositions"},
+                             {&c.position_offset, "positionOffset"},
+                             {&c.type_vocab_size, "typeVocabSize"},
+                             {&c.task_vocab_size, "taskVocabSize"},
+                             {&c.relative_buckets, "relativeBuckets"},
+                             {&c.relative_distance, "relativeDistance"},
+                             {&c.convolution, "convolution"},
+                             {&c.rotary_dim, "rotaryDim"},
+                             {&c.window, "window"},
+                             {&c.local_head_dim, "localHeadDim"},
+                             {&c.local_key_value_heads, "localKeyValueHeads"},
+                             {&c.layer_input_dim, "layerInputDim"},
+                             {&c.output_dim, "outputDim"},
+                             {&c.patch_size, "patchSize"},
+                             {&c.adapter_tasks, "adapterTasks"},
+                             {&c.adapter_rank, "adapterRank"},
+                             {&c.registers, "registers"}});
+  readFields<double>(config, {{&c.rotary_base, "rotaryBase"},
+                              {&c.local_rotary_base, "localRotaryBase"},
+                              {&c.rotary_scale, "rotaryScale"},
+                              {&c.rotary_factor, "rotaryFactor"},
+                              {&c.local_rotary_factor, "localRotaryFactor"}});
+  readFields<float>(config, {{&c.attention_scale, "attentionScale"},
+                             {&c.embedding_scale, "embeddingScale"},
+                             {&c.adapter_scale, "adapterScale"}});
+  readFields<bool>(config, {{&c.causal, "causal"},
+                            {&c.embedding_norm, "embeddingNorm"},
+                            {&c.projection_first, "projectionFirst"},
+                            {&c.rotary_interleaved, "rotaryInterleaved"},
+                            {&c.rotary_values, "rotaryValues"},
+                            {&c.final_norm, "finalNorm"},
+                            {&c.position_embeddings, "positionEmbeddings"},
+                            {&c.class_row, "classRow"},
+                            {&c.relative_norm, "relativeNorm"},
+                            {&c.relative_per_layer, "relativePerLayer"},
+                            {&c.first_attention_norm, "firstAttentionNorm"},
+                            {&c.shared_layers, "sharedLayers"}});
   if (const val code = config["tableCode"]; !code.isUndefined()) c.table_code = rowCodeNamed(code.as<std::string>());
   if (const val local = config["localLayers"]; !local.isUndefined())
     c.local_layers = emscripten::vecFromJSArray<bool>(local);
-  c.layer.activation = readActivation(config);
+  if (const val all = config["rotaryFrequencies"]; !all.isUndefined())
+    c.rotary_frequencies = emscripten::vecFromJSArray<double>(all);
+  if (const val all = config["localRotaryFrequencies"]; !all.isUndefined())
+    c.local_rotary_frequencies = emscripten::vecFromJSArray<double>(all);
   if (c.convolution > 0) c.convolution_activation = readActivation(config, "convolutionActivation");
-  c.layer.eps = readFloat(config, "eps");
   c.positions = readPositions(config);
-  c.layer.precision = readBool(config, "int8") ? Precision::kInt8 : Precision::kFloat32;
   return c;
 }
 
@@ -96,7 +89,8 @@ class BoundEncoding {
   BoundEncoding(std::shared_ptr<EncoderModel> model, Sequences sequences, const Source& input, const val& sites)
       : model_(std::move(model)),
         sequences_(std::move(sequences)),
-        sites_(readSites(sites, sequences_, sequences_)),
+        sites_(readSites<BoundSites>(sites, sequences_, sequences_)),
+        width_(model_->config().layer.embed_dim),
         hidden_(model_->hiddenStates(sequences_)) {
     if (model_->training()) {
       throw Error(
@@ -106,6 +100,7 @@ class BoundEncoding {
     const RunScope scope(*model_);
     InferenceEvaluator e = evaluator();
     keep(model_->embed(e, input));
+    if (model_->config().layer_input_dim > 0) embeddings_ = hidden_;
   }
 
   void setKeyMask(std::vector<float> key_mask) {
@@ -115,9 +110,11 @@ class BoundEncoding {
     }
     key_mask_ = std::move(key_mask);
   }
+  /// The task whose adapters runLayer() adds; -1: none.
+  void setTask(Index task) { task_ = task; }
   /// `angles` (L, Dk / 2): row i rotates the queries and keys of row i of each sequence.
   void setAngles(ConstMatrixView angles) {
-    requireShape("angles", angles, sequences_.maxLength(), model_->config().layer.key_dim / 2);
+    requireShape("angles", angles, sequences_.maxLength(), model_->config().layer.attention.key_dim / 2);
     rotary_.emplace(angles);
   }
 
@@ -126,16 +123,17 @@ class BoundEncoding {
       const RunScope scope(*model_);
       const std::span<float> factors = readArray<float>(head_mask);
       const Index size =
-          return_weights ? attentionWeightsSize(model_->config().layer.num_heads, sequences_, sequences_) : 0;
+          return_weights ? attentionWeightsSize(model_->config().layer.attention.num_heads, sequences_, sequences_) : 0;
       float* weights = return_weights ? arena().take(size) : nullptr;
       const MaskTensor mask{
           "keyMask", Mask::Kind::kAdditive, key_mask_.data(), {sequences_.count(), sequences_.maxLength()}, true};
       InferenceEvaluator e = evaluator();
       const Value factor_row = factors.empty() ? Value() : view(factors.data(), 1, static_cast<Index>(factors.size()));
-      PassPositions positions = model_->positions(e, sequences_);
-      if (rotary_) positions.rotary = &*rotary_;
-      keep(model_->runLayer(e, i, rows(), sequences_, positions, factor_row, weights,
-                            {&mask, key_mask_.empty() ? 0U : 1U}));
+      const Value embeddings = embeddings_.empty() ? Value() : view(embeddings_.data(), sequences_.totalRows(), width_);
+      PassInputs inputs = model_->inputs(e, sequences_, embeddings);
+      if (rotary_) inputs.rotary = &*rotary_;
+      keep(model_->runLayer(e, i, rows(), sequences_, inputs, factor_row, weights, {&mask, key_mask_.empty() ? 0U : 1U},
+                            task_));
       return return_weights ? writeFloats(weights, size) : val::null();
     });
   }
@@ -144,7 +142,7 @@ class BoundEncoding {
     guarded([&] {
       const RunScope scope(*model_);
       InferenceEvaluator e = evaluator();
-      model_->applyFinalNorm(e, rows());
+      keep(model_->applyFinalNorm(e, rows()));
     });
   }
 
@@ -154,7 +152,7 @@ class BoundEncoding {
 
   val pool(const std::string& pooling, const val& skipped) {
     return guarded([&] {
-      MatrixView pooled = arena().matrix(sequences_.count(), width());
+      MatrixView pooled = arena().matrix(sequences_.count(), width_);
       heed::pool(readOnly(rows()), sequences_, readArray<Index>(skipped), poolingNamed(pooling), pooled);
       return writeFloats(pooled.data(), pooled.size());
     });
@@ -162,11 +160,12 @@ class BoundEncoding {
 
  private:
   InferenceEvaluator evaluator() const { return InferenceEvaluator(context(), sites_.get()); }
-  Index width() const { return model_->config().layer.embed_dim; }
-  MatrixView rows() { return view(hidden_.data(), sequences_.totalRows(), width()); }
+  MatrixView rows() { return view(hidden_.data(), sequences_.totalRows(), width_); }
   /// Copies a result to the hidden states, unless it is already there.
   void keep(const Value& result) {
-    if (result.data() != hidden_.data()) std::copy_n(result.data(), hidden_.size(), hidden_.data());
+    if (result.data() == hidden_.data()) return;
+    width_ = result.cols();
+    hidden_.assign(result.data(), result.data() + result.rows() * width_);
   }
 
   std::shared_ptr<EncoderModel> model_;
@@ -174,7 +173,10 @@ class BoundEncoding {
   std::vector<float> key_mask_;        // empty, or (T)
   std::unique_ptr<BoundSites> sites_;  // null: none
   std::optional<Rotary> rotary_;       // image encoders with rotary positions
+  Index width_;                        // of the hidden states: E or, after the output projection, O
   std::vector<float> hidden_;
+  Index task_ = -1;
+  std::vector<float> embeddings_;  // (T, E) if the layers read them, or empty
 };
 
 class BoundEncoderModel : public BoundModule {
@@ -183,16 +185,18 @@ class BoundEncoderModel : public BoundModule {
   Module& module() override { return *model_; }
 
   /// `key_mask` (T) or null: -infinity for rows to which no query attends, otherwise 0; requires all sequences to have
-  /// the same length. `sites`: RawSites or null.
+  /// the same length. `sites`: RawSites or null. `task` as in TokenBatch.
   BoundEncoding* begin(const val& ids, const val& token_types, const val& positions, const val& lengths,
-                       const val& key_mask, const val& sites) {
+                       const val& key_mask, const val& sites, int task) {
     return guarded([&] {
       const TokenBatch batch{.ids = readVector<int32_t>(ids),
                              .token_types = readVector<int32_t>(token_types),
                              .positions = readVector<int32_t>(positions),
-                             .sequences = Sequences::ofLengths(readVector<Index>(lengths))};
+                             .sequences = Sequences::ofLengths(readVector<Index>(lengths)),
+                             .task = task};
       auto encoding = std::make_unique<BoundEncoding>(model_, batch.sequences, batch, sites);
       encoding->setKeyMask(readVector<float>(key_mask));
+      encoding->setTask(task);
       return encoding.release();
     });
   }

@@ -3,7 +3,6 @@
 #include <string>
 
 #include "convert.h"
-#include "heed/initialize.h"
 #include "heed/module.h"
 
 namespace heed::bindings {

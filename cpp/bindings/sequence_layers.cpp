@@ -1,6 +1,6 @@
 #include "core/check.h"
 #include "heed/convolution.h"
-#include "heed/free_parameter.h"
+#include "heed/embedding.h"
 #include "heed/recurrent.h"
 #include "layers.h"
 

@@ -60,9 +60,4 @@ void BoundSites::read(Index layer, Site site, ConstMatrixView values) {
                     writeFloats(data, values.rows() * values.cols()));
 }
 
-std::unique_ptr<BoundSites> readSites(const val& given, const Sequences& queries, const Sequences& keys) {
-  if (given.isNull() || given.isUndefined()) return nullptr;
-  return std::make_unique<BoundSites>(given, queries, keys);
-}
-
 }  // namespace heed::bindings

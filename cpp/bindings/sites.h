@@ -30,6 +30,10 @@ class BoundSites final : public Sites {
 };
 
 /// The sites of a call; null if it has none.
-std::unique_ptr<BoundSites> readSites(const val& given, const Sequences& queries, const Sequences& keys);
+template <class Bound>
+std::unique_ptr<Bound> readSites(const val& given, const Sequences& queries, const Sequences& keys) {
+  if (given.isNull() || given.isUndefined()) return nullptr;
+  return std::make_unique<Bound>(given, queries, keys);
+}
 
 }  // namespace heed::bindings

@@ -33,12 +33,10 @@ PositionalEncodingOptions readPositionalEncodingOptions(const val& o) {
           .learned = readBool(o, "learned")};
 }
 FeedForwardOptions readFeedForwardOptions(const val& o) {
-  return {.embed_dim = readIndex(o, "embedDim"),
-          .feed_forward_dim = readIndex(o, "feedForwardDim"),
-          .activation = readActivation(o),
-          .dropout = readFloat(o, "dropout"),
-          .bias = readBool(o, "bias"),
-          .gated = readBool(o, "gated")};
+  FeedForwardOptions options{
+      .embed_dim = readIndex(o, "embedDim"), .dropout = readFloat(o, "dropout"), .bias = readBool(o, "bias")};
+  readFeedForward(o, options);
+  return options;
 }
 
 /// [..., in] -> [..., out]

@@ -38,7 +38,7 @@ const views = {
 export function followTitle(): void {
   effect(() => {
     const [, name = 'Speed'] = names.find(([target]) => target === page.value) ?? [];
-    document.title = page.value === 'see' ? 'heed: see how attention works' : `heed: ${name}`;
+    document.title = page.value === 'see' ? 'heed: watch a word change its mind' : `heed: ${name}`;
   });
 }
 
@@ -95,6 +95,7 @@ function Footer() {
         </a>
         <a href={sources}>Repository</a>
         <a href={`${sources}/tree/main/docs`}>Documentation</a>
+        <a href={`${sources}/tree/main/docs/course`}>Course</a>
         <a href={`${sources}/blob/main/LICENSE`}>Licence: Apache 2.0</a>
       </p>
       <Status />
@@ -129,10 +130,14 @@ function Status() {
 }
 
 function running(): string {
-  if (failure.value) return 'heed is not running.';
+  if (failure.value && !heed.value) return 'heed is not running.';
   if (!heed.value) return 'Loading the module …';
   const { version, build, reason } = heed.value.info;
-  const waiting = shipped.value ? '' : savesData ? '; the model is not loaded' : '; loading the model …';
+  const waiting = shipped.value
+    ? ''
+    : savesData || failure.value
+      ? '; the model is not loaded'
+      : '; loading the model …';
   return `heed ${version}, ${build} build (${reason})${waiting}`;
 }
 

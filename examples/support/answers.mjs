@@ -9,6 +9,9 @@ const vulgar = new Set(
   ).split(' '),
 );
 
+/** Whether a word of the dictionary may be offered. */
+export const offered = (word) => !vulgar.has(word);
+
 /** The `count` words of `index` that are nearest to a description's vector `query`, best first, without the description's own words. */
 export function nearestWords(index, description, query, count) {
   const omitted = new Set([...vulgar, ...(description.toLowerCase().match(/[a-z]+/g) ?? [])]);

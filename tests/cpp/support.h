@@ -54,6 +54,14 @@ RowMajorMatrix read(Module& module, const std::string& name);
 void write(Module& module, const std::string& name, const RowMajorMatrix& values);
 void zero(Module& module, const std::string& name);
 
+/// Writes rows of integers, value = scales[row] * rows[row, :], to a weight or a parameter whose rows are `width` wide.
+template <class Rows>
+void writeInt8(Rows& to, Index width, Index first, Index count, const signed char* rows, const float* scales,
+               RowCode code = RowCode::kInt8) {
+  std::vector<float> row(static_cast<size_t>(width));
+  to.writeCoded(first, count, {code, width, reinterpret_cast<const uint8_t*>(rows), scales}, row.data());
+}
+
 /// Sets every parameter to uniform draws from [-0.5, 0.5).
 void fillRandomly(Module& module, uint64_t seed);
 

@@ -87,7 +87,9 @@ describe('search in a document', () => {
       const { Worker: Plain } = globalThis;
       globalThis.Worker = class extends Plain {
         override postMessage(message: { method?: string; args?: unknown[] }, ...rest: unknown[]) {
-          const texts = JSON.stringify(message).match(/harbour master/g)?.length ?? 0;
+          // The beginning is tokenized whole, for notes on what the model cannot read.
+          const texts =
+            message.method === 'tokenize' ? 0 : (JSON.stringify(message).match(/harbour master/g)?.length ?? 0);
           gate.most = Math.max(gate.most, texts);
           const send = () => super.postMessage(message, ...(rest as []));
           if (texts <= 1) send();
@@ -136,8 +138,9 @@ describe('search in a document', () => {
       const { Worker: Plain } = globalThis;
       let calls = 0;
       globalThis.Worker = class extends Plain {
-        override postMessage(message: unknown, ...rest: unknown[]) {
-          const texts = JSON.stringify(message).match(/harbour master/g)?.length ?? 0;
+        override postMessage(message: { method?: string }, ...rest: unknown[]) {
+          const texts =
+            message.method === 'tokenize' ? 0 : (JSON.stringify(message).match(/harbour master/g)?.length ?? 0);
           if (texts > 1 && ++calls === 3) throw new Error('Refused by the test.');
           super.postMessage(message, ...(rest as []));
         }

@@ -1,15 +1,19 @@
 /** What “See”, “Meaning” and “Inside” open with holds for the bundled model. If it changes, choose other examples in demo/src/pages/meaning/examples.ts. */
 import { fileURLToPath } from 'node:url';
-import { type Heed, load, type PretrainedModel, semanticSearch, similarity, TextIndex } from 'heed';
+import { type Heed, load, type PretrainedModel, type SiteEdit, semanticSearch, similarity } from 'heed';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { type DescribedHead, describeHeads, type SenseView, viewSense } from '../../demo/src/engine/senses';
+import { cosine, type DescribedHead, describeHeads, type HeadKind, isWord } from '../../demo/src/engine/senses';
+import { nearest, trace, type Weights } from '../../demo/src/engine/stage';
 import { passagesOf } from '../../demo/src/pages/meaning/document/passages';
 import { answers, sampleText } from '../../demo/src/pages/meaning/document/sample';
 import { connected, descriptions, sentences, shownHead } from '../../demo/src/pages/meaning/examples';
+import { type Measured, readTrace, readWords } from '../../demo/src/pages/see/measured';
 import measured from '../../demo/src/pages/see/measured.json';
+import others from '../../demo/src/pages/see/others.json';
 import { words } from '../../demo/src/pages/see/words';
 import { nearestWords } from '../../examples/support/answers.mjs';
 
+const examples = [...measured.examples, ...others.examples];
 const described = measured.described as DescribedHead[];
 
 let heed: Heed;
@@ -21,52 +25,130 @@ beforeAll(async () => {
 afterAll(() => heed?.dispose());
 
 describe('the first page', () => {
-  // The numbers are rounded to thousandths, and builds of the module differ in the last bits.
+  // Shares are rounded to percent, other numbers to thousandths, and builds of the module differ in the last bits.
   const within = 0.0021;
+  const percent = 0.0051;
+  const everyLayer = Array.from({ length: measured.layers }, (_, i) => i + 1);
+  const known = new Map<string, Float32Array>();
 
   it('has measured numbers of this model: if not, run node demo/measure.mjs', async () => {
-    const { numLayers, numHeads, embedDim } = model.config;
-    expect([measured.layers, measured.heads, measured.width]).toEqual([numLayers, numHeads, embedDim]);
-    expect(measured.views.map(({ word }) => word)).toEqual(words.map(({ word }) => word));
-    for (const [i, { word, sentences }] of words.entries()) {
-      const shown = measured.views[i]!;
-      const view = (await viewSense(model, sentences, word, described)) as SenseView;
-      const near = (found: number[], expected: number[]) => {
-        expect(found.length).toBe(expected.length);
-        for (const [j, value] of found.entries()) expect(Math.abs(value - expected[j]!), word).toBeLessThan(within);
-      };
-      expect(view.word).toBe(word);
-      near([...shown.cosines, shown.similarity], [...view.cosines, view.similarity]);
-      for (const [side, occurrence] of view.pair.entries()) {
-        const built = shown.pair[side]!;
-        expect([built.tokens, built.at]).toEqual([occurrence.tokens, occurrence.at]);
-        near(built.input, occurrence.input);
-        near(built.output, occurrence.output);
-        for (const { kind } of described) near(built.rows[kind], occurrence.rows[kind]!);
+    const { numLayers, numHeads, embedDim, parameterCount } = model.config;
+    expect([measured.layers, measured.heads, measured.width, measured.parameters]).toEqual([
+      numLayers,
+      numHeads,
+      embedDim,
+      parameterCount,
+    ]);
+    expect(examples.map(({ sentences }) => sentences.map(({ sentence }) => sentence))).toEqual(
+      words.map(({ sentences }) => sentences),
+    );
+  });
+
+  it.each(words)('has the words and weights of “$word”', async ({ word, control }) => {
+    const built = examples[words.findIndex((each) => each.word === word)]!;
+    const dictionary = await heed.TextIndex.load(fileURLToPath(new URL('../../web/model/dictionary', import.meta.url)));
+    const vectors: Float32Array[][] = [];
+    for (const shown of built.sentences as Measured[]) {
+      const on = await trace(model, shown.sentence, [], described);
+      const off = await trace(model, shown.sentence, everyLayer, described);
+      const drawn = readTrace(shown);
+      expect(drawn.tokens).toEqual(on.tokens);
+      const at = on.tokens.indexOf(word);
+      vectors.push(on.states![at]!);
+      const same = async (text: string, token: string, states: Float32Array[]) =>
+        expect(readWords(text), token).toEqual(await nearest(model, dictionary, known, token, states));
+      for (const [i, token] of on.tokens.entries()) {
+        if (shown.words[i]) await same(shown.words[i], token, on.states![i]!);
+        else expect(isWord(token) && shown.means !== undefined).toBe(false);
       }
+      await same(shown.without, word, off.states![at]!);
+      const near = (found: Weights, expected: Weights) =>
+        found.forEach((row, from) => {
+          expect(row.length).toBe(isWord(on.tokens[from]!) ? on.tokens.length : 0);
+          row.forEach((share, to) => expect(Math.abs(share - expected[from]![to]!)).toBeLessThan(percent));
+        });
+      const isControl = shown === built.sentences[2];
+      expect(drawn.means.length).toBe(isControl ? 0 : measured.layers);
+      expect(Object.keys(drawn.heads).length).toBe(isControl ? 0 : described.length);
+      for (const [i, means] of drawn.means.entries()) near(means, on.means[i]!);
+      for (const [kind, weights] of Object.entries(drawn.heads)) near(weights, on.heads[kind as HeadKind]!);
     }
+    const cosines = (a: number, b: number) => vectors[a]!.map((vector, layer) => cosine(vector, vectors[b]![layer]!));
+    const near = (found: number[], expected: number[]) => {
+      expect(found.length).toBe(expected.length);
+      for (const [i, value] of found.entries()) expect(Math.abs(value - expected[i]!)).toBeLessThan(within);
+    };
+    near(built.different, cosines(0, 1));
+    near(built.same, cosines(control, 2));
+    const { data } = await model.embed([...built.sentences.slice(0, 2).map(({ sentence }) => sentence)]);
+    near([built.similarity], [cosine(data.subarray(0, measured.width), data.subarray(measured.width))]);
+  });
+
+  it.each(words)(
+    '“$word” ends among other words in each meaning, and as it should in the control',
+    ({ word, control }) => {
+      const { sentences, different, same } = examples[words.findIndex((each) => each.word === word)]!;
+      const [a, b, c] = (sentences as Measured[]).map(
+        ({ tokens, words: found }) => readWords(found[tokens.split(' ').indexOf(word)]!)!.at(-1)!,
+      ) as [string[], string[], string[]];
+      expect(a.filter((each) => b.includes(each))).toEqual([]);
+      expect(c.filter((each) => (control === 0 ? a : b).includes(each)).length).toBeGreaterThan(0);
+      expect(same.at(-1)!).toBeGreaterThan(different.at(-1)!);
+    },
+  );
+
+  it.each(words)('without attention, “$word” ends next to the same word in both meanings', ({ word }) => {
+    const { sentences } = examples[words.findIndex((each) => each.word === word)]!;
+    const [a, b] = (sentences as Measured[]).map(({ without }) => readWords(without)!.at(-1)!) as [string[], string[]];
+    expect(a[0]).toBe(b[0]);
+    // In at least one of them, it was another one.
+    const [on, other] = (sentences as Measured[]).map(
+      ({ tokens, words: found }) => readWords(found[tokens.split(' ').indexOf(word)]!)!.at(-1)![0],
+    );
+    expect(on === a[0] && other === b[0]).toBe(false);
   });
 
   it('describes the heads that do most of what is said', async () => {
-    const examples = words.flatMap(({ word, sentences }) => sentences.map((sentence) => ({ sentence, word })));
-    const found = await describeHeads(model, examples);
-    for (const [i, { kind, share }] of found.entries()) {
-      expect(described[i]!.kind).toBe(kind);
+    const all = words.flatMap(({ word, sentences }) => sentences.map((sentence) => ({ sentence, word })));
+    const found = await describeHeads(model, all);
+    for (const [i, { kind, layer, head, share }] of found.entries()) {
+      expect(described[i]).toMatchObject({ kind, layer, head });
       expect(Math.abs(described[i]!.share - share)).toBeLessThan(within);
+    }
+  });
+
+  it('says that no single head decides what the word becomes', async () => {
+    const dictionary = await heed.TextIndex.load(fileURLToPath(new URL('../../web/model/dictionary', import.meta.url)));
+    for (const { word, sentences } of words.slice(0, 2)) {
+      const best = async (edit: SiteEdit[]) => {
+        const { tokens, lastHiddenState } = await model.encode([sentences[1]], { edit });
+        const at = tokens[0]!.indexOf(word);
+        const vector = lastHiddenState.data.slice(at * measured.width, (at + 1) * measured.width);
+        return (await nearest(model, dictionary, known, word, [vector]))[0]!;
+      };
+      const whole = await best([]);
+      for (const layer of everyLayer)
+        for (let head = 0; head < measured.heads; head++) {
+          const found = await best([{ site: `layers.${layer - 1}.heads`, heads: [head], scale: 0 }]);
+          expect(
+            found.some((each) => whole.includes(each)),
+            `${word}, layer ${layer}, head ${head + 1}`,
+          ).toBe(true);
+        }
     }
   });
 });
 
 describe('“Meaning” and “Inside” open with examples that hold', () => {
   it.each(descriptions)('the reverse dictionary finds “%s” first: %s', async (description, word) => {
-    const index = await TextIndex.load(fileURLToPath(new URL('../../web/model/dictionary', import.meta.url)));
+    const index = await heed.TextIndex.load(fileURLToPath(new URL('../../web/model/dictionary', import.meta.url)));
     const { dimensions } = index;
     const query = await model.embed([description], { dimensions, normalize: true });
     expect(nearestWords(index, description, query, 3)[0]!.text).toBe(word);
   });
 
   it('the reverse dictionary does not offer the words of the description', async () => {
-    const index = await TextIndex.load(fileURLToPath(new URL('../../web/model/dictionary', import.meta.url)));
+    const index = await heed.TextIndex.load(fileURLToPath(new URL('../../web/model/dictionary', import.meta.url)));
     const query = await model.embed('Happy', { dimensions: index.dimensions, normalize: true });
     const offered = (description: string) => nearestWords(index, description, query, 5).map(({ text }) => text);
     const all = offered('');

@@ -1,6 +1,6 @@
 /** The map on “Meaning”: the words, their neighbours and their cosines are those of the library. */
 import { fileURLToPath } from 'node:url';
-import { type Heed, load, type PretrainedModel, similarity, TextIndex } from 'heed';
+import { type Heed, load, type PretrainedModel, similarity } from 'heed';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { openSite, type Site, visit } from './site';
 
@@ -17,7 +17,7 @@ afterAll(async () => {
 });
 
 async function wordsOnMap(): Promise<string[]> {
-  const index = await TextIndex.load(fileURLToPath(new URL('../../web/model/dictionary', import.meta.url)));
+  const index = await heed.TextIndex.load(fileURLToPath(new URL('../../web/model/dictionary', import.meta.url)));
   return index.texts.filter((_, i) => i >= 100 && (i - 100) % 4 === 0).slice(0, 1000);
 }
 

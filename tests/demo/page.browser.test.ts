@@ -102,7 +102,7 @@ describe('the page', () => {
     await context.setOffline(true);
     const requests: string[] = [];
     context.on('request', (request) => request.url().endsWith('/favicon.svg') || requests.push(request.url()));
-    await page.locator('.ways button:enabled').click();
+    await page.getByRole('button', { name: 'Compute this weight by hand' }).click();
     await page.getByRole('button', { name: 'Positions', exact: true }).click();
     await page.locator('.all-matrices summary').click();
     await page.locator('.plots svg').first().waitFor();
@@ -185,13 +185,13 @@ describe('the page', () => {
 
     await page.route(/worker-.*\.js$/, (route) => route.abort());
     await page.reload();
-    await expect.poll(() => alert.innerText()).toContain('heed could not start');
+    await expect.poll(() => alert.innerText()).toMatch(/could not be loaded.*could not be downloaded/s);
     await page.unroute(/worker-.*\.js$/);
     await page.route(/worker-.*\.js$/, (route) =>
       route.fulfill({ contentType: 'text/javascript', body: 'throw new Error("at its start")' }),
     );
     await page.reload();
-    await expect.poll(() => alert.innerText()).toMatch(/heed could not start.*at its start/s);
+    await expect.poll(() => alert.innerText()).toMatch(/could not be loaded.*at its start/s);
     expect(await page.getByText('being loaded').count()).toBe(0);
     await context.close();
   });

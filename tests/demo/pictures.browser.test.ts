@@ -66,7 +66,7 @@ describe('pictures', () => {
   it('are found by a text, and by one of them', async () => {
     const heed = await load();
     using model = await heed.fromPretrained(clip);
-    const vectors = await model.embedImage(images, { normalize: true });
+    const vectors = await model.embedImages(images, { normalize: true });
     const orderFor = async (text: string) =>
       semanticSearch(await model.embed(text, { normalize: true }), vectors)[0]!.map(({ index }) => names[index]);
 

@@ -1,16 +1,25 @@
 /** The first page, the way from it to “Compute”, and the tour. */
 
-import { load } from 'heed';
+import { readFile, stat } from 'node:fs/promises';
+import { fileURLToPath } from 'node:url';
+import { type Heed, load, type PretrainedModel } from 'heed';
 import type { Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import type { DescribedHead, SenseView } from '../../demo/src/engine/senses';
-import { viewSense } from '../../demo/src/engine/senses';
+import type { DescribedHead } from '../../demo/src/engine/senses';
+import { nearest, trace } from '../../demo/src/engine/stage';
 import { steps } from '../../demo/src/pages/compute/tour-data';
+import { type Measured, readTrace, readWords } from '../../demo/src/pages/see/measured';
 import measured from '../../demo/src/pages/see/measured.json';
+import others from '../../demo/src/pages/see/others.json';
 import { words } from '../../demo/src/pages/see/words';
 import { newVisit, openSite, type Site, shownMatrix } from './site';
 
 const described = measured.described as DescribedHead[];
+const examples = [...measured.examples, ...others.examples] as {
+  sentences: Measured[];
+  different: number[];
+  same: number[];
+}[];
 
 let site: Site;
 beforeAll(async () => {
@@ -18,39 +27,73 @@ beforeAll(async () => {
 });
 afterAll(() => site?.close());
 
-const byHand = (page: Page) => page.getByRole('button', { name: 'Compute this weight by hand' });
-const tokens = (page: Page, side: number) => page.locator('.side').nth(side).locator('.weighted');
+const side = (page: Page, at: number) => page.locator('.side').nth(at);
+const tokens = (page: Page, at: number) => side(page, at).locator('.weighted');
+const field = (page: Page, at: number) => side(page, at).locator('input');
 /** The shares of a side, in percent. */
-const shares = async (page: Page, side: number) =>
-  (await tokens(page, side).locator('small').allInnerTexts()).map((text) => Number.parseInt(text, 10));
+const shares = async (page: Page, at: number) =>
+  (await tokens(page, at).locator('small').allInnerTexts()).map((text) => Number.parseInt(text, 10));
+/** The words beside the layers, from the input to the last. */
+const shownWords = async (page: Page, at: number) =>
+  (await side(page, at).locator('.near').allInnerTexts()).map((text) => text.split(/\s+/)).reverse();
+const byHand = (page: Page) => page.getByRole('button', { name: 'Compute this weight by hand' });
+
+/** The words that belong beside the layers for a token, computed with the library. */
+async function expectedWords(heed: Heed, model: PretrainedModel, sentence: string, token: string, off: number[] = []) {
+  const index = await heed.TextIndex.load(fileURLToPath(new URL('../../web/model/dictionary', import.meta.url)));
+  const traced = await trace(model, sentence, off, described);
+  const at = traced.tokens.indexOf(token);
+  return { traced, at, words: await nearest(model, index, new Map(), token, traced.states![at]!) };
+}
 
 describe('the first page', () => {
-  it('shows every example at once, without the model', async () => {
+  it('shows every example and every token at once, without the model', async () => {
     const { page, context } = await newVisit(site.browser, { serviceWorkers: 'block' });
     await page.route(/\.wasm|worker-|safetensors/, () => {});
     await page.goto(site.url);
-    for (const { word, sentences } of words) {
-      await page.getByRole('button', { name: word, exact: true }).click();
-      await page.locator('.verdict').getByText(`“${word}” enters both sentences`).waitFor();
-      const { cosines, pair } = measured.views.find((each) => each.word === word)!;
-      expect(await page.locator('.path b').allInnerTexts()).toEqual(cosines.map((cosine) => cosine.toFixed(2)));
-      for (const [side, sentence] of sentences.entries()) {
-        expect(await page.locator('.side input').nth(side).inputValue()).toBe(sentence);
-        expect(await shares(page, side)).toEqual(
-          pair[side]!.rows.others.map((share) => Number((100 * share).toFixed(0))),
-        );
+    for (const [i, { word, sentences }] of words.entries()) {
+      await page.getByRole('button', { name: word, exact: true }).first().click();
+      for (const at of [0, 1] as const) {
+        const built = examples[i]!.sentences[at]!;
+        const trace = readTrace(built);
+        await expect.poll(() => field(page, at).inputValue()).toBe(sentences[at]);
+        for (const [token, name] of trace.tokens.entries()) {
+          if (!built.words[token]) continue;
+          await tokens(page, at).nth(token).click();
+          await expect.poll(() => shownWords(page, at), { message: name }).toEqual(readWords(built.words[token]));
+          expect(await shares(page, at)).toEqual(trace.means.at(-1)![token]!.map((share) => Math.round(100 * share)));
+        }
       }
     }
-    // Typing marks the picture as outdated and says how far the download is.
-    await page.locator('.side input').first().fill('A light rain.');
-    await page.getByText(/Outdated: .* The model is being loaded: 0 %/).waitFor();
+    // Typing says in the first screen how far the download is, and moves nothing.
+    await field(page, 0).fill('A light rain.');
+    const said = page.locator('.verdict').getByText(/still being loaded, 0 %/);
+    await said.waitFor();
+    expect((await said.boundingBox())!.y).toBeLessThan(500);
+    await context.close();
+  });
+
+  it('switches attention off with one click, without the model, and the word falls back', async () => {
+    const { page, context } = await newVisit(site.browser, { serviceWorkers: 'block' });
+    await page.route(/\.wasm|worker-|safetensors/, () => {});
+    await page.goto(site.url);
+    const [, river] = examples[0]!.sentences as [Measured, Measured];
+    await side(page, 1).locator('.outcome').getByText('river', { exact: true }).waitFor();
+    await page.getByRole('button', { name: 'Switch attention off' }).click();
+    await expect.poll(() => shownWords(page, 1)).toEqual(readWords(river.without));
+    expect(await page.locator('.verdict').innerText()).toContain(
+      `ends next to ${readWords(river.without)!.at(-1)![0]} in one sentence`,
+    );
+    await page.getByRole('button', { name: 'Switch attention on' }).click();
+    await side(page, 1).locator('.outcome').getByText('river', { exact: true }).waitFor();
     await context.close();
   });
 
   it('Back returns to the previous example', async () => {
     const { page } = await site.open('#see');
     const verdict = page.locator('.verdict');
-    for (const { word } of words.slice(1, 3)) await page.getByRole('button', { name: word, exact: true }).click();
+    for (const { word } of words.slice(1, 3))
+      await page.getByRole('button', { name: word, exact: true }).first().click();
     await verdict.getByText(`“${words[2]!.word}”`).waitFor();
     await page.goBack();
     await verdict.getByText(`“${words[1]!.word}”`).waitFor();
@@ -58,26 +101,24 @@ describe('the first page', () => {
     await verdict.getByText(`“${words[0]!.word}”`).waitFor();
   });
 
-  it('computes what one types, as the library does, and opens a layer in place', async () => {
+  it('computes what one types, as the library does, also with layers switched off', async () => {
     const { page, complaints } = await site.open('#see');
     const pair: [string, string] = ['The bank closed early.', 'A muddy bank of the river.'];
-    for (const [side, sentence] of pair.entries()) await page.locator('.side input').nth(side).fill(sentence);
-    await page.locator('.verdict').getByText('“bank”').waitFor();
-    await expect.poll(() => page.locator('.outdated').count()).toBe(0);
+    for (const [at, sentence] of pair.entries()) await field(page, at).fill(sentence);
     const heed = await load();
     const model = await heed.fromPretrained();
-    const expected = (await viewSense(model, pair, 'bank', described)) as SenseView;
-    for (const side of [0, 1] as const) {
-      expect(await tokens(page, side).evaluateAll((all) => all.map((one) => one.firstChild!.textContent))).toEqual(
-        expected.pair[side].tokens,
-      );
-      for (const [i, share] of (await shares(page, side)).entries())
-        expect(Math.abs(share / 100 - expected.pair[side].rows.others![i]!)).toBeLessThan(0.0101);
+    for (const off of [[], [1, 6]]) {
+      for (const number of off)
+        await page.getByRole('group', { name: 'Attention, layer by layer' }).getByText(String(number)).click();
+      for (const [at, sentence] of pair.entries()) {
+        const expected = await expectedWords(heed, model, sentence, 'bank', off);
+        await expect.poll(() => shownWords(page, at), { timeout: 60_000 }).toEqual(expected.words);
+        const row = off.length > 0 ? null : expected.traced.means.at(-1)![expected.at]!;
+        for (const [i, share] of row ? (await shares(page, at)).entries() : [])
+          expect(Math.abs(share / 100 - row![i]!)).toBeLessThan(0.0101);
+      }
     }
-    const shown = (await page.locator('.path b').allInnerTexts()).map(Number);
-    for (const [i, cosine] of shown.entries()) expect(Math.abs(cosine - expected.cosines[i]!)).toBeLessThan(0.0101);
-    await page.getByRole('button', { name: /^layer 1/ }).click();
-    await expect.poll(() => page.locator('.layer-heads tbody tr').count()).toBe(measured.heads);
+    expect(await page.locator('.outdated').count()).toBe(0);
     heed.dispose();
     expect(complaints).toEqual([]);
   });
@@ -93,52 +134,114 @@ describe('the first page', () => {
     });
     await page.goto(site.url);
     const pair: [string, string] = ['The bank closed early.', 'A muddy bank of the river.'];
-    for (const [side, sentence] of pair.entries()) await page.locator('.side input').nth(side).fill(sentence);
+    for (const [at, sentence] of pair.entries()) await field(page, at).fill(sentence);
     await page.getByText('The first of 6 layers is here and computes.').waitFor();
+    await page.getByLabel('Up to layer').fill('1');
     const heed = await load();
     const first = await heed.fromPretrained(undefined, { numLayers: 1 });
-    const expected = (await viewSense(first, pair, 'bank', described)) as SenseView;
-    for (const side of [0, 1] as const)
-      for (const [i, share] of (await shares(page, side)).entries())
-        expect(Math.abs(share / 100 - expected.pair[side].rows.others![i]!)).toBeLessThan(0.0101);
-    expect(await page.locator('.path b').allInnerTexts()).toEqual([
-      ...expected.cosines.map((cosine) => cosine.toFixed(2)),
-      ...new Array(measured.layers - 1).fill('…'),
-    ]);
+    for (const [at, sentence] of pair.entries()) {
+      const { tokens, means } = await trace(first, sentence, [], described);
+      for (const [i, share] of (await shares(page, at)).entries())
+        expect(Math.abs(share / 100 - means[0]![tokens.indexOf('bank')]![i]!)).toBeLessThan(0.0101);
+    }
     heed.dispose();
-    await page.getByText('next word', { exact: true }).click(); // a head of the second layer
-    expect(await tokens(page, 0).locator('small').first().innerText()).toBe('…');
+    await page.getByLabel('Up to layer').fill('6');
+    expect(await tokens(page, 0).locator('small').first().innerText()).toBe('–');
     serve();
     await page.locator('.status-line').getByText('Loaded:').waitFor();
-    await expect.poll(() => page.locator('.path b').allInnerTexts()).not.toContain('…');
-    expect((await shares(page, 0)).every(Number.isFinite)).toBe(true);
+    await expect.poll(async () => (await shares(page, 0)).every(Number.isFinite)).toBe(true);
     expect(complaints).toEqual([]);
     await context.close();
   });
 
-  it('the choice follows the word, and says why a picture cannot be drawn', async () => {
+  it('a token that only one sentence has is followed there, and texts that cannot be read are explained', async () => {
     const { page } = await site.open('#see');
     await page.locator('.status-line').getByText('Loaded:').waitFor();
-    const [first, second] = [page.locator('.side input').first(), page.locator('.side input').nth(1)];
-    await first.fill('The old bank is near the old river.');
-    await second.fill('An old man went to the bank.');
-    await tokens(page, 0).filter({ hasText: 'bank' }).click();
-    await page.locator('.verdict').getByText('“bank”').waitFor();
-    await first.fill('Yesterday the old bank is near the old river.');
-    await tokens(page, 0).filter({ hasText: 'yesterday' }).waitFor();
-    await expect.poll(() => page.locator('.weighted[aria-pressed=true]').first().innerText()).toContain('bank');
-    await tokens(page, 0).filter({ hasText: 'river' }).click();
-    await page.getByText('“river” is only in this sentence.').waitFor();
-    await second.fill('');
+    await tokens(page, 1).filter({ hasText: 'walked' }).click();
+    await side(page, 1).locator('.outcome').getByText('“walked”').waitFor();
+    await side(page, 0).locator('.outcome').getByText('“bank”').waitFor();
+    await expect.poll(() => page.url()).toContain('at=1.2');
+    await field(page, 1).fill('');
     await page.getByText('Write a sentence in both boxes.').waitFor();
-    await second.fill('Cats sleep.');
-    await page.getByText('These sentences have no word in common.').waitFor();
-    await second.fill('The bank 漢字.');
+    await field(page, 1).fill('The bank 漢字.');
     await page.getByText('as the unknown token [UNK]').waitFor();
   });
 
-  it('carries the query and the keys of the model into “Compute”, where they give the same weights', async () => {
+  it('a link copies the exact stage', async () => {
+    const query = new URLSearchParams({
+      a: 'A ring of gold.',
+      b: 'They ring the bell.',
+      word: 'ring',
+      off: '2,3',
+      layer: '4',
+      head: '3.5',
+    });
+    const { page } = await site.open(`#see?${query}`);
+    await page.locator('.status-line').getByText('Loaded:').waitFor();
+    await expect.poll(() => page.locator('.outdated').count()).toBe(0);
+    expect(await field(page, 0).inputValue()).toBe('A ring of gold.');
+    expect(await page.getByLabel('Up to layer').inputValue()).toBe('4');
+    expect(await page.locator('.layer-switches [aria-pressed=false]').allInnerTexts()).toEqual(['2', '3']);
+    await page.getByText('The ribbons of layer 3 are those of head 5').waitFor();
+    await expect.poll(() => new URLSearchParams(page.url().split('#see?')[1])).toEqual(query);
+  });
+
+  it('chooses one of all heads, and saves a picture', async () => {
     const { page, complaints } = await site.open('#see');
+    await page.locator('.status-line').getByText('Loaded:').waitFor();
+    await page.getByText('All 72 heads of “bank”').click();
+    expect(await page.locator('.heads-of-layer button').count()).toBe(measured.layers * measured.heads);
+    await page.getByRole('button', { name: /^Layer 3, head 5:/ }).click();
+    await page.getByText('The ribbons of layer 3 are those of head 5').waitFor();
+    const heed = await load();
+    const { all, tokens: names } = await trace(await heed.fromPretrained(), words[0]!.sentences[1], [], described);
+    const row = all![2]![4]![names.indexOf('bank')]!;
+    for (const [i, share] of (await shares(page, 1)).entries())
+      expect(Math.abs(share / 100 - row[i]!)).toBeLessThan(0.0101);
+    heed.dispose();
+    const saved = page.waitForEvent('download');
+    await page.getByRole('button', { name: 'Save a picture' }).click();
+    const picture = await readFile(await (await saved).path());
+    expect(picture.toString('latin1', 1, 4)).toBe('PNG');
+    expect([picture.readUInt32BE(16), picture.readUInt32BE(20)]).toEqual([2400, 1260]);
+    expect(complaints).toEqual([]);
+  });
+
+  it('the tokens rise by themselves, and can be stopped', async () => {
+    const { page } = await site.open('#see');
+    await page.getByRole('button', { name: 'Let it rise' }).click();
+    await page.getByRole('button', { name: 'Pause' }).waitFor();
+    await expect.poll(() => page.getByLabel('Up to layer').inputValue()).toBe('1');
+    await page.getByRole('button', { name: 'Pause' }).click();
+    await page.getByRole('button', { name: 'Let it rise' }).waitFor();
+  });
+
+  it('says true numbers', async () => {
+    const { page } = await site.open('#see');
+    await page.locator('.status-line').getByText('Loaded:').waitFor();
+    const heed = await load();
+    const { parameterCount } = (await heed.fromPretrained()).config;
+    heed.dispose();
+    expect(await page.locator('.see .lede').innerText()).toContain(`${(parameterCount / 1e6).toFixed(1)} million`);
+    const model = (
+      await Promise.all(
+        ['config.json', 'tokenizer.json', 'model.safetensors'].map((name) =>
+          stat(fileURLToPath(new URL(`../../web/model/${name}`, import.meta.url))),
+        ),
+      )
+    ).reduce((sum, { size }) => sum + size, 0);
+    expect(await page.locator('.see > .facts').innerText()).toContain(`${(model / 1e6).toFixed(1)} MB of weights`);
+    await page.locator('.control summary').click();
+    const rows = await page
+      .locator('.cosine-table tbody tr')
+      .evaluateAll((all) => all.map((row) => [...row.querySelectorAll('td')].map((cell) => cell.textContent)));
+    expect(rows).toEqual(
+      [examples[0]!.different, examples[0]!.same].map((row) => row.map((value) => value.toFixed(2))),
+    );
+  });
+
+  it('carries the query and the keys of a ribbon into “Compute”, where they give the same weights', async () => {
+    const { page, complaints } = await site.open('#see?head=others&layer=1');
     await byHand(page).and(page.locator(':enabled')).waitFor();
     const expected = await shares(page, 0);
     await byHand(page).click();

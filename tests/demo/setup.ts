@@ -1,5 +1,6 @@
 /** Builds the demo page once for all test files and serves it under a path, like GitHub Pages. */
 import { execFile } from 'node:child_process';
+import { createHash } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { createServer, type IncomingMessage } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -79,6 +80,8 @@ export async function serve(folder: string) {
         .writeHead(first ? 206 : 200, {
           ...(first && { 'Content-Range': `bytes ${first}-${Number(first) + part.length - 1}/${body.length}` }),
           'Content-Type': types[extname(file)] ?? 'application/octet-stream',
+          // As hosts do: with it, a download that breaks off is resumed.
+          ETag: `"${createHash('sha256').update(body).digest('hex').slice(0, 16)}"`,
           'Content-Security-Policy': `${policy}; report-uri /violations`,
           // Names of assets have a digest, so that hosts let browsers keep them; the tests load pages hundreds of times.
           ...(path.includes('/assets/') && prefix !== '/slow/' && { 'Cache-Control': 'max-age=31536000, immutable' }),

@@ -1,6 +1,6 @@
 /** The pages “Meaning” and “Inside”: compares the numbers on the page with those of the library in Node. */
 import { fileURLToPath } from 'node:url';
-import { type Heed, load, type PretrainedModel, TextIndex } from 'heed';
+import { type Heed, load, type PretrainedModel } from 'heed';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { largestDifference, openSite, type Site, shownMatrix, shownWithin } from './site';
 
@@ -115,7 +115,7 @@ describe('sentences', () => {
       })),
     );
     expect(shown.length).toBe(12);
-    const index = await TextIndex.load(fileURLToPath(new URL('../../web/model/dictionary', import.meta.url)));
+    const index = await heed.TextIndex.load(fileURLToPath(new URL('../../web/model/dictionary', import.meta.url)));
     const { dimensions } = index;
     const query = await model.embed([description], { dimensions, normalize: true });
     const expected = index.search(query, { topK: 100 }).filter(({ text }) => !description.split(' ').includes(text));

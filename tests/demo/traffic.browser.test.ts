@@ -50,8 +50,7 @@ describe('traffic', () => {
       .poll(() => page.getByRole('alert').innerText())
       .toContain('You are offline, and this page is downloaded');
     expect(await page.getByRole('alert').innerText()).not.toContain('preload');
-    await context.setOffline(false);
-    await page.getByRole('button', { name: 'Try again' }).click();
+    await context.setOffline(false); // the page tries again by itself
     await page.getByRole('button', { name: 'Train', exact: true }).waitFor();
     await context.close();
   });

@@ -31,6 +31,8 @@ export const runNode = (args: string[], options: { cwd: string; env?: Record<str
   run(process.execPath, args, options);
 
 export interface Packed {
+  /** Bytes of the tarball. */
+  size: number;
   files: { path: string; size: number }[];
   /** A new folder outside the repository, so that bundlers do not find the repository's configuration. */
   place: string;
@@ -42,13 +44,13 @@ export interface Packed {
 export async function pack(): Promise<Packed> {
   const place = fs.mkdtempSync(join(tmpdir(), 'heed-package-'));
   const printed = await run('npm', ['pack', '--json', '--ignore-scripts', '--pack-destination', place], { cwd: root });
-  const [report] = Object.values(JSON.parse(printed)) as [{ filename: string; files: Packed['files'] }];
+  const [report] = Object.values(JSON.parse(printed)) as [{ filename: string; size: number; files: Packed['files'] }];
   const folder = join(place, 'installed');
   fs.mkdirSync(folder);
   fs.writeFileSync(join(folder, 'package.json'), JSON.stringify({ name: 'app', private: true }));
   const flags = ['--ignore-scripts', '--no-audit', '--no-fund', '--no-save', '--offline'];
   await run('npm', ['install', ...flags, join(place, report.filename)], { cwd: folder });
-  return { files: report.files, place, installed: join(folder, 'node_modules') };
+  return { size: report.size, files: report.files, place, installed: join(folder, 'node_modules') };
 }
 
 /** What smoke.js returns. */

@@ -49,9 +49,9 @@ describe.each(nodes())('Node $version', ({ program, supportsRequire }) => {
   test.each(scripts)('%s', async (name) => check(await run(program, ['--no-warnings', name], { cwd: folder })));
 });
 
-test('heed/node plans, works and finishes', async () => {
+test('heed/corpus plans, works and finishes', async () => {
   fs.writeFileSync(join(folder, 'corpus.txt'), 'A quiet street.\nBoiled eggs\n');
-  const script = `import { finishEmbedding, planEmbedding, workEmbedding } from 'heed/node';
+  const script = `import { finishEmbedding, planEmbedding, workEmbedding } from 'heed/corpus';
     await planEmbedding(['corpus.txt'], { out: 'vectors', chunk: 1 });
     await workEmbedding('vectors', { workers: 2 });
     console.log(JSON.stringify(await finishEmbedding('vectors')));
@@ -62,7 +62,14 @@ test('heed/node plans, works and finishes', async () => {
   fs.writeFileSync(join(folder, 'scale.mjs'), script);
   const [finished, message] = (await runNode([join(folder, 'scale.mjs')], { cwd: folder })).trim().split('\n');
   expect(JSON.parse(finished!)).toMatchObject({ complete: true, rows: 2, parts: 2 });
-  expect(message).toBe('--queue: expected the package bullmq, got none. Install it: npm install bullmq ioredis');
+  expect(message).toBe('queue: expected the package bullmq, got none. Install it: npm install bullmq ioredis');
+});
+
+test('heed/node names heed/corpus', async () => {
+  const script = `await import('heed/node').catch(({ name, message }) => console.log(name, message));`;
+  fs.writeFileSync(join(folder, 'former.mjs'), script);
+  const printed = await runNode([join(folder, 'former.mjs')], { cwd: folder });
+  expect(printed).toMatch(/^HeedError heed\/node: expected 'heed\/corpus'/);
 });
 
 describe('an uncaught error is printed in less than 2 KB, with its class and message', () => {
@@ -84,13 +91,13 @@ describe('an uncaught error is printed in less than 2 KB, with its class and mes
 });
 
 test('console.log says what objects are', async () => {
-  const script = `import { load, TextIndex } from 'heed';
+  const script = `import { load } from 'heed';
     const heed = await load({ build: 'simd128' });
     const model = await heed.fromPretrained();
     const vectors = await model.embed(['a fox', 'a dog']);
     console.log(heed);
     console.log(model);
-    console.log(TextIndex.of(['a fox', 'a dog'], vectors));
+    console.log(heed.TextIndex.of(['a fox', 'a dog'], vectors));
     console.log(new heed.MultiHeadAttention({ embedDim: 8, numHeads: 2 }));
     console.log(JSON.stringify(heed.softmax([[0, 0]])));`;
   fs.writeFileSync(join(folder, 'print.mjs'), script);

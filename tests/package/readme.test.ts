@@ -35,7 +35,7 @@ test('the README names the package and the address that this test replaces', () 
   expect(blocks('sh')[0]).toBe('npm install heed\n');
   expect(answer).toMatch(/\w/);
   expect(page).toContain('src="/search.mjs"');
-  expect(tagPage).toContain('https://cdn.jsdelivr.net/npm/heed/dist/index.js');
+  expect(tagPage).toContain('https://cdn.jsdelivr.net/npm/heed/dist/heed.min.js');
 });
 
 test('Node', async () => {

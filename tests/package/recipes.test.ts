@@ -89,8 +89,8 @@ test('React in development: StrictMode runs effects twice, and one model is load
   }
 });
 
-test('Svelte: a build finds by meaning', async () => {
-  const folder = recipe('svelte');
+test.each(['svelte', 'vue'])('%s: a build finds by meaning', async (name) => {
+  const folder = recipe(name);
   await build(folder);
   await using server = await serve(join(folder, 'dist'));
   const { page, errors } = await open(server.url);
@@ -112,6 +112,70 @@ test('service worker: /search is answered by it, not by the server', async () =>
   await page.locator('li').first().filter({ hasText: 'onions' }).waitFor();
   const empty = await page.evaluate(() => fetch('/search?q=').then(async (response) => response.json()));
   expect(empty).toEqual({ error: 'q is missing' });
+  expect(errors).toEqual([]);
+  expect(server.missing).toEqual([]);
+  await page.close();
+});
+
+test.each(['', 'about.html'])('offline: after a visit of /%s, all pages work without the server', async (first) => {
+  const folder = recipe('offline');
+  await build(folder);
+  const server = await serve(join(folder, 'dist'));
+  const { page, errors } = await open(server.url + first);
+  await page.getByText('Ready').waitFor();
+  expect(server.missing).toEqual([]);
+  await server[Symbol.asyncDispose]();
+  for (const next of ['', 'about.html']) {
+    await page.goto(server.url + next);
+    await page.getByText('Ready').waitFor();
+    await page.getByLabel('Search by meaning').fill('preparing a meal');
+    await page.locator('li').first().filter({ hasText: 'onions' }).waitFor();
+  }
+  expect(errors).toEqual([]);
+  await page.close();
+});
+
+// Each recipe is copied as a folder of its own, so both have the file.
+test('the service workers of the recipes differ only in their pages', () => {
+  const [offline, app] = ['offline', 'search-app'].map((name) =>
+    fs.readFileSync(join(root, 'examples/recipes', name, 'sw.js'), 'utf8').replace(/^const PAGES = .*$/m, ''),
+  );
+  expect(app).toBe(offline);
+});
+
+test('search application: found while the index is built, filtered, updated, and without the server', async () => {
+  const folder = recipe('search-app');
+  const source = fs.readFileSync(join(folder, 'main.tsx'), 'utf8');
+  expect(source.trimEnd().split('\n').length).toBeLessThanOrEqual(75);
+  expect(source).not.toMatch(/\bas [A-Z]|\bany\b|\(undefined|, undefined/);
+  await build(folder);
+  const corpus = join(folder, 'dist/corpus.json');
+  const some: { text: string }[] = JSON.parse(fs.readFileSync(corpus, 'utf8'));
+  const many = Array.from({ length: 400 }, (_, i) => {
+    const item = some[i % some.length]!;
+    return { ...item, id: `${i}`, text: i < some.length ? item.text : `${item.text} Number ${i}.` };
+  });
+  fs.writeFileSync(corpus, JSON.stringify(many));
+  const server = await serve(join(folder, 'dist'));
+  const { page, errors } = await open(server.url);
+  const first = page.locator('li').first();
+  const field = page.getByLabel('Search by meaning');
+  await page.getByText(/ of 400 texts/).waitFor();
+  await field.fill('preparing a meal');
+  await first.filter({ hasText: 'onions' }).waitFor();
+  await page.getByText(/^400 texts/).waitFor();
+  await page.getByLabel('Topic').fill('music');
+  await first.filter({ hasText: '(music)' }).waitFor();
+  const more = { id: 'new', text: 'A submarine on the bottom of the ocean.', metadata: { topic: 'travel' } };
+  fs.writeFileSync(corpus, JSON.stringify([...many.slice(0, 390), more]));
+  await page.reload();
+  await page.getByText(/^391 texts/).waitFor();
+  await server[Symbol.asyncDispose]();
+  await page.reload();
+  await page.getByText(/^391 texts/).waitFor();
+  await field.fill('deep under water');
+  await first.filter({ hasText: 'submarine' }).waitFor();
+  expect(page.workers()).toHaveLength(1);
   expect(errors).toEqual([]);
   expect(server.missing).toEqual([]);
   await page.close();

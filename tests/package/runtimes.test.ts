@@ -44,20 +44,9 @@ describe('an edge runtime that can only use a compiled module', () => {
     const dist = join(edge, 'node_modules/heed/dist');
     fs.cpSync(dist, join(edge, 'heed'), { recursive: true });
     fs.copyFileSync(join(dist, 'heed-simd128.wasm'), join(edge, 'heed.wasm'));
-    // The bundled model stores the folder's small files in the metadata of the safetensors header.
     fs.copyFileSync(join(dist, 'model/model.safetensors'), join(edge, 'model.safetensors'));
-    const weights = fs.readFileSync(join(edge, 'model.safetensors'));
-    const header = JSON.parse(weights.toString('utf8', 8, 8 + Number(weights.readBigUInt64LE(0))));
-    const small = JSON.stringify(header.__metadata__);
-    const files = (bytes: string) => `export default { ...${small}, 'model.safetensors': ${bytes} };\n`;
-    fs.writeFileSync(
-      join(edge, 'model.js'),
-      `import { readFileSync } from 'node:fs';\n${files("new Uint8Array(readFileSync(new URL('./model.safetensors', import.meta.url)))")}`,
-    );
-    fs.writeFileSync(
-      join(edge, 'model.workerd.js'),
-      `import bytes from './model.safetensors';\n${files('new Uint8Array(bytes)')}`,
-    );
+    const read = "new Uint8Array(readFileSync(new URL('./model.safetensors', import.meta.url)))";
+    fs.writeFileSync(join(edge, 'model.js'), `import { readFileSync } from 'node:fs';\nexport default ${read};\n`);
     fs.writeFileSync(join(edge, 'package.json'), JSON.stringify({ type: 'module' }));
   });
 

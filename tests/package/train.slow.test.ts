@@ -20,7 +20,7 @@ function installed(name: string): string {
 test('its files are in the tarball, and the manifest exports it', () => {
   const names = inject('packed').files.map(({ path }) => path);
   const needed = ['train.js', 'train-worker.js', 'heed-train-simd128.wasm', 'heed-train-relaxed-simd.wasm'];
-  expect(names).toEqual(expect.arrayContaining([...needed, 'types/train/index.d.ts'].map((name) => `dist/${name}`)));
+  expect(names).toEqual(expect.arrayContaining([...needed, 'types/train.d.ts'].map((name) => `dist/${name}`)));
 });
 
 describe('in Node', () => {

@@ -35,7 +35,6 @@ const entries = [
   'langchain',
   'chroma',
   'lancedb',
-  'semantic-embedder',
 ]
   .map((name, i) => `export * as entry${i} from 'heed/${name}';`)
   .join('\n');
@@ -61,13 +60,13 @@ export async function use() {
   const lists: heed.ClassificationScore[][] = await classify(['a'], { top_k: null });
   const averaged: heed.Tensor = mha.forward([[1]], { averageWeights: true }).weights;
   const rows: number[][] = averaged.toArray<number[][]>();
-  const mask: heed.BooleanMask = heed.masks.and(heed.masks.causal(2), [1, 0]);
+  const mask: heed.BooleanMask = runtime.masks.and(runtime.masks.causal(2), [1, 0]);
   const cost: number = heed.flops(10, { dim: 4 }).attention.flops;
   const error: Error & { code: string } = new heed.HeedError('INVALID_ARGUMENT', 'x');
   // Options of the caller's own that may be undefined.
   const signal = undefined as { aborted: boolean; reason: unknown; throwIfAborted(): void; addEventListener(): void; removeEventListener(): void } | undefined;
   const topK = undefined as number | undefined;
-  const searched = await heed.TextIndex.of(await runtime.fromPretrained(undefined, { signal, dtype: undefined }), ['a'], { signal });
+  const searched = await runtime.TextIndex.of(await runtime.fromPretrained(undefined, { signal, dtype: undefined }), ['a'], { signal });
   await searched.search('x', { signal, topK });
   await model.embed(['a'], { pooling: undefined, normalize: undefined, signal });
   // @ts-expect-error an unknown build
@@ -120,9 +119,9 @@ export async function use() {
   return [loss.item(), norm, grad, history.loss, parameters, gradient, own];
 }`;
 
-// heed/node, without the types of its optional peers.
+// heed/corpus, without the types of its optional peers.
 const useNode = `
-import { planEmbedding, workEmbedding, type Manifest, type WorkResult } from 'heed/node';
+import { planEmbedding, workEmbedding, type Manifest, type WorkResult } from 'heed/corpus';
 export async function useNode() {
   const manifest: Manifest = await planEmbedding(['a.jsonl'], { out: 'vectors', parts: 'npy', output: 'int8', chunk: 100 });
   const result: WorkResult = await workEmbedding('vectors', { shard: { index: 0, count: 2 } });

@@ -7,7 +7,7 @@ import type { ChildProcess } from 'node:child_process';
 import * as fs from 'node:fs';
 import { join } from 'node:path';
 import { load } from 'heed';
-import { finishEmbedding, planEmbedding } from 'heed/node';
+import { finishEmbedding, planEmbedding } from 'heed/corpus';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { corpus, makeFolder, partNames, rowsOf, run, start } from '../web/scale/support.js';
 import { type Server, startPostgres, startRedis } from './servers.js';

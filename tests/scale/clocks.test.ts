@@ -1,7 +1,7 @@
 /** Workers whose clocks are wrong die with their chunks; right workers embed them after the time of a lock. */
 import * as fs from 'node:fs';
 import { join } from 'node:path';
-import { finishEmbedding, planEmbedding, workEmbedding } from 'heed/node';
+import { finishEmbedding, planEmbedding, workEmbedding } from 'heed/corpus';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { corpus, FLAGS, makeFolder, rowsOf, start } from '../web/scale/support.js';
 import { type Server, startPostgres, startRedis } from './servers.js';

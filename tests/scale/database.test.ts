@@ -3,7 +3,7 @@ import { execFileSync } from 'node:child_process';
 import * as fs from 'node:fs';
 import { join } from 'node:path';
 import type { VectorOutput } from 'heed';
-import { finishEmbedding, planEmbedding, workEmbedding } from 'heed/node';
+import { finishEmbedding, planEmbedding, workEmbedding } from 'heed/corpus';
 import pg from 'pg';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { corpus, FLAGS, makeFolder, rowsOf, run, script, start } from '../web/scale/support.js';
@@ -72,7 +72,7 @@ test('bits, which need no extension', async () => {
   await planEmbedding([join(folder, 'in.jsonl')], { out: other, model: join(folder, 'model'), output: 'binary' });
   const refused = workEmbedding(other, { to: server.url, table: 'bits' });
   await expect(refused).rejects.toThrow(
-    '--table: expected a table for this plan, got "bits", which has another plan\'s rows',
+    'table: expected a table for this plan, got "bits", which has another plan\'s rows',
   );
 });
 
@@ -95,7 +95,7 @@ test('a server that no longer answers ends the run', { timeout: 60_000 }, async 
   const proxy = await FaultyProxy.start(Number(new URL(server.url).port));
   const to = server.url.replace(/:\d+\//, `:${proxy.port}/`);
   const work = workEmbedding(out, { workers: 1, to, queueTimeout: 2, onProgress: () => proxy.hold() });
-  await expect(work).rejects.toMatchObject({ code: 'NETWORK', message: expect.stringMatching(/^--to: expected/) });
+  await expect(work).rejects.toMatchObject({ code: 'NETWORK', message: expect.stringMatching(/^to: expected/) });
   await proxy.idle(); // no connection is left open
   proxy.close();
 });
@@ -108,7 +108,7 @@ test('vectors, where the server has pgvector, and otherwise an error that says s
   const { code, err } = await run(['work', out, '--to', server.url]);
   expect(code).toBe(1);
   expect(err).toMatch(
-    /^heed: --to: expected a server with pgvector, got .*Install pgvector there, or plan with --output binary\n$/,
+    /^heed: --to: expected a server with pgvector, got .*Install pgvector there, or plan with --type binary\n$/,
   );
   expect(fs.readdirSync(out)).toEqual(['manifest.json']);
 });

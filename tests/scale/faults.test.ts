@@ -4,7 +4,7 @@ import { once } from 'node:events';
 import * as fs from 'node:fs';
 import { join } from 'node:path';
 import { HeedError } from 'heed';
-import { finishEmbedding, planEmbedding, workEmbedding } from 'heed/node';
+import { finishEmbedding, planEmbedding, workEmbedding } from 'heed/corpus';
 import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { corpus, makeFolder, rowsOf } from '../web/scale/support.js';
@@ -228,7 +228,7 @@ describe.each(Object.keys(stores))('%s', (name) => {
         expect(error, when).toBeInstanceOf(HeedError);
         expect(error, when).toMatchObject({
           code: 'NETWORK',
-          message: expect.stringMatching(/^--queue: expected .*at/),
+          message: expect.stringMatching(/^queue: expected .*at/),
         });
         expect(fs.readdirSync(out).filter((file) => file.includes('tmp'))).toEqual([]);
       }

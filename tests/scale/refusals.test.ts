@@ -3,7 +3,7 @@ import { execFileSync } from 'node:child_process';
 import * as fs from 'node:fs';
 import { join } from 'node:path';
 import { HeedError } from 'heed';
-import { finishEmbedding, planEmbedding, workEmbedding } from 'heed/node';
+import { finishEmbedding, planEmbedding, workEmbedding } from 'heed/corpus';
 import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { corpus, makeFolder } from '../web/scale/support.js';
@@ -60,14 +60,11 @@ describe('PostgreSQL', () => {
   ])('%s at the database %s', async (user, database, message) => {
     const url = to(user, database);
     const named = new RegExp(
-      `^--queue: expected a user, .* server at postgres://127.0.0.1:\\d+/${database} accepts, .*${message.source}`,
+      `^queue: expected a user, .* server at postgres://127.0.0.1:\\d+/${database} accepts, .*${message.source}`,
     );
     await refused(work(url), named);
     await refused(finishEmbedding(out, { queue: url, queueTimeout: forEver }), named);
-    await refused(
-      workEmbedding(out, { to: url }),
-      new RegExp(`^--to: expected a PostgreSQL server .*${message.source}`),
-    );
+    await refused(workEmbedding(out, { to: url }), new RegExp(`^to: expected a PostgreSQL server .*${message.source}`));
   });
 
   test('a user who may make nothing', async () => {
@@ -96,7 +93,7 @@ describe('Redis', () => {
     await refused(
       work(url),
       new RegExp(
-        `^--queue: expected a user, .* server at redis://127.0.0.1:\\d+${database} accepts, .*${message.source}`,
+        `^queue: expected a user, .* server at redis://127.0.0.1:\\d+${database} accepts, .*${message.source}`,
       ),
     );
   });

@@ -13,7 +13,7 @@ const inputs = [
 
 test.each(Array.from({ length: 100 }, (_, seed) => seed))('file %i', async (seed) => {
   const json = tokenizerFile(seed);
-  const tokenizer = new TextTokenizer(new Settings(json, 'tokenizer.json'), undefined);
+  const tokenizer = await TextTokenizer.open(new Settings(json, 'tokenizer.json'), undefined);
   const reference = await encodings(json, inputs);
   inputs.forEach(([text, pair], n) => {
     const encode = () => tokenizer.tokenize(text, pair, Infinity);
@@ -33,7 +33,7 @@ test.each(Array.from({ length: 100 }, (_, seed) => seed))('file %i', async (seed
 });
 
 test.each(decoderFiles(40))('decoder $type', async ({ json, ids }) => {
-  const tokenizer = new TextTokenizer(new Settings(json, 'tokenizer.json'), undefined);
+  const tokenizer = await TextTokenizer.open(new Settings(json, 'tokenizer.json'), undefined);
   const own = ids.map((each) => tokenizer.decode(each, false));
   expect(own, JSON.stringify((json as { decoder: object }).decoder)).toEqual(await decodings(json, ids));
 });

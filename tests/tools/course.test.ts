@@ -1,7 +1,14 @@
-/** The course as notebooks: every block of code is a cell, in order, with the packages' names for the kernel. */
+/** The course as notebooks and slides, and the program that checks its tasks. */
+import { spawnSync } from 'node:child_process';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath, pathToFileURL } from 'node:url';
+import { format } from 'node:util';
 import { expect, test } from 'vitest';
-import { cellsOf, chapters, jupyter, observable } from '../../tools/course.mjs';
+import { cellsOf, chapters, foldedCellsOf, jupyter, observable, slidesOf } from '../../tools/course.mjs';
 
+const { version } = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8'));
 const withCode = chapters().filter(({ name }) => name !== 'index');
 
 test('the chapters are in order, after the index', () => {
@@ -18,7 +25,6 @@ test.each(withCode)('$name', ({ text }) => {
       .filter(({ type }) => type === 'code')
       .map(({ source }) => source),
   ).toEqual(blocks);
-  const named = blocks.map((code) => code.replace(/from 'heed/g, "from 'npm:heed"));
 
   const notebook = JSON.parse(jupyter(text));
   expect(notebook).toMatchObject({ nbformat: 4, nbformat_minor: 5, metadata: { kernelspec: { name: 'deno' } } });
@@ -26,12 +32,131 @@ test.each(withCode)('$name', ({ text }) => {
     notebook.cells
       .filter((cell: { cell_type: string }) => cell.cell_type === type)
       .map(({ source }: { source: string[] }) => source.join(''));
-  expect(sources('code')).toEqual(named);
+  const folded = foldedCellsOf(text);
+  const solutions = folded.filter(({ type }) => type === 'solution');
+  const open = folded.filter(({ type }) => type === 'code').map(({ source }) => source);
+  const asInNotebook = open.map((code) => code.replace(/from 'heed([^']*)'/g, `from 'npm:heed@${version}$1'`));
+  const answers = solutions.map(() => '// your answer');
+  expect(sources('code')).toEqual([...asInNotebook, ...answers]);
   expect(new Set(notebook.cells.map(({ id }: { id: string }) => id)).size).toBe(notebook.cells.length);
   const texts = sources('markdown').join('\n');
   expect(texts).toContain('data:image/svg+xml;base64,'); // figures are in the notebook
   expect(texts).not.toMatch(/\]\((\.\.\/|figures\/|[\w-]+\.md)/); // and no link leads to a file that is not there
+  // A solution is folded as a whole, in one cell.
+  const details = sources('markdown').filter((source: string) => source.includes('<details>'));
+  expect(details).toHaveLength(solutions.length);
+  for (const source of details) expect(source).toMatch(/^<details><summary>Solution<\/summary>\n.*<\/details>$/s);
 
   const page = observable(text);
-  expect([...page.matchAll(/^ {2}<script id="\d+" type="module">\n(.*?)\n {2}<\/script>$/gms)].map(([, code]) => code!.replace(/^ {4}/gm, ''))).toEqual(named); // biome-ignore format: one expectation
+  const cells = [...page.matchAll(/^ {2}<script id="\d+" type="([\w/]+)"(?: pinned="")?>\n(.*?)\n {2}<\/script>$/gms)];
+  const modules = cells.filter(([, type]) => type === 'module').map(([, , code]) => code!);
+  expect(modules).toHaveLength(blocks.length + 1);
+  expect(modules.join('\n')).not.toMatch(/console\.log|from 'heed/); // what is printed is shown in the page
+  const markdown = cells.filter(([, type]) => type === 'text/markdown').map(([, , source]) => source!);
+  expect(markdown.join('\n')).toMatch(/\$\{tex/);
+  expect(markdown.join('\n')).not.toContain('$$');
+  expect(markdown.join('\n')).not.toContain('](data:'); // the kit shows no such images
+
+  const slides = slidesOf(text);
+  expect(slides.length).toBeGreaterThan(10);
+  for (const slide of slides) expect(slide).toMatch(/^##? .+\n\n[\s\S]+/);
+  expect(slides.join('\n')).toContain('$$');
+  for (const block of blocks) expect(slides.join('\n')).toContain(block);
+});
+
+/** Runs the code of a notebook, and returns what it prints. `imports` are the statements' form there. */
+async function run(code: string, imports: RegExp, print: string): Promise<string> {
+  const lines: string[] = [];
+  const dist = (entry = 'index') => new URL(`../../dist/${entry === '' ? 'index' : entry}.js`, import.meta.url).href;
+  const script = code
+    .replace(
+      imports,
+      (_, names: string, entry?: string) =>
+        `const ${names.replaceAll(' as ', ': ')} = await importing('${dist(entry)}');`,
+    )
+    .replaceAll(print, 'print(');
+  const main = new Function('importing', 'print', `return (async () => {${script}\n})()`);
+  await main(
+    (url: string) => import(url),
+    (...values: unknown[]) => lines.push(format(...values)),
+  );
+  return lines.map((line) => `${line}\n`).join('');
+}
+
+// The last chapters train models; tests/web/docs.test.ts runs the same code.
+test.each(withCode.filter(({ name }) => !/^(11|13|14)/.test(name)))(
+  '$name: notebooks run and print what the page prints',
+  async ({ text }) => {
+    const printed = (part: string) =>
+      [...part.matchAll(/^```js\n.*?^```\n\n```text\n(.*?)^```$/gms)].map(([, output]) => output!).join('');
+    const page = observable(text);
+    const modules = [...page.matchAll(/type="module"(?: pinned="")?>\n(.*?)\n {2}<\/script>$/gms)].map(
+      ([, code]) => code!,
+    );
+    const cdn = /import (\{.*\}) from 'https:\/\/[^']*\/dist\/([\w-]+)\.js';/g;
+    expect(await run(modules.slice(0, -1).join('\n'), cdn, 'print(display, ')).toBe(printed(text));
+
+    const { cells } = JSON.parse(jupyter(text));
+    const codes = cells
+      .filter((cell: { cell_type: string }) => cell.cell_type === 'code')
+      .map(({ source }: { source: string[] }) => source.join(''));
+    const deno = new RegExp(`import (\\{.*\\}) from 'npm:heed@${version}/?([\\w-]*)';`, 'g');
+    const open = text.replaceAll(/^<details>.*?^<\/details>$/gms, '');
+    expect(await run(codes.join('\n'), deno, 'console.log(')).toBe(printed(open));
+  },
+);
+
+test.each(withCode)('$name: Keras prints numbers that heed prints', ({ text }) => {
+  const [, code, printed] = /^```python\n(.*?)^```\n\n```text\n(.*?)^```$/ms.exec(text)!;
+  expect(code!.trim().split('\n').length).toBeLessThanOrEqual(15);
+  const numbersOf = (output: string) => (output.match(/-?\d+(\.\d+)?/g) ?? []).map(Number);
+  const own = [...text.matchAll(/^```js\n.*?^```\n\n```text\n(.*?)^```$/gms)].flatMap(([, output]) =>
+    numbersOf(output!),
+  );
+  const numbers = numbersOf(printed!);
+  expect(numbers.length).toBeGreaterThan(0);
+  expect(numbers.filter((number) => !own.includes(number))).toEqual([]);
+});
+
+const check = (file: string) => {
+  const folder = fileURLToPath(new URL('../../docs/course/tasks', import.meta.url));
+  const path = fileURLToPath(new URL(file, import.meta.url));
+  const { stdout, status } = spawnSync(process.execPath, ['check.mjs', path], { cwd: folder, encoding: 'utf8' });
+  return { lines: stdout.trim().split('\n'), status };
+};
+
+test('the check of the tasks accepts right functions, names tasks that are not begun, and shows what is wrong', () => {
+  const solved = check('course-solutions.mjs');
+  expect(solved.lines.at(-1)).toBe('12 of 12 functions are right');
+  expect(solved.status).toBe(0);
+  const begun = check('../../docs/course/tasks/start.mjs');
+  expect(begun.lines.slice(0, -1).every((line) => line.endsWith(': not begun'))).toBe(true);
+  expect(begun.lines).toHaveLength(13);
+  const folder = mkdtempSync(join(tmpdir(), 'heed-tasks-'));
+  const wrong = join(folder, 'wrong.mjs');
+  writeFileSync(
+    wrong,
+    'export const softmax = (scores) => scores.map(() => 1);\nexport const linear = () => null.x;\n',
+  );
+  const { lines, status } = check(pathToFileURL(wrong).href);
+  rmSync(folder, { recursive: true });
+  expect(status).toBe(1);
+  expect(lines).toContain('softmax: failed');
+  expect(lines).toContain('  expected [0.090031,0.24473,0.66524]');
+  expect(lines.join('\n')).toMatch(/got {6}"TypeError: /);
+});
+
+test('the loader of chapter 14 reads the published file, with and without quotation marks', () => {
+  const { text } = chapters().find(({ name }) => name.startsWith('14'))!;
+  const [code] = /const numerical = .*?^}$/ms.exec(text)!;
+  const parse = new Function(`${code}; return parse;`)() as (csv: string) => Record<string, unknown>[];
+  const names = 'IDpol,ClaimNb,Exposure,Area,VehPower,VehAge,DrivAge,BonusMalus,VehBrand,VehGas,Density,Region';
+  const [quoted, plain] = parse(
+    `"${names.replaceAll(',', '","')}"\r\n1,1,0.1,"D",5,0,55,50,"B12","Regular",1217,"R82"\r\n3,5,1.2,D,5,0,55,50,B12,'Regular',1217,R82\r\n`,
+  );
+  expect(quoted).toEqual({
+    ...{ IDpol: '1', ClaimNb: 1, Exposure: 0.1, Area: 'D', VehPower: 5, VehAge: 0, DrivAge: 55, BonusMalus: 50 },
+    ...{ VehBrand: 'B12', VehGas: 'Regular', Density: 1217, Region: 'R82' },
+  });
+  expect(plain).toEqual({ ...quoted, IDpol: '3', ClaimNb: 4, Exposure: 1 });
 });

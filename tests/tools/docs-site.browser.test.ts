@@ -20,12 +20,29 @@ const types: Record<string, string> = {
 };
 
 /** Pages whose examples need no files of the reader's. */
-const pages = ['attention', 'own-layers', 'encoder', 'linear', 'masks', 'inspection', 'dropout', 'state-dicts'];
+const chapters = fs
+  .readdirSync(join(root, 'docs/course'))
+  .filter((name) => /^\d\d-/.test(name))
+  .map((name) => `course/${name.slice(0, -3)}`);
+const pages = [
+  'transformer',
+  'attention',
+  'own-layers',
+  'encoder',
+  'linear',
+  'masks',
+  'inspection',
+  'dropout',
+  'state-dicts',
+];
 
 interface Block {
   code: string;
   printed: string;
 }
+
+/** TypeDoc's names of files. */
+const fileOf = (name: string) => name.replace('/', '_');
 
 /** The blocks of a page, and the markup that TypeDoc makes of them. */
 function blocksOf(name: string): Block[] {
@@ -60,11 +77,12 @@ beforeAll(async () => {
   fs.mkdirSync(join(folder, 'assets'));
   fs.copyFileSync(join(root, 'tools/site/site.css'), join(folder, 'assets/custom.css')); // as TypeDoc's customCss does
   for (const name of pages) fs.writeFileSync(join(folder, `documents/${name}.html`), pageOf(blocksOf(name)));
+  for (const name of chapters) fs.writeFileSync(join(folder, `documents/${fileOf(name)}.html`), pageOf(blocksOf(name)));
   const own = ["console.log('<b>');\nthrow new TypeError('no');\n", "import fs from 'node:fs';\n"];
   fs.writeFileSync(join(folder, 'documents/own.html'), pageOf(own.map((code) => ({ code, printed: '' }))));
   fs.writeFileSync(join(folder, 'documents/endless.html'), pageOf([{ code: 'for (;;);\n', printed: '' }]));
   addExamples(folder, join(root, 'dist'));
-  linkPages(folder, pages.map((name) => `[${name}](${name}.md)`).join('\n'));
+  linkPages(folder, pages);
   server = createServer((request, response) => {
     const path = new URL(request.url!, 'http://localhost').pathname;
     const file = join(folder, path);
@@ -86,27 +104,36 @@ afterAll(async () => {
 });
 
 const origin = () => `http://localhost:${(server.address() as AddressInfo).port}`;
-const open = (name: string) => page.goto(`${origin()}/documents/${name}.html`);
+const open = (name: string) => page.goto(`${origin()}/documents/${fileOf(name)}.html`);
 const words = (text: string) => text.split(/\s+/).filter(Boolean).join(' ');
 
 describe('examples in the page', () => {
-  it.each(pages)('%s prints what the page says', async (name) => {
-    complaints.length = 0;
+  it.each(chapters)('%s has a button for each block', async (name) => {
     await open(name);
-    const blocks = blocksOf(name);
-    const buttons = page.locator('.run-example');
-    await buttons.first().waitFor();
-    const count = await buttons.count();
-    expect(count).toBeGreaterThan(0);
-    for (let i = 0; i < count; i++) {
-      if (!blocks[i]!.printed) continue;
-      await buttons.nth(i).click();
-      await page.locator('.run-example').nth(i).and(page.locator('[data-state=ended]')).waitFor();
-      expect(words(await page.locator('.run-output').nth(i).innerText())).toBe(words(blocks[i]!.printed));
-    }
-    expect(complaints).toEqual([]);
-    expect(requested.filter((url) => !url.startsWith(origin()) && !url.startsWith('blob:'))).toEqual([]);
+    await page.locator('.run-example').first().waitFor();
+    expect(await page.locator('.run-example').count()).toBe(blocksOf(name).length);
   });
+
+  it.each([...pages, 'course/04-self-attention', 'course/07-cross-attention'])(
+    '%s prints what the page says',
+    async (name) => {
+      complaints.length = 0;
+      await open(name);
+      const blocks = blocksOf(name);
+      const buttons = page.locator('.run-example');
+      await buttons.first().waitFor();
+      const count = await buttons.count();
+      expect(count).toBeGreaterThan(0);
+      for (let i = 0; i < count; i++) {
+        if (!blocks[i]!.printed) continue;
+        await buttons.nth(i).click();
+        await page.locator('.run-example').nth(i).and(page.locator('[data-state=ended]')).waitFor();
+        expect(words(await page.locator('.run-output').nth(i).innerText())).toBe(words(blocks[i]!.printed));
+      }
+      expect(complaints).toEqual([]);
+      expect(requested.filter((url) => !url.startsWith(origin()) && !url.startsWith('blob:'))).toEqual([]);
+    },
+  );
 
   it('shows errors as text, and has no button where a page has no such module', async () => {
     await open('own');

@@ -4,6 +4,7 @@ import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { expect, it } from 'vitest';
 import { filesBelow } from '../../tools/files.mjs';
+import { coursePages, groups } from '../../tools/site/menu.mjs';
 
 const root = fileURLToPath(new URL('../../', import.meta.url));
 const folders = ['.ci', '.github', 'bench', 'cmake', 'cpp', 'demo', 'docs', 'examples', 'tests', 'tools', 'web'];
@@ -82,6 +83,60 @@ it.each(documents)('%s links to files that exist', (document) => {
   const text = readFileSync(join(root, document), 'utf8').replace(/```.*?```/gs, '');
   const targets = [...text.matchAll(/\]\((?!\w+:)([^)#\s]+)/g)].map(([, target]) => target!);
   expect(targets.filter((target) => !existsSync(join(root, dirname(document), target)))).toEqual([]);
+});
+
+/** The addresses of a document's headings. Headings with code have other ones on the site than on GitHub, so links must not need them. */
+const anchorsOf = (document: string) =>
+  [
+    ...readFileSync(document, 'utf8')
+      .replace(/```.*?```/gs, '')
+      .matchAll(/^#{1,6} (.*)$/gm),
+  ]
+    .map(([, title]) => title!)
+    .filter((title) => !title.includes('`'))
+    .map((title) =>
+      title
+        .toLowerCase()
+        .replace(/[^\p{L}\p{N} _-]/gu, '')
+        .replaceAll(' ', '-'),
+    );
+
+it.each(documents.filter((file) => file.startsWith('docs/')))('%s links to headings that exist', (document) => {
+  const text = readFileSync(join(root, document), 'utf8').replace(/```.*?```/gs, '');
+  const links = [...text.matchAll(/\]\((?!\w+:)([^)#\s]*)#([^)\s]+)\)/g)];
+  const dead = links.filter(([, file, anchor]) => {
+    const target = file === '' ? join(root, document) : join(root, dirname(document), file!);
+    return target.endsWith('.md') && !anchorsOf(target).includes(decodeURIComponent(anchor!));
+  });
+  expect(dead.map(([link]) => link)).toEqual([]);
+});
+
+it('the README has at most 1,200 words', () => {
+  const words = readFileSync(join(root, 'README.md'), 'utf8').split(/\s+/).filter(Boolean);
+  expect(words.length).toBeLessThanOrEqual(1200);
+});
+
+it('the menu of the site has each page once, under its title', () => {
+  const menu = groups().flatMap(({ pages }) => pages);
+  const all = [...menu, ...coursePages().slice(1)].map(({ name }) => name);
+  const pages = documents.filter((file) => /^docs\/(course\/)?[\w-]+\.md$/.test(file)).map((file) => file.slice(5, -3));
+  expect(all.sort()).toEqual(pages.filter((name) => name !== 'README').sort());
+  for (const { title } of menu) expect(title.length).toBeLessThan(60); // one or two lines of the menu
+});
+
+it('the pages of errors name every code', () => {
+  const source = readFileSync(join(root, 'web/src/base/error.ts'), 'utf8');
+  const [type] = /export type HeedErrorCode =.*?\n\n/s.exec(source)!;
+  const codes = [...type.matchAll(/\| '(\w+)'/g)].map(([, code]) => code!);
+  const page = readFileSync(join(root, 'docs/errors.md'), 'utf8');
+  expect([...page.matchAll(/^\| `([A-Z_]+)` \|/gm)].map(([, code]) => code!).sort()).toEqual(codes.sort());
+});
+
+it('the table of entries names every entry of the package', () => {
+  const { exports } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
+  const page = readFileSync(join(root, 'docs/entries.md'), 'utf8');
+  for (const entry of Object.keys(exports))
+    if (entry !== './node' && entry !== './package.json') expect(page).toContain(`\`${entry.replace(/^\./, 'heed')}\``); // heed/node is an error
 });
 
 it.each(documents)('%s names commands that exist', (document) => {

@@ -17,27 +17,29 @@ const SHORT: Record<string, string> = {
   'web/src/base/sites.ts: all.push(...sites.map((each) => prefix + layers + each))': 'the kinds of sites of a layer',
   'web/src/draw/surface.ts: svg.replaceChildren(...(nodes as never[]))':
     'the elements of a drawing, whose sizes its callers limit',
-  'web/src/gpu/gpu-encoder.ts: uploads.linear(...distanceProjection(of, config.embedDim))':
-    'a fixed number of arguments',
+  'web/src/gpu/gpu-encoder.ts: uploads.linear(...distanceProjection(of, config))': 'a fixed number of arguments',
   'web/src/gpu/gpu-sites.ts: Math.min(...at)': 'three indices',
   'web/src/images/image-model.ts: Math.min(...grid)': 'rows and columns',
-  'web/src/images/preprocessing.ts: resize(...sidesOf(image, size))': 'height and width',
   'web/src/io/files.ts: String.fromCharCode(...start.subarray(0, 8))': 'eight bytes',
-  'web/src/models/families/sentence-transformers.ts: Settings.parse(...file)': 'bytes and a name',
   'web/src/models/families/sentence-transformers.ts: parseJson(...modules)': 'bytes and a name',
   'web/src/models/heads/gliner.ts: spans.score(...parts!)': 'a fixed number of arguments',
-  'web/src/models/heads/late-interaction.ts: ids.splice(...added)': 'the ids of a marker of queries or documents',
-  'web/src/models/own-tokenizer.ts: Math.min(...limits)': 'at most four limits',
+  'web/src/text/chat-template.ts: ChatTemplate(...named)': 'a fixed number of arguments',
+  'web/src/text/tokenizer-classes.ts: normalizers(...QUOTES)': 'two normalizers',
+  "web/src/text/tokenizer-classes.ts: normalizers(...(args.truthy('keep_accents', false) ? [] : [{ type: 'NFKD' }, { type: 'StripAccents' }]))":
+    'at most two normalizers',
+  "web/src/text/tokenizer-classes.ts: byteFallbackDecoder(...(addsPrefix(args) ? [{ type: 'Strip', content: ' ', start: 1, stop: 0 }] : []))":
+    'at most one decoder',
+  "web/src/text/tokenizer-classes.ts: normalizers(...(args.truthy('keep_accents', true) ? [] : [{ type: 'NFKD' }, { type: 'StripAccents' }]))":
+    'at most two normalizers',
   'web/src/scale/work.ts: this.#idle.push(...this.#threads)': 'at most 256 threads',
   'web/src/worker/handler.ts: own[method](...args)': 'the arguments of a method',
   'web/src/worker/handler.ts: (model as unknown as Record<string, (...args: never[]) => Promise<unknown>>)[method]!(...args)':
     'the arguments of a method',
-  'web/src/worker/pool.ts: Math.min(...loaded)': 'a number for each worker of a pool',
   'web/src/train/fit/fit-losses.ts: compute(...given)': 'the tensors of a loss, at most three, and its labels',
   'web/src/train/graph/operations.ts: forward(...constants)': 'the arguments of a function that the caller called',
   'web/src/train/matryoshka.ts: loss(...vectors.map((each) => slice(each, { axis: -1, end: dim })))':
     'the arguments of a loss that the caller gave',
-  'web/src/train/trainable/trainable.ts: forward(...given)': 'the arguments of `forward` of a layer',
+  'web/src/train/runtime.ts: plain(...args.slice(0, at))': 'the arguments of a function',
 };
 
 /** A node of a syntax tree. */

@@ -2,7 +2,8 @@
 import { execFile } from 'node:child_process';
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { basename, dirname, join } from 'node:path';
+import { basename, dirname, join, posix } from 'node:path';
+import ts from 'typescript';
 import { expect, it } from 'vitest';
 
 const root = join(import.meta.dirname, '../..');
@@ -63,6 +64,9 @@ it.each([
   ['layers/a.ts', '../models/x.js'],
   ['models/a.ts', '../layers/x.js'],
   ['models/heads/a.ts', '../../images/x.js'],
+  ['models/a.ts', '../loading/x.js'],
+  ['images/a.ts', '../loading/x.js'],
+  ['loading/a.ts', '../worker/x.js'],
   ['search/a.ts', '../tasks/x.js'],
   ['tasks/a.ts', '../search/x.js'],
   ['images/a.ts', '../worker/x.js'],
@@ -76,9 +80,8 @@ it.each([
   ['evaluation/a.ts', '../models/x.js'],
   ['adapters/a.ts', '../io/x.js'],
   ['lens/a.ts', '../train/graph/x.js'],
-  ['train/a.ts', '../models/index.js'],
-  ['train/fine-tuning/a.ts', '../../models/x.js'],
-  ['train/inference.ts', '../cli/x.js'],
+  ['train/a.ts', '../search/x.js'],
+  ['train/fine-tuning/a.ts', '../../tasks/x.js'],
   ['node/a.ts', '../scale/x.js'],
   ['scale/a.ts', '../node/x.js'],
   ['cli/commands/a.ts', '../../models/x.js'],
@@ -97,8 +100,7 @@ it('admits imports of lower folders, and of the index.ts of folders', async () =
     'models/heads/x.ts': "export * from '../../base/tensor.js';\nexport * from '../x.js';\n",
     'api/runtime.ts': "export * from '../models/heads/x.js';\n",
     'index.ts': "export * from './api/runtime.js';\n",
-    'train/inference.ts': "export * from '../models/x.js';\n",
-    'train/fit/x.ts': "export * from '../inference.js';\n",
+    'train/fit/x.ts': "export * from '../../models/x.js';\n",
     'lens/x.ts': "export * from '../models/index.js';\n",
     'cli/commands/x.ts': "export * from '../../index.js';\n",
   };
@@ -119,11 +121,53 @@ it('keeps folders small, and names apart', () => {
   expect([...places].filter(([, found]) => found.length > 2)).toEqual([]);
 });
 
+const tables = readFileSync(join(root, 'CONTRIBUTING.md'), 'utf8')
+  .split('### Folders of web/src')[1]!
+  .split('\n## ')[0]!;
+/** What a folder may import: files and folders below web/src. */
+interface Row {
+  named: string[];
+  /** Folders of the rows above, which a row may name together, for one of its files alone (`through`) or for all. */
+  above: string[];
+  through?: string;
+}
+const rows = new Map<string, Row>();
+for (const [, folder, imports] of tables.matchAll(/^\| `([\w/]+)\/` \|([^|]*)\|/gm)) {
+  const [, all, through] = /^ (all of the above|everything above through `([^`]+)`)/.exec(imports!) ?? ['', ''];
+  const named = [...imports!.replace(all!, '').matchAll(/`([^`]+)`/g)].map(([, each]) =>
+    each!.replace(/^heed$/, 'index.ts').replace(/^heed\/corpus$/, 'corpus.ts'),
+  );
+  const above = all ? [...rows.keys()].map((each) => `${each}/`) : [];
+  rows.set(folder!, { named, above, ...(through && { through }) });
+}
+
 it('has a row for each folder in CONTRIBUTING', () => {
-  const table = readFileSync(join(root, 'CONTRIBUTING.md'), 'utf8')
-    .split('### Folders of web/src')[1]!
-    .split('\n## ')[0]!;
-  const named = [...table.matchAll(/^\| `(\w+)\/`/gm)].map(([, name]) => name);
+  const named = [...rows.keys()].filter((name) => !name.includes('/'));
   const present = new Set([...folders.keys()].map((folder) => folder.split('/')[0]!).filter((name) => name !== '.'));
   expect(named.sort()).toEqual([...present].sort());
+});
+
+it('imports between folders are those of CONTRIBUTING', () => {
+  const unlisted: string[] = [];
+  const used = new Set<string>();
+  for (const [folder, files] of folders) {
+    const row = rows.has(folder) ? folder : folder.split('/')[0]!;
+    const { named, above, through } = rows.get(row) ?? { named: [], above: [] };
+    for (const file of rows.has(row) ? files : []) {
+      const { importedFiles } = ts.preProcessFile(readFileSync(join(source, folder, file), 'utf8'), true, true);
+      for (const { fileName } of importedFiles.filter((each) => each.fileName.startsWith('.'))) {
+        const target = posix.join(folder, fileName).replace(/\.js$/, '.ts');
+        const isInside = target.startsWith(`${row}/`) || target.startsWith('base/') || target.endsWith('.json');
+        if (isInside) continue;
+        const find = (entries: string[]) =>
+          entries.find((each) => target === each || (each.endsWith('/') && target.startsWith(each)));
+        const entry = find(named);
+        if (entry) used.add(`${row}: ${entry}`);
+        else if (!find(above) || (through && file !== through)) unlisted.push(`${folder}/${file}: ${target}`);
+      }
+    }
+  }
+  expect(unlisted).toEqual([]);
+  const listed = [...rows].flatMap(([row, { named }]) => named.map((each) => `${row}: ${each}`));
+  expect(listed.filter((each) => !used.has(each))).toEqual([]);
 });

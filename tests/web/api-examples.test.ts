@@ -1,9 +1,9 @@
 /** Every public function, class and method has an example in its documentation, and the examples run. */
 import * as heed from 'heed';
+import * as heedCorpus from 'heed/corpus';
 import * as heedDraw from 'heed/draw';
 import * as heedEvaluation from 'heed/evaluation';
 import * as heedLens from 'heed/lens';
-import * as heedNode from 'heed/node';
 import * as heedTrain from 'heed/train';
 import * as heedUtil from 'heed/util';
 import { afterAll, describe, expect, it } from 'vitest';
@@ -30,14 +30,14 @@ it('an exported type has one meaning in all entries', () => {
 /** Examples that need an environment that these tests lack. */
 const runElsewhere: [name: RegExp, where: string][] = [
   [/^adapters\//, 'with the packages that the adapters are for: tests/adapters'],
-  [/^node: /, 'a corpus in a folder: tests/web/scale'],
+  [/^corpus: /, 'a corpus in a folder: tests/web/scale'],
   [/^draw\/index: /, 'a canvas: tests/web/draw.browser.test.ts'],
 ];
 
-it('the examples of heed/node, which need a corpus, read nothing that does not exist', () => {
-  const examples = items.filter(({ name }) => name.startsWith('node: ')).flatMap(({ examples }) => examples);
+it('the examples of heed/corpus, which need a corpus, read nothing that does not exist', () => {
+  const examples = items.filter(({ name }) => name.startsWith('corpus: ')).flatMap(({ examples }) => examples);
   expect(examples.length).toBeGreaterThan(3);
-  const check = (codes: string[]) => typeErrors('node', Object.keys(heedNode), codes);
+  const check = (codes: string[]) => typeErrors('corpus', Object.keys(heedCorpus), codes);
   expect(check(examples)).toEqual([]);
   expect(check(["const { done } = await workEmbedding('vectors');"])).toEqual([expect.stringContaining("'done'")]);
 });
@@ -91,6 +91,12 @@ describe('the examples run', async () => {
   const imageClassifier = await training.fromPretrained(fixture('vit-labels').folder);
   const crossEncoder = await training.fromPretrained(tinyModel('bert-one-label'));
   const gliner = await training.fromPretrained(`${fixtures}gliner`);
+  const trained = await training.fromPretrained();
+  await training.trainClassifier(trained, [
+    { text: 'win a prize', label: 'spam' },
+    { text: 'see you at noon', label: 'other' },
+  ]);
+  const { 'head.safetensors': headBytes } = await trained.save({ head: true });
   afterAll(() => {
     training.dispose();
   });
@@ -124,6 +130,7 @@ describe('the examples run', async () => {
       entailmentModel,
       answerer: withHeads,
       crossEncoder,
+      headBytes,
       source: rows(3, 8),
       inputs: rows(10, 8),
       labels: new Array(10).fill(0),
@@ -142,7 +149,7 @@ describe('the examples run', async () => {
       optimizer,
       schedule: training.optim.schedules.constant(optimizer, { warmup: 0 }),
       sequential,
-      bytes: heed.TextIndex.of(
+      bytes: training.TextIndex.of(
         ['north', 'east'],
         [
           [0, 1],

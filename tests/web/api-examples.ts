@@ -3,12 +3,12 @@ import { fileURLToPath } from 'node:url';
 import ts from 'typescript';
 
 const root = fileURLToPath(new URL('../../', import.meta.url));
-const adapters = ['ai-sdk', 'langchain', 'chroma', 'lancedb', 'semantic-embedder'];
+const adapters = ['ai-sdk', 'langchain', 'chroma', 'lancedb'];
 const named = adapters.map((name) => `adapters/${name}`);
 const entries = [
   'index',
   'train/index',
-  'node',
+  'corpus',
   'draw/index',
   'lens/index',
   'util/index',

@@ -106,6 +106,7 @@ it('checks the batches of encoders', async () => {
       Int32Array.from(lengths),
       keyMask && Float32Array.from(keyMask),
       null,
+      -1,
     );
   begin([2, 2], [0, 0, 0, -Infinity]).delete();
   refused(() => begin([2, 2], [0, 0]), /keyMask: expected 4 values, got 2/);
@@ -126,7 +127,7 @@ it('checks what heed/train passes', async () => {
   const graph = new core.Graph();
   const x = graph.leaf({ data: new Float32Array(6), shape: [3, 2] }, true);
   const indices = (count: number) => ({ data: new Int32Array(count), shape: [3] });
-  const labelled = { ignoreIndex: -100, labelSmoothing: 0, weight: null };
+  const labelled = { ignoreIndex: -100, labelSmoothing: 0, classWeights: null };
   core.recordLoss(graph, 'crossEntropy', { ...labelled, logits: x, labels: indices(3) }).delete();
   refused(
     () => core.recordLoss(graph, 'crossEntropy', { ...labelled, logits: x, labels: indices(2) }),

@@ -168,7 +168,7 @@ describe('the Cache API', () => {
     const load = heed.fromPretrained('./model', {
       cache: true,
       signal: stop.signal,
-      onProgress: ({ file }) => file.endsWith('.safetensors') && stop.abort(new Error('enough')),
+      onProgress: ({ file }) => file.name.endsWith('.safetensors') && stop.abort(new Error('enough')),
     });
     await expect(load).rejects.toThrow('enough');
     online = false;

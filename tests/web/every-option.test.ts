@@ -6,12 +6,12 @@
 import * as heedModule from 'heed';
 import * as aiSdk from 'heed/ai-sdk';
 import * as chroma from 'heed/chroma';
+import * as corpus from 'heed/corpus';
 import * as draw from 'heed/draw';
 import * as evaluation from 'heed/evaluation';
 import * as lancedb from 'heed/lancedb';
 import * as langchain from 'heed/langchain';
 import * as lens from 'heed/lens';
-import * as node from 'heed/node';
 import * as train from 'heed/train';
 import * as util from 'heed/util';
 import { afterAll, beforeAll, expect, test } from 'vitest';
@@ -35,7 +35,7 @@ beforeAll(async () => {
   training = await train.load();
   model = await heed.fromPretrained(tinyModel());
   trainable = await training.fromPretrained(tinyModel(), { trainable: true });
-  index = await heedModule.TextIndex.of(model, texts);
+  index = await heed.TextIndex.of(model, texts);
 });
 afterAll(() => {
   for (const each of [model, trainable, heed, training]) each?.dispose();
@@ -48,8 +48,7 @@ const sizes = { embedDim: 4, numHeads: 2, feedForwardDim: 4 };
 const ELSEWHERE: Record<string, string> = {
   'new index: HeedError': 'the options of Error',
   'index: fromKeras': 'layers/keras.test.ts',
-  'index: PretrainedModel.embedImage': 'models/images.test.ts: needs a model of images',
-  'index: PretrainedModel.embedImages': 'the same as embedImage',
+  'index: PretrainedModel.embedImages': 'models/images.test.ts: needs a model of images',
   'index: PretrainedModel.encodeImage': 'models/images.test.ts',
   'index: zeroShotClassify': 'models/tasks.test.ts: needs a model of natural language inference',
   'index: classifyImages': 'models/images.test.ts',
@@ -75,11 +74,9 @@ const CALLS: Record<string, Call> = {
   'index: Operations.concatenate': (o) => heed.concatenate([x, x], o),
   'index: Operations.slice': (o) => heed.slice(x, { axis: 0, start: 0, end: 1, ...o }),
   'index: flops': (o) => heedModule.flops(10, { ...sizeOf, ...o }),
-  'index: Heed.flops': (o) => heed.flops(10, { ...sizeOf, ...o }),
   'index: Masks.relative': (o) => heed.masks.relative(x, 2, 2, o),
   'index: saveSafetensors': (o) => heedModule.saveSafetensors({}, o),
   'index: loadTokenizer': (o) => heedModule.loadTokenizer(tinyModel(), o),
-  'index: Heed.loadTokenizer': (o) => heed.loadTokenizer(tinyModel(), o),
   'index: PretrainedModel.encode': (o) => model.encode('a', o),
   'index: PretrainedModel.embed': (o) => model.embed('a', o),
   'index: PretrainedModel.embedQuery': (o) => model.embedQuery('a', o),
@@ -90,21 +87,22 @@ const CALLS: Record<string, Call> = {
   'index: PretrainedModel.scoreSpans': (o) => model.scoreSpans('a', ['b'], o),
   'index: PretrainedModel.predict': (o) => model.predict('sequence-classification', 'a', o),
   'index: PretrainedModel.decode': (o) => model.decode([1], o),
-  'index: Tokenizer.tokenize': async (o) => (await heed.loadTokenizer(tinyModel())).tokenize('a', o),
-  'index: Tokenizer.encode': async (o) => (await heed.loadTokenizer(tinyModel())).encode('a', o),
-  'index: Tokenizer.count': async (o) => (await heed.loadTokenizer(tinyModel())).count('a', o),
-  'index: Tokenizer.decode': async (o) => (await heed.loadTokenizer(tinyModel())).decode([1], o),
+  'index: Tokenizer.tokenize': async (o) => (await heedModule.loadTokenizer(tinyModel())).tokenize('a', o),
+  'index: Tokenizer.encode': async (o) => (await heedModule.loadTokenizer(tinyModel())).encode('a', o),
+  'index: Tokenizer.count': async (o) => (await heedModule.loadTokenizer(tinyModel())).count('a', o),
+  'index: Tokenizer.decode': async (o) => (await heedModule.loadTokenizer(tinyModel())).decode([1], o),
   'index: embedStream': (o) => first(heedModule.embedStream(model, texts, o)),
   'index: encodeStream': (o) => first(heedModule.encodeStream(model, texts, o)),
+  'index: maxSim': async (o) => heedModule.maxSim([[1]], [[[1]]], o),
   'index: semanticSearch': (o) => heedModule.semanticSearch(x, x, o),
-  'index: TextIndex.add': (o) => index.add(['a'], undefined, o),
+  'index: TextIndex.add': (o) => index.add(['a'], o),
   'index: TextIndex.update': (o) => index.update(0, o as never),
   'index: TextIndex.search': (o) => index.search('a', o),
   'index: TextIndex.searchLatest': (o) => index.searchLatest(() => {}, o)('a'),
   'index: TextIndex.searchAll': (o) => index.searchAll(['a'], o),
   'index: TextIndex.of': (o) =>
-    'embedder' in o ? heedModule.TextIndex.of([], undefined, o) : heedModule.TextIndex.of(model, texts, o),
-  'index: TextIndex.load': async (o) => heedModule.TextIndex.load(await index.save(), o),
+    'embedder' in o ? heed.TextIndex.of([], undefined, o) : heed.TextIndex.of(model, texts, o),
+  'index: TextIndex.load': async (o) => heed.TextIndex.load(await index.save(), o),
   'index: answerQuestion': (o) => heedModule.answerQuestion(model, 'a', 'the fox', o),
   'index: classify': (o) => heedModule.classify(model, 'a', o),
   'index: classifyTokens': (o) => heedModule.classifyTokens(model, 'a', o),
@@ -129,9 +127,9 @@ const CALLS: Record<string, Call> = {
   'index: pipeline': (o) => heedModule.pipeline('feature-extraction', tinyModel() as never, o),
   'train/index: pipeline': (o) => train.pipeline('feature-extraction', tinyModel() as never, o),
   'train/index: load': (o) => train.load(o),
-  'node: finishEmbedding': (o) => node.finishEmbedding('none', o),
-  'node: planEmbedding': (o) => node.planEmbedding(['none'], { out: 'none', ...o }),
-  'node: workEmbedding': (o) => node.workEmbedding('none', o),
+  'corpus: finishEmbedding': (o) => corpus.finishEmbedding('none', o),
+  'corpus: planEmbedding': (o) => corpus.planEmbedding(['none'], { out: 'none', ...o }),
+  'corpus: workEmbedding': (o) => corpus.workEmbedding('none', o),
   'draw/index: matrix': (o) => draw.matrix(canvas, x, o),
   'draw/index: attention': (o) => draw.attention(canvas, [x] as never, ['a', 'b'], o),
   'draw/index: grid': (o) => draw.grid(canvas, x, o),
@@ -148,6 +146,7 @@ const CALLS: Record<string, Call> = {
   'util/index: mineHardNegatives': (o) => util.mineHardNegatives(x, x, { positives: [0], ...o }),
   'util/index: paraphraseMining': (o) => util.paraphraseMining(x, o),
   'util/index: windows': (o) => util.windows([1, 2, 3], { length: 1, ...o }),
+  'evaluation/index: evaluateClassifier': (o) => evaluation.evaluateClassifier(model, [{ text: 'a', label: 'fox' }], o),
   'evaluation/index: evaluateInformationRetrieval': (o) =>
     evaluation.evaluateInformationRetrieval(
       model,
@@ -171,6 +170,7 @@ const CALLS: Record<string, Call> = {
   'evaluation/index: meanAbsoluteError': (o) => evaluation.meanAbsoluteError([1, 2], [1, 1], o),
   'evaluation/index: meanGammaDeviance': (o) => evaluation.meanGammaDeviance([1, 2], [1, 1], o),
   'evaluation/index: meanPoissonDeviance': (o) => evaluation.meanPoissonDeviance([1, 2], [1, 1], o),
+  'evaluation/index: meanSquaredError': (o) => evaluation.meanSquaredError([1, 2], [1, 1], o),
   'evaluation/index: r2Score': (o) => evaluation.r2Score([1, 2], [1, 1], o),
   'evaluation/index: rootMeanSquaredError': (o) => evaluation.rootMeanSquaredError([1, 2], [1, 1], o),
   'adapters/ai-sdk: embeddingModel': (o) => aiSdk.embeddingModel(model, o),

@@ -1,5 +1,5 @@
 import { runInNewContext } from 'node:vm';
-import { type Heed, load, type MaskInput, masks, Tensor } from 'heed';
+import { type Heed, load, type MaskInput, Tensor } from 'heed';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { draw } from './layers/numbers.js';
 
@@ -59,24 +59,6 @@ describe('masks', () => {
     const data = runInNewContext('Uint8Array.of(1, 0)') as Uint8Array;
     const both = heed.masks.and({ data, shape: [2] }, { data: Float32Array.of(5, 6), shape: [2] });
     expect(both.toArray()).toEqual([5, -Infinity]);
-  });
-
-  it('that need no runtime are exports of the package', () => {
-    expect(masks.and(masks.causal(2), masks.padding([1, 2])).toArray<number[][][][]>()).toEqual([
-      [
-        [
-          [1, 0],
-          [1, 0],
-        ],
-      ],
-      [
-        [
-          [1, 0],
-          [1, 1],
-        ],
-      ],
-    ]);
-    expect(heed.masks.window).toBe(masks.window);
   });
 
   it('alibi slopes away from the query', () => {

@@ -119,8 +119,8 @@ describe('memory', () => {
         // Read while the file arrives in chunks. A temporary second copy would be visible, because the memory never
         // shrinks.
         const sizes = new Set<number>();
-        const onProgress = ({ file }: { file: string }) => {
-          if (file === 'model.safetensors') sizes.add(heed.info.memoryBytes);
+        const onProgress = ({ file }: { file: { name: string } }) => {
+          if (file.name === 'model.safetensors') sizes.add(heed.info.memoryBytes);
         };
         using model = await heed.fromPretrained(files, { dtype, onProgress });
         const loaded = heed.info.memoryBytes;

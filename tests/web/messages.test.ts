@@ -124,7 +124,7 @@ describe('the command line', () => {
     ],
     [
       ['embed', 'FILE', '--model', 'org/name'],
-      /^heed: model: expected .* give its host with --host or in .*HF_ENDPOINT/,
+      /^heed: model: expected .* give its host with --remote-host or in .*HF_ENDPOINT/,
     ],
     [['embed', 'FILE', '--model', 'name'], /The id of a model of the Hub has two parts/],
   ])('%j is told options of the command line', async (args, message) => {

@@ -1,6 +1,5 @@
 /** Objects of another realm, such as a frame, Node's vm or Jest, are not instances of this realm's classes. */
 import { createContext, runInContext } from 'node:vm';
-import { TextIndex } from 'heed';
 import { load, type PretrainedModel } from 'heed/train';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { expectClose, fixture } from './models/fixtures.js';
@@ -116,7 +115,7 @@ test('the pixels of an image', async () => {
 });
 
 test("an index's query", () => {
-  const index = TextIndex.of(
+  const index = heed.TextIndex.of(
     ['north', 'east'],
     [
       [0, 1],

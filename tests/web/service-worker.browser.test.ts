@@ -29,7 +29,7 @@ const calls = {
   onnx: async () => (await (await (await loaded).fromPretrained('/models/onnx/')).embed('the fox')).data.length,
   quantize: async () => Object.keys((await (await loaded).quantize('/models/tiny/')).files).includes('model.safetensors'),
   prune: async () => (await (await loaded).prune('/models/tiny/', { keep: ['the fox'] })).report.rows.after > 0,
-  index: async () => (await heed.TextIndex.load(await heed.TextIndex.of(['a', 'b'], [[0, 1], [1, 0]]).save())).texts.length,
+  index: async () => { const { TextIndex } = await loaded; return (await TextIndex.load(await TextIndex.of(['a', 'b'], [[0, 1], [1, 0]]).save())).texts.length; },
   gliner: async () => (await heed.extractEntities(await (await loaded).fromPretrained('/models/gliner/'), 'the fox', ['animal'], { threshold: 0 })).length >= 0,
   images: async () => (await (await loaded).fromPretrained('/models/clip/')).config.hasImageEncoder,
 };

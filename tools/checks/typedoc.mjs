@@ -4,9 +4,13 @@ import { formulas } from '../site/formulas.mjs';
 /** @type {import('typedoc').TypeDocOptions} */
 export default {
   name: 'heed',
+  plugin: ['../site/reference.mjs'],
+  theme: 'heed',
+  navigation: { includeFolders: false },
   entryPoints: [
     '../../web/src/index.ts',
     '../../web/src/train/index.ts',
+    '../../web/src/corpus.ts',
     '../../web/src/draw/index.ts',
     '../../web/src/util/index.ts',
     '../../web/src/lens/index.ts',
@@ -15,12 +19,17 @@ export default {
     '../../web/src/adapters/langchain.ts',
     '../../web/src/adapters/chroma.ts',
     '../../web/src/adapters/lancedb.ts',
-    '../../web/src/adapters/semantic-embedder.ts',
+    '../../web/src/service-worker.ts',
   ],
   tsconfig: '../../tsconfig.build.json',
   out: '../../build/docs',
   readme: '../../docs/README.md',
-  projectDocuments: ['../../docs/!(README).md', '../../docs/course/*.md'],
+  projectDocuments: [
+    '../../docs/!(README).md',
+    '../../docs/course/README.md',
+    '../../docs/course/[0-9]*.md',
+    '../../docs/course/{teaching,tasks}.md',
+  ],
   ignoredHighlightLanguages: ['diff', 'mermaid', 'http', 'python'],
   excludeInternal: true,
   excludeExternals: true,

@@ -13,6 +13,7 @@ import { load } from 'heed';
 import { evaluateEmbeddingSimilarity, evaluateInformationRetrieval } from 'heed/evaluation';
 import { ensureCheckpoint } from '../checkpoints.mjs';
 import { PlainError, root, runMain } from '../console.mjs';
+import { readCranfield } from './cranfield.mjs';
 
 const { values: options } = parseArgs({
   options: {
@@ -24,27 +25,6 @@ const { values: options } = parseArgs({
 
 /** Pairs of sentences with their similarity, 0 to 5. */
 const readSts = (file) => parse(readFileSync(file, 'utf8')).map(([a, b, score]) => ({ a, b, score: Number(score) }));
-
-/** Abstracts, queries, and the ids of the relevant abstracts. The judgements number the queries from 1 in their order. */
-function readCranfield(folder) {
-  const read = (name) => readFileSync(join(folder, name), 'utf8');
-  const inTags = (text, tag) => [...text.matchAll(new RegExp(`<${tag}>(.*?)</${tag}>`, 'gs'))].map(([, body]) => body);
-  const plain = (text) => text.replace(/\s+/g, ' ').trim();
-  const docs = inTags(read('cran.all.1400.xml'), 'doc');
-  const corpus = Object.fromEntries(
-    docs.map((doc) => [
-      inTags(doc, 'docno')[0].trim(),
-      plain(inTags(doc, 'text')[0]) || plain(inTags(doc, 'title')[0]),
-    ]),
-  );
-  const queries = Object.fromEntries(inTags(read('cran.qry.xml'), 'title').map((text, i) => [i + 1, plain(text)]));
-  const relevantDocs = Object.fromEntries(Object.keys(queries).map((id) => [id, []]));
-  for (const line of read('cranqrel.trec.txt').split('\n')) {
-    const [query, , document, relevance] = line.trim().split(/\s+/);
-    if (Number(relevance) > 0) relevantDocs[query].push(document);
-  }
-  return { corpus, queries, relevantDocs };
-}
 
 await runMain(async () => {
   if (!options.sts && !options.cranfield) throw new PlainError('Give --sts, --cranfield or both.');

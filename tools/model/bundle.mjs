@@ -29,6 +29,21 @@ const FILES = [
   '1_Pooling/config.json',
 ];
 
+/** Settings of these files without effect on results. Without them, a page loads no table of such settings. */
+const UNUSED = {
+  'config.json': [
+    ...['_name_or_path', 'transformers_version', 'use_cache', 'gradient_checkpointing', 'initializer_range'],
+    ...['attention_probs_dropout_prob', 'hidden_dropout_prob'], // the defaults of the family
+  ],
+  'tokenizer_config.json': ['name_or_path', 'do_basic_tokenize', 'never_split'],
+};
+
+/** A settings file without these, and with `added`. */
+function withSettings(bytes, unused, added = {}) {
+  const settings = Object.entries(JSON.parse(new TextDecoder().decode(bytes))).filter(([key]) => !unused.includes(key));
+  return new TextEncoder().encode(JSON.stringify({ ...Object.fromEntries(settings), ...added }, null, 2));
+}
+
 const POSITIONS = 256;
 /** The number of WordNet's synsets whose texts calibrate the matrices. */
 const CALIBRATION = 400;
@@ -75,6 +90,11 @@ async function makeModel(heed, published) {
     texts: await calibrationTexts(),
   });
   say(`${report.bytesAfter} bytes; cosines on the texts that calibrate: ${JSON.stringify(report.loss)}`);
+  files['config.json'] = withSettings(files['config.json'], UNUSED['config.json']);
+  // All added tokens are in tokenizer.json, so a page need not look for files with others.
+  const tokens = { added_tokens_decoder: {} };
+  const tokenizer = 'tokenizer_config.json';
+  files[tokenizer] = withSettings(files[tokenizer], UNUSED[tokenizer], tokens);
   for (const [path, bytes] of Object.entries(files)) {
     mkdirSync(dirname(join(options.out, path)), { recursive: true });
     writeFileSync(join(options.out, path), bytes);

@@ -9,6 +9,7 @@
 
 import { spawnSync } from 'node:child_process';
 import { parseArgs } from 'node:util';
+import { evaluateClassifier } from 'heed/evaluation';
 import { load } from 'heed/train';
 import { wordnet } from './sources.mjs';
 
@@ -99,7 +100,7 @@ async function accuracies(name, splits, heed) {
   for (const [i, { train, test }] of splits.entries()) {
     const model = await heed.fromPretrained(undefined, trainable ? { trainable, seed: i + 1 } : {});
     await teach(heed, model, train, i + 1);
-    results.push((await heed.evaluateClassifier(model, test)).accuracy);
+    results.push((await evaluateClassifier(model, test)).accuracy);
     model.dispose();
   }
   return results;

@@ -57,7 +57,7 @@ export async function makeDictionary(heed, published, folder) {
   const index = heed.TextIndex.of(
     words,
     { data, shape: [words.length, width] },
-    { embedder: bundled, output: 'float32' },
+    { embedder: bundled, storage: 'float32' },
   );
   const bytes = await heed.quantizeIndex(index, { components: COMPONENTS, bits: BITS, texts: false });
   mkdirSync(join(folder, 'dictionary'), { recursive: true });

@@ -6,7 +6,7 @@ const site = new URL('..', import.meta.url);
 
 /** Blocks need more than a page without files and servers has. */
 const elsewhere =
-  /node:|\bprocess\.|\bdocument\.|['"`]\.{0,2}\/|https?:\/\/|new Worker|worker: |cache: true|\bsource\b/;
+  /node:|\bprocess\.|\bdocument\.|['"`]\.{0,2}\/|https?:\/\/|new Worker|worker: |cache: true|fromPretrained\(source\b/;
 const entries = /from '(heed(?:\/(?:train|util|lens|evaluation|draw))?)';/g;
 
 const codeOf = (block) => {

@@ -1,15 +1,6 @@
-/**
- * The entry `heed/node`: embeds corpora too large for one machine. A folder contains the plan and the finished parts;
- * any number of workers can share it.
- */
-export {
-  type EmbeddingStatus,
-  embeddingStatus,
-  type FinishOptions,
-  type FinishResult,
-  finishEmbedding,
-} from './scale/finish.js';
-export type { Chunk, EmbeddingSettings, Manifest, PartFormat } from './scale/manifest.js';
-export { type PlanOptions, planEmbedding } from './scale/plan.js';
-export type { Signal } from './scale/plan-options.js';
-export { type WorkOptions, type WorkResult, workEmbedding } from './scale/work.js';
+/** The former name of `heed/corpus`. It has the same exports, so that importing one of them reaches the error. */
+import { invalid } from './base/error.js';
+
+export * from './corpus.js';
+
+throw invalid('heed/node', "'heed/corpus', the present name of this entry", "'heed/node'", 'UNSUPPORTED');

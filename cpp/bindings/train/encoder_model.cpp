@@ -102,26 +102,21 @@ BoundVariable* recordEncoderModel(BoundGraph& graph, BoundTrainableEncoder& enco
     const RunScope scope(encoder.runner());
     const EncoderPass pass{readBool(options, "training"), readBool(options, "recompute")};
     const TokenBatch tokens = readBatch(batch);
-    const auto sites = readRecordedSites(given, tokens.sequences, tokens.sequences);
-    const Variable rows = encoder.encoder().forward(graph.graph(), tokens, pass, sites.get());
-    return made({rows.rows(), rows.cols()}, rows);
+    const auto sites = readSites<BoundRecordedSites>(given, tokens.sequences, tokens.sequences);
+    return made(encoder.encoder().forward(graph.graph(), tokens, pass, sites.get()));
   });
 }
 
 BoundVariable* recordWordLogits(BoundGraph& graph, BoundTrainableEncoder& encoder, const BoundVariable& x) {
-  return guarded([&] {
-    const Variable logits = encoder.encoder().wordLogits(graph.graph(), x.variable());
-    return made({logits.rows(), logits.cols()}, logits);
-  });
+  return guarded([&] { return made(encoder.encoder().wordLogits(graph.graph(), x.variable())); });
 }
 
 /// x [T, E] -> [N, E]. `skipped`: as in RawEncoding.pool().
 BoundVariable* recordPool(BoundGraph& graph, const BoundVariable& x, const val& lengths, const val& skipped,
                           const std::string& pooling) {
   return guarded([&] {
-    const Variable pooled = train::pool(graph.graph(), x.variable(), readSequences(lengths), readVector<Index>(skipped),
-                                        poolingNamed(pooling));
-    return made({pooled.rows(), pooled.cols()}, pooled);
+    return made(train::pool(graph.graph(), x.variable(), readSequences(lengths), readVector<Index>(skipped),
+                            poolingNamed(pooling)));
   });
 }
 
@@ -131,10 +126,7 @@ BoundVariable* recordNormalize(BoundGraph& graph, const BoundVariable& x) {
 
 /// The rows of x [T, E] at `indices`.
 BoundVariable* recordGatherRows(BoundGraph& graph, const BoundVariable& x, const val& indices) {
-  return guarded([&] {
-    const Variable rows = train::gatherRows(graph.graph(), x.variable(), readVector<Index>(indices));
-    return made({rows.rows(), rows.cols()}, rows);
-  });
+  return guarded([&] { return made(train::gatherRows(graph.graph(), x.variable(), readVector<Index>(indices))); });
 }
 
 /// A tensor [..., E] of shape `extents` whose rows at `indices` are those of x [T, E]; all other rows are zeros.

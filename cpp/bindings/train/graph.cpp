@@ -33,6 +33,7 @@ val BoundGradients::read(unsigned parameter) const {
 }
 
 BoundVariable* made(const Shape& shape, const Variable& variable) { return new BoundVariable(shape, variable); }
+BoundVariable* made(const Variable& variable) { return made({variable.rows(), variable.cols()}, variable); }
 
 void requireSame(const char* argument, const Shape& got, const Shape& expected) {
   requireShape(argument, got, expected);
@@ -159,6 +160,53 @@ void addGradients(BoundGraph& graph, BoundGradients& gradients) { graph.graph().
 void forgetGradients(BoundGraph& graph, BoundGradients& gradients) { graph.graph().forget(gradients.gradients()); }
 void invalidate(BoundGraph& graph) { graph.graph().invalidate(); }
 
+/// For data-parallel training, in which instances of the module compute parts of a batch and exchange gradients.
+/// Returns a RawGradient: null if no backward pass has reached the parameter, otherwise { rows, values }. `rows` is an
+/// Int32Array of the rows of a table that were looked up, or null for all rows.
+val takeGradient(BoundGradients& bound, unsigned parameter) {
+  return guarded([&] {
+    train::ParameterGradients& gradients = bound.gradients();
+    if (!gradients.hasGradient(parameter)) return val::null();
+    gradients.requireWhole(parameter);
+    const train::ParameterGradients::Entry& entry = gradients.entry(parameter);
+    val part = val::object();
+    if (entry.dense.data()) {
+      part.set("rows", val::null());
+      part.set("values", writeFloats(entry.dense.data(), entry.dense.rows() * entry.dense.cols()));
+      return part;
+    }
+    const std::vector<int32_t> rows(entry.rows.order.begin(), entry.rows.order.end());
+    part.set("rows", val(emscripten::typed_memory_view(rows.size(), rows.data())).call<val>("slice"));
+    part.set("values", writeFloats(entry.rows.values.data(), static_cast<Index>(entry.rows.values.size())));
+    return part;
+  });
+}
+
+/// Adds a RawGradient of the same parameter.
+void addGradient(BoundGradients& bound, unsigned parameter, const val& part) {
+  guarded([&] {
+    train::ParameterGradients& gradients = bound.gradients();
+    const std::span<float> values = readArray<float>(part["values"]);
+    const Parameter& whole = gradients.parameters()[parameter];
+    const Index width = whole.rowSize();
+    if (part["rows"].isNull()) {
+      requireCount("gradient", values.size(), whole.shape.size());
+      return gradients.add(parameter, 0, whole.rows(), values.data());
+    }
+    const auto rows = readArray<Index>(part["rows"]);
+    requireCount("gradient", values.size(), Shape{static_cast<Index>(rows.size()), width}.size());
+    const float* next = values.data();
+    for (const Index row : rows) {
+      requireRange("gradient", row, 0, whole.rows() - 1);
+      gradients.row({parameter, 0, 0}, row);  // allocates all rows before it adds to any
+    }
+    for (const Index row : rows) {
+      view(gradients.row({parameter, 0, 0}, row), 1, width) += view(next, 1, width);
+      next += width;
+    }
+  });
+}
+
 BoundGradients* makeGradients(BoundModule& module) {
   return guarded([&] { return new BoundGradients(module); });
 }
@@ -194,6 +242,8 @@ EMSCRIPTEN_BINDINGS(heed_train_graph) {
       .function("forget", &forgetGradients)
       .function("invalidate", &invalidate)
       .function("backward", &backwardOf, allow_raw_pointers());
+  emscripten::function("takeGradient", &takeGradient);
+  emscripten::function("addGradient", &addGradient);
 }
 
 }  // namespace heed::bindings

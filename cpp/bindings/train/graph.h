@@ -2,7 +2,7 @@
 
 #include "../convert.h"
 #include "../module.h"
-#include "heed/train/backward.h"
+#include "heed/train/graph.h"
 
 /// Training from JavaScript: handles of graphs, variables and gradients of parameters, and functions that record
 /// operations, layers and losses. Only in builds with training.
@@ -59,8 +59,9 @@ class BoundGraph {
 };
 
 // Functions for expressions that would otherwise be compiled into dozens of callers.
-/// Allocates a new handle.
+/// Allocates a new handle; without a shape, that of a matrix.
 BoundVariable* made(const Shape& shape, const Variable& variable);
+BoundVariable* made(const Variable& variable);
 /// Calls requireShape().
 void requireSame(const char* argument, const Shape& got, const Shape& expected);
 

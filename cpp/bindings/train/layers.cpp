@@ -37,7 +37,7 @@ class RecordingCall final : public Call {
     return read;
   }
   void useSites(const Sequences& queries, const Sequences& keys) override {
-    sites_ = readRecordedSites(arguments()["sites"], queries, keys);
+    sites_ = readSites<BoundRecordedSites>(arguments()["sites"], queries, keys);
     recording_.setSites(sites_.get());
   }
   val result(const Shape& shape, const Value& value) override {

@@ -28,10 +28,4 @@ Variable BoundRecordedSites::readVariable(train::Graph& graph, Index layer, Site
   return read;
 }
 
-std::unique_ptr<BoundRecordedSites> readRecordedSites(const val& given, const Sequences& queries,
-                                                      const Sequences& keys) {
-  if (given.isNull() || given.isUndefined()) return nullptr;
-  return std::make_unique<BoundRecordedSites>(given, queries, keys);
-}
-
 }  // namespace heed::bindings

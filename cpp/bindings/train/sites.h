@@ -1,7 +1,5 @@
 #pragma once
 
-#include <memory>
-
 #include "../sites.h"
 #include "graph.h"
 #include "heed/train/sites.h"
@@ -22,9 +20,5 @@ class BoundRecordedSites final : public train::RecordedSites {
   val given_;
   std::vector<Variable> operands_;
 };
-
-/// The sites of a recorded call; null if it has none.
-std::unique_ptr<BoundRecordedSites> readRecordedSites(const val& given, const Sequences& queries,
-                                                      const Sequences& keys);
 
 }  // namespace heed::bindings

@@ -18,6 +18,13 @@ enum class Activation {
   kSigmoid,
   kSilu,       ///< x sigmoid(x)
   kQuickGelu,  ///< x sigmoid(1.702 x), GELU's sigmoid approximation (Hendrycks, Gimpel 2016; CLIP)
+  kGelu10,     ///< min(GELU(x), 10) (Wu et al. 2020, arXiv:2004.09602)
+  kRelu6,      ///< min(max(0, x), 6)
+  kRelu2,      ///< max(0, x)^2 (So et al. 2021, arXiv:2109.08668)
+  kLeakyRelu,  ///< x for x > 0, otherwise 0.01 x
+  kHardswish,  ///< x min(max(0, x + 3), 6) / 6 (Howard et al. 2019, arXiv:1905.02244)
+  kMish,       ///< x tanh(log(1 + e^x)) (Misra 2019, arXiv:1908.08681)
+  kLaplace,    ///< (1 + erf((x - 0.707107) / (0.282095 sqrt(2)))) / 2 (Ma et al. 2022, arXiv:2209.10655)
 };
 
 /// The activation with the given lower-case name ("relu", "gelu_tanh", ...). Throws kInvalidArgument for an unknown

@@ -37,8 +37,6 @@ struct Mask {
   /// for shapes that do not broadcast.
   static Mask broadcast(const char* argument, Kind kind, const void* data, const Shape& shape,
                         const std::array<Index, 4>& target);
-  /// Pointer to the element at `offset` from the first.
-  const void* at(Index offset) const;
 };
 
 /// A mask as given by the caller. It is broadcast to the scores of a call.
@@ -88,17 +86,17 @@ PositionBias relativeBias(ConstMatrixView table, Index max_length, Index bucket_
 /// j also has the terms Q_i PK_r^T (content to position) and K_j PQ_r^T (position to content), where r is the row for
 /// their distance i - j. C is the number of rows; each stands for one distance or a bucket of distances.
 struct DisentangledPositions {
-  Value key;                    ///< PK (C, H Dk)
-  Value query;                  ///< PQ (C, H Dk)
+  Value key;                    ///< PK (C, H Dk); empty: no term content to position
+  Value query;                  ///< PQ (C, H Dk); empty: no term position to content
   Index max_distance = 0;       ///< larger distances are clamped
   const Index* rows = nullptr;  ///< (2 max_distance + 1); entry max_distance + (i - j) is first + r; ascending
   Index first = 0;
-  Value embeddings = {};  ///< (C, E): a layer projects them to PK and PQ if these are empty
+  Value embeddings = {};  ///< (C, E): a layer projects them to PK and PQ if both are empty
 };
 
 /// The bucket of `distance` = i - j in DeBERTa v2: the distance itself up to buckets / 2; then it grows logarithmically
 /// and reaches buckets - 1 at max_distance - 1, but is not limited there. Negative distances have the negated bucket.
-/// Requires buckets < max_distance.
+/// Requires 0 < buckets / 2 < max_distance - 1.
 Index logBucket(Index distance, Index buckets, Index max_distance);
 
 class Rotary;
@@ -120,6 +118,7 @@ struct AttentionOptions {
   float dropout = 0;       ///< dropout rate on the weights, with inverted scaling; set by layers
   DropoutKey dropout_key;  ///< identifies the draws if dropout > 0
   const Rotary* rotary = nullptr;  ///< layers only: rotates the projected queries and keys
+  bool rotary_values = false;      ///< layers only: also rotates the projected values (RoFormer)
 
   /// Hk, for queries with H heads.
   Index keyHeads(Index num_heads) const { return key_heads == 0 ? num_heads : key_heads; }
@@ -150,9 +149,17 @@ struct AttentionOutput {
   /// Null, or memory for attentionWeightsSize() floats: the softmax before dropout and head mask, (H, L_n, S_n) for
   /// each sequence n, one sequence after the other.
   float* weights = nullptr;
-  /// Null, or memory for attentionWeightsSize() floats: the softmax's input, laid out like `weights`. Entries of
-  /// skipped keys are not written.
+  /// Null, or memory for attentionWeightsSize() floats: the scores of all keys before masks, laid out like `weights`.
+  /// Nothing else is then computed.
   float* scores = nullptr;
+};
+
+/// Scores or weights that have been edited, and with which attention continues. They are laid out like
+/// AttentionOutput::weights; null: not edited.
+struct AttentionEdits {
+  const float* scores = nullptr;
+  const float* weights = nullptr;  ///< used without masks
+  const float* before = nullptr;   ///< the weights before the edits: where a row has not changed, output is not written
 };
 
 /// Attention for all heads of all sequences. Throws kShapeMismatch and kInvalidArgument, naming the argument.
@@ -165,7 +172,7 @@ struct AttentionOutput {
 /// even if these keys or their values are infinite or NaN; queries that may attend to such a key do receive the NaN.
 /// Values are summed with weights of up to 1 before the sum is divided, so values beyond 3e38 / S overflow.
 void attention(const AttentionInput& input, Index num_heads, const AttentionOptions& options,
-               const AttentionOutput& result, Context& context);
+               const AttentionOutput& result, Context& context, const AttentionEdits& edits = {});
 
 /// The size of AttentionOutput::weights in floats: the sum over n of H L_n S_n. Throws kOutOfMemory for sizes that
 /// cannot be addressed.

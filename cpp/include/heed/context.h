@@ -1,5 +1,7 @@
 #pragma once
 
+#include <algorithm>
+
 #include "heed/arena.h"
 
 namespace heed {
@@ -54,6 +56,16 @@ struct Context {
   RandomState random;
 };
 
+/// Divides `rows` rows of `width` values into parts and calls f(begin, end) for each. There is one part per thread, or
+/// fewer if waking a thread would take longer than its part.
+template <class F>
+void forRowParts(Index rows, Index width, Context& context, const F& f) {
+  constexpr Index kLeastValues = 1 << 13;
+  const Index parts = std::clamp<Index>(rows * width / kLeastValues, 1, context.executor.threads());
+  context.executor.run(parts, context,
+                       [&](Index i, Context&) { f(evenPart(rows, parts, i), evenPart(rows, parts, i + 1)); });
+}
+
 /// Restores the random state of a context at the end of a scope.
 class RandomScope {
  public:
@@ -61,7 +73,6 @@ class RandomScope {
   ~RandomScope() { context_.random = before_; }
   RandomScope(const RandomScope&) = delete;
   RandomScope& operator=(const RandomScope&) = delete;
-  const RandomState& before() const { return before_; }
 
  private:
   Context& context_;

@@ -24,21 +24,8 @@ struct DropoutKey {
   uint64_t step = 0;
 };
 
-/// The draws for one row. `sequence` and `head` are 0 for plain matrices.
-class DropoutRow {
- public:
-  DropoutRow(const DropoutKey& key, Index sequence, Index head, Index row);
-  /// Whether the entry in `column` is dropped with rate p. Fastest for ascending columns.
-  bool drops(Index column, float p);
-
- private:
-  uint64_t key_;
-  std::array<uint32_t, 4> counter_;  // (block of 4 columns, row, head, sequence)
-  std::array<uint32_t, 4> words_;    // the draws of that block
-};
-
 /// The factor on entries that are not dropped.
-inline float keptScale(float p, DropoutScaling scaling) {
+inline float keepFactor(float p, DropoutScaling scaling) {
   return scaling == DropoutScaling::kInverted ? 1 / (1 - p) : 1;
 }
 
@@ -47,7 +34,7 @@ struct DropoutOptions {
   DropoutScaling scaling = DropoutScaling::kInverted;
 };
 
-/// output = Z * x, where each entry of Z is 0 with probability p in [0, 1] and keptScale() otherwise. x and output (T,
+/// output = Z * x, where each entry of Z is 0 with probability p in [0, 1] and keepFactor() otherwise. x and output (T,
 /// E) may be the same. Row t and column c use the draws of row `first_row` + t and column `first_column` + c. Throws
 /// kInvalidArgument for p outside [0, 1].
 void dropout(ConstMatrixView x, const DropoutOptions& options, const DropoutKey& key, MatrixView output,

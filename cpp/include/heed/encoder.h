@@ -12,35 +12,27 @@
 namespace heed {
 
 struct EncoderLayerOptions {
-  Index embed_dim;            ///< E
-  Index num_heads;            ///< H
-  Index feed_forward_dim;     ///< F
-  Index key_dim = 0;          ///< Dk, width of one head's queries and keys; 0: E / H. Set in layers with pruned heads
-  Index value_dim = 0;        ///< Dv, width of one head's values; 0: E / H. Set in layers with pruned heads
-  Index key_value_heads = 0;  ///< number of heads of keys and values, a divisor of H; 0: H
-  Activation activation = Activation::kRelu;
-  bool norm_first = false;  ///< pre-norm: x + f(LN(x)); post-norm: LN(x + f(x))
-  float eps = 1e-5f;
-  float dropout = 0.1f;          ///< rate on the attention weights, the hidden features and the output of each block
-  bool bias = true;              ///< biases in the projections and the feed-forward
-  bool norm_bias = true;         ///< biases in the layer norms
-  bool gated = false;            ///< gated feed-forward, see FeedForwardOptions
-  bool gate_second = false;      ///< gated: activate the second half of linear1's output instead of the first
-  bool linear1_bias = true;      ///< false: linear1 has no bias, whatever `bias` is
-  bool attention_norm = true;    ///< false: no norm before the attention (ModernBERT's first layer, pre-norm only)
-  bool output_norms = false;     ///< another norm on each block's output, before the residual connection (Gemma)
-  bool layer_scale = false;      ///< factors on each block's output, before the residual connection (DINOv2)
-  bool rms_norm = false;         ///< every norm is an RMSNorm instead of a layer norm
-  float norm_weight_offset = 0;  ///< added to the weights of every RMSNorm; 1 in Gemma
-  bool qk_norm = false;          ///< norms over the queries and over the keys of each head (Qwen3, Gemma 3)
-  bool joint_qk_norm = false;    ///< one norm over all heads' queries, one over all heads' keys (JinaBERT)
-  bool nested_norm = false;      ///< post-norm: the attention block is LN(x + LN'(x + MHA(x))) (JinaBERT)
-  bool position_projections = false;  ///< separate projections of the distance embeddings, see
-                                      ///< MultiHeadAttentionOptions
+  Index embed_dim;                ///< E, also of `attention`, `feed_forward` and `norm`
+  bool bias = true;               ///< biases in the projections and the feed-forward
+  bool attention_bias = true;     ///< false: no biases in the projections, whatever `bias` is
+  bool feed_forward_bias = true;  ///< false: no biases in the feed-forward, whatever `bias` is
+  float dropout = 0.1f;           ///< rate on the attention weights, the hidden features and each block's output
+  MultiHeadAttentionOptions attention = {};  ///< of the self-attention and, in decoder layers, of the cross-attention
+  FeedForwardOptions feed_forward = {};
+  LayerNormOptions norm = {};  ///< of every norm
+  bool norm_first = false;     ///< pre-norm: x + f(LN(x)); post-norm: LN(x + f(x))
+  bool attention_norm = true;  ///< false: no norm before the attention (ModernBERT's first layer, pre-norm only)
+  bool output_norms = false;   ///< another norm on each block's output, before the residual connection (Gemma)
+  bool layer_scale = false;    ///< factors on each block's output, before the residual connection (DINOv2)
+  bool nested_norm = false;    ///< post-norm: the attention block is LN(x + LN'(x + MHA(x))) (JinaBERT)
   Precision precision = Precision::kFloat32;
 
-  /// Dk: key_dim with its default filled in.
-  Index headWidth() const { return key_dim ? key_dim : embed_dim / std::max<Index>(num_heads, 1); }
+  /// Dk: attention.key_dim with its default filled in.
+  Index headWidth() const {
+    return attention.key_dim ? attention.key_dim : embed_dim / std::max<Index>(attention.num_heads, 1);
+  }
+  /// Copies the options that the parts share to `attention`, `feed_forward` and `norm`.
+  EncoderLayerOptions completed() const;
 };
 
 /// Post-norm: a = LN(x + Dropout(MHA(x))), y = LN(a + Dropout(FF(a))).

@@ -8,8 +8,8 @@
 #include "heed/attention.h"
 #include "heed/context.h"
 #include "heed/dropout.h"
+#include "heed/module.h"
 #include "heed/sites.h"
-#include "heed/table_rows.h"
 #include "heed/value.h"
 
 /// Executes the operations of layers. Layers and models define their forward pass once, in terms of an Evaluator:
@@ -37,6 +37,19 @@ struct Windows {
   /// rows than Index can count.
   Index count(Index length) const;
 };
+
+/// T rows looked up in a table, such as token embeddings. The table has E columns.
+struct TableRows {
+  const RowStorage* storage;    ///< the table, or null
+  const float* plain;           ///< the table in row-major order, if `storage` is null
+  std::span<const Index> rows;  ///< (T) indices of the table's rows
+  float scale = 1;              ///< factor on the rows
+  bool sparse = false;          ///< store gradients only for the rows that were looked up
+};
+
+/// output (T, E) = the sum of the rows looked up in each table, added in the order of `tables`. Only the first table
+/// may have a `storage`.
+void lookUp(std::span<const TableRows> tables, MatrixView output);
 
 /// Values are valid until the end of the Scope in which they were computed. An operation *consumes* an argument if it
 /// may write its result to the argument's memory; the argument must not be used afterwards.
@@ -147,6 +160,9 @@ class Evaluator {
   /// A copy of x, which may be consumed while x is still needed.
   virtual Value copy(const Value& x) = 0;
 
+  /// An uninitialized matrix for a result that is computed in parts, so that the memory of one part can be released
+  /// before the next. Empty if operations are recorded.
+  virtual Value unwritten(Index rows, Index columns) = 0;
   /// Keeps an argument of operations, such as Rotary tables or a mask's data, alive while this evaluator or, if
   /// operations are recorded, the graph needs it.
   virtual void share(std::shared_ptr<const void> argument) = 0;

@@ -12,8 +12,8 @@ namespace heed {
 class Evaluator;
 
 struct FeedForwardOptions {
-  Index embed_dim;         ///< E
-  Index feed_forward_dim;  ///< F
+  Index embed_dim = 0;         ///< E
+  Index feed_forward_dim = 0;  ///< F
   Activation activation = Activation::kRelu;
   float dropout = 0;  ///< rate on the hidden layer, in training
   bool bias = true;

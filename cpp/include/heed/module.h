@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <span>
 #include <string>
 #include <utility>
@@ -35,8 +34,9 @@ struct InitialValue {
   static InitialValue linear(Index in);
 };
 
-/// A format of rows with 3 or 4 bits per weight: core/coded_rows.h (kInt4), core/trellis.h.
-enum class RowCode { kNone, kInt4, kTrellis3, kTrellis4 };
+/// A format of rows of integers with one scale per row: signed bytes, value = scale * integer; the same for rows that
+/// are rotated (gemm/rotation.h); 3 or 4 bits per weight, see core/coded_rows.h (kInt4) and core/trellis.h.
+enum class RowCode { kNone, kInt8, kRotatedInt8, kInt4, kTrellis3, kTrellis4 };
 
 /// Consecutive rows in such a format. Each row can be decoded by itself.
 struct CodedRows {
@@ -44,7 +44,7 @@ struct CodedRows {
   Index width;
   const uint8_t* bytes;
   const float* scales;                   ///< one per row
-  const float* column_scales = nullptr;  ///< (width), or null for kInt4
+  const float* column_scales = nullptr;  ///< (width) for kTrellis3 and kTrellis4
 
   /// Writes the values of one row.
   void decode(Index row, float* out) const;
@@ -59,11 +59,6 @@ class RowStorage {
   virtual ~RowStorage() = default;
   /// Stores rows [first, first + count), row-major in fp32.
   virtual void write(Index first, Index count, const float* rows) = 0;
-  /// Stores rows given as int8 with one scale per row: value = scales[row] * rows[row, :].
-  virtual void writeInt8(Index first, Index count, const signed char* rows, const float* scales) = 0;
-  /// The same for rows that are rotated (gemm/rotation.h). Formats that do not rotate decode each row to `row`, scratch
-  /// for one row of floats, and write it as fp32.
-  virtual void writeRotatedInt8(Index first, Index count, const signed char* rows, const float* scales, float* row) = 0;
   /// Stores the first `count` coded rows. Formats that cannot store these decode each of them to `row`, scratch of
   /// `width` floats, and write it as fp32.
   virtual void writeCoded(Index first, Index count, const CodedRows& rows, float* row);
@@ -91,8 +86,6 @@ struct Parameter {
   ParameterKind kind = ParameterKind::kWeight;
   InitialValue initial;
   std::vector<Part> parts;
-  /// Called after rows have been written, for modules that derive values from them; empty: none.
-  std::function<void()> on_write;
   /// The number of writes to parameters of the module that owns this one; null: not counted. Set by
   /// Module::parameters().
   uint64_t* writes = nullptr;
@@ -105,17 +98,15 @@ struct Parameter {
   void read(Index first, Index count, float* out) const;
   /// Sets rows [first, first + count).
   void write(Index first, Index count, const float* in) const;
-  /// Whether the parameter has a RowStorage, which writeInt8() and writeRotatedInt8() require.
-  bool takesInt8() const { return parts.front().storage != nullptr; }
+  /// Whether the parameter is a matrix in a RowStorage.
+  bool hasStorage() const { return parts.front().storage != nullptr; }
   /// As RowStorage::writeCoded(). Requires rows of rowSize() columns.
   void writeCoded(Index first, Index count, const CodedRows& in, float* row) const;
-  /// As RowStorage::writeInt8(). Requires takesInt8().
-  void writeInt8(Index first, Index count, const signed char* in, const float* scales) const;
-  /// As RowStorage::writeRotatedInt8(). Requires takesInt8().
-  void writeRotatedInt8(Index first, Index count, const signed char* in, const float* scales, float* row) const;
 
  private:
-  void countWrite() const;
+  void countWrite() const {
+    if (writes) ++*writes;
+  }
 };
 
 /// How a module stores its matrices and multiplies by them. Everything else is fp32.
@@ -183,5 +174,20 @@ class Module {
 
 /// A parameter stored as a plain row-major array. Vectors have the shape {size} and rows of one element.
 Parameter plainParameter(std::string name, Shape shape, float* data, ParameterKind kind, InitialValue initial);
+
+/// How matrices are initialized.
+enum class Initialization {
+  kByLayer,  ///< as in the constructors of PyTorch's layers
+  kXavier,   ///< all matrices Xavier-uniform, as in torch.nn.Transformer
+};
+
+/// Initializes every parameter of `module` like PyTorch's module of the same name, with draws seeded by `seed`:
+///
+///   Linear                weight and bias uniform in +-1 / sqrt(in)
+///   MultiHeadAttention    projections Xavier-uniform, in_proj_weight as one matrix; biases 0; out_proj.weight as
+///                         in Linear
+///   LayerNorm, BatchNorm  weight 1, bias 0, running mean 0 and variance 1
+///   learned positions     normal with standard deviation 1, as in torch.nn.Embedding
+void initialize(Module& module, uint64_t seed, Initialization initialization = Initialization::kByLayer);
 
 }  // namespace heed

@@ -11,8 +11,8 @@
 namespace heed {
 
 struct MultiHeadAttentionOptions {
-  Index embed_dim;            ///< E
-  Index num_heads;            ///< H
+  Index embed_dim = 0;        ///< E
+  Index num_heads = 0;        ///< H
   Index key_value_heads = 0;  ///< Hk, a divisor of H; 0: H. Fewer: grouped-query attention, see AttentionOptions
   Index key_dim = 0;          ///< Dk; 0: E / H, which must be an integer
   Index value_dim = 0;        ///< Dv; 0: E / H, which must be an integer
@@ -23,11 +23,14 @@ struct MultiHeadAttentionOptions {
   Activation query_activation = Activation::kIdentity;
   Activation key_activation = Activation::kIdentity;
   Activation value_activation = Activation::kIdentity;
-  /// Normalizes the projected queries and keys before rotation: each head if its width is Dk, all heads together if it
-  /// is H Dk (then Hk = H).
-  std::optional<LayerNormOptions> qk_norm = std::nullopt;
+  bool qk_norm = false;        ///< norms over the projected queries and keys of each head, before rotation (Qwen3)
+  bool joint_qk_norm = false;  ///< the same over all heads together, which requires Hk = H (JinaBERT)
+  LayerNormOptions norm = {};  ///< of these norms; the width is set by the layer
+  bool value_norm = false;     ///< RMSNorm without weights over the projected values of each head (EmbeddingGemma 2)
   bool position_projections = false;  ///< separate projections for PK and PQ of DisentangledPositions, instead of
                                       ///< those of keys and queries
+  bool content_to_position = true;    ///< whether DisentangledPositions have the term with PK
+  bool position_to_content = true;    ///< whether DisentangledPositions have the term with PQ
   float dropout = 0;                  ///< rate on the attention weights, in training
   Precision precision = Precision::kFloat32;
 };
@@ -38,7 +41,8 @@ struct MultiHeadAttentionOptions {
 /// Parameters if the key and value inputs have width E and H Dk = Hk Dk = Hk Dv = E: in_proj_weight (3E, E),
 /// in_proj_bias (3E); otherwise q_proj_weight (H Dk, E), k_proj_weight (Hk Dk, key_input_dim), v_proj_weight (Hk Dv,
 /// value_input_dim), in_proj_bias (H Dk + Hk Dk + Hk Dv). Always out_proj.weight (E, H Dv), out_proj.bias (E). With
-/// qk_norm: q_norm.*, k_norm.*. With position_projections: pos_key_proj.*, pos_query_proj.* (H Dk, E).
+/// qk_norm or joint_qk_norm: q_norm.*, k_norm.*. With position_projections: pos_key_proj.*, pos_query_proj.* (H Dk, E),
+/// those of the terms that there are.
 class MultiHeadAttention : public Module {
  public:
   explicit MultiHeadAttention(const MultiHeadAttentionOptions& options);
@@ -79,7 +83,7 @@ class MultiHeadAttention : public Module {
   MultiHeadAttentionOptions options_;
   Linear q_proj_, k_proj_, v_proj_, out_proj_;
   std::optional<Linear> pos_key_proj_, pos_query_proj_;
-  std::optional<LayerNorm> q_norm_, k_norm_;
+  std::optional<LayerNorm> q_norm_, k_norm_, v_norm_;
   Dropout dropout_;
 };
 

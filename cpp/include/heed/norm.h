@@ -18,7 +18,7 @@ void layerNorm(ConstMatrixView x, const float* weight, const float* bias, float 
 void rmsNorm(ConstMatrixView x, const float* weight, float weight_offset, float eps, MatrixView output);
 
 struct LayerNormOptions {
-  Index normalized_shape;
+  Index normalized_shape = 0;
   float eps = 1e-5f;
   bool elementwise_affine = true;
   bool bias = true;

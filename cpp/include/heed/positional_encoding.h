@@ -2,6 +2,7 @@
 
 #include <limits>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "heed/module.h"
@@ -55,6 +56,15 @@ class PositionalEncoding : public Module {
   std::vector<float> rows_;  // (max_length, E)
 };
 
+/// The angles of rotary positions: pair k of a head's features has the angle i frequencies[k] at position i.
+struct RotaryAngles {
+  std::vector<double> frequencies;  ///< (D / 2)
+  double factor = 1;                ///< on the cosines and sines (`attention_factor` of YaRN, arXiv:2309.00071)
+
+  /// The frequencies scale base^(-2k/D) for `dim` = D features. Throws kInvalidArgument if D is not even and positive.
+  static RotaryAngles of(Index dim, double base, double scale = 1);
+};
+
 /// Rotary position embedding (Su et al. 2021, arXiv:2104.09864): at position i, pair k of a head's features is rotated
 /// by the angle i base^(-2k/D), so that the dot product of a query and a key depends only on their distance. D is the
 /// number of rotated features per head.
@@ -66,19 +76,17 @@ class Rotary {
   };
   /// Computes tables for positions first .. first + length - 1 and `dim` = D features. All angles are multiplied by
   /// `scale`. Throws kInvalidArgument if D is not even and positive, or for positions beyond the range of Index.
-  Rotary(Index dim, Index length, double base, Pairing pairing, double scale = 1, Index first = 0);
+  Rotary(Index dim, Index length, double base, Pairing pairing, double scale = 1, Index first = 0)
+      : Rotary(RotaryAngles::of(dim, base, scale), length, pairing, first) {}
+  Rotary(const RotaryAngles& angles, Index length, Pairing pairing, Index first = 0);
   /// Uses the given angles (length, D / 2), for example of positions in two dimensions. The pairs are (k, k + D/2).
   explicit Rotary(ConstMatrixView angles);
 
-  Index dim() const { return dim_; }
   Index length() const { return length_; }
-  Pairing pairing() const { return pairing_; }
-  /// Cosines and sines (D / 2) of the angles of all pairs at a position.
-  const float* cos(Index position) const { return cos_.data() + (position - first_) * (dim_ / 2); }
-  const float* sin(Index position) const { return sin_.data() + (position - first_) * (dim_ / 2); }
   /// Rotates the first D features of every head of x (rows, H Dh) in place; row r has the position first_position + r.
-  /// Throws kShapeMismatch if Dh < D, kInvalidArgument for positions without a table.
-  void rotate(MatrixView x, Index num_heads, Index first_position = 0) const;
+  /// `back`: rotates by the negated angles. Throws kShapeMismatch if Dh < D, kInvalidArgument for positions without a
+  /// table.
+  void rotate(MatrixView x, Index num_heads, Index first_position = 0, bool back = false) const;
 
  private:
   Index dim_, length_, first_ = 0;
@@ -91,14 +99,17 @@ class GrowingRotary {
  public:
   /// `most`: the number of positions that the tables never exceed.
   GrowingRotary(Index dim, double base, Rotary::Pairing pairing, double scale = 1,
-                Index most = std::numeric_limits<Index>::max());
+                Index most = std::numeric_limits<Index>::max())
+      : GrowingRotary(RotaryAngles::of(dim, base, scale), pairing, most) {}
+  GrowingRotary(RotaryAngles angles, Rotary::Pairing pairing, Index most = std::numeric_limits<Index>::max())
+      : angles_(std::move(angles)), most_(most), pairing_(pairing) {}
   /// Tables for at least `length` positions, at most `most`. A longer sequence replaces the tables, so callers must
   /// pass them to Evaluator::share().
   const std::shared_ptr<const Rotary>& tables(Index length);
 
  private:
-  Index dim_, most_;
-  double base_, scale_;
+  RotaryAngles angles_;
+  Index most_;
   Rotary::Pairing pairing_;
   std::shared_ptr<const Rotary> tables_;
 };

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <span>
 #include <vector>
 
 #include "heed/evaluator.h"
@@ -50,9 +51,12 @@ class Recurrent : public Module {
   };
 
   Index directions() const { return options_.bidirectional ? 2 : 1; }
-  /// Sets states[t] to the hidden states (N, H) at position t of all sequences.
-  void run(Evaluator& e, const Direction& direction, bool reverse, const Value& x, Index count, Index length,
-           Value* states) const;
+  /// Runs all_[index], one direction of one layer. Writes the hidden states to its columns of `output` (T, D H); if
+  /// `output` is null, sets states[t] to the hidden states at position t of all sequences (N, H).
+  void run(Evaluator& e, Index index, const Value& x, Index count, Index length, const Value& output,
+           std::span<Value> states) const;
+  /// The states of all directions as (T, D H).
+  Value ordered(Evaluator& e, std::span<const Value> states, Index count, Index length) const;
   std::vector<Parameter> ownParameters() override;
 
   RecurrentOptions options_;

@@ -128,8 +128,8 @@ class Sites {
   bool edits(Site site) const;
   /// Edits and reads the rows of a site. `heads`: number of heads in a row.
   void at(Site site, MatrixView rows, Index heads) { visit(site, valuesOf(site, rows, heads)); }
-  /// Edits and reads kScores and kWeights after attention has computed `result`, whose weights must not be null. Output
-  /// rows that the edits do not change keep their bits.
+  /// Computes attention and edits and reads kScores and kWeights on the way. The weights of `result` must not be null.
+  /// Output rows that the edits do not change keep their bits.
   void atAttention(const AttentionInput& input, Index num_heads, const AttentionOptions& options,
                    const AttentionOutput& result, Context& context);
 

@@ -64,6 +64,20 @@ inline ConstMatrixView view(const float* data, Index rows, Index columns) { retu
 /// A read-only view of m.
 inline ConstMatrixView readOnly(const MatrixView& m) { return view(m.data(), m.rows(), m.cols(), m.outerStride()); }
 
+/// Rows [begin, end) of a matrix.
+template <class View>
+View rowsOf(View all, Index begin, Index end) {
+  return view(all.data() + begin * all.outerStride(), end - begin, all.cols(), all.outerStride());
+}
+
+/// Rows [begin, end) of the columns of head h. Empty ranges have the address of `all`, because their own address could
+/// be out of bounds.
+template <class View>
+View headRows(View all, Index begin, Index end, Index h, Index width) {
+  const Index offset = begin < end ? begin * all.outerStride() + h * width : 0;
+  return view(all.data() + offset, end - begin, width, all.outerStride());
+}
+
 /// The first row of part i when `rows` rows are divided into `parts` parts whose sizes differ by at most one. Returns
 /// `rows` for i = parts.
 inline Index evenPart(Index rows, Index parts, Index i) { return rows / parts * i + std::min(i, rows % parts); }

@@ -70,6 +70,8 @@ class VectorIndex {
   Index rowStep() const { return form_ == VectorForm::kFloat32 ? stride_ / Index{sizeof(float)} : stride_; }
   double entry(const std::byte* row, Index k) const;
   float score(const float* query, Index n) const;
+  /// Whether two rows have the same entries and factors, and therefore the same score for any query.
+  bool areEqual(Index a, Index b) const;
   void truncate(Index count);
   /// Computes the signs of all rows starting at `first`.
   void packRows(Index first);

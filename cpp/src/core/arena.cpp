@@ -14,7 +14,7 @@ namespace {
 constexpr size_t kAlignment = 64;  // a cache line
 constexpr size_t kMinBlock = 256 * 1024;
 
-[[noreturn]] void refuseBytes(size_t bytes) {
+[[noreturn]] void throwOutOfBytes(size_t bytes) {
   throw Error(ErrorCode::kOutOfMemory, "out of memory: could not allocate " + std::to_string(bytes) + " bytes");
 }
 
@@ -24,7 +24,7 @@ MatrixView Arena::matrix(Index rows, Index columns) { return view(take(Shape{row
 
 size_t Arena::checkedBytes(Index count, size_t size) {
   constexpr size_t kMaxBytes = static_cast<size_t>(std::numeric_limits<Index>::max()) - 2 * kAlignment;
-  if (count < 0 || static_cast<size_t>(count) > kMaxBytes / size) refuseBytes(std::numeric_limits<size_t>::max());
+  if (count < 0 || static_cast<size_t>(count) > kMaxBytes / size) throwOutOfBytes(std::numeric_limits<size_t>::max());
   return static_cast<size_t>(count) * size;
 }
 
@@ -37,7 +37,7 @@ void* Arena::takeBytes(size_t bytes) {
   if (block_ == blocks_.size()) {
     const size_t size = std::max({bytes, kMinBlock, blocks_.empty() ? peak_ : capacity() / 4});
     std::unique_ptr<std::byte[]> data(new (std::nothrow) std::byte[size + kAlignment]);
-    if (!data) refuseBytes(bytes);
+    if (!data) throwOutOfBytes(bytes);
     std::byte* begin = data.get() + (kAlignment - reinterpret_cast<uintptr_t>(data.get()) % kAlignment) % kAlignment;
     blocks_.push_back({std::move(data), begin, size});
     used_ = 0;

@@ -5,6 +5,7 @@
 
 #include "core/check.h"
 #include "core/trellis.h"
+#include "gemm/rotation.h"
 
 namespace heed {
 namespace {
@@ -33,6 +34,9 @@ void decodeInt4(const uint8_t* row, float scale, Index width, float* out) {
 
 Index codedRowBytes(RowCode code, Index width) {
   switch (code) {
+    case RowCode::kInt8:
+    case RowCode::kRotatedInt8:
+      return width;
     case RowCode::kTrellis3:
       return trellisRowBytes(3, width);
     case RowCode::kTrellis4:
@@ -45,6 +49,11 @@ Index codedRowBytes(RowCode code, Index width) {
 void CodedRows::decode(Index row, float* out) const {
   const uint8_t* from = bytes + row * codedRowBytes(code, width);
   if (code == RowCode::kInt4) return decodeInt4(from, scales[row], width, out);
+  if (code == RowCode::kInt8 || code == RowCode::kRotatedInt8) {
+    for (Index k = 0; k < width; ++k) out[k] = scales[row] * static_cast<float>(static_cast<int8_t>(from[k]));
+    if (code == RowCode::kRotatedInt8) rotate(out, width, out);
+    return;
+  }
   decodeTrellis(from, code == RowCode::kTrellis3 ? 3 : 4, width, scales[row], column_scales, nullptr, out);
 }
 
@@ -73,12 +82,6 @@ CodedTable::CodedTable(RowCode code, Index rows, Index width) : code_(code), row
 
 void CodedTable::write(Index, Index, const float*) {
   throwInvalid(ErrorCode::kUnsupported, "weight", "rows of 3 or 4 bits, as config.json says", "rows of another type");
-}
-
-void CodedTable::writeInt8(Index first, Index count, const signed char*, const float*) { write(first, count, nullptr); }
-
-void CodedTable::writeRotatedInt8(Index first, Index count, const signed char*, const float*, float*) {
-  write(first, count, nullptr);
 }
 
 void CodedTable::writeCoded(Index first, Index count, const CodedRows& rows, float*) {

@@ -33,8 +33,6 @@ class CodedTable final : public RowStorage {
 
   /// Only rows of the same code can be written: throws kUnsupported.
   void write(Index first, Index count, const float* rows) override;
-  void writeInt8(Index first, Index count, const signed char* rows, const float* scales) override;
-  void writeRotatedInt8(Index first, Index count, const signed char* rows, const float* scales, float* row) override;
   void writeCoded(Index first, Index count, const CodedRows& rows, float* row) override;
   void read(Index first, Index count, float* rows) const override;
 

@@ -28,16 +28,14 @@ float widenBrainFloat(uint16_t brain) { return std::bit_cast<float>(static_cast<
 
 /// How a type stores a row.
 struct Format {
-  enum class Kind { kFloat, kHalf, kBrainFloat, kInt8, kRotatedInt8, kCoded, kColumns };
+  enum class Kind { kFloat, kHalf, kBrainFloat, kCoded, kColumns };
   Kind kind;
   RowCode code = RowCode::kNone;
 
   int64_t rowBytes(Index width) const {
     if (code != RowCode::kNone) return codedRowBytes(code, width);
-    return int64_t{width} * (kind == Kind::kFloat ? 4 : isInt8() ? 1 : 2);
+    return int64_t{width} * (kind == Kind::kFloat ? 4 : 2);
   }
-  bool isInt8() const { return kind == Kind::kInt8 || kind == Kind::kRotatedInt8; }
-  bool hasScales() const { return isInt8() || code != RowCode::kNone; }
   bool hasColumnScales() const { return code == RowCode::kTrellis3 || code == RowCode::kTrellis4; }
   int bits() const { return code == RowCode::kTrellis3 ? 3 : 4; }
 };
@@ -48,8 +46,8 @@ Format formatNamed(std::string_view type) {
       {"F32", {kFloat}},
       {"F16", {kHalf}},
       {"BF16", {kBrainFloat}},
-      {"I8", {kInt8}},
-      {"rotated I8", {kRotatedInt8}},
+      {"I8", {kCoded, RowCode::kInt8}},
+      {"rotated I8", {kCoded, RowCode::kRotatedInt8}},
       {"int4", {kCoded, RowCode::kInt4}},
       {"trellis3", {kCoded, RowCode::kTrellis3}},
       {"trellis4", {kCoded, RowCode::kTrellis4}},
@@ -68,7 +66,7 @@ struct Scales {
   Index outlier_count = 0;
 
   Scales(const Format& format, std::span<const float> given, Index count, Index width) {
-    if (!format.hasScales()) return;
+    if (format.code == RowCode::kNone) return;
     const int64_t own = int64_t{count} + (format.hasColumnScales() ? width : 0);
     const auto size = static_cast<int64_t>(given.size());
     if (format.kind == Format::Kind::kColumns && size > own) outlier_count = static_cast<Index>((size - own) / 3);
@@ -111,7 +109,7 @@ void writeEncodedRows(const Parameter& parameter, int64_t first, const EncodedRo
   }
   if (row_size > std::numeric_limits<Index>::max())
     throwOutOfMemory(parameter.name, parameter.shape, static_cast<double>(encoded.bytes));
-  if (format.kind == kRotatedInt8 && !parameter.takesInt8()) {
+  if (format.code == RowCode::kRotatedInt8 && !parameter.hasStorage()) {
     throwInvalid(ErrorCode::kUnsupported, parameter.name, "rotated rows as int8, for a matrix",
                  std::string(encoded.type));
   }
@@ -123,35 +121,22 @@ void writeEncodedRows(const Parameter& parameter, int64_t first, const EncodedRo
   const Scales scales(format, encoded.scales, rows, width);
   if (rows == 0) return;
 
-  const bool is_direct = format.kind == kInt8 && parameter.takesInt8();
   const Index chunk = std::min(rows, std::max<Index>(1, kChunkBytes / row_bytes));
   auto* raw = arena.take<std::byte>(chunk * row_bytes);
-  const bool by_row = format.kind == kRotatedInt8 || format.kind == kCoded;
-  float* wide = arena.take<float>(format.kind == kFloat || is_direct ? 0 : by_row ? width : chunk * width);
+  float* wide = arena.take<float>(format.kind == kFloat ? 0 : format.kind == kCoded ? width : chunk * width);
   auto* states = arena.take<uint16_t>(format.kind == kColumns ? width : 0);
   if (format.kind == kColumns) std::fill_n(states, width, uint16_t{0});
   for (Index row = 0; row < rows; row += chunk) {
     const Index size = std::min(chunk, rows - row), values = size * width, to = static_cast<Index>(first) + row;
     encoded.copy(row * row_size, size * row_bytes, raw);
     const auto* bytes = reinterpret_cast<const uint8_t*>(raw);
-    const auto* integers = reinterpret_cast<const signed char*>(raw);
     switch (format.kind) {
       case kFloat:
         parameter.write(to, size, reinterpret_cast<const float*>(raw));
         continue;
-      case kRotatedInt8:
-        parameter.writeRotatedInt8(to, size, integers, scales.rows + row, wide);
-        continue;
       case kCoded:
         parameter.writeCoded(to, size, {format.code, width, bytes, scales.rows + row, scales.columns}, wide);
         continue;
-      case kInt8:
-        if (is_direct) {
-          parameter.writeInt8(to, size, integers, scales.rows + row);
-          continue;
-        }
-        for (Index i = 0; i < values; ++i) wide[i] = scales.rows[row + i / width] * static_cast<float>(integers[i]);
-        break;
       case kColumns:
         for (Index r = 0; r < size; ++r) {
           decodeTrellis(bytes + r * row_bytes, format.bits(), width, scales.rows[row + r], scales.columns, states,

@@ -1,10 +1,9 @@
-#include "heed/initialize.h"
-
 #include <algorithm>
 #include <cmath>
 #include <numbers>
 
 #include "core/elementary.h"
+#include "heed/module.h"
 #include "heed/random.h"
 
 namespace heed {

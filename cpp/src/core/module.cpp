@@ -47,23 +47,6 @@ void Parameter::write(Index first, Index count, const float* in) const {
   countWrite();
 }
 
-void Parameter::writeInt8(Index first, Index count, const signed char* in, const float* scales) const {
-  const Index row = rowSize();
-  forEachPart(parts, first, count, [&](const Part& part, Index low, Index rows, Index before) {
-    part.storage->writeInt8(low, rows, in + before * row, scales + before);
-  });
-  countWrite();
-}
-
-void Parameter::writeRotatedInt8(Index first, Index count, const signed char* in, const float* scales,
-                                 float* row) const {
-  const Index width = rowSize();
-  forEachPart(parts, first, count, [&](const Part& part, Index low, Index rows, Index before) {
-    part.storage->writeRotatedInt8(low, rows, in + before * width, scales + before, row);
-  });
-  countWrite();
-}
-
 void Parameter::writeCoded(Index first, Index count, const CodedRows& in, float* row) const {
   forEachPart(parts, first, count, [&](const Part& part, Index low, Index rows, Index before) {
     const CodedRows own = in.from(before);
@@ -71,11 +54,6 @@ void Parameter::writeCoded(Index first, Index count, const CodedRows& in, float*
     for (Index r = 0; r < rows; ++r) own.decode(r, part.plain + (low + r) * own.width);
   });
   countWrite();
-}
-
-void Parameter::countWrite() const {
-  if (writes) ++*writes;
-  if (on_write) on_write();
 }
 
 Index Parameter::rowSize() const { return shape.rank() > 1 ? shape.size() / std::max<Index>(shape[0], 1) : 1; }
@@ -147,7 +125,7 @@ std::vector<Dropout*> Module::dropouts() {
 
 Parameter plainParameter(std::string name, Shape shape, float* data, ParameterKind kind, InitialValue initial) {
   const Index rows = shape.rank() == 0 ? 1 : shape[0];
-  return {std::move(name), std::move(shape), kind, initial, {{rows, data}}, {}};
+  return {std::move(name), std::move(shape), kind, initial, {{rows, data}}};
 }
 
 }  // namespace heed

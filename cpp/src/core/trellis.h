@@ -23,16 +23,19 @@ inline constexpr Index kTrellisStates = 1 << kTrellisBits;
 inline Index trellisPlaneBytes(Index width) { return (width + 7) / 8; }
 inline Index trellisRowBytes(int bits, Index width) { return bits * trellisPlaneBytes(width); }
 
+inline constexpr uint32_t kTrellisFactor = 2853375093U, kTrellisOffset = 2917156712U;
+inline constexpr int kTrellisMean = 510;
+
 /// The level of a state: the sum of the bytes of a linear congruential generator, minus its mean. The levels are
 /// approximately normally distributed with a standard deviation of 148.
 inline int trellisLevel(Index state) {
-  const uint32_t z = 2853375093U * static_cast<uint32_t>(state) + 2917156712U;
+  const uint32_t z = kTrellisFactor * static_cast<uint32_t>(state) + kTrellisOffset;
   const uint32_t pairs = (z & 0xff00ffU) + (z >> 8 & 0xff00ffU);
-  return static_cast<int>((pairs & 0xffffU) + (pairs >> 16)) - 510;
+  return static_cast<int>((pairs & 0xffffU) + (pairs >> 16)) - kTrellisMean;
 }
 
-/// Writes the values of one row. `states` (width): the state of each column, which is updated, for sequences along the
-/// columns; null: the row is one sequence.
+/// Writes the values of one row; `bits` is 3 or 4. `states` (width): the state of each column, which is updated, for
+/// sequences along the columns; null: the row is one sequence.
 void decodeTrellis(const uint8_t* row, int bits, Index width, float scale, const float* column_scales, uint16_t* states,
                    float* out);
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "gemm/driver.h"
-#include "gemm/row_blocks.h"
 
 namespace heed {
 namespace {
@@ -15,22 +14,11 @@ struct ScaledRows {
   Index columns;
   const float* factors;
 
-  /// Panels that extend beyond the last column go through a buffer. SpiderMonkey spills the sums if the stores
-  /// themselves depend on a branch; here only their address does.
   template <int R, int P>
   void write(Index panel, const v128_t (&sums)[R][2 * P]) const {
-    float buffer[R * 8 * P];
-    const Index width = std::min<Index>(8 * P, columns - 8 * panel);
-    const bool whole = width == 8 * P;
-    float* const to = whole ? out + 8 * panel : buffer;
-    const Index step = whole ? stride : 8 * P;
-    HEED_UNROLL
-    for (int r = 0; r < R; ++r) {
-      const v128_t factor = simd::splat(factors[r]);
-      HEED_UNROLL
-      for (int i = 0; i < 2 * P; ++i) simd::store(to + r * step + 4 * i, wasm_f32x4_mul(sums[r][i], factor));
-    }
-    for (int r = 0; r < R && !whole; ++r) std::copy_n(buffer + 8 * P * r, width, out + r * stride + 8 * panel);
+    storeTile<R, P>(out, stride, columns, panel, false, [&](int r, int i, float* four) {
+      simd::store(four, wasm_f32x4_mul(sums[r][i], simd::splat(factors[r])));
+    });
   }
 };
 
@@ -68,15 +56,6 @@ class Chains {
                                      std::span<const Range> columns, const ScaledRows& out) {
   const PanelSpan panels{reinterpret_cast<const std::byte*>(right.data), right.depth * FloatStep::kBytes};
   multiplyRowBlock<FloatStep>(height, words, panels, k, columns, out);
-}
-
-/// out (R, n) += part (R, n).
-void addRows(const float* part, Index part_stride, Index rows, Index count, float* out, Index stride) {
-  for (Index r = 0; r < rows; ++r, part += part_stride, out += stride) {
-    Index j = 0;
-    for (; j + 4 <= count; j += 4) simd::store(out + j, wasm_f32x4_add(simd::load(out + j), simd::load(part + j)));
-    for (; j < count; ++j) out[j] += part[j];
-  }
 }
 
 }  // namespace
@@ -157,7 +136,7 @@ void multiplySelected(ConstMatrixView a, const Panels& right, std::span<const Ra
           count = std::min(kPartColumns, range.end - first);
           const Range some{first, first + count};
           multiplyChain(height, words, right, k, {&some, 1}, ScaledRows{part, kPartColumns, count, factors});
-          addRows(part, kPartColumns, height, count, to, out.outerStride());
+          view(to, height, count, out.outerStride()) += view(part, height, count, kPartColumns);
         }
       }
     }

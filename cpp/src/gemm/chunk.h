@@ -4,7 +4,6 @@
 
 #include "gemm/driver.h"
 #include "gemm/gemm.h"
-#include "gemm/row_blocks.h"
 
 /// The product of a chunk of rows with one weight, as templates on the weight's format.
 /// Notation: T rows of the chunk; see tile.h for the terms.

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <span>
 #include <utility>
@@ -16,6 +17,30 @@ struct PanelSpan {
   const std::byte* data;
   Index bytes;
 };
+
+/// Calls store(r, i, address) for each vector of a register tile's sums, with the address of its four elements in the
+/// rows `out` of `columns` columns. Panels that extend beyond the last column go through a buffer, with the elements of
+/// `out` if `reads`. SpiderMonkey spills the sums if the stores themselves depend on a branch; here only their address
+/// does.
+template <int R, int P, class Store>
+void storeTile(float* out, Index stride, Index columns, Index panel, bool reads, const Store& store) {
+  float buffer[R * 8 * P];
+  out += 8 * panel;
+  const Index width = std::min<Index>(8 * P, columns - 8 * panel);
+  const bool whole = width == 8 * P;
+  float* const to = whole ? out : buffer;
+  const Index step = whole ? stride : 8 * P;
+  if (!whole && reads) {
+    std::fill(buffer, buffer + R * 8 * P, 0.0f);
+    for (int r = 0; r < R; ++r) std::copy_n(out + r * stride, width, buffer + 8 * P * r);
+  }
+  HEED_UNROLL
+  for (int r = 0; r < R; ++r) {
+    HEED_UNROLL
+    for (int i = 0; i < 2 * P; ++i) store(r, i, to + r * step + 4 * i);
+  }
+  for (int r = 0; r < R && !whole; ++r) std::copy_n(buffer + 8 * P * r, width, out + r * stride);
+}
 
 /// Computes one register tile over the ranges `k` of k-steps; the row block contains the words of these steps only.
 /// `sink.write(i, sums)` receives the sums of panels [i, i + P), numbered among the panels that are multiplied.

@@ -10,8 +10,7 @@
 namespace heed {
 namespace {
 
-/// A sink that writes C = factor A B or adds it to C. Panels that extend beyond the last column go through a buffer, as
-/// in attention_products.cpp.
+/// A sink that writes C = factor A B or adds it to C.
 struct Rows {
   float* out;
   Index stride;
@@ -28,25 +27,10 @@ struct Rows {
 
   template <int R, int P>
   void write(Index panel, const v128_t (&sums)[R][2 * P]) const {
-    float buffer[R * 8 * P];
-    const Index width = std::min<Index>(8 * P, columns - 8 * panel);
-    const bool whole = width == 8 * P;
-    float* const to = whole ? out + 8 * panel : buffer;
-    const Index step = whole ? stride : 8 * P;
-    if (!whole) {
-      std::fill(buffer, buffer + R * 8 * P, 0.0f);
-      for (int r = 0; r < R; ++r) std::copy_n(out + r * stride + 8 * panel, width, buffer + 8 * P * r);
-    }
-    HEED_UNROLL
-    for (int r = 0; r < R; ++r) {
-      HEED_UNROLL
-      for (int i = 0; i < 2 * P; ++i) {
-        float* four = to + r * step + 4 * i;
-        const v128_t before = wasm_v128_and(simd::load(four), accumulate_mask);
-        simd::store(four, wasm_f32x4_add(before, wasm_f32x4_mul(sums[r][i], factors)));
-      }
-    }
-    for (int r = 0; r < R && !whole; ++r) std::copy_n(buffer + 8 * P * r, width, out + r * stride + 8 * panel);
+    storeTile<R, P>(out, stride, columns, panel, true, [&](int r, int i, float* four) {
+      const v128_t before = wasm_v128_and(simd::load(four), accumulate_mask);
+      simd::store(four, wasm_f32x4_add(before, wasm_f32x4_mul(sums[r][i], factors)));
+    });
   }
 };
 

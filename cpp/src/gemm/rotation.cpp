@@ -64,7 +64,7 @@ void runStages(const float* x, Index depth, Index length, float* to, Visitor& vi
 
 /// Up to three stages at once, which the vector registers can hold; the visitor receives the results of the last ones.
 template <class Visitor>
-void transform(const float* x, Index depth, float* to, Visitor& visitor) {
+void transformBlocks(const float* x, Index depth, float* to, Visitor& visitor) {
   const NoVisitor none;
   Index block = rotationBlock(depth), length = depth;
   for (; block > 8; block /= 8, length /= 8, x = to) runStages<8>(x, depth, length, to, none);
@@ -81,13 +81,13 @@ void rotate(const float* x, Index depth, float* to) {
     return;
   }
   const NoVisitor none;
-  transform(x, depth, to, none);
+  transformBlocks(x, depth, to, none);
 }
 
 RotatedRange rotateWithRange(const float* x, Index depth, float* to) {
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
   RangeVisitor range{simd::splat(kInfinity), simd::splat(-kInfinity)};
-  transform(x, depth, to, range);
+  transformBlocks(x, depth, to, range);
   // The first values are the sums of their blocks, which are infinite or NaN if any value of the block is.
   v128_t not_finite = simd::splat(0);
   for (Index k = 0; k < depth / rotationBlock(depth); k += 4) {

@@ -1,8 +1,7 @@
-#include "gemm/row_blocks.h"
-
 #include <cstring>
 
 #include "gemm/gemm.h"
+#include "gemm/tile.h"
 
 namespace heed {
 

@@ -72,6 +72,15 @@ inline v128_t select(v128_t mask, v128_t a, v128_t b) {
 #endif
 }
 
+/// (a b + 2^14) >> 15 in 16 bits; 2^15 or 2^15 - 1 for a = b = -2^15.
+inline v128_t multiplyQ15(v128_t a, v128_t b) {
+#if defined(HEED_RELAXED_SIMD) && defined(__wasm__)
+  return wasm_i16x8_relaxed_q15mulr(a, b);
+#else
+  return wasm_i16x8_q15mulr_sat(a, b);
+#endif
+}
+
 /// Broadcasts `x`, whose value is hidden from the compiler, so that the vector stays in a register. The compiler would
 /// rebuild a known constant at each use in a loop.
 inline v128_t opaqueSplat(int32_t x) {
@@ -128,7 +137,7 @@ inline float horizontalMaximum(v128_t x) { return horizontal(x, maximum); }
 inline float horizontalMinimum(v128_t x) { return horizontal(x, minimum); }
 
 /// rows[r][c] -> rows[c][r].
-inline void transpose4x4(v128_t rows[4]) {
+[[gnu::always_inline]] inline void transpose4x4(v128_t rows[4]) {
   const v128_t low01 = wasm_i32x4_shuffle(rows[0], rows[1], 0, 4, 1, 5);
   const v128_t high01 = wasm_i32x4_shuffle(rows[0], rows[1], 2, 6, 3, 7);
   const v128_t low23 = wasm_i32x4_shuffle(rows[2], rows[3], 0, 4, 1, 5);
@@ -137,6 +146,30 @@ inline void transpose4x4(v128_t rows[4]) {
   rows[1] = wasm_i64x2_shuffle(low01, low23, 1, 3);
   rows[2] = wasm_i64x2_shuffle(high01, high23, 0, 2);
   rows[3] = wasm_i64x2_shuffle(high01, high23, 1, 3);
+}
+
+/// rows[r][c] -> rows[c][r] of 16-bit numbers.
+[[gnu::always_inline]] inline void transpose8x8(v128_t (&rows)[8]) {
+  v128_t pairs[8], fours[8];
+  HEED_UNROLL
+  for (int i = 0; i < 4; ++i) {  // pairs[2 i], pairs[2 i + 1]: columns 0..3 and 4..7 of rows 2 i and 2 i + 1
+    pairs[2 * i] = wasm_i16x8_shuffle(rows[2 * i], rows[2 * i + 1], 0, 8, 1, 9, 2, 10, 3, 11);
+    pairs[2 * i + 1] = wasm_i16x8_shuffle(rows[2 * i], rows[2 * i + 1], 4, 12, 5, 13, 6, 14, 7, 15);
+  }
+  HEED_UNROLL
+  for (int i = 0; i < 2; ++i) {  // fours[4 i + c]: columns 2 c and 2 c + 1 of rows 4 i .. 4 i + 3
+    HEED_UNROLL
+    for (int half = 0; half < 2; ++half) {
+      const v128_t a = pairs[4 * i + half], b = pairs[4 * i + 2 + half];
+      fours[4 * i + 2 * half] = wasm_i32x4_shuffle(a, b, 0, 4, 1, 5);
+      fours[4 * i + 2 * half + 1] = wasm_i32x4_shuffle(a, b, 2, 6, 3, 7);
+    }
+  }
+  HEED_UNROLL
+  for (int c = 0; c < 4; ++c) {
+    rows[2 * c] = wasm_i64x2_shuffle(fours[c], fours[4 + c], 0, 2);
+    rows[2 * c + 1] = wasm_i64x2_shuffle(fours[c], fours[4 + c], 1, 3);
+  }
 }
 
 }  // namespace heed::simd

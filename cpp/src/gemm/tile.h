@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 
 #include "gemm/simd.h"
 #include "heed/tensor.h"
@@ -33,6 +34,24 @@ inline constexpr int kBlockRows = 6;
 /// rows are faster in V8 (49 instead of 29 GFLOP/s): the default of the SIMD128 build. JavaScriptCore uses all
 /// registers, and 6 rows are faster there (useTallRowBlocks() in gemm.h).
 extern Index block_rows;
+
+/// T rows divided into as few row blocks as possible. Their heights differ by at most one (8 rows are 4 + 4, not 6 +
+/// 2), because short row blocks leave the multipliers idle.
+struct RowBlocks {
+  Index rows;
+  Index count;
+
+  explicit RowBlocks(Index t) : rows(t), count((t + block_rows - 1) / block_rows) {}
+  /// First row of block i; block `count` begins at T.
+  Index begin(Index i) const { return evenPart(rows, count, i); }
+  Index height(Index i) const { return begin(i + 1) - begin(i); }
+};
+
+/// Interleaves `count` rows of K floats that are `stride` floats apart: value k of row r goes to to[k height + r].
+void interleaveRows(const float* rows, Index stride, Index count, Index depth, Index height, uint32_t* to);
+
+/// Packs fp32 rows: `words` (T K); row block i begins at begin(i) K.
+void packRows(ConstMatrixView a, const RowBlocks& blocks, uint32_t* words);
 
 /// The k-step of fp32. loadHalf() loads 4 of a panel's 8 columns; add() adds the products of a broadcast word with
 /// these columns to four sums.

@@ -11,15 +11,15 @@ namespace {
 
 /// Rejects options that only encoder layers support.
 EncoderLayerOptions supported(const EncoderLayerOptions& options) {
-  const char* unknown = options.output_norms           ? "outputNorms"
-                        : options.layer_scale          ? "layerScale"
-                        : options.nested_norm          ? "nestedNorm"
-                        : !options.attention_norm      ? "attentionNorm"
-                        : options.position_projections ? "positionProjections"
-                                                       : nullptr;
+  const char* unknown = options.output_norms                     ? "outputNorms"
+                        : options.layer_scale                    ? "layerScale"
+                        : options.nested_norm                    ? "nestedNorm"
+                        : !options.attention_norm                ? "attentionNorm"
+                        : options.attention.position_projections ? "positionProjections"
+                                                                 : nullptr;
   if (unknown)
     throw Error(ErrorCode::kUnsupported, std::string(unknown) + ": decoder layers do not support this option");
-  return options;
+  return options.completed();
 }
 
 using GrowingRows = DecoderLayerCache::GrowingRows;
@@ -57,12 +57,12 @@ Value joined(const GrowingRows& cached, Index count, Index length, Index width, 
 
 DecoderLayer::DecoderLayer(const EncoderLayerOptions& options)
     : options_(supported(options)),
-      self_attn_(attentionOptions(options)),
-      multihead_attn_(attentionOptions(options)),
-      feed_forward_(feedForwardOptions(options)),
-      norm1_(normOptions(options)),
-      norm2_(normOptions(options)),
-      norm3_(normOptions(options)),
+      self_attn_(options_.attention),
+      multihead_attn_(options_.attention),
+      feed_forward_(options_.feed_forward),
+      norm1_(options_.norm),
+      norm2_(options_.norm),
+      norm3_(options_.norm),
       dropout1_({.p = options.dropout}),
       dropout2_({.p = options.dropout}),
       dropout3_({.p = options.dropout}) {
@@ -196,7 +196,7 @@ Decoder::Decoder(const EncoderLayerOptions& options, Index num_layers, bool fina
     layers_.push_back(std::make_unique<DecoderLayer>(options));
     if (i == 0) requireRoom("numLayers", {num_layers, static_cast<Index>(layers_[0]->parameterCount())});
   }
-  if (final_norm) norm_.emplace(normOptions(options));
+  if (final_norm) norm_.emplace(options.completed().norm);
   seed(0);
 }
 
@@ -235,6 +235,22 @@ Value Decoder::step(Evaluator& e, const Value& target, Cache& cache, const Decod
     throw;
   }
   return norm_ ? e.normalize(*norm_, output, true) : output;
+}
+
+Transformer::Transformer(const EncoderLayerOptions& options, Index num_encoder_layers, Index num_decoder_layers)
+    : encoder_(options, num_encoder_layers, true), decoder_(options, num_decoder_layers, true) {
+  seed(0);
+}
+
+Transformer::Output Transformer::forward(Evaluator& e, const Value& source, const Value& target,
+                                         const Sequences& sources, const Sequences& targets,
+                                         const AttentionOptions& encoder_options,
+                                         const DecoderCallOptions& decoder_options,
+                                         std::span<float* const> encoder_weights,
+                                         std::span<const DecoderWeights> decoder_weights) {
+  const Value memory = encoder_.forward(e, source, sources, encoder_options, encoder_weights);
+  e.enterStack(encoder_.numLayers() + 1, targets);  // smaller numbers: the encoder's layers and its output
+  return {decoder_.forward(e, {target, memory, targets, sources}, decoder_options, decoder_weights), memory};
 }
 
 }  // namespace heed

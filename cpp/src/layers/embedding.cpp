@@ -1,5 +1,7 @@
 #include "heed/embedding.h"
 
+#include <algorithm>
+#include <numeric>
 #include <string>
 
 #include "core/check.h"
@@ -28,6 +30,22 @@ Value Embedding::forward(Evaluator& e, std::span<const int32_t> ids) const {
 std::vector<Parameter> Embedding::ownParameters() {
   return {plainParameter("weight", {num_embeddings_, embed_dim_}, weight_.data(), ParameterKind::kWeight,
                          InitialValue::normal())};
+}
+
+FreeParameter::FreeParameter(Shape shape, InitialValue initial) : shape_(std::move(shape)), initial_(initial) {
+  allocate("Parameter", shape_, values_);
+}
+
+Value FreeParameter::forward(Evaluator& e) const {
+  const Index rows = shape_.rank() == 0 ? 1 : shape_[0];
+  auto* indices = e.context().arena.take<Index>(rows);
+  std::iota(indices, indices + rows, Index{0});
+  const TableRows table{.storage = nullptr, .plain = values_.data(), .rows = {indices, static_cast<size_t>(rows)}};
+  return e.lookUp({&table, 1}, static_cast<Index>(values_.size()) / std::max<Index>(rows, 1));
+}
+
+std::vector<Parameter> FreeParameter::ownParameters() {
+  return {plainParameter("", shape_, values_.data(), ParameterKind::kWeight, initial_)};
 }
 
 }  // namespace heed

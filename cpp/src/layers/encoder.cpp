@@ -7,23 +7,34 @@
 
 namespace heed {
 
+EncoderLayerOptions EncoderLayerOptions::completed() const {
+  EncoderLayerOptions o = *this;
+  o.attention.embed_dim = o.feed_forward.embed_dim = o.norm.normalized_shape = embed_dim;
+  o.attention.bias = bias && attention_bias;
+  o.feed_forward.bias = bias && feed_forward_bias;
+  o.attention.dropout = o.feed_forward.dropout = dropout;
+  o.attention.precision = o.feed_forward.precision = precision;
+  o.attention.norm = o.norm;
+  return o;
+}
+
 EncoderLayer::EncoderLayer(const EncoderLayerOptions& options)
-    : options_(options),
-      self_attn_(attentionOptions(options)),
-      feed_forward_(feedForwardOptions(options)),
-      norm1_(normOptions(options)),
-      norm2_(normOptions(options)),
+    : options_(options.completed()),
+      self_attn_(options_.attention),
+      feed_forward_(options_.feed_forward),
+      norm1_(options_.norm),
+      norm2_(options_.norm),
       dropout1_({.p = options.dropout}),
       dropout2_({.p = options.dropout}) {
   if (options.output_norms) {
-    output_norm1_.emplace(normOptions(options));
-    output_norm2_.emplace(normOptions(options));
+    output_norm1_.emplace(options_.norm);
+    output_norm2_.emplace(options_.norm);
   }
   if (options.layer_scale) {
     layer_scale1_.emplace(options.embed_dim);
     layer_scale2_.emplace(options.embed_dim);
   }
-  if (options.nested_norm) nested_norm_.emplace(normOptions(options));
+  if (options.nested_norm) nested_norm_.emplace(options_.norm);
   seed(0);
 }
 
@@ -67,17 +78,17 @@ Encoder::Encoder(const EncoderLayerOptions& options, Index num_layers, bool fina
   if (!heads.empty()) requireShape("heads", {static_cast<Index>(heads.size())}, {num_layers});
   EncoderLayerOptions layer = options;
   for (Index i = 0; i < num_layers; ++i) {
-    if (!heads.empty()) layer.num_heads = heads[static_cast<size_t>(i)];
+    if (!heads.empty()) layer.attention.num_heads = heads[static_cast<size_t>(i)];
     layers_.push_back(std::make_unique<EncoderLayer>(layer));
     if (i == 0) requireRoom("numLayers", {num_layers, static_cast<Index>(layers_[0]->parameterCount())});
   }
-  if (final_norm) norm_.emplace(normOptions(options));
+  if (final_norm) norm_.emplace(options.completed().norm);
   seed(0);
 }
 
 Index Encoder::maxHeads() const {
   Index heads = 0;
-  for (const auto& layer : layers_) heads = std::max(heads, layer->options().num_heads);
+  for (const auto& layer : layers_) heads = std::max(heads, layer->options().attention.num_heads);
   return heads;
 }
 
@@ -88,7 +99,7 @@ Value Encoder::forward(Evaluator& e, const Value& x, const Sequences& sequences,
   for (Index i = 0; i < numLayers(); ++i) {
     AttentionOptions call = options;
     // Pruned layers have fewer heads and ignore the rest of their row of the mask.
-    if (options.head_mask) call.head_mask = e.row(options.head_mask, i, layer(i).options().num_heads);
+    if (options.head_mask) call.head_mask = e.row(options.head_mask, i, layer(i).options().attention.num_heads);
     e.enterLayer(i);
     output = e.at(Site::kInput, output);
     output = layer(i).forward(e, output, sequences, call, weights.empty() ? nullptr : weights[static_cast<size_t>(i)]);

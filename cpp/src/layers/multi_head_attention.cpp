@@ -29,6 +29,7 @@ MultiHeadAttentionOptions completed(MultiHeadAttentionOptions o) {
   }
   if (o.key_dim == 0) o.key_dim = o.embed_dim / o.num_heads;
   if (o.value_dim == 0) o.value_dim = o.embed_dim / o.num_heads;
+  if (o.joint_qk_norm) requireRange("keyValueHeads", o.key_value_heads, o.num_heads, o.num_heads);
   if (o.key_input_dim == 0) o.key_input_dim = o.embed_dim;
   if (o.value_input_dim == 0) o.value_input_dim = o.embed_dim;
   // These checks also bound each factor, so that their products below cannot overflow.
@@ -36,6 +37,7 @@ MultiHeadAttentionOptions completed(MultiHeadAttentionOptions o) {
   requireRoom("k_proj_weight", {o.key_value_heads, o.key_dim, o.key_input_dim});
   requireRoom("v_proj_weight", {o.key_value_heads, o.value_dim, o.value_input_dim});
   requireRoom("out_proj.weight", {o.embed_dim, o.num_heads, o.value_dim});
+  o.norm.normalized_shape = o.key_dim * (o.joint_qk_norm ? o.num_heads : 1);
   return o;
 }
 
@@ -78,15 +80,18 @@ MultiHeadAttention::MultiHeadAttention(const MultiHeadAttentionOptions& options)
       dropout_({.p = options_.dropout}) {
   if (options_.position_projections) {
     const Index width = options_.num_heads * options_.key_dim;
-    pos_key_proj_.emplace(projection(options_, options_.embed_dim, width, options_.key_activation));
-    pos_query_proj_.emplace(projection(options_, options_.embed_dim, width, options_.query_activation));
+    if (options_.content_to_position)
+      pos_key_proj_.emplace(projection(options_, options_.embed_dim, width, options_.key_activation));
+    if (options_.position_to_content)
+      pos_query_proj_.emplace(projection(options_, options_.embed_dim, width, options_.query_activation));
   }
-  if (!options_.qk_norm) return;
-  const Index joint = options_.num_heads * options_.key_dim;
-  if (options_.qk_norm->normalized_shape != joint || options_.key_value_heads != options_.num_heads)
-    requireShape("qkNorm", {options_.qk_norm->normalized_shape}, {options_.key_dim});
-  q_norm_.emplace(*options_.qk_norm);
-  k_norm_.emplace(*options_.qk_norm);
+  if (options_.value_norm) {
+    v_norm_.emplace(LayerNormOptions{
+        .normalized_shape = options_.value_dim, .eps = options_.norm.eps, .elementwise_affine = false, .rms = true});
+  }
+  if (!options_.qk_norm && !options_.joint_qk_norm) return;
+  q_norm_.emplace(options_.norm);
+  k_norm_.emplace(options_.norm);
 }
 
 Value MultiHeadAttention::forward(Evaluator& e, const AttentionInput& input, const AttentionOptions& options,
@@ -97,6 +102,7 @@ Value MultiHeadAttention::forward(Evaluator& e, const AttentionInput& input, con
   if (options.rotary) {
     q = e.rotate(*options.rotary, q, queries, options_.num_heads, options.query_offset);
     k = e.rotate(*options.rotary, k, keys, options_.key_value_heads, 0);
+    if (options.rotary_values) v = e.rotate(*options.rotary, v, keys, options_.key_value_heads, 0);
   }
   q = e.at(Site::kQueries, q, options_.num_heads);
   k = e.at(Site::kKeys, k, options_.key_value_heads);
@@ -112,7 +118,8 @@ MultiHeadAttention::Projections MultiHeadAttention::project(Evaluator& e, const 
     const std::array layers = {&q_proj_, &k_proj_, &v_proj_};
     std::array<Value, 3> projected;
     forwardAll(e, layers, query, projected.data());
-    return {normalized(e, q_norm_, projected[0]), normalized(e, k_norm_, projected[1]), projected[2]};
+    return {normalized(e, q_norm_, projected[0]), normalized(e, k_norm_, projected[1]),
+            normalized(e, v_norm_, projected[2])};
   }
   const Value q = projectQuery(e, query);
   Projections all = projectKeyValue(e, key, value);
@@ -131,12 +138,12 @@ MultiHeadAttention::Projections MultiHeadAttention::projectKeyValue(Evaluator& e
   requireShape("value", value.values(), key.rows(), options_.value_input_dim);
   if (key != value) {
     const Value k = normalized(e, k_norm_, k_proj_.forward(e, key));
-    return {{}, k, v_proj_.forward(e, value)};
+    return {{}, k, normalized(e, v_norm_, v_proj_.forward(e, value))};
   }
   const std::array layers = {&k_proj_, &v_proj_};
   std::array<Value, 2> projected;
   forwardAll(e, layers, key, projected.data());
-  return {{}, normalized(e, k_norm_, projected[0]), projected[1]};
+  return {{}, normalized(e, k_norm_, projected[0]), normalized(e, v_norm_, projected[1])};
 }
 
 Value MultiHeadAttention::attend(Evaluator& e, const AttentionInput& projected, const AttentionOptions& options,
@@ -144,7 +151,7 @@ Value MultiHeadAttention::attend(Evaluator& e, const AttentionInput& projected, 
   AttentionOptions call = options;
   call.key_heads = options_.key_value_heads;
   DisentangledPositions positions;
-  if (options.positions && !options.positions->key) {
+  if (options.positions && !options.positions->key && !options.positions->query) {
     positions = *options.positions;
     projectPositions(e, positions);
     call.positions = &positions;
@@ -158,8 +165,10 @@ Value MultiHeadAttention::attend(Evaluator& e, const AttentionInput& projected, 
 }
 
 void MultiHeadAttention::projectPositions(Evaluator& e, DisentangledPositions& positions) const {
-  positions.key = (pos_key_proj_ ? *pos_key_proj_ : k_proj_).forward(e, positions.embeddings);
-  positions.query = (pos_query_proj_ ? *pos_query_proj_ : q_proj_).forward(e, positions.embeddings);
+  if (options_.content_to_position)
+    positions.key = (pos_key_proj_ ? *pos_key_proj_ : k_proj_).forward(e, positions.embeddings);
+  if (options_.position_to_content)
+    positions.query = (pos_query_proj_ ? *pos_query_proj_ : q_proj_).forward(e, positions.embeddings);
 }
 
 bool MultiHeadAttention::decoratesPositions() const {
@@ -169,14 +178,15 @@ bool MultiHeadAttention::decoratesPositions() const {
 
 std::vector<Linear*> MultiHeadAttention::linears() {
   std::vector<Linear*> all = {&q_proj_, &k_proj_, &v_proj_, &out_proj_};
-  if (pos_key_proj_ && pos_query_proj_) all.insert(all.end(), {&*pos_key_proj_, &*pos_query_proj_});
+  if (pos_key_proj_) all.push_back(&*pos_key_proj_);
+  if (pos_query_proj_) all.push_back(&*pos_query_proj_);
   return all;
 }
 
 std::vector<Module::Child> MultiHeadAttention::children() {
   std::vector<Child> all = {{"", &dropout_}};
-  if (pos_key_proj_ && pos_query_proj_)
-    all.insert(all.end(), {{"pos_key_proj", &*pos_key_proj_}, {"pos_query_proj", &*pos_query_proj_}});
+  if (pos_key_proj_) all.push_back({"pos_key_proj", &*pos_key_proj_});
+  if (pos_query_proj_) all.push_back({"pos_query_proj", &*pos_query_proj_});
   if (q_norm_ && k_norm_) all.insert(all.end(), {{"q_norm", &*q_norm_}, {"k_norm", &*k_norm_}});
   return all;
 }

@@ -80,9 +80,9 @@ void BatchNorm::forward(ConstMatrixView x, MatrixView output) const {
   const auto row = [width](const std::vector<float>& vector) {
     return Eigen::Map<const Eigen::Array<float, 1, Eigen::Dynamic>>(vector.data(), width);
   };
+  const Eigen::Array<float, 1, Eigen::Dynamic> deviation = (row(running_var_) + options_.eps).sqrt();
   for (Index t = 0; t < x.rows(); ++t) {
-    output.row(t).array() =
-        row(weight_) * (x.row(t).array() - row(running_mean_)) / (row(running_var_) + options_.eps).sqrt() + row(bias_);
+    output.row(t).array() = row(weight_) * (x.row(t).array() - row(running_mean_)) / deviation + row(bias_);
   }
 }
 

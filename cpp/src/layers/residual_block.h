@@ -3,46 +3,8 @@
 #include "heed/encoder.h"
 #include "heed/evaluator.h"
 
-/// Shared by encoder and decoder layers: the options of their parts, and the residual connection around each block.
+/// The residual connection around each block of encoder and decoder layers.
 namespace heed {
-
-inline LayerNormOptions normOptions(const EncoderLayerOptions& o, Index width) {
-  return {.normalized_shape = width,
-          .eps = o.eps,
-          .elementwise_affine = true,
-          .bias = o.norm_bias,
-          .rms = o.rms_norm,
-          .weight_offset = o.norm_weight_offset};
-}
-
-inline LayerNormOptions normOptions(const EncoderLayerOptions& o) { return normOptions(o, o.embed_dim); }
-
-inline MultiHeadAttentionOptions attentionOptions(const EncoderLayerOptions& o) {
-  return {.embed_dim = o.embed_dim,
-          .num_heads = o.num_heads,
-          .key_value_heads = o.key_value_heads,
-          .key_dim = o.key_dim,
-          .value_dim = o.value_dim,
-          .bias = o.bias,
-          .qk_norm = o.qk_norm || o.joint_qk_norm
-                         ? std::optional(normOptions(o, (o.joint_qk_norm ? o.num_heads : 1) * o.headWidth()))
-                         : std::nullopt,
-          .position_projections = o.position_projections,
-          .dropout = o.dropout,
-          .precision = o.precision};
-}
-
-inline FeedForwardOptions feedForwardOptions(const EncoderLayerOptions& o) {
-  return {.embed_dim = o.embed_dim,
-          .feed_forward_dim = o.feed_forward_dim,
-          .activation = o.activation,
-          .dropout = o.dropout,
-          .bias = o.bias,
-          .gated = o.gated,
-          .gate_second = o.gate_second,
-          .linear1_bias = o.linear1_bias,
-          .precision = o.precision};
-}
 
 /// The operations between a block and its residual connection. Optional parts may be null.
 struct BlockOutput {

@@ -4,7 +4,6 @@
 #include <cstdint>
 
 #include "core/check.h"
-#include "ops/edited_attention.h"
 
 namespace heed {
 namespace {
@@ -214,18 +213,19 @@ void Sites::atAttention(const AttentionInput& input, Index num_heads, const Atte
                         const AttentionOutput& result, Context& context) {
   const Arena::Scope scope(context.arena);
   const Index size = attentionWeightsSize(num_heads, input.queries, input.keys);
-  const bool changes = edits(Site::kScores) || edits(Site::kWeights);
-  float* before = context.arena.take(changes ? size : 0);
-  if (changes) std::copy_n(result.weights, size, before);
-  if (touches(Site::kScores)) {
-    float *scores = context.arena.take(size), *edited = context.arena.take(size);
-    attentionScores(input, num_heads, options, scores, context);
-    std::copy_n(scores, size, edited);
-    visit(Site::kScores, matricesOf(edited, num_heads));
-    softmaxEditedRows(input, num_heads, options, scores, edited, result.weights);
+  float* scores = touches(Site::kScores) ? context.arena.take(size) : nullptr;
+  if (scores) {
+    attention(input, num_heads, options, {result.output, nullptr, scores}, context);
+    visit(Site::kScores, matricesOf(scores, num_heads));
   }
-  if (touches(Site::kWeights)) visit(Site::kWeights, matricesOf(result.weights, num_heads));
-  if (changes) attendEditedRows(input, num_heads, options, before, result.weights, result.output, context.random);
+  attention(input, num_heads, options, result, context, {.scores = scores});
+  if (!touches(Site::kWeights)) return;
+  float* before = context.arena.take(size);
+  std::copy_n(result.weights, size, before);
+  visit(Site::kWeights, matricesOf(result.weights, num_heads));
+  if (edits(Site::kWeights)) {
+    attention(input, num_heads, options, {result.output}, context, {.weights = result.weights, .before = before});
+  }
 }
 
 }  // namespace heed

@@ -1,7 +1,5 @@
 #include "models/convolution_layer.h"
 
-#include "layers/residual_block.h"
-
 namespace heed {
 
 EncoderModel::Convolution::Convolution(const EncoderModelConfig& config)
@@ -11,7 +9,7 @@ EncoderModel::Convolution::Convolution(const EncoderModelConfig& config)
       linear_({.in_features = config.layer.embed_dim * config.convolution,
                .out_features = config.layer.embed_dim,
                .precision = config.layer.precision}),
-      norm_(normOptions(config.layer)),
+      norm_(config.layer.norm),
       dropout_({.p = 0}) {}
 
 Value EncoderModel::Convolution::forward(Evaluator& e, const Value& x, const Value& h, const Sequences& sequences) {

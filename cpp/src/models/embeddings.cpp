@@ -3,6 +3,7 @@
 #include "core/check.h"
 #include "gemm/weights/packed_weight.h"
 #include "heed/evaluator.h"
+#include "models/task_adapters.h"
 
 namespace heed {
 namespace {
@@ -39,15 +40,18 @@ EncoderModel::Embeddings::Embeddings(const EncoderModelConfig& config)
                                 .precision = config.layer.precision,
                                 .lookup = true});
   }
-  if (config.positions == Positions::kAbsolute || config.positions == Positions::kRelative ||
-      (config.positions == Positions::kDisentangled && config.position_embeddings))
+  const bool is_relative = config.positions == Positions::kRelative || config.positions == Positions::kDisentangled;
+  if (config.positions == Positions::kAbsolute || (is_relative && config.position_embeddings))
     allocate("embeddings.position.weight", {config.max_positions, width_}, position_);
   allocate("embeddings.token_type.weight", {config.type_vocab_size, width_}, token_type_);
-  if (config.embedding_norm) norm_.emplace(normOptions(config.layer, width_));
+  allocate("embeddings.task_type.weight", {config.task_vocab_size, width_}, task_type_);
+  LayerNormOptions norm = config.layer.norm;
+  norm.normalized_shape = config.projection_first ? config.layer.embed_dim : width_;
+  if (config.embedding_norm) norm_.emplace(norm);
   if (config.embedding_dim > 0) {
     projection_.emplace(LinearOptions{.in_features = width_,
                                       .out_features = config.layer.embed_dim,
-                                      .bias = true,
+                                      .bias = !config.projection_first,
                                       .precision = config.layer.precision});
   }
 }
@@ -68,7 +72,7 @@ void EncoderModel::Embeddings::check(const TokenBatch& batch) const {
   }
 }
 
-Value EncoderModel::Embeddings::forward(Evaluator& e, const TokenBatch& batch) {
+Value EncoderModel::Embeddings::forward(Evaluator& e, const TokenBatch& batch, const TaskAdapters* adapters) {
   check(batch);
   const Sequences& sequences = batch.sequences;
   const Index count = sequences.totalRows();
@@ -86,14 +90,17 @@ Value EncoderModel::Embeddings::forward(Evaluator& e, const TokenBatch& batch) {
   const RowStorage* words = word_ ? static_cast<const RowStorage*>(&word_->weight()) : coded_.get();
   tables.push_back({words, nullptr, rows(batch.ids, zero), config_.embedding_scale, true});
   if (!token_type_.empty()) tables.push_back({nullptr, token_type_.data(), rows(batch.token_types, zero), 1, true});
+  if (!task_type_.empty()) tables.push_back({nullptr, task_type_.data(), rows({}, zero), 1, true});
   if (!position_.empty()) {
     const auto position = [&](Index n, Index t) { return config_.position_offset + (t - sequences.begin(n)); };
     tables.push_back({nullptr, position_.data(), rows(batch.positions, position), 1, true});
   }
   Value x = e.lookUp(tables, width_);
+  if (adapters && batch.task >= 0) x = adapters->embed(e, x, tables[0].rows, rows(batch.token_types, zero), batch.task);
+  if (projection_ && config_.projection_first) x = projection_->forward(e, x, nullptr, true);
   if (norm_) x = e.normalize(*norm_, x, true);
   x = dropout_.forward(e, x);
-  return projection_ ? projection_->forward(e, x, nullptr, true) : x;
+  return projection_ && !config_.projection_first ? projection_->forward(e, x, nullptr, true) : x;
 }
 
 Value EncoderModel::Embeddings::wordLogits(Evaluator& e, const Value& x) const {
@@ -132,11 +139,11 @@ std::vector<Parameter> EncoderModel::Embeddings::ownParameters() {
                    {coded_->rows(), width_},
                    ParameterKind::kWeight,
                    InitialValue::normal(),
-                   {{coded_->rows(), nullptr, &*coded_}},
-                   {}});
+                   {{coded_->rows(), nullptr, &*coded_}}});
   }
   add("position.weight", position_);
   add("token_type.weight", token_type_);
+  add("task_type.weight", task_type_);
   return own;
 }
 

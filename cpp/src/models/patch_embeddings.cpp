@@ -4,7 +4,6 @@
 #include <numeric>
 
 #include "core/check.h"
-#include "layers/residual_block.h"
 
 namespace heed {
 namespace {
@@ -39,7 +38,7 @@ EncoderModel::PatchEmbeddings::PatchEmbeddings(const EncoderModelConfig& config)
   allocate("embeddings.registers.weight", {config.registers, width_}, registers_);
   if (config.positions == Positions::kAbsolute)
     allocate("embeddings.position.weight", {config.max_positions - config.registers, width_}, position_);
-  if (config.embedding_norm) norm_.emplace(normOptions(config.layer, width_));
+  if (config.embedding_norm) norm_.emplace(config.layer.norm);
 }
 
 Index EncoderModel::PatchEmbeddings::rows(Index height, Index width) const {

@@ -2,12 +2,13 @@
 ///
 /// Gate with X = [A, B] or [B, A]: Y = phi(A) * B, backward dA = dY * B * phi'(A), dB = dY * phi(A).
 #include <algorithm>
+#include <array>
 
 #include "core/check.h"
 #include "heed/activation.h"
 #include "heed/train/ops.h"
 #include "ops/activations.h"
-#include "train/ops/vectors.h"
+#include "ops/vectors.h"
 
 namespace heed::train {
 namespace {
@@ -17,27 +18,22 @@ template <class Phi>
 void applyGradient(Index count, const float* x, const float* dy, float* dx) {
   transform<Phi::kGradientVectors>(count, dx, [](const auto& a, const auto& b) { return Phi::gradient(a, b); }, x, dy);
 }
-template <>
-void applyGradient<activations::Identity>(Index count, const float*, const float* dy, float* dx) {
-  std::copy_n(dy, count, dx);
+
+template <class... Phi>
+constexpr auto gradientsOf(activations::List<Phi...>) {
+  return std::array{applyGradient<Phi>...};
 }
 
-template <class List>
-struct GradientTable;
-template <class... Phi>
-struct GradientTable<activations::List<Phi...>> {
-  static constexpr void (*kFunctions[])(Index, const float*, const float*, float*) = {applyGradient<Phi>...};
-};
-
 void activationGradient(Index count, const float* x, const float* dy, float* dx, Activation activation) {
-  GradientTable<activations::All>::kFunctions[static_cast<size_t>(activation)](count, x, dy, dx);
+  static constexpr auto kGradients = gradientsOf(activations::All());
+  kGradients[static_cast<size_t>(activation)](count, x, dy, dx);
 }
 
 /// y = phi(x), in parts that stay in the first-level cache between the copy and phi.
 void applyTo(const Matrix& x, Activation activation, Matrix& y) {
   constexpr Index kPart = 2048;
-  for (Index first = 0, count; first < sizeOf(x); first += count) {
-    count = std::min(kPart, sizeOf(x) - first);
+  for (Index first = 0, count; first < x.size(); first += count) {
+    count = std::min(kPart, x.size() - first);
     std::copy_n(x.data() + first, count, y.data() + first);
     heed::activate(y.data() + first, count, activation);
   }
@@ -55,7 +51,7 @@ Variable activate(Graph& graph, const Variable& x, Activation activation) {
   return graph
       .record(value(), {x}, false,
               [saved = x.shared(), node = x.node(), activation](Matrix& gradient, Backward& pass) {
-                activationGradient(sizeOf(gradient), saved->data(), gradient.data(), gradient.data(), activation);
+                activationGradient(gradient.size(), saved->data(), gradient.data(), gradient.data(), activation);
                 pass.give(node, std::move(gradient));
               })
       .recomputedBy(value);
@@ -67,7 +63,7 @@ Variable gate(Graph& graph, const Variable& x, Activation activation, bool secon
   const auto value = [saved = x.shared(), activation, width, first_a, first_b] {
     Matrix y(saved->rows(), width);
     y.view() = saved->values().middleCols(first_a, width);
-    heed::activate(y.data(), sizeOf(y), activation);
+    heed::activate(y.data(), y.size(), activation);
     y.view().array() *= saved->values().middleCols(first_b, width).array();
     return y;
   };

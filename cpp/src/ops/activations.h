@@ -8,6 +8,10 @@
 /// The activations: for each, its name, its formula phi(x) and its gradient dy phi'(x), N vectors of four floats at a
 /// time. `kVectors` and `kGradientVectors` are the numbers of vectors that hide the latency of their instructions.
 ///
+/// The formulas of phi are in heed/activation.h. Maximum errors: gelu, geluTanh, quickGelu 4e-7 |phi(x)| + 1e-6; silu
+/// 4e-7 |silu(x)| + 4e-37. sigmoid() is constant and positive for very negative x, so x sigmoid(x) would grow with |x|:
+/// x is clamped where results are 0 within their accuracy.
+///
 ///   relu'      1 if x > 0, otherwise 0
 ///   gelu'      Phi(x) + x e^(-x^2 / 2) / sqrt(2 pi), Phi(x) = (1 + erf(x / sqrt(2))) / 2
 ///   geluTanh'  s + x s (1 - s) u', where s = sigmoid(u), u = 2 sqrt(2 / pi) (x + 0.044715 x^3)
@@ -15,6 +19,13 @@
 ///   sigmoid'   s (1 - s), s = sigmoid(x)
 ///   silu'      s (1 + x (1 - s))
 ///   quickGelu' s (1 + c x (1 - s)), s = sigmoid(c x), c = 1.702
+///   gelu10'    gelu' if x <= 10, otherwise 0
+///   relu6'     1 if 0 < x < 6, otherwise 0
+///   relu2'     2 max(x, 0)
+///   leakyRelu' 1 if x > 0, otherwise 0.01
+///   hardswish' 0 if x <= -3, 1 if x >= 3, otherwise x / 3 + 1 / 2
+///   mish'      t + x (1 - t^2) sigmoid(x), t = tanh(log(1 + e^x)) = n / (n + 2), n = e^x (e^x + 2)
+///   laplace'   e^(-z^2) k / sqrt(pi), z = k (x - 0.707107), k = 1 / (0.282095 sqrt(2))
 namespace heed::activations {
 
 using simd::Floats;
@@ -46,7 +57,7 @@ struct Relu {
 
   template <int N>
   static Floats<N> value(const Floats<N>& x) {
-    return simd::relu(x);
+    return maximum(x, simd::splat(0.0f));
   }
   template <int N>
   static Floats<N> gradient(const Floats<N>& x, const Floats<N>& dy) {
@@ -59,8 +70,10 @@ struct Gelu {
   static constexpr int kVectors = 4, kGradientVectors = 4;
 
   template <int N>
-  static Floats<N> value(const Floats<N>& x) {
-    return simd::gelu(x);
+  static Floats<N> value(const Floats<N>& any) {
+    // Clamped where the result is 0 within the function's accuracy: a larger |x| would only magnify the error of erf.
+    const Floats<N> x = maximum(any, simd::constant<-8.0f>()), half = x * simd::constant<0.5f>();
+    return multiplyAdd(half, erf(x * simd::constant<0.707106781f>()), half);
   }
   template <int N>
   static Floats<N> gradient(const Floats<N>& any, const Floats<N>& dy) {
@@ -76,8 +89,10 @@ struct GeluTanh {
   static constexpr int kVectors = 2, kGradientVectors = 2;
 
   template <int N>
-  static Floats<N> value(const Floats<N>& x) {
-    return simd::geluTanh(x);
+  static Floats<N> value(const Floats<N>& any) {
+    constexpr float kSlope = 2 * 0.797884561f;
+    const Floats<N> x = maximum(any, simd::constant<-11.0f>());
+    return x * sigmoid(x * multiplyAdd(x * x, simd::constant<kSlope * 0.044715f>(), simd::constant<kSlope>()));
   }
   template <int N>
   static Floats<N> gradient(const Floats<N>& any, const Floats<N>& dy) {
@@ -125,8 +140,9 @@ struct Silu {
   static constexpr int kVectors = 2, kGradientVectors = 2;
 
   template <int N>
-  static Floats<N> value(const Floats<N>& x) {
-    return simd::silu(x);
+  static Floats<N> value(const Floats<N>& any) {
+    const Floats<N> x = maximum(any, simd::constant<-88.5f>());
+    return x * sigmoid(x);
   }
   template <int N>
   static Floats<N> gradient(const Floats<N>& any, const Floats<N>& dy) {
@@ -140,8 +156,9 @@ struct QuickGelu {
   static constexpr int kVectors = 2, kGradientVectors = 2;
 
   template <int N>
-  static Floats<N> value(const Floats<N>& x) {
-    return simd::quickGelu(x);
+  static Floats<N> value(const Floats<N>& any) {
+    const Floats<N> x = maximum(any, simd::constant<-52.0f>());
+    return x * sigmoid(x * simd::constant<1.702f>());
   }
   template <int N>
   static Floats<N> gradient(const Floats<N>& any, const Floats<N>& dy) {
@@ -149,10 +166,139 @@ struct QuickGelu {
   }
 };
 
+struct Gelu10 {
+  static constexpr std::string_view kName = "gelu_10";
+  static constexpr int kVectors = 4, kGradientVectors = 4;
+
+  template <int N>
+  static Floats<N> value(const Floats<N>& x) {
+    return minimum(Gelu::value(x), simd::constant<10.0f>());
+  }
+  template <int N>
+  static Floats<N> gradient(const Floats<N>& x, const Floats<N>& dy) {
+    return each([](v128_t a, v128_t b) { return wasm_v128_andnot(b, wasm_f32x4_gt(a, simd::splat(10))); }, x,
+                Gelu::gradient(x, dy));
+  }
+};
+
+struct Relu6 {
+  static constexpr std::string_view kName = "relu6";
+  static constexpr int kVectors = 2, kGradientVectors = 4;
+
+  template <int N>
+  static Floats<N> value(const Floats<N>& x) {
+    return minimum(Relu::value(x), simd::constant<6.0f>());
+  }
+  template <int N>
+  static Floats<N> gradient(const Floats<N>& x, const Floats<N>& dy) {
+    return each([](v128_t a, v128_t b) { return wasm_v128_andnot(b, wasm_f32x4_ge(a, simd::splat(6))); }, x,
+                Relu::gradient(x, dy));
+  }
+};
+
+struct Relu2 {
+  static constexpr std::string_view kName = "relu2";
+  static constexpr int kVectors = 2, kGradientVectors = 4;
+
+  template <int N>
+  static Floats<N> value(const Floats<N>& x) {
+    const Floats<N> positive = Relu::value(x);
+    return positive * positive;
+  }
+  template <int N>
+  static Floats<N> gradient(const Floats<N>& x, const Floats<N>& dy) {
+    const Floats<N> positive = Relu::value(x);
+    return dy * (positive + positive);
+  }
+};
+
+struct LeakyRelu {
+  static constexpr std::string_view kName = "leaky_relu";
+  static constexpr int kVectors = 2, kGradientVectors = 4;
+
+  template <int N>
+  static Floats<N> value(const Floats<N>& x) {
+    return each([](v128_t a, v128_t b) { return wasm_v128_bitselect(b, a, wasm_f32x4_le(a, simd::splat(0))); }, x,
+                x * simd::constant<0.01f>());
+  }
+  template <int N>
+  static Floats<N> gradient(const Floats<N>& x, const Floats<N>& dy) {
+    const Floats<N> small = dy * simd::constant<0.01f>();
+    return each(
+        [](v128_t a, v128_t b, v128_t c) { return wasm_v128_bitselect(c, b, wasm_f32x4_le(a, simd::splat(0))); }, x, dy,
+        small);
+  }
+};
+
+struct Hardswish {
+  static constexpr std::string_view kName = "hardswish";
+  static constexpr int kVectors = 2, kGradientVectors = 2;
+
+  template <int N>
+  static Floats<N> value(const Floats<N>& any) {
+    const Floats<N> x = maximum(any, simd::constant<-3.0f>());
+    return x * (minimum(x + simd::constant<3.0f>(), simd::constant<6.0f>()) * simd::constant<1.0f / 6>());
+  }
+  template <int N>
+  static Floats<N> gradient(const Floats<N>& x, const Floats<N>& dy) {
+    const Floats<N> inner = dy * multiplyAdd(x, simd::constant<1.0f / 3>(), Floats<N>(simd::constant<0.5f>()));
+    return each(
+        [](v128_t a, v128_t b, v128_t c) {
+          const v128_t bounded = wasm_v128_bitselect(b, c, wasm_f32x4_ge(a, simd::splat(3)));
+          return wasm_v128_andnot(bounded, wasm_f32x4_le(a, simd::splat(-3)));
+        },
+        x, dy, inner);
+  }
+};
+
+struct Mish {
+  static constexpr std::string_view kName = "mish";
+  static constexpr int kVectors = 2, kGradientVectors = 2;
+
+  /// n as above. Beyond 20, tanh(log(1 + e^x)) is 1 in fp32.
+  template <int N>
+  static Floats<N> ratio(const Floats<N>& x) {
+    const Floats<N> power = exp(minimum(x, simd::constant<20.0f>()));
+    return power * (power + simd::constant<2.0f>());
+  }
+  template <int N>
+  static Floats<N> value(const Floats<N>& any) {
+    const Floats<N> x = maximum(any, simd::constant<-88.0f>()), n = ratio(x);
+    return x * (n / (n + simd::constant<2.0f>()));
+  }
+  template <int N>
+  static Floats<N> gradient(const Floats<N>& any, const Floats<N>& dy) {
+    const Floats<N> x = clamped<88.0f>(any), two(simd::constant<2.0f>()), n = ratio(x);
+    const Floats<N> t = n / (n + two), rest = two / (n + two);  // rest = 1 - t
+    return dy * multiplyAdd(x * sigmoid(x), rest * (two - rest), t);
+  }
+};
+
+struct Laplace {
+  static constexpr std::string_view kName = "laplace";
+  static constexpr int kVectors = 4, kGradientVectors = 4;
+
+  template <int N>
+  static Floats<N> argument(const Floats<N>& x) {
+    return (x - simd::constant<0.707107f>()) * simd::constant<2.50662642f>();
+  }
+  template <int N>
+  static Floats<N> value(const Floats<N>& x) {
+    const Floats<N> half(simd::constant<0.5f>());
+    return multiplyAdd(erf(argument(x)), half, half);
+  }
+  template <int N>
+  static Floats<N> gradient(const Floats<N>& x, const Floats<N>& dy) {
+    const Floats<N> z = argument(clamped<16.0f>(x));
+    return dy * (exp(Floats<N>(simd::splat(0)) - z * z) * simd::constant<1.41421252f>());
+  }
+};
+
 template <class... Activations>
 struct List {};
 
 /// In the order of Activation.
-using All = List<Identity, Relu, Gelu, GeluTanh, Tanh, Sigmoid, Silu, QuickGelu>;
+using All = List<Identity, Relu, Gelu, GeluTanh, Tanh, Sigmoid, Silu, QuickGelu, Gelu10, Relu6, Relu2, LeakyRelu,
+                 Hardswish, Mish, Laplace>;
 
 }  // namespace heed::activations

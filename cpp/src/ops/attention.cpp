@@ -5,11 +5,12 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstring>
 #include <limits>
 
 #include "core/check.h"
-#include "core/row_parts.h"
 #include "gemm/attention_products.h"
+#include "ops/dropout_draws.h"
 #include "ops/key_selection.h"
 #include "ops/mask.h"
 #include "ops/position_terms.h"
@@ -47,17 +48,18 @@ void writeWeights(const VisibleKeys& visible, const float* row, float inverse_su
 /// Applies inverted dropout to the exponentials of query i. Draws depend on the absolute positions of query and key.
 void dropEntries(const Head& head, const VisibleKeys& visible, Index i, const RandomState& random, float* row) {
   const AttentionOptions& options = head.selection.options();
-  const float scale = keptScale(options.dropout, DropoutScaling::kInverted);
-  DropoutRow draws(options.dropout_key, random.first_sequence + head.selection.sequence(), head.selection.head(),
-                   options.query_offset + i);
-  visible.forEach(
-      [&](Index key, Index column) { row[column] = draws.drops(key, options.dropout) ? 0 : row[column] * scale; });
+  const float scale = keepFactor(options.dropout, DropoutScaling::kInverted);
+  DropoutDraws draws(options.dropout_key, options.dropout, random.first_sequence + head.selection.sequence(),
+                     head.selection.head(), options.query_offset + i);
+  visible.forEach([&](Index key, Index column) { row[column] = draws.drops(key) ? 0 : row[column] * scale; });
 }
 
 /// Computes queries [first, first + rows) of a head; they are few, so that their scores stay in the cache. query (rows,
-/// Dk), output (rows, Dv), weights and scores (rows, S) or null.
-void attendBlock(const Head& head, ConstMatrixView query, Index first, AttentionOutput result, Context& context) {
+/// Dk), output (rows, Dv), weights and scores (rows, S) or null; edits (rows, S) or null.
+void attendBlock(const Head& head, ConstMatrixView query, Index first, AttentionOutput result,
+                 const AttentionEdits& edits, Context& context) {
   auto& [output, weights, all_scores] = result;
+  const float* given = edits.weights ? edits.weights : edits.scores;
   Arena& arena = context.arena;
   const Arena::Scope scope(arena);
   const Index rows = query.rows(), num_keys = head.selection.totalKeys();
@@ -69,17 +71,26 @@ void attendBlock(const Head& head, ConstMatrixView query, Index first, Attention
   // Scores: Q K^T / sqrt(Dk).
   RowFactors factors;
   factors.fill(head.scale);
-  multiplySelected(query, head.keys, {&features, 1}, visible.ranges(), factors.data(), scores, packed);
-  head.positions.add(query, first, head.scale, visible, scores, packed, arena);
+  if (!given) {
+    multiplySelected(query, head.keys, {&features, 1}, visible.ranges(), factors.data(), scores, packed);
+    head.positions.add(query, first, head.scale, visible, scores, packed, arena);
+  }
+  MatrixView product = edits.before ? arena.matrix(rows, output.cols()) : output;
   for (Index r = 0; r < rows; ++r) {
     float* row = scores.data() + r * scores.outerStride();
+    if (given) visible.forEach([&](Index key, Index column) { row[column] = given[r * num_keys + key]; });
     // Bias and masks: + M.
-    visible.addBiasAndMasks(r, row);
-    if (all_scores) visible.forEach([&](Index key, Index column) { all_scores[r * num_keys + key] = row[column]; });
+    if (!edits.weights) visible.addBiasAndMasks(r, row, !given);
+    if (all_scores) {
+      visible.forEach([&](Index key, Index column) { all_scores[r * num_keys + key] = row[column]; });
+      continue;
+    }
     std::fill(row + visible.count(), row + scores.cols(), kForbidden);
-    const std::span<const Range> allowed = head.values.finite ? visible.ranges() : visible.allowed(row, arena);
+    const std::span<const Range> allowed =
+        head.values.finite ? visible.ranges() : visible.allowed(row, edits.weights ? 0 : kForbidden, arena);
     // Softmax. The product with V divides by the sum, because its rows (Dv) are shorter than those of the scores (S).
-    const float sum = exponentials(row, scores.cols(), visible.ranges()), inverse_sum = sum == 0 ? 0 : 1 / sum;
+    const float sum = edits.weights ? 1 : exponentials(row, scores.cols(), visible.ranges());
+    const float inverse_sum = sum == 0 ? 0 : 1 / sum;
     if (weights) writeWeights(visible, row, inverse_sum, weights + r * num_keys, num_keys);
     // Dropout.
     if (head.selection.options().dropout > 0) dropEntries(head, visible, first + r, context.random, row);
@@ -91,13 +102,19 @@ void attendBlock(const Head& head, ConstMatrixView query, Index first, Attention
       Index count = 0;
       for (const Range& range : allowed) count += range.count();
       multiplySelected(readOnly(view(row, 1, count)), head.values, allowed, {&columns, 1}, &factor,
-                       view(output.data() + r * output.outerStride(), 1, output.cols()), packed);
+                       view(product.data() + r * product.outerStride(), 1, product.cols()), packed);
     }
   }
+  if (all_scores) return;
   // Product with V for the whole block.
   if (head.values.finite) {
     multiplySelected(readOnly(view(scores.data(), rows, visible.count(), scores.outerStride())), head.values,
-                     visible.ranges(), {&columns, 1}, factors.data(), output, packed);
+                     visible.ranges(), {&columns, 1}, factors.data(), product, packed);
+  }
+  for (Index r = 0; edits.before && r < rows; ++r) {
+    const Index at = r * num_keys;
+    if (std::memcmp(edits.before + at, given + at, static_cast<size_t>(num_keys) * sizeof(float)) != 0)
+      output.row(r) = product.row(r);
   }
 }
 
@@ -134,8 +151,12 @@ void check(const AttentionInput& input, Index num_heads, const AttentionOptions&
                kMaxPositions - std::min(kMaxPositions, std::max(queries.maxLength(), keys.maxLength())));
   if (options.bias) requireShape("bias", options.bias.values(), num_heads, options.bias.cols() | 1);
   if (options.positions) {
-    requireColumns("positions.key", options.positions->key.values(), query.cols());
-    requireShape("positions.query", options.positions->query.values(), options.positions->key.rows(), query.cols());
+    const Value &position_key = options.positions->key, &position_query = options.positions->query;
+    if (position_key) requireColumns("positions.key", position_key.values(), query.cols());
+    if (position_query) {
+      requireShape("positions.query", position_query.values(), (position_key ? position_key : position_query).rows(),
+                   query.cols());
+    }
     requireShape("positions", {key_heads}, {num_heads});
   }
   if (options.head_mask)
@@ -155,9 +176,15 @@ Index attentionWeightsSize(Index num_heads, const Sequences& queries, const Sequ
   return static_cast<Index>(size);
 }
 
-void attention(const AttentionInput& input, Index num_heads, const AttentionOptions& options,
-               const AttentionOutput& result, Context& context) {
-  check(input, num_heads, options, readOnly(result.output));
+void attention(const AttentionInput& input, Index num_heads, const AttentionOptions& given,
+               const AttentionOutput& result, Context& context, const AttentionEdits& edits) {
+  check(input, num_heads, given, readOnly(result.output));
+  AttentionOptions options = given;
+  if (result.scores || edits.weights) {
+    options.masks = {};
+    options.causal = false;
+    options.window.reset();
+  }
   const Index key_heads = options.keyHeads(num_heads);
   const Index key_width = input.query.cols() / num_heads, value_width = input.value.cols() / key_heads;
   const float scale = options.scaleFor(key_width);
@@ -169,7 +196,7 @@ void attention(const AttentionInput& input, Index num_heads, const AttentionOpti
   const Index parts = threads == 1 || heads == 0 ? 1 : (threads + heads - 1) / heads;
   const Arena::Scope scope(context.arena);
   auto* offsets = context.arena.take<Index>(count);  // where the weights and scores (H, L_n, S_n) of a sequence begin
-  const bool has_matrices = result.weights || result.scores;
+  const bool has_matrices = result.weights || result.scores || edits.scores || edits.weights;
   for (Index n = 0, next = 0; n < count && has_matrices; ++n) {
     offsets[n] = next;
     next += num_heads * input.queries.length(n) * input.keys.length(n);
@@ -188,7 +215,7 @@ void attention(const AttentionInput& input, Index num_heads, const AttentionOpti
                     headRows(input.value.values(), input.keys.begin(n), input.keys.end(n), key_head, value_width),
                     options, masks, scale, options.headFactor(n, h, num_heads), task.arena);
     /// The rows starting at query `row` of a matrix (L_n, S_n); null if there is no matrix.
-    const auto part_of = [&](float* all, Index row) {
+    const auto part_of = [&](auto* all, Index row) {
       return all ? all + offsets[n] + (h * num_queries + row) * num_keys : nullptr;
     };
     for (Index b = begin_block; b < end_block; ++b) {
@@ -196,7 +223,7 @@ void attention(const AttentionInput& input, Index num_heads, const AttentionOpti
       attendBlock(head, headRows(input.query.values(), first + begin, first + end, h, key_width), begin,
                   {headRows(result.output, first + begin, first + end, h, value_width), part_of(result.weights, begin),
                    part_of(result.scores, begin)},
-                  task);
+                  {part_of(edits.scores, begin), part_of(edits.weights, begin), part_of(edits.before, begin)}, task);
     }
   });
 }

@@ -20,15 +20,15 @@
 #include <algorithm>
 #include <array>
 
-#include "core/row_parts.h"
+#include "core/check.h"
 #include "gemm/attention_products.h"
 #include "gemm/gradient_products.h"
 #include "gemm/simd.h"
+#include "ops/dropout_draws.h"
 #include "ops/key_selection.h"
 #include "ops/mask.h"
 #include "ops/position_terms.h"
 #include "ops/softmax.h"
-#include "train/ops/dropout_draws.h"
 #include "train/ops/sums.h"
 
 namespace heed::train {
@@ -77,36 +77,43 @@ float scoreGradient(float* exponentials, float sum, float* products, const float
   return e;
 }
 
-/// The gradients of inputs to whose elements many scores add.
-struct ScoreSums {
+/// The gradients of a call. query, key and value are overwritten. The others are sums of many scores, which are added
+/// to the gradients in `pass`; those that are not needed add to nothing.
+struct AttentionGradients {
+  MatrixView query, key, value;
+  float *position_key, *position_query;  // null: not needed
   ScatteredSums head_mask, position_bias;
   std::vector<ScatteredSums> masks;
 
-  ScoreSums(const AttentionCall& call, const AttentionGradients& result)
-      : head_mask(result.head_mask, sizeOf(call.options.head_mask), scoreCount(call)),
-        position_bias(result.position_bias, sizeOf(call.options.bias), scoreCount(call)) {
-    for (size_t m = 0; m < result.masks.size(); ++m)
-      masks.emplace_back(result.masks[m], call.mask_tensors[m].shape.size(), scoreCount(call));
+  AttentionGradients(const AttentionCall& call, Matrix& dq, Matrix& dk, Matrix& dv, Backward& pass)
+      : query(dq.view()),
+        key(dk.view()),
+        value(dv.view()),
+        position_key(pass.gradient(call.variables.position_key.node()).data()),
+        position_query(pass.gradient(call.variables.position_query.node()).data()),
+        head_mask(pass.gradient(call.variables.head_mask.node()), call.scoreCount()),
+        position_bias(pass.gradient(call.variables.bias.node()), call.scoreCount()) {
+    for (const Variable& mask : call.variables.masks) masks.emplace_back(pass.gradient(mask.node()), call.scoreCount());
+  }
+  /// Whether several heads add to the same gradient.
+  bool sharedByHeads() const {
+    return std::ranges::any_of(masks, [](const ScatteredSums& mask) { return static_cast<bool>(mask); });
   }
   void finish() {
     head_mask.finish();
     position_bias.finish();
     for (ScatteredSums& mask : masks) mask.finish();
   }
-
- private:
-  static Index sizeOf(const Value& value) { return value.rows() * value.cols(); }
 };
 
 /// The backward pass of one head of one sequence.
 class HeadBackward {
  public:
   HeadBackward(const AttentionCall& call, std::span<const Mask> masks, ConstMatrixView gradient,
-               const AttentionGradients& result, ScoreSums& sums, Index n, Index h, Context& context)
+               AttentionGradients& result, Index n, Index h, Context& context)
       : call_(call),
         masks_(masks),
         result_(result),
-        sums_(sums),
         n_(n),
         h_(h),
         key_head_(h * call.key_heads / call.num_heads),
@@ -144,9 +151,9 @@ class HeadBackward {
       value_gradient.row(selected[k]) += head_mask_ * dv.row(k);
     }
     if (positions_) addPositionGradients();
-    if (sums_.head_mask)
-      sums_.head_mask.add(call_.options.headMaskIndex(n_, h_, call_.num_heads),
-                          static_cast<float>(head_mask_gradient_));
+    if (result_.head_mask)
+      result_.head_mask.add(call_.options.headMaskIndex(n_, h_, call_.num_heads),
+                            static_cast<float>(head_mask_gradient_));
   }
 
  private:
@@ -232,7 +239,7 @@ class HeadBackward {
 
   /// Writes Z for query i, with the draws of the forward pass, and zeros after the last key.
   void drawDropout(const VisibleKeys& visible, Index i, float* keep_factors, Index width) const {
-    const float factor = keptScale(call_.options.dropout, DropoutScaling::kInverted);
+    const float factor = keepFactor(call_.options.dropout, DropoutScaling::kInverted);
     DropoutDraws draws(call_.options.dropout_key, call_.options.dropout, call_.random.first_sequence + n_, h_, i);
     visible.forEach([&](Index key, Index column) { keep_factors[column] = draws.drops(key) ? 0 : factor; });
     std::fill(keep_factors + visible.count(), keep_factors + width, 0.0f);
@@ -242,17 +249,17 @@ class HeadBackward {
   /// several scores get the sum.
   void addMaskGradients(const VisibleKeys& visible, Index i, const float* score_gradient) const {
     for (size_t m = 0; m < masks_.size(); ++m) {
-      ScatteredSums& mask = sums_.masks[m];
+      ScatteredSums& mask = result_.masks[m];
       if (!mask) continue;
       const std::array<Index, 4>& strides = masks_[m].strides;
       const Index row = n_ * strides[0] + h_ * strides[1] + i * strides[2];
       visible.forEach(
           [&](Index key, Index column) { mask.add(row + key * strides[3], head_mask_ * score_gradient[column]); });
     }
-    if (sums_.position_bias) {
+    if (result_.position_bias) {
       const Index most = call_.options.bias.cols() / 2, row = h_ * (2 * most + 1) + most;
       visible.forEach([&](Index key, Index column) {
-        sums_.position_bias.add(row + std::clamp(key - i, -most, most), head_mask_ * score_gradient[column]);
+        result_.position_bias.add(row + std::clamp(key - i, -most, most), head_mask_ * score_gradient[column]);
       });
     }
   }
@@ -284,7 +291,9 @@ class HeadBackward {
       }
     };
     const DisentangledPositions& positions = call_.positions;
-    add(query_sums_, positions.key, queries(result_.query, width), query_rows_, result_.position_key);
+    if (positions.key)
+      add(query_sums_, positions.key, queries(result_.query, width), query_rows_, result_.position_key);
+    if (!positions.query) return;
     const ConstMatrixView key = keys(call_.variables.key.value(), width);
     const Panels key_rows = packFinite(key, {nullptr, key.rows()}, arena());
     add(key_sums_, positions.query, keys(result_.key, width), key_rows, result_.position_query);
@@ -304,8 +313,7 @@ class HeadBackward {
 
   const AttentionCall& call_;
   const std::span<const Mask> masks_;
-  const AttentionGradients& result_;
-  ScoreSums& sums_;
+  AttentionGradients& result_;
   const Index n_, h_, key_head_;
   Context& context_;
   const float scale_, head_mask_;
@@ -318,33 +326,21 @@ class HeadBackward {
   double head_mask_gradient_ = 0;
 };
 
-}  // namespace
-
-double scoreCount(const AttentionCall& call) {
-  double count = 0;
-  for (Index n = 0; n < call.queries.count(); ++n)
-    count += static_cast<double>(call.queries.length(n)) * static_cast<double>(call.keys.length(n));
-  return count * static_cast<double>(call.num_heads);
-}
-
-bool AttentionGradients::sharedByHeads() const {
-  return std::any_of(masks.begin(), masks.end(), [](const float* gradient) { return gradient != nullptr; });
-}
-
-void attentionBackward(const AttentionCall& call, ConstMatrixView gradient, const AttentionGradients& result,
+/// Computes the gradients of a call from `gradient`, that of its output (sum L_n, H Dv). Keys and values that several
+/// query heads share get the sum of these heads' gradients.
+void attentionBackward(const AttentionCall& call, ConstMatrixView gradient, AttentionGradients& result,
                        Context& context) {
-  MatrixView(result.key).setZero();
-  MatrixView(result.value).setZero();
+  result.key.setZero();
+  result.value.setZero();
   const Index group = call.num_heads / call.key_heads;
   const std::vector<Mask> masks = broadcastMasks(call.options.masks, call.queries, call.num_heads, call.keys);
-  ScoreSums sums(call, result);
   for (Index n = 0; n < call.queries.count(); ++n) {
     if (call.queries.length(n) == 0) continue;
     // The heads that share keys, one after the other: tasks must write to disjoint memory.
     const auto heads = [&](Index key_head, Context& task) {
       for (Index h = key_head * group; h < (key_head + 1) * group; ++h) {
         const Arena::Scope scope(task.arena);
-        HeadBackward(call, masks, gradient, result, sums, n, h, task).run();
+        HeadBackward(call, masks, gradient, result, n, h, task).run();
       }
     };
     if (result.sharedByHeads()) {
@@ -353,7 +349,55 @@ void attentionBackward(const AttentionCall& call, ConstMatrixView gradient, cons
       context.executor.run(call.key_heads, context, heads);
     }
   }
-  sums.finish();
+  result.finish();
+}
+
+}  // namespace
+
+double AttentionCall::scoreCount() const {
+  double count = 0;
+  for (Index n = 0; n < queries.count(); ++n)
+    count += static_cast<double>(queries.length(n)) * static_cast<double>(keys.length(n));
+  return count * static_cast<double>(num_heads);
+}
+
+AttentionCall::AttentionCall(AttentionVariables&& given, const Sequences& query_rows, const Sequences& key_rows,
+                             Index heads, const AttentionOptions& settings, const RandomState& state)
+    : variables(std::move(given)),
+      queries(query_rows),
+      keys(key_rows),
+      num_heads(heads),
+      key_heads(settings.keyHeads(heads)),
+      random(state),
+      mask_tensors(settings.masks.begin(), settings.masks.end()),
+      options(settings) {
+  options.masks = mask_tensors;
+  if (options.positions) {
+    positions = *options.positions;
+    options.positions = &positions;
+  }
+}
+
+Variable recordAttention(Graph& graph, AttentionVariables variables, const Sequences& queries, const Sequences& keys,
+                         Index num_heads, const AttentionOptions& options, float* weights, RecordedSites* sites) {
+  requireRange("queryOffset", options.query_offset, 0, 0);  // decoding with a cache is not recorded
+  auto call =
+      std::make_shared<AttentionCall>(std::move(variables), queries, keys, num_heads, options, graph.context().random);
+  if (sites) return recordEditedAttention(graph, call, *sites, weights);
+  const AttentionVariables& v = call->variables;
+  Matrix output(v.query.rows(), call->valueWidth() * num_heads);
+  heed::attention(call->input(), num_heads, call->options, {output.view(), weights}, graph.context());
+  std::vector<Variable> inputs = {v.query, v.key, v.value, v.head_mask, v.bias, v.position_key, v.position_query};
+  inputs.insert(inputs.end(), v.masks.begin(), v.masks.end());
+  return graph.record(std::move(output), inputs, false, [call](Matrix& gradient, Backward& pass) {
+    const AttentionVariables& of = call->variables;
+    Matrix dq(of.query.rows(), of.query.cols()), dk(of.key.rows(), of.key.cols()), dv(of.value.rows(), of.value.cols());
+    AttentionGradients result(*call, dq, dk, dv, pass);
+    attentionBackward(*call, gradient.values(), result, pass.context());
+    pass.give(of.query.node(), std::move(dq));
+    pass.give(of.key.node(), std::move(dk));
+    pass.give(of.value.node(), std::move(dv));
+  });
 }
 
 }  // namespace heed::train

@@ -54,11 +54,6 @@ Mask Mask::broadcast(const char* argument, Kind kind, const void* data, const Sh
   return {kind, data, {(*strides)[0], (*strides)[1], (*strides)[2], (*strides)[3]}};
 }
 
-const void* Mask::at(Index offset) const {
-  if (kind == Kind::kBoolean) return static_cast<const uint8_t*>(data) + offset;
-  return static_cast<const float*>(data) + offset;
-}
-
 MaskTensor MaskTensor::boolean(const char* argument, const uint8_t* data, const Shape& shape) {
   return {argument, Mask::Kind::kBoolean, data, shape};
 }

@@ -1,35 +1,34 @@
-/// Dropout: y = Z * x or Z * x / (1 - p), where the entries of Z are Bernoulli(1 - p), drawn by DropoutRow::drops().
+/// Dropout: y = Z * x or Z * x / (1 - p), where the entries of Z are Bernoulli(1 - p), drawn by DropoutDraws.
 #include "heed/dropout.h"
 
 #include "core/check.h"
+#include "ops/dropout_draws.h"
+#include "ops/vectors.h"
 
 namespace heed {
-
-DropoutRow::DropoutRow(const DropoutKey& key, Index sequence, Index head, Index row)
-    : counter_{0, static_cast<uint32_t>(row), static_cast<uint32_t>(head), static_cast<uint32_t>(sequence)} {
-  // The step selects a Philox key, so that the counter can hold the position of the entry.
-  const auto step = philox({static_cast<uint32_t>(key.step), static_cast<uint32_t>(key.step >> 32), 0, 0}, key.seed);
-  key_ = uint64_t{step[1]} << 32 | step[0];
-  words_ = philox(counter_, key_);
-}
-
-bool DropoutRow::drops(Index column, float p) {
-  const auto block = static_cast<uint32_t>(column / 4);
-  if (block != counter_[0]) {
-    counter_[0] = block;
-    words_ = philox(counter_, key_);
-  }
-  return static_cast<float>(words_[static_cast<size_t>(column % 4)] >> 8) * 0x1p-24f < p;
-}
 
 void dropout(ConstMatrixView x, const DropoutOptions& options, const DropoutKey& key, MatrixView output,
              Index first_row, Index first_column) {
   requireRate("p", options.p);
   requireShape("output", readOnly(output), x.rows(), x.cols());
-  const float scale = keptScale(options.p, options.scaling);
+  const float factor = keepFactor(options.p, options.scaling);
+  DropoutDraws draws(key, options.p, 0, 0, first_row);
   for (Index t = 0; t < x.rows(); ++t) {
-    DropoutRow draws(key, 0, 0, first_row + t);
-    for (Index e = 0; e < x.cols(); ++e) output(t, e) = draws.drops(first_column + e, options.p) ? 0 : x(t, e) * scale;
+    draws.setRow(first_row + t);
+    const float* from = x.data() + t * x.outerStride();
+    float* to = output.data() + t * output.outerStride();
+    if (first_column % 4 != 0) {
+      for (Index e = 0; e < x.cols(); ++e) to[e] = draws.drops(first_column + e) ? 0 : from[e] * factor;
+      continue;
+    }
+    Index column = first_column;
+    const auto drop = [&](const simd::Floats<4>& entries) {
+      const simd::Floats<4> dropped = draws.dropped(column);
+      column += 16;
+      return each([](v128_t a, v128_t mask) { return wasm_v128_andnot(a, mask); }, entries * simd::splat(factor),
+                  dropped);
+    };
+    transform<4>(x.cols(), to, drop, from);
   }
 }
 

@@ -12,11 +12,6 @@
 ///   sigmoid    all         3e-7 sigmoid(x) + 2e-38        at most 5e-39 at -infinity, 1 at infinity
 ///   tanh       all         4e-7 |tanh(x)|                 -1, 1
 ///   erf        all         4e-7                           -1, 1
-///   gelu       all         4e-7 |gelu(x)| + 1e-6          within the error of 0, infinity
-///   geluTanh   all         4e-7 |geluTanh(x)| + 1e-6      as for gelu
-///   silu       all         4e-7 |silu(x)| + 4e-37         as for gelu
-///   quickGelu  all         4e-7 |quickGelu(x)| + 1e-6     as for gelu
-///   relu       all         0                              0, infinity
 namespace heed::simd {
 
 /// Coefficients that are broadcast from memory by one instruction each. With constants in splat(), V8 would build a
@@ -167,42 +162,6 @@ Floats<N> erf(const Floats<N>& any) {
   Floats<N> q = multiplyAdd(x2, c[9], c[10]);
   for (size_t i = 11; i <= 13; ++i) q = multiplyAdd(x2, q, c[i]);
   return x * p / q;
-}
-
-/// x Phi(x). x is clamped at -8, where the result is 0 within the function's accuracy: a larger |x| would only magnify
-/// the rounding error of erf.
-template <int N>
-Floats<N> gelu(const Floats<N>& any) {
-  const Floats<N> x = maximum(any, constant<-8.0f>()), half = x * constant<0.5f>();
-  return multiplyAdd(half, erf(x * constant<0.707106781f>()), half);
-}
-
-// sigmoid() is constant and positive for very negative x, so x sigmoid(x) would grow with |x|. The following functions
-// clamp x where their results are 0 within their accuracy.
-
-/// The tanh approximation of GELU, x (1 + tanh(y)) / 2 = x sigmoid(2y) with y = sqrt(2 / pi) (x + 0.044715 x^3).
-template <int N>
-Floats<N> geluTanh(const Floats<N>& any) {
-  constexpr float kSlope = 2 * 0.797884561f;
-  const Floats<N> x = maximum(any, constant<-11.0f>());
-  return x * sigmoid(x * multiplyAdd(x * x, constant<kSlope * 0.044715f>(), constant<kSlope>()));
-}
-
-template <int N>
-Floats<N> relu(const Floats<N>& x) {
-  return maximum(x, splat(0.0f));
-}
-
-template <int N>
-Floats<N> silu(const Floats<N>& any) {
-  const Floats<N> x = maximum(any, constant<-88.5f>());
-  return x * sigmoid(x);
-}
-
-template <int N>
-Floats<N> quickGelu(const Floats<N>& any) {
-  const Floats<N> x = maximum(any, constant<-52.0f>());
-  return x * sigmoid(x * constant<1.702f>());
 }
 
 }  // namespace heed::simd

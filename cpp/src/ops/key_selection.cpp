@@ -71,32 +71,30 @@ void VisibleKeys::loadMasks(Arena& arena) {
   auto* loaded = arena.take<BlockMask>(static_cast<Index>(masks.size()));
   size_t count = 0;
   for (const Mask& mask : masks) {
-    const bool boolean = mask.kind == Mask::Kind::kBoolean, same = sameForAllQueries(mask);
-    if (boolean && same) continue;  // the keys that it forbids are not selected
+    const bool same = sameForAllQueries(mask);
+    if (mask.kind == Mask::Kind::kBoolean && same) continue;  // the keys that it forbids are not selected
     BlockMask& block = loaded[count++];
-    block = {.hides_panels = !same, .allowed = {}, .added = {}};
+    block = {.hides_panels = !same, .added = {}};
     for (Index r = 0; r < rows_; ++r) {
-      const auto row = static_cast<size_t>(r);
-      const Index first = firstEntry(mask, selection_.sequence(), selection_.head(), first_ + r);
-      if (boolean) {
-        block.allowed[row] = maskRow(static_cast<const uint8_t*>(mask.data) + first, mask.strides[3], arena);
-      } else if (r > 0 && same) {
-        block.added[row] = block.added[0];
-      } else {
-        block.added[row] = maskRow(static_cast<const float*>(mask.data) + first, mask.strides[3], arena);
-      }
+      block.added[static_cast<size_t>(r)] =
+          r > 0 && same ? block.added[0]
+                        : maskRow(mask, firstEntry(mask, selection_.sequence(), selection_.head(), first_ + r), arena);
     }
   }
   masks_ = {loaded, count};
 }
 
-template <class T>
-const T* VisibleKeys::maskRow(const T* row, Index stride, Arena& arena) const {
+const float* VisibleKeys::maskRow(const Mask& mask, Index first, Arena& arena) const {
   const RowList& selected = selection_.selected();
-  if (stride == 1 && !selected.indices) return row + candidates_.begin;
-  T* entries = arena.take<T>(candidates_.count());
-  for (Index k = candidates_.begin; k < candidates_.end; ++k)
-    entries[k - candidates_.begin] = row[selected[k] * stride];
+  const Index stride = mask.strides[3];
+  const bool boolean = mask.kind == Mask::Kind::kBoolean;
+  const auto* added = static_cast<const float*>(mask.data) + (boolean ? 0 : first);
+  if (!boolean && stride == 1 && !selected.indices) return added + candidates_.begin;
+  float* entries = arena.take(candidates_.count());
+  for (Index k = candidates_.begin; k < candidates_.end; ++k) {
+    const Index at = selected[k] * stride;
+    entries[k - candidates_.begin] = !boolean ? added[at] : forbids(mask, first + at) ? kForbidden : 0;
+  }
   return entries;
 }
 
@@ -124,44 +122,36 @@ bool VisibleKeys::hidesPanel(const BlockMask& mask, const Range& panel) const {
   if (!mask.hides_panels) return false;
   const Index first = panel.begin - candidates_.begin;
   for (size_t r = 0; r < static_cast<size_t>(rows_); ++r) {
-    const bool hidden = mask.added[0] ? allForbidden(mask.added[r] + first, panel.count())
-                                      : allForbidden(mask.allowed[r] + first, panel.count());
-    if (!hidden) return false;
+    if (!allForbidden(mask.added[r] + first, panel.count())) return false;
   }
   return true;
 }
 
-void VisibleKeys::addBiasAndMasks(Index r, float* scores) const {
+void VisibleKeys::addBiasAndMasks(Index r, float* scores, bool adds_bias) const {
   const auto row = static_cast<size_t>(r);
   const Range own = selection_.visibleTo(first_ + r);
   const AttentionOptions& options = selection_.options();
   for (const Range& range : ranges_) {
     const Range part{std::clamp(own.begin, range.begin, range.end), std::clamp(own.end, range.begin, range.end)};
     scores = std::fill_n(scores, part.begin - range.begin, kForbidden);
-    if (options.bias) {
+    if (adds_bias && options.bias) {
       const Index position = options.query_offset + first_ + r, max_distance = options.bias.cols() / 2;
       const float* bias = options.bias.data() + selection_.head() * options.bias.cols() + max_distance;
       for (Index k = part.begin; k < part.end; ++k)
         scores[k - part.begin] += bias[std::clamp(selection_.selected()[k] - position, -max_distance, max_distance)];
     }
     const Index first = part.begin - candidates_.begin;
-    for (const BlockMask& mask : masks_) {
-      if (mask.added[0]) {
-        applyMask(mask.added[row] + first, part.count(), scores);
-      } else {
-        applyMask(mask.allowed[row] + first, part.count(), scores);
-      }
-    }
+    for (const BlockMask& mask : masks_) applyMask(mask.added[row] + first, part.count(), scores);
     scores = std::fill_n(scores + part.count(), range.end - part.end, kForbidden);
   }
 }
 
-std::span<const Range> VisibleKeys::allowed(const float* scores, Arena& arena) const {
+std::span<const Range> VisibleKeys::allowed(const float* scores, float forbidden, Arena& arena) const {
   auto* ranges = arena.take<Range>(count_ / 2 + 1);
   size_t count = 0;
   for (const Range& range : ranges_) {
     for (Index k = range.begin; k < range.end; ++k) {
-      if (*scores++ == kForbidden) continue;
+      if (*scores++ == forbidden) continue;
       if (count == 0 || ranges[count - 1].end != k) ranges[count++] = {k, k};
       ++ranges[count - 1].end;
     }

@@ -53,8 +53,9 @@ class VisibleKeys {
   /// The number of keys in ranges(), which is the number of columns of the block's scores.
   Index count() const { return count_; }
 
-  /// Adds bias and masks to the scores of query r of the block; scores of forbidden keys become -infinity.
-  void addBiasAndMasks(Index r, float* scores) const;
+  /// Adds masks and, if `adds_bias`, the bias to the scores of query r of the block; scores of forbidden keys become
+  /// -infinity.
+  void addBiasAndMasks(Index r, float* scores, bool adds_bias = true) const;
 
   /// Calls f(key, column) for each column of the scores; `key` is an index into all keys of the sequence.
   template <class F>
@@ -65,21 +66,19 @@ class VisibleKeys {
     }
   }
 
-  /// The selected keys whose score is not -infinity after addBiasAndMasks().
-  std::span<const Range> allowed(const float* scores, Arena& arena) const;
+  /// The selected keys whose score is not `forbidden`, which is -infinity after addBiasAndMasks().
+  std::span<const Range> allowed(const float* scores, float forbidden, Arena& arena) const;
   /// Moves the columns of the `allowed` keys to the front of the row.
   void compactRow(std::span<const Range> allowed, float* row) const;
 
  private:
-  /// The entries of one mask for the candidates, one row per query. Exactly one of the two arrays is set.
+  /// The entries of one mask for the candidates, one row per query, as an additive mask.
   struct BlockMask {
     bool hides_panels;  ///< differs between queries, so that it may hide a panel from the whole block
-    std::array<const uint8_t*, kMaxQueries> allowed;
     std::array<const float*, kMaxQueries> added;
   };
   void loadMasks(Arena& arena);
-  template <class T>
-  const T* maskRow(const T* row, Index stride, Arena& arena) const;
+  const float* maskRow(const Mask& mask, Index first, Arena& arena) const;
   void findRanges(Arena& arena);
   bool hidesPanel(const BlockMask& mask, const Range& panel) const;
 

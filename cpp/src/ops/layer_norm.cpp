@@ -42,50 +42,21 @@ float sum(const float* x, Index count, const F& f) {
   return static_cast<float>(total);
 }
 
-void normalizeRow(const float* x, Index width, const float* weight, const float* bias, float eps, float* output) {
-  // Two passes, because the mean of squares minus the square of the mean would lose all digits if the mean is large.
-  // The mean is computed from differences to the first feature, so that it is exact for constant rows, for which
-  // 1 / sqrt(eps) would magnify a rounding error.
-  const auto count = static_cast<float>(width);
-  const v128_t first = simd::splat(x[0]);
-  const float mean = x[0] + sum(x, width, [first](v128_t four) { return wasm_f32x4_sub(four, first); }) / count;
-  const v128_t means = simd::splat(mean);
-  const float variance = sum(x, width,
-                             [means](v128_t four) {
-                               const v128_t centred = wasm_f32x4_sub(four, means);
-                               return wasm_f32x4_mul(centred, centred);
-                             }) /
-                         count;
-  const float scale = 1 / std::sqrt(variance + eps);
-  const v128_t scales = simd::splat(scale);
+/// y_j = (x_j - mean) scale (weight_j + offset) + bias_j.
+void scaleRow(const float* x, Index width, float mean, float scale, const float* weight, float offset,
+              const float* bias, float* output) {
+  const v128_t means = simd::splat(mean), scales = simd::splat(scale), offsets = simd::splat(offset);
   Index i = 0;
   for (; i + 4 <= width; i += 4) {
     v128_t y = wasm_f32x4_mul(wasm_f32x4_sub(simd::load(x + i), means), scales);
-    if (weight) y = wasm_f32x4_mul(y, simd::load(weight + i));
+    if (weight) y = wasm_f32x4_mul(y, wasm_f32x4_add(simd::load(weight + i), offsets));
     if (bias) y = wasm_f32x4_add(y, simd::load(bias + i));
     simd::store(output + i, y);
   }
   for (; i < width; ++i) {
     float y = (x[i] - mean) * scale;
-    if (weight) y *= weight[i];
-    if (bias) y += bias[i];
-    output[i] = y;
-  }
-}
-
-void scaleRow(const float* x, Index width, const float* weight, float offset, float eps, float* output) {
-  const float squares = sum(x, width, [](v128_t four) { return wasm_f32x4_mul(four, four); });
-  const float scale = 1 / std::sqrt(squares / static_cast<float>(width) + eps);
-  const v128_t scales = simd::splat(scale), offsets = simd::splat(offset);
-  Index i = 0;
-  for (; i + 4 <= width; i += 4) {
-    v128_t y = wasm_f32x4_mul(simd::load(x + i), scales);
-    if (weight) y = wasm_f32x4_mul(y, wasm_f32x4_add(simd::load(weight + i), offsets));
-    simd::store(output + i, y);
-  }
-  for (; i < width; ++i) {
-    float y = x[i] * scale;
     if (weight) y *= weight[i] + offset;
+    if (bias) y += bias[i];
     output[i] = y;
   }
 }
@@ -93,15 +64,31 @@ void scaleRow(const float* x, Index width, const float* weight, float offset, fl
 }  // namespace
 
 void rmsNorm(ConstMatrixView x, const float* weight, float weight_offset, float eps, MatrixView output) {
+  const Index width = x.cols();
   for (Index t = 0; t < x.rows(); ++t) {
-    scaleRow(x.data() + t * x.outerStride(), x.cols(), weight, weight_offset, eps,
-             output.data() + t * output.outerStride());
+    const float* row = x.data() + t * x.outerStride();
+    const float squares = sum(row, width, [](v128_t four) { return wasm_f32x4_mul(four, four); });
+    const float scale = 1 / std::sqrt(squares / static_cast<float>(width) + eps);
+    scaleRow(row, width, 0, scale, weight, weight_offset, nullptr, output.data() + t * output.outerStride());
   }
 }
 
 void layerNorm(ConstMatrixView x, const float* weight, const float* bias, float eps, MatrixView output) {
+  const Index width = x.cols();
+  const auto count = static_cast<float>(width);
   for (Index t = 0; t < x.rows(); ++t) {
-    normalizeRow(x.data() + t * x.outerStride(), x.cols(), weight, bias, eps, output.data() + t * output.outerStride());
+    const float* row = x.data() + t * x.outerStride();
+    // Two passes, because the mean of squares minus the square of the mean would lose all digits if the mean is large.
+    // The mean is computed from differences to the first feature, so that it is exact for constant rows, for which
+    // 1 / sqrt(eps) would magnify a rounding error.
+    const v128_t first = simd::splat(row[0]);
+    const float mean = row[0] + sum(row, width, [first](v128_t four) { return wasm_f32x4_sub(four, first); }) / count;
+    const auto square = [means = simd::splat(mean)](v128_t four) {
+      const v128_t centred = wasm_f32x4_sub(four, means);
+      return wasm_f32x4_mul(centred, centred);
+    };
+    const float scale = 1 / std::sqrt(sum(row, width, square) / count + eps);
+    scaleRow(row, width, mean, scale, weight, 0, bias, output.data() + t * output.outerStride());
   }
 }
 

@@ -9,8 +9,8 @@
 
 #include "core/check.h"
 #include "heed/train/ops.h"
+#include "ops/vectors.h"
 #include "train/ops/sums.h"
-#include "train/ops/vectors.h"
 
 namespace heed::train {
 namespace {
@@ -104,17 +104,9 @@ Variable layerNorm(Graph& graph, const Variable& x, const Variable& weight, cons
   return graph.record(std::move(y), {x, weight, bias}, false,
                       [saved = x.shared(), gamma = weight ? weight.shared() : nullptr, eps, node = x.node(),
                        weight = weight.node(), bias = bias.node()](Matrix& gradient, Backward& pass) {
-                        float *dweight = nullptr, *dbias = nullptr;
-                        const auto zeroed = [](float*& to) {
-                          return [&to](MatrixView out, const ConstMatrixView* residual) {
-                            if (!residual) out.setZero();
-                            to = out.data();
-                          };
-                        };
-                        pass.add(weight, zeroed(dweight));
-                        pass.add(bias, zeroed(dbias));
                         normGradient(*saved, gamma ? gamma->data() : nullptr,
-                                     {.normalized_shape = saved->cols(), .eps = eps}, gradient, dweight, dbias);
+                                     {.normalized_shape = saved->cols(), .eps = eps}, gradient,
+                                     pass.gradient(weight).data(), pass.gradient(bias).data());
                         pass.give(node, std::move(gradient));
                       });
 }

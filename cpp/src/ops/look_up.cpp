@@ -1,5 +1,5 @@
 /// y_t = sum over all tables w of scale w_{row_t}.
-#include "heed/table_rows.h"
+#include "heed/evaluator.h"
 
 namespace heed {
 

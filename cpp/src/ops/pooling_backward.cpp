@@ -7,7 +7,6 @@
 #include <cmath>
 
 #include "core/check.h"
-#include "heed/train/backward.h"
 #include "heed/train/ops.h"
 
 namespace heed::train {
@@ -73,23 +72,25 @@ Variable pool(Graph& graph, const Variable& x, const Sequences& sequences, std::
 
 Variable normalize(Graph& graph, const Variable& x) {
   constexpr double kLeast = 1e-12;
-  auto lengths = std::make_shared<std::vector<double>>();
-  auto y = std::make_shared<Matrix>(x.value());
+  std::vector<double> lengths;
+  Matrix value(x.value());
   const Index width = x.cols();
   for (Index t = 0; t < x.rows(); ++t) {
-    float* row = y->data() + t * width;
+    float* row = value.data() + t * width;
     double squares = 0;
     for (Index c = 0; c < width; ++c) squares += static_cast<double>(row[c]) * static_cast<double>(row[c]);
-    const double length = std::max(std::sqrt(squares), kLeast);
-    lengths->push_back(length);
-    for (Index c = 0; c < width; ++c) row[c] = static_cast<float>(static_cast<double>(row[c]) / length);
+    lengths.push_back(std::max(std::sqrt(squares), kLeast));
+    for (Index c = 0; c < width; ++c) row[c] = static_cast<float>(static_cast<double>(row[c]) / lengths.back());
   }
-  return graph.record(Matrix(y->values()), {x}, false, [node = x.node(), lengths, y](Matrix& dy, Backward& pass) {
+  const Variable result = graph.record(std::move(value), {x}, false, {});
+  if (!result.node()) return result;
+  result.node()->backward = [y = result.shared(), node = x.node(), lengths = std::move(lengths)](Matrix& dy,
+                                                                                                 Backward& pass) {
     const Index columns = dy.cols();
     for (Index t = 0; t < dy.rows(); ++t) {
       const float* row = y->data() + t * columns;
       float* d = dy.data() + t * columns;
-      const double length = (*lengths)[static_cast<size_t>(t)];
+      const double length = lengths[static_cast<size_t>(t)];
       double along = 0;
       for (Index c = 0; c < columns && length > kLeast; ++c)
         along += static_cast<double>(row[c]) * static_cast<double>(d[c]);
@@ -97,7 +98,8 @@ Variable normalize(Graph& graph, const Variable& x) {
         d[c] = static_cast<float>((static_cast<double>(d[c]) - along * static_cast<double>(row[c])) / length);
     }
     pass.give(node, std::move(dy));
-  });
+  };
+  return result;
 }
 
 }  // namespace heed::train

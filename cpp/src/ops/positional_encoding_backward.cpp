@@ -2,8 +2,8 @@
 /// is dy_t or its first columns; de_i is the sum of dy_t or its last columns over the rows t with position i.
 #include "heed/positional_encoding.h"
 #include "heed/train/ops.h"
+#include "ops/vectors.h"
 #include "train/ops/sums.h"
-#include "train/ops/vectors.h"
 
 namespace heed::train {
 
@@ -27,9 +27,7 @@ Variable positionalEncoding(Graph& graph, const PositionalEncoding& layer, const
                           }
                         });
                         if (!concatenates) return pass.give(node, std::move(dy));
-                        pass.add(node, [&](MatrixView out, const ConstMatrixView* residual) {
-                          write(out, residual, dy.values().leftCols(first));
-                        });
+                        pass.addValue(node, dy.values().leftCols(first));
                       });
 }
 

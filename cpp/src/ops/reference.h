@@ -54,6 +54,13 @@ inline double silu(double x) { return x * sigmoid(x); }
 inline double quickGelu(double x) { return x * sigmoid(1.702 * x); }
 /// x Phi(x), where Phi is the normal distribution function (Hendrycks, Gimpel 2016).
 inline double gelu(double x) { return 0.5 * x * std::erfc(-x * std::sqrt(0.5)); }
+inline double gelu10(double x) { return std::min(gelu(x), 10.0); }
+inline double relu6(double x) { return std::min(relu(x), 6.0); }
+inline double relu2(double x) { return relu(x) * relu(x); }
+inline double leakyRelu(double x) { return x > 0 ? x : 0.01 * x; }
+inline double hardswish(double x) { return x * relu6(x + 3) / 6; }
+inline double mish(double x) { return x * std::tanh(std::log1p(std::exp(x))); }
+inline double laplace(double x) { return 0.5 * std::erfc(-(x - 0.707107) / (0.282095 * std::sqrt(2.0))); }
 inline double geluTanh(double x) {
   return 0.5 * x * (1 + std::tanh(std::sqrt(2 / EIGEN_PI) * (x + 0.044715 * x * x * x)));
 }

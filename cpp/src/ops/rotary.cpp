@@ -1,5 +1,5 @@
 /// Rotary positions: pair k of a head's features, (a, b), becomes (a cos t - b sin t, a sin t + b cos t) with the angle
-/// t = i base^(-2k / D) at position i.
+/// t = i base^(-2k / D), or i frequencies[k], at position i.
 #include <algorithm>
 #include <bit>
 #include <cstdint>
@@ -10,30 +10,29 @@
 #include "heed/positional_encoding.h"
 
 namespace heed {
-namespace {
 
-void requireOptions(Index dim, double base) {
+RotaryAngles RotaryAngles::of(Index dim, double base, double scale) {
   if (dim < 2 || dim % 2 != 0)
     throwInvalid(ErrorCode::kInvalidArgument, "rotary.dim", "an even number > 0", std::to_string(dim));
   requireBase(base);
+  RotaryAngles angles{sinusoidFrequencies(dim, base)};
+  for (double& frequency : angles.frequencies) frequency *= scale;
+  return angles;
 }
 
-}  // namespace
-
-Rotary::Rotary(Index dim, Index length, double base, Pairing pairing, double scale, Index first)
-    : dim_(dim), length_(length), first_(first), pairing_(pairing) {
-  requireOptions(dim, base);
+Rotary::Rotary(const RotaryAngles& angles, Index length, Pairing pairing, Index first)
+    : dim_(2 * static_cast<Index>(angles.frequencies.size())), length_(length), first_(first), pairing_(pairing) {
   requireAtLeast("rotary.length", length, 0);
   requireRange("firstPosition", first, 0, std::numeric_limits<Index>::max() - length);
-  const Shape shape{length, dim / 2};
+  const Shape shape{length, dim_ / 2};
   allocate("rotary", shape, cos_);
   allocate("rotary", shape, sin_);
-  const std::vector<double> w = sinusoidFrequencies(dim, base);
+  const std::vector<double>& w = angles.frequencies;
   for (size_t at = 0; at < cos_.size(); ++at) {
     const size_t position = static_cast<size_t>(first) + at / w.size();
-    const double angle = static_cast<double>(position) * w[at % w.size()] * scale;
-    cos_[at] = static_cast<float>(elementary::cos(angle));
-    sin_[at] = static_cast<float>(elementary::sin(angle));
+    const double angle = static_cast<double>(position) * w[at % w.size()];
+    cos_[at] = static_cast<float>(angles.factor * elementary::cos(angle));
+    sin_[at] = static_cast<float>(angles.factor * elementary::sin(angle));
   }
 }
 
@@ -52,7 +51,7 @@ Rotary::Rotary(ConstMatrixView angles)
   }
 }
 
-void Rotary::rotate(MatrixView x, Index num_heads, Index first_position) const {
+void Rotary::rotate(MatrixView x, Index num_heads, Index first_position, bool back) const {
   const Index head_width = x.cols() / num_heads;
   if (head_width < dim_ || x.cols() % num_heads != 0) {
     throwInvalid(ErrorCode::kShapeMismatch, "rotary.dim",
@@ -68,29 +67,25 @@ void Rotary::rotate(MatrixView x, Index num_heads, Index first_position) const {
   const Index step = pairing_ == Pairing::kHalfSplit ? 1 : 2;
   const Index partner = pairing_ == Pairing::kHalfSplit ? half : 1;
   for (Index t = 0; t < x.rows(); ++t) {
-    const float *cos = this->cos(first_position + t), *sin = this->sin(first_position + t);
+    const Index row = (first_position - first_ + t) * half;
+    const float *cos = cos_.data() + row, *sin = sin_.data() + row;
     for (Index h = 0; h < num_heads; ++h) {
       float* head = x.data() + t * x.outerStride() + h * head_width;
       for (Index k = 0; k < half; ++k) {
-        const float a = head[k * step], b = head[k * step + partner];
-        head[k * step] = a * cos[k] - b * sin[k];
-        head[k * step + partner] = a * sin[k] + b * cos[k];
+        const float a = head[k * step], b = head[k * step + partner], s = back ? -sin[k] : sin[k];
+        head[k * step] = a * cos[k] - b * s;
+        head[k * step + partner] = a * s + b * cos[k];
       }
     }
   }
-}
-
-GrowingRotary::GrowingRotary(Index dim, double base, Rotary::Pairing pairing, double scale, Index most)
-    : dim_(dim), most_(most), base_(base), scale_(scale), pairing_(pairing) {
-  requireOptions(dim, base);
 }
 
 const std::shared_ptr<const Rotary>& GrowingRotary::tables(Index length) {
   if (!tables_ || tables_->length() < std::min(length, most_)) {
     // Rounded up, so that slightly longer texts do not need new tables.
     const uint64_t rounded = std::bit_ceil(static_cast<uint64_t>(std::max<Index>(length, 64)));
-    tables_ = std::make_shared<const Rotary>(dim_, static_cast<Index>(std::min(rounded, static_cast<uint64_t>(most_))),
-                                             base_, pairing_, scale_);
+    tables_ = std::make_shared<const Rotary>(
+        angles_, static_cast<Index>(std::min(rounded, static_cast<uint64_t>(most_))), pairing_);
   }
   return tables_;
 }

@@ -1,7 +1,7 @@
 /// Y = softmax(X) of each row; dX = Y * (dY - rowsum(dY * Y)).
 #include "heed/train/ops.h"
 #include "ops/softmax.h"
-#include "train/ops/vectors.h"
+#include "ops/vectors.h"
 
 namespace heed::train {
 

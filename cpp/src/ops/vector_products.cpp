@@ -76,6 +76,39 @@ void multiplyQueries(const typename P::Row* rows, Index count, Index stride, con
   multiplyRows<P, 2>(rows, count, stride, query, sums);
 }
 
+/// Eight products in double precision, added to four sums of two lanes each.
+void addExact(const v128_t (&row)[2], const float* query, v128_t (&sums)[4]) {
+  HEED_UNROLL
+  for (int i = 0; i < 2; ++i) {
+    const v128_t x = row[i], y = simd::load(query + 4 * i);
+    const v128_t high_x = wasm_i64x2_shuffle(x, x, 1, 1), high_y = wasm_i64x2_shuffle(y, y, 1, 1);
+    const auto add = [](v128_t& sum, v128_t a, v128_t b) {
+      sum = wasm_f64x2_add(sum, wasm_f64x2_mul(wasm_f64x2_promote_low_f32x4(a), wasm_f64x2_promote_low_f32x4(b)));
+    };
+    add(sums[2 * i], x, y);
+    add(sums[2 * i + 1], high_x, high_y);
+  }
+}
+
+/// `load8(k)`: entries [k, k + 8) of the row as floats.
+template <class Load8>
+double exact(Index width, const float* query, const Load8& load8) {
+  v128_t sums[4] = {};
+  for (Index k = 0; k < width; k += 8) {
+    v128_t row[2];
+    load8(k, row);
+    if (k + 8 <= width) {
+      addExact(row, query + k, sums);
+      continue;
+    }
+    float rest[8] = {};
+    std::copy_n(query + k, width - k, rest);
+    addExact(row, rest, sums);
+  }
+  const v128_t sum = wasm_f64x2_add(wasm_f64x2_add(sums[0], sums[1]), wasm_f64x2_add(sums[2], sums[3]));
+  return wasm_f64x2_extract_lane(sum, 0) + wasm_f64x2_extract_lane(sum, 1);
+}
+
 /// Selects those of the four rows starting at `first` that `mask` marks and that are before row `count`.
 template <class T>
 void select(v128_t mask, v128_t values, Index first, Index count, Selected<T>& selected) {
@@ -138,6 +171,28 @@ void fourProducts(const int8_t* const (&rows)[4], Index stride, const int16_t* q
 
 void fourProducts(const float* const (&rows)[4], Index stride, const float* query, float (&sums)[4]) {
   fourRows<FloatProducts, 1>(rows[0], rows[1], rows[2], rows[3], stride, query, sums, 4);
+}
+
+double exactProduct(const int8_t* row, const float* query, Index width) {
+  return exact(width, query, [row](Index k, v128_t(&to)[2]) {
+    const v128_t eight = wasm_i16x8_load8x8(row + k);
+    to[0] = wasm_f32x4_convert_i32x4(wasm_i32x4_extend_low_i16x8(eight));
+    to[1] = wasm_f32x4_convert_i32x4(wasm_i32x4_extend_high_i16x8(eight));
+  });
+}
+
+double exactProduct(const float* row, const float* query, Index width) {
+  return exact(width, query, [row](Index k, v128_t(&to)[2]) {
+    to[0] = simd::load(row + k);
+    to[1] = simd::load(row + k + 4);
+  });
+}
+
+bool equalBytes(const std::byte* a, const std::byte* b, Index stride) {
+  for (Index k = 0; k < stride; k += kStrideStep) {
+    if (wasm_v128_any_true(wasm_v128_xor(simd::load(a + k), simd::load(b + k)))) return false;
+  }
+  return true;
 }
 
 #if defined(HEED_RELAXED_SIMD)

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "heed/tensor.h"
@@ -27,6 +28,13 @@ void vectorProducts(const float* rows, Index count, Index stride, const float* q
 /// sums[r] = query . rows[r] for four rows, which need not be adjacent.
 void fourProducts(const int8_t* const (&rows)[4], Index stride, const int16_t* query, int32_t (&sums)[4]);
 void fourProducts(const float* const (&rows)[4], Index stride, const float* query, float (&sums)[4]);
+
+/// query . row in double precision, with the same bits in all builds.
+double exactProduct(const int8_t* row, const float* query, Index width);
+double exactProduct(const float* row, const float* query, Index width);
+
+/// Whether two rows have the same bytes; `stride` is their distance in bytes.
+bool equalBytes(const std::byte* a, const std::byte* b, Index stride);
 
 /// Coarse products use queries rounded to few bits, so that one instruction multiplies more entries. An entry from -L
 /// to L is stored as entry + L + 1. Returns L, or 0 if this build has no such instruction.

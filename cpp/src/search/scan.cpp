@@ -105,17 +105,24 @@ void VectorIndex::Scan::prepare(Index q) {
   }
 }
 
-Best* VectorIndex::Scan::makeBest(Index count, Index room) const {
+Best* VectorIndex::Scan::makeBest(Index count) const {
+  const Index room = std::min(options_.top_k, index_.count());
   Best* const best = context_.arena.take<Best>(count);
   for (Index i = 0; i < count; ++i) {
-    const Index q = i % count_;
-    best[i] = {
-        .hits = context_.arena.take<VectorHit>(room), .room = room, .limit = options_.thresholds[q] - errors_[q]};
+    const float limit = room > 0 ? options_.thresholds[i % count_] : std::numeric_limits<float>::infinity();
+    best[i] = {.hits = context_.arena.take<VectorHit>(room), .room = room, .limit = limit};
   }
   return best;
 }
 
-Best* VectorIndex::Scan::run(Index room) const {
+void VectorIndex::Scan::add(Index q, Index row, Best& best) const {
+  // Many rows may have the same score as the worst of the hits, such as copies of one row, whose exact scores would
+  // take longer than the scan.
+  const bool is_copy = best.size > 0 && index_.areEqual(row, best.hits->row);
+  best.add({row, is_copy ? best.hits->score : index_.score(query(q), row)});
+}
+
+Best* VectorIndex::Scan::run() const {
   const auto blocks = static_cast<Index>(index_.blocks_.size());
   const Index tasks = std::max<Index>(1, std::min(blocks, context_.executor.threads()));
   const auto each = [&](const auto& visit) {
@@ -125,7 +132,7 @@ Best* VectorIndex::Scan::run(Index room) const {
     });
   };
   if (!by_signs_) {
-    Best* const best = makeBest(tasks * count_, room);
+    Best* const best = makeBest(tasks * count_);
     each([&](Index block, Index first) { scanBlock(block, best + first); });
     for (Index i = count_; i < tasks * count_; ++i) {
       for (const VectorHit* hit = best[i].hits; hit != best[i].hits + best[i].size; ++hit) best[i % count_].add(*hit);
@@ -133,7 +140,7 @@ Best* VectorIndex::Scan::run(Index room) const {
     return best;
   }
 
-  Best* const best = makeBest(count_, room);
+  Best* const best = makeBest(count_);
   const Arena::Scope scope(context_.arena);
   Nearest* const nearest = context_.arena.take<Nearest>(tasks * count_);
   const Index candidates = std::min(options_.candidates, index_.count());
@@ -149,19 +156,6 @@ Best* VectorIndex::Scan::run(Index room) const {
     score(q, rows, count, best[q]);
   }
   return best;
-}
-
-Index VectorIndex::Scan::rank(Index q, const Best& best, VectorHit* ranked) const {
-  Best exact{.hits = ranked, .room = options_.top_k, .limit = options_.thresholds[q]};
-  for (Index i = 0; i < best.size; ++i) exact.add({best.hits[i].row, index_.score(query(q), best.hits[i].row)});
-  std::sort_heap(ranked, ranked + exact.size, isBetter);
-  return exact.size;
-}
-
-bool VectorIndex::Scan::isCertain(Index q, const Best& best, const VectorHit* ranked, Index size) const {
-  if (options_.top_k == 0) return true;
-  const float least = size < options_.top_k ? options_.thresholds[q] : ranked[size - 1].score;
-  return !best.isFull() || best.limit + errors_[q] < least;
 }
 
 void VectorIndex::Scan::scanBlock(Index block, Best* best) const {
@@ -231,10 +225,10 @@ void VectorIndex::Scan::multiply(Index first, Index rows, Best* best) const {
     const Index queries = std::min(kQueriesPerCall, count_ - q);
     vectorProducts(this->rows<Entry>(first), rows, step_, prepared<Query>(q), queries, sums);
     for (Index i = q; i < q + queries; ++i) {
-      selectScores(sums[i - q], rows, index_.factors_.data() + first, scales_[i], best[i].limit, selected);
+      selectScores(sums[i - q], rows, index_.factors_.data() + first, scales_[i], limit(i, best[i]), selected);
       for (Index n = 0; n < selected.count; ++n) {
         const Index row = first + selected.rows[n];
-        if (isAllowed(row)) best[i].add({row, selected.values[n]});
+        if (isAllowed(row) && selected.values[n] >= limit(i, best[i])) add(i, row, best[i]);
       }
     }
   }
@@ -263,7 +257,7 @@ void VectorIndex::Scan::multiplyEach(Index q, const Index* rows, Index count, Be
     for (Index n = i; n < std::min(i + 4, count); ++n) {
       // Same arithmetic as in selectScores().
       const float scaled = static_cast<float>(sums[n - i]) * scales_[q];
-      best.add({rows[n], scaled * index_.factors_[static_cast<size_t>(rows[n])]});
+      if (scaled * index_.factors_[static_cast<size_t>(rows[n])] >= limit(q, best)) add(q, rows[n], best);
     }
   }
 }

@@ -1,8 +1,11 @@
 #pragma once
 
+#include <algorithm>
+#include <limits>
+
+#include "heed/context.h"
 #include "heed/vector_index.h"
 #include "ops/vector_products.h"
-#include "search/best.h"
 
 namespace heed {
 
@@ -16,22 +19,97 @@ static_assert(kRowsPerBlock % kRowsPerCall == 0);
 /// Maximum number of queries per pass over the rows: they and a few rows fit into the second-level cache.
 inline constexpr Index kQueriesPerPass = 256;
 
-/// Queries in the form that the kernels multiply, and passes over the rows for all of them. Scores are computed with
-/// rounded queries or in single precision; errors_ bounds their distance from the exact scores.
+inline bool isBetter(const VectorHit& a, const VectorHit& b) {
+  return a.score > b.score || (a.score == b.score && a.row < b.row);
+}
+
+/// Keeps the best `room` of the hits that are added, with exact scores, in a heap whose front is the worst.
+struct Best {
+  VectorHit* hits;
+  Index room;   // capacity of `hits`
+  float limit;  // hits with lower scores are dropped
+  Index size = 0;
+
+  bool isFull() const { return size == room; }
+
+  void add(const VectorHit& hit) {
+    if (hit.score < limit || room == 0) return;
+    if (isFull()) {
+      if (!isBetter(hit, *hits)) return;
+      std::pop_heap(hits, hits + size, isBetter);
+      --size;
+    }
+    hits[size++] = hit;
+    std::push_heap(hits, hits + size, isBetter);
+    if (isFull()) limit = hits->score;
+  }
+};
+
+/// Keeps the `room` rows with the smallest distances. Add rows in ascending order; ties keep the earlier row. Up to
+/// twice as many rows are collected before the farthest are dropped, which takes constant time per row.
+class Nearest {
+ public:
+  struct Row {
+    Index row;
+    int32_t distance;
+  };
+
+  Nearest(Index room, Index largest_distance, Arena& arena)
+      : room_(room),
+        distances_(largest_distance + 1),
+        rows_(arena.take<Row>(2 * room)),
+        counts_(arena.take<Index>(distances_)),
+        limit_(static_cast<int32_t>(largest_distance)) {}
+
+  /// Rows at larger distances are dropped.
+  int32_t limit() const { return limit_; }
+
+  void add(const Row& row) {
+    if (row.distance > limit_) return;
+    if (size_ == 2 * room_) cut();
+    if (row.distance <= limit_) rows_[size_++] = row;
+  }
+
+  /// The rows, in ascending order.
+  std::span<const Row> take() {
+    if (size_ > room_) cut();
+    return {rows_, static_cast<size_t>(size_)};
+  }
+
+ private:
+  void cut() {
+    std::fill_n(counts_, distances_, Index{0});
+    for (Index i = 0; i < size_; ++i) ++counts_[rows_[i].distance];
+    int32_t farthest = 0;
+    Index left = room_;  // number of rows to keep at the farthest distance
+    for (; left > counts_[farthest]; ++farthest) left -= counts_[farthest];
+    Index kept = 0;
+    for (Index i = 0; i < size_; ++i) {
+      const int32_t distance = rows_[i].distance;
+      if (distance < farthest || (distance == farthest && left-- > 0)) rows_[kept++] = rows_[i];
+    }
+    size_ = kept;
+    limit_ = farthest - 1;  // ties keep the earlier rows
+  }
+
+  Index room_, distances_;
+  Row* rows_;
+  Index* counts_;
+  int32_t limit_;
+  Index size_ = 0;
+};
+
+/// Queries in the form that the kernels multiply, and passes over the rows for all of them. Kernels multiply rounded
+/// queries or in single precision; errors_ bounds the distance of these scores from the exact ones. Exact scores are
+/// computed only of rows that may be among the best.
 class VectorIndex::Scan {
  public:
   /// Prepares `count` queries, at most kQueriesPerPass. `by_signs`: run() selects candidates by Hamming distance.
   Scan(const VectorIndex& index, const float* queries, Index count, const VectorSearch& options, bool by_signs,
        Context& context);
 
-  /// Returns the best `room` rows for each query: among all rows or, by signs, among the candidates.
-  Best* run(Index room) const;
-
-  /// Writes the best `top_k` rows of `best`, in order of their exact scores, and returns their number.
-  Index rank(Index q, const Best& best, VectorHit* ranked) const;
-
-  /// Whether no row that run() has dropped can belong to the ranked rows.
-  bool isCertain(Index q, const Best& best, const VectorHit* ranked, Index size) const;
+  /// Returns the best `top_k` rows for each query: among all rows or, by signs, among the candidates.
+  Best* run() const;
 
  private:
   const float* query(Index q) const { return queries_ + q * index_.width_; }
@@ -44,7 +122,11 @@ class VectorIndex::Scan {
 
   void prepare(Index q);
 
-  Best* makeBest(Index count, Index room) const;
+  Best* makeBest(Index count) const;
+  /// The least score by the kernels of a row that may be among the best.
+  float limit(Index q, const Best& best) const { return best.limit - errors_[q]; }
+  /// Adds a row whose score by the kernels reaches the limit.
+  void add(Index q, Index row, Best& best) const;
   void scanBlock(Index block, Best* best) const;
   void scanCoarse(Index block, Best* best) const;
   void compareSigns(Index block, Nearest* nearest) const;
@@ -79,7 +161,7 @@ class VectorIndex::Scan {
   uint8_t* coarse_ = nullptr;         // (Q rounded up to a multiple of kCoarseQueries, coarse_step_)
   int16_t* coarse_offset_ = nullptr;  // cancels the offset of coarse entries: each is -(L + 1)
   float* coarse_scales_ = nullptr;
-  float* coarse_errors_ = nullptr;  // bounds the difference between a coarse score and the score with integers_
+  float* coarse_errors_ = nullptr;  // bounds the difference between a coarse score and the exact one
 };
 
 }  // namespace heed

@@ -93,30 +93,17 @@ void VectorIndex::search(const float* queries, Index num_queries, const VectorSe
     signs_ = std::move(made);
     packRows(0);
   }
-  // Retain more rows than requested: approximate scores may be in another order than the exact ones.
-  constexpr Index kSpare = 16;
-  const Index most = by_signs ? std::min(count(), options.candidates) : count();
-  const Index room = std::min(most, options.top_k + kSpare);
   for (Index first = 0; first < num_queries; first += kQueriesPerPass) {
     const Arena::Scope scope(context.arena);
     VectorSearch some = options;
     some.thresholds += first;
     const Index end = std::min(num_queries, first + kQueriesPerPass);
     const Scan scan(*this, queries + first * width_, end - first, some, by_signs, context);
-    const Best* best = scan.run(room);
-    for (Index q = first; q < end; ++q, hits += options.top_k) {
-      counts[q] = scan.rank(q - first, best[q - first], hits);
-      bool is_certain = room == most || scan.isCertain(q - first, best[q - first], hits, counts[q]);
-      for (Index more = room; !is_certain;) {
-        more = std::min(most, 4 * more);
-        const Arena::Scope again(context.arena);
-        VectorSearch one = options;
-        one.thresholds += q;
-        const Scan own(*this, queries + q * width_, 1, one, by_signs, context);
-        const Best* found = own.run(more);
-        counts[q] = own.rank(0, *found, hits);
-        is_certain = more == most || own.isCertain(0, *found, hits, counts[q]);
-      }
+    Best* best = scan.run();
+    for (Index q = first; q < end; ++q, ++best, hits += options.top_k) {
+      counts[q] = best->size;
+      std::sort_heap(best->hits, best->hits + best->size, isBetter);
+      std::copy_n(best->hits, best->size, hits);
     }
   }
 }
@@ -136,13 +123,18 @@ double VectorIndex::entry(const std::byte* row, Index k) const {
 float VectorIndex::score(const float* query, Index n) const {
   const std::byte* own = row(n);
   double sum = 0;
-  if (form_ == VectorForm::kInt8) {  // a separate loop is several times as fast
-    const auto* entries = reinterpret_cast<const int8_t*>(own);
-    for (Index k = 0; k < width_; ++k) sum += static_cast<double>(query[k]) * entries[k];
+  if (form_ == VectorForm::kInt8) {
+    sum = exactProduct(reinterpret_cast<const int8_t*>(own), query, width_);
+  } else if (form_ == VectorForm::kFloat32) {
+    sum = exactProduct(reinterpret_cast<const float*>(own), query, width_);
   } else {
     for (Index k = 0; k < width_; ++k) sum += query[k] * entry(own, k);
   }
   return static_cast<float>(sum * factors_[static_cast<size_t>(n)]);
+}
+
+bool VectorIndex::areEqual(Index a, Index b) const {
+  return factors_[static_cast<size_t>(a)] == factors_[static_cast<size_t>(b)] && equalBytes(row(a), row(b), stride_);
 }
 
 void VectorIndex::packRows(Index first) {

@@ -4,10 +4,11 @@
 
 #include "core/check.h"
 #include "gemm/weights/packed_weight.h"
-#include "heed/train/backward.h"
+#include "heed/train/graph.h"
+#include "heed/train/ops.h"
 #include "models/convolution_layer.h"
 #include "models/embeddings.h"
-#include "train/ops/linear.h"
+#include "models/layer_inputs.h"
 
 namespace heed::train {
 namespace {
@@ -65,8 +66,21 @@ Variable standIn(const Graph& graph, const Variable& v) {
   return {v.shared(), std::move(node)};
 }
 
+/// standIn() of each variable. Variables with one node share a leaf, which then has the sum of their gradients.
+std::vector<Variable> standIns(const Graph& graph, const std::vector<Variable>& variables) {
+  std::vector<Variable> leaves;
+  for (const Variable& v : variables) {
+    const auto has_same_node = [&](const Variable& other) { return other && other.node() == v.node(); };
+    const auto first = v && v.needsGradient() ? std::ranges::find_if(variables, has_same_node) - variables.begin()
+                                              : std::ssize(leaves);
+    leaves.push_back(first < std::ssize(leaves) ? leaves[static_cast<size_t>(first)] : standIn(graph, v));
+  }
+  return leaves;
+}
+
+/// Moves the gradient that accumulated in a leaf back to the variable; does nothing if it has moved already.
 void takeBack(const Variable& leaf, const Variable& v) {
-  if (v && v.needsGradient()) std::swap(leaf.node()->gradient, v.node()->gradient);
+  if (v && v.needsGradient() && leaf.node()->gradient.data()) v.node()->gradient = std::move(leaf.node()->gradient);
 }
 
 }  // namespace
@@ -105,11 +119,11 @@ Variable TrainableEncoder::forward(Graph& graph, const TokenBatch& batch, const 
     RecordingEvaluator e(graph);
     e.setSites(sites);
     Value x = model_.embed(e, batch);
-    const PassPositions positions = model_.positions(e, batch.sequences);
+    const PassInputs inputs = model_.inputs(e, batch.sequences, x);
     for (Index i = 0; i < model_.numLayers(); ++i) {
       const bool recomputes = pass.recompute && !(sites && sites->touchesLayer(i));
-      x = recomputes ? recomputedLayer(e, i, x, batch.sequences, positions)
-                     : model_.runLayer(e, i, x, batch.sequences, positions);
+      x = recomputes ? recomputedLayer(e, i, x, batch.sequences, inputs)
+                     : model_.runLayer(e, i, x, batch.sequences, inputs);
     }
     return e.variable(model_.applyFinalNorm(e, x));
   } catch (...) {
@@ -124,49 +138,58 @@ Variable TrainableEncoder::wordLogits(Graph& graph, const Variable& x) const {
 }
 
 Value TrainableEncoder::recomputedLayer(RecordingEvaluator& e, Index i, const Value& x, const Sequences& sequences,
-                                        const PassPositions& positions) {
+                                        const PassInputs& inputs) {
   Graph& graph = e.graph();
   const DrawState draws(withLora(layerDropouts(i), lora_));
   const RandomState position = graph.context().random;
   const auto recorded = [&](const Value& v) { return v.variable() < 0 ? Variable() : e.variable(v); };
-  const Variable in = e.take(x), bias = recorded(positions.bias), embeddings = recorded(positions.distances.embeddings);
+  // What the layer reads: its input, then the recorded values of `inputs`.
+  const std::vector<Variable> read = {e.take(x), recorded(inputs.bias), recorded(inputs.distances.embeddings),
+                                      recorded(inputs.embeddings)};
   // Runs the layer with the evaluator `with` on the given variables.
-  const auto run = [this, i, sequences, positions](RecordingEvaluator& with, const Variable& from,
-                                                   const Variable& own_bias, const Variable& own_embeddings) {
-    PassPositions own = positions;
-    if (own_bias) own.bias = with.value(own_bias);
-    if (own_embeddings) own.distances.embeddings = with.value(own_embeddings);
-    return with.take(model_.runLayer(with, i, with.value(from), sequences, own));
+  const auto run = [this, i, sequences, inputs](RecordingEvaluator& with, const std::vector<Variable>& from) {
+    PassInputs own = inputs;
+    if (from[1]) own.bias = with.value(from[1]);
+    if (from[2]) own.distances.embeddings = with.value(from[2]);
+    if (from[3]) own.embeddings = with.value(from[3]);
+    return with.take(model_.runLayer(with, i, with.value(from[0]), sequences, own));
   };
+  std::vector<Variable> values;
+  for (const Variable& v : read) values.push_back(withoutNode(v));
   Graph unrecorded(graph.context());
   RecordingEvaluator plain(unrecorded);
-  const Variable y = run(plain, withoutNode(in), withoutNode(bias), withoutNode(embeddings));
-  return e.value(graph.record(
-      Matrix(y.value()), {in, bias, embeddings}, trainsLayer(graph, i),
-      [this, draws, position, i, run, in, bias, embeddings, training = this->training()](Matrix& dy, Backward& pass) {
-        Graph& again = pass.graph();
-        const TrainingScope scope(*this, lora_, training);
-        const Variable x_leaf = standIn(again, in), bias_leaf = standIn(again, bias),
-                       embeddings_leaf = standIn(again, embeddings);
-        Variable out = [&] {
-          const RandomScope random(again.context());
-          const DrawScope later(DrawState(withLora(layerDropouts(i), lora_)));
-          draws.restore();
-          again.context().random = position;
-          RecordingEvaluator recording(again);
-          return run(recording, x_leaf, bias_leaf, embeddings_leaf);
-        }();
-        Backward::run(again, std::move(out), std::move(dy));
-        takeBack(x_leaf, in);
-        takeBack(bias_leaf, bias);
-        takeBack(embeddings_leaf, embeddings);
-      }));
+  const Variable y = run(plain, values);
+  return e.value(
+      graph.record(Matrix(y.value()), {read[0], read[1], read[2], read[3]}, trainsLayer(graph, i),
+                   [this, draws, position, i, run, read, training = this->training()](Matrix& dy, Backward& pass) {
+                     Graph& again = pass.graph();
+                     const TrainingScope scope(*this, lora_, training);
+                     const std::vector<Variable> leaves = standIns(again, read);
+                     Variable out = [&] {
+                       const RandomScope random(again.context());
+                       const DrawScope later(DrawState(withLora(layerDropouts(i), lora_)));
+                       draws.restore();
+                       again.context().random = position;
+                       RecordingEvaluator recording(again);
+                       return run(recording, leaves);
+                     }();
+                     Backward::run(again, std::move(out), std::move(dy));
+                     for (size_t at = 0; at < leaves.size(); ++at) takeBack(leaves[at], read[at]);
+                   }));
 }
 
 bool TrainableEncoder::trainsLayer(const Graph& graph, Index i) const {
   std::vector<Parameter> all = model_.layer(i).parameters();
-  if (i == 0 && model_.convolution_) {
-    for (Parameter& parameter : model_.convolution_->parameters()) all.push_back(std::move(parameter));
+  const auto add = [&](Module& module) {
+    for (Parameter& parameter : module.parameters()) all.push_back(std::move(parameter));
+  };
+  if (model_.hasLayerBias()) {
+    for (Parameter& parameter : model_.ownParameters()) all.push_back(std::move(parameter));  // the layer looks them up
+  }
+  if (i == 0 && model_.convolution_) add(*model_.convolution_);
+  if (model_.layer_inputs_) {
+    add(*model_.layer_inputs_);
+    add(model_.layer_inputs_->block(i));
   }
   for (const Parameter& parameter : all) {
     for (const Parameter::Part& part : parameter.parts) {

@@ -173,7 +173,6 @@ std::vector<Parameter> Lora::ownParameters() {
                 {update->target.weight.shape[0], update->a.options().out_features},
                 ParameterKind::kWeight,
                 InitialValue::constant(0),
-                {},
                 {}};
     for (Update::Part& part : update->parts) b.parts.push_back(part.b.ownParameters()[0].parts[0]);
     own.push_back(std::move(b));

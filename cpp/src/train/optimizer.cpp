@@ -27,7 +27,12 @@ Index blockRows(Index width) {
   return std::max<Index>(kFloats / std::max<Index>(width, 1) / 8 * 8, 8);
 }
 
-Index rowCount(const Parameter& parameter) { return parameter.rows(); }
+/// Calls f(first row, number of rows) for each block of rows.
+template <class F>
+void forEachBlock(const Parameter& parameter, const F& f) {
+  const Index rows = parameter.rows(), step = blockRows(parameter.rowSize());
+  for (Index row = 0; row < rows; row += step) f(row, std::min(step, rows - row));
+}
 
 /// Copies row k of `sparse` to row order[k] of `dense`.
 void spread(const std::vector<float>& sparse, const std::vector<Index>& order, Index width, std::vector<float>& dense) {
@@ -44,7 +49,7 @@ struct Optimizer::Scratch {
 
   void fit(const UpdateRule& rule, const Parameter& parameter) {
     if (rule.scratch) sums.resize(std::max(sums.size(), rule.scratch(parameter.shape)));
-    const Index rows = std::min(blockRows(parameter.rowSize()), rowCount(parameter));
+    const Index rows = std::min(blockRows(parameter.rowSize()), parameter.rows());
     const auto size = static_cast<size_t>(rows * parameter.rowSize());
     if (values.size() >= size && gradient.size() >= size) return;
     allocate("optimizer", Shape{rows, parameter.rowSize()}, values);
@@ -114,7 +119,7 @@ void Optimizer::makeDense(Slot& slot) {
 
 /// Drops the rows whose moments are all zeros, if at least half of the rows are such.
 void Optimizer::makeSparse(Slot& slot) {
-  const Index width = slot.value().rowSize(), rows = rowCount(slot.value());
+  const Index width = slot.value().rowSize(), rows = slot.value().rows();
   const auto is_zero = [&](const std::vector<float>& moments, Index row) {
     if (moments.empty()) return true;
     const float* begin = moments.data() + row * width;
@@ -152,9 +157,9 @@ void Optimizer::makeRoom(Slot& slot) const {
   const bool by_rows = gradient.by_rows && (rule_.decouples_decay || optionsOf(slot).weight_decay == 0);
   if (slot.by_rows && !by_rows) makeDense(slot);
   if (by_rows && slot.moments[0].empty()) slot.by_rows = true;
-  auto size = static_cast<size_t>(rowCount(parameter));
+  auto size = static_cast<size_t>(parameter.rows());
   if (slot.by_rows) {
-    allocating(parameter.name.c_str(), {rowCount(parameter)}, sizeof(Index) * static_cast<double>(size), [&] {
+    allocating(parameter.name.c_str(), {parameter.rows()}, sizeof(Index) * static_cast<double>(size), [&] {
       slot.places.resize(size, -1);
       for (const Index row : gradient.rows.order) {
         Index& place = slot.places[static_cast<size_t>(row)];
@@ -182,9 +187,8 @@ struct Optimizer::MomentsAt {
 void Optimizer::updateDense(Slot& slot, Scratch& scratch, const UpdateStep& update) {
   const Parameter& parameter = slot.value();
   const ParameterGradients::Entry& gradient = slot.gradient();
-  const Index width = parameter.rowSize(), rows = rowCount(parameter), step = blockRows(width);
-  for (Index row = 0; row < rows; row += step) {
-    const Index count = std::min(step, rows - row);
+  const Index width = parameter.rowSize();
+  forEachBlock(parameter, [&](Index row, Index count) {
     const float* g = scratch.gradient.data();
     if (gradient.dense.data()) {
       g = gradient.dense.data() + row * width;
@@ -194,7 +198,7 @@ void Optimizer::updateDense(Slot& slot, Scratch& scratch, const UpdateStep& upda
     parameter.read(row, count, scratch.values.data());
     update(count * width, g, MomentsAt(slot.moments, row * width).at, scratch.values.data());
     parameter.write(row, count, scratch.values.data());
-  }
+  });
 }
 
 /// Calls update() for each row of a table that has ever had a gradient.
@@ -229,7 +233,7 @@ void Optimizer::updateWhole(Slot& slot, Scratch& scratch) const {
   const Index width = parameter.rowSize();
   rule_.whole(optionsOf(slot), slot.steps + 1,
               {.shape = parameter.shape,
-               .rows = rowCount(parameter),
+               .rows = parameter.rows(),
                .width = width,
                .block = blockRows(width),
                .gradient = [&](Index row, Index count) -> const float* {
@@ -252,13 +256,11 @@ void Optimizer::update(Slot& slot, Scratch& scratch, const UpdateStep& formula) 
   if (slot.by_rows && decay != 1) {
     // Every row of a table decays, including those that have never had a gradient.
     const Parameter& parameter = slot.value();
-    const Index width = parameter.rowSize(), rows = rowCount(parameter), step = blockRows(width);
-    for (Index row = 0; row < rows; row += step) {
-      const Index count = std::min(step, rows - row);
+    forEachBlock(parameter, [&](Index row, Index count) {
       parameter.read(row, count, scratch.values.data());
-      scaleBy(decay, count * width, scratch.values.data());
+      scaleBy(decay, count * parameter.rowSize(), scratch.values.data());
       parameter.write(row, count, scratch.values.data());
-    }
+    });
   }
   if (slot.by_rows) {
     updateRows(slot, scratch, formula);
@@ -273,8 +275,7 @@ bool Optimizer::step() {
     if (!slot.gradients->requiresGradient(slot.parameter) || !slot.gradients->hasGradient(slot.parameter)) continue;
     slot.gradients->requireWhole(slot.parameter);
     const ParameterGradients::Entry& gradient = slot.gradient();
-    if (gradient.dense.data() && !allFinite(gradient.dense.rows() * gradient.dense.cols(), gradient.dense.data()))
-      return false;
+    if (gradient.dense.data() && !allFinite(gradient.dense.size(), gradient.dense.data())) return false;
     if (!allFinite(static_cast<Index>(gradient.rows.values.size()), gradient.rows.values.data())) return false;
     updated.push_back(&slot);
   }

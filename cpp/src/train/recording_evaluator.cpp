@@ -4,8 +4,8 @@
 
 #include "core/check.h"
 #include "heed/linear.h"
-#include "train/ops/attention.h"
-#include "train/ops/linear.h"
+#include "heed/train/ops.h"
+#include "ops/attention_backward.h"
 
 namespace heed::train {
 

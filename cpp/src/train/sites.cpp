@@ -11,7 +11,7 @@
 #include <bit>
 #include <cstdint>
 
-#include "heed/train/backward.h"
+#include "heed/train/graph.h"
 
 namespace heed::train {
 
@@ -55,16 +55,11 @@ Variable RecordedSites::edit(Graph& graph, size_t number, const Variable& x, con
                       [values, edit = edits()[number], verb, changed = std::move(changed), saved, node = x.node(),
                        operand = a.node()](Matrix& dy, Backward& pass) mutable {
                         const SiteValues gradient = values.in(dy.data());
-                        pass.add(operand, [&](MatrixView out, const ConstMatrixView* before) {
-                          if (!before) out.setZero();
-                          Matrix products;
-                          if (saved) {
-                            products = Matrix(dy.rows(), dy.cols());
-                            products.view() = dy.values().cwiseProduct(saved->values());
-                          }
-                          const SiteValues terms = saved ? values.in(products.data()) : gradient;
-                          terms.change(edit, Verb::kCollect, out.data(), edit.strides);
-                        });
+                        if (float* out = pass.gradient(operand).data()) {
+                          Matrix terms(dy.values());
+                          if (saved) terms.view().array() *= saved->values().array();
+                          values.in(terms.data()).change(edit, Verb::kCollect, out, edit.strides);
+                        }
                         float zero = 0;
                         if (verb == Verb::kScale) gradient.change(edit, verb, edit.operand.data(), edit.strides);
                         if (verb == Verb::kSet || verb == Verb::kMean) gradient.change(edit, Verb::kSet, &zero, {});

@@ -22,6 +22,12 @@ export function lazy(load: () => Promise<FunctionComponent>): FunctionComponent 
     useEffect(() => {
       if (!loaded.peek()) void start();
     }, []);
+    useEffect(() => {
+      if (!hasFailed.value) return undefined;
+      const again = () => location.reload();
+      addEventListener('online', again);
+      return () => removeEventListener('online', again);
+    }, [hasFailed.value]);
     const { Content } = loaded.value ?? {};
     if (Content) return <Content />;
     if (hasFailed.value)

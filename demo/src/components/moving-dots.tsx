@@ -33,7 +33,8 @@ export function MovingDots({ label, dots, places, room }: MovingDotsProps) {
     const observer = new ResizeObserver(([entry]) => setWidth(Math.floor(entry!.contentRect.width)));
     observer.observe(svg.current!.parentElement!);
     glide.current = makeGlide((now) => {
-      for (const [i, dot] of svg.current!.querySelectorAll('circle').entries())
+      // The element is removed before the effect is cleaned up, and a dot that is added has no place before the next effect.
+      for (const [i, dot] of [...(svg.current?.querySelectorAll('circle') ?? [])].slice(0, now.length / 2).entries())
         dot.setAttribute('transform', `translate(${now[2 * i]} ${now[2 * i + 1]})`);
     });
     return () => {

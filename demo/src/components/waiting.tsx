@@ -1,13 +1,15 @@
 /** Stands in for a result until the module or the model has loaded, or explains why it cannot be loaded. */
-import { build, failure, heed, shippedProgress } from '../engine/heed';
-import { Notice, RetryNotice } from './controls';
+import type { Failure } from '../engine/failure';
+import { build, failure, heed, isRetrying, retry, shippedProgress } from '../engine/heed';
+import { Notice } from './controls';
+import { Failed } from './failed';
 import { percent } from './numbers';
 
 const requirement =
   'This page needs WebAssembly with SIMD: Chrome or Edge 91, Firefox 89, Safari 16.4 or newer. On an up-to-date browser, check that no extension or enterprise policy turns WebAssembly off.';
 
 export function Waiting({ what, progress = false }: { what: string; progress?: boolean }) {
-  if (failure.value) return <Failed {...failure.value} />;
+  if (failure.value) return <NotLoaded of={failure.value} />;
   return (
     <div class="waiting">
       <p role="status">
@@ -28,9 +30,19 @@ function LoadingBar() {
   );
 }
 
-function Failed({ code, message }: { code?: string; message: string }) {
+/** Why the module or the model is not there. */
+export function NotLoaded({ of }: { of: Failure }) {
+  const { code, message } = of;
   if (code !== 'UNSUPPORTED')
-    return <RetryNotice title="heed could not start. " message={message} retry={() => location.reload()} />;
+    return (
+      <Failed
+        what="The model"
+        {...((!heed.value || code === 'WORKER_FAILED') && { title: 'heed could not start. ' })}
+        of={of}
+        retry={retry}
+        isTrying={isRetrying.value}
+      />
+    );
   if (build.value === 'auto')
     return (
       <Notice kind="alert" title="This browser does not support heed. ">

@@ -1,7 +1,8 @@
 /** The words of the reverse dictionary. */
-import { type PretrainedModel, TextIndex } from 'heed';
-import indexUrl from 'heed/model/dictionary/index.safetensors?url';
-import wordsUrl from 'heed/model/dictionary/words.txt?url';
+import type { PretrainedModel, TextIndex } from 'heed';
+import indexUrl from '../../../web/model/dictionary/index.safetensors?url';
+import wordsUrl from '../../../web/model/dictionary/words.txt?url';
+import { heed } from './heed';
 
 let dictionary: Promise<TextIndex> | undefined;
 
@@ -11,7 +12,7 @@ export function loadDictionary(embedder: PretrainedModel): Promise<TextIndex> {
     'words.txt': new URL(wordsUrl, import.meta.url),
     'index.safetensors': new URL(indexUrl, import.meta.url),
   };
-  dictionary ??= TextIndex.load(files, { embedder });
+  dictionary ??= heed.peek()!.TextIndex.load(files, { embedder });
   dictionary.catch(() => {
     dictionary = undefined;
   });

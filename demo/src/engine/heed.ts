@@ -23,10 +23,16 @@ export const firstLayer = signal<PretrainedModel | undefined>(undefined);
 /** The model that the reader has opened on “Meaning” or “Inside”. */
 export const own = signal<OpenModel | undefined>();
 export const shippedProgress = signal(0);
+/** Why the module or the model could not be loaded, until it is. */
 export const failure = signal<Failure | undefined>(undefined);
+/** Whether the module or the model is loaded once more after a failure. */
+export const isRetrying = signal(false);
+/** Whether the model's files have begun to arrive. */
+export const isComing = signal(false);
 /** Whether the page has loaded all that any of its parts needs; from then on it makes no request. */
 export const complete = signal(false);
-export const ready = computed(() => heed.value !== undefined && failure.value === undefined);
+/** Whether the module is there; places that need no bundled model do without it. */
+export const ready = computed(() => heed.value !== undefined);
 
 /** Whether the reader has asked the browser to save data. Parts are then downloaded when they are shown, and nothing is kept for offline use. */
 export const savesData = (navigator as { connection?: { saveData?: boolean } }).connection?.saveData === true;
@@ -41,28 +47,81 @@ const needsShipped = new Promise<void>((resolve) =>
   }),
 );
 
+let loading: (() => Promise<void>) | undefined;
+
+/** Loads what failed once more: the model in place; the module with the page, whose address has what the reader sees. */
+export function retry(): void {
+  if (!heed.peek()) location.reload();
+  else if (!isRetrying.peek() && failure.peek()) {
+    isRetrying.value = true;
+    void loading?.();
+  }
+}
+
 /** `later` downloads the scripts that can wait for the model. */
 export async function start(later: () => Promise<unknown>[]): Promise<void> {
+  addEventListener('online', () => {
+    if (failure.peek() && failure.peek()!.code !== 'UNSUPPORTED') retry();
+  });
   try {
     const { load } = await library();
     heed.value = await load({ build: build.peek() });
-    await needsShipped;
-    firstLayer.value = await openFirstLayer();
-    shipped.value = await openModel(undefined, {
-      onProgress: (progress) => {
-        shippedProgress.value = share(progress);
-      },
-    });
-    const first = firstLayer.peek();
-    firstLayer.value = undefined;
-    void inTurn(async () => first?.dispose()); // after what it computes
   } catch (reason) {
     failure.value = asFailure(reason);
     return;
   }
+  await needsShipped;
+  loading = () => loadShipped(later);
+  await loading();
+}
+
+async function loadShipped(later: () => Promise<unknown>[]): Promise<void> {
+  try {
+    firstLayer.value ??= await openFirstLayer();
+    shipped.value = await untilStalled((signal, moved) =>
+      openModel(undefined, {
+        signal,
+        onProgress: (progress) => {
+          moved();
+          isComing.value = true;
+          shippedProgress.value = share(progress);
+        },
+      }),
+    );
+  } catch (reason) {
+    failure.value = asFailure(reason);
+    return;
+  } finally {
+    isRetrying.value = false;
+  }
+  failure.value = undefined;
+  const first = firstLayer.peek();
+  firstLayer.value = undefined;
+  void inTurn(async () => first?.dispose()); // after what it computes
   if (savesData) return;
   const rest = await Promise.allSettled(later());
   complete.value = rest.every(({ status }) => status === 'fulfilled');
+}
+
+/** Milliseconds without progress after which a download is given up; it goes on from there when it is tried again. */
+const patience = 45_000;
+
+async function untilStalled<T>(task: (signal: AbortSignal, moved: () => void) => Promise<T>): Promise<T> {
+  const stalled = new AbortController();
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  const moved = () => {
+    clearTimeout(timer);
+    timer = setTimeout(
+      () => stalled.abort(new Error(`the download made no progress for ${patience / 1000} seconds`)),
+      patience,
+    );
+  };
+  moved();
+  try {
+    return await task(stalled.signal, moved);
+  } finally {
+    clearTimeout(timer);
+  }
 }
 
 /** Limit for the first layer in bytes, as `onProgress` counts them. It takes 1.5 MB, but more if the server does not support range requests. */
@@ -72,8 +131,9 @@ const firstLayerBytes = 2e6;
 async function openFirstLayer(): Promise<PretrainedModel | undefined> {
   if (page.peek() !== 'see' || navigator.serviceWorker?.controller) return undefined;
   const tooLarge = new AbortController();
-  const onProgress = ({ loaded }: LoadProgress) => {
-    if (loaded > firstLayerBytes) tooLarge.abort();
+  const onProgress = ({ done }: LoadProgress) => {
+    isComing.value = true;
+    if (done > firstLayerBytes) tooLarge.abort();
   };
   const options = { numLayers: 1, embeddings: 'paged', worker: true, signal: tooLarge.signal, onProgress } as const;
   // Without it, the page waits for the whole model, which reports what is wrong.
@@ -131,4 +191,4 @@ export function followBuild(): void {
 }
 
 /** The loaded part of all bytes, 0 to 1. */
-export const share = ({ loaded, total }: LoadProgress): number => (total ? loaded / total : 0);
+export const share = ({ done, total }: LoadProgress): number => (total ? done / total : 0);

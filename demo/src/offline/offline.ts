@@ -1,8 +1,12 @@
 /** Registers the service worker and reports whether the page works offline. */
-import { effect, signal } from '@preact/signals';
+import { computed, effect, signal } from '@preact/signals';
 import { complete } from '../engine/heed';
 
-export const offlineReady = signal(false);
+/** Whether the service worker controls the page. */
+const controlled = signal(false);
+/** Files that are being kept. */
+const pending = signal(0);
+export const offlineReady = computed(() => controlled.value && pending.value === 0);
 export const online = signal(navigator.onLine);
 
 export function followOffline(): void {
@@ -19,7 +23,7 @@ export function followOffline(): void {
     isRegistered = true;
     register().then(
       () => {
-        offlineReady.value = true;
+        controlled.value = true;
       },
       () => {
         // Some private windows and embedded frames forbid service workers. Once loaded, the page works offline all the same.
@@ -34,7 +38,31 @@ async function register(): Promise<void> {
   await serviceWorker.ready;
   if (!serviceWorker.controller)
     await new Promise((resolve) => serviceWorker.addEventListener('controllerchange', resolve, { once: true }));
-  // Of the builds of the WebAssembly module, the service worker keeps those that pass through it: the one that runs here.
-  const modules = performance.getEntriesByType('resource').filter(({ name }) => name.endsWith('.wasm'));
-  await Promise.all(modules.map(({ name }) => fetch(name)));
+  await keepForOffline(performance.getEntriesByType('resource').map(({ name }) => name));
+  await keepForOffline([...early]);
+}
+
+/** What workers fetched before the service worker controlled the page. */
+const early = new Set<string>();
+const kept = new Set<string>();
+
+/** Fetches through the service worker what was fetched without it and is not in its list: modules, and scripts of parts that were opened first. */
+export async function keepForOffline(names: readonly string[]): Promise<void> {
+  const missing = names.filter(
+    (name) => /\/assets\/[^?]+\.(wasm|js|css)$/.test(name) && name.startsWith(location.origin) && !kept.has(name),
+  );
+  if (!navigator.serviceWorker?.controller) {
+    for (const name of missing) early.add(name);
+    return;
+  }
+  for (const name of missing) kept.add(name);
+  pending.value += missing.length;
+  await Promise.all(
+    missing.map((name) =>
+      fetch(name).then(
+        () => pending.value--,
+        () => kept.delete(name),
+      ),
+    ),
+  );
 }

@@ -6,6 +6,10 @@ import notes from './notes.json';
 const KEY = `notes-${notes.version}`; // change the version with the notes
 
 let opening;
+let model;
+
+// In development, an edit of this file replaces the module; the previous one ends its worker.
+import.meta.hot?.dispose(() => model?.dispose());
 
 /** -> { index, source }, the same for all callers. After an error, the next call tries again. */
 export function openIndex() {
@@ -18,7 +22,7 @@ export function openIndex() {
 
 async function open() {
   const heed = await load();
-  const model = await heed.fromPretrained(undefined, { worker: true }); // the page stays responsive
+  model = await heed.fromPretrained(undefined, { worker: true }); // the page stays responsive
   const stored = await get(KEY);
   const kept = stored && (await heed.TextIndex.load(stored, { embedder: model }).catch(ofAnotherModel));
   if (kept) return { index: kept, source: 'The index was read from IndexedDB.' };

@@ -2,18 +2,19 @@
 #include <memory>
 
 #include "allocations/failing_allocations.h"
+#include "heed/decoder.h"
 #include "heed/encoder.h"
 #include "heed/encoder_model.h"
-#include "heed/initialize.h"
 #include "heed/linear.h"
-#include "heed/transformer.h"
+#include "heed/module.h"
 #include "heed/vector_index.h"
+#include "layer_options.h"
 
 /// Inference while allocations fail: layers, models, the index, reading and writing parameters.
 namespace heed::test {
 namespace {
 
-constexpr EncoderLayerOptions kSmallLayer{.embed_dim = 6, .num_heads = 2, .feed_forward_dim = 10, .dropout = 0.3f};
+constexpr LayerOptions kSmallLayer{.embed_dim = 6, .num_heads = 2, .feed_forward_dim = 10, .dropout = 0.3f};
 
 /// A call of a layer in inference. Each call has a new context, so that the arena allocates.
 template <class Layer, class Run>
@@ -34,7 +35,7 @@ TEST(Allocations, OfLayers) {
   const RowMajorMatrix x = randomMatrix(7, 6, 2);
   const Sequences sequences = Sequences::ofLengths({4, 3});
   for (const Precision precision : {Precision::kFloat32, Precision::kInt8}) {
-    EncoderLayerOptions options = kSmallLayer;
+    LayerOptions options = kSmallLayer;
     options.precision = precision;
     expectUnchanged<Encoder>(
         "Encoder", [&] { return std::make_shared<Encoder>(options, 2, true); },
@@ -72,8 +73,8 @@ EncoderModelConfig modelConfig(Positions positions) {
   made.vocab_size = 23;
   made.layer.embed_dim = 12;
   made.num_layers = 2;
-  made.layer.num_heads = 3;
-  made.layer.feed_forward_dim = 10;
+  made.layer.attention.num_heads = 3;
+  made.layer.feed_forward.feed_forward_dim = 10;
   made.max_positions = 9;
   made.positions = positions;
   made.relative_buckets = positions == Positions::kRelative ? 8 : 2;
@@ -94,7 +95,7 @@ TEST(Allocations, OfModels) {
         "EncoderModel", [&] { return std::make_shared<EncoderModel>(modelConfig(positions)); },
         [](Inference& in, EncoderModel& model) {
           Value x = model.embed(in.e, kBatch);
-          const PassPositions at = model.positions(in.e, kBatch.sequences);
+          const PassInputs at = model.inputs(in.e, kBatch.sequences, x);
           for (Index i = 0; i < model.numLayers(); ++i) x = model.runLayer(in.e, i, x, kBatch.sequences, at);
           return model.applyFinalNorm(in.e, x);
         });
@@ -119,7 +120,7 @@ TEST(Allocations, OfConstructors) {
 
 TEST(Allocations, OfWritingParameters) {
   for (const Precision precision : {Precision::kFloat32, Precision::kInt8}) {
-    EncoderLayerOptions options = kSmallLayer;
+    LayerOptions options = kSmallLayer;
     options.precision = precision;
     const auto write = [&](const std::string& name, const std::function<void(const Parameter&)>& call) {
       expectUnchangedByFailures(name, [&]() -> ObservedCall {
@@ -136,13 +137,15 @@ TEST(Allocations, OfWritingParameters) {
     write("writeInt8", [](const Parameter& p) {
       const std::vector<signed char> rows(size_t{12 * 6}, 77);
       const std::vector<float> scales(12, 0.5f);
-      p.writeInt8(3, 12, rows.data(), scales.data());
+      float row[6];
+      p.writeCoded(3, 12, {RowCode::kInt8, 6, reinterpret_cast<const uint8_t*>(rows.data()), scales.data()}, row);
     });
     write("writeRotatedInt8", [](const Parameter& p) {
       const std::vector<signed char> rows(size_t{12 * 6}, 77);
       const std::vector<float> scales(12, 0.5f);
       float row[6];
-      p.writeRotatedInt8(3, 12, rows.data(), scales.data(), row);
+      p.writeCoded(3, 12, {RowCode::kRotatedInt8, 6, reinterpret_cast<const uint8_t*>(rows.data()), scales.data()},
+                   row);
     });
     write("writeCoded", [](const Parameter& p) {
       const std::vector<uint8_t> rows(size_t{12 * 4}, 0x52);

@@ -4,10 +4,10 @@
 #include "heed/encoder_model.h"
 #include "heed/train/encoder_model.h"
 #include "heed/train/lora.h"
-#include "heed/train/losses.h"
 #include "heed/train/ops.h"
 #include "heed/train/optimizer.h"
 #include "train/gradients.h"
+#include "train/loss_support.h"
 
 /// Training while allocations fail: forward and backward passes, optimizers, LoRA adapters.
 namespace heed::test {
@@ -25,8 +25,8 @@ EncoderModelConfig trainedConfig(Positions positions) {
   made.vocab_size = 11;
   made.layer.embed_dim = 6;
   made.num_layers = 2;
-  made.layer.num_heads = 2;
-  made.layer.feed_forward_dim = 5;
+  made.layer.attention.num_heads = 2;
+  made.layer.feed_forward.feed_forward_dim = 5;
   made.max_positions = 6;
   made.positions = positions;
   made.relative_buckets = 2;
@@ -74,7 +74,7 @@ struct Training {
     return encoder->forward(graph, trainedBatch(), {.training = true, .recompute = recompute});
   }
   Variable loss(bool recompute = false) {
-    return train::losses::mse(graph, forward(recompute), graph.leaf(train::Matrix(window(randomMatrix(6, 6, 5)))));
+    return mse(graph, forward(recompute), graph.leaf(train::Matrix(window(randomMatrix(6, 6, 5)))));
   }
   std::vector<float> allGradients() const {
     std::vector<float> all;

@@ -109,9 +109,9 @@ TEST(Int4, IsWrittenToPlainParametersAndParts) {
   const Index width = 66;
   const Rows rows(4, width);
   std::vector<float> first(static_cast<size_t>(width)), rest(static_cast<size_t>(3 * width));
-  int written = 0;
-  Parameter parameter{"table", {4, width}, ParameterKind::kWeight, {}, {{1, first.data()}, {3, rest.data()}}, {}};
-  parameter.on_write = [&] { ++written; };
+  uint64_t written = 0;
+  const Parameter parameter{"table", {4, width}, ParameterKind::kWeight, {}, {{1, first.data()}, {3, rest.data()}},
+                            &written};
   std::vector<float> row(static_cast<size_t>(width));
   parameter.writeCoded(0, 3, rows.coded(0), row.data());
   EXPECT_EQ(written, 1);
@@ -167,7 +167,7 @@ TEST(CodedTable, RefusesOddWidthsAndOtherRows) {
   const std::vector<float> floats(4);
   const std::vector<signed char> integers(4);
   EXPECT_EQ(code([&] { table.write(0, 1, floats.data()); }), ErrorCode::kUnsupported);
-  EXPECT_EQ(code([&] { table.writeInt8(0, 1, integers.data(), floats.data()); }), ErrorCode::kUnsupported);
+  EXPECT_EQ(code([&] { test::writeInt8(table, 4, 0, 1, integers.data(), floats.data()); }), ErrorCode::kUnsupported);
   const std::vector<uint8_t> bytes(8);
   const CodedRows others{RowCode::kTrellis3, 4, bytes.data(), floats.data(), floats.data()};
   EXPECT_EQ(code([&] { table.writeCoded(0, 1, others, nullptr); }), ErrorCode::kUnsupported);

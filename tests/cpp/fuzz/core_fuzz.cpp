@@ -11,8 +11,9 @@
 #include "core/encoded_rows.h"
 #include "fuzz/choices.h"
 #include "fuzz/model_fuzz.h"
-#include "heed/initialize.h"
-#include "heed/transformer.h"
+#include "heed/decoder.h"
+#include "heed/module.h"
+#include "layer_options.h"
 
 namespace heed::fuzz {
 namespace {
@@ -73,8 +74,8 @@ struct Call {
   }
 };
 
-EncoderLayerOptions layerOptions(Choices& choose) {
-  EncoderLayerOptions o{};
+LayerOptions layerOptions(Choices& choose) {
+  LayerOptions o{};
   o.num_heads = choose.extent(4);
   const bool divides = choose.byte() < 220 && o.num_heads > 0 && o.num_heads < 100;
   o.embed_dim = divides ? o.num_heads * (1 + choose.byte() % 6) : choose.extent(24);
@@ -115,7 +116,7 @@ void requireSums(const std::vector<float>& weights, const Sequences& queries, co
 
 void fuzzAttention(Choices& choose, Context& context) {
   MultiHeadAttentionOptions o{};
-  const EncoderLayerOptions layer = layerOptions(choose);
+  const LayerOptions layer = layerOptions(choose);
   o.embed_dim = layer.embed_dim;
   o.num_heads = layer.num_heads;
   o.key_dim = layer.key_dim;
@@ -147,7 +148,7 @@ void fuzzAttention(Choices& choose, Context& context) {
 }
 
 void fuzzEncoder(Choices& choose, Context& context) {
-  const EncoderLayerOptions o = layerOptions(choose);
+  const LayerOptions o = layerOptions(choose);
   Encoder encoder(o, choose.byte() < 250 ? choose.length(2) : choose.flag() ? -1 : Index{1} << 30, choose.flag());
   initialize(encoder, choose.byte());
   encoder.setTraining(choose.flag());
@@ -161,7 +162,7 @@ void fuzzEncoder(Choices& choose, Context& context) {
 }
 
 void fuzzDecoder(Choices& choose, Context& context) {
-  const EncoderLayerOptions o = layerOptions(choose);
+  const LayerOptions o = layerOptions(choose);
   Decoder decoder(o, 1 + choose.length(1), choose.flag());
   initialize(decoder, choose.byte());
   decoder.setTraining(choose.flag());
@@ -271,11 +272,7 @@ void fuzzEncodedRows(Choices& choose, Context& context) {
   all.push_back(plainParameter("plain", {rows, width}, plain.data(), ParameterKind::kWeight, {}));
   if (const RowCode code = kCodes[choose.byte() % 4]; code != RowCode::kNone) {
     table = std::make_unique<CodedTable>(code, rows, width);
-    all.push_back({.name = "table",
-                   .shape = {rows, width},
-                   .initial = {},
-                   .parts = {{rows, nullptr, table.get()}},
-                   .on_write = {}});
+    all.push_back({.name = "table", .shape = {rows, width}, .initial = {}, .parts = {{rows, nullptr, table.get()}}});
   }
   const Parameter& parameter = all[choose.byte() % all.size()];
   const std::string_view type = kTypes[choose.byte() % 11];

@@ -13,25 +13,25 @@ namespace {
 EncoderModelConfig configOf(Choices& choose) {
   EncoderModelConfig c{};
   c.vocab_size = choose.extent(30);
-  c.layer.num_heads = choose.extent(4);
-  const bool divides = choose.byte() < 240 && c.layer.num_heads > 0 && c.layer.num_heads < 100;
-  c.layer.embed_dim = divides ? c.layer.num_heads * 2 * (1 + choose.byte() % 4) : choose.extent(24);
+  c.layer.attention.num_heads = choose.extent(4);
+  const bool divides = choose.byte() < 240 && c.layer.attention.num_heads > 0 && c.layer.attention.num_heads < 100;
+  c.layer.embed_dim = divides ? c.layer.attention.num_heads * 2 * (1 + choose.byte() % 4) : choose.extent(24);
   if (choose.byte() < 50) c.embedding_dim = choose.extent(12);
   c.num_layers = choose.byte() < 250 ? choose.length(3) : choose.extent(3);
-  c.layer.feed_forward_dim = choose.extent(33);
+  c.layer.feed_forward.feed_forward_dim = choose.extent(33);
   if (choose.byte() < 80) c.position_offset = choose.byte() < 240 ? 2 : choose.extent(9);
   c.max_positions = choose.byte() < 250 ? 3 + choose.length(20) : choose.extent(20);
   c.type_vocab_size = choose.byte() < 250 ? choose.length(2) : choose.extent(3);
-  c.layer.activation = choose.activation();
-  if (choose.byte() < 20) c.layer.eps = choose.number();
+  c.layer.feed_forward.activation = choose.activation();
+  if (choose.byte() < 20) c.layer.norm.eps = choose.number();
   c.positions = static_cast<Positions>(choose.byte() % 5);
-  if (choose.byte() < 80) c.layer.key_value_heads = choose.byte() < 200 ? 1 : choose.extent(4);
-  if (choose.byte() < 60) c.layer.key_dim = choose.extent(9);
+  if (choose.byte() < 80) c.layer.attention.key_value_heads = choose.byte() < 200 ? 1 : choose.extent(4);
+  if (choose.byte() < 60) c.layer.attention.key_dim = choose.extent(9);
   c.causal = choose.byte() < 60;
-  c.layer.rms_norm = choose.byte() < 80;
-  c.layer.qk_norm = choose.byte() < 80;
+  c.layer.norm.rms = choose.byte() < 80;
+  c.layer.attention.qk_norm = choose.byte() < 80;
   c.layer.output_norms = choose.byte() < 80;
-  if (choose.byte() < 20) c.layer.norm_weight_offset = choose.number();
+  if (choose.byte() < 20) c.layer.norm.weight_offset = choose.number();
   if (choose.byte() < 20) c.attention_scale = choose.number();
   if (choose.byte() < 20) c.embedding_scale = choose.number();
   if (c.positions == Positions::kDisentangled) {
@@ -39,17 +39,20 @@ EncoderModelConfig configOf(Choices& choose) {
     c.relative_distance = choose.byte() < 240 ? 9 : choose.extent(130);
     c.relative_norm = choose.flag();
     c.position_embeddings = choose.flag();
-    c.layer.position_projections = choose.flag();
+    c.layer.attention.position_projections = choose.flag();
   }
   if (choose.byte() < 40) c.convolution = choose.byte() < 240 ? 3 : choose.extent(70);
-  c.layer.joint_qk_norm = choose.byte() < 40;
+  c.layer.attention.joint_qk_norm = choose.byte() < 40;
   c.layer.nested_norm = choose.byte() < 40;
   if (c.positions == Positions::kRelative) {
     c.relative_buckets = choose.byte() < 240 ? 8 : choose.extent(40);
     if (choose.flag()) c.relative_distance = choose.extent(130);
+    c.relative_per_layer = choose.flag();
+    c.position_embeddings = choose.flag();
   }
   if (c.positions == Positions::kRotary) {
-    const Index width = c.layer.num_heads > 0 && c.layer.embed_dim > 0 ? c.layer.embed_dim / c.layer.num_heads : 2;
+    const Index width =
+        c.layer.attention.num_heads > 0 && c.layer.embed_dim > 0 ? c.layer.embed_dim / c.layer.attention.num_heads : 2;
     c.rotary_dim = choose.byte() < 240 ? width - width % 2 : choose.extent(9);
     if (choose.flag()) c.rotary_base = static_cast<double>(choose.number());
     if (choose.flag()) c.local_rotary_base = 100;
@@ -64,10 +67,10 @@ EncoderModelConfig configOf(Choices& choose) {
   c.embedding_norm = choose.flag();
   c.final_norm = choose.flag();
   c.layer.bias = choose.flag();
-  c.layer.norm_bias = choose.flag();
-  c.layer.gated = choose.flag();
-  c.layer.gate_second = choose.flag();
-  c.layer.linear1_bias = choose.byte() < 200;
+  c.layer.norm.bias = choose.flag();
+  c.layer.feed_forward.gated = choose.flag();
+  c.layer.feed_forward.gate_second = choose.flag();
+  c.layer.feed_forward.linear1_bias = choose.byte() < 200;
   c.first_attention_norm = choose.byte() < 200;
   c.shared_layers = choose.byte() < 60;
   if (choose.byte() < 80) c.layer.precision = Precision::kInt8;
@@ -84,7 +87,7 @@ bool writeWeights(Choices& choose, EncoderModel& model) {
       const Index count = std::min<Index>(rows - first, 1 + choose.length(40));
       const auto size = static_cast<size_t>(count * width);
       Generator generator(choose.byte());
-      if (p.takesInt8() && choose.flag()) {
+      if (p.hasStorage() && choose.flag()) {
         std::vector<signed char> values(size);
         for (signed char& v : values) v = static_cast<signed char>(generator.next() >> 24);
         std::vector<float> scales(static_cast<size_t>(count));
@@ -92,7 +95,10 @@ bool writeWeights(Choices& choose, EncoderModel& model) {
           s = choose.byte() < 250 ? 0.01f : choose.number();
           tame = tame && std::abs(s) < 10;
         }
-        p.writeInt8(first, count, values.data(), scales.data());
+        std::vector<float> row(static_cast<size_t>(p.rowSize()));
+        p.writeCoded(first, count,
+                     {RowCode::kInt8, p.rowSize(), reinterpret_cast<const uint8_t*>(values.data()), scales.data()},
+                     row.data());
       } else {
         std::vector<float> values(size);
         for (float& v : values) v = generator.uniform() - 0.5f;
@@ -131,13 +137,13 @@ RowMajorMatrix run(EncoderModel& model, const TokenBatch& batch, std::span<const
   const Arena::Scope scope(context.arena);
   InferenceEvaluator e(context);
   Value x = model.embed(e, batch);
-  const PassPositions positions = model.positions(e, batch.sequences);
+  const PassInputs inputs = model.inputs(e, batch.sequences, x);
   const Value head_mask =
       scale.empty() ? Value() : Value::constant(view(scale.data(), 1, static_cast<Index>(scale.size())));
-  const Index heads = model.config().layer.num_heads;
+  const Index heads = model.config().layer.attention.num_heads;
   std::vector<float> weights(static_cast<size_t>(attentionWeightsSize(heads, batch.sequences, batch.sequences)));
   for (Index i = 0; i < model.numLayers(); ++i) {
-    x = model.runLayer(e, i, x, batch.sequences, positions, head_mask, weights.data());
+    x = model.runLayer(e, i, x, batch.sequences, inputs, head_mask, weights.data());
     if (!tame) continue;
     size_t at = 0;
     for (Index n = 0; n < batch.sequences.count(); ++n) {
@@ -185,12 +191,12 @@ void fuzzSizes(Choices& choose) {
   EncoderModelConfig c{};
   c.vocab_size = 1 + choose.length(8);
   c.layer.embed_dim = power(16);
-  c.layer.num_heads = power(16);
-  c.layer.key_dim = power(16);
-  c.layer.feed_forward_dim = c.max_positions = 1;
+  c.layer.attention.num_heads = power(16);
+  c.layer.attention.key_dim = power(16);
+  c.layer.feed_forward.feed_forward_dim = c.max_positions = 1;
   const EncoderModel model(c);
   const auto product = [](Index a, Index b) { return static_cast<double>(a) * static_cast<double>(b); };
-  if (static_cast<double>(model.queryWidth()) != product(c.layer.num_heads, c.layer.key_dim))
+  if (static_cast<double>(model.queryWidth()) != product(c.layer.attention.num_heads, c.layer.attention.key_dim))
     broken("the width of all heads is their product");
   const Index rows = power(30) - choose.byte() % 2;
   const double size = product(rows, c.layer.embed_dim);
@@ -207,13 +213,13 @@ void fuzzModel(Choices& choose, Context& context) {
   EncoderModel model(config);
   // A norm that divides by a tiny number can turn finite numbers into infinities.
   const auto moderate = [](float scale) { return std::abs(scale) < 10; };
-  const bool tame = writeWeights(choose, model) && config.layer.eps > 1e-13f &&
-                    moderate(config.layer.norm_weight_offset) && moderate(config.attention_scale) &&
+  const bool tame = writeWeights(choose, model) && config.layer.norm.eps > 1e-13f &&
+                    moderate(config.layer.norm.weight_offset) && moderate(config.attention_scale) &&
                     moderate(config.embedding_scale);
   const TokenBatch batch = batchOf(choose, config);
   std::vector<float> scale;
   if (choose.byte() < 60) {
-    const Index count = choose.byte() < 250 ? config.layer.num_heads : choose.length(9);
+    const Index count = choose.byte() < 250 ? config.layer.attention.num_heads : choose.length(9);
     for (Index h = 0; h < count; ++h) scale.push_back(static_cast<float>(choose.byte()) / 64 - 1);
   }
   const RowMajorMatrix hidden = run(model, batch, scale, tame, context);

@@ -13,9 +13,12 @@
 #include "gemm/tile.h"
 #include "gemm/weights/float32.h"
 #include "gemm/weights/int8.h"
+#include "support.h"
 
 namespace heed {
 namespace {
+
+using test::writeInt8;
 
 struct Case {
   Index rows, depth, out;
@@ -265,7 +268,7 @@ TEST(Int8Matmul, HoldsTheExtremesWithoutSaturation) {
     std::vector<signed char> w(kDepth);
     for (size_t k = 0; k < w.size(); ++k) w[k] = pattern[(k / 4 * 2 + k % 2) % pattern.size()];
     const float one = 1;
-    weight.writeInt8(0, 1, w.data(), &one);
+    writeInt8(weight, weight.in(), 0, 1, w.data(), &one);
     EXPECT_EQ(weight.isWide(0), is_wide);
     for (Index rows = 1; rows <= kRows; ++rows) {
       RowMajorMatrix a = RowMajorMatrix::Constant(rows, kDepth, 127), out(rows, 1);
@@ -288,7 +291,7 @@ TEST(Int8Matmul, HandlesConstantRowsAndShowsWhatIsNotFinite) {
     const std::vector<signed char> w(static_cast<size_t>(3 * depth), 2);
     const float ones[] = {1, 1, 1};
     Int8Weight weight(3, depth);
-    weight.writeInt8(0, 3, w.data(), ones);
+    writeInt8(weight, weight.in(), 0, 3, w.data(), ones);
     matmul(view(static_cast<const float*>(a.data()), 4, depth), weight, {}, view(out.data(), 4, 3), context);
     for (Index j = 0; j < 3; ++j) {
       EXPECT_NEAR(out(0, j), 0.5 * static_cast<double>(depth), 1e-5);
@@ -311,7 +314,7 @@ TEST(Int8Matmul, TakesFiniteRowsWhoseSumIsNot) {
     w[static_cast<size_t>(depth) - 1] = -1;
     const float half = 0.5f;
     Int8Weight weight(1, depth);
-    weight.writeInt8(0, 1, w.data(), &half);
+    writeInt8(weight, weight.in(), 0, 1, w.data(), &half);
     matmul(view(static_cast<const float*>(a.data()), 3, depth), weight, {}, view(out.data(), 3, 1), context);
     EXPECT_EQ(out(0, 0), 0);
     EXPECT_NEAR(out(1, 0), 0.25e38f, 1e32f);

@@ -13,9 +13,12 @@
 #include "gemm/random_floats.h"
 #include "gemm/weights/float32.h"
 #include "gemm/weights/int8.h"
+#include "support.h"
 
 namespace heed {
 namespace {
+
+using test::writeInt8;
 
 constexpr Index kDepths[] = {1, 4, 8, 12, 16, 24, 32, 36, 48, 64, 96, 128, 312, 320, 384, 512, 768, 1536, 3072};
 
@@ -121,7 +124,7 @@ TEST(Rotation, BringsInt8ProductsOfRowsWithOutliersCloserToFloat32) {
       for (Index k = 0; k < depth; ++k)
         integers[static_cast<size_t>(r * depth + k)] = static_cast<signed char>(std::nearbyint(row[k] / scale));
     }
-    plain.writeInt8(0, kOut, integers.data(), scales.data());
+    writeInt8(plain, plain.in(), 0, kOut, integers.data(), scales.data());
     EXPECT_LT(errorOf(rotated, rows, w), 0.5 * errorOf(plain, rows, w)) << depth;
   }
 }
@@ -155,15 +158,14 @@ TEST(Rotation, OfStoredIntegersGivesTheSameWeight) {
     Int8Weight written(kOut, in), stored(kOut, in);
     written.write(0, kOut, w.data());
     const Int8Rows rows(written);
-    std::vector<float> row(static_cast<size_t>(in));
     for (Index first = 0; first < kOut; first += 4) {
-      stored.writeRotatedInt8(first, std::min<Index>(4, kOut - first), rows.integers.data() + first * in,
-                              rows.scales.data() + first, row.data());
+      writeInt8(stored, in, first, std::min<Index>(4, kOut - first), rows.integers.data() + first * in,
+                rows.scales.data() + first, RowCode::kRotatedInt8);
     }
     EXPECT_EQ(valuesOf(stored), valuesOf(written));
     EXPECT_TRUE(std::equal(stored.panel(0), stored.panel(stored.panels()), written.panel(0)));
     Float32Weight floats(kOut, in);
-    floats.writeRotatedInt8(0, kOut, rows.integers.data(), rows.scales.data(), row.data());
+    writeInt8(floats, in, 0, kOut, rows.integers.data(), rows.scales.data(), RowCode::kRotatedInt8);
     EXPECT_EQ(valuesOf(floats), valuesOf(written));
   }
 }
@@ -174,13 +176,12 @@ TEST(Rotation, EndsWhereIntegersThatAreNotRotatedAreStored) {
   const std::vector<float> w = randomFloats(kOut * kIn, 8);
   const std::vector<signed char> integers(static_cast<size_t>(kPart * kIn), 3);
   const std::vector<float> scales(static_cast<size_t>(kPart), 0.25f);
-  std::vector<float> row(static_cast<size_t>(kIn));
   for (const bool integers_first : {true, false}) {
     Int8Weight weight(kOut, kIn);
     const LeftForm* const rotated = &weight.leftForm();
-    if (integers_first) weight.writeInt8(0, kPart, integers.data(), scales.data());
+    if (integers_first) writeInt8(weight, weight.in(), 0, kPart, integers.data(), scales.data());
     weight.write(kPart, kOut - kPart, w.data() + kPart * kIn);
-    if (!integers_first) weight.writeInt8(0, kPart, integers.data(), scales.data());
+    if (!integers_first) writeInt8(weight, weight.in(), 0, kPart, integers.data(), scales.data());
     EXPECT_NE(&weight.leftForm(), rotated);
     const std::vector<float> values = valuesOf(weight);
     for (size_t i = 0; i < values.size(); ++i) {
@@ -194,7 +195,7 @@ TEST(Rotation, EndsWhereIntegersThatAreNotRotatedAreStored) {
     Int8Weight source(kOut, kIn);
     source.write(0, kOut, w.data());
     const Int8Rows rows(source);
-    weight.writeRotatedInt8(0, kOut, rows.integers.data(), rows.scales.data(), row.data());
+    writeInt8(weight, weight.in(), 0, kOut, rows.integers.data(), rows.scales.data(), RowCode::kRotatedInt8);
     const std::vector<float> back = valuesOf(weight);
     for (size_t i = 0; i < back.size(); ++i) EXPECT_NEAR(back[i], w[i], 0.05f);
   }

@@ -9,9 +9,12 @@
 #include "gemm/random_floats.h"
 #include "gemm/weights/float32.h"
 #include "gemm/weights/int8.h"
+#include "support.h"
 
 namespace heed {
 namespace {
+
+using test::writeInt8;
 
 TEST(Float32Weight, ReadsBackWhatWasWrittenByRowRanges) {
   for (const Index out : {1, 7, 8, 19}) {
@@ -79,7 +82,7 @@ TEST(Int8Weight, IsTheSameHoweverItsRowsAreDivided) {
       for (Index r = 0; r < out; ++r) scales[static_cast<size_t>(r)] = 0.5f + static_cast<float>(r);
       if (out > 3) std::fill_n(rows.begin() + 3 * in, in, static_cast<signed char>(-128));  // files may contain it
       Int8Weight whole(out, in);
-      whole.writeInt8(0, out, rows.data(), scales.data());
+      writeInt8(whole, whole.in(), 0, out, rows.data(), scales.data());
       std::vector<bool> wide(static_cast<size_t>(whole.panels()));
       for (Index r = 0; r < out; ++r) {
         int sum = 0, eights[4] = {};
@@ -99,7 +102,8 @@ TEST(Int8Weight, IsTheSameHoweverItsRowsAreDivided) {
       for (const Index step : {1, 3, 8, 11}) {
         Int8Weight weight(out, in);
         for (Index first = 0; first < out; first += step) {
-          weight.writeInt8(first, std::min(step, out - first), rows.data() + first * in, scales.data() + first);
+          writeInt8(weight, weight.in(), first, std::min(step, out - first), rows.data() + first * in,
+                    scales.data() + first);
         }
         weight.read(0, out, read.data());
         EXPECT_EQ(read, expected) << out << " " << in << " " << step;
@@ -158,7 +162,7 @@ TEST(PackedWeight, KeepsInt8RowsExactlyInBothFormats) {
   const float scales[] = {0.5f, 0.125f};
   for (const Precision precision : {Precision::kFloat32, Precision::kInt8}) {
     const auto weight = PackedWeight::create(2, 3, precision);
-    weight->writeInt8(0, 2, rows, scales);
+    writeInt8(*weight, weight->in(), 0, 2, rows, scales);
     std::vector<float> read(6);
     weight->read(0, 2, read.data());
     EXPECT_EQ(read, (std::vector<float>{-63.5f, 0, 2.5f, 15.875f, 0.125f, -0.125f}));

@@ -1,6 +1,6 @@
 #include "heed/decoder.h"
 
-#include "heed/transformer.h"
+#include "layer_options.h"
 #include "support.h"
 
 namespace heed {
@@ -8,10 +8,10 @@ namespace {
 
 using namespace test;
 
-constexpr EncoderLayerOptions kSmallDecoder{.embed_dim = 6, .num_heads = 2, .feed_forward_dim = 10, .dropout = 0};
+constexpr LayerOptions kSmallDecoder{.embed_dim = 6, .num_heads = 2, .feed_forward_dim = 10, .dropout = 0};
 
-EncoderLayerOptions decoderWith(auto change) {
-  EncoderLayerOptions options = kSmallDecoder;
+LayerOptions decoderWith(auto change) {
+  LayerOptions options = kSmallDecoder;
   change(options);
   return options;
 }

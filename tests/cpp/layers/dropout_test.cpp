@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "dropout_row.h"
 #include "support.h"
 
 namespace heed {

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <limits>
 
+#include "layer_options.h"
 #include "support.h"
 
 namespace heed {
@@ -10,10 +11,10 @@ namespace {
 
 using namespace test;
 
-constexpr EncoderLayerOptions kSmall{.embed_dim = 6, .num_heads = 2, .feed_forward_dim = 10, .dropout = 0};
+constexpr LayerOptions kSmall{.embed_dim = 6, .num_heads = 2, .feed_forward_dim = 10, .dropout = 0};
 
-EncoderLayerOptions with(auto change) {
-  EncoderLayerOptions options = kSmall;
+LayerOptions with(auto change) {
+  LayerOptions options = kSmall;
   change(options);
   return options;
 }
@@ -236,8 +237,8 @@ TEST(Encoder, LayersMayHaveDifferentNumbersOfHeads) {
   const std::vector<Index> heads = {3, 1};
   Encoder encoder(with([](auto& o) { o.key_dim = 4, o.value_dim = 2; }), 2, false, heads);
   fillRandomly(encoder, 1);
-  EXPECT_EQ(encoder.layer(0).options().num_heads, 3);
-  EXPECT_EQ(encoder.layer(1).options().num_heads, 1);
+  EXPECT_EQ(encoder.layer(0).options().attention.num_heads, 3);
+  EXPECT_EQ(encoder.layer(1).options().attention.num_heads, 1);
   const RowMajorMatrix x = randomMatrix(5, 6, 2);
   Inference in;
   expectSame(encoder.forward(in.e, in(x), Sequences::uniform(1, 5), {}).values(),

@@ -85,7 +85,8 @@ TEST(Linear, AddsTheMaximumOfInt8ProductsWithoutOverflow) {
     Linear layer({.in_features = width, .out_features = 1, .bias = false, .precision = Precision::kInt8});
     const std::vector<signed char> weights(static_cast<size_t>(width), step);
     const float scale = 1;
-    layer.parameters()[0].writeInt8(0, 1, weights.data(), &scale);
+    const Parameter weight = layer.parameters()[0];
+    writeInt8(weight, width, 0, 1, weights.data(), &scale);
     RowMajorMatrix x = RowMajorMatrix::Ones(1, width);
     x(0, 0) = 0;  // the zero point, so that 1 is quantized to 127
     EXPECT_NEAR(forward(layer, x)(0, 0) / (static_cast<float>(width - 1) * step), 1, 1e-4);

@@ -86,7 +86,7 @@ TEST(MultiHeadAttention, PackedRowsAreReadAndWrittenAcrossTheThirds) {
   std::iota(bytes.begin(), bytes.end(), static_cast<signed char>(-24));
   std::vector<float> scales(12);
   for (size_t i = 0; i < 12; ++i) scales[i] = 0.25f * static_cast<float>(i + 1);
-  parameter(all, "in_proj_weight").writeInt8(0, 12, bytes.data(), scales.data());
+  writeInt8(parameter(all, "in_proj_weight"), 4, 0, 12, bytes.data(), scales.data());
   for (Index i = 0; i < 12; ++i) {
     for (Index j = 0; j < 4; ++j)
       expected(i, j) = scales[static_cast<size_t>(i)] * static_cast<float>(bytes[static_cast<size_t>(4 * i + j)]);
@@ -171,8 +171,9 @@ TEST(MultiHeadAttention, HeadsMayShareKeysAndValues) {
 }
 
 TEST(MultiHeadAttention, NormalizesTheQueriesAndKeysOfEachHead) {
-  const LayerNormOptions norm{.normalized_shape = 5, .eps = 1e-6f, .rms = true};
-  auto mha = random({.embed_dim = 6, .num_heads = 2, .key_dim = 5, .value_dim = 3, .bias = false, .qk_norm = norm});
+  const LayerNormOptions norm{.eps = 1e-6f, .rms = true};
+  auto mha = random(
+      {.embed_dim = 6, .num_heads = 2, .key_dim = 5, .value_dim = 3, .bias = false, .qk_norm = true, .norm = norm});
   const RowMajorMatrix x = randomMatrix(4, 6, 3);
   Inference in;
   const auto [q, k, v] = mha.project(in.e, valueOf(x), valueOf(x), valueOf(x));
@@ -185,8 +186,9 @@ TEST(MultiHeadAttention, NormalizesTheQueriesAndKeysOfEachHead) {
       expectNear(head, reference::rmsNorm(plain.middleCols(5 * h, 5), scale, 1e-6).cast<float>());
     }
   }
-  expectError(ErrorCode::kShapeMismatch, "qkNorm: expected ",
-              [&] { MultiHeadAttention wrong({.embed_dim = 6, .num_heads = 2, .qk_norm = norm}); });
+  expectError(ErrorCode::kInvalidArgument, "keyValueHeads: expected ", [] {
+    MultiHeadAttention wrong({.embed_dim = 6, .num_heads = 2, .key_value_heads = 1, .joint_qk_norm = true});
+  });
   expectError(ErrorCode::kInvalidArgument, "keyValueHeads: expected a divisor of numHeads (4), got 3",
               [] { MultiHeadAttention wrong({.embed_dim = 8, .num_heads = 4, .key_value_heads = 3}); });
 }

@@ -5,8 +5,10 @@
 #include <cmath>
 #include <functional>
 #include <limits>
-#include <random>
+#include <map>
+#include <string>
 
+#include "architectures.h"
 #include "heed/linear.h"
 #include "heed/pooling.h"
 #include "support.h"
@@ -14,26 +16,14 @@
 namespace heed {
 namespace {
 
+/// Wider layers and longer texts than in the tests of training.
 EncoderModelConfig tinyConfig() {
-  EncoderModelConfig config{};
+  EncoderModelConfig config = test::tinyConfig();
   config.vocab_size = 37;
   config.layer.embed_dim = 24;
-  config.num_layers = 3;
-  config.layer.num_heads = 3;
-  config.layer.feed_forward_dim = 40;
+  config.layer.feed_forward.feed_forward_dim = 40;
   config.max_positions = 20;
-  config.type_vocab_size = 2;
   return config;
-}
-
-void fillRandomly(EncoderModel& model, unsigned seed) {
-  std::mt19937 random(seed);
-  std::normal_distribution<float> normal(0, 0.3f);
-  for (const Parameter& parameter : model.parameters()) {
-    std::vector<float> values(static_cast<size_t>(parameter.shape.size()));
-    for (float& value : values) value = normal(random);
-    parameter.write(0, parameter.shape[0], values.data());
-  }
 }
 
 TokenBatch batchOf(const std::vector<std::vector<int32_t>>& texts) {
@@ -49,9 +39,9 @@ TokenBatch batchOf(const std::vector<std::vector<int32_t>>& texts) {
 RowMajorMatrix run(EncoderModel& model, const TokenBatch& batch, std::span<const MaskTensor> masks = {}) {
   test::Inference in;
   Value x = model.embed(in.e, batch);
-  const PassPositions positions = model.positions(in.e, batch.sequences);
+  const PassInputs inputs = model.inputs(in.e, batch.sequences, x);
   for (Index i = 0; i < model.numLayers(); ++i)
-    x = model.runLayer(in.e, i, x, batch.sequences, positions, {}, nullptr, masks);
+    x = model.runLayer(in.e, i, x, batch.sequences, inputs, {}, nullptr, masks, batch.task);
   return model.applyFinalNorm(in.e, x).values();
 }
 
@@ -66,49 +56,10 @@ ErrorCode codeOf(const std::function<void()>& call) {
 }
 
 std::vector<EncoderModelConfig> architectures() {
-  EncoderModelConfig rotary = tinyConfig();
-  rotary.positions = Positions::kRotary;
-  rotary.rotary_dim = 8;
-  rotary.local_rotary_base = 100;
-  rotary.window = 2;
-  rotary.local_layers = {false, true, true};
-  rotary.layer.norm_first = rotary.final_norm = rotary.layer.gated = true;
-  rotary.layer.bias = rotary.layer.norm_bias = rotary.first_attention_norm = false;
-  EncoderModelConfig relative = tinyConfig();
-  relative.positions = Positions::kRelative;
-  relative.relative_buckets = 8;
-  relative.relative_distance = 16;
-  EncoderModelConfig factored = tinyConfig();
-  factored.embedding_dim = 10;
-  factored.shared_layers = true;
-  EncoderModelConfig int8 = tinyConfig();
-  int8.layer.precision = Precision::kInt8;
-  EncoderModelConfig grouped = rotary;
-  grouped.layer.num_heads = 4;
-  grouped.layer.key_value_heads = 2;
-  grouped.layer.key_dim = 10;
-  grouped.layer.rms_norm = grouped.layer.qk_norm = grouped.layer.output_norms = true;
-  grouped.layer.norm_weight_offset = 1;
-  grouped.embedding_scale = 2;
-  grouped.rotary_scale = 0.5;
-  EncoderModelConfig causal = grouped;
-  causal.causal = true;
-  EncoderModelConfig alibi = tinyConfig();
-  alibi.positions = Positions::kAlibi;
-  alibi.layer.gated = alibi.layer.gate_second = true;
-  alibi.layer.linear1_bias = false;
-  EncoderModelConfig disentangled = tinyConfig();
-  disentangled.positions = Positions::kDisentangled;
-  disentangled.relative_buckets = 4;
-  disentangled.relative_distance = 20;
-  disentangled.relative_norm = true;
-  disentangled.attention_scale = 0.2f;
-  EncoderModelConfig convolved = disentangled;
-  convolved.position_embeddings = convolved.layer.position_projections = true;
-  convolved.convolution = 5;
-  EncoderModelConfig nested = alibi;
-  nested.layer.joint_qk_norm = nested.layer.nested_norm = true;
-  return {tinyConfig(), rotary, relative, factored, int8, grouped, causal, alibi, disentangled, convolved, nested};
+  std::vector<EncoderModelConfig> all = test::architectures(tinyConfig());
+  all.push_back(tinyConfig());
+  all.back().layer.precision = Precision::kInt8;
+  return all;
 }
 
 TEST(EncoderModel, ResultDoesNotDependOnOtherTexts) {
@@ -116,7 +67,7 @@ TEST(EncoderModel, ResultDoesNotDependOnOtherTexts) {
       {1, 2, 3}, {4}, {5, 6, 7, 8, 9, 10, 11, 12, 13}, {3, 2, 1, 0, 36, 35, 34}};
   for (const EncoderModelConfig& config : architectures()) {
     EncoderModel model(config);
-    fillRandomly(model, 7);
+    test::fillRandomly(model, 7);
     const TokenBatch together = batchOf(texts);
     const RowMajorMatrix batch = run(model, together);
     for (size_t n = 0; n < texts.size(); ++n) {
@@ -125,6 +76,59 @@ TEST(EncoderModel, ResultDoesNotDependOnOtherTexts) {
       EXPECT_TRUE((rows.array() == alone.array()).all()) << "text " << n;
     }
   }
+}
+
+std::vector<float> valuesOf(const Parameter& parameter) {
+  std::vector<float> values(static_cast<size_t>(parameter.shape.size()));
+  parameter.read(0, parameter.shape[0], values.data());
+  return values;
+}
+
+TEST(EncoderModel, AdaptersOfATaskAddTheirProductsToTheWeights) {
+  EncoderModelConfig config = tinyConfig();
+  config.adapter_tasks = 3;
+  config.adapter_rank = 2;
+  config.adapter_scale = 0.75f;
+  EncoderModel adapted(config), plain(tinyConfig());
+  test::fillRandomly(adapted, 5);
+  test::fillRandomly(plain, 6);
+  const std::vector<std::vector<int32_t>> texts = {{1, 2, 3}, {5, 6, 7, 8, 9}};
+  std::map<std::string, Parameter> all;
+  for (const Parameter& parameter : adapted.parameters()) all.emplace(parameter.name, parameter);
+  for (Index task = -1; task < config.adapter_tasks; ++task) {
+    for (const Parameter& parameter : plain.parameters()) {
+      std::vector<float> values = valuesOf(all.at(parameter.name));
+      // Without ".weight" or "_weight".
+      const std::string module = parameter.name.substr(0, parameter.name.size() - std::string(".weight").size());
+      const auto found = all.find(module + ".lora_A");
+      if (task >= 0 && parameter.name.ends_with("weight") && found != all.end()) {
+        const std::vector<float> a = valuesOf(found->second), b = valuesOf(all.at(module + ".lora_B"));
+        const Index rows = parameter.shape[0], columns = parameter.shape[1], rank = config.adapter_rank;
+        const bool is_table = module.starts_with("embeddings.");
+        const auto at = [&](const std::vector<float>& of, Index row, Index column, Index height, Index width) {
+          return of[static_cast<size_t>((task * height + row) * width + column)];
+        };
+        for (Index i = 0; i < rows; ++i) {
+          for (Index j = 0; j < columns; ++j) {
+            for (Index k = 0; k < rank; ++k) {
+              const float product = is_table ? at(a, i, k, rows, rank) * at(b, k, j, rank, columns)
+                                             : at(b, i, k, rows, rank) * at(a, k, j, rank, columns);
+              values[static_cast<size_t>(i * columns + j)] += config.adapter_scale * product;
+            }
+          }
+        }
+      }
+      parameter.write(0, parameter.shape[0], values.data());
+    }
+    TokenBatch batch = batchOf(texts);
+    const RowMajorMatrix expected = run(plain, batch);
+    batch.task = task;
+    const RowMajorMatrix got = run(adapted, batch);
+    EXPECT_LT((got - expected).cwiseAbs().maxCoeff(), 1e-4f) << "task " << task;
+  }
+  TokenBatch batch = batchOf(texts);
+  batch.task = 3;
+  EXPECT_EQ(codeOf([&] { run(adapted, batch); }), ErrorCode::kInvalidArgument);
 }
 
 /// The hidden states of texts that are padded to one length, with a mask of the padding.
@@ -151,7 +155,7 @@ TEST(EncoderModel, MasksOfKeysHidePadding) {
   for (const EncoderModelConfig& config : architectures()) {
     if (config.convolution > 0) continue;  // combines neighbouring rows, regardless of key masks
     EncoderModel model(config);
-    fillRandomly(model, 7);
+    test::fillRandomly(model, 7);
     for (const Mask::Kind kind : {Mask::Kind::kBoolean, Mask::Kind::kAdditive}) {
       const Index length = 11;
       const RowMajorMatrix padded = runPadded(model, texts, length, kind);
@@ -171,10 +175,10 @@ TEST(EncoderModel, ResultDoesNotDependOnEarlierCalls) {
     for (const Precision precision : {Precision::kFloat32, Precision::kInt8}) {
       config.layer.precision = precision;
       EncoderModel model(config);
-      fillRandomly(model, 9);
+      test::fillRandomly(model, 9);
       for (const TokenBatch& batch : texts) {
         EncoderModel fresh(config);
-        fillRandomly(fresh, 9);
+        test::fillRandomly(fresh, 9);
         EXPECT_TRUE((run(model, batch).array() == run(fresh, batch).array()).all());
       }
     }
@@ -186,21 +190,15 @@ TEST(EncoderModel, FollowsEveryWrittenParameter) {
   for (const EncoderModelConfig& config : architectures()) {
     if (config.layer.precision == Precision::kInt8) continue;  // quantizing values that were read may round differently
     EncoderModel model(config), other(config);
-    fillRandomly(model, 3);
-    fillRandomly(other, 4);
+    test::fillRandomly(model, 3);
+    test::fillRandomly(other, 4);
     const std::vector<Parameter> from = other.parameters(), to = model.parameters();
     for (size_t i = 0; i < to.size(); ++i) {
       run(model, batch);
-      std::vector<float> values(static_cast<size_t>(to[i].shape.size()));
-      from[i].read(0, from[i].shape[0], values.data());
-      to[i].write(0, to[i].shape[0], values.data());
+      to[i].write(0, to[i].shape[0], valuesOf(from[i]).data());
       EncoderModel fresh(config);
       const std::vector<Parameter> all = fresh.parameters();
-      for (size_t k = 0; k < all.size(); ++k) {
-        values.resize(static_cast<size_t>(all[k].shape.size()));
-        to[k].read(0, to[k].shape[0], values.data());
-        all[k].write(0, all[k].shape[0], values.data());
-      }
+      for (size_t k = 0; k < all.size(); ++k) all[k].write(0, all[k].shape[0], valuesOf(to[k]).data());
       EXPECT_TRUE((run(model, batch).array() == run(fresh, batch).array()).all()) << to[i].name;
     }
   }
@@ -209,10 +207,10 @@ TEST(EncoderModel, FollowsEveryWrittenParameter) {
 TEST(EncoderModel, KeepsProjectedPositionsUntilAParameterThatTheyDependOnIsWritten) {
   const TokenBatch batch = batchOf({{1, 2, 3, 4, 5, 6, 7}});
   for (const EncoderModelConfig& config : architectures()) {
-    if (config.positions != Positions::kDisentangled) continue;
+    if (config.positions != Positions::kDisentangled || config.relative_buckets == 0) continue;
     EncoderModel model(config), other(config);
     Linear head({.in_features = 3, .out_features = 2});
-    fillRandomly(model, 3);
+    test::fillRandomly(model, 3);
     const RowMajorMatrix before = run(model, batch);
     // Changes the embeddings behind the model's back: results show whether it computes their projections again.
     const std::vector<Parameter> all = model.parameters();
@@ -220,7 +218,7 @@ TEST(EncoderModel, KeepsProjectedPositionsUntilAParameterThatTheyDependOnIsWritt
     const RowMajorMatrix values = test::read(model, "relative_embeddings.weight");
     for (Index i = 0; i < values.size(); ++i) embeddings.parts[0].plain[i] += static_cast<float>(i % 3);
     test::fillRandomly(head, 1);
-    fillRandomly(other, 2);
+    test::fillRandomly(other, 2);
     test::write(model, "layers.0.linear2.bias", test::read(model, "layers.0.linear2.bias"));
     test::expectSame(run(model, batch), before);
     test::write(model, "relative_embeddings.weight", test::read(model, "relative_embeddings.weight"));
@@ -233,7 +231,7 @@ TEST(EncoderModel, KeepsProjectedPositionsUntilAParameterThatTheyDependOnIsWritt
 TEST(EncoderModel, DependsOnOrderInEveryArchitecture) {
   for (const EncoderModelConfig& config : architectures()) {
     EncoderModel model(config);
-    fillRandomly(model, 11);
+    test::fillRandomly(model, 11);
     const RowMajorMatrix forward = run(model, batchOf({{1, 2, 3, 4}}));
     const RowMajorMatrix other = run(model, batchOf({{2, 1, 4, 3}}));  // ALiBi does not distinguish the reverse order
     EXPECT_GT((forward.colwise().mean() - other.colwise().mean()).norm(), 1e-4f);
@@ -247,48 +245,56 @@ TEST(EncoderModel, RejectsInvalidConfigs) {
     return codeOf([&] { EncoderModel model(config); });
   };
   EXPECT_EQ(codeWith([](auto& c) { c.vocab_size = 0; }), ErrorCode::kInvalidArgument);
-  EXPECT_EQ(codeWith([](auto& c) { c.layer.num_heads = 5; }), ErrorCode::kInvalidArgument);
+  EXPECT_EQ(codeWith([](auto& c) { c.layer.attention.num_heads = 5; }), ErrorCode::kInvalidArgument);
   EXPECT_EQ(codeWith([](auto& c) { c.layer.embed_dim = -8; }), ErrorCode::kInvalidArgument);
   EXPECT_EQ(codeWith([](auto& c) { c.position_offset = 20; }), ErrorCode::kInvalidArgument);
-  EXPECT_EQ(codeWith([](auto& c) { c.layer.eps = 0; }), ErrorCode::kInvalidArgument);
+  EXPECT_EQ(codeWith([](auto& c) { c.layer.norm.eps = 0; }), ErrorCode::kInvalidArgument);
   EXPECT_EQ(codeWith([](auto& c) { c.positions = Positions::kRotary; }), ErrorCode::kInvalidArgument);
-  EXPECT_EQ(codeWith([](auto& c) { c.layer.key_value_heads = 2; }), ErrorCode::kInvalidArgument);
-  EXPECT_EQ(codeWith([](auto& c) { c.layer.key_dim = 1 << 20; }), ErrorCode::kInvalidArgument);
-  EXPECT_EQ(
-      codeWith([](auto& c) { c.layer.embed_dim = c.layer.num_heads = c.layer.key_dim = 1 << 16, c.num_layers = 0; }),
-      ErrorCode::kInvalidArgument);
-  EXPECT_EQ(codeWith([](auto& c) { c.attention_scale = std::nanf(""); }), ErrorCode::kInvalidArgument);
-  EXPECT_EQ(codeWith([](auto& c) { c.positions = Positions::kDisentangled; }), ErrorCode::kInvalidArgument);
+  EXPECT_EQ(codeWith([](auto& c) { c.layer.attention.key_value_heads = 2; }), ErrorCode::kInvalidArgument);
+  EXPECT_EQ(codeWith([](auto& c) { c.layer.attention.key_dim = 1 << 20; }), ErrorCode::kInvalidArgument);
   EXPECT_EQ(codeWith([](auto& c) {
-              c.positions = Positions::kDisentangled, c.relative_buckets = 8, c.relative_distance = 7;
+              c.layer.embed_dim = c.layer.attention.num_heads = c.layer.attention.key_dim = 1 << 16, c.num_layers = 0;
+            }),
+            ErrorCode::kInvalidArgument);
+  EXPECT_EQ(codeWith([](auto& c) { c.attention_scale = std::nanf(""); }), ErrorCode::kInvalidArgument);
+  EXPECT_EQ(codeWith([](auto& c) { c.positions = Positions::kDisentangled, c.relative_buckets = 1; }),
+            ErrorCode::kInvalidArgument);
+  EXPECT_EQ(codeWith([](auto& c) {
+              c.positions = Positions::kDisentangled, c.relative_buckets = 8, c.relative_distance = 5;
             }),
             ErrorCode::kInvalidArgument);
   EXPECT_EQ(codeWith([](auto& c) { c.vocab_size = 0, c.patch_size = 2, c.registers = c.max_positions; }),
             ErrorCode::kInvalidArgument);
   EXPECT_EQ(codeWith([](auto& c) { c.window = 2, c.local_layers = {true, false}; }), ErrorCode::kShapeMismatch);
+  EXPECT_EQ(codeWith([](auto& c) { c.layer_input_dim = 4, c.shared_layers = true; }), ErrorCode::kInvalidArgument);
+  EXPECT_EQ(codeWith([](auto& c) { c.positions = Positions::kRotary, c.rotary_frequencies = {1, std::nan("")}; }),
+            ErrorCode::kInvalidArgument);
+  EXPECT_EQ(codeWith([](auto& c) { c.adapter_tasks = 2, c.layer.feed_forward.gated = true; }), ErrorCode::kUnsupported);
   EXPECT_EQ(codeWith([](auto& c) { c.vocab_size = 1 << 24, c.layer.embed_dim = 3 << 14; }), ErrorCode::kOutOfMemory);
   EXPECT_EQ(codeWith([](auto& c) {
               c.positions = Positions::kRotary, c.max_positions = 1 << 24, c.layer.embed_dim = 1 << 10,
-              c.layer.num_heads = 1, c.rotary_dim = 1 << 10;
+              c.layer.attention.num_heads = 1, c.rotary_dim = 1 << 10;
             }),
             ErrorCode::kOutOfMemory);
-  EXPECT_EQ(
-      codeWith([](auto& c) { c.layer.feed_forward_dim = kMaxInt8Inputs + 1, c.layer.precision = Precision::kInt8; }),
-      ErrorCode::kInvalidArgument);
-  EXPECT_EQ(
-      codeWith([](auto& c) { c.num_layers = 1024, c.layer.feed_forward_dim = 1 << 18, c.layer.embed_dim = 3 << 12; }),
-      ErrorCode::kOutOfMemory);
+  EXPECT_EQ(codeWith([](auto& c) {
+              c.layer.feed_forward.feed_forward_dim = kMaxInt8Inputs + 1, c.layer.precision = Precision::kInt8;
+            }),
+            ErrorCode::kInvalidArgument);
+  EXPECT_EQ(codeWith([](auto& c) {
+              c.num_layers = 1024, c.layer.feed_forward.feed_forward_dim = 1 << 18, c.layer.embed_dim = 3 << 12;
+            }),
+            ErrorCode::kOutOfMemory);
 }
 
 // A product of rows and width beyond 32 bits is rejected. Its lower half could be allocated.
 TEST(EncoderModel, RefusesHiddenStatesBeyondMemory) {
   EncoderModelConfig config{};
-  config.vocab_size = config.layer.num_heads = config.layer.feed_forward_dim = 1;
+  config.vocab_size = config.layer.attention.num_heads = config.layer.feed_forward.feed_forward_dim = 1;
   config.layer.embed_dim = 1 << 16;
   config.num_layers = 0;
   config.max_positions = 8;
   config.positions = Positions::kRotary;
-  config.rotary_dim = config.layer.key_dim = 2;
+  config.rotary_dim = config.layer.attention.key_dim = 2;
   EncoderModel model(config);
   EXPECT_EQ(model.hiddenStates(Sequences::ofLengths({3})).size(), 3u << 16);
   test::expectError(ErrorCode::kOutOfMemory,
@@ -318,7 +324,7 @@ TEST(EncoderModel, ExplicitPositionsEqualTheDefault) {
   EncoderModelConfig config = tinyConfig();
   config.position_offset = 2;
   EncoderModel model(config);
-  fillRandomly(model, 3);
+  test::fillRandomly(model, 3);
   TokenBatch batch = batchOf({{1, 2, 3}, {4, 5}});
   const RowMajorMatrix counted = run(model, batch);
   batch.positions = {2, 3, 4, 2, 3};
@@ -329,7 +335,7 @@ TEST(EncoderModel, ExplicitPositionsEqualTheDefault) {
 
 TEST(EncoderModel, AcceptsEmptyBatchesAndEmptyTexts) {
   EncoderModel model(tinyConfig());
-  fillRandomly(model, 5);
+  test::fillRandomly(model, 5);
   EXPECT_EQ(run(model, batchOf({})).rows(), 0);
   EXPECT_EQ(run(model, batchOf({{}, {1}, {}})).rows(), 1);
 }
@@ -395,7 +401,7 @@ TEST(EncoderModel, EmbedsManyImagesInMemoryThatGrowsWithTheirNumber) {
   config.registers = 2;
   config.max_positions = 1 + 16 + 2;
   EncoderModel model(config);
-  fillRandomly(model, 1);
+  test::fillRandomly(model, 1);
   constexpr Index kImages = 300, kRows = 1 + 2 + 16;
   const RowMajorMatrix pixels = test::randomMatrix(kImages, 3 * 16 * 16, 2);
   const auto embed = [&](Index first, Index count) {

@@ -36,11 +36,12 @@ std::vector<EncoderModelConfig> siteArchitectures() {
   post.vocab_size = 11;
   post.layer.embed_dim = kEmbed;
   post.num_layers = kLayers;
-  post.layer.num_heads = kHeads;
-  post.layer.feed_forward_dim = kFeed;
+  post.layer.attention.num_heads = kHeads;
+  post.layer.feed_forward.feed_forward_dim = kFeed;
   post.max_positions = 12;
   EncoderModelConfig pre = post;
-  pre.layer.norm_first = pre.final_norm = pre.layer.gated = pre.layer.output_norms = pre.layer.layer_scale = true;
+  pre.layer.norm_first = pre.final_norm = pre.layer.feed_forward.gated = pre.layer.output_norms =
+      pre.layer.layer_scale = true;
   pre.positions = Positions::kRotary;
   pre.rotary_dim = 4;
   pre.window = 1;
@@ -53,7 +54,7 @@ std::vector<EncoderModelConfig> siteArchitectures() {
   EncoderModelConfig causal = post;
   causal.causal = true;
   causal.positions = Positions::kAlibi;
-  causal.layer.nested_norm = causal.layer.joint_qk_norm = true;
+  causal.layer.nested_norm = causal.layer.attention.joint_qk_norm = true;
   EncoderModelConfig int8 = post;
   int8.layer.precision = Precision::kInt8;
   return {post, pre, disentangled, causal, int8};
@@ -69,14 +70,14 @@ RowMajorMatrix runWith(EncoderModel& model, Sites* sites, std::vector<float>* we
   Context context;
   InferenceEvaluator e(context, sites);
   Value x = model.embed(e, batch);
-  const PassPositions positions = model.positions(e, batch.sequences);
+  const PassInputs inputs = model.inputs(e, batch.sequences, x);
   for (Index i = 0; i < model.numLayers(); ++i) {
     float* of_layer = nullptr;
     if (weights && i == 0) {
       weights->resize(static_cast<size_t>(attentionWeightsSize(kHeads, twoTexts(), twoTexts())));
       of_layer = weights->data();
     }
-    x = model.runLayer(e, i, x, batch.sequences, positions, {}, of_layer);
+    x = model.runLayer(e, i, x, batch.sequences, inputs, {}, of_layer);
   }
   return model.applyFinalNorm(e, x).values();
 }
@@ -145,7 +146,7 @@ TEST(Sites, ScalingHeadsByZeroIsTheHeadMask) {
       Context context;
       InferenceEvaluator e(context, sites);
       const Value x = model.embed(e, batch);
-      return model.runLayer(e, 0, x, batch.sequences, model.positions(e, batch.sequences), mask).values();
+      return model.runLayer(e, 0, x, batch.sequences, model.inputs(e, batch.sequences, x), mask).values();
     };
     Recorder sites(twoTexts(), twoTexts());
     SiteEdit edit = byNumber(0, Site::kHeads, SiteEdit::Verb::kScale, 0);
@@ -274,8 +275,8 @@ TEST(Sites, CallsWithinCallsChangeNoBit) {
     sites.mapping = [&](std::vector<float>&) {
       InferenceEvaluator e(inner_context);
       Value x = model.embed(e, batch);
-      const PassPositions positions = model.positions(e, longer);
-      for (Index i = 0; i < kLayers; ++i) x = model.runLayer(e, i, x, longer, positions);
+      const PassInputs inputs = model.inputs(e, longer, x);
+      for (Index i = 0; i < kLayers; ++i) x = model.runLayer(e, i, x, longer, inputs);
     };
     for (Index layer = 0; layer < kLayers; ++layer) {
       for (const Site site : kAllSites) {

@@ -25,10 +25,10 @@ reference::Matrix addedToScores(Index n, Index h, Index l, Index s, const Attent
             static_cast<double>(options.bias.values()(h, most + std::clamp(j - options.query_offset - i, -most, most)));
       }
       for (const Mask& mask : masks) {
-        const void* at = mask.at(n * mask.strides[0] + h * mask.strides[1] + i * mask.strides[2] + j * mask.strides[3]);
+        const Index at = n * mask.strides[0] + h * mask.strides[1] + i * mask.strides[2] + j * mask.strides[3];
         if (mask.kind == Mask::Kind::kAdditive) {
-          M(i, j) += static_cast<double>(*static_cast<const float*>(at));
-        } else if (!*static_cast<const uint8_t*>(at)) {
+          M(i, j) += static_cast<double>(static_cast<const float*>(mask.data)[at]);
+        } else if (!static_cast<const uint8_t*>(mask.data)[at]) {
           M(i, j) = reference::kForbidden;
         }
       }

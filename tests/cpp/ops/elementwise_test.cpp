@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "heed/activation.h"
+#include "ops/activations.h"
 #include "ops/reference.h"
 #include "support.h"
 
@@ -78,21 +79,33 @@ TEST(Activations, AreWithinTheirBoundsForAllFloats) {
   EXPECT_LT(all(simd::sigmoid, reference::sigmoid, 2e-38, 3e-7), 1);
   EXPECT_LT(all(simd::tanh, std::tanh, 1e-44, 4e-7), 1);
   EXPECT_LT(all(simd::erf, std::erf, 4e-7, 0), 1);
-  EXPECT_LT(all(simd::gelu, withLimit<reference::gelu>, 1e-6, 4e-7), 1);
-  EXPECT_LT(all(simd::geluTanh, withLimit<reference::geluTanh>, 1e-6, 4e-7), 1);
-  EXPECT_LT(all(simd::silu, withLimit<reference::silu>, 4e-37, 4e-7), 1);
-  EXPECT_LT(all(simd::quickGelu, withLimit<reference::quickGelu>, 1e-6, 4e-7), 1);
-  EXPECT_EQ(all(simd::relu, reference::relu, 1e-300, 0), 0);
+  EXPECT_LT(all(activations::Gelu::value<1>, withLimit<reference::gelu>, 1e-6, 4e-7), 1);
+  EXPECT_LT(all(activations::GeluTanh::value<1>, withLimit<reference::geluTanh>, 1e-6, 4e-7), 1);
+  EXPECT_LT(all(activations::Silu::value<1>, withLimit<reference::silu>, 4e-37, 4e-7), 1);
+  EXPECT_LT(all(activations::QuickGelu::value<1>, withLimit<reference::quickGelu>, 1e-6, 4e-7), 1);
+  EXPECT_EQ(all(activations::Relu::value<1>, reference::relu, 1e-300, 0), 0);
+  EXPECT_LT(all(activations::Gelu10::value<1>, withLimit<reference::gelu10>, 1e-6, 4e-7), 1);
+  EXPECT_EQ(all(activations::Relu6::value<1>, reference::relu6, 1e-300, 0), 0);
+  EXPECT_LT(worst(activations::Relu2::value<1>, reference::relu2, -1e18f, 1e18f, 1e-38, 4e-7), 1);
+  EXPECT_LT(all(activations::LeakyRelu::value<1>, reference::leakyRelu, 1e-38, 4e-7), 1);
+  EXPECT_LT(all(activations::Hardswish::value<1>, withLimit<reference::hardswish>, 1e-6, 4e-7), 1);
+  EXPECT_LT(worst(activations::Mish::value<1>, reference::mish, -1e30f, 700.0f, 1e-6, 4e-7), 1);
+  EXPECT_LT(all(activations::Laplace::value<1>, reference::laplace, 1e-6, 0), 1);
 }
 
 TEST(Activations, KeepNaN) {
-  for (const Function f : {&simd::exp<1>, &simd::sigmoid<1>, &simd::tanh<1>, &simd::erf<1>, &simd::gelu<1>,
-                           &simd::geluTanh<1>, &simd::silu<1>, &simd::quickGelu<1>, &simd::relu<1>})
+  for (const Function f :
+       {&simd::exp<1>, &simd::sigmoid<1>, &simd::tanh<1>, &simd::erf<1>, &activations::Gelu::value<1>,
+        &activations::GeluTanh::value<1>, &activations::Silu::value<1>, &activations::QuickGelu::value<1>,
+        &activations::Relu::value<1>, &activations::Gelu10::value<1>, &activations::Relu6::value<1>,
+        &activations::Relu2::value<1>, &activations::LeakyRelu::value<1>, &activations::Hardswish::value<1>,
+        &activations::Mish::value<1>, &activations::Laplace::value<1>})
     EXPECT_TRUE(std::isnan(lane(f, std::nanf(""))));
 }
 
 TEST(Activations, HaveCorrectLimits) {
-  for (const Function f : {&simd::gelu<1>, &simd::geluTanh<1>, &simd::silu<1>, &simd::quickGelu<1>, &simd::relu<1>}) {
+  for (const Function f : {&activations::Gelu::value<1>, &activations::GeluTanh::value<1>, &activations::Silu::value<1>,
+                           &activations::QuickGelu::value<1>, &activations::Relu::value<1>}) {
     for (const float x : {1e4f, 3e38f, std::numeric_limits<float>::max(), kInfinity}) {
       EXPECT_EQ(lane(f, x), x);
       EXPECT_NEAR(lane(f, -x), 0, 1e-6);
@@ -119,7 +132,8 @@ TEST(Activate, DoesNotDependOnLengthOrAddress) {
     for (size_t i = 0; i < storage.size(); ++i) {
       const Index at = static_cast<Index>(i) - 1;
       const bool inside = at >= 0 && at % (columns + 3) < columns && at / (columns + 3) < 3;
-      EXPECT_EQ(storage[i], inside ? lane(simd::gelu, before[i]) : before[i]) << columns << " columns, at " << i;
+      EXPECT_EQ(storage[i], inside ? lane(activations::Gelu::value<1>, before[i]) : before[i])
+          << columns << " columns, at " << i;
     }
   }
 }
@@ -133,7 +147,7 @@ TEST(Activate, ErrorListsTheNames) {
     EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument);
     EXPECT_STREQ(error.what(),
                  "activation: expected one of 'identity', 'relu', 'gelu', 'gelu_tanh', 'tanh', 'sigmoid', 'silu', "
-                 "'quick_gelu', got 'gleu'");
+                 "'quick_gelu', 'gelu_10', 'relu6', 'relu2', 'leaky_relu', 'hardswish', 'mish', 'laplace', got 'gleu'");
   }
 }
 

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <limits>
 
+#include "ops/mask.h"
 #include "ops/reference.h"
 #include "support.h"
 
@@ -122,7 +123,7 @@ TEST(KeySelection, ReportsAndGathersTheKeysOfOneQuery) {
   std::vector<float> row(static_cast<size_t>(visible.count()));
   visible.forEach([&](Index key, Index column) { row[static_cast<size_t>(column)] = static_cast<float>(key); });
   visible.addBiasAndMasks(0, row.data());
-  const std::span<const Range> keys = visible.allowed(row.data(), arena);
+  const std::span<const Range> keys = visible.allowed(row.data(), kForbidden, arena);
   EXPECT_EQ(pairs(keys), (Pairs{{1, 4}, {9, 10}, {20, 21}}));
   visible.compactRow(keys, row.data());
   row.resize(5);

@@ -16,24 +16,19 @@ using test::kInfinity;
 TEST(MaskKernels, ChangeExactlyTheForbiddenScores) {
   for (Index count = 0; count < 20; ++count) {
     for (Index from = 0; from < 4; ++from) {
-      std::vector<uint8_t> allowed;
-      std::vector<float> added, scores, masked, biased;
+      std::vector<float> added, scores, biased;
       for (Index j = 0; j < from + count; ++j) {
-        allowed.push_back(j % 3 != 1);
         added.push_back(j % 3 == 1 ? -kInfinity : 0.5f * static_cast<float>(j));
         const float score = j % 5 == 1 ? std::nanf("") : j % 5 == 2 ? kInfinity : static_cast<float>(j) - 7;
         scores.push_back(score);
         const bool within = j >= from;
-        masked.push_back(within && j % 3 == 1 ? -kInfinity : score);
         biased.push_back(within ? (j % 3 == 1 ? -kInfinity : score + 0.5f * static_cast<float>(j)) : score);
       }
-      std::vector<float> first = scores, second = scores;
-      applyMask(allowed.data() + from, count, first.data() + from);
-      applyMask(added.data() + from, count, second.data() + from);
+      std::vector<float> got = scores;
+      applyMask(added.data() + from, count, got.data() + from);
       for (size_t j = 0; j < scores.size(); ++j) {
         const auto same = [](float a, float b) { return a == b || (std::isnan(a) && std::isnan(b)); };
-        EXPECT_PRED2(same, first[j], masked[j]) << count << " from " << from << ": " << j;
-        EXPECT_PRED2(same, second[j], biased[j]) << count << " from " << from << ": " << j;
+        EXPECT_PRED2(same, got[j], biased[j]) << count << " from " << from << ": " << j;
       }
     }
   }
@@ -54,17 +49,12 @@ TEST(MaskKernels, DetectNaN) {
 
 TEST(MaskKernels, DetectFullyForbiddenRanges) {
   for (Index count = 0; count < 12; ++count) {
-    std::vector<uint8_t> allowed(static_cast<size_t>(count), 0);
-    std::vector<float> added(allowed.size(), -kInfinity);
-    EXPECT_TRUE(allForbidden(allowed.data(), count));
+    std::vector<float> added(static_cast<size_t>(count), -kInfinity);
     EXPECT_TRUE(allForbidden(added.data(), count));
-    for (size_t j = 0; j < allowed.size(); ++j) {
-      allowed[j] = 1;
-      added[j] = std::numeric_limits<float>::lowest();
-      EXPECT_FALSE(allForbidden(allowed.data(), count));
+    for (float& each : added) {
+      each = std::numeric_limits<float>::lowest();
       EXPECT_FALSE(allForbidden(added.data(), count));
-      allowed[j] = 0;
-      added[j] = -kInfinity;
+      each = -kInfinity;
     }
   }
 }

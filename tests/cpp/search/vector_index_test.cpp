@@ -173,6 +173,26 @@ TEST(VectorIndex, RanksEqualRowsInTheirOrder) {
   }
 }
 
+TEST(VectorIndex, RanksCopiesOfTheBestRowInTheirOrder) {
+  for (const VectorForm form : kForms) {
+    Corpus corpus(form, 5000, 40, 14);
+    const RowMajorMatrix queries = randomMatrix(5, 40, 15);
+    const Index best = corpus.best(queries.row(0).data(), searchFor(1), -kInfinity)[0].row;
+    const std::vector<std::byte> row(corpus.bytes.begin() + best * corpus.rowBytes(),
+                                     corpus.bytes.begin() + (best + 1) * corpus.rowBytes());
+    for (Index n = 3; n < 5000; n += 7) {
+      std::copy(row.begin(), row.end(), corpus.bytes.begin() + n * corpus.rowBytes());
+      corpus.factors[static_cast<size_t>(n)] = corpus.factors[static_cast<size_t>(best)];
+    }
+    VectorIndex index = corpus.index();
+    for (const Index threads : {1, 3}) {
+      Threaded pool(threads);
+      for (const Index top_k : {1, 10, 1000}) expectSearch(corpus, index, queries, searchFor(top_k), pool.context);
+      expectSearch(corpus, index, queries, searchFor(10, 900), pool.context);
+    }
+  }
+}
+
 TEST(VectorIndex, DistinguishesScoresThatRoundToTheSameIntegers) {
   Context context;
   // The last entry of the query rounds to 0 in its integers, but only this entry distinguishes the rows.

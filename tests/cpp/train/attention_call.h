@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "dropout_row.h"
 #include "gradients.h"
 #include "heed/attention.h"
 #include "heed/train/recording_evaluator.h"

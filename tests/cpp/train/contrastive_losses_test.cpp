@@ -1,5 +1,4 @@
 #include "gradients.h"
-#include "heed/train/losses.h"
 #include "loss_support.h"
 
 namespace heed::test {
@@ -7,7 +6,6 @@ namespace {
 
 using train::Graph;
 using train::Variable;
-using namespace train::losses;
 
 TEST(TrainCosineEmbedding, EqualsPyTorchsFormula) {
   const std::vector<float> labels{1, -1, -1, 1, -1};

@@ -3,7 +3,7 @@
 #include <Eigen/Core>
 #include <functional>
 
-#include "heed/train/backward.h"
+#include "heed/train/graph.h"
 #include "support.h"
 
 /// Gradients against central differences of the formulas in double precision (ops/reference.h).

@@ -1,8 +1,8 @@
 #include "gemm/weights/float32.h"
 #include "gradients.h"
-#include "heed/train/losses.h"
 #include "heed/train/ops.h"
 #include "heed/train/recording_evaluator.h"
+#include "loss_support.h"
 
 namespace heed::test {
 namespace {
@@ -42,10 +42,8 @@ TEST(TrainGraph, LossesThatShareANodeAddUp) {
   graph.add(gradients);
   const RowMajorMatrix x = randomMatrix(3, 5, 1), target = randomMatrix(3, 4, 2);
   const auto forward = [&] { return linear(graph, layer, graph.leaf(train::Matrix(window(x)))); };
-  const auto first = [&](const Variable& y) { return train::losses::crossEntropy(graph, y, {0, 3, 1}, {}); };
-  const auto second = [&](const Variable& y) {
-    return train::losses::mse(graph, y, graph.leaf(train::Matrix(window(target))));
-  };
+  const auto first = [&](const Variable& y) { return crossEntropy(graph, y, {0, 3, 1}, {}); };
+  const auto second = [&](const Variable& y) { return mse(graph, y, graph.leaf(train::Matrix(window(target)))); };
   // One backward pass of the sum, with a forward pass of its own.
   const Variable whole = forward();
   backward(graph, add(graph, first(whole), second(whole)));
@@ -117,8 +115,8 @@ TEST(TrainGraph, RecordsNothingForConstants) {
   const Variable constant = graph.leaf(train::Matrix(window(x)));
   EXPECT_FALSE(softmax(graph, constant).needsGradient());
   EXPECT_FALSE(gate(graph, constant, Activation::kSilu).needsGradient());
-  EXPECT_FALSE(train::losses::mse(graph, constant, constant).needsGradient());
-  backward(graph, train::losses::mse(graph, constant, constant));
+  EXPECT_FALSE(mse(graph, constant, constant).needsGradient());
+  backward(graph, mse(graph, constant, constant));
 }
 
 }  // namespace

@@ -1,3 +1,4 @@
+#include "layer_options.h"
 #include "reference_layers.h"
 
 namespace heed::test {
@@ -94,16 +95,16 @@ TEST(TrainFeedForward, HasTheGradientsOfTheFormula) {
 }
 
 /// Options of encoder and decoder layers, post- and pre-norm.
-std::vector<EncoderLayerOptions> layerOptions() {
-  EncoderLayerOptions post{.embed_dim = kWidth, .num_heads = kHeads, .feed_forward_dim = 9, .dropout = 0.2f};
+std::vector<LayerOptions> layerOptions() {
+  LayerOptions post{.embed_dim = kWidth, .num_heads = kHeads, .feed_forward_dim = 9, .dropout = 0.2f};
   post.activation = Activation::kGelu;
-  EncoderLayerOptions pre = post;
+  LayerOptions pre = post;
   pre.norm_first = true;
-  EncoderLayerOptions wide = post;
+  LayerOptions wide = post;
   wide.key_dim = 4;
   wide.value_dim = 5;
   wide.bias = wide.norm_bias = false;
-  EncoderLayerOptions modern = pre;
+  LayerOptions modern = pre;
   modern.gated = true;
   modern.attention_norm = false;
   return {post, pre, wide, modern};
@@ -119,7 +120,7 @@ LayerDraws drawsOf(Layer& layer) {
 
 TEST(TrainEncoderLayer, HasTheGradientsOfTheFormula) {
   for (const bool training : {false, true}) {
-    for (const EncoderLayerOptions& o : layerOptions()) {
+    for (const LayerOptions& o : layerOptions()) {
       SCOPED_TRACE(std::to_string(training) + (o.norm_first ? " pre" : " post") + (o.gated ? " gated" : ""));
       EncoderLayer layer(o);
       fillRandomly(layer, 3);
@@ -139,7 +140,7 @@ TEST(TrainEncoderLayer, HasTheGradientsOfTheFormula) {
 
 TEST(TrainEncoder, HasTheGradientsOfTheFormulaWithAHeadMaskPerLayer) {
   for (const bool norm_first : {false, true}) {
-    EncoderLayerOptions o{.embed_dim = kWidth, .num_heads = 2, .feed_forward_dim = 5, .key_dim = 3, .value_dim = 3};
+    LayerOptions o{.embed_dim = kWidth, .num_heads = 2, .feed_forward_dim = 5, .key_dim = 3, .value_dim = 3};
     o.activation = Activation::kGelu;
     o.norm_first = norm_first;
     const std::vector<Index> heads = {1, 2};  // the first layer is pruned
@@ -157,7 +158,7 @@ TEST(TrainEncoder, HasTheGradientsOfTheFormulaWithAHeadMaskPerLayer) {
 }
 
 TEST(TrainDecoderLayer, HasTheGradientsOfTheFormula) {
-  for (EncoderLayerOptions o : layerOptions()) {
+  for (LayerOptions o : layerOptions()) {
     o.attention_norm = true;
     SCOPED_TRACE(std::string(o.norm_first ? "pre" : "post") + (o.gated ? " gated" : ""));
     DecoderLayer layer(o);
@@ -181,7 +182,7 @@ TEST(TrainDecoderLayer, HasTheGradientsOfTheFormula) {
 
 TEST(TrainTransformer, HasTheGradientsOfTheFormula) {
   for (const bool norm_first : {false, true}) {
-    EncoderLayerOptions o{.embed_dim = kWidth, .num_heads = kHeads, .feed_forward_dim = 5};
+    LayerOptions o{.embed_dim = kWidth, .num_heads = kHeads, .feed_forward_dim = 5};
     o.activation = Activation::kGelu;
     o.norm_first = norm_first;
     Transformer model(o, 1, 2);
@@ -224,7 +225,7 @@ TEST(TrainLayers, GiveTheBitsOfInference) {
   const Sequences targets = Sequences::ofLengths({100, 13, 17}), memories = Sequences::ofLengths({1, 48, 8});
   AttentionOptions call;
   call.causal = true;
-  for (EncoderLayerOptions o : layerOptions()) {
+  for (LayerOptions o : layerOptions()) {
     o.embed_dim = 24;
     o.feed_forward_dim = 33;
     Encoder layers(o, 3, true);
@@ -268,7 +269,7 @@ TEST(TrainLayers, NameWrongArguments) {
   train::RecordingEvaluator e(graph);
   const auto value = [&](Index rows, Index columns) { return e.value(leaf(graph, randomMatrix(rows, columns, 1))); };
   const Value x = value(8, kWidth), narrow = value(8, 5);
-  const EncoderLayerOptions o{.embed_dim = kWidth, .num_heads = kHeads, .feed_forward_dim = 9};
+  const LayerOptions o{.embed_dim = kWidth, .num_heads = kHeads, .feed_forward_dim = 9};
   Encoder encoder(o, 2, true);
   AttentionOptions options;
   options.head_mask = value(1, 2);

@@ -4,7 +4,7 @@
 #include "heed/norm.h"
 #include "heed/positional_encoding.h"
 #include "heed/train/ops.h"
-#include "train/ops/attention.h"
+#include "ops/attention_backward.h"
 
 /// Gradients that are sums of millions of terms, against double precision.
 namespace heed::test {

@@ -84,8 +84,8 @@ TEST(Lora, GivesTheBitsOfTrainingInInference) {
   InferenceEvaluator e(context);
   EncoderModel& model = updated.model;
   Value x = model.embed(e, batch());
-  const PassPositions positions = model.positions(e, batch().sequences);
-  for (Index i = 0; i < model.numLayers(); ++i) x = model.runLayer(e, i, x, batch().sequences, positions);
+  const PassInputs inputs = model.inputs(e, batch().sequences, x);
+  for (Index i = 0; i < model.numLayers(); ++i) x = model.runLayer(e, i, x, batch().sequences, inputs);
   expectSame(model.applyFinalNorm(e, x).values(), updated.encoder->forward(graph, batch(), {}).value());
 }
 

@@ -1,5 +1,3 @@
-#include "heed/train/losses.h"
-
 #include <limits>
 #include <numbers>
 
@@ -11,7 +9,6 @@ namespace {
 
 using train::Graph;
 using train::Variable;
-using namespace train::losses;
 
 /// torch.nn.CrossEntropyLoss in double precision.
 double crossEntropyOf(const DoubleMatrix& logits, const std::vector<int32_t>& labels,
@@ -80,7 +77,7 @@ TEST(TrainCrossEntropy, BadArgumentsAreNamed) {
   expectError(ErrorCode::kInvalidArgument, "labels:", [&] { crossEntropy(graph, x, {0, 3}, {}); });
   expectError(ErrorCode::kInvalidArgument, "labels:", [&] { crossEntropy(graph, x, {-1, 0}, {}); });
   expectError(ErrorCode::kShapeMismatch, "labels:", [&] { crossEntropy(graph, x, {0}, {}); });
-  expectError(ErrorCode::kShapeMismatch, "weight:", [&] { crossEntropy(graph, x, {0, 1}, {.weight = {1, 2}}); });
+  expectError(ErrorCode::kShapeMismatch, "classWeights:", [&] { crossEntropy(graph, x, {0, 1}, {.weight = {1, 2}}); });
   expectError(ErrorCode::kInvalidArgument,
               "labelSmoothing:", [&] { crossEntropy(graph, x, {0, 1}, {.label_smoothing = 1.5f, .weight = {}}); });
 }
@@ -181,7 +178,7 @@ TEST(TrainLosses, BadShapesAreNamed) {
   };
   mismatch("target:", [&] { mse(graph, x, y); });
   mismatch("target:", [&] { bceWithLogits(graph, x, y); });
-  mismatch("weight:", [&] { bceWithLogits(graph, x, x, {.weight = {1}, .pos_weight = {}}); });
+  mismatch("classWeights:", [&] { bceWithLogits(graph, x, x, {.weight = {1}, .pos_weight = {}}); });
   mismatch("posWeight:", [&] { bceWithLogits(graph, x, x, {.weight = {}, .pos_weight = {1}}); });
   mismatch("target:", [&] { poisson(graph, x, y); });
   mismatch("b:", [&] { cosineEmbedding(graph, x, y, {1, 1}, 0); });

@@ -1,6 +1,6 @@
 #include "gradients.h"
 #include "heed/embedding.h"
-#include "heed/initialize.h"
+#include "heed/module.h"
 #include "heed/train/ops.h"
 #include "heed/train/recording_evaluator.h"
 #include "ops/reference.h"

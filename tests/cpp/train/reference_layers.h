@@ -5,9 +5,10 @@
 #include <map>
 #include <optional>
 
+#include "dropout_row.h"
 #include "gradients.h"
+#include "heed/decoder.h"
 #include "heed/train/recording_evaluator.h"
-#include "heed/transformer.h"
 #include "ops/reference.h"
 
 /// The layers in double precision, composed of the formulas of ops/reference.h, and the check of their gradients.
@@ -57,6 +58,20 @@ inline DoubleMatrix activate(const DoubleMatrix& x, Activation activation) {
       return x.unaryExpr(&reference::silu);
     case Activation::kQuickGelu:
       return x.unaryExpr(&reference::quickGelu);
+    case Activation::kGelu10:
+      return x.unaryExpr(&reference::gelu10);
+    case Activation::kRelu6:
+      return x.unaryExpr(&reference::relu6);
+    case Activation::kRelu2:
+      return x.unaryExpr(&reference::relu2);
+    case Activation::kLeakyRelu:
+      return x.unaryExpr(&reference::leakyRelu);
+    case Activation::kHardswish:
+      return x.unaryExpr(&reference::hardswish);
+    case Activation::kMish:
+      return x.unaryExpr(&reference::mish);
+    case Activation::kLaplace:
+      return x.unaryExpr(&reference::laplace);
   }
   throw std::out_of_range("activation");
 }
@@ -144,7 +159,7 @@ class Blocks {
   template <class Block>
   DoubleMatrix operator()(const char* norm, const DoubleMatrix& x, const Draws& draws, const Block& block) const {
     const auto normed = [&](const DoubleMatrix& y) {
-      return p_.has(std::string(norm) + ".weight") ? layerNorm(p_.in(norm), y, o_.eps) : y;
+      return p_.has(std::string(norm) + ".weight") ? layerNorm(p_.in(norm), y, o_.norm.eps) : y;
     };
     if (o_.norm_first) return x + dropout(block(normed(x)), draws, o_.dropout);
     return normed(x + dropout(block(x), draws, o_.dropout));

@@ -2,23 +2,12 @@
 
 #include <map>
 
+#include "architectures.h"
 #include "gradients.h"
 #include "heed/train/encoder_model.h"
 
-/// A tiny encoder, a batch for it, and its gradients by name.
+/// A batch for encoders with tinyConfig(), and their gradients by name.
 namespace heed::test {
-
-inline EncoderModelConfig tinyConfig() {
-  EncoderModelConfig config{};
-  config.vocab_size = 23;
-  config.layer.embed_dim = 12;
-  config.num_layers = 3;
-  config.layer.num_heads = 3;
-  config.layer.feed_forward_dim = 10;
-  config.max_positions = 9;
-  config.type_vocab_size = 2;
-  return config;
-}
 
 inline TokenBatch batch() {
   return {.ids = {1, 2, 3, 4, 2, 6, 22, 0, 5},

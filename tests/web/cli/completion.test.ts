@@ -70,7 +70,7 @@ describe.skipIf(!has('bash'))('in bash', () => {
 
   test('commands, options and values', () => {
     expect(complete('cla')).toEqual(['classify']);
-    expect(complete('embed', '--outp')).toEqual(['--output']);
+    expect(complete('embed', '--ty')).toEqual(['--type']);
     expect(complete('embed', '--pooling', 'm')).toEqual(['mean', 'max', 'mean_sqrt_len']);
     expect(complete('embed', '--dtype', '=', 'q')).toEqual(['q8']);
     expect(complete('embed', '')).toEqual(['']); // no candidates: bash completes file names

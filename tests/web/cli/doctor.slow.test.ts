@@ -4,7 +4,6 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { load } from 'heed';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { measurePeak } from '../../../web/src/cli/doctor/peak.js';
 import { makeFolder, run } from './support.js';
 
 let folder: string;
@@ -26,7 +25,7 @@ function folderWith(name: string, files: Record<string, string | true>): string 
   return path(name);
 }
 
-test('describes the machine, the build and the speed, beside what is expected', async () => {
+test('describes the machine and the build', async () => {
   using heed = await load();
   const { code, out, err } = await run(['doctor', '--json']);
   expect([code, err]).toEqual([0, '']);
@@ -47,41 +46,14 @@ test('describes the machine, the build and the speed, beside what is expected', 
     threads: Math.min(4, availableParallelism()),
     threadsReason: expect.stringContaining('cores'),
     buildReason: expect.stringContaining('relaxed SIMD'),
-    peak: { fp32: expect.any(Number), int8: expect.any(Number) },
   });
   expect(report.build).toMatch(/^(relaxed-simd|simd128)$/);
-  expect(report.loadMs).toBeGreaterThan(0);
-  expect(report.speeds.map(({ dtype, texts }: { dtype: string; texts: number }) => [dtype, texts])).toEqual([
-    ['fp32', 1],
-    ['fp32', 8],
-    ['q8', 1],
-    ['q8', 8],
-  ]);
-  for (const { tokensPerSecond, expected, cpuShare } of report.speeds) {
-    expect(tokensPerSecond).toBeGreaterThan(0);
-    expect(expected).toBeGreaterThan(0);
-    expect(cpuShare).toBeGreaterThan(0);
-    expect(cpuShare).toBeLessThanOrEqual(1);
-  }
-  expect(report.advice[0]).toMatch(/^(The model runs as fast as expected|Far slower than expected)/);
 });
 
 test('prints the same for people', async () => {
   const { code, out } = await run(['doctor']);
   expect(code).toBe(0);
-  for (const name of ['heed', 'engine', 'processor', 'instructions', 'memory', 'threads', 'model', 'peak'])
-    expect(out).toMatch(new RegExp(`^${name} +\\S`, 'm'));
-  expect(out.match(/^[18] x 128 +(fp32|q8) +[\d,]+ +[\d,]+ \(\d+ % of it\)$/gm)).toHaveLength(4);
-});
-
-// The generated modules are valid, and their loops are executed.
-test.each(['simd128', 'relaxed-simd'] as const)('measures the peak of %s', async (build) => {
-  using heed = await load();
-  if (build === 'relaxed-simd' && heed.info.build !== build) return; // the engine does not support it
-  const { fp32, int8 } = await measurePeak(build);
-  expect(fp32).toBeGreaterThan(1e6);
-  expect(int8).toBeGreaterThan(1e6);
-  expect(Number.isFinite(fp32 + int8)).toBe(true);
+  for (const name of ['heed', 'engine', 'processor', 'threads']) expect(out).toMatch(new RegExp(`^${name} +\\S`, 'm'));
 });
 
 describe('doctor FOLDER', () => {

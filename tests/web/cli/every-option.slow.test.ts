@@ -18,12 +18,17 @@ type Effect = string[] | string;
 
 /** Shared options. The text says which test shows their effect. */
 const HUB = {
-  '--host': 'files.test.ts: a model of a hub',
+  '--remote-host': 'files.test.ts: a model of a hub',
   '--cache': 'files.test.ts: a model of a hub',
   '--no-cache': 'files.test.ts: a model of a hub',
   '--refresh': 'files.test.ts: a model of a hub',
 };
-const MODEL = { '--model': 'every command here is run with it', '--dtype': ['--dtype', 'q8'], ...HUB };
+const MODEL = {
+  '--model': 'every command here is run with it',
+  '--dtype': ['--dtype', 'q8'],
+  '--strict': 'usage.test.ts: unread settings',
+  ...HUB,
+};
 const INPUT = {
   '--format': ['--format', 'lines'],
   '--delimiter': 'files.test.ts: columns are separated; ignored-options.test.ts',
@@ -75,7 +80,7 @@ const COMMANDS: Record<string, { base?: string[]; options: Record<string, Effect
       '--role': 'prompts.test.ts',
       '--normalize': 'usage.test.ts: both; cli.test.ts',
       '--no-normalize': 'usage.test.ts: both; cli.test.ts',
-      '--output': ['--output', 'int8'],
+      '--type': ['--type', 'int8'],
       '--out': 'writers.slow.test.ts',
       '--json': 'the default; usage.test.ts: not with --out',
     },
@@ -86,6 +91,7 @@ const COMMANDS: Record<string, { base?: string[]; options: Record<string, Effect
       ...{ ...MODEL, ...INPUT, ...VECTORS, ...SPEED },
       '--id': ['--id', 'key'],
       '--index': 'prompts.test.ts',
+      '--hybrid': ['--hybrid'],
       '--top': ['--top', '1'],
       '--json': 'files.test.ts',
     },
@@ -108,6 +114,8 @@ const COMMANDS: Record<string, { base?: string[]; options: Record<string, Effect
       '--weight': 'cli.test.ts',
       '--out': 'writers.slow.test.ts',
       '--force': 'cli.test.ts: an index is replaced',
+      '--update': 'files.test.ts: texts are replaced, added and removed',
+      '--remove': 'files.test.ts: texts are replaced, added and removed',
       '--json': 'files.test.ts',
     },
   },
@@ -171,7 +179,7 @@ const COMMANDS: Record<string, { base?: string[]; options: Record<string, Effect
       '--role': 'prompts.test.ts',
       '--normalize': 'usage.test.ts',
       '--no-normalize': 'usage.test.ts',
-      '--output': 'tests/web/scale',
+      '--type': 'tests/web/scale',
       '--json': 'tests/web/scale',
     },
   },

@@ -5,7 +5,7 @@ import * as fs from 'node:fs';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
-import { load, TextIndex } from 'heed';
+import { load } from 'heed';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { tinyModel } from '../models/tiny.js';
 import { makeFolder, run, start } from './support.js';
@@ -166,18 +166,60 @@ describe('an index', () => {
     const [hit] = lines((await heed(['search', 'a quick x', '--index', out, '--json'])).out);
     expect(hit).toEqual({ text: 'a quick x', score: expect.closeTo(1, 2), id: 4 });
     const bytes = fs.readFileSync(out);
-    for (const source of [out, bytes, new Blob([bytes]), new URL(`file://${out}`)]) {
-      const index = await TextIndex.load(source);
+    using runtime = await load();
+    for (const source of [out, bytes, new Blob([bytes]), new URL(`file://${out}`), Uint8Array.from(bytes).buffer]) {
+      const index = await runtime.TextIndex.load(source);
       expect(index.texts).toEqual(['the\nfox', 'a quick x']);
     }
+  });
+
+  test('has texts as ids, and texts are replaced, added and removed', async () => {
+    const out = path('pages.safetensors');
+    const write = (...pages: object[]) =>
+      fs.writeFileSync(path('pages.jsonl'), pages.map((p) => JSON.stringify(p)).join('\n'));
+    const index = (...more: string[]) => heed(['index', path('pages.jsonl'), '--id', 'url', '--out', out, ...more]);
+    write({ url: '/a', text: 'the fox' }, { url: '/b', text: 'a quick x' }, { url: '7', text: 'a x' });
+    expect((await index()).code).toBe(0);
+    write({ url: '/b', text: 'the brown fox' }, { url: '/c', text: 'quick' });
+    expect((await index()).err).toContain('Replace it with --force, or change it with --update');
+    const updated = await index('--update', '--json');
+    expect([updated.code, updated.err]).toEqual([0, '']);
+    expect(JSON.parse(updated.out)).toMatchObject({ texts: 4, dimensions: 24 });
+    const found = await heed(['search', 'the brown fox', '--index', out, '--json', '--top', '1']);
+    expect(lines(found.out)).toEqual([{ text: 'the brown fox', score: expect.closeTo(1, 2), id: '/b' }]);
+    const removed = await run(['index', '--out', out, '--remove', '/a', '7', '--json']);
+    expect([removed.code, removed.err]).toEqual([0, '']);
     using runtime = await load();
-    expect((await runtime.TextIndex.load(Uint8Array.from(bytes).buffer)).texts).toHaveLength(2);
+    using again = await runtime.TextIndex.load(out);
+    expect(again.texts).toEqual(['the brown fox', 'quick']);
+    expect([...again.entries()].map(({ id }) => id)).toEqual(['/b', '/c']);
+    const before = fs.readFileSync(out);
+    expect((await run(['index', '--out', out, '--remove', '/a'])).err).toBe(
+      "heed: --remove: expected ids of texts in the index, got '/a'\n",
+    );
+    const others = [
+      [['--out', path('none.safetensors'), '--remove', '/a'], '--out: expected an index that exists'],
+      [['--out', out], 'file: expected a file'],
+      [['--out', out, '--update', '--remove', '/b'], '--update: expected a file'],
+      [[path('pages.jsonl'), '--out', out, '--remove', '/b'], '--remove: expected --update'],
+      [[path('pages.jsonl'), '--out', out, '--update', '--force'], 'cannot be used with'],
+      [[path('pages.jsonl'), '--out', out, '--update', '--prompt', 'x'], 'cannot be used with'],
+    ] as const;
+    for (const [args, message] of others) {
+      const { code, err } = await run(['index', ...args]);
+      expect([code, err]).toEqual([expect.any(Number), expect.stringContaining(message)]);
+      expect(code).toBeGreaterThan(0);
+    }
+    const { code, err } = await run(['index', path('pages.jsonl'), '--id', 'url', '--out', out, '--update']);
+    expect([code, err]).toEqual([1, expect.stringContaining('expected a model with vectors of 24 entries')]);
+    expect(fs.readFileSync(out).equals(before)).toBe(true);
   });
 
   test('is written into a folder as index.safetensors', async () => {
     const made = await heed(['index', path('texts.txt'), '--out', path('dictionary')]);
     expect(made.code).toBe(0);
-    expect((await TextIndex.load(path('dictionary'))).texts).toEqual(['the fox', 'a quick x']);
+    using runtime = await load();
+    expect((await runtime.TextIndex.load(path('dictionary'))).texts).toEqual(['the fox', 'a quick x']);
     const refused = await heed(['index', path('texts.txt'), '--out', path('dictionary.json')]);
     expect(refused.err).toContain('--out: expected a folder, or a file that ends in .safetensors, got');
   });
@@ -198,7 +240,7 @@ describe('an index', () => {
     expect(hit).toEqual({ text: 'a quick x', score: expect.closeTo(1, 2), id: 1 });
     using runtime = await load();
     using model = await runtime.fromPretrained(folder);
-    const index = await TextIndex.load(out, { embedder: model });
+    const index = await runtime.TextIndex.load(out, { embedder: model });
     expect(await index.add(['a quick x'])).toEqual([2]);
     const { data } = index.toTensor();
     for (let i = 0; i < 24; i++) expect(data[48 + i]).toBeCloseTo(data[24 + i]!, 1);
@@ -236,28 +278,28 @@ test('models of a hub are kept, in the folder of --cache or among the caches of 
       expect([result.code, result.err, result.out]).toEqual([0, '', local]);
       return requests.filter((url) => url.endsWith('model.safetensors')).length;
     };
-    expect(await embed(['--host', host])).toBe(1);
+    expect(await embed(['--remote-host', host])).toBe(1);
     if (process.platform === 'linux') expect(fs.readdirSync(path('caches/heed')).length).toBeGreaterThan(2);
-    expect(await embed(['--host', host])).toBe(0);
+    expect(await embed(['--remote-host', host])).toBe(0);
     expect(await embed([], { HF_ENDPOINT: host })).toBe(0);
-    expect(await embed(['--host', host, '--no-cache'])).toBe(1);
-    expect(await embed(['--host', host, '--cache', path('mine')])).toBe(1);
-    expect(await embed(['--host', host, '--cache', path('mine')])).toBe(0);
-    const { err } = await run(['inspect', 'org/tiny', '--host', host]);
+    expect(await embed(['--remote-host', host, '--no-cache'])).toBe(1);
+    expect(await embed(['--remote-host', host, '--cache', path('mine')])).toBe(1);
+    expect(await embed(['--remote-host', host, '--cache', path('mine')])).toBe(0);
+    const { err } = await run(['inspect', 'org/tiny', '--remote-host', host]);
     expect(err).toBe('');
     // Without tags, files must be downloaded again.
-    expect(await embed(['--host', host, '--cache', path('mine'), '--refresh'])).toBe(1);
+    expect(await embed(['--remote-host', host, '--cache', path('mine'), '--refresh'])).toBe(1);
     for (const args of [
       ['quantize', 'org/tiny', '--out', path('from-hub')],
       ['prune', 'org/tiny', '--out', path('pruned-from-hub'), '--keep', path('texts.txt')],
     ]) {
       requests.length = 0;
-      expect((await run([...args, '--host', host, '--cache', path('mine')])).code).toBe(0);
+      expect((await run([...args, '--remote-host', host, '--cache', path('mine')])).code).toBe(0);
       expect(requests.filter((url) => url.endsWith('model.safetensors'))).toEqual([]);
     }
     const cache = ['--cache', path('mine')];
     const [model] = JSON.parse((await run(['cache', ...cache, '--json'])).out);
-    expect(model).toMatchObject({ source: 'org/tiny', host, revision: 'main' });
+    expect(model).toMatchObject({ source: 'org/tiny', remoteHost: host, revision: 'main' });
     const { bytes } = model as { bytes: number };
     expect((await run(['cache', 'list', ...cache])).out).toMatch(
       new RegExp(`^org/tiny +${bytes.toLocaleString('en')} bytes, \\d+ files, main of ${host}\n$`),

@@ -23,7 +23,7 @@ test('heed quantize writes a new folder and reports the loss', async () => {
   });
   expect(await run(['quantize', folder, '--out', path('texts.txt/below')])).toMatchObject({
     code: 1,
-    err: expect.stringMatching(/^heed: out: .* cannot be written \((ENOTDIR|EEXIST)[^\n]+\n$/),
+    err: expect.stringMatching(/^heed: --out: .* cannot be written \((ENOTDIR|EEXIST)[^\n]+\n$/),
   });
 });
 
@@ -66,7 +66,7 @@ describe.skipIf(process.platform === 'win32')('heed quantize leaves nothing behi
     const args = ['quantize', folder, '--out', path('unfinished')];
     const limited = ['-c', 'ulimit -f 1; exec "$@"', 'bash', process.execPath, script, ...args];
     const { status, stderr } = spawnSync('bash', limited, { encoding: 'utf8' });
-    expect(stderr).toMatch(/^heed: out: .* cannot be written \(EFBIG[^\n]+\n$/);
+    expect(stderr).toMatch(/^heed: --out: .* cannot be written \(EFBIG[^\n]+\n$/);
     expect([status, left()]).toEqual([1, []]);
   });
 

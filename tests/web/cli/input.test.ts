@@ -3,7 +3,6 @@ import * as fs from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { currentForm } from '../../../web/src/cli/commands/corpus.js';
 import { makeFolder, run, start } from './support.js';
 
 let folder: string;
@@ -159,38 +158,20 @@ describe('--json has the documented keys', () => {
     expect(await json(['finish', out])).toMatchObject({ complete: true, rows: 3, parts: 2, missing: [] });
   });
 
-  test.each<[string[], string[]]>([
-    [
-      ['embed', '--plan', 'a.txt', 'b.txt', '--out', 'out'],
-      ['corpus', 'plan', 'a.txt', 'b.txt', '--out', 'out'],
-    ],
-    [
-      ['embed', 'a.txt', '--out', 'out', '--plan'],
-      ['corpus', 'plan', 'a.txt', '--out', 'out'],
-    ],
-    [
-      ['--quiet', 'embed', '--workers', '2', '--work', 'out', '--shard', '0/3'],
-      ['--quiet', 'corpus', 'work', '--workers', '2', 'out', '--shard', '0/3'],
-    ],
-    [
-      ['embed', '--status=out', '--json'],
-      ['corpus', 'status', 'out', '--json'],
-    ],
-    [
-      ['embed', '--finish', 'out'],
-      ['corpus', 'finish', 'out'],
-    ],
-    [
-      ['embed', 'a.txt'],
-      ['embed', 'a.txt'],
-    ],
-    [
-      ['search', '--plan'],
-      ['search', '--plan'],
-    ],
-    [['--help'], ['--help']],
-  ])('%j is %j', (args, current) => {
-    expect(currentForm(args)).toEqual(current);
+  test.each<[args: string[], expected: string]>([
+    [['embed', '--plan', 'a.txt', '--out', 'out'], '--plan: expected `heed corpus plan`'],
+    [['--quiet', 'embed', '--workers', '2', '--work', 'out', '--shard', '0/3'], '--work: expected `heed corpus work`'],
+    [['embed', '--status=out', '--json'], '--status: expected `heed corpus status`'],
+    [['embed', '--finish', 'out'], '--finish: expected `heed corpus finish`'],
+    [['embed', 'a.txt', '--output', 'int8'], '--output: expected --type'],
+    [['corpus', 'plan', 'a.txt', '--out', 'out', '--output=int8'], '--output: expected --type'],
+    [['embed', '--resume'], '--resume: expected `heed corpus`'],
+    [['classify', '--resume'], '--resume: expected a run from the start'],
+    [['inspect', 'org/name', '--host', 'https://a.b'], '--host: expected --remote-host'],
+  ])('%j: a message names what replaces it', async (args, expected) => {
+    const { code, err } = await run(args);
+    expect([code, err]).toEqual([2, expect.stringMatching(/^heed: [^\n]*, which replaces it\n$/)]);
+    expect(err).toContain(expected);
   });
 });
 

@@ -2,7 +2,7 @@
 import * as fs from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { load, type PretrainedModel, TextIndex } from 'heed';
+import { load, type PretrainedModel } from 'heed';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { makeFolder, run } from './support.js';
 
@@ -28,7 +28,7 @@ beforeAll(async () => {
   fs.writeFileSync(path('texts.txt'), texts.map((text) => `${text}\n`).join(''));
   const heed = await load();
   model = await heed.fromPretrained(folder);
-  const index = await TextIndex.of(model, texts, { output: 'float32' });
+  const index = await heed.TextIndex.of(model, texts, { storage: 'float32' });
   expected = (await index.search('fox')).map(({ text, score }) => [text, score]);
 });
 afterAll(() => {
@@ -57,7 +57,7 @@ test('an index of heed index opens with its own model, which embeds the texts th
   for (const input of [path('texts.txt'), described]) {
     const file = path(`${input.endsWith('l') ? 'described' : 'plain'}.safetensors`);
     expect((await run(['index', input, '--model', folder, '--out', file])).err).toBe('');
-    const index = await TextIndex.load(file, { embedder: model });
+    const index = await (await load()).TextIndex.load(file, { embedder: model });
     expect(await index.add(['the x'])).toEqual([3]);
     expect(await index.search('the x')).toHaveLength(4);
   }

@@ -8,8 +8,8 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { MAX_RECORD_BYTES, rowsOf } from '../../../web/src/cli/rows.js';
-import { encodingOf, formatOf, splitLines } from '../../../web/src/node/lines.js';
-import { chunksOf, linesOf } from '../../../web/src/scale/corpus.js';
+import { encodingOf, formatOf } from '../../../web/src/node/lines.js';
+import { chunksOf, linesOf, splitLines } from '../../../web/src/scale/lines.js';
 import { tinyModel } from '../models/tiny.js';
 import { start } from './support.js';
 
@@ -113,7 +113,7 @@ describe.each([
 });
 
 test('what a plan cannot cut at its lines, or is no text, is refused', async () => {
-  const { planEmbedding } = await import('heed/node');
+  const { planEmbedding } = await import('heed/corpus');
   for (const name of ['t.tsv', 't.TAB', 't.json', 't.csv', 't.txt.gz']) {
     fs.writeFileSync(path(name), 'text\nthe fox\n');
     const message = await messageOf(() => planEmbedding([path(name)], { out: path('plan') }));
@@ -183,12 +183,10 @@ test('only these files call what reads files', () => {
   );
   const calls = /\b(createReadStream|readFileSync|readSync|createInterface)\(|\bprocess\.stdin\b/;
   expect(names.filter((name) => calls.test(fs.readFileSync(join(root, name), 'utf8'))).sort()).toEqual([
-    'cli/doctor/folder.ts',
-    'cli/doctor/machine.ts', // the processor's instructions
+    'cli/check-folder.ts',
     'cli/folder.ts', // the state of a training
     'cli/rows.ts', // texts
     'node/folders-and-files.ts', // texts of plans
-    'scale/manifest.ts',
-    'scale/work.ts', // why a chunk failed
+    'scale/manifest.ts', // the plan, and why a chunk failed
   ]);
 });

@@ -89,16 +89,16 @@ test('two processes do not train for the same folder', async () => {
   expect(() => new TrainingState(out, false, undefined)).toThrow(
     `--out: expected a folder for which no other process trains, got '${out}', for which process ${other.pid} does`,
   );
-  expect(() => TrainingState.check(out, true, undefined)).toThrow(
+  expect(() => new TrainingState(out, true, undefined)).toThrow(
     `If that process is another program, write {"seed":1} to '${join(state, 'training.json')}'`,
   );
   const started = startOf(other.pid!);
   // On Linux, another start says that the id belonged to another process before.
   if (started !== undefined) {
     put('training.json', JSON.stringify({ seed: 1, host: hostname(), process: other.pid, started }));
-    expect(() => TrainingState.check(out, false, undefined)).toThrow('a folder for which no other process trains');
+    expect(() => new TrainingState(out, false, undefined)).toThrow('a folder for which no other process trains');
     put('training.json', JSON.stringify({ seed: 1, host: hostname(), process: other.pid, started: `${started}0` }));
-    TrainingState.check(out, false, undefined);
+    new TrainingState(out, false, undefined);
   }
   other.kill('SIGKILL');
   await once(other, 'exit');

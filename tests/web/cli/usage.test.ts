@@ -1,5 +1,5 @@
 /** Help, options and wrong usage of the commands. */
-import { existsSync, readFileSync } from 'node:fs';
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
 import { modelFolder, run } from './support.js';
 
@@ -12,6 +12,19 @@ test.each([
 ])('refuses %j', async (args, message) => {
   const { code, err } = await heed(args);
   expect([code, err]).toEqual([2, `heed: ${message}, got both\n`]);
+});
+
+test('--strict refuses a model with settings that heed does not know', async () => {
+  const text = readFileSync(path('config.json'), 'utf8');
+  writeFileSync(path('config.json'), JSON.stringify({ ...JSON.parse(text), foo: 1 }));
+  expect((await heed(['inspect'])).out).toMatch(/unread settings +config\.json: foo/);
+  for (const command of ['inspect', 'embed']) {
+    const { code, err } = await heed([command, '--strict'], 'a fox\n');
+    expect(code).not.toBe(0);
+    expect(err).toContain('config.json: foo');
+  }
+  writeFileSync(path('config.json'), text);
+  for (const command of ['inspect', 'embed']) expect((await heed([command, '--strict'], 'a fox\n')).code).toBe(0);
 });
 
 test('every command has its own help and options', async () => {
@@ -125,7 +138,7 @@ test.each([
   [['embed', '--format', 'xml'], "--format: expected one of lines, jsonl, json, csv, tsv, got 'xml'"],
   [
     ['embed', '--pooling', 'cls+sum'],
-    "--pooling: expected one of mean, cls, last, max, mean_sqrt_len, weighted_mean, got 'sum'",
+    "--pooling: expected one of mean, cls, last, max, mean_sqrt_len, weighted_mean, or several joined by +, got 'cls+sum'",
   ],
   [['classify', '--top', '1.5'], "--top: expected a whole number of at least 1, got '1.5'"],
   [

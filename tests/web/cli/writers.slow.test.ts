@@ -153,7 +153,7 @@ describe('what is there', () => {
     const before = fs.readFileSync(path('there.safetensors'));
     expect(inFolder([...args, '--dimensions', '8'])).toMatchObject({
       code: 2,
-      err: "heed: --out: expected a new file, got 'there.safetensors', which exists. Replace it with --force\n",
+      err: "heed: --out: expected a new file, got 'there.safetensors', which exists. Replace it with --force, or change it with --update\n",
     });
     expect(fs.readFileSync(path('there.safetensors')).equals(before)).toBe(true);
     expect(inFolder([...args, '--dimensions', '8', '--force'])).toMatchObject({ code: 0, err: '' });

@@ -1,6 +1,11 @@
 /** Edge cases of heed/evaluation and of scalers. Expected values: scikit-learn's, from tests/fixtures/evaluation/labels.py. */
 import { readFileSync } from 'node:fs';
-import { type ClassifierMetrics, informationRetrievalMetrics, type RetrievalMetrics } from 'heed/evaluation';
+import {
+  type ClassifierMetrics,
+  evaluateClassifier,
+  informationRetrievalMetrics,
+  type RetrievalMetrics,
+} from 'heed/evaluation';
 import { load } from 'heed/train';
 import { StandardScaler } from 'heed/util';
 import { describe, expect, it, test } from 'vitest';
@@ -42,7 +47,7 @@ describe('several labels per example', () => {
     const examples = texts.map((text, i) => ({ text, labels: [['a'], ['b'], ['c'], ['a', 'b']][i]! }));
     await heed.trainClassifier(model, examples, { seed: 1, epochs: 20 });
     const some = examples.slice(0, 1);
-    const { macroF1, labels }: ClassifierMetrics = await heed.evaluateClassifier(model, some);
+    const { macroF1, labels }: ClassifierMetrics = await evaluateClassifier(model, some);
     expect(labels).toHaveLength(3);
     expect(macroF1).toBeCloseTo(labels.reduce((sum, { f1 }) => sum + f1, 0) / 3, 12);
   });

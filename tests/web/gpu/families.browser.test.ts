@@ -114,7 +114,7 @@ test.each(everything ? ['clip', 'siglip', 'dinov2-registers', 'dinov2-swiglu', '
         const all = await model.encodeImage(pixels, { outputAttentions: true, outputHiddenStates: true });
         const result = {
           measured: model.device.measured.map(({ input }) => input),
-          vectors: plain(await model.embedImage(pixels)),
+          vectors: plain(await model.embedImages(pixels)),
           states: all.hiddenStates!.map(plain),
           attentions: all.attentions!.map(plain),
         };

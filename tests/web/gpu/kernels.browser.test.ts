@@ -1,5 +1,7 @@
 /** Each kernel compared with its formula in double precision, at sizes that are not multiples of its tiles. */
+import { readFileSync } from 'node:fs';
 import { test } from 'vitest';
+import { PUBLISHED_NAMES } from '../../../web/src/base/activations.js';
 import { halves } from '../../../web/src/gpu/halves.js';
 import { attention, QUERIES } from '../../../web/src/gpu/kernels/attention.js';
 import { LINEAR_TILE, linear } from '../../../web/src/gpu/kernels/linear.js';
@@ -54,6 +56,26 @@ test.each([
     }),
   );
 });
+
+const ACTIVATIONS = new URL('../../fixtures/families/activations.json', import.meta.url);
+
+test.each(Object.entries(PUBLISHED_NAMES).filter(([, names]) => names.length > 0))(
+  'activation %s',
+  async (activation, names) => {
+    const { x, values: expected } = JSON.parse(readFileSync(ACTIVATIONS, 'utf8')) as {
+      x: number[];
+      values: Record<string, number[]>;
+    };
+    const options = { inputs: 1, outputs: 1, activation, bias: false, scales: false, residual: false, gated: false };
+    const y = await run({
+      code: linear(options),
+      inputs: [x, [1], new Array(x.length).fill(0)].map((data) => ({ data })),
+      output: 2,
+      groups: groupsOf(x.length, 1),
+    });
+    expectNear(y, expected[names[0]!]!);
+  },
+);
 
 const groupsOf = (rows: number, outputs: number): [number, number] => [
   Math.ceil(outputs / LINEAR_TILE.columns),

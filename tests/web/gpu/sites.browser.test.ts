@@ -176,7 +176,7 @@ test('reading changes no bit and needs no submission of its own; edits leave not
         (await model.predict('token-classification', texts, { edit })).logits,
         (await core.predict('token-classification', texts, { edit })).logits,
       ),
-      ofImages: far(await images.embedImage(pictures, { edit }), await imagesOnCore.embedImage(pictures, { edit })),
+      ofImages: far(await images.embedImages(pictures, { edit }), await imagesOnCore.embedImages(pictures, { edit })),
       afterwards: equal((await model.encode(texts)).lastHiddenState, plain),
     };
     runtime.dispose();

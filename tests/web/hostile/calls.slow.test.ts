@@ -1,7 +1,7 @@
 // Any call with any arguments gives a result or a HeedError, and leaves the runtime and the layer as they were.
 // HEED_FUZZ_RUNS sets how many random calls each line of the tables makes.
 import fc from 'fast-check';
-import { type Heed, HeedError, load, Tensor } from 'heed';
+import { flops, type Heed, HeedError, headImportance, load, Tensor } from 'heed';
 import { beforeAll, describe, expect, it } from 'vitest';
 import {
   activation,
@@ -242,7 +242,9 @@ type Callable = (...given: unknown[]) => unknown;
 
 describe('any arguments', () => {
   it.each(functions)('heed.%s', (path, given) => {
-    const [name, owner] = path.startsWith('masks.') ? [path.slice(6), heed.masks] : [path, heed];
+    const [name, owner] = path.startsWith('masks.')
+      ? [path.slice(6), heed.masks]
+      : [path, path === 'flops' ? { flops } : heed];
     let answered = 0;
     fc.assert(
       fc.property(fc.tuple(...given), (values) => {
@@ -320,7 +322,7 @@ describe('any arguments', () => {
         };
         for (const given of [measure, real(other)]) {
           // Errors of `measure` are passed on.
-          if (given !== fail) await resolved(codes, () => heed.headImportance(real(of) as never, given as never));
+          if (given !== fail) await resolved(codes, () => headImportance(real(of) as never, given as never));
         }
       }),
       { numRuns: runs },

@@ -181,16 +181,16 @@ describe('tasks', () => {
     await fc.assert(
       fc.asyncProperty(lines, or(matrix), query, options({ topK }), source, async (words, vectors, asks, o, from) => {
         const index = resultOrError(codes, () =>
-          heed.TextIndex.of(real(words) as string[], real(vectors) as heed.Tensor),
+          runtime.TextIndex.of(real(words) as string[], real(vectors) as heed.Tensor),
         );
         if (index) {
           resultOrError(codes, () => index.search(real(asks) as heed.Tensor, real(o) as object));
           index.toTensor();
           await resolved(codes, () =>
-            heed.TextIndex.load({ 'words.txt': index.texts.join('\n'), 'index.safetensors': index.toSafetensors() }),
+            runtime.TextIndex.load({ 'words.txt': index.texts.join('\n'), 'index.safetensors': index.toSafetensors() }),
           );
         }
-        await resolved(codes, () => heed.TextIndex.load(real(from) as never));
+        await resolved(codes, () => runtime.TextIndex.load(real(from) as never));
       }),
       { numRuns: runs },
     );

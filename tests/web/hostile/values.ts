@@ -230,6 +230,13 @@ export const activation = fc.constantFrom(
   'sigmoid',
   'silu',
   'quick_gelu',
+  'gelu_10',
+  'relu6',
+  'relu2',
+  'leaky_relu',
+  'hardswish',
+  'mish',
+  'laplace',
   'identity',
 );
 

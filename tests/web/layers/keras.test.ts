@@ -260,6 +260,28 @@ describe('what does not fit', () => {
       'SHAPE_MISMATCH',
       /weights\[0\]: expected the query kernel \[8, 2, 4\] or the dense kernel \[8, 12\] or the norm's gamma \[8\], got shape \[2, 4, 8\]/,
     ],
+    // A block of Keras' tutorials, whose heads have the full width: its kernels [8, 2, 8] look like those of dense layers.
+    ...[12, 16, 8].map((feedForwardDim): [string, object, unknown, string, RegExp] => [
+      'EncoderLayer',
+      { ...attention, feedForwardDim },
+      arraysOf(
+        ...Array.from({ length: 3 }, () => [
+          [8, 2, 8],
+          [2, 8],
+        ]).flat(),
+        ...[[2, 8, 8], [8], [8, feedForwardDim], [feedForwardDim], [feedForwardDim, 8], [8]],
+        ...[[8], [8], [8], [8]],
+      ),
+      'SHAPE_MISMATCH',
+      /weights\[0\]: expected the query kernel \[8, 2, 4\].*, got shape \[8, 2, 8\]\. Keras' layer has the key_dim 8: make heed's layer with keyDim: 8/,
+    ]),
+    [
+      'MultiHeadAttention',
+      attention,
+      changed(4, [8, 2, 3]),
+      'SHAPE_MISMATCH',
+      /weights\[4\]: expected the value kernel .*the value_dim 3: make heed's layer with valueDim: 3/,
+    ],
   ])('%s %#', async (name, options, weights, code, message) => {
     // biome-ignore format: one case per line
     for (const [, of] of entries) {

@@ -11,7 +11,7 @@ const [api, train, lens, evaluation] = await Promise.all(
 );
 const adapters = Object.fromEntries(
   await Promise.all(
-    ['semantic-embedder', 'ai-sdk', 'langchain', 'chroma', 'lancedb'].map(async (name) => [
+    ['ai-sdk', 'langchain', 'chroma', 'lancedb'].map(async (name) => [
       name,
       await import(`${dist}/adapters/${name}.js`),
     ]),
@@ -77,6 +77,19 @@ const network = async () => {
   return new heed.Sequential([new heed.Linear({ inFeatures: 2, outFeatures: 1 })], { seed: 1 });
 };
 
+/** A classifier apart from a model: its file, made once. */
+let headFile;
+async function savedHead() {
+  const heed = await train.load();
+  const trained = await heed.fromPretrained(`${folder}/bert`);
+  await heed.trainClassifier(trained, examples, { epochs: 1, seed: 1 });
+  return (await trained.save({ head: true }))['head.safetensors'];
+}
+const loadedHead = async (model) => {
+  headFile ??= savedHead();
+  return model.loadHead(await headFile);
+};
+
 /** Calls of a model, with the folder that has it. */
 const modelCalls = {
   encode: ['bert', (model) => model.encode(texts, { outputAttentions: true })],
@@ -88,12 +101,13 @@ const modelCalls = {
   embedSparse: ['bert', (model) => model.embedSparse(texts)],
   embedTokens: ['bert', (model) => model.embedTokens(texts)],
   scoreSpans: ['gliner', (model) => model.scoreSpans(['Ada lives in London.', 'a b c'], labels)],
-  embedImage: ['clip', (model) => model.embedImage(image)],
-  embedImages: ['clip', (model) => model.embedImages([image, image, image])],
+  embedImages: ['clip', (model) => Promise.all([image, [image, image, image]].map((each) => model.embedImages(each)))],
   encodeImage: ['clip', (model) => model.encodeImage([image, image])],
   decode: ['bert', (model) => model.decode([9, 10])],
+  loadHead: ['bert', loadedHead],
 };
 /** Functions of a model. */
+const indexOf = async (...given) => (await api.load()).TextIndex.of(...given);
 const functions = {
   answerQuestion: ['bert', (model) => api.answerQuestion(model, 'the fox', 'the quick brown fox '.repeat(9))],
   classify: ['bert', (model) => api.classify(model, texts)],
@@ -107,7 +121,7 @@ const functions = {
   rerank: ['one-label', (model) => api.rerank(model, 'the fox', texts)],
   splitPassages: ['bert', (model) => api.splitPassages(model, 'the quick brown fox. '.repeat(20), { maxTokens: 12 })],
   zeroShotClassify: ['zero-shot', (model) => api.zeroShotClassify(model, texts, labels)],
-  'static TextIndex.of': ['bert', (model) => api.TextIndex.of(model, texts)],
+  'static TextIndex.of': ['bert', (model) => indexOf(model, texts)],
   logitLens: ['bert', (model) => lens.logitLens(model, 'the fox')],
   patchGrid: [
     'bert',
@@ -120,6 +134,14 @@ const functions = {
       }),
   ],
   rollout: ['bert', (model) => lens.rollout(model, 'the fox')],
+  evaluateClassifier: [
+    'bert',
+    (model) =>
+      evaluation.evaluateClassifier(
+        model,
+        examples.map(({ text }, i) => ({ text, label: model.config.labels[i % 2] })),
+      ),
+  ],
   evaluateEmbeddingSimilarity: [
     'bert',
     (model) =>
@@ -179,21 +201,14 @@ const users = {
     (model) => adapters.chroma.embeddingFunction(model),
     (user) => user.generateForQueries(texts),
   ],
-  'TextIndex.add': ['bert', (model) => api.TextIndex.of(model, ['a']), (index) => index.add(texts)],
-  'TextIndex.remove': ['bert', (model) => api.TextIndex.of(model, texts), (index) => index.remove([1, 2])],
-  'TextIndex.update': [
-    'bert',
-    (model) => api.TextIndex.of(model, texts),
-    (index) => index.update(1, { metadata: { page: 3 } }),
-  ],
-  'TextIndex.save': ['bert', (model) => api.TextIndex.of(model, texts), (index) => index.save()],
-  'TextIndex.search': ['bert', (model) => api.TextIndex.of(model, texts), (index) => index.search('fox')],
-  'TextIndex.searchAll': ['bert', (model) => api.TextIndex.of(model, texts), (index) => index.searchAll(texts)],
-  'TextIndex.searchLatest': [
-    'bert',
-    (model) => api.TextIndex.of(model, texts),
-    (index) => index.searchLatest(() => {})('fox'),
-  ],
+  'TextHead.predict': ['bert', loadedHead, (head) => head.predict('sequence-classification', texts)],
+  'TextIndex.add': ['bert', (model) => indexOf(model, ['a']), (index) => index.add(texts)],
+  'TextIndex.remove': ['bert', (model) => indexOf(model, texts), (index) => index.remove([1, 2])],
+  'TextIndex.update': ['bert', (model) => indexOf(model, texts), (index) => index.update(1, { metadata: { page: 3 } })],
+  'TextIndex.save': ['bert', (model) => indexOf(model, texts), (index) => index.save()],
+  'TextIndex.search': ['bert', (model) => indexOf(model, texts), (index) => index.search('fox')],
+  'TextIndex.searchAll': ['bert', (model) => indexOf(model, texts), (index) => index.searchAll(texts)],
+  'TextIndex.searchLatest': ['bert', (model) => indexOf(model, texts), (index) => index.searchLatest(() => {})('fox')],
 };
 class LanceBase {
   constructor(options) {
@@ -210,11 +225,6 @@ const lance = async (options) => {
   await made.init();
   return made;
 };
-const semantic = (options) =>
-  adapters['semantic-embedder'].semanticEmbedder(async (given) =>
-    (await api.load()).fromPretrained(`${folder}/bert`, { ...given, ...options }),
-  );
-
 /** The calls, by name and where the model is: how to make the object, and the call. */
 const cases = {};
 const placements = { here: {}, 'a worker': { worker: true }, 'a pool': { workers: 2 } };
@@ -224,7 +234,7 @@ for (const [where, options] of Object.entries(placements)) {
   cases[`Heed.fromPretrained, ${where}`] = [heed, (heed) => heed.fromPretrained(`${folder}/bert`, options)];
   cases[`embedStream, ${where}`] = [model('bert', options), functions.embedStream[1]];
   cases[`TextIndex.search, ${where}`] = [
-    async () => api.TextIndex.of(await model('bert', options)(), texts),
+    async () => indexOf(await model('bert', options)(), texts),
     (index) => index.search('fox'),
   ];
   cases[`pipeline, ${where}`] = [
@@ -242,14 +252,10 @@ for (const [where, options] of Object.entries(placements)) {
   cases[`static TextIndex.load, ${where}`] = [
     model('bert', options),
     async (model) => {
-      const bytes = await (await api.TextIndex.of(model, texts)).save();
-      return api.TextIndex.load(bytes, { embedder: model });
+      const bytes = await (await indexOf(model, texts)).save();
+      return (await api.load()).TextIndex.load(bytes, { embedder: model });
     },
   ];
-  cases[`SemanticEmbedderClass.create, ${where}`] = [() => semantic(options), (Class) => Class.create()];
-  cases[`SemanticEmbedderClass.availability, ${where}`] = [() => semantic(options), (Class) => Class.availability()];
-  cases[`EmbedderSession.embed, ${where}`] = [() => semantic(options).create(), (session) => session.embed(texts)];
-  cases[`OwnedEmbedder.embed, ${where}`] = cases[`PretrainedModel.embed, ${where}`];
   cases[`LanceEmbeddingFunction.init, ${where}`] = [() => lance(options), (made) => made.init()];
   for (const name of ['generateEmbeddings', 'computeSourceEmbeddings', 'computeQueryEmbeddings'])
     cases[`LanceEmbeddingFunction.${name}, ${where}`] = [
@@ -272,7 +278,6 @@ cases['Pipeline.dispose'] = [
   (pipe) => pipe.dispose(),
 ];
 cases['Heed.inspect'] = [heed, (heed) => heed.inspect(`${folder}/bert`)];
-cases['Heed.loadTokenizer'] = [heed, (heed) => heed.loadTokenizer(`${folder}/bert`)];
 cases.loadTokenizer = [async () => null, () => api.loadTokenizer(`${folder}/bert`)];
 cases.load = [async () => null, () => api.load({ build: 'simd128' })];
 cases['Heed.quantize'] = [heed, (heed) => heed.quantize(`${folder}/bert`, { texts })];
@@ -284,25 +289,10 @@ cases['Heed.quantizeIndex'] = [
   },
   ({ heed, index }) => heed.quantizeIndex(index),
 ];
-for (const name of ['add', 'save', 'search'])
-  cases[`TextIndex.${name} of heed.TextIndex`] = [
-    async () => {
-      const heed = await api.load();
-      return heed.TextIndex.of(await heed.fromPretrained(`${folder}/bert`, { worker: true }), texts);
-    },
-    (index) => index[name](name === 'search' ? 'fox' : ['z']),
-  ];
 const attention = async () => new (await api.load()).MultiHeadAttention({ embedDim: 8, numHeads: 2, seed: 1 });
 const rank = (attention) => (headMask) =>
   attention.forward(new api.Tensor(new Float32Array(32).fill(0.5), [4, 8]), { headMask }).output;
 cases.headImportance = [attention, (layer) => api.headImportance(2, rank(layer))];
-cases['Heed.headImportance'] = [
-  async () => {
-    const heed = await api.load();
-    return { heed, layer: new heed.MultiHeadAttention({ embedDim: 8, numHeads: 2, seed: 1 }) };
-  },
-  ({ heed, layer }) => heed.headImportance(2, rank(layer)),
-];
 cases.fromKeras = [
   async () => new (await api.load()).Linear({ inFeatures: 2, outFeatures: 1 }),
   (layer) =>
@@ -342,16 +332,8 @@ for (const owner of ['FineTuning', 'TrainingHeed'])
       both(true),
       ({ heed, model }) => heed.trainEmbedding(model, pairs, { epochs: 1, batchSize: 4, seed: 1 }),
     ];
-    cases[`${owner}.evaluateClassifier, ${where}`] = [
-      both(false),
-      ({ heed, model }) =>
-        heed.evaluateClassifier(
-          model,
-          examples.map(({ text }, i) => ({ text, label: model.config.labels[i % 2] })),
-        ),
-    ];
   }
-for (const name of ['inspect', 'loadTokenizer', 'quantize', 'prune'])
+for (const name of ['inspect', 'quantize', 'prune'])
   cases[`TrainingHeed.${name}`] = [trainingHeed, cases[`Heed.${name}`][1]];
 cases['TrainingHeed.fromPretrained, here'] = [
   trainingHeed,
@@ -361,7 +343,6 @@ cases['TrainingHeed.fromPretrained, a worker'] = [
   trainingHeed,
   (heed) => heed.fromPretrained(`${folder}/bert`, { trainable: true, worker: true }),
 ];
-cases['TrainingHeed.headImportance'] = cases['Heed.headImportance'];
 cases['TrainingHeed.quantizeIndex'] = cases['Heed.quantizeIndex'];
 cases['Savable.save, here'] = [model('bert', {}, train.load), (model) => model.save()];
 cases['RemotelyTrained.save, a worker'] = [

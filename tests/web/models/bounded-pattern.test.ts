@@ -2,10 +2,10 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { BoundedPattern } from '../../../web/src/text/bounded-pattern.js';
-import { translated } from '../../../web/src/text/oniguruma.js';
-import { isSafe, treeOf } from '../../../web/src/text/pattern-tree.js';
-import { matchesOf, patternOf } from '../../../web/src/text/regex.js';
+import { BoundedPattern } from '../../../web/src/text/patterns/bounded-pattern.js';
+import { translated } from '../../../web/src/text/patterns/oniguruma.js';
+import { isSafe, treeOf } from '../../../web/src/text/patterns/pattern-tree.js';
+import { matchesOf, patternOf } from '../../../web/src/text/patterns/regex.js';
 import { fixtures } from './fixtures.js';
 
 const bounded = (source: string) => new BoundedPattern(treeOf(translated(source)), source);

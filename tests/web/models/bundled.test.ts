@@ -25,6 +25,14 @@ test.each([
   }
 });
 
+test.each(['fp32', 'q8'] as const)(
+  'as %s: every setting is read, so that a page loads no table of settings',
+  async (dtype) => {
+    using model = await heed.fromPretrained(undefined, { dtype, strict: true });
+    expect(model.config.unread).toEqual([]);
+  },
+);
+
 test('sizes', () => {
   const size = (path: string) => statSync(fileURLToPath(new URL(path, folder))).size;
   expect(size('model.safetensors')).toBeLessThanOrEqual(7_200_000);

@@ -148,7 +148,7 @@ test('a load that is cancelled, or whose page goes away, keeps no incomplete fil
     const { load } = (globalThis as unknown as { heed: typeof import('heed') }).heed;
     const stop = new AbortController();
     const onProgress = ({ file }: LoadProgress) =>
-      file.endsWith('model.safetensors') && stop.abort(new Error('enough'));
+      file.name.endsWith('model.safetensors') && stop.abort(new Error('enough'));
     const heed = await load();
     return heed
       .fromPretrained('/models/bert', { cache: true, signal: stop.signal, onProgress })
@@ -223,9 +223,8 @@ test.each([true, false])(
       visitor.evaluate(
         async ({ url, input }) => {
           const { load } = (globalThis as unknown as { heed: typeof import('heed') }).heed;
-          const seen: { loaded: number; total: number | null }[] = [];
-          const onProgress = ({ loaded, total }: { loaded: number; total: number | null }) =>
-            seen.push({ loaded, total });
+          const seen: { done: number; total: number | null }[] = [];
+          const onProgress = ({ done, total }: { done: number; total: number | null }) => seen.push({ done, total });
           const model = await (await load()).fromPretrained(url, { cache: true, onProgress });
           const { data } = await model.embed(input, { pooling: 'mean', normalize: true });
           return { vectors: [...data], seen };
@@ -235,8 +234,8 @@ test.each([true, false])(
     for (let visit = 0; visit < 2; visit++) {
       const { vectors, seen } = await load();
       expectRight({ vectors });
-      for (const { loaded, total } of seen) expect(loaded).toBeLessThanOrEqual(total!);
-      expect(seen.at(-1)!.loaded).toBe(seen.at(-1)!.total);
+      for (const { done, total } of seen) expect(done).toBeLessThanOrEqual(total!);
+      expect(seen.at(-1)!.done).toBe(seen.at(-1)!.total);
       if (!compressed) expect(new Set(seen.map(({ total }) => total)).size).toBe(1);
       other.answer = (_, response) => void response.destroy(); // from here on, only the cache can serve files
     }
@@ -254,7 +253,7 @@ test('the cache of a page is listed, refreshed and cleared', async () => {
   const source = `${site.origin}/models/bert/`;
   const sizes = ['config.json', 'model.safetensors'].map((path) => ({ path, bytes: files[path]!.length }));
   const bytes = sizes.reduce((sum, file) => sum + file.bytes, 0);
-  expect(listed).toEqual([{ source, host: null, revision: null, bytes, files: sizes }]);
+  expect(listed).toEqual([{ source, remoteHost: null, revision: null, bytes, files: sizes }]);
   asked.length = 0;
   expectRight(await embed());
   expect(asked.filter((path) => sizes.some((file) => path === `bert/${file.path}`))).toEqual([]);
@@ -385,7 +384,7 @@ test.each([{}, { worker: true }])('a fetch of a page serves a model with %j', as
         asked.push(address);
         return fetch(address.replace('https://hub.invalid/org/bert/resolve/main/', url), init);
       };
-      const heed = await load({ hub: { host: 'https://hub.invalid', fetch: own } });
+      const heed = await load({ hub: { remoteHost: 'https://hub.invalid', fetch: own } });
       const model = await heed.fromPretrained('org/bert', options);
       const { data } = await model.embed(input, { pooling: 'mean', normalize: true });
       heed.dispose();

@@ -17,8 +17,7 @@ export function embedCached(
       const heed = await load();
       try {
         const { onWeights } = globalThis as unknown as { onWeights(loaded: number): void };
-        const onProgress = ({ file, fileLoaded }: LoadProgress) =>
-          file.endsWith('model.safetensors') && onWeights(fileLoaded);
+        const onProgress = ({ file }: LoadProgress) => file.name.endsWith('model.safetensors') && onWeights(file.done);
         const model = await heed.fromPretrained('/models/bert', { cache: true, onProgress, ...options });
         const { data } = await model.embed(input, { pooling: 'mean', normalize: true });
         model.dispose();

@@ -3,7 +3,7 @@
  * afterwards.
  */
 import fc from 'fast-check';
-import { load, TextIndex } from 'heed';
+import { load } from 'heed';
 import { expect, test } from 'vitest';
 import { resolved, resultOrError } from '../hostile/values.js';
 import { bytesOf, expectClose, fixture } from './fixtures.js';
@@ -162,12 +162,12 @@ test('bytes changed, cut off or added anywhere in ONNX weights', async () => {
 test('the files of an index', async () => {
   const vectors = { data: Float32Array.from({ length: 12 }, (_, i) => Math.sin(i)), shape: [4, 3] };
   const words = 'a\nb\nc\nd\n';
-  const file = TextIndex.of(['a', 'b', 'c', 'd'], vectors).toSafetensors();
+  const file = heed.TextIndex.of(['a', 'b', 'c', 'd'], vectors).toSafetensors();
   await fc.assert(
     fc.asyncProperty(fc.nat(file.length - 1), fc.nat(255), fc.boolean(), fc.string(), async (at, value, cut, extra) => {
       const changed = cut ? file.slice(0, at) : Uint8Array.from(file, (byte, i) => (i === at ? value : byte));
       const index = await resolved(codes, () =>
-        TextIndex.load({ 'index.safetensors': changed, 'words.txt': value % 3 ? words : words + extra }),
+        heed.TextIndex.load({ 'index.safetensors': changed, 'words.txt': value % 3 ? words : words + extra }),
       );
       if (!index) return;
       const hits = resultOrError(codes, () => index.search(new Float32Array(index.dimensions).fill(1)));

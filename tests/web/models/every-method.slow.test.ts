@@ -99,7 +99,7 @@ const kinds: Record<string, () => Files> = {
 type Property = 'config' | 'dimensions' | 'workers' | 'device' | 'disposed' | 'dispose' | typeof Symbol.dispose;
 type Method = Exclude<keyof PretrainedModel, Property>;
 /** The options of a method, which its last parameter takes. */
-type OptionsOf<M extends Method> = M extends 'decode'
+type OptionsOf<M extends Method> = M extends 'decode' | 'loadHead'
   ? never
   : NonNullable<Parameters<PretrainedModel[M]>[M extends 'predict' | 'scoreSpans' ? 2 : 1]>;
 
@@ -151,6 +151,7 @@ const embed = {
     dimensions: [5, 1000],
     prompt: ['the quick '],
     promptName: ['query', 'nonsense'],
+    task: ['query', 'document'],
     output: ['float32', 'int8', 'binary'],
   },
 };
@@ -183,9 +184,9 @@ const examples: { [M in Method]: Example & { options: Record<keyof OptionsOf<M>,
     args: (['sequence-classification', 'token-classification', 'question-answering', 'fill-mask'] as const).flatMap(
       (head) => texts.map(([given]) => [head, given]),
     ),
-    options: { ...input, ...sites, headMask },
+    options: { ...input, ...sites, headMask, prompt: ['the quick '], promptName: ['query', 'nonsense'] },
   },
-  embedSparse: { args: texts, options: { ...input, ...sites, headMask } },
+  embedSparse: { args: texts, options: { ...input, ...sites, headMask, promptName: ['query', 'document'] } },
   embedTokens: {
     args: texts,
     options: {
@@ -198,10 +199,6 @@ const examples: { [M in Method]: Example & { options: Record<keyof OptionsOf<M>,
     },
   },
   scoreSpans: { args: [few, many, 'a fox', []].map((given) => [given, labels]), options: call },
-  embedImage: {
-    args: [[images], [images[0]], [[]], [images.slice(0, 1)]],
-    options: { ...call, edit: edits, normalize: flags },
-  },
   embedImages: {
     args: [[images], [images[0]], [[]], [images.slice(0, 1)]],
     options: { ...call, edit: edits, normalize: flags },
@@ -210,6 +207,7 @@ const examples: { [M in Method]: Example & { options: Record<keyof OptionsOf<M>,
     args: [[images], [images[0]], [[]]],
     options: { ...call, ...sites, outputAttentions: flags, outputHiddenStates: flags },
   },
+  loadHead: { args: [[new Uint8Array(3)], ['head']], options: {} },
   decode: { args: [[[9, 10]], [[]], [[1000000]]], options: {} },
 };
 
@@ -332,7 +330,7 @@ describe.each(Object.keys(kinds))('%s', (kind) => {
 
 describe('errors of callbacks and signals', () => {
   test.each(Object.values(placements))('are rejected with as they are: %o', async (options) => {
-    const kindsOf = { scoreSpans: 'GLiNER', embedImage: 'CLIP', embedImages: 'CLIP', encodeImage: 'CLIP' };
+    const kindsOf = { scoreSpans: 'GLiNER', embedImages: 'CLIP', encodeImage: 'CLIP' };
     for (const [method, { args, options: own }] of Object.entries(examples)) {
       if (!('onProgress' in own)) continue; // such as `tokenize` and `decode`
       const files = kinds[kindsOf[method as never] ?? 'text, with all heads']!();

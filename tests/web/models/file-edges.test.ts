@@ -1,7 +1,7 @@
 /** Files at the edges of their formats: work in proportion to their size, ids, headers, masks, and hosts without files. */
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { load } from 'heed';
+import { load, loadTokenizer } from 'heed';
 import { PbfWriter } from 'pbf';
 import { afterEach, describe, expect, test, vi } from 'vitest';
 import { beside } from '../../../web/src/base/wasm/packaged.js';
@@ -137,12 +137,12 @@ describe('ids that tokenizers cannot have are refused', () => {
         all.post_processor = { type: 'BertProcessing', cls: ['[CLS]', id], sep: ['[SEP]', 3] };
       }),
     ])
-      for (const call of [heed.fromPretrained(files), heed.loadTokenizer(files)])
+      for (const call of [heed.fromPretrained(files), loadTokenizer(files)])
         await expect(call).rejects.toMatchObject({ name: 'HeedError', code: 'INVALID_FILE' });
   });
 
   test('the largest id is one less than the limit', async () => {
-    const made = await heed.loadTokenizer(
+    const made = await loadTokenizer(
       changed(({ model }) => {
         model.vocab.fox = 2 ** 26 - 1;
       }),
@@ -155,7 +155,7 @@ describe('ids that tokenizers cannot have are refused', () => {
       all.pre_tokenizer = { type: 'Split', pattern: { Regex: '(x+x+)+y' }, behavior: 'Isolated', invert: false };
       all.normalizer = null;
     });
-    const made = await heed.loadTokenizer(files);
+    const made = await loadTokenizer(files);
     expect(made.encode(`${'x'.repeat(90)}`).length).toBeGreaterThan(1);
   });
 });

@@ -98,9 +98,9 @@ describe('reading', async () => {
     using loaded = await heed.fromPretrained(model, { numLayers: 1, onProgress });
     expectClose((await loaded.encode(input)).lastHiddenState, expected.get('bert'));
     const last = seen.at(-1)!;
-    expect(last.fileLoaded).toBe(last.fileTotal);
-    expect(last.loaded).toBe(last.total);
-    for (const [i, { loaded }] of seen.entries()) expect(loaded).toBeGreaterThanOrEqual(seen[i - 1]?.loaded ?? 0);
+    expect(last.file.done).toBe(last.file.total);
+    expect(last.done).toBe(last.total);
+    for (const [i, { done }] of seen.entries()) expect(done).toBeGreaterThanOrEqual(seen[i - 1]?.done ?? 0);
   });
 
   test('by pages asks for no byte after the first layer', async () => {
@@ -111,8 +111,8 @@ describe('reading', async () => {
       progress = now;
     };
     using loaded = await heed.fromPretrained(model, { numLayers: 1, embeddings: 'paged', onProgress });
-    expect(progress!.fileLoaded).toBe(progress!.fileTotal);
-    expect(progress!.loaded).toBe(progress!.total);
+    expect(progress!.file.done).toBe(progress!.file.total);
+    expect(progress!.done).toBe(progress!.total);
     expectClose((await loaded.encode(input)).lastHiddenState, expected.get('bert'));
     const [head, ...others] = asked;
     expect(Math.max(...others.map(([, last]) => last), end)).toBe(end);

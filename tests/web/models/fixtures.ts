@@ -13,13 +13,28 @@ export interface Expected {
   shape: number[];
 }
 
+/** A tensor as a safetensors file stores it. */
+export interface StoredTensor {
+  name: string;
+  dtype: string;
+  shape: number[];
+  data: Uint8Array;
+}
+
+/** The tensors of a safetensors file, in its order. */
+export function storedTensors(file: Uint8Array, name = 'model'): StoredTensor[] {
+  const start = headerEnd(file, name, file.length);
+  return parseHeader(file.subarray(8, start), name, file.length).map(({ begin, end, ...tensor }) => ({
+    ...tensor,
+    data: file.slice(start + begin, start + end),
+  }));
+}
+
 export function readSafetensors(path: string): Map<string, Expected> {
-  const bytes = new Uint8Array(readFileSync(path));
-  const start = headerEnd(bytes, path, bytes.length);
   return new Map(
-    parseHeader(bytes.subarray(8, start), path, bytes.length).map(({ name, dtype, shape, begin, end }) => [
+    storedTensors(new Uint8Array(readFileSync(path)), path).map(({ name, dtype, shape, data }) => [
       name,
-      { shape, data: widen(bytes.subarray(start + begin, start + end), dtype as Dtype) },
+      { shape, data: widen(data, dtype as Dtype) },
     ]),
   );
 }

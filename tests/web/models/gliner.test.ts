@@ -160,7 +160,7 @@ test.each<[object, string]>([
   [{ subtoken_pooling: 'last' }, "subtoken_pooling: expected 'first'"],
   [{ words_splitter_type: 'spacy' }, "words_splitter_type: expected 'whitespace'"],
   [{ encoder_config: null }, 'safe_serialization=True'],
-  [{ encoder_config: { model_type: 't5' } }, 'gliner_config.json: encoder_config: model_type: expected'],
+  [{ encoder_config: { model_type: 'lfm2' } }, 'gliner_config.json: encoder_config: model_type: expected'],
   [{ hidden_size: 22 }, "tensor 'token_rep_layer.projection.weight': expected shape [22,24]"],
   [{ num_rnn_layers: 2 }, "tensor 'rnn.lstm.bias_ih_l1': expected shape [40], as gliner_config.json says, got none"],
   [{ ent_token: '[E]' }, "the token '[E]', which gliner_config.json names"],

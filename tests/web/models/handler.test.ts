@@ -7,6 +7,8 @@ import { makeHandler } from '../../../web/src/worker/handler.js';
 import { type Message, packError, unpackError } from '../../../web/src/worker/protocol.js';
 import { tinyModel } from './tiny.js';
 
+const WAIT = { timeout: 120_000 }; // on a busy machine
+
 test('a result that cannot be sent is answered with an error', async () => {
   const wasm = await WebAssembly.compile(readFileSync(new URL('../../../dist/heed-simd128.wasm', import.meta.url)));
   const answers: Message[] = [];
@@ -15,12 +17,12 @@ test('a result that cannot be sent is answered with an error', async () => {
     if (answer.type === 'result' && refuses) throw new DOMException('no clone of it', 'DataCloneError');
     answers.push(answer);
   });
-  handle({ type: 'call', id: 0, method: 'load', args: [tinyModel(), wasm, 1], options: {}, progress: false });
-  await vi.waitFor(() => expect(answers).toHaveLength(1));
+  handle({ type: 'call', id: 0, method: 'load', args: [tinyModel(), wasm, 1, ''], options: {}, progress: false });
+  await vi.waitFor(() => expect(answers).toHaveLength(1), WAIT);
   expect(answers[0]).toMatchObject({ type: 'result', id: 0 });
   refuses = true;
   handle({ type: 'call', id: 1, method: 'embed', args: ['a'], options: {}, progress: false });
-  await vi.waitFor(() => expect(answers).toHaveLength(2));
+  await vi.waitFor(() => expect(answers).toHaveLength(2), WAIT);
   expect(answers[1]).toMatchObject({
     type: 'error',
     id: 1,

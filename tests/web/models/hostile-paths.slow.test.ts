@@ -7,7 +7,7 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { dirname, join, resolve, sep } from 'node:path';
-import { HeedError, load } from 'heed';
+import { HeedError, load, loadTokenizer } from 'heed';
 import { load as loadTraining } from 'heed/train';
 import { afterAll, afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { onnxFile, tensorsOf } from './onnx-writer.js';
@@ -197,7 +197,7 @@ describe.each(Object.keys(places))('%s', (place) => {
       (source, options) => heed.fromPretrained(source, options),
       ...(place.includes('module')
         ? [
-            (source: string, options: object) => heed.loadTokenizer(source, options),
+            (source: string, options: object) => loadTokenizer(source, options),
             (source: string, options: object) => heed.quantize(source, options),
           ]
         : [(source: string, options: object) => heed.inspect(source, options)]),

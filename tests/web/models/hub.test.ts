@@ -42,17 +42,13 @@ afterAll(() => {
 const text = 'a b';
 
 describe('set once', () => {
-  test('fromPretrained, loadTokenizer, inspect, quantize, prune and TextIndex.load use host and token', async () => {
-    using heed = await load({ hub: { host: hub.base, token } });
+  test('fromPretrained, inspect, quantize, prune and TextIndex.load use host and token', async () => {
+    using heed = await load({ hub: { remoteHost: hub.base, token } });
     using model = await heed.fromPretrained('org/model');
     const index = await heed.TextIndex.of(model, [text]);
     const saved = await index.save();
     const calls: (() => Promise<unknown>)[] = [
       () => heed.inspect('org/model'),
-      async () =>
-        expect((await heed.loadTokenizer('org/model')).count(text)).toBe(
-          (await model.tokenize(text)).tokens[0]!.length,
-        ),
       async () =>
         expect(Object.keys((await heed.quantize('org/model', { texts: [text] })).files)).toContain('config.json'),
       async () => expect(Object.keys((await heed.prune('org/model', { keep: [text] })).files)).toContain('config.json'),
@@ -78,7 +74,7 @@ describe('set once', () => {
     ['a worker', { worker: true }],
     ['a pool', { workers: 2 }],
   ])('a model in %s has the same vectors as from its bytes', async (_, options) => {
-    using heed = await load({ hub: { host: hub.base, token } });
+    using heed = await load({ hub: { remoteHost: hub.base, token } });
     using local = await heed.fromPretrained(files);
     const expected = await local.embed(text);
     using model = await heed.fromPretrained('org/model', options);
@@ -98,7 +94,7 @@ describe('set once', () => {
       const content = files[fileOf(url)];
       return new Response(content as BodyInit | undefined, { status: content === undefined ? 404 : 200 });
     };
-    using heed = await load({ hub: { host: 'https://hub.invalid', token, fetch } });
+    using heed = await load({ hub: { remoteHost: 'https://hub.invalid', token, fetch } });
     using model = await heed.fromPretrained('org/model', options);
     using local = await heed.fromPretrained(files);
     expect((await model.embed(text)).data).toEqual((await local.embed(text)).data);
@@ -109,27 +105,27 @@ describe('set once', () => {
   });
 
   test('in heed/train, where the saved model is downloaded again, and in pipeline', async () => {
-    using training = await loadTraining({ hub: { host: hub.base, token } });
+    using training = await loadTraining({ hub: { remoteHost: hub.base, token } });
     using model = await training.fromPretrained('org/model', { trainable: true });
     expect(Object.keys(await model.save())).toContain('model.safetensors');
-    using extract = await pipeline('feature-extraction', 'org/model', { hub: { host: hub.base, token } });
+    using extract = await pipeline('feature-extraction', 'org/model', { hub: { remoteHost: hub.base, token } });
     expect((await extract(text)).dims[0]).toBe(1);
     expect(new Set(sent)).toEqual(new Set([`Bearer ${token}`]));
   });
 
   test('the options of a call have precedence, and the token stays with its host', async () => {
-    using heed = await load({ hub: { host: hub.base, token } });
-    const tokenizers = [
-      [await heed.loadTokenizer('org/model', { remoteHost: other.base }), [undefined]],
-      [await heed.loadTokenizer(`${other.base}org/model/resolve/main/`), [undefined]],
-      [await heed.loadTokenizer(`${hub.base}org/model/resolve/main/`), [`Bearer ${token}`]],
-      [await heed.loadTokenizer('org/model', { token: false }), [undefined]],
-      [await heed.loadTokenizer('org/model', { token: 'hf_own', remoteHost: other.base }), ['Bearer hf_own']],
+    using heed = await load({ hub: { remoteHost: hub.base, token } });
+    const described = [
+      [await heed.inspect('org/model', { remoteHost: other.base }), [undefined]],
+      [await heed.inspect(`${other.base}org/model/resolve/main/`), [undefined]],
+      [await heed.inspect(`${hub.base}org/model/resolve/main/`), [`Bearer ${token}`]],
+      [await heed.inspect('org/model', { token: false }), [undefined]],
+      [await heed.inspect('org/model', { token: 'hf_own', remoteHost: other.base }), ['Bearer hf_own']],
     ];
-    expect(tokenizers).toHaveLength(5);
-    // All tokenizers read the same number of files.
+    expect(described).toHaveLength(5);
+    // All calls read the same number of files.
     const each = sent.length / 5;
-    tokenizers.forEach(([, headers], n) => {
+    described.forEach(([, headers], n) => {
       expect(new Set(sent.slice(n * each, (n + 1) * each))).toEqual(new Set(headers as string[]));
     });
   });
@@ -138,19 +134,20 @@ describe('set once', () => {
     vi.stubEnv('HF_ENDPOINT', hub.base);
     vi.stubEnv('HF_TOKEN', token);
     using heed = await load({ hub: {} });
-    await heed.loadTokenizer('org/model');
+    await heed.inspect('org/model');
     expect(new Set(sent)).toEqual(new Set([`Bearer ${token}`]));
     sent = [];
     using none = await load({ hub: { token: false } });
-    await none.loadTokenizer('org/model');
+    await none.inspect('org/model');
     expect(new Set(sent)).toEqual(new Set([undefined]));
   });
 
   test.each([
-    [{ host: 'hub' }, "load.hub.host: expected the URL of a host, with https:// or http://, got 'hub'"],
-    [{ host: 'ftp://hub.example' }, 'load.hub.host: expected the URL of a host'],
-    [{ token }, 'load.hub.token: expected a `host` to which the token is sent, got a token without a host'],
-    [{ host: 'https://hub.example', token: 'a b' }, 'load.hub.token: expected visible ASCII characters'],
+    [{ remoteHost: 'hub' }, "load.hub.remoteHost: expected the URL of a host, with https:// or http://, got 'hub'"],
+    [{ remoteHost: 'ftp://hub.example' }, 'load.hub.remoteHost: expected the URL of a host'],
+    [{ token }, 'load.hub.token: expected a `remoteHost` to which the token is sent, got a token without a host'],
+    [{ host: 'https://hub.example' }, "load.hub: expected 'remoteHost', got 'host', its former name"],
+    [{ remoteHost: 'https://hub.example', token: 'a b' }, 'load.hub.token: expected visible ASCII characters'],
     [{ fetch: 1 }, 'load.hub.fetch: expected a function, got 1'],
     [{ endpoint: 'x' }, "load.hub: expected 'token'"],
     [{ cache: 7 }, 'load.hub.cache: expected true, false or a name, got 7'],
@@ -193,13 +190,13 @@ describe('refusals', () => {
   ])(
     'status %i with %j and the token %s: one error, nothing kept, and the next load succeeds',
     async (status, headers, own, code, message) => {
-      using heed = await load({ hub: { host: hub.base, token: own ?? false, cache } });
+      using heed = await load({ hub: { remoteHost: hub.base, token: own ?? false, cache } });
       const answer = hub.answer;
       hub.answer = (_, response) => void response.writeHead(status, headers).end('<!DOCTYPE html><p>no</p>');
       const calls = [
         () => heed.fromPretrained('org/model', { revision: 'v2' }),
         () => heed.fromPretrained('org/model', { revision: 'v2', worker: true }),
-        () => heed.loadTokenizer('org/model', { revision: 'v2' }),
+        () => loadTokenizer('org/model', { revision: 'v2', remoteHost: hub.base, token: own ?? false, cache }),
         () => heed.quantize('org/model', { revision: 'v2' }),
         () => heed.prune('org/model', { revision: 'v2', keep: ['a'] }),
         () => heed.TextIndex.load('org/model', { revision: 'v2' }),
@@ -221,7 +218,7 @@ describe('refusals', () => {
   );
 
   test('a page in place of the weights only', async () => {
-    using heed = await load({ hub: { host: hub.base, cache } });
+    using heed = await load({ hub: { remoteHost: hub.base, cache } });
     const answer = hub.answer;
     hub.answer = (request, response, name) =>
       /safetensors/.test(request.url!)
@@ -246,7 +243,7 @@ describe('refusals', () => {
       'fetch: expected a function that returns a promise of a Response',
     ],
   ])("a fetch of one's own with %s", async (_, fetch, code, message) => {
-    using heed = await load({ hub: { host: hub.base, fetch: fetch as never } });
+    using heed = await load({ hub: { remoteHost: hub.base, fetch: fetch as never } });
     await expect(heed.fromPretrained('org/model')).rejects.toMatchObject({
       code,
       message: expect.stringContaining(message),
@@ -273,17 +270,17 @@ describe('the cache', () => {
   }
 
   test('is listed and cleared, one model or all, at any host and folder', async () => {
-    using heed = await load({ hub: { host: hub.base, cache } });
+    using heed = await load({ hub: { remoteHost: hub.base, cache } });
     (await heed.fromPretrained('org/model')).dispose();
-    await heed.loadTokenizer('org/other', { revision: 'a/b' });
-    await heed.loadTokenizer(`${other.base}models/resolve/x/?v=1`);
+    await loadTokenizer('org/other', { remoteHost: hub.base, revision: 'a/b', cache });
+    await loadTokenizer(`${other.base}models/resolve/x/?v=1`, { cache });
     const listed = await listCache({ cache });
-    expect(listed.map(({ source, host, revision }) => ({ source, host, revision }))).toEqual(
+    expect(listed.map(({ source, remoteHost, revision }) => ({ source, remoteHost, revision }))).toEqual(
       [
-        { source: 'org/model', host: hub.base.slice(0, -1), revision: 'main' },
-        { source: 'org/other', host: hub.base.slice(0, -1), revision: 'a/b' },
-        { source: `${other.base}models/resolve/x/?v=1`, host: null, revision: null },
-      ].sort((a, b) => ((a.host ?? a.source) < (b.host ?? b.source) ? -1 : 0)),
+        { source: 'org/model', remoteHost: hub.base.slice(0, -1), revision: 'main' },
+        { source: 'org/other', remoteHost: hub.base.slice(0, -1), revision: 'a/b' },
+        { source: `${other.base}models/resolve/x/?v=1`, remoteHost: null, revision: null },
+      ].sort((a, b) => ((a.remoteHost ?? a.source) < (b.remoteHost ?? b.source) ? -1 : 0)),
     );
     const model = listed.find(({ source }) => source === 'org/model')!;
     const sizes = Object.entries(files)
@@ -313,7 +310,7 @@ describe('the cache', () => {
   });
 
   test('without `refresh`, nothing is requested; with it, only changed files are downloaded', async () => {
-    using heed = await load({ hub: { host: hub.base, cache } });
+    using heed = await load({ hub: { remoteHost: hub.base, cache } });
     let version = 1;
     const contents = { ...files };
     const { served, unchanged } = tagged(contents, (name) => (name === 'config.json' ? `W/"${version}"` : '"1"'));
@@ -340,7 +337,7 @@ describe('the cache', () => {
   });
 
   test('a host that ignores conditions, but has the same tag, sends no file twice', async () => {
-    using heed = await load({ hub: { host: hub.base, cache } });
+    using heed = await load({ hub: { remoteHost: hub.base, cache } });
     (await heed.fromPretrained('org/model')).dispose();
     const times = () => readdirSync(cache).map((name) => [name, statSync(join(cache, name)).mtimeMs]);
     const before = times();
@@ -349,7 +346,7 @@ describe('the cache', () => {
   });
 
   test.each([503, 401, 429])('status %i for `refresh` is an error, and the kept files remain', async (status) => {
-    using heed = await load({ hub: { host: hub.base, cache } });
+    using heed = await load({ hub: { remoteHost: hub.base, cache } });
     (await heed.fromPretrained('org/model')).dispose();
     hub.answer = (_, response) => void response.writeHead(status).end();
     await expect(heed.fromPretrained('org/model', { refresh: true })).rejects.toMatchObject({ code: 'NETWORK' });
@@ -358,7 +355,7 @@ describe('the cache', () => {
   });
 
   test('quantize, prune and TextIndex.load check digests and keep files', async () => {
-    using heed = await load({ hub: { host: hub.base, cache } });
+    using heed = await load({ hub: { remoteHost: hub.base, cache } });
     const integrity = { 'model.safetensors': `sha256-${'0'.repeat(64)}` };
     for (const call of [
       () => heed.quantize('org/model', { integrity }),

@@ -57,21 +57,24 @@ describe('bad input', () => {
   test.each(bad)('%s is one clear error', async (_, given, code, message) => {
     const heed = await load();
     using model = await heed.fromPretrained(fixture('clip').folder);
-    await expect(model.embedImage(given as never)).rejects.toMatchObject({
+    await expect(model.embedImages(given as never)).rejects.toMatchObject({
       name: 'HeedError',
       code,
       message: expect.stringContaining(message),
     });
     await expect(model.encodeImage(given as never)).rejects.toMatchObject({ code });
-    expect((await model.embedImage(image)).shape).toEqual([1, 10]);
+    expect((await model.embedImages(image)).shape).toEqual([1, 10]);
   });
 
   test('models of texts refuse images, and models of images refuse texts', async () => {
     const heed = await load();
     using bert = await heed.fromPretrained(fixture('bert').folder);
-    await expect(bert.embedImage(image)).rejects.toMatchObject({
+    await expect((bert as unknown as Record<string, () => Promise<never>>).embedImage!()).rejects.toMatchObject({
+      message: 'PretrainedModel: expected embedImages(), got embedImage(), its former name',
+    });
+    await expect(bert.embedImages(image)).rejects.toMatchObject({
       code: 'UNSUPPORTED',
-      message: "embedImage: expected a model with an image encoder, got 'bert'",
+      message: "embedImages: expected a model with an image encoder, got 'bert'",
     });
     await expect(bert.encodeImage(image)).rejects.toMatchObject({ code: 'UNSUPPORTED' });
     using dino = await heed.fromPretrained(fixture('dinov2').folder);
@@ -79,7 +82,7 @@ describe('bad input', () => {
       for (const call of [() => dino.embed(input), () => dino.encode(input)])
         await expect(call()).rejects.toMatchObject({
           code: 'UNSUPPORTED',
-          message: expect.stringContaining('embedImage()'),
+          message: expect.stringContaining('embedImages()'),
         });
   });
 
@@ -133,10 +136,10 @@ describe('bad input', () => {
       });
     const { 'preprocessor_config.json': _, ...without } = files;
     using model = await heed.fromPretrained(without);
-    await expect(model.embedImage(image)).rejects.toMatchObject({
+    await expect(model.embedImages(image)).rejects.toMatchObject({
       message: expect.stringContaining('preprocessor_config.json'),
     });
-    expect((await model.embedImage(fixture('clip').expected.get('pixels')!)).shape).toEqual([4, 10]);
+    expect((await model.embedImages(fixture('clip').expected.get('pixels')!)).shape).toEqual([4, 10]);
   });
 });
 
@@ -148,7 +151,7 @@ test('heed/train runs them, and refuses to train them', async () => {
     message: "fromPretrained.trainable: expected a text model, got 'clip'",
   });
   using model = await heed.fromPretrained(folder);
-  expectClose(await model.embedImage(expected.get('pixels')!), expected.get('image.vectors'), 'vectors');
+  expectClose(await model.embedImages(expected.get('pixels')!), expected.get('image.vectors'), 'vectors');
   await expect((model as unknown as { save(): Promise<object> }).save()).rejects.toMatchObject({
     code: 'UNSUPPORTED',
     message: "save: expected a text model, got 'clip'",

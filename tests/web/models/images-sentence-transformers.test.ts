@@ -28,7 +28,7 @@ describe("sentence-transformers' folders of CLIP", () => {
     using model = await heed.fromPretrained(files);
     const texts = ['w5 w6 w7', 'w9'];
     expect(await model.embed(texts)).toEqual(await expected.embed(texts));
-    expect(await model.embedImage(images)).toEqual(await expected.embedImage(images));
+    expect(await model.embedImages(images)).toEqual(await expected.embedImages(images));
     const found = await heed.inspect(files);
     expect(found).toMatchObject({ problem: null, family: 'clip', pooling: 'last', missing: [] });
     const read = Object.keys(files).filter((path) => !/expected|input\.json/.test(path));
@@ -40,7 +40,7 @@ describe("sentence-transformers' folders of CLIP", () => {
     const heed = await load();
     const modules = [module('0_CLIPModel'), module('1_Normalize', 'sentence_transformers.models.Normalize')];
     using model = await heed.fromPretrained(below('0_CLIPModel', modules));
-    const vectors = [await model.embed('w5'), await model.embedImage(images[0]!)];
+    const vectors = [await model.embed('w5'), await model.embedImages(images[0]!)];
     for (const { data } of vectors) expect(Math.hypot(...data)).toBeCloseTo(1, 5);
   });
 

@@ -28,7 +28,7 @@ test.each([false, true])(
   async (worker) => {
     const heed = await load();
     using model = await heed.fromPretrained(fixture('siglip').folder);
-    const expected = [...(await model.embedImage({ data: Uint8ClampedArray.from(pixels), width, height })).data];
+    const expected = [...(await model.embedImages({ data: Uint8ClampedArray.from(pixels), width, height })).data];
     const found = await site.page.evaluate(
       async ({ pixels, width, height, worker }) => {
         const heed = await (globalThis as unknown as { heed: typeof import('heed') }).heed.load({ build: 'simd128' });
@@ -44,11 +44,11 @@ test.each([false, true])(
         img.src = URL.createObjectURL(blob);
         await img.decode();
         const all = [data, canvas, offscreen, blob, new File([blob], 'a.png'), img, await createImageBitmap(data)];
-        const vectors = await model.embedImage(all);
+        const vectors = await model.embedImages(all);
         const messages = [];
         const bad = [new Blob(['no image'], { type: 'image/png' }), new Blob([]), new Uint8Array(4)];
         for (const each of bad)
-          messages.push(await model.embedImage([blob, each as Blob]).catch((error: Error) => error.message));
+          messages.push(await model.embedImages([blob, each as Blob]).catch((error: Error) => error.message));
         model.dispose();
         return { shape: vectors.shape, data: [...vectors.data], messages };
       },

@@ -1,5 +1,5 @@
 /** An index recognizes its model by vectors, not by the name, the location or the type of the weights. */
-import { load, type PretrainedModel, Tensor, TextIndex } from 'heed';
+import { load, type PretrainedModel, Tensor } from 'heed';
 import { afterAll, describe, expect, test } from 'vitest';
 import { tinyModel } from './tiny.js';
 
@@ -31,12 +31,9 @@ const withPrompts = (prompts: Record<string, string>, name: string | null = null
   '1_Pooling/config.json': asJson({ word_embedding_dimension: 24, pooling_mode_mean_tokens: true }),
   'config_sentence_transformers.json': asJson({ prompts, default_prompt_name: name }),
 });
-const stores = [
-  ['in JavaScript', TextIndex],
-  ['in the core', heed.TextIndex],
-] as const;
+const Index = heed.TextIndex;
 
-describe.each(stores)('%s', (_, Index) => {
+describe('an index of a model', () => {
   test.each(['bert', 'electra', 'mpnet', 'nomic_bert', 'jina-bert-v2'])(
     '%s in other types is the same model',
     async (family) => {
@@ -241,39 +238,39 @@ describe.each(stores)('%s', (_, Index) => {
 test('a model that was disposed of leaves an index that can be saved', async () => {
   const model = await heed.fromPretrained(tinyModel());
   const [known, made] = [
-    await TextIndex.of(model, texts),
-    TextIndex.of(texts, await model.embed(texts), { embedder: model }),
+    await heed.TextIndex.of(model, texts),
+    heed.TextIndex.of(texts, await model.embed(texts), { embedder: model }),
   ];
   model.dispose();
   const again = await heed.fromPretrained(tinyModel());
   for (const index of [known, made])
-    expect((await (await TextIndex.load(await index.save(), { embedder: again })).search('fox')).length).toBe(3);
+    expect((await (await heed.TextIndex.load(await index.save(), { embedder: again })).search('fox')).length).toBe(3);
   await expect(
-    TextIndex.load(await known.save(), { embedder: await open('electra fp32', tinyModel('electra')) }),
+    heed.TextIndex.load(await known.save(), { embedder: await open('electra fp32', tinyModel('electra')) }),
   ).rejects.toEqual(other);
   again.dispose();
 });
 
 test('an emptied index takes the vectors of any model', async () => {
-  const file = await (await TextIndex.of(await open('bert fp32', tinyModel()), texts)).save();
-  const index = await TextIndex.load(file);
+  const file = await (await heed.TextIndex.of(await open('bert fp32', tinyModel()), texts)).save();
+  const index = await heed.TextIndex.load(file);
   await index.remove([0, 1, 2]);
   const electra = await open('electra fp32', tinyModel('electra'));
   await index.add(texts, await electra.embedDocument(texts));
-  expect(await (await TextIndex.load(await index.save(), { embedder: electra })).search('fox')).toHaveLength(3);
+  expect(await (await heed.TextIndex.load(await index.save(), { embedder: electra })).search('fox')).toHaveLength(3);
 });
 
 test('the bundled dictionary is one of the bundled model', async () => {
   const folder = new URL('../../../web/model/dictionary/', import.meta.url);
   const bundled = await heed.fromPretrained();
-  const index = await TextIndex.load(folder, { embedder: bundled });
+  const index = await heed.TextIndex.load(folder, { embedder: bundled });
   expect((await index.search('the sister of a parent', { topK: 10 })).map(({ text }) => text)).toContain('aunt');
   expect(
-    await (await TextIndex.load(folder, { embedder: await heed.fromPretrained(undefined, { dtype: 'q8' }) })).search(
-      'a fox',
-    ),
+    await (
+      await heed.TextIndex.load(folder, { embedder: await heed.fromPretrained(undefined, { dtype: 'q8' }) })
+    ).search('a fox'),
   ).toHaveLength(10);
-  await expect(TextIndex.load(folder, { embedder: await open('bert fp32', tinyModel()) })).rejects.toEqual(
+  await expect(heed.TextIndex.load(folder, { embedder: await open('bert fp32', tinyModel()) })).rejects.toEqual(
     error('INVALID_FILE', '384 entries'),
   );
   bundled.dispose();
@@ -282,8 +279,8 @@ test('the bundled dictionary is one of the bundled model', async () => {
 test('a pruned model is the same model', async () => {
   const files = tinyModel();
   const { files: pruned } = await heed.prune(files, { keep: texts });
-  const file = await (await TextIndex.of(await open('bert fp32', files), texts)).save();
-  const again = await TextIndex.load(file, { embedder: await heed.fromPretrained(pruned) });
+  const file = await (await heed.TextIndex.of(await open('bert fp32', files), texts)).save();
+  const again = await heed.TextIndex.load(file, { embedder: await heed.fromPretrained(pruned) });
   expect(await again.search('the quick fox')).toHaveLength(3);
 });
 
@@ -291,10 +288,10 @@ describe('signals', () => {
   const reason = new Error('stopped');
 
   test('load', async () => {
-    const file = await (await TextIndex.of(await open('bert fp32', tinyModel()), texts)).save();
-    await expect(TextIndex.load(file, { signal: AbortSignal.abort(reason) })).rejects.toBe(reason);
+    const file = await (await heed.TextIndex.of(await open('bert fp32', tinyModel()), texts)).save();
+    await expect(heed.TextIndex.load(file, { signal: AbortSignal.abort(reason) })).rejects.toBe(reason);
     const stop = new AbortController();
-    const pending = TextIndex.load('https://example.test/index.safetensors', {
+    const pending = heed.TextIndex.load('https://example.test/index.safetensors', {
       signal: stop.signal,
       fetch: ((_: unknown, { signal }: { signal: AbortSignal }) =>
         new Promise((__, reject) => {
@@ -308,33 +305,31 @@ describe('signals', () => {
   test('of and add stop between blocks of rows, and other work goes on meanwhile', async () => {
     const vectors = new Tensor(new Float32Array(40_000 * 64).fill(1), [40_000, 64]);
     const lines = Array.from({ length: 40_000 }, (_, i) => `${i}`);
-    for (const [, Index] of stores) {
-      const index = Index.of(['first'], vectors.slice(0, 1));
-      const stop = new AbortController();
-      setImmediate(() => stop.abort(reason));
-      await expect(index.add(lines, vectors, { signal: stop.signal })).rejects.toBe(reason);
-      expect(index.texts).toEqual(['first']);
-      const during = new AbortController();
-      const embedder = (asked: readonly string[]) => {
-        if (asked.length > 1) setImmediate(() => during.abort(reason));
-        return vectors.slice(0, asked.length);
-      };
-      await expect(Index.of(embedder, lines, { signal: during.signal })).rejects.toBe(reason);
-      // Calls take effect in their order.
-      const [, ids] = await Promise.all([index.add(lines, vectors), index.add(['last'], vectors.slice(0, 1))]);
-      expect(ids).toEqual([40_001]);
-      index.dispose();
-    }
+    const index = Index.of(['first'], vectors.slice(0, 1));
+    const stop = new AbortController();
+    setImmediate(() => stop.abort(reason));
+    await expect(index.add(lines, vectors, { signal: stop.signal })).rejects.toBe(reason);
+    expect(index.texts).toEqual(['first']);
+    const during = new AbortController();
+    const embedder = (asked: readonly string[]) => {
+      if (asked.length > 1) setImmediate(() => during.abort(reason));
+      return vectors.slice(0, asked.length);
+    };
+    await expect(Index.of(embedder, lines, { signal: during.signal })).rejects.toBe(reason);
+    // Calls take effect in their order.
+    const [, ids] = await Promise.all([index.add(lines, vectors), index.add(['last'], vectors.slice(0, 1))]);
+    expect(ids).toEqual([40_001]);
+    index.dispose();
   });
 });
 
 test('damaged probes', async () => {
-  const file = await (await TextIndex.of(await open('bert fp32', tinyModel()), texts)).save();
+  const file = await (await heed.TextIndex.of(await open('bert fp32', tinyModel()), texts)).save();
   const text = new TextDecoder('latin1').decode(file);
   const changed = (from: string, to: string) => {
     const bytes = file.slice();
     bytes.set(new TextEncoder().encode(to), text.indexOf(from));
-    return TextIndex.load(bytes);
+    return heed.TextIndex.load(bytes);
   };
   await expect(changed('"probe_bits":"16"', '"probe_bits":"17"')).rejects.toEqual(error('INVALID_FILE', 'probe_bits'));
   await expect(changed('"probe":{"dtype":"F32"', '"probe":{"dtype":"I32"')).rejects.toEqual(

@@ -92,9 +92,9 @@ test('a load knows the total before its first report', async () => {
   const seen: LoadProgress[] = [];
   using _ = await heed.fromPretrained(url, { onProgress: (progress) => seen.push({ ...progress }) });
   const { download } = await heed.inspect(url);
-  expect(seen[0]!.file).toContain('config.json');
+  expect(seen[0]!.file.name).toContain('config.json');
   expect(seen[0]!.total).toBe(download.fp32);
-  expect(seen.at(-1)!.loaded).toBe(download.fp32);
+  expect(seen.at(-1)!.done).toBe(download.fp32);
 });
 
 test('folders of other kinds', async () => {

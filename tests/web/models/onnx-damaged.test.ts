@@ -69,7 +69,7 @@ test('an end anywhere', async () => {
 
 test.each([
   ['complex numbers', changed({ type: 14 })],
-  ['numbers of 64 bits', changed({ type: 11, raw: new Uint8Array(2 * first.raw!.length) })],
+  ['integers of 64 bits', changed({ type: 7, raw: new Uint8Array(2 * first.raw!.length) })],
 ])('%s: UNSUPPORTED', async (_, file) => {
   await expect(loading(file)).rejects.toMatchObject({ code: 'UNSUPPORTED' });
 });

@@ -89,7 +89,7 @@ export async function onnxResults(model: PretrainedModel, folder: string): Promi
   if (head) return new Map([['logits', (await model.predict(head, ids!)).logits]]);
   if (ids && pixels)
     return new Map([
-      ['images', await model.embedImage(pixels, { normalize: true })],
+      ['images', await model.embedImages(pixels, { normalize: true })],
       ['texts', await model.embed(ids, { normalize: true })],
     ]);
   const { lastHiddenState, poolerOutput } = pixels ? await model.encodeImage(pixels) : await model.encode(ids!);

@@ -200,10 +200,10 @@ describe('a load of a pool', () => {
       using pool = await heed.fromPretrained(base, { workers: 3, onProgress: (progress) => seen.push(progress) });
       expect([...requests].sort()).toEqual(fetched);
       expect(await pool.embed(texts)).toEqual(await here.embed(texts));
-      const loaded = seen.map((progress) => progress.loaded);
-      expect(loaded).toEqual([...new Set(loaded)].sort((a, b) => a - b));
+      const done = seen.map((progress) => progress.done);
+      expect(done).toEqual([...new Set(done)].sort((a, b) => a - b));
       expect(seen.at(-1)).toEqual(alone.at(-1));
-      expect(seen.at(-1)!.loaded).toBe(seen[0]!.total);
+      expect(seen.at(-1)!.done).toBe(seen[0]!.total);
       // Replacements read the files again.
       await started[0]!.terminate();
       await started[1]!.terminate();

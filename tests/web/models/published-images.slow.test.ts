@@ -2,8 +2,9 @@
 import { load } from 'heed';
 import { describe, expect, test } from 'vitest';
 import { imageFilesOf, PUBLISHED_IMAGES } from './published-images.js';
+import { withOtherSettings } from './published-settings.js';
 
-describe.each(Object.entries(PUBLISHED_IMAGES))('%s', (_, model) => {
+describe.each(Object.entries(PUBLISHED_IMAGES))('%s', (name, model) => {
   test('has the published number of parameters', () => {
     const shapes = Object.values(model.shapes(model));
     const count = shapes.reduce((sum, shape) => sum + shape.reduce((a, b) => a * b, 1), 0);
@@ -11,7 +12,7 @@ describe.each(Object.entries(PUBLISHED_IMAGES))('%s', (_, model) => {
   });
 
   test('loads with every tensor used, and int8 gives nearly the same vectors', async () => {
-    const files = imageFilesOf(model, 2, 64);
+    const files = withOtherSettings(name, imageFilesOf(model, 2, 64));
     const images = [0, 1, 2].map((n) => ({
       width: 60 + 20 * n,
       height: 64,
@@ -29,7 +30,8 @@ describe.each(Object.entries(PUBLISHED_IMAGES))('%s', (_, model) => {
     for (const dtype of ['fp32', 'q8'] as const) {
       using encoder = await heed.fromPretrained(files, { dtype });
       expect(encoder.config.unusedTensors.sort()).toEqual(model.unused);
-      const outputs = [await encoder.embedImage(images, { normalize: true })];
+      expect(encoder.config.unread).toEqual([]);
+      const outputs = [await encoder.embedImages(images, { normalize: true })];
       expect(encoder.dimensions).toBe(outputs[0]!.shape[1]);
       if (model.vocab > 0) outputs.push(await encoder.embed({ inputIds }, { normalize: true }));
       vectors.push(outputs);

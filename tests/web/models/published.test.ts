@@ -4,6 +4,7 @@ import { load } from 'heed';
 import { describe, expect, test } from 'vitest';
 import { PUBLISHED, shapesOf } from './published.js';
 import { PUBLISHED_IMAGES } from './published-images.js';
+import { withOtherSettings } from './published-settings.js';
 import { filesOf } from './random-checkpoint.js';
 
 const sum = (numbers: number[]) => numbers.reduce((a, b) => a + b, 0);
@@ -28,20 +29,21 @@ test('docs/checkpoints.md lists them all, with their parameters', () => {
   expect(rows).toEqual(all);
 });
 
-describe.each(Object.entries(PUBLISHED))('%s', (_, model) => {
+describe.each(Object.entries(PUBLISHED))('%s', (name, model) => {
   test('has the published number of parameters', () => {
     expect(Math.round(countOf(shapesOf(model)) / 1e6)).toBe(model.millions);
   });
 
   test('loads with every tensor used, and int8 gives nearly the same vectors', async () => {
     const [layers, vocab] = [2, 64];
-    const files = filesOf(model, layers, vocab);
+    const files = withOtherSettings(name, filesOf(model, layers, vocab));
     const heed = await load();
     const inputIds = [6, 24, 60].map((length, n) => Array.from({ length }, (_, i) => (7 * i * i + 13 * n) % vocab));
     const vectors = [];
     for (const dtype of ['fp32', 'q8'] as const) {
       using encoder = await heed.fromPretrained(files, { dtype });
       expect(encoder.config.unusedTensors).toEqual([]);
+      expect(encoder.config.unread).toEqual([]);
       expect(encoder.config.parameterCount).toBe(countOf(shapesOf(model, { layers, vocab })));
       vectors.push(await encoder.embed({ inputIds }, { pooling: 'mean', normalize: true }));
     }

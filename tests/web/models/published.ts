@@ -36,12 +36,16 @@ export const norm = (name: string, width: number): Shapes => ({
 const rms = (names: string[], width: number): Shapes =>
   Object.fromEntries(names.map((name) => [`${name}.weight`, [width]]));
 
-/** Grouped attention with `heads` query heads and `keyHeads` key heads of width `headDim`. */
-const groupedAttention = (width: number, heads: number, keyHeads: number, headDim: number): Shapes => ({
+/** Attention with `heads` query heads and `keyHeads` key heads of width `headDim`. */
+const selfAttention = (width: number, heads: number, keyHeads: number, headDim: number): Shapes => ({
   ...dense('self_attn.q_proj', heads * headDim, width, false),
   ...dense('self_attn.k_proj', keyHeads * headDim, width, false),
   ...dense('self_attn.v_proj', keyHeads * headDim, width, false),
   ...dense('self_attn.o_proj', width, heads * headDim, false),
+});
+/** The same, with norms of queries and keys. */
+const groupedAttention = (width: number, heads: number, keyHeads: number, headDim: number): Shapes => ({
+  ...selfAttention(width, heads, keyHeads, headDim),
   ...rms(['self_attn.q_norm', 'self_attn.k_norm'], headDim),
 });
 const gatedMlp = (width: number, inner: number): Shapes => ({
@@ -115,6 +119,20 @@ const deberta = {
   share_att_key: true,
   type_vocab_size: 0,
   vocab_size: 128100,
+};
+
+const ernie = {
+  model_type: 'ernie',
+  hidden_act: 'gelu',
+  hidden_size: 768,
+  intermediate_size: 3072,
+  max_position_embeddings: 2048,
+  num_attention_heads: 12,
+  num_hidden_layers: 12,
+  task_type_vocab_size: 3,
+  type_vocab_size: 4,
+  use_task_id: true,
+  vocab_size: 40000,
 };
 
 const jina = {
@@ -215,6 +233,13 @@ const bertAttention = (self: string[], width: number): Shapes => ({
   ...Object.assign({}, ...self.map((name) => dense(`attention.self.${name}`, width, width))),
   ...dense('attention.output.dense', width, width),
   ...norm('attention.output.LayerNorm', width),
+});
+
+const bertLayer = (width: number): Shapes => ({
+  ...bertAttention(['query', 'key', 'value'], width),
+  ...dense('intermediate.dense', 4 * width, width),
+  ...dense('output.dense', width, 4 * width),
+  ...norm('output.LayerNorm', width),
 });
 
 /** The shape of MiniLM, for one of its vocabularies. */
@@ -319,6 +344,20 @@ export const PUBLISHED: Record<string, Published> = {
       ...dense('output.dense', 768, 3072),
       ...norm('output.LayerNorm', 768),
     },
+  },
+  'ernie-3.0-base-zh': {
+    millions: 117, // 118 with its pooler
+    config: ernie,
+    words: 'ernie.embeddings.word_embeddings.weight',
+    width: 768,
+    others: {
+      'ernie.embeddings.position_embeddings.weight': [2048, 768],
+      'ernie.embeddings.token_type_embeddings.weight': [4, 768],
+      'ernie.embeddings.task_type_embeddings.weight': [3, 768],
+      ...norm('ernie.embeddings.LayerNorm', 768),
+    },
+    layerPrefix: 'ernie.encoder.layer.{i}.',
+    layer: bertLayer(768),
   },
   'jina-embeddings-v2-base-en': {
     millions: 137,

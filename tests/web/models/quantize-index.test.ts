@@ -1,8 +1,8 @@
 /**
- * `heed.quantizeIndex`: searches agree with those of the original vectors, in both stores; changes of such an index;
+ * `heed.quantizeIndex`: searches agree with those of the original vectors, changes of such an index;
  * damaged files; rejected calls.
  */
-import { load, TextIndex } from 'heed';
+import { load, type TextIndex } from 'heed';
 import { describe, expect, test } from 'vitest';
 import { decodeTrellisRows } from '../../../web/src/io/trellis.js';
 import { trellisValues } from './coded.js';
@@ -31,12 +31,10 @@ function vectorsOf(count: number, seed: number): number[][] {
 const vectors = vectorsOf(COUNT, 1);
 const queries = vectorsOf(20, 2);
 const texts = vectors.map((_, n) => `text ${n}`);
-const exact = heed.TextIndex.of(texts, vectors, { output: 'float32' });
+const exact = heed.TextIndex.of(texts, vectors, { storage: 'float32' });
 
-describe.each([
-  ['heed.TextIndex', heed.TextIndex],
-  ['TextIndex', TextIndex],
-] as const)('%s', (_, Index) => {
+describe('an index of components', () => {
+  const Index = heed.TextIndex;
   test.each([3, 4] as const)('%d bits: the scores of a search are near those of the original', async (bits) => {
     const bytes = await heed.quantizeIndex(exact, { components: 16, bits });
     using index = await Index.load(bytes);
@@ -150,7 +148,7 @@ test('damaged files', async () => {
     const header = new TextEncoder().encode(json.replace(from, to).padEnd(length).slice(0, length));
     const file = bytes.slice();
     file.set(header, 8);
-    await expect(TextIndex.load(file)).rejects.toMatchObject({
+    await expect(heed.TextIndex.load(file)).rejects.toMatchObject({
       code: 'INVALID_FILE',
       message: expect.stringContaining(message),
     });
@@ -171,6 +169,6 @@ test('says what is wrong', async () => {
   await refused(exact, { components: 41 }, "quantizeIndex.components: expected at most 40, the vectors' width, got 41");
   await refused(exact, { bits: 5 }, 'quantizeIndex.bits: expected 3 or 4, got 5');
   await refused({}, {}, 'index: expected a TextIndex, got an object');
-  await refused(TextIndex.of(), {}, 'index: expected an index with texts');
-  await refused(TextIndex.of(['a'], [[1, 0]], { similarity: 'dot' }), {}, "similarity 'cosine', got 'dot'");
+  await refused(heed.TextIndex.of(), {}, 'index: expected an index with texts');
+  await refused(heed.TextIndex.of(['a'], [[1, 0]], { similarity: 'dot' }), {}, "similarity 'cosine', got 'dot'");
 });

@@ -3,7 +3,7 @@
  * tests/fixtures/models/quantized_vectors.py.
  */
 import { readFileSync } from 'node:fs';
-import { type Int8Vectors, load, semanticSearch, similarity, Tensor, TextIndex } from 'heed';
+import { type Int8Vectors, load, semanticSearch, similarity, Tensor } from 'heed';
 import { describe, expect, test } from 'vitest';
 import { tinyModel } from './tiny.js';
 
@@ -82,7 +82,7 @@ describe('embed', () => {
       readFileSync(new URL('../../fixtures/models/quantized-vectors.json', import.meta.url), 'utf8'),
     );
     const vectors = new Tensor(Float32Array.from(golden.vectors.flat() as number[]), [3, 16]);
-    const index = TextIndex.of(['a', 'b', 'c'], vectors);
+    const index = heed.TextIndex.of(['a', 'b', 'c'], vectors);
     index.toTensor().data.forEach((v, i) => expect(v).toBeCloseTo(golden.unit[Math.floor(i / 16)][i % 16], 6));
     const packed = new Tensor(Uint8Array.from(golden.ubinary.flat() as number[]), [3, 2]);
     expect(bits(vectors)).toEqual(packed);
@@ -101,7 +101,7 @@ describe('search', () => {
     ['fp32', corpus, {}],
     ['int8', int8(corpus), {}],
     ['bits', bits(corpus), {}],
-    ['bits, with more candidates', bits(corpus), { rescoreMultiplier: 12 }],
+    ['bits, with more candidates', bits(corpus), { candidates: 12 }],
     ['bits with rescore', bits(corpus), { rescore: int8(corpus) }],
   ])('over %s in the core finds the same rows, and leaves no memory', (form, rows, options) => {
     const indices = (hits: { index: number }[][]) => hits.map((each) => each.map(({ index }) => index));
@@ -158,12 +158,12 @@ describe('search', () => {
     );
     // With enough candidates, the order is that of the cosine with the signs.
     const all = semanticSearch(queries, signs, { topK: 5 });
-    semanticSearch(queries, codes, { topK: 5, rescoreMultiplier: 80 }).forEach((hits, n) => {
+    semanticSearch(queries, codes, { topK: 5, candidates: 80 }).forEach((hits, n) => {
       expect(hits.map(({ index }) => index)).toEqual(all[n]!.map(({ index }) => index));
       hits.forEach(({ score }, i) => expect(score).toBeCloseTo(all[n]![i]!.score, 5));
     });
     // When rescored with int8, the best of all candidates is the best of the corpus.
-    const rescored = semanticSearch(queries, codes, { topK: 5, rescoreMultiplier: 80, rescore: int8(corpus) });
+    const rescored = semanticSearch(queries, codes, { topK: 5, candidates: 80, rescore: int8(corpus) });
     expect(rescored.map((hits) => hits[0]!.index)).toEqual(exact.map((hits) => hits[0]!.index));
     // With one candidate, only the Hamming distance counts.
     const distances = Array.from({ length: 400 }, (_, row) =>
@@ -171,21 +171,21 @@ describe('search', () => {
         (a, b) => a + b,
       ),
     );
-    const [first] = semanticSearch(queries, codes, { topK: 1, rescoreMultiplier: 1 });
+    const [first] = semanticSearch(queries, codes, { topK: 1, candidates: 1 });
     expect(distances[first![0]!.index]).toBe(Math.min(...distances));
   });
 
   test('an index of either gives the same hits and survives saving', async () => {
     const names = Array.from({ length: 400 }, (_, i) => `text ${i}`);
-    const rounded = TextIndex.of(names, int8(corpus));
-    expect(rounded.toSafetensors()).toEqual(TextIndex.of(names, corpus).toSafetensors());
+    const rounded = heed.TextIndex.of(names, int8(corpus));
+    expect(rounded.toSafetensors()).toEqual(heed.TextIndex.of(names, corpus).toSafetensors());
     const query = queries.slice(0, 1);
     const hits = rounded.search(query, { topK: 5 });
     expect(hits.map(({ index }) => index)).toEqual(
       semanticSearch(query, int8(corpus), { topK: 5 })[0]!.map(({ index }) => index),
     );
-    expect(rounded.search(query, { topK: 5, rescoreMultiplier: 80 })).toEqual(hits);
-    const binary = TextIndex.of(names, bits(corpus));
+    expect(rounded.search(query, { topK: 5, candidates: 80 })).toEqual(hits);
+    const binary = heed.TextIndex.of(names, bits(corpus));
     expect(binary.dimensions).toBe(24);
     expect(binary.search(query, { topK: 3 })).toEqual(
       semanticSearch(query, bits(corpus), { topK: 3 })[0]!.map((hit) => ({
@@ -196,7 +196,7 @@ describe('search', () => {
     );
     const file = binary.toSafetensors();
     expect(file.length).toBeLessThan(3 * 400 + 200);
-    const again = await TextIndex.load({ 'index.safetensors': file, 'words.txt': names.join('\n') });
+    const again = await heed.TextIndex.load({ 'index.safetensors': file, 'words.txt': names.join('\n') });
     expect(again.search(query)).toEqual(binary.search(query));
     expect(again.toTensor()).toEqual(binary.toTensor());
     expect(Math.hypot(...again.toTensor().data.subarray(0, 24))).toBeCloseTo(1, 6);
@@ -205,10 +205,13 @@ describe('search', () => {
   test('says what is wrong', () => {
     const codes = bits(corpus);
     for (const [call, message] of [
-      [() => semanticSearch(matrix(1, 40, 1), codes), 'corpus: expected rows of 5 bytes for queries of 40, got 3'],
+      [
+        () => semanticSearch(matrix(1, 40, 1), codes),
+        'corpus: expected rows of 5 bytes, for vectors of 40, got rows of 3',
+      ],
       [
         () => semanticSearch(matrix(1, 5, 1), int8(corpus)),
-        'corpus: expected rows of 5 entries for queries of 5, got 24',
+        'corpus: expected rows of 5 entries, for vectors of 5, got rows of 24',
       ],
       [
         () => semanticSearch(queries, codes, { rescore: int8(matrix(3, 24, 1)) }),
@@ -218,10 +221,10 @@ describe('search', () => {
         () => semanticSearch(queries, { data: new Int8Array(5), shape: [2, 3] }),
         'corpus: expected 6 values for shape [2, 3], got 5',
       ],
-      [() => TextIndex.of(['a'], codes), 'vectors: expected [1, width], one row per text, got shape [400, 3]'],
+      [() => heed.TextIndex.of(['a'], codes), 'vectors: expected [1, width], one row per text, got shape [400, 3]'],
       [
-        () => semanticSearch(queries, codes, { rescoreMultiplier: 0 }),
-        'semanticSearch.rescoreMultiplier: expected an integer from 1',
+        () => semanticSearch(queries, codes, { candidates: 0 }),
+        'semanticSearch.candidates: expected an integer from 1',
       ],
     ] as const)
       expect(call).toThrow(expect.objectContaining({ name: 'HeedError', message: expect.stringContaining(message) }));

@@ -190,7 +190,7 @@ export function testRevisions(open: () => string | true, canStart: boolean): voi
 
   test('an index with its texts in words.txt', async () => {
     fresh();
-    const bytes = entry.TextIndex.of(
+    const bytes = heed.TextIndex.of(
       ['north', 'east'],
       [
         [0, 1],

@@ -1,10 +1,11 @@
 /**
  * Settings of sentence-transformers: pooling, the order of modules, the Transformer module, similarity.
  */
-import { loadTokenizer, type Tensor, TextIndex } from 'heed';
+import { loadTokenizer, type Tensor } from 'heed';
 import { evaluateEmbeddingSimilarity } from 'heed/evaluation';
 import { describe, expect, test } from 'vitest';
 import { type Files, heed, json, parsed, texts, tiny, vectorsOf } from './folder-support.js';
+import { runsAsItIs } from './tiny.js';
 
 const modules = (...entries: [path: string, type: string][]) => ({
   'modules.json': json(
@@ -63,61 +64,67 @@ describe('pooling_mode of sentence-transformers 5.4', () => {
   );
 });
 
-describe('the order of modules', () => {
-  const dense = (settings: object = {}) => ({
-    '1_Dense/config.json': json({
-      in_features: 24,
-      out_features: 24,
-      bias: true,
-      activation_function: 'torch.nn.modules.activation.GELU',
-      ...settings,
-    }),
+describe('values of modules', () => {
+  const dense = (settings: object) => ({
+    '1_Dense/config.json': json({ in_features: 24, out_features: 24, ...settings }),
     '2_Pooling/config.json': json({ embedding_dimension: 24, pooling_mode: 'mean' }),
+    '3_WordWeights/config.json': json({}),
   });
 
-  test.each<[string, [string, string][], object, string]>([
+  test.each<[string, [string, string][], object, string, string]>([
     [
-      'Dense before the pooling',
+      'a value that no module gives',
       [
         ['', 'Transformer'],
         ['1_Dense', 'Dense'],
-        ['2_Pooling', 'Pooling'],
-      ],
-      { module_input_name: 'token_embeddings', module_output_name: 'token_embeddings' },
-      "expected the pooling before all layers, got '1_Dense' before '2_Pooling'",
-    ],
-    [
-      'Normalize before the pooling',
-      [
-        ['', 'Transformer'],
-        ['1_Normalize', 'Normalize'],
         ['2_Pooling', 'Pooling'],
       ],
       {},
-      "got Normalize before '2_Pooling'",
+      'INVALID_FILE',
+      "expected a module before '1_Dense' that gives 'sentence_embedding', got 'token_embeddings'",
     ],
     [
-      'Dense after the pooling, on tokens',
+      'an activation that is not of torch',
       [
         ['', 'Transformer'],
         ['2_Pooling', 'Pooling'],
         ['1_Dense', 'Dense'],
       ],
-      { module_input_name: 'token_embeddings' },
-      "module_input_name: expected 'sentence_embedding' for '1_Dense', which follows the pooling, got 'token_embeddings'",
+      { activation_function: 'own.module.GELU' },
+      'INVALID_FILE',
+      'of torch.nn, got "own.module.GELU"',
     ],
     [
-      'Dense with an output of its own',
+      'a module of another class',
       [
         ['', 'Transformer'],
-        ['2_Pooling', 'Pooling'],
-        ['1_Dense', 'Dense'],
+        ['3_WordWeights', 'WordWeights'],
       ],
-      { module_output_name: 'scores' },
-      "module_output_name: expected 'sentence_embedding' for '1_Dense', which follows the pooling, got 'scores'",
+      {},
+      'UNSUPPORTED',
+      'expected a module without weights of words',
     ],
-  ])('%s is rejected', async (_, entries, settings, message) => {
+  ])('%s is rejected', async (_, entries, settings, code, message) => {
     await expect(heed.fromPretrained({ ...tiny, ...modules(...entries), ...dense(settings) })).rejects.toMatchObject({
+      code,
+      message: expect.stringContaining(message),
+    });
+  });
+
+  test.each<[string, object, string]>([
+    ['an argument of the tokenizer', { processing_kwargs: { text: { stride: 2 } } }, 'stride: expected 0, got 2'],
+    ['an argument of loading', { model_args: { add_pooling_layer: false } }, 'model_args.add_pooling_layer'],
+    [
+      'an output that heed lacks',
+      {
+        modality_config: { text: { method: 'forward', method_output_name: 'cross_attentions' } },
+        module_output_name: 'token_embeddings',
+      },
+      'method_output_name: expected last_hidden_state, pooler_output',
+    ],
+  ])('a Transformer with %s is rejected', async (_, settings, message) => {
+    const files = { ...tiny, ...modules(['', 'Transformer']), 'sentence_bert_config.json': json(settings) };
+    await expect(heed.fromPretrained(files)).rejects.toMatchObject({
       code: 'UNSUPPORTED',
       message: expect.stringContaining(message),
     });
@@ -126,7 +133,7 @@ describe('the order of modules', () => {
 
 describe('settings of the Transformer module', () => {
   const cased = { ...parsed(tiny['tokenizer.json']), normalizer: null };
-  const model: Files = { ...tiny, 'tokenizer.json': json(cased) };
+  const model: Files = { ...tiny, ...runsAsItIs, 'tokenizer.json': json(cased) };
   const pooling = { '1_Pooling/config.json': json({ pooling_mode: 'mean' }) };
   const inFolder = (folder: string): Files =>
     Object.fromEntries(Object.entries(model).map(([path, file]) => [folder + path, file]));
@@ -190,12 +197,12 @@ describe('similarity_fn_name', () => {
     using model = await heed.fromPretrained(named('dot'));
     const vectors = await model.embed(texts);
     const first = vectors.at(0) as Tensor;
-    const products = TextIndex.of(texts, vectors, { similarity: 'dot', output: 'float32' }).search(first);
-    const index = await TextIndex.of(model, texts, { output: 'float32' });
+    const products = heed.TextIndex.of(texts, vectors, { similarity: 'dot', storage: 'float32' }).search(first);
+    const index = await heed.TextIndex.of(model, texts, { storage: 'float32' });
     expect(await index.search(texts[0]!)).toEqual(products);
-    const given = TextIndex.of(texts, vectors, { embedder: model, output: 'float32' });
+    const given = heed.TextIndex.of(texts, vectors, { embedder: model, storage: 'float32' });
     expect(given.search(first)).toEqual(products);
-    const cosines = await TextIndex.of(model, texts, { output: 'float32', similarity: 'cosine' });
+    const cosines = await heed.TextIndex.of(model, texts, { storage: 'float32', similarity: 'cosine' });
     expect((await cosines.search(texts[0]!))[0]!.score).toBeCloseTo(1, 5);
   });
 
@@ -205,9 +212,9 @@ describe('similarity_fn_name', () => {
       code: 'UNSUPPORTED',
       message: `TextIndex.of.similarity: expected one of cosine, dot, as the model's vectors are compared by '${name}', got undefined`,
     };
-    await expect(TextIndex.of(model, texts)).rejects.toMatchObject(error);
-    expect(() => TextIndex.of([], undefined, { embedder: model })).toThrow(error.message);
-    expect((await TextIndex.of(model, texts, { similarity: 'cosine' })).texts).toEqual(texts);
+    await expect(heed.TextIndex.of(model, texts)).rejects.toMatchObject(error);
+    expect(() => heed.TextIndex.of([], undefined, { embedder: model })).toThrow(error.message);
+    expect((await heed.TextIndex.of(model, texts, { similarity: 'cosine' })).texts).toEqual(texts);
   });
 
   test('an evaluation compares as its model does', async () => {

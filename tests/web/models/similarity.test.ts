@@ -1,6 +1,9 @@
 /** `similarity`, `semanticSearch` and queries of an index. */
-import { semanticSearch, similarity, Tensor, TextIndex } from 'heed';
-import { describe, expect, test } from 'vitest';
+import { load, semanticSearch, similarity, Tensor } from 'heed';
+import { afterAll, describe, expect, test } from 'vitest';
+
+const heed = await load();
+afterAll(() => heed.dispose());
 
 const random = (seed: number) => () => {
   seed = (Math.imul(seed, 1664525) + 1013904223) >>> 0;
@@ -42,7 +45,7 @@ describe('vectors', () => {
   });
 
   test('an index says what is wrong with a query', () => {
-    const index = TextIndex.of(['a', 'b'], matrix(2, 4, 5));
+    const index = heed.TextIndex.of(['a', 'b'], matrix(2, 4, 5));
     const throwing = new Proxy(new Float32Array(4), {
       get() {
         throw new Error('not for you');

@@ -162,8 +162,8 @@ describe('several images in a call', () => {
       edit: [{ site: 'layers.*.heads', texts: [0, 2], heads: [1], scale: 0 }],
     });
     expect(mapped.lastHiddenState.data).toEqual(scaled.lastHiddenState.data);
-    expect((await model.embedImage(pictures, { edit })).data).toEqual(
-      (await model.embedImage(pictures, { edit: [{ ...edit[0]!, map: undefined!, scale: 0 }] })).data,
+    expect((await model.embedImages(pictures, { edit })).data).toEqual(
+      (await model.embedImages(pictures, { edit: [{ ...edit[0]!, map: undefined!, scale: 0 }] })).data,
     );
   });
 });

@@ -45,7 +45,7 @@ const serve: Answer = (_, response, name) => {
 const page = '<!DOCTYPE html><html><body>app</body></html>';
 
 const progress = new EventEmitter();
-const onProgress = ({ file, fileLoaded }: LoadProgress) => progress.emit(file.split('/').at(-1)!, fileLoaded);
+const onProgress = ({ file: { name, done } }: LoadProgress) => progress.emit(name.split('/').at(-1)!, done);
 /**
  * Sends a file's bytes up to `end`, and breaks the connection once they have been read, because unread bytes would be
  * lost.
@@ -80,8 +80,8 @@ describe('a folder URL', () => {
     await expectRight(`${base}model`, { onProgress: (p: LoadProgress) => seen.push(p) });
     const total = files['config.json']!.length + files['model.safetensors']!.length;
     expect(new Set(seen.map((p) => p.total))).toEqual(new Set([total]));
-    expect(seen.at(-1)!.loaded).toBe(total);
-    expect(seen.map((p) => p.loaded)).toEqual(seen.map((p) => p.loaded).sort((a, b) => a - b));
+    expect(seen.at(-1)!.done).toBe(total);
+    expect(seen.map((p) => p.done)).toEqual(seen.map((p) => p.done).sort((a, b) => a - b));
   });
 
   test('on a server that answers missing files with its page', async () => {
@@ -218,7 +218,8 @@ describe('a folder URL', () => {
       response.writeHead(200).write(files[name]!.subarray(0, 1000));
     };
     const stop = new AbortController();
-    const read = ({ file }: LoadProgress) => file.endsWith('model.safetensors') && stop.abort(new Error('never mind'));
+    const read = ({ file }: LoadProgress) =>
+      file.name.endsWith('model.safetensors') && stop.abort(new Error('never mind'));
     await expect(heed.fromPretrained(`${base}model`, { signal: stop.signal, onProgress: read })).rejects.toThrow(
       'never mind',
     );

@@ -106,7 +106,7 @@ describe("model2vec's vocabulary quantization", () => {
     expectClose(vectors, expected(name));
     const bytes = [folder['model.safetensors'], folder['config.json'], folder['tokenizer.json']!];
     const total = bytes.reduce((sum, file) => sum + file.length, 0);
-    expect(progress.at(-1)).toMatchObject({ loaded: total, total });
+    expect(progress.at(-1)).toMatchObject({ done: total, total });
     using q8 = await heed.fromPretrained(folder, { dtype: 'q8' });
     expectNear(await q8.embed(texts.slice(0, 2)), expected(name), 0.99);
     expect(await heed.inspect(folder)).toMatchObject({ problem: null, vocabSize: 24, embedDim: 16, unusedTensors: [] });

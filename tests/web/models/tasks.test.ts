@@ -7,6 +7,7 @@ import {
   type Filling,
   fillMask,
   load,
+  maxSim,
   type PretrainedModel,
   rerank,
   Tensor,
@@ -116,7 +117,7 @@ describe('tasks', () => {
       ['##me', 15, 17, [0.3, 0.05, 0.05, 0.1, 0.5]],
     ];
     const model = {
-      config: { labels: ['O', 'B-PER', 'I-PER', 'B-LOC', 'I-LOC'] },
+      config: { labels: ['O', 'B-PER', 'I-PER', 'B-LOC', 'I-LOC'], subwordPrefix: '##' },
       predict: async () => ({
         logits: new Tensor(
           Float32Array.from(
@@ -293,6 +294,25 @@ describe('tasks', () => {
     // With one label, the score is a sigmoid; a softmax would always be 1.
     expect((await classify(one, 'the fox'))[0]![0]!.score).toBeLessThan(1);
     expect(await rerank(one, 'the', [])).toEqual([]);
+  });
+
+  test('rerank compares token vectors where a model has no classifier', async () => {
+    using model = await heed.fromPretrained(tinyModel('bert-bare'));
+    const documents = Array.from(
+      { length: 70 },
+      (_, i) => `${['the fox', 'a quick x', 'y z'][i % 3]} ${'x '.repeat(i % 7)}`,
+    );
+    const [query] = await model.embedTokens('the quick fox', { promptName: 'query' });
+    const vectors = await model.embedTokens(documents, { promptName: 'document' });
+    const scores = maxSim(query!, vectors, { lengthNormalize: true });
+    const hits = await rerank(model, 'the quick fox', documents);
+    expect(hits).toHaveLength(70);
+    for (const { index, score } of hits) expect(score).toBeCloseTo(scores[index]!, 6);
+    expect(hits.map(({ score }) => score)).toEqual(hits.map(({ score }) => score).sort((a, b) => b - a));
+    const [first] = await rerank(model, 'the quick fox', documents, { topK: 1, activation: 'sigmoid' });
+    expect(first!.score).toBeCloseTo(1 / (1 + Math.exp(-hits[0]!.score)), 6);
+    await expect(rerank(model, 'a', ['b'], { prompt: 'x' })).rejects.toThrow('rerank.prompt: expected a cross-encoder');
+    await expect(rerank(model, 'a', ['b'], { edit: {} } as never)).rejects.toThrow('edit');
   });
 
   test('attention rollout multiplies what the layers pass on', () => {

@@ -8,10 +8,7 @@ afterEach(() => vi.restoreAllMocks());
 
 const error = (code: string, message: string) =>
   expect.objectContaining({ name: 'HeedError', code, message: expect.stringContaining(message) });
-const stores = [
-  ['in JavaScript', TextIndex],
-  ['in the core', heed.TextIndex],
-] as const;
+const Index = heed.TextIndex;
 
 /** Vectors with 8 entries that differ from text to text. */
 const vectorOf = (n: number) => Array.from({ length: 8 }, (_, k) => Math.cos((n + 1) * (k + 1) * 0.37));
@@ -37,7 +34,7 @@ async function turnsOf(call: () => Promise<unknown>): Promise<number> {
   return turns;
 }
 
-describe.each(stores)('%s', (_, Index) => {
+describe('an index', () => {
   test('callers cannot change metadata or texts of the index', async () => {
     const index = Index.of(['a', 'b'], vectorsOf(2), { metadata: [{ price: 1, tags: ['x', { deep: 1 }] }, 2] });
     const before = await index.save();
@@ -110,7 +107,7 @@ describe.each(stores)('%s', (_, Index) => {
       Array.from({ length: 64 }, (_, k) => Math.tan(1.5 * Math.sin((n + 1) * (k + 1) * 12.9898)));
     const vectors = Array.from({ length: 63 }, (_, n) => mixed(n));
     const signs = vectors.map((row) => row.map((v) => (v > 0 ? 1 : -1)));
-    const index = Index.of(names(63), vectors, { output: 'binary' });
+    const index = Index.of(names(63), vectors, { storage: 'binary' });
     for (let n = 100; n < 200; n++) {
       const query = mixed(n);
       const scores = signs.map((row) => row.reduce((sum, v, k) => sum + v * query[k]!, 0));
@@ -118,11 +115,9 @@ describe.each(stores)('%s', (_, Index) => {
       expect(scores[hit!.index]).toBeCloseTo(Math.max(...scores), 5);
     }
     // More texts are selected by their signs, unless all are asked for.
-    const large = Index.of(names(5000), vectorsOf(5000), { output: 'binary' });
+    const large = Index.of(names(5000), vectorsOf(5000), { storage: 'binary' });
     const query = vectorOf(7);
-    expect(large.search(query, { topK: 3, exact: true })).toEqual(
-      large.search(query, { topK: 3, rescoreMultiplier: 5000 }),
-    );
+    expect(large.search(query, { topK: 3, exact: true })).toEqual(large.search(query, { topK: 3, candidates: 5000 }));
   });
 
   test('an empty list of queries has no hits', async () => {
@@ -194,6 +189,26 @@ describe.each(stores)('%s', (_, Index) => {
       );
   });
 
+  test('the class that heed exports says which one has memory', async () => {
+    const expected = error('UNSUPPORTED', 'TextIndex: expected `heed.TextIndex` of `const heed = await load()`');
+    expect(() => TextIndex.of(names(1), vectorsOf(1))).toThrow(expected);
+    await expect(TextIndex.of(byNumber, names(1))).rejects.toEqual(expected);
+    await expect(TextIndex.load(await Index.of().save())).rejects.toEqual(expected);
+    expect(Index.of()).toBeInstanceOf(TextIndex);
+  });
+
+  test('former names of options are rejected with the present ones', async () => {
+    const former = { output: 'float32' } as never;
+    const expected = error('INVALID_ARGUMENT', "TextIndex.of: expected 'storage', got 'output', its former name");
+    expect(() => Index.of(names(1), vectorsOf(1), former)).toThrow(expected);
+    await expect(Index.of(byNumber, names(1), former)).rejects.toEqual(expected);
+    const multiplier = { rescoreMultiplier: 4 } as never;
+    const message = "expected 'candidates', got 'rescoreMultiplier', its former name";
+    const index = Index.of(names(1), vectorsOf(1));
+    expect(() => index.search(vectorOf(0), multiplier)).toThrow(error('INVALID_ARGUMENT', message));
+    expect(() => semanticSearch(vectorsOf(1), vectorsOf(1), multiplier)).toThrow(error('INVALID_ARGUMENT', message));
+  });
+
   test('vectors may be a list of Float32Arrays', async () => {
     const rows = vectorsOf(3).map((row) => Float32Array.from(row));
     const index = Index.of(names(3), rows);
@@ -252,7 +267,7 @@ describe.each(stores)('%s', (_, Index) => {
   });
 
   test('vectors are those at the time of the call, also if their buffers are reused', async () => {
-    const index = Index.of(names(1), vectorsOf(1), { output: 'float32' });
+    const index = Index.of(names(1), vectorsOf(1), { storage: 'float32' });
     const [data, codes, scales] = [Float32Array.from(vectorOf(1)), new Int8Array(8).fill(3), new Float32Array([2])];
     const added = index.add(['a'], { data, shape: [1, 8] });
     const more = index.add(['b'], { data: codes, shape: [1, 8], scales } as never);
@@ -290,11 +305,86 @@ describe.each(stores)('%s', (_, Index) => {
       { index: 4, id: 3, text: 'new' },
     ]);
     for (const [n, { vector }] of listed.entries()) expect([...vector]).toEqual([...vectors.slice(n, n + 1).data]);
-    const bits = Index.of(names(2), vectorsOf(2), { output: 'binary' });
+    const bits = Index.of(names(2), vectorsOf(2), { storage: 'binary' });
     const [, second] = bits.entries();
     expect([...second!.vector]).toEqual([...bits.toTensor().slice(1).data]);
     expect([...Index.of().entries()]).toEqual([]);
-    expect(() => index.get('a' as never)).toThrow(error('INVALID_ARGUMENT', 'id: expected an integer'));
+    expect(() => index.get(1.5)).toThrow(error('INVALID_ARGUMENT', 'id: expected an integer'));
+  });
+
+  test('texts may have ids, also strings, and metadata of their own', async () => {
+    const items = [{ id: 'doc-1', text: 'text 0', metadata: { page: 1 } }, 'text 1', { id: 7, text: 'text 2' }];
+    const plain = Index.of(items, vectorsOf(3), { embedder: byNumber });
+    const embedded = await Index.of(byNumber, items);
+    const added = Index.of<{ page: number }>([], undefined, { embedder: byNumber });
+    expect(await added.add(items)).toEqual(['doc-1', 8, 7]);
+    for (const made of [plain, embedded, added])
+      for (const index of [made, await Index.load(await made.save(), { embedder: byNumber })]) {
+        const [first] = index.search(vectorOf(0), { topK: 1 });
+        expect(first).toMatchObject({ index: 0, id: 'doc-1', text: 'text 0', metadata: { page: 1 } });
+        expect(Array.from(index.entries(), ({ id }) => id)).toEqual(['doc-1', 8, 7]);
+        expect([index.has('doc-1'), index.has('7'), index.has(7), index.get(8)]).toEqual([
+          true,
+          false,
+          true,
+          { index: 1, id: 8, text: 'text 1' },
+        ]);
+        expect(index.search(vectorOf(0), { ids: new Set(['doc-1', 8]), topK: 9 })).toHaveLength(2);
+        await index.add([{ id: 'doc-1', text: 'text 5' }], { replace: true });
+        await index.add([{ id: 'doc 2 \ud83e', text: 'text 6', metadata: { page: 2 } }], { vectors: vectorsOf(1, 6) });
+        await index.update(7, { metadata: { page: 9 } });
+        await index.remove([8]);
+        const again = await Index.load(await index.save());
+        expect(Array.from(again.entries(), ({ vector: _, ...text }) => text)).toEqual([
+          { index: 0, id: 7, text: 'text 2', metadata: { page: 9 } },
+          { index: 1, id: 'doc-1', text: 'text 5' },
+          { index: 2, id: 'doc 2 \ud83e', text: 'text 6', metadata: { page: 2 } },
+        ]);
+        expect(await again.add(['next'], { vectors: vectorsOf(1) })).toEqual([9]);
+      }
+    for (const [given, options, message] of [
+      [[{ id: 1.5, text: 'a' }], {}, 'texts[0].id: expected an integer from 0 to 2^53 - 1, or a string, got 1.5'],
+      [[{ id: 'a' }], {}, 'texts[0].text: expected a string'],
+      [[7], {}, 'texts[0]: expected a string or { id, text, metadata }, got 7'],
+      [[{ text: 'a', meta: 1 }], {}, "unknown option 'meta'"],
+      [['a', { id: 'b', text: 'b' }], { ids: [1, 2] }, 'ids: expected no list, as texts have their own ids'],
+      [
+        [
+          { id: 'b', text: 'b' },
+          { id: 'b', text: 'c' },
+        ],
+        {},
+        "ids[1]: expected an id that is given only once, got 'b'",
+      ],
+    ] as const) {
+      const adding = plain.add(given as never, { vectors: vectorsOf(given.length), ...options } as never);
+      await expect(adding).rejects.toEqual(error('INVALID_ARGUMENT', message));
+    }
+    // Integers that are assigned are counted from 0, whatever the number of strings.
+    const named = Index.of([{ id: 'a', text: 'text 0' }], vectorsOf(1));
+    const reloaded = await Index.load(await named.save());
+    expect(await reloaded.add(['text 1'], { vectors: vectorsOf(1) })).toEqual([0]);
+    await expect(plain.remove(['doc-9'])).rejects.toEqual(error('NOT_FOUND', "ids of texts in the index, got 'doc-9'"));
+    expect(plain.size).toBe(3);
+  });
+
+  test('files with damaged ids are rejected', async () => {
+    const bytes = await Index.of([{ id: 'one', text: 'a' }, { id: 'two', text: 'b' }], vectorsOf(2)).save(); // biome-ignore format: one line
+    const text = new TextDecoder('latin1').decode(bytes);
+    for (const [from, to] of [
+      ['"two"', '"one"'],
+      ['"one"', '12345'],
+      ['"one"', '1.234'],
+      ['"one"', '"one '],
+      ['"one"', '[123]'],
+    ] as const) {
+      // biome-ignore format: one line
+      const damaged = bytes.slice();
+      damaged.set(new TextEncoder().encode(to), text.indexOf(from));
+      const loading = Index.load(damaged);
+      if (to === '12345') expect((await loading).has(12345)).toBe(true);
+      else await expect(loading).rejects.toEqual(error('INVALID_FILE', "tensor 'ids'"));
+    }
   });
 
   test('metadata are replaced without the text', async () => {
@@ -350,7 +440,7 @@ describe.each(stores)('%s', (_, Index) => {
   test('replacing and removing texts one by one moves few rows', async () => {
     const count = 4096;
     const index = Index.of(names(count), vectorsOf(count));
-    const { prototype } = Index.newStore({ output: null, similarity: 'cosine' }).constructor as {
+    const { prototype } = Index.newStore({ storage: null, similarity: 'cosine' }).constructor as {
       prototype: { keep(kept: Uint32Array): void };
     };
     const keep = vi.spyOn(prototype, 'keep');
@@ -368,7 +458,7 @@ describe.each(stores)('%s', (_, Index) => {
   });
 });
 
-test('many queries have their hits, in the core as in JavaScript', () => {
+test('many queries have their hits', () => {
   const count = 200_000;
   const queries = { data: new Float32Array(2 * count), shape: [count, 2] };
   for (let n = 0; n < count; n++) queries.data[2 * n + (n % 2)] = 1;
@@ -384,7 +474,7 @@ test('setting a model waits for calls that are running', async () => {
   const reached = new Promise<void>((resolve) => {
     onReached = resolve;
   });
-  const index = await TextIndex.of(async (texts, options) => {
+  const index = await heed.TextIndex.of(async (texts, options) => {
     if (texts[0] === 'text 1')
       await new Promise<void>((resolve) => {
         release = resolve;

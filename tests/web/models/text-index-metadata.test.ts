@@ -1,5 +1,5 @@
 /** Metadata, replacement, prompts of queries, and search while a text is typed. */
-import { type EmbedFunction, load, type TextHit, TextIndex } from 'heed';
+import { type EmbedFunction, load, type TextHit, type TextIndex } from 'heed';
 import { afterAll, describe, expect, test } from 'vitest';
 
 const heed = await load();
@@ -7,10 +7,7 @@ afterAll(() => heed.dispose());
 
 const error = (code: string, message: string) =>
   expect.objectContaining({ name: 'HeedError', code, message: expect.stringContaining(message) });
-const stores = [
-  ['in JavaScript', TextIndex],
-  ['in the core', heed.TextIndex],
-] as const;
+const Index = heed.TextIndex;
 const AXES = [
   [1, 0, 0, 0, 0, 0, 0, 0],
   [0, 1, 0, 0, 0, 0, 0, 0],
@@ -20,9 +17,9 @@ const AXES = [
 const byLetter: EmbedFunction = (texts) =>
   texts.map((text) => AXES['abc'.indexOf(text.at(-1)!)] ?? [1, 1, 1, 0, 0, 0, 0, 0]);
 
-describe.each(stores)('%s', (_, Index) => {
+describe('metadata', () => {
   test('hits and filters have the metadata of their texts, also after saving and removal', async () => {
-    const index = Index.of(['a', 'b', 'c'], AXES, { metadata: [{ page: 1 }, 'two\nlines', null] });
+    const index = Index.of<unknown>(['a', 'b', 'c'], AXES, { metadata: [{ page: 1 }, 'two\nlines', null] });
     const byText = ({ metadata }: { metadata?: unknown }) => typeof metadata === 'string';
     expect(index.search(AXES[0]!, { topK: 1 })).toEqual([
       { index: 0, id: 0, text: 'a', score: 1, metadata: { page: 1 } },
@@ -33,7 +30,9 @@ describe.each(stores)('%s', (_, Index) => {
     await index.add(['e'], [AXES[0]!]);
     const loaded = await Index.load(await index.save());
     for (const each of [index, loaded])
-      expect(each.search([1, 1, 1, 0, 0, 0, 0, 0], { topK: 9 }).sort((p, q) => p.id - q.id)).toMatchObject([
+      expect(
+        each.search([1, 1, 1, 0, 0, 0, 0, 0], { topK: 9 }).sort((p, q) => Number(p.id) - Number(q.id)),
+      ).toMatchObject([
         { id: 1, text: 'b', metadata: 'two\nlines' },
         { id: 2, text: 'c', metadata: null },
         { id: 3, text: 'd', metadata: ['list', 2.5] },
@@ -70,6 +69,21 @@ describe.each(stores)('%s', (_, Index) => {
       );
     expect(() => Index.of(['a'], [AXES[0]!], { metadata: [] })).toThrow(error('INVALID_ARGUMENT', 'one per text'));
     expect(() => Index.of(['a'], [AXES[0]!], { metadata: {} as never })).toThrow(error('INVALID_ARGUMENT', 'array'));
+  });
+
+  test('have a type, which hits, filters and later texts share', async () => {
+    const index = Index.of(['a', 'b'], AXES.slice(0, 2), { metadata: [{ page: 1 }, { page: 2 }] });
+    await index.add(['c'], [AXES[2]!], { metadata: [{ page: 3 }] });
+    // @ts-expect-error: metadata of another type
+    await index.update(2, { metadata: { title: 'x' } });
+    await index.update(2, { metadata: { page: 4 } });
+    const isLate = ({ metadata }: { metadata?: { page: number } | undefined }) => (metadata?.page ?? 0) > 1;
+    const pages = index.search([0, 1, 2, 0, 0, 0, 0, 0], { filter: isLate }).map(({ metadata }) => metadata?.page);
+    expect(pages).toEqual([4, 2]);
+    const loaded = await Index.load<{ page: number }>(await index.save());
+    expect(loaded.get(1)?.metadata?.page).toBe(2);
+    await loaded.remove(({ metadata }) => metadata?.page === 2);
+    expect(loaded.texts).toEqual(['a', 'c']);
   });
 
   test('a text replaces that with its id', async () => {
@@ -147,7 +161,7 @@ describe('searchLatest', () => {
 
   test('only the latest text has hits, and earlier searches are stopped', async () => {
     const { embed, pending, close } = controlled();
-    const index = await TextIndex.of(embed, ['a', 'b', 'c']);
+    const index = await heed.TextIndex.of(embed, ['a', 'b', 'c']);
     close();
     const shown: [string, string | undefined][] = [];
     const onInput = index.searchLatest((hits, text) => shown.push([text, hits[0]?.text]), { topK: 1 });
@@ -165,7 +179,7 @@ describe('searchLatest', () => {
 
   test('an empty text has no hits and is not embedded', async () => {
     const { embed, pending, close } = controlled();
-    const index = await TextIndex.of(embed, ['a']);
+    const index = await heed.TextIndex.of(embed, ['a']);
     close();
     const shown: TextHit[][] = [];
     const onInput = index.searchLatest((hits) => shown.push(hits));
@@ -178,7 +192,7 @@ describe('searchLatest', () => {
 
   test('errors of the latest search reach the caller, those of earlier ones do not', async () => {
     const { embed, pending, close } = controlled();
-    const index = await TextIndex.of(embed, ['a']);
+    const index = await heed.TextIndex.of(embed, ['a']);
     close();
     const onInput = index.searchLatest(() => expect.unreachable());
     const first = onInput('a');
@@ -189,24 +203,24 @@ describe('searchLatest', () => {
     await expect(second).rejects.toThrow('second');
     await expect(onInput(3 as never)).rejects.toEqual(error('INVALID_ARGUMENT', 'text'));
     expect(() => index.searchLatest(undefined as never)).toThrow(error('INVALID_ARGUMENT', 'onHits'));
-    expect(() => TextIndex.of().searchLatest(() => {})).toThrow(error('INVALID_ARGUMENT', 'searchLatest'));
+    expect(() => heed.TextIndex.of().searchLatest(() => {})).toThrow(error('INVALID_ARGUMENT', 'searchLatest'));
   });
 });
 
 test('files with damaged metadata are rejected', async () => {
-  const index = TextIndex.of(['a'], [AXES[0]!], { metadata: ['value'] });
+  const index = heed.TextIndex.of(['a'], [AXES[0]!], { metadata: ['value'] });
   const bytes = await index.save();
   const text = new TextDecoder('latin1').decode(bytes);
   const at = text.lastIndexOf('"value"\n');
   for (const damaged of ['"valu\\"\n', '1       ', '"a"\n"b"\n', '"\xff\xff\xff"\n ']) {
     const copy = bytes.slice();
     for (let i = 0; i < 8; i++) copy[at + i] = damaged.charCodeAt(i);
-    await expect(TextIndex.load(copy)).rejects.toEqual(error('INVALID_FILE', "tensor 'metadata'"));
+    await expect(heed.TextIndex.load(copy)).rejects.toEqual(error('INVALID_FILE', "tensor 'metadata'"));
   }
 });
 
 test('files with damaged lists of surrogates, or of texts without metadata, are rejected', async () => {
-  const index = TextIndex.of(['a\ud83e', 'b'], AXES.slice(0, 2));
+  const index = heed.TextIndex.of(['a\ud83e', 'b'], AXES.slice(0, 2));
   await index.add(['c'], [AXES[2]!], { metadata: [null] });
   const bytes = await index.save();
   const length = new DataView(bytes.buffer).getUint32(0, true);
@@ -214,7 +228,7 @@ test('files with damaged lists of surrogates, or of texts without metadata, are 
   const damaged = async (tensor: string, entry: number, value: number) => {
     const copy = bytes.slice();
     new DataView(copy.buffer).setUint32(8 + length + header[tensor].data_offsets[0] + 4 * entry, value, true);
-    await expect(TextIndex.load(copy)).rejects.toEqual(error('INVALID_FILE', `tensor '${tensor}'`));
+    await expect(heed.TextIndex.load(copy)).rejects.toEqual(error('INVALID_FILE', `tensor '${tensor}'`));
   };
   expect(header.surrogates.shape).toEqual([1, 3]);
   for (const [entry, value] of [[0, 1], [0, 9], [1, 0], [1, 2], [2, 65], [2, 0xe000]] as const) // biome-ignore format: one row

@@ -30,6 +30,14 @@ const words = [
   '.',
 ];
 
+/** A tokenizer_config.json with which tokenizer.json runs as it is. */
+export const runsAsItIs = {
+  'tokenizer_config.json': JSON.stringify({
+    tokenizer_class: 'TokenizersBackend',
+    model_input_names: ['input_ids', 'token_type_ids', 'attention_mask'],
+  }),
+};
+
 export function tinyModel(family = 'bert'): Record<string, Uint8Array | string> {
   const tokenizer = JSON.parse(readFileSync(join(fixtures, 'tokenizers/bert-uncased.json'), 'utf8')) as {
     model: { vocab: Record<string, number> };

@@ -62,11 +62,16 @@ test.each([
   [undefined, 'the fox .'],
   [false, 'the fox .'],
 ])('clean_up_tokenization_spaces: %s', async (clean, expected) => {
-  const config = clean === undefined ? {} : { clean_up_tokenization_spaces: clean };
-  // Without a decoder, because decoders may clean up by themselves.
+  // Without a decoder, because decoders may clean up by themselves, and with a class that does not make one.
+  const config = {
+    tokenizer_class: 'PreTrainedTokenizerFast',
+    ...(clean !== undefined && { clean_up_tokenization_spaces: clean }),
+  };
   using model = await heed.fromPretrained(withSettings(config, { decoder: null }));
   const { inputIds } = await model.tokenize('the fox.');
   expect(await model.decode(inputIds[0]!)).toBe(expected);
+  expect(await model.decode(inputIds[0]!, { cleanUpTokenizationSpaces: true })).toBe('the fox.');
+  expect(await model.decode(inputIds[0]!, { cleanUpTokenizationSpaces: false })).toBe('the fox .');
 });
 
 describe('a limit below the number of special tokens', () => {

@@ -57,7 +57,7 @@ describe('a model in a worker', () => {
     const loading: number[] = [];
     using model = await heed.fromPretrained(`${fixtures}bert`, {
       worker: true,
-      onProgress: ({ loaded }) => loading.push(loaded),
+      onProgress: ({ done }) => loading.push(done),
     });
     expect(loading.length).toBeGreaterThan(1);
     const done: number[] = [];
@@ -162,7 +162,7 @@ describe('a worker that runs another script', () => {
     try {
       const worker = new Worker('setInterval(() => {}, 1000)', { eval: true });
       const loading = expect(heed.fromPretrained(tinyModel(), { worker })).rejects.toMatchObject(rejected);
-      await vi.waitFor(() => expect(vi.getTimerCount()).toBeGreaterThan(0));
+      await vi.waitFor(() => expect(vi.getTimerCount()).toBeGreaterThan(0), { timeout: 120_000 });
       await vi.advanceTimersByTimeAsync(30_000);
       await loading;
     } finally {

@@ -3,7 +3,7 @@ import * as fs from 'node:fs';
 import { join } from 'node:path';
 import type { VectorOutput } from 'heed';
 import { load } from 'heed';
-import { finishEmbedding, type PartFormat, planEmbedding, workEmbedding } from 'heed/node';
+import { finishEmbedding, type PartFormat, planEmbedding, workEmbedding } from 'heed/corpus';
 import { parquetMetadata, parquetReadObjects } from 'hyparquet';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { corpus, makeFolder, rowsOf } from './support.js';

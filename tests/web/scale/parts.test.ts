@@ -2,7 +2,7 @@
 import * as fs from 'node:fs';
 import { join } from 'node:path';
 import { HeedError } from 'heed';
-import { finishEmbedding, type Manifest, type PartFormat, planEmbedding, workEmbedding } from 'heed/node';
+import { finishEmbedding, type Manifest, type PartFormat, planEmbedding, workEmbedding } from 'heed/corpus';
 import { parquetMetadata, parquetReadObjects } from 'hyparquet';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { PartWriter, ROW_GROUP_BYTES } from '../../../web/src/scale/part.js';

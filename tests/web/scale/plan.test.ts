@@ -4,9 +4,9 @@ import * as fs from 'node:fs';
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { load } from 'heed';
-import { embeddingStatus, finishEmbedding, type Manifest, planEmbedding, workEmbedding } from 'heed/node';
+import { embeddingStatus, finishEmbedding, type Manifest, planEmbedding, workEmbedding } from 'heed/corpus';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { chunksOf, linesOf } from '../../../web/src/scale/corpus.js';
+import { chunksOf, linesOf } from '../../../web/src/scale/lines.js';
 import { corpus, makeFolder, partNames, rowsOf, run } from './support.js';
 
 let folder: string;

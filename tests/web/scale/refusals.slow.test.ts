@@ -4,7 +4,7 @@ import * as fs from 'node:fs';
 import { type AddressInfo, createServer, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { HeedError } from 'heed';
-import { finishEmbedding, type Manifest, planEmbedding, workEmbedding } from 'heed/node';
+import { finishEmbedding, type Manifest, planEmbedding, workEmbedding } from 'heed/corpus';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { type Answer, startFakePostgres } from './fake-postgres.js';
 import { corpus, makeFolder, rowsOf, run, start } from './support.js';
@@ -45,7 +45,7 @@ describe('planning', () => {
     const before = fs.readFileSync(join(out, 'manifest.json'));
     await refuses(
       ['plan', file, '--out', out, '--model', model],
-      /^heed: out: expected a folder without a plan, got .*heed corpus work/,
+      /^heed: --out: expected a folder without a plan, got .*heed corpus work/,
     );
     expect(fs.readFileSync(join(out, 'manifest.json')).equals(before)).toBe(true);
     fs.rmSync(join(out, 'manifest.json'));
@@ -90,7 +90,7 @@ describe('planning', () => {
     );
     await refuses(['work', out, '--workers', 'many'], "--workers: expected 'auto' or a whole number");
     await refuses(['work', out, '--lock', '0'], '--lock: expected a whole number of at least 1');
-    await refuses(['plan', file, '--out', out, '--output', 'int4'], '--output: expected one of float32, int8, binary');
+    await refuses(['plan', file, '--out', out, '--type', 'int4'], '--type: expected one of float32, int8, binary');
     for (const [options, message] of [
       [{ shard: { index: 2, count: 2 } }, 'shard: expected { index, count } with 0 <= index < count'],
       [{ shard: { index: 0, count: 1 }, queue: 'redis://x' }, 'shard: expected only one of shard and queue, got both'],
@@ -299,7 +299,7 @@ describe('working', () => {
       const { code, message } = error as HeedError;
       expect(code).toBe('NETWORK');
       expect(message).toMatch(
-        /^--queue: expected a server at \w+:\/\/127\.0\.0\.1:1(\/x)?, got none within 0\.2 s \((connect ECONNREFUSED.*|no answer)\)\..*--retry/,
+        /^queue: expected a server at \w+:\/\/127\.0\.0\.1:1(\/x)?, got none within 0\.2 s \((connect ECONNREFUSED.*|no answer)\)\..*`queueTimeout`/,
       );
     }
     await expect(workEmbedding(out, { to: 'postgres://127.0.0.1:1/x' })).rejects.toMatchObject({ code: 'NETWORK' });
@@ -367,7 +367,7 @@ describe('working', () => {
 
     test('until the server no longer answers', async () => {
       const counted = finish(async () => 'silence', 'silence');
-      await expect(counted).rejects.toMatchObject({ code: 'NETWORK', message: expect.stringMatching(/^--to: /) });
+      await expect(counted).rejects.toMatchObject({ code: 'NETWORK', message: expect.stringMatching(/^to: /) });
       expect(fs.existsSync(join(out, '_SUCCESS'))).toBe(false);
     });
   });

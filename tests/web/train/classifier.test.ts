@@ -1,8 +1,9 @@
 /** Training a classifier on frozen vectors of the bundled model. */
+import { evaluateClassifier } from 'heed/evaluation';
 import { type ClassifierExample, classify, load, type PretrainedModel, type TrainingHeed } from 'heed/train';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { measure } from '../../../web/src/evaluation/classification.js';
-import { predictedLabels } from '../../../web/src/train/fine-tuning/predicted-labels.js';
+import { predictedLabels } from '../../../web/src/evaluation/classifier.js';
 import { tinyModel } from '../models/tiny.js';
 
 const words = {
@@ -72,9 +73,15 @@ describe('trainClassifier', () => {
     const one = await model.predict('sequence-classification', texts[2]!);
     expect(logits.shape).toEqual([3, 3]);
     expect(one.logits.data).toEqual(logits.data.slice(6));
-    const metrics = await heed.evaluateClassifier(model, examples);
+    const metrics = await evaluateClassifier(model, examples);
     expect(metrics.count).toBe(50);
     expect(metrics.confusionMatrix!.flat().reduce((a, b) => a + b)).toBe(50);
+  });
+
+  it('is measured by a function of heed/evaluation, which the former method names', async () => {
+    const { evaluateClassifier } = heed as unknown as { evaluateClassifier(): Promise<never> };
+    const error = { code: 'UNSUPPORTED', message: expect.stringContaining("'heed/evaluation'") };
+    await expect(evaluateClassifier()).rejects.toMatchObject(error);
   });
 
   it('has the same result for the same seed', async () => {
@@ -100,7 +107,7 @@ describe('trainClassifier', () => {
     const alive = scores!.find(({ label }) => label === 'alive')!.score;
     const edible = scores!.find(({ label }) => label === 'edible')!.score;
     expect(alive + edible).toBeGreaterThan(1); // scores are sigmoids
-    expect((await heed.evaluateClassifier(model, given)).accuracy).toBeGreaterThan(0.8);
+    expect((await evaluateClassifier(model, given)).accuracy).toBeGreaterThan(0.8);
   });
 
   it('learns pairs of texts', async () => {
@@ -112,7 +119,7 @@ describe('trainClassifier', () => {
     const { logits } = await tiny.predict('sequence-classification', ['x', 'x'], { textPairs: ['x', 'y'] });
     expect(labels).toEqual(['no', 'yes']);
     expect(predictedLabels(logits, false)).toEqual([[1], [0]]);
-    expect((await heed.evaluateClassifier(tiny, pairs)).accuracy).toBe(1);
+    expect((await evaluateClassifier(tiny, pairs)).accuracy).toBe(1);
   });
 
   it('trains the head of the family if the checkpoint has one', async () => {
@@ -120,7 +127,7 @@ describe('trainClassifier', () => {
     const own = ['x', 'y', 'z'].map((text, i) => ({ text, label: tiny.config.labels[i] ?? `LABEL_${i}` }));
     const { head } = await heed.trainClassifier(tiny, own, { seed: 1, head: 'family', epochs: 100 });
     expect(head).toBe('family');
-    expect((await heed.evaluateClassifier(tiny, own)).accuracy).toBe(1);
+    expect((await evaluateClassifier(tiny, own)).accuracy).toBe(1);
     await expect(train(examples, { head: 'family' })).rejects.toMatchObject({
       code: 'UNSUPPORTED',
       message: expect.stringContaining("its family's classifier"),
@@ -130,7 +137,7 @@ describe('trainClassifier', () => {
   it('trains a classifier on a q8 model', async () => {
     const quantized = await heed.fromPretrained(undefined, { dtype: 'q8' });
     await heed.trainClassifier(quantized, examples, { seed: 1 });
-    expect((await heed.evaluateClassifier(quantized, examples)).accuracy).toBeGreaterThan(0.9);
+    expect((await evaluateClassifier(quantized, examples)).accuracy).toBeGreaterThan(0.9);
   });
 
   it('stops early with the best epoch', async () => {

@@ -7,7 +7,7 @@ import { dropoutRates } from '../../../web/src/train/trainable/dropout-rates.js'
 const none = { embedding: 0, attention: 0, attentionOutput: 0, hidden: 0, output: 0, position: 0 };
 const keys = { hidden_dropout_prob: 0.2, attention_probs_dropout_prob: 0.3, attention_dropout: 0.4 };
 const ratesOf = (type: string, more: object = {}, given: number | null = null) =>
-  dropoutRates(type, new Settings({ ...keys, ...more }, 'config.json', '', ''), given);
+  dropoutRates(type, new Settings({ ...keys, ...more }, 'config.json'), given);
 
 const bert = { ...none, embedding: 0.2, attention: 0.3, attentionOutput: 0.2, output: 0.2 };
 

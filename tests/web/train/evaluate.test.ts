@@ -10,13 +10,23 @@ describe('a model', () => {
     dropout.eval();
     const result = await model.evaluate(
       { inputs: x, labels: values },
-      { loss: 'mse', metrics: ['rmse', 'mae'], batchSize: 6 },
+      {
+        loss: 'mse',
+        metrics: ['rmse', 'mae', 'rootMeanSquaredError', 'meanAbsoluteError', 'meanSquaredError'],
+        batchSize: 6,
+      },
     );
     expect([model.training, dropout.training]).toEqual([true, false]);
     const output = model.eval().forward(x);
     expect(result.loss).toBeCloseTo(heed.losses.mse(output, values).item(), 6);
     expect(result.metrics.rmse! ** 2).toBeCloseTo(result.loss!, 6);
     expect(result.metrics.mae).toBeCloseTo(meanAbsoluteError(values, output), 12);
+    const { mae, rmse, ...named } = result.metrics;
+    expect(named).toEqual({
+      rootMeanSquaredError: rmse,
+      meanAbsoluteError: mae,
+      meanSquaredError: expect.closeTo(rmse! ** 2, 12),
+    });
     const streamed = [{ inputs: x, labels: values }];
     expect(await model.evaluate(streamed, { metrics: ['mae'] })).toEqual({ metrics: { mae: expect.any(Number) } });
   });

@@ -23,44 +23,28 @@ describe('trainEmbedding', () => {
     }
   });
 
-  it.each([2, 6, 12])(
-    'trains on %d pairs with its own settings, and says how far weights have moved',
-    async (count) => {
-      const model = await tiny(heed);
-      const before = stateOf(model);
-      const few = [...pairs, ...pairs.map(({ a, b }) => ({ a: `the ${a}`, b: `x ${b}` }))].slice(0, count);
-      const steps: number[] = [];
-      const { weightChange } = await heed.trainEmbedding(model, few, {
-        seed: 1,
-        onStep: ({ step }) => steps.push(step),
-      });
-      expect(steps.length).toBeGreaterThanOrEqual(10);
-      const after = stateOf(model);
-      expect(changed(before, after).length).toBeGreaterThan(20);
-      const length = (values: number[]) => Math.hypot(...values);
-      const all = (state: Record<string, number[]>) => Object.keys(before).map((name) => state[name]!);
-      const change = length(all(after).map((values, i) => length(values.map((v, j) => v - all(before)[i]![j]!))));
-      expect(weightChange).toBeCloseTo(change / length(all(before).map(length)), 6);
-    },
-  );
+  it.each([2, 6, 12])('trains on %d pairs with its own settings', async (count) => {
+    const model = await tiny(heed);
+    const before = stateOf(model);
+    const few = [...pairs, ...pairs.map(({ a, b }) => ({ a: `the ${a}`, b: `x ${b}` }))].slice(0, count);
+    const steps: number[] = [];
+    await heed.trainEmbedding(model, few, { seed: 1, onStep: ({ step }) => steps.push(step) });
+    expect(steps.length).toBeGreaterThanOrEqual(10);
+    expect(changed(before, stateOf(model)).length).toBeGreaterThan(20);
+  });
 
   it('takes a step that counts if there is only one', async () => {
     for (const train of ['full', { lora: { rank: 2, seed: 1 } }] as const) {
       const model = await tiny(heed);
-      const { weightChange } = await heed.trainEmbedding(model, pairs, { train, epochs: 1, batchSize: 6, seed: 1 });
-      expect(weightChange).toBeGreaterThan(1e-6);
+      const before = stateOf(model);
+      await heed.trainEmbedding(model, pairs, { train, epochs: 1, batchSize: 6, seed: 1 });
+      expect(changed(before, stateOf(model)).length).toBeGreaterThan(0);
     }
-    const model = await tiny(heed);
-    const options = { train: 'full', head: 'sentence', epochs: 1, seed: 1 } as const;
-    expect((await heed.trainClassifier(model, examples, options)).weightChange).toBeGreaterThan(1e-6);
-    expect((await heed.trainClassifier(model, examples, { head: 'sentence', epochs: 1 })).weightChange).toBe(0);
   });
 
-  it('refuses what changes nothing', async () => {
+  it('refuses what has nothing to compare', async () => {
     const model = await tiny(heed);
     const refused = (message: string) => ({ code: 'INVALID_ARGUMENT', message: expect.stringContaining(message) });
-    const still = heed.trainEmbedding(model, pairs, { epochs: 1, lr: 1e-30, seed: 1 });
-    await expect(still).rejects.toMatchObject(refused('changed no weights'));
     const same = [pairs[0]!, { a: 'x', b: 'z' }];
     await expect(heed.trainEmbedding(model, same)).rejects.toMatchObject(refused('two pairs that share no text'));
     await expect(heed.trainEmbedding(model, pairs, { batchSize: 1 })).rejects.toMatchObject(refused('batchSize'));

@@ -14,7 +14,7 @@ describe('weights', () => {
       sampleWeight: weights,
       loss: (output, labels, batch) => {
         batches.push(batch as never);
-        return heed.losses.mse(output, labels, { weights: batch.weights! });
+        return heed.losses.mse(output, labels, { exampleWeights: batch.weights! });
       },
     });
     const named = makeModel();
@@ -28,7 +28,7 @@ describe('weights', () => {
       const place = (i: number) => x.data.indexOf(batch.inputs.data[3 * i]!) / 3;
       expect([...batch.weights.data]).toEqual(Array.from(batch.weights.data, (_, i) => weights[place(i)]));
       optimizer.zeroGrad();
-      const loss = heed.losses.mse(byHand.forward(batch.inputs), batch.labels, { weights: batch.weights });
+      const loss = heed.losses.mse(byHand.forward(batch.inputs), batch.labels, { exampleWeights: batch.weights });
       loss.backward();
       optimizer.step();
       losses.push(loss.item());
@@ -50,7 +50,7 @@ describe('weights', () => {
     const weighted = await run([0, 2]);
     expect(weighted).not.toEqual(await run(undefined));
     const own = (output: Tensor, labels: never, { weights }: { weights: never }) =>
-      heed.losses.mse(output, labels, { weights });
+      heed.losses.mse(output, labels, { exampleWeights: weights });
     expect(await run([0, 2], own)).toEqual(weighted);
     // The first loss is the squared error of the second example alone, with weights whose mean is 1.
     const [, second] = makeModel().train().forward(inputs).data;

@@ -143,7 +143,7 @@ describe('metrics', () => {
     [{ metrics: 'mae' as never }, /fit.metrics: expected an array of names and functions/],
     [
       { metrics: ['acuracy' as 'accuracy'] },
-      /fit.metrics\[0\]: expected a function, or 'accuracy' \(all: accuracy, mae/,
+      /fit.metrics\[0\]: expected a function, or 'accuracy' \(all: accuracy, meanAbsoluteError, mae/,
     ],
     [{ metrics: ['mae', 'mae'] }, /metrics with different names, got 'mae' twice/],
     [{ metrics: [() => 1], worker: true }, /fit.metrics: expected names of metrics with `worker`/],
@@ -157,7 +157,7 @@ describe('metrics', () => {
     [{ sampleWeight: Array(count).fill(1), loss: 'infoNCE' }, /fit.sampleWeight: expected one of the losses/],
     [{ classWeight: [1, 2] as never }, /fit.classWeight: expected an object/],
     [{ classWeight: { a: 1 } as never }, /fit.classWeight: expected integers as classes, got 'a'/],
-    [{ classWeight: { 1: -1 } }, /fit.classWeight\[1\]: expected a finite number >= 0/],
+    [{ classWeight: { 1: -1 } }, /fit.classWeight\['1'\]: expected a finite number >= 0/],
     [{ earlyStopping: { patience: 1, restoreBest: 1 as never } }, /fit.earlyStopping.restoreBest/],
   ])('and other options refuse %j', async (options, message) => {
     const model = makeModel();

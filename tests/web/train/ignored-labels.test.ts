@@ -58,7 +58,7 @@ describe('the loss is the mean over all labels', () => {
   test.each([1, 4])('weighted by classes, in batches of %d', async (batchSize) => {
     const model = make();
     const weights = [0.5, 2, 3];
-    const own = (output: Tensor, given: number[]) => heed.losses.crossEntropy(output, given, { weight: weights });
+    const own = (output: Tensor, given: number[]) => heed.losses.crossEntropy(output, given, { classWeights: weights });
     const mean = expected(model, (label) => weights[label]!);
     expect((await model.evaluate({ inputs, labels }, { loss: own, batchSize })).loss).toBeCloseTo(mean, 6);
     const classWeight = { 0: 0.5, 1: 2, 2: 3 };

@@ -46,6 +46,14 @@ describe.each(builds)('losses, %s build', (build) => {
     const loss = call(heed.losses, name, [...inputs, ...given, options]) as AnyLoss;
     expect(distance(loss.item(), expected.value)).toBeLessThanOrEqual(1);
   });
+
+  it.each([
+    ['weight', 'classWeights'],
+    ['weights', 'exampleWeights'],
+  ])('rejects the former name %s, and names %s', (former, name) => {
+    const message = `losses.crossEntropy: expected '${name}', got '${former}', its former name`;
+    expect(() => heed.losses.crossEntropy([[1, 2]], [0], { [former]: [1] })).toThrow(message);
+  });
 });
 
 /** A vector as one row. */

@@ -1,8 +1,9 @@
 /** Many examples, labels and classes: work grows linearly, the event loop has its turns, and signals are honoured. */
-import { classificationMetrics, informationRetrievalMetrics } from 'heed/evaluation';
+import { classificationMetrics, evaluateClassifier, informationRetrievalMetrics } from 'heed/evaluation';
 import { describe, expect, it } from 'vitest';
+import type { ExampleSet } from '../../../web/src/evaluation/labeled-examples.js';
 import { rowBatches } from '../../../web/src/train/fine-tuning/embedding-batches.js';
-import { type ExampleSet, split } from '../../../web/src/train/fine-tuning/examples.js';
+import { split } from '../../../web/src/train/fine-tuning/examples.js';
 import { heed } from './fit-support.js';
 import { tiny } from './tiny-models.js';
 
@@ -73,7 +74,7 @@ describe('reading many examples', () => {
     ['trainClassifier', async (signal) => heed.trainClassifier(await model(), wrongTexts, options(signal))],
     ['trainEmbedding', async (signal) => heed.trainEmbedding(await model(), wrongPairs, options(signal))],
     ['trainEmbedding', async (signal) => heed.trainEmbedding(await model(), wrongTexts as never, options(signal))],
-    ['evaluateClassifier', async (signal) => heed.evaluateClassifier(await model(), wrongTexts, options(signal))],
+    ['evaluateClassifier', async (signal) => evaluateClassifier(await model(), wrongTexts, options(signal))],
   ];
   const options = (signal?: AbortSignal) => (signal ? { signal } : {});
   let made: ReturnType<typeof tiny> | undefined;

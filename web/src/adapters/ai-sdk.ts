@@ -1,10 +1,9 @@
 /** Embedding and reranking models for the AI SDK, `heed/ai-sdk`. The interfaces are those of @ai-sdk/provider 2 to 4 (`ai` 5 to 7), which this module does not import. */
-import { describe, invalid } from '../base/error.js';
 import { oneOf, optional, readOptions, text } from '../base/options.js';
 import type { SignalLike } from '../base/platform.js';
 import { type PretrainedModel, type Role, readRole } from '../models/index.js';
 import { rerank } from '../tasks/index.js';
-import { type Embedder, makeEmbedTexts, type PromptOptions } from './prompts.js';
+import { type Embedder, makeEmbed, type PromptOptions, requireMethod } from './adapter.js';
 
 /**
  * Version of @ai-sdk/provider's interfaces: 'v2' for AI SDK 5 (AI SDK 6 accepts it with a warning), 'v3' for AI SDK 6
@@ -12,6 +11,7 @@ import { type Embedder, makeEmbedTexts, type PromptOptions } from './prompts.js'
  */
 export type Specification = 'v2' | 'v3' | 'v4';
 
+/** Options of `embeddingModel`. */
 export interface EmbeddingModelOptions<V extends Specification = 'v3'> extends PromptOptions {
   /**
    * Whether texts get the query prompt or the document prompt, since the AI SDK does not distinguish them. Default
@@ -26,11 +26,17 @@ export interface EmbeddingModelOptions<V extends Specification = 'v3'> extends P
 
 /** @ai-sdk/provider's EmbeddingModelV2, EmbeddingModelV3 or EmbeddingModelV4. */
 export interface AiSdkEmbeddingModel<V extends Specification = 'v3'> {
+  /** The version of the interface of the AI SDK. */
   readonly specificationVersion: V;
+  /** 'heed'. */
   readonly provider: 'heed';
+  /** The name of the model. */
   readonly modelId: string;
+  /** The maximum number of texts per call: none. */
   readonly maxEmbeddingsPerCall: undefined;
+  /** Whether calls may run at the same time. */
   readonly supportsParallelCalls: boolean;
+  /** Embeds texts; the SDK calls it. */
   doEmbed(options: {
     values: string[];
     dimensions?: number | undefined;
@@ -45,9 +51,13 @@ export interface AiSdkEmbeddingModel<V extends Specification = 'v3'> {
 
 /** @ai-sdk/provider's RerankingModelV3 or RerankingModelV4. */
 export interface AiSdkRerankingModel<V extends 'v3' | 'v4' = 'v3'> {
+  /** The version of the interface of the AI SDK. */
   readonly specificationVersion: V;
+  /** 'heed'. */
   readonly provider: 'heed';
+  /** The name of the model. */
   readonly modelId: string;
+  /** Ranks documents; the SDK calls it. */
   doRerank(options: {
     documents: { type: 'text'; values: string[] } | { type: 'object'; values: object[] };
     query: string;
@@ -76,12 +86,7 @@ export function embeddingModel<V extends Specification = 'v3'>(
   model: Embedder,
   options?: EmbeddingModelOptions<V>,
 ): AiSdkEmbeddingModel<V> {
-  const [, { role, modelId, specificationVersion }, embedAndCount] = makeEmbedTexts(
-    'embeddingModel',
-    model,
-    schema,
-    options,
-  );
+  const [embed, { role, modelId, specificationVersion }] = makeEmbed('embeddingModel', model, schema, options);
   return {
     specificationVersion: specificationVersion as V,
     provider: 'heed',
@@ -91,8 +96,7 @@ export function embeddingModel<V extends Specification = 'v3'>(
     async doEmbed({ values, dimensions, abortSignal, providerOptions }) {
       const own = providerOptions?.heed?.role;
       const callRole = own === undefined ? role : readRole(own, 'providerOptions.heed.role');
-      const call = { signal: abortSignal, dimensions };
-      const { embeddings, tokens, cut } = await embedAndCount(callRole, values, call);
+      const { embeddings, tokens, cut } = await embed(callRole, values, { signal: abortSignal, dimensions });
       const message = `${cut} of ${values.length} texts were longer than the model's limit and have been cut`;
       return {
         embeddings,
@@ -105,7 +109,8 @@ export function embeddingModel<V extends Specification = 'v3'>(
 
 /**
  * Creates a reranking model for `rerank` of AI SDK 6 and 7 from a cross-encoder with one label, such as ms-marco-MiniLM
- * or bge-reranker. Scores are sigmoids of the logits, from 0 to 1. Documents that are objects are converted to JSON.
+ * or bge-reranker, or another model, whose token vectors are compared: see `rerank`. Scores are sigmoids, from 0 to 1.
+ * Documents that are objects are converted to JSON.
  *
  * @example
  * const { ranking } = await rerank({ model: rerankingModel(crossEncoder), query, documents, topN: 3 });
@@ -115,8 +120,7 @@ export function rerankingModel<V extends 'v3' | 'v4' = 'v3'>(
   model: PretrainedModel,
   options?: { modelId?: string | undefined; specificationVersion?: V | undefined },
 ): AiSdkRerankingModel<V> {
-  if (typeof model?.predict !== 'function')
-    throw invalid('rerankingModel: model', 'a model that `fromPretrained` returned', describe(model));
+  requireMethod('rerankingModel', model, 'predict');
   const { modelId, specificationVersion } = readOptions('rerankingModel', rerankingSchema, options);
   return {
     specificationVersion: specificationVersion as V,
@@ -126,8 +130,8 @@ export function rerankingModel<V extends 'v3' | 'v4' = 'v3'>(
       const texts = type === 'text' ? values : values.map((value) => JSON.stringify(value));
       const hits = await rerank(model, query, texts, {
         activation: 'sigmoid',
-        ...(topN !== undefined && { topK: topN }),
-        ...(abortSignal && { signal: abortSignal }),
+        topK: topN,
+        signal: abortSignal,
       });
       return { ranking: hits.map(({ index, score }) => ({ index, relevanceScore: score })), warnings: [] };
     },

@@ -1,9 +1,11 @@
 /** An embedding function for Chroma, `heed/chroma`. The interface is that of chromadb 3, which this module does not import. */
 import { oneOf, optional } from '../base/options.js';
-import { type Embedder, makeEmbedTexts, type PromptOptions } from './prompts.js';
+import { type Embedder, makeEmbed, type PromptOptions } from './adapter.js';
 
+/** The distances of Chroma. */
 export type ChromaSpace = 'cosine' | 'l2' | 'ip';
 
+/** Options of `embeddingFunction`. */
 export interface ChromaOptions extends PromptOptions {
   /**
    * Distance of collections that do not specify one. Default 'cosine', which does not depend on whether the model
@@ -14,11 +16,17 @@ export interface ChromaOptions extends PromptOptions {
 
 /** chromadb's EmbeddingFunction. */
 export interface ChromaEmbeddingFunction {
+  /** The name under which Chroma stores the function. */
   readonly name: 'heed';
+  /** Embeds documents. */
   generate(texts: string[]): Promise<number[][]>;
+  /** Embeds queries. */
   generateForQueries(texts: string[]): Promise<number[][]>;
+  /** The distance of collections without a configuration. */
   defaultSpace(): ChromaSpace;
+  /** The distances that fit the vectors. */
   supportedSpaces(): ChromaSpace[];
+  /** What Chroma stores with a collection; the model is not part of it. */
   getConfig(): Record<string, unknown>;
 }
 
@@ -37,11 +45,11 @@ const schema = { space: optional(oneOf(SPACES), 'cosine' as const) };
  * @throws HeedError INVALID_ARGUMENT if `model` is not a model, and for unknown options
  */
 export function embeddingFunction(model: Embedder, options?: ChromaOptions): ChromaEmbeddingFunction {
-  const [embedTexts, { space }] = makeEmbedTexts('embeddingFunction', model, schema, options);
+  const [embed, { space }] = makeEmbed('embeddingFunction', model, schema, options);
   return {
     name: 'heed',
-    generate: (texts) => embedTexts('document', texts),
-    generateForQueries: (texts) => embedTexts('query', texts),
+    generate: async (texts) => (await embed('document', texts)).embeddings,
+    generateForQueries: async (texts) => (await embed('query', texts)).embeddings,
     defaultSpace: () => space,
     supportedSpaces: () => [...SPACES],
     getConfig: () => ({ family: model.config.family }),

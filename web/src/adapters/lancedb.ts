@@ -1,16 +1,21 @@
 /** An embedding function for LanceDB, `heed/lancedb`. The base class is that of @lancedb/lancedb, which the caller passes, since this module does not import it. */
 import { describe, invalid } from '../base/error.js';
-import { type Embedder, makeEmbedTexts, type PromptOptions } from './prompts.js';
+import { type Embedder, makeEmbed, type PromptOptions } from './adapter.js';
 
 /** LanceDB's TextEmbeddingFunction, reduced to what is used here. */
 type TextEmbeddingFunctionLike = abstract new () => object;
 
 /** The methods that the returned class adds to LanceDB's. */
 export interface LanceEmbeddingFunction {
+  /** LanceDB calls it before the function is used. */
   init(): Promise<void>;
+  /** The width of the vectors. */
   ndims(): number | undefined;
+  /** Embeds texts. */
   generateEmbeddings(texts: string[]): Promise<number[][]>;
+  /** Embeds documents. */
   computeSourceEmbeddings(texts: string[]): Promise<number[][]>;
+  /** Embeds a query. */
   computeQueryEmbeddings(text: string): Promise<number[]>;
 }
 
@@ -34,7 +39,7 @@ export function embeddingFunction<Base extends TextEmbeddingFunctionLike>(
 ): new () => InstanceType<Base> & LanceEmbeddingFunction {
   if (typeof TextEmbeddingFunction !== 'function')
     throw invalid('embeddingFunction', "LanceDB's TextEmbeddingFunction", describe(TextEmbeddingFunction));
-  const [embedTexts] = makeEmbedTexts('embeddingFunction', model, {}, options);
+  const [embed] = makeEmbed('embeddingFunction', model, {}, options);
   let width: number | undefined;
   // TypeScript requires the base of a mixin to have a constructor with any arguments.
   const AnyBase = TextEmbeddingFunction as unknown as new (...args: unknown[]) => object;
@@ -48,19 +53,19 @@ export function embeddingFunction<Base extends TextEmbeddingFunctionLike>(
     }
     /** Determines the vectors' width by embedding a text, because layers after the pooling may change it. */
     async init(): Promise<void> {
-      width ??= (await embedTexts('document', ['']))[0]!.length;
+      width ??= (await this.generateEmbeddings(['']))[0]!.length;
     }
     ndims(): number | undefined {
       return width;
     }
-    generateEmbeddings(texts: string[]): Promise<number[][]> {
-      return embedTexts('document', texts);
+    async generateEmbeddings(texts: string[]): Promise<number[][]> {
+      return (await embed('document', texts)).embeddings;
     }
     computeSourceEmbeddings(texts: string[]): Promise<number[][]> {
-      return embedTexts('document', texts);
+      return this.generateEmbeddings(texts);
     }
     async computeQueryEmbeddings(text: string): Promise<number[]> {
-      return (await embedTexts('query', [text]))[0]!;
+      return (await embed('query', [text])).embeddings[0]!;
     }
   }
   return HeedEmbeddingFunction as never;

@@ -1,19 +1,22 @@
 /** Embeddings and a reranker for LangChain.js, `heed/langchain`. The interfaces are those of @langchain/core 1, which this module does not import. */
-import { describe, invalid } from '../base/error.js';
 import { optional, readOptions, size } from '../base/options.js';
 import type { PretrainedModel } from '../models/index.js';
 import { rerank } from '../tasks/index.js';
-import { type Embedder, makeEmbedTexts, type PromptOptions } from './prompts.js';
+import { type Embedder, makeEmbed, type PromptOptions, requireMethod } from './adapter.js';
 
 /** @langchain/core's EmbeddingsInterface. */
 export interface LangChainEmbeddings {
+  /** Embeds documents. */
   embedDocuments(documents: string[]): Promise<number[][]>;
+  /** Embeds a query. */
   embedQuery(document: string): Promise<number[]>;
 }
 
 /** @langchain/core's Document, reduced to what is used here. */
 export interface LangChainDocument {
+  /** The text. */
   pageContent: string;
+  /** The data that is stored with the text. */
   metadata: Record<string, unknown>;
 }
 
@@ -36,24 +39,23 @@ export interface LangChainReranker {
  * @throws HeedError INVALID_ARGUMENT if `model` is not a model, and for unknown options
  */
 export function embeddings(model: Embedder, options?: PromptOptions): LangChainEmbeddings {
-  const [embedTexts] = makeEmbedTexts('embeddings', model, {}, options);
+  const [embed] = makeEmbed('embeddings', model, {}, options);
   return {
-    embedDocuments: (documents) => embedTexts('document', documents),
-    embedQuery: async (document) => (await embedTexts('query', [document]))[0]!,
+    embedDocuments: async (documents) => (await embed('document', documents)).embeddings,
+    embedQuery: async (document) => (await embed('query', [document])).embeddings[0]!,
   };
 }
 
 /**
- * Creates a document compressor for `ContextualCompressionRetriever` that reranks with a cross-encoder of one label and
- * keeps the best `topN` documents (default: all).
+ * Creates a document compressor for `ContextualCompressionRetriever` that reranks with a cross-encoder of one label, or
+ * with the token vectors of another model (see `rerank`), and keeps the best `topN` documents (default: all).
  *
  * @example
  * const retriever = new ContextualCompressionRetriever({ baseCompressor: reranker(crossEncoder, { topN: 3 }), baseRetriever });
  * @throws HeedError INVALID_ARGUMENT if `model` is not a model, and for unknown options
  */
 export function reranker(model: PretrainedModel, options?: { topN?: number | undefined }): LangChainReranker {
-  if (typeof model?.predict !== 'function')
-    throw invalid('reranker: model', 'a model that `fromPretrained` returned', describe(model));
+  requireMethod('reranker', model, 'predict');
   const { topN } = readOptions('reranker', { topN: optional(size, Infinity) }, options);
   return {
     async compressDocuments(documents, query) {

@@ -6,12 +6,13 @@ import type { PageRuntime } from '../base/owned.js';
 import type { WorkerLike } from '../base/platform.js';
 import { shippedModel } from '../base/wasm/shipped.js';
 import type { ModelSource } from '../io/source.js';
+import { loadPretrained } from '../loading/load-pretrained.js';
 import { loadSchema } from '../models/call-options.js';
 import { MAX_LAYERS } from '../models/families/family.js';
-import type { LoadModelOptions } from '../models/load.js';
-import { loadPretrained } from '../models/load-pretrained.js';
+import type { LoadModelOptions } from '../models/loaded-model.js';
 import type { PretrainedModel } from '../models/model.js';
 
+/** Options of `fromPretrained`. */
 export interface FromPretrainedOptions extends LoadModelOptions {
   /**
    * true: run the model in a worker, so that it never blocks this thread; the calls are the same. If a bundler or a

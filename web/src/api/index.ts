@@ -12,7 +12,6 @@ export type { Inspection, InspectOptions } from '../folders/inspect.js';
 export type { Pruned, PruneLoss, PruneOptions, PruneReport } from '../folders/prune.js';
 export type { Quantized, QuantizeOptions, QuantizeReport } from '../folders/quantize.js';
 export type { QuantizeIndexOptions } from '../folders/quantize-index.js';
-export { clearCache, listCache } from '../io/cache-functions.js';
 export type { CachedModel, CacheOptions } from '../io/cached-models.js';
 export type { FileBytes, ModelSource } from '../io/source.js';
 export type { FeatureTokenizer, FeatureTokenizerOptions } from '../layers/composition/feature-tokenizer.js';
@@ -34,12 +33,12 @@ export type { Dropout, DropoutOptions } from '../layers/dropout.js';
 export type { Embedding, EmbeddingOptions } from '../layers/embedding.js';
 export type { Encoder, EncoderCall, EncoderLayer, EncoderLayerOptions, EncoderOptions } from '../layers/encoder.js';
 export type { FeedForward, FeedForwardOptions } from '../layers/feed-forward.js';
-export { type FromKerasOptions, fromKeras, type KerasWeights } from '../layers/from-keras.js';
 export type { AttentionOptions, RotaryOptions } from '../layers/functions.js';
 export { type HeadImportance, headImportance } from '../layers/heads.js';
+export type { FromKerasOptions, KerasWeights } from '../layers/keras.js';
 export type { Layer, LayerOptions } from '../layers/layer.js';
 export type { Linear, LinearOptions } from '../layers/linear.js';
-export { type BooleanMask, type Masks, masks } from '../layers/masks.js';
+export type { BooleanMask, Masks } from '../layers/masks.js';
 export type {
   MultiHeadAttention,
   MultiHeadAttentionCall,
@@ -51,15 +50,15 @@ export type { GRU, LSTM, RecurrentOptions } from '../layers/recurrent.js';
 export { loadSafetensors, type SaveSafetensorsOptions, saveSafetensors } from '../layers/safetensors.js';
 export type { StateDict } from '../layers/state-dict.js';
 export type { Transformer, TransformerCall, TransformerOptions, TransformerWeights } from '../layers/transformer.js';
+export type { LoadTokenizerOptions, Tokenizer, TokenizerOptions } from '../loading/own-tokenizer.js';
 export type { Device, DeviceFigures } from '../models/device.js';
-export type { Pooling } from '../models/families/sentence-transformers.js';
+export type { Pooling } from '../models/families/steps.js';
 export { maxSim } from '../models/heads/max-sim.js';
 export { type SparseVector, sparseDot } from '../models/heads/sparse.js';
 export type { HeadName } from '../models/heads/task-heads.js';
 export type { EmbedImageOptions, EncodeImageOptions, EncodeImageResult, ImageInput } from '../models/image-encoder.js';
 export type { ModelInput, TokenIds } from '../models/input.js';
-export type { LoadProgress } from '../models/load.js';
-export { loadTokenizer } from '../models/load-tokenizer.js';
+export type { LoadProgress } from '../models/loaded-model.js';
 export type {
   CallOptions,
   EmbedOptions,
@@ -72,11 +71,11 @@ export type {
   PretrainedModel,
   Projections,
   SpanScores,
+  TextHead,
   TokenizeOptions,
   TokenizeResult,
   Workers,
 } from '../models/model.js';
-export type { LoadTokenizerOptions, Tokenizer, TokenizerOptions } from '../models/own-tokenizer.js';
 export type { Int8Vectors, VectorOutput, VectorsOf } from '../models/quantized.js';
 export {
   type EmbedBatch,
@@ -89,13 +88,14 @@ export {
 export { type Corpus, type Hit, type SemanticSearchOptions, semanticSearch, similarity } from '../search/index.js';
 export type { EmbedFunction } from '../search/index-model.js';
 export type { TextHit, TextSearchOptions } from '../search/index-search.js';
-export { TextIndex } from '../search/text-index.js';
+export { type EmbeddedIndexOptions, TextIndex } from '../search/text-index.js';
 export type {
   AddOptions,
-  EmbeddedIndexOptions,
   LoadIndexOptions,
   TextIndexOptions,
 } from '../search/text-index-options.js';
+export type { TextId, TextItem } from '../search/text-rows.js';
+export type { ExtractEntitiesOptions, LabeledEntity } from '../tasks/entities.js';
 export {
   type Aggregation,
   type Answer,
@@ -105,20 +105,25 @@ export {
   classifyImages,
   classifyTokens,
   type Entity,
-  type ExtractEntitiesOptions,
-  extractEntities,
   type Filling,
   fillMask,
   type Label,
-  type LabeledEntity,
   rerank,
   type TaskOptions,
   type ZeroShotOptions,
   zeroShotClassify,
 } from '../tasks/index.js';
-export { embedLong, splitPassages } from '../tasks/passages.js';
 export type { EmbedLongOptions, Passage, PassageOptions } from '../tasks/split-passages.js';
 export type { FromPretrainedOptions } from './from-pretrained.js';
+export type { LoadOptions } from './instances.js';
 export { load } from './load.js';
-export type { LoadOptions } from './load-options.js';
+export {
+  clearCache,
+  embedLong,
+  extractEntities,
+  fromKeras,
+  listCache,
+  loadTokenizer,
+  splitPassages,
+} from './on-demand.js';
 export type { Heed, Info } from './runtime.js';

@@ -4,8 +4,7 @@
  */
 import { inference } from '../base/wasm/inference.js';
 import { fromPretrained } from './from-pretrained.js';
-import { start } from './instances.js';
-import type { LoadOptions } from './load-options.js';
+import { type LoadOptions, start } from './instances.js';
 import { Heed, runtimeOf } from './runtime.js';
 
 /**

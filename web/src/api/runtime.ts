@@ -6,7 +6,7 @@ import type { Count } from '../base/cores.js';
 import { HeedError, importing, needsTraining } from '../base/error.js';
 import type { HubOptions } from '../base/hub-options.js';
 import { whenIdle } from '../base/in-progress.js';
-import type { PageRuntime, RawObject } from '../base/owned.js';
+import type { PageRuntime, RawObject, Runtime } from '../base/owned.js';
 import { heldByCalls } from '../base/pending.js';
 import { dispose, type GpuLike, inspected, registry } from '../base/platform.js';
 import { Tensor, type TensorLike } from '../base/tensor.js';
@@ -30,14 +30,12 @@ import type { Operations } from '../layers/composition/operations.js';
 import { type FreeParameter, type FreeParameterOptions, freeParameter } from '../layers/composition/parameter.js';
 import { Module, Sequential } from '../layers/composition/sequential.js';
 import type { Conv1D, Conv1DOptions } from '../layers/convolution.js';
-import { flops } from '../layers/cost.js';
 import type { Decoder, DecoderLayer, DecoderLayerOptions, DecoderOptions } from '../layers/decoder.js';
 import type { Dropout, DropoutOptions } from '../layers/dropout.js';
 import type { Embedding, EmbeddingOptions } from '../layers/embedding.js';
 import type { Encoder, EncoderLayer, EncoderLayerOptions, EncoderOptions } from '../layers/encoder.js';
 import type { FeedForward, FeedForwardOptions } from '../layers/feed-forward.js';
 import { Functions } from '../layers/functions.js';
-import { headImportance } from '../layers/heads.js';
 import type { Linear, LinearOptions } from '../layers/linear.js';
 import { type Masks, masksOf } from '../layers/masks.js';
 import type { MultiHeadAttention, MultiHeadAttentionOptions } from '../layers/multi-head-attention.js';
@@ -45,12 +43,8 @@ import type { BatchNorm, BatchNormOptions, LayerNorm, LayerNormOptions } from '.
 import type { PositionalEncoding, PositionalEncodingOptions } from '../layers/positional-encoding.js';
 import type { GRU, LSTM, RecurrentOptions } from '../layers/recurrent.js';
 import type { Transformer, TransformerOptions } from '../layers/transformer.js';
-import { maxSim } from '../models/heads/max-sim.js';
 import type { PretrainedModel } from '../models/model.js';
-import type { LoadTokenizerOptions, Tokenizer } from '../models/own-tokenizer.js';
-import { CoreStore } from '../search/core-vectors.js';
 import { TextIndex } from '../search/text-index.js';
-import type { StoreOptions } from '../search/vector-store.js';
 import type { FromPretrainedOptions, fromPretrained } from './from-pretrained.js';
 
 /** The running build of heed: version, threads, memory. */
@@ -88,12 +82,10 @@ export type LayerClass<Made, Options> = undefined extends Options
 /**
  * One instance of heed, as `load()` returns it. Its members, by purpose:
  *
- * - pretrained models: `fromPretrained`, `TextIndex`, `loadTokenizer`, `maxSim`; their folders: `inspect`, `quantize`,
- *   `prune`
+ * - pretrained models: `fromPretrained`, `TextIndex`; their folders: `inspect`, `quantize`, `prune`
  * - layers: `Encoder`, `Decoder`, `Transformer`, their parts, and layers to compare them with; `masks`
  * - models of your own: `Module`, `Sequential`, `Parameter`, and operations on tensors
  * - functions: `attention`, `softmax`, `linear`, `layerNorm`, `dropout`, `positionalEncoding`, `rotary`
- * - analysis: `headImportance`, `flops`
  * - the module itself: `info`, `dispose`
  *
  * @example
@@ -112,21 +104,37 @@ export class Heed extends Functions {
   /** Makes and combines masks. */
   readonly masks: Masks;
 
+  /** A linear layer, applied to each position. */
   declare readonly Linear: LayerClass<Linear, LinearOptions>;
+  /** Layer normalization. */
   declare readonly LayerNorm: LayerClass<LayerNorm, LayerNormOptions>;
+  /** Batch normalization. */
   declare readonly BatchNorm: LayerClass<BatchNorm, BatchNormOptions>;
+  /** Dropout. */
   declare readonly Dropout: LayerClass<Dropout, DropoutOptions | undefined>;
+  /** Sinusoidal or learned positions. */
   declare readonly PositionalEncoding: LayerClass<PositionalEncoding, PositionalEncodingOptions>;
+  /** Two linear layers with an activation. */
   declare readonly FeedForward: LayerClass<FeedForward, FeedForwardOptions>;
+  /** Several attentions side by side. */
   declare readonly MultiHeadAttention: LayerClass<MultiHeadAttention, MultiHeadAttentionOptions>;
+  /** Self-attention and a feed-forward part, with residuals and norms. */
   declare readonly EncoderLayer: LayerClass<EncoderLayer, EncoderLayerOptions>;
+  /** A stack of encoder layers. */
   declare readonly Encoder: LayerClass<Encoder, EncoderOptions>;
+  /** Self-attention, cross-attention and a feed-forward part, with residuals and norms. */
   declare readonly DecoderLayer: LayerClass<DecoderLayer, DecoderLayerOptions>;
+  /** A stack of decoder layers. */
   declare readonly Decoder: LayerClass<Decoder, DecoderOptions>;
+  /** An encoder and a decoder. */
   declare readonly Transformer: LayerClass<Transformer, TransformerOptions>;
+  /** A table with a row for each id. */
   declare readonly Embedding: LayerClass<Embedding, EmbeddingOptions>;
+  /** A convolution along the sequence. */
   declare readonly Conv1D: LayerClass<Conv1D, Conv1DOptions>;
+  /** Long short-term memory, a recurrent layer. */
   declare readonly LSTM: LayerClass<LSTM, RecurrentOptions>;
+  /** Gated recurrent units, a recurrent layer. */
   declare readonly GRU: LayerClass<GRU, RecurrentOptions>;
 
   /** The base class of models that compose layers. */
@@ -147,36 +155,8 @@ export class Heed extends Functions {
   ) => FeatureTokenizer;
 
   /**
-   * Compares the cost of an attention layer, a dense, a convolutional and a recurrent layer of the same width. Also an
-   * export of the package.
-   *
-   * @example
-   * heed.flops(100, { dim: 64 }).attention.flops; // 5017600
-   */
-  readonly flops = flops;
-
-  /**
-   * Ranks heads by how much the result changes when each is masked. Also an export of the package.
-   *
-   * @example
-   * const attention = new heed.MultiHeadAttention({ embedDim: 8, numHeads: 2, seed: 1 });
-   * const ranked = await heed.headImportance(2, (headMask) => attention.forward(x, { headMask }).output);
-   * ranked.length; // 2
-   */
-  readonly headImportance = headImportance;
-
-  /**
-   * Scores documents against a query by their token vectors, as `embedTokens` returns them. Also an export of the
-   * package.
-   *
-   * @example
-   * heed.maxSim([[1, 0]], [[[0.6, 0.8]]]); // [0.6], for tensors [tokens, D] or nested arrays
-   */
-  readonly maxSim = maxSim;
-
-  /**
-   * `TextIndex` with the vectors in WebAssembly memory: several times as fast to search as the package's export of the
-   * same name, because the search uses SIMD and all threads of this runtime. `dispose()` frees an index.
+   * Texts and their vectors for semantic search. The vectors are in the memory of this runtime, which searches with
+   * SIMD and all of its threads. `dispose()` frees an index.
    *
    * @example
    * const index = heed.TextIndex.of(['north', 'east'], [[0, 1], [1, 0]]);
@@ -191,13 +171,10 @@ export class Heed extends Functions {
     this.#loadModel = loadModel;
     this.#choice = choice;
     this.masks = masksOf(runtime);
-    this.TextIndex = class extends TextIndex {
+    this.TextIndex = class<Metadata = unknown> extends TextIndex<Metadata> {
       static override readonly name = 'TextIndex';
-      static override newStore(options: StoreOptions): CoreStore {
-        return new CoreStore(runtime, options);
-      }
-      static override get hub(): HubOptions {
-        return runtime.hub;
+      static override get runtime(): Runtime {
+        return runtime;
       }
     };
     const operations = makeOperations(runtime, ({ result }) => {
@@ -256,20 +233,6 @@ export class Heed extends Functions {
     void this.#runtime.core;
     const { inspect } = await importing('inspect', () => import('../folders/inspect.js'));
     return inspect(source, options, this.#runtime.hub);
-  }
-
-  /**
-   * Loads the tokenizer of a model's folder. Same as the package's export `loadTokenizer`, but with the `hub` of this
-   * runtime.
-   *
-   * @example
-   * const tokenizer = await heed.loadTokenizer(source);
-   * tokenizer.count('the quick brown fox'); // 6
-   * @throws HeedError `NOT_FOUND` if there is no tokenizer.json; otherwise as `fromPretrained`
-   */
-  async loadTokenizer(source: ModelSource, options?: LoadTokenizerOptions): Promise<Tokenizer> {
-    const { loadTokenizer } = await importing('own-tokenizer', () => import('../models/own-tokenizer.js'));
-    return loadTokenizer(source, options, this.#runtime.hub);
   }
 
   /**
@@ -334,6 +297,7 @@ export class Heed extends Functions {
     this.#runtime.dispose();
   }
 
+  /** Calls `dispose`, for `using`. */
   [dispose](): void {
     this.dispose();
   }
@@ -341,6 +305,14 @@ export class Heed extends Functions {
 
 // The operations are assigned by the constructor.
 export interface Heed extends Operations {}
+
+// Former members, which are exports of the package: they need no module.
+for (const name of ['flops', 'headImportance', 'loadTokenizer', 'maxSim'])
+  Object.defineProperty(Heed.prototype, name, {
+    get() {
+      throw new HeedError('UNSUPPORTED', `heed.${name}: import \`${name}\` from 'heed' instead`);
+    },
+  });
 
 for (const name of 'losses optim saveCheckpoint loadCheckpoint trainClassifier trainEmbedding custom'.split(' ')) {
   Object.defineProperty(Heed.prototype, name, {

@@ -1,21 +1,21 @@
 /** Shapes, axes and the positions of entries: how operations map the entries of one tensor to those of another. */
-import { formatShape, HeedError } from './error.js';
+import { formatShape, HeedError, invalid } from './error.js';
 import { integer, listOf, type Reader } from './options.js';
 import { elementCount } from './tensor.js';
 import type { RawTensor } from './wasm/core.js';
 
 /** The most entries that a module's memory has room for. */
-const MAX_ENTRIES = 2 ** 29 - 1;
+export const MAX_ENTRIES = 2 ** 29 - 1;
 
 /** Reads an axis of a tensor. Negative numbers count from the end. */
 export function readAxis(value: unknown, name: string, { shape: { length } }: RawTensor): number {
-  if (length === 0)
-    throw new HeedError('SHAPE_MISMATCH', `${name}: expected at least one axis, got a tensor without axes`);
+  if (length === 0) throw invalid(name, 'at least one axis', 'a tensor without axes', 'SHAPE_MISMATCH');
   const axis = integer(value, name, -length, length - 1);
   return axis < 0 ? axis + length : axis;
 }
 
-const anyInteger: Reader<number> = (value, name) => integer(value, name, -(2 ** 31));
+/** Any 32-bit integer, such as a position that may count from the end. */
+export const anyInteger: Reader<number> = (value, name) => integer(value, name, -(2 ** 31));
 
 /** An axis, or a list of axes, that `readAxis` checks later. */
 export const axisOrAxes: Reader<number | number[]> = (value, name) =>
@@ -29,7 +29,7 @@ export function readAxes(given: number | readonly number[], name: string, x: Raw
   const axes = given.map((axis, i) => readAxis(axis, `${name}[${i}]`, x));
   const again = axes.findIndex((axis, i) => axes.indexOf(axis) !== i);
   if (again < 0) return axes;
-  throw new HeedError('INVALID_ARGUMENT', `${name}: expected distinct axes, got axis ${given[again]} twice`);
+  throw invalid(name, 'distinct axes', `axis ${given[again]} twice`);
 }
 
 /** For each axis, the distance in elements between entries that are neighbours along it. */
@@ -45,8 +45,8 @@ export function stridedPositions(extents: readonly number[], steps: readonly num
   const size = elementCount(extents);
   if (size === 0) return new Int32Array(0);
   if (size > MAX_ENTRIES) {
-    const message = `expected at most ${MAX_ENTRIES} entries, got a tensor of shape ${formatShape(extents)}`;
-    throw new HeedError('OUT_OF_MEMORY', message);
+    const got = `a tensor of shape ${formatShape(extents)}`;
+    throw new HeedError('OUT_OF_MEMORY', `expected at most ${MAX_ENTRIES} entries, got ${got}`);
   }
   let positions = Int32Array.of(first);
   for (let axis = extents.length - 1; axis >= 0; axis--) {
@@ -86,25 +86,13 @@ export function broadcastPositions(shape: readonly number[], target: readonly nu
   return stridedPositions(target, steps);
 }
 
-/** The error for shapes that do not broadcast. */
-export function notBroadcast(argument: string, expected: string, got: readonly number[]): HeedError {
-  return new HeedError('SHAPE_MISMATCH', `${argument}: expected ${expected}, got ${formatShape(got)}`);
-}
-
 /** For each entry of a tensor of this shape with two axes exchanged, the position in the tensor. */
 export function transposedPositions(
   shape: readonly number[],
   a: number,
   b: number,
 ): { shape: number[]; positions: Int32Array } {
-  const order = shape.map((_, axis) => (axis === a ? b : axis === b ? a : axis));
-  const strides = stridesOf(shape);
-  const extents = order.map((axis) => shape[axis]!);
-  return {
-    shape: extents,
-    positions: stridedPositions(
-      extents,
-      order.map((axis) => strides[axis]!),
-    ),
-  };
+  const exchanged = (list: readonly number[]) => list.map((_, axis) => list[axis === a ? b : axis === b ? a : axis]!);
+  const extents = exchanged(shape);
+  return { shape: extents, positions: stridedPositions(extents, exchanged(stridesOf(shape))) };
 }

@@ -77,6 +77,11 @@ export function invalidFile(part: string, expected: string, got: string, hint?: 
   return invalid(part, expected, got, 'INVALID_FILE', { hint });
 }
 
+/** Makes the error for a tensor of a wrong shape. */
+export function misshapen(argument: string, expected: string, shape: readonly unknown[]): HeedError {
+  return invalid(argument, expected, formatShape(shape), 'SHAPE_MISMATCH');
+}
+
 /** Makes the error for features of heed/train. */
 export function needsTraining(what: string): HeedError {
   return new HeedError('UNSUPPORTED', `${what}: requires heed/train. Import \`load\` from 'heed/train'`);
@@ -85,6 +90,9 @@ export function needsTraining(what: string): HeedError {
 /** Modules by name that a script has imported statically although heed usually imports them on demand. */
 export const linked: Record<string, object> = {};
 
+/** For scripts that import all other modules at once: `link` adds them to `linked`. */
+export const others: { link?: (() => Promise<unknown>) | undefined } = {};
+
 /**
  * Returns the module `name`, importing it by `load` if it is not linked statically. Turns a failed import into a
  * HeedError: there may be no network, or a newer version may have replaced the files on the server.
@@ -92,7 +100,9 @@ export const linked: Record<string, object> = {};
 export async function importing<T extends object>(name: string, load: () => Promise<T>): Promise<T> {
   if (name in linked) return linked[name] as T;
   try {
-    return await load();
+    if (!others.link) return await load();
+    await others.link();
+    return linked[name] as T;
   } catch (cause) {
     const hint =
       'ServiceWorkerGlobalScope' in globalThis

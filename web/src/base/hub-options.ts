@@ -2,7 +2,7 @@
  * Options for where and how models are downloaded. Outside io/, because they are read before anything is downloaded.
  */
 import { describe, invalid } from './error.js';
-import { callback, optional, type Reader, readOptions, type Schema, text } from './options.js';
+import { callback, formerly, optional, type Reader, readOptions, type Schema, text } from './options.js';
 import { type FetchLike, nodeModule } from './platform.js';
 
 /**
@@ -11,11 +11,11 @@ import { type FetchLike, nodeModule } from './platform.js';
  */
 export interface HubOptions {
   /**
-   * The host of models that are given by their id ("org/name"). The option `remoteHost` of a call overrides it.
-   * Default: in Node, the environment variable HF_ENDPOINT; otherwise none.
+   * The host of models that are given by their id ("org/name"). Default: in Node, the environment variable HF_ENDPOINT;
+   * otherwise none.
    */
-  host?: string | undefined;
-  /** A token for `host`, sent to that host only. false: none. Default: in Node, the environment variable HF_TOKEN. */
+  remoteHost?: string | undefined;
+  /** A token for `remoteHost`, sent to that host only. false: none. Default: in Node, the environment variable HF_TOKEN. */
   token?: string | false | undefined;
   /**
    * Called instead of the global `fetch` for every file of a model. Models in workers are then downloaded by the thread
@@ -48,7 +48,8 @@ export const cacheOption = optional<boolean | string, undefined>((value, name) =
 }, undefined);
 
 const schema = {
-  host: optional(text, undefined),
+  ...formerly({ host: 'remoteHost' }),
+  remoteHost: optional(text, undefined),
   token: optional(hubToken, undefined),
   fetch: callback<FetchLike>,
   cache: cacheOption,
@@ -57,9 +58,9 @@ const schema = {
 /** Reads the option `hub` of `load`. */
 export const hubOptions: Reader<HubOptions> = (value, name) => {
   const hub = readOptions(name, schema, value ?? {});
-  if (hub.host !== undefined) originOf(hub.host, `${name}.host`);
+  if (hub.remoteHost !== undefined) originOf(hub.remoteHost, `${name}.remoteHost`);
   else if (hub.token && hubHost(hub) === undefined)
-    throw invalid(`${name}.token`, 'a `host` to which the token is sent', 'a token without a host');
+    throw invalid(`${name}.token`, 'a `remoteHost` to which the token is sent', 'a token without a host');
   return hub;
 };
 
@@ -82,6 +83,6 @@ export function variable(name: string): string | undefined {
 }
 
 /** The host of models that are given by their ids, or undefined. */
-export function hubHost({ host }: HubOptions): string | undefined {
-  return host ?? variable('HF_ENDPOINT');
+export function hubHost({ remoteHost }: HubOptions): string | undefined {
+  return remoteHost ?? variable('HF_ENDPOINT');
 }

@@ -9,14 +9,13 @@ import type { RawModule } from './wasm/core.js';
 let depth = 0;
 const waiting: (() => void)[] = [];
 
-/** Runs `body`, which calls the WebAssembly module. */
-export function inCall<T>(body: () => T): T {
+/** Begins a call of the WebAssembly module, which `leaveCall` ends. */
+export function enterCall(): void {
   depth++;
-  try {
-    return body();
-  } finally {
-    if (--depth === 0) for (const free of waiting.splice(0)) free();
-  }
+}
+
+export function leaveCall(): void {
+  if (--depth === 0) for (const free of waiting.splice(0)) free();
 }
 
 /** Calls `free`, which deletes objects in WebAssembly memory, once no call is in progress. */

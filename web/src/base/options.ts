@@ -26,7 +26,7 @@ export function readOptions<S extends Record<string, Reader<unknown>>>(
   return guarded(owner, () => {
     requireObject(owner, given);
     const names = Object.keys(schema);
-    requireKnown(owner, Object.keys(given), names);
+    requireKnown(owner, Object.keys(given), names, (schema as FormerNames)[formerNames]);
     return Object.fromEntries(names.map((name) => [name, schema[name]!(given[name], `${owner}.${name}`)])) as Read<S>;
   });
 }
@@ -36,10 +36,22 @@ function requireObject(owner: string, given: unknown): asserts given is Record<s
     throw invalid(owner, 'an options object', describe(given));
 }
 
-/** Rejects unknown options and lists the known ones. */
-export function requireKnown(owner: string, given: readonly string[], known: readonly string[]): void {
+const formerNames = Symbol('former names');
+type FormerNames = { readonly [formerNames]?: Readonly<Record<string, string>> | undefined };
+
+/** A part of a schema: former names of options, which are rejected, with the present ones. */
+export const formerly = (names: Readonly<Record<string, string>>): FormerNames => ({ [formerNames]: names });
+
+/** Rejects unknown options and lists the known ones. `former`: see `formerly`. */
+export function requireKnown(
+  owner: string,
+  given: readonly string[],
+  known: readonly string[],
+  former: Readonly<Record<string, string>> = {},
+): void {
   const name = given.find((each) => !known.includes(each));
   if (name === undefined) return;
+  if (Object.hasOwn(former, name)) throw invalid(owner, `'${former[name]}'`, `'${name}', its former name`);
   if (name === 'backward' || name === 'trainable') throw needsTraining(`${owner}.${name}`);
   throw invalid(owner, known.length === 0 ? 'no options' : knownNames(name, known), `the unknown option '${name}'`);
 }
@@ -106,11 +118,8 @@ export const text = legal<string>('a string', (value) => typeof value === 'strin
 export function oneOf<const T extends string>(values: readonly T[]): Reader<T> {
   return (value, name) => {
     if (values.includes(value as T)) return value as T;
-    throw invalid(
-      name,
-      `one of ${values.map((v) => `'${v}'`).join(', ')}${nearestHint(value, values)}`,
-      describe(value),
-    );
+    const expected = `one of ${values.map((v) => `'${v}'`).join(', ')}${nearestHint(value, values)}`;
+    throw invalid(name, expected, describe(value));
   };
 }
 
@@ -172,10 +181,9 @@ export const workerOption: Reader<boolean | WorkerLike> = (value, name) =>
   });
 
 export function callback<F>(value: unknown, name: string): F | undefined {
-  return optional(
-    legal<F>('a function', (given) => typeof given === 'function'),
-    undefined,
-  )(value, name);
+  if (value === undefined || value === null || typeof value === 'function')
+    return (value ?? undefined) as F | undefined;
+  throw invalid(name, 'a function', describe(value));
 }
 
 /** Reads an integer from `min` to `max`. `or`: other valid values, for the message. */

@@ -84,6 +84,7 @@ export abstract class Owned<Raw extends RawObject> extends Unproxied {
     release({ raw, owned: this.runtime.owned });
   }
 
+  /** Calls `dispose`, for `using`. */
   [dispose](): void {
     this.dispose();
   }

@@ -8,18 +8,7 @@ export interface PaddedRow {
   readonly columns: readonly number[];
 }
 
-/** Copies concatenated rows [sum L_n, E] into a padded tensor [N, L, E]. Does not write to the padding. */
-export function padRows(
-  rows: Float32Array,
-  piece: readonly PaddedRow[],
-  width: number,
-  dim: number,
-  out: Float32Array,
-): void {
-  padHeads(rows, piece, width, 1, dim, out);
-}
-
-/** Copies concatenated rows [sum L_n, H * D] into a padded tensor [N, H, L, D]. */
+/** Copies concatenated rows [sum L_n, H * D] into a padded tensor [N, H, L, D]. Does not write to the padding. */
 export function padHeads(
   rows: Float32Array,
   piece: readonly PaddedRow[],

@@ -110,21 +110,17 @@ export interface ResponseLike {
   arrayBuffer(): Promise<ArrayBuffer>;
 }
 
+interface Process {
+  versions?: { node?: string | undefined } | undefined;
+  getBuiltinModule?: ((name: string) => unknown) | undefined;
+}
+
 /**
  * Returns a built-in module of Node, Deno or Bun; null elsewhere. Does not use `import()`, which bundlers for browsers
  * would try to resolve and service workers must not call.
  */
 export function nodeModule<T>(name: string): T | null {
-  const host = (
-    globalThis as {
-      process?:
-        | {
-            versions?: { node?: string | undefined } | undefined;
-            getBuiltinModule?: ((name: string) => unknown) | undefined;
-          }
-        | undefined;
-    }
-  ).process;
+  const host = (globalThis as { process?: Process | undefined }).process;
   if (!host?.versions?.node || typeof host.getBuiltinModule !== 'function') return null;
   return (host.getBuiltinModule(`node:${name}`) as T | undefined) ?? null;
 }

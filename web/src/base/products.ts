@@ -1,6 +1,6 @@
 /** Matrix products of tensors with batch axes, as torch.matmul. */
-import { broadcastPositions, broadcastShape, gathered, notBroadcast, transposedPositions } from './axes.js';
-import { formatShape } from './error.js';
+import { broadcastPositions, broadcastShape, gathered, transposedPositions } from './axes.js';
+import { formatShape, misshapen } from './error.js';
 import { elementCount } from './tensor.js';
 import type { RawFunctions, RawTensor } from './wasm/core.js';
 
@@ -21,7 +21,7 @@ interface Matrices extends RawTensor {
  */
 export function operands(a: RawTensor, b: RawTensor): { a: Matrices; b: Matrices; batch: number[]; shape: number[] } {
   const refusal = (name: string, expected: string, { shape }: RawTensor) =>
-    notBroadcast(`matmul: ${name}`, expected, shape);
+    misshapen(`matmul: ${name}`, expected, shape);
   for (const [name, x] of Object.entries({ a, b }))
     if (x.shape.length === 0) throw refusal(name, 'at least one axis', x);
   const [isRow, isColumn] = [a.shape.length === 1, b.shape.length === 1];

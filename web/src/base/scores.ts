@@ -2,6 +2,7 @@
 export interface Hit {
   /** The row of the corpus, or the index of the score. */
   index: number;
+  /** The cosine, or the dot product if the vectors are compared by it. */
   score: number;
 }
 

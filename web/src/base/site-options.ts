@@ -13,9 +13,13 @@ import type { RawTensor } from './wasm/core.js';
 export interface SiteEdit {
   /** The name of the site, such as `layers.2.heads`; `*` stands for every layer. */
   site: string;
+  /** The texts that are edited. Default: all. */
   texts?: readonly number[] | undefined;
+  /** The heads that are edited. Default: all. */
   heads?: readonly number[] | undefined;
+  /** The positions that are edited. Default: all. */
   positions?: readonly number[] | undefined;
+  /** At `scores` and `weights`: the keys that are edited. Default: all. */
   keys?: readonly number[] | undefined;
   /** Factors by which the values are multiplied. */
   scale?: TensorInput | number | undefined;

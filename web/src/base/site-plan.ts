@@ -3,7 +3,7 @@
  * N texts, L rows of the longest text, S keys, H heads, D width of a head.
  */
 
-import { describe, floatsOf, formatShape, HeedError, invalid } from './error.js';
+import { describe, floatsOf, formatShape, HeedError, invalid, misshapen } from './error.js';
 import { maxOf } from './lists.js';
 import { fullRows, type PaddedRow, padHeads, padWeights } from './padding.js';
 import { needsAll, type ReadEdit, type ReadSites, SET, type SiteEdit, VERBS } from './site-options.js';
@@ -17,8 +17,6 @@ import {
   SELECTORS,
   type Selector,
   type SiteLayout,
-  type SiteName,
-  type SiteSizes,
   shapeOf,
   type Target,
   targetsOf,
@@ -45,6 +43,15 @@ interface Mapping {
   shape: number[];
 }
 
+/** A site that is read. `isNamed`: whether it is among the result's `activations`. */
+interface SiteRead extends Target {
+  code: number;
+  axes: Axis[];
+  data: Float32Array;
+  isNamed: boolean;
+  tensor?: Tensor | undefined;
+}
+
 /**
  * The sites that a call reads and edits: makes the module's options for each piece, and collects the tensors that are
  * read.
@@ -62,18 +69,7 @@ export class SitePlan {
   readonly #numEdits: number;
   readonly #edits: { raw: Omit<RawSiteEdit, 'selected'>; selected: (Int32Array | null)[]; mapping: Mapping | null }[] =
     [];
-  readonly #reads = new Map<
-    string,
-    {
-      code: number;
-      site: SiteName;
-      sizes: SiteSizes;
-      axes: Axis[];
-      data: Float32Array;
-      isNamed: boolean;
-      tensor?: Tensor | undefined;
-    }
-  >();
+  readonly #reads = new Map<string, SiteRead>();
 
   constructor({ read, edit, also = [], showsLayers = false }: ReadSites, layout: SiteLayout) {
     const { owner, stacks } = layout;
@@ -85,10 +81,9 @@ export class SitePlan {
     for (const [i, name] of [...named, ...also].entries())
       for (const target of targetsOf(name, `${owner}.read[${i}]`, layout)) {
         if (this.#reads.has(target.name)) continue;
-        const { site, sizes } = target;
-        const axes = axesOf(site, sizes);
+        const axes = axesOf(target.site, target.sizes);
         const data = floatsOf(owner, shapeOf(axes));
-        this.#reads.set(target.name, { code: codeOf(target), site, sizes, axes, data, isNamed: i < named.length });
+        this.#reads.set(target.name, { ...target, code: codeOf(target), axes, data, isNamed: i < named.length });
       }
     this.needsAll = edit?.some(needsAll) ?? false;
     const seen = [
@@ -121,11 +116,10 @@ export class SitePlan {
     const given = operand?.shape ?? [];
     const first = shape.length - given.length;
     if (given.some((extent, i) => first < 0 || (extent !== 1 && extent !== shape[first + i])))
-      throw invalid(
+      throw misshapen(
         `${argument}.${VERBS[verb]}`,
         `a tensor that broadcasts to the selection, ${formatShape(shape)}`,
-        formatShape(given),
-        'SHAPE_MISMATCH',
+        given,
       );
     for (let i = given.length - 1, stride = 1; i >= 0; stride *= given[i--]!)
       if (given[i] !== 1) strides[slotOf(axes[first + i]![0])] = stride;
@@ -144,8 +138,8 @@ export class SitePlan {
     const isPlain = !given || given.every(({ columns }) => columns.every((column, i) => column === i));
     const count = given?.length ?? this.#texts;
     const rowsOf = (length: number) => given ?? fullRows(count, length);
-    const layoutOf = (read: { site: SiteName; sizes: SiteSizes; axes: Axis[] }) => {
-      const { site, sizes, axes } = read;
+    const readsAt = (code: number) => [...this.#reads.values()].filter((read) => read.code === code);
+    const layoutOf = ({ site, sizes, axes }: SiteRead) => {
       const isOfKeys = site === 'keys' || site === 'values';
       return {
         heads: axes.find(([axis]) => axis === 'heads')?.[1] ?? 1,
@@ -165,8 +159,7 @@ export class SitePlan {
         selected: [Int32Array.from(texts, (n) => (own ? own[n]! : n)), ...others],
       })),
       read: (code, values) => {
-        for (const read of this.#reads.values()) {
-          if (read.code !== code) continue;
+        for (const read of readsAt(code)) {
           const { heads, rows, keys } = layoutOf(read);
           const [length, dim] = read.axes.slice(-2).map(([, extent]) => extent) as [number, number];
           const out = read.data.subarray(first * heads * length * dim);
@@ -176,12 +169,11 @@ export class SitePlan {
       },
       map: (edit, values) => mapped(edits[edit]!.mapping!, values),
       layoutOf: (code) => {
-        const all = [...this.#reads].filter(([, read]) => read.code === code);
-        const read = all[0]![1];
-        return { names: all.map(([name]) => name), shape: shapeOf(read.axes), ...layoutOf(read) };
+        const all = readsAt(code);
+        return { names: all.map(({ name }) => name), shape: shapeOf(all[0]!.axes), ...layoutOf(all[0]!) };
       },
       keep: (code, tensor) => {
-        for (const read of this.#reads.values()) if (read.code === code) read.tensor = tensor as Tensor;
+        for (const read of readsAt(code)) read.tensor = tensor as Tensor;
       },
     };
   }
@@ -194,14 +186,14 @@ export class SitePlan {
 
   /** The tensors that were read, by the names of their sites. */
   activations(): Record<string, Tensor> {
-    const named = [...this.#reads].filter(([, { isNamed }]) => isNamed);
-    return Object.fromEntries(named.map(([name]) => [name, this.tensor(name)]));
+    const named = [...this.#reads.values()].filter(({ isNamed }) => isNamed);
+    return Object.fromEntries(named.map(({ name }) => [name, this.tensor(name)]));
   }
 }
 
 /** Plans a call; null if it reads and edits nothing. */
-export function planSites(read: ReadSites, layout: () => SiteLayout): SitePlan | null {
-  return read.read || read.edit || read.also?.length ? new SitePlan(read, layout()) : null;
+export function planSites(call: ReadSites, layout: () => SiteLayout): SitePlan | null {
+  return call.read || call.edit || call.also?.length ? new SitePlan(call, layout()) : null;
 }
 
 function mapped({ map, argument, shape }: Mapping, values: Float32Array): Float32Array {
@@ -219,5 +211,5 @@ function mapped({ map, argument, shape }: Mapping, values: Float32Array): Float3
   if (result === values) return values; // in-place changes, such as `fill`, return the same array
   const { data, shape: got } = readTensor(argument, result);
   if (formatShape(got) === formatShape(shape)) return data;
-  throw invalid(argument, expected, formatShape(got), 'SHAPE_MISMATCH');
+  throw misshapen(argument, expected, got);
 }

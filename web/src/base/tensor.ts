@@ -28,7 +28,9 @@ export class Tensor<Data extends TensorData = Float32Array>
   /** @internal For messages and consoles, as minification renames classes. */
   static override readonly name: string = 'Tensor';
 
+  /** The values in row-major order: the last axis varies fastest. Not a copy. */
   readonly data: Data;
+  /** The extent of each axis, such as [texts, dimensions]. */
   readonly shape: number[];
 
   /** @throws HeedError `SHAPE_MISMATCH` if the product of the extents differs from the number of values */
@@ -279,6 +281,12 @@ export function elementCount(shape: readonly number[]): number {
 /** Whether a mask is boolean rather than additive. `instanceof` would be false for arrays of another realm. */
 export function isBoolean({ data }: RawMask): boolean {
   return data.BYTES_PER_ELEMENT === 1;
+}
+
+/** What the entry of a mask adds to a score. */
+export function summand(mask: RawMask, at: number): number {
+  const entry = mask.data[at]!;
+  return isBoolean(mask) ? (entry === 1 ? 0 : -Infinity) : entry;
 }
 
 /** How nested arrays are converted. `entryOf` returns null for invalid entries. */

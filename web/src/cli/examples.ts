@@ -1,4 +1,4 @@
-/** Reads labelled examples. All of them are held in memory, because training iterates over them many times. */
+/** Reads labeled examples. All of them are held in memory, because training iterates over them many times. */
 import { invalidFile } from '../node/index.js';
 import type { ClassifierExample, EmbeddingExamples, ScoredPair } from '../train/index.js';
 import { keysOf } from './records.js';

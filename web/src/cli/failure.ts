@@ -9,7 +9,6 @@ const FAILURE = 1;
 /** Exit code for an invalid command line: a wrong command, option or value. */
 const WRONG_USAGE = 2;
 
-/** Prints an error and sets the exit code. */
 export function report(error: unknown, program: Command): void {
   notice(messageOf(error, program), 'red');
   const { code, cause } = error as HeedError;
@@ -31,14 +30,14 @@ function messageOf(error: unknown, program: Command): string {
 /** Options of the command line with other names than in the library. */
 const RENAMED: Readonly<Record<string, string>> = {
   classWeight: 'balanced',
-  remoteHost: 'host',
+  output: 'type',
   topK: 'top',
 };
 
 /** Functions of the library whose options the commands pass on, by the names that messages begin with. */
 const OWNERS =
   'TextIndex|add|classify|embed|embedTokens|encode|evaluateClassifier|evaluateEmbeddingSimilarity|evaluateInformationRetrieval|finishEmbedding|fromPretrained|inspect|listCache|clearCache|load|planEmbedding|predict|prune|quantize|save|search|tokenize|trainClassifier|trainEmbedding|workEmbedding';
-const OPTION = new RegExp(`^(?:${OWNERS})(?:\\.[A-Za-z]+)*\\.([A-Za-z]+)(?=(?:\\[\\d+\\])?: )`);
+const OPTION = new RegExp(`^(?:(?:${OWNERS})(?:\\.[A-Za-z]+)*\\.)?([A-Za-z]+)(?=(?:\\[\\d+\\])?: )`);
 
 /**
  * Replaces options of the library in a message by those of the command, `flags`. `args`: the command line, whose files
@@ -54,8 +53,12 @@ function asOption(message: string, flags: readonly string[], args: readonly stri
 }
 
 const OPTIONS: [string | RegExp, string][] = [
+  ["`output` 'float32' or 'binary'", '--type float32 or binary'],
+  ["`output` 'binary'", '--type binary'],
+  ['run it again, or with `queueTimeout` Infinity', 'run the same command again, or with --retry'],
+  [/(?<=copy .*)by `model`/, 'with `heed corpus work DIR --model`'],
   [/^source: expected a folder's path or URL, or its files' bytes/, "model: expected a folder's path or URL"],
-  ['give its host as `remoteHost` or in', 'give its host with --host or in'],
+  ['give its host as `remoteHost` or in', 'give its host with --remote-host or in'],
   ['give a token as `token`, or in', 'give a token in'],
   [
     'Open the index with the model that it was made with, or build it again with this model',
@@ -67,15 +70,31 @@ const OPTIONS: [string | RegExp, string][] = [
   ],
 ];
 
+/** Options that commands once had, and what replaces them. */
+const FORMER: Readonly<Record<string, string>> = {
+  'embed --plan': '`heed corpus plan`',
+  'embed --work': '`heed corpus work`',
+  'embed --status': '`heed corpus status`',
+  'embed --finish': '`heed corpus finish`',
+  'embed --resume': '`heed corpus`',
+  'classify --resume': 'a run from the start',
+  'embed --output': '--type',
+  'corpus plan --output': '--type',
+  '--host': '--remote-host',
+};
+
 function usageMessage({ code, message }: CommanderError, program: Command): string {
   const [problem, ...hints] = message.replace(/^error: /, '').split(/\s*\n\s*/); // "(Did you mean ...?)"
   const hint = hints.map((text) => ` ${text}`).join('');
   if (code === 'commander.unknownCommand')
     return `command: expected one of ${namesOf(program).join(', ')}, got '${program.args[0]}'${hint}`;
-  const path = commandPath(program, program.args);
-  if (problem === "unknown option '--resume'" && ['embed', 'classify'].includes(path[0]!))
-    return `--resume: heed ${path[0]} writes its file in one run; heed corpus embeds texts in parts, and goes on where it stopped`;
-  const help = ['heed', ...path, '--help'].join(' ');
+  const path = commandPath(program, program.args).join(' ');
+  if (code === 'commander.unknownOption')
+    for (const flag of program.args.map((arg) => arg.replace(/=.*/s, ''))) {
+      const current = FORMER[`${path} ${flag}`] ?? FORMER[flag];
+      if (current) return `${flag}: expected ${current}, which replaces it`;
+    }
+  const help = ['heed', path, '--help'].filter(Boolean).join(' ');
   return `${problem}${hint}; \`${help}\` lists the options`;
 }
 

@@ -91,30 +91,8 @@ function isRunning(id: number, started: string | undefined): boolean {
   }
 }
 
-const folderOf = (out: string) => `${resolve(out)}.training`;
-
-/**
- * What is stored for a folder; `before` is null if nothing is. `resumes`: whether there is a checkpoint to continue from.
- * @throws HeedError as the constructor of TrainingState
- */
-function stateOf(out: string, resume: boolean, seed: number | undefined): { before: About | null; resumes: boolean } {
-  const before = aboutOf(out);
-  const folder = folderOf(out);
-  const resumes = before !== null && existsSync(join(folder, CHECKPOINT));
-  if (resumes && !resume)
-    throw invalid(
-      '--out',
-      'a new folder',
-      `'${out}', whose training was interrupted. Continue it with --resume, or remove '${folder}'`,
-    );
-  if (resumes && seed !== undefined && seed !== before.seed)
-    throw invalid('--seed', `${before.seed}, the seed of the interrupted training`, String(seed));
-  return { before, resumes };
-}
-
-/** The content of training.json; null if there is none. @throws HeedError if others use its folder */
-function aboutOf(out: string): About | null {
-  const folder = folderOf(out);
+/** The content of training.json in a folder; null if there is none. @throws HeedError if others use the folder */
+function aboutOf(out: string, folder: string): About | null {
   const status = statusOf(folder);
   if (!status) return null;
   const names = status.isDirectory() ? namesIn(folder) : [];
@@ -149,26 +127,32 @@ export class TrainingState implements Disposable {
   /** Whether this run, or the one that it continues, made the folder. */
   #madeFolder = false;
   #hasBegun = false;
-  /** Whether this run has written the checkpoint, or has continued from it. */
-  #ownsCheckpoint = false;
+  /** Whether the checkpoint is this run's, or the one from which it continues. */
+  #ownsCheckpoint: boolean;
 
   /**
+   * Makes no files.
+   *
    * @throws HeedError if the folder has other files than the state of a training, if another process trains, or if the
-   *   state of an interrupted training exists and `resume` is false
+   *   state of an interrupted training exists and `resume` is false or `seed` is another one
    */
   constructor(out: string, resume: boolean, seed: number | undefined) {
-    const { before, resumes } = stateOf(out, resume, seed);
-    this.#folder = folderOf(out);
+    this.#folder = `${resolve(out)}.training`;
     this.#about = join(this.#folder, ABOUT);
     this.#weights = join(this.#folder, CHECKPOINT);
-    this.seed = (resumes ? before?.seed : undefined) ?? seed ?? Math.floor(Math.random() * SEEDS);
-    this.resume = resumes ? new Uint8Array(readFileSync(this.#weights)) : undefined;
-    this.#before = before;
-  }
-
-  /** Called before anything is computed. It reads no checkpoint. @throws HeedError as the constructor */
-  static check(out: string, resume: boolean, seed: number | undefined): void {
-    stateOf(out, resume, seed);
+    this.#before = aboutOf(out, this.#folder);
+    this.#ownsCheckpoint = this.#before !== null && existsSync(this.#weights);
+    const before = this.#ownsCheckpoint ? this.#before : null;
+    if (before && !resume)
+      throw invalid(
+        '--out',
+        'a new folder',
+        `'${out}', whose training was interrupted. Continue it with --resume, or remove '${this.#folder}'`,
+      );
+    if (before && seed !== undefined && seed !== before.seed)
+      throw invalid('--seed', `${before.seed}, the seed of the interrupted training`, String(seed));
+    this.seed = before?.seed ?? seed ?? Math.floor(Math.random() * SEEDS);
+    this.resume = before ? new Uint8Array(readFileSync(this.#weights)) : undefined;
   }
 
   /**
@@ -197,23 +181,22 @@ export class TrainingState implements Disposable {
   /** Replaces the checkpoint atomically, so that an incomplete one is never read. */
   keep(bytes: Uint8Array): void {
     makeFolderOf(this.#weights);
-    // A checkpoint that training could resume from is heed's own.
-    const isOwn = () => this.#ownsCheckpoint || this.resume !== undefined;
-    if (!writeWhole(this.#weights, bytes, isOwn)) throw this.#foreign(this.#weights);
+    if (!writeWhole(this.#weights, bytes, () => this.#ownsCheckpoint)) throw this.#foreign(this.#weights);
     this.#ownsCheckpoint = true;
   }
 
   /** Deletes the state, after the trained folder has been written. */
   remove(): void {
-    if (this.#ownsCheckpoint || this.resume !== undefined) removeOwn(this.#weights, () => true);
-    removeOwn(this.#about, isAbout);
-    this.#removeFolder();
-    this.#hasBegun = false;
+    if (this.#ownsCheckpoint) removeOwn(this.#weights, () => true);
+    this.#removeAbout();
   }
 
   /** Deletes the state if there is nothing to continue from. */
   [dispose](): void {
-    if (!this.#hasBegun || existsSync(this.#weights)) return;
+    if (this.#hasBegun && !existsSync(this.#weights)) this.#removeAbout();
+  }
+
+  #removeAbout(): void {
     this.#hasBegun = false;
     removeOwn(this.#about, isAbout);
     this.#removeFolder();

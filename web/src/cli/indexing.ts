@@ -1,15 +1,15 @@
 /** Builds a search index with one vector per entry, computed from its text and its descriptions. */
 import { basename, dirname, join } from 'node:path';
 import { describe } from '../base/error.js';
-import { type EmbedOptions, type PretrainedModel, Tensor, TextIndex } from '../index.js';
+import { type EmbedOptions, load, type PretrainedModel, Tensor, type TextId, type TextIndex } from '../index.js';
 import {
   batches,
   embedTexts,
   invalid,
   invalidFile,
   makeFolderOf,
-  readRange,
   requireWritable,
+  safetensorsHeader,
   statusOf,
   writeWhole,
 } from '../node/index.js';
@@ -19,69 +19,69 @@ import { notice } from './terminal.js';
 /** The entries' texts and ids, read before any entry is embedded, so that errors in the file are found early. */
 export interface Listed {
   texts: string[];
-  /** The entries' ids, which --id names; without --id, if all entries have one that an index can store. */
-  ids: number[] | undefined;
+  /** The entries' ids, which --id names; without --id, if all entries have one and no two have the same. */
+  ids: TextId[] | undefined;
 }
 
-/** The id that an index stores; null if it cannot store this one. Cells of tables are texts. */
-function storedId(id: string | number | undefined): number | null {
+/** The integer that an id stands for; null if it is a name. Cells of tables are texts. */
+function integerOf(id: string | number): number | null {
   const number = Number(id);
-  return id !== undefined && Number.isSafeInteger(number) && number >= 0 && String(number) === String(id)
-    ? number
-    : null;
+  return Number.isSafeInteger(number) && number >= 0 && String(number) === String(id) ? number : null;
 }
 
 /**
- * Reads the entries. `key`: the key of the ids, if the caller named it.
+ * Reads the entries. `key`: the key of the ids, if the caller named it. Ids are integers if all of them are written as
+ * integers, else texts and integers as the file has them.
+ *
  * @throws HeedError for an id under `key` that an index cannot store
  */
 export async function listed(entries: AsyncIterable<Entry>, key: string | undefined): Promise<Listed> {
   const texts: string[] = [];
-  const rows = new Map<number, string>();
-  let hasIds = key !== undefined;
-  let problem: { at: string; got: string } | undefined;
+  const given: { id: string | number | undefined; at: string }[] = [];
   for await (const { text, at, place } of entries) {
     texts.push(text);
-    const id = storedId(place.id);
-    hasIds ||= place.id !== undefined;
-    const got =
-      id === null
-        ? place.id === undefined
-          ? 'none'
-          : describe(place.id)
-        : rows.has(id)
-          ? `${id}, the id of ${rows.get(id)}`
-          : null;
-    if (got !== null && key !== undefined)
-      throw invalidFile(at, `an integer from 0 to 2^53 - 1 under '${key}', unique, as an index stores`, got);
-    if (got !== null) problem ??= { at, got };
-    else rows.set(id!, at);
+    given.push({ id: place.id, at });
   }
-  if (!problem) return { texts, ids: [...rows.keys()] };
-  if (hasIds)
-    notice(
-      `the ids of the texts are 0, 1, 2, ...: an index stores unique integers, and ${problem.at} has ${problem.got === 'none' ? 'no id' : `the id ${problem.got}`}`,
-      'yellow',
-    );
-  return { texts, ids: undefined };
+  const areIntegers = given.every(({ id }) => id !== undefined && integerOf(id) !== null);
+  const rows = new Map<TextId, string>();
+  for (const { id, at } of given) {
+    const stored = id !== undefined && areIntegers ? integerOf(id) : id;
+    const isValid = typeof stored === 'string' ? stored !== '' : stored != null && integerOf(stored) !== null;
+    const first = isValid ? rows.get(stored!) : undefined;
+    if (isValid && first === undefined) {
+      rows.set(stored!, at);
+      continue;
+    }
+    const got = first !== undefined ? `${describe(stored)}, the id of ${first}` : describe(id);
+    if (key !== undefined) throw invalidFile(at, `a text or an integer from 0 to 2^53 - 1 under '${key}', unique`, got);
+    if (given.some((each) => each.id !== undefined))
+      notice(
+        `the ids of the texts are 0, 1, 2, ...: an index stores unique ids, and ${at} has ${id === undefined ? 'no id' : `the id ${got}`}`,
+        'yellow',
+      );
+    return { texts, ids: undefined };
+  }
+  return { texts, ids: [...rows.keys()] };
 }
 
 export interface IndexOptions extends Pick<EmbedOptions, 'pooling' | 'dimensions' | 'prompt'> {
   /** Weight of the mean of the descriptions' vectors, relative to the text's own vector. */
   weight: number;
-  /** Called with the number of entries done so far. */
-  onProgress: (done: number) => void;
+  onProgress: (progress: { done: number; total: number }) => void;
+  /** The index that gets the texts. Default: a new one. */
+  into?: TextIndex | null;
 }
 
 /**
- * Builds an index of the vectors (u(text) + weight * mean(u(description))) / (1 + weight), or u(text) without
- * descriptions. u is a document's vector, scaled to unit norm if the similarity is the cosine.
+ * Adds to an index the vectors (u(text) + weight * mean(u(description))) / (1 + weight), or u(text) without
+ * descriptions. u is a document's vector, scaled to unit norm if the similarity is the cosine. A text whose id is in use
+ * replaces the text with this id.
  */
 export async function indexOf(
   model: PretrainedModel,
   { texts, ids }: Listed,
   entries: AsyncIterable<Entry>,
-  { weight, onProgress, ...options }: IndexOptions,
+  { weight, onProgress, into = null, ...options }: IndexOptions,
 ): Promise<TextIndex> {
   const similarity = similarityOf(model);
   let vectors = new Float32Array(0);
@@ -107,13 +107,25 @@ export async function indexOf(
       }
       done++;
     }
-    onProgress(done);
+    onProgress({ done, total: texts.length });
   }
-  const { dimensions, prompt, pooling } = options;
-  const given = { similarity, ...(dimensions && { dimensions }), ...(prompt !== undefined && { prompt }) };
-  const index = TextIndex.of([], undefined, { embedder: embedderOf(model, { pooling }), ...given });
-  await index.add(texts, new Tensor(vectors, [texts.length, width]), { ids });
+  const index = into ?? (await newIndex(model, similarity, options));
+  await index.add(texts, { vectors: new Tensor(vectors, [texts.length, width]), ids, replace: ids !== undefined });
   return index;
+}
+
+async function newIndex(
+  model: PretrainedModel,
+  similarity: 'dot' | 'cosine',
+  { dimensions, prompt, pooling }: Pick<IndexOptions, 'dimensions' | 'prompt' | 'pooling'>,
+): Promise<TextIndex> {
+  const heed = await load();
+  return heed.TextIndex.of([], undefined, {
+    embedder: embedderOf(model, { pooling }),
+    similarity,
+    ...(dimensions && { dimensions }),
+    ...(prompt !== undefined && { prompt }),
+  });
 }
 
 /** The similarity of a search: that of the model if an index supports it, else the cosine. */
@@ -143,26 +155,42 @@ export function embedderOf(
   } as unknown as PretrainedModel;
 }
 
+/** Removes the texts with these ids, as they are given on the command line: names, or integers. */
+export async function removeFrom(index: TextIndex, ids: readonly string[]): Promise<void> {
+  const found = ids.map((id) => {
+    const stored = index.has(id) ? id : integerOf(id);
+    if (stored === null || !index.has(stored)) throw invalid('--remove', 'ids of texts in the index', describe(id));
+    return stored;
+  });
+  await index.remove(found);
+}
+
 /**
  * The file of an index: `out`, or `index.safetensors` in it if `out` is a folder or has no extension.
  *
- * @throws HeedError if the file cannot be written, or if it exists and `replace` is false
+ * `change`: what becomes of an index that exists: 'none' (it is an error), 'replace' or 'update', which needs one.
+ *
+ * @throws HeedError if the file cannot be written, or for another file
  */
-export function indexFile(out: string, replace: boolean): string {
+export function indexFile(out: string, change: 'none' | 'replace' | 'update'): string {
   const isFile = out.endsWith('.safetensors');
   const status = statusOf(out);
   if (isFile ? status?.isDirectory() : status?.isFile() || /\.\w+$/.test(basename(out)))
     throw invalid('--out', 'a folder, or a file that ends in .safetensors', `'${out}'`);
   const file = isFile ? out : join(out, 'index.safetensors');
-  if (!replace && statusOf(file))
-    throw invalid('--out', 'a new file', `'${file}', which exists. Replace it with --force`);
+  if (change === 'none' && statusOf(file))
+    throw invalid(
+      '--out',
+      'a new file',
+      `'${file}', which exists. Replace it with --force, or change it with --update`,
+    );
+  if (change === 'update' && !statusOf(file)) throw invalid('--out', 'an index that exists', `'${file}'`);
   if (statusOf(file) && !isIndex(file))
     throw invalid('--out', 'a new file, or an index to replace', `'${file}', which is no index of heed`);
   requireWritable(dirname(file));
   return file;
 }
 
-/** Writes the file of an index, creating its folder if needed. Returns the number of bytes. */
 export async function writeIndex(file: string, index: TextIndex): Promise<number> {
   const bytes = await index.save();
   makeFolderOf(file);
@@ -173,12 +201,9 @@ export async function writeIndex(file: string, index: TextIndex): Promise<number
 
 /** Whether a file is an index of heed, which says so in its metadata or, from earlier versions, has these tensors. */
 function isIndex(file: string): boolean {
-  const start = Buffer.from(readRange(file, 0, 8));
-  if (start.length < 8) return false;
   try {
-    const header = readRange(file, 8, Math.min(Number(start.readBigUInt64LE(0)), 1 << 24));
-    const tensors = JSON.parse(Buffer.from(header).toString()) as Record<string, { heed_index?: string }>;
-    return tensors.__metadata__?.heed_index !== undefined || ('vectors' in tensors && 'text_lengths' in tensors);
+    const { header } = safetensorsHeader(file);
+    return header.__metadata__?.heed_index !== undefined || ('vectors' in header && 'text_lengths' in header);
   } catch {
     return false;
   }

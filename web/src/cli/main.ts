@@ -5,7 +5,7 @@ import { version } from '../base/wasm/version.js';
 import { addCache } from './commands/cache.js';
 import { addClassify } from './commands/classify.js';
 import { addCompletion } from './commands/completion.js';
-import { addCorpus, currentForm } from './commands/corpus.js';
+import { addCorpus } from './commands/corpus.js';
 import { addDoctor } from './commands/doctor.js';
 import { addEmbed } from './commands/embed.js';
 import { addEvaluate } from './commands/evaluate.js';
@@ -55,7 +55,7 @@ for (const add of subcommands) add(program);
 
 checkOutput();
 
-const args = process.argv.length > 2 ? currentForm(process.argv.slice(2)) : ['--help'];
+const args = process.argv.length > 2 ? process.argv.slice(2) : ['--help'];
 program.parseAsync(args, { from: 'user' }).catch((error: unknown) => {
   if (error instanceof CommanderError && error.exitCode === 0) return; // --help and --version
   report(error, program);

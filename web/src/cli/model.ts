@@ -13,12 +13,14 @@ import { watchTruncation } from './truncation.js';
 export interface ModelOptions {
   model?: string;
   /** Hub of models that are specified by their id. */
-  host?: string;
+  remoteHost?: string;
   /** Folder in which files from the network are cached, or false for none. Default: the library's folder. */
   cache?: string | boolean;
   /** Whether to check for files newer than the cached ones. */
   refresh?: boolean;
   dtype?: 'fp32' | 'q8';
+  /** Whether to reject a model with settings that heed does not know. */
+  strict?: boolean;
   /** Whether texts that are too long are truncated. commander's default is true. */
   truncation?: boolean;
 }
@@ -34,21 +36,33 @@ export type EmbeddingOptions = Pick<EmbedOptions, 'pooling' | 'dimensions' | 'pr
  * The options of `fromPretrained` that specify the source. Files from the network are cached by default, because
  * commands are often run again.
  */
-export const remoteOptions = ({ host, cache = true, refresh }: ModelOptions) => ({ remoteHost: host, cache, refresh });
+export const remoteOptions = ({ remoteHost, cache = true, refresh }: ModelOptions) => ({ remoteHost, cache, refresh });
 
-/** Opens the model. `input`: the texts for which it is opened; their size determines the default number of workers. */
+/** What opens models: the object of `load()`, of heed or of heed/train. */
+interface Opener<Model> {
+  fromPretrained(source: string | undefined, options: object): Promise<Model>;
+}
+
+/** Loads the model, and shows the progress. `more`: more options of `fromPretrained`. */
+export async function loadModel<Model>(heed: Opener<Model>, options: ModelOptions, more: object = {}): Promise<Model> {
+  const { model, dtype, strict } = options;
+  using progress = new Progress('loading', 'bytes');
+  const { onProgress } = progress;
+  return await heed.fromPretrained(model, { dtype, strict, onProgress, ...remoteOptions(options), ...more });
+}
+
+/**
+ * Opens the model for commands that stream texts. `input`: the texts, whose size determines the default number of
+ * workers.
+ */
 export async function openModel(
-  { model: source, dtype, truncation = true, workers, threads, ...remote }: ModelOptions & ParallelOptions,
+  options: ModelOptions & ParallelOptions,
   { input, signal }: { input?: Input; signal?: AbortSignal } = {},
 ): Promise<PretrainedModel> {
+  const { truncation = true, workers, threads } = options;
   refuseBoth('--workers', '--threads', workers !== undefined && threads !== undefined);
-  const heed = await load({ threads });
-  using progress = new Progress('loading', 'bytes');
-  const onProgress = ({ loaded, total }: { loaded: number; total: number | null }) =>
-    progress.update(loaded, total ? loaded / total : undefined);
-  const chosen = workers ?? (threads === undefined && input ? workersFor(input, source) : undefined);
-  const options = { dtype, workers: chosen, onProgress, signal, ...remoteOptions(remote) };
-  const model = await heed.fromPretrained(source, options);
+  const chosen = workers ?? (threads === undefined && input ? workersFor(input, options.model) : undefined);
+  const model = await loadModel<PretrainedModel>(await load({ threads }), options, { workers: chosen, signal });
   return watchTruncation(model, truncation);
 }
 

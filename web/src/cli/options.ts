@@ -3,38 +3,51 @@ import { type Command, Option } from 'commander';
 import { POOLINGS } from '../models/index.js';
 import { FORMATS, invalid } from '../node/index.js';
 
-/** An option whose value is one of `legal` or, with `separator`, a list of them. */
-export function choice(flags: string, description: string, legal: readonly string[], separator?: string): Option {
-  const option = new Option(flags, description).choices(legal);
-  return option.argParser((value: string) => {
-    const values = separator ? value.split(separator) : [value];
-    const wrong = values.find((name) => !legal.includes(name));
-    if (wrong !== undefined) throw invalid(`--${option.name()}`, `one of ${legal.join(', ')}`, `'${wrong}'`);
-    return separator ? values : value;
+/**
+ * An option whose value `read` converts. It returns undefined for values other than `expected`. `choices`: the values
+ * that shells complete.
+ */
+export function option<T>(
+  flags: string,
+  description: string,
+  expected: string,
+  read: (value: string) => T | undefined,
+  choices: readonly string[] = [],
+): Option {
+  const made = new Option(flags, description);
+  if (choices.length > 0) made.choices(choices);
+  return made.argParser((value: string) => {
+    const result = read(value);
+    if (result !== undefined) return result;
+    throw invalid(`--${made.name()}`, expected, `'${value}'`);
   });
 }
 
-/** An option whose value is a whole number of at least 1. */
-export function count(flags: string, description: string): Option {
-  const option = new Option(flags, description);
-  return option.argParser((value: string) => {
-    if (!/^[1-9]\d{0,8}$/.test(value))
-      throw invalid(`--${option.name()}`, 'a whole number of at least 1', `'${value}'`);
-    return Number(value);
-  });
-}
+/** An option whose value is one of `legal`. */
+export const choice = (flags: string, description: string, legal: readonly string[]): Option =>
+  option(flags, description, `one of ${legal.join(', ')}`, (value) => legal.find((each) => each === value), legal);
 
-/** An option whose value is a whole number from 1 to `most`, or 'auto'. */
-export function countOrAuto(flags: string, description: string, most: number): Option {
-  const option = new Option(flags, description);
-  return option.argParser((value: string) => {
-    if (value === 'auto') return value;
-    if (/^[1-9]\d{0,8}$/.test(value) && Number(value) <= most) return Number(value);
-    throw invalid(`--${option.name()}`, `'auto' or a whole number from 1 to ${most}`, `'${value}'`);
-  });
-}
+const wholeNumber = (value: string) => (/^[1-9]\d{0,8}$/.test(value) ? Number(value) : undefined);
 
-/** Throws if both of two exclusive arguments are given. */
+export const count = (flags: string, description: string): Option =>
+  option(flags, description, 'a whole number of at least 1', wholeNumber);
+
+export const countOrAuto = (flags: string, description: string, most: number): Option =>
+  option(flags, description, `'auto' or a whole number from 1 to ${most}`, (value) => {
+    const number = wholeNumber(value);
+    return value === 'auto' ? value : number && number <= most ? number : undefined;
+  });
+
+export const number = (
+  flags: string,
+  description: string,
+  expected: string,
+  isLegal: (value: number) => boolean,
+): Option =>
+  option(flags, description, expected, (value) =>
+    value.trim() !== '' && isLegal(Number(value)) ? Number(value) : undefined,
+  );
+
 export function refuseBoth(first: string, second: string, both: boolean): void {
   if (both) throw invalid(first, `only one of ${first} and ${second}`, 'both');
 }
@@ -53,25 +66,26 @@ export const requireSubcommand = (command: Command): Command =>
     throw invalid(command.name(), names, given === undefined ? 'nothing' : `'${given}'`);
   });
 
+export const DTYPES = ['fp32', 'q8'] as const;
+
 export const addModel = (command: Command): Command =>
   addDtype(
     addRemote(
       command
         .optionsGroup('Model:')
-        .option('--model <folder>', "a model's folder or URL, or its id on a hub (default: the model in the package)"),
+        .option('--model <folder>', "a model's folder or URL, or its id on a hub (default: the model in the package)")
+        .option('--strict', 'fail if the model has settings that heed does not know, which `heed inspect` lists'),
     ),
   );
 
 export const addDtype = (command: Command): Command =>
-  command.addOption(
-    choice('--dtype <type>', 'arithmetic: q8 is int8, smaller and faster (default: fp32)', ['fp32', 'q8']),
-  );
+  command.addOption(choice('--dtype <type>', 'arithmetic: q8 is int8, smaller and faster (default: fp32)', DTYPES));
 
 /** Options of commands that read a model from a hub. */
 export const addRemote = (command: Command): Command =>
   command
     .optionsGroup('Model:')
-    .option('--host <url>', 'the hub of models that are named by their id (default: HF_ENDPOINT, if it is set)')
+    .option('--remote-host <url>', 'the hub of models that are named by their id (default: HF_ENDPOINT, if it is set)')
     .option(
       '--cache <folder>',
       "the folder for downloaded files (default: heed's folder in the user's cache directory)",
@@ -95,14 +109,12 @@ export const addFormat = (command: Command, fallback: 'lines' | 'jsonl'): Comman
       ),
     )
     .addOption(
-      new Option(
+      option(
         '--delimiter <character>',
         "separator of a CSV file's columns, such as ';' or tab (default: ,)",
-      ).argParser((value: string) => {
-        const delimiter = value === 'tab' || value === '\\t' ? '\t' : value;
-        if (delimiter.length === 1 && !/["\r\n]/.test(delimiter)) return delimiter;
-        throw invalid('--delimiter', "one character, or 'tab'", `'${value}'`);
-      }),
+        "one character, or 'tab'",
+        (value) => (value === 'tab' || value === '\\t' ? '\t' : /^[^"\r\n]$/.test(value) ? value : undefined),
+      ),
     );
 
 /** `idOf`: what --id does. */
@@ -122,31 +134,32 @@ export const addOutput = (command: Command): Command =>
     .optionsGroup('Output:')
     .option('--out <file>', 'a .jsonl file, or .npy for vectors (default: JSON lines on standard output)');
 
-const poolingOption = () =>
-  choice('--pooling <mode>', 'one mode, or several joined by + (default: as in the model)', POOLINGS, '+');
-
-const dimensionsOption = () => count('--dimensions <n>', 'keep the first n entries of each vector');
-
-/** Options of commands that compare queries with documents. */
-export const addEmbedding = (command: Command): Command =>
+/** Options of commands that embed texts. `prompts`: the default of --prompt. */
+export const addEmbedding = (
+  command: Command,
+  prompts = "the model's prompts for queries and for documents",
+): Command =>
   command
     .optionsGroup('Vectors:')
-    .addOption(poolingOption())
-    .addOption(dimensionsOption())
-    .option(
-      '--prompt <text>',
-      "text to prepend to every text (default: the model's prompts for queries and for documents)",
-    );
+    .addOption(
+      option(
+        '--pooling <mode>',
+        'one mode, or several joined by + (default: as in the model)',
+        `one of ${POOLINGS.join(', ')}, or several joined by +`,
+        (value) => {
+          const modes = value.split('+');
+          return modes.every((mode) => (POOLINGS as readonly string[]).includes(mode)) ? modes : undefined;
+        },
+        POOLINGS,
+      ),
+    )
+    .addOption(count('--dimensions <n>', 'keep the first n entries of each vector'))
+    .option('--prompt <text>', `text to prepend to every text (default: ${prompts})`);
 
 const OUTPUT = 'float32, int8 with a scale per vector, or binary: signs as bits (default: float32)';
 
-/** Options of commands that write vectors. */
 export const addVectors = (command: Command): Command =>
-  command
-    .optionsGroup('Vectors:')
-    .addOption(poolingOption())
-    .addOption(dimensionsOption())
-    .option('--prompt <text>', "text to prepend to every text (default: the model's default prompt, if it has one)")
+  addEmbedding(command, "the model's default prompt, if it has one")
     .addOption(
       choice('--role <role>', "prepend the model's prompt for queries or for documents", [
         'query',
@@ -155,7 +168,7 @@ export const addVectors = (command: Command): Command =>
     )
     .option('--normalize', 'scale vectors to unit length (default: as in the model)')
     .option('--no-normalize', 'do not scale vectors')
-    .addOption(choice('--output <type>', OUTPUT, ['float32', 'int8', 'binary']));
+    .addOption(choice('--type <type>', OUTPUT, ['float32', 'int8', 'binary']));
 
 /** commander keeps the last of the two. */
 export function refuseBothNormalizations(): void {
@@ -185,6 +198,5 @@ export const addParallel = (command: Command): Command =>
 export const addJson = (command: Command, what: string): Command =>
   command.optionsGroup('Output:').option('--json', `print ${what}`);
 
-/** Shows example command lines below the options. */
 export const addExamples = (command: Command, ...lines: string[]): Command =>
   command.addHelpText('after', ['', 'Examples:', ...lines.map((line) => `  ${line}`)].join('\n'));

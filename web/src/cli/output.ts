@@ -4,70 +4,52 @@ import { extname } from 'node:path';
 import { OwnFile } from '../base/own-files.js';
 import { invalid, jsonLine, npyHeader, npyTypeOf, type Stored, statusOf, writing } from '../node/index.js';
 
-export interface Output {
-  /** Number of records that have been written. */
-  readonly count: number;
-  /** Writes one record and, for embeddings, its vector. */
-  write(record: object, vector?: Stored): Promise<void>;
-  /** Completes the file. Deletes it if it has no records. */
-  close(): void;
-}
-
-/**
- * Opens `path`, or standard output. A .npy file can only contain vectors (`kind`). `print`: prints a record in
- * human-readable form instead of as JSON on standard output.
- */
-export function openOutput(
-  path: string | undefined,
-  { kind, print }: { kind: 'vectors' | 'records'; print?: (record: object) => void },
-): Output {
-  if (path === undefined || path === '-') return standardOutput(print);
-  const endings = ['.jsonl', '.ndjson', ...(kind === 'vectors' ? ['.npy'] : [])];
-  const ending = extname(path).toLowerCase();
-  if (![...endings, ''].includes(ending))
-    throw invalid('--out', `a file that ends in ${endings.join(', ')}`, `'${path}'`);
-  const status = statusOf(path);
-  if (status)
-    throw invalid('--out', 'a new file', `'${path}', which ${status.isDirectory() ? 'is a folder' : 'exists'}`);
-  return new OutputFile(path, ending === '.npy');
-}
-
-function standardOutput(print?: (record: object) => void): Output {
-  return {
-    count: 0,
-    async write(record, vector) {
-      if (print) print(record);
-      else if (!process.stdout.write(jsonLine(record, vector))) await once(process.stdout, 'drain');
-    },
-    close() {},
-  };
-}
-
-class OutputFile implements Output {
-  readonly #path: string;
-  readonly #file: OwnFile;
-  readonly #isMatrix: boolean;
+/** Writes records to a new file or, without a path or for '-', to standard output. */
+export class Output {
+  #count = 0;
+  readonly #file: OwnFile | null = null;
+  readonly #isMatrix: boolean = false;
   /** The first vector's width and type, which are those of all rows of a matrix. */
   #width = 0;
   #type = '';
-  #count = 0;
   #end = 0;
 
-  constructor(path: string, isMatrix: boolean) {
-    this.#path = path;
-    this.#isMatrix = isMatrix;
+  /**
+   * `kind`: a .npy file can only contain vectors. `print`: prints a record in human-readable form instead of as JSON on
+   * standard output.
+   */
+  constructor(
+    private readonly path: string | undefined,
+    private readonly task: { kind: 'vectors' | 'records'; print?: (record: object) => void },
+  ) {
+    if (path === undefined || path === '-') return;
+    const endings = ['.jsonl', '.ndjson', ...(task.kind === 'vectors' ? ['.npy'] : [])];
+    const ending = extname(path).toLowerCase();
+    if (![...endings, ''].includes(ending))
+      throw invalid('--out', `a file that ends in ${endings.join(', ')}`, `'${path}'`);
+    const status = statusOf(path);
+    if (status)
+      throw invalid('--out', 'a new file', `'${path}', which ${status.isDirectory() ? 'is a folder' : 'exists'}`);
+    this.#isMatrix = ending === '.npy';
     this.#file = writing(path, () => new OwnFile(path));
   }
 
+  /** Number of records in the file. */
   get count(): number {
     return this.#count;
   }
 
+  /** Writes one record and, for embeddings, its vector. */
   async write(record: object, vector?: Stored): Promise<void> {
-    const bytes = this.#isMatrix ? this.#rowOf(vector!) : Buffer.from(jsonLine(record, vector));
-    writing(this.#path, () => this.#file.write(bytes, this.#end), OTHER);
-    this.#end += bytes.length;
-    this.#count++;
+    const { print } = this.task;
+    const file = this.#file;
+    if (file) {
+      const bytes = this.#isMatrix ? this.#rowOf(vector!) : Buffer.from(jsonLine(record, vector));
+      writing(this.path!, () => file.write(bytes, this.#end), OTHER);
+      this.#end += bytes.length;
+      this.#count++;
+    } else if (print) print(record);
+    else if (!process.stdout.write(jsonLine(record, vector))) await once(process.stdout, 'drain');
   }
 
   /** The bytes of a row of a matrix, after those of the header if it is the first one. */
@@ -79,21 +61,21 @@ class OutputFile implements Output {
     return Buffer.concat([npyHeader(0, this.#width, this.#type), row]);
   }
 
+  /** Completes the file. Deletes it if it has no records. */
   close(): void {
-    writing(
-      this.#path,
-      () => {
-        try {
-          if (this.#count === 0) return this.#file.remove();
-          this.#file.cut(this.#end); // drops an incomplete record, as on a full disk
-          if (this.#isMatrix) this.#file.write(npyHeader(this.#count, this.#width, this.#type), 0);
-          this.#file.sync(); // some systems report a full disk only here
-        } finally {
-          this.#file.close();
-        }
-      },
-      OTHER,
-    );
+    const file = this.#file;
+    if (!file) return;
+    const complete = () => {
+      try {
+        if (this.#count === 0) return file.remove();
+        file.cut(this.#end); // drops an incomplete record, as on a full disk
+        if (this.#isMatrix) file.write(npyHeader(this.#count, this.#width, this.#type), 0);
+        file.sync(); // some systems report a full disk only here
+      } finally {
+        file.close();
+      }
+    };
+    writing(this.path!, complete, OTHER);
   }
 }
 

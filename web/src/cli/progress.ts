@@ -32,6 +32,10 @@ export class Progress {
     this.#format = unit === 'bytes' ? megabytes : (count) => `${plain(count)} ${unit}`;
   }
 
+  /** Shows the progress that a function of the library reports. */
+  readonly onProgress = ({ done, total }: { done: number; total: number | null }): void =>
+    this.update(done, total ? done / total : undefined);
+
   /** `done`: amount done so far. `fraction`: fraction of the total, from 0 to 1, if known. */
   update(done: number, fraction?: number): void {
     const now = performance.now();

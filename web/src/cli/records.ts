@@ -17,6 +17,8 @@ export interface RecordOptions extends FormatOptions {
 
 /** The location of a text, as written to the output. */
 export interface Place extends Origin {
+  /** Path of the file; absent for standard input. */
+  file?: string;
   id?: string | number;
 }
 
@@ -41,8 +43,7 @@ export class Input {
   readonly bytes: number | null;
   readonly #files: string[];
   readonly #options: RecordOptions;
-  /** Bytes read from finished files, and from the current one. */
-  #read = { before: 0, current: 0 };
+  #read = 0;
 
   /** `all`: the files that the options are for. Default: `files`. */
   constructor(files: string[], options: RecordOptions, all: readonly string[] = files) {
@@ -62,24 +63,23 @@ export class Input {
 
   /** Fraction of the input that has been read; undefined if its size is unknown. */
   get fraction(): number | undefined {
-    return this.bytes ? Math.min(1, (this.#read.before + this.#read.current) / this.bytes) : undefined;
+    return this.bytes ? Math.min(1, this.#read / this.bytes) : undefined;
   }
 
   /** The texts with their locations, ids and descriptions. @throws HeedError if there are no texts */
   async *entries(): AsyncGenerator<Entry> {
-    this.#read = { before: 0, current: 0 };
+    this.#read = 0;
     const { field = DEFAULT_FIELD, id, ...options } = this.#options;
     const columns = new Map([[field, '--field'], ...(id === undefined ? [] : [[id, '--id'] as const])]);
     const onRead = (bytes: number) => {
-      this.#read.current = bytes;
+      this.#read += bytes;
     };
     let isEmpty = true;
     for (const file of this.#files) {
       for await (const row of rowsOf(file, { ...options, columns, onRead })) {
         isEmpty = false;
-        yield entryOf(row, field, this.#options);
+        yield entryOf(row, file, field, this.#options);
       }
-      this.#read = { before: this.#read.before + (sizeOf(file) ?? 0), current: 0 };
     }
     const names = this.#files.map((file) => (file === '-' ? 'standard input' : file));
     if (isEmpty) throw invalidFile(names.join(', '), 'at least one text', 'none');
@@ -99,15 +99,17 @@ function sizeOf(file: string): number | null {
   return status.isFile() ? status.size : null;
 }
 
-function entryOf({ value, origin, at }: Row, field: string, { id: key, described }: RecordOptions): Entry {
-  if (typeof value === 'string') return { text: value, at, place: origin, descriptions: [] };
+function entryOf({ value, origin, at }: Row, file: string, field: string, options: RecordOptions): Entry {
+  const { id: key, described } = options;
+  const located = file === '-' ? origin : { file, ...origin };
+  if (typeof value === 'string') return { text: value, at, place: located, descriptions: [] };
   const { [field]: text, [key ?? 'id']: id, descriptions = [] } = value;
   if (typeof text !== 'string')
     throw invalidFile(at, `a text under '${field}'`, `${keysOf(value)}. Name another key with --field`);
   const hasId = typeof id === 'string' || typeof id === 'number';
   if (key !== undefined && !hasId)
     throw invalidFile(at, `a text or a number under '${key}'`, `${keysOf(value)}. Name another key with --id`);
-  const place = hasId ? { ...origin, id } : origin;
+  const place = hasId ? { ...located, id } : located;
   if (!described) return { text, at, place, descriptions: [] };
   if (!Array.isArray(descriptions) || descriptions.some((description) => typeof description !== 'string'))
     throw invalidFile(`${at}: descriptions`, 'a list of texts', JSON.stringify(descriptions).slice(0, 80));

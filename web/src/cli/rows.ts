@@ -5,22 +5,16 @@ import { CsvError, type Parser, parse } from 'csv-parse';
 import { HeedError } from '../index.js';
 import {
   asRecord,
-  type Encoding,
   encodingOf,
   endsInCr,
   type Format,
   formatOf,
-  hasInnerCr,
   invalid,
   invalidFile,
   isBinary,
   type JsonRecord,
-  LineSplitter,
-  notText,
-  type RawLine,
   recordOfLine,
-  textOfLine,
-  unitOf,
+  TEXT,
   unreadable,
 } from '../node/index.js';
 import { notice, settings } from './terminal.js';
@@ -38,10 +32,8 @@ export interface FormatOptions {
   delimiter?: string;
 }
 
-/** The location of a row, as written to the output. */
+/** The location of a row in its file, as written to the output. */
 export interface Origin {
-  /** Path of the file; absent for standard input. */
-  file?: string;
   /** Line number, from 1. */
   line?: number;
   /** Index in a JSON array, from 0. */
@@ -61,30 +53,26 @@ export interface RowOptions extends FormatOptions {
   columns?: ReadonlyMap<string, string>;
   /** Format of files with unknown extensions. Default 'lines'. */
   fallback?: Format;
-  /** Called with the number of bytes read so far. */
+  /** Called with the number of bytes of each piece that has been read. */
   onRead?: (bytes: number) => void;
-}
-
-/** Options that only some formats have, by their names on the command line. */
-export interface FormatSpecific {
-  '--field'?: string | undefined;
-  '--id'?: string | undefined;
-  '--delimiter'?: string | undefined;
 }
 
 const formatIn = (file: string, { format, fallback = 'lines' }: RowOptions): Format =>
   format ?? formatOf(file) ?? fallback;
 
-/** @throws HeedError for an option that applies to none of the files */
-export function requireApplicable(files: readonly string[], options: RowOptions, given: FormatSpecific): void {
-  const formats = files.map((file) => formatIn(file, options));
-  const require = (name: keyof FormatSpecific, expected: string, legal: (format: Format) => boolean) => {
-    if (given[name] === undefined || formats.some(legal)) return;
-    throw invalid(name, expected, `${[...new Set(formats)].join(', ')}. Name another format with --format`);
-  };
-  for (const name of ['--field', '--id'] as const)
-    require(name, 'a file with keys or columns', (each) => each !== 'lines');
-  require('--delimiter', 'a CSV file', (each) => each === 'csv');
+/** @throws HeedError for an option that applies to none of the files. `given`: options that only some formats have */
+export function requireApplicable(
+  files: readonly string[],
+  options: RowOptions,
+  given: { '--field'?: string | undefined; '--id'?: string | undefined; '--delimiter'?: string | undefined },
+): void {
+  const formats = [...new Set(files.map((file) => formatIn(file, options)))];
+  for (const [name, value] of Object.entries(given)) {
+    const isForTables = name === '--delimiter';
+    if (value === undefined || formats.some((each) => (isForTables ? each === 'csv' : each !== 'lines'))) continue;
+    const expected = isForTables ? 'a CSV file' : 'a file with keys or columns';
+    throw invalid(name, expected, `${formats.join(', ')}. Name another format with --format`);
+  }
 }
 
 /**
@@ -98,13 +86,14 @@ export async function* rowsOf(file: string, options: RowOptions): AsyncGenerator
     notice(`reading texts from standard input, one per line; ${end} them`);
   }
   const name = file === '-' ? 'standard input' : file;
-  const bytes = new Source(file === '-' ? process.stdin : createReadStream(file));
-  const read = new Decoder(bytes, name);
-  const origin: Origin = file === '-' ? {} : { file };
+  // Small pieces, so that progress is accurate.
+  const bytes = file === '-' ? process.stdin : createReadStream(file, { highWaterMark: 8 << 10 });
+  const text = decoded(bytes, name, options.onRead);
   try {
-    if (format === 'lines' || format === 'jsonl') yield* lineRows(bytes, name, origin, format, options);
-    else if (format === 'json') yield* arrayRows(read, name, origin);
-    else yield* tableRows(read, name, origin, { ...options, ...(format === 'tsv' && { delimiter: '\t' }) });
+    if (format === 'json') yield* arrayRows(text, name);
+    else if (format === 'csv' || format === 'tsv')
+      yield* tableRows(text, name, { ...options, ...(format === 'tsv' && { delimiter: '\t' }) });
+    else yield* lineRows(text, name, format);
   } catch (cause) {
     if (cause instanceof HeedError) throw cause;
     if (cause instanceof CsvError)
@@ -115,113 +104,73 @@ export async function* rowsOf(file: string, options: RowOptions): AsyncGenerator
   }
 }
 
-/** The bytes of a file or of standard input, and their encoding. */
-class Source {
-  /** Set when the first bytes are read. */
-  encoding: Encoding = 'utf-8';
-  readonly #bytes: AsyncIterable<Uint8Array>;
-
-  constructor(bytes: AsyncIterable<Uint8Array>) {
-    this.#bytes = bytes;
-  }
-
-  async *[Symbol.asyncIterator](): AsyncGenerator<Uint8Array> {
-    let start: Uint8Array | null = new Uint8Array();
-    for await (const bytes of this.#bytes) {
-      if (start) start = start.length === 0 ? bytes : Buffer.concat([start, bytes]);
-      if (start && start.length < 2) continue;
-      if (start) this.encoding = encodingOf(start);
-      yield start ?? bytes;
-      start = null;
-    }
-    if (start && start.length > 0) yield start;
-  }
-}
-
 /**
  * Decodes bytes. Rejects encodings other than UTF-8 and UTF-16, and binary files, because their texts would be silently
  * wrong.
  */
-class Decoder {
-  readonly #source: Source;
-  readonly #name: string;
-
-  constructor(source: Source, name: string) {
-    this.#source = source;
-    this.#name = name;
-  }
-
-  /** Bytes per code unit, to estimate how much of a file has been read. */
-  get unit(): 1 | 2 {
-    return unitOf(this.#source.encoding);
-  }
-
-  async *[Symbol.asyncIterator](): AsyncGenerator<string> {
-    let decoder: TextDecoder | undefined;
-    for await (const bytes of this.#source) {
-      decoder ??= new TextDecoder(this.#source.encoding, { fatal: true });
-      yield this.#decode(decoder, bytes);
+async function* decoded(
+  bytes: AsyncIterable<Uint8Array>,
+  name: string,
+  onRead: RowOptions['onRead'],
+): AsyncGenerator<string> {
+  let decoder: TextDecoder | undefined;
+  let rest = new Uint8Array();
+  const decode = (isLast: boolean): string => {
+    decoder ??= new TextDecoder(encodingOf(rest), { fatal: true });
+    let text: string;
+    try {
+      text = decoder.decode(rest, { stream: !isLast });
+    } catch (cause) {
+      const hint = 'A text in another encoding is converted by, for example, iconv -f WINDOWS-1252 -t UTF-8';
+      const got = `bytes that are not ${decoder.encoding.toUpperCase()}`;
+      throw invalid(name, TEXT, got, 'INVALID_FILE', { hint, cause });
     }
-    if (decoder) yield this.#decode(decoder);
+    if (text.includes('\0')) throw isBinary(name);
+    rest = new Uint8Array();
+    return text;
+  };
+  for await (const piece of bytes) {
+    rest = rest.length > 0 ? Buffer.concat([rest, piece]) : new Uint8Array(piece);
+    if (!decoder && rest.length < 2) continue; // a byte order mark has two bytes
+    yield decode(false);
+    onRead?.(piece.length);
   }
-
-  /** Decodes bytes or, without `bytes`, finishes decoding. */
-  #decode(decoder: TextDecoder, bytes?: Uint8Array): string {
-    return decoded(this.#name, decoder.encoding, () => decoder.decode(bytes, { stream: bytes !== undefined }));
-  }
-}
-
-/** Returns the result of `decode`, or throws if it is not text. */
-function decoded(name: string, encoding: string, decode: () => string): string {
-  let text: string;
-  try {
-    text = decode();
-  } catch (cause) {
-    throw notText(name, encoding, cause);
-  }
-  if (text.includes('\0')) throw isBinary(name);
-  return text;
+  yield decode(true);
 }
 
 /**
  * Lines that end in LF or CRLF. Node's readline is not used, because it also splits at U+2028 and U+2029, which texts
  * may contain.
  */
-async function* lineRows(
-  source: Source,
-  name: string,
-  origin: Origin,
-  format: 'lines' | 'jsonl',
-  { onRead }: RowOptions,
-): AsyncGenerator<Row> {
+async function* lineRows(text: AsyncIterable<string>, name: string, format: 'lines' | 'jsonl'): AsyncGenerator<Row> {
   let number = 0;
-  let read = 0;
-  function* rows(lines: Iterable<RawLine>): Generator<Row> {
-    const { encoding } = source;
-    for (const { bytes, ended } of lines) {
-      number++;
-      const at = `${name}:${number}`;
-      if (bytes && number === 1 && !ended && hasInnerCr(bytes, encoding)) throw endsInCr(name);
-      read += (bytes?.length ?? 0) + unitOf(encoding);
-      onRead?.(read);
-      const found = textOfLine(bytes, encoding, number === 1);
-      if ('problem' in found) {
-        if (found.problem === 'binary') throw isBinary(name);
-        if (found.problem === 'not text') throw notText(name, encoding, found.cause);
-        throw invalidFile(at, `a line of at most ${MAX_RECORD_BYTES.toLocaleString('en')} bytes`, 'a longer one');
-      }
-      const { text: line } = found;
-      if (line === '' && !ended) continue; // a file that has only a byte order mark
-      if (format === 'lines') yield { value: line, origin: { ...origin, line: number }, at };
-      else if (line.trim() !== '') yield { value: jsonValue(line, at), origin: { ...origin, line: number }, at };
+  let rest = '';
+  function row(line: string): Row | null {
+    const at = `${name}:${++number}`;
+    requireLength(line, at);
+    const value = line.endsWith('\r') ? line.slice(0, -1) : line;
+    if (format === 'lines') return { value, origin: { line: number }, at };
+    return value.trim() === '' ? null : { value: jsonValue(value, at), origin: { line: number }, at };
+  }
+  for await (const piece of text) {
+    const lines = piece.split('\n');
+    lines[0] = rest + lines[0]!;
+    rest = lines.pop()!;
+    for (const line of lines) {
+      const found = row(line);
+      if (found) yield found;
     }
+    if (rest.length > MAX_RECORD_BYTES) requireLength(rest, `${name}:${number + 1}`);
   }
-  let splitter: LineSplitter | undefined;
-  for await (const piece of source) {
-    splitter ??= new LineSplitter(MAX_RECORD_BYTES, source.encoding);
-    yield* rows(splitter.push(piece));
-  }
-  if (splitter) yield* rows(splitter.end());
+  if (number === 0 && /\r./s.test(rest)) throw endsInCr(name);
+  const last = rest === '' || rest === '\r' ? null : row(rest);
+  if (last) yield last;
+}
+
+/** @throws HeedError for a line of more than MAX_RECORD_BYTES in UTF-8 */
+function requireLength(line: string, at: string): void {
+  if (3 * line.length > MAX_RECORD_BYTES && Buffer.byteLength(line) > MAX_RECORD_BYTES)
+    throw invalidFile(at, `a line of at most ${MAX_RECORD_BYTES.toLocaleString('en')} bytes`, 'a longer one');
 }
 
 const OBJECT = 'a text or an object, such as {"text": "..."}';
@@ -236,11 +185,11 @@ function jsonValue(line: string, at: string): JsonRecord {
 
 const notRecord = (value: unknown, at: string) => invalidFile(at, OBJECT, JSON.stringify(value).slice(0, 80));
 
-async function* arrayRows(read: Decoder, name: string, origin: Origin): AsyncGenerator<Row> {
+async function* arrayRows(text: AsyncIterable<string>, name: string): AsyncGenerator<Row> {
   const expected = 'a JSON array of texts or of objects';
   const chunks: string[] = [];
   let length = 0;
-  for await (const chunk of read) {
+  for await (const chunk of text) {
     length += chunk.length;
     const most = `${expected}, of at most ${MAX_JSON_LENGTH.toLocaleString('en')} characters`;
     if (length > MAX_JSON_LENGTH) throw invalidFile(name, most, 'a longer one. Read one JSON value per line');
@@ -261,24 +210,22 @@ async function* arrayRows(read: Decoder, name: string, origin: Origin): AsyncGen
     const at = `${name}[${index}]`;
     const record = asRecord(value);
     if (record === null) throw notRecord(value, at);
-    yield { value: record, origin: { ...origin, index }, at };
+    yield { value: record, origin: { index }, at };
   }
 }
 
 async function* tableRows(
-  read: Decoder,
+  text: AsyncIterable<string>,
   name: string,
-  origin: Origin,
-  { delimiter = ',', columns = new Map(), onRead }: RowOptions,
+  { delimiter = ',', columns = new Map() }: RowOptions,
 ): AsyncGenerator<Row> {
-  const rows = csvRows(read, delimiter);
+  const rows = csvRows(text, delimiter);
   let header: string[] | undefined;
   let least = 0;
   let number = 0;
   let end = 0;
   for await (const { record: row, info } of rows as AsyncIterable<{ record: string[]; info: { lines: number } }>) {
     number++;
-    onRead?.(read.unit * rows.info.bytes);
     const line = end + 1;
     end = info.lines;
     if (!header) {
@@ -301,7 +248,7 @@ async function* tableRows(
           `${row.length}. Put cells that contain the delimiter in double quotes`,
         );
       const value = Object.fromEntries(header.map((column, i) => [column, row[i]]));
-      yield { value, origin: { ...origin, line }, at };
+      yield { value, origin: { line }, at };
     }
   }
 }

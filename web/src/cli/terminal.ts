@@ -43,7 +43,6 @@ export function notice(message: string, style?: Style): void {
 /** Replaces line breaks and other control characters, which could change the terminal's state, by spaces. */
 export const inOneLine = (text: string): string => text.replace(/[\p{Cc}\u2028\u2029]+/gu, ' ');
 
-/** Truncates `text` to `width` columns. */
 export function truncate(text: string, width: number): string {
   const { index, ellipsed } = truncatedWidth(text, { limit: width, ellipsis: '…' });
   return ellipsed ? `${text.slice(0, index)}…` : text.slice(0, index);
@@ -57,9 +56,22 @@ export function print(line: string): void {
   process.stdout.write(`${line}\n`);
 }
 
-/** Prints `value` as one line of JSON. */
 export function printJson(value: unknown): void {
   print(JSON.stringify(value));
+}
+
+/** Aligns cells in columns. `numbers`: whether the columns after the first one are aligned to the right. */
+export function aligned(rows: readonly (readonly string[])[], { numbers = false } = {}): string[] {
+  const widths: number[] = [];
+  for (const row of rows)
+    for (const [i, cell] of row.entries()) widths[i] = Math.max(widths[i] ?? 0, displayWidth(cell));
+  return rows.map((row) => {
+    const padded = row.map((cell, i) => {
+      const space = ' '.repeat(widths[i]! - displayWidth(cell));
+      return numbers && i > 0 ? space + cell : cell + space;
+    });
+    return padded.join('  ').trimEnd();
+  });
 }
 
 /**
@@ -68,17 +80,9 @@ export function printJson(value: unknown): void {
  */
 export function printTable(rows: readonly (readonly string[])[], style: Style = 'bold'): void {
   const cells = rows.map((row) => row.map(inOneLine));
-  const widths = [0];
-  for (const row of cells)
-    row.forEach((cell, i) => {
-      widths[i] = Math.max(widths[i] ?? 0, displayWidth(cell));
-    });
-  for (const row of cells) {
-    const padded = row.map((cell, i) =>
-      i === row.length - 1 ? cell : cell + ' '.repeat(widths[i]! - displayWidth(cell)),
-    );
-    const line = truncate(padded.join('  '), widthOf(process.stdout));
-    const first = Math.min(row[0]!.length, line.length);
+  for (const [n, full] of aligned(cells).entries()) {
+    const line = truncate(full, widthOf(process.stdout));
+    const first = Math.min(cells[n]![0]!.length, line.length);
     print(paint(style, line.slice(0, first)) + line.slice(first));
   }
 }

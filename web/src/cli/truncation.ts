@@ -10,31 +10,24 @@ import { counted, notice } from './terminal.js';
  */
 export function watchTruncation(model: PretrainedModel, truncation: boolean): PretrainedModel {
   const cut = { texts: 0, tokens: 0 };
-  const count = ({ truncated }: { truncated: readonly number[] }) => {
-    for (const tokens of truncated) {
-      if (tokens > 0) cut.texts++;
-      cut.tokens += tokens;
-    }
-  };
-  const watched = <Result extends { truncated: readonly number[] }>(
-    name: 'embed' | 'predict',
-    at: number,
-    call: (...args: never[]) => Promise<Result>,
-  ) => {
-    const replaced = async (...args: unknown[]) => {
-      if ((args[at + 1] as { truncation?: boolean } | undefined)?.truncation !== undefined)
-        return call.apply(model, args as never[]);
-      if (!truncation) args[at + 1] = { ...(args[at + 1] as object | undefined), truncation };
-      const result = await call.apply(model, args as never[]).catch((error: unknown) => {
+  // The texts are the first argument of `embed`, and the second one of `predict`.
+  for (const [name, at] of [['embed', 0] as const, ['predict', 1] as const]) {
+    const call = model[name] as (...args: unknown[]) => Promise<{ truncated: readonly number[] }>;
+    const value = async (...args: unknown[]) => {
+      const options = args[at + 1] as { truncation?: boolean } | undefined;
+      if (options?.truncation !== undefined) return call.apply(model, args);
+      if (!truncation) args[at + 1] = { ...options, truncation };
+      const result = await call.apply(model, args).catch((error: unknown) => {
         throw withText(error, args[at]);
       });
-      count(result);
+      for (const tokens of result.truncated) {
+        if (tokens > 0) cut.texts++;
+        cut.tokens += tokens;
+      }
       return result;
     };
-    Object.defineProperty(model, name, { value: replaced });
-  };
-  watched('embed', 0, model.embed as (...args: never[]) => ReturnType<typeof model.embed>);
-  watched('predict', 1, model.predict as (...args: never[]) => ReturnType<typeof model.predict>);
+    Object.defineProperty(model, name, { value });
+  }
   const dispose = model.dispose.bind(model);
   Object.defineProperty(model, 'dispose', {
     value: () => {

@@ -5,7 +5,7 @@ import type { PretrainedModel } from '../index.js';
 import { batches, type Stored } from '../node/index.js';
 import { type ModelOptions, openModel, type ParallelOptions } from './model.js';
 import { refuseBoth } from './options.js';
-import { type Output, openOutput } from './output.js';
+import { Output } from './output.js';
 import { inParallel } from './parallel.js';
 import { Progress } from './progress.js';
 import { type Entry, Input, type RecordOptions } from './records.js';
@@ -40,7 +40,7 @@ export async function writeRecords(
   const { out } = options;
   refuseBoth('--json', '--out', options.json === true && out !== undefined);
   const input = new Input(files, options);
-  const output = openOutput(out, task);
+  const output = new Output(out, task);
   const rest = () =>
     out === undefined
       ? 'the records above are complete'
@@ -61,7 +61,6 @@ export async function writeRecords(
     print(`${out}: ${counted(output.count, task.kind.slice(0, -1))}`);
 }
 
-/** Computes and writes the records. */
 async function writeAll(
   model: PretrainedModel,
   input: Input,

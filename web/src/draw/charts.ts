@@ -6,6 +6,7 @@ import { listOf, optional, positive, readOptions, size, text } from '../base/opt
 import { readTensor, type TensorInput } from '../base/tensor.js';
 import { type CanvasLike, type Color, type Drawing, drawOn, type SvgLike } from './surface.js';
 
+/** Options of all charts. */
 export interface ChartOptions {
   /** The width in pixels. Default 480. */
   width?: number | undefined;
@@ -17,6 +18,7 @@ export interface ChartOptions {
   title?: string | undefined;
 }
 
+/** Options of `curves`. */
 export interface CurvesOptions extends ChartOptions {
   /** The label of the horizontal axis. */
   x?: string | undefined;
@@ -24,17 +26,21 @@ export interface CurvesOptions extends ChartOptions {
   y?: string | undefined;
 }
 
+/** Options of `bars`. */
 export interface BarsOptions extends ChartOptions {
   /** One label per bar. */
   labels?: readonly string[] | undefined;
 }
 
+/** Options of `links`. */
 export interface LinksOptions {
   /** The tokens of the keys, if they differ from those of the queries. */
   keys?: readonly string[] | undefined;
   /** The minimum weight of a line that is drawn. Default 0.05. */
   threshold?: number | undefined;
+  /** The color of the tokens, a CSS color. */
   labelColor?: string | undefined;
+  /** The accessible name of an SVG. */
   title?: string | undefined;
 }
 

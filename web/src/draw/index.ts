@@ -30,6 +30,7 @@ export {
 } from './charts.js';
 export type { CanvasContextLike, CanvasLike, Color, SvgLike } from './surface.js';
 
+/** Options of all pictures of matrices. */
 export interface DrawOptions {
   /**
    * The width and height of an entry in pixels. Default 18, or 40 with `decimals`. At 1, labels, numbers and the legend
@@ -50,6 +51,7 @@ export interface DrawOptions {
   title?: string | undefined;
 }
 
+/** Options of `matrix`. */
 export interface MatrixOptions extends DrawOptions {
   /** One label per row. */
   rows?: readonly string[] | undefined;
@@ -61,6 +63,7 @@ export interface MatrixOptions extends DrawOptions {
   gamma?: number | undefined;
 }
 
+/** Options of `attention`. */
 export interface AttentionDrawOptions extends DrawOptions {
   /**
    * The weight that is drawn fully opaque: a number, or 'auto' for the largest weight that is drawn, which shows the
@@ -79,6 +82,7 @@ export interface AttentionDrawOptions extends DrawOptions {
   keys?: readonly string[] | undefined;
 }
 
+/** Options of `grid`. */
 export interface GridOptions extends DrawOptions {
   /** One label per column, such as the tokens. Default: the column indices, which number the heads. */
   columns?: readonly string[] | undefined;

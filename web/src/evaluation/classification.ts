@@ -7,15 +7,19 @@ import { lengthOf } from '../base/options.js';
  * denominator is 0.
  */
 export interface LabelMetrics {
+  /** The label. */
   label: string;
+  /** The fraction of the predictions of the label that are right. */
   precision: number;
+  /** The fraction of the examples of the label that are found. */
   recall: number;
+  /** The harmonic mean of precision and recall. */
   f1: number;
   /** Number of examples that have the label. */
   support: number;
 }
 
-/** Metrics of a classifier, measured on labelled examples. */
+/** Metrics of a classifier, measured on labeled examples. */
 export interface ClassifierMetrics {
   /** Number of examples. */
   count: number;

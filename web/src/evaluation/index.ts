@@ -8,6 +8,8 @@ export {
   type LabelMetrics,
   type LabelValue,
 } from './classification.js';
+export { type ClassifierEvaluationOptions, evaluateClassifier } from './classifier.js';
+export type { ClassifierExample } from './labeled-examples.js';
 export type { MetricOptions, Numbers } from './numbers.js';
 export { giniCoefficient, rocAucScore } from './ranking.js';
 export {
@@ -16,6 +18,7 @@ export {
   meanAbsoluteError,
   meanGammaDeviance,
   meanPoissonDeviance,
+  meanSquaredError,
   r2Score,
   rootMeanSquaredError,
 } from './regression.js';

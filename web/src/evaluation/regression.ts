@@ -35,6 +35,17 @@ export function meanAbsoluteError(expected: Numbers, predicted: Numbers, options
 }
 
 /**
+ * The mean of (expected - predicted)^2: scikit-learn's `mean_squared_error`.
+ *
+ * @example
+ * meanSquaredError([1, 2, 4], [1, 3, 2]); // 1.667
+ * @throws HeedError as `meanAbsoluteError`
+ */
+export function meanSquaredError(expected: Numbers, predicted: Numbers, options?: MetricOptions): number {
+  return mean(readMetric('meanSquaredError', [expected, predicted, options]), squared);
+}
+
+/**
  * The root of the mean of (expected - predicted)^2: scikit-learn's `root_mean_squared_error`.
  *
  * @example

@@ -3,7 +3,7 @@ import { describe, guarded, invalid } from '../base/error.js';
 import { maxOf } from '../base/lists.js';
 import { listOf, optional, type Read, type Reader, readOptions, type Schema, size } from '../base/options.js';
 import { type PretrainedModel, requireModel } from '../models/index.js';
-import { eachPair, largestHits, type ProductOptions, productSchema, readUnitRows } from '../search/index.js';
+import { eachPair, largest, type ProductOptions, productSchema, readUnitRows } from '../search/index.js';
 
 /** The cutoffs k at which metrics are measured: only the first k results count. */
 export interface RetrievalCutoffs {
@@ -165,7 +165,7 @@ export async function evaluateInformationRetrieval(
   const name = 'evaluateInformationRetrieval';
   const read = readOptions(name, { ...cutoffs, ...productSchema }, options);
   requireModel(name, model, 'embedQuery');
-  const { queries, corpus, relevantDocs } = readData(data);
+  const { queries, corpus, relevantDocs } = readRetrievalData(data);
   const [queryIds, ids] = [[...relevantDocs.keys()], [...corpus.keys()]];
   const { signal } = read;
   const call = signal ? { signal } : {};
@@ -176,7 +176,7 @@ export async function evaluateInformationRetrieval(
   const documents = await model.embedDocument([...corpus.values()], call);
   const most = maxOf(Object.keys(cutoffs).flatMap((key) => read[key as keyof typeof cutoffs]));
   const [a, b] = [readUnitRows('queries', asked), readUnitRows('corpus', documents)];
-  const nearest = largestHits(a.count, Math.min(most, b.count));
+  const nearest = Array.from({ length: a.count }, () => largest(Math.min(most, b.count)));
   await eachPair(a, b, read, (n, index, score) => {
     if (score > nearest[n]!.least) nearest[n]!.push({ index, score });
   });
@@ -184,7 +184,7 @@ export async function evaluateInformationRetrieval(
   return measureRankings(rankings, [...relevantDocs.values()], read);
 }
 
-function readData(data: RetrievalData) {
+function readRetrievalData(data: RetrievalData) {
   return guarded('data', () => {
     const [queries, corpus] = (['queries', 'corpus'] as const).map((key) => {
       const texts = Object.entries((data?.[key] ?? {}) as Record<string, unknown>);

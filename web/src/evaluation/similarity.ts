@@ -59,11 +59,15 @@ function ranksOf(values: readonly number[]): number[] {
 
 /** Two texts and their reference similarity, in any scale. */
 export interface SimilarityExample {
+  /** A text. */
   readonly a: string;
+  /** Another text. */
   readonly b: string;
+  /** How similar they are, on any scale. */
   readonly score: number;
 }
 
+/** Options of `evaluateEmbeddingSimilarity`. */
 export interface SimilarityOptions {
   /** Similarity of two vectors; distances are negated. Default: the model's `config.similarity`, else 'cosine'. */
   similarity?: 'cosine' | 'dot' | 'euclidean' | 'manhattan' | undefined;

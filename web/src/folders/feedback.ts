@@ -4,6 +4,7 @@
  * over the columns k of R[k, k]^2 |E_k + sum_(i < k) E_i R[i, k] / R[k, k]|^2. The columns are quantized in order, each
  * with the target W_k + sum_(i < k) E_i R[i, k] / R[k, k].
  */
+import type { Core } from '../base/wasm/core.js';
 
 /** This much of the mean diagonal entry of H is added to its diagonal. */
 const DAMPING = 0.01;
@@ -22,40 +23,24 @@ export class Feedback {
   }
 
   /** From X^T X [K, K]. null if all inputs are 0 or if they are not finite. */
-  static of(gram: Float32Array, width: number): Feedback | null {
+  static of(core: Core, gram: Float32Array, width: number): Feedback | null {
     const diagonal = Array.from({ length: width }, (_, k) => gram[k * width + k]!);
     const mean = diagonal.reduce((sum, entry) => sum + entry, 0) / width;
     if (!(mean > 0 && mean < Infinity)) return null;
     const order = diagonal.map((_, k) => k).sort((a, b) => diagonal[b]! - diagonal[a]! || a - b);
-    const factor = new Float64Array(width * width);
+    const sorted = new Float64Array(width * width);
     for (let i = 0; i < width; i++)
-      for (let j = i; j < width; j++) factor[i * width + j] = gram[order[i]! * width + order[j]!]! / mean;
-    for (let k = 0; k < width; k++) factor[k * width + k]! += DAMPING;
-    return factorize(factor, width) ? new Feedback(order, factor) : null;
+      for (let j = i; j < width; j++) sorted[i * width + j] = gram[order[i]! * width + order[j]!]! / mean;
+    for (let k = 0; k < width; k++) sorted[k * width + k]! += DAMPING;
+    const factor = core.triangularFactor(sorted, width);
+    return factor && new Feedback(order, factor);
   }
 
-  /** The factors of the errors of the t columns before column t (in the order): R[i, t] / R[t, t]. */
-  factors(t: number): Float64Array {
+  /** The factors of the errors of columns [begin, t) (in the order) for column t: R[i, t] / R[t, t]. */
+  factors(t: number, begin = 0): Float64Array {
     const own = this.#factor[t * this.#width + t]!;
-    return Float64Array.from({ length: t }, (_, i) => this.#factor[i * this.#width + t]! / own);
+    const factors = new Float64Array(t - begin);
+    for (let i = begin; i < t; i++) factors[i - begin] = this.#factor[i * this.#width + t]! / own;
+    return factors;
   }
-}
-
-/** Replaces the upper triangle of H by R. Returns false if H is not positive definite. */
-function factorize(h: Float64Array, width: number): boolean {
-  for (let j = width - 1; j >= 0; j--) {
-    const rowJ = h.subarray(j * width, (j + 1) * width);
-    let rest = rowJ[j]!;
-    for (let k = j + 1; k < width; k++) rest -= rowJ[k]! ** 2;
-    if (!(rest > 0)) return false;
-    const own = Math.sqrt(rest);
-    rowJ[j] = own;
-    for (let i = 0; i < j; i++) {
-      const rowI = h.subarray(i * width, (i + 1) * width);
-      let sum = rowI[j]!;
-      for (let k = j + 1; k < width; k++) sum -= rowI[k]! * rowJ[k]!;
-      rowI[j] = sum / own;
-    }
-  }
-  return true;
 }

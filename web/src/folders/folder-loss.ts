@@ -2,14 +2,17 @@
 import { invalid } from '../base/error.js';
 import type { Runtime } from '../base/owned.js';
 import type { SignalLike } from '../base/platform.js';
+import { best } from '../base/scores.js';
 import type { ModelFolder } from '../io/files.js';
 import type { ModelSource } from '../io/source.js';
-import { loadPretrained } from '../models/load-pretrained.js';
+import { loadPretrained } from '../loading/load-pretrained.js';
 import { dot } from '../models/quantized.js';
 
 /** The cosine similarity of vectors before and after. */
 export interface VectorSimilarity {
+  /** The mean cosine. */
   mean: number;
+  /** The smallest cosine. */
   worst: number;
   /** The text with the worst similarity. */
   text: string;
@@ -76,8 +79,7 @@ function nearest({ data, shape }: Vectors, n: number): number[] {
   const [count, width] = shape as [number, number];
   const similarity = (i: number) => dot(data, n, data, i, width) / Math.sqrt(dot(data, i, data, i, width) || 1);
   const similarities = Float64Array.from({ length: count }, (_, i) => (i === n ? -Infinity : similarity(i)));
-  const order = Array.from(similarities, (_, i) => i).sort((a, b) => similarities[b]! - similarities[a]! || a - b);
-  return order.slice(0, NEIGHBOURS);
+  return best(similarities, NEIGHBOURS).map(({ index }) => index);
 }
 
 /** The cosine of row n of `a` and row n of `b`. */

@@ -7,30 +7,47 @@ import { readOptions, type Schema, signal } from '../base/options.js';
 import type { SignalLike } from '../base/platform.js';
 import { elementCount } from '../base/tensor.js';
 import { expectedSize, type ModelFolder, type OpenFile, readAll } from '../io/files.js';
-import { discard, IMAGE_SETTINGS, INPUT_SETTINGS } from '../io/list-files.js';
 import { ByteReader } from '../io/reader.js';
 import { codedWidth, parseHeader, readHeader, type TensorEntry } from '../io/safetensors.js';
-import { Settings } from '../io/settings.js';
+import { Settings, SettingsRecord } from '../io/settings.js';
 import { type ModelSource, type RemoteOptions, withFolder } from '../io/source.js';
+import { familyOf } from '../loading/family-of.js';
+import { openTokenizer } from '../loading/load-model.js';
+import { unreadIn } from '../loading/load-pretrained.js';
 import { remoteSchema } from '../models/call-options.js';
 import { parameterRowsOf } from '../models/families/families.js';
-import { familyOf } from '../models/families/family-of.js';
-import { labelsIn } from '../models/families/model-config.js';
-import { readSentenceConfig, type SentenceConfig } from '../models/families/sentence-transformers.js';
+import { outputWidth } from '../models/families/family.js';
+import { scoreActivationIn, taskSettings } from '../models/families/model-config.js';
+import { rotatedModules, tableCodeIn } from '../models/families/quantization.js';
+import type { SentenceConfig } from '../models/families/sentence-config.js';
+import { readSentenceConfig } from '../models/families/sentence-transformers.js';
+import {
+  finalNormalize,
+  isStaticIn,
+  layersIn,
+  poolingName,
+  readsTokens,
+  vectorSteps,
+  weightsOf,
+} from '../models/families/steps.js';
 import { bareName, isScaleOf, WORD_TABLE } from '../models/families/weights.js';
-import { isHeadTensor } from '../models/heads/task-heads.js';
+import { isHeadTensor, isTied } from '../models/heads/task-heads.js';
 import type { ModelConfig } from '../models/model.js';
 import { openModelFiles, peek } from '../models/model-files.js';
-import { STATIC, staticTensors, tableSettings } from '../models/static-embedding.js';
+import { STATIC, specialTokensOf } from '../models/static-embedding.js';
+import { staticTensors, tableSettings } from '../models/static-table.js';
 import { openSafetensors } from './onnx-tensors.js';
 import { isSettings, quantizedBytes } from './quantize.js';
 
+/** Options of `inspect`. */
 export interface InspectOptions extends Omit<RemoteOptions, 'integrity'> {
+  /** An `AbortSignal` that stops the call, which then rejects with the reason of the signal. */
   signal?: SignalLike | undefined;
 }
 
+/** What `inspect` reports about a folder. */
 export interface Inspection
-  extends Omit<ModelConfig, 'dimensions' | 'dtype' | 'problemType' | 'hasTokenizer' | 'maskToken'> {
+  extends Omit<ModelConfig, 'dimensions' | 'dtype' | 'problemType' | 'hasTokenizer' | 'maskToken' | 'subwordPrefix'> {
   /** Why `fromPretrained` would reject the folder; null if no reason was found. */
   problem: string | null;
   /** The architecture's maximum number of tokens per text. */
@@ -80,7 +97,8 @@ async function inspected(opened: ModelFolder, signal: SignalLike): Promise<Inspe
     if (!file.name.includes('.safetensors: ')) sizes.push(bytes); // files in a packed file are counted once, with it
     return file;
   }
-  const folder = { open } as ModelFolder;
+  const record = new SettingsRecord();
+  const folder = record.recording({ open } as ModelFolder);
   let problem: string | null = null;
   const attempt = async <T>(body: () => T | Promise<T>, fallback: T): Promise<T> => {
     try {
@@ -95,19 +113,20 @@ async function inspected(opened: ModelFolder, signal: SignalLike): Promise<Inspe
   let reading: Promise<SentenceConfig | null> | undefined;
   const readSentence = () => (reading ??= attempt(() => readSentenceConfig(folder, signal), null));
   const { configFile, tokenizerFile, within } = await openModelFiles(folder, readSentence, signal);
-  if (tokenizerFile) await discard(tokenizerFile);
+  const tokenizerJson = tokenizerFile && Settings.parse(await readAll(tokenizerFile), tokenizerFile.name);
   const sentence = await readSentence();
-  let settings = configFile && Settings.parse(await readAll(configFile), configFile.name);
+  const vectors = sentence && vectorSteps(sentence.steps);
+  let settings = configFile && (await Settings.read(configFile));
   const fileSettings = settings;
-  const isStatic = settings?.get('model_type') === STATIC || sentence?.isStatic === true;
+  const isStatic = settings?.get('model_type') === STATIC || isStaticIn(sentence);
   const sentenceProblem = problem;
   problem = null; // when loading, a problem of config.json takes precedence
   let known = isStatic ? null : await attempt(() => familyOf(settings!), null);
   problem ??= sentenceProblem;
-  await peek(folder, `${within}tokenizer_config.json`, signal);
+  const tokenizerConfig = await Settings.in(folder, `${within}tokenizer_config.json`, signal);
   const hasImageEncoder = known?.family.images !== undefined;
-  if (hasImageEncoder) for (const name of [INPUT_SETTINGS, IMAGE_SETTINGS]) await peek(folder, within + name, signal);
-  for (const { weights } of sentence?.layers ?? []) await peek(folder, weights, signal);
+  await attempt(() => known?.family.preprocessing?.(folder, within, signal), null);
+  for (const step of layersIn(sentence?.steps ?? [])) await peek(folder, weightsOf(step), signal);
   const entries: TensorEntry[] = [];
   const firstOfWeights = files.length;
   const weights = await attempt(() => openSafetensors(folder, settings, signal, within), null);
@@ -125,7 +144,7 @@ async function inspected(opened: ModelFolder, signal: SignalLike): Promise<Inspe
   }
   const config = known?.config;
   const rows = known && parameterRowsOf(known.family, known.config);
-  const tied = settings!.flag('tie_word_embeddings', true);
+  const tied = isTied(known?.type ?? '', settings!);
   const prefix = known?.family.prefix ?? '';
   const parameterOf = (entry: TensorEntry) => rows?.get(bareName(entry.name, prefix))?.parameter;
   const isUsed = (entry: TensorEntry) =>
@@ -150,10 +169,12 @@ async function inspected(opened: ModelFolder, signal: SignalLike): Promise<Inspe
     const replaced = [...ofSettings, ...weightFiles].reduce((sum, { bytes }) => sum + (bytes ?? 0), 0);
     const isWhole = download !== null && fileSettings && within === '' && entries.length > 0;
     if (!isWhole || files.length !== sizes.length) return download; // packed files cannot be quantized
-    const bytes = await quantizedBytes(fileSettings, entries, sentence?.pools ?? false).catch((error: unknown) => {
-      if (error instanceof HeedError) return replaced;
-      throw error;
-    });
+    const bytes = await quantizedBytes(fileSettings, entries, readsTokens(sentence?.steps ?? [])).catch(
+      (error: unknown) => {
+        if (error instanceof HeedError) return replaced;
+        throw error;
+      },
+    );
     return download - replaced + bytes;
   };
   const missing = [
@@ -163,23 +184,39 @@ async function inspected(opened: ModelFolder, signal: SignalLike): Promise<Inspe
       : ['modules.json: the mean is used, and vectors are not normalized']),
     ...absent.map((path) => `${path}: ${weights ? 'a part of ' : ''}the weights`),
   ];
+  // The tokenizer is made for the settings that it reads, and for its errors.
+  await attempt(async () => {
+    if (!tokenizerJson || !sentence) return void tokenizerConfig?.entries();
+    const special = specialTokensOf(sentence, isStatic && !isStaticIn(sentence));
+    await openTokenizer(tokenizerJson, special, sentence, config?.vocabSize ?? Infinity, {
+      settings: tokenizerConfig ?? undefined,
+      config: known?.gliner ? undefined : settings!,
+      read: (name) => Settings.in(folder, within + name, signal),
+    });
+  }, undefined);
+  const task = await attempt(() => taskSettings(known?.type ?? '', settings!, config ?? { positionOffset: 0 }), null);
+  await attempt(() => [tableCodeIn(settings!), rotatedModules(settings!)], null);
+  const general = sentence?.general ?? null;
+  const scoreActivation = await attempt(() => sentence && scoreActivationIn(settings!, sentence), null);
+  const unread = await unreadIn(record, { type: known?.type ?? '', settings: settings!, sentence: { general } });
   await opened.complete?.(signal);
   return {
     family: known?.type ?? String(settings!.get('model_type') ?? 'none'),
     problem,
     vocabSize: config?.vocabSize ?? 0,
-    embedDim: config?.embedDim ?? 0,
+    embedDim: config ? outputWidth(config) : 0,
     numLayers: config?.numLayers ?? 0,
     numHeads: config?.numHeads ?? 0,
     feedForwardDim: config?.feedForwardDim ?? 0,
     maxLength: config ? config.maxPositions - config.positionOffset : 0,
     parameterCount: used.reduce((sum, entry) => sum + count(entry), 0),
     storage: [...new Set(encoder.filter(({ shape }) => shape.length > 1).map(({ dtype }) => dtype))],
-    pooling: known?.family.pooling ?? sentence?.pooling.join('+') ?? 'mean',
-    normalize: sentence?.normalize ?? false,
+    pooling: known?.family.pooling ?? (vectors ? poolingName(vectors) : 'mean'),
+    normalize: vectors ? finalNormalize(vectors) >= 0 : false,
     prompts: sentence?.prompts ?? {},
     similarity: sentence?.similarity ?? 'cosine',
-    labels: labelsIn(settings!),
+    labels: task?.labels ?? [],
+    scoreActivation,
     hasImageEncoder,
     files,
     download: { fp32: download, q8: await quantizedDownload() },
@@ -192,6 +229,7 @@ async function inspected(opened: ModelFolder, signal: SignalLike): Promise<Inspe
       ),
     },
     missing,
+    unread,
     unusedTensors: entries.filter((entry) => !isUsed(entry) && !isScale(entry)).map(({ name }) => name),
   };
 }

@@ -4,34 +4,40 @@
  */
 import { invalid } from '../base/error.js';
 import { makeYield } from '../base/event-loop.js';
-import { callback, listOf, optional, readOptions, type Schema, signal, size, text } from '../base/options.js';
+import { optional, readOptions, type Schema, size } from '../base/options.js';
 import type { Runtime } from '../base/owned.js';
-import type { SignalLike } from '../base/platform.js';
-import { readAll } from '../io/files.js';
 import { listFiles } from '../io/list-files.js';
 import { Settings } from '../io/settings.js';
-import type { ModelSource, RemoteOptions } from '../io/source.js';
-import { remoteSchema } from '../models/call-options.js';
+import type { ModelSource } from '../io/source.js';
+import { familyOf } from '../loading/family-of.js';
+import { loadPretrained } from '../loading/load-pretrained.js';
 import { parameterRowsOf, textFamilyOf } from '../models/families/families.js';
-import { familyOf } from '../models/families/family-of.js';
-import { readSentenceConfig } from '../models/families/sentence-transformers.js';
 import { openWeights } from '../models/families/weight-files.js';
 import { bareName, POSITION_TABLE, WORD_TABLE, withoutScale } from '../models/families/weights.js';
 import { LAYOUTS } from '../models/heads/task-heads.js';
 import { positionLimit } from '../models/input.js';
-import { loadPretrained } from '../models/load-pretrained.js';
-import { notAtRoot, openModelFiles } from '../models/model-files.js';
 import type { LocalModel } from '../models/pretrained.js';
-import { openTable, STATIC } from '../models/static-embedding.js';
-import { PROBE } from '../search/index-model.js';
+import { PROBE } from '../models/probe.js';
+import { STATIC } from '../models/static-embedding.js';
+import { openTable } from '../models/static-table.js';
 import type { Token } from '../text/tokenizer.js';
 import { lossOf, type VectorSimilarity } from './folder-loss.js';
 import { folderWriter } from './folder-writer.js';
 import { prunedConfig, prunedTokenizerConfig, shortened, unlike, Vocabulary } from './prune-tokenizer.js';
-import { type PlannedTensor, planWeights, reopened, totalsOf, writeFolder } from './rewrite.js';
+import {
+  openOriginal,
+  type PlannedTensor,
+  planWeights,
+  type RewriteOptions,
+  type RewriteReport,
+  type Rewritten,
+  rewriteSchema,
+  textList,
+  writeFolder,
+} from './rewrite.js';
 
 /** Options of `prune`. */
-export interface PruneOptions extends RemoteOptions {
+export interface PruneOptions extends RewriteOptions {
   /** The corpus: at least one text. The vectors of these texts stay identical, bit for bit. */
   keep: readonly string[];
   /** Entries of the vocabulary to keep besides those that the corpus needs. Default: none. */
@@ -43,14 +49,6 @@ export interface PruneOptions extends RemoteOptions {
   positions?: number | undefined;
   /** Other texts, for which the report measures the accuracy loss. Default: none. */
   texts?: readonly string[] | undefined;
-  /**
-   * In Node: the path of a new folder, to which files are written while they are produced. Default: the files are
-   * returned.
-   */
-  out?: string | undefined;
-  /** Called with the number of weight bytes read so far and in total. */
-  onProgress?: ((progress: { done: number; total: number }) => void) | undefined;
-  signal?: SignalLike | undefined;
 }
 
 /** The accuracy loss for texts outside the corpus. */
@@ -59,13 +57,10 @@ export interface PruneLoss extends VectorSimilarity {
   unknown: { before: number; after: number };
 }
 
-export interface PruneReport {
+/** What `prune` has changed. */
+export interface PruneReport extends RewriteReport {
   /** The number of rows of the token embeddings, before and after. */
   rows: { before: number; after: number };
-  /** Every file that was written, with its size in bytes before and after. */
-  files: { path: string; before: number; after: number }[];
-  bytesBefore: number;
-  bytesAfter: number;
   /**
    * Files that were not written: vocabularies for other programs, which no longer match, and weights in other formats.
    */
@@ -74,22 +69,14 @@ export interface PruneReport {
   loss: PruneLoss | null;
 }
 
-export interface Pruned {
-  /** The folder's files by path, as `fromPretrained` accepts them. Empty if `out` was given. */
-  files: Record<string, Uint8Array>;
-  report: PruneReport;
-}
+/** What `prune` returns. */
+export type Pruned = Rewritten<PruneReport>;
 
-const list = listOf(text, 'an array of strings');
 const schema = {
-  keep: list,
-  tokens: optional(list, []),
+  keep: textList,
+  tokens: optional(textList, []),
   positions: optional(size, null),
-  texts: optional(list, null),
-  out: optional(text, undefined),
-  onProgress: callback<NonNullable<PruneOptions['onProgress']>>,
-  signal,
-  ...remoteSchema,
+  ...rewriteSchema,
 } satisfies Schema<PruneOptions>;
 
 /** Vocabulary files of slow tokenizers, superseded by tokenizer.json. */
@@ -105,22 +92,16 @@ export async function prune(runtime: Runtime, source: ModelSource, options: Prun
   if (keep.length === 0) throw invalid('prune.keep', 'at least one text', 'none');
   if (texts?.length === 0) throw invalid('prune.texts', 'at least one text', 'none');
   const yieldToEventLoop = makeYield(signal);
-  const { integrity, open } = reopened(runtime, source, remote, signal);
-  const folder = await open();
-  const { configFile, tokenizerFile, within } = await openModelFiles(
-    folder,
-    () => readSentenceConfig(folder, signal),
-    signal,
-  );
-  if (!configFile || within !== '') throw notAtRoot('source', ['config.json'], within);
-  const settings = Settings.parse(await readAll(configFile), configFile.name);
+  const { integrity, open, folder, settings, tokenizerFile } = await openOriginal(runtime, source, remote, signal);
   const isStatic = settings.get('model_type') === STATIC;
-  const { family, gliner } = isStatic ? {} : await familyOf(settings);
+  const { family, gliner, config } = isStatic ? {} : await familyOf(settings);
   if (gliner) throw invalid('source', 'a folder with config.json', 'a GLiNER folder', 'UNSUPPORTED');
   if (family?.images)
     throw settings.unsupported('model_type', 'a family that encodes texts only', `'${settings.get('model_type')}'`);
+  if (config?.adapterTasks)
+    throw invalid('source', 'a model without adapters of tasks', `${config.adapterTasks} tasks`, 'UNSUPPORTED');
   if (!tokenizerFile) throw invalid('source', 'a folder with tokenizer.json', 'a folder without it', 'UNSUPPORTED');
-  const tokenizerSettings = Settings.parse(await readAll(tokenizerFile), tokenizerFile.name);
+  const tokenizerSettings = await Settings.read(tokenizerFile);
   const { paths, others } = await listFiles(source, folder);
   const writer = await folderWriter(out);
   const models: LocalModel[] = [];
@@ -151,15 +132,14 @@ export async function prune(runtime: Runtime, source: ModelSource, options: Prun
       return leftOut.includes(path) ? null : bytes;
     };
     const run = { onProgress, signal, yieldToEventLoop };
-    const files = await writeFolder(writer, folder, paths, planned, rewritten, run);
+    const written = await writeFolder(writer, folder, paths, planned, rewritten, run);
     integrity.requireAllFound();
     const model = (await loadPretrained(runtime, writer.source, { signal })) as LocalModel;
     models.push(model);
     await requireSame(original, model, keep, newIds, run);
     const report: PruneReport = {
       rows: { before: vocabSize, after: kept.length },
-      files,
-      ...totalsOf(files),
+      ...written,
       leftOut: [...leftOut, ...others],
       loss: texts && {
         ...lossOf(texts, await original.embed(texts, { signal }), await model.embed(texts, { signal })),
@@ -228,7 +208,7 @@ async function keptIds(
   for (const [key, value] of settings.entries())
     if (key.endsWith('_token_id')) for (const id of [value].flat()) if (typeof id === 'number') ids.add(id);
   // Keep the tokens that a ColBERT's settings name.
-  for (const [, value] of model.sentence.colbert?.entries() ?? [])
+  for (const [, value] of model.sentence.general?.entries() ?? [])
     for (const token of [value].flat()) ids.add(vocabulary.idOf(String(token)) ?? -1);
   for (const [n, token] of tokens.entries()) {
     const id = vocabulary.idOf(token);

@@ -19,6 +19,7 @@ export interface QuantizeIndexOptions {
   bits?: 3 | 4 | undefined;
   /** Whether the file contains the texts. Without them, `load` reads them from `words.txt`. Default true. */
   texts?: boolean | undefined;
+  /** An `AbortSignal` that stops the call, which then rejects with the reason of the signal. */
   signal?: SignalLike | undefined;
 }
 

@@ -110,35 +110,34 @@ export function int8Rows(
   return { data, scales };
 }
 
-/** Rounds an fp32 number to bfloat16, away from 0. */
-export function brainFloatAbove(x: number): number {
+/** The upper half of a float's bits, its bfloat16: rounded to the nearest, ties to even. */
+const nearestHalf = (word: number) => (word + 0x7fff + ((word >>> 16) & 1)) >>> 16;
+
+/** Converts an fp32 number to the bfloat16 number whose bits `halfOf` returns. */
+function converted(x: number, halfOf: (word: number) => number): number {
   const float = Float32Array.of(x);
   const bits = new Uint32Array(float.buffer);
-  bits[0] = (bits[0]! + 0xffff) & 0xffff0000;
+  bits[0] = halfOf(bits[0]!) << 16;
   return float[0]!;
 }
 
+const wordsOf = ({ buffer, byteOffset, length }: Float32Array) => new Uint32Array(buffer, byteOffset, length);
+
+/** Rounds an fp32 number to bfloat16, away from 0. */
+export const brainFloatAbove = (x: number): number => converted(x, (word) => (word + 0xffff) >>> 16);
+
+/** Rounds an fp32 number to the nearest bfloat16. */
+export const roundedBrainFloat = (x: number): number => converted(x, nearestHalf);
+
 /** Converts fp32 numbers to bfloat16 by truncation, which is exact for numbers that bfloat16 can represent. */
-export function brainFloats(values: Float32Array): Uint16Array {
-  const bits = new Uint32Array(values.buffer, values.byteOffset, values.length);
-  return Uint16Array.from(bits, (word) => word >>> 16);
-}
+export const brainFloats = (values: Float32Array): Uint16Array =>
+  Uint16Array.from(wordsOf(values), (word) => word >>> 16);
 
 /** Rounds fp32 numbers to the nearest bfloat16. `tensor`: for messages. */
 export function roundedBrainFloats(values: Float32Array, tensor: string): Uint16Array {
-  const bits = new Uint32Array(values.buffer, values.byteOffset, values.length);
-  return Uint16Array.from(bits, (word, i) => {
-    if (!Number.isFinite(values[i])) throw invalidFile(tensor, 'finite weights', `${values[i]}`);
-    return (word + 0x7fff + ((word >>> 16) & 1)) >>> 16; // ties to even
-  });
-}
-
-/** Rounds a number to the nearest bfloat16. */
-export function roundedBrainFloat(x: number): number {
-  const float = Float32Array.of(x);
-  const bits = new Uint32Array(float.buffer);
-  bits[0] = (bits[0]! + 0x7fff + ((bits[0]! >>> 16) & 1)) & 0xffff0000; // ties to even
-  return float[0]!;
+  const wrong = values.find((value) => !Number.isFinite(value));
+  if (wrong !== undefined) throw invalidFile(tensor, 'finite weights', `${wrong}`);
+  return Uint16Array.from(wordsOf(values), nearestHalf);
 }
 
 /** The stored format of embedding tables or matrices. */

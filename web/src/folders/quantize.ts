@@ -2,24 +2,25 @@
  * Writes a model's folder with matrices and embedding tables in int8 or 4 bits; see docs/quantization.md. Weights are
  * streamed: only some rows of the original file are in memory at a time. Imported on demand.
  */
+
 import { invalid, invalidFile } from '../base/error.js';
 import { makeYield } from '../base/event-loop.js';
-import { callback, listOf, oneOf, optional, readOptions, type Schema, signal, text } from '../base/options.js';
+import { oneOf, optional, readOptions, type Schema } from '../base/options.js';
 import type { Runtime } from '../base/owned.js';
 import type { SignalLike } from '../base/platform.js';
-import { type ModelFolder, readAll } from '../io/files.js';
+import type { ModelFolder } from '../io/files.js';
 import { discard, listFiles } from '../io/list-files.js';
 import { readableDtype, type TensorEntry, tensorOf } from '../io/safetensors.js';
-import { Settings } from '../io/settings.js';
-import type { ModelSource, RemoteOptions } from '../io/source.js';
-import { remoteSchema } from '../models/call-options.js';
+import type { Settings } from '../io/settings.js';
+import type { ModelSource } from '../io/source.js';
+import { familyOf } from '../loading/family-of.js';
 import { parameterRowsOf } from '../models/families/families.js';
-import { familyOf } from '../models/families/family-of.js';
-import { readSentenceConfig, type SentenceConfig } from '../models/families/sentence-transformers.js';
+import { readsTokens } from '../models/families/steps.js';
 import { bareName, isInt8Matrix, isScaleOf, WORD_TABLE } from '../models/families/weights.js';
-import { isHeadTensor } from '../models/heads/task-heads.js';
-import { GLINER_CONFIG, notAtRoot, openModelFiles } from '../models/model-files.js';
-import { STATIC, tableSettings } from '../models/static-embedding.js';
+import { isHeadTensor, isTied } from '../models/heads/task-heads.js';
+import { GLINER_CONFIG } from '../models/model-files.js';
+import { STATIC } from '../models/static-embedding.js';
+import { tableSettings } from '../models/static-table.js';
 import { Calibration } from './calibration.js';
 import { CALIBRATION_TEXTS } from './calibration-texts.js';
 import { embedded, lossOf, type VectorSimilarity } from './folder-loss.js';
@@ -27,17 +28,20 @@ import { folderWriter } from './folder-writer.js';
 import { quantizationConfig, rotationBlock, type StoredForm } from './quantize-rows.js';
 import {
   type Form,
+  openOriginal,
   type Plan,
   type PlannedTensor,
   plannedFile,
   planWeights,
-  reopened,
-  totalsOf,
+  type RewriteOptions,
+  type RewriteReport,
+  type Rewritten,
+  rewriteSchema,
   writeFolder,
 } from './rewrite.js';
 
 /** Options of `quantize`. */
-export interface QuantizeOptions extends RemoteOptions {
+export interface QuantizeOptions extends RewriteOptions {
   /**
    * The type of the token embeddings: 'int8' (default), 'int4' or 'int3', half or three eighths of the size. With 'int4'
    * and 'int3', fp32 biases and norms become bfloat16.
@@ -53,25 +57,17 @@ export interface QuantizeOptions extends RemoteOptions {
    * bits are fitted to these texts and to built-in English sentences. Default: none.
    */
   texts?: readonly string[] | undefined;
-  /**
-   * In Node: the path of a new folder, to which files are written while they are produced. Default: the files are
-   * returned.
-   */
-  out?: string | undefined;
-  /** Called with the number of weight bytes read so far and in total. */
-  onProgress?: ((progress: { done: number; total: number }) => void) | undefined;
-  signal?: SignalLike | undefined;
 }
 
-export interface QuantizeReport {
-  /** Every file that was written, with its size in bytes before (0 for a new file) and after. */
-  files: { path: string; before: number; after: number }[];
-  bytesBefore: number;
-  bytesAfter: number;
+/** What `quantize` has changed. */
+export interface QuantizeReport extends RewriteReport {
   /** The names of the tensors converted to each type. The others keep their type. */
   int8: string[];
+  /** The names of the tensors in 4 bits. */
   int4: string[];
+  /** The names of the tensors in 3 bits. */
   int3: string[];
+  /** The names of the tensors in bfloat16. */
   bf16: string[];
   /**
    * Not written: tensors that heed does not read, a pooler that neither the folder's pooling nor a classifier uses, and
@@ -85,20 +81,13 @@ export interface QuantizeReport {
   loss: { fp32: VectorSimilarity; q8: VectorSimilarity } | null;
 }
 
-export interface Quantized {
-  /** The folder's files by path, as `fromPretrained` accepts them. Empty if `out` was given. */
-  files: Record<string, Uint8Array>;
-  report: QuantizeReport;
-}
+/** What `quantize` returns. */
+export type Quantized = Rewritten<QuantizeReport>;
 
 const schema = {
   tables: optional(oneOf(['int8', 'int4', 'int3']), 'int8' as const),
   matrices: optional(oneOf(['int8', 'int4', 'int3']), 'int8' as const),
-  texts: optional(listOf(text, 'an array of strings'), null),
-  out: optional(text, undefined),
-  onProgress: callback<NonNullable<QuantizeOptions['onProgress']>>,
-  signal,
-  ...remoteSchema,
+  ...rewriteSchema,
 } satisfies Schema<QuantizeOptions>;
 
 /** Implements `Heed.quantize`. */
@@ -107,16 +96,10 @@ export async function quantize(runtime: Runtime, source: ModelSource, options?: 
   const forms = { tables, matrices };
   if (texts?.length === 0) throw invalid('quantize.texts', 'at least one text', 'none');
   const yieldToEventLoop = makeYield(signal);
-  const { integrity, open } = reopened(runtime, source, remote, signal);
-  const folder = await open();
-  let sentence: Promise<SentenceConfig> | undefined;
-  const readSentence = () => (sentence ??= readSentenceConfig(folder, signal));
-  const { configFile, tokenizerFile, within } = await openModelFiles(folder, readSentence, signal);
+  const original = await openOriginal(runtime, source, remote, signal);
+  const { integrity, open, folder, settings, tokenizerFile } = original;
   if (tokenizerFile) await discard(tokenizerFile);
-  if (!configFile || within !== '') throw notAtRoot('source', ['config.json'], within);
-  const settings = Settings.parse(await readAll(configFile), configFile.name);
-  const { pools } = await readSentence();
-  const planned = await planOf(folder, settings, forms, pools, signal);
+  const planned = await planOf(folder, settings, forms, readsTokens(original.sentence.steps), signal);
   const { paths, others } = await listFiles(source, folder);
   const writer = await folderWriter(out);
   let calibration: Calibration | null = null;
@@ -128,10 +111,10 @@ export async function quantize(runtime: Runtime, source: ModelSource, options?: 
       const all = [...CALIBRATION_TEXTS, ...(texts ?? [])];
       calibration = await Calibration.open(runtime, source, await open(), fitted, all, signal);
     }
-    const original = texts && (await embedded('quantize', runtime, source, 'fp32', texts, signal, await open()));
+    const before = texts && (await embedded('quantize', runtime, source, 'fp32', texts, signal, await open()));
     const rewritten = (path: string, bytes: Uint8Array) =>
       isSettings(path) ? configOf(settings, forms, planned) : bytes;
-    const files = await writeFolder(writer, folder, paths, planned, rewritten, {
+    const written = await writeFolder(writer, folder, paths, planned, rewritten, {
       onProgress,
       signal,
       yieldToEventLoop,
@@ -139,15 +122,14 @@ export async function quantize(runtime: Runtime, source: ModelSource, options?: 
       calibration,
     });
     integrity.requireAllFound();
-    const loss = original && {
-      fp32: lossOf(texts!, original, await embedded('quantize', runtime, writer.source, 'fp32', texts!, signal)),
-      q8: lossOf(texts!, original, await embedded('quantize', runtime, writer.source, 'q8', texts!, signal)),
+    const loss = before && {
+      fp32: lossOf(texts!, before, await embedded('quantize', runtime, writer.source, 'fp32', texts!, signal)),
+      q8: lossOf(texts!, before, await embedded('quantize', runtime, writer.source, 'q8', texts!, signal)),
     };
     const named = (form: Form) =>
       planned.tensors.flatMap((tensor) => (tensor.form === form ? [tensor.entry.name] : []));
     const report: QuantizeReport = {
-      files,
-      ...totalsOf(files),
+      ...written,
       int8: named('int8'),
       int4: named('int4'),
       int3: named('int3'),
@@ -215,9 +197,9 @@ export async function quantizedBytes(settings: Settings, entries: TensorEntry[],
 async function formsIn(settings: Settings, forms: Forms, pools: boolean) {
   // For a static embedding, only the tensors' names matter here, so the sizes are arbitrary.
   const isStatic = settings.get('model_type') === STATIC;
-  const { family, config } = await familyOf(isStatic ? tableSettings(settings, 1, 2, '') : settings);
+  const { type, family, config } = await familyOf(isStatic ? tableSettings(settings, 1, 2, '') : settings);
   const rows = parameterRowsOf(family, config);
-  const tied = settings.flag('tie_word_embeddings', true);
+  const tied = isTied(type, settings);
   const formOf = (entry: TensorEntry, file: string, names: Set<string>): PlannedTensor => {
     const { name, shape, dtype } = entry;
     if (isStatic && (name === 'mapping' || name === 'weights'))
@@ -236,7 +218,8 @@ async function formsIn(settings: Settings, forms: Forms, pools: boolean) {
     const option = parameter === WORD_TABLE ? 'tables' : isInLayers ? 'matrices' : null;
     const form: Form = !isUsed ? 'none' : !isMatrix ? small : option ? forms[option] : 'int8';
     if (form !== 'none') readableDtype(dtype, tensor);
-    const rotated = form === 'int8' && isInt8Matrix(parameter ?? '') && rotationBlock(shape[1]!) > 1;
+    const isNamed = name.endsWith('.weight'); // as the lists of quantization_config name modules
+    const rotated = form === 'int8' && isNamed && isInt8Matrix(parameter ?? '') && rotationBlock(shape[1]!) > 1;
     return { entry, form, table, rotated, parameter: parameter ?? null, kept: null };
   };
   // The pooler's output is unused if the folder pools otherwise, unless a classifier reads it.

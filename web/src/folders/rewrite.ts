@@ -3,9 +3,11 @@
  * only some rows of the original file are in memory at a time.
  */
 import { invalidFile } from '../base/error.js';
+import { callback, listOf, optional, type Schema, signal, text } from '../base/options.js';
 import type { Runtime } from '../base/owned.js';
 import type { SignalLike } from '../base/platform.js';
 import type { Core } from '../base/wasm/core.js';
+import { viewBytes } from '../io/bytes.js';
 import { type ModelFolder, readAll } from '../io/files.js';
 import { Integrity } from '../io/integrity.js';
 import { ByteReader } from '../io/reader.js';
@@ -22,9 +24,12 @@ import {
   trellisPlaneBytes,
   widen,
 } from '../io/safetensors.js';
-import type { Settings } from '../io/settings.js';
+import { Settings } from '../io/settings.js';
 import { type ModelSource, openFolder, type RemoteOptions } from '../io/source.js';
+import { remoteSchema } from '../models/call-options.js';
+import { readSentenceConfig } from '../models/families/sentence-transformers.js';
 import { WORD_TABLE } from '../models/families/weights.js';
+import { notAtRoot, openModelFiles } from '../models/model-files.js';
 import type { Calibration } from './calibration.js';
 import { type FileWriter, type FolderWriter, writeWhole } from './folder-writer.js';
 import { openSafetensors } from './onnx-tensors.js';
@@ -34,15 +39,60 @@ import { outlierCount, trellisColumns, trellisRows } from './trellis.js';
 /** The weight files, which are replaced by a single model.safetensors. */
 const WEIGHTS = /^model(-\d+-of-\d+)?\.safetensors(\.index\.json)?$/;
 
-/** Reopens the source for each pass, because a packed file can be read only once per opening. */
-export function reopened(
+/** Options of `quantize` and `prune`. */
+export interface RewriteOptions extends RemoteOptions {
+  /**
+   * In Node: the path of a new folder, to which files are written while they are produced. Default: the files are
+   * returned.
+   */
+  out?: string | undefined;
+  /** Called with the number of weight bytes read so far and in total. */
+  onProgress?: ((progress: { done: number; total: number }) => void) | undefined;
+  signal?: SignalLike | undefined;
+}
+
+export const textList = listOf(text, 'an array of strings');
+export const rewriteSchema = {
+  texts: optional(textList, null),
+  out: optional(text, undefined),
+  onProgress: callback<NonNullable<RewriteOptions['onProgress']>>,
+  signal,
+  ...remoteSchema,
+} satisfies Schema<RewriteOptions & { texts: unknown }>;
+
+export interface RewriteReport {
+  /** Every file that was written, with its size in bytes before (0 for a new file) and after. */
+  files: { path: string; before: number; after: number }[];
+  /** The size of all files before. */
+  bytesBefore: number;
+  /** The size of all files after. */
+  bytesAfter: number;
+}
+
+/** A folder that was written. */
+export interface Rewritten<Report extends RewriteReport> {
+  /** The folder's files by path, as `fromPretrained` accepts them. Empty if `out` was given. */
+  files: Record<string, Uint8Array>;
+  report: Report;
+}
+
+/**
+ * Opens the source of a rewritten folder. It is reopened for each pass, because a packed file can be read only once per
+ * opening.
+ */
+export async function openOriginal(
   { hub }: Runtime,
   source: ModelSource,
   { integrity: digests, ...remote }: RemoteOptions,
   signal: SignalLike | undefined,
-): { integrity: Integrity; open(): Promise<ModelFolder> } {
+) {
   const integrity = new Integrity(digests);
-  return { integrity, open: () => openFolder(source, { ...remote, hub, signal, integrity }) };
+  const open = () => openFolder(source, { ...remote, hub, signal, integrity });
+  const folder = await open();
+  const sentence = await readSentenceConfig(folder, signal);
+  const { configFile, tokenizerFile, within } = await openModelFiles(folder, async () => sentence, signal);
+  if (!configFile || within !== '') throw notAtRoot('source', ['config.json'], within);
+  return { integrity, open, folder, sentence, settings: await Settings.read(configFile), tokenizerFile };
 }
 
 /** How a tensor is written: rounded (bf16: fp32 tensors only), copied byte for byte, or left out. */
@@ -117,9 +167,7 @@ function headersOf(planned: PlannedTensor): TensorHeader[] {
 /** The number of bytes to read at a time. */
 const BLOCK = 1 << 20;
 
-export interface Run {
-  onProgress: ((progress: { done: number; total: number }) => void) | undefined;
-  signal: SignalLike | undefined;
+export interface Run extends Pick<RewriteOptions, 'onProgress' | 'signal'> {
   yieldToEventLoop: () => Promise<void>;
   /** Needed for int3 and int4. */
   core?: Core | undefined;
@@ -152,13 +200,6 @@ export async function planWeights(
   return plan;
 }
 
-/** The size of a file in bytes before and after; `before` is 0 for new files. */
-export interface RewrittenFile {
-  path: string;
-  before: number;
-  after: number;
-}
-
 /** Writes the weights as planned, and every other file as `rewritten` returns it; null: the file is left out. */
 export async function writeFolder(
   writer: FolderWriter,
@@ -167,7 +208,7 @@ export async function writeFolder(
   plan: Plan,
   rewritten: (path: string, bytes: Uint8Array) => Uint8Array | null,
   run: Run,
-): Promise<RewrittenFile[]> {
+): Promise<RewriteReport> {
   const after = await writeWeights(writer, folder, plan, run);
   const files = [{ path: 'model.safetensors', before: plan.bytes, after }];
   for (const path of paths.filter((path) => !WEIGHTS.test(path))) {
@@ -178,13 +219,8 @@ export async function writeFolder(
     await writeWhole(writer, path, bytes);
     files.push({ path, before: before.length, after: bytes.length });
   }
-  return files;
-}
-
-/** The total sizes in bytes. */
-export function totalsOf(files: readonly RewrittenFile[]): { bytesBefore: number; bytesAfter: number } {
   const sum = (key: 'before' | 'after') => files.reduce((total, file) => total + file[key], 0);
-  return { bytesBefore: sum('before'), bytesAfter: sum('after') };
+  return { files, bytesBefore: sum('before'), bytesAfter: sum('after') };
 }
 
 /** The header of the new model.safetensors and the size of the whole file in bytes. */
@@ -267,12 +303,12 @@ async function writeTensor(
     if (form === 'bf16') data = roundedBrainFloats(widen(bytes, 'F32'), tensor);
     if (form === 'int8') {
       const rows = int8Rows(widen(bytes, entry.dtype as Dtype), width, { table, rotated, tensor, firstRow: row });
-      const scales = bytesOf(headers[0]!.dtype === 'BF16' ? brainFloats(rows.scales) : rows.scales);
+      const scales = viewBytes(headers[0]!.dtype === 'BF16' ? brainFloats(rows.scales) : rows.scales);
       await out.write(scales, scalesAt);
       scalesAt += scales.length;
       data = rows.data;
     }
-    await out.write(bytesOf(data), at);
+    await out.write(viewBytes(data), at);
     at += data.byteLength;
   }
 }
@@ -299,7 +335,7 @@ async function writeTrellis(
     : await trellisColumns(values, width, (await calibration?.feedbackOf(parameter!)) ?? null, about);
   let at = begin;
   for (const part of [brainFloats(scales), brainFloats(columnScales), outliers, data]) {
-    await out.write(bytesOf(part), at);
+    await out.write(viewBytes(part), at);
     at += part.byteLength;
   }
 }
@@ -312,8 +348,4 @@ function selected(bytes: Uint8Array, rowBytes: number, first: number, kept: read
     out.set(bytes.subarray((row - first) * rowBytes, (row - first + 1) * rowBytes), i * rowBytes);
   });
   return out;
-}
-
-function bytesOf({ buffer, byteOffset, byteLength }: ArrayBufferView): Uint8Array {
-  return new Uint8Array(buffer, byteOffset, byteLength);
 }

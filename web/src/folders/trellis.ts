@@ -42,36 +42,54 @@ interface Run {
   pause: () => Promise<void>;
 }
 
+/** The measured squared error of a coded weight, in units of its step, for |weight| / step = 20, 60, 100, ... */
+const ERRORS = {
+  3: [346, 353, 363, 371, 394, 428, 491, 576, 646, 832, 912, 1793, 5086],
+  4: [87, 88, 90, 94, 100, 106, 121, 132, 153, 191, 315, 830, 3972],
+};
+
+/** The error that `ERRORS` predicts for a weight of `size` steps. Beyond the table, weights are clipped. */
+function predictedError(bits: TrellisBits, size: number): number {
+  const known = ERRORS[bits];
+  const at = Math.max(size / 40 - 0.5, 0);
+  if (at >= known.length - 1) return (size - 440) ** 2;
+  const i = Math.floor(at);
+  return known[i]! + (at - i) * (known[i + 1]! - known[i]!);
+}
+
+/** The number of weights that one call searches. */
+const WEIGHTS_PER_CALL = 1 << 14;
+
 /**
  * Encodes an embedding table, in which each row is a sequence of its own. Rows with weights beyond the largest level have
- * the best of three scales: frequent tokens, such as [CLS] and punctuation, have such rows.
+ * larger scales if that is expected to make the error smaller: frequent tokens, such as [CLS] and punctuation, have such
+ * rows.
  */
 export async function trellisRows(values: Float32Array, width: number, run: Run): Promise<TrellisMatrix> {
   const matrix = new Encoder(values, width, run);
-  for (let r = 0; r < matrix.rows; r++) {
+  const block = Math.max(1, Math.floor(WEIGHTS_PER_CALL / width));
+  for (let first = 0; first < matrix.rows; first += block) {
     await run.pause();
-    const targets = Float32Array.from({ length: width }, (_, c) => matrix.weight(r, c));
-    const scale = matrix.scales[r]!;
-    const excess =
-      targets.reduce((max, weight, c) => Math.max(max, Math.abs(weight) / (matrix.step(r, c) || 1)), 0) / TOP;
-    let best = { error: Infinity, scale, states: new Uint16Array() as Uint16Array };
-    for (const factor of excess > 1 ? [1, Math.sqrt(excess), excess] : [1]) {
-      matrix.scales[r] = roundedBrainFloat(scale * factor);
-      const steps = targets.map((_, c) => matrix.step(r, c));
-      const states = run.core.trellisSearch(run.bits, width, targets, steps);
-      const error = targets.reduce(
-        (sum, weight, c) => sum + (weight - steps[c]! * TRELLIS_LEVELS[states[c]!]!) ** 2,
-        0,
-      );
-      if (error < best.error) best = { error, scale: matrix.scales[r]!, states };
+    const count = Math.min(block, matrix.rows - first);
+    const targets = new Float32Array(count * width);
+    const steps = new Float32Array(count * width);
+    for (let r = 0; r < count; r++) {
+      matrix.chooseRowScale(first + r);
+      matrix.fillRow(first + r, targets, steps, r * width);
     }
-    matrix.scales[r] = best.scale;
-    best.states.forEach((state, c) => {
-      matrix.put(r, c, state);
-    });
+    const states = run.core.trellisSearch(run.bits, new Int32Array(count).fill(width), targets, steps);
+    for (let r = 0; r < count; r++) {
+      const [begin, end] = [r * width, (r + 1) * width];
+      const own = states.subarray(begin, end);
+      matrix.scaleRow(first + r, fittedFactor(targets.subarray(begin, end), steps.subarray(begin, end), own));
+      matrix.putRow(first + r, own);
+    }
   }
   return matrix;
 }
+
+/** The number of columns per block; the feedback of a block to later blocks is a matrix product. */
+const COLUMNS_PER_PRODUCT = 32;
 
 /**
  * Encodes a matrix, in which each column is a sequence. With `feedback`, the error of a column is compensated by the
@@ -85,31 +103,78 @@ export async function trellisColumns(
 ): Promise<TrellisMatrix> {
   const matrix = new Encoder(values, width, run, outlierCount(values.length / width, width));
   const { rows } = matrix;
-  const errors: Float32Array[] = [];
-  for (let t = 0; t < width; t++) {
-    await run.pause();
-    const column = feedback?.order[t] ?? t;
-    const weights = Float64Array.from({ length: rows }, (_, r) => matrix.weight(r, column));
-    const target = weights.slice();
-    const factors = feedback?.factors(t);
-    if (factors) for (let i = 0; i < t; i++) addScaled(target, errors[i]!, factors[i]!);
-    matrix.setColumnScale(column, target);
-    const isOutlier = (r: number) => matrix.isOutlier(r, column);
-    const steps = Float32Array.from(target, (_, r) => (isOutlier(r) ? 0 : matrix.step(r, column)));
-    const states = run.core.trellisSearch(run.bits, rows, Float32Array.from(target), steps);
-    const error = new Float32Array(rows);
-    for (let r = 0; r < rows; r++) {
-      const value = isOutlier(r) ? weights[r]! : steps[r]! * TRELLIS_LEVELS[states[r]!]!;
-      error[r] = weights[r]! - value;
-      matrix.put(r, column, states[r]!);
+  const errors = new Float32Array(feedback ? rows * width : 0); // in the order of `feedback`
+  for (let begin = 0; begin < width; begin += COLUMNS_PER_PRODUCT) {
+    const end = Math.min(begin + COLUMNS_PER_PRODUCT, width);
+    const earlier = feedback && begin > 0 ? feedbackOfBlocks(run.core, feedback, errors, begin, end) : null;
+    for (let t = begin; t < end; t++) {
+      await run.pause();
+      const column = feedback?.order[t] ?? t;
+      const weights = Float64Array.from({ length: rows }, (_, r) => matrix.weight(r, column));
+      const target = weights.slice();
+      if (earlier) for (let r = 0; r < rows; r++) target[r]! += earlier[r * (end - begin) + t - begin]!;
+      const factors = feedback?.factors(t, begin);
+      if (factors) addFeedback(target, errors, width, begin, factors);
+      matrix.setColumnScale(column, target);
+      let steps = matrix.stepsOfColumn(column);
+      const states = run.core.trellisSearch(run.bits, Int32Array.of(rows), Float32Array.from(target), steps);
+      matrix.putColumn(column, states);
+      matrix.scaleColumn(column, fittedFactor(target, steps, states));
+      steps = matrix.stepsOfColumn(column);
+      if (!feedback) continue;
+      for (let r = 0; r < rows; r++) {
+        const value = matrix.isOutlier(r, column) ? weights[r]! : steps[r]! * TRELLIS_LEVELS[states[r]!]!;
+        errors[r * width + t] = weights[r]! - value;
+      }
     }
-    errors.push(error);
   }
   return matrix;
 }
 
-function addScaled(to: Float64Array, from: Float32Array, factor: number): void {
-  for (let r = 0; r < to.length; r++) to[r]! += factor * from[r]!;
+/**
+ * The feedback of the columns before `begin` to the targets of columns [begin, end): [rows, end - begin]. `errors`:
+ * [rows, width].
+ */
+function feedbackOfBlocks(core: Core, feedback: Feedback, errors: Float32Array, begin: number, end: number) {
+  const width = feedback.order.length;
+  const rows = errors.length / width;
+  const before = new Float32Array(rows * begin);
+  for (let r = 0; r < rows; r++) before.set(errors.subarray(r * width, r * width + begin), r * begin);
+  const factors = new Float32Array((end - begin) * begin);
+  for (let t = begin; t < end; t++) factors.set(feedback.factors(t).subarray(0, begin), (t - begin) * begin);
+  return core.compute('linear', {
+    x: { data: before, shape: [rows, begin] },
+    weight: { data: factors, shape: [end - begin, begin] },
+    bias: null,
+    activation: 'identity',
+  }).data;
+}
+
+/** The factor on the steps that minimizes the error of a sequence, given its states. */
+function fittedFactor(target: Float32Array | Float64Array, steps: Float32Array, states: Uint16Array): number {
+  let [products, squares] = [0, 0];
+  for (let k = 0; k < states.length; k++) {
+    const value = steps[k]! * TRELLIS_LEVELS[states[k]!]!;
+    products += target[k]! * value;
+    squares += value * value;
+  }
+  return products > 0 && squares > 0 ? products / squares : 1;
+}
+
+/** Adds the errors of the columns from `begin` on, one per factor, to the target of the column after them. */
+function addFeedback(
+  target: Float64Array,
+  errors: Float32Array,
+  width: number,
+  begin: number,
+  factors: Float64Array,
+): void {
+  for (let r = 0; r < target.length; r++) {
+    const at = r * width + begin;
+    let sum = 0;
+    for (let i = 0; i < factors.length; i++) sum += factors[i]! * errors[at + i]!;
+    target[r]! += sum;
+  }
 }
 
 class Encoder implements TrellisMatrix {
@@ -125,8 +190,8 @@ class Encoder implements TrellisMatrix {
   readonly #unit: number;
   /** The spread of a weight in these units, divided by its scale. */
   readonly #factor: number;
-
-  readonly #outliers: ReadonlySet<number>;
+  /** 1 for each weight that is an outlier; empty if there are none. */
+  readonly #isOutlier: Uint8Array;
 
   constructor(values: Float32Array, width: number, { bits, tensor }: Run, outliers = 0) {
     this.rows = values.length / width;
@@ -141,7 +206,8 @@ class Encoder implements TrellisMatrix {
     this.scales = Float32Array.from(rows, (spread) => roundedBrainFloat(spread * factor));
     this.columnScales = Float32Array.from(columns, roundedBrainFloat);
     const positions = outliersOf(values, rows, columns, outliers).sort((a, b) => a - b);
-    this.#outliers = new Set(positions);
+    this.#isOutlier = new Uint8Array(positions.length > 0 ? values.length : 0);
+    for (const at of positions) this.#isOutlier[at] = 1;
     this.outliers = Float32Array.from(positions.flatMap((at) => [Math.floor(at / width), at % width, values[at]!]));
   }
 
@@ -149,26 +215,78 @@ class Encoder implements TrellisMatrix {
     return this.#values[row * this.#width + column]! / this.#unit;
   }
 
-  step(row: number, column: number): number {
+  #step(row: number, column: number): number {
     return Math.fround(this.scales[row]! * this.columnScales[column]!) / this.#unit;
+  }
+
+  /** Writes the weights and steps of a row to `targets` and `steps`, from `at` on. */
+  fillRow(row: number, targets: Float32Array, steps: Float32Array, at: number): void {
+    for (let c = 0; c < this.#width; c++) {
+      targets[at + c] = this.weight(row, c);
+      steps[at + c] = this.#step(row, c);
+    }
+  }
+
+  /** The steps of a column; those of outliers are 0. */
+  stepsOfColumn(column: number): Float32Array {
+    const steps = new Float32Array(this.rows);
+    for (let r = 0; r < this.rows; r++) if (!this.isOutlier(r, column)) steps[r] = this.#step(r, column);
+    return steps;
+  }
+
+  /** Makes the scale of a row with weights beyond the largest level larger if that makes the predicted error smaller. */
+  chooseRowScale(row: number): void {
+    const scale = this.scales[row]!;
+    let excess = 0;
+    for (let c = 0; c < this.#width; c++)
+      excess = Math.max(excess, Math.abs(this.weight(row, c)) / (this.#step(row, c) || 1) / TOP);
+    if (excess <= 1) return;
+    let best = { error: Infinity, scale };
+    for (const power of [0, 0.25, 0.5, 0.75, 1]) {
+      this.scales[row] = roundedBrainFloat(scale * excess ** power);
+      let error = 0;
+      for (let c = 0; c < this.#width; c++) {
+        const step = this.#step(row, c);
+        if (step > 0) error += step * step * predictedError(this.#bits, Math.abs(this.weight(row, c)) / step);
+      }
+      if (error < best.error) best = { error, scale: this.scales[row]! };
+    }
+    this.scales[row] = best.scale;
   }
 
   /** Sets the scale of a column from the targets of its weights, which feedback makes larger than the weights. */
   setColumnScale(column: number, target: Float64Array): void {
-    const relative = target.map((value, r) =>
-      this.scales[r]! > 0 && !this.isOutlier(r, column) ? (value * this.#factor) / this.scales[r]! : 0,
-    );
+    const relative = new Float64Array(this.rows);
+    for (let r = 0; r < this.rows; r++)
+      if (this.scales[r]! > 0 && !this.isOutlier(r, column))
+        relative[r] = (target[r]! * this.#factor) / this.scales[r]!;
     this.columnScales[column] = roundedBrainFloat(spreadOf(relative));
   }
 
-  isOutlier(row: number, column: number): boolean {
-    return this.#outliers.has(row * this.#width + column);
+  scaleRow(row: number, factor: number): void {
+    this.scales[row] = roundedBrainFloat(this.scales[row]! * factor);
   }
 
-  put(row: number, column: number, state: number): void {
+  scaleColumn(column: number, factor: number): void {
+    this.columnScales[column] = roundedBrainFloat(this.columnScales[column]! * factor);
+  }
+
+  isOutlier(row: number, column: number): boolean {
+    return this.#isOutlier[row * this.#width + column] === 1;
+  }
+
+  #put(row: number, column: number, state: number): void {
     const plane = trellisPlaneBytes(this.#width);
-    for (let b = 0; b < this.#bits; b++)
-      this.data[(row * this.#bits + b) * plane + (column >> 3)]! |= ((state >> b) & 1) << (column & 7);
+    const at = row * this.#bits * plane + (column >> 3);
+    for (let b = 0; b < this.#bits; b++) this.data[at + b * plane]! |= ((state >> b) & 1) << (column & 7);
+  }
+
+  putRow(row: number, states: Uint16Array): void {
+    for (let c = 0; c < this.#width; c++) this.#put(row, c, states[c]!);
+  }
+
+  putColumn(column: number, states: Uint16Array): void {
+    for (let r = 0; r < this.rows; r++) this.#put(r, column, states[r]!);
   }
 }
 
@@ -216,14 +334,18 @@ function spreads(values: Float32Array, width: number, tensor: string) {
     largest = Math.max(largest, largestOf(values.subarray(r * width, (r + 1) * width), tensor, r));
   const unit = largest || 1; // relative to it, squares neither overflow nor vanish
   const columns = new Float64Array(width).fill(1);
+  const row = new Float64Array(width);
   const ofRows = () =>
     Float64Array.from({ length: count }, (_, r) => {
-      const row = Float64Array.from(columns, (spread, c) => (spread > 0 ? values[r * width + c]! / unit / spread : 0));
+      for (let c = 0; c < width; c++) row[c] = columns[c]! > 0 ? values[r * width + c]! / unit / columns[c]! : 0;
       return spreadOf(row);
     });
   let rows = ofRows();
-  for (let c = 0; c < width; c++)
-    columns[c] = spreadOf(rows.map((spread, r) => (spread > 0 ? values[r * width + c]! / unit / spread : 0)));
+  const column = new Float64Array(count);
+  for (let c = 0; c < width; c++) {
+    for (let r = 0; r < count; r++) column[r] = rows[r]! > 0 ? values[r * width + c]! / unit / rows[r]! : 0;
+    columns[c] = spreadOf(column);
+  }
   rows = ofRows();
   const all = Math.sqrt(rows.reduce((sum, spread) => sum + spread * spread, 0) / (count || 1));
   return { rows: rows.map((spread) => spread * unit), columns, unit: unit * (all || 1) };

@@ -41,7 +41,7 @@ export class GpuEncoder implements DeviceLayers {
     };
     const uploads = new Uploads(device, config, read, weights);
     const made = new GpuEncoder(device, await device.checked(() => uploads.parameters()));
-    if (config.positions === 'disentangled') await made.#projectDistances(uploads, read);
+    if (config.positions === 'disentangled' && config.relativeBuckets) await made.#projectDistances(uploads, read);
     return made;
   }
 
@@ -54,7 +54,7 @@ export class GpuEncoder implements DeviceLayers {
     const relativeNorm = await device.checked(() => uploads.norm('relative_norm.'));
     for (let i = 0; i < numOwnLayers(config); i++) {
       const of = (part: string) => read(`layers.${i}.self_attn.${part}`);
-      const product = await device.checked(() => uploads.linear(...distanceProjection(of, config.embedDim)));
+      const product = await device.checked(() => uploads.linear(...distanceProjection(of, config)));
       const distances = await device.checked(() => device.allocate(rows * product.outputs));
       await device.run((to) => this.#project(to, table.data, relativeNorm, product, distances));
       layers[i]!.distances = distances;

@@ -14,14 +14,20 @@ function turnsOf(count: number, angle: (at: number) => number): Float32Array {
   return turns;
 }
 
-/** Cosines and sines of the angles i base^(-2k / dim) scale at positions i. */
+/**
+ * Cosines and sines of the angles i base^(-2k / dim) scale, or of those that `given` has for each pair, at positions i,
+ * times `factor`.
+ */
 export function rotaryTurns(
   { rotaryDim = 0, maxPositions, rotaryScale = 1 }: RawEncoderModelConfig,
   base: number,
+  given: readonly number[] | undefined,
+  factor = 1,
 ): Float32Array {
   const half = rotaryDim / 2;
-  const frequencies = Array.from({ length: half }, (_, k) => base ** ((-2 * k) / rotaryDim));
-  return turnsOf(maxPositions * half, (at) => Math.floor(at / half) * frequencies[at % half]! * rotaryScale);
+  const frequencies = given ?? Array.from({ length: half }, (_, k) => base ** ((-2 * k) / rotaryDim) * rotaryScale);
+  const turns = turnsOf(maxPositions * half, (at) => Math.floor(at / half) * frequencies[at % half]!);
+  return factor === 1 ? turns : turns.map((value) => value * factor);
 }
 
 /** Cosines and sines of given angles. */
@@ -73,7 +79,7 @@ export function distanceRows(buckets: number, farthest: number, most: number): U
   const middle = Math.floor(buckets / 2);
   const bucket = (distance: number) => {
     const steps = Math.abs(distance);
-    if (buckets === farthest || steps <= middle) return distance;
+    if (farthest === 0 || steps <= middle) return distance;
     const log = Math.fround(Math.log(Math.fround(steps / middle)));
     const whole = Math.fround(Math.log(Math.fround((farthest - 1) / middle)));
     const step = Math.fround(Math.fround(log / whole) * (middle - 1));

@@ -63,8 +63,12 @@ export class Uploads {
     const { relativeBuckets = 0, relativeDistance = 128 } = config;
     const upload = (data: Float32Array | Uint32Array) => this.#device.upload(data);
     const isRotary = positions === 'rotary' && !config.patchSize;
-    const all = isRotary ? upload(rotaryTurns(config, rotaryBase)) : null;
-    const local = localRotaryBase === rotaryBase ? all : all && upload(rotaryTurns(config, localRotaryBase));
+    const { rotaryFrequencies: pairs, localRotaryFrequencies: localPairs } = config;
+    const { rotaryFactor = 1, localRotaryFactor = 1 } = config;
+    const all = isRotary ? upload(rotaryTurns(config, rotaryBase, pairs, rotaryFactor)) : null;
+    const isShared =
+      localRotaryBase === rotaryBase && String(pairs) === String(localPairs) && rotaryFactor === localRotaryFactor;
+    const local = isShared ? all : all && upload(rotaryTurns(config, localRotaryBase, localPairs, localRotaryFactor));
     let bias: Parameters['bias'] = null;
     if (positions === 'alibi') {
       const most = maxPositions - 1;
@@ -74,7 +78,7 @@ export class Uploads {
       const table = this.#read('relative_attention_bias.weight')!.data;
       bias = { values: upload(bucketBias(table, numHeads, relativeBuckets, relativeDistance, most)), most };
     }
-    const isDisentangled = positions === 'disentangled';
+    const isDisentangled = positions === 'disentangled' && relativeBuckets > 0;
     return {
       config,
       layers: Array.from({ length: numOwnLayers(config) }, (_, i) => this.#layer(`layers.${i}.`)),

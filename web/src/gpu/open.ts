@@ -9,8 +9,9 @@ import { append } from '../base/lists.js';
 import type { GpuLike, SignalLike } from '../base/platform.js';
 import type { RawEncoderModel, RawEncoderModelConfig, RawEncoding } from '../base/wasm/core.js';
 import { type Device as About, type DeviceFigures, type ModelDevice, onCore } from '../models/device.js';
+import { poolingOf, vectorSteps } from '../models/families/steps.js';
 import type { ImageEncoder } from '../models/image-encoder.js';
-import type { LoadedModel, LoadModelOptions } from '../models/load.js';
+import type { LoadedModel, LoadModelOptions } from '../models/loaded-model.js';
 import { type DeviceBatch, type DeviceLayers, type PieceOptions, runLayers } from '../models/run.js';
 import { Device } from './device.js';
 import { GpuEncoder } from './gpu-encoder.js';
@@ -82,20 +83,30 @@ class Choice implements ModelDevice {
   }
 }
 
+/** What a model has that the GPU code lacks; undefined if the GPU can run it. */
+function missingFor({ config, raw }: LoadedModel): string | undefined {
+  if (config.numLayers === 0 && !raw.images) return 'a model without layers';
+  if (config.adapterTasks) return 'a model with adapters of tasks';
+  if (config.relativePerLayer) return "UMT5's biases of distances in every layer";
+  if (config.rotaryInterleaved) return "RoFormer's rotation of neighboring features";
+  if (config.layerInputDim) return 'EmbeddingGemma 2, whose layers have a third block';
+  return undefined;
+}
+
 /**
  * Chooses the device for a model that has just been loaded. If the GPU cannot be used, 'auto' returns WebAssembly with
  * the error's message as the reason, and 'webgpu' throws the error.
  */
 export async function openDevice(
-  gpu: GpuLike | undefined,
+  { gpu }: { gpu?: GpuLike | undefined },
   request: Request,
   loaded: LoadedModel,
   { dtype = 'fp32', signal }: Pick<LoadModelOptions, 'dtype' | 'signal'>,
 ): Promise<ModelDevice> {
   let device: Device | undefined;
   try {
-    if (loaded.config.numLayers === 0 && !loaded.raw.images)
-      throw invalid('device', "'wasm' for a model without layers", `'${request}'`, 'UNSUPPORTED');
+    const missing = missingFor(loaded);
+    if (missing) throw invalid('device', `'wasm' for ${missing}`, `'${request}'`, 'UNSUPPORTED');
     const adapter = await findAdapter(gpu, request);
     device = await Device.open(adapter);
     return await checked(device, describeAdapter(adapter), request, loaded, dtype, signal);
@@ -169,7 +180,7 @@ async function checked(
   if (!images || images.about.text) {
     const limit = config.maxPositions - config.positionOffset;
     const lengths = [LENGTHS.short, LENGTHS.long[request]].map((length) => Math.min(limit, length));
-    const modes = request === 'auto' ? MODES : loaded.sentence.pooling;
+    const modes = request === 'auto' ? MODES : (poolingOf(vectorSteps(loaded.sentence.steps))?.modes ?? ['mean']);
     await add('text', config, '', textProbe(raw, config, modes, pause), [...new Set(lengths)]);
   }
   const reason = reasonOf(request, stacks, measured);
@@ -263,7 +274,7 @@ function textProbe(
       state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0;
       return Math.floor((state / 2 ** 32) * config.vocabSize);
     });
-    const begin = (): RawEncoding => raw.begin(ids, null, null, lengths, null, null);
+    const begin = (): RawEncoding => raw.begin(ids, null, null, lengths, null, null, -1);
     const batch: DeviceBatch = { lengths, keyMask: null, angles: null, sites: null };
     const results: { rows: Float32Array; width: number }[] = [];
     const keep = (rows: Float32Array) => void results.push({ rows, width: config.embedDim });

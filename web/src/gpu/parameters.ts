@@ -1,4 +1,6 @@
 /** Reads the parameters of the WebAssembly module's encoder and joins those that the kernels multiply as one matrix. */
+
+import type { RawEncoderModelConfig } from '../base/wasm/core.js';
 import { concatenate } from '../io/files.js';
 import type { Binding } from './webgpu.js';
 
@@ -40,8 +42,16 @@ export const projectionOf = (read: Read): Parameter =>
   read('self_attn.in_proj_weight') ?? stacked(['q', 'k', 'v'].map((of) => read(`self_attn.${of}_proj_weight`)));
 
 /** DeBERTa: the weight and the bias [K; Q] that project the embeddings of distances. */
-export function distanceProjection(read: Read, width: number): [Parameter, Parameter] {
-  const own = (part: string) => stacked(['key', 'query'].map((of) => read(`pos_${of}_proj.${part}`)));
+export function distanceProjection(
+  read: Read,
+  { embedDim: width, contentToPosition = true, positionToContent = true, positionProjections }: RawEncoderModelConfig,
+): [Parameter, Parameter] {
+  // The kernels compute both terms. Zeros take the place of the parameters of one that the model lacks.
+  const zeros = (shape: number[]) => ({ data: new Float32Array(shape.reduce((a, b) => a * b, 1)), shape });
+  const both = (key: Parameter, query: Parameter, shape: number[]) =>
+    stacked([contentToPosition ? key : zeros(shape), positionToContent ? query : zeros(shape)]);
+  const own = (part: string, shape: number[]) =>
+    both(read(`pos_key_proj.${part}`), read(`pos_query_proj.${part}`), shape);
   const rowsOf = (parameter: Parameter): Parameter => {
     if (!parameter) return null;
     const { data, shape } = parameter;
@@ -50,8 +60,9 @@ export function distanceProjection(read: Read, width: number): [Parameter, Param
       data: data.subarray(i * size, (i + 1) * size),
       shape: [width, ...shape.slice(1)],
     }));
-    return stacked([k!, q!]);
+    return both(k!, q!, k!.shape);
   };
-  const weight = own('weight');
-  return weight ? [weight, own('bias')] : [rowsOf(read('in_proj_weight')), rowsOf(read('in_proj_bias'))];
+  return positionProjections
+    ? [own('weight', [width, width]), own('bias', [width])]
+    : [rowsOf(read('in_proj_weight')), rowsOf(read('in_proj_bias'))];
 }

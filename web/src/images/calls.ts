@@ -3,13 +3,12 @@
 import { describe, formatShape, HeedError, invalid } from '../base/error.js';
 import { makeYield } from '../base/event-loop.js';
 import { append } from '../base/lists.js';
-import { readOptions } from '../base/options.js';
+import { callback, flag, optional, readOptions, type Schema, signal } from '../base/options.js';
 import { fullRows } from '../base/padding.js';
-import { needsAll, type ReadEdit } from '../base/site-options.js';
+import { editSchema, needsAll, type ReadEdit, siteSchema } from '../base/site-options.js';
 import { planSites, type SitePlan } from '../base/site-plan.js';
 import { encoderSizes } from '../base/sites.js';
 import { Tensor } from '../base/tensor.js';
-import type { RawEncoderModelConfig, RawSites } from '../base/wasm/core.js';
 import { concatenate } from '../io/files.js';
 import type {
   ImageCalls as CallsOfImages,
@@ -18,40 +17,27 @@ import type {
   EncodeImageResult,
   ImageCallOptions,
 } from '../models/image-encoder.js';
-import { embedImageSchema, encodeImageSchema } from '../models/image-options.js';
 import { normalized } from '../models/quantized.js';
 import type { PieceHooks, PieceOptions } from '../models/run.js';
-import { type Checked, readImages, rgbOf } from './pixels.js';
-import type { Preprocessing } from './preprocessing.js';
+import type { ImageTextEncoder } from './image-model.js';
+import { type Checked, readImages, rgbOf, type Values } from './pixels.js';
 
-/** A preprocessed image: normalized values [3, height, width]. */
-export interface Values {
-  values: Float32Array;
-  height: number;
-  width: number;
-}
-
-/** The members of the encoder that the calls use. */
-interface RunsImages {
-  readonly about: { readonly vision: RawEncoderModelConfig };
-  readonly vectorWidth: number;
-  /** null: the folder has no preprocessing settings. */
-  readonly preprocessing: Preprocessing | null;
-  /**
-   * Runs N images of one size. Returns the last layer's rows [N,L,E] and, per image, the pooled row [E], the vector,
-   * and the logits of a classifier.
-   */
-  run(
-    images: readonly Values[],
-    options: PieceOptions,
-    hooks?: Omit<PieceHooks, 'use'>,
-    siteOf?: (length: number) => RawSites | null,
-  ): Promise<{ rows: Float32Array; pooled: Float32Array[]; vectors: Float32Array[]; logits: Float32Array[] }>;
-}
+const schema = { signal, onProgress: callback<NonNullable<ImageCallOptions['onProgress']>> };
+export const embedImageSchema = {
+  ...schema,
+  ...editSchema,
+  normalize: optional(flag, null),
+} satisfies Schema<EmbedImageOptions>;
+export const encodeImageSchema = {
+  ...schema,
+  ...siteSchema,
+  outputAttentions: optional(flag, false),
+  outputHiddenStates: optional(flag, false),
+} satisfies Schema<EncodeImageOptions>;
 
 /** Implements a model's image calls. `alive` throws once the model has been disposed of. */
 export class ImageCalls implements CallsOfImages {
-  constructor(readonly encoder: RunsImages) {}
+  constructor(readonly encoder: ImageTextEncoder) {}
 
   async embed(
     given: unknown,
@@ -59,21 +45,21 @@ export class ImageCalls implements CallsOfImages {
     normalizes: boolean,
     alive: () => void,
   ): Promise<Tensor> {
-    const read = readOptions('embedImage', embedImageSchema, options);
+    const call = readOptions('embedImages', embedImageSchema, options);
     const images = readImages(given);
-    const normalize = read.normalize ?? normalizes;
+    const normalize = call.normalize ?? normalizes;
     const vectors: Float32Array[] = [];
-    await this.#each(images, read, alive, async (values, options, n) => {
+    await this.#each(images, call, alive, async (values, options, n) => {
       const siteOf = (length: number) =>
-        this.#sites('embedImage', read, images.length, length)?.raw(n, fullRows(values.length, length)) ?? null;
+        this.#sites('embedImages', call, images.length, length)?.raw(n, fullRows(values.length, length)) ?? null;
       const run = await this.encoder.run(values, options, {}, siteOf);
       append(vectors, normalize ? run.vectors.map(normalized) : run.vectors);
     });
-    return joined(vectors, [vectors[0]?.length ?? this.encoder.vectorWidth]);
+    return stacked(vectors, [vectors[0]?.length ?? this.encoder.vectorWidth]);
   }
 
   async encode(given: unknown, options: EncodeImageOptions | undefined, alive: () => void): Promise<EncodeImageResult> {
-    const read = readOptions('encodeImage', encodeImageSchema, options);
+    const call = readOptions('encodeImage', encodeImageSchema, options);
     const images = readImages(given);
     const { embedDim, numHeads, numLayers } = this.encoder.about.vision;
     const states = Array.from({ length: numLayers + 1 }, (): Float32Array[] => []);
@@ -82,7 +68,7 @@ export class ImageCalls implements CallsOfImages {
     const pooled: Float32Array[] = [];
     const logits: Float32Array[] = [];
     let sites: SitePlan | null = null;
-    await this.#each(images, read, alive, async (values, options, n) => {
+    await this.#each(images, call, alive, async (values, options, n) => {
       const requireLength = (length: number) => {
         if (n === 0 || length * embedDim === last[0]!.length) return;
         throw invalid(
@@ -97,14 +83,14 @@ export class ImageCalls implements CallsOfImages {
       };
       const siteOf = (length: number) => {
         requireLength(length);
-        sites ??= this.#sites('encodeImage', read, images.length, length);
+        sites ??= this.#sites('encodeImage', call, images.length, length);
         return sites?.raw(n, fullRows(values.length, length)) ?? null;
       };
       const hooks: Omit<PieceHooks, 'use'> = {
-        returnWeights: read.outputAttentions,
-        returnStates: read.outputHiddenStates,
+        returnWeights: call.outputAttentions,
+        returnStates: call.outputHiddenStates,
         onLayer(layer, encoding, softmax) {
-          if (read.outputHiddenStates) states[layer + 1]!.push(encoding.hidden());
+          if (call.outputHiddenStates) states[layer + 1]!.push(encoding.hidden());
           if (softmax) weights[layer]!.push(softmax);
         },
       };
@@ -114,22 +100,22 @@ export class ImageCalls implements CallsOfImages {
       append(logits, out.logits);
     });
     const length = last.reduce((sum, { length }) => sum + length, 0) / embedDim / Math.max(1, images.length);
-    const rows = (parts: Float32Array[]) => joined(parts, [length, embedDim]);
+    const rows = (parts: Float32Array[]) => stacked(parts, [length, embedDim]);
     return {
       lastHiddenState: rows(last),
-      poolerOutput: joined(pooled, [embedDim]),
-      ...(logits.length > 0 && { logits: joined(logits, [logits[0]!.length]) }),
-      ...(read.outputAttentions && { attentions: weights.map((parts) => joined(parts, [numHeads, length, length])) }),
-      ...(read.outputHiddenStates && { hiddenStates: states.map(rows) }),
-      ...(read.read && { activations: (sites as SitePlan | null)?.activations() ?? {} }),
+      poolerOutput: stacked(pooled, [embedDim]),
+      ...(logits.length > 0 && { logits: stacked(logits, [logits[0]!.length]) }),
+      ...(call.outputAttentions && { attentions: weights.map((parts) => stacked(parts, [numHeads, length, length])) }),
+      ...(call.outputHiddenStates && { hiddenStates: states.map(rows) }),
+      ...(call.read && { activations: (sites as SitePlan | null)?.activations() ?? {} }),
     };
   }
 
   /** Plans the sites that a call for `count` images of `length` rows each reads and edits. */
-  #sites(owner: string, read: Parameters<typeof planSites>[0], count: number, length: number): SitePlan | null {
+  #sites(owner: string, call: Parameters<typeof planSites>[0], count: number, length: number): SitePlan | null {
     const { vision } = this.encoder.about;
     const sizes = encoderSizes(vision, count, length);
-    return planSites(read, () => ({ owner, stacks: [{ numLayers: vision.numLayers, sizesOf: () => sizes }] }));
+    return planSites(call, () => ({ owner, stacks: [{ numLayers: vision.numLayers, sizesOf: () => sizes }] }));
   }
 
   /**
@@ -185,7 +171,7 @@ export class ImageCalls implements CallsOfImages {
 }
 
 /** Concatenates tensors of shape `shape`, one or more per part, along a new first axis. */
-export function joined(parts: Float32Array[], shape: number[]): Tensor {
+export function stacked(parts: Float32Array[], shape: number[]): Tensor {
   const size = shape.reduce((a, b) => a * b, 1);
   const wrong = parts.find((part) => part.length % size !== 0);
   if (wrong) throw invalid('images', `results of shape ${formatShape(shape)}`, `${wrong.length} values`, 'INTERNAL');

@@ -1,7 +1,8 @@
 /** Chooses the family of a model that embeds images. */
 import type { Settings } from '../io/settings.js';
 import type { FamilyConfig, ImageFamilyName } from '../models/families/families.js';
-import { ImageTextEncoder } from './image-model.js';
+import { ImageCalls } from './calls.js';
+import { ImageTextEncoder, preprocessingIn } from './image-model.js';
 import { imageText } from './image-text-families.js';
 import type { Described } from './vision-config.js';
 import { dinov2, dinov3, vit } from './vision-families.js';
@@ -26,7 +27,12 @@ export function imageFamily(type: ImageFamilyName, settings: Settings): FamilyCo
     family: {
       ...family,
       pooling: about.pooling,
-      images: (core, _, make) => new ImageTextEncoder(core, about, config, make),
+      preprocessing: (...where) => preprocessingIn(type, ...where),
+      images(core, make) {
+        const encoder = new ImageTextEncoder(core, about, config, make);
+        encoder.images = new ImageCalls(encoder);
+        return encoder;
+      },
     },
     config,
   };

@@ -17,29 +17,33 @@ import type {
   RawTensor,
   RawTensorLayer,
 } from '../base/wasm/core.js';
-import { concatenate, type ModelFolder, readAll } from '../io/files.js';
+import { concatenate, type ModelFolder } from '../io/files.js';
 import { IMAGE_SETTINGS, INPUT_SETTINGS } from '../io/list-files.js';
 import { Settings } from '../io/settings.js';
 import type { ModelDevice } from '../models/device.js';
+import { VISION } from '../models/families/family.js';
+import {
+  type LayerStep,
+  type ModelStep,
+  modelOf,
+  type PoolingStep,
+  TOKENS,
+  VECTORS,
+} from '../models/families/steps.js';
 import { makeDense, makeNorm } from '../models/heads/task-heads.js';
-import type { Completion, ImageEncoder, ImagesOf } from '../models/image-encoder.js';
+import type { Completion, ImageCalls, ImageEncoder, ImagesOf } from '../models/image-encoder.js';
 import type { Row, RowSteps } from '../models/input.js';
 import { type DeviceLayers, type PieceHooks, type PieceOptions, runLayers } from '../models/run.js';
 import { AttentionPooling } from './attention-pooling.js';
-import { ImageCalls, type Values } from './calls.js';
-import type { ImageFamily } from './image-family.js';
 import { interpolated, patchAngles } from './image-positions.js';
+import type { Values } from './pixels.js';
 import { Preprocessing } from './preprocessing.js';
-
-/** The prefix of the image encoder's parameter names. */
-export const VISION = 'vision.';
+import type { ImageFamily } from './vision-config.js';
 
 export class ImageTextEncoder implements RawEncoderModel, ImageEncoder {
-  readonly images: ImageCalls;
+  /** Set once the encoder has been made. */
+  images!: ImageCalls;
   device: ModelDevice | null = null;
-  readonly about: ImageFamily;
-  readonly #core: Core;
-  readonly #config: RawEncoderModelConfig;
   readonly #text: RawEncoderModel | null;
   readonly #vision: RawEncoderModel;
   readonly #textParameters: number;
@@ -58,10 +62,12 @@ export class ImageTextEncoder implements RawEncoderModel, ImageEncoder {
   /** null: the folder has no preprocessing settings. */
   preprocessing: Preprocessing | null = null;
 
-  constructor(core: Core, about: ImageFamily, config: RawEncoderModelConfig, make: Parameters<ImagesOf>[2]) {
-    this.#core = core;
-    this.about = about;
-    this.#config = config;
+  constructor(
+    readonly core: Core,
+    readonly about: ImageFamily,
+    readonly config: RawEncoderModelConfig,
+    make: Parameters<ImagesOf>[1],
+  ) {
     this.#text = about.text && make(core, config);
     try {
       this.#vision = make(core, { ...about.vision, int8: config.int8 });
@@ -70,7 +76,6 @@ export class ImageTextEncoder implements RawEncoderModel, ImageEncoder {
       throw error;
     }
     this.#textParameters = this.#text?.parameters().length ?? 0;
-    this.images = new ImageCalls(this);
   }
 
   /** The width of the image vectors. */
@@ -133,7 +138,7 @@ export class ImageTextEncoder implements RawEncoderModel, ImageEncoder {
     if (this.#text) return this.#text;
     throw new HeedError(
       'UNSUPPORTED',
-      `texts: '${this.about.type}' has no text encoder. Embed images with embedImage()`,
+      `texts: '${this.about.type}' has no text encoder. Embed images with embedImages()`,
     );
   }
 
@@ -160,7 +165,7 @@ export class ImageTextEncoder implements RawEncoderModel, ImageEncoder {
 
   /** Pads SigLIP's texts to the maximum length. Unlike in other families, padding is attended to. */
   #padded(row: Row): Row {
-    const { maxPositions } = this.#config;
+    const { maxPositions } = this.config;
     const filler = <T>(value: T) => new Array<T>(Math.max(0, maxPositions - row.ids.length)).fill(value);
     const token = this.#padToken;
     return {
@@ -194,52 +199,64 @@ export class ImageTextEncoder implements RawEncoderModel, ImageEncoder {
     this.#vectorWidth = embedDim;
     if (head.norm) {
       const [weight, bias] = ['weight', 'bias'].map((part) => take(`${head.norm}.${part}`, [embedDim]));
-      this.#norm = own(makeNorm(this.#core, { name: head.norm, weight: weight!, bias }, vision.eps));
+      this.#norm = own(makeNorm(this.core, { name: head.norm, weight: weight!, bias }, vision.eps));
     }
     if (head.projection) {
       const name = head.projection;
       const [width = 0] = take(`${name}.weight`).shape;
       const weight = take(`${name}.weight`, [width, embedDim]);
-      this.#projection = own(makeDense(this.#core, { name, weight, bias: heads.get(`${name}.bias`) }, 'identity'));
+      this.#projection = own(makeDense(this.core, { name, weight, bias: heads.get(`${name}.bias`) }, 'identity'));
       this.#vectorWidth = width;
     }
     const { pooler, classifier } = head;
-    if (pooler && heads.has(`${pooler}.weight`)) {
-      const [weight, bias] = [take(`${pooler}.weight`, [embedDim, embedDim]), take(`${pooler}.bias`, [embedDim])];
-      this.#pooler = own(makeDense(this.#core, { name: pooler, weight, bias }, 'tanh'));
+    if (pooler && heads.has(`${pooler.name}.weight`)) {
+      const { name, activation } = pooler;
+      const [weight, bias] = [take(`${name}.weight`, [embedDim, embedDim]), take(`${name}.bias`, [embedDim])];
+      this.#pooler = own(makeDense(this.core, { name, weight, bias }, activation));
     }
     if (classifier && heads.has(`${classifier.name}.weight`)) {
       const { name, rows } = classifier;
       const [labels = 0] = take(`${name}.weight`).shape;
       const weight = take(`${name}.weight`, [labels, rows === 'class' ? embedDim : 2 * embedDim]);
-      this.#classifier = own(makeDense(this.#core, { name, weight, bias: take(`${name}.bias`, [labels]) }, 'identity'));
+      this.#classifier = own(makeDense(this.core, { name, weight, bias: take(`${name}.bias`, [labels]) }, 'identity'));
     }
-    if (head.pooling) this.#pooling = new AttentionPooling(this.#core, vision, head.pooling, take, own);
-    sentence.pooling = [pooling];
+    if (head.pooling) this.#pooling = new AttentionPooling(this.core, vision, head.pooling, take, own);
+    const { steps } = sentence;
+    const model: ModelStep = { ...modelOf(steps), from: ['last_hidden_state'], output: TOKENS };
+    const pooled: PoolingStep = {
+      kind: 'pooling',
+      path: '',
+      input: TOKENS,
+      output: VECTORS,
+      modes: [pooling],
+      poolsPrompt: true,
+    };
+    const others = steps.filter(({ kind }) => kind !== 'model' && kind !== 'pooling');
+    const layers: LayerStep[] = [];
     if (text) {
       const bias = heads.get(`${text.projection}.bias`);
-      const [outFeatures, inFeatures] = [this.#vectorWidth, this.#config.embedDim]; // one space with images
+      const [outFeatures, inFeatures] = [this.#vectorWidth, this.config.embedDim]; // one space with images
       const tensors = [take(`${text.projection}.weight`, [outFeatures, inFeatures]), ...(bias ? [bias] : [])];
-      sentence.layers = [
-        {
-          kind: 'dense',
-          weights: '',
-          inFeatures,
-          outFeatures,
-          bias: bias !== undefined,
-          activation: 'identity',
-          residual: false,
-          tensors,
-        },
-      ];
+      layers.push({
+        kind: 'dense',
+        path: '',
+        input: VECTORS,
+        output: VECTORS,
+        inFeatures,
+        outFeatures,
+        bias: bias !== undefined,
+        activation: 'identity',
+        residual: false,
+        tensors,
+      });
       const given = tokenizerSettings?.get('pad_token') as string | { content?: string | undefined } | undefined;
       const token = typeof given === 'object' ? given.content : given;
       this.#padId = (typeof token === 'string' ? tokenizer?.idOf(token) : undefined) ?? text.padId ?? 0;
       this.#padToken = tokenizer?.token(this.#padId) ?? '';
     }
+    sentence.steps = [model, pooled, ...layers, ...others];
     heads.clear();
-    const settings = await preprocessingIn(folder, sentence.modelFolder, signal);
-    if (settings) this.preprocessing = new Preprocessing(settings, type);
+    this.preprocessing = await preprocessingIn(type, folder, sentence.modelFolder, signal);
   }
 
   /** The number of rows and columns of an image's patches. */
@@ -371,17 +388,18 @@ export class ImageTextEncoder implements RawEncoderModel, ImageEncoder {
  * Reads the preprocessing settings: from transformers 5's file for all inputs if it has them, else from the separate
  * file.
  */
-async function preprocessingIn(
+export async function preprocessingIn(
+  type: string,
   folder: ModelFolder,
   within: string,
   signal: SignalLike | undefined,
-): Promise<Settings | null> {
-  const read = async (name: string) => {
-    const file = await folder.open(within + name, { signal });
-    return file && Settings.parse(await readAll(file), file.name);
-  };
+): Promise<Preprocessing | null> {
+  const read = (name: string) => Settings.in(folder, within + name, signal);
   const [inputs, images] = await Promise.all([read(INPUT_SETTINGS), read(IMAGE_SETTINGS)]);
-  return inputs?.record('image_processor') ?? images;
+  const own = inputs?.record('image_processor');
+  if (own) images?.entries(); // transformers does not read this file then
+  const settings = own ?? images;
+  return settings && new Preprocessing(settings, type);
 }
 
 /**

@@ -3,17 +3,8 @@
  * arXiv:2303.15343). SigLIP 2's checkpoints of fixed resolution have the same form as SigLIP's.
  */
 import { Settings } from '../io/settings.js';
-import { type Config, type CoreName, DEFAULTS, keyRows, queryRows, valueRows } from '../models/families/family.js';
-import {
-  BASE,
-  type Described,
-  feedForwardOf,
-  shared,
-  sharedConfig,
-  type VisionNames,
-  visionConfig,
-  visionNames,
-} from './vision-config.js';
+import { type CoreName, keyRows, queryRows, valueRows } from '../models/families/family.js';
+import { BASE, type Described, shared, sharedConfig, visionConfig } from './vision-config.js';
 
 const layerNames: Record<string, CoreName> = {
   'self_attn.q_proj': queryRows,
@@ -47,24 +38,12 @@ const PARTS = {
   },
 };
 
-/** A section of config.json, completed by its family's defaults. */
-function partOf(settings: Settings, key: string, defaults: object): Settings {
-  const given = settings.record(key);
-  return new Settings(
-    { ...defaults, ...Object.fromEntries((given?.entries() ?? []).filter(([, value]) => value !== null)) },
-    `${settings.file}: ${key}`,
-    '',
-    '',
-  );
-}
-
-function textConfig(s: Settings): Config {
-  return {
-    ...sharedConfig(s),
-    vocabSize: s.count('vocab_size', undefined, 1),
-    feedForwardDim: feedForwardOf(s),
-    maxPositions: s.count('max_position_embeddings', undefined, 1),
-  };
+/** A section of config.json, completed by its family's defaults. In CLIP's old files, `<key>_dict` takes precedence. */
+function partOf(settings: Settings, key: string, type: 'clip' | 'siglip'): Settings {
+  const old = type === 'clip' ? settings.record(`${key}_dict`) : undefined;
+  if (old) settings.get(key);
+  const own = old ?? settings.record(key) ?? new Settings({}, `${settings.file}: ${key}`);
+  return own.withDefaults(PARTS[type][key as keyof (typeof PARTS)['clip']]);
 }
 
 /** Tensors after the encoders of CLIP and SigLIP. */
@@ -76,28 +55,18 @@ const HEAD_TENSORS = {
 export function imageText(type: 'clip' | 'siglip', settings: Settings): Described {
   const isClip = type === 'clip';
   const [textSettings, visionSettings] = (['text_config', 'vision_config'] as const).map((key) =>
-    partOf(settings, key, PARTS[type][key]),
+    partOf(settings, key, type),
   ) as [Settings, Settings];
+  if (!isClip && !visionSettings.flag('vision_use_head', true))
+    throw visionSettings.unsupported('vision_use_head', 'true: attention pooling', 'false');
   const { vision: sizes, imageSize } = visionConfig(visionSettings, { classRow: isClip });
   const vision = {
     ...sizes,
-    feedForwardDim: feedForwardOf(visionSettings),
     embeddingNorm: isClip,
     finalNorm: !isClip, // CLIP's final norm is applied only to the pooled row
   };
-  const config = { ...DEFAULTS, ...textConfig(textSettings), causal: isClip };
+  const config = { ...sharedConfig(textSettings, { maxPositions: 1 }), causal: isClip };
   const end = textSettings.count('eos_token_id', 2);
-  const around: VisionNames = {
-    modules: {
-      'vision_model.embeddings.patch_embedding': 'embeddings.patch.',
-      'vision_model.embeddings.position_embedding': 'embeddings.position.',
-      ...(isClip ? { 'vision_model.pre_layrnorm': 'embeddings.norm.' } : { 'vision_model.post_layernorm': 'norm.' }),
-    },
-    tensors: isClip
-      ? { 'vision_model.embeddings.class_embedding': { parameter: 'embeddings.class.weight', firstRow: 0 } }
-      : {},
-  };
-  const names = visionNames(vision, around, 'vision_model.encoder.layers.{i}.', layerNames);
   return {
     config,
     family: {
@@ -107,9 +76,20 @@ export function imageText(type: 'clip' | 'siglip', settings: Settings): Describe
         'text_model.embeddings.token_embedding': 'embeddings.word.',
         'text_model.embeddings.position_embedding': 'embeddings.position.',
         'text_model.final_layer_norm': 'norm.',
-        ...names.modules,
       },
-      tensors: names.tensors,
+      vision: {
+        config: vision,
+        modules: {
+          'vision_model.embeddings.patch_embedding': 'embeddings.patch.',
+          'vision_model.embeddings.position_embedding': 'embeddings.position.',
+          ...(isClip
+            ? { 'vision_model.pre_layrnorm': 'embeddings.norm.' }
+            : { 'vision_model.post_layernorm': 'norm.' }),
+        },
+        tensors: { 'vision_model.embeddings.class_embedding': 'embeddings.class.weight' },
+        layerPrefix: 'vision_model.encoder.layers.{i}.',
+        layer: layerNames,
+      },
       ...(isClip && { optionalBiases: /^vision_model\.embeddings\.patch_embedding\.bias$/ }),
       layerPrefix: 'text_model.encoder.layers.{i}.',
       layer: layerNames,

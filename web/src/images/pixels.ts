@@ -10,12 +10,15 @@ import type { Rgb } from './resize.js';
 /** The maximum number of pixels per image. */
 export const MAX_PIXELS = 2 ** 26;
 
+/** A preprocessed image: normalized values [3, height, width]. */
+export interface Values {
+  values: Float32Array;
+  height: number;
+  width: number;
+}
+
 /** A checked image: pixels, an encoded image, a drawable element, or preprocessed values. */
-export type Checked =
-  | Pixels
-  | { encoded: BlobLike }
-  | { drawable: object }
-  | { values: Float32Array; height: number; width: number };
+export type Checked = Pixels | { encoded: BlobLike } | { drawable: object } | Values;
 
 const EXPECTED = '{ data, width, height } with RGBA or RGB bytes, or, in browsers, a Blob or what a canvas draws';
 

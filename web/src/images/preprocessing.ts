@@ -4,14 +4,17 @@
  */
 import { invalid } from '../base/error.js';
 import type { Settings } from '../io/settings.js';
-import { MAX_PIXELS } from './pixels.js';
-import { centerCrop, FILTERS, type Rgb, resize, resizeExactly } from './resize.js';
+import { MAX_PIXELS, type Values } from './pixels.js';
+import { centerCrop, FILTERS, type Rgb, resize, type Samples } from './resize.js';
 
 /** An upper limit above any published preprocessing. */
 const MAX_SIDE = 2 ** 13;
 
 /** The target size: width and height, or the length of the shorter side. */
 type Size = { width: number; height: number } | { shortest: number };
+
+/** The published size of images. */
+const WHOLE = { width: 224, height: 224 };
 
 interface Steps {
   size: Size | null;
@@ -45,13 +48,16 @@ export class Preprocessing {
     if (!kind) throw settings.unsupported(key, PROCESSORS, `'${name}'`);
     const halves = kind === 'siglip' || kind === 'vit';
     const exact = kind === 'dinov3';
-    const square = halves || exact;
-    const fallback = square ? { width: 224, height: 224 } : { shortest: 224 };
+    const square = settings.flag('default_to_square', kind === 'vit' || exact);
+    const fallback = halves || exact ? WHOLE : { shortest: 224 };
     const resample = settings.count('resample', exact || kind === 'vit' ? 2 : 3);
     if (!Object.hasOwn(FILTERS, resample))
       throw settings.unsupported('resample', '2 (bilinear) or 3 (bicubic)', `${resample}`);
-    const crops = !halves && settings.flag('do_center_crop', !exact);
+    const crops = settings.flag('do_center_crop', !halves && !exact);
+    if (settings.flag('do_pad', false)) throw settings.unsupported('do_pad', 'false', 'true');
     if (exact && crops) throw settings.unsupported('do_center_crop', 'false', 'true');
+    const rescales = settings.flag('do_rescale', true);
+    if (exact && !rescales) throw settings.unsupported('do_rescale', 'true', 'false');
     const [mean, std] = halves
       ? [
           [0.5, 0.5, 0.5],
@@ -62,36 +68,34 @@ export class Preprocessing {
         : [CLIP_MEAN, CLIP_STD];
     const normalizes = settings.flag('do_normalize', true);
     this.#steps = {
-      size: settings.flag('do_resize', true) ? sizeIn(settings, 'size', fallback, square) : null,
+      size: settings.flag('do_resize', true)
+        ? sizeIn(settings, 'size', fallback, { square, edges: !halves && !exact })
+        : null,
       resample,
-      crop: crops ? (sizeIn(settings, 'crop_size', { width: 224, height: 224 }, true) as Steps['crop']) : null,
-      factor: settings.flag('do_rescale', true) ? settings.between('rescale_factor', 0, Infinity, 1 / 255) : 1,
+      crop: crops
+        ? (sizeIn(settings, 'crop_size', halves ? null : WHOLE, { square: true, edges: false }) as Steps['crop'])
+        : null,
+      factor: rescales ? settings.between('rescale_factor', 0, Infinity, 1 / 255) : 1,
       mean: normalizes ? channels(settings, 'image_mean', mean) : [0, 0, 0],
       std: normalizes ? channels(settings, 'image_std', std, 0) : [1, 1, 1],
       exact,
     };
   }
 
-  /** Resizes and crops an image, rounded to bytes. */
-  pixels(image: Rgb): Rgb {
-    const { size, resample, crop } = this.#steps;
-    let out = image;
-    if (size) out = resize(image, ...sidesOf(image, size), FILTERS[resample]!);
-    return crop ? centerCrop(out, crop.width, crop.height) : out;
-  }
-
   /** Resizes and crops an image: bytes, or fractions if the settings are `exact`. */
-  #numbers(image: Rgb): { data: ArrayLike<number>; width: number; height: number } {
-    const { size, resample, exact } = this.#steps;
-    if (!exact || !size) return this.pixels(image);
-    const [width, height] = sidesOf(image, size);
-    return { data: resizeExactly(image, width, height, FILTERS[resample]!), width, height };
+  pixels(image: Rgb): { data: Samples; width: number; height: number } {
+    const { size, resample, crop, exact } = this.#steps;
+    const [width, height] = size ? sidesOf(image, size) : [image.width, image.height];
+    const data = resize(image, width, height, FILTERS[resample]!, exact);
+    return crop
+      ? centerCrop({ data: data as Rgb['data'], width, height }, crop.width, crop.height)
+      : { data, width, height };
   }
 
   /** Returns the model's input values, [3, height, width]. */
-  apply(image: Rgb): { values: Float32Array; height: number; width: number } {
+  apply(image: Rgb): Values {
     const { factor, mean, std } = this.#steps;
-    const { data, width, height } = this.#numbers(image);
+    const { data, width, height } = this.pixels(image);
     const count = width * height;
     const values = new Float32Array(3 * count);
     for (let c = 0; c < 3; c++) {
@@ -118,24 +122,30 @@ function sidesOf({ width, height }: Rgb, size: Size): [number, number] {
 }
 
 /**
- * Reads a size: a number, { shortest_edge } or { height, width }. `square`: a number sets both sides rather than the
- * shorter one.
+ * Reads a size: a number, { height, width } or, if `edges`, { shortest_edge }. `square`: a number sets both sides rather
+ * than the shorter one. `fallback`: null if the size is required.
  */
-function sizeIn(settings: Settings, key: string, fallback: Size, square: boolean): Size {
+function sizeIn(
+  settings: Settings,
+  key: string,
+  fallback: Size | null,
+  { square, edges }: { square: boolean; edges: boolean },
+): Size {
   const given = settings.get(key);
-  if (given === undefined) return fallback;
+  if (given === undefined && fallback) return fallback;
   if (typeof given === 'number') {
     const side = settings.count(key, undefined, 1, MAX_SIDE);
     return square ? { width: side, height: side } : { shortest: side };
   }
-  const record = settings.record(key)!;
+  const record = settings.record(key);
+  if (!record) throw settings.wrong(key, '{ height, width }', given);
   const side = (name: string) => record.count(name, undefined, 1, MAX_SIDE);
-  if (record.get('shortest_edge') !== undefined && !square && record.get('longest_edge') === undefined)
+  if (record.get('shortest_edge') !== undefined && edges && record.get('longest_edge') === undefined)
     return { shortest: side('shortest_edge') };
   if (record.get('height') === undefined)
     throw settings.unsupported(
       key,
-      square ? '{ height, width }' : '{ shortest_edge } or { height, width }',
+      edges ? '{ shortest_edge } or { height, width }' : '{ height, width }',
       JSON.stringify(given),
     );
   return { width: side('width'), height: side('height') };

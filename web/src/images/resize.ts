@@ -49,59 +49,49 @@ export function filterWeights(from: number, to: number, filter: Filter): { first
   });
 }
 
+/** Interleaved bytes or fractions. */
+export type Samples = Rgb['data'] | Float32Array;
+
 /**
  * Resamples the middle axis of [outer, from, inner] to `to` entries. Along rows, `inner` is 3; along columns, it is a
- * whole row.
+ * whole row. `exact`: whether the results are fractions rather than bytes.
  */
-function resampled(data: Rgb['data'], outer: number, from: number, to: number, inner: number, filter: Filter) {
-  const out = new Uint8ClampedArray(outer * to * inner);
+function resampled(
+  data: Samples,
+  [outer, from, inner]: [number, number, number],
+  to: number,
+  filter: Filter,
+  exact: boolean,
+): Samples {
+  if (from === to) return data;
+  const out = exact ? new Float32Array(outer * to * inner) : new Uint8ClampedArray(outer * to * inner);
+  const fixed = (weight: number) => Math.round(Math.abs(weight) * 2 ** PRECISION) * Math.sign(weight);
   const all = filterWeights(from, to, filter).map(({ first, weights }) => ({
     first,
-    weights: Int32Array.from(weights, (weight) => Math.round(Math.abs(weight) * 2 ** PRECISION) * Math.sign(weight)),
+    factors: exact ? Float64Array.from(weights) : Int32Array.from(weights, fixed),
   }));
   for (let line = 0; line < outer; line++) {
     for (let i = 0; i < to; i++) {
-      const { first, weights } = all[i]!;
+      const { first, factors } = all[i]!;
       const at = (line * to + i) * inner;
       const begin = (line * from + first) * inner;
       for (let c = 0; c < inner; c++) {
-        let sum = 1 << (PRECISION - 1);
-        for (let x = 0, p = begin + c; x < weights.length; x++, p += inner) sum += data[p]! * weights[x]!;
-        out[at + c] = sum >> PRECISION;
+        let sum = exact ? 0 : 1 << (PRECISION - 1);
+        for (let x = 0, p = begin + c; x < factors.length; x++, p += inner) sum += data[p]! * factors[x]!;
+        out[at + c] = exact ? sum : sum >> PRECISION;
       }
     }
   }
   return out;
 }
 
-export function resize(image: Rgb, width: number, height: number, filter: Filter): Rgb {
-  let { data } = image;
-  if (width !== image.width) data = resampled(data, image.height, image.width, width, 3, filter);
-  if (height !== image.height) data = resampled(data, 1, image.height, height, 3 * width, filter);
-  return { data, width, height };
-}
-
 /**
- * Resizes without rounding, as torch.nn.functional.interpolate with `antialias=True`. Returns interleaved values
- * [height, width, 3].
+ * Resizes an image to interleaved values [height, width, 3]: bytes or, with `exact`, fractions, as
+ * torch.nn.functional.interpolate with `antialias=True`.
  */
-export function resizeExactly(image: Rgb, width: number, height: number, filter: Filter): Float32Array {
-  const along = (data: ArrayLike<number>, outer: number, from: number, to: number, inner: number) => {
-    if (from === to) return data;
-    const out = new Float32Array(outer * to * inner);
-    filterWeights(from, to, filter).forEach(({ first, weights }, i) => {
-      for (let line = 0; line < outer; line++)
-        for (let c = 0; c < inner; c++) {
-          let sum = 0;
-          for (let x = 0, p = (line * from + first) * inner + c; x < weights.length; x++, p += inner)
-            sum += data[p]! * weights[x]!;
-          out[(line * to + i) * inner + c] = sum;
-        }
-    });
-    return out;
-  };
-  const wide = along(image.data, image.height, image.width, width, 3);
-  return Float32Array.from(along(wide, 1, image.height, height, 3 * width));
+export function resize(image: Rgb, width: number, height: number, filter: Filter, exact = false): Samples {
+  const wide = resampled(image.data, [image.height, image.width, 3], width, filter, exact);
+  return resampled(wide, [1, image.height, 3 * width], height, filter, exact);
 }
 
 /** Crops the center to the given size, as Hugging Face's `center_crop`; pads with black where the image is smaller. */

@@ -1,23 +1,60 @@
-/**
- * The settings and the names of parameters that all encoders of images have in common. Notation: {i} a layer's number.
- */
+/** Descriptions of families with an image encoder, and the settings that all of them have in common. */
 import type { RawEncoderModelConfig } from '../base/wasm/core.js';
 import type { Settings } from '../io/settings.js';
-import {
-  activation,
-  type CoreName,
-  DEFAULTS,
-  type Family,
-  MAX_LAYERS,
-  MAX_WIDTH,
-  type ParameterRows,
-} from '../models/families/family.js';
-import type { ImageFamily } from './image-family.js';
-import { VISION } from './image-model.js';
+import { activation, DEFAULTS, type Family, MAX_LAYERS, sizesOf } from '../models/families/family.js';
 
 /** Hugging Face's default values for settings that config.json leaves out. */
 export const shared = { num_hidden_layers: 12, attention_dropout: 0, num_channels: 3, image_size: 224 };
 export const BASE = { hidden_size: 768, intermediate_size: 3072, num_attention_heads: 12 };
+
+/**
+ * The layers after an image encoder, as tensor names without the family's prefix. `weight` and `bias` are appended to
+ * the names of layers.
+ */
+export interface VisionHead {
+  /** A norm that is applied only to the pooled row. */
+  norm?: string | undefined;
+  /** The projection from the pooled row to the vector. */
+  projection?: string | undefined;
+  /** SigLIP's attention pooling, which replaces the class token's row as the pooled row. */
+  pooling?: string | undefined;
+  /** ViT's pooler: a linear layer and an activation on the class token. Not all checkpoints have it. */
+  pooler?: { name: string; activation: string } | undefined;
+  /**
+   * The linear layer from an image to its labels. Its input is the class token ('class'), or the class token
+   * concatenated with the mean of the patch tokens ('class and mean').
+   */
+  classifier?: { name: string; rows: 'class' | 'class and mean' } | undefined;
+}
+
+/** The text encoder of a CLIP or SigLIP. */
+export interface TextPart {
+  /** The projection from a text's last row to its vector. */
+  projection: string;
+  /** For CLIP: the id of the token that ends a text; null: the largest id in the text. */
+  end?: number | null | undefined;
+  /** For SigLIP: the id of the padding token, which fills texts up to the maximum length. */
+  padId?: number | undefined;
+}
+
+export interface ImageFamily {
+  type: string;
+  /** The options of the image encoder. */
+  vision: RawEncoderModelConfig & { patchSize: number };
+  /** The side length of an image in pixels. */
+  imageSize: number;
+  /** The base of two-dimensional rotary positions. Absent if positions are a table. */
+  rotaryBase?: number | undefined;
+  /**
+   * Present if images may differ in size from the checkpoint's. `antialias`: whether a table of positions is
+   * interpolated with antialiasing.
+   */
+  interpolates?: { antialias: boolean } | undefined;
+  head: VisionHead;
+  /** The pooling of texts, or of images if there is no text encoder. */
+  pooling: 'cls' | 'last';
+  text: TextPart | null;
+}
 
 export interface Described {
   family: Family;
@@ -26,17 +63,10 @@ export interface Described {
 }
 
 /** Encoder options that text and image encoders have in common; both are pre-norm. */
-export function sharedConfig(s: Settings) {
-  const embedDim = s.count('hidden_size', undefined, 1, MAX_WIDTH);
-  const numHeads = s.count('num_attention_heads', undefined, 1, embedDim);
-  if (embedDim % numHeads !== 0)
-    throw s.wrong('num_attention_heads', `a divisor of hidden_size (${embedDim})`, numHeads);
+export function sharedConfig(s: Settings, fallback: Parameters<typeof sizesOf>[1]) {
   return {
     ...DEFAULTS,
-    embedDim,
-    numHeads,
-    keyValueHeads: numHeads,
-    headDim: embedDim / numHeads,
+    ...sizesOf(s, fallback),
     numLayers: s.count('num_hidden_layers', undefined, 1, MAX_LAYERS),
     activation: activation(s, 'hidden_act', 'gelu'),
     eps: s.between('layer_norm_eps', 0, 1),
@@ -46,58 +76,16 @@ export function sharedConfig(s: Settings) {
   };
 }
 
-export const feedForwardOf = (s: Settings) => s.count('intermediate_size', undefined, 1, 4 * MAX_WIDTH);
-
-/** The options of an image encoder, except the width of its feed-forward blocks. */
+/** The options of an image encoder. */
 export function visionConfig(
   s: Settings,
-  { classRow, registers = 0 }: { classRow: boolean; registers?: number | undefined },
+  about: { classRow: boolean; registers?: number | undefined; feedForwardFactor?: number | undefined },
 ) {
+  const { classRow, registers = 0, feedForwardFactor } = about;
   const patchSize = s.count('patch_size', undefined, 1, 1024);
   const imageSize = s.count('image_size', undefined, patchSize, 2 ** 14);
   if (s.count('num_channels', 3) !== 3) throw s.unsupported('num_channels', '3', String(s.get('num_channels')));
   const maxPositions = Math.floor(imageSize / patchSize) ** 2 + (classRow ? 1 : 0) + registers;
-  return {
-    imageSize,
-    vision: { ...sharedConfig(s), vocabSize: 0, maxPositions, patchSize, classRow, registers },
-  };
-}
-
-/** A family's names of modules and tensors, mapped to heed's. */
-export interface VisionNames {
-  modules: Record<string, CoreName>;
-  tensors: Record<string, ParameterRows>;
-}
-
-/**
- * The parameter names of an image encoder: those outside the layers (`around`) and those of each layer {i}. `scales`:
- * the LayerScale factors on the outputs of a layer's blocks.
- */
-export function visionNames(
-  vision: RawEncoderModelConfig,
-  around: VisionNames,
-  prefix: string,
-  layer: Record<string, CoreName>,
-  scales: Record<string, string> = {},
-): VisionNames {
-  const modules: Record<string, CoreName> = {};
-  const tensors: Record<string, ParameterRows> = {};
-  const add = (names: VisionNames, before: string, below: string) => {
-    for (const [name, core] of Object.entries(names.modules)) {
-      const at = (part: 'weight' | 'bias') =>
-        typeof core === 'string' ? { name: core, firstRow: 0 } : core(vision, part);
-      modules[before + name] = (_, part) => ({ ...at(part), name: below + at(part).name });
-    }
-    for (const [name, { parameter, firstRow }] of Object.entries(names.tensors))
-      tensors[before + name] = { parameter: below + parameter, firstRow };
-  };
-  add(around, '', VISION);
-  const factors = Object.entries(scales).map(([name, parameter]) => [name, { parameter, firstRow: 0 }]);
-  for (let i = 0; i < vision.numLayers; i++)
-    add(
-      { modules: layer, tensors: Object.fromEntries(factors) },
-      prefix.replace('{i}', String(i)),
-      `${VISION}layers.${i}.`,
-    );
-  return { modules, tensors };
+  const config = sharedConfig(s, { vocabSize: 0, maxPositions, feedForwardFactor });
+  return { imageSize, vision: { ...config, maxPositions, patchSize, classRow, registers } };
 }

@@ -4,23 +4,27 @@
  * (Dosovitskiy et al. 2021, arXiv:2010.11929), whose form DINO's first checkpoints share. ViT and DINOv2 also have
  * classifiers.
  */
-import { Settings } from '../io/settings.js';
+import type { Settings } from '../io/settings.js';
 import {
+  activation,
   type CoreName,
+  type EncoderNames,
   keyRows,
-  type ParameterRows,
   queryRows,
   secondHalf,
   valueRows,
 } from '../models/families/family.js';
-import type { ImageFamily } from './image-family.js';
-import { BASE, type Described, feedForwardOf, shared, visionConfig, visionNames } from './vision-config.js';
+import { BASE, type Described, type ImageFamily, shared, visionConfig } from './vision-config.js';
 
-const dinoLayerNames: Record<string, CoreName> = {
+const attentionNames: Record<string, CoreName> = {
   'attention.attention.query': queryRows,
   'attention.attention.key': keyRows,
   'attention.attention.value': valueRows,
   'attention.output.dense': 'self_attn.out_proj.',
+};
+
+const dinoLayerNames: Record<string, CoreName> = {
+  ...attentionNames,
   norm1: 'norm1.',
   'mlp.fc1': 'linear1.',
   'mlp.fc2': 'linear2.',
@@ -30,10 +34,7 @@ const dinoLayerNames: Record<string, CoreName> = {
 };
 
 const vitLayerNames: Record<string, CoreName> = {
-  'attention.attention.query': queryRows,
-  'attention.attention.key': keyRows,
-  'attention.attention.value': valueRows,
-  'attention.output.dense': 'self_attn.out_proj.',
+  ...attentionNames,
   layernorm_before: 'norm1.',
   'intermediate.dense': 'linear1.',
   'output.dense': 'linear2.',
@@ -61,38 +62,32 @@ const DINO_SCALES = {
   'layer_scale2.lambda1': 'layer_scale2.weight',
 };
 
-interface ImageNames {
-  prefix: string;
-  /** The names of modules outside the layers. */
-  around: Record<string, CoreName>;
-  layerPrefix: string;
-  layer: Record<string, CoreName>;
-}
+const TENSORS = {
+  'embeddings.cls_token': 'embeddings.class.weight',
+  'embeddings.register_tokens': 'embeddings.registers.weight',
+  'embeddings.position_embeddings': 'embeddings.position.weight',
+};
 
 /** Describes a model that encodes only images. */
 function imagesOnly(
   type: string,
   vision: ImageFamily['vision'],
-  names: ImageNames,
+  names: EncoderNames,
   about: Pick<ImageFamily, 'imageSize' | 'interpolates' | 'rotaryBase'> & { head?: ImageFamily['head'] | undefined },
-  optionalBiases?: RegExp,
+  withoutBiases?: RegExp,
 ): Described {
   const { head = {} } = about;
-  const after = [head.pooler, head.classifier?.name].filter((name) => name !== undefined);
-  const tensors: Record<string, ParameterRows> = {
-    'embeddings.cls_token': { parameter: 'embeddings.class.weight', firstRow: 0 },
-    'embeddings.register_tokens': { parameter: 'embeddings.registers.weight', firstRow: 0 },
-    'embeddings.position_embeddings': { parameter: 'embeddings.position.weight', firstRow: 0 },
-  };
+  const after = [head.pooler?.name, head.classifier?.name].filter((name) => name !== undefined);
   return {
     config: vision,
     family: {
-      prefix: names.prefix,
+      prefix: `${type}.`,
       config: () => vision,
-      ...visionNames(vision, { modules: names.around, tensors }, names.layerPrefix, names.layer, DINO_SCALES),
-      ...(optionalBiases && { optionalBiases }),
+      modules: {},
       layerPrefix: '',
       layer: {},
+      vision: { tensors: TENSORS, layerTensors: DINO_SCALES, ...names, config: vision },
+      ...(withoutBiases && { withoutBiases }),
       headTensors: after.length > 0 ? new RegExp(`^(${after.join('|')})\\.(weight|bias)$`) : NO_TENSORS,
     },
     about: { type, vision, ...about, head, pooling: 'cls', text: null },
@@ -102,22 +97,14 @@ function imagesOnly(
 /** Describes DINOv3's vision transformers: rotary positions of the patches and, by default, keys without biases. */
 export function dinov3(settings: Settings): Described {
   const defaults = { num_channels: 3, layer_norm_eps: 1e-5, hidden_act: 'gelu', patch_size: 16, image_size: 224 };
-  const s = new Settings({ ...defaults, ...Object.fromEntries(settings.entries()) }, settings.file, '', '');
+  const s = settings.withDefaults(defaults);
   const registers = s.count('num_register_tokens', 0, 0, MAX_REGISTERS);
   const { vision: sizes, imageSize } = visionConfig(s, { classRow: true, registers });
   const gated = s.flag('use_gated_mlp', false);
   const { headDim } = sizes;
   if (headDim % 4 !== 0)
     throw s.wrong('num_attention_heads', 'heads whose width is a multiple of 4', s.get('num_attention_heads'));
-  const feedForwardDim = feedForwardOf(s);
-  const vision = {
-    ...sizes,
-    feedForwardDim,
-    gated,
-    layerScale: true,
-    positions: 'rotary' as const,
-    rotaryDim: headDim,
-  };
+  const vision = { ...sizes, gated, layerScale: true, positions: 'rotary' as const, rotaryDim: headDim };
   const up: Record<string, CoreName> = gated
     ? { 'mlp.gate_proj': 'linear1.', 'mlp.up_proj': secondHalf }
     : { 'mlp.up_proj': 'linear1.' };
@@ -127,8 +114,7 @@ export function dinov3(settings: Settings): Described {
     return part === 'up' ? ['mlp\\.(gate|up|down)_proj'] : [`attention\\.${part}_proj`];
   });
   const names = {
-    prefix: 'dinov3_vit.',
-    around: { 'embeddings.patch_embeddings': 'embeddings.patch.', norm: 'norm.' },
+    modules: { 'embeddings.patch_embeddings': 'embeddings.patch.', norm: 'norm.' },
     layerPrefix: 'layer.{i}.',
     layer: { ...dinov3LayerNames, ...up },
   };
@@ -151,10 +137,10 @@ export function dinov2(type: 'dinov2' | 'dinov2_with_registers', settings: Setti
     patch_size: hasRegisters ? 16 : 14,
     image_size: 224,
   };
-  const s = new Settings({ ...defaults, ...Object.fromEntries(settings.entries()) }, settings.file, '', '');
+  const s = settings.withDefaults(defaults);
   if (!s.flag('qkv_bias', true)) throw s.unsupported('qkv_bias', 'true', 'false');
   const registers = hasRegisters ? s.count('num_register_tokens', 4, 0, MAX_REGISTERS) : 0;
-  const { vision: sizes, imageSize } = visionConfig(s, { classRow: true, registers });
+  const { vision: sizes, imageSize } = visionConfig(s, { classRow: true, registers, feedForwardFactor: 4 });
   const gated = s.flag('use_swiglu_ffn', false);
   const ratio = s.between('mlp_ratio', 0, 1024, 4);
   const inner = Math.trunc(sizes.embedDim * ratio);
@@ -173,8 +159,7 @@ export function dinov2(type: 'dinov2' | 'dinov2_with_registers', settings: Setti
     activation: gated ? 'silu' : sizes.activation,
   };
   const names = {
-    prefix: `${type}.`,
-    around: { 'embeddings.patch_embeddings.projection': 'embeddings.patch.', layernorm: 'norm.' },
+    modules: { 'embeddings.patch_embeddings.projection': 'embeddings.patch.', layernorm: 'norm.' },
     layerPrefix: 'encoder.layer.{i}.',
     layer: dinoLayerNames,
   };
@@ -184,15 +169,17 @@ export function dinov2(type: 'dinov2' | 'dinov2_with_registers', settings: Setti
 
 export function vit(settings: Settings): Described {
   const defaults = { ...shared, ...BASE, layer_norm_eps: 1e-12, hidden_act: 'gelu', patch_size: 16 };
-  const s = new Settings({ ...defaults, ...Object.fromEntries(settings.entries()) }, settings.file, '', '');
-  const { vision: sizes, imageSize } = visionConfig(s, { classRow: true });
+  const s = settings.withDefaults(defaults);
+  const { vision, imageSize } = visionConfig(s, { classRow: true });
   const names = {
-    prefix: 'vit.',
-    around: { 'embeddings.patch_embeddings.projection': 'embeddings.patch.', layernorm: 'norm.' },
+    modules: { 'embeddings.patch_embeddings.projection': 'embeddings.patch.', layernorm: 'norm.' },
     layerPrefix: 'encoder.layer.{i}.',
     layer: vitLayerNames,
   };
   const biases = s.flag('qkv_bias', true) ? undefined : /\.attention\.attention\.(query|key|value)\.bias$/;
-  const head = { pooler: 'pooler.dense', classifier: { name: CLASSIFIER, rows: 'class' as const } };
-  return imagesOnly('vit', { ...sizes, feedForwardDim: feedForwardOf(s) }, names, { imageSize, head }, biases);
+  const head = {
+    pooler: { name: 'pooler.dense', activation: activation(s, 'pooler_act', 'tanh') },
+    classifier: { name: CLASSIFIER, rows: 'class' as const },
+  };
+  return imagesOnly('vit', vision, names, { imageSize, head }, biases);
 }

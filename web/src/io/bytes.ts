@@ -19,6 +19,10 @@ export function bytesOf(value: unknown): Uint8Array<ArrayBuffer> | null {
   return (isShared ? bytes.slice() : bytes) as Uint8Array<ArrayBuffer>;
 }
 
+/** The bytes of a view, without copying. */
+export const viewBytes = ({ buffer, byteOffset, byteLength }: ArrayBufferView): Uint8Array =>
+  new Uint8Array(buffer, byteOffset, byteLength);
+
 /** Recognizes a Blob by its members, because polyfills and jsdom have classes of their own. */
 export function isBlob(value: unknown): value is BlobLike {
   if (typeof value !== 'object' || value === null) return false;

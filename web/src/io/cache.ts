@@ -60,13 +60,6 @@ async function usableRecord(store: Store, folder: string, integrity: Integrity):
  * end.
  */
 class CachedLoad {
-  readonly #source: Source;
-  readonly #urlOf: UrlOf;
-  readonly #store: Store;
-  readonly #folder: string;
-  readonly #record: FolderRecord | null;
-  readonly #refresh: boolean;
-  readonly #integrity: Integrity;
   /** Paths that this load has opened and that match the record. */
   readonly #used = new Set<string>();
   /** Files, and missing files (null), for which the server's answer differs from the record. */
@@ -81,33 +74,25 @@ class CachedLoad {
   #changed: HeedError | null = null;
 
   constructor(
-    source: Source,
-    urlOf: UrlOf,
-    store: Store,
-    folder: string,
-    record: FolderRecord | null,
-    refresh: boolean,
-    integrity: Integrity,
-  ) {
-    this.#source = source;
-    this.#urlOf = urlOf;
-    this.#store = store;
-    this.#folder = folder;
-    this.#record = record;
-    this.#refresh = refresh;
-    this.#integrity = integrity;
-  }
+    private readonly source: Source,
+    private readonly urlOf: UrlOf,
+    private readonly store: Store,
+    private readonly folder: string,
+    private readonly record: FolderRecord | null,
+    private readonly refresh: boolean,
+    private readonly integrity: Integrity,
+  ) {}
 
   async open(path: string, signal?: SignalLike): Promise<Found> {
-    const { protocol, href } = this.#urlOf(path)!;
-    if (!/^https?:$/.test(protocol)) return this.#source.open(path, signal);
+    const { protocol, href } = this.urlOf(path)!;
+    if (!/^https?:$/.test(protocol)) return this.source.open(path, signal);
     const own = this.#fetched.get(path);
-    const again = own?.key ? await this.#store.open(own.key).catch(() => null) : null;
+    const again = own?.key ? await this.store.open(own.key).catch(() => null) : null;
     if (again) return { ...again, name: href };
-    const kept = this.#record?.[path];
-    if (kept === null && !this.#refresh) return this.#absent(path, href);
-    if (kept && !this.#refresh) return this.#kept(path, kept, signal);
-    const found = await this.#source.open(path, signal, kept?.tag ?? undefined);
+    const kept = this.record?.[path];
+    if (kept === null && !this.refresh) return this.#absent(path, href);
+    if (kept && !this.refresh) return this.#kept(path, kept, signal);
+    const found = await this.source.open(path, signal, kept?.tag ?? undefined);
     if (isFile(found)) return this.#keeping(path, href, found);
     if (found.status === 'unchanged') return this.#kept(path, kept!, signal);
     if (found.status === 'missing') this.#note(path, null);
@@ -116,12 +101,12 @@ class CachedLoad {
 
   /** Records that a file with this tag is read by ranges, without `open`. */
   note(path: string, tag: string | null): void {
-    this.#note(path, { url: this.#urlOf(path)!.href, key: null, bytes: null, tag, digest: null });
+    this.#note(path, { url: this.urlOf(path)!.href, key: null, bytes: null, tag, digest: null });
   }
 
   #note(path: string, file: KeptFile | null): void {
     const isAgain = this.#fetched.has(path);
-    const before = isAgain ? this.#fetched.get(path) : this.#record?.[path];
+    const before = isAgain ? this.#fetched.get(path) : this.record?.[path];
     if (before === null ? file === null : before?.tag && before.tag === file?.tag) {
       if (!isAgain) this.#used.add(path); // matches the record
       return;
@@ -145,16 +130,16 @@ class CachedLoad {
     const { url: name, key, bytes, tag } = file;
     this.#used.add(path);
     if (key === null) return { name, size: bytes, tag, chunks: () => this.#later(path, name, signal) };
-    const open = await this.#store.open(key).catch(() => null);
+    const open = await this.store.open(key).catch(() => null);
     if (!open) {
       this.#changed = new HeedError('NOT_FOUND', `${name}: the file was removed from the cache`);
       throw this.#changed;
     }
-    return this.#integrity.checked(path, { ...open, name, size: open.size ?? bytes, tag });
+    return this.integrity.checked(path, { ...open, name, size: open.size ?? bytes, tag });
   }
 
   async *#later(path: string, url: string, signal: SignalLike | undefined): AsyncIterable<Uint8Array> {
-    const found = await this.#source.open(path, signal);
+    const found = await this.source.open(path, signal);
     if (!isFile(found)) throw found.error;
     yield* this.#keeping(path, url, found).chunks();
   }
@@ -162,7 +147,7 @@ class CachedLoad {
   /** Wraps a file from the server so that it is written to the store while it is read. */
   #keeping(path: string, url: string, file: OpenFile): OpenFile {
     const { tag = null, size: bytes } = file;
-    const about = { url, key: null, bytes, tag, digest: this.#integrity.of(path) };
+    const about = { url, key: null, bytes, tag, digest: this.integrity.of(path) };
     this.#note(path, about);
     return { ...file, chunks: () => this.#passing(path, file, about) };
   }
@@ -177,7 +162,7 @@ class CachedLoad {
       this.#cannotWrite = true;
       return null;
     };
-    let writer = this.#cannotWrite ? null : await this.#store.writer(key, file).catch(cannotWrite);
+    let writer = this.#cannotWrite ? null : await this.store.writer(key, file).catch(cannotWrite);
     if (writer) this.#writers.add(writer);
     const check = checkOf(path, file.name);
     let whole = false;
@@ -213,7 +198,7 @@ class CachedLoad {
   async complete(signal?: SignalLike): Promise<void> {
     if (this.#changed) throw this.#changed;
     if (this.#fetched.size === 0) return;
-    const record: FolderRecord = { ...this.#record, ...Object.fromEntries(this.#fetched) };
+    const record: FolderRecord = { ...this.record, ...Object.fromEntries(this.#fetched) };
     const isKnown = !this.#isUnverified || (await this.#verify(record, signal));
     signal?.throwIfAborted();
     if (isKnown && !this.#cannotWrite && keysOf(record).length > 0) await this.#replace(record).catch(() => {});
@@ -233,11 +218,11 @@ class CachedLoad {
       const file = record[path]!;
       const [isUsed, isFetched] = [this.#used.has(path), this.#fetched.has(path)];
       // A record of URLs may name only some of the folder's files.
-      const found = this.#urlOf(path) !== null && (await this.#current(path, file, isFetched, signal));
+      const found = this.urlOf(path) !== null && (await this.#current(path, file, isFetched, signal));
       if (found === true) return;
       if (isUsed && found) throw found;
       if (isUsed || (isFetched && !found)) {
-        this.#changed = changed(this.#urlOf(path)!.href);
+        this.#changed = changed(this.urlOf(path)!.href);
         throw this.#changed;
       }
       if (isFetched) isKnown = false;
@@ -258,7 +243,7 @@ class CachedLoad {
     signal: SignalLike | undefined,
   ): Promise<boolean | HeedError> {
     if (file?.tag === null) return isFetched || [...this.#fetched.values()].every((fetched) => fetched === null);
-    const found = await this.#source.open(path, signal, file?.tag);
+    const found = await this.source.open(path, signal, file?.tag);
     if (isFile(found)) {
       await found.close?.();
       return false;
@@ -267,18 +252,18 @@ class CachedLoad {
   }
 
   async #replace(record: FolderRecord): Promise<void> {
-    const before = keysOf(await this.#store.record(this.#folder));
-    await this.#store.setRecord(this.#folder, record);
+    const before = keysOf(await this.store.record(this.folder));
+    await this.store.setRecord(this.folder, record);
     const now = new Set(keysOf(record));
     const others = [...before, ...this.#written.splice(0)].filter((key) => !now.has(key));
-    await Promise.all(others.map((key) => this.#store.remove(key)));
-    await this.#store.sweep();
+    await Promise.all(others.map((key) => this.store.remove(key)));
+    await this.store.sweep();
   }
 
   /** Removes files that have been written but are not in the record. */
   async #discard(): Promise<void> {
     const writers = [...this.#writers].map((writer) => writer.abort());
-    await Promise.allSettled([...writers, ...this.#written.splice(0).map((key) => this.#store.remove(key))]);
+    await Promise.allSettled([...writers, ...this.#written.splice(0).map((key) => this.store.remove(key))]);
   }
 
   /**
@@ -290,11 +275,11 @@ class CachedLoad {
     const code = error instanceof HeedError && error.code;
     // Remove invalid cached files, so that the next load fetches them again.
     if (code === 'INVALID_FILE' && this.#used.size > 0 && this.#fetched.size === 0) {
-      const removed = keysOf(this.#record).map((key) => this.#store.remove(key));
-      await Promise.allSettled([this.#store.removeRecord(this.#store.nameOf(this.#folder)), ...removed]);
+      const removed = keysOf(this.record).map((key) => this.store.remove(key));
+      await Promise.allSettled([this.store.removeRecord(this.store.nameOf(this.folder)), ...removed]);
     }
     const isMixed = this.#used.size > 0 && (this.#fetched.size > 0 || this.#changed !== null);
-    return !this.#refresh && isMixed && code !== false && (code !== 'NETWORK' || error === this.#changed);
+    return !this.refresh && isMixed && code !== false && (code !== 'NETWORK' || error === this.#changed);
   }
 }
 

@@ -5,8 +5,10 @@ import { cacheOption } from '../base/hub-options.js';
 import { readOptions, type Schema, signal } from '../base/options.js';
 import type { SignalLike, UrlLike } from '../base/platform.js';
 import { type CacheOption, openStore, type Removed, type Store } from './cache-stores.js';
+import { HUB_ID } from './hub.js';
 import { urlPath } from './paths.js';
 
+/** Options of `listCache` and `clearCache`. */
 export interface CacheOptions {
   /** The cache, as in the option `cache` of the loads that filled it. Default true. */
   cache?: CacheOption | undefined;
@@ -14,11 +16,12 @@ export interface CacheOptions {
   signal?: SignalLike | undefined;
 }
 
+/** A model in the cache, as `listCache` lists it. */
 export interface CachedModel {
   /** Hub id of the model, or URL of its folder or packed file. */
   source: string;
   /** Host of a hub's model; null for other models. */
-  host: string | null;
+  remoteHost: string | null;
   /** Revision of a hub's model; null for other models. */
   revision: string | null;
   /** Size of the cached files. */
@@ -48,7 +51,7 @@ async function withStore<T>(
   return abortable(run(), signal);
 }
 
-/** See cache-functions.ts. */
+/** See api/on-demand.ts. */
 export async function listCache(options?: CacheOptions): Promise<CachedModel[]> {
   const models = new Map<string, CachedModel>();
   await withStore('listCache', options, async (store) => {
@@ -68,7 +71,7 @@ export async function listCache(options?: CacheOptions): Promise<CachedModel[]> 
   return [...models.entries()].sort(([a], [b]) => compare(a, b)).map(([, model]) => model);
 }
 
-/** See cache-functions.ts. */
+/** See api/on-demand.ts. */
 export const clearCache = async (source?: string | UrlLike, options?: CacheOptions): Promise<number> =>
   (await removeCached(source, options)).bytes;
 
@@ -104,8 +107,7 @@ function wantedSource(source: unknown): string {
   if (typeof given !== 'string' || given === '') throw invalid('source', "a model's id or URL", describe(source));
   const page = globalThis.location?.href;
   // Hub ids are returned unchanged; URLs of folders get a trailing slash.
-  if (!/^[a-z]+:/i.test(given) && (/^[\w-][\w.-]*\/[\w-][\w.-]*$/.test(given) || !URL.canParse(given, page)))
-    return given;
+  if (HUB_ID.test(given) || !URL.canParse(given, page)) return given;
   const url = new URL(given, page);
   url.hash = '';
   if (!/\.safetensors$|\/$/.test(url.pathname)) url.pathname += '/';
@@ -121,6 +123,6 @@ function modelOf(address: string, path: string) {
   const [, base = '', id, revision = ''] =
     /^(.*\/)([\w.-]+\/[\w.-]+)\/resolve\/([^/]+)\/$/.exec(url.origin + url.pathname) ?? [];
   return id === undefined
-    ? { folder: url.href, source: url.href, host: null, revision: null }
-    : { folder: url.href, source: id, host: base.slice(0, -1), revision: decodeURIComponent(revision) };
+    ? { folder: url.href, source: url.href, remoteHost: null, revision: null }
+    : { folder: url.href, source: id, remoteHost: base.slice(0, -1), revision: decodeURIComponent(revision) };
 }

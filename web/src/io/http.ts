@@ -89,7 +89,10 @@ export function requestBy(own: FetchLike | undefined) {
     cache: 'default' | 'no-cache' = 'default',
     redirect: 'follow' | 'manual' = 'follow',
   ): Promise<Response> => {
-    const init = { signal: signal ?? null, headers, redirect, cache };
+    // Browsers keep parts and the whole of a file in one entry of their cache. If a server compresses only the whole,
+    // Chromium may later return the compressed bytes as the file, so parts are not kept.
+    const mode = 'Range' in headers ? 'no-store' : cache;
+    const init = { signal: signal ?? null, headers, redirect, cache: mode };
     try {
       const response = (await (own ? own(url.href, init) : fetch(url, init as RequestInit))) as Response;
       if (typeof response?.headers?.get === 'function' && typeof response.status === 'number') return response;

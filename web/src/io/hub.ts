@@ -11,6 +11,9 @@ import type { Request } from './files.js';
 import { discard, type Fetcher, requestBy } from './http.js';
 import { isBelow } from './paths.js';
 
+/** Matches "org/name", but not relative URLs such as './model' and '../model'. */
+export const HUB_ID = /^(?!\.\.?\/)[\w.-]+\/(?!\.\.?$)[\w.-]+$/;
+
 /** The limit of browsers. */
 const MAX_REDIRECTS = 20;
 
@@ -18,7 +21,7 @@ const MAX_REDIRECTS = 20;
 export function tokenFor(origin: string, isHub: boolean, hub: HubOptions): string | null {
   if (hub.token !== undefined) {
     const host = hubHost(hub);
-    return host !== undefined && originOf(host, 'hub.host') === origin ? hub.token || null : null;
+    return host !== undefined && originOf(host, 'hub.remoteHost') === origin ? hub.token || null : null;
   }
   const value = isHub && variable('HF_TOKEN');
   return value ? hubToken(value, 'the environment variable HF_TOKEN') || null : null;

@@ -36,14 +36,11 @@ function membersOf(file: Uint8Array<ArrayBuffer>): Member[] {
       throw invalidFile(FILE, 'a directory of all members', `a directory that ends at byte ${at}`);
     const [method, crc] = [view.getUint16(at + 10, true), view.getUint32(at + 16, true)];
     const [packed, size] = [view.getUint32(at + 20, true), view.getUint32(at + 24, true)];
-    const [nameLength, extra, comment] = [28, 30, 32].map((field) => view.getUint16(at + field, true)) as [
-      number,
-      number,
-      number,
-    ];
+    const nameLength = view.getUint16(at + 28, true);
+    const others = view.getUint16(at + 30, true) + view.getUint16(at + 32, true); // extra fields and a comment
     const local = view.getUint32(at + 42, true);
     const name = new TextDecoder().decode(file.subarray(at + 46, at + 46 + nameLength));
-    at += 46 + nameLength + extra + comment;
+    at += 46 + nameLength + others;
     if ([packed, size, local].includes(ZIP64)) throw invalidFile(name, 'an archive below 4 GB', 'a larger one');
     if (local + 30 > file.length || view.getUint32(local, true) !== 0x04034b50)
       throw invalidFile(name, 'a member in the archive', `none at byte ${local}`);

@@ -36,11 +36,8 @@ export function isInside(path: string): boolean {
 /** @throws HeedError INVALID_FILE if `path` is not inside the folder */
 export function requireInside(path: string): string {
   if (isInside(path)) return path;
-  throw invalidFile(
-    'a path of a file in the folder',
-    'names separated by slashes, none of them . or ..',
-    describe(path),
-  );
+  const expected = 'names separated by slashes, none of them . or ..';
+  throw invalidFile('a path of a file in the folder', expected, describe(path));
 }
 
 /** The part of a URL for a path. A percent sign in a name is not an escape. */

@@ -37,13 +37,10 @@ export class ByteReader {
 
   /** Takes 1 to `size` bytes of the current chunk. `size` > 0. */
   async #some(size: number): Promise<Uint8Array> {
-    if (!(await this.#fill()))
-      throw invalidFile(
-        this.file.name,
-        `${size} more bytes of a tensor or of the header`,
-        'the end of the file',
-        'The file is truncated',
-      );
+    if (!(await this.#fill())) {
+      const expected = `${size} more bytes of a tensor or of the header`;
+      throw invalidFile(this.file.name, expected, 'the end of the file', 'The file is truncated');
+    }
     const part = this.#chunk.subarray(0, size);
     this.#chunk = this.#chunk.subarray(part.length);
     return part;

@@ -4,11 +4,12 @@
  */
 import { allocating, describe, formatShape, invalid, invalidFile } from '../base/error.js';
 import { elementCount } from '../base/tensor.js';
+import { viewBytes } from './bytes.js';
 import { concatenate, type OpenFile, otherContent, parseJson } from './files.js';
 import { ByteReader } from './reader.js';
 
 /** Bytes per value of the types that heed reads. */
-export const DTYPE_BYTES = { F32: 4, F16: 2, BF16: 2, I8: 1 } as const;
+export const DTYPE_BYTES = { F64: 8, F32: 4, F16: 2, BF16: 2, I8: 1 } as const;
 export type Dtype = keyof typeof DTYPE_BYTES;
 const DTYPES = `one of ${Object.keys(DTYPE_BYTES).join(', ')}`;
 
@@ -41,20 +42,23 @@ export function codedWidth(
   return shape.length === 3 ? (shapeOf(`${name}_column_scale`)?.[1] ?? null) : null;
 }
 
-/** Bytes per value of all types, including those of tensors that heed does not use. */
-const ALL_DTYPE_BYTES: Record<string, number> = {
-  ...DTYPE_BYTES,
-  F64: 8,
-  I64: 8,
-  U64: 8,
-  I32: 4,
-  U32: 4,
-  I16: 2,
-  U16: 2,
-  U8: 1,
-  BOOL: 1,
-  F8_E4M3: 1,
-  F8_E5M2: 1,
+/** The bytes per value of all types, and readers of the numbers that do not occur in weights. */
+const TYPES: Record<string, { bytes: number; read?: ((view: DataView, at: number) => number) | undefined }> = {
+  F32: { bytes: 4 },
+  F16: { bytes: 2 },
+  BF16: { bytes: 2 },
+  F64: { bytes: 8, read: (view, at) => view.getFloat64(at, true) },
+  I64: { bytes: 8, read: (view, at) => Number(view.getBigInt64(at, true)) },
+  U64: { bytes: 8, read: (view, at) => Number(view.getBigUint64(at, true)) },
+  I32: { bytes: 4, read: (view, at) => view.getInt32(at, true) },
+  U32: { bytes: 4, read: (view, at) => view.getUint32(at, true) },
+  I16: { bytes: 2, read: (view, at) => view.getInt16(at, true) },
+  U16: { bytes: 2, read: (view, at) => view.getUint16(at, true) },
+  I8: { bytes: 1, read: (view, at) => view.getInt8(at) },
+  U8: { bytes: 1, read: (view, at) => view.getUint8(at) },
+  BOOL: { bytes: 1, read: (view, at) => view.getUint8(at) },
+  F8_E4M3: { bytes: 1 },
+  F8_E5M2: { bytes: 1 },
 };
 
 export interface TensorEntry {
@@ -83,12 +87,8 @@ export function headerEnd(prefix: Uint8Array, file: string, size: number | null)
     // Only now, because the length of a valid file may have the bytes of a letter and of "<".
     const other = otherContent(prefix);
     if (other) throw invalidFile(file, 'a safetensors file', other.what, other.hint);
-    throw invalidFile(
-      file,
-      `a header of 2 to ${room} bytes`,
-      `${length}`,
-      'The file is truncated or not a safetensors file',
-    );
+    const hint = 'The file is truncated or not a safetensors file';
+    throw invalidFile(file, `a header of 2 to ${room} bytes`, `${length}`, hint);
   }
   return 8 + length;
 }
@@ -130,16 +130,19 @@ export function metadataOf(json: Uint8Array, file: string): Record<string, strin
   throw invalidFile(file, '__metadata__ with strings by name', JSON.stringify(metadata).slice(0, 80));
 }
 
+/** A tensor of a file in memory. */
+export type StoredTensor = Pick<TensorEntry, 'dtype' | 'shape'> & { bytes: Uint8Array };
+
 /** Reads all tensors of a file into memory. `note` receives the metadata. */
 export async function readTensors(
   file: OpenFile,
   note?: (metadata: Record<string, string>) => void,
-): Promise<Map<string, { dtype: string; shape: number[]; bytes: Uint8Array }>> {
+): Promise<Map<string, StoredTensor>> {
   const reader = new ByteReader(file);
   try {
     const [, json] = await readHeader(reader);
     note?.(metadataOf(json, file.name));
-    const tensors = new Map<string, { dtype: string; shape: number[]; bytes: Uint8Array }>();
+    const tensors = new Map<string, StoredTensor>();
     for (const entry of parseHeader(json, file.name, file.size)) {
       const { name, dtype, shape, begin, end } = entry;
       tensors.set(name, { dtype, shape, bytes: await reader.take(end - begin, entry) });
@@ -171,13 +174,13 @@ function parseEntry(name: string, value: unknown, file: string): TensorEntry {
   const tensor = tensorOf(file, name);
   if (!isRecord(value)) throw invalidFile(tensor, 'dtype, shape and data_offsets', JSON.stringify(value));
   const { dtype, shape, data_offsets: offsets } = value;
-  if (typeof dtype !== 'string' || !Object.hasOwn(ALL_DTYPE_BYTES, dtype))
+  if (typeof dtype !== 'string' || !Object.hasOwn(TYPES, dtype))
     throw invalidFile(tensor, DTYPES, `dtype ${JSON.stringify(dtype)}`);
   if (!isCounts(shape)) throw invalidFile(tensor, 'a shape of whole numbers', JSON.stringify(shape));
   if (!isCounts(offsets) || offsets.length !== 2)
     throw invalidFile(tensor, 'two whole numbers as data_offsets', JSON.stringify(offsets));
   const [begin, end] = offsets as [number, number];
-  const expected = elementCount(shape) * ALL_DTYPE_BYTES[dtype]!;
+  const expected = elementCount(shape) * TYPES[dtype]!.bytes;
   if (end - begin !== expected)
     throw invalidFile(tensor, `${expected} bytes for ${dtype} ${formatShape(shape)}`, `${end - begin}`);
   return { name, dtype, shape, begin, end };
@@ -196,7 +199,7 @@ export function widened(bytes: Uint8Array, dtype: Dtype, { name, shape }: Pick<T
   return allocating(name, shape, (4 * bytes.length) / DTYPE_BYTES[dtype], () => widen(bytes, dtype));
 }
 
-/** Converts values to fp32, exactly for F16 and BF16. `bytes`: little-endian, with any alignment. */
+/** Converts values to fp32, exactly except for F64. `bytes`: little-endian, with any alignment. */
 export function widen(bytes: Uint8Array, dtype: Dtype): Float32Array {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   const width = DTYPE_BYTES[dtype];
@@ -205,25 +208,12 @@ export function widen(bytes: Uint8Array, dtype: Dtype): Float32Array {
   for (let i = 0, at = 0; i < out.length; i++, at += width) {
     if (dtype === 'F32') out[i] = view.getFloat32(at, true);
     else if (dtype === 'F16') out[i] = halfToFloat(view.getUint16(at, true));
+    else if (dtype === 'F64') out[i] = view.getFloat64(at, true);
     else if (dtype === 'I8') out[i] = view.getInt8(at);
     else bits[i] = view.getUint16(at, true) << 16;
   }
   return out;
 }
-
-/** Readers for number types that do not occur in weights. */
-const READERS: Record<string, (view: DataView, at: number) => number> = {
-  F64: (view, at) => view.getFloat64(at, true),
-  I64: (view, at) => Number(view.getBigInt64(at, true)),
-  U64: (view, at) => Number(view.getBigUint64(at, true)),
-  I32: (view, at) => view.getInt32(at, true),
-  U32: (view, at) => view.getUint32(at, true),
-  I16: (view, at) => view.getInt16(at, true),
-  U16: (view, at) => view.getUint16(at, true),
-  I8: (view, at) => view.getInt8(at),
-  U8: (view, at) => view.getUint8(at),
-  BOOL: (view, at) => view.getUint8(at),
-};
 
 /**
  * Reads values of any number type. Integers beyond 2^53 are rounded. `tensor`: name for the message.
@@ -231,13 +221,11 @@ const READERS: Record<string, (view: DataView, at: number) => number> = {
  */
 export function readNumbers(bytes: Uint8Array, dtype: string, tensor: string): Float32Array | Float64Array {
   if (dtype === 'F32' || dtype === 'F16' || dtype === 'BF16') return widen(bytes, dtype);
-  if (!Object.hasOwn(READERS, dtype)) {
-    const known = ['F32', 'F16', 'BF16', ...Object.keys(READERS)].join(', ');
-    throw invalid(tensor, `one of ${known}`, `dtype ${dtype}`, 'UNSUPPORTED');
-  }
+  const { bytes: width, read } = TYPES[dtype]!;
+  const known = Object.keys(TYPES).filter((name) => !name.startsWith('F8'));
+  if (!read) throw invalid(tensor, `one of ${known.join(', ')}`, `dtype ${dtype}`, 'UNSUPPORTED');
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
-  const width = ALL_DTYPE_BYTES[dtype]!;
-  return Float64Array.from({ length: bytes.length / width }, (_, i) => READERS[dtype]!(view, i * width));
+  return Float64Array.from({ length: bytes.length / width }, (_, i) => read(view, i * width));
 }
 
 /** Converts IEEE 754 binary16 to a number, exactly. */
@@ -284,6 +272,6 @@ export function writeSafetensors(
   metadata: Record<string, string> = {},
 ): Uint8Array<ArrayBuffer> {
   const sizes = tensors.map(({ data, ...tensor }) => ({ ...tensor, byteLength: data.byteLength }));
-  const bytes = tensors.map(({ data }) => new Uint8Array(data.buffer, data.byteOffset, data.byteLength));
+  const bytes = tensors.map(({ data }) => viewBytes(data));
   return concatenate(Uint8Array, [safetensorsHeader(sizes, metadata), ...bytes]) as Uint8Array<ArrayBuffer>;
 }

@@ -10,11 +10,11 @@ import {
   type SignalLike,
   type UrlLike,
 } from '../base/platform.js';
-import { isBlob } from './bytes.js';
+import { bytesOf, isBlob } from './bytes.js';
 import type { CacheOption } from './cache-stores.js';
 import { folderOf, type ModelFolder, missing, type Source } from './files.js';
 import { httpSource, type UrlOf, withParameter } from './http.js';
-import { fetcherOf, tokenFor } from './hub.js';
+import { fetcherOf, HUB_ID, tokenFor } from './hub.js';
 import { Integrity, type IntegrityOption } from './integrity.js';
 import { memoryFile } from './memory.js';
 import { fs, openPath, pathSource, statusOf } from './node.js';
@@ -33,9 +33,17 @@ export interface FilesByName {
 /**
  * Where a model is loaded from. A string or URL: a hub id ("org/name"), a folder, or a .safetensors file into which a
  * folder has been packed; in Node also their paths. A record: files by path below the folder, as bytes, Blobs, Files or
- * URLs, JSON files also as strings. An iterable of `File`s: a folder from drag and drop or `<input webkitdirectory>`.
+ * URLs, JSON files also as strings. Bytes or a Blob: those of a packed .safetensors file. An iterable of `File`s: a
+ * folder from drag and drop or `<input webkitdirectory>`.
  */
-export type ModelSource = string | UrlLike | FilesByName | Iterable<FileLike>;
+export type ModelSource =
+  | string
+  | UrlLike
+  | FilesByName
+  | ArrayBufferLike
+  | ArrayBufferView
+  | BlobLike
+  | Iterable<FileLike>;
 
 export interface RemoteOptions {
   /** Host of models that are specified by their hub id ("org/name"). No effect on other sources. */
@@ -64,12 +72,16 @@ export interface RemoteOptions {
   integrity?: IntegrityOption | undefined;
 }
 
+/** The name of a packed file that is the only one of its folder. */
+const PACKED = 'model.safetensors';
+
 /** Checks and copies the source: a string, an absolute URL, or a record of files. */
 function readSource(source: unknown): string | UrlLike | Record<string, FileBytes> {
   return guarded('source', () => {
     if (typeof source === 'string' && source !== '') return source;
     if (typeof source !== 'object' || source === null) throw wrongSource(describe(source));
     if (isUrl(source)) return plainUrl(source);
+    if (isBlob(source) || bytesOf(source)) return { [PACKED]: source as BlobLike | ArrayBuffer };
     if (Symbol.iterator in source) return namedFiles(source as Iterable<FileLike>);
     return Object.fromEntries(
       Object.entries(source).map(([name, file]) => [name, isUrl(file) ? plainUrl(file) : file]),
@@ -102,8 +114,6 @@ function valid<T>(argument: string, address: string, body: () => T): T {
 }
 
 const SCHEME = /^(https?|file|blob|data|chrome-extension|moz-extension):/i;
-/** Matches "org/name", but not relative URLs such as './model' and '../model'. */
-export const HUB_ID = /^(?!\.\.?\/)[\w.-]+\/(?!\.\.?$)[\w.-]+$/;
 
 /** Options of a load for opening the folder. */
 export interface OpenFolderOptions extends Omit<RemoteOptions, 'integrity'> {
@@ -115,22 +125,23 @@ export interface OpenFolderOptions extends Omit<RemoteOptions, 'integrity'> {
 
 /**
  * Opens a model's folder and passes it to `use`, which must call the folder's `complete` at its end with the signal
- * that it receives. If `use` fails, its transfers are ended. If it has combined cached files with newer ones of the
- * server, it is called again with a refreshed folder.
+ * that it receives, that of `stop`. If `use` fails, its transfers are ended. If it has combined cached files with newer
+ * ones of the server, it is called again with a refreshed folder, unless `isOnce`.
  */
 export async function withFolder<T>(
   given: ModelSource,
   options: OpenFolderOptions,
-  use: (folder: ModelFolder, signal: SignalLike) => Promise<T>,
+  use: (folder: ModelFolder, signal: SignalLike, stop: { abort(reason?: unknown): void }) => Promise<T>,
+  isOnce = false,
 ): Promise<T> {
   const { stop, unlink } = linkedAbort(options.signal);
   let folder: ModelFolder | undefined;
   try {
     folder = await openFolder(given, { ...options, signal: stop.signal });
-    return await use(folder, stop.signal);
+    return await use(folder, stop.signal, stop);
   } catch (error) {
     stop.abort(error);
-    if (await folder?.failed?.(error)) return await withFolder(given, { ...options, refresh: true }, use);
+    if ((await folder?.failed?.(error)) && !isOnce) return await withFolder(given, { ...options, refresh: true }, use);
     throw options.signal?.aborted ? options.signal.reason : error;
   } finally {
     unlink();
@@ -179,7 +190,7 @@ export async function openFolder(
     const ownToken = token === undefined ? tokenFor(url.origin, revision !== undefined, hub) : token || null;
     if (url.pathname.endsWith('.safetensors')) {
       const fetcher = fetcherOf(url, ownToken, fetch, revision, hint);
-      const single = (path: string) => (path === 'model.safetensors' ? url : null);
+      const single = (path: string) => (path === PACKED ? url : null);
       return packedSource(await remote(single, url.href, fetcher), integrity, signal);
     }
     if (url.protocol === 'file:' && fs) {
@@ -211,14 +222,13 @@ export async function openFolder(
         return missing('source', `'${path}' among its files`, names.join(', ') || 'none');
       const file = files[path];
       if (isUrl(file)) return urls.open(path, signal);
-      return integrity.checked(
-        path,
-        guarded(`source['${path}']`, () => memoryFile(path, file)),
-      );
+      const opened = guarded(`source['${path}']`, () => memoryFile(path, file));
+      return integrity.checked(path, opened);
     };
     const list = async (path: string) =>
       Object.keys(files).flatMap((name) => (name.startsWith(`${path}/`) ? [name.slice(path.length + 1)] : []));
-    return { ...urls, open, list };
+    const all = { ...urls, open, list };
+    return names.length === 1 && Object.hasOwn(files, PACKED) ? packedSource(all, integrity, signal) : all;
   }
 
   async function sourceOf(source: ReturnType<typeof readSource>): Promise<Source> {
@@ -236,22 +246,17 @@ export async function openFolder(
       throw invalid('revision', "undefined, except for a hub model ('org/name' with `remoteHost`)", describe(revision));
     if (local) return local;
     if (isPath) {
-      const hint = hubId
-        ? 'For a model of the Hub, give its host as `remoteHost` or in the environment variable HF_ENDPOINT'
-        : "The id of a model of the Hub has two parts, as in 'sentence-transformers/all-MiniLM-L6-v2'";
-      const isName = /^[\w.-]+$/.test(source);
+      let hint: string | undefined;
+      if (hubId)
+        hint = 'For a model of the Hub, give its host as `remoteHost` or in the environment variable HF_ENDPOINT';
+      else if (/^[\w.-]+$/.test(source))
+        hint = "The id of a model of the Hub has two parts, as in 'sentence-transformers/all-MiniLM-L6-v2'";
       const got = `'${source}', which is not a folder here`;
-      throw invalid(
-        'source',
-        "a folder's path or URL, or its files' bytes",
-        got,
-        'NOT_FOUND',
-        hubId || isName ? { hint } : {},
-      );
+      throw invalid('source', "a folder's path or URL, or its files' bytes", got, 'NOT_FOUND', { hint });
     }
     if (typeof source === 'string') {
       const hint = hubId
-        ? `If '${source}' is a model of a hub rather than a folder of this site, give the hub's address as \`remoteHost\`, or for all models as load({ hub: { host } })`
+        ? `If '${source}' is a model of a hub rather than a folder of this site, give the hub's address as \`remoteHost\`, or for all models as load({ hub: { remoteHost } })`
         : undefined;
       return urlSource(asUrl(source, baseOf(hub)), undefined, hint);
     }
@@ -299,7 +304,13 @@ export function sourceForWorker(given: ModelSource, hub: RuntimeHub): { source: 
 
 function wrongSource(got: string): HeedError {
   const hint = got === 'null' ? 'Leave it out for the model in the package' : undefined;
-  return invalid('source', "a folder's URL or path, or { 'config.json': bytes, ... }", got, undefined, { hint });
+  return invalid(
+    'source',
+    "a folder's URL or path, { 'config.json': bytes, ... }, or the bytes of a packed file",
+    got,
+    undefined,
+    { hint },
+  );
 }
 
 /** The files of a dropped folder by their paths below the folder that contains config.json. */

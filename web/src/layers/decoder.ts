@@ -22,15 +22,12 @@ export type DecoderOptions = EncoderOptions;
  * targets, S rows of the memory.
  */
 export interface DecoderCall<W extends boolean = boolean>
-  extends Pick<SelfAttentionCall<W>, 'causal' | 'mask' | 'keyMask' | 'returnWeights'> {
+  extends Pick<SelfAttentionCall<W>, 'causal' | 'mask' | 'keyMask' | 'returnWeights'>,
+    SiteOptions {
   /** The mask of cross-attention, which broadcasts to [N,H,L,S]. */
   memoryMask?: MaskInput | undefined;
   /** Marks the rows of the memory that are not padding, [N,S]. */
   memoryKeyMask?: MaskInput | undefined;
-  /** Names of sites to read; see docs/lens.md. */
-  read?: SiteOptions['read'] | undefined;
-  /** Edits of sites; see docs/lens.md. */
-  edit?: SiteOptions['edit'] | undefined;
 }
 
 const { causal, keyMask, returnWeights } = selfAttentionSchema;

@@ -22,7 +22,7 @@ import {
 } from '../base/options.js';
 import type { Runtime } from '../base/owned.js';
 import { flipped, matmul } from '../base/products.js';
-import { isBoolean, MAX_SIZE, type MaskInput, readTensor, Tensor, type TensorInput } from '../base/tensor.js';
+import { MAX_SIZE, type MaskInput, readTensor, summand, Tensor, type TensorInput } from '../base/tensor.js';
 import { Unproxied } from '../base/unproxied.js';
 import type { Calls, RawFunctions, RawTensor } from '../base/wasm/core.js';
 import type { Operations } from './composition/operations.js';
@@ -225,9 +225,7 @@ function scoresOf(
   const added = (at: number) => {
     const [i, j] = [Math.floor(at / keys) % length, at % keys];
     if ((causal && j > i) || (window !== null && Math.abs(i - j) > window)) return -Infinity;
-    if (!mask) return 0;
-    const entry = mask.data[positions![at]!]!;
-    return isBoolean(mask) ? (entry === 1 ? 0 : -Infinity) : entry;
+    return mask ? summand(mask, positions![at]!) : 0;
   };
   for (let at = 0; at < data.length; at++) {
     const sum = added(at);
@@ -302,12 +300,8 @@ export abstract class Functions extends Unproxied {
       const last = raw!.shape.length - 1;
       const at = last < 0 ? last : readAxis(axis, 'softmax.axis', raw!); // the module rejects tensors without axes
       if (at === last) return toTensor(this.#calls.compute('softmax', { x: raw! }));
-      const moved = this.transpose(raw!, at, last);
-      return this.transpose(
-        toTensor(this.#calls.compute('softmax', { x: { data: moved.data, shape: moved.shape } })),
-        at,
-        last,
-      );
+      const { data, shape } = this.transpose(raw!, at, last);
+      return this.transpose(toTensor(this.#calls.compute('softmax', { x: { data, shape } })), at, last);
     });
   }
 

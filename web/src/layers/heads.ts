@@ -31,17 +31,9 @@ export type Measured = number | TensorInput;
  * @throws HeedError `INVALID_ARGUMENT`, `SHAPE_MISMATCH` for outputs of different sizes; errors of `measure` are passed
  * on
  */
-export function headImportance(
-  shape: number,
-  measure: (headMask: number[]) => Measured | PromiseLike<Measured>,
-): Promise<HeadImportance[]>;
-export function headImportance(
-  shape: readonly [layers: number, heads: number],
-  measure: (headMask: number[][]) => Measured | PromiseLike<Measured>,
-): Promise<HeadImportance[]>;
-export async function headImportance(
-  shape: number | readonly [number, number],
-  measure: (headMask: never) => Measured | PromiseLike<Measured>,
+export async function headImportance<Shape extends number | readonly [layers: number, heads: number]>(
+  shape: Shape,
+  measure: (headMask: Shape extends number ? number[] : number[][]) => Measured | PromiseLike<Measured>,
 ): Promise<HeadImportance[]> {
   const layered = Array.isArray(shape);
   const argument = 'headImportance: shape';

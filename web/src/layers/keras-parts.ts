@@ -1,5 +1,5 @@
 /** The parts of Keras' layers: their arrays and what becomes of them. */
-import type { TensorLike } from '../base/tensor.js';
+import { elementCount, type TensorLike } from '../base/tensor.js';
 
 /** Parameters by name. */
 export type State = Record<string, TensorLike>;
@@ -12,13 +12,17 @@ export interface Slot {
   readonly expected: readonly number[];
   /** Whether another shape is taken, too. Default: no. */
   readonly fits?: ((shape: readonly number[]) => boolean) | undefined;
-  /** Sets parameters. */
-  write(array: TensorLike, state: State): void;
+  /** What to do about an array of this shape, which is not the expected one; undefined if that is unknown. */
+  readonly hint?: ((shape: readonly number[]) => string | undefined) | undefined;
+  /** The parameters that the array determines, without the layer's prefix. */
+  parametersOf(array: TensorLike): State;
 }
 
 /** Consecutive arrays: an attention, a dense layer, a norm, ... */
 export interface Part {
   readonly kind: string;
+  /** The prefix of the layer's parameters in the model. */
+  readonly prefix: string;
   readonly slots: readonly Slot[];
   /** Parameters that Keras' layer does not have, with their values. */
   readonly constants?: State | undefined;
@@ -35,8 +39,6 @@ export interface Target {
   readonly center: boolean;
 }
 
-const product = (extents: readonly number[]) => extents.reduce((a, b) => a * b, 1);
-
 /** A matrix [rows, columns] as [columns, rows]. The array may have more axes. */
 function turned({ data }: TensorLike, rows: number, columns: number): TensorLike {
   const out = new Float32Array(data.length);
@@ -46,8 +48,8 @@ function turned({ data }: TensorLike, rows: number, columns: number): TensorLike
 }
 
 const filled = (shape: readonly number[], value: number): TensorLike => ({
-  data: new Float32Array(product(shape)).fill(value),
-  shape: [...shape],
+  data: new Float32Array(elementCount(shape)).fill(value),
+  shape,
 });
 
 /** The shape of a parameter, which must exist. */
@@ -61,27 +63,23 @@ export function dense(target: Target, at: string): Part {
   const kernel: Slot = {
     what: 'dense kernel',
     expected: [inputs, outputs],
-    fits(shape) {
-      const splits = shape.flatMap((_, i) =>
-        i > 0 && product(shape.slice(0, i)) === inputs && product(shape.slice(i)) === outputs ? [shape.slice(i)] : [],
-      );
-      return splits.length > 0;
-    },
-    write(array, state) {
-      const { shape } = array;
-      ends = shape.flatMap((_, i) => (product(shape.slice(i)) === outputs ? [shape.slice(i)] : []));
-      state[`${target.prefix}${at}weight`] = turned(array, inputs, outputs);
+    fits: (shape) =>
+      shape.some(
+        (_, i) => i > 0 && elementCount(shape.slice(0, i)) === inputs && elementCount(shape.slice(i)) === outputs,
+      ),
+    parametersOf(array) {
+      ends = array.shape.map((_, i) => array.shape.slice(i)).filter((end) => elementCount(end) === outputs);
+      return { [`${at}weight`]: turned(array, inputs, outputs) };
     },
   };
   const bias: Slot = {
     what: 'dense bias',
     expected: [outputs],
     fits: (shape) => ends.some((end) => String(end) === String(shape)),
-    write({ data }, state) {
-      state[`${target.prefix}${at}bias`] = { data, shape: [outputs] };
-    },
+    parametersOf: ({ data }) => ({ [`${at}bias`]: { data, shape: [outputs] } }),
   };
-  return { kind: 'dense', slots: target.shapes.has(`${at}bias`) ? [kernel, bias] : [kernel] };
+  const { prefix, shapes } = target;
+  return { kind: 'dense', prefix, slots: shapes.has(`${at}bias`) ? [kernel, bias] : [kernel] };
 }
 
 /** `MultiHeadAttention`: kernels [E, H, Dk], [S, H, Dk], [S, H, Dv], [H, Dv, E], each followed by its bias. */
@@ -94,22 +92,26 @@ export function attention(target: Target, at: string): Part {
   const width = q[0]! / numHeads;
   const keyHeads = k[0]! / width; // fewer with grouped queries
   const biases: Float32Array[] = [];
-  const projection = (name: string, short: string, [rows, columns]: readonly number[], heads: number): Slot[] => {
+  const projection = (name: string, [rows, columns]: readonly number[], heads: number): Slot[] => {
     const kernel: Slot = {
       what: `${name} kernel`,
       expected: [columns!, heads, rows! / heads],
-      write(array, state) {
-        state[`${prefix}${at}${short}_proj_weight`] = turned(array, columns!, rows!);
+      hint(shape) {
+        if (shape.length !== 3 || shape[0] !== columns || shape[1] !== heads) return undefined;
+        const width = shape[2]!;
+        return name === 'value'
+          ? `Keras' layer has the value_dim ${width}: make heed's layer with valueDim: ${width}`
+          : `Keras' layer has the key_dim ${width}: make heed's layer with keyDim: ${width}, and valueDim: ${width} unless value_dim differs`;
       },
+      parametersOf: (array) => ({ [`${at}${name[0]}_proj_weight`]: turned(array, columns!, rows!) }),
     };
     const bias: Slot = {
       what: `${name} bias`,
       expected: [heads, rows! / heads],
-      write({ data }, state) {
+      parametersOf({ data }) {
         biases.push(data);
-        if (biases.length < 3) return;
         const all = biases.flatMap((each) => [...each]);
-        state[`${prefix}${at}in_proj_bias`] = { data: Float32Array.from(all), shape: [all.length] };
+        return { [`${at}in_proj_bias`]: { data: Float32Array.from(all), shape: [all.length] } }; // whole with the third
       },
     };
     return shapes.has(`${at}in_proj_bias`) ? [kernel, bias] : [kernel];
@@ -118,62 +120,44 @@ export function attention(target: Target, at: string): Part {
   const output: Slot = {
     what: 'output kernel',
     expected: [numHeads, inputs / numHeads, outputs],
-    write(array, state) {
-      state[`${prefix}${at}out_proj.weight`] = turned(array, inputs, outputs);
-    },
+    parametersOf: (array) => ({ [`${at}out_proj.weight`]: turned(array, inputs, outputs) }),
   };
-  const outputBias = plain(target, `${at}out_proj.bias`, 'output bias');
-  return {
-    kind: 'attention',
-    slots: [
-      ...projection('query', 'q', q, numHeads),
-      ...projection('key', 'k', k, keyHeads),
-      ...projection('value', 'v', v, keyHeads),
-      output,
-      ...outputBias,
-    ],
-  };
+  const slots = [
+    ...projection('query', q, numHeads),
+    ...projection('key', k, keyHeads),
+    ...projection('value', v, keyHeads),
+    output,
+    ...plain(target, `${at}out_proj.bias`, 'output bias'),
+  ];
+  return { kind: 'attention', prefix, slots };
 }
 
 /** An array that a parameter has in the same shape; none if there is no such parameter. */
-function plain({ prefix, shapes }: Target, name: string, what: string): Slot[] {
+function plain({ shapes }: Target, name: string, what: string): Slot[] {
   const expected = shapes.get(name);
-  if (!expected) return [];
-  return [
-    {
-      what,
-      expected,
-      write(array, state) {
-        state[prefix + name] = array;
-      },
-    },
-  ];
+  return expected ? [{ what, expected, parametersOf: (array) => ({ [name]: array }) }] : [];
 }
 
 /** `LayerNormalization`: gamma, beta; `BatchNormalization`: also the moving mean and variance. */
 export function norm(target: Target, at: string): Part {
   const { prefix, shapes, scale, center } = target;
   const constants: State = {};
-  const weight = shapes.get(`${at}weight`);
-  const bias = shapes.get(`${at}bias`);
-  if (weight && !scale) constants[`${prefix}${at}weight`] = filled(weight, 1);
-  if (bias && !center) constants[`${prefix}${at}bias`] = filled(bias, 0);
-  return {
-    kind: 'norm',
-    slots: [
-      ...(scale ? plain(target, `${at}weight`, "norm's gamma") : []),
-      ...(center ? plain(target, `${at}bias`, "norm's beta") : []),
-      ...plain(target, `${at}running_mean`, 'moving mean'),
-      ...plain(target, `${at}running_var`, 'moving variance'),
-    ],
-    constants,
-  };
+  const [weight, bias] = [shapes.get(`${at}weight`), shapes.get(`${at}bias`)];
+  if (weight && !scale) constants[`${at}weight`] = filled(weight, 1);
+  if (bias && !center) constants[`${at}bias`] = filled(bias, 0);
+  const slots = [
+    ...(scale ? plain(target, `${at}weight`, "norm's gamma") : []),
+    ...(center ? plain(target, `${at}bias`, "norm's beta") : []),
+    ...plain(target, `${at}running_mean`, 'moving mean'),
+    ...plain(target, `${at}running_var`, 'moving variance'),
+  ];
+  return { kind: 'norm', prefix, slots, constants };
 }
 
 /** `Embedding` and learned positions: the table. */
 export function table(target: Target): Part {
   const [name] = target.shapes.keys();
-  return { kind: 'table', slots: plain(target, name!, 'table') };
+  return { kind: 'table', prefix: target.prefix, slots: plain(target, name!, 'table') };
 }
 
 /** `Conv1D`: kernel [K, C / G, D], bias [D]. The weight is [D, C / G, K]. */
@@ -182,16 +166,16 @@ export function convolution(target: Target): Part {
   const kernel: Slot = {
     what: 'kernel',
     expected: [width, inputs, outputs],
-    write({ data }, state) {
+    parametersOf({ data }) {
       const weight = filled([outputs, inputs, width], 0);
       for (let k = 0; k < width; k++)
         for (let c = 0; c < inputs; c++)
           for (let d = 0; d < outputs; d++)
             weight.data[(d * inputs + c) * width + k] = data[(k * inputs + c) * outputs + d]!;
-      state[`${target.prefix}weight`] = weight;
+      return { weight };
     },
   };
-  return { kind: 'convolution', slots: [kernel, ...plain(target, 'bias', 'bias')] };
+  return { kind: 'convolution', prefix: target.prefix, slots: [kernel, ...plain(target, 'bias', 'bias')] };
 }
 
 /** The gates in heed's order, by their places in Keras' order: i f c o for LSTM; z r h for GRU, which has r z n. */
@@ -218,25 +202,24 @@ export function recurrent(target: Target, kind: keyof typeof GATES): Part[] {
       return {
         what,
         expected: [columns, rows],
-        write(array, state) {
-          state[prefix + name] = ordered(turned(array, columns, rows));
-        },
+        parametersOf: (array) => ({ [name]: ordered(turned(array, columns, rows)) }),
       };
     };
     const slots = [matrix(`weight_ih${suffix}`, 'kernel'), matrix(`weight_hh${suffix}`, 'recurrent kernel')];
     const rows = shapes.get(`bias_ih${suffix}`)?.[0];
     if (rows) {
       const isPair = kind === 'GRU';
+      const part = (data: Float32Array, i: number) =>
+        ordered({ data: data.subarray(i * rows, (i + 1) * rows), shape: [rows] });
       slots.push({
         what: 'bias',
         expected: isPair ? [2, rows] : [rows],
-        write({ data }, state) {
-          const part = (i: number) => ordered({ data: data.subarray(i * rows, (i + 1) * rows), shape: [rows] });
-          state[`${prefix}bias_ih${suffix}`] = part(0);
-          state[`${prefix}bias_hh${suffix}`] = isPair ? part(1) : filled([rows], 0);
-        },
+        parametersOf: ({ data }) => ({
+          [`bias_ih${suffix}`]: part(data, 0),
+          [`bias_hh${suffix}`]: isPair ? part(data, 1) : filled([rows], 0),
+        }),
       });
     }
-    return { kind: 'recurrent', slots };
+    return { kind: 'recurrent', prefix, slots };
   });
 }

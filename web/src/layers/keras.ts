@@ -2,7 +2,7 @@
 
 import { describe, formatShape, guarded, HeedError, invalid } from '../base/error.js';
 import { maxOf } from '../base/lists.js';
-import { lengthOf } from '../base/options.js';
+import { flag, lengthOf, optional, readOptions, type Schema } from '../base/options.js';
 import { readTensor, type TensorInput, type TensorLike } from '../base/tensor.js';
 import { bytesOf } from '../io/bytes.js';
 import { npzNames, readNpz } from '../io/npz.js';
@@ -20,6 +20,19 @@ import {
   table,
 } from './keras-parts.js';
 import { Layer } from './layer.js';
+
+/** Weights of a Keras layer or model: the list of `get_weights()` as nested arrays or tensors, or the bytes of a .npz file. */
+export type KerasWeights = readonly TensorInput[] | Uint8Array | ArrayBuffer;
+
+/** Options of `fromKeras`. */
+export interface FromKerasOptions {
+  /** Whether Keras' normalization layers were made with `scale`, so that they have a gamma. Default true. */
+  scale?: boolean | undefined;
+  /** Whether Keras' normalization layers were made with `center`, so that they have a beta. Default true. */
+  center?: boolean | undefined;
+}
+
+const schema = { scale: optional(flag, true), center: optional(flag, true) } satisfies Schema<FromKerasOptions>;
 
 /** Parts that come in any order; of each kind, in this order. */
 type Bag = readonly Part[];
@@ -83,30 +96,36 @@ function fault({ name, tensor }: Named, slots: readonly Slot[]): HeedError {
   const expected = slots.map(({ what, expected }) => `the ${what} ${formatShape(expected)}`).join(' or ');
   const got = `shape ${formatShape(tensor.shape)}`;
   return invalid(`fromKeras: ${name}`, expected, got, 'SHAPE_MISMATCH', {
-    hint: "Pass the arrays of get_weights() in Keras' order and orientation",
+    hint:
+      slots.map(({ hint }) => hint?.(tensor.shape)).find(Boolean) ??
+      "Pass the arrays of get_weights() in Keras' order and orientation",
   });
 }
 
 /** Takes the arrays of a bag's parts, in the order in which they come. */
 function take(bag: Bag, arrays: Iterator<Named>, state: State): void {
   const left = new Set(bag.filter(({ slots }) => slots.length > 0));
-  for (const { constants } of bag) Object.assign(state, constants);
+  const set = ({ prefix }: Part, parameters: State) => {
+    for (const [name, value] of Object.entries(parameters)) state[prefix + name] = value;
+  };
+  for (const part of bag) set(part, part.constants ?? {});
+  /** An array that a dense layer has taken, though it looks like a kernel of an attention of another width. */
+  let doubtful: HeedError | undefined;
   while (left.size > 0) {
     const array = arrays.next().value as Named;
     // The first of each kind.
     const candidates = [...left].filter((part, i, all) => all.findIndex(({ kind }) => kind === part.kind) === i);
     const fitting = candidates.filter(({ slots }) => fits(slots[0]!, array.tensor.shape));
     const part = fitting.find(({ slots }) => isShape(slots[0]!.expected, array.tensor.shape)) ?? fitting[0];
-    if (!part)
-      throw fault(
-        array,
-        candidates.map(({ slots }) => slots[0]!),
-      );
+    const firsts = candidates.map(({ slots }) => slots[0]!);
+    if (!part) throw doubtful ?? fault(array, firsts);
+    const alike = firsts.filter(({ hint }) => hint?.(array.tensor.shape));
+    if (!alike.includes(part.slots[0]!) && alike.length > 0) doubtful ??= fault(array, alike);
     left.delete(part);
     for (const [i, slot] of part.slots.entries()) {
       const next = i === 0 ? array : (arrays.next().value as Named);
-      if (!fits(slot, next.tensor.shape)) throw fault(next, [slot]);
-      slot.write(next.tensor, state);
+      if (!fits(slot, next.tensor.shape)) throw doubtful ?? fault(next, [slot]);
+      set(part, slot.parametersOf(next.tensor));
     }
   }
 }
@@ -163,12 +182,13 @@ function targetOf(layer: Layer, prefix: string, options: { scale: boolean; cente
   return { prefix, shapes, numHeads, ...options };
 }
 
-/** See `fromKeras`. */
-export async function setWeights(
-  model: Layer | Composite,
-  weights: unknown,
-  options: { readonly scale: boolean; readonly center: boolean },
-): Promise<void> {
+/** See api/on-demand.ts. */
+export async function fromKeras<Model extends Layer | Composite>(
+  model: Model,
+  weights: KerasWeights,
+  given?: FromKerasOptions,
+): Promise<Model> {
+  const options = readOptions('fromKeras', schema, given);
   if (!(model instanceof Layer || model instanceof Composite))
     throw invalid('fromKeras: layer', 'a layer or model of heed', describe(model));
   const layers: [Layer, string][] = model instanceof Layer ? [[model, '']] : layersOf(model);
@@ -190,4 +210,5 @@ export async function setWeights(
   const remaining = arrays.values();
   for (const bag of bags) take(bag, remaining, state);
   model.loadStateDict(state as Record<string, TensorInput>);
+  return model;
 }

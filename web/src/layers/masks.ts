@@ -2,8 +2,9 @@
  * Boolean masks as tensors, where true or 1 allows attention. They broadcast from the right to [N,H,L,S]. Notation: N
  * batch, H heads, L queries, S keys.
  */
-import { broadcastPositions, broadcastShape } from '../base/axes.js';
-import { calling, formatShape, invalid } from '../base/error.js';
+import { broadcastPositions, broadcastShape, MAX_ENTRIES } from '../base/axes.js';
+import { calling, formatShape, invalid, misshapen } from '../base/error.js';
+import { maxOf } from '../base/lists.js';
 import { count, flag, integer, listOf, optional, type Schema, size } from '../base/options.js';
 import type { Runtime } from '../base/owned.js';
 import {
@@ -12,10 +13,10 @@ import {
   type MaskInput,
   type NestedMask,
   readMask,
+  summand,
   Tensor,
   type TensorInput,
 } from '../base/tensor.js';
-import type { RawMask } from '../base/wasm/core.js';
 import { run, toTensor } from './functions.js';
 
 /** The keys that each query may attend to, one byte per entry. */
@@ -48,7 +49,7 @@ function window(length: number, radius: number, keys: number = length): BooleanM
 
 function padding(lengths: readonly number[], keys?: number): BooleanMask {
   const read = listOf(count, 'an array of lengths')(lengths, 'masks.padding: lengths');
-  const longest = read.reduce((a, b) => Math.max(a, b), 0);
+  const longest = maxOf([0, ...read]);
   const width = keys === undefined ? longest : integer(keys, 'masks.padding: keys', 0);
   if (longest > width)
     throw invalid('masks.padding: lengths', `lengths of at most ${width}, the number of keys`, `${longest}`);
@@ -63,23 +64,21 @@ function and(a: MaskInput, b: MaskInput): BooleanMask | Tensor {
   const name = 'masks.and';
   const [left, right] = [readMask(`${name}: a`, a), readMask(`${name}: b`, b)];
   const shape = broadcastShape(left.shape, right.shape);
-  if (!shape) {
-    const got = `${formatShape(left.shape)} and ${formatShape(right.shape)}`;
-    throw invalid(name, 'shapes that broadcast', got, 'SHAPE_MISMATCH');
-  }
+  if (!shape)
+    throw misshapen(`${name}: b`, `a shape that broadcasts against a, ${formatShape(left.shape)}`, right.shape);
   const areBoolean = isBoolean(left) && isBoolean(right);
   const Store: new (length: number) => Uint8Array | Float32Array = areBoolean ? Uint8Array : Float32Array;
   const data = allocate(name, Store, elementCount(shape));
   const [leftAt, rightAt] = calling(name, () => [left, right].map((one) => broadcastPositions(one.shape, shape)));
   for (let i = 0; i < data.length; i++) {
     const [a, b] = [leftAt![i]!, rightAt![i]!];
-    data[i] = areBoolean ? left.data[a]! & right.data[b]! : scoreOf(left, a) + scoreOf(right, b);
+    data[i] = areBoolean ? left.data[a]! & right.data[b]! : summand(left, a) + summand(right, b);
   }
   return new Tensor<Float32Array | Uint8Array>(data, shape) as BooleanMask | Tensor;
 }
 
-/** Makes and combines masks without a runtime. */
-export interface BooleanMasks {
+/** Makes and combines masks. */
+export interface Masks {
   /**
    * Allows query i to attend to keys 0..i: [length, keys]. `keys` defaults to `length`.
    *
@@ -110,18 +109,6 @@ export interface BooleanMasks {
    */
   and(a: BooleanMaskInput, b: BooleanMaskInput): BooleanMask;
   and(a: MaskInput, b: MaskInput): BooleanMask | Tensor;
-}
-
-/**
- * Makes and combines boolean masks, without `load()`.
- *
- * @example
- * masks.and(masks.padding([2, 3]), masks.causal(3)).shape; // [2, 1, 3, 3]
- */
-export const masks: BooleanMasks = { causal, window, padding, and };
-
-/** Makes and combines masks. */
-export interface Masks extends BooleanMasks {
   /**
    * ALiBi (Press et al. 2021, arXiv:2108.12409): the additive mask -slope_h |i - j|, [numHeads, length, keys]. `keys`
    * defaults to `length`.
@@ -144,7 +131,10 @@ export interface Masks extends BooleanMasks {
 /** The masks of one runtime, which computes the additive masks. */
 export function masksOf(runtime: Runtime): Masks {
   return {
-    ...masks,
+    causal,
+    window,
+    padding,
+    and,
     alibi(numHeads, length, keys = length) {
       const heads = integer(numHeads, 'masks.alibi: numHeads', 1);
       const [rows, columns] = extents('alibi', length, keys);
@@ -170,16 +160,7 @@ function matrix(name: string, length: number, keys: number, allowed: (i: number,
   return new Tensor(data, [rows, columns]);
 }
 
-// A larger mask and its scores would exceed a module's memory.
-const MAX_MASK_ENTRIES = 2 ** 29 - 1;
-
 function allocate<Data>(name: string, Store: new (length: number) => Data, length: number): Data {
-  if (length > MAX_MASK_ENTRIES)
-    throw invalid(name, `at most ${MAX_MASK_ENTRIES} entries`, `${length}`, 'OUT_OF_MEMORY');
+  if (length > MAX_ENTRIES) throw invalid(name, `at most ${MAX_ENTRIES} entries`, `${length}`, 'OUT_OF_MEMORY');
   return calling(name, () => new Store(length));
-}
-
-function scoreOf(mask: RawMask, at: number): number {
-  const entry = mask.data[at]!;
-  return isBoolean(mask) ? (entry === 1 ? 0 : -Infinity) : entry;
 }

@@ -47,12 +47,8 @@ export class PositionalEncoding extends TensorLayer {
   constructor(runtime: Runtime, name: string, options: Read<typeof PositionalEncoding.schema>) {
     const { learned, base, start } = options;
     for (const [key, value] of Object.entries({ base, start })) {
-      if (learned && value !== null)
-        throw invalid(
-          `${name}.${key}`,
-          `undefined with \`learned: true\` (a learned table has no ${key})`,
-          String(value),
-        );
+      const expected = `undefined with \`learned: true\` (a learned table has no ${key})`;
+      if (learned && value !== null) throw invalid(`${name}.${key}`, expected, String(value));
     }
     super(runtime, name, options, { ...options, base: base ?? 10000, start: start ?? 0 });
   }

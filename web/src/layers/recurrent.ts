@@ -40,9 +40,6 @@ abstract class Recurrent extends Layer<RawTensorLayer> {
   /** @internal */
   static readonly schema = schema;
 
-  /** @internal The number of gates. */
-  protected abstract readonly gates: number;
-
   /**
    * x [N, L, I] or [L, I] -> `output` [N, L, D H] or [L, D H], with D directions: the hidden state at each position, of
    * the forward direction first. The states before the first position are zeros.
@@ -62,7 +59,8 @@ abstract class Recurrent extends Layer<RawTensorLayer> {
     const { inputSize, hiddenSize, numLayers, bidirectional } = this.options;
     const directions = bidirectional ? 2 : 1;
     const inputs = inputSize + (numLayers - 1) * directions * hiddenSize;
-    return directions * linearFlops(length, inputs + numLayers * hiddenSize, this.gates * hiddenSize);
+    const gates = this.name === 'LSTM' ? 4 : 3;
+    return directions * linearFlops(length, inputs + numLayers * hiddenSize, gates * hiddenSize);
   }
 }
 
@@ -78,12 +76,7 @@ abstract class Recurrent extends Layer<RawTensorLayer> {
  * const lstm = new heed.LSTM({ inputSize: 3, hiddenSize: 8 });
  * lstm.forward([[1, 0, 0], [0, 1, 0]]).output.shape; // [2, 8]
  */
-export class LSTM extends Recurrent {
-  /** @internal */
-  protected get gates(): number {
-    return 4;
-  }
-}
+export class LSTM extends Recurrent {}
 
 /**
  * Gated recurrent unit (Cho et al. 2014, arXiv:1406.1078): `torch.nn.GRU` with `batch_first`. With r, z =
@@ -95,9 +88,4 @@ export class LSTM extends Recurrent {
  * const gru = new heed.GRU({ inputSize: 3, hiddenSize: 8, bidirectional: true });
  * gru.forward([[1, 0, 0], [0, 1, 0]]).output.shape; // [2, 16]
  */
-export class GRU extends Recurrent {
-  /** @internal */
-  protected get gates(): number {
-    return 3;
-  }
-}
+export class GRU extends Recurrent {}

@@ -1,10 +1,10 @@
 /** State dicts as safetensors files. */
 import { allocating, describe, formatShape, guarded, invalid, invalidFile } from '../base/error.js';
 import { optional, readOptions, type Schema } from '../base/options.js';
-import { MAX_SIZE, readTensor, Tensor, type TensorInput } from '../base/tensor.js';
+import { MAX_SIZE, Tensor, type TensorInput } from '../base/tensor.js';
 import { bytesOf } from '../io/bytes.js';
 import { headerEnd, parseHeader, readNumbers, tensorOf, writeSafetensors } from '../io/safetensors.js';
-import type { StateDict } from './state-dict.js';
+import { readState, type StateDict } from './state-dict.js';
 
 /** Options of `saveSafetensors`. */
 export interface SaveSafetensorsOptions {
@@ -72,15 +72,11 @@ export function saveSafetensors(
 ): Uint8Array<ArrayBuffer> {
   const owner = 'saveSafetensors';
   const read = readOptions(owner, schema, options);
-  const tensors = guarded(`${owner}: state`, () => {
-    if (typeof state !== 'object' || state === null || Array.isArray(state))
-      throw invalid(`${owner}: state`, "a record of tensors by name, { 'weight': tensor, ... }", describe(state));
-    return Object.entries(state).map(([name, value]) => ({
-      name,
-      dtype: 'F32',
-      ...readTensor(`${owner}: '${name}'`, value),
-    }));
-  });
+  const tensors = readState(`${owner}: state`, owner, state).map(([name, tensor]) => ({
+    name,
+    dtype: 'F32',
+    ...tensor,
+  }));
   if (tensors.some(({ name }) => name === '__metadata__'))
     throw invalid(`${owner}: state`, 'names of tensors', "'__metadata__', the name of the file's metadata");
   const bytes = tensors.reduce((sum, { data }) => sum + data.byteLength, 0);

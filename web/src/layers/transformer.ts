@@ -21,15 +21,13 @@ export interface TransformerOptions extends EncoderLayerOptions {
  * Options of a call of the Transformer. `causal` applies to the decoder's self-attention. Notation: N batch, S rows of
  * the source, L targets.
  */
-export interface TransformerCall<W extends boolean = boolean> extends Pick<DecoderCall<W>, 'causal' | 'returnWeights'> {
+export interface TransformerCall<W extends boolean = boolean>
+  extends Pick<DecoderCall<W>, 'causal' | 'returnWeights'>,
+    SiteOptions {
   /** Marks the rows of the source that are not padding, [N,S]. Also masks the decoder's cross-attention. */
   sourceKeyMask?: MaskInput | undefined;
   /** Marks the rows of the target that are not padding, [N,L]. */
   targetKeyMask?: MaskInput | undefined;
-  /** Names of sites to read; see docs/lens.md. */
-  read?: SiteOptions['read'] | undefined;
-  /** Edits of sites; see docs/lens.md. */
-  edit?: SiteOptions['edit'] | undefined;
 }
 
 const callSchema = {

@@ -6,6 +6,7 @@ import type { Tensor } from '../base/tensor.js';
 import { type ModelInput, type PretrainedModel, requireModel } from '../models/index.js';
 import { type LensOptions, lensSchema, oneText } from './call.js';
 
+/** Options of `logitLens`. */
 export interface LogitLensOptions extends LensOptions {
   /** Number of vocabulary entries returned per token. Default 5. */
   topK?: number | undefined;
@@ -60,7 +61,7 @@ export async function logitLens(
   const mask = await maskId(model, maskToken);
   // The head is applied only to mask tokens, so use a text of mask tokens and replace the last layer's output.
   const masks = { inputIds: [new Array<number>(length).fill(mask)] };
-  const words = new Words(model);
+  const words = new Map<number, Promise<string>>(); // each token is decoded once
   const result: LensWord[][][] = [];
   for (const [done, site] of sites.entries()) {
     const edit = [
@@ -71,9 +72,9 @@ export async function logitLens(
     const layer: LensWord[][] = [];
     for (let i = 0; i < length; i++) {
       const hits = best(softmax(logits.at<Tensor>(i).data), Math.min(topK, logits.shape[1]!));
-      layer.push(
-        await Promise.all(hits.map(async ({ index, score }) => ({ token: index, word: await words.of(index), score }))),
-      );
+      for (const { index } of hits) if (!words.has(index)) words.set(index, wordOf(model, index));
+      const found = hits.map(async ({ index, score }) => ({ token: index, word: (await words.get(index))!, score }));
+      layer.push(await Promise.all(found));
     }
     result.push(layer);
     onProgress?.({ done: done + 1, total: sites.length });
@@ -86,26 +87,10 @@ async function maskId(model: PretrainedModel, maskToken: string): Promise<number
   return inputIds[0]![tokens[0]!.indexOf(maskToken)]!;
 }
 
-/** Decodes token ids, each only once. */
-class Words {
-  readonly #model: PretrainedModel;
-  readonly #known = new Map<number, Promise<string>>();
-
-  constructor(model: PretrainedModel) {
-    this.#model = model;
-  }
-
-  of(id: number): Promise<string> {
-    const word = this.#known.get(id) ?? this.#find(id);
-    this.#known.set(id, word);
-    return word;
-  }
-
-  async #find(id: number): Promise<string> {
-    const text = (await this.#model.decode([id])).trim();
-    if (text !== '') return text;
-    // Decoding omits special tokens.
-    const { tokens } = await this.#model.tokenize({ inputIds: [[id]] });
-    return tokens[0]![0]!;
-  }
+async function wordOf(model: PretrainedModel, id: number): Promise<string> {
+  const text = (await model.decode([id])).trim();
+  if (text !== '') return text;
+  // Decoding omits special tokens.
+  const { tokens } = await model.tokenize({ inputIds: [[id]] });
+  return tokens[0]![0]!;
 }

@@ -5,6 +5,7 @@ import { type ModelInput, type PretrainedModel, requireModel } from '../models/i
 import { attentionRollout } from '../tasks/index.js';
 import { type LensOptions, lensSchema, ofText, oneText } from './call.js';
 
+/** Options of `rollout`. */
 export type RolloutOptions = Pick<LensOptions, 'signal'>;
 
 /**

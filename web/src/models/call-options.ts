@@ -24,11 +24,11 @@ import { editSchema, siteSchema } from '../base/site-options.js';
 import type { RawTensor } from '../base/wasm/core.js';
 import type { IntegrityOption } from '../io/integrity.js';
 import type { RemoteOptions } from '../io/source.js';
-import { POOLINGS, type Pooling } from './families/sentence-transformers.js';
+import { POOLINGS, type Pooling } from './families/steps.js';
 import { weightsPath } from './families/weight-files.js';
 import { isTexts, type ModelInput } from './input.js';
-import type { LoadModelOptions } from './load.js';
-import type { EncodeOptions, ModelConfig } from './model.js';
+import type { LoadModelOptions } from './loaded-model.js';
+import type { DecodeOptions, EncodeOptions, ModelConfig } from './model.js';
 import { OUTPUTS } from './quantized.js';
 
 const pooling = oneOf(POOLINGS);
@@ -51,10 +51,13 @@ export const callSchema = {
   headMask: optional(headMask, null),
   ...editSchema,
 };
-const predictSchema = { ...callSchema, ...siteSchema };
+const promptSchema = { prompt: optional(text, undefined), promptName: optional(text, undefined) };
+const encodeSiteSchema = { ...callSchema, ...siteSchema };
+const predictSchema = { ...encodeSiteSchema, ...promptSchema };
+const role = oneOf(['query', 'document']);
 const tokenizeSchema = { ...inputSchema, maxLength: optional(sizeOrInfinity, undefined), signal };
 const encodeSchema = {
-  ...predictSchema,
+  ...encodeSiteSchema,
   outputAttentions: optional(flag, false),
   outputHiddenStates: optional(flag, false),
   outputProjections: optional(flag, false),
@@ -64,21 +67,22 @@ export const embedSchema = {
   pooling: optional(poolings, undefined),
   normalize: optional(flag, undefined),
   dimensions: optional(size, undefined),
-  prompt: optional(text, undefined),
-  promptName: optional(text, undefined),
+  ...promptSchema,
+  task: optional(text, undefined),
   output: optional(oneOf(OUTPUTS), 'float32' as const),
 };
 const embedTokensSchema = {
   ...callSchema,
-  promptName: optional(oneOf(['query', 'document']), 'document' as const),
+  promptName: optional(role, 'document' as const),
 };
+const embedSparseSchema = { ...callSchema, promptName: optional(role, undefined) };
 const scoreSpansSchema = { signal, onProgress: callSchema.onProgress };
 
 /** A model's methods that take texts, with the schemas of their options: for models in this thread and in workers. */
 const TEXT_METHODS = {
   encode: encodeSchema,
   embed: embedSchema,
-  embedSparse: callSchema,
+  embedSparse: embedSparseSchema,
   embedTokens: embedTokensSchema,
   scoreSpans: scoreSpansSchema,
   tokenize: tokenizeSchema,
@@ -93,7 +97,10 @@ export const readCall = <M extends TextMethod>(method: M, options: object | unde
 
 /** Token ids to decode. */
 export const decodeIds = listOf((value, name) => integer(value, name, 0), 'an array of token ids');
-export const decodeSchema = { skipSpecialTokens: optional(flag, true) };
+export const decodeSchema = {
+  skipSpecialTokens: optional(flag, true),
+  cleanUpTokenizationSpaces: optional(flag, undefined),
+} satisfies Schema<DecodeOptions>;
 
 /** Splits the option `headMask` into the factors of each layer's heads; checks it against the model's sizes. */
 export function headMaskRows(
@@ -133,6 +140,7 @@ export const remoteSchema = {
 export const loadSchema = {
   dtype: optional(oneOf(['fp32', 'q8']), 'fp32' as const),
   weights: optional(weightsPath, undefined),
+  strict: optional(flag, undefined),
   onProgress: callback<NonNullable<LoadModelOptions['onProgress']>>,
   signal,
   ...remoteSchema,

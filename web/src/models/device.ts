@@ -3,7 +3,9 @@ import type { RunDevice } from './run.js';
 
 /** The device that runs a model's layers, and the reason for it. */
 export interface Device {
+  /** Where the layers run in the next call. */
   readonly type: 'wasm' | 'webgpu';
+  /** Why they run there, as a sentence. */
   readonly reason: string;
   /** The GPU's description by its adapter; null without a GPU. */
   readonly adapter: string | null;
@@ -16,7 +18,9 @@ export interface Device {
   readonly measured: readonly DeviceFigures[];
 }
 
+/** Times and differences that were measured when a model was loaded with a device. */
 export interface DeviceFigures {
+  /** What was computed. */
   input: 'text' | 'image';
   /** The number of tokens, or of an image's rows. */
   length: number;
@@ -27,6 +31,7 @@ export interface DeviceFigures {
   difference: number;
   /** The time in milliseconds, the faster of two runs. null with 'webgpu', which does not measure times. */
   wasm: number | null;
+  /** Milliseconds on the GPU; null if it was not timed. */
   webgpu: number | null;
 }
 

@@ -3,10 +3,11 @@
  * longest text, E width, H heads.
  */
 import { calling, floatsOf } from '../base/error.js';
-import { padRows, padWeights } from '../base/padding.js';
+import { padHeads, padWeights } from '../base/padding.js';
 import type { SitePlan } from '../base/site-plan.js';
 import { Tensor } from '../base/tensor.js';
 import type { RawEncoderModelConfig, RawRows } from '../base/wasm/core.js';
+import { outputWidth } from './families/family.js';
 import type { Chain } from './heads/task-heads.js';
 import { longest, type Row } from './input.js';
 import type { EncodeResult } from './model.js';
@@ -27,9 +28,6 @@ export function sitesOf<R extends Requested>(read: R): R & { also: string[]; sho
 }
 
 export class EncodeOutputs {
-  readonly #rows: Row[];
-  readonly #config: RawEncoderModelConfig;
-  readonly #requested: Requested;
   /** L */
   readonly #width: number;
   /** [N,L,E] */
@@ -39,27 +37,29 @@ export class EncodeOutputs {
   /** The attention weights of each layer, [N,H,L,L]. */
   readonly #attentions: Float32Array[];
 
-  constructor(rows: Row[], config: RawEncoderModelConfig, requested: Requested) {
+  constructor(
+    readonly rows: Row[],
+    readonly config: RawEncoderModelConfig,
+    readonly requested: Requested,
+  ) {
     const { numLayers, numHeads, embedDim } = config;
     const [count, width] = [rows.length, longest(rows)];
     const perLayer = (isRequested: boolean, shape: number[]) =>
       Array.from({ length: isRequested ? numLayers : 0 }, () => floatsOf('encode', shape));
-    this.#rows = rows;
-    this.#config = config;
-    this.#requested = requested;
     this.#width = width;
-    this.#last = floatsOf('encode', [count, width, embedDim]);
+    this.#last = floatsOf('encode', [count, width, outputWidth(config)]);
     this.#hidden = perLayer(requested.outputHiddenStates, [count, width, embedDim]);
     this.#attentions = perLayer(requested.outputAttentions, [count, numHeads, width, width]);
   }
 
   /** Returns hooks that copy the requested outputs of a piece, whose first text is `first`. */
   hooksOf(piece: Row[], first: number): PieceHooks {
-    const { numLayers, numHeads, embedDim } = this.#config;
-    const { outputAttentions, outputHiddenStates } = this.#requested;
+    const { numLayers, numHeads, embedDim } = this.config;
+    const last = outputWidth(this.config);
+    const { outputAttentions, outputHiddenStates } = this.requested;
     const width = this.#width;
-    const copy = (encoding: RawRows, out: Float32Array) =>
-      padRows(encoding.hidden(), piece, width, embedDim, out.subarray(first * width * embedDim));
+    const copy = (encoding: RawRows, out: Float32Array, of: number) =>
+      padHeads(encoding.hidden(), piece, width, 1, of, out.subarray(first * width * of));
     return {
       returnWeights: outputAttentions,
       returnStates: outputHiddenStates,
@@ -68,24 +68,26 @@ export class EncodeOutputs {
           const out = this.#attentions[layer]!.subarray(first * numHeads * width * width);
           padWeights(weights, piece, width, numHeads, out);
         }
-        if (outputHiddenStates && layer < numLayers - 1) copy(encoding, this.#hidden[layer + 1]!);
+        if (outputHiddenStates && layer < numLayers - 1) copy(encoding, this.#hidden[layer + 1]!, embedDim);
       },
-      use: (encoding) => copy(encoding, this.#last),
+      use: (encoding) => copy(encoding, this.#last, last),
     };
   }
 
   /** Returns the result after all pieces have run. */
   result(pooler: Chain | null, sites: SitePlan | null): EncodeResult {
-    const { numLayers, numHeads, embedDim } = this.#config;
-    const [count, width, last] = [this.#rows.length, this.#width, this.#last];
+    const { numLayers, numHeads } = this.config;
+    const embedDim = outputWidth(this.config);
+    const { outputAttentions, outputHiddenStates, outputProjections, read } = this.requested;
+    const [count, width, last] = [this.rows.length, this.#width, this.#last];
     const shape = [count, width, embedDim];
     const mask = new Uint8Array(count * width);
-    this.#rows.forEach((row, n) => {
+    this.rows.forEach((row, n) => {
       for (const column of row.columns) mask[n * width + column] = 1;
     });
     const result: EncodeResult = {
       lastHiddenState: new Tensor(last, shape),
-      ...listsOf(this.#rows),
+      ...listsOf(this.rows),
       attentionMask: new Tensor(mask, [count, width]),
     };
     if (pooler) {
@@ -95,17 +97,17 @@ export class EncodeOutputs {
       const pooled = calling('encode', () => pooler.forward({ data, shape: [count, embedDim] }));
       result.poolerOutput = new Tensor(pooled.data, pooled.shape);
     }
-    if (this.#requested.outputAttentions)
+    if (outputAttentions)
       result.attentions = this.#attentions.map((data) => new Tensor(data, [count, numHeads, width, width]));
-    if (this.#requested.outputHiddenStates) {
-      const states = numLayers > 0 ? [...this.#hidden, last.slice()] : [];
-      result.hiddenStates = states.map((data) => new Tensor(data, shape));
+    if (outputHiddenStates) {
+      const states = this.#hidden.map((data) => new Tensor(data, [count, width, this.config.embedDim]));
+      result.hiddenStates = numLayers > 0 ? [...states, new Tensor(last.slice(), shape)] : [];
     }
-    if (this.#requested.outputProjections) {
+    if (outputProjections) {
       const of = (site: string) => Array.from({ length: numLayers }, (_, i) => sites!.tensor(`layers.${i}.${site}`));
       result.projections = { queries: of('queries'), keys: of('keys'), values: of('values') };
     }
-    if (this.#requested.read) result.activations = sites!.activations();
+    if (read) result.activations = sites!.activations();
     return result;
   }
 }

@@ -10,7 +10,7 @@ import type { ModelFolder } from '../io/files.js';
 import type { Settings } from '../io/settings.js';
 import type { TextTokenizer } from '../text/tokenizer.js';
 import type { ModelDevice } from './device.js';
-import type { SentenceConfig } from './families/sentence-transformers.js';
+import type { SentenceConfig } from './families/sentence-config.js';
 import type { RowSteps } from './input.js';
 import type { PieceHooks, PieceOptions } from './run.js';
 
@@ -48,11 +48,13 @@ export interface ImageCallOptions {
   onProgress?: ((progress: { done: number; total: number }) => void) | undefined;
 }
 
+/** Options of `embedImages`. */
 export interface EmbedImageOptions extends ImageCallOptions, EditOptions {
   /** Whether to scale vectors to unit norm. Default: as in the model's folder, else false. */
   normalize?: boolean | undefined;
 }
 
+/** Options of `encodeImage`. */
 export interface EncodeImageOptions extends ImageCallOptions, SiteOptions {
   /** Whether the result has `attentions`. Default false. */
   outputAttentions?: boolean | undefined;
@@ -127,8 +129,14 @@ export interface Completion {
 }
 
 /** Makes an image encoder, possibly with a text encoder. `make` makes a single encoder. */
+/** Reads how images are preprocessed from the folder `within`; null if it has no settings of images. */
+export type PreprocessingOf = (
+  folder: ModelFolder,
+  within: string,
+  signal: SignalLike | undefined,
+) => Promise<object | null>;
+
 export type ImagesOf = (
   core: Core,
-  settings: Settings,
   make: (core: Core, config: RawEncoderModelConfig) => RawEncoderModel,
 ) => RawEncoderModel & ImageEncoder;

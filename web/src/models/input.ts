@@ -6,18 +6,24 @@ import { describe, guarded, type HeedError, invalid } from '../base/error.js';
 import type { Steps } from '../base/event-loop.js';
 import { integer, lengthOf, listOf, type Reader, requireKnown, texts } from '../base/options.js';
 import type { RawEncoderModelConfig } from '../base/wasm/core.js';
+import type { ChatInput, ChatTemplate } from '../text/chat-template.js';
 import type { TextTokenizer, Token } from '../text/tokenizer.js';
+import type { TextSettings } from './families/sentence-config.js';
 
 /**
  * Token ids from another tokenizer. `attentionMask`: 1 for tokens, 0 for padding. `tokenTypeIds`: default 0; ignored by
  * families without token types.
  */
 export interface TokenIds {
+  /** The ids of the tokens, one row per text. */
   inputIds: readonly (readonly number[])[];
+  /** 1 for tokens, 0 for padding. Default: no padding. */
   attentionMask?: readonly (readonly number[])[] | undefined;
+  /** The segment of each token. Default: 0. */
   tokenTypeIds?: readonly (readonly number[])[] | undefined;
 }
 
+/** A text, several texts, or their token ids. */
 export type ModelInput = string | readonly string[] | TokenIds;
 
 export interface InputOptions {
@@ -36,6 +42,7 @@ export interface InputOptions {
 export interface Row {
   ids: number[];
   types: number[] | null;
+  /** Those of token ids with a mask; null: they follow from `ids`. */
   positions: number[] | null;
   /**
    * Per token 0, or -Infinity if no token attends to it. Either all rows of a call have a key mask, and equal lengths,
@@ -60,6 +67,8 @@ export interface InputContext {
   /** The default maximum number of tokens per text. */
   maxLength: number;
   padId: number;
+  /** The folder's settings for texts. */
+  texts: Pick<TextSettings, 'taskLengths' | 'truncation' | 'padding' | 'addSpecialTokens' | 'template'>;
 }
 
 /** The settings for the rows of a call. */
@@ -67,6 +76,7 @@ interface RowContext extends InputContext {
   limit: number;
   truncation: boolean;
   prompt: string;
+  task: string | undefined;
 }
 
 /** The architecture's maximum number of tokens per text. */
@@ -139,6 +149,8 @@ export const allRows = (rows: RowSteps): Row[] => [...rows].filter((row) => row 
 export interface RowOptions extends InputOptions {
   /** The prompt before every text. Default: none. */
   prompt?: string | undefined;
+  /** The task of the texts, for folders that limit their length by task. Default: none. */
+  task?: string | undefined;
   /** Whether `maxLength` may exceed the model's limit, for rows that will not be run. Default false. */
   anyLength?: boolean | undefined;
 }
@@ -149,14 +161,13 @@ export interface RowOptions extends InputOptions {
  */
 export function* rowsOf(
   input: ModelInput,
-  { truncation, maxLength, prompt = '', anyLength = false, ...options }: RowOptions,
+  { truncation, maxLength, prompt = '', task, anyLength = false, ...options }: RowOptions,
   context: InputContext,
 ): Generator<Row | null> {
   const pairs = pairsOf(input, options);
-  const limitOf = (fallback: number) => lengthLimit(maxLength, context, fallback, anyLength);
   if (isTexts(input)) {
-    const limit = limitOf(context.maxLength);
-    const rowContext = { ...context, limit, truncation: truncation ?? true, prompt };
+    const limit = limitOfTexts({ truncation, maxLength, task, anyLength }, context);
+    const rowContext = { ...context, limit, truncation: truncation ?? Boolean(context.texts.truncation), prompt, task };
     for (const [n, text] of (typeof input === 'string' ? [input] : input).entries())
       yield yield* textRow(text, pairs?.[n], n, rowContext);
     return;
@@ -164,12 +175,25 @@ export function* rowsOf(
   // The tokenizer's limit does not apply to token ids.
   const rowContext = {
     ...context,
-    limit: limitOf(Infinity),
+    limit: lengthLimit(maxLength, context, Infinity, anyLength),
     truncation: truncation ?? false,
     prompt,
+    task,
   };
   const width = longest(input.inputIds);
   for (let n = 0; n < input.inputIds.length; n++) yield idsRow(n, input, width, rowContext);
+}
+
+/** The maximum number of tokens of each text. */
+export function limitOfTexts(
+  { truncation, maxLength, task, anyLength = false }: Omit<RowOptions, 'prompt' | 'textPairs'>,
+  context: InputContext,
+): number {
+  const { texts } = context;
+  const own = (task !== undefined && texts.taskLengths[task]) || context.maxLength;
+  // The folder's limit applies only if the call or the folder cuts texts.
+  const cuts = truncation || texts.truncation;
+  return lengthLimit(maxLength, context, cuts ? own : Infinity, anyLength);
 }
 
 /** The maximum length. */
@@ -213,12 +237,20 @@ function tooLong(name: string, length: number, limit: number): HeedError {
 }
 
 function* textRow(text: string, pair: string | undefined, n: number, context: RowContext): Steps<Row> {
-  const { tokenizer, config, limit, truncation, prompt } = context;
+  const { tokenizer, config, limit, truncation, prompt, texts } = context;
+  const { addSpecialTokens } = texts;
   if (!tokenizer)
     throw invalid(`texts[${n}]`, '{ inputIds }, as the model folder has no tokenizer.json', 'a text', 'UNSUPPORTED');
-  const steps = tokenizer.tokenizing(prompt + text, pair, truncation ? limit : Infinity);
+  if (pair !== undefined && texts.truncation === 'only_first') {
+    const expected = "none, as the folder cuts only first texts (truncation: 'only_first')";
+    throw invalid('textPairs', expected, 'a text', 'UNSUPPORTED');
+  }
+  const { template } = texts;
+  if (template && !(template.onlyPairs && pair === undefined))
+    return yield* chatRow({ text, pair, prompt, task: context.task }, template, tokenizer, n, context);
+  const steps = tokenizer.tokenizing(prompt + text, pair, truncation ? limit : Infinity, addSpecialTokens);
   const { tokens, typeIds, cut } = yield* steps;
-  const special = () => tokenizer.specialCount(pair !== undefined);
+  const special = () => (addSpecialTokens ? tokenizer.specialCount(pair !== undefined) : 0);
   requireFit(`texts[${n}]`, tokens.length + cut, limit, truncation, special);
   const ids = tokens.map((token) => token.id);
   return {
@@ -230,6 +262,37 @@ function* textRow(text: string, pair: string | undefined, n: number, context: Ro
     tokens: tokens.map((token) => token.text),
     offsets: tokens.map((token) => offsetOf(token, prompt.length)),
     parts: tokens.map((token) => token.part),
+    cut,
+  };
+}
+
+/** The row of a text that the model reads as a message. Its tokens have no ranges in the text. */
+function* chatRow(
+  input: ChatInput,
+  template: ChatTemplate,
+  tokenizer: TextTokenizer,
+  n: number,
+  { limit, truncation }: RowContext,
+): Steps<Row> {
+  const most = truncation ? limit : Infinity;
+  const { tokens, cut } = yield* tokenizer.tokenizing(template.render(input), undefined, most, false);
+  requireFit(`texts[${n}]`, tokens.length + cut, limit, truncation, () => 0);
+  const ids = tokens.map(({ id }) => id);
+  if (truncation && template.restoresEnd && ids.length >= limit) {
+    const idsOf = (text: string) => tokenizer.tokenize(text, undefined, Infinity, false).tokens.map(({ id }) => id);
+    const end = template.endOf(input, idsOf);
+    const count = Math.min(end.length, ids.length);
+    for (let i = 1; i <= count; i++) ids[ids.length - i] = end[end.length - i]!;
+  }
+  return {
+    ids,
+    types: null,
+    positions: null,
+    columns: ids.map((_, i) => i),
+    length: ids.length,
+    tokens: ids.map((id) => tokenizer.token(id)),
+    offsets: ids.map(() => [0, 0]),
+    parts: ids.map(() => null),
     cut,
   };
 }
@@ -262,6 +325,13 @@ function idsRow(n: number, input: TokenIds, width: number, context: RowContext):
   const cut = seen.length - columns.length;
   if (cut > 0 && !truncation) throw tooLong(`inputIds[${n}]`, last < 0 ? seen.length : all.length, limit);
   const isRun = columns.every((column, i) => column === columns[0]! + i);
+  if (config.rotaryValues && columns.length > 0 && columns[0] !== 0)
+    throw invalid(
+      `attentionMask[${n}]`,
+      'no padding before the text, as this model rotates values by position',
+      'zeros',
+      'UNSUPPORTED',
+    );
   if (!isRun && config.positions !== 'absolute') {
     const expected = "one run of ones, as this model's attention depends on distances";
     throw invalid(`attentionMask[${n}]`, expected, 'zeros between ones', 'UNSUPPORTED');
@@ -285,14 +355,18 @@ function idsRow(n: number, input: TokenIds, width: number, context: RowContext):
 
 /**
  * Positions as in the published models. BERT: the column. RoBERTa and MPNet: padding_idx + 1 plus the number of
- * preceding tokens that are not padding. null: 0, 1, 2, ... plus the offset.
+ * preceding tokens that are not padding; padding, also within a text, has position padding_idx. null: 0, 1, 2, ... plus the offset.
  */
-function positionsOf(all: readonly number[], columns: number[], { config, padId }: InputContext): number[] | null {
-  if (!(['absolute', 'relative'].includes(config.positions) || config.positionEmbeddings)) return null;
+export function positionsOf(
+  all: readonly number[],
+  columns: number[],
+  { config }: Pick<InputContext, 'config'>,
+): number[] | null {
+  if (!(config.positions === 'absolute' || config.positionEmbeddings)) return null;
   let positions = columns;
   if (config.positionOffset > 0) {
     let seen = 0;
-    const byId = all.map((id) => (id === padId ? config.positionOffset - 1 : config.positionOffset + seen++));
+    const byId = all.map((id) => (id === config.positionOffset - 1 ? id : config.positionOffset + seen++));
     positions = columns.map((i) => byId[i]!);
   }
   return positions.every((position, i) => position === config.positionOffset + i) ? null : positions;

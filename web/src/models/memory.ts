@@ -8,6 +8,9 @@ import { pieceTokens } from './run.js';
 /** The maximum number of tokens of texts for which memory is reserved. */
 const TOKENS = 512;
 
+/** The maximum number of positions for whose angles memory is reserved. */
+const ANGLES = 2 ** 15;
+
 /**
  * Per module instance, in bytes: the weights of its models, the maximum that a call needs, and the maximum of their sum
  * so far, which has been reserved.
@@ -35,12 +38,23 @@ export function reserveFor(core: Core, config: RawEncoderModelConfig): () => voi
 /** The size of the weights in memory in bytes, overestimated by a few percent. The surplus is available to calls. */
 function weightBytes(config: RawEncoderModelConfig): number {
   const { vocabSize, embedDim, embeddingDim, numLayers, numHeads, keyValueHeads, headDim } = config;
-  const { feedForwardDim, gated, sharedLayers, maxPositions, rotaryDim = 0, int8, tableCode } = config;
+  const {
+    feedForwardDim,
+    gated,
+    sharedLayers,
+    maxPositions,
+    rotaryDim = 0,
+    int8,
+    tableCode,
+    layerInputDim = 0,
+  } = config;
   const heads = 2 * embedDim * (numHeads + keyValueHeads) * headDim;
-  const layers = (heads + (gated ? 3 : 2) * embedDim * feedForwardDim) * (sharedLayers ? 1 : numLayers);
+  const layer = heads + (gated ? 3 : 2) * embedDim * feedForwardDim + 3 * embedDim * layerInputDim;
+  const layers = layer * (sharedLayers ? 1 : numLayers);
   const words = vocabSize * (embeddingDim || embedDim);
   const hasTable = config.positionEmbeddings || config.positions === 'absolute';
-  const positions = maxPositions * ((hasTable ? embedDim : 0) + 2 * rotaryDim);
+  // The tables of angles grow with the texts.
+  const positions = maxPositions * (hasTable ? embedDim : 0) + Math.min(maxPositions, ANGLES) * 2 * rotaryDim;
   const bytes = int8 ? 1 : 4;
   // Biases, norms, scales, and padding of partly filled panels.
   return 1.02 * (bytes * layers + words * (tableCode ? 0.5 : bytes) + 4 * positions) + 1.5e6;

@@ -6,7 +6,8 @@ import { type HeedError, invalid } from '../base/error.js';
 import type { SignalLike } from '../base/platform.js';
 import type { ModelFolder, OpenFile } from '../io/files.js';
 import { discard } from '../io/list-files.js';
-import type { SentenceConfig } from './families/sentence-transformers.js';
+import type { SentenceConfig } from './families/sentence-config.js';
+import { isStaticIn } from './families/steps.js';
 import { ADAPTER, withOtherFiles } from './families/weight-files.js';
 
 /** The file that replaces config.json in a GLiNER's folder. */
@@ -23,13 +24,14 @@ export interface ModelFiles {
 
 /**
  * Opens the files that are read before the weights. `readSentence` is called if one of them is missing at the root; it
- * returns null if its file cannot be read.
+ * returns null if its file cannot be read. `isRoute`: whether only the folder that it names counts.
  * @throws HeedError NOT_FOUND if config.json is missing, except for a StaticEmbedding
  */
 export async function openModelFiles(
   folder: ModelFolder,
   readSentence: () => Promise<SentenceConfig | null>,
   signal: SignalLike | undefined,
+  isRoute: () => Promise<boolean> = async () => false,
 ): Promise<ModelFiles> {
   const openIn = async (within: string): Promise<ModelFiles> => {
     const open = (name: string) => folder.open(within + name, { signal });
@@ -37,13 +39,14 @@ export async function openModelFiles(
     return { within, configFile, tokenizerFile };
   };
   let files = await openIn('');
-  if (files.configFile && files.tokenizerFile) return files;
+  // Asked after the files at the root have been requested, because the answer takes requests, too.
+  if (files.configFile && files.tokenizerFile && !(await isRoute())) return files;
   const sentence = await readSentence();
   if (sentence?.modelFolder) {
     for (const file of [files.configFile, files.tokenizerFile]) if (file) await discard(file);
     files = await openIn(sentence.modelFolder);
   }
-  if (!sentence?.isStatic)
+  if (!isStaticIn(sentence))
     files.configFile ??=
       (await folder.open(files.within + GLINER_CONFIG, { signal })) ??
       (await folder.open(`${files.within}config.json`, { required: true, signal }).catch(async (error) => {

@@ -6,13 +6,15 @@ import type { SignalLike } from '../base/platform.js';
 import type { EditOptions, SiteOptions } from '../base/site-options.js';
 import type { Tensor, TensorInput } from '../base/tensor.js';
 import type { Device } from './device.js';
-import type { Pooling, Similarity } from './families/sentence-transformers.js';
+import type { SimilarityFunction } from './families/sentence-config.js';
+import type { Pooling } from './families/steps.js';
 import type { SparseVector } from './heads/sparse.js';
 import type { HeadName } from './heads/task-heads.js';
 import type { EmbedImageOptions, EncodeImageOptions, EncodeImageResult, ImagesInput } from './image-encoder.js';
 import type { InputOptions, ModelInput } from './input.js';
 import type { VectorOutput, VectorsOf } from './quantized.js';
 
+/** Options of all methods that run a model. */
 export interface CallOptions extends EditOptions {
   /** Stops the call between layers and between texts. The call rejects with the signal's reason. */
   signal?: SignalLike | undefined;
@@ -22,6 +24,7 @@ export interface CallOptions extends EditOptions {
   headMask?: TensorInput | undefined;
 }
 
+/** Options of `encode`. */
 export interface EncodeOptions extends CallOptions, InputOptions, SiteOptions {
   /** Whether the result has `attentions`. Default false. */
   outputAttentions?: boolean | undefined;
@@ -39,8 +42,11 @@ export interface EncodeOptions extends CallOptions, InputOptions, SiteOptions {
  * position terms if it has them; EmbeddingGemma and DeBERTa scale by another factor than 1 / √Dk.
  */
 export interface Projections {
+  /** The queries of each layer. */
   queries: Tensor[];
+  /** The keys of each layer. */
   keys: Tensor[];
+  /** The values of each layer. */
   values: Tensor[];
 }
 
@@ -84,12 +90,16 @@ export type EncodeResultFor<A extends boolean, S extends boolean, P extends bool
   (S extends true ? { hiddenStates: Tensor[] } : unknown) &
   (P extends true ? { projections: Projections } : unknown);
 
+/** Options of `embed`. */
 export interface EmbedOptions extends CallOptions, InputOptions {
   /**
    * The pooling; the vectors of several poolings are concatenated. Default: that of the model's folder, else the mean.
    */
   pooling?: Pooling | readonly Pooling[] | undefined;
-  /** Whether to scale vectors to unit norm. Default: as in the model's folder, else false. */
+  /**
+   * Whether to scale vectors to unit norm. Default: as in the model's folder; false for folders without modules.json,
+   * such as those made for transformers.js.
+   */
   normalize?: boolean | undefined;
   /** The number of leading entries to keep, for Matryoshka models. Default: all. */
   dimensions?: number | undefined;
@@ -97,6 +107,11 @@ export interface EmbedOptions extends CallOptions, InputOptions {
   prompt?: string | undefined;
   /** The name of a prompt that the model's folder defines. Cannot be combined with `prompt`. */
   promptName?: string | undefined;
+  /**
+   * The task of the texts, for folders with a Router, a length per task or adapters per task (Jina v3): 'query',
+   * 'document' or another one that the folder names. Default: none; for `embedQuery` and `embedDocument`, theirs.
+   */
+  task?: string | undefined;
 }
 
 /**
@@ -105,6 +120,7 @@ export interface EmbedOptions extends CallOptions, InputOptions {
  */
 export type EmbedCall<O extends VectorOutput> = EmbedOptions & { output?: O | undefined };
 
+/** Options of `tokenize` of a model. */
 export interface TokenizeOptions extends InputOptions, Pick<CallOptions, 'signal'> {
   /**
    * The maximum number of tokens per text. Unlike in other calls, it may exceed the model's limit; `Infinity` returns
@@ -113,22 +129,58 @@ export interface TokenizeOptions extends InputOptions, Pick<CallOptions, 'signal
   maxLength?: number | undefined;
 }
 
+/** The tokens of texts. */
 export interface TokenizeResult {
+  /** The ids of the tokens of each text. */
   inputIds: number[][];
+  /** The tokens of each text. */
   tokens: string[][];
+  /** For each token its range [start, end) in the text, in UTF-16 code units. */
   offsets: [number, number][][];
   /**
    * The text that each token belongs to: 0 for the first, 1 for its pair, null for special tokens and for tokens given
    * as ids.
    */
   parts: (0 | 1 | null)[][];
+  /** The segment of each token. */
   tokenTypeIds: number[][];
+  /** 1 for each token. */
   attentionMask: number[][];
+  /** The number of tokens that were cut off each text. */
   truncated: number[];
 }
 
-export interface PredictOptions extends CallOptions, InputOptions, SiteOptions {}
+export interface DecodeOptions {
+  /** Whether to leave out special tokens. Default true. */
+  skipSpecialTokens?: boolean | undefined;
+  /**
+   * Whether to remove spaces before punctuation and within contractions. Default: as in tokenizer_config.json, else
+   * false.
+   */
+  cleanUpTokenizationSpaces?: boolean | undefined;
+}
 
+/** Options of `predict`. */
+export interface PredictOptions extends CallOptions, InputOptions, SiteOptions {
+  /**
+   * For 'sequence-classification': the text before each text or, if the folder has a chat template, the system message.
+   * Default: the folder's default prompt.
+   */
+  prompt?: string | undefined;
+  /** The name of a prompt of the folder, instead of `prompt`. */
+  promptName?: string | undefined;
+}
+
+/** The options of `embedSparse`. */
+export interface EmbedSparseCall extends CallOptions, InputOptions {
+  /**
+   * Whether the texts are queries or documents: adds the folder's prompt for them, and selects the route of a folder
+   * with a Router. Default: neither, with the folder's default prompt and route.
+   */
+  promptName?: 'query' | 'document' | undefined;
+}
+
+/** Options of `embedTokens`. */
 export interface EmbedTokensOptions extends CallOptions, Pick<InputOptions, 'truncation'> {
   /** Whether the texts are queries or documents, which a ColBERT encodes differently. Default: 'document'. */
   promptName?: 'query' | 'document' | undefined;
@@ -156,8 +208,11 @@ export interface Prediction {
    * fill-mask: [masks, V], where V is the size of the vocabulary.
    */
   logits: Tensor;
+  /** The ids of the tokens of each text. */
   inputIds: number[][];
+  /** The tokens of each text. */
   tokens: string[][];
+  /** For each token its range [start, end) in the text, in UTF-16 code units. */
   offsets: [number, number][][];
   /** The text that each token belongs to: 0 for the first, 1 for its pair, null for special tokens. */
   parts: (0 | 1 | null)[][];
@@ -165,9 +220,27 @@ export interface Prediction {
   masks: [number, number][];
   /** The tensors of the sites that `read` names, by name. */
   activations?: Record<string, Tensor> | undefined;
+  /** The number of tokens that were cut off each text. */
   truncated: number[];
 }
 
+/** A classifier apart from the model whose vectors it classifies; see `loadHead`. `classify` takes it in place of a model. */
+export interface TextHead {
+  /** The names of the labels, and the kind of problem. */
+  readonly config: Pick<ModelConfig, 'labels' | 'problemType'>;
+  /**
+   * Returns the logits, [N, labels], of texts that the model embeds. `options` are those of `embed`.
+   *
+   * @throws HeedError as `embed`
+   */
+  predict(
+    head: 'sequence-classification',
+    input: ModelInput,
+    options?: EmbedOptions,
+  ): Promise<Pick<Prediction, 'logits' | 'truncated'>>;
+}
+
+/** The settings of a pretrained model. */
 export interface ModelConfig {
   /** The `model_type` of config.json. */
   family: string;
@@ -175,57 +248,86 @@ export interface ModelConfig {
   dtype: 'fp32' | 'q8';
   /** The types in which the file stores the encoder's matrices: 'F32', 'F16', ... */
   storage: string[];
+  /** The number of rows of the token embeddings. */
   vocabSize: number;
-  /** The width of the hidden states. */
+  /** The width of the last hidden states. In EmbeddingGemma 2, those before are narrower. */
   embedDim: number;
   /** The width of vectors, see `PretrainedModel.dimensions`. */
   dimensions: number;
+  /** The number of layers. */
   numLayers: number;
+  /** The number of heads of a layer. */
   numHeads: number;
+  /** The width inside the feed-forward part. */
   feedForwardDim: number;
   /** The default maximum number of tokens per text; longer texts are cut. */
   maxLength: number;
+  /** The number of parameters. */
   parameterCount: number;
   /** The text encoder's pooling: 'mean', or several as 'cls+mean'. 'cls' for models that encode only images. */
   pooling: string;
+  /** Whether `embed` scales vectors to unit norm by default. */
   normalize: boolean;
+  /** The prompts of the folder, by name. */
   prompts: Record<string, string>;
   /**
    * The similarity for which the vectors are meant: `similarity_fn_name` of the model's folder. Default: the cosine.
    */
-  similarity: Similarity;
+  similarity: SimilarityFunction;
+  /** The labels of a classifier, by id. */
   labels: string[];
   /**
    * 'single_label_classification', 'multi_label_classification' or 'regression'; null if config.json does not specify
    * it.
    */
   problemType: string | null;
+  /**
+   * For classifiers and rerankers: the class of torch.nn that sentence-transformers' `CrossEncoder.predict` applies to
+   * the scores, such as 'Sigmoid' or 'Identity'. It is the one that the folder names, else 'Sigmoid' for one label and
+   * 'Identity' for several. null for other models.
+   */
+  scoreActivation: string | null;
   /** Whether the model accepts texts. Without a tokenizer, it accepts only token ids. */
   hasTokenizer: boolean;
-  /** Whether the model accepts images (`embedImage`). */
+  /** Whether the model accepts images (`embedImages`). */
   hasImageEncoder: boolean;
+  /** The mask token; null if the tokenizer has none. */
   maskToken: string | null;
+  /** The prefix of tokens that continue a word, such as '##' of WordPiece tokenizers; null if the tokenizer has none. */
+  subwordPrefix: string | null;
   /** Tensors in the file that the model does not use. */
   unusedTensors: string[];
+  /**
+   * Settings in the folder's files that heed does not know, such as 'config.json: foo' and
+   * 'sentence_bert_config.json: bar.baz'. They have not been applied, and may change what the model computes in Python.
+   * The option `strict` rejects them. Settings that are known to have no effect on heed's results are not listed.
+   */
+  unread: string[];
 }
 
 /** The number of workers that run a model (0: it runs in the calling thread), and the reason. */
 export interface Workers {
+  /** The number of workers. */
   readonly count: number;
+  /** Why there are this many. */
   readonly reason: string;
 }
 
+/** A pretrained encoder, as `fromPretrained` returns it. */
 export interface PretrainedModel {
+  /** What is known of the model: its family, sizes, labels, prompts, and how its vectors are pooled. */
   readonly config: ModelConfig;
   /**
    * The width of the vectors that `embed` returns by default, for the schema of a database. It differs from
    * `config.embedDim` if layers follow the pooling, or if there are several poolings. For models that embed only images:
-   * the width of `embedImage`.
+   * the width of `embedImages`.
    */
   readonly dimensions: number;
+  /** The workers in which the model runs. */
   readonly workers: Workers;
   /** The device that runs the model's layers, and the reason. For a model in a worker: as of loading. */
   readonly device: Device;
+  /** Whether `dispose()` was called. */
   readonly disposed: boolean;
   /**
    * Returns the encoder's outputs for each token.
@@ -289,19 +391,21 @@ export interface PretrainedModel {
   predict(head: HeadName, input: ModelInput, options?: PredictOptions): Promise<Prediction>;
   /**
    * Returns sparse vectors of a masked language model (SPLADE): per text, the vocabulary's tokens that describe it,
-   * with the weights max log(1 + relu(logits)) over the text's tokens.
+   * with the weights max log(1 + relu(logits)) over the text's tokens. For a folder of sentence-transformers'
+   * SparseEncoder with other modules, the vectors of these modules.
    *
    * @example
    * const [query, ...documents] = await maskedModel.embedSparse(['a fox', 'the quick fox', 'a dog']);
    * documents.map((document) => sparseDot(query, document));
-   * @throws HeedError UNSUPPORTED if the checkpoint has no MLM head
+   * @throws HeedError UNSUPPORTED if the checkpoint has no MLM head, and the folder no other module for sparse vectors
    */
-  embedSparse(input: ModelInput, options?: Omit<PredictOptions, 'read'>): Promise<SparseVector[]>;
+  embedSparse(input: ModelInput, options?: EmbedSparseCall): Promise<SparseVector[]>;
   /**
-   * Returns one unit-norm vector per token for late interaction (ColBERT): [tokens, D] per text, to be compared by
-   * `maxSim`. For a ColBERT, the folder defines the prefixes of queries and documents, the number of tokens to which
-   * queries are padded with mask tokens, and the punctuation that is left out of documents. Other models have none of
-   * these; their vectors are the last hidden states.
+   * Returns one vector per token for late interaction (ColBERT): [tokens, D] per text, to be compared by `maxSim`. For a
+   * ColBERT, the folder defines the prompts of queries and documents, the number of tokens to which queries are padded
+   * with mask tokens, and the punctuation that is left out of documents. Other models have none of these; their vectors
+   * are the last hidden states. The vectors have unit norm, except for folders of sentence-transformers'
+   * MultiVectorEncoder without a module that normalizes them.
    *
    * @example
    * const [query] = await model.embedTokens('a fox', { promptName: 'query' });
@@ -329,17 +433,10 @@ export interface PretrainedModel {
    * Returns one vector per image: [N,E]. For CLIP and SigLIP, images and texts (`embed`) share one vector space.
    *
    * @example
-   * const vectors = await imageModel.embedImage([imageData, blob], { normalize: true });
+   * const vectors = await imageModel.embedImages([imageData, blob], { normalize: true });
    * const [hits] = semanticSearch(await imageModel.embed('a red bicycle'), vectors, { topK: 10 });
    * @throws HeedError UNSUPPORTED if the model has no image encoder, or for encoded images if the environment cannot
    * decode them
-   */
-  embedImage(images: ImagesInput, options?: EmbedImageOptions): Promise<Tensor>;
-  /**
-   * Alias of `embedImage`.
-   *
-   * @example
-   * const vectors = await imageModel.embedImages([imageData, blob]);
    */
   embedImages(images: ImagesInput, options?: EmbedImageOptions): Promise<Tensor>;
   /**
@@ -347,17 +444,27 @@ export interface PretrainedModel {
    *
    * @example
    * const { lastHiddenState, attentions } = await imageModel.encodeImage(imageData, { outputAttentions: true });
-   * @throws HeedError as `embedImage`
+   * @throws HeedError as `embedImages`
    */
   encodeImage(images: ImagesInput, options?: EncodeImageOptions): Promise<EncodeImageResult>;
   /**
-   * Decodes token ids. Leaves out special tokens unless `skipSpecialTokens` is false.
+   * Reads a classifier that `save({ head: true })` of heed/train wrote, for this model's vectors. Any number of them can
+   * share the model.
+   *
+   * @example
+   * const spam = await model.loadHead(headBytes);
+   * const [labels] = await classify(spam, 'You have won!');
+   * @throws HeedError INVALID_FILE for a damaged file, and for the head of another model
+   */
+  loadHead(file: ArrayBufferLike | ArrayBufferView): Promise<TextHead>;
+  /**
+   * Decodes token ids to a text.
    *
    * @example
    * const { inputIds } = await model.tokenize('a fox');
    * await model.decode(inputIds[0]); // "a fox"
    */
-  decode(ids: readonly number[], options?: { skipSpecialTokens?: boolean | undefined }): Promise<string>;
+  decode(ids: readonly number[], options?: DecodeOptions): Promise<string>;
   /**
    * Frees the model's memory or ends its workers.
    *
@@ -366,6 +473,7 @@ export interface PretrainedModel {
    * model.dispose();
    */
   dispose(): void;
+  /** Calls `dispose`, for `using`. */
   [Symbol.dispose](): void;
 }
 

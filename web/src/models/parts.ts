@@ -1,11 +1,15 @@
 import type { ModelDevice } from './device.js';
 import type { SpanScorer } from './heads/span-scorer.js';
-import { Chain, type Head, type HeadName } from './heads/task-heads.js';
-import type { LoadedModel } from './load.js';
+import { Steps } from './heads/steps.js';
+import type { Chain, Head, HeadName } from './heads/task-heads.js';
+import type { LoadedModel } from './loaded-model.js';
 
 /** The objects in WebAssembly memory that a model owns. */
 export class Parts {
-  vectorLayers = Chain.of([]);
+  /** The folder's steps from hidden states to vectors. */
+  steps = new Steps([], 0);
+  /** The models of a Router's other chains. */
+  routes: readonly { dispose(): void }[] = [];
   pooler: Chain | null = null;
   /** The span scorer of a GLiNER. */
   spans: SpanScorer | null = null;
@@ -30,10 +34,11 @@ export class Parts {
   delete(): void {
     if (this.#deleted) return;
     this.#deleted = true;
+    for (const route of this.routes) route.dispose();
     this.device?.delete();
     this.pooler?.delete();
     this.spans?.delete();
-    this.vectorLayers.delete();
+    this.steps.delete();
     for (const { chain } of this.heads.values()) chain.delete();
     this.deleteEncoder();
     this.release();

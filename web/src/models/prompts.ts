@@ -1,5 +1,5 @@
 /** The prompts for queries and documents in a model's folder. */
-import { guarded } from '../base/error.js';
+import { guarded, invalid } from '../base/error.js';
 import { oneOf, plainOptions } from '../base/options.js';
 import { isTexts, type ModelInput } from './input.js';
 import type { EmbedCall, EmbedOptions, PretrainedModel } from './model.js';
@@ -11,21 +11,15 @@ export const readRole = oneOf<Role>(['query', 'document']);
 
 /**
  * The names of prompts, in order of priority: those that sentence-transformers' encode_query and encode_document look
- * for, and those of Nomic's models. encode_document always stops at `document`, because every model has that prompt
- * there, empty unless its folder defines it, so documents of E5-like models do not get their `passage` prompt.
+ * for, and those of Nomic's and Jina's models. encode_document always stops at `document`, because every model has that
+ * prompt there, empty unless its folder defines it, so documents of E5-like models do not get their `passage` prompt.
  */
-export const PROMPT_NAMES: Record<Role, readonly string[]> = {
-  query: ['query', 'search_query'],
-  document: ['document', 'passage', 'corpus', 'search_document'],
+const PROMPT_NAMES: Record<Role, readonly string[]> = {
+  query: ['query', 'search_query', 'retrieval.query'],
+  document: ['document', 'passage', 'corpus', 'search_document', 'retrieval.passage'],
 };
 
 type Prompts = Readonly<Record<string, string>>;
-
-/** The option of `embed` for the first of these prompts that the folder defines; empty if it defines none. */
-export function namedPrompt(prompts: Prompts, names: readonly string[]): { promptName?: string | undefined } {
-  const promptName = names.find((name) => Object.hasOwn(prompts, name));
-  return promptName === undefined ? {} : { promptName };
-}
 
 /** The options of `embed` for texts of a role: adds the folder's prompt unless the caller gave one. */
 export function withPrompt<O extends Pick<EmbedOptions, 'prompt' | 'promptName'>>(
@@ -34,7 +28,20 @@ export function withPrompt<O extends Pick<EmbedOptions, 'prompt' | 'promptName'>
   options: O,
 ): O {
   const isGiven = options.prompt !== undefined || options.promptName !== undefined;
-  return isGiven ? options : { ...options, ...namedPrompt(prompts, PROMPT_NAMES[role]) };
+  const promptName = PROMPT_NAMES[role].find((name) => Object.hasOwn(prompts, name));
+  return isGiven || promptName === undefined ? options : { ...options, promptName };
+}
+
+/**
+ * The index of a task's adapters in `tasks`, the model's tasks with adapters; -1 if there are none or no task is given.
+ * For 'query' and 'document', a name in PROMPT_NAMES will do, too.
+ */
+export function adaptersFor(task: string | undefined, tasks: readonly string[]): number {
+  if (task === undefined || tasks.length === 0) return -1;
+  const names = [task, ...(PROMPT_NAMES[task as Role] ?? [])];
+  const found = names.map((name) => tasks.indexOf(name)).find((i) => i >= 0);
+  if (found === undefined) throw invalid('task', `one of ${tasks.join(', ')}, or none`, `'${task}'`);
+  return found;
 }
 
 /**
@@ -55,5 +62,6 @@ export async function embedAs<O extends VectorOutput>(
   const owner = role === 'query' ? 'embedQuery' : 'embedDocument';
   const options = plainOptions(owner, given);
   const takesPrompt = guarded('texts', () => isTexts(input));
-  return model.embed(input, takesPrompt ? withPrompt(model.config.prompts, role, options) : options);
+  const call = { task: role, ...options };
+  return model.embed(input, takesPrompt ? withPrompt(model.config.prompts, role, call) : call);
 }

@@ -5,6 +5,7 @@
 import { Tensor } from '../base/tensor.js';
 
 export const OUTPUTS = ['float32', 'int8', 'binary'] as const;
+/** The type of the vectors that `embed` returns. */
 export type VectorOutput = (typeof OUTPUTS)[number];
 
 /**
@@ -28,13 +29,9 @@ export interface OfTexts {
   readonly tokens: number[];
 }
 
+type Quantized<O extends VectorOutput> = O extends 'int8' ? Int8Vectors : O extends 'binary' ? BinaryVectors : Tensor;
 /** The type that `embed` returns for an output. */
-export type VectorsOf<O extends VectorOutput> = (O extends 'int8'
-  ? Int8Vectors
-  : O extends 'binary'
-    ? BinaryVectors
-    : Tensor) &
-  OfTexts;
+export type VectorsOf<O extends VectorOutput> = Quantized<O> & OfTexts;
 
 /** Rounds a vector to int8. A zero vector has the scale 1 / 127. */
 export function int8Of(vector: Float32Array): { values: Int8Array; scale: number } {
@@ -71,10 +68,7 @@ export function vectorsOf<O extends VectorOutput>(
 }
 
 /** Converts vectors [N,D] to the requested output type. */
-export function quantized(vectors: Tensor, output: 'int8'): Int8Vectors;
-export function quantized(vectors: Tensor, output: 'binary'): BinaryVectors;
-export function quantized(vectors: Tensor, output: VectorOutput): Tensor | Int8Vectors | BinaryVectors;
-export function quantized(vectors: Tensor, output: VectorOutput): Tensor | Int8Vectors | BinaryVectors {
+export function quantized<O extends VectorOutput>(vectors: Tensor, output: O): Quantized<O> {
   const [count, width] = vectors.shape as [number, number];
   const row = (n: number) => vectors.data.subarray(n * width, (n + 1) * width);
   let result: Tensor | Int8Vectors | BinaryVectors = vectors;
@@ -89,7 +83,7 @@ export function quantized(vectors: Tensor, output: VectorOutput): Tensor | Int8V
     for (let n = 0; n < count; n++) data.set(bitsOf(row(n)), n * bytes);
     result = new Tensor(data, [count, bytes]);
   }
-  return result;
+  return result as Quantized<O>;
 }
 
 /** Validated rows to search. */
@@ -130,14 +124,6 @@ export function dot(a: ArrayLike<number>, i: number, b: ArrayLike<number>, j: nu
   }
   for (let k = even; k < width; k++) p += a[first + k]! * b[second + k]!;
   return p + q + (r + s);
-}
-
-export const inverse = (norm: number) => Math.fround(1 / norm);
-
-/** Packs the signs of int8 or fp32 rows into bits. */
-export function signsOf({ data, count, width }: Rows): Uint8Array {
-  const used = data.subarray(0, count * width) as unknown as Float32Array; // the array may have spare capacity
-  return quantized(new Tensor(used, [count, width]), 'binary').data;
 }
 
 /** Divides a vector by its L2 norm, as torch.nn.functional.normalize; zero vectors stay zero. */

@@ -13,8 +13,8 @@ import type {
   RawSites,
   RawTensor,
 } from '../base/wasm/core.js';
-import type { Pooling } from './families/sentence-transformers.js';
-import { allRows, type InputContext, type Row, type RowSteps } from './input.js';
+import type { Pooling } from './families/steps.js';
+import { allRows, type InputContext, positionsOf, type Row, type RowSteps } from './input.js';
 import type { FetchRows } from './paged-embeddings.js';
 
 /**
@@ -61,6 +61,8 @@ export interface PieceOptions {
   sites: SitePlan | null;
   /** Whether the results of each layer are retained, so that a GPU must not run many texts at a time. */
   small?: boolean | undefined;
+  /** The number of the task whose adapters are added. Default: none. */
+  adapters?: number | undefined;
   /** Another device that runs the layers; null: WebAssembly. */
   layers?: DeviceLayers | null | undefined;
 }
@@ -120,13 +122,15 @@ export function requireRows(rows: readonly Row[], { config, tokenizer }: InputCo
 }
 
 /** Concatenates the tokens of rows. Types and positions are null if all have the default. */
-export function batchOf(rows: readonly Row[], positionOffset: number) {
+export function batchOf(rows: readonly Row[], context: InputContext) {
+  const { positionOffset } = context.config;
+  const given = rows.map((row) => row.positions ?? positionsOf(row.ids, [...row.ids.keys()], context));
   const flat = (values: (row: Row) => number[]) => Int32Array.from(rows.flatMap(values));
   return {
     ids: flat((row) => row.ids),
     tokenTypes: rows.some((row) => row.types) ? flat(({ types, ids }) => types ?? ids.map(() => 0)) : null,
-    positions: rows.some((row) => row.positions)
-      ? flat(({ positions, ids }) => positions ?? ids.map((_, i) => positionOffset + i))
+    positions: given.some((positions) => positions)
+      ? Int32Array.from(given.flatMap((own, n) => own ?? rows[n]!.ids.map((_, i) => positionOffset + i)))
       : null,
     lengths: flat(({ ids }) => [ids.length]),
     keyMask: rows[0]?.keyMask ? Float32Array.from(rows.flatMap(({ keyMask }) => keyMask!)) : null,
@@ -168,7 +172,7 @@ export async function runRows(
     requireRows(piece, input, done);
     await fetchRows?.(piece, encoder, signal);
     const raw = sites?.raw(done, piece) ?? null;
-    await runPiece(encoder, config, piece, { ...options, layers }, hooksOf(piece, done), raw);
+    await runPiece(encoder, input, piece, { ...options, layers }, hooksOf(piece, done), raw);
     done += piece.length;
     onProgress?.({ done, total });
   };
@@ -192,15 +196,15 @@ export async function runRows(
 /** Runs one piece. `model` throws once the model has been disposed of. */
 function runPiece(
   model: () => RawEncoderModel,
-  { numLayers, positionOffset }: RawEncoderModelConfig,
+  input: InputContext,
   piece: Row[],
   options: PieceOptions,
   hooks: PieceHooks,
   sites: RawSites | null,
 ): Promise<void> {
-  const { ids, tokenTypes, positions, lengths, keyMask } = batchOf(piece, positionOffset);
-  const begin = () => model().begin(ids, tokenTypes, positions, lengths, keyMask, sites);
-  return runLayers(begin, model, numLayers, options, hooks, { lengths, keyMask, angles: null, sites });
+  const { ids, tokenTypes, positions, lengths, keyMask } = batchOf(piece, input);
+  const begin = () => model().begin(ids, tokenTypes, positions, lengths, keyMask, sites, options.adapters ?? -1);
+  return runLayers(begin, model, input.config.numLayers, options, hooks, { lengths, keyMask, angles: null, sites });
 }
 
 /**

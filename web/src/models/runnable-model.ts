@@ -7,8 +7,10 @@ import { encoderSizes } from '../base/sites.js';
 import { elementCount } from '../base/tensor.js';
 import type { RawEncoderModelConfig } from '../base/wasm/core.js';
 import { headMaskRows, type OptionsOf, readCall, requireTexts, type TextMethod } from './call-options.js';
-import { modelConfig } from './families/model-config.js';
-import type { Pooling, SentenceConfig } from './families/sentence-transformers.js';
+import { layerConfig, outputWidth } from './families/family.js';
+import { modelConfig, taskSettings } from './families/model-config.js';
+import type { SentenceConfig } from './families/sentence-config.js';
+import type { Pooling } from './families/steps.js';
 import { vectorForm } from './heads/pooling.js';
 import { type Head, type HeadContext, type HeadName, makeHead, makePooler } from './heads/task-heads.js';
 import {
@@ -22,7 +24,7 @@ import {
   type RowSteps,
   rowsOf,
 } from './input.js';
-import type { LoadedModel } from './load.js';
+import type { LoadedModel } from './loaded-model.js';
 import type { ModelConfig } from './model.js';
 import type { Parts } from './parts.js';
 import type { PieceOptions, RunContext } from './run.js';
@@ -42,24 +44,28 @@ export class RunnableModel extends Owned<Parts> {
   readonly headContext: HeadContext;
   /** @internal */
   readonly classPooling: Pooling;
+  /** The tasks with adapters. */
+  protected readonly tasks: readonly string[];
 
   constructor(runtime: Runtime, loaded: LoadedModel, parts: Parts) {
     super('PretrainedModel', runtime, parts);
-    const { config, settings, tokenizer, sentence, family, type, heads: tensors } = loaded;
-    const { positionOffset, eps } = config;
+    const { config, settings, tokenizer, sentence, family, type, heads: tensors, otherDecoder } = loaded;
+    const { eps } = config;
     this.encoderConfig = config;
     this.sentence = sentence;
-    const maxLength = Math.min(positionLimit(config), tokenizer?.maxLength ?? Infinity, sentence.maxLength);
-    const padId = settings.count('pad_token_id', Math.max(0, positionOffset - 1));
-    this.context = { tokenizer, config, maxLength, padId };
+    const { texts } = sentence;
+    const maxLength = Math.min(positionLimit(config), texts.maxLength ?? tokenizer?.maxLength ?? Infinity);
+    const { padId, classPooling, tasks } = taskSettings(type, settings, config);
+    this.context = { tokenizer, config, maxLength, padId, texts };
     this.runContext = {
       encoder: () => this.raw.encoder,
       device: () => this.raw.device,
       input: this.context,
       fetchRows: loaded.fetchRows,
     };
-    this.headContext = { core: runtime.core, calls: runtime.calls, tensors, settings, type, eps };
-    this.classPooling = settings.get('classifier_pooling') === 'mean' ? 'mean' : 'cls';
+    this.headContext = { core: runtime.core, calls: runtime.calls, tensors, settings, type, eps, otherDecoder };
+    this.classPooling = classPooling;
+    this.tasks = tasks;
     parts.pooler = makePooler(family.pooler, this.headContext);
     const parameterCount = parts.encoder.parameters().reduce((sum, { shape }) => sum + elementCount(shape), 0);
     const { full: dimensions } = vectorForm('embed', sentence, config);
@@ -69,34 +75,39 @@ export class RunnableModel extends Owned<Parts> {
   /** @internal Reads the options of a call. Throws if the model has been disposed of or the signal has fired. */
   begin<M extends TextMethod>(method: M, options: object): [OptionsOf<M>, PieceOptions] {
     void this.raw;
-    const read = readCall(method, options);
-    const { signal, headMask = null } = read as Partial<OptionsOf<'encode'>>;
+    const call = readCall(method, options);
+    const { signal, headMask = null } = call as Partial<OptionsOf<'encode'>>;
     return [
-      read,
+      call,
       { yieldToEventLoop: makeYield(signal), headMask: headMaskRows(headMask, this.encoderConfig), sites: null },
     ];
   }
 
   /** @internal Plans the sites that a call with these rows reads and edits. */
-  sites(owner: string, read: Parameters<typeof planSites>[0], rows: readonly Row[]): SitePlan | null {
-    return planSites(read, () => {
+  sites(owner: string, call: Parameters<typeof planSites>[0], rows: readonly Row[]): SitePlan | null {
+    return planSites(call, () => {
       if (this.config.family === STATIC)
         throw invalid(owner, 'a model with an encoder for `read` and `edit`', 'static embeddings', 'UNSUPPORTED');
-      const sizes = encoderSizes(this.encoderConfig, rows.length, longest(rows));
-      return { owner, stacks: [{ numLayers: this.encoderConfig.numLayers, sizesOf: () => sizes }] };
+      const config = this.encoderConfig;
+      const { numLayers } = config;
+      const [count, length] = [rows.length, longest(rows)];
+      const output = { ...config, embedDim: outputWidth(config) };
+      const sizesOf = (layer: number) =>
+        encoderSizes(layer === numLayers ? output : layerConfig(config, layer), count, length);
+      return { owner, stacks: [{ numLayers, sizesOf }] };
     });
   }
 
   /** @internal The rows of a call. If there are edits, tokenizes all rows first. */
   async withSites(
     owner: string,
-    read: Parameters<typeof planSites>[0],
+    call: Parameters<typeof planSites>[0],
     rows: RowSteps,
     options: PieceOptions,
   ): Promise<RowSteps> {
-    if (!read.edit) return rows;
+    if (!call.edit) return rows;
     const all = await collected(rows, options);
-    options.sites = this.sites(owner, read, all);
+    options.sites = this.sites(owner, call, all);
     return all;
   }
 

@@ -10,6 +10,7 @@ import type { VectorOutput, VectorsOf } from './quantized.js';
 /** Texts in memory, or texts that arrive from a file, a stream or a database. */
 export type TextStream = Iterable<string> | AsyncIterable<string>;
 
+/** Options of `embedStream` and `encodeStream`. */
 export interface StreamOptions {
   /** The number of texts per result; the last result may have fewer. Default: 64 per worker of the model. */
   batchSize?: number | undefined;
@@ -19,7 +20,9 @@ export interface StreamOptions {
 export interface EmbedBatch<O extends VectorOutput = 'float32'> {
   /** The index of the first text of the batch. */
   start: number;
+  /** The texts of the batch. */
   texts: string[];
+  /** Their vectors, [N,D]. */
   vectors: VectorsOf<O>;
 }
 
@@ -27,7 +30,9 @@ export interface EmbedBatch<O extends VectorOutput = 'float32'> {
 export interface EncodeBatch<A extends boolean, S extends boolean, P extends boolean> {
   /** The index of the first text of the batch. */
   start: number;
+  /** The texts of the batch. */
   texts: string[];
+  /** What `encode` returns for them. */
   outputs: EncodeResultFor<A, S, P>;
 }
 
@@ -54,11 +59,7 @@ export function embedStream<O extends VectorOutput = 'float32'>(
   const kind = optional(readRole, null)(role, 'embedStream.role');
   const method = kind === null ? 'embed' : kind === 'query' ? 'embedQuery' : 'embedDocument';
   const embed = (batch: string[], call: object) => model[method]<O>(batch, call);
-  return batches('embedStream', model, method, texts, rest, embed, (start, texts, vectors) => ({
-    start,
-    texts,
-    vectors,
-  }));
+  return batches('embedStream', model, method, texts, rest, embed, 'vectors');
 }
 
 /**
@@ -77,23 +78,20 @@ export function encodeStream<A extends boolean = false, S extends boolean = fals
 ): AsyncGenerator<EncodeBatch<A, S, P>, void, undefined> {
   const rest = plainOptions('encodeStream', options);
   const encode = (batch: string[], call: object) => model.encode<A, S, P>(batch, call as EncodeCall<A, S, P>);
-  return batches('encodeStream', model, 'encode', texts, rest, encode, (start, texts, outputs) => ({
-    start,
-    texts,
-    outputs,
-  }));
+  return batches('encodeStream', model, 'encode', texts, rest, encode, 'outputs');
 }
 
 /** Checks the arguments immediately. The generator itself starts with the first `next()`. */
-function batches<Result, Batch>(
+function batches<Result, Name extends string>(
   owner: string,
   model: PretrainedModel,
   method: 'embed' | 'embedQuery' | 'embedDocument' | 'encode',
   given: TextStream,
   { batchSize, signal: givenSignal, ...options }: StreamOptions & { signal?: SignalLike | undefined },
   run: (texts: string[], options: object) => Promise<Result>,
-  batchOf: (start: number, texts: string[], result: Result) => Batch,
-): AsyncGenerator<Batch, void, undefined> {
+  name: Name,
+): AsyncGenerator<{ start: number; texts: string[] } & Record<Name, Result>, void, undefined> {
+  type Batch = { start: number; texts: string[] } & Record<Name, Result>;
   requireModel(owner, model, method);
   for (const name of ['textPairs', 'onProgress', 'edit'] satisfies WholeCall[])
     if ((options as Record<string, unknown>)[name] !== undefined)
@@ -132,7 +130,9 @@ function batches<Result, Batch>(
     const compute = (): Promise<Batch | null> => {
       reading = reading ? reading.then(readBatch) : readBatch();
       const computing = reading.then(async ([first, batch]) =>
-        batch.length === 0 ? null : batchOf(first, batch, await run(batch, { ...options, signal: stop.signal })),
+        batch.length === 0
+          ? null
+          : ({ start: first, texts: batch, [name]: await run(batch, { ...options, signal: stop.signal }) } as Batch),
       );
       computing.catch(() => {}); // reported when the batch is awaited
       return computing;

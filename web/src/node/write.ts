@@ -55,7 +55,6 @@ export function requireWritable(folder: string): void {
   });
 }
 
-/** Creates the folder that will contain a file. */
 export function makeFolderOf(path: string): void {
   writing(path, () => fs.mkdirSync(dirname(resolve(path)), { recursive: true }));
 }

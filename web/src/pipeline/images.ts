@@ -5,7 +5,7 @@ import type { ImageInput, ImagesInput, PretrainedModel } from '../models/index.j
 import { classifyImages } from '../tasks/index.js';
 import { type PipelineTensor, pipelineTensor } from './tensor.js';
 
-/** An image in a form that `embedImage` accepts, or its URL. */
+/** An image in a form that `embedImages` accepts, or its URL. */
 export type PipelineImage = ImageInput | string;
 /** One image, or several. */
 export type PipelineImages = PipelineImage | readonly PipelineImage[];
@@ -51,7 +51,7 @@ export function imageFeatureExtraction(model: PretrainedModel) {
     // models do.
     const isPaired = ['clip', 'siglip'].includes(model.config.family);
     const result = isPaired
-      ? await model.embedImage(given, call)
+      ? await model.embedImages(given, call)
       : (await model.encodeImage(given, call))[pools ? 'poolerOutput' : 'lastHiddenState'];
     return pipelineTensor(result.data, result.shape);
   };

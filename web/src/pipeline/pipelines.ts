@@ -178,7 +178,7 @@ function statusesFor(report: (progress: PipelineProgress) => void, name: string)
     if (current !== null) report({ status: 'done', name, file: current });
     current = null;
   };
-  const onProgress = ({ file: address, fileLoaded, fileTotal, loaded, total: all }: LoadProgress) => {
+  const onProgress = ({ done, total: all, file: { name: address, done: loaded, total: size } }: LoadProgress) => {
     const file = pathOf(address, name);
     if (file !== current) {
       end();
@@ -186,19 +186,13 @@ function statusesFor(report: (progress: PipelineProgress) => void, name: string)
       report({ status: 'initiate', name, file });
       report({ status: 'download', name, file });
     }
-    const total = fileTotal ?? fileLoaded;
-    report({
-      status: 'progress',
-      name,
-      file,
-      progress: total > 0 ? (100 * fileLoaded) / total : 100,
-      loaded: fileLoaded,
-      total,
-    });
-    files[file] = { loaded: fileLoaded, total };
-    const whole = Math.max(all ?? 0, loaded);
-    const progress = whole > 0 ? (100 * loaded) / whole : 100;
-    report({ status: 'progress_total', name, progress, loaded, total: whole, files: { ...files } });
+    const percent = (part: number, whole: number) => (whole > 0 ? (100 * part) / whole : 100);
+    const total = size ?? loaded;
+    report({ status: 'progress', name, file, progress: percent(loaded, total), loaded, total });
+    files[file] = { loaded, total };
+    const whole = Math.max(all ?? 0, done);
+    const progress = percent(done, whole);
+    report({ status: 'progress_total', name, progress, loaded: done, total: whole, files: { ...files } });
   };
   return { onProgress, end };
 }

@@ -13,6 +13,7 @@ export type PipelineSlice = number | readonly [start: number | null, end: number
 
 /** A tensor with transformers.js's interface. */
 export interface PipelineTensor<Data extends PipelineData = Float32Array> {
+  /** The type of the entries. */
   readonly type: Data extends Float32Array ? 'float32' : Data extends Int8Array ? 'int8' : 'uint8';
   /** The values in row-major order. */
   readonly data: Data;

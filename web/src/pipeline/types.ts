@@ -29,7 +29,9 @@ export interface FeatureExtractionOptions extends TaskOptions {
 
 /** A label of 'text-classification' and 'image-classification'. */
 export interface ClassificationScore {
+  /** A label of the model. */
   label: string;
+  /** The score of the label, from 0 to 1. */
   score: number;
 }
 
@@ -39,20 +41,25 @@ export interface TokenEntity {
   entity?: string | undefined;
   /** The label of a group, such as 'PER'. Only with aggregation. */
   entity_group?: string | undefined;
+  /** The probability of the entity. */
   score: number;
   /** The index of the token in its text. */
   index?: number | undefined;
+  /** The text of the entity. */
   word: string;
   /** The range [start, end) in the text, in UTF-16 units. */
   start: number;
+  /** The end of the range, exclusive. */
   end: number;
 }
 
 /** A token that 'fill-mask' suggests. */
 export interface MaskFilling {
+  /** The probability of the token. */
   score: number;
   /** The id of the token. */
   token: number;
+  /** The text of the token. */
   token_str: string;
   /** The text with the token in place of the mask. */
   sequence: string;
@@ -60,17 +67,23 @@ export interface MaskFilling {
 
 /** An answer of 'question-answering'. */
 export interface QuestionAnswer {
+  /** The text of the answer. */
   answer: string;
+  /** The probability of the answer. */
   score: number;
   /** The range [start, end) in the context, in UTF-16 units. */
   start: number;
+  /** The end of the range, exclusive. */
   end: number;
 }
 
 /** A result of 'zero-shot-classification': the labels, best first, and their scores. */
 export interface ZeroShotResult {
+  /** The text. */
   sequence: string;
+  /** The labels, best first. */
   labels: string[];
+  /** Their scores, in the same order. */
   scores: number[];
 }
 

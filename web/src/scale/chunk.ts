@@ -2,8 +2,8 @@
 import { append } from '../base/lists.js';
 import { HeedError, type PretrainedModel } from '../index.js';
 import { batches, embedTexts } from '../node/index.js';
-import { type Line, linesOf } from './corpus.js';
 import type { VectorTable } from './database.js';
+import { type Line, linesOf } from './lines.js';
 import type { Manifest } from './manifest.js';
 import { PartWriter, type Row, storedOf } from './part.js';
 

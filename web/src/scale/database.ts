@@ -9,8 +9,8 @@ import { invalid } from '../node/index.js';
 import { planId } from './machine.js';
 import type { Manifest } from './manifest.js';
 import type { Row } from './part.js';
-import type { Signal } from './plan-options.js';
-import { limited, requirePeer, serverOf } from './server.js';
+import type { ServerOptions } from './plan-options.js';
+import { addressOf, limited, requirePeer } from './server.js';
 
 type Client = import('pg').Client;
 
@@ -40,23 +40,20 @@ export class VectorTable {
    * @throws HeedError NETWORK, UNSUPPORTED, INVALID_ARGUMENT; the signal's reason
    */
   static async open(
-    url: string,
-    name: string,
+    { to: url = '', table: name = 'embeddings', queueTimeout = 20, signal }: ServerOptions,
     manifest: Manifest,
-    signal?: Signal,
-    timeout = 20,
   ): Promise<VectorTable> {
     if (manifest.output === 'int8')
-      throw invalid('--to', 'a plan with --output float32 or binary (pgvector has no int8)', 'int8', 'UNSUPPORTED');
-    serverOf('--to', url, ['postgres://host:port/database']);
-    const { Client } = requirePeer<typeof import('pg')>('--to', 'pg', 'pg');
+      throw invalid('to', "a plan with `output` 'float32' or 'binary' (pgvector has no int8)", 'int8', 'UNSUPPORTED');
+    addressOf('to', url, ['postgres://host:port/database']);
+    const { Client } = requirePeer<typeof import('pg')>('to', 'pg', 'pg');
     const type = `${manifest.output === 'float32' ? 'vector' : 'bit'}(${manifest.width})`;
     let table: VectorTable | undefined;
     try {
       const socket = new Socket(); // made here, so that it can be destroyed
       const client = new Client({ connectionString: url, stream: () => socket });
       client.on('error', () => {}); // the next query reports the error
-      table = new VectorTable(client, socket, Math.max(LEAST_TIMEOUT, timeout), name, planId(manifest), type);
+      table = new VectorTable(client, socket, Math.max(LEAST_TIMEOUT, queueTimeout), name, planId(manifest), type);
       await abortable(limited(1000 * table.timeout, client.connect()), signal);
       await abortable(table.#create(), signal);
       return table;
@@ -76,8 +73,8 @@ export class VectorTable {
       if (type.startsWith('vector')) await limited(1000 * this.timeout, this.client.query(create));
     } catch (cause) {
       if (!isAnswer(cause)) throw cause;
-      const got = `${(cause as Error).message}. Install pgvector there, or plan with --output binary`;
-      throw invalid('--to', 'a server with pgvector', got, 'UNSUPPORTED', { cause });
+      const got = `${(cause as Error).message}. Install pgvector there, or plan with \`output\` 'binary'`;
+      throw invalid('to', 'a server with pgvector', got, 'UNSUPPORTED', { cause });
     }
     await this.#ask(
       `CREATE TABLE IF NOT EXISTS ${table} (file text, line bigint, id text, error text, embedding ${type}, PRIMARY KEY (file, line))`,
@@ -87,20 +84,18 @@ export class VectorTable {
     );
     const { rows } = await this.#ask(`SELECT plan FROM ${parts} WHERE plan <> $1 LIMIT 1`, [this.plan]);
     await this.#ask('COMMIT');
-    if (rows.length > 0) throw invalid('--table', 'a table for this plan', `${table}, which has another plan's rows`);
+    if (rows.length > 0) throw invalid('table', 'a table for this plan', `${table}, which has another plan's rows`);
   }
 
   #names(): [table: string, parts: string] {
     return [this.client.escapeIdentifier(this.table), this.client.escapeIdentifier(`${this.table}_parts`)];
   }
 
-  /** The chunks whose rows are in the table. */
   async done(): Promise<Set<number>> {
     const { rows } = await this.#ask(`SELECT chunk FROM ${this.#names()[1]} WHERE plan = $1`, [this.plan]);
     return new Set(rows.map(({ chunk }) => chunk as number));
   }
 
-  /** Whether a chunk's rows are in the table. */
   async has(chunk: number): Promise<boolean> {
     const values = [this.plan, chunk];
     const { rows } = await this.#ask(`SELECT FROM ${this.#names()[1]} WHERE plan = $1 AND chunk = $2`, values);
@@ -200,7 +195,7 @@ const isAnswer = (error: unknown): boolean => {
 function asNetwork(cause: unknown): HeedError {
   if (cause instanceof HeedError) return cause;
   const { message, code } = cause as NodeJS.ErrnoException;
-  return new HeedError('NETWORK', `--to: expected a PostgreSQL server that takes the rows, got ${message || code}`, {
+  return new HeedError('NETWORK', `to: expected a PostgreSQL server that takes the rows, got ${message || code}`, {
     cause,
   });
 }

@@ -2,8 +2,8 @@
 import { parentPort, workerData } from 'node:worker_threads';
 import { HeedError } from '../index.js';
 import { embedChunk } from './chunk.js';
-import { requireUnchanged } from './corpus.js';
 import { VectorTable } from './database.js';
+import { requireUnchanged } from './lines.js';
 import { openModel, requireSameVectors, withModel } from './machine.js';
 import { readManifest } from './manifest.js';
 import type { Answer, ThreadData } from './thread.js';
@@ -20,7 +20,7 @@ try {
   const manifest = readManifest(folder);
   const model = await openModel(withModel(manifest, path));
   await requireSameVectors(manifest, model);
-  const table = database && (await VectorTable.open(database.url, database.table, manifest));
+  const table = database && (await VectorTable.open(database, manifest));
   const onProgress = (rows: number) => post({ type: 'progress', rows });
   parentPort!.on('message', async (chunk: number) => {
     try {

@@ -2,8 +2,8 @@
 import * as fs from 'node:fs';
 import { basename, join } from 'node:path';
 import { parquetMetadataAsync } from 'hyparquet';
-import { abortable } from '../base/event-loop.js';
-import { callback, signal as optionalSignal, readOptions, type Schema } from '../base/options.js';
+import { abortable, turn } from '../base/event-loop.js';
+import { readOptions, type Schema } from '../base/options.js';
 import { type IsOwn, setAside, uniqueSuffix } from '../base/own-files.js';
 import { HeedError } from '../index.js';
 import {
@@ -14,12 +14,12 @@ import {
   readRange,
   removeOwn,
   requireServers,
-  splitLines,
   statusOf,
   writeWhole,
   writing,
 } from '../node/index.js';
 import { VectorTable } from './database.js';
+import { splitLines } from './lines.js';
 import {
   failureName,
   findParts,
@@ -28,28 +28,18 @@ import {
   isSuccess,
   type Manifest,
   partNames,
+  readFailure,
   readManifest,
   requireOwn,
+  rowsOf,
   SUCCESS,
 } from './manifest.js';
 import { isPartFile, PARQUET_KEY, rowStart, storedWidth } from './part.js';
-import { type Signal, serverSchema } from './plan-options.js';
+import { type ServerOptions, serverSchema } from './plan-options.js';
 import { ChunkQueue } from './queue.js';
-import { readFailure } from './work.js';
 
-export interface FinishOptions {
-  /** URL of a queue (see `WorkOptions.queue`). Missing chunks are added to it; if none is missing, it is deleted. */
-  queue?: string | undefined;
-  /** Seconds to wait for the servers of `queue` and `to` while they do not answer. Default 20. */
-  queueTimeout?: number | undefined;
-  /** URL of a PostgreSQL database (see `WorkOptions.to`), whose rows are counted, too. */
-  to?: string | undefined;
-  /** The database table for `to`. Default 'embeddings'. */
-  table?: string | undefined;
-  /** Called with the number of rows counted so far. */
-  onProgress?: ((rows: number) => void) | undefined;
-  signal?: Signal | undefined;
-}
+/** `onProgress` receives the number of rows that have been counted, and of all rows. */
+export interface FinishOptions extends ServerOptions {}
 
 export interface FinishResult {
   /** Whether every row exists. If so, the file `_SUCCESS` has been written. */
@@ -71,12 +61,6 @@ export interface FinishResult {
   damaged: { part: string; error: string }[];
 }
 
-const schema = {
-  ...serverSchema,
-  onProgress: callback<NonNullable<FinishOptions['onProgress']>>,
-  signal: optionalSignal,
-} satisfies Schema<FinishOptions>;
-
 /**
  * Counts the rows of a plan's parts. If none is missing, writes `_SUCCESS` and deletes temporary files of crashed
  * processes, which are recognized by their content; otherwise reports what is missing.
@@ -86,7 +70,7 @@ const schema = {
  * @throws HeedError as `workEmbedding`
  */
 export async function finishEmbedding(folder: string, given?: FinishOptions): Promise<FinishResult> {
-  const options = readOptions('finishEmbedding', schema, given);
+  const options = readOptions('finishEmbedding', serverSchema satisfies Schema<FinishOptions>, given);
   requireServers(options, (name) => `finishEmbedding.${name}`);
   const { queue, to, signal, onProgress } = options;
   const manifest = readManifest(folder);
@@ -95,42 +79,41 @@ export async function finishEmbedding(folder: string, given?: FinishOptions): Pr
   const result: FinishResult = { complete: false, rows: 0, errors: 0, parts: 0, missing: [], failed: [], damaged: [] };
   const { done, failed } = findParts(folder, manifest);
   const lines = firstLines(manifest.chunks);
-  const open = () => VectorTable.open(to!, options.table ?? 'embeddings', manifest, signal, options.queueTimeout);
-  const table = to === undefined ? null : await open();
+  const table = to === undefined ? null : await VectorTable.open(options, manifest);
   try {
     const inTable = table && (await abortable(table.done(), signal));
-    for (const chunk of manifest.chunks.keys()) {
+    for (const [chunk, { rows }] of manifest.chunks.entries()) {
       signal?.throwIfAborted();
-      const counted = done.has(chunk) ? await countPart(folder, manifest, chunk, lines[chunk]!) : null;
-      if (typeof counted === 'string') {
-        const part = partNames(manifest, chunk).at(-1)!;
+      let errors: number | null = null;
+      try {
+        if (done.has(chunk)) errors = await errorsIn(folder, manifest, chunk, lines[chunk]!);
+      } catch (error) {
+        if (!(error instanceof Damage)) throw error;
         const foreign = setPartAside(folder, manifest, chunk);
         const hint = foreign ? `. heed did not write ${foreign}: move it away` : '';
-        result.damaged.push({ part, error: `${counted}${hint}` });
+        result.damaged.push({ part: partNames(manifest, chunk).at(-1)!, error: `${error.message}${hint}` });
       }
-      if (counted === null || typeof counted === 'string' || inTable?.has(chunk) === false) {
+      if (errors === null || inTable?.has(chunk) === false) {
         result.missing.push(chunk);
         if (failed.has(chunk)) result.failed.push(readFailure(folder, chunk));
         continue;
       }
       result.parts++;
-      result.rows += counted.rows;
-      result.errors += counted.errors;
-      onProgress?.(result.rows);
-      await new Promise(setImmediate); // lets pending signals be handled
+      result.rows += rows;
+      result.errors += errors;
+      onProgress?.({ done: result.rows, total: manifest.rows });
+      await turn(); // lets pending signals be handled
     }
-    const isWhole = table !== null && result.missing.length === 0;
-    const count = isWhole ? await countRows(table, open, manifest, signal) : manifest.rows;
-    if (count !== manifest.rows)
-      result.damaged.push({
-        part: options.table ?? 'embeddings',
-        error: `expected ${manifest.rows} rows of the plan's files, got ${count}`,
-      });
+    if (table && result.missing.length === 0) {
+      const count = await countRows(table, options, manifest);
+      const error = `expected ${manifest.rows} rows of the plan's files, got ${count}`;
+      if (count !== manifest.rows) result.damaged.push({ part: options.table ?? 'embeddings', error });
+    }
   } finally {
     await table?.close();
   }
   result.complete = result.missing.length === 0 && result.damaged.length === 0;
-  if (queue !== undefined) await updateQueue(queue, manifest, result.missing, options);
+  if (queue !== undefined) await updateQueue(options, manifest, result.missing);
   signal?.throwIfAborted();
   if (!result.complete) {
     removeOwn(join(folder, SUCCESS), isSuccess);
@@ -144,21 +127,26 @@ export async function finishEmbedding(folder: string, given?: FinishOptions): Pr
 }
 
 /**
- * The number of rows of the plan's files in the table. The server may take long to count, so another connection, which
- * `open` makes, tells whether it is still there.
+ * The number of rows of the plan's files in the table. The server may take long to count, so another connection tells
+ * whether it is still there.
  */
-async function countRows(
-  table: VectorTable,
-  open: () => Promise<VectorTable>,
-  { files }: Manifest,
-  signal: Signal | undefined,
-): Promise<number> {
-  const other = await open();
+async function countRows(table: VectorTable, options: FinishOptions, manifest: Manifest): Promise<number> {
+  const other = await VectorTable.open(options, manifest);
   try {
     // The watch settles first only if the server no longer answers.
-    return (await abortable(Promise.race([table.count(files), other.watch()]), signal)) as number;
+    const counted = Promise.race([table.count(manifest.files), other.watch()]);
+    return (await abortable(counted, options.signal)) as number;
   } finally {
     void other.close(); // not awaited, because the server may not answer
+  }
+}
+
+async function updateQueue(options: FinishOptions, manifest: Manifest, missing: number[]): Promise<void> {
+  const queue = await ChunkQueue.open(options, manifest);
+  try {
+    await abortable(missing.length > 0 ? queue.add(missing) : queue.delete(), options.signal);
+  } finally {
+    await queue.close();
   }
 }
 
@@ -178,20 +166,6 @@ function removeTemporary(folder: string, manifest: Manifest): void {
   }
 }
 
-async function updateQueue(
-  url: string,
-  manifest: Manifest,
-  missing: number[],
-  { queueTimeout: timeout, signal }: Pick<FinishOptions, 'queueTimeout' | 'signal'>,
-): Promise<void> {
-  const queue = await ChunkQueue.open(url, manifest, { timeout, signal });
-  try {
-    await abortable(missing.length > 0 ? queue.add(missing) : queue.delete(), signal);
-  } finally {
-    await queue.close();
-  }
-}
-
 /**
  * Renames the files of an incomplete part, so that its chunk is embedded again. Returns the name of a file that is left
  * in its place, because heed did not write it.
@@ -208,32 +182,35 @@ function setPartAside(folder: string, manifest: Manifest, chunk: number): string
   return foreign;
 }
 
-interface Counted {
-  rows: number;
-  errors: number;
-}
+/** What is wrong with a part. */
+class Damage extends Error {}
 
 /**
- * Counts a part's rows and checks that their line numbers are consecutive. Returns the counts or an error. Memory does
- * not depend on the part's length.
+ * The number of rows of a part without a vector. Memory does not depend on the part's length. `first`: the line of its
+ * first row.
+ *
+ * @throws Damage if the part is incomplete, or if its line numbers are not consecutive
  */
-async function countPart(folder: string, manifest: Manifest, chunk: number, first: number): Promise<Counted | string> {
+async function errorsIn(folder: string, manifest: Manifest, chunk: number, first: number): Promise<number> {
   const { rows, file } = manifest.chunks[chunk]!;
-  const paths = partNames(manifest, chunk).map((name) => join(folder, name));
-  const lost = paths.find((path) => statusOf(path) === undefined);
-  if (lost !== undefined) return `expected ${basename(lost)} next to it, got no such file`;
-  const found = manifest.parts === 'parquet' ? await parquetLines(paths[0]!) : jsonLines(paths[0]!, file);
-  if (typeof found === 'string') return found;
-  if (found.lines.length !== rows) return `expected ${rows} rows, got ${found.lines.length}`;
-  const wrong = found.lines.findIndex((line, n) => line !== first + n);
-  if (wrong >= 0) return `row ${wrong + 1}: expected line ${first + wrong} of ${file}, got ${found.lines[wrong]}`;
-  const matrix = manifest.parts === 'npy' ? matrixError(paths[1]!, manifest, rows) : null;
-  return matrix ?? { rows, errors: found.errors };
+  const [path = '', matrix] = partNames(manifest, chunk).map((name) => join(folder, name));
+  const lost = [path, matrix].find((each) => each !== undefined && statusOf(each) === undefined);
+  if (lost !== undefined) throw new Damage(`expected ${basename(lost)} next to it, got no such file`);
+  const found = manifest.parts === 'parquet' ? await parquetRows(path, first) : jsonRows(path, file, first);
+  if (found.rows !== rows) throw new Damage(`expected ${rows} rows, got ${found.rows}`);
+  if (found.wrong) {
+    const { row, line } = found.wrong;
+    throw new Damage(`row ${row + 1}: expected line ${first + row} of ${file}, got ${line}`);
+  }
+  if (matrix !== undefined) requireMatrix(matrix, manifest, rows);
+  return found.errors;
 }
 
 interface Found {
-  lines: number[];
+  rows: number;
   errors: number;
+  /** The first row, from 0, whose line is not the expected one. */
+  wrong?: { row: number; line: number } | undefined;
 }
 
 /** Upper bound on the length of a row that heed writes: ids come from lines of at most 1 MiB. */
@@ -244,45 +221,47 @@ const MAX_ROW_BYTES = 64 << 20;
  */
 const QUOTE = 34;
 
-function jsonLines(path: string, file: string): Found | string {
+function jsonRows(path: string, file: string, first: number): Found {
   const head = rowStart(file);
-  const found: Found = { lines: [], errors: 0 };
+  const found: Found = { rows: 0, errors: 0 };
   for (const { bytes, ended } of splitLines(pieces(path), MAX_ROW_BYTES)) {
-    const row = bytes ? Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length) : Buffer.alloc(0);
-    if (bytes && !ended) return `expected complete lines, got ${row.length} bytes without a line's end`;
-    const isOwn = row.subarray(0, head.length).equals(head);
-    const line = isOwn && /^\d+(?=[,}])/.exec(row.toString('latin1', head.length, head.length + 20));
-    if (!line) {
-      const got = JSON.stringify(row.toString('utf8', 0, 60));
-      return `row ${found.lines.length + 1}: expected a row of ${file}, got ${got}`;
+    const text = bytes ? Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length) : Buffer.alloc(0);
+    if (bytes && !ended) throw new Damage(`expected complete lines, got ${text.length} bytes without a line's end`);
+    const isOwn = text.subarray(0, head.length).equals(head);
+    const digits = isOwn && /^\d+(?=[,}])/.exec(text.toString('latin1', head.length, head.length + 20));
+    if (!digits) {
+      const got = JSON.stringify(text.toString('utf8', 0, 60));
+      throw new Damage(`row ${found.rows + 1}: expected a row of ${file}, got ${got}`);
     }
-    found.lines.push(Number(line[0]));
-    if (row.at(-2) === QUOTE && row.includes(',"error":"')) found.errors++;
+    const line = Number(digits[0]);
+    if (line !== first + found.rows) found.wrong ??= { row: found.rows, line };
+    found.rows++;
+    if (text.at(-2) === QUOTE && text.includes(',"error":"')) found.errors++;
   }
   return found;
 }
 
 /** Reads the file's footer only, not its rows. */
-async function parquetLines(path: string): Promise<Found | string> {
+async function parquetRows(path: string, first: number): Promise<Found> {
   const byteLength = fs.statSync(path).size;
-  const slice = (first: number, end = byteLength) => readRange(path, first, end - first).buffer;
+  const slice = (from: number, end = byteLength) => readRange(path, from, end - from).buffer;
   try {
     const { num_rows, key_value_metadata: pairs } = await parquetMetadataAsync({ byteLength, slice });
-    const own = JSON.parse(pairs!.find(({ key }) => key === PARQUET_KEY)!.value!) as { line: number; errors: number };
-    return { lines: Array.from({ length: Number(num_rows) }, (_, n) => own.line + n), errors: own.errors };
+    const { line, errors } = JSON.parse(pairs!.find(({ key }) => key === PARQUET_KEY)!.value!);
+    return { rows: Number(num_rows), errors, wrong: line === first ? undefined : { row: 0, line } };
   } catch (error) {
     if (error instanceof HeedError) throw error;
-    return `expected a Parquet file of heed, got one that cannot be read (${(error as Error).message})`;
+    throw new Damage(`expected a Parquet file of heed, got one that cannot be read (${(error as Error).message})`);
   }
 }
 
-function matrixError(path: string, manifest: Manifest, rows: number): string | null {
+function requireMatrix(path: string, manifest: Manifest, rows: number): void {
   const width = storedWidth(manifest);
   const shape = npyShape(readRange(path, 0, NPY_HEADER_BYTES));
   const { size } = fs.statSync(path);
   const bytes = NPY_HEADER_BYTES + rows * width * (manifest.output === 'float32' ? 4 : 1);
-  if (shape?.[0] !== rows || shape[1] !== width) return `expected shape [${rows}, ${width}], got ${shape}`;
-  return size === bytes ? null : `expected ${bytes} bytes, got ${size}`;
+  if (shape?.[0] !== rows || shape[1] !== width) throw new Damage(`expected shape [${rows}, ${width}], got ${shape}`);
+  if (size !== bytes) throw new Damage(`expected ${bytes} bytes, got ${size}`);
 }
 
 export interface EmbeddingStatus {
@@ -316,8 +295,6 @@ const RECENT = 100;
 export function embeddingStatus(folder: string): EmbeddingStatus {
   const manifest = readManifest(folder);
   const { done, failed } = findParts(folder, manifest);
-  const rowsOf = (chunks: Iterable<number>) =>
-    [...chunks].reduce((sum, chunk) => sum + manifest.chunks[chunk]!.rows, 0);
   const times = [...done]
     .map((chunk) => ({ chunk, time: timeOf(join(folder, partNames(manifest, chunk).at(-1)!)) }))
     .sort((a, b) => a.time - b.time)
@@ -325,8 +302,9 @@ export function embeddingStatus(folder: string): EmbeddingStatus {
   // The rows of the first of these parts were embedded before the measured interval. If a clock was set back, the rate
   // is null rather than wrong.
   const seconds = times.length < 2 ? 0 : (times.at(-1)!.time - times[0]!.time) / 1000;
-  const rate = seconds > 0 ? rowsOf(times.slice(1).map(({ chunk }) => chunk)) / seconds : null;
-  const rowsDone = rowsOf(done);
+  const recent = times.slice(1).map(({ chunk }) => chunk);
+  const rate = seconds > 0 ? rowsOf(manifest, recent) / seconds : null;
+  const rowsDone = rowsOf(manifest, done);
   return {
     chunks: manifest.chunks.length,
     rows: manifest.rows,

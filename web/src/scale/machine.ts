@@ -12,7 +12,6 @@ import type { EmbeddingSettings, Manifest } from './manifest.js';
 
 export const sha256 = (data: string | Uint8Array) => createHash('sha256').update(data).digest('hex');
 
-/** The hash of a file of any length. */
 function hashFile(path: string): string {
   const hash = createHash('sha256');
   for (const piece of pieces(path)) hash.update(piece);
@@ -31,9 +30,9 @@ export function hashModel(source: string | null): string {
   if (status?.isFile()) return hashFile(path);
   if (!status?.isDirectory())
     throw invalid(
-      '--model',
+      'model',
       "a model's folder or .safetensors file",
-      `'${path}', which is neither. Download models of a hub first; name a worker's own copy with \`heed corpus work DIR --model\``,
+      `'${path}', which is neither. Download models of a hub first; name a worker's own copy by \`model\``,
       'NOT_FOUND',
     );
   const names = namesIn(path, { recursive: true }).sort();
@@ -41,7 +40,6 @@ export function hashModel(source: string | null): string {
   return sha256(files.map((name) => `${name.replaceAll('\\', '/')}\0${hashFile(join(path, name))}\n`).join(''));
 }
 
-/** The hash of a build's WebAssembly module. */
 export const hashBuild = (build: Build) => hashFile(besideThis(`heed-${build}.wasm`));
 
 /** Texts of several lengths, so that every kernel runs. */
@@ -87,7 +85,7 @@ export function requireSameFiles(manifest: Manifest): void {
     throw invalidFile(
       `model ${model.source ?? 'in the package'}`,
       'the files that the plan was made with',
-      "different files. Restore them, name a copy of the plan's model with `heed corpus work DIR --model`, or make a new plan in another folder",
+      "different files. Restore them, name a copy of the plan's model by `model`, or make a new plan in another folder",
     );
 }
 

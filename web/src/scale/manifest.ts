@@ -5,7 +5,7 @@
  */
 import * as fs from 'node:fs';
 import { join } from 'node:path';
-import type { Build, Pooling, VectorOutput } from '../index.js';
+import type { Build, EmbedOptions, VectorOutput } from '../index.js';
 import { OUTPUTS } from '../models/index.js';
 import { invalid, invalidFile, namesIn } from '../node/index.js';
 
@@ -16,16 +16,12 @@ import { invalid, invalidFile, namesIn } from '../node/index.js';
 export type PartFormat = 'jsonl' | 'npy' | 'parquet';
 
 /** How texts become vectors, as in `EmbedOptions`. Missing settings default to those of the model's folder. */
-export interface EmbeddingSettings {
-  pooling?: Pooling | readonly Pooling[] | undefined;
-  dimensions?: number | undefined;
-  prompt?: string | undefined;
+export interface EmbeddingSettings extends Pick<EmbedOptions, 'pooling' | 'dimensions' | 'prompt' | 'normalize'> {
   /**
    * Embeds the texts with the model's prompt for queries or for documents, as `embedQuery` and `embedDocument` do.
    * Default: with the model's default prompt, as `embed` does.
    */
   role?: 'query' | 'document' | undefined;
-  normalize?: boolean | undefined;
 }
 
 /** A range of whole lines of one file, which is one job and becomes one part. */
@@ -44,6 +40,7 @@ export interface Chunk {
 
 /** The content of `manifest.json`. */
 export interface Manifest {
+  /** The version of the format. */
   readonly version: 1;
   /** Version of heed. Other versions may compute different vectors. */
   readonly heed: string;
@@ -53,13 +50,17 @@ export interface Manifest {
   readonly wasm: string;
   /** The model's folder or file (null for the model in the package), and the hash of its files. */
   readonly model: { readonly source: string | null; readonly sha256: string };
+  /** The type of the weights. */
   readonly dtype: 'fp32' | 'q8';
+  /** The settings of `embed`. */
   readonly embedding: EmbeddingSettings;
   /** Number of entries of a vector. */
   readonly width: number;
   /** Hash of the vectors of a few fixed texts. A machine that computes different ones is rejected. */
   readonly probe: string;
+  /** The type of the vectors. */
   readonly output: VectorOutput;
+  /** The format of the parts. */
   readonly parts: PartFormat;
   /** The folder to which the files' paths are relative. */
   readonly root: string;
@@ -67,6 +68,7 @@ export interface Manifest {
   readonly field: string;
   /** Key of the text's id in JSON lines. */
   readonly id: string;
+  /** The files of the corpus. */
   readonly files: readonly {
     readonly file: string;
     readonly bytes: number;
@@ -76,6 +78,7 @@ export interface Manifest {
   }[];
   /** Number of lines in all files. */
   readonly rows: number;
+  /** The chunks, in the order of the corpus. */
   readonly chunks: readonly Chunk[];
 }
 
@@ -126,6 +129,9 @@ export function firstLines(chunks: readonly Chunk[]): number[] {
   });
 }
 
+export const rowsOf = ({ chunks }: Manifest, some: Iterable<number>): number =>
+  [...some].reduce((sum, chunk) => sum + chunks[chunk]!.rows, 0);
+
 /** Names of a chunk's files, without the folder. The last one is written last, so if it exists, the others do, too. */
 export function partNames({ parts }: Manifest, chunk: number): string[] {
   const name = `part-${String(chunk).padStart(5, '0')}`;
@@ -138,6 +144,14 @@ export const failureName = (chunk: number) => `part-${String(chunk).padStart(5, 
 /** Whether heed has written the file with the error of a failed chunk, judged by its content. */
 export const isFailure = (path: string): boolean =>
   hasKeys(path, { chunk: Number.isSafeInteger, error: (value) => typeof value === 'string' });
+
+export function readFailure(folder: string, chunk: number): { chunk: number; error: string } {
+  try {
+    return JSON.parse(fs.readFileSync(join(folder, failureName(chunk)), 'utf8')) as { chunk: number; error: string };
+  } catch (cause) {
+    return { chunk, error: `unknown (${(cause as Error).message})` };
+  }
+}
 
 /** The file that marks a plan as complete. */
 export const SUCCESS = '_SUCCESS';
@@ -169,16 +183,9 @@ export function requireOwn(folder: string, names: Iterable<[name: string, isOwn:
   }
 }
 
-export interface PartsFound {
-  /** Indices of the chunks whose part exists. */
-  done: Set<number>;
-  /** Indices of the chunks that failed. */
-  failed: Set<number>;
-}
-
-/** Finds the finished and failed chunks. Lists the folder once for all chunks. */
-export function findParts(folder: string, manifest: Manifest): PartsFound {
-  const found: PartsFound = { done: new Set(), failed: new Set() };
+/** The indices of the chunks whose part exists, and of those that failed. Lists the folder once for all chunks. */
+export function findParts(folder: string, manifest: Manifest) {
+  const found = { done: new Set<number>(), failed: new Set<number>() };
   for (const name of namesIn(folder)) {
     const [, digits, ending] = /^part-(\d+)\.(\w+)$/.exec(name) ?? [];
     const chunk = Number(digits);

@@ -10,8 +10,8 @@ import { OwnFile, syncFolder } from '../base/own-files.js';
 import type { VectorOutput } from '../index.js';
 import { bitsOf, int8Of } from '../models/index.js';
 import { jsonLine, npyHeader, npyTypeOf, readRange, type Stored, writing } from '../node/index.js';
-import type { Line } from './corpus.js';
-import { type Manifest, type PartFormat, partNames } from './manifest.js';
+import type { Line } from './lines.js';
+import { type Manifest, partNames } from './manifest.js';
 
 /** A row of a part: a vector, or the error of a line that has none. */
 export interface Row extends Omit<Line, 'text'> {
@@ -27,7 +27,6 @@ export function storedOf(vector: Float32Array, output: VectorOutput): Stored {
 /** Number of stored entries per row. */
 export const storedWidth = ({ width, output }: Manifest) => (output === 'binary' ? Math.ceil(width / 8) : width);
 
-/** A row as JSON. */
 function rowLine({ file, line, id, error, vector }: Row, withVector: boolean): string {
   const about = { file, line, id, error };
   return vector && withVector ? jsonLine(about, vector) : jsonLine({ ...about, scale: vector?.scale });
@@ -38,90 +37,77 @@ function rowLine({ file, line, id, error, vector }: Row, withVector: boolean): s
  * Parquet file is empty until its first row group is complete.
  */
 export class PartWriter {
-  readonly #folder: string;
-  readonly #manifest: Manifest;
-  readonly #chunk: number;
-  readonly #suffix: string;
-  readonly #format: PartFormat;
   /** The files, under temporary names. */
   #files: { path: string; file: OwnFile }[] = [];
   #parquet: ParquetRows | null = null;
-  #written = 0;
 
   /** `suffix`: unique suffix of the temporary file names. */
-  constructor(folder: string, manifest: Manifest, chunk: number, suffix: string) {
-    this.#folder = folder;
-    this.#manifest = manifest;
-    this.#chunk = chunk;
-    this.#suffix = suffix;
-    this.#format = manifest.parts;
-  }
+  constructor(
+    private readonly folder: string,
+    private readonly manifest: Manifest,
+    private readonly chunk: number,
+    private readonly suffix: string,
+  ) {}
 
-  /** Adds rows in order. */
   write(rows: Row[]): void {
-    this.#open();
-    this.#written += rows.length;
-    if (this.#parquet) this.#wrap(this.#files[0]!.path, () => this.#parquet!.write(rows));
-    else this.#append(0, Buffer.from(rows.map((row) => rowLine(row, this.#format === 'jsonl')).join('')));
-    if (this.#format === 'npy') this.#append(1, this.#matrix(rows));
-  }
-
-  get rows(): number {
-    return this.#written;
+    const { parts } = this.manifest;
+    this.#run(() => {
+      const [lines, matrix] = this.#files;
+      if (this.#parquet) this.#parquet.write(rows);
+      else lines!.file.write(Buffer.from(rows.map((row) => rowLine(row, parts === 'jsonl')).join('')));
+      matrix?.file.write(this.#matrix(rows));
+    });
   }
 
   /** Syncs the files and renames them to their final names. Returns false if another process was first. */
   publish(): boolean {
-    this.#open(); // a chunk may have no rows
-    let first = true;
-    for (const { path, file } of this.#files) {
-      first = this.#wrap(path, () => {
-        this.#parquet?.finish();
+    return this.#run(() => {
+      this.#parquet?.finish();
+      let isFirst = true;
+      for (const { path, file } of this.#files) {
         file.sync();
-        const isFirst = file.publish(path);
-        syncFolder(this.#folder); // in this order: the last file tells that the others are there
-        return isFirst;
-      });
-    }
-    this.discard();
-    return first;
+        isFirst = file.publish(path);
+        syncFolder(this.folder); // in this order: the last file tells that the others are there
+      }
+      this.discard();
+      return isFirst;
+    });
   }
 
-  /** Closes and deletes the temporary files. */
   discard(): void {
     for (const { file } of this.#files.splice(0)) file.remove();
   }
 
+  /** Makes the files before the first write, or for a chunk without rows. */
   #open(): void {
-    if (this.#files.length > 0) return;
-    for (const name of partNames(this.#manifest, this.#chunk)) {
-      const path = join(this.#folder, name);
-      const file = this.#wrap(path, () => new OwnFile(`${path}.tmp-${this.#suffix}`));
-      this.#files.push({ path, file });
+    const { folder, manifest, chunk, suffix } = this;
+    for (const name of partNames(manifest, chunk)) {
+      const path = join(folder, name);
+      this.#files.push({ path, file: new OwnFile(`${path}.tmp-${suffix}`) });
     }
-    const { path, file } = this.#files[0]!;
-    if (this.#format === 'parquet')
-      this.#parquet = this.#wrap(path, () => new ParquetRows(file.path, this.#manifest.output));
-    if (this.#format === 'npy') this.#append(1, matrixHeader(this.#manifest, this.#chunk));
+    const [first, matrix] = this.#files;
+    if (manifest.parts === 'parquet') this.#parquet = new ParquetRows(first!.file.path, manifest.output);
+    matrix?.file.write(matrixHeader(manifest, chunk));
   }
 
   /** The rows as the bytes of a matrix. Rows without a vector are NaN, or zeros in integer types. */
   #matrix(rows: Row[]): Uint8Array {
-    const width = storedWidth(this.#manifest);
-    const matrix = new TYPES[this.#manifest.output](rows.length * width);
+    const width = storedWidth(this.manifest);
+    const matrix = new TYPES[this.manifest.output](rows.length * width);
     if (matrix instanceof Float32Array) matrix.fill(Number.NaN);
     for (const [n, { vector }] of rows.entries()) if (vector) matrix.set(vector.values, n * width);
     return new Uint8Array(matrix.buffer);
   }
 
-  #append(index: number, data: Uint8Array): void {
-    const { path, file } = this.#files[index]!;
-    this.#wrap(path, () => file.write(data));
-  }
-
-  #wrap<T>(path: string, body: () => T): T {
+  /** Runs `body` with open files. Deletes them if it fails. */
+  #run<T>(body: () => T): T {
+    const path = join(this.folder, partNames(this.manifest, this.chunk).at(-1)!);
+    const run = () => {
+      if (this.#files.length === 0) this.#open();
+      return body();
+    };
     try {
-      return writing(path, body, 'run the same command again: finished parts are kept');
+      return writing(path, run, 'run the same command again: finished parts are kept');
     } catch (error) {
       this.discard();
       throw error;
@@ -129,7 +115,6 @@ export class PartWriter {
   }
 }
 
-/** The header of the .npy file of a part. */
 const matrixHeader = (manifest: Manifest, chunk: number): Uint8Array =>
   npyHeader(manifest.chunks[chunk]!.rows, storedWidth(manifest), npyTypeOf(new TYPES[manifest.output]()));
 
@@ -151,7 +136,6 @@ export function isPartFile(path: string, name: string, manifest: Manifest, chunk
   return start.includes(rowStart(file));
 }
 
-/** The arrays of stored vectors. */
 const TYPES = { float32: Float32Array, int8: Int8Array, binary: Uint8Array };
 
 /**
@@ -176,11 +160,11 @@ class ParquetRows {
 
   constructor(path: string, output: VectorOutput) {
     this.#output = output;
-    const options = { codec: 'UNCOMPRESSED', statistics: false } as const; // vectors do not compress
+    const columns = columnsOf(output);
     this.#writer = new ParquetWriter({
-      ...options,
+      ...{ codec: 'UNCOMPRESSED', statistics: false }, // vectors do not compress
       writer: fileWriter(path),
-      schema: parquetSchema(output),
+      schema: [{ name: 'root', num_children: columns.length }, ...columns.flatMap(([own, below]) => [own, ...below])],
       kvMetadata: [this.#metadata],
     });
   }
@@ -203,50 +187,47 @@ class ParquetRows {
 
   #writeGroup(): void {
     const rows = this.#rows;
-    const text = (value: unknown) =>
-      value === undefined ? undefined : typeof value === 'string' ? value : JSON.stringify(value);
-    const vectors = rows.map(({ vector }) => vector);
-    const columnData: ColumnSource[] = [
-      { name: 'file', data: rows.map(({ file }) => file) },
-      { name: 'line', data: rows.map(({ line }) => BigInt(line)) },
-      { name: 'id', data: rows.map(({ id }) => text(id)) },
-      { name: 'error', data: rows.map(({ error }) => error) },
-    ];
-    if (this.#output === 'int8') columnData.push({ name: 'scale', data: vectors.map((each) => each?.scale) });
-    const isList = this.#output !== 'binary';
-    const stored = vectors.map((each) => each && (isList ? Array.from(each.values) : each.values));
-    columnData.push({ name: 'embedding', data: stored });
-    this.#writer.write({ columnData, rowGroupSize: rows.length });
+    const columnData = columnsOf(this.#output).map(([{ name }, _, data]) => ({ name, data: rows.map(data) }));
+    this.#writer.write({ columnData: columnData as ColumnSource[], rowGroupSize: rows.length });
     this.#rows = [];
     this.#bytes = 0;
   }
 }
 
+const STRING = { type: 'BYTE_ARRAY', converted_type: 'UTF8' } as const;
+const REQUIRED = { repetition_type: 'REQUIRED' } as const;
+const OPTIONAL = { repetition_type: 'OPTIONAL' } as const;
+
+/** A column: its element of the schema, those below it, and a row's value. */
+type Column = [element: SchemaElement, below: SchemaElement[], data: (row: Row) => unknown];
+
 /**
- * An explicit schema. An inferred one would store whole numbers as integers, and lists need the three levels of
- * Parquet's standard.
+ * The columns with an explicit schema. An inferred one would store whole numbers as integers, and lists need the three
+ * levels of Parquet's standard.
  */
-function parquetSchema(output: VectorOutput): SchemaElement[] {
-  const STRING = { type: 'BYTE_ARRAY', converted_type: 'UTF8' } as const;
-  const [REQUIRED, OPTIONAL] = [{ repetition_type: 'REQUIRED' }, { repetition_type: 'OPTIONAL' }] as const;
-  const schema: SchemaElement[] = [
-    { name: 'root', num_children: output === 'int8' ? 6 : 5 },
-    { name: 'file', ...REQUIRED, ...STRING },
-    { name: 'line', ...REQUIRED, type: 'INT64' },
-    { name: 'id', ...OPTIONAL, ...STRING },
-    { name: 'error', ...OPTIONAL, ...STRING },
+function columnsOf(output: VectorOutput): Column[] {
+  const text = (value: unknown) => (value === undefined || typeof value === 'string' ? value : JSON.stringify(value));
+  const number: Partial<SchemaElement> =
+    output === 'float32' ? { type: 'FLOAT' } : { type: 'INT32', converted_type: 'INT_8' };
+  const list: SchemaElement[] = [
+    { name: 'list', repetition_type: 'REPEATED', num_children: 1 },
+    { name: 'element', ...REQUIRED, ...number },
   ];
-  if (output === 'int8') schema.push({ name: 'scale', ...OPTIONAL, type: 'FLOAT' });
-  if (output === 'binary') schema.push({ name: 'embedding', ...OPTIONAL, type: 'BYTE_ARRAY' });
-  else
-    schema.push(
-      { name: 'embedding', ...OPTIONAL, num_children: 1, converted_type: 'LIST' },
-      { name: 'list', repetition_type: 'REPEATED', num_children: 1 },
-      {
-        name: 'element',
-        ...REQUIRED,
-        ...(output === 'float32' ? { type: 'FLOAT' } : { type: 'INT32', converted_type: 'INT_8' }),
-      },
-    );
-  return schema;
+  const scale: Column = [{ name: 'scale', ...OPTIONAL, type: 'FLOAT' }, [], ({ vector }) => vector?.scale];
+  const embedding: Column =
+    output === 'binary'
+      ? [{ name: 'embedding', ...OPTIONAL, type: 'BYTE_ARRAY' }, [], ({ vector }) => vector?.values]
+      : [
+          { name: 'embedding', ...OPTIONAL, num_children: 1, converted_type: 'LIST' },
+          list,
+          ({ vector }) => vector && Array.from(vector.values),
+        ];
+  return [
+    [{ name: 'file', ...REQUIRED, ...STRING }, [], ({ file }) => file],
+    [{ name: 'line', ...REQUIRED, type: 'INT64' }, [], ({ line }) => BigInt(line)],
+    [{ name: 'id', ...OPTIONAL, ...STRING }, [], ({ id }) => text(id)],
+    [{ name: 'error', ...OPTIONAL, ...STRING }, [], ({ error }) => error],
+    ...(output === 'int8' ? [scale] : []),
+    embedding,
+  ];
 }

@@ -1,6 +1,7 @@
 /** Plans an embedding: reads the corpus once, and writes the manifest. */
 import * as fs from 'node:fs';
 import { resolve } from 'node:path';
+import { turn } from '../base/event-loop.js';
 import {
   callback,
   integer,
@@ -24,7 +25,7 @@ import {
   statusOf,
   writeWhole,
 } from '../node/index.js';
-import { chunksOf } from './corpus.js';
+import { chunksOf } from './lines.js';
 import { hashBuild, hashModel, openModel, probe } from './machine.js';
 import { type Chunk, type EmbeddingSettings, type Manifest, manifestPath, type PartFormat } from './manifest.js';
 import { nonempty, type Signal, string } from './plan-options.js';
@@ -59,8 +60,8 @@ export interface PlanOptions extends EmbeddingSettings {
    * scale). 'binary': one bit per entry, 1 where it is positive, eight per byte, the first entry in the highest bit.
    */
   output?: VectorOutput | undefined;
-  /** Called with the number of bytes read so far. */
-  onProgress?: ((bytes: number) => void) | undefined;
+  /** Called with the number of bytes that have been read, and that the files have. */
+  onProgress?: ((progress: { done: number; total: number | null }) => void) | undefined;
   /** Stops planning and leaves no files behind. */
   signal?: Signal | undefined;
 }
@@ -119,13 +120,14 @@ export async function planEmbedding(files: readonly string[], given: PlanOptions
   signal?.throwIfAborted();
 
   const chunks: Chunk[] = [];
-  let read = 0;
+  const total = corpus.reduce((sum, { bytes }) => sum + bytes, 0);
+  let done = 0;
   for (const { file, encoding } of corpus) {
     for (const each of chunksOf(resolve(root, file), file, { rows: chunk, bytes: CHUNK_BYTES }, encoding)) {
       chunks.push(each);
-      read += each.bytes;
-      onProgress?.(read);
-      await new Promise(setImmediate); // lets pending signals be handled
+      done += each.bytes;
+      onProgress?.({ done, total });
+      await turn(); // lets pending signals be handled
       signal?.throwIfAborted();
     }
   }

@@ -8,13 +8,12 @@
  */
 import { randomUUID } from 'node:crypto';
 import { abortable } from '../base/event-loop.js';
-import type { HeedError } from '../index.js';
 import { invalid } from '../node/index.js';
 import { Connection, isAnswer, type Job, type Setup } from './connection.js';
 import { planId } from './machine.js';
 import type { Manifest } from './manifest.js';
-import type { Signal } from './plan-options.js';
-import { isRefusal, NO_ANSWER, requirePeer, serverOf } from './server.js';
+import type { ServerOptions } from './plan-options.js';
+import { addressOf, isRefusal, NO_ANSWER, requirePeer } from './server.js';
 
 /** Seconds between checks of the folder while no job ends. */
 const INTERVAL = 2;
@@ -30,12 +29,9 @@ const PAUSE = 0.5;
  */
 const REFUSING = 20;
 
-export interface QueueOptions {
-  /** Seconds to wait for the server while it cannot be reached. Default 20. */
-  timeout?: number | undefined;
+export interface QueueOptions extends ServerOptions {
   /** Seconds after which the chunk of a crashed process is handed out again. Needed by `consume`. */
   lock?: number | undefined;
-  signal?: Signal | undefined;
 }
 
 /** A job that this process has, with the token of its lock. */
@@ -48,36 +44,31 @@ interface Held {
 export class ChunkQueue {
   readonly #address: string;
   readonly #timeout: number;
-  readonly #lock: number;
   readonly #setup: Setup;
   #connection: Connection | null = null;
   #wasOpen = false;
   #isClosed = false;
   #wake = () => {};
 
-  private constructor(url: string, manifest: Manifest, { timeout = 20, lock = 30 }: QueueOptions) {
-    const { kind, address } = serverOf('--queue', url, [
-      'redis://host:port',
-      'rediss://host:port',
-      'postgres://host:port/database',
-    ]);
-    const driver = kind === 'redis' ? 'ioredis' : 'pg';
-    const bull = requirePeer<typeof import('bullmq')>('--queue', 'bullmq', `bullmq ${driver}`);
-    const peer = requirePeer<typeof import('pg')>('--queue', driver, `bullmq ${driver}`);
-    this.#address = address;
-    this.#timeout = timeout;
-    this.#lock = lock;
-    this.#setup = { name: `heed-${planId(manifest)}`, url, bull, pg: kind === 'redis' ? null : peer, lock };
+  private constructor({ queue: url = '', queueTimeout = 20, lock = 30 }: QueueOptions, manifest: Manifest) {
+    const examples = ['redis://host:port', 'rediss://host:port', 'postgres://host:port/database'];
+    this.#address = addressOf('queue', url, examples);
+    const driver = url.startsWith('redis') ? 'ioredis' : 'pg';
+    const bull = requirePeer<typeof import('bullmq')>('queue', 'bullmq', `bullmq ${driver}`);
+    const peer = requirePeer<typeof import('pg')>('queue', driver, `bullmq ${driver}`);
+    this.#timeout = queueTimeout;
+    this.#setup = { name: `heed-${planId(manifest)}`, url, bull, pg: driver === 'pg' ? peer : null, lock };
   }
 
   /**
    * Connects.
    *
-   * @throws HeedError NETWORK if the server refuses the connection or cannot be reached within `timeout` seconds;
+   * @throws HeedError NETWORK if the server refuses the connection or cannot be reached within `queueTimeout`
+   *   seconds;
    *   UNSUPPORTED if a package is missing; the signal's reason
    */
-  static async open(url: string, manifest: Manifest, options: QueueOptions = {}): Promise<ChunkQueue> {
-    const queue = new ChunkQueue(url, manifest, options);
+  static async open(options: QueueOptions, manifest: Manifest): Promise<ChunkQueue> {
+    const queue = new ChunkQueue(options, manifest);
     try {
       await abortable(
         queue.#ask(async () => {}),
@@ -124,39 +115,34 @@ export class ChunkQueue {
     missing: () => Promise<number[]>,
     count: number,
   ): Promise<void> {
-    const lock = 1000 * this.#lock;
-    const running = new Set<number>();
-    /** The jobs of running chunks, by chunk. */
-    const held = new Map<number, Held>();
+    const lock = 1000 * this.#setup.lock;
+    /** The running chunks, with their jobs if they have one. */
+    const running = new Map<number, Held | null>();
     let failure: { error: unknown } | null = null;
     /** When the queue last gave a chunk, or one that it gave was done. */
     let given = performance.now();
 
-    const run = async (chunk: number) => {
-      running.add(chunk);
+    const run = async (chunk: number, held: Held | null) => {
+      running.set(chunk, held);
       try {
         await embed(chunk);
       } catch (error) {
         failure = { error };
       }
-      const job = held.get(chunk);
+      const job = running.get(chunk); // may have been taken meanwhile
       if (job) {
         given = performance.now();
         await this.#complete(job);
       }
-      held.delete(chunk);
       running.delete(chunk);
       this.#wake();
     };
     const renew = async () => {
-      if (held.size === 0) return;
-      const [ids, tokens] = [
-        [...held.values()].map(({ job }) => job.id!),
-        [...held.values()].map(({ token }) => token),
-      ];
-      await this.#attempt(async (connection) => (await connection.worker()).extendJobLocks(ids, tokens, lock)).catch(
-        () => {},
-      ); // tried again later
+      const held = [...running.values()].filter((each) => each !== null);
+      if (held.length === 0) return;
+      const [ids, tokens] = [held.map(({ job }) => job.id!), held.map(({ token }) => token)];
+      const extend = async (connection: Connection) => (await connection.worker()).extendJobLocks(ids, tokens, lock);
+      await this.#attempt(extend).catch(() => {}); // tried again later
     };
     const renewal = setInterval(renew, lock / 3);
     try {
@@ -173,13 +159,14 @@ export class ChunkQueue {
           if (next) {
             const { chunk } = next.job.data;
             given = performance.now();
-            held.set(chunk, next); // the chunk may be running already, if its lock has expired
-            if (!running.has(chunk)) void run(chunk);
+            if (running.has(chunk))
+              running.set(chunk, next); // its lock has expired
+            else void run(chunk, next);
             continue;
           }
           const rest = chunks.filter((chunk) => !running.has(chunk));
           if (rest.length > 0 && performance.now() - given >= lock) {
-            void run(rest[Math.floor(Math.random() * rest.length)]!);
+            void run(rest[Math.floor(Math.random() * rest.length)]!, null);
             continue;
           }
         }
@@ -229,9 +216,16 @@ export class ChunkQueue {
       } catch (cause) {
         const { message, code } = cause as NodeJS.ErrnoException;
         if (message !== NO_ANSWER) problem = message || code || problem;
-        if (isRefusal(cause as Error) && performance.now() >= patience) throw this.#refused(problem, cause);
+        if (isRefusal(cause as Error) && performance.now() >= patience) {
+          const expected = `a user, a password and a database that the server at ${this.#address} accepts`;
+          throw invalid('queue', expected, `the error '${problem}'`, 'NETWORK', { cause });
+        }
         const left = deadline - performance.now();
-        if (left <= 0 || this.#isClosed) throw this.#away(problem);
+        if (left <= 0 || this.#isClosed) {
+          const hint = 'Finished parts are kept: run it again, or with `queueTimeout` Infinity to wait for the server';
+          const got = `none within ${this.#timeout} s (${problem})`;
+          throw invalid('queue', `a server at ${this.#address}`, got, 'NETWORK', { hint });
+        }
         await new Promise((resolve) => setTimeout(resolve, Math.min(1000 * PAUSE, left)));
       }
     }
@@ -252,17 +246,6 @@ export class ChunkQueue {
       if (this.#connection === connection) this.#connection = null;
       throw error;
     }
-  }
-
-  #refused(problem: string, cause: unknown): HeedError {
-    const expected = `a user, a password and a database that the server at ${this.#address} accepts`;
-    return invalid('--queue', expected, `the error '${problem}'`, 'NETWORK', { cause });
-  }
-
-  #away(problem: string): HeedError {
-    const hint = 'Finished parts are kept: run the same command again, or with --retry to wait for the server';
-    const got = `none within ${this.#timeout} s (${problem}). ${hint}`;
-    return invalid('--queue', `a server at ${this.#address}`, got, 'NETWORK');
   }
 
   /** Closes the connection, waiting at most 3 s for the server. */

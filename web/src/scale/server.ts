@@ -19,24 +19,18 @@ export function requirePeer<T>(option: string, name: string, install: string): T
   }
 }
 
-export interface Server {
-  kind: 'redis' | 'postgres';
-  /** The URL without user, password and query. */
-  address: string;
-}
-
 /**
- * Parses a server's URL. `expected`: example URLs of the accepted schemes.
+ * The URL of a server without user, password and query. `expected`: example URLs of the accepted schemes.
  * @throws HeedError INVALID_ARGUMENT for other URLs
  */
-export function serverOf(option: string, url: string, expected: readonly string[]): Server {
+export function addressOf(option: string, url: string, expected: readonly string[]): string {
   const address = url.replace(/(?<=:\/\/).*@/, '').replace(/\?.*/s, '');
   const [, scheme = ''] = /^(\w+):\/\/./.exec(url) ?? [];
   const known = expected.some((example) => example.startsWith(`${scheme.replace(/ql$/, '')}:`));
   // ioredis would use database 0 for a path that is not a number.
   const isLegal = known && URL.canParse(url) && (!/^redis/.test(scheme) || /^\/?\d*$/.test(new URL(url).pathname));
   if (!isLegal) throw invalid(option, `a URL like ${expected.join(' or ')}`, `'${address}'`);
-  return { kind: scheme.startsWith('redis') ? 'redis' : 'postgres', address };
+  return address;
 }
 
 /** SQLSTATE codes for wrong credentials, a missing database and missing privileges. */

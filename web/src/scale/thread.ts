@@ -8,6 +8,7 @@ import { removeOwn, uniqueSuffix } from '../base/own-files.js';
 import { HeedError, type HeedErrorCode } from '../index.js';
 import type { ChunkDone } from './chunk.js';
 import { type Manifest, partNames } from './manifest.js';
+import type { ServerOptions } from './plan-options.js';
 
 /** The data with which a thread is started. */
 export interface ThreadData {
@@ -15,7 +16,8 @@ export interface ThreadData {
   suffix: string;
   /** Path of the model, if it differs from the plan's. */
   model: string | undefined;
-  database: { url: string; table: string } | null;
+  /** The database into which rows are inserted, too. */
+  database: Pick<ServerOptions, 'to' | 'table'> | null;
 }
 
 export type Answer =
@@ -28,29 +30,26 @@ export type Answer =
 /** The error of a chunk that cannot be embedded although others may be. */
 export class ChunkError extends Error {}
 
-interface Settle {
-  resolve(answer: ChunkDone | null): void;
-  reject(error: unknown): void;
-}
-
 export class EmbeddingThread {
   readonly #worker: Worker;
   readonly #data: ThreadData;
-  readonly #manifest: Manifest;
-  #settle: Settle | null = null;
+  /** Settles the pending call. */
+  #settle: { resolve(done: ChunkDone | null): void; reject(error: unknown): void } | null = null;
   /** The error with which the thread ended, or null while it runs. */
   #ended: HeedError | null = null;
   #onProgress: (rows: number) => void = () => {};
   #chunk = -1;
 
-  constructor(data: Omit<ThreadData, 'suffix'>, manifest: Manifest) {
+  constructor(
+    data: Omit<ThreadData, 'suffix'>,
+    private readonly manifest: Manifest,
+  ) {
     this.#data = { ...data, suffix: uniqueSuffix() };
-    this.#manifest = manifest;
     this.#worker = new Worker(new URL('./embed-worker.js', import.meta.url), { workerData: this.#data });
     this.#worker.on('message', (answer: Answer) => this.#receive(answer));
     const failed = (got: string) => {
       this.#ended ??= new HeedError('WORKER_FAILED', `worker thread: ${got}`);
-      this.#end((settle) => settle.reject(this.#ended));
+      this.#settle?.reject(this.#ended);
     };
     this.#worker.on('error', (error) => failed(`it failed (${error.message})`));
     this.#worker.on('exit', (code) => failed(`it ended (exit code ${code})`));
@@ -74,7 +73,7 @@ export class EmbeddingThread {
   async close(): Promise<void> {
     await this.#worker.terminate();
     if (this.#chunk < 0) return;
-    for (const name of partNames(this.#manifest, this.#chunk))
+    for (const name of partNames(this.manifest, this.#chunk))
       removeOwn(join(this.#data.folder, `${name}.tmp-${this.#data.suffix}`), () => true); // this run's suffix
   }
 
@@ -87,17 +86,11 @@ export class EmbeddingThread {
 
   #receive(answer: Answer): void {
     if (answer.type === 'progress') this.#onProgress(answer.rows);
-    else if (answer.type === 'ready') this.#end(({ resolve }) => resolve(null));
-    else if (answer.type === 'done') this.#end(({ resolve }) => resolve(answer.done));
+    else if (answer.type === 'ready') this.#settle?.resolve(null);
+    else if (answer.type === 'done') this.#settle?.resolve(answer.done);
     else {
       const { message, code, fatal } = answer;
-      this.#end(({ reject }) => reject(fatal ? new HeedError(code, message) : new ChunkError(message)));
+      this.#settle?.reject(fatal ? new HeedError(code, message) : new ChunkError(message));
     }
-  }
-
-  #end(how: (settle: Settle) => void): void {
-    const settle = this.#settle;
-    this.#settle = null;
-    if (settle) how(settle);
   }
 }

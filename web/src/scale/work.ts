@@ -6,38 +6,32 @@ import * as fs from 'node:fs';
 import { availableParallelism } from 'node:os';
 import { join } from 'node:path';
 import { abortable } from '../base/event-loop.js';
-import {
-  callback,
-  count,
-  integer,
-  optional,
-  signal as optionalSignal,
-  readOptions,
-  type Schema,
-  size,
-} from '../base/options.js';
+import { count, integer, optional, readOptions, type Schema, size } from '../base/options.js';
 import { invalid, removeOwn, requireServers, requireWritable, writeWhole } from '../node/index.js';
 import type { ChunkDone } from './chunk.js';
-import { requireSameSizes } from './corpus.js';
 import { VectorTable } from './database.js';
+import { requireSameSizes } from './lines.js';
 import { requireSameFiles, withModel } from './machine.js';
-import { failureName, findParts, isFailure, type Manifest, partNames, readManifest, requireOwn } from './manifest.js';
-import { type Signal, seconds, serverSchema, string } from './plan-options.js';
+import {
+  failureName,
+  findParts,
+  isFailure,
+  type Manifest,
+  partNames,
+  readFailure,
+  readManifest,
+  requireOwn,
+  rowsOf,
+} from './manifest.js';
+import { type ServerOptions, seconds, serverSchema, string } from './plan-options.js';
 import { ChunkQueue } from './queue.js';
 import { ChunkError, EmbeddingThread, type ThreadData } from './thread.js';
 
-export interface WorkOptions {
+export interface WorkOptions extends ServerOptions {
   /** Path of a copy of the plan's model, with identical files. Default: the path in the plan. */
   model?: string | undefined;
   /** Embeds only the chunks with chunk index % `count` = `index`. Default: all chunks. */
   shard?: { index: number; count: number } | undefined;
-  /**
-   * URL of a server that distributes the chunks: redis://, rediss:// or postgres://. Needs the package bullmq, and
-   * ioredis for Redis or pg for PostgreSQL.
-   */
-  queue?: string | undefined;
-  /** Seconds to wait for the servers of `queue` and `to` while they do not answer. Default 20. */
-  queueTimeout?: number | undefined;
   /**
    * Seconds after which the queue hands the chunk of a crashed process to another one, and after which a process that
    * the queue gives no chunk embeds missing ones by itself. Default 30.
@@ -47,19 +41,9 @@ export interface WorkOptions {
    * Number of threads. Each loads a model of its own and embeds one chunk at a time. Default 'auto': one per CPU core.
    */
   workers?: number | 'auto' | undefined;
-  /**
-   * URL of a PostgreSQL database with pgvector (postgres://), into which the rows are inserted, too. Needs the package
-   * pg.
-   */
-  to?: string | undefined;
-  /** The database table for `to`. Default 'embeddings'. */
-  table?: string | undefined;
-  /** Called with the number of rows that this process has embedded so far. */
-  onProgress?: ((rows: number) => void) | undefined;
-  /** Stops at once. Finished parts are kept; chunks in progress are discarded. */
-  signal?: Signal | undefined;
 }
 
+/** What `workEmbedding` has done. */
 export interface WorkResult {
   /** Number of parts that this call has written. */
   parts: number;
@@ -86,8 +70,6 @@ const schema = {
     (value, name) => (value === 'auto' ? value : integer(value, name, 1, 256, "'auto' or ")),
     'auto' as const,
   ),
-  onProgress: callback<NonNullable<WorkOptions['onProgress']>>,
-  signal: optionalSignal,
 } satisfies Schema<WorkOptions>;
 
 /**
@@ -101,7 +83,7 @@ const schema = {
  */
 export async function workEmbedding(folder: string, given?: WorkOptions): Promise<WorkResult> {
   const options = readOptions('workEmbedding', schema, given);
-  const { shard = { index: 0, count: 1 }, queue, signal, model, workers } = options;
+  const { shard = { index: 0, count: 1 }, queue, signal, model, workers, onProgress } = options;
   if (options.shard && queue) throw invalid('shard', 'only one of shard and queue', 'both');
   requireServers(options, (name) => `workEmbedding.${name}`);
   const manifest = readManifest(folder);
@@ -116,11 +98,10 @@ export async function workEmbedding(folder: string, given?: WorkOptions): Promis
     share.map((chunk) => [failureName(chunk), isFailure]),
   );
   for (const chunk of share) removeOwn(join(folder, failureName(chunk)), isFailure); // try failed chunks again
-  const database = options.to === undefined ? null : { url: options.to, table: options.table ?? 'embeddings' };
-  const { queueTimeout } = options;
-  const table = database && (await VectorTable.open(database.url, database.table, manifest, signal, queueTimeout));
+  const { to, table: name } = options;
+  const table = to === undefined ? null : await VectorTable.open(options, manifest);
   const result: WorkResult = { parts: 0, rows: 0, errors: 0, failed: [] };
-  const crew = new Crew({ folder, model, database }, manifest, options.onProgress);
+  const crew = new Crew({ folder, model, database: table && { to, table: name } }, manifest);
   let chunkQueue = null as ChunkQueue | null;
 
   /** The chunks of this process's shard that are neither done nor failed. */
@@ -153,6 +134,12 @@ export async function workEmbedding(folder: string, given?: WorkOptions): Promis
   async function work(): Promise<void> {
     const chunks = await missing();
     if (chunks.length === 0) return;
+    let done = 0;
+    const total = queue === undefined ? rowsOf(manifest, chunks) : null;
+    crew.onRows = (rows) => {
+      done += rows;
+      onProgress?.({ done, total });
+    };
     const threads = Math.min(workers === 'auto' ? availableParallelism() : workers, chunks.length);
     if (queue === undefined) {
       await crew.start(threads);
@@ -162,11 +149,7 @@ export async function workEmbedding(folder: string, given?: WorkOptions): Promis
       };
       await Promise.all(Array.from({ length: threads }, loop));
     } else {
-      chunkQueue = await ChunkQueue.open(queue, manifest, {
-        timeout: options.queueTimeout,
-        lock: options.lock,
-        signal,
-      });
+      chunkQueue = await ChunkQueue.open(options, manifest);
       await crew.start(threads);
       await chunkQueue.consume(embedMissing, missing, threads);
     }
@@ -184,26 +167,16 @@ export async function workEmbedding(folder: string, given?: WorkOptions): Promis
   return result;
 }
 
-/** Reads the error of a chunk that failed. */
-export function readFailure(folder: string, chunk: number): { chunk: number; error: string } {
-  try {
-    return JSON.parse(fs.readFileSync(join(folder, failureName(chunk)), 'utf8')) as { chunk: number; error: string };
-  } catch (cause) {
-    return { chunk, error: `unknown (${(cause as Error).message})` };
-  }
-}
-
 /** The embedding threads of a process. */
 class Crew {
   readonly #threads: EmbeddingThread[] = [];
   readonly #idle: EmbeddingThread[] = [];
-  readonly #waiting: ((thread: EmbeddingThread) => void)[] = [];
-  #rows = 0;
+  /** Called with the number of rows of each batch. */
+  onRows = (_rows: number): void => {};
 
   constructor(
     private readonly data: Omit<ThreadData, 'suffix'>,
     private readonly manifest: Manifest,
-    private readonly onProgress: (rows: number) => void = () => {},
   ) {}
 
   async start(count: number): Promise<void> {
@@ -212,18 +185,13 @@ class Crew {
     this.#idle.push(...this.#threads);
   }
 
-  /** Embeds a chunk in the next idle thread. */
+  /** Embeds a chunk in an idle thread. The caller embeds no more chunks at the same time than there are threads. */
   async embed(chunk: number): Promise<ChunkDone> {
-    const thread = this.#idle.pop() ?? (await new Promise<EmbeddingThread>((free) => this.#waiting.push(free)));
+    const thread = this.#idle.pop()!;
     try {
-      return await thread.embed(chunk, (rows) => {
-        this.#rows += rows;
-        this.onProgress(this.#rows);
-      });
+      return await thread.embed(chunk, this.onRows);
     } finally {
-      const next = this.#waiting.shift();
-      if (next) next(thread);
-      else this.#idle.push(thread);
+      this.#idle.push(thread);
     }
   }
 

@@ -10,20 +10,14 @@ import type { SignalLike } from '../base/platform.js';
 import type { TensorInput } from '../base/tensor.js';
 import { concatenate } from '../io/files.js';
 import type { ModelConfig, PretrainedModel } from '../models/model.js';
+import { PROBE } from '../models/probe.js';
 import { promptText, type Role, withPrompt } from '../models/prompts.js';
 import type { Rows } from '../models/quantized.js';
-import { type Corpus, readCorpus, requireFinite } from './similarity.js';
+import { type Corpus, readCorpus, requireFinite } from './rows.js';
+import { dimensionsOf, inBlocks, inForm, SIMILARITIES, type Similarity, type StoredVectors } from './stored-vectors.js';
 import type { TextRows } from './text-rows.js';
-import {
-  dimensionsOf,
-  inBlocks,
-  inForm,
-  SIMILARITIES,
-  type Similarity,
-  type StoredVectors,
-  type VectorStore,
-  vectorsAt,
-} from './vector-store.js';
+import type { VectorStore } from './vector-store.js';
+import type { WordIndex } from './word-index.js';
 
 /** The options with which an index calls a function that embeds its texts. */
 export interface EmbedFunctionOptions {
@@ -42,13 +36,6 @@ export type EmbedFunction = (
 
 /** The embedder of an index: a model that `fromPretrained` returned, or a function. */
 export type IndexEmbedder = PretrainedModel | EmbedFunction;
-
-/**
- * The text whose vectors identify a model. It is short, so that a prompt before it changes the vector strongly, and
- * contains letters, a digit and a Chinese and Japanese character, so that every tokenizer knows a part of it. Must not
- * change: saved indexes would no longer recognize their models.
- */
-export const PROBE = 'a bee, 2 人';
 
 /** The data that identify a model. */
 export interface Probe {
@@ -77,6 +64,8 @@ export interface IndexState {
   dimensions: number | null;
   /** The data that identify the model of the vectors; null if not known yet. */
   probe: Probe | null;
+  /** The words of the texts, once a hybrid search has needed them. */
+  words?: WordIndex | undefined;
 }
 
 /** The order of the probe's vectors in a file. */
@@ -136,23 +125,23 @@ async function embedTexts(
   return rows;
 }
 
-interface EmbedForOptions extends Pick<EmbedFunctionOptions, 'signal' | 'onProgress'> {
-  prompt?: string | null | undefined;
-}
-
 /** Embeds texts for comparison with the vectors of an index. `prompt` is for queries; documents have the index's. */
 export async function embedFor(
   { embedder, store, dimensions, prompt: documentPrompt }: IndexState,
   role: Role,
   texts: readonly string[],
-  { signal, onProgress, prompt = null }: EmbedForOptions,
+  {
+    signal,
+    onProgress,
+    prompt = null,
+  }: Omit<EmbedFunctionOptions, 'dimensions'> & { prompt?: string | null | undefined },
 ): Promise<Rows> {
   const rows = await embedTexts(embedder!, role, texts, role === 'query' ? prompt : documentPrompt, {
     ...(dimensions !== null && { dimensions }),
     ...(signal && { signal }),
     ...(onProgress && { onProgress }),
   });
-  requireWidth(dimensionsOf(rows), dimensionsOf(store) || dimensions);
+  requireOwnWidth(dimensionsOf(rows), dimensionsOf(store) || dimensions);
   return rows;
 }
 
@@ -168,7 +157,7 @@ export async function embedRows(
 }
 
 /** Rejects a model whose vectors differ in width from those of the index. */
-export function requireWidth(got: number, width: number | null): void {
+export function requireOwnWidth(got: number, width: number | null): void {
   if (width === null || got === width) return;
   throw invalid('embedder', `vectors of ${width} entries, as the index has`, `${got}`, 'SHAPE_MISMATCH', {
     hint: 'Build the index again with this model, or open it with its own model. If it contains the first entries of the vectors of this model, give the option `dimensions`',
@@ -221,7 +210,7 @@ function bitsOf({ storage, dtype }: Partial<ModelConfig>): number {
 
 /** The vectors of the texts in use. */
 export function usedVectors({ rows, store }: IndexState): StoredVectors {
-  return vectorsAt(store, rows.usedRows());
+  return store.vectors(rows.usedRows());
 }
 
 /** How the vectors are made and compared, as tensors and metadata to store in a file; see same-model.ts. */

@@ -5,42 +5,52 @@ import {
   finite,
   flag,
   listOf,
-  natural,
   optional,
   type Read,
   type Reader,
-  readOptions,
   type Schema,
   signal,
   sizeOrInfinity,
   text,
 } from '../base/options.js';
 import type { SignalLike } from '../base/platform.js';
+import type { Hit } from '../base/scores.js';
 import { normsOf } from '../models/quantized.js';
 import type { IndexState } from './index-model.js';
-import { requireFinite, type SearchOptions, searchSchema } from './similarity.js';
-import type { IndexedText, TextRows } from './text-rows.js';
-import { dimensionsOf, requireLengths } from './vector-store.js';
+import type { Matrix } from './pair-products.js';
+import { requireFinite } from './rows.js';
+import { type SearchOptions, searchSchema } from './similarity.js';
+import { dimensionsOf, requireLengths } from './stored-vectors.js';
+import { type IndexedText, idOption, type TextFilter, type TextId, type TextRows } from './text-rows.js';
 
-export interface TextHit extends IndexedText {
+/** A hit of a search in a `TextIndex`. */
+export interface TextHit<Metadata = unknown> extends IndexedText<Metadata> {
+  /** The cosine or the dot product; with `hybrid`, the sum over both rankings. */
   score: number;
 }
 
-export interface TextSearchOptions extends SearchOptions {
+/** Options of `TextIndex.search`. */
+export interface TextSearchOptions<Metadata = unknown> extends SearchOptions {
   /** The number of hits. Default 10; with `threshold`: all texts that reach it. */
   topK?: number | undefined;
   /** The minimum score of a hit. Default: none. */
   threshold?: number | undefined;
   /** Restricts the search to texts with these ids. */
-  ids?: readonly number[] | ReadonlySet<number> | undefined;
+  ids?: readonly TextId[] | ReadonlySet<TextId> | undefined;
   /** Restricts the search to texts for which this returns true. */
-  filter?: ((text: IndexedText) => boolean) | undefined;
+  filter?: TextFilter<Metadata> | undefined;
   /**
    * true: score every text. Default: an index of bits with more than 4096 texts scores only the
-   * `rescoreMultiplier * topK` texts nearest by Hamming distance, and, without `threshold`, any index of more than
+   * `candidates * topK` texts nearest by Hamming distance, and, without `threshold`, any index of more than
    * 200,000 texts only the `256 * topK` nearest.
    */
   exact?: boolean | undefined;
+  /**
+   * true: also find texts by their words, such as names, identifiers and rare words, whose vectors say little. Joins the
+   * ranking by vectors with that by words (BM25+) by reciprocal rank fusion. The score of a hit is then
+   * the sum of 1 / (10 + rank) over both rankings. For a query that is a text; without `threshold`. Default false.
+   */
+  hybrid?: boolean | undefined;
   /**
    * For a query that is a text: a text to put before it, instead of the query prompt of the model's folder. '' for none.
    * Rejected for a query that is a vector.
@@ -53,15 +63,16 @@ export interface TextSearchOptions extends SearchOptions {
   signal?: SignalLike | undefined;
 }
 
-const integers = listOf(natural, 'an array or a Set of integers');
-const idsOf: Reader<Set<number>> = (value, name) => new Set(integers(value instanceof Set ? [...value] : value, name));
+const ids = listOf(idOption, 'an array or a Set of integers or strings');
+const idsOf: Reader<Set<TextId>> = (value, name) => new Set(ids(value instanceof Set ? [...value] : value, name));
 export const textSearchSchema = {
   ...searchSchema,
   topK: optional(sizeOrInfinity, null),
   threshold: optional(finite, null),
   ids: optional(idsOf, null),
-  filter: callback<NonNullable<TextSearchOptions['filter']>>,
+  filter: callback<TextFilter>,
   exact: optional(flag, false),
+  hybrid: optional(flag, false),
   prompt: optional(text, null),
   signal,
 } satisfies Schema<TextSearchOptions>;
@@ -77,19 +88,9 @@ const SMALL = 4096;
 /** Options of a search, after checking. */
 export type CheckedSearch = Read<typeof textSearchSchema>;
 
-/** The width of the vectors; 0 for an index without texts. */
-export const widthOf = ({ store }: IndexState): number => (store.count === 0 ? 0 : dimensionsOf(store));
-
-/** The text for `console.log` of an index. */
-export function indexText(state: IndexState): string {
-  const { rows, store } = state;
-  const form = store.bits ? 'binary' : (store.options.output ?? 'int8');
-  return `TextIndex: ${rows.size} texts, ${widthOf(state)} dimensions, ${form}`;
-}
-
 /** @throws HeedError unless a query has the width of the index's vectors */
 function requireQueryWidth(state: IndexState, name: string, got: number): void {
-  const width = widthOf(state);
+  const width = dimensionsOf(state.store);
   if (width === 0 || got === width) return;
   const isWhole = got === state.probe?.document.length;
   throw invalid(name, `${width} entries`, `${got}`, 'SHAPE_MISMATCH', {
@@ -99,20 +100,21 @@ function requireQueryWidth(state: IndexState, name: string, got: number): void {
   });
 }
 
-/** Reads the options of a search for vectors, which have no prompts. */
-export function readVectorSearch(options: TextSearchOptions | undefined): CheckedSearch {
-  const call = readOptions('search', textSearchSchema, options);
-  if (call.prompt !== null) throw invalid('search.prompt', 'a query that is a text', 'a query that is a vector');
-  return call;
+/** Searches for several vectors [N,D]. `name`: the argument that has them, for messages. */
+export function searchIndex(state: IndexState, name: string, queries: Matrix, call: CheckedSearch): TextHit[][] {
+  const { rows } = state;
+  const found = nearestRows(state, name, queries, call, allowedRows(rows, call));
+  return found.map((hits) => hits.map(({ index, score }) => ({ ...rows.at(index), score })));
 }
 
-/** Searches for several vectors [N,D]. `name`: the argument that has them, for messages. */
-export function searchIndex(
+/** Finds the rows nearest to several vectors [N,D]. `allowed`: the rows that may be found; null: all. */
+export function nearestRows(
   state: IndexState,
   name: string,
-  { data, shape: [queries = 0, width = 0] }: { data: Float32Array; shape: readonly number[] },
-  { topK, rescoreMultiplier, threshold, ids: wanted, filter, exact, signal: stop }: CheckedSearch,
-): TextHit[][] {
+  { data, count: queries, width }: Matrix,
+  { topK, candidates, threshold, exact, signal: stop }: CheckedSearch,
+  allowed: AllowedRows | null,
+): Hit[][] {
   stop?.throwIfAborted();
   const { rows, store } = state;
   if (queries > 0) requireQueryWidth(state, name, width);
@@ -120,27 +122,28 @@ export function searchIndex(
   requireFinite(name, data);
   if (store.options.similarity === 'dot') requireLengths(name, normsOf(data, width), 'dot', 'INVALID_ARGUMENT');
   const count = topK ?? (threshold === null ? 10 : rows.size);
-  const matches = wanted || filter ? matching(rows, wanted, filter) : null;
   const isLarge = rows.size > LARGE && Number.isFinite(count) && threshold === null;
-  const multiplier = exact ? 0 : rescoreMultiplier || (store.bits ? 4 : isLarge ? LARGE_MULTIPLIER : 0);
+  const multiplier = exact ? 0 : candidates || (store.bits ? 4 : isLarge ? LARGE_MULTIPLIER : 0);
   const selected = multiplier === 0 ? 0 : count * multiplier; // not Infinity * 0
   // A multiplier that the caller gives applies to small indexes, too, but not to the few texts of a filter.
-  const isSmall = (matches !== null || rescoreMultiplier === 0) && (matches ?? rows).size <= Math.max(selected, SMALL);
-  const found = store.search(data, {
+  const isSmall = (allowed !== null || candidates === 0) && (allowed ?? rows).size <= Math.max(selected, SMALL);
+  return store.search(data, {
     topK: count,
     threshold: threshold ?? -Infinity,
     candidates: isSmall ? 0 : selected,
-    allowed: matches ? matches.bits : rows.used,
+    allowed: allowed ? allowed.bits : rows.used,
   });
-  return found.map((hits) => hits.map(({ index, score }) => ({ ...rows.at(index), score })));
 }
 
 /** A bitmap of the rows whose texts may be hits, and their number. */
-function matching(
-  rows: TextRows,
-  wanted: Set<number> | null,
-  filter: TextSearchOptions['filter'],
-): { bits: Uint32Array; size: number } {
+export interface AllowedRows {
+  bits: Uint32Array;
+  size: number;
+}
+
+/** The rows that the options `ids` and `filter` allow; null: all. */
+export function allowedRows(rows: TextRows, { ids: wanted, filter }: CheckedSearch): AllowedRows | null {
+  if (!wanted && !filter) return null;
   const bits = new Uint32Array(Math.ceil(rows.count / 32));
   let size = 0;
   for (const row of wanted ? rowsOf(rows, wanted) : (rows.usedRows() ?? Array(rows.count).keys())) {
@@ -152,5 +155,5 @@ function matching(
 }
 
 /** The rows of the texts that have one of these ids, in ascending order. */
-const rowsOf = (rows: TextRows, ids: Set<number>) =>
+const rowsOf = (rows: TextRows, ids: Set<TextId>) =>
   Uint32Array.from(Array.from(ids, (id) => rows.rowOf(id)).filter((row) => row >= 0)).sort();

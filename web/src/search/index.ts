@@ -1,5 +1,5 @@
 /** Search: similarity of vectors, and the products that functions over vectors share. */
-export { type Hit, Largest } from '../base/scores.js';
+export { type Hit, Largest, largest } from '../base/scores.js';
 export {
   eachBlock,
   eachPair,
@@ -8,11 +8,5 @@ export {
   type ProductOptions,
   productSchema,
 } from './pair-products.js';
-export {
-  type Corpus,
-  type SearchOptions,
-  type SemanticSearchOptions,
-  semanticSearch,
-  similarity,
-} from './similarity.js';
-export { largestHits, readFiniteRows, readUnitRows, requireSameWidth } from './unit-rows.js';
+export { type Corpus, readFiniteRows, readUnitRows, requireWidth } from './rows.js';
+export { type SearchOptions, type SemanticSearchOptions, semanticSearch, similarity } from './similarity.js';

@@ -4,16 +4,11 @@
  * `probe_bits` and, if known, `document_prompt` and `query_prompt`.
  */
 import { describe, formatShape, invalidFile } from '../base/error.js';
+import { tensorOf } from '../io/safetensors.js';
+import { MIN_COSINES } from '../models/probe.js';
 import { dot } from '../models/quantized.js';
 import { type Probe, ROLES } from './index-model.js';
-import type { Similarity } from './vector-store.js';
-
-/**
- * The minimum cosine between vectors of the same model, by the smaller number of bits per weight of the two.
- * docs/search.md lists the measurements for int8, 4 bits and bfloat16. The limit for a GPU follows from the tolerance
- * of the check of its rows; it has not been measured.
- */
-const LEAST: Record<number, number> = { 16: 0.9995, 8: 0.98, 4: 0.9 };
+import type { Similarity } from './stored-vectors.js';
 
 const REMEDY = 'Open the index with the model that it was made with, or build it again with this model';
 
@@ -35,12 +30,13 @@ export function readProbe(
     !data.every(Number.isFinite)
   )
     throw invalidFile(
-      `${file}: tensor 'probe'`,
+      tensorOf(file, 'probe'),
       'one or two vectors, F32 [1, E] or [2, E], of finite numbers',
       `${dtype} ${formatShape(shape)}`,
     );
   const { probe_bits: bits = '16', document_prompt: document, query_prompt: query } = metadata;
-  if (!Object.hasOwn(LEAST, bits)) throw invalidFile(file, "16, 8 or 4 in the metadata's probe_bits", describe(bits));
+  if (!Object.hasOwn(MIN_COSINES, bits))
+    throw invalidFile(file, "16, 8 or 4 in the metadata's probe_bits", describe(bits));
   return {
     document: data.slice(0, width),
     query: data.slice(-width),
@@ -57,7 +53,7 @@ export function requireSameModel(file: string, saved: Probe, own: Probe, similar
   const width = saved.document.length;
   if (own.document.length !== width)
     refuse(`a model with vectors of ${width} entries`, `${own.document.length} entries`);
-  const least = LEAST[Math.min(saved.bits, own.bits)]!;
+  const least = MIN_COSINES[Math.min(saved.bits, own.bits)]!;
   for (const role of ROLES) {
     const [expected, got] = [saved, own].map(({ prompts }) => prompts?.[role]);
     if (expected !== undefined && got !== undefined && expected !== got)

@@ -1,13 +1,14 @@
 /** Loads and changes a TextIndex. text-index-file.ts has the format of its file. */
-import { guarded, invalid } from '../base/error.js';
+import { describe, guarded, invalid } from '../base/error.js';
 import { makeYield, STEP } from '../base/event-loop.js';
-import type { HubOptions } from '../base/hub-options.js';
 import { optional, readOptions, type Schema, signal, size } from '../base/options.js';
+import type { Runtime } from '../base/owned.js';
 import type { SignalLike, UrlLike } from '../base/platform.js';
 import { bytesOf, isBlob } from '../io/bytes.js';
 import { Integrity } from '../io/integrity.js';
 import { type ModelSource, withFolder } from '../io/source.js';
 import { remoteSchema } from '../models/call-options.js';
+import type { PretrainedModel } from '../models/model.js';
 import type { Rows } from '../models/quantized.js';
 import {
   embedderOption,
@@ -15,13 +16,13 @@ import {
   type IndexEmbedder,
   type IndexState,
   probeOf,
-  requireWidth,
+  requireOwnWidth,
 } from './index-model.js';
 import { requireSameModel } from './same-model.js';
+import { dimensionsOf, inBlocks, inForm } from './stored-vectors.js';
 import { readState } from './text-index-file.js';
-import type { CheckedAdd, IndexSource, LoadIndexOptions, TextFilter } from './text-index-options.js';
-import { requireMetadata, type TextRows } from './text-rows.js';
-import { dimensionsOf, inBlocks, inForm, type StoreOptions, type VectorStore } from './vector-store.js';
+import type { CheckedAdd, CheckedEmbedding, IndexSource, LoadIndexOptions } from './text-index-options.js';
+import type { Items, TextFilter, TextId, TextRows } from './text-rows.js';
 
 export { saveIndex } from './text-index-file.js';
 
@@ -45,18 +46,13 @@ function splitSource(source: IndexSource): [folder: ModelSource, path: string] {
   return path === undefined ? [source as ModelSource, FILE] : [folder + query, path];
 }
 
-/** Reads an index, with its vectors in a new store. */
-export async function readIndex(
-  source: IndexSource,
-  options: LoadIndexOptions,
-  newStore: (options: StoreOptions) => VectorStore,
-  hub: HubOptions,
-): Promise<IndexState> {
+/** Reads an index, with its vectors in the memory of a runtime. */
+export async function readIndex(source: IndexSource, options: LoadIndexOptions, runtime: Runtime): Promise<IndexState> {
   const { integrity: digests, embedder, dimensions, ...remote } = readOptions('TextIndex.load', loadSchema, options);
   const integrity = new Integrity(digests);
   const [outer, path] = splitSource(source);
-  return withFolder(outer, { ...remote, hub, integrity }, async (folder, signal) => {
-    const state = await readState(folder, path, newStore, signal);
+  return withFolder(outer, { ...remote, hub: runtime.hub, integrity }, async (folder, signal) => {
+    const state = await readState(folder, path, runtime, signal);
     try {
       integrity.requireAllFound();
       if (embedder) await setEmbedder(state, path, embedder, dimensions, signal);
@@ -84,7 +80,7 @@ export async function setEmbedder(
   if (saved) requireSameModel(file, saved, own, store.options.similarity);
   const width = dimensionsOf(store) || null;
   const asked = dimensions ?? (saved && width);
-  requireWidth(asked ?? own.document.length, width);
+  requireOwnWidth(asked ?? own.document.length, width);
   state.embedder = embedder;
   state.dimensions = asked === own.document.length ? null : asked;
   state.probe ??= own;
@@ -93,25 +89,20 @@ export async function setEmbedder(
 /** Adds texts and their vectors; see `TextIndex.add`. If `given` is null, the index embeds the texts. */
 export async function addTexts(
   state: IndexState,
-  lines: string[],
+  { texts, ids: wanted, metadata }: Items,
   given: Rows | null,
-  { ids: wanted, replace, metadata, signal: stop }: CheckedAdd,
-): Promise<number[]> {
+  { replace, signal: stop }: Pick<CheckedAdd, 'replace' | 'signal'>,
+): Promise<TextId[]> {
   const { rows, store } = state;
-  if (wanted) requireFree(state, wanted, lines.length, replace);
-  else if (replace) throw invalid('add.replace', '`ids`, which say what to replace', 'no `ids`');
-  requireMetadata(metadata, lines.length);
+  if (!wanted && replace) throw invalid('add.replace', '`ids`, which say what to replace', 'no `ids`');
+  const ids = rows.idsFor(wanted, texts.length, replace);
   const more = given
     ? await inBlocks(given, (block, first) => inForm(store, block, first), makeYield(stop))
-    : await embedRows(state, lines, { signal: stop });
-  if (lines.length === 0) return [];
-  const { nextId } = rows;
-  if (!wanted && nextId > Number.MAX_SAFE_INTEGER - lines.length + 1)
-    throw invalid('ids', 'an id for each text, as the largest possible id is in use', 'undefined');
-  const ids = wanted ?? lines.map((_, i) => nextId + i);
+    : await embedRows(state, texts, { signal: stop });
+  if (texts.length === 0) return [];
   const replaced = replace ? ids.map((id) => rows.rowOf(id)).filter((row) => row >= 0) : [];
   guarded('vectors', () => store.append(more));
-  rows.append(lines, ids, metadata);
+  rows.append(texts, ids, metadata);
   rows.remove(replaced, null);
   try {
     rows.removeUnused(store);
@@ -121,28 +112,57 @@ export async function addTexts(
   return ids;
 }
 
-function requireFree({ rows }: IndexState, ids: number[], count: number, replace: boolean): void {
-  if (ids.length !== count) throw invalid('ids', `${count}, one per text`, `${ids.length}`);
-  const seen = new Set<number>();
-  ids.forEach((id, i) => {
-    if (seen.has(id)) throw invalid(`ids[${i}]`, 'an id that is given only once', `${id}`);
-    if (!replace && rows.rowOf(id) >= 0)
-      throw invalid(`ids[${i}]`, 'an id that is not in use', `${id}`, 'INVALID_ARGUMENT', {
-        hint: 'replace: true replaces the text with this id',
-      });
-    seen.add(id);
+/** The number of texts per batch and worker of the model: some tenths of a second's work. */
+const BATCH = 64;
+
+/**
+ * Adds texts in batches, and skips those that the index has; see `EmbeddedIndexOptions.into`. `inTurn` runs a batch
+ * after all calls so far that change or save the index.
+ */
+export async function fillIndex(
+  state: IndexState,
+  embedder: IndexEmbedder,
+  { texts, ids: given, metadata }: Items,
+  { onProgress, signal: stop, ...form }: CheckedEmbedding,
+  inTurn: (call: () => Promise<void>) => Promise<void>,
+): Promise<void> {
+  for (const [name, value] of Object.entries(form))
+    if (value !== null) throw invalid(`TextIndex.of.${name}`, 'none, as the index `into` has its own', describe(value));
+  const { rows } = state;
+  const wanted = Array.from(texts, (_, i) => given?.[i] ?? i);
+  rows.idsFor(wanted, texts.length, true); // throws for ids that are given twice
+  await inTurn(async () => {
+    if (state.embedder !== embedder) await setEmbedder(state, 'TextIndex.of.into', embedder, null, stop);
   });
+  const size = BATCH * Math.max(1, (embedder as Partial<PretrainedModel>).workers?.count ?? 1);
+  const pause = makeYield(stop);
+  for (let next = 0; next < texts.length; ) {
+    await inTurn(async () => {
+      const batch: number[] = [];
+      for (; next < texts.length && batch.length < size; next++) {
+        if (next % STEP === 0) await pause();
+        const row = rows.rowOf(wanted[next]!);
+        if (row < 0 || rows.textAt(row).text !== texts[next]) batch.push(next);
+        else if (metadata) rows.setMetadata(row, metadata[next]);
+      }
+      const each = <T>(list: readonly T[]) => batch.map((i) => list[i]!);
+      const items = { texts: each(texts), ids: each(wanted), metadata: metadata && each(metadata) };
+      if (batch.length > 0) await addTexts(state, items, null, { replace: true, signal: stop });
+    });
+    onProgress?.({ done: next, total: texts.length });
+    await pause();
+  }
 }
 
 /** The row of the text with this id. */
-export function requireRow(rows: TextRows, id: number): number {
+export function requireRow(rows: TextRows, id: TextId): number {
   const row = rows.rowOf(id);
-  if (row < 0) throw invalid('ids', 'ids of texts in the index', `${id}`, 'NOT_FOUND');
+  if (row < 0) throw invalid('ids', 'ids of texts in the index', describe(id), 'NOT_FOUND');
   return row;
 }
 
 /** Removes texts by their ids, or those that a function chooses; see `TextIndex.remove`. */
-export async function removeTexts(state: IndexState, given: readonly number[] | TextFilter): Promise<void> {
+export async function removeTexts(state: IndexState, given: readonly TextId[] | TextFilter): Promise<void> {
   const { rows, store } = state;
   const pause = makeYield(undefined);
   const found = new Set<number>();

@@ -5,79 +5,85 @@
  * - with `components`, BF16 [C,D], orthonormal rows: `vectors` are the products of the vectors with these, in 3 or 4 bits:
  *   U8 [N, bits, C / 8, rounded up], with `vectors_scale`, BF16 [N,1], and `vectors_column_scale`, BF16 [1,C], as a
  *   token embedding table in a quantized folder (docs/quantization.md)
- * - `ids`: F64 [N], absent if they equal the row numbers
+ * - `ids`: F64 [N], absent if they equal the row numbers; if some are strings, U8, a JSON value per text in UTF-8, each
+ *   on a line
  * - `texts`: U8, all texts in UTF-8, concatenated; `text_lengths`: U32 [N], their lengths in UTF-16 units. Without
  *   these, the texts are in `words.txt`, one per line
  * - `surrogates`: U32 [K,3], for texts that UTF-8 cannot represent: a text, a position in it and the lone surrogate there,
  *   for which `texts` has U+FFFD. Absent if there are none
  * - `metadata`: U8, a JSON value per text in UTF-8, each on a line; absent if the index has none. A text without
  *   metadata has `null`, and is listed in `without_metadata`, U32 [K], which is absent if there are none
+ * - `words`: U8, for indexes in which words have been searched for, a line of JSON for each word of the texts:
+ *   [word, text, count, text, count, ...], with the number of times that each of these texts has the word
  * - metadata of the file: `heed_index`, the version of the format (1, also if absent; 2 with `similarity`, which is 'dot';
  *   3 with `components`);
  *   `next_id`, the next id to assign; `prompt`, the text before each text, if it is not the model's own
  * same-model.ts defines the data that identify the model.
  */
-import { formatShape, guarded, type HeedError, invalidFile } from '../base/error.js';
+import { formatShape, guarded, type HeedError, importing, invalidFile } from '../base/error.js';
 import { makeYield } from '../base/event-loop.js';
+import type { Runtime } from '../base/owned.js';
 import type { SignalLike } from '../base/platform.js';
 import { concatenate, type ModelFolder, readAll } from '../io/files.js';
-import { readTensors, writeSafetensors } from '../io/safetensors.js';
+import { readTensors, tensorOf, trellisPlaneBytes, widen, writeSafetensors } from '../io/safetensors.js';
+import { decodeTrellisRows } from '../io/trellis.js';
 import { normsOf, type Rows } from '../models/quantized.js';
 import { type IndexState, knownProbe, usedVectors, writtenModel } from './index-model.js';
-import { readProjected } from './projected-store.js';
+import { Projection } from './projection.js';
 import { readProbe } from './same-model.js';
-import { parsedMetadata, TextRows } from './text-rows.js';
-import {
-  inBlocks,
-  requireLengths,
-  type StoreOptions,
-  stored,
-  type VectorStore,
-  vectorTensors,
-} from './vector-store.js';
+import { inBlocks, int8Rows, requireLengths, type StoreOptions, stored, vectorTensors } from './stored-vectors.js';
+import { isId, parsedMetadata, type TextId, TextRows } from './text-rows.js';
+import { VectorStore } from './vector-store.js';
+import type { WordIndex } from './word-index.js';
 
-interface StoredTensor {
-  dtype: string;
-  shape: number[];
-  bytes: Uint8Array;
+/** A file whose parts are read. */
+interface IndexFile {
+  name: string;
+  tensors: Awaited<ReturnType<typeof readTensors>>;
+  /** Yields to the event loop if it is time. */
+  pause: () => Promise<void>;
 }
 
 /** Reads the file of an index, with its vectors in a new store. */
 export async function readState(
   folder: ModelFolder,
   path: string,
-  newStore: (options: StoreOptions) => VectorStore,
+  runtime: Runtime,
   signal: SignalLike,
 ): Promise<IndexState> {
-  const { name, metadata, tensors } = await readFile(folder, path, signal);
+  const opened = await folder.open(path, { required: true, signal });
+  let metadata: Record<string, string> = {};
+  const tensors = await readTensors(opened, (given) => {
+    metadata = given;
+  });
+  const { name } = opened;
+  const file: IndexFile = { name, tensors, pause: makeYield(signal) };
   const { heed_index: version = '1', prompt = null, next_id: next = '0', similarity = 'cosine' } = metadata;
   if (!['1', '2', '3'].includes(version))
     throw invalidFile(name, 'an index of version 1, 2 or 3', `version ${version.slice(0, 20)}`);
   if (similarity !== 'cosine' && similarity !== 'dot')
     throw invalidFile(name, "'cosine' or 'dot' in the metadata's similarity", `'${similarity.slice(0, 20)}'`);
-  const pause = makeYield(signal);
-  const texts = tensors.has('texts') ? await storedTexts(tensors, name, pause) : await linesOf(folder, signal);
+  const texts = tensors.has('texts') ? await storedTexts(file) : await linesOf(folder, signal);
   const count = texts.length;
-  const ids = await storedIds(tensors.get('ids'), count, name, pause);
+  const ids = await storedIds(file, count);
   if (!/^\d{1,16}$/.test(next) || Number(next) > 2 ** 53)
     throw invalidFile(name, "an integer from 0 to 2^53 in the metadata's next_id", next.slice(0, 20));
   const probe = readProbe(tensors.get('probe'), metadata, name);
-  const stored = await storedMetadata(tensors, count, name, pause);
+  const stored = await storedMetadata(file, count);
   const store = tensors.has('components')
-    ? await readProjected(tensors, count, name, newStore, pause)
-    : await readVectors(tensors, count, similarity, name, newStore, pause);
-  const rows = new TextRows(texts, ids, stored, Math.max(count, Number(next)));
-  return { rows, store, embedder: null, dimensions: null, prompt, probe };
+    ? await readProjected(file, count, runtime)
+    : await readVectors(file, count, similarity, runtime);
+  const rows = new TextRows(texts, ids, stored, ids ? Number(next) : Math.max(count, Number(next)));
+  const words = tensors.has('words') ? await storedWords(file, rows) : undefined;
+  return { rows, store, embedder: null, dimensions: null, prompt, probe, words };
 }
 
 /** Reads vectors in fp32, int8 or bits. */
 async function readVectors(
-  tensors: ReadonlyMap<string, StoredTensor>,
+  { name, tensors, pause }: IndexFile,
   count: number,
   similarity: StoreOptions['similarity'],
-  name: string,
-  newStore: (options: StoreOptions) => VectorStore,
-  pause: () => Promise<void>,
+  runtime: Runtime,
 ): Promise<VectorStore> {
   const vectors = tensors.get('vectors');
   const scales = tensors.get('vectors_scale');
@@ -98,26 +104,58 @@ async function readVectors(
   const { bytes } = vectors;
   const data = bits ? bytes : isFloat ? floatsOf(bytes) : new Int8Array(bytes.buffer, bytes.byteOffset, bytes.length);
   const rows: Rows = { data, count, width: count > 0 ? vectors.shape[1]! : 0, bits };
-  if (isFloat) requireLengths(`${name}: tensor 'vectors'`, normsOf(data, rows.width), similarity, 'INVALID_FILE');
+  if (isFloat) requireLengths(tensorOf(name, 'vectors'), normsOf(data, rows.width), similarity, 'INVALID_FILE');
   if (!isFloat && scales && similarity === 'dot') {
     rows.scales = floatsOf(scales.bytes);
-    requireLengths(`${name}: tensor 'vectors_scale'`, rows.scales, similarity, 'INVALID_FILE');
+    requireLengths(tensorOf(name, 'vectors_scale'), rows.scales, similarity, 'INVALID_FILE');
   }
-  const store = newStore({ output: isFloat ? 'float32' : bits ? 'binary' : null, similarity });
+  const store = new VectorStore(runtime, { storage: isFloat ? 'float32' : bits ? 'binary' : null, similarity });
   if (count > 0) store.append(await inBlocks(rows, (block) => stored(block, store.options), pause));
   return store;
 }
 
-const floatsOf = (bytes: Uint8Array) => new Float32Array(bytes.slice().buffer);
-
-async function readFile(folder: ModelFolder, path: string, signal: SignalLike) {
-  const file = await folder.open(path, { required: true, signal });
-  let metadata: Record<string, string> = {};
-  const tensors = await readTensors(file, (given) => {
-    metadata = given;
-  });
-  return { name: file.name, metadata, tensors };
+/**
+ * Reads the vectors that `heed.quantizeIndex` wrote: `components`, BF16 [C, D], and the vectors y as rows in 3 or 4 bits,
+ * with scales of rows and columns.
+ */
+async function readProjected(
+  { name: file, tensors, pause }: IndexFile,
+  count: number,
+  runtime: Runtime,
+): Promise<VectorStore> {
+  const floats = (name: string, shape: readonly number[]) => {
+    const tensor = tensors.get(name);
+    const isSame = tensor?.dtype === 'BF16' && String(tensor.shape) === String(shape);
+    const values = isSame ? widen(tensor.bytes, 'BF16') : new Float32Array();
+    if (isSame && values.every(Number.isFinite)) return values;
+    const got = !tensor ? 'none' : isSame ? 'other numbers' : `${tensor.dtype} ${formatShape(tensor.shape)}`;
+    throw invalidFile(tensorOf(file, name), `finite numbers, BF16 ${formatShape([...shape])}`, got);
+  };
+  const [components = 0, width = 0] = tensors.get('components')!.shape;
+  const rows = floats('components', [components, width]);
+  const codes = tensors.get('vectors');
+  const bits = codes?.shape[1] === 4 ? 4 : 3;
+  const shape = [count, bits, trellisPlaneBytes(components)];
+  if (codes?.dtype !== 'U8' || String(codes.shape) !== String(shape) || components === 0 || components > width)
+    throw invalidFile(
+      tensorOf(file, 'vectors'),
+      `U8 ${formatShape([count, 3, trellisPlaneBytes(components)])} or 4 bits, for ${components} components of ${width} entries`,
+      codes ? `${codes.dtype} ${formatShape(codes.shape)}` : 'none',
+    );
+  floats('vectors_scale', [count, 1]); // The cosine does not depend on the rows' scales.
+  const columnScales = floats('vectors_column_scale', [1, components]);
+  const store = new VectorStore(runtime, { storage: null, similarity: 'cosine' });
+  const given = { data: codes.bytes, count, width: bits * trellisPlaneBytes(components), bits: false };
+  const decoded = (block: Rows): Rows => {
+    const values = decodeTrellisRows(block.data as Uint8Array, bits, columnScales);
+    return stored(int8Rows(values, block.count, components), store.options);
+  };
+  if (count > 0) store.append(await inBlocks(given, decoded, pause));
+  store.project(new Projection(rows, width));
+  return store;
 }
+
+const floatsOf = (bytes: Uint8Array) => new Float32Array(bytes.slice().buffer);
 
 async function linesOf(folder: ModelFolder, signal: SignalLike): Promise<string[]> {
   const words = await readAll(await folder.open('words.txt', { required: true, signal }));
@@ -126,22 +164,19 @@ async function linesOf(folder: ModelFolder, signal: SignalLike): Promise<string[
   return texts;
 }
 
-async function storedTexts(
-  tensors: ReadonlyMap<string, StoredTensor>,
-  file: string,
-  pause: () => Promise<void>,
-): Promise<string[]> {
+async function storedTexts(file: IndexFile): Promise<string[]> {
+  const { name, tensors, pause } = file;
   const { bytes } = tensors.get('texts')!;
   const lengths = tensors.get('text_lengths');
   if (lengths?.dtype !== 'U32' || lengths.shape.length !== 1)
     throw invalidFile(
-      file,
+      name,
       "the lengths of its texts, U32 [N], in 'text_lengths'",
       lengths ? `${lengths.dtype} ${formatShape(lengths.shape)}` : 'none',
     );
   const view = new DataView(lengths.bytes.buffer, lengths.bytes.byteOffset);
   const wrong = (got: string): HeedError =>
-    invalidFile(`${file}: tensor 'texts'`, 'texts in UTF-8 of the given lengths', got);
+    invalidFile(tensorOf(name, 'texts'), 'texts in UTF-8 of the given lengths', got);
   const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
   let text = '';
   let used = 0; // units of `text` consumed
@@ -169,17 +204,22 @@ async function storedTexts(
     texts.push(text.slice(used - length, used));
   }
   if (used < text.length || at < bytes.length) throw wrong('more bytes than they take');
-  return withSurrogates(texts, tensors.get('surrogates'), file);
+  return withSurrogates(texts, file);
 }
 
 /** Reads U32 [...shape] of integers; null if there are none. The first extent is arbitrary. */
-function storedIntegers(tensor: StoredTensor | undefined, width: number, part: string): Uint32Array | null {
+function storedIntegers({ name, tensors }: IndexFile, tensorName: string, width: number): Uint32Array | null {
+  const tensor = tensors.get(tensorName);
   if (!tensor) return null;
   const { dtype, shape, bytes } = tensor;
   const count = bytes.length / 4;
   if (dtype === 'U32' && String(shape) === String(width === 1 ? [count] : [count / width, width]))
     return new Uint32Array(bytes.slice().buffer);
-  throw invalidFile(part, `integers, U32 [K${width === 1 ? '' : `, ${width}`}]`, `${dtype} ${formatShape(shape)}`);
+  throw invalidFile(
+    tensorOf(name, tensorName),
+    `integers, U32 [K${width === 1 ? '' : `, ${width}`}]`,
+    `${dtype} ${formatShape(shape)}`,
+  );
 }
 
 const REPLACEMENT = '\uFFFD';
@@ -187,9 +227,8 @@ const REPLACEMENT = '\uFFFD';
 const LONE = /\p{Surrogate}/gu;
 
 /** Puts the lone surrogates back into texts. */
-function withSurrogates(texts: string[], tensor: StoredTensor | undefined, file: string): string[] {
-  const part = `${file}: tensor 'surrogates'`;
-  const places = storedIntegers(tensor, 3, part) ?? [];
+function withSurrogates(texts: string[], file: IndexFile): string[] {
+  const places = storedIntegers(file, 'surrogates', 3) ?? [];
   for (let i = 0; i < places.length; ) {
     const row = places[i]!;
     const text = texts[row] ?? '';
@@ -199,7 +238,7 @@ function withSurrogates(texts: string[], tensor: StoredTensor | undefined, file:
       const [at, unit] = [places[i + 1]!, places[i + 2]!];
       if (at < used || text[at] !== REPLACEMENT || unit < 0xd800 || unit > 0xdfff)
         throw invalidFile(
-          part,
+          tensorOf(file.name, 'surrogates'),
           'surrogates in the order of their places in texts, where U+FFFD is',
           `text ${row}, position ${at}`,
         );
@@ -211,16 +250,16 @@ function withSurrogates(texts: string[], tensor: StoredTensor | undefined, file:
   return texts;
 }
 
-/** Reads the value of each text, undefined for texts without one; null if there are none. */
-async function storedMetadata(
-  tensors: ReadonlyMap<string, StoredTensor>,
-  count: number,
-  file: string,
-  pause: () => Promise<void>,
+/** Reads JSON values, each on a line; null if there are none. `count`: how many there must be; null: any number. */
+async function storedLines(
+  { name, tensors, pause }: IndexFile,
+  part: 'ids' | 'metadata' | 'words',
+  count: number | null,
 ): Promise<unknown[] | null> {
-  const tensor = tensors.get('metadata');
+  const tensor = tensors.get(part);
   if (!tensor) return null;
-  const wrong = (got: string) => invalidFile(`${file}: tensor 'metadata'`, `${count} lines of JSON in UTF-8`, got);
+  const wrong = (got: string) =>
+    invalidFile(tensorOf(name, part), `${count ?? 'any number of'} lines of JSON in UTF-8`, got);
   if (tensor.dtype !== 'U8') throw wrong(`${tensor.dtype} ${formatShape(tensor.shape)}`);
   const { bytes } = tensor;
   const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
@@ -236,37 +275,48 @@ async function storedMetadata(
     }
     at = end + 1;
   }
-  if (values.length !== count) throw wrong(`${values.length}`);
-  const part = `${file}: tensor 'without_metadata'`;
-  for (const row of storedIntegers(tensors.get('without_metadata'), 1, part) ?? []) {
-    if (values[row] !== null) throw invalidFile(part, "texts for which 'metadata' has null", `text ${row}`);
+  if (count !== null && values.length !== count) throw wrong(`${values.length}`);
+  return values;
+}
+
+async function storedWords(file: IndexFile, rows: TextRows): Promise<WordIndex> {
+  const lines = (await storedLines(file, 'words', null))!;
+  const { WordIndex } = await importing('hybrid-search', () => import('./hybrid-search.js'));
+  const words = await WordIndex.from(lines, rows);
+  if (words) return words;
+  throw invalidFile(tensorOf(file.name, 'words'), 'words, each with texts and its numbers there', 'another list');
+}
+
+/** Reads the value of each text, undefined for texts without one; null if there are none. */
+async function storedMetadata(file: IndexFile, count: number): Promise<unknown[] | null> {
+  const values = await storedLines(file, 'metadata', count);
+  if (!values) return null;
+  for (const row of storedIntegers(file, 'without_metadata', 1) ?? []) {
+    if (values[row] !== null)
+      throw invalidFile(tensorOf(file.name, 'without_metadata'), "texts for which 'metadata' has null", `text ${row}`);
     values[row] = undefined;
   }
   return values;
 }
 
 /** Reads the ids; null if they equal the row numbers. */
-async function storedIds(
-  tensor: StoredTensor | undefined,
-  count: number,
-  file: string,
-  pause: () => Promise<void>,
-): Promise<number[] | null> {
+async function storedIds(file: IndexFile, count: number): Promise<TextId[] | null> {
+  const { name, tensors, pause } = file;
+  const tensor = tensors.get('ids');
   if (!tensor) return null;
   const { dtype, bytes } = tensor;
   const wrong = (got: string) =>
-    invalidFile(`${file}: tensor 'ids'`, `${count} different integers from 0 to 2^53 - 1`, got);
-  if (dtype !== 'F64' || bytes.length !== 8 * count) throw wrong(`${dtype} ${formatShape(tensor.shape)}`);
-  const ids: number[] = [];
-  const seen = new Set<number>();
-  for (const id of new Float64Array(bytes.slice().buffer)) {
-    if (ids.length % BLOCK === 0) await pause();
-    if (!Number.isSafeInteger(id) || id < 0) throw wrong('other or repeated numbers');
-    seen.add(id);
-    ids.push(id);
+    invalidFile(tensorOf(name, 'ids'), `${count} different integers from 0 to 2^53 - 1, or strings`, got);
+  if (dtype !== 'U8' && (dtype !== 'F64' || bytes.length !== 8 * count))
+    throw wrong(`${dtype} ${formatShape(tensor.shape)}`);
+  const given = dtype === 'U8' ? (await storedLines(file, 'ids', count))! : new Float64Array(bytes.slice().buffer);
+  const ids = new Set<TextId>();
+  for (const id of given) {
+    if (ids.size % BLOCK === 0) await pause();
+    if (!isId(id) || ids.has(id)) throw wrong('other or repeated ones');
+    ids.add(id);
   }
-  if (seen.size < count) throw wrong('other or repeated numbers');
-  return ids;
+  return [...ids];
 }
 
 /** The number of texts to read or write before yielding to the event loop: at most some milliseconds' work. */
@@ -290,6 +340,9 @@ export async function saveIndex(state: IndexState): Promise<Uint8Array<ArrayBuff
       return REPLACEMENT;
     });
   });
+  const named = ids?.some((id) => typeof id === 'string')
+    ? await encoded(ids.length, pause, (n) => `${JSON.stringify(ids[n])}\n`)
+    : null;
   const without: number[] = [];
   const lines =
     values &&
@@ -297,23 +350,36 @@ export async function saveIndex(state: IndexState): Promise<Uint8Array<ArrayBuff
       if (values[n] === undefined) without.push(n);
       return `${JSON.stringify(values[n] ?? null)}\n`;
     }));
+  const postings = await storedPostings(state, pause);
   return guarded('save', () => {
     const model = writtenModel(state);
     const integers = (name: string, data: Uint32Array, shape: number[]) =>
       data.length > 0 ? [{ name, dtype: 'U32', shape, data: data as ArrayBufferView }] : [];
     // Sorted by decreasing alignment.
     const tensors = [
-      ...(ids ? [{ name: 'ids', dtype: 'F64', shape: [ids.length], data: Float64Array.from(ids) }] : []),
+      ...(ids && !named
+        ? [{ name: 'ids', dtype: 'F64', shape: [ids.length], data: Float64Array.from(ids as number[]) }]
+        : []),
       ...model.tensors,
       { name: 'text_lengths', dtype: 'U32', shape: [texts.length], data: lengths as ArrayBufferView },
       ...integers('surrogates', Uint32Array.from(surrogates), [surrogates.length / 3, 3]),
       ...integers('without_metadata', Uint32Array.from(without), [without.length]),
       ...vectors,
+      ...(named ? [{ name: 'ids', dtype: 'U8', shape: [named.length], data: named }] : []),
       { name: 'texts', dtype: 'U8', shape: [bytes.length], data: bytes },
       ...(lines ? [{ name: 'metadata', dtype: 'U8', shape: [lines.length], data: lines }] : []),
+      ...(postings ? [{ name: 'words', dtype: 'U8', shape: [postings.length], data: postings }] : []),
     ];
     return writeSafetensors(tensors, { next_id: `${rows.nextId}`, ...model.metadata });
   });
+}
+
+/** The words of the texts for the file; null if the index has none. */
+async function storedPostings({ words, rows }: IndexState, pause: () => Promise<void>): Promise<Uint8Array | null> {
+  if (!words) return null;
+  await words.update(rows, pause);
+  const postings = words.postings(rows);
+  return encoded(postings.count, pause, (n) => `${JSON.stringify(postings.at(n))}\n`);
 }
 
 /** Encodes `count` strings in UTF-8, concatenated, in blocks, because a single string cannot hold all of them. */

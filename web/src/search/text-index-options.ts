@@ -2,8 +2,8 @@
 import {
   callback,
   flag,
+  formerly,
   listOf,
-  natural,
   oneOf,
   optional,
   type Read,
@@ -12,13 +12,15 @@ import {
   size,
   text,
 } from '../base/options.js';
-import type { BlobLike, SignalLike } from '../base/platform.js';
+import type { SignalLike } from '../base/platform.js';
 import type { ModelSource, RemoteOptions } from '../io/source.js';
 import { OUTPUTS, type VectorOutput } from '../models/quantized.js';
 import { type EmbedFunctionOptions, embedderOption, type IndexEmbedder } from './index-model.js';
-import { type IndexedText, metadataOption, metadataValue } from './text-rows.js';
-import { SIMILARITIES } from './vector-store.js';
+import type { Corpus } from './rows.js';
+import { SIMILARITIES } from './stored-vectors.js';
+import { idOption, metadataOption, metadataValue, type TextId } from './text-rows.js';
 
+/** Options of `TextIndex.load`. */
 export interface LoadIndexOptions extends RemoteOptions {
   /**
    * The model, or function, that embeds texts which are added or searched for. `load` rejects a model other than the
@@ -34,29 +36,33 @@ export interface LoadIndexOptions extends RemoteOptions {
   signal?: SignalLike | undefined;
 }
 
-export interface AddOptions {
+/** Options of `TextIndex.add`. */
+export interface AddOptions<Metadata = unknown> {
+  /** The vectors of the texts, as `of` takes them. Default: an index with a model embeds the texts. */
+  vectors?: Corpus | undefined;
   /**
-   * A unique integer from 0 to 2^53 - 1 per text. Default: successive integers after the largest id so far, starting at
-   * 0.
+   * A unique id per text, for texts that are strings: an integer from 0 to 2^53 - 1, or a string. Default: successive
+   * integers after the largest so far, starting at 0.
    */
-  ids?: readonly number[] | undefined;
+  ids?: readonly TextId[] | undefined;
   /** Whether a text whose id is in use replaces the text with this id, instead of causing an error. Default false. */
   replace?: boolean | undefined;
-  /** A value per text to store with it: anything that JSON can represent. Hits and filters receive it. */
-  metadata?: readonly unknown[] | undefined;
+  /** A value per text, for texts that are strings: anything that JSON can represent. Hits and filters receive it. */
+  metadata?: readonly Metadata[] | undefined;
   /** Stops the call, which rejects with the signal's reason and leaves the index unchanged. */
   signal?: SignalLike | undefined;
 }
 
 /** A folder with an index, or its file: bytes, a Blob or File, or a path or URL ending in `.safetensors`. */
-export type IndexSource = ModelSource | ArrayBufferLike | ArrayBufferView | BlobLike;
+export type IndexSource = ModelSource;
 
-export interface TextIndexOptions extends Pick<LoadIndexOptions, 'embedder' | 'dimensions'> {
+/** Options of `TextIndex.of`. */
+export interface TextIndexOptions<Metadata = unknown> extends Pick<LoadIndexOptions, 'embedder' | 'dimensions'> {
   /**
    * The storage type of the vectors: 'float32' (4 D bytes per text), 'int8' (D + 4) or 'binary' (D / 8). Default:
    * 'int8', or 'binary' if the first vectors are bits.
    */
-  output?: VectorOutput | undefined;
+  storage?: VectorOutput | undefined;
   /**
    * The score: 'cosine', or 'dot', the dot product, for fp32 and int8 vectors of any norm. Default: that of the index's
    * model, else 'cosine'.
@@ -68,45 +74,45 @@ export interface TextIndexOptions extends Pick<LoadIndexOptions, 'embedder' | 'd
    */
   prompt?: string | undefined;
   /** A value per text to store with it: anything that JSON can represent. Hits and filters receive it. */
-  metadata?: readonly unknown[] | undefined;
+  metadata?: readonly Metadata[] | undefined;
 }
 
-/** Options of an index that embeds its texts. */
-export interface EmbeddedIndexOptions extends Omit<TextIndexOptions, 'embedder'> {
-  /** Called with the number of texts done so far and in total. */
-  onProgress?: EmbedFunctionOptions['onProgress'] | undefined;
-  /** Stops the call, which rejects with the signal's reason. */
-  signal?: SignalLike | undefined;
-}
-
-export const embeddedSchema = {
+const shared = {
   dimensions: optional(size, null),
   prompt: optional(text, null),
-  output: optional(oneOf(OUTPUTS), null),
+  storage: optional(oneOf(OUTPUTS), null),
+  ...(formerly({ output: 'storage' }) as object),
   similarity: optional(oneOf(SIMILARITIES), null),
   metadata: optional(metadataOption, null),
-  onProgress: callback<NonNullable<EmbeddedIndexOptions['onProgress']>>,
-  signal,
-} satisfies Schema<EmbeddedIndexOptions>;
+};
 
-const { onProgress: _, signal: __, ...shared } = embeddedSchema;
+export const embeddedSchema = {
+  into: (value) => value, // read by TextIndex.of
+  ...shared,
+  onProgress: callback<NonNullable<EmbedFunctionOptions['onProgress']>>,
+  signal,
+} satisfies Schema<
+  Omit<TextIndexOptions, 'embedder'> & Pick<EmbedFunctionOptions, 'onProgress' | 'signal'> & { into?: unknown }
+>;
+
 export const ofSchema = { ...shared, embedder: optional(embedderOption, null) } satisfies Schema<TextIndexOptions>;
 
-export const readIds = listOf(natural, 'an array of integers');
+export const readIds = listOf(idOption, 'an array of integers or strings');
 export const addSchema = {
+  vectors: (value) => value as Corpus | undefined, // read with the texts
   ids: optional(readIds, null),
   replace: optional(flag, false),
   metadata: optional(metadataOption, null),
   signal,
 } satisfies Schema<AddOptions>;
 /** What `update` changes. */
-export interface UpdateOptions {
+export interface UpdateOptions<Metadata = unknown> {
   /** The value to store with the text instead of the one before: anything that JSON can represent. */
-  metadata: unknown;
+  metadata: Metadata;
 }
 export const updateSchema = { metadata: metadataValue } satisfies Schema<UpdateOptions>;
 
-/** A function that chooses texts. */
-export type TextFilter = (text: IndexedText) => boolean;
+/** Options of `TextIndex.of` with a model, after checking. */
+export type CheckedEmbedding = Omit<Read<typeof embeddedSchema>, 'into' | 'metadata'>;
 /** Options of `add`, after checking. */
 export type CheckedAdd = Read<typeof addSchema>;

@@ -3,17 +3,18 @@
  * compares the query with the vectors directly, so there is no graph to build or to keep up to date.
  * text-index-changes.ts, which loads, changes and saves an index, is imported on demand.
  */
-import { formatShape, guarded, importing, invalid } from '../base/error.js';
-import type { HubOptions } from '../base/hub-options.js';
-import { natural, plainOptions, readOptions, strings } from '../base/options.js';
+import { describe, formatShape, guarded, importing, invalid } from '../base/error.js';
+import { plainOptions, type Read, readOptions, strings, text } from '../base/options.js';
+import type { Runtime } from '../base/owned.js';
 import { heldByCalls } from '../base/pending.js';
-import { dispose, inspected } from '../base/platform.js';
+import { dispose, inspected, type SignalLike } from '../base/platform.js';
 import { kindOf, readTensor, type Tensor, type TensorInput } from '../base/tensor.js';
 import { Unproxied } from '../base/unproxied.js';
 import { writeSafetensors } from '../io/safetensors.js';
 import type { PretrainedModel } from '../models/model.js';
 import {
   type EmbedFunction,
+  type EmbedFunctionOptions,
   embedFor,
   embedRows,
   type IndexEmbedder,
@@ -25,57 +26,77 @@ import {
 } from './index-model.js';
 import {
   type CheckedSearch,
-  indexText,
-  readVectorSearch,
   searchIndex,
   type TextHit,
   type TextSearchOptions,
   textSearchSchema,
-  widthOf,
 } from './index-search.js';
-import { searchLatest } from './search-latest.js';
-import { type Corpus, readFloatRows } from './similarity.js';
+import type { Matrix } from './pair-products.js';
+import { type Corpus, readFloatRows } from './rows.js';
+import {
+  copiedRows,
+  dimensionsOf,
+  inForm,
+  readVectors,
+  type StoredVectors,
+  type StoreOptions,
+  vectorTensor,
+  vectorTensors,
+} from './stored-vectors.js';
 import {
   type AddOptions,
   addSchema,
-  type EmbeddedIndexOptions,
   embeddedSchema,
   type IndexSource,
   type LoadIndexOptions,
   ofSchema,
   readIds,
-  type TextFilter,
   type TextIndexOptions,
   type UpdateOptions,
   updateSchema,
 } from './text-index-options.js';
-import { type IndexEntry, type IndexedText, requireMetadata, TextRows } from './text-rows.js';
 import {
-  ArrayStore,
-  copiedRows,
-  dimensionsOf,
-  eachEntry,
-  inForm,
-  readVectors,
-  type StoreOptions,
-  type VectorStore,
-  vectorTensor,
-  vectorTensors,
-} from './vector-store.js';
+  type IndexEntry,
+  type IndexedText,
+  type Items,
+  idOption,
+  readItems,
+  type TextFilter,
+  type TextId,
+  type TextItem,
+  TextRows,
+} from './text-rows.js';
+import { VectorStore } from './vector-store.js';
+
+/** Options of an index that embeds its texts. */
+export interface EmbeddedIndexOptions<Metadata = unknown> extends Omit<TextIndexOptions<Metadata>, 'embedder'> {
+  /**
+   * The index that gets the texts, in batches, instead of a new one. It can be searched and saved after each batch. A
+   * text that it has, by its id (default: its position in the list) and with the same words, is not embedded again, so
+   * that an interrupted call can be repeated with a saved index; a text with an id that is in use replaces the one
+   * before. `dimensions`, `prompt`, `storage` and `similarity` are those of the index.
+   */
+  into?: TextIndex<Metadata> | undefined;
+  /** Called with the number of texts done so far and in total. */
+  onProgress?: EmbedFunctionOptions['onProgress'] | undefined;
+  /** Stops the call, which rejects with the signal's reason. */
+  signal?: SignalLike | undefined;
+}
 
 const changes = () => importing('text-index-changes', () => import('./text-index-changes.js'));
-type WithoutEmbedder<Options> = Options & { embedder?: undefined };
+
+const hybrid = () => importing('hybrid-search', () => import('./hybrid-search.js'));
 
 const NO_ROWS = { data: new Int8Array(), shape: [0, 0] };
 
 /**
  * @example
- * const index = TextIndex.of(texts, await model.embed(texts));
+ * const index = heed.TextIndex.of(texts, await model.embed(texts));
  * index.search(await model.embed('a fox'), { topK: 3 }); // [{ index, id, text, score }, ...]
  *
- * @typeParam E Whether the index embeds texts itself, so that `search` accepts texts.
+ * @typeParam Metadata The type of what is stored with texts.
  */
-export class TextIndex<E extends boolean = boolean> extends Unproxied {
+export class TextIndex<Metadata = unknown> extends Unproxied {
   /** @internal For messages and consoles, as minification renames classes. */
   static override readonly name: string = 'TextIndex';
 
@@ -92,19 +113,23 @@ export class TextIndex<E extends boolean = boolean> extends Unproxied {
     this.#state = state;
   }
 
-  /** @internal Creates the store for the vectors of a new index. */
-  static newStore(options: StoreOptions): VectorStore {
-    return new ArrayStore(options);
+  /** @internal The runtime whose memory has the vectors. `heed.TextIndex` is a subclass that has one. */
+  static get runtime(): Runtime {
+    const expected = '`heed.TextIndex` of `const heed = await load()`, in whose memory vectors are';
+    throw invalid('TextIndex', expected, "the class that 'heed' exports for types", 'UNSUPPORTED');
   }
 
-  /** @internal The download options of `load`. */
-  static get hub(): HubOptions {
-    return {};
+  /** @internal Creates the store for the vectors of a new index. */
+  static newStore(options: StoreOptions): VectorStore {
+    // biome-ignore lint/complexity/noThisInStatic: subclasses override `runtime`
+    return new VectorStore(this.runtime, options);
   }
 
   /** @internal */
   [inspected](): string {
-    return indexText(this.#state);
+    const { store } = this.#state;
+    const form = store.bits ? 'binary' : (store.options.storage ?? 'int8');
+    return `TextIndex: ${this.size} texts, ${this.dimensions} dimensions, ${form}`;
   }
 
   /** The number of texts. */
@@ -116,23 +141,23 @@ export class TextIndex<E extends boolean = boolean> extends Unproxied {
    * Whether a text has this id.
    *
    * @example
-   * TextIndex.of(['north', 'east'], [[0, 1], [1, 0]]).has(1); // true
+   * heed.TextIndex.of(['north', 'east'], [[0, 1], [1, 0]]).has(1); // true
    */
-  has(id: number): boolean {
-    return this.#state.rows.rowOf(natural(id, 'id')) >= 0;
+  has(id: TextId): boolean {
+    return this.#state.rows.rowOf(idOption(id, 'id')) >= 0;
   }
 
   /**
    * Returns the text with this id and what was stored with it; undefined if no text has this id.
    *
    * @example
-   * const index = TextIndex.of(['north', 'east'], [[0, 1], [1, 0]]);
+   * const index = heed.TextIndex.of(['north', 'east'], [[0, 1], [1, 0]]);
    * index.get(1); // { index: 1, id: 1, text: "east" }
    */
-  get(id: number): IndexedText | undefined {
+  get(id: TextId): IndexedText<Metadata> | undefined {
     const { rows } = this.#state;
-    const row = rows.rowOf(natural(id, 'id'));
-    return row < 0 ? undefined : rows.at(row);
+    const row = rows.rowOf(idOption(id, 'id'));
+    return row < 0 ? undefined : (rows.at(row) as IndexedText<Metadata>);
   }
 
   /**
@@ -140,18 +165,19 @@ export class TextIndex<E extends boolean = boolean> extends Unproxied {
    * those at the time of the call; later changes of the index do not affect them.
    *
    * @example
-   * const index = TextIndex.of(['north', 'east'], [[0, 2], [1, 0]]);
+   * const index = heed.TextIndex.of(['north', 'east'], [[0, 2], [1, 0]]);
    * const [first] = index.entries();
    * first.text; // "north"
    * [...first.vector]; // [0, 1]
    */
-  entries(): IterableIterator<IndexEntry> {
+  entries(): IterableIterator<IndexEntry<Metadata>> {
     const { rows } = this.#state;
     const used = rows.usedRows();
     const texts = Array.from({ length: rows.size }, (_, n) => rows.at(used?.[n] ?? n));
     const vectors = usedVectors(this.#state);
     // Copies, because removing texts moves the rows of a store.
-    return eachEntry(texts, { ...vectors, data: vectors.data.slice(), factors: vectors.factors.slice() });
+    const copied = { ...vectors, data: vectors.data.slice(), factors: vectors.factors.slice() };
+    return eachEntry(texts as IndexedText<Metadata>[], copied);
   }
 
   /** The texts, in the order of their vectors. A frozen copy, which later changes of the index do not affect. */
@@ -174,7 +200,7 @@ export class TextIndex<E extends boolean = boolean> extends Unproxied {
 
   /** The width D of the vectors; 0 for an index without texts. Pass it as `dimensions` to embed queries. */
   get dimensions(): number {
-    return widthOf(this.#state);
+    return dimensionsOf(this.#state.store);
   }
 
   /**
@@ -182,44 +208,41 @@ export class TextIndex<E extends boolean = boolean> extends Unproxied {
    * the int8 or binary (D a multiple of 8) vectors that `embed` returns, which are stored as they are.
    *
    * @example
-   * const index = TextIndex.of(['north', 'east'], [[0, 1], [1, 0]]);
+   * const index = heed.TextIndex.of(['north', 'east'], [[0, 1], [1, 0]]);
    * index.search([[1, 1e-3]], { topK: 1 })[0].text; // "east"
    * index.dimensions; // 2
    * @throws HeedError SHAPE_MISMATCH unless there is one vector per text; INVALID_ARGUMENT for NaN and infinities
    */
-  static of(
-    texts: readonly string[],
-    vectors: Corpus | undefined,
-    options: TextIndexOptions & { embedder: IndexEmbedder },
-  ): TextIndex<true>;
-  static of(texts?: readonly string[], vectors?: Corpus, options?: WithoutEmbedder<TextIndexOptions>): TextIndex<false>;
-  static of(texts?: readonly string[], vectors?: Corpus, options?: TextIndexOptions): TextIndex;
+  static of<Metadata = unknown>(
+    texts?: readonly (string | TextItem<Metadata>)[],
+    vectors?: Corpus,
+    options?: TextIndexOptions<Metadata>,
+  ): TextIndex<Metadata>;
   /**
    * Creates an index of texts that a model embeds as documents (`embedDocument`). The model also embeds queries.
-   * Instead of a model, a function that embeds texts can be given.
+   * Instead of a model, a function that embeds texts can be given. With `into`, the texts are added to an index that
+   * exists, which is returned.
    *
    * @example
-   * const index = await TextIndex.of(model, ['the quick fox', 'a dog']);
+   * const index = await heed.TextIndex.of(model, ['the quick fox', 'a dog']);
    * const [best] = await index.search('a fox');
    */
-  static of(
+  static of<Metadata = unknown>(
     model: PretrainedModel | EmbedFunction,
-    texts: readonly string[],
-    options?: EmbeddedIndexOptions,
-  ): Promise<TextIndex<true>>;
+    texts: readonly (string | TextItem<Metadata>)[],
+    options?: EmbeddedIndexOptions<Metadata>,
+  ): Promise<TextIndex<Metadata>>;
   static of(
-    first: readonly string[] | IndexEmbedder = [],
-    second: Corpus | readonly string[] = NO_ROWS,
+    first: readonly unknown[] | IndexEmbedder = [],
+    second: Corpus | readonly unknown[] = NO_ROWS,
     options?: TextIndexOptions | EmbeddedIndexOptions,
   ): TextIndex | Promise<TextIndex> {
-    // biome-ignore-start lint/complexity/noThisInStatic: subclasses of a runtime override `newStore`
-    if (isEmbedder(first)) return TextIndex.#ofModel(this, first, second as readonly string[], options);
-    const read = readOptions('TextIndex.of', ofSchema, options);
-    const { embedder, dimensions, prompt, output, similarity } = read;
-    const form = { output, similarity: similarity ?? similarityOf(embedder) };
-    const lines = strings(first, 'texts');
-    const rows = readVectors(lines, second as Corpus);
-    requireMetadata(read.metadata, lines.length);
+    // biome-ignore-start lint/complexity/noThisInStatic: subclasses override `runtime`
+    if (isEmbedder(first)) return TextIndex.#ofModel(this, first, second, options);
+    const { metadata, ...form } = readOptions('TextIndex.of', ofSchema, options);
+    const items = readItems(first, { metadata });
+    const rows = readVectors(items.texts, second as Corpus);
+    const { dimensions } = form;
     if (rows.count > 0 && dimensions !== null && dimensionsOf(rows) !== dimensions)
       throw invalid(
         'vectors',
@@ -227,36 +250,34 @@ export class TextIndex<E extends boolean = boolean> extends Unproxied {
         `${dimensionsOf(rows)}`,
         'SHAPE_MISMATCH',
       );
-    const store = this.newStore(form);
-    if (rows.count > 0) store.append(inForm(store, rows));
-    const texts = new TextRows(lines, null, read.metadata);
-    return new this({ rows: texts, store, embedder, dimensions, prompt, probe: null });
+    const state = newState(this, items, form);
+    if (rows.count > 0) state.store.append(inForm(state.store, rows));
+    return new this(state);
     // biome-ignore-end lint/complexity/noThisInStatic: see the start
+  }
+
+  static #isOne(value: unknown): value is TextIndex {
+    return guarded('into', () => #state in Object(value));
   }
 
   /** Creates an index of the class `Index` and embeds its texts. */
   static async #ofModel(
     Index: typeof TextIndex,
     embedder: IndexEmbedder,
-    texts: readonly string[],
+    texts: unknown,
     given: object | undefined,
   ): Promise<TextIndex> {
-    const read = readOptions('TextIndex.of', embeddedSchema, given);
-    const { dimensions, prompt, output, similarity } = read;
-    const lines = strings(texts, 'texts');
-    const index = Index.of([], NO_ROWS, {
-      embedder,
-      ...(similarity && { similarity }),
-      ...(dimensions !== null && { dimensions }),
-      ...(prompt !== null && { prompt }),
-      ...(output && { output }),
-    });
-    const state = index.#state;
-    requireMetadata(read.metadata, lines.length);
-    if (lines.length === 0) return index;
-    state.store.append(await embedRows(state, lines, read));
-    state.rows.append(lines, [...lines.keys()], read.metadata);
-    return index;
+    const { into, metadata, ...read } = readOptions('TextIndex.of', embeddedSchema, given);
+    const items = readItems(texts, { metadata });
+    if (into !== undefined) {
+      if (!TextIndex.#isOne(into))
+        throw invalid('TextIndex.of.into', 'an index that `TextIndex.of` or `load` returned', describe(into));
+      await (await changes()).fillIndex(into.#state, embedder, items, read, (call) => into.#inTurn(call));
+      return into;
+    }
+    const state = newState(Index, items, { embedder, ...read });
+    if (items.texts.length > 0) state.store.append(await embedRows(state, items.texts, read));
+    return new Index(state);
   }
 
   /**
@@ -265,19 +286,16 @@ export class TextIndex<E extends boolean = boolean> extends Unproxied {
    * they are read from `words.txt` in its folder. An `embedder` other than the model of the index is rejected.
    *
    * @example
-   * const bytes = await TextIndex.of(['north', 'east'], [[0, 1], [1, 0]]).save();
-   * const index = await TextIndex.load(bytes);
+   * const bytes = await heed.TextIndex.of(['north', 'east'], [[0, 1], [1, 0]]).save();
+   * const index = await heed.TextIndex.load(bytes);
    * index.texts; // ["north", "east"]
    * @throws HeedError INVALID_FILE for files that are damaged, do not match each other, or belong to another model
    */
-  static load(source: IndexSource, options: LoadIndexOptions & { embedder: IndexEmbedder }): Promise<TextIndex<true>>;
-  static load(source: IndexSource, options?: WithoutEmbedder<LoadIndexOptions>): Promise<TextIndex<false>>;
-  static load(source: IndexSource, options?: LoadIndexOptions): Promise<TextIndex>;
-  static async load(source: IndexSource, options?: LoadIndexOptions): Promise<TextIndex> {
+  static async load<Metadata = unknown>(source: IndexSource, options?: LoadIndexOptions): Promise<TextIndex<Metadata>> {
     const given = plainOptions('TextIndex.load', options);
-    // biome-ignore lint/complexity/noThisInStatic: subclasses of a runtime override `hub` and `newStore`
-    const { hub, newStore } = this;
-    return new this(await (await changes()).readIndex(source, given, newStore, hub));
+    // biome-ignore lint/complexity/noThisInStatic: subclasses override `runtime`
+    const { runtime } = this;
+    return new this(await (await changes()).readIndex(source, given, runtime));
   }
 
   /**
@@ -286,33 +304,44 @@ export class TextIndex<E extends boolean = boolean> extends Unproxied {
    * unchanged. A text that replaces another is the last of `texts`.
    *
    * @example
-   * const index = TextIndex.of(['north', 'east'], [[0, 1], [1, 0]]);
-   * await index.add(['south'], [[0, -1]]); // [2]
+   * const index = heed.TextIndex.of(['north', 'east'], [[0, 1], [1, 0]]);
+   * await index.add(['south'], { vectors: [[0, -1]] }); // [2]
    * @throws HeedError SHAPE_MISMATCH for vectors of another width; INVALID_ARGUMENT for ids that are in use
    */
-  async add(texts: readonly string[], vectors?: Corpus, options?: AddOptions): Promise<number[]> {
-    const lines = strings(texts, 'texts');
-    const call = readOptions('add', addSchema, options);
-    const isEmbedded = vectors === undefined && lines.length > 0;
+  async add(texts: readonly (string | TextItem<Metadata>)[], options?: AddOptions<Metadata>): Promise<TextId[]>;
+  /** @deprecated Pass `vectors` as an option. */
+  async add(
+    texts: readonly (string | TextItem<Metadata>)[],
+    vectors: Corpus | undefined,
+    options?: AddOptions<Metadata>,
+  ): Promise<TextId[]>;
+  async add(texts: readonly unknown[], second?: Corpus | AddOptions, third?: AddOptions): Promise<TextId[]> {
+    const isCorpus =
+      third !== undefined ||
+      guarded('vectors', () => Array.isArray(second) || ArrayBuffer.isView(second) || 'data' in Object(second));
+    const given = isCorpus ? { ...plainOptions('add', third), ...(second && { vectors: second as Corpus }) } : second;
+    const { vectors, ids, metadata, ...call } = readOptions('add', addSchema, given);
+    const items = readItems(texts, { ids, metadata });
+    const isEmbedded = vectors === undefined && items.texts.length > 0;
     if (isEmbedded) this.#requireEmbedder('vectors', 'none');
     // A copy, because the caller may reuse the buffer before this call's turn.
-    const rows = isEmbedded ? null : copiedRows(readVectors(lines, vectors ?? NO_ROWS));
-    return this.#inTurn(({ addTexts }) => addTexts(this.#state, lines, rows, call));
+    const rows = isEmbedded ? null : copiedRows(readVectors(items.texts, vectors ?? NO_ROWS));
+    return this.#inTurn(({ addTexts }) => addTexts(this.#state, items, rows, call));
   }
 
   /**
    * Removes the texts with these ids, or those for which a function returns true.
    *
    * @example
-   * const index = TextIndex.of(['north', 'east'], [[0, 1], [1, 0]]);
+   * const index = heed.TextIndex.of(['north', 'east'], [[0, 1], [1, 0]]);
    * await index.remove([0]);
    * index.texts; // ["east"]
    * await index.remove(({ text }) => text.startsWith('e'));
    * index.size; // 0
    * @throws HeedError NOT_FOUND for an id that is not in the index, which is then unchanged
    */
-  async remove(ids: readonly number[] | TextFilter): Promise<void> {
-    const read = typeof ids === 'function' ? ids : readIds(ids, 'ids');
+  async remove(ids: readonly TextId[] | TextFilter<Metadata>): Promise<void> {
+    const read = typeof ids === 'function' ? (ids as TextFilter) : readIds(ids, 'ids');
     return this.#inTurn(({ removeTexts }) => removeTexts(this.#state, read));
   }
 
@@ -320,13 +349,13 @@ export class TextIndex<E extends boolean = boolean> extends Unproxied {
    * Replaces what is stored with a text. The text and its vector stay, so nothing is embedded.
    *
    * @example
-   * const index = TextIndex.of(['north', 'east'], [[0, 1], [1, 0]], { metadata: [{ page: 1 }, { page: 2 }] });
+   * const index = heed.TextIndex.of(['north', 'east'], [[0, 1], [1, 0]], { metadata: [{ page: 1 }, { page: 2 }] });
    * await index.update(1, { metadata: { page: 3 } });
    * index.get(1).metadata; // { page: 3 }
    * @throws HeedError NOT_FOUND for an id that is not in the index
    */
-  async update(id: number, options: UpdateOptions): Promise<void> {
-    const known = natural(id, 'id');
+  async update(id: TextId, options: UpdateOptions<Metadata>): Promise<void> {
+    const known = idOption(id, 'id');
     const { metadata } = readOptions('update', updateSchema, options);
     return this.#inTurn(async ({ requireRow }) => {
       const { rows } = this.#state;
@@ -338,8 +367,8 @@ export class TextIndex<E extends boolean = boolean> extends Unproxied {
    * Returns the file `index.safetensors` with the vectors, the texts, their ids and the data that identify the model.
    *
    * @example
-   * const bytes = await TextIndex.of(['north', 'east'], [[0, 1], [1, 0]]).save();
-   * const index = await TextIndex.load(bytes);
+   * const bytes = await heed.TextIndex.of(['north', 'east'], [[0, 1], [1, 0]]).save();
+   * const index = await heed.TextIndex.load(bytes);
    */
   async save(): Promise<Uint8Array<ArrayBuffer>> {
     return this.#inTurn(({ saveIndex }) => saveIndex(this.#state));
@@ -361,7 +390,7 @@ export class TextIndex<E extends boolean = boolean> extends Unproxied {
    * Returns the file `index.safetensors` with the vectors only, without the texts.
    *
    * @example
-   * const bytes = TextIndex.of(['north', 'east'], [[0, 1], [1, 0]]).toSafetensors();
+   * const bytes = heed.TextIndex.of(['north', 'east'], [[0, 1], [1, 0]]).toSafetensors();
    * await writeFile('index.safetensors', bytes); // with the texts in words.txt, `load` reads it
    */
   toSafetensors(): Uint8Array<ArrayBuffer> {
@@ -371,17 +400,20 @@ export class TextIndex<E extends boolean = boolean> extends Unproxied {
 
   /**
    * Returns the `topK` (default 10) texts nearest to a vector [D] or [1,D], best first. By default, all vectors are
-   * compared; in an index of bits with more than 4096 texts, with `rescoreMultiplier`, or (without `threshold`) in an
-   * index of more than 200,000 texts, only the texts nearest by Hamming distance of the signs: `rescoreMultiplier * topK`,
+   * compared; in an index of bits with more than 4096 texts, with `candidates`, or (without `threshold`) in an
+   * index of more than 200,000 texts, only the texts nearest by Hamming distance of the signs: `candidates * topK`,
    * where the multiplier defaults to 4 for bits and 256 otherwise. This is faster and may miss some texts.
    * An index with a model also accepts a text, embeds it as a query (`embedQuery`), and returns a promise, which rejects
-   * with every error.
+   * with every error. An empty text has no hits. With `hybrid`, texts are also found by the words of the query.
    *
    * @throws HeedError SHAPE_MISMATCH for a query of another width; INVALID_ARGUMENT for NaN, infinities, and options out of range
    */
-  search(query: TensorInput | Float32Array, options?: TextSearchOptions): TextHit[];
-  search(query: E extends false ? never : string, options?: TextSearchOptions): Promise<TextHit[]>;
-  search(query: TensorInput | Float32Array | string, options?: TextSearchOptions): TextHit[] | Promise<TextHit[]> {
+  search(query: TensorInput | Float32Array, options?: TextSearchOptions<Metadata>): TextHit<Metadata>[];
+  search(query: string, options?: TextSearchOptions<Metadata>): Promise<TextHit<Metadata>[]>;
+  search(
+    query: TensorInput | Float32Array | string,
+    options?: TextSearchOptions<Metadata>,
+  ): TextHit<Metadata>[] | Promise<TextHit<Metadata>[]> {
     if (typeof query === 'string') return this.#embedded('query', [query], options).then(([hits]) => hits!);
     const isVector = kindOf(query) === 'Float32Array';
     const { data, shape } = isVector
@@ -391,8 +423,8 @@ export class TextIndex<E extends boolean = boolean> extends Unproxied {
       const hint = 'Search with several vectors by searchAll';
       throw invalid('query', 'one vector, [D] or [1, D]', `shape ${formatShape(shape)}`, 'SHAPE_MISMATCH', { hint });
     }
-    const row = { data, shape: [1, data.length] };
-    return searchIndex(this.#state, 'query', row, readVectorSearch(options))[0]!;
+    const row = { data, count: 1, width: data.length };
+    return this.#ofVectors('query', row, options)[0]!;
   }
 
   /**
@@ -401,19 +433,32 @@ export class TextIndex<E extends boolean = boolean> extends Unproxied {
    * without hits. An empty text has no hits and is not embedded. `options` are those of `search`.
    *
    * @example
-   * const index = await TextIndex.of(model, ['the quick fox', 'a dog']);
+   * const index = await heed.TextIndex.of(model, ['the quick fox', 'a dog']);
    * const onInput = index.searchLatest((hits) => console.log(hits[0]?.text), { topK: 3 });
    * await onInput('a fo');
    * @throws HeedError as `search`; INVALID_ARGUMENT if the index has no model
    */
   searchLatest(
-    onHits: (hits: TextHit[], text: string) => void,
-    options?: Omit<TextSearchOptions, 'signal'>,
+    onHits: (hits: TextHit<Metadata>[], text: string) => void,
+    options?: Omit<TextSearchOptions<Metadata>, 'signal'>,
   ): (text: string) => Promise<void> {
     this.#requireEmbedder('searchLatest', 'an index without a model');
     const { signal: _, ...schema } = textSearchSchema;
     const call = readOptions('searchLatest', schema, options);
-    return searchLatest((query, signal) => this.#found('query', [query], { ...call, signal }), onHits);
+    if (typeof onHits !== 'function') throw invalid('searchLatest.onHits', 'a function', describe(onHits));
+    let latest = new AbortController();
+    return async (given) => {
+      const query = text(given, 'text');
+      latest.abort();
+      latest = new AbortController();
+      const { signal } = latest;
+      try {
+        const [hits] = await this.#found('query', [query], { ...call, signal });
+        if (!signal.aborted) onHits(hits!, query);
+      } catch (error) {
+        if (!signal.aborted) throw error;
+      }
+    };
   }
 
   /**
@@ -421,30 +466,50 @@ export class TextIndex<E extends boolean = boolean> extends Unproxied {
    * once. For an empty array, an index with a model returns a promise.
    *
    * @example
-   * const index = TextIndex.of(['north', 'east'], [[0, 1], [1, 0]]);
+   * const index = heed.TextIndex.of(['north', 'east'], [[0, 1], [1, 0]]);
    * const [first, second] = index.searchAll([[0.1, 1], [1, 0.1]], { topK: 1 });
    * second[0].text; // "east"
    */
-  searchAll(queries: TensorInput, options?: TextSearchOptions): TextHit[][];
-  searchAll(queries: E extends false ? never : readonly string[], options?: TextSearchOptions): Promise<TextHit[][]>;
-  searchAll(queries: TensorInput | readonly string[], options?: TextSearchOptions): TextHit[][] | Promise<TextHit[][]> {
+  searchAll(queries: TensorInput, options?: TextSearchOptions<Metadata>): TextHit<Metadata>[][];
+  searchAll(queries: readonly string[], options?: TextSearchOptions<Metadata>): Promise<TextHit<Metadata>[][]>;
+  searchAll(
+    queries: TensorInput | readonly string[],
+    options?: TextSearchOptions<Metadata>,
+  ): TextHit<Metadata>[][] | Promise<TextHit<Metadata>[][]> {
     const first = guarded('queries', () => (Array.isArray(queries) ? (queries[0] as unknown) : null));
     if (typeof first === 'string' || (first === undefined && this.#state.embedder))
       return this.#embedded('queries', queries as readonly string[], options);
     const { data, count, width } = readFloatRows('queries', queries);
-    return searchIndex(this.#state, 'queries', { data, shape: [count, width] }, readVectorSearch(options));
+    return this.#ofVectors('queries', { data, count, width }, options);
   }
 
   /** Embeds the queries and searches for them. `name`: the argument that has them. */
-  async #embedded(name: string, queries: readonly string[], options?: TextSearchOptions): Promise<TextHit[][]> {
+  async #embedded(
+    name: string,
+    queries: readonly string[],
+    options: object | undefined,
+  ): Promise<TextHit<Metadata>[][]> {
     this.#requireEmbedder(name, name === 'query' ? 'a text' : 'texts');
     return this.#found(name, strings(queries, name), readOptions('search', textSearchSchema, options));
   }
 
-  async #found(name: string, queries: readonly string[], call: CheckedSearch): Promise<TextHit[][]> {
-    if (queries.length === 0) return [];
-    const { data, count, width } = await embedFor(this.#state, 'query', queries, call);
-    return searchIndex(this.#state, name, { data: Float32Array.from(data), shape: [count, width] }, call);
+  async #found(name: string, queries: readonly string[], call: CheckedSearch): Promise<TextHit<Metadata>[][]> {
+    const asked = queries.filter((query) => query.trim() !== '');
+    if (asked.length === 0) return queries.map(() => []);
+    const rows = await embedFor(this.#state, 'query', asked, call);
+    const vectors = { ...rows, data: Float32Array.from(rows.data) };
+    const found = call.hybrid
+      ? await (await hybrid()).hybridSearch(this.#state, name, asked, vectors, call)
+      : searchIndex(this.#state, name, vectors, call);
+    let n = 0;
+    return queries.map((query) => (query.trim() === '' ? [] : found[n++]!)) as TextHit<Metadata>[][];
+  }
+
+  #ofVectors(name: string, queries: Matrix, options: object | undefined): TextHit<Metadata>[][] {
+    const call = readOptions('search', textSearchSchema, options);
+    const forTexts = call.hybrid ? 'hybrid' : call.prompt !== null ? 'prompt' : null;
+    if (forTexts) throw invalid(`search.${forTexts}`, 'a query that is a text', 'a query that is a vector');
+    return searchIndex(this.#state, name, queries, call) as TextHit<Metadata>[][];
   }
 
   #requireEmbedder(name: string, got: string): void {
@@ -466,6 +531,7 @@ export class TextIndex<E extends boolean = boolean> extends Unproxied {
     this.#state.store.dispose();
   }
 
+  /** Calls `dispose`, for `using`. */
   [dispose](): void {
     this.dispose();
   }
@@ -474,11 +540,40 @@ export class TextIndex<E extends boolean = boolean> extends Unproxied {
    * Returns the vectors [N,D] as stored: rounded and, for the cosine, scaled to unit norm.
    *
    * @example
-   * TextIndex.of(['north', 'east'], [[0, 2], [1, 0]]).toTensor().toArray(); // [[0, 1], [1, 0]]
+   * heed.TextIndex.of(['north', 'east'], [[0, 2], [1, 0]]).toTensor().toArray(); // [[0, 1], [1, 0]]
    */
   toTensor(): Tensor {
     return vectorTensor(usedVectors(this.#state));
   }
+}
+
+/** Joins texts with their vectors. */
+function* eachEntry<Metadata>(
+  texts: readonly IndexedText<Metadata>[],
+  stored: StoredVectors,
+): Generator<IndexEntry<Metadata>, void> {
+  const { width, bits } = stored;
+  for (let n = 0; n < texts.length; n++) {
+    const data = stored.data.subarray(n * width, (n + 1) * width);
+    const factors = bits ? stored.factors : stored.factors.subarray(n, n + 1);
+    yield { ...texts[n]!, vector: vectorTensor({ ...stored, data, count: 1, factors }).data };
+  }
+}
+
+/** The state of a new index of a class, without vectors. */
+function newState(
+  Index: typeof TextIndex,
+  { texts, ids, metadata }: Items,
+  { embedder, dimensions, prompt, storage, similarity }: Omit<Read<typeof ofSchema>, 'metadata'>,
+): IndexState {
+  const rows = new TextRows(
+    texts,
+    ids && new TextRows().idsFor(ids, texts.length, false),
+    metadata,
+    ids ? 0 : undefined,
+  );
+  const store = Index.newStore({ storage, similarity: similarity ?? similarityOf(embedder) });
+  return { rows, store, embedder, dimensions, prompt, probe: null };
 }
 
 heldByCalls(TextIndex.prototype);

@@ -3,30 +3,42 @@
  * removing or replacing a text does not move the others. Unused rows are removed together once they are many.
  */
 import { describe, guarded, invalid } from '../base/error.js';
-import type { Reader } from '../base/options.js';
+import { legal, listOf, optional, type Reader, readOptions, type Schema, text } from '../base/options.js';
 import { hasRow, rankOf, ranksOf, rowsIn, withRows } from './row-bits.js';
+import type { VectorStore } from './vector-store.js';
+
+/** An integer from 0 to 2^53 - 1, or a string. */
+export type TextId = number | string;
+
+/** A text to store, with its id (default: an integer that is assigned) and what to store with it. */
+export interface TextItem<Metadata = unknown> {
+  /** The id of the text. Default: the next free integer. */
+  id?: TextId | undefined;
+  /** The text. */
+  text: string;
+  /** Anything that JSON can represent. */
+  metadata?: Metadata | undefined;
+}
 
 /** A text with its position among the texts of an index, its id and what was stored with it. */
-export interface IndexedText {
+export interface IndexedText<Metadata = unknown> {
   /** The current index of the text in `texts`. It changes when texts before it are removed. */
   index: number;
   /** The text's id, which never changes. */
-  id: number;
+  id: TextId;
   text: string;
   /** A copy of what was stored with the text; absent if nothing was. */
-  metadata?: unknown;
+  metadata?: Metadata | undefined;
 }
 
 /** A text of an index with its vector, as it is stored: rounded and, for the cosine, scaled to unit norm. */
-export interface IndexEntry extends IndexedText {
+export interface IndexEntry<Metadata = unknown> extends IndexedText<Metadata> {
   /** [D]. */
   vector: Float32Array;
 }
 
-/** What a store of vectors does when rows are removed. */
-interface Keeping {
-  keep(kept: Uint32Array): void;
-}
+/** A function that chooses texts. */
+export type TextFilter<Metadata = unknown> = (text: IndexedText<Metadata>) => boolean;
 
 /** The largest share of unused rows, above which they are removed: 1 / 4. */
 const UNUSED = 4;
@@ -34,7 +46,7 @@ const UNUSED = 4;
 export class TextRows {
   readonly #texts: string[];
   /** The id of each row; null while they equal the row numbers. */
-  #ids: number[] | null;
+  #ids: TextId[] | null;
   /** What was stored with each text, undefined for nothing; null if no text has anything. */
   #metadata: unknown[] | null;
   #nextId: number;
@@ -44,14 +56,15 @@ export class TextRows {
   /** The number of used rows before each word of `#used`, once it has been needed. */
   #ranks: Uint32Array | null = null;
   /** Maps ids that differ from their row numbers to rows, once it has been needed. May have entries of unused rows. */
-  #rowOf: Map<number, number> | null = null;
+  #rowOf: Map<TextId, number> | null = null;
+  #version = 0;
   /** The texts as callers get them, once they have been needed. */
   #listed: readonly string[] | null = null;
 
   /** `ids`: null if they equal the row numbers. */
   constructor(
     texts: string[] = [],
-    ids: number[] | null = null,
+    ids: TextId[] | null = null,
     metadata: unknown[] | null = null,
     nextId: number = texts.length,
   ) {
@@ -60,12 +73,17 @@ export class TextRows {
     this.#metadata = metadata;
     this.#size = texts.length;
     this.#nextId = nextId;
-    for (const id of ids ?? []) this.#nextId = Math.max(this.#nextId, id + 1);
+    for (const id of ids ?? []) this.#nextId = nextAfter(this.#nextId, id);
   }
 
   /** The number of texts. */
   get size(): number {
     return this.#size;
+  }
+
+  /** Increases when texts are added or removed. */
+  get version(): number {
+    return this.#version;
   }
 
   /** The number of rows, with the unused ones. */
@@ -88,6 +106,12 @@ export class TextRows {
     return this.#used && rowsIn(this.#used);
   }
 
+  /** The rows in use, with their positions among the texts. */
+  *eachRow(): Generator<[position: number, row: number], void> {
+    const used = this.usedRows();
+    for (let n = 0; n < this.#size; n++) yield [n, used?.[n] ?? n];
+  }
+
   /** The texts in the order of their rows. Frozen, because callers must not change the index. */
   get texts(): readonly string[] {
     this.#listed ??= Object.freeze(this.#inUse(this.#texts));
@@ -95,7 +119,7 @@ export class TextRows {
   }
 
   /** The ids in the order of their rows; null if they are 0, 1, 2 and so on. */
-  ids(): number[] | null {
+  ids(): TextId[] | null {
     const rows = this.usedRows();
     const ids = rows ? Array.from(rows, (row) => this.#idOf(row)) : this.#ids;
     return ids?.some((id, i) => id !== i) ? ids : null;
@@ -113,7 +137,7 @@ export class TextRows {
     return rows ? Array.from(rows, (row) => list[row]!) : list.slice();
   }
 
-  #idOf(row: number): number {
+  #idOf(row: number): TextId {
     return this.#ids?.[row] ?? row;
   }
 
@@ -122,8 +146,8 @@ export class TextRows {
   }
 
   /** The row of a text; -1 if no text has this id. */
-  rowOf(id: number): number {
-    if (this.#isUsed(id) && this.#idOf(id) === id) return id;
+  rowOf(id: TextId): number {
+    if (typeof id === 'number' && this.#isUsed(id) && this.#idOf(id) === id) return id;
     const ids = this.#ids;
     if (!ids) return -1;
     if (!this.#rowOf) {
@@ -133,6 +157,11 @@ export class TextRows {
     }
     const row = this.#rowOf.get(id);
     return row !== undefined && this.#isUsed(row) ? row : -1;
+  }
+
+  /** The id and the text of a row. */
+  textAt(row: number): { id: TextId; text: string } {
+    return { id: this.#idOf(row), text: this.#texts[row]! };
   }
 
   /** The text of a row, as hits and filters have it. */
@@ -154,8 +183,34 @@ export class TextRows {
     return rankOf(this.#used!, this.#ranks, row);
   }
 
+  /**
+   * The ids of texts to add: those in `wanted`, and for undefined the next integers.
+   *
+   * @throws HeedError for ids that are given twice or, unless `replace` is true, are in use
+   */
+  idsFor(wanted: readonly (TextId | undefined)[] | null, count: number, replace: boolean): TextId[] {
+    if (wanted && wanted.length !== count) throw invalid('ids', `${count}, one per text`, `${wanted.length}`);
+    let next = this.#nextId;
+    const seen = new Set<TextId>();
+    wanted?.forEach((id, i) => {
+      if (id === undefined) return;
+      if (seen.has(id)) throw invalid(`ids[${i}]`, 'an id that is given only once', describe(id));
+      if (!replace && this.rowOf(id) >= 0)
+        throw invalid(`ids[${i}]`, 'an id that is not in use', describe(id), 'INVALID_ARGUMENT', {
+          hint: 'replace: true replaces the text with this id',
+        });
+      seen.add(id);
+      next = nextAfter(next, id);
+    });
+    return Array.from({ length: count }, (_, i) => {
+      const id = wanted?.[i] ?? next++;
+      if (typeof id === 'string' || id <= Number.MAX_SAFE_INTEGER) return id;
+      throw invalid('ids', 'an id for each text, as the largest possible id is in use', 'undefined');
+    });
+  }
+
   /** Adds texts with ids that are not in use. `metadata`: null if there are none. */
-  append(texts: readonly string[], ids: readonly number[], metadata: readonly unknown[] | null): void {
+  append(texts: readonly string[], ids: readonly TextId[], metadata: readonly unknown[] | null): void {
     const first = this.#texts.length;
     if (!this.#ids && ids.some((id, i) => id !== first + i)) {
       this.#ids = [];
@@ -168,7 +223,7 @@ export class TextRows {
       this.#ids?.push(id);
       this.#metadata?.push(metadata?.[i]);
       if (id !== first + i) this.#rowOf?.set(id, first + i);
-      this.#nextId = Math.max(this.#nextId, id + 1);
+      this.#nextId = nextAfter(this.#nextId, id);
     }
     if (this.#used) this.#used = withRows(this.#used, first, this.#texts.length);
     this.#size += texts.length;
@@ -179,7 +234,7 @@ export class TextRows {
    * Removes the texts of `rows`. With `store`, also removes unused rows if they are many, there and here; if that throws,
    * nothing has changed.
    */
-  remove(rows: readonly number[], store: Keeping | null): void {
+  remove(rows: readonly number[], store: VectorStore | null): void {
     this.#mark(rows, false);
     try {
       if (store) this.removeUnused(store);
@@ -196,7 +251,7 @@ export class TextRows {
   }
 
   /** Removes the unused rows, here and in the store of vectors, if they are more than a quarter of all. */
-  removeUnused(store: Keeping): void {
+  removeUnused(store: VectorStore): void {
     const [texts, ids] = [this.#texts, this.#ids];
     if (UNUSED * (texts.length - this.#size) <= texts.length) return;
     const kept = this.usedRows()!;
@@ -224,10 +279,13 @@ export class TextRows {
   }
 
   #changed(): void {
+    this.#version++;
     this.#ranks = null;
     this.#listed = null;
   }
 }
+
+const nextAfter = (next: number, id: TextId) => (typeof id === 'number' ? Math.max(next, id + 1) : next);
 
 /** Moves the entries `kept`, in ascending order, to the front and removes the others. */
 function keepEntries(list: unknown[], kept: Uint32Array): void {
@@ -282,7 +340,47 @@ export const metadataValue: Reader<unknown> = (value, name) => {
   }
 };
 
-/** Checks that there is one value per text. */
-export function requireMetadata(given: readonly unknown[] | null, count: number): void {
-  if (given && given.length !== count) throw invalid('metadata', `${count}, one per text`, `${given.length}`);
+export const isId = (value: unknown): value is TextId =>
+  typeof value === 'string' || (Number.isSafeInteger(value) && (value as number) >= 0);
+
+export const idOption = legal<TextId>('an integer from 0 to 2^53 - 1, or a string', isId);
+
+const itemSchema = {
+  id: optional(idOption, undefined),
+  text,
+  metadata: (value, name) => (value === undefined ? undefined : metadataValue(value, name)),
+} satisfies Schema<TextItem>;
+
+/** Texts with their ids and metadata; null if no text has any, undefined in a list for texts without. */
+export interface Items {
+  texts: string[];
+  ids: (TextId | undefined)[] | null;
+  metadata: unknown[] | null;
+}
+
+/** Reads texts, which are strings or `TextItem`s. `lists`: ids and metadata that are given as lists instead. */
+export function readItems(
+  given: unknown,
+  lists: { ids?: TextId[] | null | undefined; metadata: unknown[] | null },
+): Items {
+  const own: { ids: TextId[]; metadata: unknown[] } = { ids: [], metadata: [] };
+  const texts = listOf((item) => item, 'an array of texts')(given, 'texts').map((item, i) => {
+    const name = `texts[${i}]`;
+    if (typeof item === 'string') return item;
+    if (typeof item !== 'object') throw invalid(name, 'a string or { id, text, metadata }', describe(item));
+    const read = readOptions(name, itemSchema, item);
+    if (read.id !== undefined) own.ids[i] = read.id;
+    if (read.metadata !== undefined) own.metadata[i] = read.metadata;
+    return read.text;
+  });
+  const merged = <K extends 'ids' | 'metadata'>(name: K): Items[K] => {
+    const list = (lists[name] ?? null) as Items[K];
+    if (own[name].length === 0) return list;
+    if (list) throw invalid(name, `no list, as texts have their own ${name}`, describe(list));
+    return Array.from(texts, (_, i) => own[name][i]) as Items[K];
+  };
+  const metadata = merged('metadata');
+  if (metadata && metadata.length !== texts.length)
+    throw invalid('metadata', `${texts.length}, one per text`, `${metadata.length}`);
+  return { texts, ids: merged('ids'), metadata };
 }

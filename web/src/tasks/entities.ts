@@ -9,8 +9,10 @@ import type { PretrainedModel, SpanScores } from '../models/model.js';
 import { type TaskOptions, taskOptions } from './task.js';
 import type { Entity } from './token-classification.js';
 
+/** An entity that `extractEntities` finds. */
 export type LabeledEntity = Omit<Entity, 'index'>;
 
+/** Options of `extractEntities`. */
 export interface ExtractEntitiesOptions extends TaskOptions {
   /** The threshold, from 0 to 1, which an entity's score must exceed. Default 0.5. */
   threshold?: number | undefined;
@@ -35,7 +37,7 @@ const schema = {
 };
 
 /** Implements `extractEntities`. */
-export async function decodeSpans(
+export async function extractEntities(
   model: PretrainedModel,
   texts: string | readonly string[],
   given: string | readonly string[],

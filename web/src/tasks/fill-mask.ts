@@ -6,10 +6,13 @@ import type { EditOptions } from '../base/site-options.js';
 import type { PretrainedModel } from '../models/model.js';
 import { type TaskOptions, taskOptions } from './task.js';
 
+/** A word for a masked position. */
 export interface Filling {
+  /** The probability of the word. */
   score: number;
   /** The token's id and text. */
   token: number;
+  /** The text of the token. */
   word: string;
   /** The text with the token in place of the mask. */
   sequence: string;

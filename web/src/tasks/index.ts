@@ -1,7 +1,6 @@
 /** Tasks on top of `PretrainedModel`, one per file. */
 export { attentionRollout } from './attention-rollout.js';
 export { classify, classifyImages, type Label, rerank } from './classification.js';
-export { type ExtractEntitiesOptions, extractEntities, type LabeledEntity } from './extract-entities.js';
 export { type Filling, fillMask } from './fill-mask.js';
 export { type Answer, answerQuestion } from './question-answering.js';
 export type { TaskOptions } from './task.js';

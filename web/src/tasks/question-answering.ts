@@ -6,11 +6,15 @@ import type { EditOptions } from '../base/site-options.js';
 import type { PredictOptions, PretrainedModel } from '../models/model.js';
 import { type TaskOptions, taskOptions } from './task.js';
 
+/** An answer of `answerQuestion`: a range of the context. */
 export interface Answer {
+  /** The text of the range. */
   answer: string;
+  /** The product of the probabilities of the start and of the end. */
   score: number;
   /** The range [start, end) in the context, in UTF-16 units. */
   start: number;
+  /** The end of the range, exclusive. */
   end: number;
 }
 

@@ -9,16 +9,19 @@ import { promptText, type Role, readRole, withPrompt } from '../models/prompts.j
 import { normalized } from '../models/quantized.js';
 import { type Granularity, segmentsOf } from './text-segments.js';
 
+/** A passage of a text, as `splitPassages` returns it. */
 export interface Passage {
   /** `source.slice(start, end)`, which neither begins nor ends with white space. */
   text: string;
   /** The range [start, end) in the source, in UTF-16 units. */
   start: number;
+  /** The end of the range, exclusive. */
   end: number;
   /** The number of tokens, without special tokens and the prompt's. */
   tokens: number;
 }
 
+/** Options of `splitPassages`. */
 export interface PassageOptions {
   /**
    * The maximum number of tokens per passage, including special tokens and the prompt's. Default: the model's limit.
@@ -33,9 +36,11 @@ export interface PassageOptions {
   locale?: string | undefined;
   /** A prompt that will be prepended to each passage; its tokens count. Default ''. */
   prompt?: string | undefined;
+  /** An `AbortSignal` that stops the call, which then rejects with the reason of the signal. */
   signal?: SignalLike | undefined;
 }
 
+/** Options of `embedLong`. */
 export interface EmbedLongOptions
   extends Omit<PassageOptions, 'signal'>,
     Omit<EmbedOptions, 'prompt' | 'textPairs' | 'truncation' | 'maxLength' | 'edit'> {
@@ -117,7 +122,7 @@ async function split(
     const whole = { start: 0, end: source.length, tokens: Infinity };
     const units: Unit[] = [];
     await addUnits(units, whole, { owner, source, most, locale, countTokens, yieldToEventLoop });
-    const passages = joined(source, units, most, Math.min(overlap, most - 1));
+    const passages = passagesOf(source, units, most, Math.min(overlap, most - 1));
     const counts = await countTokens(passages.map(({ text }) => text));
     const wholes = prompt === '' ? counts : await countTokens(passages.map(({ text }) => prompt + text));
     const excess = wholes.reduce((most, tokens) => Math.max(most, tokens + special - maxTokens), 0);
@@ -208,7 +213,7 @@ async function rangesOf(
 }
 
 /** Joins successive units to passages, each as long as `most` tokens allow. */
-function joined(source: string, units: readonly Unit[], most: number, overlap: number): Passage[] {
+function passagesOf(source: string, units: readonly Unit[], most: number, overlap: number): Passage[] {
   const passages: Passage[] = [];
   let first = 0;
   while (first < units.length) {
@@ -262,7 +267,7 @@ export async function embedLong(
       );
     // A text of only white space has no passages; embed it as it is.
     const all = passages.flatMap((own, n) => (own.length > 0 ? own.map(({ text }) => text) : [list[n]!]));
-    const call = { ...embed, ...(named.promptName === undefined ? {} : { promptName: named.promptName }) };
+    const call = { task: role, ...embed, ...(named.promptName === undefined ? {} : { promptName: named.promptName }) };
     const vectors = await model.embed(all, { ...call, ...(prompt !== undefined && { prompt }) });
     // The folder may prepend a default prompt, which the split did not account for. Split again with a smaller limit.
     const cut = vectors.truncated.reduce((most, each, n) => (all[n]!.trim() === '' ? most : Math.max(most, each)), 0);

@@ -1,8 +1,9 @@
 /** Shared by the tasks: their options and labels. */
 import { plainOptions, type Read, type Reader, readOptions } from '../base/options.js';
 import type { SignalLike } from '../base/platform.js';
-import { type PretrainedModel, requireModel } from '../models/model.js';
+import { type PretrainedModel, requireModel, type TextHead } from '../models/model.js';
 
+/** Options of all tasks. */
 export interface TaskOptions {
   /** Stops the call, which rejects with the signal's reason. */
   signal?: SignalLike | undefined;
@@ -13,7 +14,7 @@ export interface TaskOptions {
  */
 export function taskOptions<S extends Record<string, Reader<unknown>>>(
   task: string,
-  model: PretrainedModel,
+  model: PretrainedModel | TextHead,
   schema: S,
   given: object | undefined,
 ): [own: Read<S>, call: object] {
@@ -24,6 +25,6 @@ export function taskOptions<S extends Record<string, Reader<unknown>>>(
   return [own, Object.fromEntries(entries.filter((entry) => !isOwn(entry)))];
 }
 
-export function labelOf(model: PretrainedModel, index: number): string {
+export function labelOf(model: Pick<TextHead, 'config'>, index: number): string {
   return model.config.labels[index] ?? `LABEL_${index}`;
 }

@@ -6,20 +6,24 @@ import type { EditOptions } from '../base/site-options.js';
 import type { PretrainedModel } from '../models/model.js';
 import { labelOf, type TaskOptions, taskOptions } from './task.js';
 
+/** An entity that the `token-classification` pipeline or `classifyTokens` finds. */
 export interface Entity {
   /** Without aggregation, the model's label ('B-PER'); otherwise the group ('PER'). */
   label: string;
+  /** The probability of the label. */
   score: number;
   /** The text of the range. */
   word: string;
   /** The range [start, end) in the text, in UTF-16 units. */
   start: number;
+  /** The end of the range, exclusive. */
   end: number;
   /** The index of the token, or of a group's first token, special tokens included. */
   index: number;
 }
 
 const AGGREGATIONS = ['none', 'simple', 'first', 'average', 'max'] as const;
+/** How `classifyTokens` joins the tokens of a word or of an entity; see docs/tasks.md. */
 export type Aggregation = (typeof AGGREGATIONS)[number];
 
 /**
@@ -52,7 +56,13 @@ export async function classifyTokens(
       if (parts[n]![i] === null) return;
       const scores = softmax(logits.data.subarray((n * width + i) * labels, (n * width + i + 1) * labels));
       const [start, end] = offsets[n]![i]!;
-      tagged.push({ scores, start, end, index: i, continues: continuesWord(token, text, start, tagged.at(-1)) });
+      tagged.push({
+        scores,
+        start,
+        end,
+        index: i,
+        continues: continuesWord(token, text, start, tagged.at(-1), model.config.subwordPrefix),
+      });
     });
     const byWord = aggregation === 'none' || aggregation === 'simple' ? tagged : wordsOf(tagged, aggregation);
     const entities = byWord.map(({ scores, start, end, index }) => {
@@ -73,9 +83,24 @@ interface Tagged {
   continues: boolean;
 }
 
-function continuesWord(token: string, text: string, start: number, previous: Tagged | undefined): boolean {
-  if (!previous || previous.end !== start) return false;
-  return token.startsWith('##') || /^[\p{L}\p{N}\p{M}]{2}/u.test(text.slice(start - 1, start + 1));
+/**
+ * Whether a token continues the word of the previous one. `prefix`: that of such tokens, in a tokenizer that has one.
+ * Tokens of other tokenizers continue a word between two letters, digits or marks.
+ */
+function continuesWord(
+  token: string,
+  text: string,
+  start: number,
+  previous: Tagged | undefined,
+  prefix: string | null,
+): boolean {
+  if (!previous) return false;
+  if (prefix !== null) return token.startsWith(prefix); // also behind accents that the tokenizer removes
+  if (start > previous.end) return false;
+  // Bytes of one character. As in transformers, those at the beginning of a word are words of their own.
+  if (start < previous.end) return start > 0 && text[start - 1] !== ' ';
+  const around = [text.slice(Math.max(0, start - 2), start), text.slice(start, start + 2)] as const;
+  return /[\p{L}\p{N}\p{M}]$/u.test(around[0]) && /^[\p{L}\p{N}\p{M}]/u.test(around[1]);
 }
 
 function wordsOf(tokens: Tagged[], how: 'first' | 'average' | 'max'): Tagged[] {

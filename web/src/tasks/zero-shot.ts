@@ -9,6 +9,7 @@ import type { PretrainedModel } from '../models/model.js';
 import type { Label } from './classification.js';
 import { type TaskOptions, taskOptions } from './task.js';
 
+/** Options of `zeroShotClassify`. */
 export interface ZeroShotOptions extends TaskOptions {
   /** The hypothesis; {} stands for the label. Default 'This example is {}.' */
   hypothesisTemplate?: string | undefined;

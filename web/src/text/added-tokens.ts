@@ -1,8 +1,13 @@
 /** Tokens in addition to the vocabulary of the tokenizer's model. Texts are split at them. */
-import { regexEscaped } from '../base/regex.js';
+import { regexEscaped, WORD } from '../base/regex.js';
 import { type Aligned, slice } from './alignment.js';
-import { WORD } from './regex.js';
 import { requireId } from './vocabulary.js';
+
+/** Ids by token. */
+interface Ids {
+  readonly size: number;
+  get(token: string): number | undefined;
+}
 
 export interface AddedToken {
   id: number;
@@ -19,7 +24,7 @@ export interface AddedToken {
  * ids, and the others are numbered after it. Tokens whose ids in the file are not below `tableRows` keep these ids, so
  * that they do not get another token's row in the model's table.
  */
-export function addedTokens(list: unknown, ids: ReadonlyMap<string, number>, tableRows: number): AddedToken[] {
+export function addedTokens(list: unknown, ids: Ids, tableRows: number): AddedToken[] {
   const tokens = new Map<string, AddedToken>();
   let next = ids.size;
   for (const each of (list ?? []) as AddedToken[]) {
@@ -41,9 +46,14 @@ const ENDS_WITH_WORD = new RegExp(`[${WORD}]$`, 'u');
 export class Splitter {
   readonly #pattern: RegExp | null;
   readonly #byContent: Map<string, AddedToken>;
+  readonly #keepsSpecial: boolean;
 
-  /** `contentOf` returns the form of a token in the text. */
-  constructor(tokens: AddedToken[], contentOf: (token: AddedToken) => string) {
+  /**
+   * `contentOf` returns the form of a token in the text. `splitsSpecial`: whether special tokens are text like any
+   * other, `split_special_tokens` in transformers.
+   */
+  constructor(tokens: AddedToken[], contentOf: (token: AddedToken) => string, splitsSpecial = false) {
+    this.#keepsSpecial = !splitsSpecial;
     this.#byContent = new Map(tokens.map((token) => [contentOf(token), token]));
     this.#byContent.delete('');
     const longestFirst = [...this.#byContent.keys()].sort((a, b) => b.length - a.length);
@@ -59,6 +69,7 @@ export class Splitter {
     let at = 0;
     for (const match of text.matchAll(this.#pattern)) {
       const added = this.#byContent.get(match[0])!;
+      if (added.special && !this.#keepsSpecial) continue;
       let from = match.index;
       let to = from + match[0].length;
       const before = text.slice(Math.max(0, from - 2), from);

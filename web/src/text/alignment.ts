@@ -33,13 +33,18 @@ export function slice(a: Aligned, from: number, to: number): Aligned {
   return { text: a.text.slice(from, to), starts: a.starts.slice(from, to), ends: a.ends.slice(from, to) };
 }
 
+/** The parts of `source` that match. */
+export function parts(source: Aligned, pattern: RegExp): Aligned[] {
+  return Array.from(source.text.matchAll(pattern), ({ 0: part, index }) => slice(source, index, index + part.length));
+}
+
 /** A text whose units all have the range [start, end). */
 export function insertion(text: string, start: number, end: number): Aligned {
   const all = (value: number) => new Array<number>(text.length).fill(value);
   return { text, starts: all(start), ends: all(end) };
 }
 
-export function joined(parts: Aligned[]): Aligned {
+export function concatenated(parts: Aligned[]): Aligned {
   return {
     text: parts.map((part) => part.text).join(''),
     starts: parts.flatMap((part) => part.starts),

@@ -1,17 +1,12 @@
-/** The decoders of tokenizer.json, with the results of the Rust library `tokenizers`. */
-import { ALPHABET, utf8 } from './byte-level.js';
-import { matchesOf, patternOf } from './regex.js';
-import { type Config, configsIn, unsupported } from './tokenizer-settings.js';
+/** Decodes tokens to a text, and what the decoders of tokenizer.json have in common. */
+import type { Decoder } from './component-makers.js';
+import { type Config, unsupported } from './tokenizer-settings.js';
 
 /** Decodes tokens to a text. `keepsSpecial`: whether the tokens include special ones. */
 export type Decode = (tokens: string[], keepsSpecial: boolean, cleansUp: boolean) => string;
 
-/** A decoder changes tokens into parts of a text, which are joined at the end. */
-type Decoder = (tokens: string[]) => string[];
-
 /** `suffix`: the mark of the vocabulary's tokens that end a word. As in transformers, a space replaces it. */
-export function decoderOf(config: unknown, suffix: unknown): Decode {
-  const decode = config == null ? null : componentOf(config as Config);
+export function decodingWith(decode: Decoder | null, suffix: unknown): Decode {
   return (tokens, keepsSpecial, cleansUp) => {
     let text = decode ? decode(tokens).join('') : tokens.join(' ');
     if (decode && typeof suffix === 'string' && suffix !== '') {
@@ -22,56 +17,14 @@ export function decoderOf(config: unknown, suffix: unknown): Decode {
   };
 }
 
-function componentOf(config: Config): Decoder {
-  const option = (name: string): string => {
-    const value = config[name];
-    if (typeof value !== 'string') throw unsupported(`decoder.${name}`, 'a text', value);
-    return value;
-  };
-  switch (config.type) {
-    case 'Sequence': {
-      const steps = configsIn(config.decoders).map(componentOf);
-      return (tokens) => steps.reduce((parts, step) => step(parts), tokens);
-    }
-    case 'WordPiece': {
-      const prefix = option('prefix');
-      const joined = (token: string) => (token.startsWith(prefix) ? token.slice(prefix.length) : ` ${token}`);
-      return each((token, i) => cleanedIf(config.cleanup, i > 0 ? joined(token) : token));
-    }
-    case 'ByteLevel':
-      return (tokens) => [decoded(tokens.flatMap(bytesOf))];
-    case 'Metaspace': {
-      const mark = option('replacement');
-      const prepends = (config.prepend_scheme ?? 'always') !== 'never' && config.add_prefix_space !== false;
-      return each((token, i) => token.replaceAll(mark, i === 0 && prepends ? '' : ' '));
-    }
-    case 'BPEDecoder': {
-      const end = option('suffix');
-      return each((token, i, { length }) => token.replaceAll(end, i === length - 1 ? '' : ' '));
-    }
-    case 'CTC':
-      return ctc(option('pad_token'), option('word_delimiter_token'), config.cleanup);
-    case 'ByteFallback':
-      return byteFallback;
-    case 'Fuse':
-      return (tokens) => [tokens.join('')];
-    case 'Strip': {
-      const content = option('content');
-      return each((token) => stripped(token, content, Number(config.start), Number(config.stop)));
-    }
-    case 'Replace': {
-      const pattern = patternOf(config.pattern);
-      const content = option('content');
-      const replaced = (token: string) =>
-        matchesOf(pattern, token).map(([from, to, isMatch]) => (isMatch ? content : token.slice(from, to)));
-      return each((token) => (token === '' ? '' : replaced(token).join('')));
-    }
-    default:
-      throw unsupported('decoder', 'a type of the Rust library `tokenizers`', config.type);
-  }
+/** A text among the options of a decoder. */
+export function optionOf(config: Config, name: string): string {
+  const value = config[name];
+  if (typeof value !== 'string') throw unsupported(`decoder.${name}`, 'a text', value);
+  return value;
 }
 
-const each =
+export const each =
   (change: (token: string, i: number, tokens: string[]) => string): Decoder =>
   (tokens) =>
     tokens.map(change);
@@ -82,58 +35,11 @@ const SPACED = [' .', ' ?', ' !', ' ,', " ' ", " n't", " 'm", " 's", " 've", " '
 const cleaned = (text: string): string => SPACED.reduce((all, form) => all.replaceAll(form, form.trim()), text);
 
 /** What decoders clean up, besides. */
-const cleanedIf = (cleans: unknown, text: string): string =>
+export const cleanedIf = (cleans: unknown, text: string): string =>
   cleans ? cleaned(text).replaceAll(' do not', " don't") : text;
 
-/** Bytes that are not UTF-8 give U+FFFD. */
-const decoded = (bytes: number[]): string =>
-  new TextDecoder('utf-8', { ignoreBOM: true }).decode(Uint8Array.from(bytes));
-
-const BYTES = new Map(ALPHABET.map((character, byte) => [character, byte]));
-
-/** The bytes that a token of a byte-level vocabulary stands for; of other tokens, those of their text. */
-function bytesOf(token: string): number[] {
-  const bytes = [...token].map((character) => BYTES.get(character));
-  return bytes.every((byte) => byte !== undefined) ? bytes : [...utf8(token)];
-}
-
-/** Replaces runs of tokens for bytes by their text, or each of the tokens by U+FFFD if the run is not UTF-8. */
-function byteFallback(tokens: string[]): string[] {
-  const parts: string[] = [];
-  let bytes: number[] = [];
-  const flush = () => {
-    if (bytes.length === 0) return;
-    const text = decoded(bytes);
-    if (utf8(text).join() === bytes.join()) parts.push(text);
-    else for (const _ of bytes) parts.push('\uFFFD');
-    bytes = [];
-  };
-  for (const token of tokens) {
-    const [, byte] = /^<0x([\da-f]{2})>$/i.exec(token) ?? [];
-    if (byte !== undefined) bytes.push(Number.parseInt(byte, 16));
-    else {
-      flush();
-      parts.push(token);
-    }
-  }
-  flush();
-  return parts;
-}
-
-/** Tokens of connectionist temporal classification: of equal neighbours one is left. */
-function ctc(pad: string, delimiter: string, cleans: unknown): Decoder {
-  return (tokens) =>
-    tokens.flatMap((token, i) => {
-      if (i > 0 && token === tokens[i - 1]) return [];
-      const text = cleanedIf(cleans, token.replaceAll(pad, ''));
-      return text === '' ? [] : [cleans ? text.replaceAll(delimiter, ' ') : text];
-    });
-}
-
-/** Removes a character at most `start` times at the beginning, and `stop` times at the end. */
-function stripped(token: string, content: string, start: number, stop: number): string {
-  let [from, to] = [0, token.length];
-  for (let n = 0; n < start && token.startsWith(content, from); n++) from += content.length;
-  for (let n = 0; n < stop && to > from && token.endsWith(content, to); n++) to -= content.length;
-  return token.slice(from, to);
+export function wordPieceDecoder(config: Config): Decoder {
+  const prefix = optionOf(config, 'prefix');
+  const spaced = (token: string) => (token.startsWith(prefix) ? token.slice(prefix.length) : ` ${token}`);
+  return each((token, i) => cleanedIf(config.cleanup, i > 0 ? spaced(token) : token));
 }

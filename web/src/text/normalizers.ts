@@ -1,22 +1,20 @@
 /** The normalizers of tokenizer.json, with the same results and ranges as the Rust library `tokenizers`. */
-import type { Steps } from '../base/event-loop.js';
 import {
   type Aligned,
   type Change,
+  concatenated,
   insertion,
-  joined,
-  mapping,
   memoized,
   prepended,
   slice,
   transformed,
 } from './alignment.js';
+import { bertNormalizer, byPoint } from './bert-components.js';
 import { byteCharacters } from './byte-level.js';
+import type { Normalizer } from './component-makers.js';
+import { matchesOf, type Pattern, patternOf } from './patterns/regex.js';
 import { precompiled } from './precompiled.js';
-import { matchesOf, type Pattern, patternOf } from './regex.js';
 import { type Config, configsIn, unsupported } from './tokenizer-settings.js';
-
-export type Normalizer = (source: Aligned) => Steps<Aligned>;
 
 const atOnce = (apply: (source: Aligned) => Aligned): Normalizer =>
   function* (source) {
@@ -36,7 +34,7 @@ export function normalizerOf(config: Config): Normalizer {
       };
     }
     case 'BertNormalizer':
-      return byPoint(bertRule(config));
+      return bertNormalizer(config);
     case 'Lowercase':
       return byPoint((point) => point.toLowerCase());
     case 'StripAccents':
@@ -66,30 +64,6 @@ export function normalizerOf(config: Config): Normalizer {
     default:
       throw unsupported('normalizer', 'a type of the Rust library `tokenizers`', config.type);
   }
-}
-
-/** Makes a normalizer that maps each code point separately. */
-function byPoint(rule: (point: string) => string): Normalizer {
-  const others = memoized(20_000, rule);
-  const ascii = Array.from({ length: 128 }, (_, code) => rule(String.fromCharCode(code)));
-  const remembered = (point: string) => ascii[point.charCodeAt(0)] ?? others(point);
-  return (source) => mapping(source, remembered);
-}
-
-const OTHER = /(?![\t\n\r])[\p{Cc}\p{Cf}\p{Co}\uFFFD]/u;
-const IDEOGRAPH =
-  /[\u4E00-\u9FFF\u3400-\u4DBF\u{20000}-\u{2A6DF}\u{2A700}-\u{2B81F}\u{2B920}-\u{2CEAF}\uF900-\uFAFF\u{2F800}-\u{2FA1F}]/u;
-
-function bertRule(config: Config): (point: string) => string {
-  const { clean_text: cleans, handle_chinese_chars: spaces, lowercase: lowers } = config;
-  const strips = config.strip_accents ?? lowers;
-  return (point) => {
-    if (cleans && OTHER.test(point)) return '';
-    const cleaned = cleans && /\p{White_Space}/u.test(point) ? ' ' : point;
-    const bare = strips ? cleaned.normalize('NFD').replace(/\p{Mn}/gu, '') : cleaned;
-    const out = lowers ? [...bare].map((each) => each.toLowerCase()).join('') : bare;
-    return spaces && IDEOGRAPH.test(point) ? ` ${out} ` : out;
-  };
 }
 
 function nmtRule(point: string): string {
@@ -165,5 +139,5 @@ function replace(source: Aligned, pattern: Pattern, content: string): Aligned {
     const start = source.starts[Math.max(to - 1, 0)]!;
     parts.push(insertion(content, start, to === 0 ? start : source.ends[to - 1]!));
   }
-  return joined(parts);
+  return concatenated(parts);
 }

@@ -2,23 +2,10 @@
  * The post-processors of tokenizer.json, which add special tokens, with the same results as the Rust library
  * `tokenizers`.
  */
+import type { Encoding, PostProcessor, Trim } from './component-makers.js';
+import { template } from './template.js';
 import { type Config, configsIn, unsupported } from './tokenizer-settings.js';
 import { requireId } from './vocabulary.js';
-
-/** A special token of a template. */
-export interface Special {
-  id: number;
-  text: string;
-}
-
-/** The tokens of a text, or special tokens, with their types. */
-export interface Encoding<T> {
-  tokens: (T | Special)[];
-  types: number[];
-}
-
-/** Maps the encodings of a text, or of a text and its pair, to those of the whole input. */
-export type PostProcessor = <T>(encodings: Encoding<T>[], withSpecial: boolean) => Encoding<T>[];
 
 /** @throws HeedError UNSUPPORTED for an unknown type */
 export function postProcessorOf(config: Config): PostProcessor {
@@ -61,33 +48,13 @@ function around(
     });
 }
 
-interface Part {
-  Sequence?: { id: 'A' | 'B'; type_id: number } | undefined;
-  SpecialToken?: { id: string; type_id: number } | undefined;
-}
-
-function template(config: Config): PostProcessor {
-  const special = (config.special_tokens ?? {}) as Record<string, { ids: number[]; tokens: string[] }>;
-  for (const [name, { ids }] of Object.entries(special)) for (const id of ids) requireId('post_processor', name, id);
-  return (encodings, withSpecial) => {
-    const parts = (encodings.length > 1 ? config.pair : config.single) as Part[];
-    return parts.flatMap(({ Sequence: sequence, SpecialToken: token }) => {
-      if (sequence) {
-        const { tokens } = encodings[sequence.id === 'A' ? 0 : 1]!;
-        return [{ tokens, types: tokens.map(() => sequence.type_id) }];
-      }
-      if (!token || !withSpecial) return [];
-      const { ids, tokens } = special[token.id]!;
-      return [{ tokens: ids.map((id, i) => ({ id, text: tokens[i]! })), types: ids.map(() => token.type_id) }];
-    });
-  };
-}
-
-/** The values of `add_prefix_space` of the processors that trim spaces from tokens' ranges, in order. */
-export function trimsOf(config: Config): boolean[] {
+/** The functions that trim spaces from tokens' ranges, one per processor that does so. */
+export function trimsOf(config: Config): Trim[] {
   if (config.type === 'Sequence') return configsIn(config.processors).flatMap(trimsOf);
   const trims = config.type === 'ByteLevel' || config.type === 'RobertaProcessing';
-  return trims && config.trim_offsets !== false ? [config.add_prefix_space !== false] : [];
+  if (!trims || config.trim_offsets === false) return [];
+  const keepsFirst = config.add_prefix_space !== false;
+  return [(tokens, text, isFirst) => trim(tokens, text, keepsFirst && isFirst)];
 }
 
 const SPACES = { leading: /^[\u0120\p{White_Space}]*/u, trailing: /[\u0120\p{White_Space}]*$/u };
@@ -96,7 +63,7 @@ const SPACES = { leading: /^[\u0120\p{White_Space}]*/u, trailing: /[\u0120\p{Whi
  * Trims the spaces of tokens from their ranges in `text`. `keepsFirst`: do not trim a single leading space that may
  * have been added before the text.
  */
-export function trim(tokens: { text: string; start: number; end: number }[], text: string, keepsFirst: boolean): void {
+function trim(tokens: Parameters<Trim>[0], text: string, keepsFirst: boolean): void {
   tokens.forEach((token, i) => {
     let leading = SPACES.leading.exec(token.text)![0].length;
     const trailing = SPACES.trailing.exec(token.text)![0].length;

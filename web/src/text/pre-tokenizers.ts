@@ -1,17 +1,15 @@
 /** The pre-tokenizers of tokenizer.json, with the same results as the Rust library `tokenizers`. */
-import { type Aligned, mapped, memoized, prepended, slice } from './alignment.js';
+import { WORD } from '../base/regex.js';
+import { type Aligned, mapped, memoized, parts, prepended, slice } from './alignment.js';
+import { ASCII_PUNCTUATION, bertWords } from './bert-components.js';
 import { byteCharacters } from './byte-level.js';
-import { patternOf, WORD } from './regex.js';
+import type { PreTokenizer } from './component-makers.js';
+import { patternOf } from './patterns/regex.js';
 import { scriptBoundaries } from './scripts.js';
-import { behaviorOf, parts, split } from './split.js';
+import { behaviorOf, split } from './split.js';
 import { type Config, configsIn, unsupported } from './tokenizer-settings.js';
 
-/** Splits a text into pieces, which may be empty. */
-export type PreTokenizer = (source: Aligned) => Aligned[];
-
-const ASCII_PUNCTUATION = '!-\\/:-@\\[-`\\{-~';
 const PUNCTUATION = new RegExp(`[\\p{P}${ASCII_PUNCTUATION}]`, 'gu');
-const BERT_WORDS = new RegExp(`[^\\p{White_Space}\\p{P}${ASCII_PUNCTUATION}]+|[\\p{P}${ASCII_PUNCTUATION}]`, 'gu');
 const WORDS = new RegExp(`[${WORD}]+|[^${WORD}\\p{White_Space}]+`, 'gu');
 const BYTE_LEVEL_WORDS =
   /'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\p{White_Space}\p{L}\p{N}]+|\p{White_Space}+(?!\P{White_Space})|\p{White_Space}+/gu;
@@ -25,7 +23,7 @@ export function preTokenizerOf(config: Config): PreTokenizer {
       return (source) => steps.reduce((pieces, step) => pieces.flatMap(step).filter(isPiece), [source]);
     }
     case 'BertPreTokenizer':
-      return (source) => parts(source, BERT_WORDS);
+      return bertWords;
     case 'Whitespace':
       return (source) => parts(source, WORDS);
     case 'WhitespaceSplit':
@@ -59,15 +57,6 @@ export function preTokenizerOf(config: Config): PreTokenizer {
     default:
       throw unsupported('pre_tokenizer', 'a type of the Rust library `tokenizers`', config.type);
   }
-}
-
-/** Pre-tokenizers whose words end at white space in any context. */
-const SPLIT_ON_SPACE = ['BertPreTokenizer', 'Whitespace', 'WhitespaceSplit'];
-
-/** Whether the parts of a text between white space can be split separately. */
-export function splitsOnSpace({ type, pretokenizers }: Config): boolean {
-  const [first] = configsIn(pretokenizers);
-  return first ? splitsOnSpace(first) : SPLIT_ON_SPACE.includes(String(type));
 }
 
 /** The pieces of a text between boundaries. */

@@ -4,6 +4,7 @@
  * those of the whole text.
  */
 import type { Settings } from '../io/settings.js';
+import { type Config, configsIn, WITHOUT_SPACES } from './tokenizer-settings.js';
 
 /** The minimum number of UTF-16 units of a segment whose tokens are used. */
 export const SEGMENT = 1 << 15;
@@ -21,9 +22,6 @@ export function segmentEnd(text: string, from: number, least: number): number {
 
 /** Normalizers whose output at a space between two words does not depend on the text beyond the space. */
 const LOCAL = ['Sequence', 'BertNormalizer', 'Lowercase', 'NFC', 'NFD', 'NFKC', 'NFKD', 'StripAccents', 'Precompiled'];
-
-/** Pre-tokenizers that discard spaces. */
-const WITHOUT_SPACES = ['BertPreTokenizer', 'Whitespace', 'WhitespaceSplit'];
 
 interface Component {
   type?: string | undefined;
@@ -43,8 +41,7 @@ export function allowsSegments(json: Settings): boolean {
   const [normalizer, pre, added] = ['normalizer', 'pre_tokenizer', 'added_tokens'].map((key) => json.get(key));
   const [first, ...others] = stepsOf(pre as Component);
   // ByteLevel's regular expression begins a new word at each single space.
-  const isLocal =
-    WITHOUT_SPACES.includes(first?.type ?? '') || (first?.type === 'ByteLevel' && first.use_regex !== false);
+  const isLocal = WITHOUT_SPACES.includes(first?.type) || (first?.type === 'ByteLevel' && first.use_regex !== false);
   const crosses = ({ content, rstrip }: Added) =>
     /\p{White_Space}/u.test(content) || (rstrip && /[\p{L}\p{N}]$/u.test(content));
   return (
@@ -59,4 +56,10 @@ function stepsOf(component: Component | null | undefined): Component[] {
   if (!component) return [];
   const steps = component.normalizers ?? component.pretokenizers;
   return steps ? steps.flatMap(stepsOf) : [component];
+}
+
+/** Whether the parts of a text between white space can be split separately. */
+export function splitsOnSpace({ type, pretokenizers }: Config): boolean {
+  const [first] = configsIn(pretokenizers);
+  return first ? splitsOnSpace(first) : WITHOUT_SPACES.includes(type);
 }

@@ -1,6 +1,6 @@
 /** Splits texts at the matches of a pattern, as `NormalizedString::split` of the Rust library. */
 import { type Aligned, slice } from './alignment.js';
-import { type Match, matchesOf, type Pattern } from './regex.js';
+import { type Match, matchesOf, type Pattern } from './patterns/regex.js';
 import { unsupported } from './tokenizer-settings.js';
 
 type Range = [from: number, to: number];
@@ -46,9 +46,4 @@ export function split(source: Aligned, pattern: Pattern, behavior: Behavior, inv
   const matches = matchesOf(pattern, source.text);
   if (inverts) for (const match of matches) match[2] = !match[2];
   return behavior(matches).map(([from, to]) => slice(source, from, to));
-}
-
-/** The parts of `source` that match. */
-export function parts(source: Aligned, pattern: RegExp): Aligned[] {
-  return Array.from(source.text.matchAll(pattern), ({ 0: part, index }) => slice(source, index, index + part.length));
 }

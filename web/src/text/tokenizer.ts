@@ -1,22 +1,26 @@
 /**
- * Splits texts into tokens as the Rust library `tokenizers` does with a tokenizer.json. The components are in
- * tokenizer/. In addition, this counts the tokens that truncation cuts, and supports texts that are not well-formed
- * Unicode.
+ * Splits texts into tokens as the Rust library `tokenizers` does with a tokenizer.json. In addition, this counts the
+ * tokens that truncation cuts, and supports texts that are not well-formed Unicode.
  */
-import { HeedError, invalid } from '../base/error.js';
+import { HeedError, importing, invalid } from '../base/error.js';
 import { completed, STEP, type Steps } from '../base/event-loop.js';
 import type { Settings } from '../io/settings.js';
 import { type AddedToken, addedTokens, Splitter } from './added-tokens.js';
 import { type Aligned, aligned, aligning, lowerCasing, memoized, slice } from './alignment.js';
-import { classNormalizer } from './class-normalizer.js';
-import { type Decode, decoderOf } from './decoding.js';
-import { type Normalizer, normalizerOf } from './normalizers.js';
-import { type Encoding, type PostProcessor, postProcessorOf, type Special, trim, trimsOf } from './post-processors.js';
-import { type PreTokenizer, preTokenizerOf, splitsOnSpace } from './pre-tokenizers.js';
-import { allowsSegments, SEGMENT, segmentEnd } from './segments.js';
-import type { Config } from './tokenizer-settings.js';
-import type { VocabularyModel } from './vocabulary.js';
-import { modelOf } from './vocabulary-models.js';
+import { bertComponents, hasBertComponents } from './bert-components.js';
+import type {
+  ComponentMakers,
+  Encoding,
+  Normalizer,
+  PostProcessor,
+  PreTokenizer,
+  Special,
+  Trim,
+} from './component-makers.js';
+import { type Decode, decodingWith } from './decoding.js';
+import { allowsSegments, SEGMENT, segmentEnd, splitsOnSpace } from './segments.js';
+import type { ClassTokenizer, Config } from './tokenizer-settings.js';
+import { typeOf, type VocabularyModel } from './vocabulary.js';
 
 export interface Token {
   id: number;
@@ -60,14 +64,25 @@ interface Components {
   piecesOf: VocabularyModel['split'];
 }
 
+/** Settings of sentence-transformers that a tokenizer follows. */
+interface OwnSettings {
+  /** Whether texts are lower-cased first. */
+  lowerCase?: boolean | undefined;
+  /** Whether the second text of a pair has another type; null: the tokenizer's class decides. */
+  returnTokenTypeIds?: boolean | null | undefined;
+}
+
 export class TextTokenizer {
   readonly maxLength: number;
+  /** The prefix of tokens that continue a word; null if there is none. */
+  readonly subwordPrefix: string | null;
   readonly #file: string;
   readonly #lowerCase: boolean;
   readonly #specialTokens: SpecialTokens;
   readonly #cutsLeft: boolean;
   readonly #allowsSegments: boolean;
   readonly #cleansUp: boolean;
+  readonly #class: Partial<ClassTokenizer>;
   /** The id of a token that is left out of every text; -1: none. */
   readonly #skippedId: number = -1;
   /**
@@ -76,7 +91,7 @@ export class TextTokenizer {
    */
   readonly #medianLength: number = Infinity;
   readonly #components: Components;
-  readonly #trims: boolean[];
+  readonly #trims: Trim[];
   readonly #decode: Decode;
   /** Ids by token: of added tokens, and of the model's tokens. */
   readonly #added: ReadonlyMap<string, number>;
@@ -86,19 +101,36 @@ export class TextTokenizer {
   readonly #special = new Set<number>();
 
   /**
-   * `json`: tokenizer.json. `settings`: tokenizer_config.json. `lowerCase`: whether to lower-case texts first, as
-   * sentence-transformers' `do_lower_case`. `tableRows`: the number of rows in the model's table.
+   * `json`: tokenizer.json. `settings`: tokenizer_config.json. `tableRows`: the number of rows in the model's table.
+   * `ofClass`: what the tokenizer's class determines besides tokenizer.json.
    */
-  constructor(
+  static async open(
     json: Settings,
     settings: Settings | undefined,
-    lowerCase = false,
+    texts: OwnSettings = {},
     special: SpecialTokens = 'all',
     tableRows = Infinity,
+    ofClass: Partial<ClassTokenizer> = {},
+  ): Promise<TextTokenizer> {
+    const makers = hasBertComponents(json)
+      ? bertComponents
+      : (await importing('tokenizer-components', () => import('./components.js'))).components;
+    return new TextTokenizer(makers, json, settings, texts, special, tableRows, ofClass);
+  }
+
+  private constructor(
+    makers: ComponentMakers,
+    json: Settings,
+    settings: Settings | undefined,
+    texts: OwnSettings,
+    special: SpecialTokens,
+    tableRows: number,
+    ofClass: Partial<ClassTokenizer>,
   ) {
+    this.#class = { ...ofClass, hasTypes: texts.returnTokenTypeIds ?? ofClass.hasTypes };
     requireVocabulary(json);
     this.#file = json.file;
-    this.#lowerCase = lowerCase;
+    this.#lowerCase = texts.lowerCase ?? false;
     this.#specialTokens = special;
     this.#cleansUp = settings?.flag('clean_up_tokenization_spaces', false) ?? false;
     this.#cutsLeft = special !== 'none' && cutsLeft(json, settings); // model2vec always cuts at the end
@@ -108,34 +140,36 @@ export class TextTokenizer {
         return config === undefined ? null : of(config as Config);
       };
       const config = json.get('model') as Config;
-      const model = modelOf(config);
+      const model = makers.modelOf(config);
+      const prefix =
+        config.continuing_subword_prefix ?? ((config.type ?? typeOf(config)) === 'WordPiece' ? '##' : null);
+      this.subwordPrefix = prefix === '' ? null : (prefix as string | null);
       const added = addedTokens(json.get('added_tokens'), model.ids, tableRows);
-      const ownNormalizer = classNormalizer(json, settings);
-      const normalizer = ownNormalizer && normalizerOf(ownNormalizer);
+      const normalizer = build('normalizer', makers.normalizerOf);
       const contentOf = ({ content }: AddedToken) =>
         normalizer ? completed(normalizer(aligned(content))).text : content;
+      const splitter = (normalized: boolean, of: typeof contentOf) =>
+        new Splitter(
+          added.filter((token) => Boolean(token.normalized) === normalized),
+          of,
+          ofClass.splitsSpecial,
+        );
       this.#components = {
         normalizer,
-        preTokenizer: build('pre_tokenizer', preTokenizerOf),
+        preTokenizer: build('pre_tokenizer', makers.preTokenizerOf),
         canSplitParts: build('pre_tokenizer', splitsOnSpace) ?? false,
-        postProcessor: build('post_processor', postProcessorOf),
-        raw: new Splitter(
-          added.filter((token) => !token.normalized),
-          ({ content }) => content,
-        ),
-        normalized: new Splitter(
-          added.filter((token) => token.normalized),
-          contentOf,
-        ),
+        postProcessor: build('post_processor', makers.postProcessorOf),
+        raw: splitter(false, ({ content }) => content),
+        normalized: splitter(true, contentOf),
         piecesOf: memoized(50_000, (word) => model.split(word)),
       };
-      this.#trims = build('post_processor', trimsOf) ?? [];
+      this.#trims = build('post_processor', makers.trimsOf) ?? [];
       this.#allowsSegments = allowsSegments(json);
       this.#ids = model.ids;
       this.#added = new Map(added.map(({ content, id }) => [content, id]));
       for (const tokens of [this.#ids, this.#added]) for (const [token, id] of tokens) this.#tokens[id] = token;
       for (const token of added) if (token.special) this.#special.add(token.id);
-      this.#decode = decoderOf(json.get('decoder'), config.end_of_word_suffix);
+      this.#decode = decodingWith(build('decoder', makers.decoderOf), config.end_of_word_suffix);
       const { unk_token: unknown } = config;
       if (special === 'none') {
         if (typeof unknown === 'string') this.#skippedId = this.idOf(unknown) ?? -1;
@@ -144,7 +178,7 @@ export class TextTokenizer {
     } catch (cause) {
       throw this.#failure('cannot be built', cause);
     }
-    const limit = settings?.get('model_max_length');
+    const limit = settings?.get('model_max_length') ?? settings?.get('max_len');
     this.maxLength = typeof limit === 'number' && limit >= 1 && limit < 1e9 ? Math.floor(limit) : Infinity;
   }
 
@@ -153,13 +187,8 @@ export class TextTokenizer {
     const { name, message } = cause as Error;
     // Errors of other types come from the engine and do not explain what is wrong with the file.
     const reason = name === 'Error' || name === 'SyntaxError' ? ` (${message})` : '';
-    return invalid(
-      this.#file,
-      "a tokenizer.json of Hugging Face's format",
-      `a tokenizer that ${what}${reason}`,
-      'INVALID_FILE',
-      { cause },
-    );
+    const got = `a tokenizer that ${what}${reason}`;
+    return invalid(this.#file, "a tokenizer.json of Hugging Face's format", got, 'INVALID_FILE', { cause });
   }
 
   /** The token with an id. */
@@ -209,6 +238,11 @@ export class TextTokenizer {
     }
   }
 
+  /** Whether an id is that of a special token. */
+  isSpecial(id: number): boolean {
+    return this.#special.has(id);
+  }
+
   /** The number of special tokens of a text or a pair. */
   specialCount(isPair: boolean): number {
     return this.#using(() => this.#template([], isPair ? [] : null).tokens.length);
@@ -229,6 +263,8 @@ export class TextTokenizer {
   }
 
   *#tokenized(text: string, pair: string | undefined, limit: number, withSpecial: boolean): Steps<TokenizedText> {
+    const { refused } = this.#class;
+    if (refused !== undefined) throw new HeedError('UNSUPPORTED', refused);
     const whole = yield* this.#split(text, 0, limit);
     const most = limit * this.#medianLength;
     const start = text.length > most ? [...text.slice(0, 2 * most)].slice(0, most).join('') : text;
@@ -253,7 +289,7 @@ export class TextTokenizer {
     const made = this.#components.postProcessor?.(encodings, adds) ?? encodings;
     return {
       tokens: made.flatMap(({ tokens }) => tokens.map((token) => ('part' in token ? token : special(token)))),
-      typeIds: made.flatMap(({ types }) => types),
+      typeIds: made.flatMap(({ types }) => (this.#class.hasTypes === false ? types.map(() => 0) : types)),
     };
   }
 
@@ -302,7 +338,7 @@ export class TextTokenizer {
         else yield* this.#splitPiece(piece.text, part, tokens);
       }
     }
-    for (const keepsFirst of this.#trims) trim(tokens, text, keepsFirst && from === 0);
+    for (const trim of this.#trims) trim(tokens, text, from === 0);
     return this.#skippedId < 0 ? tokens : tokens.filter(({ id }) => id !== this.#skippedId);
   }
 

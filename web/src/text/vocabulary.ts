@@ -40,3 +40,15 @@ export function unknownId(ids: ReadonlyMap<string, number>, token: unknown): num
   const problem = `token '${token}' is not in the vocabulary and there is no unknown token`;
   throw new HeedError('INVALID_FILE', `tokenizer.json: ${problem}`);
 }
+
+/** Infers the type of a model in a file of an old version, which does not name it. */
+export function typeOf({
+  vocab,
+  merges,
+  max_input_chars_per_word: limit,
+  continuing_subword_prefix: prefix,
+}: Config): string {
+  if (Array.isArray(vocab)) return 'Unigram';
+  if (merges) return 'BPE';
+  return limit === undefined && prefix === undefined ? 'WordLevel' : 'WordPiece';
+}

@@ -1,23 +1,18 @@
 /** Fine-tuning of pretrained models. The code is a separate chunk, imported on demand. */
+
+import type { FromPretrainedOptions } from '../api/from-pretrained.js';
 import { heldByCalls } from '../base/pending.js';
-import type { SignalLike } from '../base/platform.js';
 import { shippedModel } from '../base/wasm/shipped.js';
-import type { ClassifierMetrics } from '../evaluation/classification.js';
+import type { ClassifierExample } from '../evaluation/labeled-examples.js';
+import { type ModelSource, sourceForWorker } from '../io/source.js';
+import type { PretrainedModel } from '../models/model.js';
+import type { LocalModel } from '../models/pretrained.js';
 import type { SavedFiles } from './fine-tuning/adapter.js';
 import type { ClassifierOptions, ClassifierResult } from './fine-tuning/classifier.js';
 import type { EmbeddingResult, EmbeddingTrainingOptions } from './fine-tuning/embedding.js';
 import type { EmbeddingExamples } from './fine-tuning/embedding-examples.js';
-import type { ClassifierExample } from './fine-tuning/examples.js';
 import type { Kit } from './fine-tuning/head.js';
-import type * as code from './fine-tuning/index.js';
 import type { Origin, SaveOptions } from './fine-tuning/save.js';
-import {
-  type FromPretrainedOptions,
-  LocalModel,
-  type ModelSource,
-  type PretrainedModel,
-  sourceForWorker,
-} from './inference.js';
 import type { TrainableModel } from './trainable/trainable-model.js';
 
 /** Functions that fine-tune a pretrained model. */
@@ -55,15 +50,6 @@ export interface FineTuning {
     examples: EmbeddingExamples,
     options?: EmbeddingTrainingOptions,
   ): Promise<EmbeddingResult>;
-  /**
-   * Compares the labels that a model predicts with the labels of examples. @throws HeedError `UNSUPPORTED` for a model
-   * without a classifier
-   */
-  evaluateClassifier(
-    model: PretrainedModel,
-    examples: readonly ClassifierExample[],
-    options?: { signal?: SignalLike | undefined },
-  ): Promise<ClassifierMetrics>;
 }
 
 /** A model that can be saved: any model that `fromPretrained` of heed/train returns, except a pool of workers. */
@@ -103,37 +89,30 @@ export interface RemotelyTrained extends Savable {
   mergeLora(): Promise<void>;
 }
 
-/** Loads the code for fine-tuning: pages import it on demand; workers contain it. */
-type Code = () => Promise<typeof code>;
+/** Loads the code that saves: pages import it on demand; workers contain it. */
+type Code = () => Promise<{
+  save(model: LocalModel, origin: Origin, options?: SaveOptions): Promise<SavedFiles>;
+  loadAdapter(kit: Kit, model: TrainableModel, source: ModelSource): Promise<void>;
+}>;
 
-type Load = (source?: ModelSource, options?: FromPretrainedOptions) => Promise<PretrainedModel>;
-
-/** Adds `save` to the models that `load` returns. */
-export function savable(load: Load, code: Code, kit: Kit): Load {
-  return async (given, options) => {
-    const model = await load(given, options);
-    if (model instanceof LocalModel) {
-      const { remoteHost, revision, token, fetch, cache, integrity, dtype, weights } = options ?? {};
-      const origin: Origin = {
-        ...sourceForWorker(given ?? shippedModel(), model.runtime.hub), // a copy
-        options: { remoteHost, revision, token, fetch, cache, integrity } as Origin['options'],
-        choice: { dtype, weights },
-      };
-      const { save, loadAdapter } = heldByCalls<Savable & Adaptable>({
-        save: async (options) => (await code()).save(model, origin, options),
-        loadAdapter: async (source) => (await code()).loadAdapter(kit, model as unknown as TrainableModel, source),
-      });
-      Object.defineProperty(model, 'save', { value: save });
-      if ('sentenceVectors' in model) Object.defineProperty(model, 'loadAdapter', { value: loadAdapter });
-    }
-    return model;
+/** Adds `save`, and `loadAdapter` if it can be trained, to a model that was loaded from `given`. */
+export function addSave(
+  kit: Kit,
+  model: LocalModel,
+  given: ModelSource | undefined,
+  options: FromPretrainedOptions,
+  code: Code,
+): void {
+  const { remoteHost, revision, token, fetch, cache, integrity, dtype, weights } = options;
+  const origin: Origin = {
+    ...sourceForWorker(given ?? shippedModel(), model.runtime.hub), // a copy
+    options: { remoteHost, revision, token, fetch, cache, integrity } as Origin['options'],
+    choice: { dtype, weights },
   };
-}
-
-export function fineTuningOf(kit: Kit, code: Code): FineTuning {
-  return {
-    trainClassifier: async (...args) => (await code()).trainClassifier(kit, ...args),
-    trainEmbedding: async (...args) => (await code()).trainEmbedding(kit, ...args),
-    evaluateClassifier: async (...args) => (await code()).evaluateClassifier(...args),
-  };
+  const { save, loadAdapter } = heldByCalls<Savable & Adaptable>({
+    save: async (options) => (await code()).save(model, origin, options),
+    loadAdapter: async (source) => (await code()).loadAdapter(kit, model as unknown as TrainableModel, source),
+  });
+  Object.defineProperty(model, 'save', { value: save });
+  if ('sentenceVectors' in model) Object.defineProperty(model, 'loadAdapter', { value: loadAdapter });
 }

@@ -4,9 +4,9 @@ import type { SignalLike } from '../base/platform.js';
 import { shuffled } from '../base/random.js';
 import type { TensorLike } from '../base/tensor.js';
 import { isConstant } from './contrast.js';
-import { batchesOf, readData, streamed, type Table } from './fit/batches.js';
+import { batchesOf, type FitData, readFitData, streamed } from './fit/batches.js';
 import { batchWeights } from './fit/example-weights.js';
-import { contrastOf, type LossRead, needsLabels } from './fit/fit-losses.js';
+import { comparedBy, type LossRead, needsLabels } from './fit/fit-losses.js';
 import type { Stream } from './fit/passes.js';
 
 /** The examples to train on and the batches to validate with. */
@@ -17,15 +17,19 @@ interface Split {
   stepsPerEpoch: number | null;
 }
 
+/** The options of `fit` and `evaluate` that affect batches. */
+interface BatchOptions {
+  readonly loss: LossRead | null;
+  readonly batchSize: number;
+  readonly signal: SignalLike | undefined;
+}
+
 /** The options of `fit` that affect its data. */
-interface SplitOptions {
-  readonly loss: LossRead;
-  readonly validation: number | ReturnType<typeof readData> | null;
+interface SplitOptions extends BatchOptions {
+  readonly validation: number | FitData | null;
   /** Weights of the training examples, [N]. */
   readonly sampleWeight?: TensorLike | null | undefined;
-  readonly batchSize: number;
   readonly seed: number;
-  readonly signal: SignalLike | undefined;
 }
 
 /** Random streams: SPLIT for the split, EPOCHS + epoch for each epoch. */
@@ -38,61 +42,56 @@ export const epochOrder = (count: number, seed: number, epoch: number): number[]
 
 const allOf = ({ length }: { readonly length: number }) => Array.from({ length }, (_, i) => i);
 
-export function prepareData(
-  data: unknown,
-  { loss, validation, sampleWeight, batchSize, seed, signal }: SplitOptions,
-): Split {
-  const labelled = needsLabels(loss);
-  const read = readData('fit: data', data);
-  const isTable = typeof read !== 'function';
-  for (const [name, table] of Object.entries({ 'fit: data': read, 'fit.validation': validation })) {
-    if (labelled && typeof table === 'object' && table && !table.labels)
-      throw invalid(name, `labels for ${loss}`, 'inputs alone');
-  }
-  if (typeof validation === 'number' && !isTable)
-    throw invalid('fit.validation', 'data, because a fraction requires `data` of known length', `${validation}`);
-  if (sampleWeight && !isTable)
-    throw invalid('fit.sampleWeight', 'data as { inputs, labels }, whose examples it weights', 'batches');
-  if (sampleWeight && isTable && sampleWeight.data.length !== read.length)
+/**
+ * Returns a function that begins a pass over data. `trained`: the examples of a table from which the loss must be able to
+ * learn. The order of a pass is theirs, if no other is given; without them, that of the table.
+ */
+export function batching(
+  argument: string,
+  data: FitData,
+  { loss, batchSize, signal }: BatchOptions,
+  trained?: readonly number[],
+): (order?: readonly number[]) => Stream {
+  const labeled = loss !== null && needsLabels(loss);
+  if (typeof data === 'function') return () => streamed(argument, data, labeled, batchWeights(loss), signal);
+  if (labeled && !data.labels) throw invalid(argument, `labels for ${loss}`, 'inputs alone');
+  const contrast = loss === null ? null : comparedBy(loss, data);
+  if (contrast && trained && isConstant(trained, contrast))
     throw invalid(
-      'fit.sampleWeight',
-      `${read.length} numbers, one for each example`,
-      `${sampleWeight.data.length}`,
-      'SHAPE_MISMATCH',
+      argument,
+      `examples that ${loss} can compare with each other`,
+      `${trained.length} examples that it cannot compare`,
     );
-  /** Returns a function that splits these examples of a table into batches, in a given order. */
-  const dividing = (argument: string, table: Table, indices: readonly number[]) => {
-    const contrast = contrastOf(loss, table);
-    if (contrast && isConstant(indices, contrast))
-      throw invalid(
-        argument,
-        `examples that ${loss} can compare with each other`,
-        `${indices.length} examples that it cannot compare`,
-      );
-    return (order = indices) => batchesOf(table, order, batchSize, contrast);
-  };
+  return (order = trained ?? allOf(data)) => batchesOf(data, order, batchSize, contrast);
+}
+
+export function prepareData(data: unknown, options: SplitOptions): Split {
+  const { validation, sampleWeight, batchSize, seed } = options;
+  const read = readFitData('fit: data', data);
   const measured =
     validation === null || typeof validation === 'number'
       ? null
-      : typeof validation === 'function'
-        ? () => streamed('fit.validation', validation, labelled, batchWeights(loss), signal)
-        : dividing('fit.validation', validation, allOf(validation));
-  if (!isTable)
-    return {
-      batches: () => streamed('fit: data', read, labelled, batchWeights(loss), signal),
-      validation: measured,
-      stepsPerEpoch: null,
-    };
-
+      : batching('fit.validation', validation, options, typeof validation === 'function' ? [] : allOf(validation));
+  if (typeof read === 'function') {
+    if (typeof validation === 'number')
+      throw invalid('fit.validation', 'data, because a fraction requires `data` of known length', `${validation}`);
+    if (sampleWeight)
+      throw invalid('fit.sampleWeight', 'data as { inputs, labels }, whose examples it weights', 'batches');
+    return { batches: () => batching('fit: data', read, options)(), validation: measured, stepsPerEpoch: null };
+  }
+  if (sampleWeight && sampleWeight.data.length !== read.length) {
+    const expected = `${read.length} numbers, one for each example`;
+    throw invalid('fit.sampleWeight', expected, `${sampleWeight.data.length}`, 'SHAPE_MISMATCH');
+  }
   const all = typeof validation === 'number' ? shuffled(read.length, seed, SPLIT) : allOf(read);
   const kept = typeof validation === 'number' ? Math.max(1, Math.round(read.length * validation)) : 0;
   if (kept >= read.length)
     throw invalid('fit.validation', 'a fraction that leaves an example to train on', `${validation} of ${read.length}`);
   const [held, trained] = [all.slice(0, kept), all.slice(kept)];
-  const batches = dividing('fit: data', { ...read, weights: sampleWeight ?? null }, trained);
+  const batches = batching('fit: data', { ...read, weights: sampleWeight ?? null }, options, trained);
   return {
     batches: (epoch) => batches(epochOrder(trained.length, seed, epoch).map((i) => trained[i]!)),
-    validation: kept > 0 ? dividing('fit.validation', read, held) : measured,
+    validation: kept > 0 ? batching('fit.validation', read, options, held) : measured,
     stepsPerEpoch: Math.ceil(trained.length / batchSize),
   };
 }

@@ -6,6 +6,7 @@ import { type IndexInput, readIndices } from '../base/indices.js';
 import {
   finite,
   flag,
+  formerly,
   integer,
   legal,
   notNegative,
@@ -18,23 +19,23 @@ import {
 } from '../base/options.js';
 import { readTensor, type TensorInput } from '../base/tensor.js';
 import type { RawIndices, RawTensor } from '../base/wasm/core.js';
+import { run } from '../layers/functions.js';
 import { type Averaged, Loss } from './graph/loss.js';
 import type { Tape } from './graph/tape.js';
-import { run } from './inference.js';
 
 /** Weights of the examples of a loss. */
 export interface WeightedOptions {
   /**
-   * Weights of the loss's entries, finite and >= 0: a tensor whose axes are the first axes of the entries, such as [N] for
-   * entries [N, ...]; extents of 1 are repeated. The loss is then the weighted mean, divided by the sum of the weights as
-   * in scikit-learn, or 0 if all weights are 0. Default: ones.
+   * Weights of the examples, or of the loss's entries, finite and >= 0: a tensor whose axes are the first axes of the
+   * entries, such as [N] for entries [N, ...]; extents of 1 are repeated. The loss is then the weighted mean, divided by the
+   * sum of the weights as in scikit-learn, or 0 if all weights are 0. Default: ones.
    */
-  weights?: TensorInput | undefined;
+  exampleWeights?: TensorInput | undefined;
 }
 
 /** Options of losses of a mean that grows with an exposure, such as the insured years of a policy. */
 export interface ExposureOptions extends WeightedOptions {
-  /** Positive factors on the modelled mean, with axes as for `weights`. Default: ones. */
+  /** Positive factors on the modelled mean, with axes as for `exampleWeights`. Default: ones. */
   exposure?: TensorInput | undefined;
 }
 
@@ -70,15 +71,15 @@ export interface CrossEntropyOptions extends WeightedOptions {
   ignoreIndex?: number | undefined;
   /** The fraction of the target, in [0, 1], that is spread evenly over all classes. Default 0. */
   labelSmoothing?: number | undefined;
-  /** One factor per class, [C]; the mean is weighted by these factors. Default: ones. */
-  weight?: TensorInput | undefined;
+  /** One factor per class, [C]; the mean is weighted by these factors. PyTorch's `weight`. Default: ones. */
+  classWeights?: TensorInput | undefined;
 }
 
 /** Options of `losses.bceWithLogits`. */
 export interface BceWithLogitsOptions extends WeightedOptions {
-  /** One factor per entry of the last axis, [C]. Default: ones. */
-  weight?: TensorInput | undefined;
-  /** A factor on the positive targets of each entry of the last axis, [C]. Default: ones. */
+  /** One factor per class, [C], on the loss of its logit; the divisor of the mean is not changed. PyTorch's `weight`. Default: ones. */
+  classWeights?: TensorInput | undefined;
+  /** One factor per class, [C], on the term of its positive targets alone, as PyTorch's `pos_weight`. Default: ones. */
   posWeight?: TensorInput | undefined;
 }
 
@@ -147,7 +148,7 @@ export interface Losses {
    * |input - target| of two tensors of the same shape: `torch.nn.L1Loss`.
    *
    * @example
-   * heed.losses.mae([1, 2], [1, 4], { weights: [3, 1] }).item(); // 0.5
+   * heed.losses.mae([1, 2], [1, 4], { exampleWeights: [3, 1] }).item(); // 0.5
    */
   mae(input: TensorInput, target: TensorInput, options?: WeightedOptions): Loss;
   /**
@@ -276,7 +277,12 @@ const probability = legal<number>(
 );
 const groups: Reader<RawIndices> = (value, name) => readIndices(name, value);
 
-const weighted = { weights: optional(tensor, null) };
+const weighted = { exampleWeights: optional(tensor, null), ...formerly({ weights: 'exampleWeights' }) };
+const byClass = {
+  ...weighted,
+  classWeights: optional(tensor, null),
+  ...formerly({ weight: 'classWeights', weights: 'exampleWeights' }),
+};
 const withExposure = { ...weighted, exposure: optional(tensor, null) };
 
 /** @internal */
@@ -287,8 +293,7 @@ export const lossDefinitions: Record<keyof Losses, LossDefinition> = {
     schema: {
       ignoreIndex: optional((value, name) => integer(value, name, -(2 ** 31)), -100),
       labelSmoothing: optional(rate, 0),
-      weight: optional(tensor, null),
-      ...weighted,
+      ...byClass,
     } satisfies Schema<CrossEntropyOptions>,
     ignored: -100,
     entryAxes: 1,
@@ -319,11 +324,7 @@ export const lossDefinitions: Record<keyof Losses, LossDefinition> = {
   },
   bceWithLogits: {
     tensors: ['logits', 'target'],
-    schema: {
-      weight: optional(tensor, null),
-      posWeight: optional(tensor, null),
-      ...weighted,
-    } satisfies Schema<BceWithLogitsOptions>,
+    schema: { posWeight: optional(tensor, null), ...byClass } satisfies Schema<BceWithLogitsOptions>,
   },
   poisson: {
     tensors: ['input', 'target'],
@@ -376,8 +377,8 @@ export const lossNames = new WeakMap<object, string>();
 /** The options of a loss that affect its mean, after reading. */
 interface MeanOptions {
   readonly ignoreIndex?: number | undefined;
-  readonly weight?: RawTensor | null | undefined;
-  readonly weights?: RawTensor | null | undefined;
+  readonly classWeights?: RawTensor | null | undefined;
+  readonly exampleWeights?: RawTensor | null | undefined;
 }
 
 /** The index in a tensor whose axes are the first axes of `shape`, with extents of 1 repeated, of entry `n` of `shape`. */
@@ -399,7 +400,7 @@ function averagedOf(
   { relatesExamples, entryAxes = 0, ignored }: LossDefinition,
   shape: readonly number[],
   labels: RawIndices | undefined,
-  { ignoreIndex, weight, weights }: MeanOptions,
+  { ignoreIndex, classWeights, exampleWeights: weights }: MeanOptions,
 ): Averaged | null {
   if (relatesExamples) return null;
   const entries = shape.slice(0, shape.length - entryAxes);
@@ -412,7 +413,8 @@ function averagedOf(
   const share = () => {
     let sum = 0;
     for (const [n, label] of labels!.data.entries())
-      if (label !== ignoreIndex) sum += (weight ? weight.data[label]! : 1) * (at ? weights!.data[at(n)]! : 1);
+      if (label !== ignoreIndex)
+        sum += (classWeights ? classWeights.data[label]! : 1) * (at ? weights!.data[at(n)]! : 1);
     return sum;
   };
   return { share, ignored: ignoreIndex! };

@@ -21,6 +21,7 @@ export interface MatryoshkaOptions {
   weights?: readonly number[] | undefined;
 }
 
+/** The loss `matryoshka`. */
 export interface MatryoshkaLosses {
   /**
    * The weighted sum of a loss over vectors [..., E] cut to each of `dims`. `loss` receives the cut vectors in the same

@@ -4,6 +4,9 @@ import type { IndexInput } from '../base/indices.js';
 import { readOptions } from '../base/options.js';
 import { heldByCalls } from '../base/pending.js';
 import { kindOf, readTensor, Tensor, type TensorInput } from '../base/tensor.js';
+import { Composite, layersOf, ownParts } from '../layers/composition/composite.js';
+import { readParts, runParts, type SequentialOptions, type SequentialPart } from '../layers/composition/sequential.js';
+import { Layer, type LayerTraits } from '../layers/layer.js';
 import type { Batches, Examples, ExampleValues } from './fit/batches.js';
 import {
   type EvaluateOptions,
@@ -15,20 +18,15 @@ import {
 import { startFit } from './fit/fit.js';
 import type { FitOptions, History } from './fit/fit-options.js';
 import { summary } from './fit/summary.js';
-import { matching, type NamePattern, type Parameter, parametersOf } from './graph/parameters.js';
+import { type NamePattern, type Parameter, parametersOf } from './graph/parameters.js';
 import type { Tape } from './graph/tape.js';
 import {
-  Composite,
-  Layer,
-  type LayerTraits,
-  layersOf,
-  ownParts,
-  readParts,
-  runParts,
-  type SequentialOptions,
-  type SequentialPart,
-} from './inference.js';
-import { type Differentiate, type Differentiated, readBackward, type Trainable } from './trainable/trainable.js';
+  type Differentiate,
+  type Differentiated,
+  readBackward,
+  setRequired,
+  type Trainable,
+} from './trainable/trainable.js';
 
 /**
  * Base class of custom models, like `torch.nn.Module`. Its children are the layers and modules that are properties of
@@ -68,11 +66,11 @@ export abstract class Module extends Composite implements Trainable {
   }
 
   freeze(pattern?: NamePattern): this {
-    return this.#setRequired('freeze', pattern, false);
+    return setRequired(this, `${this.constructor.name}.freeze`, pattern, false);
   }
 
   unfreeze(pattern?: NamePattern): this {
-    return this.#setRequired('unfreeze', pattern, true);
+    return setRequired(this, `${this.constructor.name}.unfreeze`, pattern, true);
   }
 
   /**
@@ -125,17 +123,9 @@ export abstract class Module extends Composite implements Trainable {
   summary(): string {
     return summary(this.#tape, this);
   }
-
-  #setRequired(call: string, pattern: NamePattern | undefined, required: boolean): this {
-    for (const parameter of matching(`${this.constructor.name}.${call}`, this.parameters(), pattern))
-      parameter.requiresGrad = required;
-    return this;
-  }
 }
 
 heldByCalls(Module.prototype);
-
-const differentiateSchema = {};
 
 /**
  * Runs layers one after another: `torch.nn.Sequential`. If a layer returns more than a tensor, its `output` is passed
@@ -176,11 +166,13 @@ export class Sequential extends Module {
   forward(x: unknown, options?: { backward?: boolean | undefined }): Tensor | Differentiated<{ output: Tensor }, 'x'> {
     const name = 'Sequential.forward';
     const { backward, rest } = readBackward(name, options);
-    readOptions(name, differentiateSchema, rest);
+    readOptions(name, {}, rest);
     if (!backward) return runParts(this.#parts, x);
-    // Ids have no gradient.
+    // Ids have no gradient. Custom modules and functions receive them as a tensor of integers.
     const first = firstPart(this);
-    const isIds = (first instanceof Layer && (first.constructor as LayerTraits).takesIds) || isIntegers(x);
+    const isIds =
+      (first instanceof Layer && (first.constructor as LayerTraits).takesIds) ||
+      guarded(`${name}: x`, () => kindOf((x as { data?: unknown } | null)?.data) === 'Int32Array');
     const inputs: Record<string, Tensor> = {};
     if (!isIds) {
       const { data, shape } = readTensor(`${name}: x`, x);
@@ -207,9 +199,4 @@ function firstPart({ parts }: Sequential): SequentialPart | undefined {
     if (first) return first;
   }
   return undefined;
-}
-
-/** Whether x is a tensor of integers, the form in which custom modules and functions receive ids. */
-function isIntegers(x: unknown): boolean {
-  return guarded('Sequential.forward: x', () => kindOf((x as { data?: unknown } | null)?.data) === 'Int32Array');
 }

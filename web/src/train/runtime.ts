@@ -1,74 +1,75 @@
 /** `load()` of heed/train and the object that it returns: everything that heed offers, and training. */
-import { importing } from '../base/error.js';
+import type { FromPretrainedOptions } from '../api/from-pretrained.js';
+import { type LoadOptions, start } from '../api/instances.js';
+import { type Chosen, Heed, runtimeOf } from '../api/runtime.js';
+import { HeedError, importing } from '../base/error.js';
 import type { HubOptions } from '../base/hub-options.js';
 import { plainOptions } from '../base/options.js';
 import type { Runtime } from '../base/owned.js';
 import { heldByCalls } from '../base/pending.js';
 import type { WorkerLike } from '../base/platform.js';
+import type { SiteOptions } from '../base/site-options.js';
 import type { Tensor, TensorInput } from '../base/tensor.js';
 import type { Core } from '../base/wasm/core.js';
+import type { ModelSource } from '../io/source.js';
+import { layers } from '../layers/classes.js';
+import {
+  type FeatureTokenizer,
+  type FeatureTokenizerOptions,
+  featureTokenizer,
+} from '../layers/composition/feature-tokenizer.js';
+import type { SequentialOptions, SequentialPart } from '../layers/composition/sequential.js';
+import type { DecodedByLayer, DecoderWeights } from '../layers/decoder.js';
+import type { EncoderCall } from '../layers/encoder.js';
+import type {
+  Attended,
+  AttentionFunctionOptions,
+  DropoutFunctionOptions,
+  LayerNormFunctionOptions,
+  LinearFunctionOptions,
+  RotaryFunctionOptions,
+  Scored,
+  SoftmaxOptions,
+} from '../layers/functions.js';
+import type { Layer } from '../layers/layer.js';
+import type { SelfAttentionCall } from '../layers/multi-head-attention.js';
+import type { PretrainedModel } from '../models/model.js';
+import { makePipeline } from '../pipeline/make-pipeline.js';
+import type { Pipeline, PipelineOptions, PipelineTask } from '../pipeline/types.js';
 import type { Adaptable, FineTuning, RemotelyTrained, Savable } from './fine-tuning.js';
 import { type Checkpoints, checkpointsOf } from './fit/checkpoint.js';
 import { remoteFits } from './fit/fit.js';
 import { remoteFit } from './fit/fit-worker.js';
+import { recordingCalls } from './graph/calls.js';
 import { type Operations, operationsOf } from './graph/operations.js';
-import { recordingCalls } from './graph/recording.js';
+import type { Parameter } from './graph/parameters.js';
 import { Tape } from './graph/tape.js';
 import type { TrainCore } from './graph/train-core.js';
 import { training } from './graph/training.js';
-import {
-  type Attended,
-  type AttentionFunctionOptions,
-  type Chosen,
-  type DropoutFunctionOptions,
-  type FeatureTokenizer,
-  type FeatureTokenizerOptions,
-  type FromPretrainedOptions,
-  featureTokenizer,
-  Heed,
-  type Layer,
-  type LayerNormFunctionOptions,
-  type LinearFunctionOptions,
-  type LoadOptions,
-  layers,
-  type ModelSource,
-  makePipeline,
-  type Pipeline,
-  type PipelineOptions,
-  type PipelineTask,
-  type PretrainedModel,
-  type RotaryFunctionOptions,
-  runtimeOf,
-  type Scored,
-  type SequentialOptions,
-  type SequentialPart,
-  type SoftmaxOptions,
-  start,
-} from './inference.js';
 import { type Losses, lossesOf } from './losses.js';
 import { type MatryoshkaLosses, matryoshkaOf } from './matryoshka.js';
 import { Module, Sequential } from './module.js';
 import { type Optim, optimOf } from './optim/index.js';
-import type { PageModels, TrainingOptions } from './trainable/page-models.js';
+import type { PageModels } from './trainable/page-models.js';
 import {
-  addOwnClass,
-  type DecoderLayerForward,
-  type DecoderStackForward,
+  type DecoderForward,
   type Differentiate,
   type Differentiated,
-  differentiable,
-  type EncoderLayerForward,
-  type EncoderStackForward,
+  type EncoderForward,
   type MultiHeadAttentionForward,
   named,
+  ownClasses,
+  readBackward,
   type TensorForward,
   type Trainable,
-  type TrainableParameter,
   type TransformerForward,
   trainable,
   trainableParameter,
 } from './trainable/trainable.js';
 import type { TrainableModel, TrainableOptions } from './trainable/trainable-model.js';
+
+/** A constant, so that `backward`, which keeps it, does not keep the arguments of a function. */
+const noParameters = () => [];
 
 /** The functions that take `backward: true`, with the number of their tensor arguments. */
 const functions = { attention: 3, softmax: 1, linear: 1, layerNorm: 1, dropout: 1, rotary: 1 };
@@ -94,10 +95,10 @@ export interface DifferentiableFunctions {
 /** The types of `forward` in training, for layers whose `forward` is not a `TensorForward`. */
 interface Forwards {
   MultiHeadAttention: MultiHeadAttentionForward;
-  EncoderLayer: EncoderLayerForward;
-  Encoder: EncoderStackForward;
-  DecoderLayer: DecoderLayerForward;
-  Decoder: DecoderStackForward;
+  EncoderLayer: EncoderForward<Omit<SelfAttentionCall, 'returnWeights'> & SiteOptions, Tensor>;
+  Encoder: EncoderForward<Omit<EncoderCall, 'returnWeights'>, Tensor[]>;
+  DecoderLayer: DecoderForward<NonNullable<DecodedByLayer['weights']>>;
+  Decoder: DecoderForward<DecoderWeights[]>;
   Transformer: TransformerForward;
   Embedding: unknown;
 }
@@ -174,7 +175,7 @@ export type TrainingHeed = TrainableLayers &
 /** The members of `Heed` whose classes have other bases in training. */
 interface HeedWithModules extends Heed {
   readonly Module: abstract new () => Module;
-  readonly Parameter: TrainableClass<Heed['Parameter'], TrainableParameter>;
+  readonly Parameter: TrainableClass<Heed['Parameter'], Trainable & Pick<Parameter, 'grad' | 'requiresGrad'>>;
   readonly FeatureTokenizer: new (options: FeatureTokenizerOptions) => Module & FeatureTokenizer;
 }
 
@@ -190,7 +191,7 @@ function withTraining(core: TrainCore, choice: Chosen, hub: HubOptions, onDispos
     return models;
   };
   const heed = new Heed(runtime, choice, async (_, source, options) => {
-    const given = options && plainOptions<TrainingOptions>('fromPretrained', options); // read before loading code
+    const given = options && plainOptions('fromPretrained', options); // read before loading code
     return (models ?? (await loadModels())).fromPretrained(source, given);
   });
   const members: Record<string, unknown> = {
@@ -201,16 +202,25 @@ function withTraining(core: TrainCore, choice: Chosen, hub: HubOptions, onDispos
   };
   // Does not wait if the code is already loaded, so that calls of a model keep their order.
   const fineTuning: Record<string, unknown> = {};
-  for (const name of ['trainClassifier', 'trainEmbedding', 'evaluateClassifier'] as const)
+  for (const name of ['trainClassifier', 'trainEmbedding'] as const)
     fineTuning[name] = async (...args: never[]) =>
       ((models ?? (await loadModels()))[name] as (...args: never[]) => unknown)(...args);
-  Object.assign(members, heldByCalls(fineTuning));
+  Object.assign(members, heldByCalls(fineTuning), {
+    async evaluateClassifier() {
+      const problem = "a function of heed/evaluation. Import `evaluateClassifier` from 'heed/evaluation'";
+      throw new HeedError('UNSUPPORTED', `heed.evaluateClassifier: ${problem}`);
+    },
+  });
   for (const name of Object.keys(layers)) {
     members[name] = trainable(tape, name, heed[name as 'Dropout'] as unknown as new (options?: object) => Layer);
   }
   for (const [name, at] of Object.entries(functions)) {
     const plain = heed[name as keyof DifferentiableFunctions].bind(heed) as (...args: unknown[]) => Tensor;
-    members[name] = (...args: unknown[]) => differentiable(tape, name, args, at, () => [], plain);
+    members[name] = (...args: unknown[]) => {
+      const { backward, rest } = readBackward(name, args[at] as object | undefined);
+      const run = () => plain(...args.slice(0, at), rest);
+      return backward ? tape.capture(name, null, noParameters, run) : run();
+    };
   }
   members.Parameter = trainableParameter(tape, heed.Parameter as never);
   const OwnModule = class extends Module {
@@ -226,7 +236,7 @@ function withTraining(core: TrainCore, choice: Chosen, hub: HubOptions, onDispos
   members.Module = named('Module', OwnModule);
   members.Sequential = named('Sequential', OwnSequential);
   members.FeatureTokenizer = featureTokenizer({ ...heed, ...members } as never);
-  addOwnClass(members.Sequential as object);
+  ownClasses.add(members.Sequential as object);
   remoteFits.set(tape, remoteFit(runtime, tape));
   // Defined rather than assigned, because accessing some of these names in heed throws an error.
   for (const [name, value] of Object.entries(members))

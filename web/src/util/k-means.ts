@@ -13,7 +13,7 @@ import {
   type ProductOptions,
   productSchema,
   readFiniteRows,
-  requireSameWidth,
+  requireWidth,
 } from '../search/index.js';
 
 export interface KMeansOptions extends ProductOptions {
@@ -34,6 +34,7 @@ export interface KMeansOptions extends ProductOptions {
   tolerance?: number | undefined;
 }
 
+/** What `kMeans` returns. */
 export interface Clusters {
   /** Cluster of each vector, from 0 to K - 1. */
   labels: number[];
@@ -74,7 +75,7 @@ export async function kMeans(vectors: TensorInput, options: KMeansOptions): Prom
   const { count, width } = given;
   if (numClusters > count)
     throw invalid('kMeans.numClusters', `at most ${count}, the number of vectors`, `${numClusters}`);
-  if (init) requireSameWidth('kMeans.init', init, width);
+  if (init) requireWidth('kMeans.init', init, width);
   if (init && init.count !== numClusters)
     throw invalid('kMeans.init', `${numClusters} rows`, `${init.count}`, 'SHAPE_MISMATCH');
   // Subtract the mean, because differences of fp32 numbers are most accurate near zero.

@@ -23,12 +23,12 @@ import {
   eachPair,
   eachUnorderedPair,
   Largest,
-  largestHits,
+  largest,
   type Matrix,
   type ProductOptions,
   productSchema,
   readUnitRows,
-  requireSameWidth,
+  requireWidth,
 } from '../search/index.js';
 
 export interface ParaphraseOptions extends ProductOptions {
@@ -42,8 +42,11 @@ export interface ParaphraseOptions extends ProductOptions {
 
 /** Two rows i < j and their cosine (`score`). */
 export interface Paraphrase {
+  /** The cosine. */
   score: number;
+  /** The row of the first vector. */
   i: number;
+  /** The row of the second one, larger than `i`. */
   j: number;
 }
 
@@ -68,7 +71,7 @@ export async function paraphraseMining(vectors: Corpus, options?: ParaphraseOpti
   const { topK, maxPairs } = read;
   const rows = readUnitRows('vectors', vectors);
   const least = Math.fround(read.threshold);
-  const nearest = largestHits(rows.count, topK);
+  const nearest = Array.from({ length: rows.count }, () => largest(topK));
   await eachUnorderedPair(rows, read, (i, j, score) => {
     if (!(score >= least)) return;
     if (score > nearest[i]!.least) nearest[i]!.push({ index: j, score });
@@ -95,6 +98,7 @@ export interface DeduplicateOptions extends ProductOptions {
   threshold?: number | undefined;
 }
 
+/** What `deduplicate` returns. */
 export interface Deduplicated {
   /** Indices of the rows that are kept, ascending. */
   kept: number[];
@@ -158,7 +162,7 @@ export interface HardNegativesOptions extends ProductOptions {
   /** Maximum number of negatives per anchor. Default 3. */
   numNegatives?: number | undefined;
   /**
-   * Number of nearest candidates to skip, after the conditions on scores, because they may be unlabelled positives.
+   * Number of nearest candidates to skip, after the conditions on scores, because they may be unlabeled positives.
    * Default 0.
    */
   rangeMin?: number | undefined;
@@ -221,12 +225,12 @@ export async function mineHardNegatives(
   const read = readOptions(name, negativesSchema, options);
   const { numNegatives, rangeMin, maxScore, minScore, absoluteMargin, relativeMargin } = read;
   const [queries, rows] = [readUnitRows('anchors', anchors), readUnitRows('corpus', corpus)];
-  requireSameWidth('corpus', rows, queries.width);
+  requireWidth('corpus', rows, queries.width);
   const positives = readPositives(`${name}.positives`, read.positives, queries.count, rows.count);
   const isLimited = [maxScore, minScore, absoluteMargin, relativeMargin].some((limit) => limit !== null);
   const rangeMax = read.rangeMax ?? rangeMin + numNegatives * (isLimited ? 10 : 1);
   if (rangeMax <= rangeMin) throw invalid(`${name}.rangeMax`, `more than rangeMin, ${rangeMin}`, `${rangeMax}`);
-  const nearest = largestHits(queries.count, rangeMax);
+  const nearest = Array.from({ length: queries.count }, () => largest(rangeMax));
   /** The smallest score of each anchor with its positives. */
   const scores = new Float64Array(queries.count).fill(Number.POSITIVE_INFINITY);
   await eachPair(queries, rows, read, (n, index, score) => {

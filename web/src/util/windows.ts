@@ -3,6 +3,7 @@ import { formatShape, invalid } from '../base/error.js';
 import { optional, readOptions, type Schema, size } from '../base/options.js';
 import { MAX_SIZE, readTensor, Tensor, type TensorInput } from '../base/tensor.js';
 
+/** Options of `windows`. */
 export interface WindowsOptions {
   /** The number of successive values that an input consists of. */
   length: number;

@@ -4,8 +4,9 @@ import type { PageRuntime } from '../base/owned.js';
 import { heldByCalls } from '../base/pending.js';
 import { registry, type WorkerLike } from '../base/platform.js';
 import { moduleOf, threadsOf } from '../base/wasm/module.js';
+import { packaged } from '../base/wasm/packaged.js';
 import { type ModelSource, sourceForWorker } from '../io/source.js';
-import type { LoadModelOptions } from '../models/load.js';
+import type { LoadModelOptions } from '../models/loaded-model.js';
 import type { ModelConfig } from '../models/model.js';
 import { Connection } from './connection.js';
 import type { Method } from './protocol.js';
@@ -15,6 +16,18 @@ import type { FileServer } from './shared-files.js';
 
 /** Terminates the workers of models that were garbage-collected without dispose(). */
 const forgotten = registry<Connection>((connection) => connection.delete());
+
+/**
+ * Where worker.js finds its parts; empty if this environment does not say where scripts are. Bundlers recognize exactly
+ * this expression, and copy the file.
+ */
+function partsUrl(): string {
+  try {
+    return packaged('worker-parts.js', new URL('./worker-parts.js', import.meta.url)).href;
+  } catch {
+    return '';
+  }
+}
 
 /** Workers passed by callers, each of which can run only one model. */
 const taken = new WeakSet<WorkerLike>();
@@ -46,7 +59,7 @@ export async function loadInWorker(
     void connection.greet('load');
     const { fetch: _, ...hub } = from; // a function cannot be posted
     const load = { ...options, hub };
-    const args = [source, wasm, threads];
+    const args = [source, wasm, threads, partsUrl()];
     const config = await connection.call<ModelConfig>('load', args, load, signal, onProgress);
     return new WorkerModel(connection, config);
   } catch (error) {

@@ -17,16 +17,10 @@ const startWorker = () =>
 
 type Request = 'webgpu' | 'auto';
 
-const refusal = (got: string, cause?: unknown) =>
-  invalid(
-    'fromPretrained.worker',
-    "a worker that runs gpu-worker.js, for a `device` other than 'wasm'",
-    got,
-    'UNSUPPORTED',
-    {
-      cause,
-    },
-  );
+function refusal(got: string, cause?: unknown): HeedError {
+  const expected = "a worker that runs gpu-worker.js, for a `device` other than 'wasm'";
+  return invalid('fromPretrained.worker', expected, got, 'UNSUPPORTED', { cause });
+}
 
 /** Loads a model with `load`, in a worker with heed's GPU code. With 'auto', a worker without that code is accepted. */
 export async function loadOnGpu(

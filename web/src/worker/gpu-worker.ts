@@ -2,7 +2,7 @@
 import create from 'heed-glue/inference';
 import { threaded } from '../base/wasm/threaded.js';
 import { openDevice } from '../gpu/open.js';
-import { loadPretrained } from '../models/load-pretrained.js';
+import { loadPretrained } from '../loading/load-pretrained.js';
 import type { PretrainedModel } from '../models/model.js';
 import { makeHandler } from './handler.js';
 import { listen } from './port.js';

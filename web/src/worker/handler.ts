@@ -2,7 +2,7 @@
 import type { HubOptions } from '../base/hub-options.js';
 import { type Glue, instantiate, locate, type WasmModule } from '../base/wasm/module.js';
 import type { ModelFolder, OpenFile, OpenOptions } from '../io/files.js';
-import { loadPretrained } from '../models/load-pretrained.js';
+import { loadPretrained } from '../loading/load-pretrained.js';
 import type { PretrainedModel } from '../models/model.js';
 import { Channel } from './channel.js';
 import { buffersOf, type FileRequest, GREETING, type Message } from './protocol.js';
@@ -10,12 +10,14 @@ import { buffersOf, type FileRequest, GREETING, type Message } from './protocol.
 /**
  * @internal Returns the handler of the main thread's messages, which answers with `post`. `glue`: Emscripten's code for
  *   the main thread's WebAssembly module. `others`: methods in addition to a model's. `loadModel`: loads the model.
+ *   `setParts`: takes the URL of worker-parts.js.
  */
 export function makeHandler(
   glue: Glue,
   post: (message: Message, transfer: ArrayBuffer[]) => void,
   others: Record<string, (...args: never[]) => Promise<unknown>> = {},
   loadModel = loadPretrained,
+  setParts: (url: string) => void = () => {},
 ): (message: Message) => void {
   let model: PretrainedModel;
 
@@ -23,8 +25,10 @@ export function makeHandler(
     source: Parameters<typeof loadPretrained>[1] | null,
     wasm: WasmModule,
     threads: number,
+    parts: string,
     { hub = {}, ...options }: { hub?: HubOptions | undefined },
   ): Promise<unknown> {
+    setParts(parts);
     // Not `load`, which can start workers: Turbopack does not terminate if a worker's script refers to itself.
     const core = await instantiate(glue, locate(wasm, 'wasm'), { count: threads, reason: '' });
     const folder = source === null ? servedFolder(channel) : undefined;

@@ -4,20 +4,21 @@
  * replaces workers that have died (connection.ts).
  */
 import { HeedError } from '../base/error.js';
+import { minOf } from '../base/lists.js';
 import type { PageRuntime } from '../base/owned.js';
 import { heldByCalls } from '../base/pending.js';
-import { linkedAbort, type SignalLike, type WorkerLike } from '../base/platform.js';
+import type { SignalLike, WorkerLike } from '../base/platform.js';
 import type { ModelFolder } from '../io/files.js';
 import { Integrity } from '../io/integrity.js';
-import { type ModelSource, openFolder, sourceForWorker } from '../io/source.js';
+import { type ModelSource, sourceForWorker, withFolder } from '../io/source.js';
 import { countTexts } from '../models/input.js';
-import type { LoadModelOptions, LoadProgress } from '../models/load.js';
+import type { LoadModelOptions, LoadProgress } from '../models/loaded-model.js';
 import type { ModelConfig, PretrainedModel, Workers } from '../models/model.js';
 import { loadInWorker, type WorkerModel } from './client.js';
 import { disposed } from './connection.js';
 import { runTogether } from './failures.js';
 import { type RemoteCall, RemoteModel } from './remote.js';
-import { type FileServer, serveFiles } from './shared-files.js';
+import { serveFiles } from './shared-files.js';
 import { LEAST_TEXTS, lengthsOf, sharesOf, textsOf } from './shares.js';
 
 export async function loadPool(
@@ -51,38 +52,32 @@ export async function loadWorkers(
   count: number,
   worker?: WorkerLike,
 ): Promise<{ models: WorkerModel[]; fingerprint: string }> {
-  const { onProgress, signal, integrity: expected, ...options } = given;
+  const { onProgress, integrity: expected, ...options } = given;
   const integrity = new Integrity(expected);
-  const { stop, unlink } = linkedAbort(signal);
-  let folder: ModelFolder | undefined;
-  let files: FileServer | undefined;
-  let loads: Promise<WorkerModel>[] = [];
-  const loaded = new Array<number>(count).fill(0);
-  try {
-    folder = await openFolder(source, { ...options, hub: runtime.hub, signal: stop.signal, integrity });
-    files = serveFiles(folder, count, stop.signal);
-    loads = loaded.map((_, i) => {
+  const load = async (folder: ModelFolder, signal: SignalLike, stop: { abort(reason?: unknown): void }) => {
+    const files = serveFiles(folder, count, signal);
+    const done = new Array<number>(count).fill(0);
+    const loads = done.map((_, i) => {
       const onEach = (progress: LoadProgress) => {
-        loaded[i] = progress.loaded;
-        if (Math.min(...loaded) === progress.loaded) onProgress!(progress); // report only what all workers have loaded
+        done[i] = progress.done;
+        if (minOf(done) === progress.done) onProgress!(progress); // report only what all workers have loaded
       };
-      const each = { ...options, signal: stop.signal, onProgress: onProgress && onEach };
-      return loadInWorker(runtime, null, each, worker, files);
+      return loadInWorker(runtime, null, { ...options, signal, onProgress: onProgress && onEach }, worker, files);
     });
-    const models = await Promise.all(loads);
-    integrity.requireAllFound();
-    await folder.complete?.(stop.signal);
-    return { models, fingerprint: await files.fingerprint() };
-  } catch (error) {
-    stop.abort(error);
-    files?.close();
-    for (const load of await Promise.allSettled(loads)) if (load.status === 'fulfilled') load.value.dispose();
-    if ((await folder?.failed?.(error)) && !worker)
-      return await loadWorkers(runtime, source, { ...given, refresh: true }, count);
-    throw signal?.aborted ? signal.reason : error;
-  } finally {
-    unlink();
-  }
+    try {
+      const models = await Promise.all(loads);
+      integrity.requireAllFound();
+      await folder.complete?.(signal);
+      return { models, fingerprint: await files.fingerprint() };
+    } catch (error) {
+      stop.abort(error);
+      files.close();
+      for (const load of await Promise.allSettled(loads)) if (load.status === 'fulfilled') load.value.dispose();
+      throw error;
+    }
+  };
+  // A worker of the caller's own cannot load a second time.
+  return withFolder(source, { ...options, hub: runtime.hub, integrity }, load, worker !== undefined);
 }
 
 interface Slot {
@@ -147,7 +142,7 @@ class PoolModel extends RemoteModel {
         if (!failures.first) onProgress?.({ done, total });
       }
     });
-    return joiner.joined();
+    return joiner.result();
   }
 
   dispose(): void {

@@ -30,7 +30,7 @@ export type Message =
 export const GREETING = 'hello';
 
 /** The methods of a model that run in a worker. */
-export type Method = TextMethod | 'embedImage' | 'encodeImage' | 'decode';
+export type Method = TextMethod | 'embedImages' | 'encodeImage' | 'decode';
 
 /** The argument of `file`: asks for a file's name and size, or for one chunk of its bytes. */
 export interface FileRequest {

@@ -4,10 +4,9 @@
  */
 import { readOptions } from '../base/options.js';
 import type { Tensor } from '../base/tensor.js';
-import { joined } from '../images/calls.js';
+import { embedImageSchema, encodeImageSchema, stacked } from '../images/calls.js';
 import { type Checked, portable, readImages } from '../images/pixels.js';
 import type { EmbedImageOptions, EncodeImageOptions, EncodeImageResult } from '../models/image-encoder.js';
-import { embedImageSchema, encodeImageSchema } from '../models/image-options.js';
 import type { Workers } from '../models/model.js';
 import { runTogether } from './failures.js';
 import type { Method } from './protocol.js';
@@ -24,9 +23,9 @@ export async function embedRemotely(
   given: unknown,
   options: EmbedImageOptions | undefined,
 ): Promise<Tensor> {
-  const read = sentOptions(readOptions('embedImage', embedImageSchema, options));
+  const read = sentOptions(readOptions('embedImages', embedImageSchema, options));
   const images = readImages(given);
-  if (images.length < 2 || read.edit) return model.call('embedImage', [await sent(images)], read);
+  if (images.length < 2 || read.edit) return model.call('embedImages', [await sent(images)], read);
   const { signal, onProgress, ...rest } = read;
   const vectors: Float32Array[] = [];
   let next = 0;
@@ -36,7 +35,7 @@ export async function embedRemotely(
       const n = next++;
       try {
         const image = await portable(images[n]!, 'images');
-        const { data } = await model.call<Tensor>('embedImage', [[image]], { ...rest, signal });
+        const { data } = await model.call<Tensor>('embedImages', [[image]], { ...rest, signal });
         vectors[n] = data;
       } catch (error) {
         if (signal.aborted || !failures.add(error, [n])) throw error;
@@ -45,7 +44,7 @@ export async function embedRemotely(
       if (!failures.first) onProgress?.({ done: ++done, total: images.length });
     }
   });
-  return joined(vectors, [vectors[0]!.length]);
+  return stacked(vectors, [vectors[0]!.length]);
 }
 
 export async function encodeRemotely(

@@ -18,13 +18,15 @@ import {
   type TextMethod,
 } from '../models/call-options.js';
 import { onCore } from '../models/device.js';
-import { modelText, withoutImages } from '../models/families/model-config.js';
+import { modelText, renamedToEmbedImages, withoutImages } from '../models/families/model-config.js';
 import type { SparseVector } from '../models/heads/sparse.js';
 import { type HeadName, readHead } from '../models/heads/task-heads.js';
 import type { EmbedImageOptions, EncodeImageOptions, EncodeImageResult, ImagesInput } from '../models/image-encoder.js';
 import { type ModelInput, readInput } from '../models/input.js';
 import type {
+  DecodeOptions,
   EmbedCall,
+  EmbedSparseCall,
   EmbedTokensOptions,
   EncodeCall,
   EncodeResultFor,
@@ -34,6 +36,7 @@ import type {
   PretrainedModel,
   ScoreSpansOptions,
   SpanScores,
+  TextHead,
   TokenizeOptions,
   TokenizeResult,
   Workers,
@@ -83,16 +86,16 @@ export abstract class RemoteModel extends Unproxied implements PretrainedModel {
     given: ModelInput,
     options?: EncodeCall<A, S, P>,
   ): Promise<EncodeResultFor<A, S, P>> {
-    const read = this.#options('encode', options);
+    const call = this.#options('encode', options);
     const join = (total: number) => joinRecords<EncodeResultFor<A, S, P>>('encode', total);
-    return this.run({ method: 'encode', input: readInput(given), options: read, join });
+    return this.run({ method: 'encode', input: readInput(given), options: call, join });
   }
 
   /** Converts vectors to the requested type in this thread, after those of several workers have been joined. */
   async embed<O extends VectorOutput = 'float32'>(given: ModelInput, options?: EmbedCall<O>): Promise<VectorsOf<O>> {
-    const { output, ...read } = this.#options('embed', options);
+    const { output, ...call } = this.#options('embed', options);
     const input = readInput(given);
-    const floats = await this.run({ method: 'embed', input, options: read, join: joinVectors });
+    const floats = await this.run({ method: 'embed', input, options: call, join: joinVectors });
     return vectorsOf(floats, output as O, floats);
   }
 
@@ -105,34 +108,29 @@ export abstract class RemoteModel extends Unproxied implements PretrainedModel {
   }
 
   async tokenize(given: ModelInput, options?: TokenizeOptions): Promise<TokenizeResult> {
-    const read = this.#options('tokenize', options);
-    return this.run({
-      method: 'tokenize',
-      input: readInput(given),
-      options: read,
-      join: null,
-    });
+    const call = this.#options('tokenize', options);
+    return this.run({ method: 'tokenize', input: readInput(given), options: call, join: null });
   }
 
   async predict(given: HeadName, texts: ModelInput, options?: PredictOptions): Promise<Prediction> {
-    const read = this.#options('predict', options);
+    const call = this.#options('predict', options);
     const head = readHead(given, 'predict: head');
     const join = head === 'fill-mask' ? joinMasks : (total: number) => joinRecords<Prediction>('predict', total);
     const args = (input: ModelInput) => [head, input];
-    return this.run({ method: 'predict', input: readInput(texts), options: read, args, join });
+    return this.run({ method: 'predict', input: readInput(texts), options: call, args, join });
   }
 
-  async embedSparse(given: ModelInput, options?: Omit<PredictOptions, 'read'>): Promise<SparseVector[]> {
-    const read = this.#options('embedSparse', options);
+  async embedSparse(given: ModelInput, options?: EmbedSparseCall): Promise<SparseVector[]> {
+    const call = this.#options('embedSparse', options);
     const join = joinLists<SparseVector>;
-    return this.run({ method: 'embedSparse', input: readInput(given), options: read, join });
+    return this.run({ method: 'embedSparse', input: readInput(given), options: call, join });
   }
 
   async embedTokens(texts: string | readonly string[], options?: EmbedTokensOptions): Promise<Tensor[]> {
-    const read = this.#options('embedTokens', options);
+    const call = this.#options('embedTokens', options);
     const input = listOfTexts(texts);
     const join = joinLists<Tensor>;
-    return this.run({ method: 'embedTokens', input, options: read, join });
+    return this.run({ method: 'embedTokens', input, options: call, join });
   }
 
   async scoreSpans(
@@ -140,28 +138,34 @@ export abstract class RemoteModel extends Unproxied implements PretrainedModel {
     given: readonly string[],
     options?: ScoreSpansOptions,
   ): Promise<SpanScores[]> {
-    const read = this.#options('scoreSpans', options);
+    const call = this.#options('scoreSpans', options);
     const input = listOfTexts(texts);
     const labels = strings(given, 'labels');
     const join = joinLists<SpanScores>;
-    return this.run({ method: 'scoreSpans', input, options: read, args: (each) => [each, labels], join });
+    return this.run({ method: 'scoreSpans', input, options: call, args: (each) => [each, labels], join });
   }
 
-  async embedImage(images: ImagesInput, options?: EmbedImageOptions): Promise<Tensor> {
-    return (await this.#images('embedImage')).embedRemotely(this, images, options);
+  async embedImages(images: ImagesInput, options?: EmbedImageOptions): Promise<Tensor> {
+    return (await this.#images('embedImages')).embedRemotely(this, images, options);
   }
 
-  embedImages(images: ImagesInput, options?: EmbedImageOptions): Promise<Tensor> {
-    return this.embedImage(images, options);
+  /** @internal */
+  async embedImage(): Promise<never> {
+    throw renamedToEmbedImages();
   }
 
   async encodeImage(images: ImagesInput, options?: EncodeImageOptions): Promise<EncodeImageResult> {
     return (await this.#images('encodeImage')).encodeRemotely(this, images, options);
   }
 
-  async decode(ids: readonly number[], options?: { skipSpecialTokens?: boolean | undefined }): Promise<string> {
+  async decode(ids: readonly number[], options?: DecodeOptions): Promise<string> {
     this.#requireUndisposed();
     return this.call('decode', [decodeIds(ids, 'decode: ids'), readOptions('decode', decodeSchema, options)]);
+  }
+
+  async loadHead(file: ArrayBufferLike | ArrayBufferView): Promise<TextHead> {
+    this.#requireUndisposed();
+    return (await importing('text-head', () => import('../models/heads/text-head.js'))).readHead(this, file);
   }
 
   [dispose](): void {
@@ -178,9 +182,9 @@ export abstract class RemoteModel extends Unproxied implements PretrainedModel {
     given: object | undefined,
   ): Omit<OptionsOf<M>, keyof SentOptions> & SentOptions {
     this.#requireUndisposed();
-    const read = readCall(method, given);
-    const sent = sentOptions(read);
-    headMaskRows((read as { headMask?: RawTensor | null | undefined }).headMask, this.config);
+    const call = readCall(method, given);
+    const sent = sentOptions(call);
+    headMaskRows((call as { headMask?: RawTensor | null | undefined }).headMask, this.config);
     return sent;
   }
 

@@ -13,8 +13,8 @@ export interface Control {
 export type SentOptions = Pick<CallOptions, 'signal' | 'onProgress' | 'edit'> & { read?: unknown; textPairs?: unknown };
 
 /** Converts checked options. Throws the signal's reason if it has been aborted. */
-export function sentOptions<R extends object>(read: R): Omit<R, keyof SentOptions> & SentOptions {
-  const { signal, edit, ...rest } = read as { signal?: SignalLike | undefined; edit?: ReadEdit[] | null | undefined };
+export function sentOptions<C extends object>(call: C): Omit<C, keyof SentOptions> & SentOptions {
+  const { signal, edit, ...rest } = call as { signal?: SignalLike | undefined; edit?: ReadEdit[] | null | undefined };
   signal?.throwIfAborted();
   return { ...rest, ...(signal && { signal }), ...(edit && { edit: edit.map(plainEdit) }) } as never;
 }

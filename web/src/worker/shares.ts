@@ -58,7 +58,7 @@ export function textsOf(input: ModelInput, share: readonly number[]): ModelInput
 export interface Joiner<Result> {
   add(share: readonly number[], result: Result): void;
   /** The result of the call. All shares must have been added. */
-  joined(): Result;
+  result(): Result;
 }
 
 /** Joins vectors as they arrive, so that they are not held in memory twice. */
@@ -77,7 +77,7 @@ export function joinVectors(total: number): Joiner<VectorsOf<'float32'>> {
         tokens[n] = vectors.tokens[i]!;
       });
     },
-    joined: () => vectorsOf(new Tensor(data!, [total, width]), 'float32', { truncated, tokens }),
+    result: () => vectorsOf(new Tensor(data!, [total, width]), 'float32', { truncated, tokens }),
   };
 }
 
@@ -86,7 +86,7 @@ export function joinLists<T>(total: number): Joiner<T[]> {
   const list = new Array<T>(total);
   return {
     add: (share, results) => share.forEach((n, i) => (list[n] = results[i]!)),
-    joined: () => list,
+    result: () => list,
   };
 }
 
@@ -102,31 +102,31 @@ export function joinRecords<T extends object>(owner: string, total: number): Joi
       shares.push(share);
       results.push(result);
     },
-    joined: () => joinValues(owner, results, shares, total) as T,
+    result: () => joinValues(owner, results, shares, total) as T,
   };
 }
 
 /** Joins results of the MLM head, whose logits have one row per mask token. */
 export function joinMasks(total: number): Joiner<Prediction> {
-  const { add, joined } = joinRecords<Prediction>('predict', total);
+  const { add, result: rest } = joinRecords<Prediction>('predict', total);
   const rows: { text: number; token: number; logits: Float32Array }[] = [];
   let labels = 0;
   return {
-    add(share, { logits, masks, ...rest }) {
+    add(share, { logits, masks, ...others }) {
       labels = logits.shape[1]! || labels;
       masks.forEach(([n, token], i) => {
         rows.push({ text: share[n]!, token, logits: logits.data.subarray(i * labels, (i + 1) * labels) });
       });
-      add(share, rest as Prediction);
+      add(share, others as Prediction);
     },
-    joined() {
+    result() {
       rows.sort((a, b) => a.text - b.text || a.token - b.token);
       const data = floatsOf('predict', [rows.length, labels]);
       rows.forEach(({ logits }, i) => {
         data.set(logits, i * labels);
       });
       const masks = rows.map(({ text, token }): [number, number] => [text, token]);
-      return Object.assign({ logits: new Tensor(data, [rows.length, labels]) }, joined(), { masks });
+      return Object.assign({ logits: new Tensor(data, [rows.length, labels]) }, rest(), { masks });
     },
   };
 }
@@ -137,20 +137,16 @@ function joinValues(owner: string, values: unknown[], shares: (readonly number[]
   if (Array.isArray(first)) {
     const lists = values as unknown[][];
     if (first[0] instanceof Tensor)
-      return first.map((_, layer) =>
-        joinTensors(
-          owner,
-          lists.map((list) => list[layer] as Tensor),
-          shares,
-          total,
-        ),
-      );
+      return first.map((_, layer) => {
+        const tensors = lists.map((list) => list[layer] as Tensor);
+        return joinTensors(owner, tensors, shares, total);
+      });
     if (first.length === 0) return [];
-    const { add, joined } = joinLists(total);
+    const { add, result } = joinLists(total);
     lists.forEach((list, i) => {
       add(shares[i]!, list);
     });
-    return joined();
+    return result();
   }
   const names = Object.keys(first as object);
   const of = (name: string) => values.map((value) => (value as Record<string, unknown>)[name]);

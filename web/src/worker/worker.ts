@@ -1,7 +1,22 @@
-/** Script of a worker that runs a model. */
+/**
+ * Script of a worker that runs a model, with what an ordinary text model needs. The build writes it into one file, and
+ * the parts that few models need into another (worker-parts.ts), which is loaded when a model needs one of them. The page
+ * says where that file is, because bundlers may have moved it.
+ */
 import create from 'heed-glue/inference';
-import { threaded } from '../base/wasm/threaded.js';
+import { importing, others } from '../base/error.js';
+import type { Threaded } from '../base/wasm/module.js';
+import { Threads } from '../base/wasm/threads.js';
 import { makeHandler } from './handler.js';
 import { listen } from './port.js';
 
-listen((post) => makeHandler({ create, loadThreaded: async () => threaded }, post));
+// Threads starts its script by a URL that bundlers recognize, and they read only this file, not the one with the parts.
+const loadThreaded = async (): Promise<Threaded> => {
+  const { create } = await importing('threads-glue', () => import('../base/wasm/threads-glue.js'));
+  return { create, startThreads: Threads.start };
+};
+const setParts = (url: string) => {
+  others.link = () => import(url);
+};
+
+listen((post) => makeHandler({ create, loadThreaded }, post, {}, undefined, setParts));

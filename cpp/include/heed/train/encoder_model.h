@@ -62,7 +62,7 @@ class TrainableEncoder final : public Module {
   void seedOwn(uint64_t seed) override;
   /// EncoderModel::runLayer() that stores only the layer's input for the backward pass.
   Value recomputedLayer(RecordingEvaluator& e, Index i, const Value& x, const Sequences& sequences,
-                        const PassPositions& positions);
+                        const PassInputs& inputs);
   /// The dropouts of layer i, in the order of their calls.
   std::vector<Dropout*> layerDropouts(Index i);
   void addParameter(const NamedRows& rows, const Parameter& whole);

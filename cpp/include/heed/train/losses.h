@@ -4,9 +4,9 @@
 
 #include "heed/train/graph.h"
 
-/// Losses. Each returns a scalar (1, 1), the mean over examples (PyTorch's default reduction) unless stated otherwise.
-/// All throw kShapeMismatch and kInvalidArgument, naming the argument. Sums are computed in double precision, so that
-/// they stay accurate for many examples.
+/// Losses. Each reads its arguments by name and returns a scalar (1, 1), the mean over examples (PyTorch's default
+/// reduction) unless stated otherwise. All throw kShapeMismatch and kInvalidArgument, naming the argument. Sums are
+/// computed in double precision, so that they stay accurate for many examples.
 /// Notation: T examples, C classes, E features.
 namespace heed::train::losses {
 
@@ -45,90 +45,50 @@ class Arguments {
   virtual bool flag(const char* name) const = 0;
 };
 
-struct CrossEntropyOptions {
-  Index ignore_index = -100;  ///< examples with this label are ignored
-  float label_smoothing = 0;  ///< in [0, 1]
-  std::vector<float> weight;  ///< (C) factors on the classes, or empty
-  Factors weights = {};       ///< (T) factors on the examples
-};
-/// torch.nn.CrossEntropyLoss: logits (T, C), labels (T) in [0, C). NaN if every label is ignored, as in PyTorch.
-Variable crossEntropy(Graph& graph, const Variable& logits, std::vector<int32_t> labels,
-                      const CrossEntropyOptions& options);
-/// torch.nn.MSELoss of two tensors of the same shape. `weights` here and below: factors on the entries; the loss is
-/// then the weighted mean, divided by the sum of the weights, or 0 if all weights are 0.
-Variable mse(Graph& graph, const Variable& input, const Variable& target, Factors weights = {});
-/// torch.nn.L1Loss.
-Variable mae(Graph& graph, const Variable& input, const Variable& target, Factors weights = {});
-/// torch.nn.HuberLoss.
-Variable huber(Graph& graph, const Variable& input, const Variable& target, float delta, Factors weights = {});
-/// The pinball loss (Koenker, Bassett 1978; sklearn.metrics.mean_pinball_loss): max(q (y - x), (q - 1) (y - x)).
-Variable quantile(Graph& graph, const Variable& input, const Variable& target, float quantile, Factors weights = {});
-struct GaussianOptions {
-  bool full = false;
-  float eps = 1e-6f;
-  Factors weights = {};
-};
-/// torch.nn.GaussianNLLLoss. Throws kInvalidArgument for negative variances.
-Variable gaussian(Graph& graph, const Variable& mean, const Variable& target, const Variable& variance,
-                  const GaussianOptions& options);
-struct GammaOptions {
-  bool log_input = true;
-  Factors weights = {}, exposure = {};
-};
+/// torch.nn.CrossEntropyLoss: logits (T, C), labels (T) in [0, C), classWeights (C), exampleWeights (T), ignoreIndex,
+/// labelSmoothing in [0, 1]. NaN if every label is ignored, as in PyTorch.
+Variable crossEntropy(Graph& graph, const Arguments& given);
+/// torch.nn.MSELoss: input and target, of the same shape. `exampleWeights` here and below: factors on the entries; the
+/// loss is then the weighted mean, divided by the sum of the weights, or 0 if all weights are 0.
+Variable mse(Graph& graph, const Arguments& given);
+/// torch.nn.L1Loss: input, target, exampleWeights.
+Variable mae(Graph& graph, const Arguments& given);
+/// torch.nn.HuberLoss: input, target, exampleWeights, delta.
+Variable huber(Graph& graph, const Arguments& given);
+/// The pinball loss (Koenker, Bassett 1978; sklearn.metrics.mean_pinball_loss), max(q (y - x), (q - 1) (y - x)): input,
+/// target, exampleWeights, quantile.
+Variable quantile(Graph& graph, const Arguments& given);
+/// torch.nn.GaussianNLLLoss: mean, target, variance >= 0, exampleWeights, full, eps.
+Variable gaussian(Graph& graph, const Arguments& given);
 /// The deviance of Gamma distributions, up to constants and a factor 2 (scikit-learn's HalfGammaLoss): x + y e^-x, or
-/// log(x) + y / x without log_input. The modelled mean is multiplied by `exposure`.
-Variable gamma(Graph& graph, const Variable& input, const Variable& target, const GammaOptions& options);
-struct BceOptions {
-  std::vector<float> weight, pos_weight;  ///< as in PyTorch: (C), broadcast over rows, or empty
-  Factors weights = {};
-};
-/// torch.nn.BCEWithLogitsLoss.
-Variable bceWithLogits(Graph& graph, const Variable& logits, const Variable& target, const BceOptions& options = {});
-struct PoissonOptions {
-  bool log_input = true;
-  bool full = false;
-  float eps = 1e-8f;
-  Factors weights = {}, exposure = {};
-};
-/// torch.nn.PoissonNLLLoss: exp(x) - y x, or x - y log(x + eps) without log_input. The modelled mean is multiplied by
-/// `exposure`.
-Variable poisson(Graph& graph, const Variable& input, const Variable& target, const PoissonOptions& options = {});
-/// torch.nn.CosineEmbeddingLoss: a, b (T, E), labels (T) of 1 or -1.
-Variable cosineEmbedding(Graph& graph, const Variable& a, const Variable& b, std::vector<float> labels, float margin,
-                         Factors weights = {});
-/// torch.nn.TripletMarginLoss with p = 2 (not squared): mean max(0, d(a, p) - d(a, n) + margin).
-Variable triplet(Graph& graph, const Variable& anchor, const Variable& positive, const Variable& negative, float margin,
-                 Factors weights = {});
+/// log(x) + y / x without logInput. input, target, exampleWeights, exposure (factors on the modelled mean),
+/// logInput.
+Variable gamma(Graph& graph, const Arguments& given);
+/// torch.nn.BCEWithLogitsLoss: logits and target, of the same shape; classWeights and posWeight (C); exampleWeights.
+Variable bceWithLogits(Graph& graph, const Arguments& given);
+/// torch.nn.PoissonNLLLoss, exp(x) - y x, or x - y log(x + eps) without logInput: input, target, exampleWeights,
+/// exposure as in gamma(), logInput, full, eps.
+Variable poisson(Graph& graph, const Arguments& given);
+/// torch.nn.CosineEmbeddingLoss: a, b (T, E), labels (T) of 1 or -1, exampleWeights (T), margin.
+Variable cosineEmbedding(Graph& graph, const Arguments& given);
+/// torch.nn.TripletMarginLoss with p = 2 (not squared), mean max(0, d(a, p) - d(a, n) + margin): anchor, positive,
+/// negative (T, E), exampleWeights (T), margin.
+Variable triplet(Graph& graph, const Arguments& given);
 /// In-batch negatives (sentence-transformers' MultipleNegativesRankingLoss; van den Oord et al. 2018,
 /// arXiv:1807.03748): the cross entropy of scale cos(a_i, b_j) over j with label i. Pair j is not a negative of i if
-/// both of its rows equal those of i bit for bit, or if both are in the same group. `groups` has one entry per row of a
-/// or of b, or is empty. b has at least T rows; those after the first T are negatives of every a_i of another group.
-Variable infoNCE(Graph& graph, const Variable& a, const Variable& b, float scale, std::vector<int32_t> groups);
+/// both of its rows equal those of i bit for bit, or if both are in the same group. a (T, E), b (at least T, E), scale.
+/// `groups` has one entry per row of a or of b, or is null. Rows of b after the first T are negatives of every a_i of
+/// another group.
+Variable infoNCE(Graph& graph, const Arguments& given);
 /// Rows with the same label attract each other, all others repel (Khosla et al. 2020, arXiv:2004.11362, their L_out):
 /// the mean over i of the mean over p of -log(e^{scale cos(x_i, x_p)} / sum over j != i of e^{scale cos(x_i, x_j)}),
-/// where p are the other rows with the label of i. x (T, E), labels (T). Rows without another row of the same label are
-/// skipped; the loss is 0 if all are.
-Variable supervisedContrastive(Graph& graph, const Variable& x, const std::vector<int32_t>& labels, float scale);
+/// where p are the other rows with the label of i. x (T, E), labels (T), scale. Rows without another row of the same
+/// label are skipped; the loss is 0 if all are.
+Variable supervisedContrastive(Graph& graph, const Arguments& given);
 /// Orders pairs by their labels (Huang et al. 2024, doi:10.1109/TASLP.2024.3402087; sentence-transformers' CoSENTLoss):
 /// log(1 + sum of e^{scale (cos(a_i, b_i) - cos(a_j, b_j))} over all i and j with labels_i < labels_j). This is not a
-/// mean over examples. a, b (T, E), labels (T), finite.
-Variable coSENT(Graph& graph, const Variable& a, const Variable& b, const std::vector<float>& labels, float scale);
-
-// The same losses, with their arguments by name.
-Variable crossEntropyOf(Graph& graph, const Arguments& given);
-Variable mseOf(Graph& graph, const Arguments& given);
-Variable maeOf(Graph& graph, const Arguments& given);
-Variable huberOf(Graph& graph, const Arguments& given);
-Variable quantileOf(Graph& graph, const Arguments& given);
-Variable gaussianOf(Graph& graph, const Arguments& given);
-Variable gammaOf(Graph& graph, const Arguments& given);
-Variable bceWithLogitsOf(Graph& graph, const Arguments& given);
-Variable poissonOf(Graph& graph, const Arguments& given);
-Variable cosineEmbeddingOf(Graph& graph, const Arguments& given);
-Variable tripletOf(Graph& graph, const Arguments& given);
-Variable infoNCEOf(Graph& graph, const Arguments& given);
-Variable supervisedContrastiveOf(Graph& graph, const Arguments& given);
-Variable coSENTOf(Graph& graph, const Arguments& given);
+/// mean over examples. a, b (T, E), labels (T), finite, scale.
+Variable coSENT(Graph& graph, const Arguments& given);
 
 struct NamedLoss {
   const char* name;
@@ -136,20 +96,20 @@ struct NamedLoss {
 };
 /// The losses by name.
 inline constexpr NamedLoss kLosses[] = {
-    {"crossEntropy", crossEntropyOf},
-    {"mse", mseOf},
-    {"mae", maeOf},
-    {"huber", huberOf},
-    {"quantile", quantileOf},
-    {"gaussian", gaussianOf},
-    {"gamma", gammaOf},
-    {"bceWithLogits", bceWithLogitsOf},
-    {"poisson", poissonOf},
-    {"cosineEmbedding", cosineEmbeddingOf},
-    {"triplet", tripletOf},
-    {"infoNCE", infoNCEOf},
-    {"supervisedContrastive", supervisedContrastiveOf},
-    {"coSENT", coSENTOf},
+    {"crossEntropy", crossEntropy},
+    {"mse", mse},
+    {"mae", mae},
+    {"huber", huber},
+    {"quantile", quantile},
+    {"gaussian", gaussian},
+    {"gamma", gamma},
+    {"bceWithLogits", bceWithLogits},
+    {"poisson", poisson},
+    {"cosineEmbedding", cosineEmbedding},
+    {"triplet", triplet},
+    {"infoNCE", infoNCE},
+    {"supervisedContrastive", supervisedContrastive},
+    {"coSENT", coSENT},
 };
 
 }  // namespace heed::train::losses

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "heed/module.h"
-#include "heed/train/matrix.h"
+#include "heed/train/variable.h"
 
 namespace heed::train {
 

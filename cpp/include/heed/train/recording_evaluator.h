@@ -94,6 +94,7 @@ class RecordingEvaluator final : public Evaluator {
     return value(train::reshape(graph_, variable(x), rows, columns));
   }
   Value copy(const Value& x) override { return value(variable(x)); }
+  Value unwritten(Index, Index) override { return {}; }
   void share(std::shared_ptr<const void> argument) override {
     if (argument) shared_.push_back(std::move(argument));
   }

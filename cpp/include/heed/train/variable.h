@@ -5,35 +5,61 @@
 #include <utility>
 #include <vector>
 
-#include "heed/train/matrix.h"
+#include "heed/tensor.h"
 
 /// The record of a forward pass: variables, and the nodes that compute their gradients.
 namespace heed::train {
 
+/// A row-major (rows, columns) matrix on the heap. Move-only; its elements are not initialized.
+class Matrix {
+ public:
+  Matrix() = default;
+  /// Throws kOutOfMemory.
+  Matrix(Index rows, Index columns);
+  explicit Matrix(ConstMatrixView values);
+
+  Index rows() const { return rows_; }
+  Index cols() const { return columns_; }
+  Index size() const { return rows_ * columns_; }
+  float* data() { return data_.get(); }
+  const float* data() const { return data_.get(); }
+  MatrixView view() { return heed::view(data_.get(), rows_, columns_); }
+  ConstMatrixView values() const { return heed::view(static_cast<const float*>(data_.get()), rows_, columns_); }
+
+ private:
+  std::unique_ptr<float[]> data_;
+  Index rows_ = 0, columns_ = 0;
+};
+
 class Backward;
 
-/// A function void(Matrix& gradient, Backward& pass), or none. A replacement for std::function, whose code for copying
-/// captures would make the training module 10 % larger.
-class BackwardFunction {
+/// A function with captures, or none. A replacement for std::function, whose code for copying captures would make the
+/// training module 10 % larger.
+template <class Signature>
+class Captured;
+template <class Result, class... Arguments>
+class Captured<Result(Arguments...)> {
  public:
-  BackwardFunction() = default;
+  Captured() = default;
   template <class F>
-  BackwardFunction(F f) : call_(std::make_unique<Holder<F>>(std::move(f))) {}  // NOLINT(google-explicit-constructor)
-  void operator()(Matrix& gradient, Backward& pass) const { call_->run(gradient, pass); }
+  Captured(F f) : call_(std::make_unique<Holder<F>>(std::move(f))) {}  // NOLINT(google-explicit-constructor)
+  Result operator()(Arguments... arguments) const { return call_->run(arguments...); }
 
  private:
   struct Call {
     virtual ~Call() = default;
-    virtual void run(Matrix& gradient, Backward& pass) = 0;
+    virtual Result run(Arguments... arguments) = 0;
   };
   template <class F>
   struct Holder final : Call {
     explicit Holder(F&& f) : function(std::move(f)) {}
-    void run(Matrix& gradient, Backward& pass) override { function(gradient, pass); }
+    Result run(Arguments... arguments) override { return function(arguments...); }
     F function;
   };
   std::unique_ptr<Call> call_;
 };
+
+using BackwardFunction = Captured<void(Matrix& gradient, Backward& pass)>;
 
 /// One recorded operation, or a leaf.
 struct Node {
@@ -61,13 +87,7 @@ struct Node {
 };
 
 /// Recomputes a value from data that its operation saves for its own gradient anyway.
-struct Recomputation {
-  Recomputation() = default;
-  Recomputation(const Recomputation&) = delete;
-  Recomputation& operator=(const Recomputation&) = delete;
-  virtual ~Recomputation() = default;
-  virtual Matrix run() const = 0;
-};
+using Recomputation = Captured<Matrix()>;
 
 /// The value of an operation (or a leaf) and its node in the graph. Copies share both.
 class Variable {
@@ -79,7 +99,7 @@ class Variable {
   /// For values that are cheap to compute, if the captures of `f` are kept for a gradient anyway.
   template <class F>
   Variable recomputedBy(F f) && {
-    if (node_) recomputation_ = std::make_shared<const Holder<F>>(std::move(f));
+    if (node_) recomputation_ = std::make_shared<const Recomputation>(std::move(f));
     return std::move(*this);
   }
 
@@ -94,13 +114,6 @@ class Variable {
 
  private:
   friend class SavedVariable;
-  template <class F>
-  struct Holder final : Recomputation {
-    explicit Holder(F&& f) : function(std::move(f)) {}
-    Matrix run() const override { return function(); }
-    F function;
-  };
-
   std::shared_ptr<const Matrix> value_;
   std::shared_ptr<Node> node_;
   std::shared_ptr<const Recomputation> recomputation_;
@@ -115,7 +128,7 @@ class SavedVariable {
 
   explicit operator bool() const { return value_ || recomputation_; }
   std::shared_ptr<const Matrix> value() const {
-    return value_ ? value_ : std::make_shared<const Matrix>(recomputation_->run());
+    return value_ ? value_ : std::make_shared<const Matrix>((*recomputation_)());
   }
 
  private:

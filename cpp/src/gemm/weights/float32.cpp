@@ -59,16 +59,6 @@ void Float32Weight::write(Index first, Index count, const float* rows) {
   }
 }
 
-void Float32Weight::writeInt8(Index first, Index count, const signed char* rows, const float* scales) {
-  for (Index r = first; r < first + count; ++r, ++scales) {
-    std::byte* to = row(r);
-    for (Index k = 0; k < in(); ++k, to += stepBytes()) {
-      const float value = *scales * static_cast<float>(*rows++);
-      std::memcpy(to, &value, sizeof(float));
-    }
-  }
-}
-
 void Float32Weight::read(Index first, Index count, float* rows) const {
   for (Index r = first; r < first + count; ++r) {
     const std::byte* from = row(r);

@@ -11,8 +11,6 @@ class Float32Weight final : public PackedWeight {
   Float32Weight(Index out, Index in);
 
   void write(Index first, Index count, const float* rows) override;
-  /// Stores the integers times their scale.
-  void writeInt8(Index first, Index count, const signed char* rows, const float* scales) override;
   void read(Index first, Index count, float* rows) const override;
 
   const LeftForm& leftForm() const override;

@@ -315,14 +315,17 @@ void Int8Weight::write(Index first, Index count, const float* rows) {
   }
 }
 
-void Int8Weight::writeInt8(Index first, Index count, const signed char* rows, const float* scales) {
-  if (rotated_) stopRotating();
-  storeUnpadded(first, count, rows, scales);
-}
-
-void Int8Weight::writeRotatedInt8(Index first, Index count, const signed char* rows, const float* scales, float* row) {
-  if (!rotated_) return PackedWeight::writeRotatedInt8(first, count, rows, scales, row);
-  storeUnpadded(first, count, rows, scales);
+void Int8Weight::writeCoded(Index first, Index count, const CodedRows& rows, float* row) {
+  const bool is_rotated = rows.code == RowCode::kRotatedInt8;
+  if ((rows.code != RowCode::kInt8 && !is_rotated) || (is_rotated && !rotated_))
+    return RowStorage::writeCoded(first, count, rows, row);
+  if (rotated_ && !is_rotated) stopRotating();
+  const auto* integers = reinterpret_cast<const signed char*>(rows.bytes);
+  if (in() == depth()) return store(first, count, integers, rows.scales);
+  for (Index r = 0; r < count; ++r) {
+    std::copy_n(integers + r * in(), in(), padded_.begin());
+    store(first + r, 1, padded_.data(), rows.scales + r);
+  }
 }
 
 void Int8Weight::stopRotating() {
@@ -333,14 +336,6 @@ void Int8Weight::stopRotating() {
     store(r, 1, padded_.data(), &scale);
   }
   rotated_ = false;
-}
-
-void Int8Weight::storeUnpadded(Index first, Index count, const signed char* rows, const float* scales) {
-  if (in() == depth()) return store(first, count, rows, scales);
-  for (Index r = first; r < first + count; ++r, rows += in()) {
-    std::copy_n(rows, in(), padded_.begin());
-    store(r, 1, padded_.data(), scales++);
-  }
 }
 
 void Int8Weight::store(Index first, Index count, const signed char* rows, const float* scales) {

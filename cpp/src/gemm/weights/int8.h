@@ -14,7 +14,7 @@ namespace heed {
 /// contains an infinity or a NaN gets the scale NaN, and all products with it are NaN.
 ///
 /// Rows of both operands are rotated before they are quantized (gemm/rotation.h), which read() reverses. Exceptions:
-/// tables (`full_range`), depths without a rotation, and weights with rows from writeInt8(), whose integers are kept.
+/// tables (`full_range`), depths without a rotation, and weights with rows of kInt8, whose integers are kept.
 class Int8Weight final : public PackedWeight {
  public:
   /// Throws kOutOfMemory.
@@ -22,11 +22,9 @@ class Int8Weight final : public PackedWeight {
 
   /// Quantizes the rows.
   void write(Index first, Index count, const float* rows) override;
-  /// Stores the integers and scales unchanged, and stops the rotation of this weight: rows that are already there are
-  /// quantized again.
-  void writeInt8(Index first, Index count, const signed char* rows, const float* scales) override;
-  /// Stores the integers and scales unchanged, unless the weight is not rotated.
-  void writeRotatedInt8(Index first, Index count, const signed char* rows, const float* scales, float* row) override;
+  /// Stores the integers and scales of kInt8 and kRotatedInt8 unchanged. kInt8 stops the rotation of this weight: rows
+  /// that are already there are quantized again. If the weight is not rotated, kRotatedInt8 is written as fp32.
+  void writeCoded(Index first, Index count, const CodedRows& rows, float* row) override;
   void read(Index first, Index count, float* rows) const override;
 
   const LeftForm& leftForm() const override;
@@ -43,8 +41,6 @@ class Int8Weight final : public PackedWeight {
   /// K padded to whole vectors.
   Index depth() const { return panelBytes() / 8; }
   void stopRotating();
-  /// Stores rows of in() integers.
-  void storeUnpadded(Index first, Index count, const signed char* rows, const float* scales);
   /// Stores rows of depth() integers.
   void store(Index first, Index count, const signed char* rows, const float* scales);
 

@@ -3,7 +3,6 @@
 #include <limits>
 
 #include "core/check.h"
-#include "gemm/rotation.h"
 #include "gemm/weights/float32.h"
 #include "gemm/weights/int8.h"
 
@@ -12,15 +11,6 @@ namespace heed {
 std::unique_ptr<PackedWeight> PackedWeight::create(Index out, Index in, Precision precision, bool full_range) {
   if (precision == Precision::kInt8) return std::make_unique<Int8Weight>(out, in, full_range);
   return std::make_unique<Float32Weight>(out, in);
-}
-
-void PackedWeight::writeRotatedInt8(Index first, Index count, const signed char* rows, const float* scales,
-                                    float* row) {
-  for (Index r = first; r < first + count; ++r, ++scales) {
-    for (Index k = 0; k < in(); ++k) row[k] = *scales * static_cast<float>(*rows++);
-    rotate(row, in(), row);
-    write(r, 1, row);
-  }
 }
 
 PackedWeight::PackedWeight(Index out, Index in, Index steps, Index step_bytes)

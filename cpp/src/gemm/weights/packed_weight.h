@@ -33,8 +33,6 @@ class PackedWeight : public RowStorage {
   Index out() const { return out_; }  ///< M
   Index in() const { return in_; }    ///< K
 
-  void writeRotatedInt8(Index first, Index count, const signed char* rows, const float* scales, float* row) override;
-
   virtual const LeftForm& leftForm() const = 0;
   /// Computes the columns of C in `panels` for a chunk whose rows are packed in leftForm(). `sums` is scratch of
   /// kMaxSums floats.

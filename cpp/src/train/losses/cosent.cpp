@@ -1,13 +1,13 @@
 /// With s_i = scale cos(a_i, b_i): L = log(1 + sum of e^{s_i - s_j} over the pairs (i, j) with label_i < label_j).
 ///
 /// Backward, with p_ij = e^{s_i - s_j - L}: ds_i = sum of p_ij - sum of p_ji over such pairs, du_i = scale ds_i v_i for
-/// the unit vectors u_i = a_i / |a_i| and v_i = b_i / |b_i|, and da = (du - (u du) u) / |a|.
+/// the unit vectors u_i = a_i / |a_i| and v_i = b_i / |b_i|, which normalize() records (ops/pooling_backward.cpp).
 #include <cmath>
 #include <string>
 
 #include "core/check.h"
+#include "heed/train/ops.h"
 #include "train/losses/loss.h"
-#include "train/losses/unit_rows.h"
 
 namespace heed::train::losses {
 namespace {
@@ -17,19 +17,19 @@ double power(double x) { return elementary::pow(2.718281828459045, x); }
 
 }  // namespace
 
-Variable coSENT(Graph& graph, const Variable& a, const Variable& b, const std::vector<float>& labels, float scale) {
-  const Index count = a.rows(), width = a.cols();
-  requireShape("b", b.value(), count, width);
-  requireOnePerRow("labels", labels.size(), count);
-  auto u = std::make_shared<UnitRows>(unitRowsOf(*a.shared())), v = std::make_shared<UnitRows>(unitRowsOf(*b.shared()));
+Variable coSENT(Graph& graph, const Arguments& given) {
+  const Variable u = normalize(graph, given.variable("a")), v = normalize(graph, given.variableLike("b", "a"));
+  const std::vector<float> labels = given.numbers("labels", given.leading("a", "[..., E]"));
+  const auto scale = static_cast<double>(given.number("scale"));
+  const Index count = u.rows(), width = u.cols();
   std::vector<double> s;
   for (Index i = 0; i < count; ++i) {
     if (!std::isfinite(labels[size_t(i)])) {
       throwInvalid(ErrorCode::kInvalidArgument, "labels", "finite numbers",
                    numberText(static_cast<double>(labels[size_t(i)])) + " at position " + std::to_string(i));
     }
-    const auto cosine = sumInDouble(width, kProduct, u->rows.data() + i * width, v->rows.data() + i * width);
-    s.push_back(static_cast<double>(scale) * cosine);
+    const auto cosine = sumInDouble(width, kProduct, u.shared()->data() + i * width, v.shared()->data() + i * width);
+    s.push_back(scale * cosine);
   }
   const auto each_pair = [&](const auto& visit) {
     for (size_t i = 0; i < s.size(); ++i) {
@@ -48,27 +48,17 @@ Variable coSENT(Graph& graph, const Variable& a, const Variable& b, const std::v
     ds[i] += part;
     ds[j] -= part;
   });
-  for (double& each : ds) each *= static_cast<double>(scale) / total;
-  return graph.record(scalarOf(highest + elementary::log(total)), {a, b}, false,
-                      [u, v, ds = std::move(ds), da = a.node(), db = b.node()](Matrix& gradient, Backward& pass) {
-                        const auto give = [&](const std::shared_ptr<Node>& node, const UnitRows& own,
-                                              const UnitRows& other) {
-                          if (!node) return;
-                          Matrix d(other.rows.values());
-                          for (Index i = 0; i < d.rows(); ++i)
-                            d.view().row(i) *= static_cast<float>(seedOf(gradient) * ds[size_t(i)]);
-                          backThroughUnitRows(own, d);
-                          pass.give(node, std::move(d));
+  for (double& each : ds) each *= scale / total;
+  return graph.record(scalarOf(highest + elementary::log(total)), {u, v}, false,
+                      [u, v, ds = std::move(ds)](Matrix& gradient, Backward& pass) {
+                        const auto add = [&](const Variable& own, const Variable& other) {
+                          MatrixView out = pass.gradient(own.node());
+                          for (Index i = 0; i < out.rows(); ++i)
+                            out.row(i) += static_cast<float>(seedOf(gradient) * ds[size_t(i)]) * other.value().row(i);
                         };
-                        give(da, *u, *v);
-                        give(db, *v, *u);
+                        add(u, v);
+                        add(v, u);
                       });
-}
-
-Variable coSENTOf(Graph& graph, const Arguments& given) {
-  const Variable b = given.variableLike("b", "a");
-  const Shape shape = given.leading("a", "[..., E]");
-  return coSENT(graph, given.variable("a"), b, given.numbers("labels", shape), given.number("scale"));
 }
 
 }  // namespace heed::train::losses

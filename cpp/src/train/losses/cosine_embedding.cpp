@@ -24,9 +24,8 @@ struct Cosine {
 };
 
 Cosine cosineOf(Index width, const float* a, const float* b) {
-  const auto product = [](const auto& x, const auto& y) { return x * y; };
-  const double aa = sumInDouble(width, product, a, a) + kEpsilon, bb = sumInDouble(width, product, b, b) + kEpsilon;
-  return {sumInDouble(width, product, a, b) / std::sqrt(aa * bb), aa, bb};
+  const double aa = sumInDouble(width, kProduct, a, a) + kEpsilon, bb = sumInDouble(width, kProduct, b, b) + kEpsilon;
+  return {sumInDouble(width, kProduct, a, b) / std::sqrt(aa * bb), aa, bb};
 }
 
 /// dl/dc.
@@ -37,12 +36,13 @@ double slopeOf(const Cosine& cosine, float label, float margin) {
 
 }  // namespace
 
-Variable cosineEmbedding(Graph& graph, const Variable& a, const Variable& b, std::vector<float> labels, float margin,
-                         Factors weights) {
+Variable cosineEmbedding(Graph& graph, const Arguments& given) {
+  const Variable a = given.variable("a"), b = given.variableLike("b", "a");
+  const Shape shape = given.leading("a", "[..., E]");
+  std::vector<float> labels = given.numbers("labels", shape);
+  Factors weights = readWeights(given, shape);
+  const float margin = given.number("margin");
   const Index rows = a.rows(), width = a.cols();
-  requireShape("b", b.value(), rows, width);
-  requireOnePerRow("labels", labels.size(), rows);
-  requireWeights(weights);
   double sum = 0;
   for (Index t = 0; t < rows; ++t) {
     const float label = labels[static_cast<size_t>(t)];
@@ -64,27 +64,18 @@ Variable cosineEmbedding(Graph& graph, const Variable& a, const Variable& b, std
         // Adds the gradient of `from`, whose squared norms are `squared_length`.
         const auto add = [&](const std::shared_ptr<Node>& node, const Matrix& from, const Matrix& other,
                              double Cosine::* squared_length) {
-          pass.add(node, [&](MatrixView out, const ConstMatrixView* residual) {
-            if (!residual) out.setZero();
-            for (Index t = 0; t < out.rows(); ++t) {
-              const Cosine cosine = cosineOf(out.cols(), x->data() + t * out.cols(), y->data() + t * out.cols());
-              const double slope = factor * weights.at(t) * slopeOf(cosine, labels[static_cast<size_t>(t)], margin);
-              const auto along = static_cast<float>(slope / std::sqrt(cosine.length_a2 * cosine.length_b2));
-              const auto back = static_cast<float>(slope * cosine.value / cosine.*squared_length);
-              out.row(t) += along * other.values().row(t) - back * from.values().row(t);
-            }
-          });
+          MatrixView out = pass.gradient(node);
+          for (Index t = 0; t < out.rows(); ++t) {
+            const Cosine cosine = cosineOf(out.cols(), x->data() + t * out.cols(), y->data() + t * out.cols());
+            const double slope = factor * weights.at(t) * slopeOf(cosine, labels[static_cast<size_t>(t)], margin);
+            const auto along = static_cast<float>(slope / std::sqrt(cosine.length_a2 * cosine.length_b2));
+            const auto back = static_cast<float>(slope * cosine.value / cosine.*squared_length);
+            out.row(t) += along * other.values().row(t) - back * from.values().row(t);
+          }
         };
         add(dx, *x, *y, &Cosine::length_a2);
         add(dy, *y, *x, &Cosine::length_b2);
       });
-}
-
-Variable cosineEmbeddingOf(Graph& graph, const Arguments& given) {
-  const Variable b = given.variableLike("b", "a");
-  const Shape shape = given.leading("a", "[..., E]");
-  return cosineEmbedding(graph, given.variable("a"), b, given.numbers("labels", shape), given.number("margin"),
-                         given.entryFactors("weights", shape));
 }
 
 }  // namespace heed::train::losses

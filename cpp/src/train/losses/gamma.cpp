@@ -2,33 +2,24 @@
 ///
 ///   l = x + log e + y / e exp(-x)     dl/dx = 1 - y / e exp(-x)       dl/dy = exp(-x) / e   if x is a logarithm
 ///   l = log(e x) + y / (e x)          dl/dx = 1 / x - y / (e x^2)     dl/dy = 1 / (e x)
-#include "core/check.h"
-#include "train/losses/elementwise_loss.h"
+#include "train/losses/loss.h"
 
 namespace heed::train::losses {
 
-Variable gamma(Graph& graph, const Variable& input, const Variable& target, const GammaOptions& options) {
-  requireExposure(options.exposure);
-  const bool log_input = options.log_input;
-  const auto halves = log_input ? halfExponentials(*input.shared(), -1) : std::vector<float>();
-  return elementwiseLoss(graph, {input, target}, {"input", "target"}, options.weights,
-                         [=, exposure = options.exposure](Index i, const double* values) -> LossEntry {
-                           const double x = values[0], y = values[1], e = exposure.at(i);
-                           if (!log_input) {
-                             const double mean = e * x;
-                             return {elementary::log(mean) + y / mean, {1 / x - y / (mean * x), 1 / mean}};
-                           }
-                           const auto half = static_cast<double>(halves[static_cast<size_t>(i)]);
-                           const double inverse = half * half / e;  // of the mean
-                           return {x + elementary::log(e) + y * inverse, {1 - y * inverse, inverse}};
-                         });
-}
-
-Variable gammaOf(Graph& graph, const Arguments& given) {
-  return gamma(graph, given.variable("input"), given.variableLike("target", "input"),
-               {.log_input = given.flag("logInput"),
-                .weights = given.entryFactors("weights", given.shape("input")),
-                .exposure = given.entryFactors("exposure", given.shape("input"))});
+Variable gamma(Graph& graph, const Arguments& given) {
+  const Factors exposure = readExposure(given);
+  const bool log_input = given.flag("logInput");
+  const auto halves = log_input ? halfExponentials(*given.variable("input").shared(), -1) : std::vector<float>();
+  return elementwiseLoss(graph, given, {"input", "target"}, [=](Index i, const double* values) -> LossEntry {
+    const double x = values[0], y = values[1], e = exposure.at(i);
+    if (!log_input) {
+      const double mean = e * x;
+      return {elementary::log(mean) + y / mean, {1 / x - y / (mean * x), 1 / mean}};
+    }
+    const auto half = static_cast<double>(halves[static_cast<size_t>(i)]);
+    const double inverse = half * half / e;  // of the mean
+    return {x + elementary::log(e) + y * inverse, {1 - y * inverse, inverse}};
+  });
 }
 
 }  // namespace heed::train::losses

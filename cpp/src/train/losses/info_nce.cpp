@@ -1,17 +1,17 @@
 /// With the unit vectors u_i = a_i / |a_i|, v_j = b_j / |b_j| and S = scale U V^T: L = mean over i of
 /// log(sum_j e^{S_ij}) - S_ii, where j runs over i and its negatives.
 ///
-/// Backward, with P = softmax(S) and N the number of rows of a: dS = (P - I) / N, dU = scale dS V, dV = scale dS^T U,
-/// and da = (du - (u du) u) / |a|.
+/// Backward, with P = softmax(S) and N the number of rows of a: dS = (P - I) / N, dU = scale dS V, dV = scale dS^T U.
+/// U and V are recorded by normalize() (ops/pooling_backward.cpp).
 #include <cstring>
 #include <limits>
 
 #include "core/check.h"
 #include "gemm/gradient_products.h"
 #include "heed/linear.h"
+#include "heed/train/ops.h"
 #include "ops/softmax.h"
 #include "train/losses/loss.h"
-#include "train/losses/unit_rows.h"
 
 namespace heed::train::losses {
 namespace {
@@ -23,18 +23,24 @@ bool sameRow(const Matrix& x, Index i, Index j) {
 
 }  // namespace
 
-Variable infoNCE(Graph& graph, const Variable& a, const Variable& b, float scale, std::vector<int32_t> groups) {
-  const Index count = a.rows(), width = a.cols();
+Variable infoNCE(Graph& graph, const Arguments& given) {
+  for (const char* name : {"a", "b"}) {
+    if (given.shape(name).rank() != 2) throwShapeMismatch(name, "[N, E]", given.shape(name));
+  }
+  const Variable a = given.variable("a"), b = given.variable("b");
+  const float scale = given.number("scale");
+  const std::vector<int32_t> groups = given.indices("groups");
+  const Index count = a.rows(), width = a.cols(), given_groups = static_cast<Index>(groups.size());
   if (b.rows() < count || b.cols() != width) {
     throwShapeMismatch(
         "b", "a row per row of a, " + Shape{count, width}.toString() + ", and any number of further negatives",
         Shape{b.rows(), b.cols()});
   }
-  if (!groups.empty() && groups.size() != static_cast<size_t>(b.rows()))
-    requireOnePerRow("groups", groups.size(), count);
-  auto u = std::make_shared<UnitRows>(unitRowsOf(*a.shared())), v = std::make_shared<UnitRows>(unitRowsOf(*b.shared()));
+  if (given_groups != 0 && given_groups != count && given_groups != b.rows())
+    throwShapeMismatch("groups", Shape{count}.toString() + ", one per row", Shape{given_groups});
+  const Variable u = normalize(graph, a), v = normalize(graph, b);
   auto p = std::make_shared<Matrix>(count, b.rows());
-  heed::linear(u->rows.values(), v->rows.values(), nullptr, Activation::kIdentity, p->view(), graph.context());
+  heed::linear(u.value(), v.value(), nullptr, Activation::kIdentity, p->view(), graph.context());
   p->view() *= scale;
 
   const auto is_negative = [&](Index i, Index j) {
@@ -54,35 +60,20 @@ Variable infoNCE(Graph& graph, const Variable& a, const Variable& b, float scale
     p->view().row(i) /= total;
     sum += highest + elementary::log(static_cast<double>(total)) - positive;
   }
-  return graph.record(scalarOf(sum / static_cast<double>(count)), {a, b}, false,
-                      [u, v, p, scale, da = a.node(), db = b.node()](Matrix& gradient, Backward& pass) {
+  return graph.record(scalarOf(sum / static_cast<double>(count)), {u, v}, false,
+                      [u, v, p, scale](Matrix& gradient, Backward& pass) {
                         const auto rows = static_cast<double>(p->rows());
                         const auto factor = static_cast<float>(seedOf(gradient) * static_cast<double>(scale) / rows);
                         // scale dS
                         Matrix ds(p->values());
                         for (Index i = 0; i < ds.rows(); ++i) ds.data()[i * ds.cols() + i] -= 1;
                         ds.view() *= factor;
-                        if (da) {
-                          Matrix du(u->rows.rows(), u->rows.cols());
-                          inputGradient(ds.values(), v->rows.values(), du.view(), nullptr, pass.context());
-                          backThroughUnitRows(*u, du);
-                          pass.give(da, std::move(du));
-                        }
-                        if (db) {
-                          Matrix dv(v->rows.rows(), v->rows.cols());
-                          dv.view().setZero();
-                          addWeightGradient(ds.values(), u->rows.values(), dv.view(), pass.context());
-                          backThroughUnitRows(*v, dv);
-                          pass.give(db, std::move(dv));
-                        }
+                        pass.add(u.node(), [&](MatrixView du, const ConstMatrixView* residual) {
+                          inputGradient(ds.values(), v.value(), du, residual, pass.context());
+                        });
+                        if (MatrixView dv = pass.gradient(v.node()); dv.data())
+                          addWeightGradient(ds.values(), u.value(), dv, pass.context());
                       });
-}
-
-Variable infoNCEOf(Graph& graph, const Arguments& given) {
-  for (const char* name : {"a", "b"}) {
-    if (given.shape(name).rank() != 2) throwShapeMismatch(name, "[N, E]", given.shape(name));
-  }
-  return infoNCE(graph, given.variable("a"), given.variable("b"), given.number("scale"), given.indices("groups"));
 }
 
 }  // namespace heed::train::losses

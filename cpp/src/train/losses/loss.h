@@ -1,8 +1,12 @@
 #pragma once
 
+#include <functional>
+#include <vector>
+
 #include "core/elementary.h"
+#include "heed/train/graph.h"
 #include "heed/train/losses.h"
-#include "train/ops/vectors.h"
+#include "ops/vectors.h"
 
 /// Functions that several losses use.
 namespace heed::train {
@@ -17,28 +21,35 @@ inline Matrix scalarOf(double value) {
 /// The gradient of a loss as a number.
 inline double seedOf(const Matrix& gradient) { return static_cast<double>(*gradient.data()); }
 
-/// Throws kShapeMismatch unless there is one value per row.
-void requireOnePerRow(const char* argument, size_t got, Index rows);
+/// The argument `exampleWeights` for entries of this shape. Throws kInvalidArgument unless all are finite and at least
+/// 0.
+losses::Factors readWeights(const losses::Arguments& given, const Shape& shape);
+/// The argument `exposure` for the entries of `input`. Throws kInvalidArgument unless all are finite and above 0.
+losses::Factors readExposure(const losses::Arguments& given);
 
-/// Throws kInvalidArgument unless all are finite and at least 0, or above 0.
-void requireWeights(const losses::Factors& weights);
-void requireExposure(const losses::Factors& exposure);
+/// The factors on C classes in the argument with this name; none, which means ones, if it is null.
+losses::Factors classFactors(const losses::Arguments& given, const char* name, Index classes);
 
 /// The divisor of a weighted mean over `count` entries: the sum of the weights. 1 if all weights are 0, so that the
 /// mean is 0.
 double totalOf(const losses::Factors& weights, Index count);
 
-/// log(1 + e^x) = max(x, 0) + log(1 + e^-|x|), where `exponential` is e^-|x|, which does not overflow.
-inline double softplus(double x, double exponential) { return std::max(x, 0.0) + elementary::log(1 + exponential); }
+/// A loss at one entry, and its derivatives by the variables in their order.
+struct LossEntry {
+  double value;
+  double slopes[3] = {};
+};
 
-template <int N>
-simd::Floats<N> negated(const simd::Floats<N>& x) {
-  return x * simd::splat(-1);
-}
+/// Computes entry i from the values of the variables there.
+using LossFormula = std::function<LossEntry(Index i, const double* values)>;
 
-/// out = e^-|x|.
-inline void exponentialsOfNegatives(Index count, const float* x, float* out) {
-  transform<2>(count, out, [](const auto& a) { return exp(minimum(a, negated(a))); }, x);
-}
+/// L = sum_i w_i l_i / sum_i w_i over all entries, with the argument `exampleWeights`; without it, the mean. Sums and
+/// derivatives are computed in double precision. `names`: the variables, at most three, of the same shape.
+Variable elementwiseLoss(Graph& graph, const losses::Arguments& given, std::initializer_list<const char*> names,
+                         LossFormula formula);
+
+/// e^(x / 2) for all entries. Its square overflows where e^x does, whereas simd::exp(x) is limited to arguments below
+/// 88.3. `sign`: 1, or -1 for e^(-x / 2).
+std::vector<float> halfExponentials(const Matrix& x, float sign = 1);
 
 }  // namespace heed::train

@@ -6,9 +6,10 @@
 /// `full` adds Stirling's approximation of log(y!) where y > 1: y log y - y + log(2 pi y) / 2, whose derivative is
 /// log y + 1 / (2 y).
 #include <numbers>
+#include <utility>
 
 #include "core/check.h"
-#include "train/losses/elementwise_loss.h"
+#include "train/losses/loss.h"
 
 namespace heed::train::losses {
 namespace {
@@ -22,40 +23,30 @@ double stirlingSlope(double y) { return y > 1 ? elementary::log(y) + 1 / (2 * y)
 
 }  // namespace
 
-Variable poisson(Graph& graph, const Variable& input, const Variable& target, const PoissonOptions& options) {
-  requireEps(options.eps);
-  requireExposure(options.exposure);
-  const auto eps = static_cast<double>(options.eps);
-  const bool log_input = options.log_input, full = options.full;
-  const auto halves = log_input ? halfExponentials(*input.shared()) : std::vector<float>();
-  return elementwiseLoss(graph, {input, target}, {"input", "target"}, options.weights,
-                         [=, exposure = options.exposure](Index i, const double* values) {
-                           const double x = values[0], y = values[1], e = exposure.at(i);
-                           LossEntry entry;
-                           if (log_input) {
-                             const auto half = static_cast<double>(halves[static_cast<size_t>(i)]);
-                             const double mean = e * half * half,
-                                          log_mean = exposure.values.empty() ? x : x + elementary::log(e);
-                             entry = {mean - y * log_mean, {mean - y, -log_mean}};
-                           } else {
-                             const double log_mean = elementary::log(e * x + eps);
-                             entry = {e * x - y * log_mean, {e - e * y / (e * x + eps), -log_mean}};
-                           }
-                           if (full) {
-                             entry.value += stirling(y);
-                             entry.slopes[1] += stirlingSlope(y);
-                           }
-                           return entry;
-                         });
-}
-
-Variable poissonOf(Graph& graph, const Arguments& given) {
-  return poisson(graph, given.variable("input"), given.variableLike("target", "input"),
-                 {.log_input = given.flag("logInput"),
-                  .full = given.flag("full"),
-                  .eps = given.number("eps"),
-                  .weights = given.entryFactors("weights", given.shape("input")),
-                  .exposure = given.entryFactors("exposure", given.shape("input"))});
+Variable poisson(Graph& graph, const Arguments& given) {
+  requireEps(given.number("eps"));
+  const auto eps = static_cast<double>(given.number("eps"));
+  const Factors exposure = readExposure(given);
+  const bool log_input = given.flag("logInput"), full = given.flag("full");
+  const auto halves = log_input ? halfExponentials(*given.variable("input").shared()) : std::vector<float>();
+  LossFormula formula = [=](Index i, const double* values) {
+    const double x = values[0], y = values[1], e = exposure.at(i);
+    LossEntry entry;
+    if (log_input) {
+      const auto half = static_cast<double>(halves[static_cast<size_t>(i)]);
+      const double mean = e * half * half, log_mean = exposure.values.empty() ? x : x + elementary::log(e);
+      entry = {mean - y * log_mean, {mean - y, -log_mean}};
+    } else {
+      const double log_mean = elementary::log(e * x + eps);
+      entry = {e * x - y * log_mean, {e - e * y / (e * x + eps), -log_mean}};
+    }
+    if (full) {
+      entry.value += stirling(y);
+      entry.slopes[1] += stirlingSlope(y);
+    }
+    return entry;
+  };
+  return elementwiseLoss(graph, given, {"input", "target"}, std::move(formula));
 }
 
 }  // namespace heed::train::losses

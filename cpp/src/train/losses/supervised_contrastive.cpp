@@ -2,23 +2,24 @@
 /// label of i: L = mean of log(sum_{j != i} e^{S_ij}) - mean_p S_ip over the A rows i with N_i > 0.
 ///
 /// Backward, with P = softmax(S) without the diagonal and Q_ip = 1 / N_i: dS = (P - Q) / A in these A rows and 0 in all
-/// others, dU = scale (dS + dS^T) U, and dx = (du - (u du) u) / |x|.
+/// others, dU = scale (dS + dS^T) U. U is recorded by normalize() (ops/pooling_backward.cpp).
 #include <limits>
 
 #include "gemm/gradient_products.h"
 #include "heed/linear.h"
+#include "heed/train/ops.h"
 #include "ops/softmax.h"
 #include "train/losses/loss.h"
-#include "train/losses/unit_rows.h"
 
 namespace heed::train::losses {
 
-Variable supervisedContrastive(Graph& graph, const Variable& x, const std::vector<int32_t>& labels, float scale) {
-  const Index count = x.rows();
-  requireOnePerRow("labels", labels.size(), count);
-  auto u = std::make_shared<UnitRows>(unitRowsOf(*x.shared()));
+Variable supervisedContrastive(Graph& graph, const Arguments& given) {
+  const Variable u = normalize(graph, given.variable("x"));
+  const std::vector<int32_t> labels = given.indices("labels", given.leading("x", "[..., E]"));
+  const float scale = given.number("scale");
+  const Index count = u.rows();
   auto ds = std::make_shared<Matrix>(count, count);
-  heed::linear(u->rows.values(), u->rows.values(), nullptr, Activation::kIdentity, ds->view(), graph.context());
+  heed::linear(u.value(), u.value(), nullptr, Activation::kIdentity, ds->view(), graph.context());
   ds->view() *= scale;
 
   double sum = 0;
@@ -49,22 +50,14 @@ Variable supervisedContrastive(Graph& graph, const Variable& x, const std::vecto
     }
   }
   const double divisor = anchors > 0 ? static_cast<double>(anchors) : 1;
-  return graph.record(scalarOf(sum / divisor), {x}, false,
-                      [u, ds, scale, divisor, dx = x.node()](Matrix& gradient, Backward& pass) {
-                        if (!dx) return;
-                        Matrix scaled(ds->values());
-                        scaled.view() *= static_cast<float>(seedOf(gradient) * static_cast<double>(scale) / divisor);
-                        Matrix du(u->rows.rows(), u->rows.cols());
-                        inputGradient(scaled.values(), u->rows.values(), du.view(), nullptr, pass.context());
-                        addWeightGradient(scaled.values(), u->rows.values(), du.view(), pass.context());
-                        backThroughUnitRows(*u, du);
-                        pass.give(dx, std::move(du));
-                      });
-}
-
-Variable supervisedContrastiveOf(Graph& graph, const Arguments& given) {
-  const Shape shape = given.leading("x", "[..., E]");
-  return supervisedContrastive(graph, given.variable("x"), given.indices("labels", shape), given.number("scale"));
+  return graph.record(scalarOf(sum / divisor), {u}, false, [u, ds, scale, divisor](Matrix& gradient, Backward& pass) {
+    Matrix scaled(ds->values());
+    scaled.view() *= static_cast<float>(seedOf(gradient) * static_cast<double>(scale) / divisor);
+    pass.add(u.node(), [&](MatrixView du, const ConstMatrixView* residual) {
+      inputGradient(scaled.values(), u.value(), du, residual, pass.context());
+      addWeightGradient(scaled.values(), u.value(), du, pass.context());
+    });
+  });
 }
 
 }  // namespace heed::train::losses

@@ -5,7 +5,6 @@
 /// dp = -u_ap, dn = u_an. u = 0 where d = 0.
 #include <cmath>
 
-#include "core/check.h"
 #include "train/losses/loss.h"
 
 namespace heed::train::losses {
@@ -30,12 +29,12 @@ struct Distances {
 
 }  // namespace
 
-Variable triplet(Graph& graph, const Variable& anchor, const Variable& positive, const Variable& negative, float margin,
-                 Factors weights) {
+Variable triplet(Graph& graph, const Arguments& given) {
+  const Variable anchor = given.variable("anchor"), positive = given.variableLike("positive", "anchor"),
+                 negative = given.variableLike("negative", "anchor");
+  Factors weights = readWeights(given, given.leading("anchor", "[..., E]"));
+  const float margin = given.number("margin");
   const Index rows = anchor.rows(), width = anchor.cols();
-  requireShape("positive", positive.value(), rows, width);
-  requireShape("negative", negative.value(), rows, width);
-  requireWeights(weights);
   std::vector<Distances> distances;
   double sum = 0;
   for (Index t = 0; t < rows; ++t) {
@@ -56,29 +55,21 @@ Variable triplet(Graph& graph, const Variable& anchor, const Variable& positive,
                         // Adds sign * u for the pair of the anchor and `other`.
                         const auto add = [&](const std::shared_ptr<Node>& node, const Matrix& other,
                                              double Distances::* length, double sign) {
-                          pass.add(node, [&](MatrixView out, const ConstMatrixView* residual) {
-                            if (!residual) out.setZero();
-                            for (Index t = 0; t < out.rows(); ++t) {
-                              const Distances& row = distances[static_cast<size_t>(t)];
-                              if (row.positive - row.negative + static_cast<double>(margin) < 0 || row.*length == 0)
-                                continue;
-                              const auto scale = static_cast<float>(sign * factor * weights.at(t) / row.*length);
-                              out.row(t).array() += scale * (a->values().row(t) - other.values().row(t)).array() +
-                                                    scale * kDistanceEpsilon;
-                            }
-                          });
+                          MatrixView out = pass.gradient(node);
+                          for (Index t = 0; t < out.rows(); ++t) {
+                            const Distances& row = distances[static_cast<size_t>(t)];
+                            if (row.positive - row.negative + static_cast<double>(margin) < 0 || row.*length == 0)
+                              continue;
+                            const auto scale = static_cast<float>(sign * factor * weights.at(t) / row.*length);
+                            out.row(t).array() +=
+                                scale * (a->values().row(t) - other.values().row(t)).array() + scale * kDistanceEpsilon;
+                          }
                         };
                         add(da, *p, &Distances::positive, 1);
                         add(da, *n, &Distances::negative, -1);
                         add(dp, *p, &Distances::positive, -1);
                         add(dn, *n, &Distances::negative, 1);
                       });
-}
-
-Variable tripletOf(Graph& graph, const Arguments& given) {
-  return triplet(graph, given.variable("anchor"), given.variableLike("positive", "anchor"),
-                 given.variableLike("negative", "anchor"), given.number("margin"),
-                 given.entryFactors("weights", given.leading("anchor", "[..., E]")));
 }
 
 }  // namespace heed::train::losses

@@ -12,7 +12,7 @@
 
 #include "core/check.h"
 #include "heed/train/ops.h"
-#include "train/ops/vectors.h"
+#include "ops/vectors.h"
 
 namespace heed::train {
 namespace {
@@ -20,7 +20,7 @@ namespace {
 /// Calls f(i, c) for every element, where i is its index and c its column.
 template <class F>
 void forEach(const Matrix& x, const F& f) {
-  for (Index i = 0, c = 0; i < sizeOf(x); ++i, c = c + 1 == x.cols() ? 0 : c + 1)
+  for (Index i = 0, c = 0; i < x.size(); ++i, c = c + 1 == x.cols() ? 0 : c + 1)
     f(static_cast<size_t>(i), static_cast<size_t>(c));
 }
 

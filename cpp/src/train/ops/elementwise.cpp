@@ -7,8 +7,8 @@
 #include "core/check.h"
 #include "heed/norm.h"
 #include "heed/train/ops.h"
+#include "ops/vectors.h"
 #include "train/ops/sums.h"
-#include "train/ops/vectors.h"
 
 namespace heed::train {
 namespace {
@@ -25,10 +25,10 @@ void multiplyBy(float factor, Index count, const float* x, float* y) {
 Variable add(Graph& graph, const Variable& a, const Variable& b) {
   requireShape("b", b.value(), a.rows(), a.cols());
   Matrix y(a.rows(), a.cols());
-  transform<4>(sizeOf(y), y.data(), kSum, a.shared()->data(), b.shared()->data());
+  transform<4>(y.size(), y.data(), kSum, a.shared()->data(), b.shared()->data());
   return graph.record(std::move(y), {a, b}, false, [a = a.node(), b = b.node()](Matrix& dy, Backward& pass) {
     if (!b) return pass.give(a, std::move(dy));
-    pass.add(a, [&](MatrixView out, const ConstMatrixView* residual) { write(out, residual, dy.values()); });
+    pass.addValue(a, dy.values());
     pass.give(b, std::move(dy));
   });
 }
@@ -36,25 +36,23 @@ Variable add(Graph& graph, const Variable& a, const Variable& b) {
 Variable multiply(Graph& graph, const Variable& a, const Variable& b) {
   requireShape("b", b.value(), a.rows(), a.cols());
   Matrix y(a.rows(), a.cols());
-  transform<4>(sizeOf(y), y.data(), kProduct, a.shared()->data(), b.shared()->data());
+  transform<4>(y.size(), y.data(), kProduct, a.shared()->data(), b.shared()->data());
   // Each factor is saved only if the gradient of the other needs it.
   const auto saved_a = b.needsGradient() ? a.shared() : nullptr, saved_b = a.needsGradient() ? b.shared() : nullptr;
   return graph.record(std::move(y), {a, b}, false,
                       [a = a.node(), b = b.node(), saved_a, saved_b](Matrix& dy, Backward& pass) {
-                        pass.add(a, [&](MatrixView out, const ConstMatrixView* residual) {
-                          write(out, residual, dy.values().cwiseProduct(saved_b->values()));
-                        });
+                        if (a) pass.addValue(a, dy.values().cwiseProduct(saved_b->values()));
                         if (!b) return;
-                        transform<4>(sizeOf(dy), dy.data(), kProduct, dy.data(), saved_a->data());
+                        transform<4>(dy.size(), dy.data(), kProduct, dy.data(), saved_a->data());
                         pass.give(b, std::move(dy));
                       });
 }
 
 Variable scale(Graph& graph, const Variable& x, float factor) {
   Matrix y(x.rows(), x.cols());
-  multiplyBy(factor, sizeOf(y), x.shared()->data(), y.data());
+  multiplyBy(factor, y.size(), x.shared()->data(), y.data());
   return graph.record(std::move(y), {x}, false, [node = x.node(), factor](Matrix& dy, Backward& pass) {
-    multiplyBy(factor, sizeOf(dy), dy.data(), dy.data());
+    multiplyBy(factor, dy.size(), dy.data(), dy.data());
     pass.give(node, std::move(dy));
   });
 }

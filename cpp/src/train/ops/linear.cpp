@@ -1,11 +1,10 @@
 /// Y = phi(Z), Z = X W^T + b. Backward, with dZ = dY * phi'(Z): dX = dZ W, dW = dZ^T X, db = colsum(dZ).
-#include "train/ops/linear.h"
-
 #include "core/check.h"
 #include "gemm/gemm.h"
 #include "gemm/gradient_products.h"
 #include "gemm/weights/packed_weight.h"
-#include "heed/train/backward.h"
+#include "heed/train/graph.h"
+#include "heed/train/ops.h"
 #include "train/ops/sums.h"
 
 namespace heed::train {
@@ -102,14 +101,8 @@ Variable linear(Graph& graph, const Variable& x, const Variable& weight, const V
         pass.add(x, [&](MatrixView out, const ConstMatrixView* residual) {
           inputGradient(dz.values(), saved_weight->values(), out, residual, context);
         });
-        pass.add(weight, [&](MatrixView out, const ConstMatrixView* residual) {
-          if (!residual) out.setZero();
-          addWeightGradient(dz.values(), saved_x.value()->values(), out, context);
-        });
-        pass.add(bias, [&](MatrixView out, const ConstMatrixView* residual) {
-          if (!residual) out.setZero();
-          addColumnSums(dz.values(), out.data());
-        });
+        if (weight) addWeightGradient(dz.values(), saved_x.value()->values(), pass.gradient(weight), context);
+        if (bias) addColumnSums(dz.values(), pass.gradient(bias).data());
       });
   return activate(graph, result, activation);
 }

@@ -13,8 +13,8 @@
 
 #include "core/check.h"
 #include "heed/train/ops.h"
+#include "ops/vectors.h"
 #include "train/ops/sums.h"
-#include "train/ops/vectors.h"
 
 namespace heed::train {
 namespace {
@@ -26,56 +26,36 @@ std::vector<std::shared_ptr<Node>> nodesOf(const std::vector<Variable>& parts) {
   return nodes;
 }
 
-std::string nameOf(size_t part) { return "parts[" + std::to_string(part) + "]"; }
-
-void requireParts(const std::vector<Variable>& parts) {
+/// Concatenates rows or columns. block(matrix, first, count): `count` of them in a matrix.
+template <class Block>
+Variable concatenate(Graph& graph, const std::vector<Variable>& parts, bool rows, const Block& block) {
   if (parts.empty()) throwInvalid(ErrorCode::kInvalidArgument, "parts", "at least one", "an empty list");
+  std::vector<Index> first = {0};
+  for (size_t i = 0; i < parts.size(); ++i) {
+    const Variable &part = parts[i], &like = parts[0];
+    const std::string name = "parts[" + std::to_string(i) + "]";
+    requireShape(name.c_str(), part.value(), rows ? part.rows() : like.rows(), rows ? like.cols() : part.cols());
+    first.push_back(first.back() + (rows ? part.rows() : part.cols()));
+  }
+  Matrix y(rows ? first.back() : parts[0].rows(), rows ? parts[0].cols() : first.back());
+  MatrixView all = y.view();
+  for (size_t i = 0; i < parts.size(); ++i) block(all, first[i], first[i + 1] - first[i]) = parts[i].value();
+  return graph.record(std::move(y), parts, false, [nodes = nodesOf(parts), first, block](Matrix& dy, Backward& pass) {
+    const ConstMatrixView whole = dy.values();
+    for (size_t i = 0; i < nodes.size(); ++i) pass.addValue(nodes[i], block(whole, first[i], first[i + 1] - first[i]));
+  });
 }
 
 }  // namespace
 
 Variable concatenateColumns(Graph& graph, const std::vector<Variable>& parts) {
-  requireParts(parts);
-  Index columns = 0;
-  for (size_t i = 0; i < parts.size(); ++i) {
-    requireShape(nameOf(i).c_str(), parts[i].value(), parts[0].rows(), parts[i].cols());
-    columns += parts[i].cols();
-  }
-  Matrix y(parts[0].rows(), columns);
-  std::vector<Index> first = {0};
-  for (const Variable& part : parts) {
-    y.view().middleCols(first.back(), part.cols()) = part.value();
-    first.push_back(first.back() + part.cols());
-  }
-  return graph.record(std::move(y), parts, false, [nodes = nodesOf(parts), first](Matrix& dy, Backward& pass) {
-    for (size_t i = 0; i < nodes.size(); ++i) {
-      pass.add(nodes[i], [&](MatrixView out, const ConstMatrixView* residual) {
-        write(out, residual, dy.values().middleCols(first[i], out.cols()));
-      });
-    }
-  });
+  return concatenate(graph, parts, false,
+                     [](auto&& all, Index first, Index count) { return all.middleCols(first, count); });
 }
 
 Variable concatenateRows(Graph& graph, const std::vector<Variable>& parts) {
-  requireParts(parts);
-  Index rows = 0;
-  for (size_t i = 0; i < parts.size(); ++i) {
-    requireShape(nameOf(i).c_str(), parts[i].value(), parts[i].rows(), parts[0].cols());
-    rows += parts[i].rows();
-  }
-  Matrix y(rows, parts[0].cols());
-  std::vector<Index> first = {0};
-  for (const Variable& part : parts) {
-    y.view().middleRows(first.back(), part.rows()) = part.value();
-    first.push_back(first.back() + part.rows());
-  }
-  return graph.record(std::move(y), parts, false, [nodes = nodesOf(parts), first](Matrix& dy, Backward& pass) {
-    for (size_t i = 0; i < nodes.size(); ++i) {
-      pass.add(nodes[i], [&](MatrixView out, const ConstMatrixView* residual) {
-        write(out, residual, dy.values().middleRows(first[i], out.rows()));
-      });
-    }
-  });
+  return concatenate(graph, parts, true,
+                     [](auto&& all, Index first, Index count) { return all.middleRows(first, count); });
 }
 
 Variable sliceColumns(Graph& graph, const Variable& x, Index first, Index count) {
@@ -84,10 +64,7 @@ Variable sliceColumns(Graph& graph, const Variable& x, Index first, Index count)
   Matrix y(x.rows(), count);
   y.view() = x.value().middleCols(first, count);
   return graph.record(std::move(y), {x}, false, [node = x.node(), first](Matrix& dy, Backward& pass) {
-    pass.add(node, [&](MatrixView out, const ConstMatrixView* residual) {
-      if (!residual) out.setZero();
-      out.middleCols(first, dy.cols()) += dy.values();
-    });
+    pass.gradient(node).middleCols(first, dy.cols()) += dy.values();
   });
 }
 
@@ -102,11 +79,9 @@ Variable gatherRows(Graph& graph, const Variable& x, std::vector<Index> indices)
   }
   return graph.record(std::move(y), {x}, false,
                       [node = x.node(), indices = std::move(indices)](Matrix& dy, Backward& pass) {
-                        pass.add(node, [&](MatrixView out, const ConstMatrixView* residual) {
-                          if (!residual) out.setZero();
-                          const Index width = out.cols();
-                          addToRows(indices, dy.data(), width, 1, [&](Index row) { return out.data() + row * width; });
-                        });
+                        const Index width = dy.cols();
+                        float* const out = pass.gradient(node).data();
+                        addToRows(indices, dy.data(), width, 1, [&](Index row) { return out + row * width; });
                       });
 }
 
@@ -114,15 +89,13 @@ Variable reshape(Graph& graph, const Variable& x, Index rows, Index columns) {
   if (rows == x.rows() && columns == x.cols()) return x;
   requireAtLeast("rows", rows, 0);
   requireAtLeast("columns", columns, 0);
-  if (Shape{rows, columns}.size() != sizeOf(*x.shared())) {
+  if (Shape{rows, columns}.size() != x.shared()->size()) {
     throwShapeMismatch("x", "as many elements as the new shape, " + Shape{rows, columns}.toString(),
                        Shape{x.rows(), x.cols()});
   }
   Matrix y(view(x.shared()->data(), rows, columns));
   return graph.record(std::move(y), {x}, false, [node = x.node()](Matrix& dy, Backward& pass) {
-    pass.add(node, [&](MatrixView out, const ConstMatrixView* residual) {
-      write(out, residual, view(static_cast<const float*>(dy.data()), out.rows(), out.cols()));
-    });
+    pass.addValue(node, view(static_cast<const float*>(dy.data()), node->rows, node->columns));
   });
 }
 
@@ -132,10 +105,8 @@ Variable addColumns(Graph& graph, const Variable& x, const Variable& part, Index
   Matrix y(x.value());
   y.view().middleCols(first, part.cols()) += part.value();
   return graph.record(std::move(y), {x, part}, false,
-                      [node = x.node(), part = part.node(), first](Matrix& dy, Backward& pass) {
-                        pass.add(part, [&](MatrixView out, const ConstMatrixView* residual) {
-                          write(out, residual, dy.values().middleCols(first, out.cols()));
-                        });
+                      [node = x.node(), part = part.node(), first, count = part.cols()](Matrix& dy, Backward& pass) {
+                        pass.addValue(part, dy.values().middleCols(first, count));
                         pass.give(node, std::move(dy));
                       });
 }
@@ -160,10 +131,8 @@ Variable scatterRows(Graph& graph, const Variable& x, std::vector<Index> indices
 Variable transpose(Graph& graph, const Variable& x) {
   Matrix y(x.cols(), x.rows());
   y.view() = x.value().transpose();
-  return graph.record(std::move(y), {x}, false, [node = x.node()](Matrix& dy, Backward& pass) {
-    pass.add(node,
-             [&](MatrixView out, const ConstMatrixView* residual) { write(out, residual, dy.values().transpose()); });
-  });
+  return graph.record(std::move(y), {x}, false,
+                      [node = x.node()](Matrix& dy, Backward& pass) { pass.addValue(node, dy.values().transpose()); });
 }
 
 Variable lookUp(Graph& graph, std::span<const TableRows> tables, Index width) {

@@ -52,8 +52,8 @@ void RowSum::addTo(float* out, double factor) {
   std::ranges::fill(total_, 0.0);
 }
 
-ScatteredSums::ScatteredSums(float* out, Index size, double terms)
-    : out_(out), sums_(out && terms > static_cast<double>(size) ? static_cast<size_t>(size) : 0) {}
+ScatteredSums::ScatteredSums(MatrixView out, double terms)
+    : out_(out.data()), sums_(terms > static_cast<double>(out.size()) ? static_cast<size_t>(out.size()) : 0) {}
 
 void ScatteredSums::finish() {
   for (size_t i = 0; i < sums_.size(); ++i) out_[i] += static_cast<float>(sums_[i]);

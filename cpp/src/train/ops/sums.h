@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "heed/tensor.h"
-#include "train/ops/accumulate.h"
+#include "ops/vectors.h"
 
 /// Long sums in gradients. A sum of many terms in fp32 loses digits: with 4 million equal terms, it is 4 % off. All
 /// gradients that are sums over rows, positions or scores use these classes. The order of the terms depends only on the
@@ -42,9 +42,9 @@ class RowSum {
 /// Sums in double of floats that are added to arbitrary elements of an array.
 class ScatteredSums {
  public:
-  /// `terms`: the total number of floats that will be added. finish() adds their sums to `out` (size); with null, there
-  /// is nothing to add to.
-  ScatteredSums(float* out, Index size, double terms);
+  /// `terms`: the total number of floats that will be added. finish() adds their sums to `out`; without data, there is
+  /// nothing to add to.
+  ScatteredSums(MatrixView out, double terms);
   explicit operator bool() const { return out_ != nullptr; }
   void add(Index i, float x) {
     if (sums_.empty())
@@ -52,7 +52,7 @@ class ScatteredSums {
     else
       sums_[static_cast<size_t>(i)] += static_cast<double>(x);
   }
-  /// Adds factor x[k] to element i + k for k in [0, count), unless `out` is null.
+  /// Adds factor x[k] to element i + k for k in [0, count), if there is something to add to.
   void add(Index i, Index count, const float* x, float factor) {
     for (Index k = 0; k < count && out_; ++k) add(i + k, factor * x[k]);
   }

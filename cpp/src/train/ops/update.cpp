@@ -1,40 +1,16 @@
 #include "train/ops/update.h"
 
 #include <cmath>
-#include <type_traits>
-#include <utility>
 
 #include "core/check.h"
-#include "train/ops/vectors.h"
+#include "ops/vectors.h"
 
 namespace heed::train {
 namespace {
 
 constexpr int kVectors = 2;
 using Vectors = simd::Floats<kVectors>;
-constexpr Index kStep = 4 * kVectors;
-
 Vectors loadVectors(const float* from) { return simd::loadFloats<kVectors>(from); }
-
-/// Calls f(pointers into the arrays) once per kStep elements; f may change the arrays that are not const. The last,
-/// incomplete step is padded with zeros.
-template <class F, class... Floats>
-void inVectors(Index count, const F& f, Floats*... arrays) {
-  Index i = 0;
-  for (; i + kStep <= count; i += kStep) f((arrays + i)...);
-  if (i == count) return;
-  const auto bytes = static_cast<size_t>(count - i) * sizeof(float);
-  float tails[sizeof...(Floats)][kStep] = {};
-  const auto with_tails = [&]<size_t... K>(std::index_sequence<K...>) {
-    (std::memcpy(tails[K], arrays + i, bytes), ...);
-    f(static_cast<Floats*>(tails[K])...);
-    const auto copy_back = [&](auto* to, const float* from) {
-      if constexpr (!std::is_const_v<std::remove_pointer_t<decltype(to)>>) std::memcpy(to, from, bytes);
-    };
-    (copy_back(arrays + i, tails[K]), ...);
-  };
-  with_tails(std::index_sequence_for<Floats...>{});
-}
 
 /// base^n by squaring. pow() may differ in the last bit between engines, and trained parameters should not.
 double integerPower(double base, int64_t n) {
@@ -66,7 +42,7 @@ UpdateStep adamStep(const GroupOptions& options, int64_t n, float decay, double 
               eps = static_cast<float>(options.eps);
   const bool amsgrad = options.amsgrad;
   return [=](Index count, const float* g, float* const* moments, float* w) {
-    const auto at = [=](const float* g_at, float* m_at, float* v_at, float* highest_at, float* w_at) {
+    const auto at = [=](float* m_at, float* v_at, float* highest_at, float* w_at, const float* g_at) {
       const Vectors weight = loadVectors(w_at) * simd::splat(decay);
       Vectors gradient = loadVectors(g_at);
       if (l2 != 0) gradient = gradient + weight * simd::splat(l2);
@@ -81,10 +57,11 @@ UpdateStep adamStep(const GroupOptions& options, int64_t n, float decay, double 
       const Vectors denominator = rootOf(second) * simd::splat(inverse_correction) + simd::splat(eps);
       store(w_at, weight - first * simd::splat(step_size) / denominator);
     };
-    if (amsgrad) return inVectors(count, at, g, moments[0], moments[1], moments[2], w);
-    inVectors(
-        count, [at](const float* g_at, float* m_at, float* v_at, float* w_at) { at(g_at, m_at, v_at, nullptr, w_at); },
-        g, moments[0], moments[1], w);
+    if (amsgrad) return forVectors<kVectors>(count, 4, at, moments[0], moments[1], moments[2], w, g);
+    forVectors<kVectors>(
+        count, 3,
+        [at](float* m_at, float* v_at, float* w_at, const float* g_at) { at(m_at, v_at, nullptr, w_at, g_at); },
+        moments[0], moments[1], w, g);
   };
 }
 
@@ -95,18 +72,18 @@ UpdateStep sgdStep(const GroupOptions& options, int64_t, float) {
   const bool nesterov = options.nesterov;
   return [=](Index count, const float* g, float* const* moments, float* w) {
     if (momentum == 0) {
-      return inVectors(
-          count,
-          [=](const float* g_at, float* w_at) {
+      return forVectors<kVectors>(
+          count, 1,
+          [=](float* w_at, const float* g_at) {
             const Vectors weight = loadVectors(w_at);
             const Vectors gradient = loadVectors(g_at) + weight * simd::splat(l2);
             store(w_at, weight - gradient * simd::splat(lr));
           },
-          g, w);
+          w, g);
     }
-    inVectors(
-        count,
-        [=](const float* g_at, float* m_at, float* w_at) {
+    forVectors<kVectors>(
+        count, 2,
+        [=](float* m_at, float* w_at, const float* g_at) {
           const Vectors weight = loadVectors(w_at);
           const Vectors gradient = loadVectors(g_at) + weight * simd::splat(l2);
           const Vectors buffer = loadVectors(m_at) * simd::splat(momentum) + gradient;
@@ -114,7 +91,7 @@ UpdateStep sgdStep(const GroupOptions& options, int64_t, float) {
           const Vectors direction = nesterov ? gradient + buffer * simd::splat(momentum) : buffer;
           store(w_at, weight - direction * simd::splat(lr));
         },
-        g, moments[0], w);
+        moments[0], w, g);
   };
 }
 
@@ -128,9 +105,9 @@ UpdateStep rmspropStep(const GroupOptions& options, int64_t, float) {
   const bool centered = options.centered;
   return [=](Index count, const float* g, float* const* moments, float* w) {
     // The arrays that the options leave out are replaced by w, and not used.
-    inVectors(
-        count,
-        [=](const float* g_at, float* v_at, float* m_at, float* a_at, float* w_at) {
+    forVectors<kVectors>(
+        count, 4,
+        [=](float* v_at, float* m_at, float* a_at, float* w_at, const float* g_at) {
           const Vectors weight = loadVectors(w_at);
           const Vectors gradient = loadVectors(g_at) + weight * simd::splat(l2);
           const Vectors second =
@@ -149,7 +126,7 @@ UpdateStep rmspropStep(const GroupOptions& options, int64_t, float) {
           }
           store(w_at, weight - direction * simd::splat(lr));
         },
-        g, moments[0], momentum > 0 ? moments[1] : w, centered ? moments[momentum > 0 ? 2 : 1] : w, w);
+        moments[0], momentum > 0 ? moments[1] : w, centered ? moments[momentum > 0 ? 2 : 1] : w, w, g);
   };
 }
 

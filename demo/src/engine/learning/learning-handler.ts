@@ -14,7 +14,8 @@ export type WorkerCommand =
   | { type: 'call'; id: number; method: TeacherMethod; argument: unknown }
   | SessionCommand;
 export type WorkerReport =
-  | { type: 'ready' }
+  /** `fetched`: the addresses of the files that the worker has loaded. */
+  | { type: 'ready'; fetched: string[] }
   | { type: 'unavailable'; failure: Failure }
   | { type: 'result'; id: number; value: unknown }
   | { type: 'error'; id: number; failure: Failure }
@@ -44,7 +45,7 @@ export function handle(command: WorkerCommand): void {
   if (command.type === 'start') {
     started = start(command.role, command.build);
     started.then(
-      () => report({ type: 'ready' }),
+      () => report({ type: 'ready', fetched: performance.getEntriesByType('resource').map(({ name }) => name) }),
       (reason: unknown) => report({ type: 'unavailable', failure: asFailure(reason) }),
     );
   } else if (command.type === 'call') {

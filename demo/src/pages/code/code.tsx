@@ -11,16 +11,18 @@ import { opened, source } from '../model/choice';
 import { dtype, url } from '../model/state';
 import * as see from '../see/state';
 import { texts, within } from '../sentences/state';
-import { encoderCode, speedCode } from './encoder';
+import { encoderCode, speedCode, stageCode } from './encoder';
 import { handCode } from './hand';
 import { lensCode } from './lens';
 
 const programs: Record<Page, () => string | null> = {
   see: () => {
     if (see.isEmpty.value) return null;
-    const { layer, head } = see.described.find(({ kind }) => kind === see.kind.value)!;
-    const texts = see.view.value.pair.map(({ sentence }) => sentence);
-    return encoderCode({ source: null, dtype: 'fp32', texts, sentence: 0, layer, head });
+    const texts = see.views.slice(0, 2).map((view) => view.value.trace.sentence);
+    const layer = Math.max(1, see.layer.value);
+    const chosen = see.placeOf(see.head.value);
+    const head = chosen?.layer === layer - 1 ? chosen.head : undefined;
+    return stageCode({ texts, word: see.word.value, off: see.off.value, layer, head });
   },
   compute: () => handResult.value && handCode(handResult.value.input, handResult.value.result),
   learn: () => learningProgram.value?.() ?? null,

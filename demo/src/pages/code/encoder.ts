@@ -30,6 +30,39 @@ export function encoderCode({ source, dtype, texts, sentence, layer, head }: Enc
   ]);
 }
 
+export interface StageState {
+  texts: string[];
+  word: string;
+  /** Layers whose attention is switched off, counted from 1. */
+  off: number[];
+  /** The layer whose weights are shown, counted from 1, and its head, counted from 0; undefined: the mean of all. */
+  layer: number;
+  head: number | undefined;
+}
+
+export function stageCode({ texts, word, off, layer, head }: StageState): string {
+  const edit = off.map((number) => ({ site: `layers.${number - 1}.attention`, scale: 0 }));
+  return program([
+    "import { load, similarity } from 'heed';",
+    '',
+    'const heed = await load();',
+    'const model = await heed.fromPretrained();',
+    `const texts = ${literal(texts)};`,
+    `const options = ${literal({ outputAttentions: true, outputHiddenStates: true, ...(edit.length > 0 && { edit }) })};`,
+    'const both = [];',
+    'for (const text of texts) both.push(await model.encode([text], options));',
+    `const at = both.map(({ tokens }) => Math.max(0, tokens[0].indexOf(${literal(word)})));`,
+    'const after = (i, layer) => [both[i].hiddenStates[layer].toArray()[0][at[i]]];',
+    'for (const layer of both[0].hiddenStates.keys()) // the cosine of the word’s two vectors',
+    '  console.log(layer, similarity(after(0, layer), after(1, layer)).data[0]);',
+    `const heads = both[0].attentions[${layer - 1}].toArray()[0].map((rows) => rows[at[0]]);`,
+    head === undefined
+      ? 'const weights = heads[0].map((_, key) => heads.reduce((sum, row) => sum + row[key], 0) / heads.length);'
+      : `const weights = heads[${head}];`,
+    `console.log(both[0].tokens[0], weights); // layer ${layer}, ${head === undefined ? 'the mean of all heads' : `head ${head + 1}`}`,
+  ]);
+}
+
 /** `recipe`: the options of `trainClassifier`. */
 export function labelsCode(examples: LabelledText[], text: string, recipe: object): string {
   return program([

@@ -3,6 +3,7 @@ import { effect } from '@preact/signals';
 import type { Failure } from '../../engine/failure';
 import { build, failure, savesData, shipped } from '../../engine/heed';
 import type { Role, WorkerCommand, WorkerReport } from '../../engine/learning/learning-handler';
+import { keepForOffline } from '../../offline/offline';
 
 export interface Connection {
   send(command: WorkerCommand): void;
@@ -28,7 +29,10 @@ export function connect(
   };
   worker.onmessage = ({ data }: MessageEvent<WorkerReport>) => {
     if (data.type === 'unavailable') end(data.failure);
-    else receive(data);
+    else {
+      if (data.type === 'ready') void keepForOffline(data.fetched);
+      receive(data);
+    }
   };
   worker.onerror = (event) => {
     event.preventDefault();

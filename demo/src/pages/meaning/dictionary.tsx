@@ -2,10 +2,12 @@
 import { computed, effect, signal } from '@preact/signals';
 import type { PretrainedModel, TextHit } from 'heed';
 import { nearestWords } from '../../../../examples/support/answers.mjs';
-import { Notice } from '../../components/controls';
+import { Failed } from '../../components/failed';
 import { count, milliseconds } from '../../components/numbers';
+import { Readings } from '../../components/readings';
 import { loadDictionary } from '../../engine/dictionary';
 import { asFailure, type Failure, inTurn, shipped } from '../../engine/heed';
+import { attemptsAt } from '../../state/attempts';
 import { text } from '../../state/codecs';
 import { latest } from '../../state/latest';
 import { asEntry, page, urlState } from '../../state/url';
@@ -60,8 +62,11 @@ const search = latest(
   },
 );
 
+const { begin, retry } = attemptsAt(failure);
+
 export function followDictionary(): void {
   effect(() => {
+    begin();
     const query = description.value.trim();
     if (page.value === 'meaning' && shipped.value && query) search({ model: shipped.value.model, description: query });
   });
@@ -99,8 +104,9 @@ export function ReverseDictionary() {
           </button>
         ))}
       </div>
+      <Readings model={shipped.value?.model} texts={[description.value]} />
       <p class="facts">The model is small: it finds the words for some of your own descriptions and misses others.</p>
-      {failure.value && <Notice kind="alert">{failure.value.message}</Notice>}
+      {failure.value && <Failed what="The dictionary" of={failure.value} retry={retry} />}
       {!current && (
         <ol class="words pending" aria-hidden="true">
           {Array.from({ length: shownWords }, (_, i) => (

@@ -3,6 +3,7 @@ import { effect, signal } from '@preact/signals';
 import { type PretrainedModel, semanticSearch, Tensor } from 'heed';
 import { loadDictionary } from '../../engine/dictionary';
 import { asFailure, type Failure, inTurn, shipped } from '../../engine/heed';
+import { attemptsAt } from '../../state/attempts';
 import { choice } from '../../state/codecs';
 import { latest } from '../../state/latest';
 import { page, urlState } from '../../state/url';
@@ -105,6 +106,10 @@ const make = (input: Input, isCurrent: () => boolean) => async (): Promise<void>
   await arrange(made, isCurrent);
 };
 
+const { begin, retry } = attemptsAt(failure);
+
+export { retry };
+
 export function followMap({ index }: DocumentSearch): void {
   let current = 0;
   const run = latest(
@@ -120,6 +125,7 @@ export function followMap({ index }: DocumentSearch): void {
     },
   );
   effect(() => {
+    begin();
     const model = opened.value?.model;
     if (page.value !== 'meaning' || !model || !readsText.value) return;
     const sentences = mapOf.value === 'document' ? index.value.passages.flat().slice(0, mostPoints) : null;

@@ -1,7 +1,8 @@
 /** The map: points near each other have similar vectors. They move towards the query, and are coloured, by their similarity to it. */
 import { computed, useSignal } from '@preact/signals';
 import { useEffect, useRef } from 'preact/hooks';
-import { Choice, Notice } from '../../components/controls';
+import { Choice } from '../../components/controls';
+import { Failed } from '../../components/failed';
 import { type Glide, makeGlide } from '../../components/glide';
 import { count, decimal, short } from '../../components/numbers';
 import { canHover, pointAt } from '../../state/device';
@@ -10,7 +11,7 @@ import { theme } from '../../state/theme';
 import { found } from './dictionary';
 import { draw, type Scene } from './map-drawing';
 import { orderOf, placed, scoresOf, sharesOf } from './map-motion';
-import { embedded, failure, mapOf, points, positions } from './map-state';
+import { embedded, failure, mapOf, points, positions, retry } from './map-state';
 
 const height = 430;
 const margin = 24;
@@ -38,7 +39,10 @@ export function WordMap() {
       width.value = Math.floor(entry!.contentRect.width);
     });
     observer.observe(canvas.current!);
-    glide.current = makeGlide((now) => draw(canvas.current!, scene.current, width.peek(), height, now));
+    glide.current = makeGlide((now) => {
+      // The element is removed before the effect is cleaned up.
+      if (canvas.current) draw(canvas.current, scene.current, width.peek(), height, now);
+    });
     return () => {
       observer.disconnect();
       glide.current!.stop();
@@ -83,7 +87,7 @@ export function WordMap() {
           ]}
         />
       </header>
-      {failure.value && <Notice kind="alert">{failure.value.message}</Notice>}
+      {failure.value && <Failed what="The map" of={failure.value} retry={retry} />}
       <canvas
         ref={canvas}
         role="img"
@@ -97,6 +101,8 @@ export function WordMap() {
       />
       <p class="facts" role="status" id="map-said">
         {said(hovered)}
+        {/* The count would be announced at each change. */}
+        <span aria-hidden="true">{progress()}</span>
       </p>
       <p class="facts" id="map-note">
         {laidOut &&
@@ -106,13 +112,16 @@ export function WordMap() {
   );
 }
 
+function progress(): string {
+  const { done, total } = embedded.value ?? { done: 0, total: 0 };
+  return !points.value && total > 0 ? ` ${count(done)} of ${count(total)}` : '';
+}
+
 function said(hovered: number | null): string {
   const current = points.value;
   if (!current) {
-    const { done, total } = embedded.value ?? { done: 0, total: 0 };
-    return total > 0
-      ? `Embedding ${count(done)} of ${count(total)} texts …`
-      : 'The map appears when the model has loaded.';
+    if (failure.value) return '';
+    return embedded.value ? 'Embedding texts …' : 'The map appears when the model has loaded.';
   }
   if (positions.value === null) return `Laying out ${count(current.texts.length)} texts …`;
   const list = (hits: { index: number; score: number }[]) =>

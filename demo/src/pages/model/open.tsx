@@ -34,14 +34,14 @@ export function OpenYourModel() {
 
 function Loading() {
   if (!progress.value) return null;
-  const { from, file, loaded, total } = progress.value;
-  const part = total ? { value: loaded, max: total } : {};
+  const { from, file, done, total } = progress.value;
+  const part = total ? { value: done, max: total } : {};
   return (
     <div class="loading">
       <p role="status">Loading the model from {from} …</p>
       <progress aria-label={`The model from ${from}`} {...part} />
       <p class="timing">
-        {total ? `${bytes(loaded)} of ${bytes(total)}` : bytes(loaded)}
+        {total ? `${bytes(done)} of ${bytes(total)}` : bytes(done)}
         {file && `, ${file}`}
       </p>
       <button

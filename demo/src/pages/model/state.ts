@@ -17,7 +17,7 @@ export interface Progress {
   /** What is being opened. */
   from: string;
   file: string;
-  loaded: number;
+  done: number;
   /** Bytes of all files; null until the host has reported their sizes. */
   total: number | null;
 }
@@ -105,14 +105,14 @@ async function open(sources: ModelSource[]): Promise<void> {
 function openFrom(source: ModelSource, signal: AbortSignal): Promise<OpenModel> {
   const isUrl = typeof source === 'string';
   const from = isUrl ? new URL(source).host : 'your files';
-  progress.value = { from, file: '', loaded: 0, total: null };
+  progress.value = { from, file: '', done: 0, total: null };
   return openModel(source, {
     dtype: dtype.value,
     signal,
     // Revisions of a hub; files in other folders may change from one visit to the next.
     cache: isUrl && source.includes('/resolve/'),
-    onProgress: ({ file, loaded, total }) => {
-      progress.value = { from, file: file.split('/').at(-1)!, loaded, total };
+    onProgress: ({ file, done, total }) => {
+      progress.value = { from, file: file.name.split('/').at(-1)!, done, total };
     },
   });
 }

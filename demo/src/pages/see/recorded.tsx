@@ -11,13 +11,15 @@ import recording from './recorded.json';
 const { layer, head, length, every, accuracies, maps } = recording as Recording;
 
 const at = signal(maps.length - 1);
+/** Whether it plays by itself: not for readers who prefer reduced motion, until they start it. */
+const plays = signal(!matchMedia('(prefers-reduced-motion: reduce)').matches);
 const frame = 140;
 /** Frames for which the end is shown. */
 const rest = 18;
 
 function play(): () => void {
-  if (matchMedia('(prefers-reduced-motion: reduce)').matches) return () => {};
-  let count = 0;
+  if (!plays.value) return () => {};
+  let count = at.peek();
   const timer = setInterval(() => {
     if (document.hidden) return;
     count = (count + 1) % (maps.length + rest);
@@ -27,26 +29,36 @@ function play(): () => void {
 }
 
 export function Recorded() {
-  useEffect(play, []);
+  useEffect(play, [plays.value]);
   return (
-    <aside class="recorded" aria-labelledby="recorded">
-      <h2 id="recorded">Watch attention learn</h2>
+    <div class="recorded chapter">
+      <h2>Watch attention learn</h2>
       <p class="learn">A small transformer learns to reverse ten digits: its weights find the mirrored positions.</p>
       <RecordedMap at={at.value} />
       <p class="facts">
         A recorded run: step {every * at.value}, {percent(accuracies[at.value]! / 1000)} of the answers right. Layer{' '}
         {layer + 1}, head {head + 1}.
       </p>
-      <a
-        class="button first"
-        href={links.learn.value}
-        onClick={() => {
-          startsTraining.value = true;
-        }}
-      >
-        Train it here
-      </a>
-    </aside>
+      <div class="buttons">
+        <a
+          class="button first"
+          href={links.learn.value}
+          onClick={() => {
+            startsTraining.value = true;
+          }}
+        >
+          Train it here
+        </a>
+        <button
+          type="button"
+          onClick={() => {
+            plays.value = !plays.value;
+          }}
+        >
+          {plays.value ? 'Pause' : 'Play'}
+        </button>
+      </div>
+    </div>
   );
 }
 
@@ -68,7 +80,7 @@ export function RecordedMap({ at }: { at: number }) {
       width={length}
       height={length}
       role="img"
-      aria-label={`Attention weights of ${length} digits to each other after ${every * at} steps of training`}
+      aria-label={`Attention weights of ${length} digits to each other, in the course of the training`}
     />
   );
 }

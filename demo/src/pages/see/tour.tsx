@@ -1,12 +1,9 @@
 /** The tour: from the dot product to the sentence vector, each step on the numbers of the one before. */
-import { signal } from '@preact/signals';
 import { Slider } from '../../components/controls';
 import { decimal, percent } from '../../components/numbers';
 import { links } from '../../state/url';
-import { described, heads, kind, layers, wholeView, width } from './state';
+import { angle, heads, layers, similarity, views, width } from './state';
 
-/** The angle of the query, in degrees. */
-const angle = signal(20);
 const radians = (degrees: number) => (degrees * Math.PI) / 180;
 
 /** Three keys and their values. */
@@ -29,8 +26,7 @@ export function attend(degrees: number) {
 
 export function Tour() {
   const { query, scores, total, weights, output } = attend(angle.value);
-  const { word, cosines, similarity } = wholeView.value;
-  const shown = described.find((each) => each.kind === kind.value)!;
+  const { trace, at, words } = views[1]!.value;
   return (
     <section class="see-tour" aria-labelledby="tour">
       <h2 id="tour">How it works, in six steps</h2>
@@ -80,27 +76,27 @@ export function Tour() {
         <li>
           <h3>4. Heads do this in different ways</h3>
           <p>
-            Each layer of this encoder has {heads} heads with queries, keys and values of their own. Above you see layer{' '}
-            {shown.layer + 1}, head {shown.head + 1}; choose another to see what else is looked at.
+            Each layer of this encoder has {heads} heads with queries, keys and values of their own. The ribbons above
+            are their mean; choose a head to see what it looks at.
           </p>
         </li>
         <li>
           <h3>5. Layers repeat it</h3>
           <p>
-            {layers} layers, each on the output of the one before: “{word}” in the two sentences drifts from cosine{' '}
-            {decimal(cosines[0]!)} to{' '}
-            {cosines
-              .slice(1)
-              .map((cosine) => decimal(cosine))
-              .join(', ')}
+            {layers} layers, each on the output of the one before: “{trace.tokens[at] ?? '…'}” in the second sentence
+            goes from “{words?.[0]?.[0] ?? '…'}” to{' '}
+            {words
+              ?.slice(1)
+              .map(([first]) => `“${first}”`)
+              .join(', ') ?? '…'}
             .
           </p>
         </li>
         <li>
           <h3>6. The average is the sentence’s vector</h3>
           <p>
-            The mean of all output vectors, {width} numbers, stands for the sentence. These two sentences have cosine{' '}
-            {decimal(similarity)}: that is how search by meaning works.
+            The mean of all output vectors, {width} numbers, stands for the sentence. The first two sentences have
+            cosine {decimal(similarity.value)}: that is how search by meaning works.
           </p>
           <a class="button" href={links.meaning.value}>
             Search by meaning

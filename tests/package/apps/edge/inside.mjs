@@ -6,8 +6,8 @@ import vm from 'node:vm';
 const globals = { TextDecoder, TextEncoder, URL, URLSearchParams, performance, setTimeout, clearTimeout, queueMicrotask, AbortController, Blob, MessageChannel, Event, EventTarget, DOMException, Response, atob, console }; // biome-ignore format: a list
 const context = vm.createContext({ ...globals }, { codeGeneration: { strings: false, wasm: false } });
 const wasm = new WebAssembly.Module(readFileSync(new URL('./heed.wasm', import.meta.url)));
-const { default: files } = await import('./model.js');
-const given = { './heed.wasm': wasm, './model.js': files };
+const { default: model } = await import('./model.js');
+const given = { './heed.wasm': wasm, './model.js': model };
 
 const known = new Map();
 async function link(specifier, parent) {

@@ -9,8 +9,7 @@ const main :Workerd.Worker = (
   compatibilityDate = "2025-01-01",
   modules = [
     (name = "main.mjs", esModule = embed "main.mjs"),
-    (name = "model.js", esModule = embed "model.workerd.js"),
-    (name = "model.safetensors", data = embed "model.safetensors"),
+    (name = "model.js", data = embed "model.safetensors"),
     MODULES
     (name = "heed.wasm", wasm = embed "heed.wasm")
   ]

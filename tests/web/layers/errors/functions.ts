@@ -63,7 +63,7 @@ export const rows: Row[] = [
     'masks that do not broadcast',
     () => heed.masks.and([[1, 1]], [[1, 1, 1]]),
     'SHAPE_MISMATCH',
-    /masks\.and: expected shapes that broadcast, got \[1, 2\] and \[1, 3\]/,
+    /masks\.and: b: expected a shape that broadcasts against a, \[1, 2\], got \[1, 3\]/,
   ],
   [
     'a length over the padded size',

@@ -198,16 +198,30 @@ export interface RawEncoderModelConfig {
   maxPositions: number;
   positionOffset: number;
   typeVocabSize: number;
+  /** The rows of the task type table, whose first row is added to every token; 0: no table. */
+  taskVocabSize?: number | undefined;
   activation: string;
   eps: number;
   positions: 'absolute' | 'relative' | 'rotary' | 'alibi' | 'disentangled';
+  /** 'relative': number of buckets. 'disentangled': rows per side of the embeddings of distances; 0: none. */
   relativeBuckets?: number | undefined;
+  /** The distance at which the last bucket begins; 0 ('disentangled'): every distance has its own row. */
   relativeDistance?: number | undefined;
   relativeNorm?: boolean | undefined;
-  /** 'disentangled': whether there are also learned absolute position embeddings. */
+  /** 'relative': whether every layer has its own biases, in a table [numLayers * relativeBuckets, numHeads]. */
+  relativePerLayer?: boolean | undefined;
+  /** The number of tasks with low-rank adapters, their rank, and the factor on what they add. */
+  adapterTasks?: number | undefined;
+  adapterRank?: number | undefined;
+  adapterScale?: number | undefined;
+  /** 'relative' and 'disentangled': whether there are also learned absolute position embeddings. */
   positionEmbeddings?: boolean | undefined;
   /** 'disentangled': whether each layer has its own projections of the relative-position embeddings. */
   positionProjections?: boolean | undefined;
+  /** 'disentangled': whether scores have the term of queries and distances. Default true. */
+  contentToPosition?: boolean | undefined;
+  /** 'disentangled': whether scores have the term of keys and distances. Default true. */
+  positionToContent?: boolean | undefined;
   /**
    * The kernel width of a convolution over the embeddings, whose result is added to the first layer's output; 0: no
    * convolution.
@@ -219,22 +233,49 @@ export interface RawEncoderModelConfig {
   rotaryBase?: number | undefined;
   localRotaryBase?: number | undefined;
   rotaryScale?: number | undefined;
+  /** The angle per position of each rotated pair of features, instead of what rotaryDim, bases and scale give. */
+  rotaryFrequencies?: number[] | undefined;
+  /** The same for layers with a window. Absent: from rotaryDim, localRotaryBase and rotaryScale. */
+  localRotaryFrequencies?: number[] | undefined;
+  /** The factor on cosines and sines. Default 1. */
+  rotaryFactor?: number | undefined;
+  localRotaryFactor?: number | undefined;
+  /** Whether the rotated pairs are features (2k, 2k + 1) instead of (k, k + rotaryDim / 2). */
+  rotaryInterleaved?: boolean | undefined;
+  /** Whether the values are rotated, too. */
+  rotaryValues?: boolean | undefined;
   /** The attention window of local layers; -1: none. */
   window?: number | undefined;
   /** Per layer, whether its attention is limited to the window. Absent: no layer's is. */
   localLayers?: boolean[] | undefined;
+  /** The width of a head in local layers; 0: headDim. */
+  localHeadDim?: number | undefined;
+  /** The number of key and value heads in local layers; 0: keyValueHeads. */
+  localKeyValueHeads?: number | undefined;
+  /** The width of the signals that gate a third block of each layer (EmbeddingGemma 2); 0: no such blocks. */
+  layerInputDim?: number | undefined;
   causal?: boolean | undefined;
   /** The factor on attention scores; 0: 1 / sqrt(headDim). */
   attentionScale?: number | undefined;
   embeddingScale?: number | undefined;
   normFirst?: boolean | undefined;
   embeddingNorm?: boolean | undefined;
+  /** Whether factorized embeddings are projected before the norm, without a bias. */
+  projectionFirst?: boolean | undefined;
   finalNorm?: boolean | undefined;
+  /** The width of a projection after the final norm; 0: none. See `outputWidth`. */
+  outputDim?: number | undefined;
   bias?: boolean | undefined;
+  /** Whether the projections of attention have biases, if `bias`. Default true. */
+  attentionBias?: boolean | undefined;
+  /** Whether the feed-forward block has biases, if `bias`. Default true. */
+  feedForwardBias?: boolean | undefined;
   normBias?: boolean | undefined;
   rmsNorm?: boolean | undefined;
   normWeightOffset?: number | undefined;
   qkNorm?: boolean | undefined;
+  /** RMSNorm without weights over the values of each head. */
+  valueNorm?: boolean | undefined;
   /** One norm spans the queries of all heads, and one the keys of all heads. */
   jointQkNorm?: boolean | undefined;
   /** The attention block is LN(x + LN'(x + MHA(x))). */
@@ -263,7 +304,8 @@ export interface RawEncoderModel extends RawModule {
   /**
    * Embeds texts of `lengths` tokens each, concatenated. tokenTypes: null means all 0. positions: null means 0, 1, 2,
    * ... plus the model's offset. keyMask: null if all tokens attend to each other; otherwise 0, or -Infinity for tokens
-   * to which no token attends, for texts of equal length.
+   * to which no token attends, for texts of equal length. adapters: the number of the task whose adapters are added; -1:
+   * none.
    */
   begin(
     ids: Int32Array,
@@ -272,6 +314,7 @@ export interface RawEncoderModel extends RawModule {
     lengths: Int32Array,
     keyMask: Float32Array | null,
     sites: RawSites | null,
+    adapters: number,
   ): RawEncoding;
   /**
    * Embeds images, pixels [N, 3, height, width]. positions: null means the model's table, for images of the
@@ -370,7 +413,11 @@ export interface Core extends Calls {
    * Only in builds with threads: prepares for `count` threads besides the caller (0: none). Returns the functions that
    * initialize a thread, run it and report its failure, and the size of its stack.
    */
-  startThreads?(count: number, cores: number, mayWait: boolean): number[];
+  startThreads?(
+    count: number,
+    cores: number,
+    mayWait: boolean,
+  ): [initialize: number, main: number, failed: number, stackBytes: number];
   /** Prepares for a new thread i, which replaces the previous one. Returns the address of its stack. */
   addThread?(i: number): number;
 
@@ -381,11 +428,16 @@ export interface Core extends Calls {
   useTallRowBlocks(): void;
 
   /**
-   * Trellis-coded quantization of sequences of `length` weights: finds the states with the minimum of
+   * Trellis-coded quantization of sequences of weights, one after another: finds the states with the minimum of
    * sum_k (targets[k] - steps[k] level(state_k))^2 for each sequence. The lowest `bits` bits of a state are the number
-   * to store. See docs/quantization.md.
+   * to store. See docs/quantization.md. Sequences are shared among threads.
    */
-  trellisSearch(bits: 3 | 4, length: number, targets: Float32Array, steps: Float32Array): Uint16Array;
+  trellisSearch(bits: 3 | 4, lengths: Int32Array, targets: Float32Array, steps: Float32Array): Uint16Array;
+  /**
+   * The upper triangular R [K, K] with H = R R^T for the upper triangle of a symmetric matrix H; null if H is not positive
+   * definite. Its lower triangle is unspecified.
+   */
+  triangularFactor(matrix: Float64Array, width: number): Float64Array | null;
 
   /** The compiler of the module and its version. */
   compiler(): string;

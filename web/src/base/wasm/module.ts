@@ -2,7 +2,7 @@
 import { gc, simd } from 'wasm-feature-detect';
 import type { Count } from '../cores.js';
 import { describe, guarded, HeedError, invalid } from '../error.js';
-import { inCall } from '../in-progress.js';
+import { enterCall, leaveCall } from '../in-progress.js';
 import { nodeModule, type ResponseLike, type SignalLike, type UrlLike, type WorkerLike } from '../platform.js';
 import type { Core } from './core.js';
 import { obstacle, sharedMemory } from './shared-memory.js';
@@ -193,28 +193,32 @@ function keepStack(core: RawCore, threads: Threads | null): void {
   const { stackSave, stackRestore, abandonCalls } = core;
   let depth = 0;
   let isTrapped = false;
-  const tracked = <T>(body: () => T): T => {
-    if (depth === MAX_CALLS)
-      throw new HeedError('INVALID_ARGUMENT', `heed: calls within calls are nested more than ${MAX_CALLS} deep`);
-    const pointer = stackSave();
-    depth++;
-    try {
-      return inCall(body);
-    } catch (error) {
-      stackRestore(pointer);
-      isTrapped ||= !(error instanceof HeedError);
-      if (!(error instanceof HeedError) || error.code === 'WORKER_FAILED') threads?.restart();
-      throw error;
-    } finally {
-      if (--depth === 0 && isTrapped) {
-        isTrapped = false;
-        abandonCalls();
+  const tracked =
+    (call: (...given: [Callable, never, never]) => unknown) =>
+    (...given: [Callable, never, never]): never => {
+      if (depth === MAX_CALLS)
+        throw new HeedError('INVALID_ARGUMENT', `heed: calls within calls are nested more than ${MAX_CALLS} deep`);
+      const pointer = stackSave();
+      depth++;
+      enterCall();
+      try {
+        return call(...given) as never;
+      } catch (error) {
+        stackRestore(pointer);
+        isTrapped ||= !(error instanceof HeedError);
+        if (!(error instanceof HeedError) || error.code === 'WORKER_FAILED') threads?.restart();
+        throw error;
+      } finally {
+        leaveCall();
+        if (--depth === 0 && isTrapped) {
+          isTrapped = false;
+          abandonCalls();
+        }
       }
-    }
-  };
+    };
   const handler: ProxyHandler<Callable> = {
-    apply: (target, self, given) => tracked(() => Reflect.apply(target, self, given)),
-    construct: (target, given, made) => tracked(() => Reflect.construct(target, given, made)),
+    apply: tracked(Reflect.apply),
+    construct: tracked(Reflect.construct),
   };
   const wrap = (owner: object): void => {
     for (const [name, { value, writable }] of Object.entries(Object.getOwnPropertyDescriptors(owner))) {

@@ -1,7 +1,7 @@
 /** The code for builds with threads, imported on demand. */
-import create from 'heed-glue/threads';
 import type { Threaded } from './module.js';
 import { Threads } from './threads.js';
+import { create } from './threads-glue.js';
 
 /** @internal */
 export const threaded: Threaded = { create, startThreads: Threads.start };

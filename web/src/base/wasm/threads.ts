@@ -56,12 +56,7 @@ export class Threads {
     this.#core = core;
     this.#reason = reason;
     this.#workers = new Array(count - 1).fill(null);
-    const [initialize, main, failed, stackBytes] = core.startThreads!(count - 1, coreCount(), mayWait()) as [
-      number,
-      number,
-      number,
-      number,
-    ];
+    const [initialize, main, failed, stackBytes] = core.startThreads!(count - 1, coreCount(), mayWait());
     this.#start = { module, memory, initialize, main, failed, stackBytes };
   }
 

@@ -21,15 +21,15 @@ export function addCache(program: Command): void {
       '--cache <folder>',
       "the folder of the cache (default: heed's folder in the user's cache directory)",
     );
-  addJson(list, 'one line of JSON [{ source, host, revision, bytes, files }]').action(
+  addJson(list, 'one line of JSON [{ source, remoteHost, revision, bytes, files }]').action(
     async ({ json, ...options }: Options) => {
       const models = await listCache(options);
       if (json) return printJson(models);
       if (models.length === 0) return print('no models');
       printTable(
-        models.map(({ source, host, revision, bytes, files }): [string, string] => [
+        models.map(({ source, remoteHost, revision, bytes, files }): [string, string] => [
           source,
-          `${bytes.toLocaleString('en')} bytes, ${counted(files.length, 'file')}${host === null ? '' : `, ${revision} of ${host}`}`,
+          `${bytes.toLocaleString('en')} bytes, ${counted(files.length, 'file')}${remoteHost === null ? '' : `, ${revision} of ${remoteHost}`}`,
         ]),
       );
     },

@@ -1,15 +1,14 @@
 /** `heed corpus`: corpora larger than one machine. A plan divides the work among processes that share a folder. */
-import { type Command, Option } from 'commander';
-import { invalid, requireServers, statusOf } from '../../node/index.js';
+import type { Command } from 'commander';
 import {
-  type EmbeddingStatus,
   embeddingStatus,
   finishEmbedding,
   type PlanOptions,
   planEmbedding,
   type WorkOptions,
   workEmbedding,
-} from '../../node.js';
+} from '../../corpus.js';
+import { requireServers } from '../../node/index.js';
 import {
   addDtype,
   addExamples,
@@ -18,15 +17,20 @@ import {
   choice,
   count,
   countOrAuto,
+  option,
   refuseBothNormalizations,
   requireSubcommand,
 } from '../options.js';
-import { Progress } from '../progress.js';
+import { clock, Progress } from '../progress.js';
 import { stoppable } from '../signals.js';
 import { counted, notice, print, printJson, printTable } from '../terminal.js';
 
 interface Json {
   json?: boolean;
+}
+
+interface Plan extends Json, Omit<PlanOptions, 'output'> {
+  type?: PlanOptions['output'];
 }
 
 interface Servers extends Json, Pick<WorkOptions, 'queue' | 'to' | 'table'> {
@@ -73,7 +77,7 @@ function addPlan(corpus: Command): void {
     )
     .option('--field <name>', 'the key with the text', 'text')
     .option('--id <name>', 'the key with the id, copied to the rows (default: id, if there is one)');
-  addJson(addVectors(command), 'one line of JSON').action((files: string[], options: PlanOptions & Json) => {
+  addJson(addVectors(command), 'one line of JSON').action((files: string[], options: Plan) => {
     refuseBothNormalizations();
     return stopped('nothing was planned', (signal) => plan(files, options, signal));
   });
@@ -84,7 +88,17 @@ function addWork(corpus: Command): void {
     .command('work <folder>')
     .description('embed chunks of a plan; any number of processes may do so at once')
     .option('--model <folder>', "a copy of the plan's model (default: at the path in the plan)")
-    .addOption(new Option('--shard <i/n>', 'process only this share of the chunks, such as 0/3').argParser(shardOf))
+    .addOption(
+      option(
+        '--shard <i/n>',
+        'process only this share of the chunks, such as 0/3',
+        'i/n with i from 0 to n - 1, such as 0/3',
+        (value) => {
+          const [, index, count] = /^(\d{1,9})\/(\d{1,9})$/.exec(value) ?? [];
+          return Number(index) < Number(count) ? { index: Number(index), count: Number(count) } : undefined;
+        },
+      ),
+    )
     .addOption(countOrAuto('--workers <n>', 'number of threads, or auto: one per core (default: auto)', 64))
     .addOption(
       count('--lock <seconds>', "with --queue: seconds until a dead process's chunk is handed out again (default: 30)"),
@@ -114,13 +128,6 @@ const addServers = (command: Command, queue: string): Command =>
     'one line of JSON',
   );
 
-function shardOf(value: string): { index: number; count: number } {
-  const [, index, count] = /^(\d{1,9})\/(\d{1,9})$/.exec(value) ?? [];
-  const shard = { index: Number(index), count: Number(count) };
-  if (index !== undefined && shard.index < shard.count) return shard;
-  throw invalid('--shard', 'i/n with i from 0 to n - 1, such as 0/3', `'${value}'`);
-}
-
 /**
  * Runs `body`. SIGINT and SIGTERM stop it at once, without loss of written results; `rest` is then printed.
  */
@@ -132,53 +139,39 @@ async function stopped(rest: string, body: (signal: AbortSignal) => Promise<void
   }
 }
 
-async function plan(files: string[], { json, ...options }: PlanOptions & Json, signal: AbortSignal): Promise<void> {
+async function plan(files: string[], { json, type, ...options }: Plan, signal: AbortSignal): Promise<void> {
   const { out } = options;
   using progress = new Progress('planning', 'bytes');
-  const total = files.reduce((sum, file) => sum + (statusOf(file)?.size ?? 0), 0);
-  const onProgress = (bytes: number) => progress.update(bytes, bytes / total);
-  const { rows, chunks, build } = await planEmbedding(files, { ...options, signal, onProgress });
+  const { onProgress } = progress;
+  const { rows, chunks, build } = await planEmbedding(files, { ...options, output: type, signal, onProgress });
   if (json) printJson({ folder: out, rows, chunks: chunks.length, build });
   else print(`${out}: ${counted(rows, 'line')} in ${counted(chunks.length, 'chunk')}, build ${build}`);
 }
 
-const queueTimeout = (retry: boolean | undefined) => (retry ? Number.POSITIVE_INFINITY : undefined);
+/** The options of `workEmbedding` and `finishEmbedding`. @throws HeedError for an option of a server that is not given */
+function serversOf<T extends Servers>({ json: _, retry, ...options }: T, signal: AbortSignal, progress: Progress) {
+  const { onProgress } = progress;
+  const queueTimeout = retry ? Number.POSITIVE_INFINITY : undefined;
+  requireServers({ ...options, queueTimeout }, (name) => `--${name === 'queueTimeout' ? 'retry' : name}`);
+  return { ...options, queueTimeout, signal, onProgress };
+}
 
-/** @throws HeedError for an option of a server that is not given */
-const requireOwnServers = ({ retry, ...options }: Servers & Pick<Work, 'lock'>): void =>
-  requireServers({ ...options, queueTimeout: retry }, (name) => `--${name === 'queueTimeout' ? 'retry' : name}`);
-
-async function work(folder: string, { json, retry, ...options }: Work, signal: AbortSignal): Promise<void> {
-  requireOwnServers({ retry, ...options });
+async function work(folder: string, options: Work, signal: AbortSignal): Promise<void> {
   using progress = new Progress('embedding', 'rows');
-  // With a shard or a queue, the number of rows left for this process is unknown.
-  const isAlone = options.shard === undefined && options.queue === undefined;
-  const before = isAlone ? embeddingStatus(folder) : null;
-  const total = before && before.rows - before.rowsDone;
-  const onProgress = (rows: number) => progress.update(rows, total ? rows / total : undefined);
-  const result = await workEmbedding(folder, { ...options, queueTimeout: queueTimeout(retry), signal, onProgress });
+  const result = await workEmbedding(folder, serversOf(options, signal, progress));
   const { parts, rows, errors, failed } = result;
-  if (json) printJson(result);
+  if (options.json) printJson(result);
   else print(`${folder}: wrote ${counted(parts, 'part')}, ${counted(rows, 'row')}, ${counted(errors, 'error')}`);
   for (const { chunk, error } of failed.slice(0, 5)) complain(`chunk ${chunk}: ${error}`);
   if (failed.length > 0)
     complain(`${counted(failed.length, 'chunk')} failed: ${some(failed.map(({ chunk }) => chunk))}`);
 }
 
-function status(folder: string, { json }: Json): void {
-  const found = embeddingStatus(folder);
-  if (json) printJson(found);
-  else printTable(statusRows(found));
-}
-
-async function finish(folder: string, { json, retry, ...options }: Servers, signal: AbortSignal): Promise<void> {
-  requireOwnServers({ retry, ...options });
+async function finish(folder: string, options: Servers, signal: AbortSignal): Promise<void> {
   using progress = new Progress('counting', 'rows');
-  const { rows: total } = embeddingStatus(folder);
-  const onProgress = (rows: number) => progress.update(rows, rows / total);
-  const result = await finishEmbedding(folder, { ...options, queueTimeout: queueTimeout(retry), signal, onProgress });
+  const result = await finishEmbedding(folder, serversOf(options, signal, progress));
   const { complete, rows, errors, parts, missing, failed, damaged } = result;
-  if (json) printJson(result);
+  if (options.json) printJson(result);
   else print(`${folder}: ${counted(rows, 'row')} in ${counted(parts, 'part')}, ${counted(errors, 'error')}`);
   if (complete) return;
   for (const { part, error } of damaged.slice(0, 5)) complain(`${part}: ${error}`);
@@ -194,36 +187,21 @@ function complain(message: string): void {
   process.exitCode = 1;
 }
 
-function statusRows(status: EmbeddingStatus): string[][] {
-  const { rows, rowsDone, chunks, partsDone, rate, remaining, failed, finished } = status;
+function status(folder: string, { json }: Json): void {
+  const found = embeddingStatus(folder);
+  if (json) {
+    printJson(found);
+    return;
+  }
+  const { rows, rowsDone, chunks, partsDone, rate, remaining, failed, finished } = found;
   const of = (done: number, all: number) => `${done.toLocaleString('en')} of ${all.toLocaleString('en')}`;
-  return [
+  printTable([
     ['rows', of(rowsDone, rows)],
     ['parts', of(partsDone, chunks)],
     ['rows/s', rate === null ? 'unknown' : rate.toFixed(rate < 10 ? 1 : 0)],
-    ['remaining', remaining === null ? 'unknown' : duration(remaining)],
+    ['remaining', remaining === null ? 'unknown' : clock(remaining)],
     ['failures', `${failed.length}`],
     ...failed.slice(0, 5).map(({ chunk, error }) => [`  chunk ${chunk}`, error]),
     ['finished', finished ? 'yes' : 'no'],
-  ];
-}
-
-function duration(seconds: number): string {
-  const whole = Math.ceil(seconds);
-  const [hours, minutes] = [Math.floor(whole / 3600), Math.floor(whole / 60) % 60];
-  return hours > 0 ? `${hours} h ${minutes} min` : minutes > 0 ? `${minutes} min ${whole % 60} s` : `${whole} s`;
-}
-
-/**
- * `heed embed --plan FILES`, `--work FOLDER`, `--status FOLDER` and `--finish FOLDER`, as version 0.2.0 had them, in
- * the form of `heed corpus`; other command lines as they are.
- */
-export function currentForm(args: readonly string[]): string[] {
-  const at = args.findIndex((arg) => !arg.startsWith('-'));
-  const flags = args.map((arg) => /^--(plan|work|status|finish)(?:=(.*))?$/s.exec(arg));
-  const flag = flags.findIndex((found, i) => found && i > at);
-  if (args[at] !== 'embed' || flag < 0) return [...args];
-  const [, mode, value] = flags[flag]!;
-  const folder = value === undefined ? [] : [value];
-  return [...args.slice(0, at), 'corpus', mode!, ...args.slice(at + 1, flag), ...folder, ...args.slice(flag + 1)];
+  ]);
 }

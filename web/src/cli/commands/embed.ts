@@ -20,7 +20,7 @@ type Options = ModelOptions &
   ParallelOptions &
   OutputOptions &
   RecordOptions &
-  EmbeddingOptions & { normalize?: boolean; output?: VectorOutput };
+  EmbeddingOptions & { normalize?: boolean; type?: VectorOutput };
 
 export function addEmbed(program: Command): void {
   const command = program.command('embed [files...]').description('compute a vector for each text');
@@ -41,7 +41,7 @@ export function addEmbed(program: Command): void {
 }
 
 function embed(files: string[], options: Options): Promise<void> {
-  const { pooling, dimensions, prompt, role, normalize, output = 'float32' } = options;
+  const { pooling, dimensions, prompt, role, normalize, type: output = 'float32' } = options;
   return writeRecords(files, options, {
     kind: 'vectors',
     label: 'embedding',

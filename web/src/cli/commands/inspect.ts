@@ -17,9 +17,11 @@ export function addInspect(program: Command): void {
   });
 }
 
-async function inspect({ model: source, dtype, json, ...options }: Options): Promise<void> {
+async function inspect({ model: source, dtype, json, strict, ...options }: Options): Promise<void> {
   using heed = await load();
   const found = await heed.inspect(source, remoteOptions(options));
+  const isRefused = strict && found.unread.length > 0;
+  if (isRefused) throw new HeedError('UNSUPPORTED', `--strict: unread settings: ${found.unread.join(', ')}`);
   if (json) return printJson(found);
   const bytes = (count: number | null) => (count === null ? 'unknown' : `${count.toLocaleString('en')} bytes`);
   const { fp32, q8 } = found.memory;
@@ -40,6 +42,7 @@ async function inspect({ model: source, dtype, json, ...options }: Options): Pro
     ['labels', found.labels.join(', ') || 'none'],
     ...found.files.map(({ path, bytes: size }): [string, string] => ['file', `${path}, ${bytes(size)}`]),
     ['missing', found.missing.join('; ') || 'nothing'],
+    ['unread settings', found.unread.join(', ') || 'none'],
     ['unused tensors', found.unusedTensors.join(', ') || 'none'],
   ]);
   if (found.problem !== null) throw new HeedError('UNSUPPORTED', found.problem);

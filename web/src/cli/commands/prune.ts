@@ -1,6 +1,6 @@
 /** `heed prune`: writes a model's folder without the vocabulary entries that a corpus does not need. */
 import type { Command } from 'commander';
-import { type Heed, load, type PruneOptions } from '../../index.js';
+import { load } from '../../index.js';
 import { type ModelOptions, remoteOptions } from '../model.js';
 import { addExamples, addJson, addRemote, addTexts, count } from '../options.js';
 import { Progress } from '../progress.js';
@@ -52,7 +52,10 @@ async function prune(
   const corpus = await allTexts(keep, options, files);
   const texts = file === undefined ? undefined : await allTexts(file, options, files);
   using heed = await load();
-  const report = await pruned(heed, model, { ...remoteOptions(options), keep: corpus, out, texts, positions, signal });
+  using progress = new Progress('pruning', 'bytes');
+  const { onProgress } = progress;
+  const given = { ...remoteOptions(options), keep: corpus, out, texts, positions, signal, onProgress };
+  const { report } = await heed.prune(model, given);
   if (json) return printJson(report);
   const number = (count: number) => count.toLocaleString('en');
   const percent = (share: number) => `${(100 * share).toFixed(2)} %`;
@@ -69,10 +72,4 @@ async function prune(
         ] as [string, string][])
       : []),
   ]);
-}
-
-async function pruned(heed: Heed, model: string, options: PruneOptions) {
-  using progress = new Progress('pruning', 'bytes');
-  const onProgress = ({ done, total }: { done: number; total: number }) => progress.update(done, done / total);
-  return (await heed.prune(model, { ...options, onProgress })).report;
 }

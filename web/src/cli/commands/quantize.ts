@@ -1,6 +1,6 @@
 /** `heed quantize`: writes a model's folder with matrices and embedding tables in int8, 4 or 3 bits. */
 import type { Command } from 'commander';
-import { type Heed, load, type QuantizeOptions, type VectorSimilarity } from '../../index.js';
+import { load, type VectorSimilarity } from '../../index.js';
 import { type ModelOptions, remoteOptions } from '../model.js';
 import { addExamples, addJson, addRemote, addTexts, choice, requireWith } from '../options.js';
 import { Progress } from '../progress.js';
@@ -8,11 +8,13 @@ import { allTexts, namedField, type RecordOptions } from '../records.js';
 import { stoppable } from '../signals.js';
 import { printJson, printTable } from '../terminal.js';
 
+const TYPES = ['int8', 'int4', 'int3'] as const;
+
 type Options = RecordOptions &
   ModelOptions & {
     out: string;
-    tables?: 'int8' | 'int4' | 'int3';
-    matrices?: 'int8' | 'int4' | 'int3';
+    tables?: (typeof TYPES)[number];
+    matrices?: (typeof TYPES)[number];
     texts?: string;
     json?: boolean;
   };
@@ -23,15 +25,9 @@ export function addQuantize(program: Command): void {
     .description("write a model's folder in int8 (a quarter of the bytes), 4 or 3 bits")
     .requiredOption('--out <folder>', 'a new folder')
     .addOption(
-      choice('--tables <type>', 'format of the token embeddings: int8, int4 with half the bytes, or int3', [
-        'int8',
-        'int4',
-        'int3',
-      ]),
+      choice('--tables <type>', 'format of the token embeddings: int8, int4 with half the bytes, or int3', TYPES),
     )
-    .addOption(
-      choice('--matrices <type>', "format of the layers' matrices: int8, int4 or int3", ['int8', 'int4', 'int3']),
-    )
+    .addOption(choice('--matrices <type>', "format of the layers' matrices: int8, int4 or int3", TYPES))
     .option('--texts <file>', 'texts; reports the cosine of their vectors before and after');
   addRemote(command);
   addTexts(command);
@@ -61,7 +57,10 @@ async function quantize(
     });
   const texts = file === undefined ? undefined : await allTexts(file, options);
   using heed = await load();
-  const report = await quantized(heed, model, { ...remoteOptions(options), out, tables, matrices, texts, signal });
+  using progress = new Progress('quantizing', 'bytes');
+  const { onProgress } = progress;
+  const given = { ...remoteOptions(options), out, tables, matrices, texts, signal, onProgress };
+  const { report } = await heed.quantize(model, given);
   if (json) return printJson(report);
   const bytes = (count: number) => `${count.toLocaleString('en')} bytes`;
   const cosines = ({ mean, worst, text }: VectorSimilarity) =>
@@ -82,10 +81,4 @@ async function quantize(
         : [[`nearest, ${dtype}`, `${(100 * neighbours).toFixed(1)} % of the 10 nearest texts stay`]],
     ),
   ]);
-}
-
-async function quantized(heed: Heed, model: string, options: QuantizeOptions) {
-  using progress = new Progress('quantizing', 'bytes');
-  const onProgress = ({ done, total }: { done: number; total: number }) => progress.update(done, done / total);
-  return (await heed.quantize(model, { ...options, onProgress })).report;
 }

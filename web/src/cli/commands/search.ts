@@ -1,10 +1,20 @@
 /** `heed search`: finds the texts nearest to a query. */
 import { type Command, Option } from 'commander';
-import { load, TextIndex } from '../../index.js';
+import { load } from '../../index.js';
 import { batches, embedTexts } from '../../node/index.js';
 import { embedderOf, similarityOf } from '../indexing.js';
 import { type EmbeddingOptions, type ModelOptions, openModel, type ParallelOptions } from '../model.js';
-import { addEmbedding, addExamples, addInput, addJson, addModel, addParallel, count, refuseBoth } from '../options.js';
+import {
+  addEmbedding,
+  addExamples,
+  addInput,
+  addJson,
+  addModel,
+  addParallel,
+  count,
+  refuseBoth,
+  requireWith,
+} from '../options.js';
 import { inParallel } from '../parallel.js';
 import { Progress } from '../progress.js';
 import { Input, type Place, type RecordOptions } from '../records.js';
@@ -13,7 +23,7 @@ import { printJson, printTable } from '../terminal.js';
 type Options = ModelOptions &
   ParallelOptions &
   RecordOptions &
-  EmbeddingOptions & { top?: number; index?: string; json?: boolean };
+  EmbeddingOptions & { top?: number; index?: string; hybrid?: boolean; json?: boolean };
 
 export function addSearch(program: Command): void {
   const command = program
@@ -28,6 +38,7 @@ export function addSearch(program: Command): void {
       'id',
     ]),
   );
+  command.option('--hybrid', 'with --index: also find texts by the words of the query, such as names and identifiers');
   addEmbedding(command);
   addJson(command, 'JSON lines { text, score, file, line, id }').addOption(
     count('--top <k>', 'number of results (default: 10)'),
@@ -39,6 +50,7 @@ export function addSearch(program: Command): void {
     'heed search "the sister of a parent" --index ./dictionary',
   ).action((query: string, files: string[], options: Options) => {
     refuseBoth('--index', 'files', options.index !== undefined && files.length > 0);
+    if (options.index === undefined) requireWith('--index', { '--hybrid': options.hybrid });
     return search(query, files, options);
   });
 }
@@ -60,12 +72,12 @@ async function search(query: string, files: string[], options: Options): Promise
 }
 
 async function searchIndex(query: string, options: Options): Promise<Hit[]> {
-  const { pooling, prompt, dimensions = null, threads, top: topK = 10, index: path = '' } = options;
+  const { pooling, prompt, dimensions = null, threads, top: topK = 10, index: path = '', hybrid = false } = options;
   const heed = await load({ threads });
   using index = await heed.TextIndex.load(path);
   using model = await openModel(options);
   await index.setEmbedder(path, embedderOf(model, { pooling, documentPrompt: index.documentPrompt }), dimensions);
-  const hits = await (index as TextIndex).search(query, { topK, ...(prompt !== undefined && { prompt }) });
+  const hits = await index.search(query, { topK, hybrid, ...(prompt !== undefined && { prompt }) });
   return hits.map(({ text, score, id }) => ({ text, score, place: { id } }));
 }
 
@@ -77,17 +89,18 @@ async function searchFiles(query: string, files: string[], options: Options): Pr
   const { pooling, dimensions, prompt, top: topK = 10 } = options;
   const settings = { pooling, dimensions, prompt };
   const input = new Input(files, options);
+  const heed = await load({ threads: options.threads });
   using model = await openModel(options, { input });
   using progress = new Progress('searching', 'texts');
-  const form = { output: 'float32' as const, similarity: similarityOf(model) };
+  const form = { storage: 'float32' as const, similarity: similarityOf(model) };
   const vector = await embedTexts(model, query, { ...settings, role: 'query' });
   const found = inParallel(batches(input.entries()), Math.max(1, model.workers.count), async (entries) => {
     const texts = entries.map(({ text }) => text);
-    const index = TextIndex.of(texts, await embedTexts(model, texts, { ...settings, role: 'document' }), form);
+    using index = heed.TextIndex.of(texts, await embedTexts(model, texts, { ...settings, role: 'document' }), form);
     const hits = index.search(vector, { topK });
     return {
       count: texts.length,
-      hits: hits.map(({ id: n, text, score }): Hit => ({ text, score, place: entries[n]!.place })),
+      hits: hits.map(({ index: n, text, score }): Hit => ({ text, score, place: entries[n]!.place })),
     };
   });
   let best: Hit[] = [];

@@ -1,18 +1,28 @@
 /** `heed train`: trains a model on labels or similarities. */
-import { type Command, Option } from 'commander';
+import type { Command } from 'commander';
 import { invalid } from '../../node/index.js';
-import { load } from '../../train/index.js';
+import { type ClassifierMetrics, load, type PretrainedModel, type Savable } from '../../train/index.js';
 import { type ExampleOptions, readExamples, readSimilar, requireCsv } from '../examples.js';
 import { requireNew, TrainingState, writeFolder } from '../folder.js';
 import { metricsTable } from '../metrics.js';
-import { type ModelOptions, remoteOptions } from '../model.js';
-import { addExamples, addFormat, addModel, choice, count, requireSubcommand, requireWith } from '../options.js';
+import { loadModel, type ModelOptions } from '../model.js';
+import {
+  addExamples,
+  addFormat,
+  addModel,
+  choice,
+  count,
+  DTYPES,
+  number,
+  option,
+  requireSubcommand,
+  requireWith,
+} from '../options.js';
 import { Progress } from '../progress.js';
-import type { FormatOptions } from '../rows.js';
 import { stoppable } from '../signals.js';
-import { counted } from '../terminal.js';
+import { counted, print, printJson } from '../terminal.js';
 
-interface TrainOptions extends ModelOptions {
+interface Options extends ModelOptions, ExampleOptions {
   out: string;
   train?: string;
   rank?: number;
@@ -24,41 +34,31 @@ interface TrainOptions extends ModelOptions {
   seed?: number;
   validation?: string;
   patience?: number;
+  head?: 'auto' | 'sentence' | 'family';
+  balanced?: boolean;
   resume?: boolean;
-  saveAs?: 'fp32' | 'q8';
+  saveAs?: (typeof DTYPES)[number];
   json?: boolean;
 }
 
-type ClassifierOptions = TrainOptions & ExampleOptions & { head?: 'auto' | 'sentence' | 'family'; balanced?: boolean };
+type Heed = Awaited<ReturnType<typeof load>>;
+type Model = PretrainedModel & Savable;
 
-type EmbeddingOptions = TrainOptions & FormatOptions;
-
-export const addLabelled = (command: Command): Command =>
+export const addLabeled = (command: Command): Command =>
   addFormat(command, 'jsonl')
     .option('--field <name>', 'the key (JSON) or column (CSV) with the text', 'text')
     .option('--pair <name>', 'the key or column with the second text of a pair (default: none)')
     .option('--label <name>', 'the key or column with the label; in JSON, also a list of labels', 'label')
     .addOption(
-      new Option(
+      option(
         '--label-separator <text>',
         'separator of the labels of a text (default: a text has one label)',
-      ).argParser((value: string) => {
-        if (value !== '') return value;
-        throw invalid('--label-separator', 'at least one character', "''");
-      }),
+        'at least one character',
+        (value) => value || undefined,
+      ),
     );
 
 const isPositive = (value: number) => value > 0 && value < Infinity;
-
-/** An option whose value is a number accepted by `isLegal`. */
-function number(flags: string, description: string, expected: string, isLegal: (value: number) => boolean): Option {
-  const option = new Option(flags, description);
-  return option.argParser((given: string) => {
-    const value = Number(given);
-    if (given.trim() !== '' && isLegal(value)) return value;
-    throw invalid(`--${option.name()}`, expected, `'${given}'`);
-  });
-}
 
 /** Options of training. `what`: default of --train. */
 const addTraining = (command: Command, what: 'head' | 'full'): Command =>
@@ -77,11 +77,10 @@ const addTraining = (command: Command, what: 'head' | 'full'): Command =>
         isPositive,
       ),
     )
-    .addOption(
-      new Option(
-        '--targets <names>',
-        'modules that get a LoRA adapter, separated by commas (default: queries and values)',
-      ).argParser((names: string) => names.split(',')),
+    .option(
+      '--targets <names>',
+      'modules that get a LoRA adapter, separated by commas (default: queries and values)',
+      (names) => names.split(','),
     )
     .option(
       '--validation <part>',
@@ -105,10 +104,7 @@ const addSaving = (command: Command): Command =>
     .optionsGroup('Output:')
     .requiredOption('--out <folder>', 'a new folder for the trained model')
     .addOption(
-      choice('--save-as <type>', 'how weights are stored (default: as they were if unchanged, else fp32)', [
-        'fp32',
-        'q8',
-      ]),
+      choice('--save-as <type>', 'how weights are stored (default: as they were if unchanged, else fp32)', DTYPES),
     )
     .option(
       '--resume',
@@ -117,10 +113,10 @@ const addSaving = (command: Command): Command =>
     .option('--json', 'print the result as JSON');
 
 export function addTrain(program: Command): void {
-  const train = program.command('train').description('train a classifier or sentence vectors');
-  const classifier = train.command('classifier <files...>').description('train a model to label texts');
+  const group = program.command('train').description('train a classifier or sentence vectors');
+  const classifier = group.command('classifier <files...>').description('train a model to label texts');
   addModel(classifier);
-  addLabelled(classifier);
+  addLabeled(classifier);
   addTraining(classifier, 'head')
     .addOption(
       choice('--head <kind>', "on sentence vectors, or as in the model's family (default: auto)", [
@@ -130,25 +126,18 @@ export function addTrain(program: Command): void {
       ]),
     )
     .option('--balanced', 'weight labels by the inverse of their number of examples');
-  addSaving(classifier);
   addExamples(
-    classifier,
+    addSaving(classifier),
     'heed train classifier reviews.csv --field review --label rating --validation 0.2 --out ./reviews',
     'heed classify new.csv --field review --model ./reviews',
-  ).action((files: string[], options: ClassifierOptions) =>
-    stoppable(
-      (signal) => trainClassifier(files, options, signal),
-      () => restOf(options, 'head'),
-    ),
   );
 
-  const embedding = train
+  const embedding = group
     .command('embedding <files...>')
     .description(
       'train a model on which texts are similar: the keys or columns a, b; a, b, score; anchor, positive, negative; or text, label',
     );
-  addModel(embedding);
-  embedding
+  addModel(embedding)
     .optionsGroup('Input:')
     .addOption(
       choice('--format <format>', "the files' format (default: csv by the file's extension, else jsonl)", [
@@ -157,68 +146,99 @@ export function addTrain(program: Command): void {
       ]),
     );
   addTraining(embedding, 'full');
-  addSaving(embedding);
-  addExamples(embedding, 'heed train embedding questions.csv --train lora --epochs 3 --out ./questions').action(
-    (files: string[], options: EmbeddingOptions) =>
+  addExamples(addSaving(embedding), 'heed train embedding questions.csv --train lora --epochs 3 --out ./questions');
+
+  for (const [command, kind] of [[classifier, CLASSIFIER] as const, [embedding, EMBEDDING] as const])
+    command.action((files: string[], options: Options) =>
       stoppable(
-        (signal) => trainEmbedding(files, options, signal),
-        () => restOf(options, 'full'),
+        (signal) => train(kind, files, options, signal),
+        () => restOf(options, kind.what),
       ),
-  );
-  requireSubcommand(train);
+    );
+  requireSubcommand(group);
 }
 
-async function trainClassifier(files: string[], options: ClassifierOptions, signal: AbortSignal): Promise<void> {
-  requireTrainOptions('head', options);
-  requireNew(options.out);
-  const { head, balanced, validation: part } = options;
+/** A kind of training. */
+interface Kind {
+  /** The default of --train. */
+  what: 'head' | 'full';
+  read(files: readonly string[], options: Options): Promise<{ length: number }>;
+  /** `common`: the options that all kinds have. */
+  run(heed: Heed, model: Model, examples: never, common: object, options: Options): Promise<Result>;
+}
+
+/** The result of a training. A classifier has labels, and metrics if examples were held out. */
+interface Result {
+  history: { loss: number[] };
+  truncated: number;
+  labels?: readonly string[];
+  validation?: unknown;
+}
+
+const CLASSIFIER: Kind = {
+  what: 'head',
+  read: readExamples,
+  run: (heed, model, examples, common, { head, balanced }) =>
+    heed.trainClassifier(model, examples, { ...common, head, classWeight: balanced && 'balanced' } as object),
+};
+
+const EMBEDDING: Kind = {
+  what: 'full',
+  read: readSimilar,
+  run: (heed, model, examples, common) => heed.trainEmbedding(model, examples, common),
+};
+
+/** Trains, writes the folder, and removes the state of an interrupted training. */
+async function train(kind: Kind, files: string[], options: Options, signal: AbortSignal): Promise<void> {
+  const { out, resume = false, seed: given, validation: part, epochs, batchSize, lr, patience, saveAs } = options;
+  const { train: what = kind.what, rank, alpha, targets } = options;
+  requireTrainOptions(kind.what, options);
+  requireNew(out);
   requireCsv(part === undefined ? files : [...files, part], options);
-  TrainingState.check(options.out, options.resume ?? false, options.seed); // before the examples are read
-  const examples = await readExamples(files, options);
-  const validation = await validationOf(options, (file) => readExamples([file], options));
-  const { result, bytes, model } = await trainAndSave(options, 'head', signal, (heed, model, common) =>
-    heed.trainClassifier(model, examples, {
-      ...common,
-      ...(validation !== undefined && { validation }),
-      ...(head && { head }),
-      ...(balanced && { classWeight: 'balanced' as const }),
-    } as object),
-  );
-  const { labels, validation: metrics } = result;
-  if (options.json) return printJson(options, bytes, result);
-  if (metrics) process.stdout.write(`${metricsTable(metrics)}\n`);
-  summarize(
-    options,
-    `${counted(examples.length, 'example')} of ${counted(labels.length, 'label')}`,
-    result,
-    bytes,
-    model,
-  );
-}
+  using state = new TrainingState(out, resume, given); // before the examples are read
+  const examples = await kind.read(files, options);
+  const validation = await validationOf(options, (file) => kind.read([file], options));
 
-async function trainEmbedding(files: string[], options: EmbeddingOptions, signal: AbortSignal): Promise<void> {
-  requireTrainOptions('full', options);
-  requireNew(options.out);
-  TrainingState.check(options.out, options.resume ?? false, options.seed); // before the examples are read
-  const examples = await readSimilar(files, options);
-  const validation = await validationOf(options, (file) => readSimilar([file], options));
-  const { result, bytes, model } = await trainAndSave(options, 'full', signal, (heed, model, common) =>
-    heed.trainEmbedding(model, examples, { ...common, ...(validation !== undefined && { validation }) } as object),
-  );
-  if (options.json) return printJson(options, bytes, result);
-  summarize(options, counted(examples.length, 'example'), result, bytes, model);
+  const { seed } = state;
+  const encoder = what === 'lora' ? { lora: { rank, alpha, targets, seed } } : what === 'full' ? what : what.split(',');
+  using heed = await load();
+  using model = await loadModel<Model>(heed, options, what === 'head' ? {} : { trainable: true, seed });
+  state.begin();
+  using progress = new Progress('training', 'steps');
+  const common = {
+    ...(what !== 'head' && {
+      train: encoder,
+      resume: state.resume,
+      onCheckpoint: (bytes: Uint8Array) => state.keep(bytes),
+    }),
+    ...{ validation, epochs, batchSize, lr, seed, signal },
+    earlyStopping: patience && { patience },
+    onStep: ({ step, steps }: { step: number; steps: number }) => progress.update(step, step / steps),
+  };
+  const result = await kind.run(heed, model, examples as never, common, options);
+  const bytes = await writeFolder(out, await model.save(saveAs ? { dtype: saveAs } : {}));
+  state.remove();
+
+  if (options.json) return printJson({ out, bytes, ...result });
+  const { labels, history, truncated } = result;
+  if (labels && result.validation) print(metricsTable(result.validation as ClassifierMetrics));
+  const last = history.loss.at(-1);
+  const notes = [
+    `${counted(examples.length, 'example')}${labels ? ` of ${counted(labels.length, 'label')}` : ''}`,
+    ...(last === undefined ? [] : [`loss ${last.toPrecision(3)} after ${counted(history.loss.length, 'epoch')}`]),
+    ...(truncated > 0 ? [`${counted(truncated, 'text')} cut to ${counted(model.config.maxLength, 'token')}`] : []),
+    counted(bytes, 'byte'),
+  ];
+  print(`${out}: ${notes.join(', ')}`);
 }
 
 /** Describes what an interrupted training leaves behind. `what`: default of --train. */
-const restOf = ({ out, train }: TrainOptions, what: 'head' | 'full') =>
+const restOf = ({ out, train }: Options, what: 'head' | 'full') =>
   (train ?? what) === 'head'
     ? 'nothing was written'
     : `--resume with --out ${out} continues after the last complete epoch, if there is one`;
 
-type Heed = Awaited<ReturnType<typeof load>>;
-type Model = Awaited<ReturnType<Heed['fromPretrained']>>;
-
-async function validationOf<T>({ validation }: TrainOptions, read: (file: string) => Promise<T>) {
+async function validationOf<T>({ validation }: Options, read: (file: string) => Promise<T>) {
   const part = Number(validation);
   if (validation === undefined) return undefined;
   if (Number.isNaN(part)) return read(validation);
@@ -229,83 +249,11 @@ async function validationOf<T>({ validation }: TrainOptions, read: (file: string
 /** @throws HeedError for options that have no effect with this --train. `what`: its default */
 function requireTrainOptions(
   what: 'head' | 'full',
-  { train = what, rank, alpha, targets, resume, validation, patience }: TrainOptions,
+  { train = what, rank, alpha, targets, resume, validation, patience }: Options,
 ): void {
   if (train === 'head' && what === 'full')
     throw invalid('--train', 'full, lora or names of parameters', "'head': sentence vectors have no head");
   if (train !== 'lora') requireWith('--train lora', { '--rank': rank, '--alpha': alpha, '--targets': targets });
   if (train === 'head') requireWith('a --train other than head', { '--resume': resume });
   if (validation === undefined) requireWith('--validation', { '--patience': patience });
-}
-
-/** Loads the model of --model. `options`: options of `fromPretrained`. */
-export async function openModel(
-  heed: Heed,
-  { model, ...options }: { model?: string | undefined; [option: string]: unknown },
-) {
-  using progress = new Progress('loading', 'bytes');
-  const onProgress = ({ loaded, total }: { loaded: number; total: number | null }) =>
-    progress.update(loaded, total ? loaded / total : undefined);
-  return await heed.fromPretrained(model, { ...options, onProgress } as object);
-}
-
-/**
- * Trains with the options that all kinds of training share, writes the folder, and removes the state of an interrupted
- * training.
- */
-async function trainAndSave<R>(
-  options: TrainOptions,
-  what: 'head' | 'full',
-  signal: AbortSignal,
-  run: (heed: Heed, model: Model, common: object) => Promise<R>,
-): Promise<{ result: R; bytes: number; model: Model['config'] }> {
-  const { model: source, dtype, train = what, rank, alpha, targets, epochs, batchSize, lr, patience, saveAs } = options;
-  using state = new TrainingState(options.out, options.resume ?? false, options.seed);
-  const { seed } = state;
-  const encoder =
-    train === 'lora' ? { lora: { rank, alpha, targets, seed } } : train === 'full' ? train : train.split(',');
-  using heed = await load();
-  using model = await openModel(heed, {
-    model: source,
-    dtype,
-    ...remoteOptions(options),
-    ...(train !== 'head' && { trainable: true, seed }),
-  });
-  state.begin();
-  using progress = new Progress('training', 'steps');
-  const result = await run(heed, model, {
-    ...(train !== 'head' && {
-      train: encoder,
-      resume: state.resume,
-      onCheckpoint: (bytes: Uint8Array) => state.keep(bytes),
-    }),
-    ...{ epochs, batchSize, lr, seed },
-    ...(patience !== undefined && { earlyStopping: { patience } }),
-    signal,
-    onStep: ({ step, steps }: { step: number; steps: number }) => progress.update(step, step / steps),
-  });
-  const bytes = await writeFolder(options.out, await model.save(saveAs ? { dtype: saveAs } : {}));
-  state.remove();
-  return { result, bytes, model: model.config };
-}
-
-function printJson({ out }: TrainOptions, bytes: number, result: object): void {
-  process.stdout.write(`${JSON.stringify({ out, bytes, ...result })}\n`);
-}
-
-function summarize(
-  { out }: TrainOptions,
-  what: string,
-  { history, truncated }: { history: { loss: number[] }; truncated: number },
-  bytes: number,
-  { maxLength }: Model['config'],
-): void {
-  const last = history.loss.at(-1);
-  const notes = [
-    what,
-    ...(last === undefined ? [] : [`loss ${last.toPrecision(3)} after ${counted(history.loss.length, 'epoch')}`]),
-    ...(truncated > 0 ? [`${counted(truncated, 'text')} cut to ${counted(maxLength, 'token')}`] : []),
-    counted(bytes, 'byte'),
-  ];
-  process.stdout.write(`${out}: ${notes.join(', ')}\n`);
 }

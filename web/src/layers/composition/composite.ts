@@ -88,6 +88,7 @@ export abstract class Composite extends Unproxied {
     for (const [layer] of layersOf(this)) layer.dispose();
   }
 
+  /** Calls `dispose`, for `using`. */
   [dispose](): void {
     this.dispose();
   }

@@ -1,5 +1,5 @@
 /** Tokens from the columns of a table: the input of a tabular transformer. */
-import { formatShape, invalid } from '../../base/error.js';
+import { invalid, misshapen } from '../../base/error.js';
 import { count, flag, listOf, natural, optional, readOptions, type Schema, size } from '../../base/options.js';
 import { elementCount, readTensor, type Tensor, type TensorInput } from '../../base/tensor.js';
 import type { Embedding, EmbeddingOptions } from '../embedding.js';
@@ -91,8 +91,7 @@ export function featureTokenizer(heed: Parts): new (options: FeatureTokenizerOpt
       const read = readTensor(argument, x);
       const columns = this.#numerical + this.#categories.length;
       const leading = read.shape.slice(0, -1);
-      if (read.shape.at(-1) !== columns)
-        throw invalid(argument, `[..., ${columns}]`, formatShape(read.shape), 'SHAPE_MISMATCH');
+      if (read.shape.at(-1) !== columns) throw misshapen(argument, `[..., ${columns}]`, read.shape);
       const width = this.bias.shape[1]!;
       const tokens: Tensor[] = [];
       if (this.weight) {

@@ -7,18 +7,18 @@
  * whose position is listed per entry of the input.
  */
 import {
+  anyInteger,
   axisOrAxes,
   broadcastPositions,
   broadcastShape,
   gathered,
-  notBroadcast,
   readAxes,
   readAxis,
   stridedPositions,
   stridesOf,
   transposedPositions,
 } from '../../base/axes.js';
-import { calling, formatShape, HeedError, invalid } from '../../base/error.js';
+import { calling, formatShape, invalid, misshapen } from '../../base/error.js';
 import {
   flag,
   integer,
@@ -36,8 +36,6 @@ import { elementCount, isBoolean, readTensor, type Tensor } from '../../base/ten
 import type { RawFunctions, RawMask, RawTensor } from '../../base/wasm/core.js';
 
 import type { ConcatenateOptions, MeanOptions, Operations, ReductionOptions, SliceOptions } from './operations.js';
-
-const anyInteger: Reader<number> = (value, name) => integer(value, name, -(2 ** 31));
 
 const reductionSchema = {
   axis: optional(axisOrAxes, null),
@@ -100,6 +98,9 @@ export interface Computed {
   /** For a mean, the factor on each entry of x, by its index. */
   readonly factor?: ((index: number) => number) | undefined;
 }
+
+const add = (total: number, entry: number) => total + entry;
+const larger = (total: number, entry: number) => Math.max(total, entry);
 
 /** A shape with one of its axes replaced by others. */
 function withExtents(shape: readonly number[], axis: number, ...extents: number[]): number[] {
@@ -165,17 +166,9 @@ export function makeOperations(
     const axes = axis === null ? [...x.shape.keys()] : readAxes(axis, `${name}.axis`, x);
     return calling(name, () => {
       const { count, combine, finish } = reduction(x, axes, keepDims);
-      if (name === 'sum')
-        return finish(
-          name,
-          combine(0, (total, entry) => total + entry),
-        );
-      if (count === 0)
-        throw invalid(`${name}: x`, 'at least one entry along the axis', formatShape(x.shape), 'SHAPE_MISMATCH');
-      return finish(
-        name,
-        combine(-Infinity, (total, entry) => Math.max(total, entry)),
-      );
+      const [first, f] = name === 'sum' ? ([0, add] as const) : ([-Infinity, larger] as const);
+      if (name === 'max' && count === 0) throw misshapen(`${name}: x`, 'at least one entry along the axis', x.shape);
+      return finish(name, combine(first, f));
     });
   }
 
@@ -193,8 +186,7 @@ export function makeOperations(
     operations[name] = (left: unknown, right: unknown) => {
       const [a, b] = [readOperand(`${name}: a`, left), readOperand(`${name}: b`, right)];
       const shape = broadcastShape(a.shape, b.shape);
-      if (!shape)
-        throw notBroadcast(`${name}: b`, `a shape that broadcasts against a, ${formatShape(a.shape)}`, b.shape);
+      if (!shape) throw misshapen(`${name}: b`, `a shape that broadcasts against a, ${formatShape(a.shape)}`, b.shape);
       const positions = [a, b].map((x) =>
         formatShape(x.shape) === formatShape(shape) ? null : calling(name, () => broadcastPositions(x.shape, shape)),
       );
@@ -210,11 +202,11 @@ export function makeOperations(
       const x = readTensor('mean: x', given);
       const { axis, keepDims, mask: kept } = readOptions('mean', meanSchema, options);
       if (axis === null && x.shape.length < 2)
-        throw notBroadcast('mean: x', '[..., L, E], or another shape with `axis`', x.shape);
+        throw misshapen('mean: x', '[..., L, E], or another shape with `axis`', x.shape);
       if (axis !== null && kept) throw invalid('mean.mask', 'undefined with `axis`', 'a mask');
       const tokens = x.shape.slice(0, -1);
       if (kept && formatShape(kept.shape) !== formatShape(tokens))
-        throw invalid('mean.mask', formatShape(tokens), formatShape(kept.shape), 'SHAPE_MISMATCH');
+        throw misshapen('mean.mask', formatShape(tokens), kept.shape);
       const axes = readAxes(axis ?? -2, 'mean.axis', x);
       return calling('mean', () => {
         const { count, positions, combine, finish } = reduction(x, axes, keepDims);
@@ -238,7 +230,7 @@ export function makeOperations(
       const others = (shape: readonly number[]) => formatShape(withExtents(shape, axis));
       for (const [i, { shape }] of parts.entries()) {
         if (shape.length === first.shape.length && others(shape) === others(first.shape)) continue;
-        throw notBroadcast(`${name}: tensors[${i}]`, `${formatShape(first.shape)} except along axis ${axis}`, shape);
+        throw misshapen(`${name}: tensors[${i}]`, `${formatShape(first.shape)} except along axis ${axis}`, shape);
       }
       const extent = parts.reduce((sum, { shape }) => sum + shape[axis]!, 0);
       const shape = withExtents(first.shape, axis, extent);
@@ -280,8 +272,7 @@ export function makeOperations(
       if (free >= 0) shape[free] = others === 0 ? -1 : size / others;
       if (shape.every((extent) => Number.isInteger(extent) && extent >= 0) && elementCount(shape) === size)
         return calling('reshape', () => rearranged(x, shape, null));
-      const got = formatShape(extents as number[]);
-      throw new HeedError('SHAPE_MISMATCH', `reshape: shape: expected the ${size} elements of x, got ${got}`);
+      throw misshapen('reshape: shape', `the ${size} elements of x`, extents as number[]);
     },
 
     transpose(given: unknown, axis0: unknown = -2, axis1: unknown = -1) {

@@ -14,6 +14,7 @@ import {
 import type { Runtime } from '../../base/owned.js';
 import { readTensor, Tensor, type TensorLike } from '../../base/tensor.js';
 import type { RawLayer, RawTensor } from '../../base/wasm/core.js';
+import { viewBytes } from '../../io/bytes.js';
 import { Layer, type LayerOptions } from '../layer.js';
 
 /** Options of `Parameter`. */
@@ -56,6 +57,7 @@ const schema = {
  * Object.keys(scale.stateDict()); // ["factor"]
  */
 export class FreeParameter extends Layer<RawLayer<object, RawTensor>> implements TensorLike {
+  /** The extents of the axes; [] for a single number. */
   readonly shape: readonly number[];
 
   /** @internal */
@@ -72,10 +74,7 @@ export class FreeParameter extends Layer<RawLayer<object, RawTensor>> implements
     super(runtime, name, { shape, init: given.name, bound: given.bound, seed });
     this.shape = shape;
     this.hasOwnDraws = values !== null || ((options as FreeParameterOptions)?.seed ?? null) !== null;
-    if (!values) return;
-    const { buffer, byteOffset, byteLength } = values.data;
-    const bytes = new Uint8Array(buffer, byteOffset, byteLength);
-    calling(name, () => this.raw.writeParameter(0, 0, bytes, 'F32', null));
+    if (values) calling(name, () => this.raw.writeParameter(0, 0, viewBytes(values.data), 'F32', null));
   }
 
   /** A copy of the value. */

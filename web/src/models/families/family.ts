@@ -1,12 +1,11 @@
 /**
- * Types for describing the published encoder families, and functions that read sizes, layers, activations and rotary
- * positions in config.json. Notation: E width, F feed-forward width, {i} number of a layer.
+ * Types for describing the published encoder families, and functions that read sizes, layers and activations in
+ * config.json; rope.ts reads rotary positions. Notation: E width, F feed-forward width, {i} number of a layer.
  */
 import { PUBLISHED_NAMES } from '../../base/activations.js';
-import { invalid } from '../../base/error.js';
 import type { RawEncoderModelConfig } from '../../base/wasm/core.js';
 import type { Settings } from '../../io/settings.js';
-import type { ImagesOf } from '../image-encoder.js';
+import type { ImagesOf, PreprocessingOf } from '../image-encoder.js';
 
 /** Limits far beyond any published encoder. */
 export const MAX_WIDTH = 2 ** 16;
@@ -41,32 +40,84 @@ export const DEFAULTS = {
 export type Config = Omit<RawEncoderModelConfig, keyof typeof DEFAULTS> & Partial<RawEncoderModelConfig>;
 
 /** The families in rotary-families.ts. */
-export const ROTARY_FAMILIES = ['modernbert', 'nomic_bert', 'qwen3', 'gemma3_text', 'new', 'gte'] as const;
+export const ROTARY_FAMILIES = [
+  'modernbert',
+  'nomic_bert',
+  'qwen3',
+  'gemma3_text',
+  'new',
+  'gte',
+  'ultrabert',
+  'jina_embeddings_v3',
+  'eurobert',
+  'llama',
+  'embedding_gemma2',
+  'embedding_gemma2_text',
+] as const;
 export type RotaryFamilyName = (typeof ROTARY_FAMILIES)[number];
 
-export interface Family {
+/** The families in bert-like-families.ts. */
+export const BERT_LIKE_FAMILIES = [
+  'distilbert',
+  'mpnet',
+  'electra',
+  'albert',
+  'deberta-v2',
+  'ernie',
+  'data2vec-text',
+  'roformer',
+  'megatron-bert',
+  'roberta-prelayernorm',
+  'xlm-roberta-xl',
+] as const;
+export type BertLikeFamilyName = (typeof BERT_LIKE_FAMILIES)[number];
+
+/** The families in t5-families.ts. */
+export const T5_FAMILIES = ['t5', 'mt5', 'umt5'] as const;
+export type T5FamilyName = (typeof T5_FAMILIES)[number];
+
+/** An encoder's parameters by the names of modules and tensors in the checkpoint. */
+export interface EncoderNames {
+  /** Modules outside the layers. */
+  modules: Record<string, CoreName>;
+  /** Tensors outside the layers that do not belong to a module. */
+  tensors?: Record<string, string> | undefined;
+  /** The common prefix of the modules of layer {i}, or those of several versions. */
+  layerPrefix: string | readonly string[];
+  /** The modules of a layer, with their names in heed below `layers.{i}.` */
+  layer: Record<string, CoreName>;
+  /** The tensors of a layer that do not belong to a module. */
+  layerTensors?: Record<string, string> | undefined;
+  /** The module of a layer with its own biases of distances, for families with `relativePerLayer`. */
+  layerBias?: string | undefined;
+}
+
+/** The prefix of an image encoder's parameters. */
+export const VISION = 'vision.';
+
+export interface Family extends EncoderNames {
   /** The prefix of the encoder's tensors in a checkpoint with a head. A bare encoder has no prefix. */
   prefix: string;
   config(settings: Settings): Config;
-  /** Modules outside the layers, by their names in the checkpoint. */
-  modules: Record<string, CoreName>;
-  /** Tensors that do not belong to a module, by their names in the checkpoint. */
-  tensors?: Record<string, ParameterRows> | undefined;
+  /** The names of the image encoder's parameters, which begin with VISION, and its options. */
+  vision?: (EncoderNames & { config: RawEncoderModelConfig }) | undefined;
   /** Matches biases that may be absent from a checkpoint, by their names without the prefix. They are then zero. */
   optionalBiases?: RegExp | undefined;
-  /** The common prefix of the modules of layer {i}. */
-  layerPrefix: string;
-  /** The modules of a layer: name in the checkpoint -> heed's name below `layers.{i}.` */
-  layer: Record<string, CoreName>;
+  /** Tensors that are copies of others, with the names of the originals. They are not read if the original is present. */
+  copies?: Readonly<Record<string, string>> | undefined;
+  /** Matches biases that the configuration leaves out, by their names without the prefix. They are zero in any case. */
+  withoutBiases?: RegExp | undefined;
   /** The name of the linear layer for `pooler_output`, if the family has one. */
   pooler?: string | undefined;
   /** Makes the encoder, for families that encode images (and texts). */
   images?: ImagesOf | undefined;
+  /** Reads the preprocessing of images, for families that encode images. */
+  preprocessing?: PreprocessingOf | undefined;
   /** For families that encode images: the pooling of texts, or of images if there are no texts. */
   pooling?: 'cls' | 'last' | undefined;
   /**
-   * For families that encode images and for GLiNER: matches the tensors after the encoders, by their names without the
-   * prefix.
+   * For families that encode images, for T5 and for GLiNER: matches the tensors after the encoders, by their names
+   * without the prefix. Others: the names of all task heads.
    */
   headTensors?: RegExp | undefined;
 }
@@ -93,6 +144,20 @@ export const valueRows = projection('v');
 /** The half of a gated feed-forward block without activation. */
 export const secondHalf: CoreName = ({ feedForwardDim }) => ({ name: 'linear1.', firstRow: feedForwardDim });
 
+/** The width of the last hidden states and of pooled vectors. */
+export const outputWidth = ({ outputDim, embedDim }: Pick<RawEncoderModelConfig, 'outputDim' | 'embedDim'>): number =>
+  outputDim || embedDim;
+
+/** The options of a layer, which differ if heads of local layers have a size of their own. */
+export function layerConfig(config: RawEncoderModelConfig, layer: number): RawEncoderModelConfig {
+  if (!config.localLayers?.[layer] || !(config.localHeadDim || config.localKeyValueHeads)) return config;
+  return {
+    ...config,
+    headDim: config.localHeadDim || config.headDim,
+    keyValueHeads: config.localKeyValueHeads || config.keyValueHeads,
+  };
+}
+
 type Keys = string | string[];
 
 /** Keys of config.json, where they differ from BERT's. */
@@ -112,6 +177,7 @@ export function sizesOf(
   s: Settings,
   fallback: {
     maxPositions: number;
+    vocabSize?: number | undefined;
     feedForwardFactor?: number | undefined;
     positionOffset?: number | undefined;
     headDim?: number | undefined;
@@ -124,13 +190,13 @@ export function sizesOf(
     positions = 'max_position_embeddings',
   }: SizeKeys = {},
 ): Config {
-  const { maxPositions, feedForwardFactor, positionOffset = 0, headDim } = fallback;
+  const { maxPositions, vocabSize, feedForwardFactor, positionOffset = 0, headDim } = fallback;
   const embedDim = s.count(width, undefined, 1, MAX_WIDTH);
   const numHeads = s.count(heads, undefined, 1, embedDim);
   if (!headDim && embedDim % numHeads !== 0)
     throw s.wrong(s.keyOf(heads), `a divisor of ${s.keyOf(width)} (${embedDim})`, numHeads);
   return {
-    vocabSize: s.count('vocab_size', undefined, 1),
+    vocabSize: vocabSize ?? s.count('vocab_size', undefined, 1),
     embedDim,
     numHeads,
     ...(headDim
@@ -159,38 +225,6 @@ export function rotaryDimOf(s: Settings, keys: string[], { headDim }: Config, fr
 }
 
 /**
- * The rotary settings in config.json: `rope_scaling`, which has priority, and `rope_parameters`, which transformers 5
- * writes. `kind`: the kind of layers, if they have separate settings.
- */
-export function rotarySettings(s: Settings, kind?: string): Settings[] {
-  const all = s.record('rope_parameters');
-  const own = kind ? all?.record(kind) : (all?.record('full_attention') ?? all);
-  return [s.record('rope_scaling'), own].filter((each) => each !== undefined);
-}
-
-/** The type of rotary positions. 'default' means without scaling. */
-export function rotaryType(settings: Settings): string {
-  const fallback = settings.get('factor') === undefined ? 'default' : 'none';
-  return settings.text(settings.keyOf(['rope_type', 'type']), fallback);
-}
-
-/** The base of rotary positions: in the rotary settings or, in older files, under `key`. */
-export function rotaryTheta(s: Settings, key: string, fallback: number, kind?: string): number {
-  const own = rotarySettings(s, kind).find((settings) => settings.get('rope_theta') !== undefined);
-  return own?.between('rope_theta', 1, Infinity) ?? s.between(key, 1, Infinity, fallback);
-}
-
-/** The base of rotary positions, for families that do not support scaling; rejects it. */
-export function rotaryBase(s: Settings, key: string, fallback: number, kind?: string): number {
-  for (const settings of rotarySettings(s, kind)) {
-    if (rotaryType(settings) === 'default') continue;
-    const got = JSON.stringify(Object.fromEntries(settings.entries()));
-    throw invalid(settings.file, "null or rope_type 'default', as angles are not scaled", got, 'UNSUPPORTED');
-  }
-  return rotaryTheta(s, key, fallback, kind);
-}
-
-/**
  * Per layer, whether its attention is limited to the window. `isLocal` decides for files without the list
  * `layer_types`.
  */
@@ -207,9 +241,17 @@ const ACTIVATIONS = new Map(
   Object.entries(PUBLISHED_NAMES).flatMap(([own, names]) => names.map((name) => [name, own] as const)),
 );
 
+/** Activations of transformers that heed lacks, and why. */
+const REFUSED = new Map([
+  ['prelu', 'whose slope is a parameter'],
+  ['xielu', 'whose factors are parameters'],
+  ['sqrtsoftplus', 'which is for routers of experts'],
+]);
+
 export function activation(s: Settings, key: string, fallback: string): string {
   const name = s.text(key, fallback);
   const own = ACTIVATIONS.get(name);
   if (own !== undefined) return own;
-  throw s.unsupported(key, `one of ${[...ACTIVATIONS.keys()].join(', ')}`, `'${name}'`);
+  const why = REFUSED.get(name);
+  throw s.unsupported(key, `one of ${[...ACTIVATIONS.keys()].join(', ')}`, `'${name}'${why ? `, ${why}` : ''}`);
 }

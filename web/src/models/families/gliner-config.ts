@@ -1,6 +1,6 @@
 /** Reads gliner_config.json, which replaces config.json in the folder of a GLiNER. Imported on demand. */
 import { invalid } from '../../base/error.js';
-import { Settings } from '../../io/settings.js';
+import type { Settings } from '../../io/settings.js';
 import type { Family } from './family.js';
 
 const PREFIX = 'token_rep_layer.bert_layer.model.';
@@ -50,7 +50,7 @@ export class GlinerConfig {
       throw invalid(`${settings.file}: encoder_config`, "the encoder's settings", 'none', 'UNSUPPORTED', {
         hint: 'In Python, GLiNER.from_pretrained(folder).save_pretrained(folder, safe_serialization=True) writes them',
       });
-    this.encoder = new Settings({ model_type: 'deberta-v2', ...Object.fromEntries(encoder.entries()) }, encoder.file);
+    this.encoder = encoder.withDefaults({ model_type: 'deberta-v2' });
     this.maxWidth = settings.count('max_width', 12, 1, 1024);
     this.maxWords = settings.count('max_len', 384, 1);
     this.width = settings.count('hidden_size', 512, 2, 16384);

@@ -1,21 +1,65 @@
-/** Reads the `quantization_config` of config.json, which `quantize` writes in the format of compressed-tensors. */
+/**
+ * Reads the `quantization_config` of config.json: that of compressed-tensors
+ * (https://github.com/vllm-project/compressed-tensors), whose format `quantize` writes, too.
+ */
 import type { RowCode } from '../../base/wasm/core.js';
 import type { Settings } from '../../io/settings.js';
 
+/** The `quant_method` of compressed-tensors. */
+export const METHOD = 'compressed-tensors';
+
 /** The format of embedding tables with 3 or 4 bits. */
 export function tableCodeIn(settings: Settings): RowCode | undefined {
-  const groups = settings.record('quantization_config')?.record('config_groups')?.entries() ?? [];
-  for (const [, group] of groups) {
-    const { targets, weights } = (group ?? {}) as {
-      targets?: unknown;
-      weights?: { num_bits?: unknown; type?: unknown } | undefined;
-    };
-    if (![targets].flat().includes('Embedding')) continue;
-    const bits = weights?.num_bits;
-    if (weights?.type === 'trellis') return bits === 3 ? 'trellis3' : 'trellis4';
+  for (const group of groupsIn(quantizationIn(settings))) {
+    if (![group.get('targets')].flat().includes('Embedding')) continue;
+    const weights = group.record('weights');
+    const bits = weights?.get('num_bits');
+    if (weights?.get('type') === 'trellis') return bits === 3 ? 'trellis3' : 'trellis4';
     return bits === 4 ? 'int4' : undefined;
   }
   return undefined;
+}
+
+/** The settings of quantized weights. */
+export const quantizationIn = (settings: Settings) => settings.record('quantization_config');
+
+/** The settings of the groups of modules. */
+export function groupsIn(config: Settings | undefined): Settings[] {
+  const groups = config?.record('config_groups');
+  return (groups?.names() ?? []).flatMap((name) => groups!.record(name) ?? []);
+}
+
+/**
+ * Whether models/compressed-tensors.ts may have to convert weights when they are read. Int8 with one scale per row, and
+ * heed's tables and matrices in 3 and 4 bits, are read as they are.
+ */
+export function mayBeConverted(settings: Settings): boolean {
+  const config = quantizationIn(settings);
+  if (!config) return false;
+  config.get('ignore'); // has no effect: the types of the tensors tell which weights are quantized
+  const has = (of: Settings, key: string, ...values: unknown[]) => values.includes(of.get(key));
+  const isOwn = (of: Settings) => has(of, 'format', 'int-quantized', undefined);
+  const groups = groupsIn(config).map((group) => {
+    const weights = group.record('weights');
+    if (!weights || !isOwn(group) || !Array.isArray(group.get('targets'))) return false;
+    const keys = ['type', 'symmetric', 'num_bits', 'strategy', 'group_size', 'dynamic', 'actorder', 'block_structure'];
+    const [type, symmetric = true, bits, strategy, size, dynamic = false, ...others] = keys.map((key) =>
+      weights.get(key),
+    );
+    if (type === 'trellis') return true;
+    if (dynamic !== false || type !== 'int' || symmetric !== true || others.some((value) => value !== undefined))
+      return false;
+    // heed 0.2.0 wrote tables in 4 bits as groups of 64.
+    return bits === 8 ? strategy === 'channel' : bits === 4 && strategy === 'group' && size === 64;
+  });
+  const isKnown = [
+    groups.length > 0 || config.get('transform_config') !== undefined,
+    has(config, 'quant_method', METHOD, undefined),
+    has(config, 'quantization_status', 'compressed', undefined),
+    has(config, 'sparsity_config', undefined),
+    isOwn(config),
+  ];
+  return ![...isKnown, ...groups].every((each) => each);
 }
 
 /**
@@ -35,9 +79,9 @@ export function transformConfig(modules: readonly string[]): object {
  * @throws HeedError UNSUPPORTED for transforms of other programs
  */
 export function rotatedModules(settings: Settings): ReadonlySet<string> {
-  const groups = settings.record('quantization_config')?.record('transform_config')?.record('config_groups');
+  const groups = quantizationIn(settings)?.record('transform_config')?.record('config_groups');
   const modules = new Set<string>();
-  for (const [name] of groups?.entries() ?? []) {
+  for (const name of groups?.names() ?? []) {
     const group = groups!.record(name);
     const type = group?.text('type', '');
     const size = group?.count('block_size', 0);

@@ -1,6 +1,7 @@
 /** The families with rotary positions, which families.ts imports when a model has one of their names. */
 import { invalid } from '../../base/error.js';
 import type { Settings } from '../../io/settings.js';
+import { biases, embeddingGemma2, gemma3, llama, qwen3, ultraBert } from './decoder-families.js';
 import {
   activation,
   type Config,
@@ -11,15 +12,12 @@ import {
   packedQkv,
   queryRows,
   type RotaryFamilyName,
-  rotaryBase,
   rotaryDimOf,
-  rotarySettings,
-  rotaryTheta,
-  rotaryType,
   secondHalf,
   sizesOf,
   valueRows,
 } from './family.js';
+import { localRopeOptions, rope, ropeOptions, ropeSettings, ropeSettingsOf } from './rope.js';
 
 const modernBert: Family = {
   prefix: 'model.',
@@ -42,22 +40,23 @@ const modernBert: Family = {
 
 function modernBertConfig(s: Settings): Config {
   const sizes = sizesOf(s, { maxPositions: 8192 });
-  const bias = s.flag('attention_bias', false);
-  if (s.flag('mlp_bias', false) !== bias) throw s.unsupported('mlp_bias', `${bias}, as attention_bias`, `${!bias}`);
+  const rotaryDim = rotaryDimOf(s, ['num_attention_heads'], sizes);
+  const angles = (kind: string, key: string, fallback: number) =>
+    rope(s, ropeSettingsOf(s, kind), { key, fallback, dim: rotaryDim, maxPositions: sizes.maxPositions });
   const period = s.count('global_attn_every_n_layers', 3, 1, MAX_LAYERS);
   return {
     ...sizes,
     activation: activation(s, 'hidden_activation', 'gelu'),
     eps: s.between('norm_eps', 0, 1, 1e-5),
     positions: 'rotary',
-    rotaryDim: rotaryDimOf(s, ['num_attention_heads'], sizes),
-    rotaryBase: rotaryBase(s, 'global_rope_theta', 160000, 'full_attention'),
-    localRotaryBase: rotaryBase(s, 'local_rope_theta', 10000, 'sliding_attention'),
-    window: Math.floor(s.count('local_attention', 128) / 2),
+    rotaryDim,
+    ...ropeOptions(angles('full_attention', 'global_rope_theta', 160000)),
+    ...localRopeOptions(angles('sliding_attention', 'local_rope_theta', 10000)),
+    window: s.count('sliding_window', Math.floor(s.count('local_attention', 128) / 2)), // on each side
     localLayers: localLayers(s, sizes.numLayers, (i) => i % period !== 0),
     normFirst: true,
     finalNorm: true,
-    bias,
+    ...biases(s),
     normBias: s.flag('norm_bias', false),
     gated: true,
     firstAttentionNorm: false,
@@ -88,12 +87,21 @@ const nomicBert: Family = {
   },
 };
 
+/** The sizes of an encoder whose heads together have its width, so that `head_dim` adds nothing. */
+function plainSizesOf(...given: Parameters<typeof sizesOf>): Config {
+  const [s] = given;
+  const sizes = sizesOf(...given);
+  const headDim = s.count('head_dim', sizes.headDim);
+  if (headDim === sizes.headDim) return sizes;
+  throw s.unsupported('head_dim', `${sizes.headDim}, the width of the encoder by its number of heads`, `${headDim}`);
+}
+
 /** The activation of the gate, by Hugging Face's name. */
 const GATES: Record<string, string> = { swiglu: 'silu', geglu: 'gelu', glu: 'sigmoid' };
 
 function nomicBertConfig(s: Settings): Config {
   const heads = ['n_head', 'num_attention_heads'];
-  const sizes = sizesOf(
+  const sizes = plainSizesOf(
     s,
     { maxPositions: 2048, feedForwardFactor: 4 },
     {
@@ -105,124 +113,62 @@ function nomicBertConfig(s: Settings): Config {
     },
   );
   const key = 'activation_function';
-  const isNative = s.get(key) === undefined && s.get('hidden_act') !== undefined; // transformers 5 writes such files
+  // Files of transformers 5 have BERT's keys instead of GPT-2's.
+  const isNative = s.get(key) === undefined && (s.get('hidden_act') !== undefined || s.get('n_embd') === undefined);
   const kind = s.text(key, 'swiglu');
   const gated = Object.hasOwn(GATES, kind);
   const bias = s.flag('qkv_proj_bias', false);
+  const isOn = (key: string) => s.flag(key, false);
   const refused = [
-    ...['prenorm', 'rotary_emb_interleaved', 'causal'].filter((key) => s.flag(key, false)),
+    ...['prenorm', 'rotary_emb_interleaved', 'causal', 'parallel_block', 'use_rms_norm'].filter(isOn),
+    ...['scale_attn_by_inverse_layer_idx'].filter(isOn),
+    ...['scale_attn_weights'].filter((key) => !s.flag(key, true)).map((key) => `${key}: false`),
     ...['mlp_fc1_bias', 'mlp_fc2_bias']
       .filter((key) => s.flag(key, bias) !== bias)
       .map((key) => `${key} unlike qkv_proj_bias`),
-    ...['rotary_scaling_factor'].filter((key) => s.get(key) !== undefined),
+    ...['rotary_scaling_factor', 'rotary_emb_scale_base'].filter((key) => s.get(key) !== undefined),
     ...['num_experts'].filter((key) => (s.get(key) ?? 0) !== 0),
   ];
   if (refused.length > 0) throw invalid(s.file, 'the layout of nomic-embed-text', refused.join(', '), 'UNSUPPORTED');
   const fraction = s.between('rotary_emb_fraction', 0, Infinity, 1);
+  const rotaryDim = rotaryDimOf(s, ['rotary_emb_fraction', ...heads], sizes, fraction);
+  const angles = rope(s, ropeSettings(s), {
+    key: isNative ? 'rope_theta' : 'rotary_emb_base',
+    fallback: isNative ? 1000 : 10000,
+    dim: rotaryDim,
+    maxPositions: sizes.maxPositions,
+  });
   return {
     ...sizes,
     typeVocabSize: s.count('type_vocab_size', 2),
     activation: isNative ? activation(s, 'hidden_act', 'silu') : gated ? GATES[kind]! : activation(s, key, 'gelu'),
     eps: s.between(['layer_norm_epsilon', 'layer_norm_eps'], 0, 1, 1e-12),
     positions: 'rotary',
-    rotaryDim: rotaryDimOf(s, ['rotary_emb_fraction', ...heads], sizes, fraction),
-    rotaryBase: rotaryBase(s, 'rotary_emb_base', 10000),
+    rotaryDim,
+    ...ropeOptions(angles),
     bias,
     gated,
   };
 }
 
-const decoderModules = { embed_tokens: 'embeddings.word.', norm: 'norm.' };
-
-/** The modules of a decoder layer by Llama's names, with norms of queries and keys. */
-const decoderLayer = {
-  input_layernorm: 'norm1.',
-  'self_attn.q_proj': queryRows,
-  'self_attn.k_proj': keyRows,
-  'self_attn.v_proj': valueRows,
-  'self_attn.q_norm': 'self_attn.q_norm.',
-  'self_attn.k_norm': 'self_attn.k_norm.',
-  'self_attn.o_proj': 'self_attn.out_proj.',
-  post_attention_layernorm: 'norm2.',
-  'mlp.gate_proj': 'linear1.',
-  'mlp.up_proj': secondHalf,
-  'mlp.down_proj': 'linear2.',
-};
-
-const decoder = { prefix: 'model.', modules: decoderModules, layerPrefix: 'layers.{i}.' };
-
-/** The common options of decoders that were turned into encoders. */
-function decoderConfig(s: Settings, headDim: number): Config {
-  const sizes = sizesOf(s, { maxPositions: 32768, headDim });
-  if (s.flag('attention_bias', false)) throw s.unsupported('attention_bias', 'false', 'true');
-  return {
-    ...sizes,
-    eps: s.between('rms_norm_eps', 0, 1, 1e-6),
-    positions: 'rotary',
-    rotaryDim: rotaryDimOf(s, ['head_dim'], sizes),
-    normFirst: true,
-    embeddingNorm: false,
-    finalNorm: true,
-    bias: false,
-    rmsNorm: true,
-    qkNorm: true,
-    gated: true,
-  };
+/** The angles of GTE, whose own code also has the type 'ntk'. */
+function newAngles(s: Settings, about: Parameters<typeof rope>[2]): Partial<Config> {
+  const given = ropeSettings(s);
+  const [scaling] = given.records;
+  const key = scaling?.keyOf(['rope_type', 'type']) ?? '';
+  if (scaling?.get(key) !== 'ntk') return ropeOptions(rope(s, given, about));
+  if (scaling.get('mixed_b') !== undefined)
+    throw scaling.unsupported('mixed_b', 'null', JSON.stringify(scaling.get('mixed_b')));
+  const factor = scaling.between('factor', 0, Infinity);
+  const { base } = rope(s, { ...given, records: [], typeKeys: [] }, about);
+  return { rotaryBase: base * factor, rotaryScale: factor ** (-2 / about.dim) };
 }
-
-const qwen3: Family = {
-  ...decoder,
-  config: (s) => {
-    const config = decoderConfig(s, 128);
-    if (s.flag('use_sliding_window', false) || localLayers(s, config.numLayers, () => false).includes(true))
-      throw s.unsupported('use_sliding_window', 'false, and no sliding_attention in layer_types', 'sliding windows');
-    return {
-      ...config,
-      activation: activation(s, 'hidden_act', 'silu'),
-      rotaryBase: rotaryBase(s, 'rope_theta', 10000),
-      causal: true,
-    };
-  },
-  layer: decoderLayer,
-};
-
-const gemma3: Family = {
-  ...decoder,
-  config: (s) => {
-    const config = decoderConfig(s, 256);
-    if (!s.flag('use_bidirectional_attention', false))
-      throw s.unsupported('use_bidirectional_attention', 'true, as in EmbeddingGemma', 'false (a decoder)');
-    const cap = s.get('attn_logit_softcapping');
-    if (cap !== undefined)
-      throw s.unsupported('attn_logit_softcapping', 'null, as scores are not capped', JSON.stringify(cap));
-    const period = s.count(['sliding_window_pattern', '_sliding_window_pattern'], 6, 1, MAX_LAYERS);
-    return {
-      ...config,
-      activation: activation(s, 'hidden_activation', 'gelu_pytorch_tanh'),
-      rotaryBase: rotaryBase(s, 'rope_theta', 1e6, 'full_attention'),
-      localRotaryBase: rotaryBase(s, 'rope_local_base_freq', 10000, 'sliding_attention'),
-      // `sliding_window` counts both sides: the published code allows |i - j| < window / 2 + 1.
-      window: Math.floor(s.count('sliding_window', 4096, 1) / 2),
-      localLayers: localLayers(s, config.numLayers, (i) => (i + 1) % period !== 0),
-      attentionScale: s.between('query_pre_attn_scalar', 0, Infinity, 256) ** -0.5,
-      embeddingScale: Math.sqrt(config.embedDim),
-      normWeightOffset: 1,
-      outputNorms: true,
-    };
-  },
-  layer: {
-    ...decoderLayer,
-    post_attention_layernorm: 'output_norm1.',
-    pre_feedforward_layernorm: 'norm2.',
-    post_feedforward_layernorm: 'output_norm2.',
-  },
-};
 
 /** GTE v1.5 and multilingual GTE, whose model_type is 'new', and Arctic Embed 2.0 M ('gte'). */
 const gte: Family = {
   prefix: 'new.',
   config: (s) => {
-    const sizes = sizesOf(s, { maxPositions: 2048 });
+    const sizes = plainSizesOf(s, { maxPositions: 2048 });
     const rotaryDim = rotaryDimOf(s, ['num_attention_heads'], sizes);
     const kinds = { position_embedding_type: 'rope', layer_norm_type: 'layer_norm' };
     for (const [key, only] of Object.entries(kinds)) {
@@ -231,15 +177,8 @@ const gte: Family = {
     }
     for (const key of ['logn_attention_scale', 'logn_attention_clip1'])
       if (s.flag(key, false)) throw s.unsupported(key, 'false', 'true');
-    let factor = 1;
-    for (const scaling of rotarySettings(s)) {
-      const type = rotaryType(scaling);
-      if (!['default', 'ntk'].includes(type) || scaling.get('mixed_b') !== undefined) {
-        const expected = "none, or type 'ntk' without mixed_b, or 'default'";
-        throw invalid(scaling.file, expected, JSON.stringify(Object.fromEntries(scaling.entries())), 'UNSUPPORTED');
-      }
-      if (type === 'ntk') factor = scaling.between('factor', 0, Infinity);
-    }
+    const isNative = s.get('model_type') === 'gte';
+    const about = { key: 'rope_theta', fallback: isNative ? 160_000 : 10_000, dim: rotaryDim };
     return {
       ...sizes,
       typeVocabSize: s.count('type_vocab_size', 1),
@@ -247,8 +186,7 @@ const gte: Family = {
       eps: s.between('layer_norm_eps', 0, 1, 1e-12),
       positions: 'rotary',
       rotaryDim,
-      rotaryBase: rotaryTheta(s, 'rope_theta', 10000) * factor,
-      rotaryScale: factor ** (-2 / rotaryDim),
+      ...newAngles(s, { ...about, maxPositions: sizes.maxPositions }),
       gated: true,
       gateSecond: true,
       linear1Bias: false,
@@ -274,6 +212,104 @@ const gte: Family = {
   pooler: 'pooler.dense',
 };
 
+/** The limits of adapters, as in the core. */
+const MAX_TASKS = 256;
+const MAX_RANK = 4096;
+
+/** The tasks whose adapters a file has, in their order. */
+function adaptersIn(s: Settings): string[] {
+  const key = 'lora_adaptations';
+  const tasks = s.get(key) ?? [];
+  if (!Array.isArray(tasks) || tasks.length > MAX_TASKS || !tasks.every((task) => typeof task === 'string'))
+    throw s.wrong(key, `a list of up to ${MAX_TASKS} names`, tasks);
+  return s.flag('load_trained_adapters', false) ? tasks : [];
+}
+
+/** The options that only published files have. */
+function publishedJinaV3(s: Settings, sizes: Config): Partial<Config> {
+  for (const key of ['rotary_emb_interleaved', 'last_layer_subset'])
+    if (s.flag(key, false)) throw s.unsupported(key, 'false', 'true');
+  const scale = 'rotary_emb_scale_base';
+  if (s.get(scale) !== undefined) throw s.unsupported(scale, 'null', JSON.stringify(s.get(scale)));
+  const rotaryDim = s.count('rotary_emb_dim', rotaryDimOf(s, ['num_attention_heads'], sizes), 2, sizes.headDim);
+  if (rotaryDim % 2 !== 0) throw s.wrong('rotary_emb_dim', 'an even number', rotaryDim);
+  const rank = s.count('lora_rank', 4, 1, MAX_RANK);
+  const adapterScale = s.between('lora_alpha', -Infinity, Infinity, 1) / rank;
+  const { length } = adaptersIn(s);
+  return { rotaryDim, ...(length > 0 && { adapterTasks: length, adapterRank: rank, adapterScale }) };
+}
+
+/** The names of a module's adapters as torch's parametrizations name them. */
+const adaptersOf = (modules: Record<string, string>): Record<string, string> =>
+  Object.fromEntries(
+    Object.entries(modules).flatMap(([module, name]) =>
+      ['lora_A', 'lora_B'].map((part) => [`${module}.parametrizations.weight.0.${part}`, `${name}.${part}`]),
+    ),
+  );
+
+/**
+ * Jina Embeddings v3: XLM-RoBERTa with rotary positions, and low-rank adapters of all matrices and tables, one set per
+ * task. Files of transformers have no adapters. Published ones have model_type 'xlm-roberta' and other names.
+ */
+const jinaV3: Family = {
+  prefix: 'roberta.',
+  config: (s) => {
+    const isPublished = s.get('model_type') !== 'jina_embeddings_v3';
+    const about = { maxPositions: isPublished ? 512 : 8194 };
+    const sizes = isPublished ? sizesOf(s, about) : plainSizesOf(s, about);
+    const own: Partial<Config> = isPublished ? publishedJinaV3(s, sizes) : {};
+    const rotaryDim = own.rotaryDim ?? rotaryDimOf(s, ['num_attention_heads'], sizes);
+    const angles = rope(s, ropeSettings(s), {
+      key: isPublished ? 'rotary_emb_base' : 'rope_theta',
+      fallback: isPublished ? 10000 : 20000,
+      dim: rotaryDim,
+      maxPositions: sizes.maxPositions,
+    });
+    return {
+      ...sizes,
+      typeVocabSize: s.count('type_vocab_size', isPublished ? 2 : 1),
+      activation: activation(s, 'hidden_act', 'gelu'),
+      eps: s.between('layer_norm_eps', 0, 1, isPublished ? 1e-12 : 1e-5),
+      positions: 'rotary',
+      ...ropeOptions(angles),
+      ...own,
+      rotaryDim,
+    };
+  },
+  modules: {
+    'embeddings.word_embeddings': 'embeddings.word.',
+    'embeddings.token_type_embeddings': 'embeddings.token_type.',
+    emb_ln: 'embeddings.norm.',
+    'embeddings.LayerNorm': 'embeddings.norm.',
+  },
+  tensors: adaptersOf({
+    'embeddings.word_embeddings': 'embeddings.word',
+    'embeddings.token_type_embeddings': 'embeddings.token_type',
+  }),
+  layerPrefix: ['encoder.layers.{i}.', 'layers.{i}.'],
+  layer: {
+    'mixer.Wqkv': packedQkv, // in files of transformers, the following three instead
+    'self_attn.q_proj': queryRows,
+    'self_attn.k_proj': keyRows,
+    'self_attn.v_proj': valueRows,
+    'mixer.out_proj': 'self_attn.out_proj.',
+    'self_attn.o_proj': 'self_attn.out_proj.',
+    norm1: 'norm1.',
+    post_attention_layernorm: 'norm1.',
+    'mlp.fc1': 'linear1.',
+    'mlp.fc2': 'linear2.',
+    norm2: 'norm2.',
+    post_mlp_layernorm: 'norm2.',
+  },
+  layerTensors: adaptersOf({
+    'mixer.Wqkv': 'self_attn.in_proj',
+    'mixer.out_proj': 'self_attn.out_proj',
+    'mlp.fc1': 'linear1',
+    'mlp.fc2': 'linear2',
+  }),
+  pooler: 'pooler.dense',
+};
+
 export const rotaryFamilies: Readonly<Record<RotaryFamilyName, Family>> = {
   modernbert: modernBert,
   nomic_bert: nomicBert,
@@ -281,4 +317,10 @@ export const rotaryFamilies: Readonly<Record<RotaryFamilyName, Family>> = {
   gemma3_text: gemma3,
   new: gte,
   gte,
+  ultrabert: ultraBert,
+  jina_embeddings_v3: jinaV3,
+  eurobert: llama(false, 1e-5, 8192),
+  llama: llama(true, 1e-6, 2048),
+  embedding_gemma2: embeddingGemma2,
+  embedding_gemma2_text: embeddingGemma2,
 };

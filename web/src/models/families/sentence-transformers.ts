@@ -1,309 +1,301 @@
 /**
- * Reads how a sentence-transformers folder turns a text's hidden states into a vector: modules.json with Pooling,
- * Dense, LayerNorm and Normalize, and the prompts.
+ * Reads a sentence-transformers folder: modules.json with the modules' settings as a list of steps, the settings for
+ * reading texts, and the prompts. other-modules.ts has what few folders contain; it is imported on demand.
  */
-import { describe, invalid, invalidFile } from '../../base/error.js';
+import { describe, importing, invalid, invalidFile } from '../../base/error.js';
+import { append } from '../../base/lists.js';
 import type { SignalLike } from '../../base/platform.js';
-import type { RawTensor } from '../../base/wasm/core.js';
 import { type ModelFolder, parseJson, readAll } from '../../io/files.js';
 import { OLD_TRANSFORMER_SETTINGS, TRANSFORMER_SETTINGS } from '../../io/list-files.js';
 import { isInside } from '../../io/paths.js';
 import { Settings } from '../../io/settings.js';
-import type { SparseSettings } from '../heads/sparse.js';
+import {
+  type ModuleEntry,
+  namesIn,
+  type Reading,
+  type SentenceConfig,
+  SIMILARITY_FUNCTIONS,
+  type SimilarityFunction,
+  type TextSettings,
+} from './sentence-config.js';
+import {
+  type LayerStep,
+  type ModelStep,
+  modelOf,
+  type Pooling,
+  type PoolingStep,
+  SCORES,
+  type Step,
+  TOKENS,
+  VECTORS,
+} from './steps.js';
 
-export const POOLINGS = ['mean', 'cls', 'last', 'max', 'mean_sqrt_len', 'weighted_mean'] as const;
 /**
- * A pooling. 'mean_sqrt_len': the sum divided by the square root of the number of tokens. 'weighted_mean': the i-th
- * token has weight i.
+ * The poolings with their names in `pooling_mode`, and the keys before sentence-transformers 5.4 whose booleans select
+ * them, in the order in which several are concatenated.
  */
-export type Pooling = (typeof POOLINGS)[number];
+const POOLING_MODES: readonly { pooling: Pooling; mode: string; old: string }[] = [
+  { pooling: 'cls', mode: 'cls', old: 'pooling_mode_cls_token' },
+  { pooling: 'max', mode: 'max', old: 'pooling_mode_max_tokens' },
+  { pooling: 'mean', mode: 'mean', old: 'pooling_mode_mean_tokens' },
+  { pooling: 'mean_sqrt_len', mode: 'mean_sqrt_len_tokens', old: 'pooling_mode_mean_sqrt_len_tokens' },
+  { pooling: 'weighted_mean', mode: 'weightedmean', old: 'pooling_mode_weightedmean_tokens' },
+  { pooling: 'last', mode: 'lasttoken', old: 'pooling_mode_lasttoken' },
+];
 
-/** A layer after the pooling. */
-export interface VectorLayer {
-  kind: 'dense' | 'norm';
-  inFeatures: number;
-  outFeatures: number;
-  bias: boolean;
-  activation: string;
-  /**
-   * Whether the input is added to the output; if their widths differ (PyLate), after multiplication by
-   * `residual.weight`.
-   */
-  residual: boolean;
-  /** The path of the weights relative to the folder. */
-  weights: string;
-  /** The weight and bias, if they come from the model's own weights. */
-  tensors?: RawTensor[] | undefined;
-}
-
-/** The folder's configuration of text vectors. */
-export interface SentenceConfig {
-  /** The poolings, whose vectors are concatenated. */
-  pooling: readonly Pooling[];
-  /** Whether the pooling includes the prompt's tokens. */
-  poolsPrompt: boolean;
-  normalize: boolean;
-  layers: VectorLayer[];
-  /**
-   * The layer from vectors to logits: the module named 'classifier' in modules.json, which `save()` of heed/train
-   * writes. It does not affect the vectors.
-   */
-  classifier: VectorLayer | null;
-  maxLength: number;
-  /** Whether texts are lower-cased before tokenization. */
-  lowerCase: boolean;
-  /** The prompts by name, such as { query: 'query: ', document: 'passage: ' }. */
-  prompts: Record<string, string>;
-  defaultPrompt: string | null;
-  /** The path of the model's files, with a trailing slash; '' for the root. */
-  modelFolder: string;
-  /** Whether the model is a StaticEmbedding: a tokenizer and an embedding table. */
-  isStatic: boolean;
-  /** Whether a module pools the tokens. Otherwise, the layers apply to each token (ColBERT). */
-  pools: boolean;
-  /** The ColBERT settings: config_sentence_transformers.json (PyLate) or artifact.metadata (Stanford). */
-  colbert: Settings | null;
-  sparse: SparseSettings;
-  similarity: Similarity;
-}
-
-const SIMILARITIES = ['cosine', 'dot', 'euclidean', 'manhattan'] as const;
-/** The similarity for which a model's vectors are meant. */
-export type Similarity = (typeof SIMILARITIES)[number];
-
-/** The names in `pooling_mode`, in the order in which several of OLD_POOLING_KEYS are concatenated. */
-const POOLING_NAMES: Record<string, Pooling> = {
-  cls: 'cls',
-  max: 'max',
-  mean: 'mean',
-  mean_sqrt_len_tokens: 'mean_sqrt_len',
-  weightedmean: 'weighted_mean',
-  lasttoken: 'last',
-};
-
-/** Keys before sentence-transformers 5.4, with the mode that each boolean selects. */
-const OLD_POOLING_KEYS: Record<string, string> = {
-  pooling_mode_cls_token: 'cls',
-  pooling_mode_max_tokens: 'max',
-  pooling_mode_mean_tokens: 'mean',
-  pooling_mode_mean_sqrt_len_tokens: 'mean_sqrt_len_tokens',
-  pooling_mode_weightedmean_tokens: 'weightedmean',
-  pooling_mode_lasttoken: 'lasttoken',
-};
-
-/** The name of the classifier's module in modules.json. */
+/**
+ * The name in modules.json of the classifier that `save()` of heed/train writes. sentence-transformers' `encode` returns
+ * its logits as `sentence_embedding`; here they are `scores`.
+ */
 export const CLASSIFIER = 'classifier';
 
 const STATIC = 'StaticEmbedding';
-/** Modules that contain the model's files. */
+/** As the first module, a table with a weight for each token. */
+const SPARSE_STATIC = 'SparseStaticEmbedding';
+/** The modules that contain the model's files. */
 const MODELS = ['Transformer', STATIC, 'MLMTransformer', 'CLIPModel'];
-const LAYERS = ['Pooling', 'SpladePooling', 'Dense', 'LayerNorm'];
+/** The activations of Dense that heed's linear layers have; other-modules.ts has those of the rest of torch.nn. */
 const DENSE_ACTIVATIONS = ['Identity', 'Tanh', 'ReLU', 'GELU', 'Sigmoid', 'SiLU'];
+const TANH = 'torch.nn.modules.activation.Tanh';
+
+/** The settings of a Transformer that its length and case depend on. */
+const LENGTHS = ['max_seq_length', 'do_lower_case'];
+/** The settings that sentence-transformers 5.4 and later write for most models. */
+const USUAL: Partial<Record<string, unknown>> = {
+  transformer_task: 'feature-extraction',
+  modality_config: { text: { method: 'forward', method_output_name: 'last_hidden_state' } },
+  module_output_name: TOKENS,
+};
+const same = (a: unknown, b: unknown) => JSON.stringify(a) === JSON.stringify(b);
+
+const others = () => importing('other-modules', () => import('./other-modules.js'));
 
 /**
  * Reads the folder's configuration. Without modules.json, the pooling is the mean and vectors are not normalized, as in
  * sentence-transformers.
  */
 export async function readSentenceConfig(folder: ModelFolder, signal?: SignalLike): Promise<SentenceConfig> {
-  const config: SentenceConfig = {
-    pooling: ['mean'],
-    poolsPrompt: true,
-    normalize: false,
-    layers: [],
-    classifier: null,
-    maxLength: Infinity,
-    lowerCase: false,
-    prompts: {},
-    defaultPrompt: null,
-    modelFolder: '',
-    isStatic: false,
-    pools: false,
-    colbert: null,
-    sparse: { strategy: 'max', activation: 'relu' },
-    similarity: 'cosine',
-  };
-  const read = async (path: string) => {
-    const file = await folder.open(path, { signal });
+  const readModules = async () => {
+    const file = await folder.open('modules.json', { signal });
     return file && ([await readAll(file), file.name] as const);
   };
-  const readSettings = async (path: string) => {
-    const file = await read(path);
-    return file && Settings.parse(...file);
-  };
   const [modules, atRoot, general] = await Promise.all([
-    read('modules.json'),
-    readSettings(TRANSFORMER_SETTINGS),
-    readSettings('config_sentence_transformers.json'),
+    readModules(),
+    Settings.in(folder, TRANSFORMER_SETTINGS, signal),
+    Settings.in(folder, 'config_sentence_transformers.json', signal),
   ]);
-
-  if (general) {
-    readPrompts(general, config);
-    config.similarity = similarityIn(general);
+  const shared = {
+    ...(general ? promptsIn(general) : { prompts: {}, defaultPrompt: null }),
+    general,
+    similarity: general ? similarityIn(general) : 'cosine',
+    routes: null,
+  } as const;
+  const readChain = async (entries: ModuleEntry[], file: string): Promise<SentenceConfig> => {
+    const texts = defaultTexts();
+    const reading = { folder, signal, texts, file };
+    const steps: Step[] = [];
+    for (const entry of entries) {
+      const isModel = entry.kind === SPARSE_STATIC && steps.length === 0;
+      const read = isModel ? sparseStaticSteps(entry.path) : await stepsOf(entry, reading, atRoot);
+      // Normalize without its value does nothing, as in sentence-transformers.
+      append(
+        steps,
+        read.filter(({ kind, input }) => kind !== 'normalize' || steps.some(({ output }) => output === input)),
+      );
+    }
+    if (!steps.some(({ kind }) => kind === 'model')) steps.unshift(transformerStep(''));
+    const { path } = modelOf(steps);
+    return { ...shared, steps, texts, modelFolder: path === '' ? '' : `${path}/` };
+  };
+  if (!modules) {
+    const path = '1_Pooling'; // the folder may have a pooling configuration, but no modules.json
+    const pooling = await Settings.in(folder, `${path}/config.json`, signal);
+    const config = await readChain([], '');
+    if (atRoot) readLength(atRoot, config.texts);
+    config.texts.chat = { format: 'auto', options: {}, restoresEnd: true, onlyPairs: true };
+    if (pooling) config.steps.push(poolingStep(path, pooling));
+    return config;
   }
-  config.colbert = general;
-  let texts = atRoot;
-  if (modules) {
-    const list = parseJson(...modules);
-    if (!Array.isArray(list)) throw invalidFile(modules[1], 'a list of modules', JSON.stringify(list).slice(0, 80));
-    for (const entry of list) await readModule(entry, config, folder, modules[1], signal);
-    const within = config.modelFolder;
-    const own = within === '' ? atRoot : await readSettings(within + TRANSFORMER_SETTINGS);
-    const old = own || !list.some(isTransformer) ? [] : OLD_TRANSFORMER_SETTINGS;
-    const all = [own, ...(await Promise.all(old.map((name) => readSettings(within + name)))), atRoot];
-    texts = all.find((each) => each !== null) ?? null;
-  } else {
-    // The folder has a pooling configuration, but no modules.json.
-    const pooling = await readSettings('1_Pooling/config.json');
-    if (pooling) readPooling(pooling, config);
-  }
-  if (texts) {
-    config.maxLength = texts.count('max_seq_length', Number.MAX_SAFE_INTEGER, 1, Number.MAX_SAFE_INTEGER);
-    config.lowerCase = texts.flag('do_lower_case', false);
-  }
-  return config;
+  const list = parseJson(...modules);
+  const [, file] = modules;
+  if (!Array.isArray(list)) throw invalidFile(file, 'a list of modules', JSON.stringify(list).slice(0, 80));
+  const entries = list.map((entry) => entryOf(entry, file));
+  if (!entries.some(isRouter)) return readChain(entries, file);
+  return (await others()).readRoutes(entries, (chain) => readChain(chain, file), { folder, signal, file });
 }
 
-const isTransformer = ({ type }: { type: string }) => kindOf(type).endsWith('Transformer');
-const kindOf = (type: string) => type.split('.').at(-1)!;
+const isRouter = ({ kind }: ModuleEntry) => kind === 'Router' || kind === 'Asym';
 
-async function readModule(
-  entry: { type?: unknown; path?: unknown; name?: unknown } | null,
-  config: SentenceConfig,
-  folder: ModelFolder,
-  file: string,
-  signal?: SignalLike,
-): Promise<void> {
-  const { type, path, name } = entry ?? {};
+const defaultTexts = (): TextSettings => ({
+  maxLength: null,
+  taskLengths: {},
+  lowerCase: false,
+  truncation: true,
+  padding: { isFull: false, multiple: 1 },
+  addSpecialTokens: true,
+  returnTokenTypeIds: null,
+  expansion: null,
+  chat: null,
+  template: null,
+});
+
+function entryOf(given: { type?: unknown; path?: unknown; name?: unknown } | null, file: string): ModuleEntry {
+  const { type, path, name } = given ?? {};
   const isRoot = path === '.' && String(type).endsWith(STATIC); // model2vec writes such a path
   if (typeof type !== 'string' || typeof path !== 'string' || !(path === '' || isInside(path) || isRoot))
-    throw invalidFile(file, 'a module with its type and its path below the folder', JSON.stringify(entry));
-  const kind = kindOf(type);
-  if (kind === 'Dropout') return;
+    throw invalidFile(file, 'a module with its type and its path below the folder', JSON.stringify(given));
+  return { kind: type.split('.').at(-1)!, type, path: isRoot ? '' : path, name };
+}
+
+async function stepsOf(entry: ModuleEntry, reading: Reading, atRoot: Settings | null): Promise<Step[]> {
+  const { kind, path } = entry;
+  const { folder, signal, texts } = reading;
+  if (kind === 'Dropout') return [];
+  if (kind === STATIC) return staticSteps(path);
   if (MODELS.includes(kind)) {
-    config.isStatic = kind === STATIC;
-    config.modelFolder = path === '' || isRoot ? '' : `${path}/`;
-    return;
+    const own = path === '' ? atRoot : await Settings.in(folder, `${path}/${TRANSFORMER_SETTINGS}`, signal);
+    const settings = own ?? (await oldSettings(path, reading)) ?? atRoot;
+    if (!settings) return [transformerStep(path, kind)];
+    readLength(settings, texts);
+    const isUsual = settings
+      .names()
+      .every((key) => LENGTHS.includes(key) || (Object.hasOwn(USUAL, key) && same(settings.get(key), USUAL[key])));
+    return [
+      isUsual && kind === 'Transformer'
+        ? transformerStep(path)
+        : await (await others()).readTransformer(transformerStep(path, kind), settings, reading),
+    ];
   }
-  if (kind === 'Normalize') {
-    config.normalize = true;
-    return;
+  const required = kind !== 'Normalize';
+  const opened = await folder.open(`${path}/config.json`, { required, signal });
+  const settings = opened ? await Settings.read(opened) : new Settings({}, `${path}/config.json`);
+  if (kind === 'Pooling') return [poolingStep(path, settings)];
+  if (kind === 'Normalize') return [{ kind: 'normalize', path, ...namesIn(settings) }];
+  if (kind === 'LayerNorm') return [normStep(path, settings)];
+  if (kind === 'Dense') {
+    const step = denseStep(entry, settings);
+    return [step.activation === '' ? (await others()).withActivation(step, settings) : step];
   }
-  if (!LAYERS.includes(kind)) {
-    const expected = `a module ${[...MODELS, ...LAYERS].join(', ')}, Dropout or Normalize`;
-    throw invalid(file, expected, `'${type}'`, 'UNSUPPORTED');
-  }
-  const isClassifier = name === CLASSIFIER;
-  if (config.normalize && kind !== 'Pooling' && !isClassifier)
-    throw invalid(file, 'Normalize as the last module', `${kind} after it`, 'UNSUPPORTED');
-  const opened = await folder.open(`${path}/config.json`, { required: true, signal });
-  const settings = Settings.parse(await readAll(opened), opened.name);
-  if (kind === 'Pooling') {
-    const before = config.layers.map(({ weights }) => `'${weights.replace(/\/[^/]*$/, '')}'`);
-    if (config.normalize) before.push('Normalize');
-    if (before.length > 0)
-      throw invalid(file, 'the pooling before all layers', `${before.join(', ')} before '${path}'`, 'UNSUPPORTED');
-    return readPooling(settings, config);
-  }
-  if (kind === 'SpladePooling') {
-    config.sparse = readSparsePooling(settings);
-    return;
-  }
-  if (config.pools) requireVectors(path, settings);
-  const layer = { ...layerOf(kind, settings), weights: `${path}/model.safetensors` };
-  if (isClassifier) config.classifier = layer;
-  else config.layers.push(layer);
+  return (await others()).readModule(entry, settings, reading);
 }
 
-/** Rejects a layer after the pooling, the module `path`, whose input or output is not the pooled vector. */
-function requireVectors(path: string, settings: Settings): void {
-  const vectors = 'sentence_embedding';
-  const input = settings.text('module_input_name', vectors);
-  for (const [key, name] of [
-    ['module_input_name', input],
-    ['module_output_name', settings.text('module_output_name', input)],
-  ] as const)
-    if (name !== vectors)
-      throw settings.unsupported(key, `'${vectors}' for '${path}', which follows the pooling`, `'${name}'`);
+async function oldSettings(path: string, { folder, signal }: Reading): Promise<Settings | null> {
+  const within = path === '' ? '' : `${path}/`;
+  const all = await Promise.all(OLD_TRANSFORMER_SETTINGS.map((name) => Settings.in(folder, within + name, signal)));
+  return all.find((each) => each !== null) ?? null;
 }
 
-function readPooling(settings: Settings, config: SentenceConfig): void {
-  config.pooling = poolingsIn(settings);
-  config.pools = true;
-  config.poolsPrompt = settings.flag('include_prompt', true);
+/** The step of a model whose last hidden states are used, as in folders before sentence-transformers 5.4. */
+function transformerStep(path: string, kind = 'Transformer'): ModelStep {
+  const step = { kind: 'model', isStatic: false, input: 'input_ids', path, method: 'forward' } as const;
+  if (kind === 'CLIPModel')
+    return {
+      ...step,
+      task: 'feature-extraction',
+      method: 'get_text_features',
+      from: ['pooler_output'],
+      output: VECTORS,
+    };
+  if (kind === 'MLMTransformer') return { ...step, task: 'fill-mask', from: ['logits'], output: TOKENS };
+  return { ...step, task: 'feature-extraction', from: ['last_hidden_state'], output: TOKENS };
+}
+
+/** A StaticEmbedding gives the mean of its tokens' rows. */
+function staticSteps(path: string): Step[] {
+  return [
+    { ...transformerStep(path), isStatic: true },
+    { kind: 'pooling', path, input: TOKENS, output: VECTORS, modes: ['mean'], poolsPrompt: true },
+  ];
+}
+
+/** A SparseStaticEmbedding gives the weights of its tokens. */
+function sparseStaticSteps(path: string): Step[] {
+  const names = { input: TOKENS, output: VECTORS };
+  const settings = new Settings({}, 'config.json');
+  return [
+    { ...transformerStep(path), isStatic: true, task: 'sparse' },
+    { kind: 'other', type: SPARSE_STATIC, path, ...names, settings, shape: () => ({ perToken: false, width: 1 }) },
+  ];
+}
+
+function readLength(settings: Settings, texts: TextSettings): void {
+  const key = 'max_seq_length';
+  if (settings.get(key) !== undefined) texts.maxLength = settings.count(key, undefined, 1, Number.MAX_SAFE_INTEGER);
+  texts.lowerCase = settings.flag('do_lower_case', false);
+}
+
+function poolingStep(path: string, settings: Settings): PoolingStep {
+  const poolsPrompt = settings.flag('include_prompt', true);
+  settings.count(['embedding_dimension', 'word_embedding_dimension'], 1, 1); // the model's width counts
+  return { kind: 'pooling', path, input: TOKENS, output: VECTORS, modes: poolingsIn(settings), poolsPrompt };
 }
 
 function poolingsIn(settings: Settings): Pooling[] {
   const key = 'pooling_mode';
   const modes = settings.get(key);
   if (modes === undefined) return poolingsOfOldKeys(settings);
-  const names = [modes].flat();
-  if (names.length > 0 && names.every((name) => typeof name === 'string' && Object.hasOwn(POOLING_NAMES, name)))
-    return names.map((name) => POOLING_NAMES[name as string]!);
-  const expected = `one or more of ${Object.keys(POOLING_NAMES).join(', ')}`;
+  const found = [modes].flat().map((name) => POOLING_MODES.find(({ mode }) => mode === name)?.pooling);
+  if (found.length > 0 && found.every((pooling) => pooling !== undefined)) return found;
+  const expected = `one or more of ${POOLING_MODES.map(({ mode }) => mode).join(', ')}`;
   throw settings.unsupported(key, expected, JSON.stringify(modes));
 }
 
 function poolingsOfOldKeys(settings: Settings): Pooling[] {
-  const keys = settings
-    .entries()
-    .filter(([key, value]) => key.startsWith('pooling_mode_') && value === true)
-    .map(([key]) => key);
-  const unknown = keys.filter((key) => !Object.hasOwn(OLD_POOLING_KEYS, key));
+  const keys = settings.entries('pooling_mode_').flatMap(([key, value]) => (value === true ? [key] : []));
+  const known = POOLING_MODES.map(({ old }) => old);
+  const unknown = keys.filter((key) => !known.includes(key));
   if (unknown.length > 0) {
-    const expected = `pooling_mode, or one or more of ${Object.keys(OLD_POOLING_KEYS).join(', ')}`;
+    const expected = `pooling_mode, or one or more of ${known.join(', ')}`;
     throw invalid(settings.file, expected, unknown.join(', '), 'UNSUPPORTED');
   }
   if (keys.length === 0) return ['mean']; // as sentence-transformers 6.2
-  return Object.entries(OLD_POOLING_KEYS).flatMap(([key, name]) => (keys.includes(key) ? [POOLING_NAMES[name]!] : []));
+  return POOLING_MODES.filter(({ old }) => keys.includes(old)).map(({ pooling }) => pooling);
 }
 
-function readSparsePooling(settings: Settings): SparseSettings {
-  const read = <T extends string>(key: string, values: readonly [T, T]) => {
-    const value = settings.text(key, values[0]);
-    if (values.includes(value as T)) return value as T;
-    throw settings.wrong(key, values.map((each) => `'${each}'`).join(' or '), value);
-  };
-  return {
-    strategy: read('pooling_strategy', ['max', 'sum']),
-    activation: read('activation_function', ['relu', 'log1p_relu']),
-  };
+/** torch's LayerNorm of the vectors. */
+function normStep(path: string, settings: Settings): LayerStep {
+  const width = settings.count('dimension', undefined, 1);
+  const sizes = { inFeatures: width, outFeatures: width, bias: true, activation: 'identity', residual: false };
+  return { kind: 'norm', path, input: VECTORS, output: VECTORS, ...sizes };
 }
 
-function layerOf(kind: string, settings: Settings): Omit<VectorLayer, 'weights'> {
-  if (kind === 'LayerNorm') {
-    const width = settings.count('dimension', undefined, 1);
-    return { kind: 'norm', inFeatures: width, outFeatures: width, bias: true, activation: 'identity', residual: false };
-  }
-  const key = 'activation_function';
-  const name = settings.text(key, 'torch.nn.modules.activation.Tanh').split('.').at(-1)!;
-  if (!DENSE_ACTIVATIONS.includes(name)) throw settings.wrong(key, `one of ${DENSE_ACTIVATIONS.join(', ')}`, name);
+/** Activations that heed's linear layers do not have are '' until `withActivation` has read them. */
+function denseStep({ type, path, name }: ModuleEntry, settings: Settings): LayerStep {
+  // PyLate's layers are applied to tokens, and its files do not name their values.
+  const names = namesIn(settings, type.startsWith('pylate.') ? TOKENS : VECTORS);
+  const activation = settings.text('activation_function', TANH).split('.');
+  const isKnown = activation[0] === 'torch' && DENSE_ACTIVATIONS.includes(activation.at(-1)!);
   return {
     kind: 'dense',
+    path,
+    ...names,
+    output: name === CLASSIFIER ? SCORES : names.output,
     inFeatures: settings.count('in_features', undefined, 1),
     outFeatures: settings.count('out_features', undefined, 1),
     bias: settings.flag('bias', true),
-    activation: name.toLowerCase(),
+    activation: isKnown ? activation.at(-1)!.toLowerCase() : '',
     residual: settings.flag('use_residual', false),
   };
 }
 
 /** Other names, such as PyLate's MaxSim, do not apply to text vectors. */
-function similarityIn(settings: Settings): Similarity {
+function similarityIn(settings: Settings): SimilarityFunction {
   const name = settings.get('similarity_fn_name');
-  return SIMILARITIES.find((each) => each === name) ?? 'cosine';
+  return SIMILARITY_FUNCTIONS.find((each) => each === name) ?? 'cosine';
 }
 
-function readPrompts(settings: Settings, config: SentenceConfig): void {
+function promptsIn(settings: Settings): Pick<SentenceConfig, 'prompts' | 'defaultPrompt'> {
+  const prompts: Record<string, string> = {};
   for (const [name, text] of settings.record('prompts')?.entries() ?? []) {
     if (typeof text !== 'string') throw settings.wrong('prompts', 'texts by name', text);
-    config.prompts[name] = text;
+    prompts[name] = text;
   }
   const key = 'default_prompt_name';
   const name = settings.get(key);
-  if (name === undefined) return;
-  if (typeof name !== 'string' || !Object.hasOwn(config.prompts, name))
-    throw settings.wrong(key, `one of ${Object.keys(config.prompts).join(', ')}`, name);
-  config.defaultPrompt = name;
+  if (name === undefined) return { prompts, defaultPrompt: null };
+  if (typeof name !== 'string' || !Object.hasOwn(prompts, name))
+    throw settings.wrong(key, `one of ${Object.keys(prompts).join(', ')}`, name);
+  return { prompts, defaultPrompt: name };
 }
 
 /** The text before the model's input: `prompt`, or the folder's prompt named `promptName`, or the folder's default. */

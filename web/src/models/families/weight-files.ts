@@ -1,7 +1,7 @@
 /** Chooses and opens the files with a model's weights: safetensors, in one file or in shards, or ONNX. */
 import { describe, HeedError, invalid } from '../../base/error.js';
 import type { SignalLike } from '../../base/platform.js';
-import { expectedSize, type ModelFolder, type OpenFile, readAll } from '../../io/files.js';
+import { expectedSize, type ModelFolder, type OpenFile } from '../../io/files.js';
 import { discard } from '../../io/list-files.js';
 import { isInside } from '../../io/paths.js';
 import { Settings } from '../../io/settings.js';
@@ -99,7 +99,7 @@ async function openShards(
   within: string,
   signal: SignalLike | undefined,
 ): Promise<WeightFiles> {
-  const settings = Settings.parse(await readAll(index), index.name);
+  const settings = await Settings.read(index);
   const shards = settings.record('weight_map')?.entries() ?? [];
   const names = [...new Set(shards.map(([, file]) => file))];
   const isShard = (name: unknown) => typeof name === 'string' && isInside(name) && name.endsWith('.safetensors');

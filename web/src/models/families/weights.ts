@@ -3,12 +3,14 @@
  * they are complete, so that peak memory stays near one copy of the model.
  */
 
-import { formatShape, invalidFile } from '../../base/error.js';
+import { formatShape, invalid, invalidFile } from '../../base/error.js';
 import { append, minOf } from '../../base/lists.js';
 import type { RawEncoderModel, RawEncoderModelConfig, RawModule, RawTensor } from '../../base/wasm/core.js';
+import { viewBytes } from '../../io/bytes.js';
 import { concatenate, type OpenFile } from '../../io/files.js';
 import { ByteReader } from '../../io/reader.js';
 import {
+  DTYPE_BYTES,
   type Dtype,
   int4RowBytes,
   parseHeader,
@@ -17,6 +19,7 @@ import {
   type TensorEntry,
   tensorOf,
   trellisPlaneBytes,
+  widen,
   widened,
 } from '../../io/safetensors.js';
 import { parameterRowsOf } from './families.js';
@@ -25,6 +28,8 @@ import type { Family, ParameterRows } from './family.js';
 export interface LoadedWeights {
   /** The tensors of poolers and task heads, by their names without the family's prefix. */
   heads: Map<string, RawTensor>;
+  /** See `HeadContext`. */
+  otherDecoder: string | null;
   /** Names of tensors that the model does not use. */
   unused: string[];
   /** The types in which the encoder's matrices are stored: 'F32', 'F16', ... */
@@ -38,7 +43,7 @@ export const WORD_TABLE = 'embeddings.word.weight';
 
 /** Whether a parameter is a matrix, other than the token embeddings, that `dtype: 'q8'` multiplies in int8. */
 export function isInt8Matrix(parameter: string): boolean {
-  return /^(vision\.)?(layers\.|embeddings\.projection\.).*(proj_|proj\.|linear\d\.|projection\.)weight$/.test(
+  return /^(layer_inputs\.proj\.|output_projection\.|(vision\.)?(layers\.|embeddings\.projection\.).*(proj_|proj\.|linear\d\.|projection\.))weight$/.test(
     parameter,
   );
 }
@@ -46,17 +51,70 @@ export function isInt8Matrix(parameter: string): boolean {
 /** The parameter of the position embeddings. */
 export const POSITION_TABLE = 'embeddings.position.weight';
 
-/** Normalizes a tensor's name: removes the family's prefix and replaces old names of norm parameters. */
+/** Normalizes a tensor's name: removes the family's prefix and replaces other names of weights. */
 export function bareName(name: string, prefix: string): string {
-  const bare = name.startsWith(prefix) ? name.slice(prefix.length) : name;
-  return bare
+  return withoutStart(name, prefix)
+    .replace('.parametrizations.weight.original', '.weight') // torch's name of a weight with adapters
     .replace(/\.gamma$/, '.weight')
     .replace(/\.beta$/, '.bias')
     .replace(/^embeddings(?=(_column)?_scale$|$)/, 'embedding.weight'); // model2vec
 }
 
-/** Prefixes of names that torch.compile, DataParallel, SentenceTransformer and classes around a model add. */
-const WRAPPERS = /^(?:(?:_orig_mod|module|0\.auto_model|model)\.)+/;
+/** Longer names are not those of a model's tensors. */
+const MAX_NAME = 1000;
+
+/**
+ * The prefix of the names of the encoder's tensors, such as `module.` or `0.auto_model.`: it names the modules around the
+ * encoder, which DataParallel, torch.compile, SentenceTransformer or the author's own classes add. '' if there are none.
+ * `tensorOf` returns the encoder's tensor with a name, or null. `file`: the file with the names; absent for names that may
+ * repeat the model.
+ * @throws HeedError UNSUPPORTED for the tensors of several models in one file
+ */
+export function wrapperOf(names: Iterable<string>, tensorOf: (name: string) => string | null, file?: string): string {
+  const found = new Map<string, Set<string>>();
+  for (const name of names) {
+    if (name.length > MAX_NAME) continue;
+    for (let at = 0; at >= 0; at = name.indexOf('.', at) + 1 || -1) {
+      const bare = tensorOf(name.slice(at));
+      if (bare === null) continue;
+      const before = name.slice(0, at);
+      found.set(before, (found.get(before) ?? new Set()).add(bare));
+      break;
+    }
+  }
+  const [first, ...others] = [...found].sort(([, a], [, b]) => b.size - a.size);
+  if (!first) return '';
+  const [wrapper, tensors] = first;
+  // Modules inside the model, such as a decoder, may have some of the same names.
+  const isOther = ([before, own]: [string, Set<string>]) =>
+    !before.startsWith(wrapper) && 2 * own.size > tensors.size && [...own].some((bare) => tensors.has(bare));
+  const other = others.find(isOther);
+  if (other && file) {
+    const got = `several, with names that begin with '${wrapper}' and '${other[0]}'`;
+    throw invalid(file, 'one model', got, 'UNSUPPORTED');
+  }
+  return wrapper;
+}
+
+/** A file's tensors by the names that they have without the wrapper, see `wrapperOf`. */
+export function unwrapped(
+  entries: readonly TensorEntry[],
+  rows: ReadonlyMap<string, unknown>,
+  prefix: string,
+  file: string,
+): TensorEntry[] {
+  const tensorOf = (name: string) => {
+    const bare = bareName(name, prefix);
+    return rows.has(bare) ? bare : null;
+  };
+  const names = entries.map(({ name }) => name);
+  const wrapper = wrapperOf(names, tensorOf, file);
+  return entries.map((entry) => ({ ...entry, name: withoutStart(entry.name, wrapper) }));
+}
+
+const isFloat = (dtype: string): dtype is 'F32' | 'F16' | 'BF16' => ['F32', 'F16', 'BF16'].includes(dtype);
+
+const withoutStart = (name: string, start: string) => (name.startsWith(start) ? name.slice(start.length) : name);
 
 /**
  * Changes the rank of a shape by removing or adding leading axes of length 1, if possible: checkpoints store learned
@@ -73,6 +131,9 @@ function withRank(shape: readonly number[], rank: number): number[] {
  * unchanged.
  */
 export const withoutScale = (name: string) => name.replace(/(_column)?_scale$|_outliers$/, '');
+
+/** The end of the names of zero points. */
+const ZERO_POINT = /_zero_point$/;
 
 /** Whether tensor `name` holds the scales or the outliers of another tensor in `names`. */
 export function isScaleOf(name: string, names: { has(name: string): boolean }): boolean {
@@ -96,20 +157,21 @@ interface RowsPlan {
   isWhole: boolean;
 }
 
-/** The plan for a tensor of the file; null: skip it. */
-type Plan = RowsPlan | { kind: 'keep'; name: string; dtype: Dtype } | null;
+/**
+ * The plan for a tensor of the file; null: skip it. 'zeros': require that all its bytes are zero. 'decoder': compare its
+ * first values with those of the token embeddings.
+ */
+type Plan =
+  | RowsPlan
+  | { kind: 'keep'; name: string; dtype: Dtype }
+  | { kind: 'zeros' }
+  | { kind: 'decoder'; dtype: Dtype }
+  | null;
+
+/** The number of values that are compared. */
+const COMPARED = 4096;
 
 export class WeightLoader {
-  readonly #model: RawEncoderModel;
-  readonly #prefix: string;
-  /** Whether a layer after the encoder may use a tensor, given by its name without the prefix. */
-  readonly isHead: (name: string) => boolean;
-  readonly #optional: RegExp | undefined;
-  readonly #rotated: ReadonlySet<string>;
-  /** Whether the family encodes images. In other families, all missing rows are reported in one error. */
-  readonly #hasImages: boolean;
-  /** Whether the encoder lacks layers of the checkpoint, so that the end of a file may hold nothing that is needed. */
-  readonly #isPartial: boolean;
   /** The encoder's tensors, by their names without the family's prefix. */
   readonly rows: ReadonlyMap<string, ParameterRows>;
   readonly #parameters: { name: string; shape: number[] }[];
@@ -121,26 +183,22 @@ export class WeightLoader {
   readonly #names = new Map<string, string>();
   readonly #dtypes = new Set<string>();
   readonly #scales = new Map<string, Float32Array>();
+  /** The first values of the token embeddings and of the decoder that should be equal to them. */
+  readonly #first: { words?: Float32Array | undefined; decoder?: Float32Array | undefined } = {};
 
-  /**
-   * `rotated`: the modules with rotated matrices, see `rotatedModules`. `isPartial`: whether the encoder lacks layers of
-   * the checkpoint.
-   */
   constructor(
-    model: RawEncoderModel,
-    family: Family,
+    readonly model: RawEncoderModel,
+    readonly family: Family,
     config: RawEncoderModelConfig,
-    isHead: (name: string) => boolean,
-    rotated: ReadonlySet<string>,
-    isPartial = false,
+    /** Whether a layer after the encoder may use a tensor, given by its name without the prefix. */
+    readonly isHead: (name: string) => boolean,
+    /** The modules with rotated matrices, see `rotatedModules`. */
+    readonly rotated: ReadonlySet<string>,
+    /** Whether the encoder lacks layers of the checkpoint, so that the end of a file may hold nothing that is needed. */
+    readonly isPartial = false,
+    /** The decoder of words whose weights are the token embeddings, by its name without the prefix. */
+    readonly tiedDecoder: string | null = null,
   ) {
-    this.#model = model;
-    this.#rotated = rotated;
-    this.#prefix = family.prefix;
-    this.isHead = isHead;
-    this.#optional = family.optionalBiases;
-    this.#hasImages = family.images !== undefined;
-    this.#isPartial = isPartial;
     this.#parameters = model.parameters();
     this.#indices = new Map(this.#parameters.map(({ name }, i) => [name, i]));
     const all = [...parameterRowsOf(family, config)];
@@ -160,14 +218,15 @@ export class WeightLoader {
     });
     try {
       const [prefix, json] = await readHeader(reader);
-      const entries = parseHeader(json, file.name, file.size);
+      const listed = parseHeader(json, file.name, file.size);
+      const entries = unwrapped(listed, this.rows, this.family.prefix, file.name);
       const names = new Set(entries.map(({ name }) => name));
       const plans = entries.map((entry) => this.#plan(entry, names, file.name));
       if (last) this.#requireComplete(file.name);
       const deferred: (() => void)[] = [];
       const isTable = (plan: Plan) => plan?.kind === 'rows' && this.#parameters[plan.parameter]!.name === WORD_TABLE;
       const left = file.leaveOut ? plans.findIndex(isTable) : -1;
-      const canStop = this.#isPartial && !file.isReadWhole;
+      const canStop = this.isPartial && !file.isReadWhole;
       const lastNeeded = plans.reduce((last, plan, i) => (plan ? i : last), -1);
       const count = canStop ? lastNeeded + 1 : entries.length;
       const end = entries[count - 1]?.end ?? 0;
@@ -213,7 +272,10 @@ export class WeightLoader {
       const scales = this.#scalesOf(scale, rows, `tensor '${scale}'`, 'row');
       for (let i = 0; i < data.length; i++) data[i]! *= scales[Math.floor((i * rows) / data.length)]!;
     }
-    return { heads: this.#heads, unused: this.#unused, dtypes: [...this.#dtypes], names: this.#names };
+    const { words, decoder } = this.#first;
+    const isOther = words !== undefined && decoder?.some((value, i) => i < words.length && value !== words[i]);
+    const otherDecoder = isOther ? this.tiedDecoder : null;
+    return { heads: this.#heads, unused: this.#unused, dtypes: [...this.#dtypes], names: this.#names, otherDecoder };
   }
 
   #scalesOf(name: string, count: number, tensor: string, of: 'row' | 'column'): Float32Array {
@@ -225,18 +287,28 @@ export class WeightLoader {
   /** Plans a tensor. `names`: the names of all tensors in the file. */
   #plan({ name, dtype, shape }: TensorEntry, names: Set<string>, file: string): Plan {
     const tensor = tensorOf(file, name);
-    const bare = bareName(name, this.#prefix);
+    const bare = bareName(name, this.family.prefix);
     this.#names.set(bare, name);
     const isScale = isScaleOf(name, names);
-    const target = this.rows.get(bare);
-    const rotated = name.endsWith('.weight') && this.#rotated.has(name.slice(0, -'.weight'.length));
+    const copied = this.family.copies?.[isScale ? withoutScale(bare) : bare];
+    const isCopy = copied !== undefined && names.has(name.slice(0, name.length - bare.length) + copied);
+    const target = isCopy || this.family.withoutBiases?.test(bare) ? undefined : this.rows.get(bare);
+    const rotated = name.endsWith('.weight') && this.rotated.has(name.slice(0, -'.weight'.length));
     if (rotated && (dtype !== 'I8' || !target || !isInt8Matrix(target.parameter)))
       throw invalidFile(tensor, "int8 rows of a layer's matrix, because config.json says that it is rotated", dtype);
     if (isScale || !target) {
       const owner = isScale ? withoutScale(bare) : bare;
-      if (this.isHead(owner) || (isScale && this.rows.has(owner)))
+      if (this.isHead(owner) || (isScale && !isCopy && this.rows.has(owner)))
         return { kind: 'keep', name: bare, dtype: readableDtype(dtype, tensor) };
+      const quantized = bare.replace(ZERO_POINT, '');
+      if (
+        quantized !== bare &&
+        names.has(name.replace(ZERO_POINT, '')) &&
+        (this.isHead(quantized) || this.rows.has(quantized))
+      )
+        return { kind: 'zeros' };
       if (!isScale) this.#unused.push(name);
+      if (bare === this.tiedDecoder && isFloat(dtype)) return { kind: 'decoder', dtype };
       return null;
     }
     const { firstRow } = target;
@@ -257,7 +329,8 @@ export class WeightLoader {
     const known = isCoded ? (isWhole ? (`${code}columns` as const) : code) : readableDtype(dtype, tensor);
     if (shape.length > 1) this.#dtypes.add(dtype);
     const starts = [...this.rows.values()].filter((r) => r.parameter === target.parameter).map((r) => r.firstRow);
-    const fits = this.#hasImages ? [...starts, height].includes(firstRow + rows) : firstRow + rows <= height;
+    // In families without images, all missing rows are reported in one error.
+    const fits = this.family.images ? [...starts, height].includes(firstRow + rows) : firstRow + rows <= height;
     if (given.length !== width.length || String(given) !== String(width) || !fits) {
       const end = minOf([height, ...starts.filter((row) => row > firstRow)]);
       const expected = `${formatShape([end - firstRow, ...width])}${isCoded ? ` bytes of ${bits ?? 4}-bit rows` : ''}, as config.json says`;
@@ -276,7 +349,7 @@ export class WeightLoader {
       parameter,
       firstRow,
       rows,
-      dtype: rotated ? 'rotated I8' : known,
+      dtype: rotated ? 'rotated I8' : known === 'F64' ? 'F32' : known,
       scales: scales.map((end) => bare + end),
       outliers,
       isWhole,
@@ -287,6 +360,18 @@ export class WeightLoader {
   async #execute(plan: Plan, entry: TensorEntry, reader: ByteReader, deferred: (() => void)[]): Promise<void> {
     const size = entry.end - entry.begin;
     if (!plan) return reader.skip(size);
+    if (plan.kind === 'zeros') {
+      const bytes = await reader.take(size, entry, true);
+      const other = bytes.find((byte) => byte !== 0);
+      if (other === undefined) return;
+      const tensor = tensorOf(reader.file.name, entry.name);
+      throw invalidFile(tensor, 'zeros, because config.json does not say symmetric: false', `a byte ${other}`);
+    }
+    if (plan.kind === 'decoder') {
+      const first = Math.min(size, COMPARED * DTYPE_BYTES[plan.dtype]);
+      this.#first.decoder = widen(await reader.take(first, undefined, true), plan.dtype);
+      return reader.skip(size - first);
+    }
     if (plan.kind === 'keep') {
       const { name, dtype } = plan;
       const data = widened(await reader.take(size, entry, true), dtype, entry);
@@ -295,7 +380,14 @@ export class WeightLoader {
       return;
     }
     if (size === 0) return;
-    const write = this.#writer(plan, entry, reader.file.name);
+    const writeRows = this.#writer(plan, entry, reader.file.name);
+    const isTable = this.tiedDecoder !== null && this.#parameters[plan.parameter]!.name === WORD_TABLE;
+    const write = (bytes: Uint8Array, row: number) => {
+      const { dtype } = entry;
+      if (isTable && row === 0 && isFloat(dtype))
+        this.#first.words = widen(bytes.subarray(0, COMPARED * DTYPE_BYTES[dtype]), dtype);
+      writeRows(bytes, row);
+    };
     const { scales, outliers, rows, isWhole } = plan;
     const isReady = [...scales, ...(outliers ? [outliers] : [])].every((each) => this.#scales.has(each));
     if (isReady && !isWhole) return reader.rows(size / rows, rows, write);
@@ -305,7 +397,8 @@ export class WeightLoader {
   }
 
   /** Returns a function that writes rows of a tensor. Their scales must have been read before it is called. */
-  #writer(plan: RowsPlan, { name, begin, end }: TensorEntry, file: string): (bytes: Uint8Array, row: number) => void {
+  #writer(plan: RowsPlan, entry: TensorEntry, file: string): (bytes: Uint8Array, row: number) => void {
+    const { name, begin, end } = entry;
     const { parameter, firstRow, rows, dtype, scales, outliers } = plan;
     const rowBytes = (end - begin) / rows;
     const width = this.#parameters[parameter]!.shape[1]!;
@@ -317,10 +410,11 @@ export class WeightLoader {
         parts.push(all.subarray(row, row + bytes.length / rowBytes));
       }
       if (ofColumns) parts.push(this.#scalesOf(ofColumns, width, tensorOf(file, `${name}_column_scale`), 'column'));
+      const values = entry.dtype === 'F64' ? viewBytes(widen(bytes, 'F64')) : bytes;
       if (outliers)
         parts.push(outliersOf(this.#scales.get(outliers)!, rows, width, tensorOf(file, `${name}_outliers`)));
       const some = parts.length > 0 ? concatenate(Float32Array, parts) : null;
-      this.#model.writeParameter(parameter, firstRow + row, bytes, dtype, some);
+      this.model.writeParameter(parameter, firstRow + row, values, dtype, some);
     };
   }
 
@@ -329,10 +423,13 @@ export class WeightLoader {
    * end of these rows, or `at` if there are none.
    */
   #endOfOptional(parameter: string, at: number, end: number): number {
-    const tensors = this.#optional ? [...this.rows].filter(([, rows]) => rows.parameter === parameter) : [];
+    const { optionalBiases, withoutBiases } = this.family;
+    const isOptional = (name: string) => optionalBiases?.test(name) || withoutBiases?.test(name);
+    const hasAny = optionalBiases ?? withoutBiases;
+    const tensors = hasAny ? [...this.rows].filter(([, rows]) => rows.parameter === parameter) : [];
     while (at < end) {
       const here = tensors.filter(([, { firstRow }]) => firstRow === at);
-      if (here.length === 0 || !here.every(([name]) => this.#optional!.test(name))) break;
+      if (here.length === 0 || !here.every(([name]) => isOptional(name))) break;
       at = minOf([end, ...tensors.map(([, { firstRow }]) => firstRow).filter((row) => row > at)]);
     }
     return at;
@@ -360,12 +457,7 @@ export class WeightLoader {
     });
     const got = `no or too few rows of ${missing.length}, among them ${missing.slice(0, 4).join(', ')}`;
     if (missing.length === 0) return;
-    const wrapper = this.#unused
-      .map((name) => [WRAPPERS.exec(name)?.[0] ?? '', name] as const)
-      .find(([prefix, name]) => prefix && this.rows.has(bareName(name.slice(prefix.length), this.#prefix)));
-    const hint =
-      wrapper && `Its names begin with '${wrapper[0]}', which a wrapper adds: save the model inside the wrapper`;
-    throw invalidFile(file, "all tensors that config.json's sizes require", got, hint);
+    throw invalidFile(file, "all tensors that config.json's sizes require", got);
   }
 }
 

@@ -12,9 +12,10 @@ import { Tensor } from '../../base/tensor.js';
 import type { RawEncoding, RawLayers, RawTensor } from '../../base/wasm/core.js';
 import type { TextTokenizer, Token } from '../../text/tokenizer.js';
 import { readCall } from '../call-options.js';
+import { outputWidth } from '../families/family.js';
 import type { GlinerConfig } from '../families/gliner-config.js';
 import type { Row } from '../input.js';
-import type { LoadedModel } from '../load.js';
+import type { LoadedModel } from '../loaded-model.js';
 import type { ScoreSpansOptions, SpanScores } from '../model.js';
 import { type PieceOptions, runRows } from '../run.js';
 import type { RunnableModel } from '../runnable-model.js';
@@ -36,7 +37,7 @@ export function spanScorer(
   for (const token of [gliner.marker, gliner.separator])
     if (tokenizer.idOf(token) === undefined)
       throw invalidFile('tokenizer.json', `the token '${token}', which gliner_config.json names`, 'none');
-  return new SpanScorer(calls, heads, gliner, config.embedDim);
+  return new SpanScorer(calls, heads, gliner, outputWidth(config));
 }
 
 /** The number of words to tokenize before yielding to the event loop. */

@@ -7,7 +7,9 @@ const TOKENS = 32;
 
 /** A vector over the vocabulary, with only its positive entries, in ascending order of token ids. */
 export interface SparseVector {
+  /** The token ids of the entries, ascending. */
   indices: Int32Array;
+  /** Their values. */
   values: Float32Array;
 }
 
@@ -74,6 +76,14 @@ export class SparsePooling {
     const indices = Int32Array.from(weights.keys()).filter((j) => weights[j] !== 0);
     return { indices, values: Float32Array.from(indices, (j) => weights[j]!) };
   }
+}
+
+/** The vector with the `count` entries of largest absolute value, and no zeros. */
+export function largestEntries({ indices, values }: SparseVector, count: number): SparseVector {
+  if (indices.length <= count) return { indices, values };
+  const order = [...values.keys()].sort((a, b) => Math.abs(values[b]!) - Math.abs(values[a]!) || a - b);
+  const kept = order.slice(0, count).sort((a, b) => a - b);
+  return { indices: Int32Array.from(kept, (i) => indices[i]!), values: Float32Array.from(kept, (i) => values[i]!) };
 }
 
 /**

@@ -5,8 +5,10 @@
 import { allocating, formatShape, invalid, invalidFile } from '../../base/error.js';
 import { oneOf } from '../../base/options.js';
 import type { Core, RawLayers, RawModule, RawTensor, RawTensorLayer } from '../../base/wasm/core.js';
+import { viewBytes } from '../../io/bytes.js';
 import type { Settings } from '../../io/settings.js';
 import { activation, type Family } from '../families/family.js';
+import type { Pooling } from '../families/steps.js';
 
 /** The input of each head: one pooled row per text, all tokens, or the mask tokens. */
 export const HEADS = {
@@ -15,22 +17,34 @@ export const HEADS = {
   'question-answering': 'tokens',
   'fill-mask': 'masks',
 } as const;
+/** The heads of published checkpoints that `predict` and `logits` know. */
 export type HeadName = keyof typeof HEADS;
 export const readHead = oneOf(Object.keys(HEADS) as HeadName[]);
 
 /**
  * A linear layer or a layer norm, by its name in the checkpoint. `activationKey`: the key of config.json that names its
- * activation.
+ * activation, with the default `activation`.
  */
-export type Step =
-  | { dense: string; activation?: string | undefined; activationKey?: string | undefined }
-  | { norm: string };
+export type Step = DenseStep | { norm: string };
+interface DenseStep {
+  dense: string;
+  activation?: string | undefined;
+  activationKey?: string | undefined;
+}
 
 /**
  * The layers of each head. The MLM head ends with `decoder`, whose weight is that of the token embeddings if the two
  * are tied.
  */
-type Layout = Record<HeadName, Step[]> & { decoder: string };
+type Layout = Partial<Record<HeadName, Step[]>> & {
+  decoder: string;
+  /** The key of config.json that says whether the decoder has a bias. Default: it has the file's. */
+  decoderBiasKey?: string | undefined;
+  /** The pooling before 'sequence-classification'. Default: `classifier_pooling` of config.json, or the first token. */
+  pooling?: Pooling | undefined;
+  /** The default of `classifier_pooling`. */
+  classifierPooling?: typeof LATE | undefined;
+};
 
 const classifier: Step[] = [{ dense: 'classifier' }];
 const tokenHeads = { 'token-classification': classifier, 'question-answering': [{ dense: 'qa_outputs' }] };
@@ -61,17 +75,51 @@ const gteLayout: Layout = {
   decoder: 'lm_head.decoder',
 };
 
+/** The classes of decoders: transformers' GenericForSequenceClassification and GenericForTokenClassification. */
+const decoderLayout: Layout = {
+  'sequence-classification': [{ dense: 'score' }],
+  'token-classification': [{ dense: 'score' }],
+  decoder: 'lm_head',
+  pooling: 'last',
+};
+/** EuroBERT classifies every token and takes the mean of the logits, unless `classifier_pooling` is 'bos' or 'mean'. */
+const LATE = 'late';
+/** The other classes of T5 have decoders. */
+const t5Layout: Layout = { 'token-classification': classifier, decoder: 'lm_head' };
+const ultraClassifiers = { ...tokenHeads, 'sequence-classification': classifier };
+
 export const LAYOUTS: Record<string, Layout> = {
+  ernie: bertLayout,
+  'megatron-bert': bertLayout,
+  'data2vec-text': robertaLayout,
+  'roberta-prelayernorm': robertaLayout,
+  'xlm-roberta-xl': robertaLayout,
+  roformer: {
+    ...bertLayout,
+    'sequence-classification': [
+      { dense: 'classifier.dense', activationKey: 'hidden_act' },
+      { dense: 'classifier.out_proj' },
+    ],
+  },
+  ultrabert: {
+    ...ultraClassifiers,
+    'fill-mask': [
+      { dense: 'head.linear1', activation: 'gelu_tanh' },
+      { dense: 'head.linear2', activation: 'gelu_tanh' },
+    ],
+    decoder: 'cls',
+  },
   bert: bertLayout,
   'deberta-v2': {
     ...bertLayout,
     'sequence-classification': [{ dense: 'pooler.dense', activationKey: 'pooler_hidden_act' }, ...classifier],
   },
   new: gteLayout,
-  gte: gteLayout,
+  gte: { ...gteLayout, 'fill-mask': [{ dense: 'lm_head.dense', activation: 'gelu' }, { norm: 'lm_head.norm' }] },
   roberta: robertaLayout,
   'xlm-roberta': robertaLayout,
   camembert: robertaLayout,
+  jina_embeddings_v3: robertaLayout,
   mpnet: robertaLayout,
   distilbert: {
     ...tokenHeads,
@@ -91,7 +139,10 @@ export const LAYOUTS: Record<string, Layout> = {
   albert: {
     ...tokenHeads,
     'sequence-classification': [{ dense: 'pooler', activation: 'tanh' }, ...classifier],
-    'fill-mask': [{ dense: 'predictions.dense', activationKey: 'hidden_act' }, { norm: 'predictions.LayerNorm' }],
+    'fill-mask': [
+      { dense: 'predictions.dense', activationKey: 'hidden_act', activation: 'gelu_new' },
+      { norm: 'predictions.LayerNorm' },
+    ],
     decoder: 'predictions.decoder',
   },
   modernbert: {
@@ -100,12 +151,60 @@ export const LAYOUTS: Record<string, Layout> = {
     'question-answering': modernClassifier,
     'fill-mask': modernHead,
     decoder: 'decoder',
+    decoderBiasKey: 'decoder_bias',
   },
+  nomic_bert: {
+    ...bertLayout,
+    'fill-mask': [
+      { dense: 'cls.predictions.transform.dense', activationKey: 'hidden_act', activation: 'silu' },
+      { norm: 'cls.predictions.transform.layer_norm' },
+    ],
+  },
+  eurobert: {
+    ...tokenHeads,
+    'sequence-classification': [{ dense: 'dense', activation: 'gelu' }, ...classifier],
+    'fill-mask': [],
+    decoder: 'lm_head',
+    classifierPooling: LATE,
+  },
+  llama: decoderLayout,
+  t5: t5Layout,
+  mt5: t5Layout,
+  umt5: t5Layout,
+  qwen3: decoderLayout,
+  gemma3_text: decoderLayout,
 };
+
+/** The pooling of the hidden states before the family's classifier. */
+export function classPoolingOf(type: string, settings: Settings): Pooling {
+  const { pooling, classifierPooling } = layoutOf(type);
+  const given = settings.get('classifier_pooling') ?? classifierPooling;
+  return pooling ?? (given === 'mean' || given === LATE ? 'mean' : 'cls');
+}
+
+const layoutOf = (type: string): Partial<Layout> => (Object.hasOwn(LAYOUTS, type) && LAYOUTS[type]!) || {};
+
+/** The keys of config.json that a family's heads read when they are first used. */
+export function headKeys(type: string): string[] {
+  const layout = layoutOf(type);
+  const steps = (Object.keys(HEADS) as HeadName[]).flatMap((head) => layout[head] ?? []);
+  const keys = steps.map((step) => ('dense' in step ? step.activationKey : undefined));
+  return [...keys, layout.decoderBiasKey].filter((key) => key !== undefined);
+}
+
+/** Whether the decoder's weights are those of the token embeddings. */
+export const isTied = (type: string, settings: Settings) =>
+  settings.flag('tie_word_embeddings', !['qwen3', 'ultrabert', 'eurobert', 'llama'].includes(type));
+
+/** The name of the decoder's weights in a checkpoint; null for families without one. */
+export function decoderOf(type: string): string | null {
+  const { decoder } = layoutOf(type);
+  return decoder === undefined ? null : `${decoder}.weight`;
+}
 
 /** The prefixes of all names in LAYOUTS. */
 const HEAD_NAMES =
-  /^(pooler|classifier|pre_classifier|qa_outputs|cls\.predictions|vocab_transform|vocab_layer_norm|vocab_projector|lm_head|generator_predictions|generator_lm_head|predictions|head|decoder|linear)\b/;
+  /^(pooler|classifier|pre_classifier|qa_outputs|cls|vocab_transform|vocab_layer_norm|vocab_projector|lm_head|generator_predictions|generator_lm_head|predictions|head|decoder|dense|linear|score)\b/;
 
 /**
  * Whether a head, or the family's image encoder, may use a tensor. `tied`: the decoder uses the token embeddings, so a
@@ -149,14 +248,14 @@ export interface HeadContext {
   settings: Settings;
   type: string;
   eps: number;
+  /** The name of a decoder's weights that are not the token embeddings, although config.json says so. */
+  otherDecoder: string | null;
 }
 
 /** Writes these values to the layer's parameters and returns the layer. */
 export function filled<Layer extends RawModule>(layer: Layer, values: (RawTensor | undefined)[]): Layer {
   values.forEach((value, index) => {
-    if (!value) return;
-    const { buffer, byteOffset, byteLength } = value.data;
-    layer.writeParameter(index, 0, new Uint8Array(buffer, byteOffset, byteLength), 'F32', null);
+    if (value) layer.writeParameter(index, 0, viewBytes(value.data), 'F32', null);
   });
   return layer;
 }
@@ -193,6 +292,11 @@ export function makeNorm({ LayerNorm }: RawLayers, tensors: LayerTensors, eps: n
   return filled(layer, [weight, bias ?? { shape: [width], data: new Float32Array(width) }]);
 }
 
+/** The activation of a dense step: by its key of config.json, whose default is the step's, else GELU. */
+export function activationOf({ activation: own, activationKey: key }: DenseStep, settings: Settings): string {
+  return key ? activation(settings, key, own ?? 'gelu') : (own ?? 'identity');
+}
+
 function makeStep(step: Step, { calls, tensors, settings, eps }: HeadContext, head = 'a pooler'): RawTensorLayer {
   const name = 'dense' in step ? step.dense : step.norm;
   const weight = tensors.get(`${name}.weight`);
@@ -203,8 +307,7 @@ function makeStep(step: Step, { calls, tensors, settings, eps }: HeadContext, he
   }
   const layer = { name, weight, bias };
   if ('norm' in step) return makeNorm(calls, layer, eps);
-  const { activation: fixed = 'identity', activationKey: key } = step;
-  return makeDense(calls, layer, key ? activation(settings, key, 'gelu') : fixed);
+  return makeDense(calls, layer, activationOf(step, settings));
 }
 
 export interface Head {
@@ -213,8 +316,17 @@ export interface Head {
   /** Whether the logits are the product with the token embeddings, plus `bias`. */
   isTied?: boolean | undefined;
   bias?: Float32Array | undefined;
+  /** The pooling of a head whose input is one row per text. Default: `classPooling` of the model. */
+  pooling?: Pooling | undefined;
+  /** Whether a head for texts takes all tokens, and the mean of their logits is the text's. */
+  poolsLogits?: boolean | undefined;
+  /** false for a head that training cannot record. */
+  hasGradient?: false | undefined;
   /** Whether the input is the vectors that `embed` returns, with the default prompt. */
   takesVectors?: boolean | undefined;
+  /** If the head's layers are modules of the folder: the value that they take, and the number of steps before them. */
+  value?: string | undefined;
+  steps?: number | undefined;
 }
 
 /**
@@ -222,22 +334,34 @@ export interface Head {
  * under both names, because the published models have one bias with two names. The first name found is read.
  */
 export function wordBiasNames(type: string): string[] {
-  if (!Object.hasOwn(LAYOUTS, type)) return [];
-  const { decoder } = LAYOUTS[type]!;
+  const { decoder } = layoutOf(type);
+  if (decoder === undefined) return [];
   return [...new Set([`${decoder.replace(/\.?decoder$/, '')}.bias`, `${decoder}.bias`])];
 }
 
 export function makeHead(head: HeadName, context: HeadContext): Head {
-  const { type, calls, tensors } = context;
-  if (!Object.hasOwn(LAYOUTS, type)) {
-    const expected = `one of the families ${Object.keys(LAYOUTS).join(', ')} for ${head}`;
-    throw invalid('model', expected, `'${type}'`, 'UNSUPPORTED');
+  const { type, calls, tensors, settings } = context;
+  const { [head]: steps, decoder = '', decoderBiasKey, classifierPooling } = layoutOf(type);
+  if (!steps) {
+    const families = Object.keys(LAYOUTS).filter((name) => LAYOUTS[name]![head]);
+    throw invalid('model', `one of the families ${families.join(', ')} for ${head}`, `'${type}'`, 'UNSUPPORTED');
   }
-  const { [head]: steps, decoder } = LAYOUTS[type]!;
   const makers = steps.map((step) => () => makeStep(step, context, head));
-  if (HEADS[head] !== 'masks') return { chain: Chain.of(makers) };
-  const bias = tensors.get(wordBiasNames(type).find((name) => tensors.has(name)) ?? '');
+  if (HEADS[head] !== 'masks') {
+    const isLate = classifierPooling === LATE && (settings.get('classifier_pooling') ?? LATE) === LATE;
+    return { chain: Chain.of(makers), poolsLogits: HEADS[head] === 'pooled' && isLate };
+  }
+  if (context.otherDecoder !== null) {
+    const expected = `tie_word_embeddings: false in config.json, as '${context.otherDecoder}' is not the token embeddings`;
+    throw invalid('model', expected, 'true', 'UNSUPPORTED');
+  }
+  const isBiased = !decoderBiasKey || settings.flag(decoderBiasKey, true);
+  const bias = isBiased ? tensors.get(wordBiasNames(type).find((name) => tensors.has(name)) ?? '') : undefined;
   const weight = tensors.get(`${decoder}.weight`);
+  if (!weight && !isTied(type, settings)) {
+    const expected = `'${decoder}.weight', as tie_word_embeddings is false in config.json`;
+    throw invalid('model', expected, 'none', 'UNSUPPORTED');
+  }
   if (weight) makers.push(() => makeDense(calls, { name: decoder, weight, bias }, 'identity'));
   return { chain: Chain.of(makers), isTied: !weight, bias: bias?.data };
 }

@@ -27,6 +27,8 @@ export interface Stored {
   tensor: string;
   scale: string | null;
   zero: string | null;
+  /** A scalar by which the scales are multiplied. */
+  factor: string | null;
   /** Whether the stored matrix is W transposed. */
   transposed: boolean;
   /** The weight is part `index` of `of` equal parts of W's rows, as of merged queries, keys and values. */
@@ -65,6 +67,9 @@ const OPERATORS: Record<string, [weight: number, bias: number, scale?: number, z
   Gather: [0, -1],
   MatMulInteger: [1, -1, -1, 3, 'linear'],
   ConvInteger: [1, -1, -1, 3, 'linear'],
+  QLinearMatMul: [3, -1, 4, 5, 'linear'],
+  QGemm: [3, 6, 4, 5, 'linear'],
+  QLinearConv: [3, 8, 4, 5, 'linear'],
   DynamicQuantizeMatMul: [1, 4, 2, 3, 'linear'],
   MatMulIntegerToFloat: [1, 6, 3, 5, 'linear'],
   MatMulNBits: [1, 5, 2, 3, 'blocks'],
@@ -81,8 +86,15 @@ const MAX_DEPTH = 32;
 /** Limit on the operators behind a value that are searched for a bias or a scale. In models, there are at most five. */
 const MAX_CONSUMERS = 64;
 
-/** The inputs of an Add or a Mul. The file could list any number of them. */
-const operands = ({ inputs }: Node) => inputs.slice(0, 2);
+/**
+ * The two operands of an Add or a Mul; a file could list more inputs. onnxruntime's operators for quantized values have
+ * a scale and a zero point after each operand.
+ */
+export const operands = ({ op, inputs }: Node) =>
+  op.startsWith('QLinear') ? [inputs[0], inputs[3]] : inputs.slice(0, 2);
+
+/** 'Add' or 'Mul' for an elementwise sum or product, also of quantized values; null for other operators. */
+export const elementwise = ({ op }: Node) => /^(?:QLinear)?(Add|Mul)$/.exec(op)?.[1] ?? null;
 
 /** The operand that is not `value`. */
 const otherOperand = (node: Node, value: string | undefined) => operands(node).find((input) => input !== value);
@@ -178,23 +190,35 @@ export class Graph {
       if (stored) found.push({ node, role, isMatrix, names, stored: { ...stored, ...change(stored) } });
     };
     if (op === 'Tile') add('probe', inputs[0]); // SigLIP's query of the pooling head, once per image
-    if (op === 'Add' || (op === 'Mul' && !node.name.endsWith('_scales_mul')))
-      for (const input of operands(node)) if (!this.#isScalar(input)) add(op === 'Add' ? 'bias' : 'weight', input);
+    const combined = node.name.endsWith('_scales_mul') ? null : elementwise(node);
+    if (combined)
+      for (const input of operands(node)) {
+        if (!input || this.#isScalar(input)) continue;
+        const at = inputs.indexOf(input);
+        const [scale, zero] = op.startsWith('QLinear') ? [inputs[at + 1], inputs[at + 2]] : [];
+        const form = { kind: 'linear', axis: -1, block: 0 } as const;
+        const change = scale ? { form, scale: this.#leafOf(scale), zero: zero ? this.#leafOf(zero) : null } : {};
+        add(combined === 'Add' ? 'bias' : 'weight', input, () => change);
+      }
     if (!Object.hasOwn(OPERATORS, op)) return found;
     const [weight, bias, scale = -1, zero = -1, kind] = OPERATORS[op]!;
-    const int = (name: string) => node.ints.get(name)?.[0] ?? 0;
     const leaf = (index: number) => (inputs[index] ? this.#leafOf(inputs[index]) : null);
     if (kind === 'blocks' && weight === 1 && inputs[4]) return found; // g_idx, an order of the columns
     add('weight', inputs[weight], (stored) => ({
       // Products have the matrix [in, out], except for packed ones.
-      ...(/Gemm|MatMul(?!NBits|Bnb4)/.test(op) && !int('transB') && { transposed: !stored.transposed }),
+      ...(/Gemm|MatMul(?!NBits|Bnb4)/.test(op) && !node.ints.get('transB')?.[0] && { transposed: !stored.transposed }),
       ...(kind && {
-        form: formOf(kind, op, int),
-        scale: scale < 0 ? this.#scaleBehind(node) : leaf(scale),
+        form: formOf(kind, node),
+        scale: scale < 0 ? this.#scaleBehind(node, stored.tensor) : leaf(scale),
         zero: leaf(zero),
       }),
     }));
-    add('bias', inputs[bias]);
+    // Quantized operators have integers as biases, whose scale is that of the products.
+    const isInteger = /^(QGemm|QLinearConv)$/.test(op);
+    const axis = op === 'QGemm' ? -1 : 0;
+    add('bias', inputs[bias], () =>
+      isInteger ? { form: { kind: 'linear', axis, block: 0 }, scale: leaf(scale), factor: leaf(1) } : {},
+    );
     return found;
   }
 
@@ -204,10 +228,9 @@ export class Graph {
   }
 
   /** The tensor with the scale of an integer product's weight: a factor of the Mul behind the product. */
-  #scaleBehind(node: Node): string | null {
-    const weight = node.inputs[1] ?? '';
-    const byName = weight.replace(/_quantized$/, '_scale');
-    if (byName !== weight && this.#consumers.has(byName)) return byName;
+  #scaleBehind(node: Node, tensor: string): string | null {
+    const byName = tensor.replace(/_quantized$/, '_scale');
+    if (byName !== tensor && this.#consumers.has(byName)) return byName;
     let value: string | undefined = node.outputs[0];
     for (let depth = 0; depth < 4; depth++) {
       const near = this.consumers(value).slice(0, MAX_CONSUMERS);
@@ -215,8 +238,8 @@ export class Graph {
       if (next?.op === 'Mul') {
         const factor = otherOperand(next, value);
         const behind = this.producer(factor);
-        const scale = behind && operands(behind).find((input) => this.isLeaf(input));
-        return (this.isLeaf(factor) ? factor : scale) ?? null;
+        const found = [factor, ...(behind ? operands(behind) : [])].map((value) => this.resolve(value));
+        return found.find((stored) => stored?.form.kind === 'plain')?.tensor ?? null;
       }
       value = next?.outputs[0];
     }
@@ -234,7 +257,8 @@ export class Graph {
       for (const consumer of this.consumers(value).slice(0, MAX_CONSUMERS)) {
         const { op, inputs } = consumer;
         const at = { BiasGelu: 1, FastGelu: 1, SkipLayerNormalization: 4 }[op];
-        const added = at !== undefined ? inputs[at] : op === 'Add' ? otherOperand(consumer, value) : undefined;
+        const isSum = elementwise(consumer) === 'Add';
+        const added = at !== undefined ? inputs[at] : isSum ? otherOperand(consumer, value) : undefined;
         const names: string[] = [];
         if (added && this.resolve(added, names)) {
           const name = names.find(accept);
@@ -250,14 +274,32 @@ export class Graph {
 }
 
 export function plain(tensor: string): Stored {
-  return { form: { kind: 'plain' }, tensor, scale: null, zero: null, transposed: false, part: null, offset: 0 };
+  return {
+    form: { kind: 'plain' },
+    tensor,
+    scale: null,
+    zero: null,
+    factor: null,
+    transposed: false,
+    part: null,
+    offset: 0,
+  };
 }
 
-/** The form of an operator's weight, given its attributes. */
-function formOf(kind: Form['kind'], op: string, int: (name: string) => number): Form {
+/**
+ * The form of an operator's weight, given its attributes. Those that are required and missing are NaN; `recover` checks
+ * all, because not every weight in the graph is needed.
+ */
+function formOf(kind: Form['kind'], { op, ints }: Node): Form {
+  const int = (name: string, fallback = NaN) => ints.get(name)?.[0] ?? fallback;
+  const isByRow = /Conv/.test(op) || (op === 'QGemm' && int('transB', 0) === 1);
+  if (kind === 'linear') return { kind, axis: isByRow ? 0 : -1, block: 0 };
+  if (kind === 'bnb4')
+    return { kind, type: int('quant_type'), block: int('block_size'), rows: int('N'), columns: int('K') };
   const isTable = op === 'GatherBlockQuantized';
-  const packed = { block: int('block_size') || (isTable ? 128 : 0), rows: int('N'), columns: int('K') };
-  if (kind === 'blocks') return { kind, bits: int('bits') || 4, isTable, ...packed };
-  if (kind === 'bnb4') return { kind, type: int('quant_type'), ...packed };
-  return { kind: 'linear', axis: op === 'ConvInteger' ? 0 : -1, block: 0 };
+  const [rows, columns] = isTable ? [0, 0] : [int('N'), int('K')];
+  // Tables with other axes are not made.
+  const isTableByRow = !isTable || (int('gather_axis', 0) === 0 && [1, -1].includes(int('quantize_axis', 1)));
+  const block = isTableByRow ? int('block_size', isTable ? 128 : NaN) : NaN;
+  return { kind: 'blocks', bits: int('bits', 4), block, isTable, rows, columns };
 }

@@ -42,6 +42,8 @@ export interface Node {
   outputs: string[];
   /** Attributes that are integers or lists of them. */
   ints: Map<string, number[]>;
+  /** Attributes that are floats. */
+  floats: Map<string, number>;
   /** The path of the module that the node belongs to, as PyTorch's dynamo exporter records it; '' if unknown. */
   scope: string;
   /** The tensor of a Constant node. */
@@ -85,13 +87,15 @@ const SCOPES = 'pkg.torch.onnx.name_scopes';
 
 export function parseNode(bytes: Uint8Array, file: string): Node {
   const texts: Record<number, string[]> = { 1: [], 2: [], 3: [], 4: [], 7: [] };
-  const node = { ints: new Map<string, number[]>(), scope: '', value: null as TensorMessage | null };
+  const [ints, floats] = [new Map<string, number[]>(), new Map<string, number>()];
+  const node = { ints, floats, scope: '', value: null as TensorMessage | null };
   parse(bytes, file, (field, pbf, end) => {
     if (field === 5) {
       let name = '';
       nested(pbf, end, (field, pbf, end) => {
         if (field === 1) name = textIn(pbf);
-        else if (field === 3 || field === 8) node.ints.set(name, pbf.readPackedVarint(node.ints.get(name), true));
+        else if (field === 2) floats.set(name, pbf.readFloat());
+        else if (field === 3 || field === 8) ints.set(name, pbf.readPackedVarint(ints.get(name), true));
         else if (field === 5) {
           const tensor = emptyTensor();
           nested(pbf, end, readTensorField(tensor));

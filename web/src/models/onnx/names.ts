@@ -1,13 +1,14 @@
 /**
  * Finds which stored tensors hold each tensor of the state dict: by the names of the stored tensors, by the modules that
- * the exporters record in the graph, by the names of biases, and by the order of the forward pass.
+ * the exporters record in the graph, by the names of biases, and by where their products go (roles.ts).
  */
 import { invalid } from '../../base/error.js';
 import type { ParameterRows } from '../families/family.js';
-import { bareName } from '../families/weights.js';
-import { type Graph, plain, type Stored, type Use } from './graph.js';
+import { bareName, wrapperOf } from '../families/weights.js';
+import { elementwise, type Graph, plain, type Stored, type Use } from './graph.js';
 import type { Node } from './messages.js';
 import { olderName } from './older-names.js';
+import { type Role, Roles, rolesOf } from './roles.js';
 
 /** The tensors that a model has a place for. */
 export interface Wanted {
@@ -31,7 +32,7 @@ export interface Assignment {
   parts: Stored[];
 }
 
-/** Wrappers around a model whose names come before those of its modules. */
+/** Modules that checkpoints have around an encoder, whose names come before those of its modules. */
 const WRAPPERS = /^(0|model|auto_model|base_model|module|transformer|text_model|vision_model)\./;
 
 /** The ends of the names of tensors after the encoder. */
@@ -71,10 +72,24 @@ class Names {
   /** The results of `#findTarget` by name, because a graph repeats its names. */
   readonly #targets = new Map<string, { bare: string; name: string } | null>();
 
+  /**
+   * The names of the modules around the encoder, with a dot at the end, in the names of tensors and in those of nodes:
+   * exporters name a module of a Sequential 'st.0' in the former and 'st.st.0' in the latter.
+   */
+  readonly #wrappers: string[];
+
   constructor(
     readonly graph: Graph,
     readonly wanted: Wanted,
-  ) {}
+  ) {
+    const { nodes, file } = graph;
+    const values = new Set(nodes.flatMap(({ inputs }) => inputs.map((name) => name.replace(QUANTIZED, ''))));
+    const modules = new Set(nodes.map((node) => `${moduleOf(node)}.weight`));
+    const tensorOf = (name: string) => this.#tensorOf(name);
+    // A model that runs twice has nodes of two names.
+    const wrappers = [wrapperOf(values, tensorOf, file), wrapperOf(modules, tensorOf)];
+    this.#wrappers = wrappers.sort((a, b) => b.length - a.length);
+  }
 
   assign(): void {
     const { nodes } = this.graph;
@@ -88,7 +103,7 @@ class Names {
       const stored = value.includes('.') && this.#target(name) && this.graph.resolve(value);
       if (stored) this.#add(name, { stored: this.#withScales(stored) });
     }
-    const isFactor = ({ node }: Use) => node.op === 'Mul';
+    const isFactor = ({ node }: Use) => elementwise(node) === 'Mul';
     for (const use of uses) if (!isFactor(use)) this.#addByModule(use);
     for (const use of uses) if (isFactor(use)) this.#addByModule(use);
     this.#addPositions();
@@ -97,7 +112,7 @@ class Names {
       return uses.filter(({ isMatrix, stored }) => isMatrix && !tensors.has(stored.tensor));
     };
     this.#addByBias(matrices());
-    this.#addByOrder(matrices());
+    this.#addByRole(matrices(), new Set(uses.flatMap(({ isMatrix, node }) => (isMatrix ? node : []))));
   }
 
   /** The tensor of the state dict with this name, which may have wrappers' names before it. */
@@ -113,7 +128,8 @@ class Names {
   #findTarget(given: string): { bare: string; name: string } | null {
     const { prefix, rows, isHead, type } = this.wanted;
     if (given.length > MAX_NAME || /_(scale|zero_point)$/.test(given)) return null;
-    for (let rest = given; ; ) {
+    const wrapper = this.#wrappers.find((each) => given.startsWith(each)) ?? '';
+    for (let rest = given.slice(wrapper.length); ; ) {
       for (const name of [rest, olderName(type, rest)]) {
         const bare = bareName(name, prefix);
         if (rows.has(bare) || (HEAD.test(bare) && isHead(bare))) return { bare, name };
@@ -122,6 +138,13 @@ class Names {
       if (shorter === rest) return null;
       rest = shorter;
     }
+  }
+
+  /** The encoder's tensor with this name. */
+  #tensorOf(given: string): string | null {
+    const { prefix, rows, type } = this.wanted;
+    const names = [given, olderName(type, given)].map((name) => bareName(name, prefix));
+    return names.find((bare) => rows.has(bare)) ?? null;
   }
 
   /** Whether a tensor of the encoder has this name and has not been found. */
@@ -147,9 +170,9 @@ class Names {
   #addByModule(use: Use): void {
     const { node, role, stored } = use;
     const path = moduleOf(node);
-    const offset = node.op === 'Mul' ? this.wanted.normOffset : 0;
+    const offset = elementwise(node) === 'Mul' ? this.wanted.normOffset : 0;
     for (const module of [path, path.replace(/_\d+(?=\.|$)/g, '')]) // the second for a module that runs twice
-      for (const part of node.op === 'Add' ? [role, 'position_embedding.weight'] : [role])
+      for (const part of elementwise(node) === 'Add' ? [role, 'position_embedding.weight'] : [role])
         if (this.#target(`${module}.${part}`)) {
           this.#add(`${module}.${part}`, { ...use, stored: offset ? { ...stored, offset } : stored });
           return;
@@ -171,8 +194,12 @@ class Names {
     for (const [name, use] of named) if (use) this.#add(name, use);
   }
 
-  /** Assigns the remaining matrices in the order of the forward pass. Their shapes are checked when they are read. */
-  #addByOrder(uses: readonly Use[]): void {
+  /**
+   * Assigns the remaining matrices by what they are for, and those for the same purpose by their order in the graph, which
+   * is that of the layers, as each layer reads the one before.
+   * @throws HeedError UNSUPPORTED if the graph does not tell which matrix is which
+   */
+  #addByRole(uses: readonly Use[], weighted: ReadonlySet<Node>): void {
     const { rows } = this.wanted;
     // Several names for the same rows belong to different versions of a family.
     const placeOf = (name: string) => `${rows.get(name)!.parameter} ${rows.get(name)!.firstRow}`;
@@ -182,20 +209,38 @@ class Names {
       /^layers\.\d+\.(self_attn\.(?!._norm)|linear)/.test(rows.get(name)!.parameter) &&
       !taken.has(placeOf(name));
     const all = [...rows.keys()].filter(isFree);
+    if (all.length === 0 || uses.length === 0) return;
+    const roles = new Roles(this.graph, weighted);
+    const byRole = new Map<Role, Map<string, Use>>();
+    for (const use of uses) {
+      const role = roles.of(use.node);
+      if (!role) continue;
+      const tensors = byRole.get(role) ?? new Map<string, Use>();
+      byRole.set(role, tensors.set(use.stored.tensor, tensors.get(use.stored.tensor) ?? use));
+    }
     const versions = [/qkv/i, /\.[qkv]_proj\./].map((other) => {
       const names = all.filter((name) => !other.test(name));
       return names.filter((name, i) => names.findIndex((each) => placeOf(each) === placeOf(name)) === i);
     });
-    const numberOf = ({ node }: Use) => Number(/_(\d+)(_quant)?$/.exec(node.name.replace(/_Q\d+$/, ''))?.[1] ?? NaN);
-    const isNumbered = uses.every((use) => !Number.isNaN(numberOf(use)));
-    const tensors = new Map<string, Use>();
-    for (const use of isNumbered ? [...uses].sort((a, b) => numberOf(a) - numberOf(b)) : uses)
-      tensors.set(use.stored.tensor, tensors.get(use.stored.tensor) ?? use);
-    const names = versions.sort((a, b) => b.length - a.length).find(({ length }) => length <= tensors.size) ?? [];
-    const inOrder = [...tensors.values()];
-    names.forEach((name, i) => {
-      this.#add(name, inOrder[i]!);
-    });
+    const named = versions.map((names) => rolesOf(names, rows));
+    const sizeOf = (wanted: Map<Role, string[]>) => [...wanted.values()].flat().length;
+    const fits = (wanted: Map<Role, string[]>) =>
+      [...wanted].every(([role, names]) => names.length <= (byRole.get(role)?.size ?? 0));
+    const found = named.sort((a, b) => sizeOf(b) - sizeOf(a)).find(fits);
+    if (!found) {
+      const count = [...byRole.values()].reduce((sum, { size }) => sum + size, 0);
+      if (uses.length < all.length) return; // some are missing, which the loader reports by name
+      const got = `${count} of ${uses.length} matrices without names whose place the graph tells`;
+      throw invalid(this.graph.file, 'weights with names, or a graph that tells which are which', got, 'UNSUPPORTED', {
+        hint: "Use the folder's model.safetensors, or export the model again with names",
+      });
+    }
+    for (const [role, names] of found) {
+      const inOrder = [...byRole.get(role)!.values()];
+      names.forEach((name, i) => {
+        this.#add(name, inOrder[i]!);
+      });
+    }
   }
 
   /**
@@ -247,10 +292,18 @@ class Names {
     return { ...stored, form: LINEAR, scale: leafOf('_scale'), zero: leafOf('_zero_point') };
   }
 
-  /** Refuses operators of unknown domains that weights pass, and weights that an optimizer has merged otherwise. */
+  /**
+   * Refuses operators of unknown domains that weights pass, products that are scaled, and weights that an optimizer has
+   * merged otherwise.
+   */
   refuse(file: string): void {
     const { graph, found, wanted } = this;
+    const used = new Set([...found.values()].flatMap(({ parts }) => parts.map(({ tensor }) => tensor)));
     for (const node of graph.nodes) {
+      const factors = /^(Fused)?Gemm$/.test(node.op) ? ['alpha', 'beta'].map((name) => node.floats.get(name) ?? 1) : [];
+      const isUsed = () => graph.uses(node).some(({ stored }) => used.has(stored.tensor));
+      if (factors.some((factor) => factor !== 1) && isUsed())
+        throw invalid(file, `${node.op} with alpha and beta 1`, factors.join(' and '), 'UNSUPPORTED');
       if (node.domain === '') continue;
       const isForeign = node.domain !== 'com.microsoft';
       const users = [node, ...(isForeign ? node.outputs.flatMap((output) => graph.consumers(output)) : [])];

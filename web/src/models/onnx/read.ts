@@ -2,22 +2,17 @@
  * Reads the weights in an ONNX file. The graph only serves to name them: no operator is run. Values are passed on while
  * they are received, except for those that wait for their scales or are transposed.
  */
-import { elementCount } from '../../base/tensor.js';
 import type { OpenFile } from '../../io/files.js';
 import { ByteReader } from '../../io/reader.js';
-import { DTYPE_BYTES, type Dtype, type TensorEntry } from '../../io/safetensors.js';
 import { type Range, rangeOf, readRanges } from './external.js';
 import { Graph } from './graph.js';
 import { damaged, type Node, type TensorInfo, type TensorMessage, tensorInfo } from './messages.js';
 import { type Assignment, assignedTensors, type Wanted } from './names.js';
-import { joined, recover } from './recover.js';
+import { joinedRows, passOn, type Receive, recover } from './recover.js';
 import { readModel, type Visitor } from './stream.js';
 import type { StoredTensor } from './values.js';
 
 export type { Wanted } from './names.js';
-
-/** Receives the tensors of the state dict. Reads exactly the bytes of `entry`; the scales of an int8 tensor come first. */
-export type Receive = (entry: TensorEntry, reader: ByteReader) => Promise<void>;
 
 export interface ReadOptions {
   wanted: Wanted;
@@ -26,6 +21,8 @@ export interface ReadOptions {
   receive: Receive;
   /** Opens a file by its path relative to the folder of the ONNX file. */
   open(path: string): Promise<OpenFile>;
+  /** Lets the event loop run, if it is time; see `makeYield`. */
+  pause(): Promise<void>;
   /** Returns the function to call with the length of each chunk of a file. */
   counter(file: OpenFile): (count: number) => void;
 }
@@ -38,15 +35,12 @@ export async function readOnnx(file: OpenFile, options: ReadOptions): Promise<vo
   const reader = new ByteReader(file, options.counter(file));
   try {
     const weights = new Weights(reader, options);
-    await readModel(reader, weights);
+    await readModel(reader, weights, options.pause);
     await weights.finish();
   } finally {
     await reader.close();
   }
 }
-
-/** The number of values that are recovered at a time. */
-const BLOCK = 1 << 16;
 
 class Weights implements Visitor {
   readonly #graph: Graph;
@@ -147,32 +141,15 @@ class Weights implements Visitor {
     const held = (part: string | null) => (part === null ? null : this.#held.get(part)!);
     const recovered = parts.map((stored) => {
       const tensor = held(stored.tensor)!;
-      const found = { tensor: isWhole ? tensor : squeezed(tensor), scale: held(stored.scale), zero: held(stored.zero) };
+      const found = {
+        tensor: isWhole ? tensor : squeezed(tensor),
+        scale: held(stored.scale),
+        zero: held(stored.zero),
+        factor: held(stored.factor),
+      };
       return recover(stored, found, keepIntegers && isWhole, this.file);
     });
-    const { dtype, shape, scale, rows } = joined(recovered);
-    if (scale) {
-      const bytes = (first: number, count: number) => new Uint8Array(scale.buffer, 4 * first, 4 * count);
-      await this.#pass({ name: `${name}_scale`, dtype: 'F32', shape: [scale.length, 1] }, bytes);
-    }
-    await this.#pass({ name, dtype, shape }, rows);
-  }
-
-  /** Passes a tensor on, whose rows are computed in blocks. */
-  async #pass(
-    entry: { name: string; dtype: Dtype; shape: number[] },
-    rows: (first: number, count: number, reuse: boolean) => Uint8Array,
-  ): Promise<void> {
-    const count = entry.shape[0] ?? 1;
-    const values = elementCount(entry.shape);
-    const step = Math.max(1, Math.floor((BLOCK * count) / (values || 1)));
-    async function* chunks(): AsyncGenerator<Uint8Array, void, boolean | undefined> {
-      for (let row = 0, reuse = false; row < count; row += step)
-        reuse = (yield rows(row, Math.min(step, count - row), reuse)) === true;
-    }
-    const size = values * DTYPE_BYTES[entry.dtype];
-    const reader = new ByteReader({ name: this.file, size, chunks });
-    await this.options.receive({ ...entry, begin: 0, end: size }, reader);
+    await passOn(name, joinedRows(recovered), this.file, this.options);
   }
 
   /** Completes tensors that wait for values in nodes or in other files. */
@@ -202,7 +179,7 @@ const NONE: ReadonlySet<Assignment> = new Set();
 
 /** The names of the stored tensors that a tensor of the state dict needs. */
 function partsOf({ parts }: Assignment): string[] {
-  const names = parts.flatMap(({ tensor, scale, zero }) => [tensor, scale, zero]);
+  const names = parts.flatMap(({ tensor, scale, zero, factor }) => [tensor, scale, zero, factor]);
   return [...new Set(names.filter((name) => name !== null))];
 }
 

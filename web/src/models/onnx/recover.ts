@@ -5,8 +5,10 @@
  */
 import { invalid, invalidFile } from '../../base/error.js';
 import { elementCount } from '../../base/tensor.js';
+import { viewBytes } from '../../io/bytes.js';
 import { concatenate } from '../../io/files.js';
-import { DTYPE_BYTES, type Dtype, readableDtype, tensorOf } from '../../io/safetensors.js';
+import { ByteReader } from '../../io/reader.js';
+import { DTYPE_BYTES, type Dtype, readableDtype, type TensorEntry, tensorOf } from '../../io/safetensors.js';
 import type { Form, Stored } from './graph.js';
 import { bitsOf } from './messages.js';
 import { integersIn, type Parts, type Values, valuesOf } from './values.js';
@@ -35,7 +37,7 @@ function arraysOf<A extends Values>(Type: new (length: number) => A): (length: n
 }
 
 /** Joins matrices of the same width and type along their rows. */
-export function joined(parts: readonly Recovered[]): Recovered {
+export function joinedRows(parts: readonly Recovered[]): Recovered {
   const [first] = parts as [Recovered, ...Recovered[]];
   if (parts.length === 1) return first;
   const rows = (from: number, count: number) => {
@@ -52,7 +54,38 @@ export function joined(parts: readonly Recovered[]): Recovered {
   return { ...first, shape: [height, ...first.shape.slice(1)], rows };
 }
 
-const bytesOf = ({ buffer, byteOffset, byteLength }: ArrayBufferView) => new Uint8Array(buffer, byteOffset, byteLength);
+/** Receives the tensors of the state dict. Reads exactly the bytes of `entry`; the scales of an int8 tensor come first. */
+export type Receive = (entry: TensorEntry, reader: ByteReader) => Promise<void>;
+
+/** The number of values that are recovered at a time. */
+const BLOCK = 1 << 16;
+
+/** Passes a tensor on, whose rows are computed in blocks, with pauses between them. `file`: name for messages. */
+export async function passOn(
+  name: string,
+  { scale, ...values }: Recovered,
+  file: string,
+  { receive, pause }: { receive: Receive; pause(): Promise<void> },
+): Promise<void> {
+  const pass = async (name: string, { dtype, shape, rows }: Omit<Recovered, 'scale'>) => {
+    const count = shape[0] ?? 1;
+    const length = elementCount(shape);
+    const step = Math.max(1, Math.floor((BLOCK * count) / (length || 1)));
+    async function* chunks(): AsyncGenerator<Uint8Array, void, boolean | undefined> {
+      for (let row = 0, reuse = false; row < count; row += step) {
+        await pause();
+        reuse = (yield rows(row, Math.min(step, count - row), reuse)) === true;
+      }
+    }
+    const size = length * DTYPE_BYTES[dtype];
+    await receive({ name, dtype, shape, begin: 0, end: size }, new ByteReader({ name: file, size, chunks }));
+  };
+  if (scale) {
+    const rows = (first: number, count: number) => new Uint8Array(scale.buffer, 4 * first, 4 * count);
+    await pass(`${name}_scale`, { dtype: 'F32', shape: [scale.length, 1], rows });
+  }
+  await pass(name, values);
+}
 
 /** The values of bitsandbytes' 4-bit types (Dettmers et al. 2023, arXiv:2305.14314): FP4 and NF4. */
 const FP4 = [0, 0.00520833, 0.66666667, 1, 0.33333333, 0.5, 0.16666667, 0.25];
@@ -86,9 +119,8 @@ export function recover(stored: Stored, parts: Parts, keepIntegers: boolean, fil
   const isPacked = form.kind === 'blocks' || form.kind === 'bnb4';
   const { block = 0 } = form as { block?: number | undefined };
   const isTable = form.kind === 'blocks' && form.isTable;
-  const bits = form.kind === 'blocks' && type === 'U8' ? form.bits : form.kind === 'bnb4' ? 4 : bitsOf(type);
-  if (block < 0 || (isPacked && (block < 1 || ![2, 4, 8].includes(bits) || !/^[UI]\d$/.test(type))))
-    throw invalid(about, 'blocks of integers of 2, 4 or 8 bits', `${type} as ${bits} in ${block}`, 'UNSUPPORTED');
+  const bits = form.kind === 'blocks' ? form.bits : form.kind === 'bnb4' ? 4 : bitsOf(type);
+  requireForm(form, shape, type, about);
   const isMatrix = isPacked || shape.length === 2;
   let [height, width] = [shape[0] ?? 1, elementCount(shape.slice(1))];
   if (isTable && type === 'U8') width *= 8 / bits;
@@ -115,20 +147,23 @@ export function recover(stored: Stored, parts: Parts, keepIntegers: boolean, fil
     return out;
   };
 
-  if (form.kind === 'plain' && offset === 0) {
+  if (form.kind === 'plain' && type === 'I8') throw invalidFile(about, 'a scale', 'none');
+  if (form.kind === 'plain' && offset === 0 && type !== 'F64') {
     const dtype = readableDtype(type, about);
-    if (dtype === 'I8') throw invalidFile(about, 'a scale', 'none');
     const values = integersIn(bytes, DTYPE_BYTES[dtype] === 4 ? 'U32' : 'U16');
     const Type = values.constructor as Uint32ArrayConstructor;
     const array = arraysOf(Type);
     const copy = (first: number, count: number, reuse: boolean) =>
-      bytesOf(copied(values, array(count * columns, reuse), first));
+      viewBytes(copied(values, array(count * columns, reuse), first));
     return { dtype, shape: whole, scale: null, rows: copy };
   }
 
   let values = valuesOf(parts.tensor, about, bits, form.kind === 'bnb4');
   if (form.kind === 'bnb4') values = Float32Array.from(values, (index) => TABLES[form.type]?.[index] ?? NaN);
-  const scale = parts.scale ? valuesOf(parts.scale, about) : form.kind === 'plain' ? [1] : [];
+  const factors = parts.factor ? valuesOf(parts.factor, about) : [1];
+  require('factors of the scales', 1, factors.length);
+  const given = parts.scale ? valuesOf(parts.scale, about) : form.kind === 'plain' ? [1] : [];
+  const scale = parts.factor ? Float32Array.from(given, (value) => value * factors[0]!) : given;
   const place = placeOf(form, shape.length, [height, width]);
   const isScalar = scale.length === 1 && !isPacked;
   if (!isScalar) require('scales', place.count, scale.length);
@@ -156,7 +191,7 @@ export function recover(stored: Stored, parts: Parts, keepIntegers: boolean, fil
     const integers = (first: number, count: number, reuse: boolean) => {
       const out = copied(values, array(count * columns, reuse), first); // modulo 256, as are the differences
       if (zero !== 0) for (let i = 0; i < out.length; i++) out[i] = out[i]! - zero;
-      return bytesOf(out);
+      return viewBytes(out);
     };
     const ofRows = Float32Array.from({ length: rows }, (_, row) => scaleOf(row));
     return { dtype: 'I8', shape: whole, scale: ofRows, rows: integers };
@@ -168,16 +203,51 @@ export function recover(stored: Stored, parts: Parts, keepIntegers: boolean, fil
       const factor = scale[0]!;
       copied(values, out, first);
       for (let i = 0; i < out.length; i++) out[i] = (out[i]! - zero) * factor;
-      return bytesOf(out);
+      return viewBytes(out);
     }
     for (let row = 0, to = 0; row < count; row++)
       for (let column = 0; column < columns; column++, to++) {
         const [i, j] = flipped ? [column, begin + first + row] : [begin + first + row, column];
         out[to] = (values[i * stride + j]! - zeros.values[zeros.at(i, j)]!) * scales.values[scales.at(i, j)]!;
       }
-    return bytesOf(out);
+    return viewBytes(out);
   };
   return { dtype: 'F32', shape: whole, scale: null, rows: floats };
+}
+
+/**
+ * Checks the attributes of the operator that reads a weight.
+ * @throws HeedError UNSUPPORTED for forms that heed does not read
+ */
+function requireForm(form: Form, shape: readonly number[], type: string, about: string): void {
+  const require = (isValid: boolean, expected: string, got: string) => {
+    if (!isValid) throw invalid(about, expected, got, 'UNSUPPORTED');
+  };
+  if (form.kind === 'plain') return;
+  const { block } = form;
+  if (form.kind === 'linear') {
+    const { axis } = form;
+    const rank = shape.length;
+    // One scale for the whole tensor needs no axis: DequantizeLinear's default is 1 for vectors, too.
+    const isValid = Number.isInteger(axis) && axis >= -Math.max(rank, 1) && axis < Math.max(rank, 2);
+    require(isValid, `an axis of [${shape.join(', ')}]`, `${axis}`);
+    const isBlock = block === 0 || (Number.isInteger(block) && block > 0 && rank === 2);
+    require(isBlock, 'blocks of a matrix, or none', `block_size ${block} in [${shape.join(', ')}]`);
+    return;
+  }
+  const isSize = Number.isInteger(Math.log2(block)) && block >= 16;
+  require(isSize, 'blocks of 16, 32, 64, ... values along the rows', `block_size ${block}`);
+  if (form.kind === 'bnb4') require([0, 1].includes(form.type), 'quant_type 0 (FP4) or 1 (NF4)', `${form.type}`);
+  else {
+    const stored = type === 'U8' ? form.bits : bitsOf(type);
+    const isPacked = [2, 4, 8].includes(form.bits) && stored === form.bits;
+    require(isPacked, 'integers of 2, 4 or 8 bits', `${form.bits} bits in ${type}`);
+  }
+  require(/^[UI]\d$/.test(type), 'packed integers', type);
+  if (form.kind === 'blocks' && form.isTable) return;
+  const { rows, columns } = form;
+  const areSizes = [rows, columns].every((size) => Number.isSafeInteger(size) && size > 0);
+  require(areSizes, 'sizes N and K', `${rows} and ${columns}`);
 }
 
 /** Where the scales of a stored array are: their number, the axis that they belong to, and the index of an entry's. */
@@ -206,7 +276,7 @@ function placeOf(
 /** Whether all integers, of 8 bits, are between -127 and 127 after the subtraction of a zero point. */
 function fits(values: Values, zero: number): boolean {
   if (!Number.isInteger(zero)) return false;
-  const bytes = bytesOf(values); // an array of one type, because engines compile loops over several types slowly
+  const bytes = viewBytes(values); // an array of one type, because engines compile loops over several types slowly
   const integerOf = (byte: number) => (values instanceof Int8Array ? (byte << 24) >> 24 : byte);
   const isOutside = (byte: number) => Math.abs(integerOf(byte) - zero) > 127;
   const outside = Array.from({ length: 256 }, (_, byte) => byte).filter(isOutside);

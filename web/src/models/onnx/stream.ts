@@ -95,10 +95,10 @@ class Cursor {
 }
 
 /**
- * Reads a whole file.
+ * Reads a whole file. `pause` is called between nodes and tensors, because a file in memory is read without waiting.
  * @throws HeedError INVALID_FILE
  */
-export async function readModel(reader: ByteReader, visitor: Visitor): Promise<void> {
+export async function readModel(reader: ByteReader, visitor: Visitor, pause: () => Promise<void>): Promise<void> {
   const { name, size } = reader.file;
   const cursor = new Cursor(reader);
   let hasGraph = false;
@@ -106,6 +106,7 @@ export async function readModel(reader: ByteReader, visitor: Visitor): Promise<v
     if (field.number !== GRAPH || field.type !== 2) return false;
     hasGraph = true;
     await cursor.inner(field, async (part) => {
+      await pause();
       if (part.type === 2 && part.number === NODE)
         visitor.node(parseNode(await reader.take(part.size, undefined, true), name));
       else if (part.type === 2 && part.number === INITIALIZER) await readTensor(cursor, part, visitor);

@@ -14,6 +14,7 @@ export interface Parts {
   tensor: StoredTensor;
   scale: StoredTensor | null;
   zero: StoredTensor | null;
+  factor: StoredTensor | null;
 }
 
 export type Values = Int8Array | Uint8Array | Int16Array | Uint16Array | Int32Array | Uint32Array | Float32Array;

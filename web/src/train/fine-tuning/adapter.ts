@@ -5,30 +5,25 @@
 import { describe, formatShape, invalid, invalidFile } from '../../base/error.js';
 import { Tensor } from '../../base/tensor.js';
 import type { RawTensor } from '../../base/wasm/core.js';
+import { readableDtype, readTensors, tensorOf, widened, writeSafetensors } from '../../io/safetensors.js';
+import { Settings } from '../../io/settings.js';
+import { type ModelSource, withFolder } from '../../io/source.js';
+import type { LocalModel } from '../../models/pretrained.js';
 import type { Parameter } from '../graph/parameters.js';
-import {
-  type LocalModel,
-  type ModelSource,
-  readAll,
-  readableDtype,
-  readTensors,
-  Settings,
-  tensorOf,
-  widened,
-  withFolder,
-  writeSafetensors,
-} from '../inference.js';
 import { isIn, isUpdate } from '../trainable/lora.js';
 import type { TrainableModel } from '../trainable/trainable-model.js';
-import { requireIdle } from './busy.js';
 import { choiceOf } from './encoder.js';
 import { type ClassifierHead, chooseHead, familyLayers, type Installed, install, installed, type Kit } from './head.js';
+import { requireNoTraining } from './training-call.js';
 
 /** The files of a folder, by path. */
 export type SavedFiles = Record<string, Uint8Array<ArrayBuffer>>;
 
 const CONFIG = 'adapter_config.json';
 const WEIGHTS = 'adapter_model.safetensors';
+/** The bytes of a JSON file. */
+export const json = (value: unknown) => new TextEncoder().encode(`${JSON.stringify(value, null, 2)}\n`);
+
 /** The prefix that PEFT adds to the names of the wrapped model's parameters. */
 const PREFIX = 'base_model.model.';
 
@@ -56,7 +51,7 @@ function modulesOf(model: TrainableModel, layers: ClassifierHead['layers']): str
 export function adapterFiles(model: TrainableModel): SavedFiles {
   if (!model.lora)
     throw invalid('save.adapter', 'a model with a LoRA adapter', 'a model without one', 'INVALID_ARGUMENT', {
-      hint: 'Add one with addLora, or by training with { lora }',
+      hint: 'Add one with addLora, or by training with { lora }. A classifier alone is saved by save({ head: true })',
     });
   const { rank, alpha, dropout, targets } = model.lora;
   const head = installed.get(model as unknown as LocalModel);
@@ -88,7 +83,7 @@ export function adapterFiles(model: TrainableModel): SavedFiles {
   const { kind, labels, problemType } = head ?? {};
   const metadata = head && { [CLASSIFIER]: JSON.stringify({ kind, labels, problemType } as Labelling) };
   return {
-    [CONFIG]: new TextEncoder().encode(`${JSON.stringify(config, null, 2)}\n`),
+    [CONFIG]: json(config),
     [WEIGHTS]: writeSafetensors(tensors, { format: 'pt', ...metadata }),
   };
 }
@@ -96,7 +91,7 @@ export function adapterFiles(model: TrainableModel): SavedFiles {
 /** @internal See `Adaptable.loadAdapter`. */
 export async function loadAdapter(kit: Kit, model: TrainableModel, source: ModelSource): Promise<void> {
   const call = 'loadAdapter';
-  requireIdle(call, model);
+  requireNoTraining(call, model);
   const local = model as unknown as LocalModel;
   const { hub } = local.runtime;
   const { settings, tensors, metadata, weightsFile } = await withFolder(source, { hub }, async (folder, signal) => {
@@ -104,7 +99,7 @@ export async function loadAdapter(kit: Kit, model: TrainableModel, source: Model
       folder.open(CONFIG, { required: true }),
       folder.open(WEIGHTS, { required: true }),
     ]);
-    const settings = Settings.parse(await readAll(configFile), configFile.name);
+    const settings = await Settings.read(configFile);
     let metadata: Record<string, string> = {};
     const tensors = await readTensors(weightsFile, (given) => {
       metadata = given;
@@ -114,7 +109,7 @@ export async function loadAdapter(kit: Kit, model: TrainableModel, source: Model
   });
   const labelling = readLabelling(metadata[CLASSIFIER], weightsFile.name);
   const { modulesToSave, ...options } = readConfig(settings);
-  requireIdle(call, model); // training may have begun in the meantime
+  requireNoTraining(call, model); // training may have begun in the meantime
   const taken = new Set<string>();
   const take = (key: string, shape: readonly number[]): RawTensor => {
     const tensor = tensors.get(key);
@@ -162,25 +157,22 @@ function headOf(
   file: string,
 ): Installed {
   const { kind, labels } = labelling;
-  if (kind === 'sentence') {
-    const [layer] = chooseHead(model, 'sentence', labels).layers;
-    const [weight, bias] = [layer!.weight, layer!.bias!].map(({ shape }, i) =>
-      take(`${SENTENCE}.${i === 0 ? 'weight' : 'bias'}`, shape),
-    );
-    return { ...labelling, layers: [{ ...layer!, weight: weight!, bias }] };
-  }
-  const layers = familyLayers(model.headContext);
+  const isOnVectors = kind === 'sentence';
+  const layers = isOnVectors ? chooseHead(model, kind, labels).layers : familyLayers(model.headContext);
   if (!layers)
     throw invalidFile(file, "a classifier that the model's checkpoint has", "its family's classifier, which it lacks");
   const names = (model as unknown as TrainableModel).parameters().map(({ name }) => name);
-  const own = (name: string, tensor: RawTensor) =>
-    take(PREFIX + names.find((one) => `.${one}`.endsWith(`.${name}`)), tensor.shape);
+  const own = (layer: string, part: string, { shape }: RawTensor) =>
+    take(
+      isOnVectors ? `${SENTENCE}.${part}` : PREFIX + names.find((name) => `.${name}`.endsWith(`.${layer}.${part}`)),
+      shape,
+    );
   return {
     ...labelling,
     layers: layers.map((layer) => ({
       ...layer,
-      weight: own(`${layer.name}.weight`, layer.weight),
-      bias: layer.bias && own(`${layer.name}.bias`, layer.bias),
+      weight: own(layer.name, 'weight', layer.weight),
+      bias: layer.bias && own(layer.name, 'bias', layer.bias),
     })),
   };
 }
@@ -231,8 +223,8 @@ function readConfig(settings: Settings) {
  * The weights of the modules with LoRA adapters, with the adapter added: W + alpha / rank B A, summed in double
  * precision.
  */
-export function mergedWeights(model: TrainableModel): Map<string, () => { shape: number[]; data: Float32Array }> {
-  const merged = new Map<string, () => { shape: number[]; data: Float32Array }>();
+export function mergedWeights(model: TrainableModel): Map<string, () => RawTensor> {
+  const merged = new Map<string, () => RawTensor>();
   const { lora } = model;
   if (!lora) return merged;
   const parameters = new Map(model.parameters().map((parameter) => [parameter.name, parameter]));

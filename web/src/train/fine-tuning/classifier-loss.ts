@@ -1,15 +1,14 @@
-/** The loss of a classifier and the measures of its labels. Notation: N texts, C labels. */
+/** The loss of a classifier and its accuracy. Notation: N texts, C labels. */
 import { describe, invalid } from '../../base/error.js';
-import { indicesOf } from '../../base/lists.js';
 import type { Tensor, TensorLike } from '../../base/tensor.js';
-import { accuracyOf, type ClassifierMetrics, measure } from '../../evaluation/classification.js';
+import { accuracyOf } from '../../evaluation/classification.js';
+import { labelNumbers, predictedLabels } from '../../evaluation/classifier.js';
+import { type ExampleSet, listLabels } from '../../evaluation/labeled-examples.js';
 import type { Tape } from '../graph/tape.js';
 import { lossesOf } from '../losses.js';
-import { type ExampleSet, listLabels } from './examples.js';
-import { predictedLabels } from './predicted-labels.js';
 
 /** A factor on the loss of each label; null: 1. */
-export type ClassWeight = 'balanced' | Record<string, number> | null;
+type LabelFactors = 'balanced' | Record<string, number> | null;
 
 /**
  * Returns the cross entropy (per label if texts have several) and the accuracy in the last batch for which it was
@@ -20,7 +19,7 @@ export function classifierLoss(
   tape: Tape,
   trained: ExampleSet,
   labels: readonly string[],
-  classWeight: ClassWeight,
+  classWeight: LabelFactors,
 ) {
   const losses = lossesOf(tape);
   const { isMultiLabel } = trained;
@@ -30,8 +29,8 @@ export function classifierLoss(
     of(logits: Tensor, targets: Targets) {
       last = { logits, expected: expectedOf(targets) };
       return isMultiLabel
-        ? losses.bceWithLogits(logits, targets as TensorLike, weight ? { weight } : {})
-        : losses.crossEntropy(logits, targets as number[], weight ? { weight } : {});
+        ? losses.bceWithLogits(logits, targets as TensorLike, weight ? { classWeights: weight } : {})
+        : losses.crossEntropy(logits, targets as number[], weight ? { classWeights: weight } : {});
     },
     accuracy: () => accuracyOf(last.expected, predictedLabels(last.logits!, isMultiLabel)),
   };
@@ -48,12 +47,6 @@ export function targetsOf({ labels: given, isMultiLabel }: ExampleSet, labels: r
   return { data, shape: [indices.length, labels.length] };
 }
 
-/** The labels of each text as indices in `labels`, which has all of them. */
-function labelNumbers(given: readonly (readonly string[])[], labels: readonly string[]): number[][] {
-  const numbers = indicesOf(labels);
-  return given.map((list) => list.map((label) => numbers.get(label)!));
-}
-
 function expectedOf(targets: Targets): number[][] {
   return Array.isArray(targets) ? targets.map((index) => [index]) : predictedLabels(targets, true);
 }
@@ -62,7 +55,7 @@ function weightsOf(
   call: string,
   { labels: given }: ExampleSet,
   labels: readonly string[],
-  by: NonNullable<ClassWeight>,
+  by: NonNullable<LabelFactors>,
 ) {
   const argument = `${call}.classWeight`;
   if (by === 'balanced') {
@@ -75,9 +68,4 @@ function weightsOf(
   if (unexpected !== undefined)
     throw invalid(argument, `labels of the examples (${listLabels(labels)})`, describe(unexpected));
   return labels.map((label) => (Object.hasOwn(by, label) ? by[label]! : 1));
-}
-
-/** Measures the labels that a classifier predicts for `set`. */
-export function metricsOf(set: ExampleSet, labels: readonly string[], logits: Tensor): ClassifierMetrics {
-  return measure(labels, labelNumbers(set.labels, labels), predictedLabels(logits, set.isMultiLabel), set.isMultiLabel);
 }

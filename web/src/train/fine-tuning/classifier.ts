@@ -1,5 +1,4 @@
 /** `trainClassifier`: trains a pretrained model to label texts. */
-import { describe, invalid } from '../../base/error.js';
 import { inTurns, makeYield, type Steps } from '../../base/event-loop.js';
 import {
   callback,
@@ -10,35 +9,31 @@ import {
   type Reader,
   readOptions,
   type Schema,
-  signal,
   size,
 } from '../../base/options.js';
-import type { SignalLike } from '../../base/platform.js';
 import type { Tensor, TensorLike } from '../../base/tensor.js';
 import type { ClassifierMetrics } from '../../evaluation/classification.js';
-import type { ExampleValues } from '../fit/batches.js';
-import type { FitProgress } from '../fit/callbacks.js';
-import { startFit } from '../fit/fit.js';
-import type { History } from '../fit/fit-options.js';
-import type { LocalModel, PretrainedModel } from '../inference.js';
-import type { Sequential } from '../module.js';
-import { Optimizer } from '../optim/optimizer.js';
-import type { TrainableModel } from '../trainable/trainable-model.js';
-import { trainingOf } from './busy.js';
-import { classifierLoss, metricsOf, targetsOf } from './classifier-loss.js';
-import { decayGroups, EncoderModule, type EncoderTraining, isLora, readTraining, requireTrainable } from './encoder.js';
+import { metricsOf } from '../../evaluation/classifier.js';
 import {
   type ClassifierExample,
   type ExampleSet,
-  labelsOf,
   readExamples,
   requireLabels,
-  split,
-  subset,
-} from './examples.js';
-import { epochsFor, type Fitted, fitEncoder } from './fit-encoder.js';
-import { type ClassifierHead, chooseHead, inputOf, install, type Kit, trainableHead, trainedHead } from './head.js';
-import { Movement } from './movement.js';
+} from '../../evaluation/labeled-examples.js';
+import type { PretrainedModel } from '../../models/model.js';
+import type { LocalModel } from '../../models/pretrained.js';
+import type { ExampleValues } from '../fit/batches.js';
+import { weightsByClass } from '../fit/example-weights.js';
+import { startFit } from '../fit/fit.js';
+import type { FitProgress, History } from '../fit/fit-options.js';
+import type { Sequential } from '../module.js';
+import { Optimizer } from '../optim/optimizer.js';
+import type { TrainableModel } from '../trainable/trainable-model.js';
+import { classifierLoss, targetsOf } from './classifier-loss.js';
+import { decayGroups, EncoderModule, type EncoderTraining, isLora, readTraining, requireTrainable } from './encoder.js';
+import { labelsOf, split, subset } from './examples.js';
+import { epochsFor, fitEncoder } from './fit-encoder.js';
+import { chooseHead, inputOf, install, type Kit, trainableHead, trainedHead } from './head.js';
 import { withSeed } from './run.js';
 import {
   countTruncated,
@@ -46,6 +41,7 @@ import {
   type FineTuningOptions,
   fineTuningSchema,
   requireOwn,
+  trainingOf,
   withTrained,
 } from './training-call.js';
 
@@ -109,24 +105,14 @@ export interface ClassifierResult {
   validation: ClassifierMetrics | null;
   /** The kind of head; see the option `head`. */
   head: 'sentence' | 'family';
-  /**
-   * The relative change of the encoder's trained weights, as in `EmbeddingResult.weightChange`; 0 if only the
-   * classifier was trained.
-   */
-  weightChange: number;
   /** The number of examples that were cut to the model's maximum number of tokens. */
   truncated: number;
 }
 
 const NAME = 'trainClassifier';
 
-const classWeights: Reader<'balanced' | Record<string, number>> = (value, name) => {
-  if (value === 'balanced') return value;
-  if (typeof value !== 'object' || value === null || Array.isArray(value))
-    throw invalid(name, "'balanced' or factors by label", describe(value));
-  const entries = Object.entries(value).map(([label, factor]) => [label, positive(factor, `${name}['${label}']`)]);
-  return Object.fromEntries(entries) as Record<string, number>;
-};
+const classWeights: Reader<'balanced' | Record<string, number>> = (value, name) =>
+  value === 'balanced' ? value : weightsByClass(positive, "'balanced' or factors by label")(value, name);
 
 const whatReader: Reader<'head' | EncoderTraining> = (value, name) =>
   value === 'head' ? value : readTraining(value, name, "'head', ");
@@ -160,18 +146,17 @@ export async function trainClassifier(
 ): Promise<ClassifierResult> {
   const read = withSeed(NAME, readOptions(NAME, schema, options), options);
   const own = requireOwn(kit, NAME, model);
-  const { train } = read;
-  const trainable = train === 'head' ? null : requireTrainable(NAME, own, ", or train 'head'");
+  const encoder = read.train === 'head' ? null : requireTrainable(NAME, own, ", or train 'head'");
   const between = makeYield(read.signal);
   return trainingOf(NAME, own, async () => {
-    const data = await inTurns(readData(examples, read), between);
+    const data = await inTurns(readClassifierData(examples, read), between);
     await between();
-    if (train === 'head') return trainHead(kit, own, data, read);
-    return withTrained(NAME, trainable!, train, () => trainEncoder(kit, own, trainable!, data, { ...read, train }));
+    const body = () => train(kit, own, encoder, data, read);
+    return encoder ? withTrained(NAME, encoder, read.train as EncoderTraining, body) : body();
   });
 }
 
-function* readData(examples: unknown, { validation, seed }: OptionsRead): Steps<Data> {
+function* readClassifierData(examples: unknown, { validation, seed }: OptionsRead): Steps<Data> {
   const given = yield* readExamples(`${NAME}: examples`, examples);
   const argument = `${NAME}.validation`;
   const range = (first: number, end: number) => Array.from({ length: end - first }, (_, i) => first + i);
@@ -190,109 +175,29 @@ function* readData(examples: unknown, { validation, seed }: OptionsRead): Steps<
   return { all, trained: range(0, count), held: range(count, all.texts.length), labels };
 }
 
-/** The head to train, and the vectors of all texts, which are computed once. */
-interface Frozen {
-  readonly head: ClassifierHead;
-  readonly module: Sequential;
-  readonly vectors: Tensor;
-  readonly truncated: number;
-}
+/** The defaults for the head, and those for the encoder with the head. */
+const HEAD = { epochs: 100, lr: 1e-2, weightDecay: 1 };
+const ENCODER = { lr: 5e-5, loraLr: 1e-3, weightDecay: 1e-2 };
 
-async function embedAll(kit: Kit, model: LocalModel, { all, labels }: Data, options: OptionsRead): Promise<Frozen> {
+/**
+ * Trains the head on vectors that are computed once and then, if `encoder` is given, the encoder and the head jointly
+ * (Kumar et al. 2022, arXiv:2202.10054). Installs the head in the model, even if the training is interrupted.
+ */
+async function train(
+  kit: Kit,
+  model: LocalModel,
+  encoder: TrainableModel | null,
+  data: Data,
+  options: OptionsRead,
+): Promise<ClassifierResult> {
+  const { all, labels, held } = data;
+  const { lr, weightDecay, epochs } = options;
   const call = { signal: options.signal, textPairs: all.textPairs };
   const head = chooseHead(model, options.head, labels);
   const truncated = await countTruncated(model, all.texts, call);
   const vectors = await model.embed(all.texts, { ...call, ...inputOf(model, head) });
   const module = trainableHead(kit, head, model.headContext.eps);
-  return { head, module, vectors, truncated };
-}
-
-/** Trains a classifier on vectors that are computed once. */
-async function trainHead(kit: Kit, model: LocalModel, data: Data, options: OptionsRead): Promise<ClassifierResult> {
-  const frozen = await embedAll(kit, model, data, options);
-  const settings = {
-    lr: options.lr ?? HEAD.lr,
-    weightDecay: options.weightDecay ?? HEAD.weightDecay,
-    epochs: options.epochs ?? HEAD.epochs,
-  };
-  try {
-    return await installing(kit, model, frozen, data, options, {
-      run: (hooks) => fitHead(kit, frozen, data, { ...options, ...settings, ...hooks }),
-      measured: async () => rowsOf(frozen.vectors, data.held),
-    });
-  } finally {
-    frozen.module.dispose();
-  }
-}
-
-/** Trains the head, then the encoder and the head jointly (Kumar et al. 2022, arXiv:2202.10054). */
-async function trainEncoder(
-  kit: Kit,
-  model: LocalModel,
-  trainable: TrainableModel,
-  data: Data,
-  options: OptionsRead & { train: EncoderTraining },
-): Promise<ClassifierResult> {
-  const { all, trained, held } = data;
-  const { train, lr, weightDecay, batchSize, classWeight } = options;
-  const frozen = await embedAll(kit, model, data, options);
-  try {
-    await fitHead(kit, frozen, { ...data, held: [] }, { ...options, ...HEAD, onStep: undefined, earlyStopping: null });
-    const encoder = new EncoderModule(kit.tape, trainable, inputOf(model, frozen.head), frozen.module);
-    const textsOf = (indices: readonly number[]) =>
-      indices.map((i) => ({ text: all.texts[i]!, pair: all.textPairs?.[i] }));
-    return await installing(kit, model, frozen, data, options, {
-      run(hooks) {
-        const { examples, ...fit } = fitOf(kit, data, { ...options, ...hooks }, textsOf);
-        return fitEncoder(kit, NAME, encoder, examples, {
-          ...options,
-          ...hooks,
-          ...fit,
-          lr: lr ?? (isLora(train) ? ENCODER.loraLr : ENCODER.lr),
-          weightDecay: weightDecay ?? ENCODER.weightDecay,
-          epochs: options.epochs ?? encoderEpochs(trained.length, batchSize),
-          examples: trained.map((i) => [all.texts[i], all.textPairs?.[i], all.labels[i]]),
-          settings: { classWeight },
-        });
-      },
-      measured() {
-        const { texts, textPairs } = subset(all, held);
-        return model.embed(texts, { ...inputOf(model, frozen.head), textPairs });
-      },
-    });
-  } finally {
-    frozen.module.dispose();
-  }
-}
-
-const HEAD = { epochs: 100, lr: 1e-2, weightDecay: 1 };
-const ENCODER = { lr: 5e-5, loraLr: 1e-3, weightDecay: 1e-2 };
-
-/**
- * About 60 steps, because the head is already fitted. Chosen by the accuracy on labels other than those in the model
- * card (web/model/README.md).
- */
-const encoderEpochs = (count: number, batchSize: number) => epochsFor(count, batchSize, 3);
-
-/** Called while fitting, so that the caller knows whether the head has changed. */
-interface Hooks {
-  readonly onStep: (progress: ClassifierProgress) => void;
-  readonly onResume: () => void;
-}
-
-/**
- * Fits a module that ends with the head, installs the head in the model, even if fitting is interrupted, and measures
- * it on the vectors that `measured` returns.
- */
-async function installing(
-  kit: Kit,
-  model: LocalModel,
-  { head, module, truncated }: Frozen,
-  data: Data,
-  options: OptionsRead,
-  { run, measured }: { run(hooks: Hooks): Promise<Fitted>; measured(): Promise<TensorLike> },
-): Promise<ClassifierResult> {
-  const { all, labels, held } = data;
+  const vectorsOf = (indices: readonly number[]) => rowsOf(vectors, indices);
   let isTrained = false;
   const onResume = () => {
     isTrained = true;
@@ -301,17 +206,42 @@ async function installing(
     isTrained = true;
     options.onStep?.(progress);
   };
-  const fitted = await run({ onStep, onResume }).finally(() => {
-    if (isTrained && !model.disposed) install(kit, model, { ...trainedHead(head, module), ...labelling(data) });
-  });
-  void model.raw; // throws if the model has been disposed of
-  return {
-    labels: [...labels],
-    ...fitted,
-    validation: held.length > 0 ? metricsOf(subset(all, held), labels, module.forward(await measured())) : null,
-    head: head.kind,
-    truncated,
-  };
+  try {
+    let fitting: Promise<History>;
+    if (encoder) {
+      const first = { ...options, ...HEAD, onStep: undefined, earlyStopping: null };
+      await fitHead(kit, module, fitOf(kit, { ...data, held: [] }, first, vectorsOf), first);
+      const whole = new EncoderModule(kit.tape, encoder, inputOf(model, head), module);
+      fitting = fitWhole(kit, whole, data, { ...options, onStep, onResume });
+    } else {
+      const given = {
+        ...options,
+        lr: lr ?? HEAD.lr,
+        weightDecay: weightDecay ?? HEAD.weightDecay,
+        epochs: epochs ?? HEAD.epochs,
+        onStep,
+      };
+      fitting = fitHead(kit, module, fitOf(kit, data, given, vectorsOf), given);
+    }
+    const history = await fitting.finally(() => {
+      if (isTrained && !model.disposed) install(kit, model, { ...trainedHead(head, module), ...labelling(data) });
+    });
+    void model.raw; // throws if the model has been disposed of
+    const validated = subset(all, held);
+    const measured = async () => {
+      if (!encoder) return vectorsOf(held);
+      return model.embed(validated.texts, { ...inputOf(model, head), textPairs: validated.textPairs });
+    };
+    return {
+      labels: [...labels],
+      history,
+      validation: held.length > 0 ? metricsOf(validated, labels, module.forward(await measured())) : null,
+      head: head.kind,
+      truncated,
+    };
+  } finally {
+    module.dispose();
+  }
 }
 
 const labelling = ({ labels, all }: Data) => ({
@@ -343,26 +273,48 @@ function fitOf(
   };
 }
 
+/** Fits the head to vectors. */
 async function fitHead(
-  kit: Kit,
-  { module, vectors }: Frozen,
-  data: Data,
+  { runtime, tape }: Kit,
+  module: Sequential,
+  { examples, ...fit }: ReturnType<typeof fitOf>,
   options: OptionsRead & { lr: number; weightDecay: number; epochs: number },
-): Promise<Fitted> {
-  const { runtime, tape } = kit;
+): Promise<History> {
   const { lr, weightDecay, epochs, batchSize, seed, signal, earlyStopping } = options;
-  const params = module.parameters();
-  const { examples, ...fit } = fitOf(kit, data, options, (indices) => rowsOf(vectors, indices));
-  const optimizer = new Optimizer(runtime, tape, 'AdamW', decayGroups(params, lr, weightDecay), {});
-  const movement = new Movement(params);
+  const optimizer = new Optimizer(runtime, tape, 'AdamW', decayGroups(module.parameters(), lr, weightDecay), {});
   try {
     const given = { ...fit, epochs, batchSize, seed, signal, earlyStopping, optimizer };
-    const history = await startFit(tape, module, examples, given);
-    movement.measure(NAME, `${history.loss.length} epochs at a learning rate of ${lr}`);
-    return { history, weightChange: 0 };
+    return await startFit(tape, module, examples, given);
   } finally {
     optimizer.dispose();
   }
+}
+
+/** Fits the encoder and the head to texts. */
+function fitWhole(
+  kit: Kit,
+  module: EncoderModule,
+  data: Data,
+  options: OptionsRead & { onResume(): void },
+): Promise<History> {
+  const { all, trained } = data;
+  const { lr, weightDecay, epochs, batchSize, classWeight } = options;
+  const train = options.train as EncoderTraining;
+  const { examples, ...fit } = fitOf(kit, data, options, (indices) =>
+    indices.map((i) => ({ text: all.texts[i]!, pair: all.textPairs?.[i] })),
+  );
+  return fitEncoder(kit, NAME, module, examples, {
+    ...options,
+    ...fit,
+    train,
+    lr: lr ?? (isLora(train) ? ENCODER.loraLr : ENCODER.lr),
+    weightDecay: weightDecay ?? ENCODER.weightDecay,
+    // About 60 steps, because the head is already fitted. Chosen by the accuracy on labels other than those in the model
+    // card (web/model/README.md).
+    epochs: epochs ?? epochsFor(trained.length, batchSize, 3),
+    examples: trained.map((i) => [all.texts[i], all.textPairs?.[i], all.labels[i]]),
+    settings: { classWeight },
+  });
 }
 
 function rowsOf({ data, shape }: Tensor, indices: readonly number[]): TensorLike {
@@ -370,21 +322,4 @@ function rowsOf({ data, shape }: Tensor, indices: readonly number[]): TensorLike
   const rows = new Float32Array(indices.length * width);
   for (const [to, from] of indices.entries()) rows.set(data.subarray(from * width, (from + 1) * width), to * width);
   return { data: rows, shape: [indices.length, width] };
-}
-
-/** @internal See `FineTuning.evaluateClassifier`. */
-export async function evaluateClassifier(
-  model: PretrainedModel,
-  examples: readonly ClassifierExample[],
-  options: { signal?: SignalLike | undefined } = {},
-): Promise<ClassifierMetrics> {
-  const name = 'evaluateClassifier';
-  const read = readOptions(name, { signal }, options);
-  const argument = `${name}: examples`;
-  const set = await inTurns(readExamples(argument, examples), makeYield(read.signal));
-  const { labels } = model.config;
-  requireLabels(argument, set, labels, 'labels of the model');
-  const call = { ...read, textPairs: set.textPairs };
-  const { logits } = await model.predict('sequence-classification', set.texts, call as object);
-  return metricsOf(set, labels, logits);
 }

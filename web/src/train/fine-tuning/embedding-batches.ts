@@ -5,10 +5,10 @@ import { shuffled } from '../../base/random.js';
 import { batchesWithin, type Contrast, isConstant } from '../contrast.js';
 import type { Batch } from '../fit/batches.js';
 import { epochOrder } from '../fit-data.js';
-import { groupsOf, type Rows } from './embedding-examples.js';
+import { type EmbeddingData, groupsOf, type Rows } from './embedding-examples.js';
 
 /** What the loss compares; null for triplets, which have explicit negatives. */
-export function contrastOf({ texts, labels, isScored = false }: Rows): Contrast | null {
+export function comparedIn({ texts, labels, isScored = false }: Rows): Contrast | null {
   if (labels) return { keys: labels, needsPair: !isScored };
   return texts[0]!.length > 2 ? null : { keys: groupsOf(texts) };
 }
@@ -17,12 +17,12 @@ export function contrastOf({ texts, labels, isScored = false }: Rows): Contrast 
  * Checks that the examples for training, and those for validation, can be compared.
  * @throws HeedError `INVALID_ARGUMENT` if they cannot, so that the loss would be constant
  */
-export function requireComparable({ trained, held }: { trained: Rows; held: Rows | null }): void {
+export function requireComparable({ trained, held }: EmbeddingData): void {
   for (const [name, rows, purpose] of [
     [': examples', trained, 'train on'],
     ['.validation', held, 'validate with'],
   ] as const) {
-    const contrast = rows && contrastOf(rows);
+    const contrast = rows && comparedIn(rows);
     if (!contrast || !isConstant([...rows.texts.keys()], contrast)) continue;
     const expected = !rows.labels
       ? 'at least two pairs that share no text'
@@ -39,13 +39,13 @@ export function requireComparable({ trained, held }: { trained: Rows; held: Rows
 /** The batches of one epoch. For validation, `epoch` is null, and the order is always the same. */
 export function* rowBatches(rows: Rows, batchSize: number, seed: number, epoch: number | null): Generator<Batch> {
   const { texts, labels, isScored } = rows;
-  const isLabelled = labels !== null && !isScored;
-  const order = isLabelled
-    ? labelledOrder(labels, seed, epoch ?? 0)
+  const isLabeled = labels !== null && !isScored;
+  const order = isLabeled
+    ? labeledOrder(labels, seed, epoch ?? 0)
     : epoch === null
       ? [...texts.keys()]
       : epochOrder(texts.length, seed, epoch);
-  for (const batch of batchesWithin(order, batchSize, contrastOf(rows)))
+  for (const batch of batchesWithin(order, batchSize, comparedIn(rows)))
     yield { inputs: batch.map((i) => texts[i]!), ...(labels && { labels: batch.map((i) => labels[i]!) }) };
 }
 
@@ -53,7 +53,7 @@ export function* rowBatches(rows: Rows, batchSize: number, seed: number, epoch: 
  * The order of labeled texts in an epoch. Texts come in pairs of the same label, because a text without another one of
  * its label in the batch would only serve as a negative. The pairs of each label are spread evenly over the epoch.
  */
-function labelledOrder(labels: readonly number[], seed: number, epoch: number): number[] {
+function labeledOrder(labels: readonly number[], seed: number, epoch: number): number[] {
   const byLabel = groupBy(shuffled(labels.length, seed, epoch), (i) => labels[i]!);
   const pairs = [...byLabel.values()].flatMap((indices) =>
     Array.from({ length: Math.ceil(indices.length / 2) }, (_, k) => ({

@@ -1,20 +1,25 @@
 /** The examples of `trainEmbedding`: types and checks. */
 import { describe, guarded, invalid } from '../../base/error.js';
 import type { Steps } from '../../base/event-loop.js';
-import { indicesOf } from '../../base/lists.js';
 import { finite, requireKnown } from '../../base/options.js';
-import { type ExampleSet, labelsOf, readEach, readExamples, readText, split, subset } from './examples.js';
+import { type ExampleSet, readEach, readExamples, readText } from '../../evaluation/labeled-examples.js';
+import { labelsOf, split } from './examples.js';
 
 /** Two related texts, such as a question and its answer. */
 export interface PairExample {
+  /** A text. */
   readonly a: string;
+  /** A text with a similar meaning. */
   readonly b: string;
 }
 
 /** A text with a similar text and a dissimilar one. */
 export interface TripletExample {
+  /** A text. */
   readonly anchor: string;
+  /** A text that is similar to it. */
   readonly positive: string;
+  /** A text that is not. */
   readonly negative: string;
 }
 
@@ -23,14 +28,19 @@ export interface TripletExample {
  * 5.
  */
 export interface ScoredPair {
+  /** A text. */
   readonly a: string;
+  /** Another text. */
   readonly b: string;
+  /** How similar they are, on any scale. */
   readonly score: number;
 }
 
 /** A text and its class; texts of the same class are similar to each other. */
-export interface LabelledText {
+export interface LabeledText {
+  /** A text. */
   readonly text: string;
+  /** Its label. */
   readonly label: string;
 }
 
@@ -39,7 +49,7 @@ export type EmbeddingExamples =
   | readonly PairExample[]
   | readonly ScoredPair[]
   | readonly TripletExample[]
-  | readonly LabelledText[];
+  | readonly LabeledText[];
 
 /** Examples as rows of texts: pairs, triplets, or single texts with the indices of their labels. */
 export interface Rows {
@@ -94,68 +104,69 @@ const KINDS = [
 ] as const;
 
 /** The examples to train on, and those to validate with. */
-interface Data {
+export interface EmbeddingData {
   readonly trained: Rows;
   readonly held: Rows | null;
 }
 
-export function* readData(examples: unknown, options: DataOptions): Steps<Data> {
+/** Rows, and what decides which of them `split` holds out. */
+type Read = (given: unknown, argument: string) => Steps<Rows & { strata: Parameters<typeof split>[0] }>;
+
+export function* readEmbeddingData(examples: unknown, options: DataOptions): Steps<EmbeddingData> {
   const { validation, seed, batchSize } = options;
   const kind = kindOf(examples, `${NAME}: examples`);
-  if (kind.at(-1) === 'score') return yield* readScored(examples, options);
-  if (batchSize === 1 && kind.length < 3)
-    throw invalid(`${NAME}.batchSize`, 'at least 2: texts are compared with others of their batch', '1');
-  if (kind[0] === 'text') return yield* readLabelled(examples, options);
-  const read = yield* readRows(examples, kind, `${NAME}: examples`);
-  const rows = (texts: readonly (readonly string[])[]): Rows => ({ texts, labels: null });
-  if (validation === null) return { trained: rows(read), held: null };
-  if (typeof validation !== 'number')
-    return { trained: rows(read), held: rows(yield* readRows(validation, kind, `${NAME}.validation`)) };
-  const set = { texts: [], textPairs: undefined, labels: read.map(() => []), isMultiLabel: true };
-  const { trained, held } = split(set, validation, seed, `${NAME}.validation`);
-  return { trained: rows(trained.map((i) => read[i]!)), held: rows(held.map((i) => read[i]!)) };
-}
-
-/** Pairs with scores. */
-function* readScored(examples: unknown, { validation, seed, batchSize }: DataOptions): Steps<Data> {
-  if (batchSize === 1)
-    throw invalid(`${NAME}.batchSize`, 'at least 2: pairs are compared with others of their batch', '1');
-  const rowsOf = function* (given: unknown, argument: string): Steps<Rows & { labels: number[] }> {
-    const scores: number[] = [];
-    const texts = yield* readRows(given, ['a', 'b', 'score'], argument, (row, at) => {
-      scores.push(finite(row.score, `${at}.score`));
-    });
-    return { texts, labels: scores, isScored: true };
-  };
-  const all = yield* rowsOf(examples, `${NAME}: examples`);
+  const isScored = kind.at(-1) === 'score';
+  if (batchSize === 1 && kind[0] !== 'anchor') {
+    const what = isScored ? 'pairs' : 'texts';
+    throw invalid(`${NAME}.batchSize`, `at least 2: ${what} are compared with others of their batch`, '1');
+  }
+  const read = kind[0] === 'text' ? labeledReader() : rowReader(kind, isScored);
+  const all = yield* read(examples, `${NAME}: examples`);
   if (validation === null) return { trained: all, held: null };
-  if (typeof validation !== 'number') return { trained: all, held: yield* rowsOf(validation, `${NAME}.validation`) };
-  const set = { texts: [], textPairs: undefined, labels: all.labels.map(() => []), isMultiLabel: true };
-  const { trained, held } = split(set, validation, seed, `${NAME}.validation`);
-  const part = (rows: number[]) => ({
-    texts: rows.map((i) => all.texts[i]!),
-    labels: rows.map((i) => all.labels[i]!),
-    isScored: true,
+  if (typeof validation !== 'number') return { trained: all, held: yield* read(validation, `${NAME}.validation`) };
+  const { trained, held } = split(all.strata, validation, seed, `${NAME}.validation`);
+  const part = (indices: readonly number[]) => ({
+    texts: indices.map((i) => all.texts[i]!),
+    labels: all.labels && indices.map((i) => all.labels![i]!),
+    isScored,
   });
   return { trained: part(trained), held: part(held) };
 }
 
-function* readLabelled(examples: unknown, { validation, seed }: DataOptions): Steps<Data> {
-  const all = yield* readExamples(`${NAME}: examples`, examples);
-  const known = indicesOf(labelsOf(all, `${NAME}: examples`));
-  const rows = ({ texts, labels }: ExampleSet): Rows => ({
-    texts: texts.map((text) => [text]),
-    labels: labels.map(([label]) => indexOf(label!)),
-  });
-  const indexOf = (label: string) => {
+/** Reads pairs, with or without scores, and triplets. */
+const rowReader = (keys: readonly string[], isScored: boolean): Read =>
+  function* (given, argument) {
+    const form = `{ ${keys.join(', ')} }`;
+    const scores: number[] = [];
+    const texts = yield* readEach(argument, given, `[${form}, ...]`, (entry, at) => {
+      if (typeof entry !== 'object' || entry === null) throw invalid(at, form, describe(entry));
+      const row = { ...(entry as Record<string, unknown>) };
+      requireKnown(at, Object.keys(row), keys);
+      if (isScored) scores.push(finite(row.score, `${at}.score`));
+      return keys.filter((key) => key !== 'score').map((key) => readText(row[key], `${at}.${key}`));
+    });
+    const strata = { labels: texts.map(() => []), isMultiLabel: true };
+    return { texts, labels: isScored ? scores : null, isScored, strata };
+  };
+
+/** Reads labeled texts. Labels get numbers in the order of the first list's labels; those of other lists follow. */
+function labeledReader(): Read {
+  let first: ExampleSet | undefined;
+  const known = new Map<string, number>();
+  const numberOf = (label: string) => {
     if (!known.has(label)) known.set(label, known.size);
     return known.get(label)!;
   };
-  if (validation === null) return { trained: rows(all), held: null };
-  if (typeof validation !== 'number')
-    return { trained: rows(all), held: rows(yield* readExamples(`${NAME}.validation`, validation, all)) };
-  const { trained, held } = split(all, validation, seed, `${NAME}.validation`);
-  return { trained: rows(subset(all, trained)), held: rows(subset(all, held)) };
+  return function* (given, argument) {
+    const set = yield* readExamples(argument, given, first);
+    if (!first) labelsOf(set, argument).forEach(numberOf);
+    first ??= set;
+    return {
+      texts: set.texts.map((text) => [text]),
+      labels: set.labels.map(([label]) => numberOf(label!)),
+      strata: set,
+    };
+  };
 }
 
 function kindOf(examples: unknown, argument: string): (typeof KINDS)[number] {
@@ -169,23 +180,5 @@ function kindOf(examples: unknown, argument: string): (typeof KINDS)[number] {
     const kind = KINDS.find((keys) => has(keys[0]) && (keys[2] !== 'score' || has('score')));
     if (!kind) throw invalid(`${argument}[0]`, form, describe(examples[0]));
     return kind;
-  });
-}
-
-/** Reads rows of texts. `note` reads the `score` of a row, which is not a text. */
-function* readRows(
-  examples: unknown,
-  keys: readonly string[],
-  argument: string,
-  note?: (row: Record<string, unknown>, at: string) => void,
-): Steps<string[][]> {
-  const form = `{ ${keys.join(', ')} }`;
-  const texts = keys.filter((key) => key !== 'score');
-  return yield* readEach(argument, examples, `[${form}, ...]`, (entry, at) => {
-    if (typeof entry !== 'object' || entry === null) throw invalid(at, form, describe(entry));
-    const row = { ...(entry as Record<string, unknown>) };
-    requireKnown(at, Object.keys(row), keys);
-    note?.(row, at);
-    return texts.map((key) => readText(row[key], `${at}.${key}`));
   });
 }

@@ -13,18 +13,17 @@ import {
   size,
 } from '../../base/options.js';
 import { Tensor, type TensorLike } from '../../base/tensor.js';
+import { concatenate } from '../../io/files.js';
+import type { PretrainedModel } from '../../models/model.js';
 import type { Batch } from '../fit/batches.js';
-import type { FitProgress } from '../fit/callbacks.js';
-import type { History } from '../fit/fit-options.js';
+import type { FitProgress, History } from '../fit/fit-options.js';
 import { Loss } from '../graph/loss.js';
 import { operationsOf } from '../graph/operations.js';
 import type { Tape } from '../graph/tape.js';
-import type { PretrainedModel } from '../inference.js';
 import { lossesOf } from '../losses.js';
 import { matryoshkaOf, readDims } from '../matryoshka.js';
-import { trainingOf } from './busy.js';
 import { requireComparable, rowBatches } from './embedding-batches.js';
-import { type EmbeddingExamples, groupsOf, readData } from './embedding-examples.js';
+import { type EmbeddingExamples, groupsOf, readEmbeddingData } from './embedding-examples.js';
 import { EncoderModule, type EncoderTraining, isLora, readTraining, requireTrainable } from './encoder.js';
 import { epochsFor, fitEncoder } from './fit-encoder.js';
 import type { Kit } from './head.js';
@@ -35,6 +34,7 @@ import {
   type FineTuningOptions,
   fineTuningSchema,
   requireOwn,
+  trainingOf,
   withTrained,
 } from './training-call.js';
 
@@ -89,11 +89,6 @@ export interface EmbeddingTrainingOptions extends FineTuningOptions {
 export interface EmbeddingResult {
   /** The loss of each epoch and, with validation, the validation loss. */
   history: History;
-  /**
-   * The relative change of the trained weights: the norm of their change divided by their norm before training,
-   * estimated from a sample. Typically 0.001 to 0.1 for fine-tuning of a few hundred steps.
-   */
-  weightChange: number;
   /** The number of texts that were cut to the model's maximum number of tokens. */
   truncated: number;
 }
@@ -120,16 +115,14 @@ const schema = {
 
 /** Defaults for pairs and for labeled texts. web/model/README.md describes how those for labeled texts were chosen. */
 const PAIRS = { batchSize: 32, scale: 20 };
-const LABELLED = { batchSize: 64, scale: 5 };
+const LABELED = { batchSize: 64, scale: 5 };
 
 /**
  * The default batch size for pairs: a quarter of the examples, at least 4 and at most 32, so that even a few examples
  * give several steps.
  */
 const batchOf = (count: number) => Math.min(PAIRS.batchSize, Math.max(4, Math.ceil(count / 4)));
-/** The default number of epochs for pairs: about 60 steps, in 1 to 10 epochs. One epoch is enough for 1,900 pairs. */
-const epochsOf = (count: number, batchSize: number) => epochsFor(count, batchSize, 1);
-const LABELLED_EPOCHS = 8;
+const LABELED_EPOCHS = 8;
 
 /** @internal See `FineTuning.trainEmbedding`. */
 export async function trainEmbedding(
@@ -144,7 +137,7 @@ export async function trainEmbedding(
     throw invalid(DIM_NAMES.weights, 'none without `matryoshkaDims`', 'weights');
   const between = makeYield(read.signal);
   return trainingOf(NAME, model, async () => {
-    const data = await inTurns(readData(examples, read), between);
+    const data = await inTurns(readEmbeddingData(examples, read), between);
     requireComparable(data);
     await between();
     const { trained, held } = data;
@@ -152,24 +145,24 @@ export async function trainEmbedding(
       const all = [...trained.texts, ...(held?.texts ?? [])].flat();
       const truncated = await countTruncated(model, [...new Set(all)], read);
       const count = trained.texts.length;
-      const isLabelled = trained.labels !== null && !trained.isScored;
-      const scale = read.scale ?? (isLabelled ? LABELLED : PAIRS).scale;
-      const batchSize = read.batchSize ?? (isLabelled ? LABELLED.batchSize : batchOf(count));
+      const isLabeled = trained.labels !== null && !trained.isScored;
+      const scale = read.scale ?? (isLabeled ? LABELED : PAIRS).scale;
+      const batchSize = read.batchSize ?? (isLabeled ? LABELED.batchSize : batchOf(count));
       const { matryoshkaDims, matryoshkaWeights, seed } = read;
       const module = new SimilarityModule(kit.tape, trainable, { ...read, scale, isScored: trained.isScored ?? false });
       const data = (epoch: number) => rowBatches(trained, batchSize, seed, epoch);
-      const fitted = await fitEncoder(kit, NAME, module, data, {
+      const history = await fitEncoder(kit, NAME, module, data, {
         ...read,
         loss: (output: Tensor, labels: readonly number[] | undefined, batch: Batch) =>
           module.loss(output, labels ?? null, batch.inputs as string[][]),
         lr: read.lr ?? (isLora(read.train) ? 1e-3 : 2e-5),
-        epochs: read.epochs ?? (isLabelled ? LABELLED_EPOCHS : epochsOf(count, batchSize)),
+        epochs: read.epochs ?? (isLabeled ? LABELED_EPOCHS : epochsFor(count, batchSize, 1)),
         batchSize,
         validation: held && (() => rowBatches(held, batchSize, seed, null)),
         examples: trained.texts.map((texts, i) => [texts, trained.labels?.[i]]),
         settings: { scale, matryoshkaDims, matryoshkaWeights },
       });
-      return { ...fitted, truncated };
+      return { history, truncated };
     });
   });
 }
@@ -187,14 +180,12 @@ interface SimilarityOptions {
  * [columns * N, E].
  */
 class SimilarityModule extends EncoderModule {
-  readonly #tape: Tape;
   readonly #options: SimilarityOptions;
   /** The chunks of the batch whose vectors `forward` has returned without their graphs. */
   #chunks: { texts: string[]; replay: () => void }[] = [];
 
   constructor(tape: Tape, model: EncoderModule['model'], options: SimilarityOptions) {
     super(tape, model, {});
-    this.#tape = tape;
     this.#options = options;
   }
 
@@ -208,11 +199,13 @@ class SimilarityModule extends EncoderModule {
       const chunk = { texts: texts.slice(first, first + this.#options.chunkSize), replay: this.draws() };
       this.#chunks.push(chunk);
       parts.push(this.#embed(chunk.texts));
-      this.#tape.endPasses(); // frees the graph; the vectors remain
+      this.tape.endPasses(); // frees the graph; the vectors remain
     }
     const width = parts[0]!.shape[1]!;
-    const data = new Float32Array(texts.length * width);
-    for (const [i, part] of parts.entries()) data.set(part.data, i * this.#options.chunkSize * width);
+    const data = concatenate(
+      Float32Array,
+      parts.map((part) => part.data),
+    );
     return new Tensor(data, [texts.length, width]);
   }
 
@@ -223,13 +216,13 @@ class SimilarityModule extends EncoderModule {
   /** The loss of a batch; `output` is the result of `forward` for it. */
   loss(output: Tensor, labels: readonly number[] | null, rows: readonly (readonly string[])[]): Loss {
     const chunks = this.#chunks;
+    const { tape } = this;
     const { matryoshkaDims: dims, matryoshkaWeights: weights } = this.#options;
     const whole = (x: Tensor) => this.#lossOf(x, labels, rows);
     const compute = (x: Tensor) =>
-      dims ? matryoshkaOf(this.#tape).matryoshka(whole, [x], { dims, ...(weights && { weights }) }) : whole(x);
+      dims ? matryoshkaOf(tape).matryoshka(whole, [x], { dims, ...(weights && { weights }) }) : whole(x);
     if (dims) readDims(DIM_NAMES, { dims, weights }, output.shape[1]!);
     if (chunks.length === 0) return compute(output);
-    const tape = this.#tape;
     const x = new Tensor(output.data.slice(), output.shape);
     const { output: loss, backward } = tape.capture(
       NAME,
@@ -243,7 +236,7 @@ class SimilarityModule extends EncoderModule {
 
   /** Embeds each chunk again, with the same dropout, and propagates the gradient of its vectors. */
   #backward(chunks: readonly { texts: string[]; replay: () => void }[], gradient: Tensor): void {
-    const { custom } = operationsOf(this.#tape);
+    const { custom } = operationsOf(this.tape);
     const width = gradient.shape[1]!;
     let first = 0;
     for (const { texts, replay } of chunks) {
@@ -259,29 +252,18 @@ class SimilarityModule extends EncoderModule {
     }
   }
 
-  #columns(x: Tensor, count: number): Tensor[] {
-    const { slice } = operationsOf(this.#tape);
-    const rows = x.shape[0]! / count;
-    return Array.from({ length: count }, (_, i) => slice(x, { start: i * rows, end: (i + 1) * rows }));
-  }
-
   #lossOf(x: Tensor, labels: readonly number[] | null, rows: readonly (readonly string[])[]): Loss {
     const { scale, isScored } = this.#options;
-    if (labels === null) return this.#pairLoss(x, rows);
-    const losses = lossesOf(this.#tape);
-    if (!isScored) return losses.supervisedContrastive(x, [...labels], { scale });
-    const [a, b] = this.#columns(x, 2);
-    return losses.coSENT(a!, b!, [...labels], { scale });
-  }
-
-  /**
-   * In-batch negatives: MultipleNegativesRankingLoss of sentence-transformers, except that texts of one group (see
-   * `groupsOf`) are not negatives of each other.
-   */
-  #pairLoss(x: Tensor, rows: readonly (readonly string[])[]): Loss {
-    const [a, b, negative] = this.#columns(x, rows[0]!.length);
-    const others = negative ? operationsOf(this.#tape).concatenate([b!, negative], { axis: 0 }) : b!;
-    return lossesOf(this.#tape).infoNCE(a!, others, { scale: this.#options.scale, groups: groupsOf(rows) });
+    const losses = lossesOf(this.tape);
+    if (labels && !isScored) return losses.supervisedContrastive(x, [...labels], { scale });
+    const { slice, concatenate: joined } = operationsOf(this.tape);
+    const count = rows.length;
+    const [a, b, negative] = rows[0]!.map((_, i) => slice(x, { start: i * count, end: (i + 1) * count }));
+    if (labels) return losses.coSENT(a!, b!, [...labels], { scale });
+    // In-batch negatives: MultipleNegativesRankingLoss of sentence-transformers, except that texts of one group (see
+    // `groupsOf`) are not negatives of each other.
+    const others = negative ? joined([b!, negative], { axis: 0 }) : b!;
+    return losses.infoNCE(a!, others, { scale, groups: groupsOf(rows) });
   }
 }
 

@@ -1,11 +1,13 @@
 /** Adapts a pretrained encoder to `fit`: a module that maps texts to vectors, or to the output of a head on them. */
 import { describe, guarded, invalid } from '../../base/error.js';
 import type { Tensor, TensorInput } from '../../base/tensor.js';
+import { allLayers } from '../../layers/composition/composite.js';
+import type { Layer } from '../../layers/layer.js';
+import type { StateDict } from '../../layers/state-dict.js';
+import type { PretrainedModel } from '../../models/model.js';
 import { isRegExp, matching, type NamePattern, type Parameter } from '../graph/parameters.js';
-import type { ModuleState } from '../graph/scope.js';
+import type { RecordedModule } from '../graph/recorded-module.js';
 import type { Tape } from '../graph/tape.js';
-import { allLayers } from '../graph/tree.js';
-import type { Layer, PretrainedModel, StateDict } from '../inference.js';
 import { Module } from '../module.js';
 import { isIn, isUpdate, type Lora, type LoraOptions } from '../trainable/lora.js';
 import type { SentenceVectorOptions, TrainableModel } from '../trainable/trainable-model.js';
@@ -112,18 +114,11 @@ export function prepare(call: string, model: TrainableModel, what: EncoderTraini
   return restore;
 }
 
-/** Parameters with their options for an optimizer. */
-interface DecayGroup {
-  params: Parameter[];
-  lr: number;
-  weightDecay: number;
-}
-
 /**
  * Parameters in two groups for an optimizer: matrices, and biases and norms, which have no weight decay, as in
  * transformers' Trainer.
  */
-export function decayGroups(params: readonly Parameter[], lr: number, weightDecay: number): DecayGroup[] {
+export function decayGroups(params: readonly Parameter[], lr: number, weightDecay: number) {
   const matrices = params.filter(({ shape }) => shape.length > 1);
   const others = params.filter(({ shape }) => shape.length <= 1);
   return [
@@ -136,12 +131,12 @@ export function decayGroups(params: readonly Parameter[], lr: number, weightDeca
 export class EncoderModule extends Module {
   readonly model: TrainableModel;
   readonly head: (Module & { forward(x: TensorInput): Tensor }) | null;
-  readonly #tape: Tape;
+  protected readonly tape: Tape;
   readonly #options: SentenceVectorOptions;
 
   constructor(tape: Tape, model: TrainableModel, options: SentenceVectorOptions, head: EncoderModule['head'] = null) {
     super(tape);
-    this.#tape = tape;
+    this.tape = tape;
     this.model = model;
     this.head = head;
     this.#options = options;
@@ -191,7 +186,7 @@ export class EncoderModule extends Module {
    * parameters' names.
    */
   override [allLayers](): [Layer, string][] {
-    const parts = new Map<ModuleState, string>();
+    const parts = new Map<RecordedModule, string>();
     for (const { state, name, index } of this.model.parameters())
       if (!parts.has(state)) parts.set(state, name.slice(0, name.length - state.parameters()[index]!.name.length));
     const encoder = [...parts].map(([state, prefix]): [Layer, string] => {
@@ -208,14 +203,9 @@ export class EncoderModule extends Module {
     return [...encoder, ...super[allLayers]()];
   }
 
-  /** The parameters that are trained, in groups for an optimizer. */
-  groups(lr: number, weightDecay: number): DecayGroup[] {
-    return decayGroups(this.trained(), lr, weightDecay);
-  }
-
   /** Saves the state of all dropouts. The returned function restores it, so that the same masks are sampled again. */
   draws(): () => void {
-    const modules = this[allLayers]().map(([{ raw }]) => this.#tape.stateOf(raw));
+    const modules = this[allLayers]().map(([{ raw }]) => this.tape.stateOf(raw));
     const saved = modules.map((module) => module.dropoutState());
     return () => {
       for (const [i, module] of modules.entries()) module.setDropoutState(saved[i]!);

@@ -1,136 +1,14 @@
-/** The examples of `trainClassifier`: reading, checking and splitting them. */
-import { describe, guarded, type HeedError, invalid } from '../../base/error.js';
-import type { Steps } from '../../base/event-loop.js';
+/** The examples of `trainClassifier`: their labels, and which are held out. */
+import { invalid } from '../../base/error.js';
 import { append, groupBy } from '../../base/lists.js';
-import { lengthOf, listOf, type Reader, requireKnown, text } from '../../base/options.js';
+import type { Reader } from '../../base/options.js';
 import { shuffled } from '../../base/random.js';
+import type { ExampleSet } from '../../evaluation/labeled-examples.js';
 import { fraction } from '../fit/fit-options.js';
-
-/** A text (or, with `pair`, a pair of texts) with its label (or, with `labels`, all labels that apply). */
-export interface ClassifierExample {
-  readonly text: string;
-  /** The second text of a pair. Either all examples have one, or none. */
-  readonly pair?: string | undefined;
-  /** The only label of the text. */
-  readonly label?: string | undefined;
-  /** The labels of the text, any number. Either all examples have `labels`, or all have `label`. */
-  readonly labels?: readonly string[] | undefined;
-}
-
-/** Checked examples. */
-export interface ExampleSet {
-  readonly texts: readonly string[];
-  readonly textPairs: readonly string[] | undefined;
-  /** The labels of each text; exactly one unless `isMultiLabel`. */
-  readonly labels: readonly (readonly string[])[];
-  readonly isMultiLabel: boolean;
-}
-
-const labelList = listOf(text, 'an array of labels');
 
 /** Reads the option `validation`: a fraction of the examples, or examples, which are read later. */
 export const heldOut: Reader<number | object> = (value, name) =>
   typeof value === 'number' ? fraction(value, name) : (value as object);
-
-function fault(at: string, expected: string, got: string, hint?: string): HeedError {
-  return invalid(at, expected, got, 'INVALID_ARGUMENT', hint === undefined ? {} : { hint });
-}
-
-/** The number of examples that are read in a step. */
-const BLOCK = 512;
-
-/**
- * Reads a list of examples in steps. `read`: reads the entry at an index; `form`: what the list looks like, for the
- * message.
- */
-export function* readEach<T>(
-  argument: string,
-  given: unknown,
-  form: string,
-  read: (entry: unknown, at: string, index: number) => T,
-): Steps<T[]> {
-  if (!Array.isArray(given)) throw invalid(argument, form, describe(given));
-  const count = guarded(argument, () => lengthOf(given, argument));
-  if (count === 0) throw fault(argument, 'at least one example', 'none');
-  const all: T[] = [];
-  for (let first = 0; first < count; first += BLOCK) {
-    if (first > 0) yield null;
-    guarded(argument, () => {
-      for (let i = first; i < Math.min(first + BLOCK, count); i++) all.push(read(given[i], `${argument}[${i}]`, i));
-    });
-  }
-  return all;
-}
-
-/**
- * Reads examples. `like`: other examples of the same call; these must have the same fields.
- * @throws HeedError `INVALID_ARGUMENT` for empty texts, for a text with two labels, and for examples that do not all have the same fields
- */
-export function* readExamples(argument: string, given: unknown, like?: ExampleSet): Steps<ExampleSet> {
-  let first = like && { isMultiLabel: like.isMultiLabel, hasPair: like.textPairs !== undefined };
-  const known = new Map<string, { labels: readonly string[]; index: number }>();
-  const read = yield* readEach(argument, given, '[{ text, label }, ...]', (value, at, index) => {
-    const example = readExample(value, at);
-    const { text, pair, labels, isMultiLabel } = example;
-    first ??= { isMultiLabel, hasPair: pair !== undefined };
-    const others = like ? 'the examples to train on' : 'the first example';
-    if ((pair !== undefined) !== first.hasPair)
-      throw fault(
-        `${at}.pair`,
-        first.hasPair ? `a text, as in ${others}` : `undefined, as in ${others}`,
-        describe(pair),
-      );
-    if (isMultiLabel !== first.isMultiLabel) {
-      const [expected, got] = first.isMultiLabel ? ['labels', 'label'] : ['label', 'labels'];
-      throw fault(at, `\`${expected}\`, as in ${others}`, `\`${got}\``);
-    }
-    const key = pair === undefined ? text : JSON.stringify([text, pair]);
-    const before = known.get(key);
-    const sorted = labels.length > 1 ? [...labels].sort() : labels;
-    if (before && JSON.stringify(before.labels) !== JSON.stringify(sorted)) {
-      const shown = (list: readonly string[]) => list.map((label) => `'${label}'`).join(', ') || 'none';
-      const expected = `${shown(before.labels)}, as for the same text at [${before.index}]`;
-      throw fault(at, expected, `${shown(sorted)} for ${describe(text)}`, 'Remove one of the two');
-    }
-    known.set(key, { labels: sorted, index });
-    return example;
-  });
-  const { isMultiLabel, hasPair } = first!;
-  return {
-    texts: read.map(({ text }) => text),
-    textPairs: hasPair ? read.map(({ pair }) => pair!) : undefined,
-    labels: read.map(({ labels }) => labels),
-    isMultiLabel,
-  };
-}
-
-function readExample(value: unknown, at: string) {
-  if (typeof value !== 'object' || value === null || Array.isArray(value))
-    throw invalid(at, '{ text, label }', describe(value));
-  const example = { ...value } as Record<string, unknown>;
-  requireKnown(at, Object.keys(example), ['text', 'pair', 'label', 'labels']);
-  const hasLabels = example.labels !== undefined;
-  if (hasLabels === (example.label !== undefined))
-    throw fault(at, 'either `label` or `labels`', hasLabels ? 'both' : 'none');
-  const labels = hasLabels
-    ? labelList(example.labels, `${at}.labels`)
-    : [readText(example.label, `${at}.label`, 'a label that is not empty')];
-  if (new Set(labels).size < labels.length)
-    throw fault(`${at}.labels`, 'each label once', labels.map((label) => `'${label}'`).join(', '));
-  return {
-    text: readText(example.text, `${at}.text`),
-    pair: example.pair === undefined ? undefined : readText(example.pair, `${at}.pair`),
-    labels,
-    isMultiLabel: hasLabels,
-  };
-}
-
-/** Reads a text, which must not be empty. */
-export function readText(value: unknown, at: string, expected = 'a text that is not empty'): string {
-  const read = text(value, at);
-  if (read.trim() === '') throw fault(at, expected, describe(read));
-  return read;
-}
 
 /** The examples at `indices`. */
 export function subset(set: ExampleSet, indices: readonly number[]): ExampleSet {
@@ -142,31 +20,12 @@ export function subset(set: ExampleSet, indices: readonly number[]): ExampleSet 
   };
 }
 
-/** Lists labels in a message: the first ones if there are many. */
-export function listLabels(labels: readonly string[]): string {
-  const most = 20;
-  const shown = labels.slice(0, most).join(', ');
-  return labels.length > most ? `${shown} and ${labels.length - most} more` : shown;
-}
-
-/**
- * @throws HeedError `INVALID_ARGUMENT` for examples with a label that is not in `labels`. `expected`: what these are, for
- * the message
- */
-export function requireLabels(argument: string, set: ExampleSet, labels: readonly string[], expected: string): void {
-  const known = new Set(labels);
-  for (const list of set.labels)
-    for (const label of list)
-      if (!known.has(label))
-        throw invalid(argument, `${expected} (${listLabels(labels) || 'it has none'})`, describe(label));
-}
-
 /** The labels that occur, sorted by UTF-16 units, as scikit-learn's encoder sorts classes. */
 export function labelsOf({ labels, isMultiLabel }: ExampleSet, argument: string): string[] {
   const found = [...new Set(labels.flat())].sort();
   const least = isMultiLabel ? 1 : 2;
   if (found.length >= least) return found;
-  throw fault(argument, `examples of at least ${least} labels`, found.map((label) => `'${label}'`).join() || 'none');
+  throw invalid(argument, `examples of at least ${least} labels`, found.map((label) => `'${label}'`).join() || 'none');
 }
 
 /** The random stream by which validation examples are chosen. */
@@ -178,7 +37,7 @@ const SPLIT = 2 ** 31 - 1;
  * @throws HeedError `INVALID_ARGUMENT` for a label with only one example
  */
 export function split(
-  { labels, isMultiLabel }: ExampleSet,
+  { labels, isMultiLabel }: Pick<ExampleSet, 'labels' | 'isMultiLabel'>,
   fraction: number,
   seed: number,
   argument: string,
@@ -189,7 +48,7 @@ export function split(
   for (const [label, indices] of groups) {
     if (indices.length < 2) {
       const got = isMultiLabel ? 'one example' : `one example of '${label}'`;
-      throw fault(argument, 'at least two examples of each label, one of them to validate with', got);
+      throw invalid(argument, 'at least two examples of each label, one of them to validate with', got);
     }
     const kept = Math.min(indices.length - 1, Math.max(1, Math.round(indices.length * fraction)));
     append(held, indices.slice(0, kept));

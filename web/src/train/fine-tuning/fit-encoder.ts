@@ -1,15 +1,13 @@
 /** The training loop for an encoder: AdamW with warm-up, gradient clipping and checkpoints. */
 import { invalid } from '../../base/error.js';
 import type { Batch, Examples } from '../fit/batches.js';
-import type { FitProgress } from '../fit/callbacks.js';
 import { checkpointsOf, save } from '../fit/checkpoint.js';
 import { startFit } from '../fit/fit.js';
-import type { FitOptions, History } from '../fit/fit-options.js';
+import type { FitOptions, FitProgress, History } from '../fit/fit-options.js';
 import { Optimizer } from '../optim/optimizer.js';
 import { schedules } from '../optim/schedules.js';
-import type { EncoderModule, EncoderTraining } from './encoder.js';
+import { decayGroups, type EncoderModule, type EncoderTraining } from './encoder.js';
 import type { Kit } from './head.js';
-import { Movement } from './movement.js';
 import { describeRun, requireSameRun } from './run.js';
 import type { FineTuningRead } from './training-call.js';
 
@@ -23,13 +21,6 @@ const warmupOf = (steps: number) => (steps < 10 ? 0 : Math.ceil(WARMUP * steps))
 /** The number of epochs that gives about 60 steps, at least `fewest` and at most 10. */
 export const epochsFor = (count: number, batchSize: number, fewest: number): number =>
   Math.min(10, Math.max(fewest, Math.round(60 / Math.ceil(count / batchSize))));
-
-/** The result of training an encoder. */
-export interface Fitted {
-  readonly history: History;
-  /** See `EmbeddingResult.weightChange`. */
-  readonly weightChange: number;
-}
 
 /** The options of the call, and what it adds to them. */
 interface Job
@@ -53,7 +44,6 @@ interface Job
 /**
  * Trains an encoder. `call`: the name of the call, for messages. `data`: examples, or a function that returns the
  * batches of an epoch.
- * @throws HeedError INVALID_ARGUMENT if steps were taken but no weight has changed
  */
 export async function fitEncoder(
   { tape, runtime }: Kit,
@@ -61,16 +51,15 @@ export async function fitEncoder(
   model: EncoderModule,
   data: Examples | ((epoch: number) => Iterable<Batch>),
   job: Job,
-): Promise<Fitted> {
+): Promise<History> {
   const { train, lr, weightDecay, examples, settings, resume } = job;
   const { loss, epochs, batchSize, validation, seed, signal, earlyStopping } = job;
-  const groups = model.groups(lr, weightDecay);
+  const groups = decayGroups(model.trained(), lr, weightDecay);
   const run = describeRun({ training: call, seed, epochs, batchSize, lr, weightDecay, ...settings }, train, examples);
   if (resume) requireSameRun(call, resume, run);
   const perEpoch = Math.ceil(examples.length / batchSize);
   const steps = epochs * perEpoch;
   const optimizer = new Optimizer(runtime, tape, 'AdamW', groups, {});
-  const movement = new Movement(groups.flatMap(({ params }) => params));
   try {
     const schedule = schedules.linear(optimizer, { warmup: warmupOf(steps), steps });
     const parts = { model, optimizer, schedule };
@@ -79,12 +68,10 @@ export async function fitEncoder(
       job.onResume?.();
     }
     const initialEpoch = schedule.count / perEpoch;
-    if (!Number.isInteger(initialEpoch) || initialEpoch > epochs)
-      throw invalid(
-        'resume',
-        'a checkpoint of the same examples and options',
-        `a checkpoint after ${initialEpoch} of ${epochs} epochs`,
-      );
+    if (!Number.isInteger(initialEpoch) || initialEpoch > epochs) {
+      const got = `a checkpoint after ${initialEpoch} of ${epochs} epochs`;
+      throw invalid('resume', 'a checkpoint of the same examples and options', got);
+    }
     let step = initialEpoch * perEpoch;
     const onStep = (progress: FitProgress) => {
       step++;
@@ -93,17 +80,8 @@ export async function fitEncoder(
     };
     let epoch = initialEpoch;
     const batches = typeof data === 'function' ? () => data(epoch++) : data;
-    const fit = {
-      ...{ loss, epochs, batchSize, validation, seed, signal, earlyStopping },
-      initialEpoch,
-      optimizer,
-      schedule,
-      clipNorm: 1,
-      onStep,
-    };
-    const history = await startFit(tape, model, batches, fit);
-    const how = `${schedule.count} steps at a learning rate of ${lr}`;
-    return { history, weightChange: history.loss.length > 0 ? movement.measure(call, how) : 0 };
+    const options = { loss, epochs, batchSize, validation, seed, signal, earlyStopping };
+    return await startFit(tape, model, batches, { ...options, initialEpoch, optimizer, schedule, clipNorm: 1, onStep });
   } finally {
     optimizer.dispose();
   }

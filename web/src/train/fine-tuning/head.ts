@@ -1,20 +1,22 @@
 /** Text classifiers: their layers in training, and as the head of a model. */
 import { invalid } from '../../base/error.js';
 import type { Runtime } from '../../base/owned.js';
+import { elementCount } from '../../base/tensor.js';
 import type { RawTensor } from '../../base/wasm/core.js';
-import { buildModel, type Description } from '../fit/description.js';
-import type { Tape } from '../graph/tape.js';
+import { layersIn, vectorSteps } from '../../models/families/steps.js';
 import {
-  activation,
+  activationOf,
   Chain,
-  type EmbedOptions,
   filled,
   type HeadContext,
   LAYOUTS,
-  type LocalModel,
   makeDense,
   makeNorm,
-} from '../inference.js';
+} from '../../models/heads/task-heads.js';
+import type { EmbedOptions } from '../../models/model.js';
+import type { LocalModel } from '../../models/pretrained.js';
+import { buildModel, type Description } from '../fit/description.js';
+import type { Tape } from '../graph/tape.js';
 import type { Sequential } from '../module.js';
 
 /** The parts of heed that training uses. */
@@ -53,18 +55,16 @@ const TASK = 'sequence-classification';
 
 /** The layers of the family's head in the checkpoint; null if one is missing. */
 export function familyLayers({ type, tensors, settings }: HeadContext): HeadLayer[] | null {
-  const steps = Object.hasOwn(LAYOUTS, type) ? LAYOUTS[type]![TASK] : [];
+  const steps = (Object.hasOwn(LAYOUTS, type) && LAYOUTS[type]![TASK]) || [];
   const layers = steps.map((step) => {
     const name = 'dense' in step ? step.dense : step.norm;
     const weight = tensors.get(`${name}.weight`);
     if (!weight) return null;
-    const chosen = 'norm' in step ? null : step.activationKey;
     return {
       name,
       weight,
       bias: tensors.get(`${name}.bias`),
-      activation:
-        'norm' in step ? null : chosen ? activation(settings, chosen, 'gelu') : (step.activation ?? 'identity'),
+      activation: 'norm' in step ? null : activationOf(step, settings),
     };
   });
   return layers.length > 0 && !layers.includes(null) ? (layers as HeadLayer[]) : null;
@@ -73,8 +73,7 @@ export function familyLayers({ type, tensors, settings }: HeadContext): HeadLaye
 /** The options with which `embed` computes the head's input. */
 export function inputOf(model: LocalModel, { kind }: ClassifierHead): EmbedOptions {
   if (kind === 'sentence') return {};
-  const pooling = model.headContext.settings.get('classifier_pooling') === 'mean' ? 'mean' : 'cls';
-  return { pooling, normalize: false, prompt: '' };
+  return { pooling: model.classPooling, normalize: false, prompt: '' };
 }
 
 /**
@@ -86,12 +85,10 @@ export function chooseHead(
   labels: readonly string[],
 ): ClassifierHead {
   const { raw, sentence, headContext, config } = model;
-  const width = sentence.layers.at(-1)?.outFeatures ?? sentence.pooling.length * config.embedDim;
-  const zeros = (...shape: number[]): RawTensor => ({
-    shape,
-    data: new Float32Array(shape.reduce((a, b) => a * b, 1)),
-  });
-  const isFamily = !raw.heads.get(TASK)?.takesVectors && sentence.layers.length === 0;
+  const width = config.dimensions;
+  const steps = vectorSteps(sentence.steps);
+  const zeros = (...shape: number[]): RawTensor => ({ shape, data: new Float32Array(elementCount(shape)) });
+  const isFamily = !raw.heads.get(TASK)?.takesVectors && layersIn(steps).length === 0;
   const family = isFamily ? familyLayers(headContext) : null;
   const agree = String([...config.labels].sort()) === String([...labels].sort());
   if (wanted === 'family' && !family) {
@@ -105,16 +102,11 @@ export function chooseHead(
   }
   const last = family.at(-1)!;
   if (agree && last.weight.shape[0] === labels.length) return { kind: 'family', layers: family };
-  if ('sentenceVectors' in model)
-    throw invalid(
-      'trainClassifier.head',
-      `a classifier of the labels ${config.labels.join(', ')}`,
-      labels.join(', '),
-      'UNSUPPORTED',
-      {
-        hint: "Load the model without `trainable`, or give head: 'sentence'",
-      },
-    );
+  if ('sentenceVectors' in model) {
+    const expected = `a classifier of the labels ${config.labels.join(', ')}`;
+    const hint = "Load the model without `trainable`, or give head: 'sentence'";
+    throw invalid('trainClassifier.head', expected, labels.join(', '), 'UNSUPPORTED', { hint });
+  }
   const fresh = { ...last, weight: zeros(labels.length, last.weight.shape[1]!), bias: zeros(labels.length) };
   return { kind: 'family', layers: [...family.slice(0, -1), fresh] };
 }

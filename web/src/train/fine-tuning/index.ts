@@ -3,7 +3,7 @@
 /** @internal */
 export { loadAdapter } from './adapter.js';
 /** @internal */
-export { evaluateClassifier, trainClassifier } from './classifier.js';
+export { trainClassifier } from './classifier.js';
 /** @internal */
 export { trainEmbedding } from './embedding.js';
 /** @internal */

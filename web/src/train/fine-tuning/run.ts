@@ -42,15 +42,9 @@ export function requireSameRun(call: string, bytes: Uint8Array, run: Run): void 
   );
   if (differing.length === 0) return;
   const list = (of: Run) => differing.map((name) => `${name} ${of[name] ?? 'none'}`).join(', ');
-  throw invalid(
-    `${call}.resume`,
-    `a checkpoint of the same training (${list(run)})`,
-    `a checkpoint with ${list(other)}`,
-    'INVALID_ARGUMENT',
-    {
-      hint: 'Give the same examples and options as before, or leave `resume` out',
-    },
-  );
+  const expected = `a checkpoint of the same training (${list(run)})`;
+  const hint = 'Give the same examples and options as before, or leave `resume` out';
+  throw invalid(`${call}.resume`, expected, `a checkpoint with ${list(other)}`, 'INVALID_ARGUMENT', { hint });
 }
 
 /** The options with the checkpoint's seed, unless a seed was given. */

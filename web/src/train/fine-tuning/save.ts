@@ -2,35 +2,29 @@
  * `model.save()`: writes a model's folder with its current weights, in the format of heed, transformers and
  * sentence-transformers.
  */
-import { invalid } from '../../base/error.js';
+import { importing, invalid } from '../../base/error.js';
 import type { RuntimeHub } from '../../base/hub-options.js';
 import { flag, oneOf, optional, readOptions, type Schema, signal } from '../../base/options.js';
 import type { SignalLike } from '../../base/platform.js';
-import {
-  CLASSIFIER,
-  filesOf,
-  Integrity,
-  type LocalModel,
-  MODEL_FILES,
-  type ModelFolder,
-  type ModelSource,
-  notAtRoot,
-  openSafetensors,
-  openTable,
-  parseJson,
-  type RemoteOptions,
-  readAll,
-  readTensors,
-  Settings,
-  STATIC,
-  textFamilyOf,
-  withFolder,
-  writeSafetensors,
-} from '../inference.js';
-import { adapterFiles, type SavedFiles } from './adapter.js';
-import { requireIdle } from './busy.js';
+import { openSafetensors } from '../../folders/onnx-tensors.js';
+import { filesOf } from '../../io/file-record.js';
+import { type ModelFolder, parseJson, readAll } from '../../io/files.js';
+import { Integrity } from '../../io/integrity.js';
+import { MODEL_FILES } from '../../io/list-files.js';
+import { readTensors, writeSafetensors } from '../../io/safetensors.js';
+import { Settings } from '../../io/settings.js';
+import { type ModelSource, type RemoteOptions, withFolder } from '../../io/source.js';
+import { textFamilyOf } from '../../models/families/families.js';
+import { CLASSIFIER } from '../../models/families/sentence-transformers.js';
+import { modelOf, scoreLayers } from '../../models/families/steps.js';
+import { notAtRoot } from '../../models/model-files.js';
+import type { LocalModel } from '../../models/pretrained.js';
+import { STATIC } from '../../models/static-embedding.js';
+import { openTable } from '../../models/static-table.js';
+import { adapterFiles, json, type SavedFiles } from './adapter.js';
 import { requireTrainable } from './encoder.js';
 import { type Installed, installed } from './head.js';
+import { requireNoTraining } from './training-call.js';
 import { type Stored, WeightWriter, type Written } from './weight-writer.js';
 
 /** Options of `save`. */
@@ -49,6 +43,12 @@ export interface SaveOptions {
    * weights.
    */
   adapter?: boolean | undefined;
+  /**
+   * true: save only the classifier on sentence vectors that `trainClassifier` has trained, as `head.safetensors`, some
+   * kilobytes; `model.loadHead` reads it. Default false.
+   */
+  head?: boolean | undefined;
+  /** An `AbortSignal` that stops the call, which then rejects with the reason of the signal. */
   signal?: SignalLike | undefined;
 }
 
@@ -64,6 +64,7 @@ export interface Origin {
 const schema = {
   dtype: optional(oneOf(['fp32', 'q8']), null),
   adapter: optional(flag, false),
+  head: optional(flag, false),
   signal,
 } satisfies Schema<SaveOptions>;
 
@@ -73,11 +74,12 @@ export async function save(
   { source, hub, options, choice }: Origin,
   given?: SaveOptions,
 ): Promise<SavedFiles> {
-  const { dtype, adapter, signal } = readOptions('save', schema, given);
+  const { dtype, adapter, head: headOnly, signal } = readOptions('save', schema, given);
   void model.raw; // throws after dispose()
   if (model.config.hasImageEncoder) throw invalid('save', 'a text model', `'${model.config.family}'`, 'UNSUPPORTED');
-  requireIdle('save', model);
-  if (adapter) return adapterFiles(requireTrainable('save.adapter', model));
+  requireNoTraining('save', model);
+  if (headOnly) return headFiles(model, { dtype, adapter });
+  if (adapter) return adapterFiles(requireTrainable('save.adapter', model, HEAD_ALONE));
   const { integrity, ...remote } = options;
   const from = { ...remote, hub, signal, integrity: new Integrity(integrity) };
   return withFolder(source, from, async (opened, signal) => {
@@ -88,7 +90,9 @@ export async function save(
       if (file) files[path] = (await readAll(file)) as Uint8Array<ArrayBuffer>;
     };
     await Promise.all(MODEL_FILES.map(copy));
-    const { isStatic, modelFolder } = model.sentence;
+    const { modelFolder, steps, routes } = model.sentence;
+    const { isStatic } = modelOf(steps);
+    if (routes) throw invalid('save', 'a model without a Router', 'a model with one', 'UNSUPPORTED');
     const missing = ['config.json', 'tokenizer.json'].filter((name) => !files[name]);
     if ((isStatic || modelFolder) && missing.length > 0) throw notAtRoot('save', missing, modelFolder);
     const modules = files['modules.json'] ? modulesOf(files['modules.json']) : null;
@@ -103,16 +107,45 @@ export async function save(
     const [layers, all] = [model.config.numLayers, encoder.config.numLayers];
     if (layers < all) throw invalid('save', 'a model with all of its layers', `${layers} of ${all}`, 'UNSUPPORTED');
     // No await from here on, so that all weights are from the same moment.
-    requireIdle('save', model);
+    requireNoTraining('save', model);
     const writer = new WeightWriter(model, encoder, stored, settings, dtype);
     files['model.safetensors'] = writer.bytes();
     writeLayers(files, writer);
     const head = installed.get(model);
     files['config.json'] = configOf(files['config.json']!, writer, head);
-    if (head?.kind === 'sentence') addClassifier(files, modules, head);
+    if (head?.kind === 'sentence') {
+      // The new classifier replaces the folder's modules that give scores.
+      const old = scoreLayers(steps).map(({ path }) => path);
+      addClassifier(
+        files,
+        modules?.filter(({ name, path }) => name === CLASSIFIER || !old.includes(path)) ?? null,
+        head,
+      );
+    }
     filesOf.get(model)?.accept(files);
     return files;
   });
+}
+
+const HEAD_ALONE = '. A classifier alone, as `trainClassifier` trains it by default, is saved by save({ head: true })';
+
+/** The file of the classifier alone. */
+async function headFiles(model: LocalModel, others: { dtype: string | null; adapter: boolean }): Promise<SavedFiles> {
+  if (others.dtype || others.adapter)
+    throw invalid('save.head', 'no `dtype` and no `adapter` with it', others.adapter ? '`adapter`' : '`dtype`');
+  const head = installed.get(model);
+  if (head?.kind !== 'sentence')
+    throw invalid(
+      'save.head',
+      'a classifier on sentence vectors, trained by trainClassifier',
+      head ? "a classifier of the model's family" : 'a model without one',
+      'UNSUPPORTED',
+      { hint: head && "Train with head: 'sentence'" },
+    );
+  const [{ weight, bias }] = head.layers as [Installed['layers'][number]];
+  const values = { weight: weight.data as Float32Array, bias: bias!.data as Float32Array };
+  const { headFile } = await importing('text-head', () => import('../../models/heads/text-head.js'));
+  return { 'head.safetensors': await headFile(model, { ...head, ...values }) };
 }
 
 /** Reads the tensors of all weight files, by name. */
@@ -138,8 +171,6 @@ type Module = { idx?: unknown; name?: unknown; path: string; type: string };
 function modulesOf(bytes: Uint8Array): Module[] {
   return parseJson(bytes, 'modules.json') as Module[]; // validated when the model was loaded
 }
-
-const json = (value: unknown) => new TextEncoder().encode(`${JSON.stringify(value, null, 2)}\n`);
 
 /** Writes the layers after the pooling, if they are among the model's parameters. */
 function writeLayers(files: SavedFiles, { values }: WeightWriter): void {

@@ -2,11 +2,13 @@
  * What `trainClassifier` and `trainEmbedding` have in common: options, checks of the model, and the choice of the
  * parameters to train.
  */
-import { describe, guarded, invalid } from '../../base/error.js';
+import { describe, guarded, HeedError, invalid } from '../../base/error.js';
 import { callback, legal, optional, positive, type Read, type Reader, seed, signal, size } from '../../base/options.js';
 import type { SignalLike } from '../../base/platform.js';
+import { bytesOf } from '../../io/bytes.js';
+import type { PretrainedModel } from '../../models/model.js';
+import { LocalModel } from '../../models/pretrained.js';
 import { patience } from '../fit/fit-options.js';
-import { bytesOf, LocalModel, type PretrainedModel } from '../inference.js';
 import type { TrainableModel } from '../trainable/trainable-model.js';
 import { type EncoderTraining, prepare } from './encoder.js';
 import { heldOut } from './examples.js';
@@ -62,15 +64,35 @@ export type FineTuningRead = Read<typeof fineTuningSchema>;
 /** @throws HeedError for models that were not returned by `fromPretrained` of the same heed/train */
 export function requireOwn({ tape }: Kit, call: string, model: unknown): LocalModel {
   return guarded(`${call}: model`, () => {
+    const expected = "a model that fromPretrained of the same 'heed/train' returned, without `workers`";
     if (!(model instanceof LocalModel) || model.runtime.owned !== tape.owned)
-      throw invalid(
-        `${call}: model`,
-        "a model that fromPretrained of the same 'heed/train' returned, without `workers`",
-        describe(model),
-      );
+      throw invalid(`${call}: model`, expected, describe(model));
     void model.raw; // throws after dispose()
     return model;
   });
+}
+
+/** The models whose weights are being changed. */
+const training = new WeakSet<object>();
+
+/** @throws HeedError `INVALID_ARGUMENT` while a call trains the model */
+export function requireNoTraining(call: string, model: object): void {
+  if (!training.has(model)) return;
+  throw new HeedError(
+    'INVALID_ARGUMENT',
+    `${call}: the model is being trained. Await its training, or stop it with its signal`,
+  );
+}
+
+/** Runs `body`, which trains the model, unless another call is already training it. */
+export async function trainingOf<T>(call: string, model: object, body: () => Promise<T>): Promise<T> {
+  requireNoTraining(call, model);
+  training.add(model);
+  try {
+    return await body();
+  } finally {
+    training.delete(model);
+  }
 }
 
 /** Runs `body` while the parameters `what` are the ones that are trained. `call`: its name, for messages. */

@@ -1,31 +1,16 @@
 /** The tensors of a saved model: the current values, in the types in which they are stored. */
 import { allocating } from '../../base/error.js';
 import type { Core, RawTensor, RowCode } from '../../base/wasm/core.js';
+import { brainFloats, int8Rows, quantizationConfig, rotate, rotationBlock } from '../../folders/quantize-rows.js';
+import { concatenate } from '../../io/files.js';
+import { codedWidth, DTYPE_BYTES, type Dtype, tensorOf, widened, writeSafetensors } from '../../io/safetensors.js';
+import type { Settings } from '../../io/settings.js';
+import { type FamilyConfig, parameterRowsOf } from '../../models/families/families.js';
+import { rotatedModules } from '../../models/families/quantization.js';
+import { bareName, isInt8Matrix, isScaleOf, WORD_TABLE } from '../../models/families/weights.js';
+import { wordBiasNames } from '../../models/heads/task-heads.js';
+import type { LocalModel } from '../../models/pretrained.js';
 import type { Parameter } from '../graph/parameters.js';
-import {
-  bareName,
-  brainFloats,
-  codedWidth,
-  concatenate,
-  DTYPE_BYTES,
-  type Dtype,
-  type FamilyConfig,
-  int8Rows,
-  isInt8Matrix,
-  isScaleOf,
-  type LocalModel,
-  parameterRowsOf,
-  quantizationConfig,
-  rotate,
-  rotatedModules,
-  rotationBlock,
-  type Settings,
-  tensorOf,
-  WORD_TABLE,
-  widened,
-  wordBiasNames,
-  writeSafetensors,
-} from '../inference.js';
 import type { TrainableModel } from '../trainable/trainable-model.js';
 import { mergedWeights } from './adapter.js';
 import { installed } from './head.js';
@@ -147,18 +132,13 @@ export class WeightWriter {
   #write(name: string, tensor: Stored): Written[] {
     const current = this.#changed.get(name);
     const scale = `${name}_scale`;
-    const scales = this.#scales(name);
-    if (!current && this.#keeps(name, tensor)) {
-      // Scales come first, so that rows can be loaded while they are received.
-      const columnScales = this.#columnScales(name);
-      const outliers = this.#stored.get(`${name}_outliers`);
-      return [
-        ...(scales ? [written(scale, scales)] : []),
-        ...(columnScales ? [written(`${name}_column_scale`, columnScales)] : []),
-        ...(outliers ? [written(`${name}_outliers`, outliers)] : []),
-        written(name, tensor),
-      ];
-    }
+    // Scales come first, so that rows can be loaded while they are received.
+    if (!current && this.#keeps(name, tensor))
+      return [...this.#partsOf(name), [name, tensor] as const].map(([name, { bytes: data, ...about }]) => ({
+        name,
+        ...about,
+        data,
+      }));
     const value = current ?? this.#file(name, tensor);
     if (!this.isQuantized || !this.#matrices.has(name)) return [{ name, dtype: 'F32', ...value }];
     const { shape } = value;
@@ -192,8 +172,12 @@ export class WeightWriter {
     return this.#stored.get(`${name}_scale`);
   }
 
-  #columnScales(name: string): Stored | undefined {
-    return this.#stored.get(`${name}_column_scale`);
+  /** The tensors that belong to a quantized one, in the order in which the module decodes them. */
+  #partsOf(name: string): [string, Stored][] {
+    return ['scale', 'column_scale', 'outliers'].flatMap((part): [string, Stored][] => {
+      const found = this.#stored.get(`${name}_${part}`);
+      return found ? [[`${name}_${part}`, found]] : [];
+    });
   }
 
   #isCoded(name: string): boolean {
@@ -217,11 +201,10 @@ export class WeightWriter {
     const width = codedWidth({ name, dtype, shape }, (other) => this.#stored.get(other)?.shape);
     if (scales && width !== null && this.#isCoded(name)) {
       const code = rowCodeOf(shape);
-      const columnScales = this.#columnScales(name);
-      const outliers = this.#stored.get(`${name}_outliers`);
-      const others = [columnScales, outliers].flatMap((each) => (each ? [numbersOf(each)] : []));
-      const all = concatenate(Float32Array, [scales, ...others]);
-      const type = columnScales && !this.#matrices.get(name) ? (`${code}columns` as const) : code;
+      const parts = this.#partsOf(name).map(([, part]) => numbersOf(part));
+      const all = concatenate(Float32Array, parts);
+      const hasColumns = this.#stored.has(`${name}_column_scale`);
+      const type = hasColumns && !this.#matrices.get(name) ? (`${code}columns` as const) : code;
       return { shape: [shape[0]!, width], data: codedValues(this.#core, bytes, type, all, [shape[0]!, width]) };
     }
     const data = widened(bytes, dtype as Dtype, { name, shape });
@@ -263,8 +246,6 @@ function codedValues(
 }
 
 const moduleOf = (tensor: string) => tensor.slice(0, -'.weight'.length);
-
-const written = (name: string, { dtype, shape, bytes: data }: Stored): Written => ({ name, dtype, shape, data });
 
 /**
  * The values that may have changed: those of parameters and of a trained head. `names`: the names of tensors in the

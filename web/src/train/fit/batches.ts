@@ -18,7 +18,9 @@ export type ExampleValues =
  * example.
  */
 export interface Examples {
+  /** The inputs, one per example. */
   readonly inputs: ExampleValues;
+  /** The labels, one per example. */
   readonly labels?: ExampleValues | undefined;
 }
 
@@ -30,7 +32,7 @@ export interface Batch {
   readonly labels?: unknown;
   /**
    * The weights of the examples [N], or of the labels. `fit` makes them from `sampleWeight` and `classWeight`; batches
-   * that arrive one by one may have them. Losses by name that have the option `weights` take them; a loss of your own
+   * that arrive one by one may have them. Losses by name that have the option `exampleWeights` take them; a loss of your own
    * has to.
    */
   readonly weights?: TensorLike | undefined;
@@ -83,8 +85,11 @@ export function readColumn(argument: string, value: unknown): Column {
 
 const EXPECTED = '{ inputs, labels }, or an iterable of such batches';
 
-/** Reads data: a table, or a function that returns an iterator of batches. */
-export function readData(argument: string, value: unknown): Table | (() => Iterable<unknown> | AsyncIterable<unknown>) {
+/** A table, or a function that returns the caller's batches. */
+export type FitData = Table | (() => Iterable<unknown> | AsyncIterable<unknown>);
+
+/** Reads data. */
+export function readFitData(argument: string, value: unknown): FitData {
   return guarded(argument, () => {
     if (typeof value === 'function') return value as () => Iterable<unknown>;
     if (typeof value !== 'object' || value === null) throw invalid(argument, EXPECTED, describe(value));
@@ -154,7 +159,7 @@ export function* batchesOf(
 export async function* streamed(
   argument: string,
   begin: () => Iterable<unknown> | AsyncIterable<unknown>,
-  labelled: boolean,
+  labeled: boolean,
   readWeights: Reader<TensorLike>,
   signal: SignalLike | undefined,
 ): AsyncGenerator<Weighted> {
@@ -170,7 +175,7 @@ export async function* streamed(
       isDone = done === true;
       if (isDone) return;
       const { inputs, labels, weights } = guarded(argument, () => ({ ...(value as Partial<Batch>) }));
-      if (inputs === undefined || (labelled && labels === undefined))
+      if (inputs === undefined || (labeled && labels === undefined))
         throw invalid(argument, 'batches { inputs, labels }', describe(value));
       requireFinite(`${argument}.inputs`, inputs);
       requireFinite(`${argument}.labels`, labels);

@@ -13,8 +13,9 @@ import {
   text,
 } from '../../base/options.js';
 import type { TensorLike } from '../../base/tensor.js';
+import { bytesOf } from '../../io/bytes.js';
+import { headerEnd, metadataOf, parseHeader, tensorOf, widen } from '../../io/safetensors.js';
 import type { RawOptimizerState } from '../graph/train-core.js';
-import { bytesOf, headerEnd, metadataOf, parseHeader, tensorOf, widen } from '../inference.js';
 import { type Kind, kinds } from '../optim/optimizer.js';
 
 export const FILE = 'checkpoint';

@@ -9,11 +9,13 @@ import { calling, describe, formatShape, HeedError, invalid } from '../../base/e
 import { requireIdle } from '../../base/in-progress.js';
 import { legal, optional, readOptions } from '../../base/options.js';
 import type { RawModule } from '../../base/wasm/core.js';
+import { writeSafetensors } from '../../io/safetensors.js';
+import { allLayers } from '../../layers/composition/composite.js';
+import { Layer } from '../../layers/layer.js';
+import { fitState } from '../../layers/state-dict.js';
 import { type Parameter, parametersOf } from '../graph/parameters.js';
 import type { Tape } from '../graph/tape.js';
 import type { RawOptimizerState } from '../graph/train-core.js';
-import { allLayers } from '../graph/tree.js';
-import { fitState, Layer, writeSafetensors } from '../inference.js';
 import type { Module } from '../module.js';
 import { type Kind, kinds, Optimizer } from '../optim/optimizer.js';
 import { Schedule } from '../optim/schedules.js';
@@ -34,7 +36,9 @@ import {
 export interface CheckpointParts {
   /** A model, or a single layer. */
   model: Module | Layer | TrainableModel;
+  /** The optimizer, with its moments. */
   optimizer?: Optimizer | undefined;
+  /** The schedule of the learning rate. */
   schedule?: Schedule | undefined;
 }
 
@@ -103,9 +107,19 @@ function withoutRate({ lr: _, ...rest }: { lr?: unknown }): object {
   return rest;
 }
 
-/** The states of an optimizer's parameters, in order. */
-const statesOf = (optimizer: Optimizer): RawOptimizerState[] =>
-  optimizer.paramGroups.flatMap(({ params }) => params).map((_, i) => optimizer.raw.state(i));
+/** The state of an optimizer without its moments' values. `raw`: the states of its parameters, in order; none: no steps. */
+function stateOf(optimizer: Optimizer, raw: readonly RawOptimizerState[] = []): OptimizerState {
+  let next = 0;
+  const groups = optimizer.paramGroups.map(({ lr, params }, i) => ({
+    lr,
+    settings: withoutRate(optimizer.settings[i]!),
+    params: params.map(({ name, shape }) => {
+      const { steps = 0, moments = [] } = raw[next++] ?? {};
+      return { name, shape: [...shape], steps, moments: moments.map((moment) => moment.name) };
+    }),
+  }));
+  return { kind: optimizer.kind, groups };
+}
 
 export function checkpointsOf(tape: Tape): Checkpoints {
   return {
@@ -126,12 +140,12 @@ export function save(tape: Tape, given: CheckpointParts, run?: Readonly<Record<s
       shape: [...shape],
       data: raw.readParameter(index),
     }));
-    const states = optimizer ? statesOf(optimizer) : [];
+    const parameters = optimizer?.paramGroups.flatMap(({ params }) => params) ?? [];
+    const states = parameters.map((_, i) => optimizer!.raw.state(i));
     for (const [i, { moments }] of states.entries()) {
       for (const { name, shape, values } of moments)
         tensors.push({ name: `optimizer.${i}.${name}`, dtype: 'F32', shape: [...shape], data: values });
     }
-    let next = 0;
     const state: Omit<State, 'run'> & { run?: State['run'] | undefined } = {
       layers: layers.map(([layer, prefix]) => ({
         name: layer.name,
@@ -141,24 +155,8 @@ export function save(tape: Tape, given: CheckpointParts, run?: Readonly<Record<s
       frozen: parametersOfAll(tape, layers)
         .filter(({ requiresGrad }) => !requiresGrad)
         .map(({ name }) => name),
-      optimizer: optimizer && {
-        kind: optimizer.kind,
-        groups: optimizer.paramGroups.map(({ lr, params }, group) => ({
-          lr,
-          settings: withoutRate(optimizer.settings[group]!),
-          params: params.map(({ name, shape }) => {
-            const { steps, moments } = states[next++]!;
-            return { name, shape: [...shape], steps, moments: moments.map((moment) => moment.name) };
-          }),
-        })),
-      },
-      schedule: schedule && {
-        kind: schedule.kind,
-        options: schedule.options,
-        count: schedule.count,
-        rates: [...schedule.rates],
-        plateau: schedule.plateau,
-      },
+      optimizer: optimizer && stateOf(optimizer, states),
+      schedule: schedule && { kind: schedule.kind, options: schedule.options, ...schedule.position },
       ...(run && { run }),
     };
     return writeSafetensors(tensors, { format: FORMAT, version: VERSION, state: JSON.stringify(state) });
@@ -168,7 +166,7 @@ export function save(tape: Tape, given: CheckpointParts, run?: Readonly<Record<s
 function load(tape: Tape, given: Uint8Array | ArrayBuffer, parts: CheckpointParts): void {
   const name = 'loadCheckpoint';
   const { model, optimizer, schedule } = readOptions(name, partsSchema, parts) as PartsRead;
-  tape.requireIdle();
+  tape.requireNoPass();
   const { state, tensors } = parse(readBytes(`${name}: bytes`, given));
   const layers = layersOf(model);
   requireIdle(
@@ -200,12 +198,13 @@ function load(tape: Tape, given: Uint8Array | ArrayBuffer, parts: CheckpointPart
   const moments = state.optimizer && readMoments(state.optimizer, tensors);
   const [rest] = tensors.keys();
   if (rest !== undefined) throw broken('tensors of the model and of the optimizer', describe(rest));
-  if (optimizer) requireSame('optimizer', describeOptimizer(state.optimizer), ownOptimizer(optimizer));
+  if (optimizer) requireSame('optimizer', describeOptimizer(state.optimizer), describeOptimizer(stateOf(optimizer))!);
   if (schedule) {
     requireSame('schedule', describeSchedule(state.schedule), describeSchedule(schedule)!);
-    if (!state.schedule!.plateau !== !schedule.plateau) throw broken('the state of the schedule', 'none');
-    if (state.schedule!.rates.length !== schedule.rates.length)
-      throw fault(`a schedule of ${schedule.rates.length} learning rates`, `${state.schedule!.rates.length}`);
+    const { rates, plateau } = schedule.position;
+    if (!state.schedule!.plateau !== !plateau) throw broken('the state of the schedule', 'none');
+    if (state.schedule!.rates.length !== rates.length)
+      throw fault(`a schedule of ${rates.length} learning rates`, `${state.schedule!.rates.length}`);
   }
   if (optimizer && schedule && schedule.optimizer !== optimizer)
     throw invalid(`${name}.schedule`, 'a schedule of `optimizer`', "another optimizer's schedule");
@@ -220,16 +219,19 @@ function load(tape: Tape, given: Uint8Array | ArrayBuffer, parts: CheckpointPart
     for (const [i, [layer]] of layers.entries()) tape.stateOf(layer.raw).setDropoutState(state.layers[i]!.dropout);
     const frozen = new Set(state.frozen);
     for (const parameter of trainable) parameter.requiresGrad = !frozen.has(parameter.name);
-    if (schedule) schedule.restore(state.schedule!);
+    if (schedule) {
+      const { count, rates, plateau } = state.schedule!;
+      schedule.position = { count, rates, plateau };
+    }
     // Done last, because the rates may have been set by hand after the schedule set them.
     for (const [i, group] of (optimizer?.paramGroups ?? []).entries()) group.lr = state.optimizer!.groups[i]!.lr;
   });
 }
 
 /** The properties in which two optimizers, or two schedules, must agree, as text. */
-type Description = { [part: string]: string };
+type Properties = { [part: string]: string };
 
-function requireSame(what: string, theirs: Description | null, ours: Description): void {
+function requireSame(what: string, theirs: Properties | null, ours: Properties): void {
   const argument = `loadCheckpoint.${what}`;
   if (!theirs) throw new HeedError('INVALID_ARGUMENT', `${argument}: the checkpoint has no ${what}`);
   for (const part of new Set([...Object.keys(ours), ...Object.keys(theirs)])) {
@@ -250,9 +252,9 @@ function sorted(value: object): string {
   return JSON.stringify(Object.fromEntries(Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1))));
 }
 
-function describeOptimizer(state: OptimizerState | null): Description | null {
+function describeOptimizer(state: OptimizerState | null): Properties | null {
   if (!state) return null;
-  const parts: Description = { kind: state.kind };
+  const parts: Properties = { kind: state.kind };
   for (const [i, { settings: options, params }] of state.groups.entries()) {
     parts[`options of group ${i}`] = sorted(withDefaults(state.kind, options));
     parts[`parameters of group ${i}`] = params.map(({ name, shape }) => `${name} ${formatShape(shape)}`).join(', ');
@@ -268,15 +270,6 @@ function describeOptimizer(state: OptimizerState | null): Description | null {
   return parts;
 }
 
-function ownOptimizer(optimizer: Optimizer): Description {
-  const groups = optimizer.paramGroups.map(({ lr, params }, i) => ({
-    lr,
-    settings: withoutRate(optimizer.settings[i]!),
-    params: params.map(({ name, shape }) => ({ name, shape: [...shape], steps: 0, moments: [] as string[] })),
-  }));
-  return describeOptimizer({ kind: optimizer.kind satisfies Kind, groups })!;
-}
-
-function describeSchedule(schedule: { kind: string; options: object } | null): Description | null {
+function describeSchedule(schedule: { kind: string; options: object } | null): Properties | null {
   return schedule && { kind: schedule.kind, options: sorted(schedule.options) };
 }

@@ -1,10 +1,12 @@
 /** Describes models as plain data, from which a worker makes models of the same structure. */
 import { describe, invalid } from '../../base/error.js';
 import type { Runtime } from '../../base/owned.js';
+import { layers } from '../../layers/classes.js';
+import type { SequentialPart } from '../../layers/composition/sequential.js';
+import { Layer, type UnboundLayer } from '../../layers/layer.js';
 import type { Tape } from '../graph/tape.js';
-import { Layer, layers, type SequentialPart, type UnboundLayer } from '../inference.js';
 import { type Module, Sequential } from '../module.js';
-import { isOwnClass, trainable } from '../trainable/trainable.js';
+import { ownClasses, trainable } from '../trainable/trainable.js';
 
 /**
  * A layer by its class and options, a `Sequential` by its parts, or a repetition of an earlier part, by its index in
@@ -21,7 +23,7 @@ export function describeModel(argument: string, model: object): Description {
   const visit = (part: unknown, path: string): Description => {
     const before = seen.indexOf(part as object);
     if (before >= 0) return { again: before };
-    const isOwn = typeof part === 'object' && part !== null && isOwnClass(part.constructor);
+    const isOwn = typeof part === 'object' && part !== null && ownClasses.has(part.constructor);
     if (isOwn) seen.push(part);
     if (isOwn && part instanceof Sequential) return { parts: part.parts.map((each, i) => visit(each, `${path}${i}.`)) };
     if (isOwn && part instanceof Layer)

@@ -4,13 +4,13 @@ import { makeYield } from '../../base/event-loop.js';
 import { optional, readOptions, type Schema, signal, size } from '../../base/options.js';
 import type { SignalLike } from '../../base/platform.js';
 import { Tensor } from '../../base/tensor.js';
+import type { Composite } from '../../layers/composition/composite.js';
+import { batching } from '../fit-data.js';
 import type { Tape } from '../graph/tape.js';
-import type { LayerTree } from '../graph/tree.js';
-import { batchesOf, type ExampleValues, readColumn, readData, streamed, type Weighted } from './batches.js';
-import { batchWeights, measuredOf } from './example-weights.js';
-import { contrastOf, type FitLoss, lossOption, needsLabels } from './fit-losses.js';
+import { type ExampleValues, readColumn, readFitData, type Weighted } from './batches.js';
+import { type FitLoss, lossOption } from './fit-losses.js';
 import { type FitMetric, Meters, metricsOption } from './metrics.js';
-import { lossFunction, Mean, modesOf, outputOf, requireForward } from './passes.js';
+import { lossFunction, Mean, measuredOf, modesOf, outputOf, requireForward } from './passes.js';
 
 /** Options of `evaluate`. */
 export interface EvaluateOptions {
@@ -50,7 +50,7 @@ const evaluateSchema = {
 const predictSchema = { batchSize: optional(size, 32), signal } satisfies Schema<PredictBatchesOptions>;
 
 /** Runs `body` in evaluation mode, and restores the modes of all layers. */
-function inEvaluation<T>(model: LayerTree, body: () => T): T {
+function inEvaluation<T>(model: Composite, body: () => T): T {
   const restoreModes = modesOf(model);
   try {
     model.eval();
@@ -60,25 +60,17 @@ function inEvaluation<T>(model: LayerTree, body: () => T): T {
   }
 }
 
-export async function evaluate(tape: Tape, model: LayerTree, data: unknown, options: unknown): Promise<Evaluation> {
+export async function evaluate(tape: Tape, model: Composite, data: unknown, options: unknown): Promise<Evaluation> {
   const { loss, metrics, batchSize, signal } = readOptions('evaluate', evaluateSchema, options);
   requireForward('evaluate', model);
-  const labelled = loss !== null && needsLabels(loss);
   const argument = 'evaluate: data';
-  const read = readData(argument, data);
-  if (labelled && typeof read === 'object' && !read.labels)
-    throw invalid(argument, `labels for ${loss}`, 'inputs alone');
-  const all = (length: number) => Array.from({ length }, (_, i) => i);
-  const batches =
-    typeof read === 'function'
-      ? streamed(argument, read, labelled, batchWeights(loss), signal)
-      : batchesOf(read, all(read.length), batchSize, loss === null ? null : contrastOf(loss, read));
+  const batches = batching(argument, readFitData(argument, data), { loss, batchSize, signal });
   const meters = new Meters('evaluate', metrics);
   const observe = (output: Tensor, batch: Weighted) => meters.add(output, batch);
   const measure = loss === null ? null : lossFunction(tape, model, loss, observe);
   const mean = new Mean();
   const between = makeYield(signal);
-  for await (const batch of batches) {
+  for await (const batch of batches()) {
     await between();
     inEvaluation(model, () => {
       if (measure) {
@@ -93,7 +85,7 @@ export async function evaluate(tape: Tape, model: LayerTree, data: unknown, opti
   return { ...(measure && { loss: value }), metrics: meters.values() };
 }
 
-export async function predict(model: LayerTree, inputs: unknown, options: unknown): Promise<Tensor> {
+export async function predict(model: Composite, inputs: unknown, options: unknown): Promise<Tensor> {
   const { batchSize, signal } = readOptions('predict', predictSchema, options);
   requireForward('predict', model);
   const column = readColumn('predict: inputs', inputs as ExampleValues);

@@ -1,18 +1,14 @@
 /** Weights of examples in `fit`: given for each example, or for each class. */
 import { describe, formatShape, guarded, invalid } from '../../base/error.js';
-import { legal, type Reader } from '../../base/options.js';
+import { notNegative, type Reader } from '../../base/options.js';
 import { readTensor, type TensorLike } from '../../base/tensor.js';
-import type { Loss } from '../graph/loss.js';
 import { lossDefinitions } from '../losses.js';
 import type { Weighted } from './batches.js';
 import type { LossRead } from './fit-losses.js';
 
-const isWeight = (value: unknown) => typeof value === 'number' && value >= 0 && value < Infinity;
-const weight = legal<number>('a finite number >= 0', isWeight);
-
 const readWeights: Reader<TensorLike> = (value, name) => {
   const { data, shape } = readTensor(name, value);
-  const wrong = data.findIndex((each) => !isWeight(each));
+  const wrong = data.findIndex((each) => !(each >= 0 && each < Infinity));
   if (wrong >= 0) throw invalid(name, 'finite numbers >= 0', `${data[wrong]} for example ${wrong}`);
   return { data: data.slice(), shape: [...shape] };
 };
@@ -36,20 +32,30 @@ export const batchWeights =
 /** Weights by class; classes that are left out have weight 1. */
 export type ClassWeight = Readonly<Record<number, number>>;
 
-export const classWeightOption: Reader<Record<string, number>> = (value, name) =>
-  guarded(name, () => {
-    if (typeof value !== 'object' || value === null || Array.isArray(value))
-      throw invalid(name, 'an object { class: weight }', describe(value));
-    const entries = Object.entries(value);
-    const wrong = entries.find(([label]) => !Number.isInteger(Number(label)) || label.trim() === '');
-    if (wrong) throw invalid(name, 'integers as classes', `'${wrong[0]}'`);
-    return Object.fromEntries(entries.map(([label, each]) => [label, weight(each, `${name}[${label}]`)]));
-  });
+/** Returns a reader of weights by class, each of which `weight` reads. `expected`: what the option may be. */
+export const weightsByClass =
+  (weight: Reader<number>, expected: string): Reader<Record<string, number>> =>
+  (value, name) =>
+    guarded(name, () => {
+      if (typeof value !== 'object' || value === null || Array.isArray(value))
+        throw invalid(name, expected, describe(value));
+      const entries = Object.entries(value);
+      return Object.fromEntries(entries.map(([label, each]) => [label, weight(each, `${name}['${label}']`)]));
+    });
+
+export const classWeightOption: Reader<Record<string, number>> = (value, name) => {
+  const read = weightsByClass(notNegative, 'an object { class: weight }')(value, name);
+  const wrong = Object.keys(read).find((label) => !Number.isInteger(Number(label)) || label.trim() === '');
+  if (wrong !== undefined) throw invalid(name, 'integers as classes', `'${wrong}'`);
+  return read;
+};
 
 /** @throws HeedError for a loss that takes no weights */
 export function requireWeightable(argument: string, loss: LossRead): void {
-  if (typeof loss === 'function' || 'weights' in lossDefinitions[loss].schema) return;
-  const names = Object.entries(lossDefinitions).flatMap(([name, { schema }]) => ('weights' in schema ? [name] : []));
+  if (typeof loss === 'function' || 'exampleWeights' in lossDefinitions[loss].schema) return;
+  const names = Object.entries(lossDefinitions).flatMap(([name, { schema }]) =>
+    'exampleWeights' in schema ? [name] : [],
+  );
   throw invalid(argument, `one of the losses ${names.join(', ')}, or a function`, `'${loss}'`);
 }
 
@@ -75,26 +81,4 @@ export function weighing(classes: Record<string, number> | null): (batch: Weight
     if (batch.labels === undefined) throw invalid('fit.classWeight', 'data with labels', 'inputs alone');
     return guarded('fit.classWeight', () => ({ ...batch, weights: weightsOf(batch, classes) }));
   };
-}
-
-/** The loss of a batch. */
-export interface Measured {
-  readonly loss: number;
-  /**
-   * The weight of the batch in the mean loss of its epoch: the number of entries in its loss's mean; if it is not known,
-   * the number of its examples, or with weights their sum.
-   */
-  readonly share: number;
-  /** The ignored label if all labels of the batch are equal to it, so that the loss is NaN; otherwise null. */
-  readonly onlyLabel: number | null;
-}
-
-export function measuredOf(loss: Loss, batch: Weighted): Measured {
-  return { loss: loss.item(), share: loss.share ?? shareOf(batch.own ?? batch), onlyLabel: loss.onlyLabel };
-}
-
-function shareOf({ weights, count }: Weighted): number {
-  if (!weights) return count;
-  const sum = weights.data.reduce((total, each) => total + each, 0);
-  return (sum * count) / weights.data.length;
 }

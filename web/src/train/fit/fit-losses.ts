@@ -54,7 +54,7 @@ export function relatesExamples(loss: LossRead): boolean {
 }
 
 /** What the loss compares in each batch of a table; null if it treats examples independently, or is a function. */
-export function contrastOf(loss: LossRead, { labels, length }: Table): Contrast | null {
+export function comparedBy(loss: LossRead, { labels, length }: Table): Contrast | null {
   if (!relatesExamples(loss)) return null;
   const all = Array.from({ length }, (_, i) => i);
   const taken = labels?.take(all) as unknown[] | RawIndices | undefined;
@@ -97,7 +97,7 @@ export function makeLoss(tape: Tape, loss: LossRead): (output: Tensor, labels: u
     if (takesLabels(loss)) given.splice(labelsAt ?? given.length, 0, labels);
     return compute(...given, {
       ...(labelOption && labels !== undefined && { [labelOption]: labels }),
-      ...(weights && { weights }),
+      ...(weights && { exampleWeights: weights }),
     });
   };
 }

@@ -1,5 +1,5 @@
 /** The options of `fit`, and what it returns. */
-import { describe, invalid } from '../../base/error.js';
+import { describe, guarded, invalid } from '../../base/error.js';
 import {
   callback,
   count,
@@ -22,16 +22,54 @@ import type { SignalLike, WorkerLike } from '../../base/platform.js';
 import type { TensorInput } from '../../base/tensor.js';
 import { Optimizer } from '../optim/optimizer.js';
 import { Schedule } from '../optim/schedules.js';
-import { type Batches, type Examples, readData } from './batches.js';
-import { callbacksOption, type FitCallback, type FitProgress } from './callbacks.js';
+import { type Batches, type Examples, readFitData } from './batches.js';
 import { type ClassWeight, classWeightOption, sampleWeightOption } from './example-weights.js';
 import { type FitLoss, lossOption } from './fit-losses.js';
 import { type FitMetric, metricsOption } from './metrics.js';
 import { PARTS } from './parallel.js';
 
+/** The progress that `onStep` and `onBatch` receive. */
+export interface FitProgress {
+  /** The number of the step, from 1. It includes those of the epochs before `initialEpoch`, if their number is known. */
+  readonly step: number;
+  /** The number of steps of all epochs; null if the batches arrive one by one. */
+  readonly steps: number | null;
+  /** The epoch, from 0. */
+  readonly epoch: number;
+  /** The loss of the batch, before the step. NaN if all of its labels are ignored; the step then changes no parameter. */
+  readonly loss: number;
+}
+
+/** The results of an epoch, which `onEpoch` receives. */
+export interface EpochResult {
+  /** The epoch, from 0. */
+  readonly epoch: number;
+  /** The mean training loss. */
+  readonly loss: number;
+  /** The mean validation loss. Present if there are validation data. */
+  readonly validation?: number | undefined;
+  /** The metrics by name. */
+  readonly metrics: Readonly<Record<string, number>>;
+  /** The metrics on the validation data, by name. Present if there are validation data. */
+  readonly validationMetrics?: Readonly<Record<string, number>> | undefined;
+}
+
+/** What a callback returns: `false`, or a promise of it, stops the training. */
+type GoOn = unknown;
+
+/** Functions that `fit` calls and waits for. A training that they stop ends as usual, and `fit` returns the history. */
+export interface FitCallback {
+  /** Called after each epoch. */
+  onEpoch?(result: EpochResult): GoOn;
+  /** Called after each step. If it stops the training, the epoch ends with the steps so far. */
+  onBatch?(progress: FitProgress): GoOn;
+}
+
 /** Options of `fit`. */
 export interface FitOptions {
+  /** The loss: a name, a function of `heed.losses`, or a function of your own. */
   loss: FitLoss;
+  /** The optimizer, with the parameters of the model. */
   optimizer: Optimizer;
   /**
    * A schedule whose `step()` is called after each optimizer step. `reduceOnPlateau` is stepped once per epoch, with the
@@ -118,6 +156,16 @@ export interface History {
   best?: number | undefined;
 }
 
+const oneCallback: Reader<FitCallback> = (value, name) =>
+  guarded(name, () => {
+    if (typeof value !== 'object' || value === null) throw invalid(name, '{ onEpoch, onBatch }', describe(value));
+    const { onEpoch, onBatch } = value as FitCallback;
+    callback(onEpoch, `${name}.onEpoch`);
+    callback(onBatch, `${name}.onBatch`);
+    if (onEpoch || onBatch) return value as FitCallback;
+    throw invalid(name, 'a function onEpoch or onBatch', 'neither');
+  });
+
 const patienceSchema = { patience: size };
 const stoppingSchema = {
   ...patienceSchema,
@@ -153,11 +201,11 @@ export const fitSchema = {
   initialEpoch: optional(count, 0),
   batchSize: optional(size, 32),
   validation: optional(
-    (value, name) => (typeof value === 'number' ? fraction(value, name) : readData(name, value)),
+    (value, name) => (typeof value === 'number' ? fraction(value, name) : readFitData(name, value)),
     null,
   ),
   metrics: optional(metricsOption, []),
-  callbacks: optional(callbacksOption, []),
+  callbacks: optional(listOf(oneCallback, 'an array of { onEpoch, onBatch }'), []),
   sampleWeight: optional(sampleWeightOption, null),
   classWeight: optional(classWeightOption, null),
   earlyStopping: optional((value, name) => readOptions(name, stoppingSchema, value), null),
@@ -169,3 +217,24 @@ export const fitSchema = {
 } satisfies Schema<FitOptions>;
 
 export type FitRead = Read<typeof fitSchema>;
+
+/** The events that callbacks receive. */
+export interface CallbackEvents {
+  onEpoch: EpochResult;
+  onBatch: FitProgress;
+}
+
+/** The callbacks of a call of `fit`. `onStep` is one whose result does not matter. */
+export const callbacksOf = ({ onStep, callbacks }: Pick<FitRead, 'onStep' | 'callbacks'>): readonly FitCallback[] =>
+  onStep ? [{ onBatch: (progress) => void onStep(progress) }, ...callbacks] : callbacks;
+
+/** Calls the callbacks one after another. Returns whether the training goes on. */
+export async function notify<Name extends keyof CallbackEvents>(
+  callbacks: readonly FitCallback[],
+  name: Name,
+  event: CallbackEvents[Name],
+): Promise<boolean> {
+  let goesOn = true;
+  for (const one of callbacks) if ((await one[name]?.(event as never)) === false) goesOn = false;
+  return goesOn;
+}

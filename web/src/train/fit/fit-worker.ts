@@ -6,19 +6,27 @@ import { HeedError, invalid } from '../../base/error.js';
 import type { PageRuntime } from '../../base/owned.js';
 import type { WorkerLike } from '../../base/platform.js';
 import { moduleOf } from '../../base/wasm/module.js';
+import { allLayers, type Composite } from '../../layers/composition/composite.js';
+import type { LayerTraits } from '../../layers/layer.js';
+import { Connection } from '../../worker/connection.js';
+import { type PackedError, unpackError } from '../../worker/protocol.js';
 import type { Tape } from '../graph/tape.js';
-import { allLayers, type LayerTree } from '../graph/tree.js';
-import { Connection, type LayerTraits, type PackedError, unpackError } from '../inference.js';
 import type { Module } from '../module.js';
 import type { Optimizer, Optimizers } from '../optim/optimizer.js';
 import type { ScheduleKind } from '../optim/schedules.js';
-import { type Examples, readData } from './batches.js';
-import { type CallbackEvents, notify } from './callbacks.js';
+import { type Examples, readFitData } from './batches.js';
 import { checkpointsOf } from './checkpoint.js';
 import { type Description, describeModel } from './description.js';
 import type { RemoteFit } from './fit.js';
 import { type LossName, type LossRead, relatesExamples } from './fit-losses.js';
-import type { FitOptions, FitRead, History } from './fit-options.js';
+import {
+  type CallbackEvents,
+  callbacksOf,
+  type FitOptions,
+  type FitRead,
+  type History,
+  notify,
+} from './fit-options.js';
 import type { MetricName } from './metrics.js';
 
 /**
@@ -47,7 +55,9 @@ export interface FitJob {
   checkpoint: Uint8Array;
   data: Examples;
   options: Omit<FitOptions, 'optimizer' | 'schedule' | 'signal' | 'onStep' | 'callbacks' | 'worker' | 'workers'>;
-  /** The events for which the worker waits until the caller's callbacks have answered. */
+  /** The events that the worker sends to the caller. */
+  events: (keyof CallbackEvents)[];
+  /** Those for which it waits until the caller's callbacks have answered: all but that of `onStep`. */
   awaited: (keyof CallbackEvents)[];
   /** Whether batches are divided among this worker and those whose ports it has received. */
   divided: boolean;
@@ -55,7 +65,7 @@ export interface FitJob {
 
 /** What happens during a fit. The caller answers events that are awaited. */
 export type FitEvent = {
-  [Name in keyof CallbackEvents]: { name: Name; event: CallbackEvents[Name]; awaited: boolean };
+  [Name in keyof CallbackEvents]: { name: Name; event: CallbackEvents[Name] };
 }[keyof CallbackEvents];
 
 /** A MessagePort. Declared here because the package's declarations do not depend on the DOM library. */
@@ -96,7 +106,10 @@ export function remoteFit(runtime: PageRuntime, tape: Tape): RemoteFit {
   const { saveCheckpoint, loadCheckpoint } = checkpointsOf(tape);
   return async (tree, data, given, options) => {
     const model = tree as Module; // all trees that `fit` receives are Modules
-    const { loss, optimizer, schedule, worker, workers, signal, onStep, callbacks } = options;
+    const { loss, optimizer, schedule, worker, workers, signal } = options;
+    const callbacks = callbacksOf(options);
+    const heardBy = (all: typeof callbacks) =>
+      (['onBatch', 'onEpoch'] as const).filter((name) => all.some((one) => one[name]));
     if (workers && typeof worker === 'object') throw invalid('fit.worker', 'true or false with `workers`', 'a Worker');
     if (typeof loss === 'function') throw invalid('fit.loss', 'a name of a loss with `worker`', 'a function');
     if (schedule?.kind === 'custom')
@@ -111,7 +124,8 @@ export function remoteFit(runtime: PageRuntime, tape: Tape): RemoteFit {
       checkpoint: saveCheckpoint(parts),
       data: examplesOf('fit: data', data),
       divided: workers !== null,
-      awaited: (['onBatch', 'onEpoch'] as const).filter((name) => callbacks.some((one) => one[name])),
+      events: heardBy(callbacks),
+      awaited: heardBy(options.callbacks),
       options: {
         ...{ loss, epochs, initialEpoch, batchSize, seed },
         metrics: namesOf(options.metrics),
@@ -147,14 +161,8 @@ export function remoteFit(runtime: PageRuntime, tape: Tape): RemoteFit {
     const answer = (goesOn: boolean) => {
       connections[0]!.call('answer', [goesOn]).catch(() => {}); // the answer to `fit` reports the outcome
     };
-    const onEvent = ({ name, event, awaited }: FitEvent) => {
-      if (failure) return;
-      try {
-        if (name === 'onBatch') onStep?.(event);
-        if (awaited) notify(callbacks, name, event as never).then(answer, stop);
-      } catch (error) {
-        stop(error);
-      }
+    const onEvent = ({ name, event }: FitEvent) => {
+      if (!failure) notify(callbacks, name, event as never).then(job.awaited.includes(name) ? answer : undefined, stop);
     };
     signal?.addEventListener('abort', onAbort);
     try {
@@ -198,7 +206,7 @@ function post(worker: WorkerLike, port: MessagePort): void {
 }
 
 /** @throws HeedError for models and losses that relate the examples of a batch to each other */
-function requireDivisible(model: LayerTree, loss: LossRead): void {
+function requireDivisible(model: Composite, loss: LossRead): void {
   const layer = model[allLayers]().find(([layer]) => (layer.constructor as LayerTraits).relatesExamples)?.[0];
   const relates = layer?.name ?? String(loss);
   if (!layer && !relatesExamples(loss)) return;
@@ -216,13 +224,13 @@ function namesOf(metrics: FitRead['metrics']): MetricName[] {
 
 /** Checks that the examples can be sent to a worker. */
 function examplesOf(argument: string, data: unknown): Examples {
-  if (typeof readData(argument, data) === 'function')
+  if (typeof readFitData(argument, data) === 'function')
     throw invalid(argument, '{ inputs, labels } with `worker`', 'a function or an iterable of batches');
   const { inputs, labels } = data as Examples;
   return { inputs, ...(labels !== undefined && { labels }) };
 }
 
-function describeGroups(tape: Tape, model: LayerTree, optimizer: Optimizer) {
+function describeGroups(tape: Tape, model: Composite, optimizer: Optimizer) {
   const states = model[allLayers]().map(([{ raw }]) => tape.stateOf(raw));
   return optimizer.paramGroups.map(({ params }, group) => ({
     settings: optimizer.settings[group]!,

@@ -3,34 +3,50 @@ import { invalid } from '../../base/error.js';
 import { makeYield } from '../../base/event-loop.js';
 import { plainOptions, readOptions } from '../../base/options.js';
 import type { Tensor } from '../../base/tensor.js';
+import { allLayers, type Composite } from '../../layers/composition/composite.js';
+import type { StateDict } from '../../layers/state-dict.js';
 import { prepareData } from '../fit-data.js';
 import { withoutLabels } from '../graph/loss.js';
 import type { Tape } from '../graph/tape.js';
-import { allLayers, type LayerTree } from '../graph/tree.js';
-import type { StateDict } from '../inference.js';
 import { clipGradNorm, type Optimizer } from '../optim/optimizer.js';
 import type { Weighted } from './batches.js';
-import { type EpochResult, notify } from './callbacks.js';
-import { type Measured, measuredOf, requireWeightable, weighing } from './example-weights.js';
+import { requireWeightable, weighing } from './example-weights.js';
 import type { LossName } from './fit-losses.js';
-import { type FitOptions, type FitRead, fitSchema, type History } from './fit-options.js';
+import {
+  callbacksOf,
+  type EpochResult,
+  type FitOptions,
+  type FitRead,
+  fitSchema,
+  type History,
+  notify,
+} from './fit-options.js';
 import { Meters, type MetricRead } from './metrics.js';
 import { type Assistant, assistant, divided } from './parallel.js';
-import { changedByPasses, lossFunction, Mean, modesOf, requireForward, type Stream } from './passes.js';
+import {
+  changedByPasses,
+  lossFunction,
+  Mean,
+  type Measured,
+  measuredOf,
+  modesOf,
+  requireForward,
+  type Stream,
+} from './passes.js';
 
 /** Runs `fit` in a worker. `given`: the options as the caller passed them. */
-export type RemoteFit = (model: LayerTree, data: unknown, given: FitOptions, options: FitRead) => Promise<History>;
+export type RemoteFit = (model: Composite, data: unknown, given: FitOptions, options: FitRead) => Promise<History>;
 
 /** Keyed by the tape of a caller that can start workers; the tape of a worker has no entry. */
 export const remoteFits = new WeakMap<Tape, RemoteFit>();
 
 /** Models that are being fitted. */
-const busy = new WeakSet<LayerTree>();
+const busy = new WeakSet<Composite>();
 
 /** Reads the options, and runs the loop here or in workers. `others`: see `runFit`. */
 export async function startFit(
   tape: Tape,
-  model: LayerTree,
+  model: Composite,
   data: unknown,
   options: unknown,
   others: readonly Assistant[] | null = null,
@@ -57,7 +73,7 @@ export async function startFit(
  * @throws HeedError if no backward pass has reached any of the optimizer's parameters, so that its steps would change
  * nothing
  */
-function requireReached(tape: Tape, model: LayerTree, { paramGroups }: Optimizer): void {
+function requireReached(tape: Tape, model: Composite, { paramGroups }: Optimizer): void {
   const params = paramGroups.flatMap(({ params }) => params);
   if (params.some(({ gradients, index }) => gradients.read(index) !== null)) return;
   const own = new Set(model[allLayers]().map(([{ raw }]) => tape.stateOf(raw)));
@@ -78,12 +94,13 @@ function requireReached(tape: Tape, model: LayerTree, { paramGroups }: Optimizer
  */
 export async function runFit(
   tape: Tape,
-  model: LayerTree,
+  model: Composite,
   data: unknown,
   options: FitRead,
   others: readonly Assistant[] | null = null,
 ): Promise<History> {
-  const { optimizer, schedule, clipNorm, epochs, initialEpoch, earlyStopping, onStep, callbacks, metrics } = options;
+  const { optimizer, schedule, clipNorm, epochs, initialEpoch, earlyStopping, metrics } = options;
+  const callbacks = callbacksOf(options);
   const { batches, validation, stepsPerEpoch } = prepareData(data, options);
   const between = makeYield(options.signal);
   const weigh = weighing(options.classWeight);
@@ -100,7 +117,7 @@ export async function runFit(
     if (measured.onlyLabel === null) loss.backward();
     return measured;
   };
-  const followsMetric = schedule?.plateau != null;
+  const followsMetric = schedule?.position.plateau != null;
   let isReached = false;
   const trainStep = async (batch: Weighted): Promise<Measured> => {
     const undo = changedByPasses(tape, model);
@@ -157,10 +174,7 @@ export async function runFit(
         const batch = weigh(given);
         const measured = await trainStep(batch);
         mean.add(measured);
-        const { loss } = measured;
-        const progress = { step: ++step, steps, epoch, loss };
-        onStep?.(progress);
-        if (callbacks.length > 0) goesOn = await notify(callbacks, 'onBatch', progress);
+        goesOn = await notify(callbacks, 'onBatch', { step: ++step, steps, epoch, loss: measured.loss });
         if (!goesOn) break;
       }
       if (mean.onlyLabel !== null) throw withoutLabels('fit: data', mean.onlyLabel, 'the data');
@@ -178,7 +192,7 @@ export async function runFit(
         const state = earlyStopping?.restoreBest ? { state: model.stateDict() } : {};
         best = { loss, epoch: last, ...state };
       } else if (earlyStopping && last - best.epoch >= earlyStopping.patience) goesOn = false;
-      if (callbacks.length > 0 && !(await notify(callbacks, 'onEpoch', result))) goesOn = false;
+      if (!(await notify(callbacks, 'onEpoch', result))) goesOn = false;
     }
     if (!earlyStopping || history.loss.length === 0) return history;
     if (best.epoch < 0) {

@@ -25,19 +25,27 @@ const whole = {
   giniCoefficient,
 };
 
+const absolute = { of: (x: number, y: number) => Math.abs(x - y), made: (mean: number) => mean };
+const squared = { of: (x: number, y: number) => (x - y) ** 2, made: (mean: number) => mean };
+const root = { ...squared, made: Math.sqrt };
+
 /**
  * Metrics that are means over entries: the value of an entry, and what is made of the mean. `accuracy` compares classes.
  */
 const means = {
-  mae: { of: (x: number, y: number) => Math.abs(x - y), made: (mean: number) => mean },
-  mse: { of: (x: number, y: number) => (x - y) ** 2, made: (mean: number) => mean },
-  rmse: { of: (x: number, y: number) => (x - y) ** 2, made: Math.sqrt },
+  meanAbsoluteError: absolute,
+  mae: absolute,
+  meanSquaredError: squared,
+  mse: squared,
+  rootMeanSquaredError: root,
+  rmse: root,
 };
 
 /**
- * The name of a metric: `accuracy`, `mae`, `mse`, `rmse`, or a function of heed/evaluation for numbers. `accuracy` is that
- * of class logits [..., C] with labels [...], or of one logit per label, which means 1 if it is positive. The others compare
- * the outputs as they are with the labels: for a model of logarithms, such as those of `poisson`, pass a function.
+ * The name of a metric: `accuracy`, or a function of heed/evaluation for numbers; `mae`, `mse` and `rmse` are short names of
+ * `meanAbsoluteError`, `meanSquaredError` and `rootMeanSquaredError`. `accuracy` is that of class logits [..., C] with labels
+ * [...], or of one logit per label, which means 1 if it is positive. The others compare the outputs as they are with the
+ * labels: for a model of logarithms, such as those of `poisson`, pass a function.
  */
 export type MetricName = 'accuracy' | keyof typeof means | keyof typeof whole;
 

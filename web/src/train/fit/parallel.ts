@@ -6,16 +6,15 @@
  */
 import { Tensor, type TensorLike } from '../../base/tensor.js';
 import type { RawTensor } from '../../base/wasm/core.js';
+import { allLayers, type Composite } from '../../layers/composition/composite.js';
 import { operationsOf } from '../graph/operations.js';
 import type { Tape } from '../graph/tape.js';
 import type { RawGradient } from '../graph/train-core.js';
-import { allLayers, type LayerTree } from '../graph/tree.js';
 import { lossDefinitions } from '../losses.js';
 import type { Optimizer } from '../optim/optimizer.js';
 import { type Batch, readColumn, type Weighted } from './batches.js';
-import type { Measured } from './example-weights.js';
 import { countOf, type LossName } from './fit-losses.js';
-import { lossFunction } from './passes.js';
+import { lossFunction, type Measured } from './passes.js';
 
 /**
  * The number of parts of a batch, or fewer if it has fewer examples. Also the maximum number of workers that get work.
@@ -133,7 +132,7 @@ function joined(nodes: readonly Node[]): Node[] {
 }
 
 /** Computes gradients with the model and the loss of this thread. */
-export function assistant(tape: Tape, model: LayerTree, loss: LossName): Assistant {
+export function assistant(tape: Tape, model: Composite, loss: LossName): Assistant {
   const layers = model[allLayers]().map(([layer]) => layer);
   const { multiply } = operationsOf(tape);
   const { ignored } = lossDefinitions[loss];
@@ -176,7 +175,7 @@ export function assistant(tape: Tape, model: LayerTree, loss: LossName): Assista
 }
 
 /** Makes an assistant for a worker other than the one that runs the loop: it first writes the parameters. */
-export function remoteAssistant(tape: Tape, model: LayerTree, loss: LossName): Assistant {
+export function remoteAssistant(tape: Tape, model: Composite, loss: LossName): Assistant {
   const layers = model[allLayers]().map(([layer]) => layer);
   const compute = assistant(tape, model, loss);
   return (task) => {
@@ -195,7 +194,7 @@ export function remoteAssistant(tape: Tape, model: LayerTree, loss: LossName): A
  */
 export function divided(
   tape: Tape,
-  model: LayerTree,
+  model: Composite,
   optimizer: Optimizer,
   loss: LossName,
   assistants: Assistant[],

@@ -1,10 +1,10 @@
 /** `model.summary()`: the layers of a model and their parameters, as text. */
 
 import { maxOf } from '../../base/lists.js';
+import type { Composite } from '../../layers/composition/composite.js';
+import { layersOf } from '../../layers/composition/composite.js';
 import { parametersOf } from '../graph/parameters.js';
 import type { Tape } from '../graph/tape.js';
-import type { Composite } from '../inference.js';
-import { layersOf } from '../inference.js';
 
 export function summary(tape: Tape, model: Composite): string {
   const rows: [layer: string, count: string][] = [];

@@ -7,39 +7,37 @@ import { HeedError } from '../../base/error.js';
 import { abortable } from '../../base/event-loop.js';
 import type { Runtime } from '../../base/owned.js';
 import { instantiate, locate, type WasmModule } from '../../base/wasm/module.js';
+import type { ModelFolder } from '../../io/files.js';
+import type { ModelSource } from '../../io/source.js';
+import { allLayers } from '../../layers/composition/composite.js';
+import { loadPretrained } from '../../loading/load-pretrained.js';
+import type { LoadModelOptions } from '../../models/loaded-model.js';
+import type { PretrainedModel } from '../../models/model.js';
+import type { LocalModel } from '../../models/pretrained.js';
+import { Channel } from '../../worker/channel.js';
+import { makeHandler } from '../../worker/handler.js';
+import { listen } from '../../worker/port.js';
+import { type Message, packError } from '../../worker/protocol.js';
 import { requireTrainable } from '../fine-tuning/encoder.js';
-import { evaluateClassifier, loadAdapter, save, trainClassifier, trainEmbedding } from '../fine-tuning/index.js';
-import { type FineTuning, fineTuningOf, type Savable, savable } from '../fine-tuning.js';
+import type { Kit } from '../fine-tuning/head.js';
+import { loadAdapter, save, trainClassifier, trainEmbedding } from '../fine-tuning/index.js';
+import { addSave, type Savable } from '../fine-tuning.js';
+import { recordingCalls } from '../graph/calls.js';
 import { Parameter } from '../graph/parameters.js';
-import { recordingCalls } from '../graph/recording.js';
 import { Tape } from '../graph/tape.js';
 import type { TrainCore } from '../graph/train-core.js';
-import { allLayers } from '../graph/tree.js';
-import {
-  Channel,
-  type LoadModelOptions,
-  listen,
-  loadPretrained,
-  type Message,
-  type ModelFolder,
-  type ModelSource,
-  makeHandler,
-  type PretrainedModel,
-  packError,
-} from '../inference.js';
 import { Optimizer } from '../optim/optimizer.js';
 import { makeSchedule } from '../optim/schedules.js';
 import { loadTrainable } from '../trainable/pretrained.js';
 import type { TrainableOptions } from '../trainable/trainable-model.js';
-import type { CallbackEvents, FitProgress } from './callbacks.js';
 import { checkpointsOf } from './checkpoint.js';
 import { buildModel, type Description } from './description.js';
 import { startFit } from './fit.js';
+import type { CallbackEvents } from './fit-options.js';
 import type { AssistantJob, FitEvent, FitJob, FitOutcome, PortLike, PortMessage } from './fit-worker.js';
 import { type Assistant, buffersOf, remoteAssistant } from './parallel.js';
 
 const glue = { create, loadThreaded: null };
-const loadFineTuning = async () => ({ evaluateClassifier, loadAdapter, save, trainClassifier, trainEmbedding });
 
 /** Stops the running fit between two steps. */
 let stop = new AbortController();
@@ -98,19 +96,17 @@ async function fitModel(
   const schedule = job.schedule && makeSchedule(optimizer, job.schedule.kind, job.schedule.options);
   const parts = { model, optimizer, ...(schedule && { schedule }) };
   loadCheckpoint(job.checkpoint, parts);
-  const ask =
-    <Name extends FitEvent['name']>(name: Name) =>
-    (event: CallbackEvents[Name]) => {
+  const callbacks = job.events.map((name) => ({
+    [name](event: CallbackEvents[typeof name]) {
+      onEvent({ name, event } as FitEvent);
+      if (!job.awaited.includes(name)) return true;
       const answered = new Promise<boolean>((resolve) => {
         answer = resolve;
       });
-      onEvent({ name, event, awaited: true } as FitEvent);
       return abortable(answered, stop);
-    };
-  const callbacks = job.awaited.map((name) => ({ [name]: ask(name) }));
-  const isAsked = job.awaited.includes('onBatch');
-  const onStep = isAsked ? undefined : (event: FitProgress) => onEvent({ name: 'onBatch', event, awaited: false });
-  const options = { ...job.options, optimizer, schedule, signal: stop, onStep, callbacks };
+    },
+  }));
+  const options = { ...job.options, optimizer, schedule, signal: stop, callbacks };
   const others = job.divided ? ports.map((port) => assistantAt(port, released)) : null;
   const { history, failure } = await startFit(tape, model, job.data, options, others).then(
     (history) => ({ history, failure: null }),
@@ -146,8 +142,9 @@ async function assist({ released, ports, tape, model, loadCheckpoint }: Job, job
   if (!released.aborted) await new Promise((resolve) => released.addEventListener('abort', resolve));
 }
 
-/** The model of this worker, and the functions that train it. */
-let pretrained: { model: PretrainedModel & Savable; fineTuning: FineTuning };
+/** The model of this worker, and what trains it. */
+let model: PretrainedModel & Savable;
+let kit: Kit;
 
 async function loadModel(
   { core: plain, owned, hub }: Runtime,
@@ -158,16 +155,13 @@ async function loadModel(
   const tape = new Tape(plain as TrainCore, owned);
   const runtime = { core: plain, calls: recordingCalls(plain as TrainCore, tape), owned, hub };
   const { trainable } = options as Partial<TrainableOptions>;
-  const load: Parameters<typeof savable>[0] = async (given, read) =>
-    trainable
-      ? loadTrainable(runtime, tape, given, read as TrainableOptions)
-      : loadPretrained(runtime, given!, read as LoadModelOptions, folder);
+  const loaded = await (trainable
+    ? loadTrainable(runtime, tape, source, options as TrainableOptions)
+    : loadPretrained(runtime, source, options, folder));
+  kit = { runtime, tape };
+  model = loaded as PretrainedModel & Savable;
   // A pool's workers do not have a source.
-  const model = (await (folder ? load : savable(load, loadFineTuning, { runtime, tape }))(
-    source,
-    options,
-  )) as PretrainedModel & Savable;
-  pretrained = { model, fineTuning: fineTuningOf({ runtime, tape }, loadFineTuning) };
+  if (!folder) addSave(kit, model as unknown as LocalModel, source, options, async () => ({ save, loadAdapter }));
   return model;
 }
 
@@ -187,16 +181,16 @@ function trainingOptions({ onProgress, ...options }: { onProgress?: ((progress: 
 
 const training = {
   trainClassifier: (examples: never, options: object) =>
-    afterOthers(() => pretrained.fineTuning.trainClassifier(pretrained.model, examples, trainingOptions(options))),
+    afterOthers(() => trainClassifier(kit, model, examples, trainingOptions(options))),
   trainEmbedding: (examples: never, options: object) =>
-    afterOthers(() => pretrained.fineTuning.trainEmbedding(pretrained.model, examples, trainingOptions(options))),
+    afterOthers(() => trainEmbedding(kit, model, examples, trainingOptions(options))),
   mergeLora: () =>
     afterOthers(async () => {
-      requireTrainable('mergeLora', pretrained.model).mergeLora();
+      requireTrainable('mergeLora', model).mergeLora();
     }),
-  config: () => afterOthers(async () => pretrained.model.config),
+  config: () => afterOthers(async () => model.config),
   // Returned as a list, because lists are not searched for tensors.
-  save: (options: object) => afterOthers(async () => Object.entries(await pretrained.model.save(options))),
+  save: (options: object) => afterOthers(async () => Object.entries(await model.save(options))),
 };
 
 listen((post) => {

@@ -8,7 +8,7 @@ import { broadcastPositions } from '../../base/axes.js';
 import { flipped, matmul, operands } from '../../base/products.js';
 import { elementCount } from '../../base/tensor.js';
 import type { RawFunctions, RawTensor } from '../../base/wasm/core.js';
-import type { Computed, OperationName } from '../inference.js';
+import type { Computed, OperationName } from '../../layers/composition/make-operations.js';
 
 /** The derivative by the first input, from the entries of the inputs and of the result. Absent: 1. */
 type Derivative = (a: number, b: number, y: number) => number;

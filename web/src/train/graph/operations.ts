@@ -3,10 +3,11 @@ import { calling, describe, formatShape, guarded, HeedError, invalid } from '../
 import { callback, readOptions, type Schema } from '../../base/options.js';
 import { readTensor, Tensor, type TensorInput, type TensorLike } from '../../base/tensor.js';
 import type { RawTensor } from '../../base/wasm/core.js';
-import { makeOperations, type Operand, type Operations as PlainOperations } from '../inference.js';
+import { makeOperations } from '../../layers/composition/make-operations.js';
+import type { Operand, Operations as PlainOperations } from '../../layers/composition/operations.js';
 import { type Loss, toResult } from './loss.js';
 import { gradientsOf } from './operation-gradients.js';
-import type { Recording } from './scope.js';
+import type { Recording } from './recording.js';
 import type { Tape } from './tape.js';
 
 /** A custom function in JavaScript, with its gradient. */
@@ -24,21 +25,16 @@ export interface CustomFunction<Inputs extends readonly Tensor[] = Tensor[]> {
   ): TensorLike | readonly (TensorInput | null)[];
 }
 
+type Binary = 'add' | 'subtract' | 'multiply' | 'divide';
+type Unary = 'exp' | 'log' | 'abs' | 'sqrt' | 'relu' | 'tanh' | 'sigmoid';
+
+/** Operations whose results are losses. */
+type LossResults = { [Name in Binary]: (a: Loss, b: Loss | number) => Loss } & {
+  [Name in Unary]: (x: Loss | number) => Loss;
+} & { [Name in 'sum' | 'max']: (x: Operand) => Loss };
+
 /** The types of operations on losses, and custom functions. */
-export interface LossOperations {
-  add(a: Loss, b: Loss | number): Loss;
-  subtract(a: Loss, b: Loss | number): Loss;
-  multiply(a: Loss, b: Loss | number): Loss;
-  divide(a: Loss, b: Loss | number): Loss;
-  exp(x: Loss | number): Loss;
-  log(x: Loss | number): Loss;
-  abs(x: Loss | number): Loss;
-  sqrt(x: Loss | number): Loss;
-  relu(x: Loss | number): Loss;
-  tanh(x: Loss | number): Loss;
-  sigmoid(x: Loss | number): Loss;
-  sum(x: Operand): Loss;
-  max(x: Operand): Loss;
+export interface LossOperations extends LossResults {
   /**
    * Makes a differentiable function of tensors from JavaScript functions that compute its output and its gradient.
    *
@@ -65,10 +61,8 @@ export type Operations = LossOperations & PlainOperations;
 /** The operations of one runtime. */
 export function operationsOf(tape: Tape): Operations {
   const { core } = tape;
-
-  function computed(name: string, compute: (call: Recording) => RawTensor): Tensor {
-    return calling(name, () => tape.record(null, (call) => toResult(tape, compute(call))));
-  }
+  const computed = (name: string, compute: (call: Recording) => RawTensor): Tensor =>
+    calling(name, () => tape.record(null, (call) => toResult(tape, compute(call))));
 
   const operations = makeOperations({ calls: core }, (one) => {
     const { name, inputs, result } = one;

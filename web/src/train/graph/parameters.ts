@@ -4,12 +4,12 @@ import { listOf, type Reader } from '../../base/options.js';
 import { Tensor } from '../../base/tensor.js';
 import { Unproxied } from '../../base/unproxied.js';
 import type { RawModule } from '../../base/wasm/core.js';
-import { FreeParameter } from '../inference.js';
-import type { ModuleState } from './scope.js';
+import { FreeParameter } from '../../layers/composition/parameter.js';
+import type { RecordedModule } from './recorded-module.js';
 import type { Tape } from './tape.js';
 
-/** An owner of a raw object that has parameters. */
-export interface HasParameters {
+/** What has parameters: a layer, or a part of a model. */
+interface Owner {
   readonly raw: RawModule;
 }
 
@@ -28,23 +28,17 @@ export class Parameter extends Unproxied {
 
   /** The name in the state dict of the layer or module that listed it. */
   readonly name: string;
+  /** The extents of the axes. */
   readonly shape: readonly number[];
   /** @internal */
-  readonly state: ModuleState;
+  readonly state: RecordedModule;
   /** @internal */
   readonly index: number;
-  readonly #layer: HasParameters; // also prevents the layer from being garbage-collected
+  readonly #layer: Owner; // also prevents the layer from being garbage-collected
   readonly #tape: Tape;
 
   /** @internal */
-  constructor(
-    tape: Tape,
-    layer: HasParameters,
-    state: ModuleState,
-    index: number,
-    name: string,
-    shape: readonly number[],
-  ) {
+  constructor(tape: Tape, layer: Owner, state: RecordedModule, index: number, name: string, shape: readonly number[]) {
     super();
     this.name = name;
     this.shape = shape;
@@ -103,7 +97,7 @@ export class Parameter extends Unproxied {
  */
 export function parametersOf(
   tape: Tape,
-  layer: HasParameters,
+  layer: Owner,
   naming: string | ((name: string) => string | null) = '',
 ): Parameter[] {
   const { raw } = layer;
@@ -148,17 +142,14 @@ export function matching(argument: string, parameters: readonly Parameter[], giv
   return parameters.filter(({ name }) => patterns.some((one) => one.test(name)));
 }
 
-/** The list of a `Parameter` that was made as `heed.Parameter`. */
-function ownParametersOf(parameter: FreeParameter): readonly unknown[] {
-  return (parameter as FreeParameter & { parameters(): Parameter[] }).parameters();
-}
-
 /** Reads parameters: an array or another iterable. */
 export function readParameters(tape: Tape, argument: string, given: unknown): Parameter[] {
   return guarded(argument, () => {
     const isIterable = typeof given === 'object' && given !== null && Symbol.iterator in given;
     const all: unknown[] = isIterable ? [...(given as Iterable<unknown>)] : [given];
-    const list = all.flatMap((one) => (one instanceof FreeParameter ? ownParametersOf(one) : [one]));
+    const list = all.flatMap((one) =>
+      one instanceof FreeParameter ? (one as FreeParameter & { parameters(): Parameter[] }).parameters() : [one],
+    );
     for (const one of list) {
       if (!(one instanceof Parameter))
         throw invalid(argument, 'parameters from parameters() of a layer or model', describe(one));
@@ -172,13 +163,7 @@ export function readParameters(tape: Tape, argument: string, given: unknown): Pa
 
 /** Makes the error for a gradient that is not finite. */
 export function diverged(argument: string, { name, shape }: Parameter): HeedError {
-  return invalid(
-    argument,
-    'finite gradients',
-    `NaN or infinity in that of '${name}' ${formatShape(shape)}`,
-    'DIVERGED',
-    {
-      hint: 'The parameters are unchanged. A lower learning rate or clipGradNorm may help',
-    },
-  );
+  const got = `NaN or infinity in that of '${name}' ${formatShape(shape)}`;
+  const hint = 'The parameters are unchanged. A lower learning rate or clipGradNorm may help';
+  return invalid(argument, 'finite gradients', got, 'DIVERGED', { hint });
 }

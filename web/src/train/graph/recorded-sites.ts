@@ -1,7 +1,6 @@
 /** Sites of recorded calls: the values that are read can be differentiated and have gradients, and so do the tensors of edits. */
 import { elementCount, Tensor } from '../../base/tensor.js';
 import type { RawSiteLayout, RawSites, RawTensor } from '../../base/wasm/core.js';
-import type { RawGraph, RawRecordedSites, RawVariable, TrainCore } from './train-core.js';
 
 /**
  * The values that a recorded call read at a site.
@@ -49,10 +48,11 @@ export class SiteGradients {
     this.edits = numEdits;
   }
 
-  add(code: number, values: Float32Array): void {
+  /** Receives gradients. A function of its own: graphs keep it, and with it what it refers to. */
+  readonly add = (code: number, values: Float32Array): void => {
     const before = this.#found.get(code);
     this.#found.set(code, before ? values.map((value, i) => value + before[i]!) : values);
-  }
+  };
 
   of(code: number): Tensor | null {
     const values = this.#found.get(code);
@@ -82,7 +82,7 @@ export class SiteGradients {
  * The position in the site's tensor of each row of a head, or of each score or weight, in the WebAssembly module's
  * order.
  */
-function placesOf({ shape, heads, rows, keys }: RawSiteLayout): Int32Array {
+export function placesOf({ shape, heads, rows, keys }: RawSiteLayout): Int32Array {
   const length = shape.at(-2)!;
   const places: number[] = [];
   rows.forEach(({ columns }, n) => {
@@ -94,51 +94,4 @@ function placesOf({ shape, heads, rows, keys }: RawSiteLayout): Int32Array {
           for (const key of keys[n]!.columns) places.push(rowOf(h, column) * shape.at(-1)! + key);
   });
   return Int32Array.from(places);
-}
-
-/**
- * Makes the function that receives gradients. It is made here, because a function keeps alive everything in the scope
- * where it was created.
- */
-const retainer = (gradients: SiteGradients) => (code: number, values: Float32Array) => gradients.add(code, values);
-
-/** The operations of a `Recording` that sites use. */
-interface Call {
-  readonly graph: RawGraph;
-  input(name: string, tensor: RawTensor, kind: 'edits'): RawVariable;
-  output(variable: RawVariable): RawTensor;
-  keep(variable: RawVariable): RawVariable;
-}
-
-/** Makes the raw sites of a call, and a function that makes the activations after the call has returned. */
-export function recordSites(
-  core: TrainCore,
-  call: Call,
-  given: RawSites,
-  gradients: SiteGradients,
-): { raw: RawRecordedSites; finish(): void } {
-  const found = new Map<number, RawVariable>();
-  const { reads, columns, map, edits } = given;
-  const raw: RawRecordedSites = {
-    reads,
-    columns,
-    map,
-    edits: edits.map((edit) => ({
-      ...edit,
-      variable: edit.operand && call.input(String(edit.number), edit.operand, 'edits'),
-    })),
-    read: (code, values) => void found.set(code, call.keep(values)),
-    retain: retainer(gradients),
-  };
-  const finish = () => {
-    for (const [code, values] of found) {
-      const layout = gradients.layoutOf(code);
-      const { shape, keys } = layout;
-      const size = elementCount(shape);
-      const scattered = core.recordScatterRows(call.graph, values, placesOf(layout), keys ? [size, 1] : shape);
-      const variable = keys ? core.recordReshape(call.graph, call.keep(scattered), shape) : scattered;
-      given.keep(code, new SiteActivation(call.output(variable), gradients, code));
-    }
-  };
-  return { raw, finish };
 }

@@ -1,52 +1,152 @@
-/**
- * The functions and layer classes that heed/train calls. Calls whose results need gradients are recorded; all others go
- * straight to the WebAssembly module.
- */
-import type { Calls, RawFunctions, RawLayer, RawTensor } from '../../base/wasm/core.js';
-import { FreeParameter, type LayerTraits, layers } from '../inference.js';
-import { RecordedLayer } from './recorded.js';
-import type { Tape } from './tape.js';
-import type { TrainCore } from './train-core.js';
+/** The recording of one call of the WebAssembly module. */
+import { formatShape } from '../../base/error.js';
+import { elementCount, kindOf } from '../../base/tensor.js';
+import type { RawModule, RawSites, RawTensor } from '../../base/wasm/core.js';
+import type { Entry, Graph, LeafKind } from './graph.js';
+import type { RecordedModule, TapeParts } from './recorded-module.js';
+import { placesOf, SiteActivation, SiteGradients } from './recorded-sites.js';
+import type { RawGraph, RawRecordedSites, RawVariable } from './train-core.js';
 
-/** Sums the gradients [H, L, S] of a relative bias into those of its table [buckets, H], given the bucket of each query and key. */
-function tableGradient(gradient: Float32Array, buckets: Float32Array, [rows, heads]: readonly number[]): RawTensor {
-  const data = new Float32Array(rows! * heads!);
-  gradient.forEach((value, i) => {
-    const at = buckets[i % buckets.length]! * heads! + Math.floor(i / buckets.length);
-    data[at] = data[at]! + value;
-  });
-  return { data, shape: [rows!, heads!] };
-}
+/** Computes the gradients of the inputs of a result that JavaScript computed; null for inputs without a gradient. */
+export type ExternalBackward = (gradient: Float32Array) => (RawTensor | null)[];
 
-/** Wraps the calls of `core` so that `tape` records them. */
-export function recordingCalls(core: TrainCore, tape: Tape): Calls {
-  const relativeBias: RawFunctions['relativeBias'] = (table, options) => {
-    if (!tape.records(null, [table])) return core.relativeBias(table, options);
-    const rows = table.shape[0] ?? 0;
-    const numbers = { data: Float32Array.from({ length: rows }, (_, i) => i), shape: [rows, 1] };
-    const { data: buckets } = core.relativeBias(numbers, options);
-    return tape.record(null, (call) =>
-      call.external(core.relativeBias(table, options), [call.input('table', table)], (gradient) => [
-        tableGradient(gradient, buckets, table.shape),
-      ]),
-    );
-  };
-  const calls: Record<string, unknown> = {
-    compute: (name: 'softmax', given: object) =>
-      tape.records(null, Object.values(given))
-        ? tape.record(null, (call) => call.function(name, given))
-        : core.compute(name, given),
-    positionalEncoding: core.positionalEncoding,
-    alibi: core.alibi,
-    relativeBias,
-  };
-  for (const [name, traits] of Object.entries({ ...layers, Parameter: FreeParameter })) {
-    const Raw = core[name as 'Linear'] as unknown as new (options: object) => RawLayer;
-    calls[name] = class extends RecordedLayer {
-      constructor(options: object) {
-        super(tape, name, new Raw(options), traits as LayerTraits);
+export class Recording {
+  readonly graph: RawGraph;
+  readonly #tape: TapeParts;
+  readonly #graph: Graph;
+  readonly #module: RecordedModule | null;
+  readonly #owner: object | null;
+  readonly #temporary: RawVariable[] = [];
+  readonly #sources: Entry[] = [];
+  #isStale = false;
+
+  /** `owner`: the layer whose call is recorded. */
+  constructor(tape: TapeParts, graph: Graph, module: RecordedModule | null, owner: object | null) {
+    this.graph = graph.raw;
+    this.#tape = tape;
+    this.#graph = graph;
+    this.#module = module;
+    this.#owner = owner;
+  }
+
+  /** The variable of a tensor: its existing variable in the graph, or a new leaf. `name`: the name of the argument. */
+  input(name: string, tensor: RawTensor, kind: LeafKind = 'inputs'): RawVariable {
+    const entry = this.#graph.entries.get(tensor.data);
+    if (entry?.variable) {
+      this.#sources.push(entry);
+      if (formatShape(entry.shape) === formatShape(tensor.shape)) return entry.variable;
+      return this.keep(this.#tape.core.recordReshape(this.graph, entry.variable, tensor.shape));
+    }
+    this.#tape.requireOwn(name, tensor.data);
+    this.#isStale ||= entry !== undefined;
+    return this.#graph.leaf(name, tensor, kind) ?? this.keep(this.graph.leaf(tensor, false));
+  }
+
+  /** Copies a result, and links the copy to its variable if anything needs a gradient. */
+  output(variable: RawVariable): RawTensor {
+    let kept: RawVariable | null = null;
+    try {
+      const tensor = variable.value();
+      if (variable.needsGradient() && !this.#isStale) kept = variable;
+      if (kept || this.#isStale) {
+        this.#graph.remember(tensor.data, {
+          variable: kept,
+          shape: tensor.shape,
+          sources: this.#sources,
+          module: this.#module,
+          version: this.#module?.version ?? 0,
+          owner: this.#owner,
+        });
+      }
+      return tensor;
+    } finally {
+      if (!kept) variable.delete();
+    }
+  }
+
+  /** Calls a raw layer. `given`: its arguments by name. `position`: as in `TrainCore.record`. */
+  layer(
+    layer: RawModule,
+    given: { sites?: RawSites | null | undefined },
+    position: readonly [number, number] | null,
+  ): unknown {
+    const sites = this.sites(given.sites ?? null);
+    const variables = { ...this.#variables(given), sites: sites?.raw ?? null };
+    const result = this.#results(this.#tape.core.record(this.graph, layer, variables, position));
+    sites?.finish();
+    return result;
+  }
+
+  /** The sites of a call, if any are read or edited. `finish` makes the activations after the call has returned. */
+  sites(given: RawSites | null): { raw: RawRecordedSites; finish(): void } | null {
+    if (!given) return null;
+    const { core } = this.#tape;
+    const gradients = new SiteGradients(given);
+    this.#graph.addSites(gradients);
+    const found = new Map<number, RawVariable>();
+    const { reads, columns, map } = given;
+    const edits = given.edits.map((edit) => ({
+      ...edit,
+      variable: edit.operand && this.input(String(edit.number), edit.operand, 'edits'),
+    }));
+    const read = (code: number, values: RawVariable) => void found.set(code, this.keep(values));
+    const finish = () => {
+      for (const [code, values] of found) {
+        const layout = gradients.layoutOf(code);
+        const { shape, keys } = layout;
+        const size = elementCount(shape);
+        const rows = core.recordScatterRows(this.graph, values, placesOf(layout), keys ? [size, 1] : shape);
+        const variable = keys ? core.recordReshape(this.graph, this.keep(rows), shape) : rows;
+        given.keep(code, new SiteActivation(this.output(variable), gradients, code));
       }
     };
+    return { raw: { reads, columns, map, edits, read, retain: gradients.add }, finish };
   }
-  return calls as unknown as Calls;
+
+  /** Calls a function whose weights are parameters. */
+  function(name: string, given: object): unknown {
+    const variables = this.#variables(given, ['weight', 'bias']);
+    return this.#results(this.#tape.core.recordFunction(this.graph, name, variables));
+  }
+
+  /** Replaces tensors in the arguments by variables. */
+  #variables(given: object, parameters: readonly string[] = []): object {
+    const isTensor = (value: { data?: unknown } | null) => kindOf(value?.data) === 'Float32Array';
+    return Object.fromEntries(
+      Object.entries(given).map(([name, value]) => [
+        name,
+        isTensor(value) ? this.input(name, value, parameters.includes(name) ? 'parameters' : 'inputs') : value,
+      ]),
+    );
+  }
+
+  /** Replaces variables in a result, or in an object of results, by copies. */
+  #results(given: RawVariable | object): unknown {
+    const { Variable } = this.#tape.core;
+    if (given instanceof Variable) return this.output(given as RawVariable);
+    const entries: [string, unknown][] = Object.entries(given);
+    const left = new Set(entries.flatMap(([, value]) => (value instanceof Variable ? [value] : [])));
+    const copied = (value: unknown) => (left.delete(value as RawVariable) ? this.output(value as RawVariable) : value);
+    try {
+      return Object.fromEntries(entries.map(([name, value]) => [name, copied(value)]));
+    } finally {
+      for (const variable of left) variable.delete();
+    }
+  }
+
+  /** Adds a result that JavaScript computed from `inputs`. */
+  external(result: RawTensor, inputs: RawVariable[], backward: ExternalBackward): RawTensor {
+    return this.output(this.graph.external(result, inputs, backward));
+  }
+
+  /** Frees the variables that only this call needed. */
+  end(): void {
+    for (const variable of this.#temporary) variable.delete();
+  }
+
+  /** Registers a variable that only this call needs. */
+  keep(variable: RawVariable): RawVariable {
+    this.#temporary.push(variable);
+    return variable;
+  }
 }

@@ -1,5 +1,5 @@
 /**
- * Manages the graphs of training: which tensors are variables, which forward passes are live, and the gradients of the
+ * Records calls in training: which tensors are variables, which forward passes are live, and the gradients of the
  * layers' parameters.
  *
  * A tensor that a recorded call returned is recognized by its `data`: wherever that array is passed again, in the same
@@ -8,16 +8,24 @@
  * garbage-collected.
  */
 import { calling, formatShape, HeedError, invalid } from '../../base/error.js';
-import { inCall, whenIdle } from '../../base/in-progress.js';
+import { enterCall, leaveCall, whenIdle } from '../../base/in-progress.js';
 import type { RawObject } from '../../base/owned.js';
 import { registry } from '../../base/platform.js';
-import { type PartRecorder, readTensor, Tensor, type TensorInput } from '../../base/tensor.js';
+import { elementCount, type PartRecorder, readTensor, Tensor, type TensorInput } from '../../base/tensor.js';
 import type { RawModule, RawTensor } from '../../base/wasm/core.js';
-import { Capture, type ExternalBackward, LossScope, type ModuleState, Recording, Unrecorded } from './scope.js';
+import { CallGraph, type Entry, Graph } from './graph.js';
+import { RecordedModule } from './recorded-module.js';
+import { type ExternalBackward, Recording } from './recording.js';
 import type { RawGradients, RawGraph, RawVariable, TrainCore } from './train-core.js';
 
 /** Frees the graph of a call with `backward: true` when its `backward` is garbage-collected. */
-const dropped = registry<Capture>((capture) => capture.delete());
+const dropped = registry<CallGraph>((graph) => graph.delete());
+
+/** Frees the variable of a garbage-collected tensor. */
+const collected = registry<{ graph: Graph; entry: Entry }>(({ graph, entry }) => graph.end(entry));
+
+/** The tape of each result of layers in training, by its data. */
+const tapes = new WeakMap<Float32Array, Tape>();
 
 const ENDED =
   'backward(), zeroGrad() and step() free the graph of a forward pass: call zeroGrad() before the forward pass or after step(), and run the forward pass again';
@@ -26,7 +34,7 @@ const ENDED =
 export interface Located {
   readonly name: string;
   readonly shape: readonly number[];
-  readonly state: ModuleState;
+  readonly state: RecordedModule;
   readonly index: number;
 }
 
@@ -42,7 +50,8 @@ export interface Gradients<Inputs extends string = string> {
   edits?: (Tensor | null)[] | undefined;
 }
 
-export class Tape {
+/** The graph of the losses, and the records of single calls. One per `load()`. */
+export class Tape extends Graph {
   readonly core: TrainCore;
   /** The objects to delete with the runtime. */
   readonly owned: Set<RawObject>;
@@ -54,69 +63,84 @@ export class Tape {
   isIncomplete = false;
   /** The models in which new parameters have not been looked for; see `trainableParameter`. */
   newModels: WeakRef<object>[] = [];
-  readonly #modules = new WeakSet<RawModule>();
-  readonly #losses: LossScope;
-  #capture: Capture | null = null;
+  /** The graph of the call with `backward: true` that is being recorded. */
+  #callGraph: CallGraph | null = null;
   /** The number of running backward passes, and of calls being recorded in the graph of the losses. */
   #backward = 0;
   #recording = 0;
   #isFreed = false;
 
   constructor(core: TrainCore, owned: Set<RawObject>) {
+    super(new core.Graph());
     this.core = core;
     this.owned = owned;
-    const graph = new core.Graph();
-    this.#losses = new LossScope(graph, (state) => void this.gradientsOf(state));
-    this.#losses.recorder = this.#part;
+    this.recorder = this.#part;
     const free = () => {
-      this.#losses.endAll();
-      graph.delete();
+      this.endAll();
+      this.raw.delete();
       this.#isFreed = true;
     };
     owned.add({ delete: () => whenIdle(free) });
   }
 
-  /** Starts tracking a module. */
-  track(module: ModuleState): void {
-    this.#modules.add(module);
-  }
-
-  /** The state of a layer, which must have been made for this tape. */
-  stateOf(raw: RawModule): ModuleState {
-    if (this.#modules.has(raw)) return raw as ModuleState;
-    const name = (raw as Partial<ModuleState>).name ?? 'layer';
+  /** Requires that a layer was made for this tape. */
+  stateOf(raw: RawModule): RecordedModule {
+    if (raw instanceof RecordedModule && raw.tape === this) return raw;
+    const name = (raw as Partial<RecordedModule>).name ?? 'layer';
     throw invalid(name, 'a layer of the same load()', 'a layer of another load()');
   }
 
-  gradientsOf(state: ModuleState): RawGradients {
-    if (!state.gradients) {
-      state.gradients = new this.core.Gradients(state.inner);
-      this.#losses.graph.add(state.gradients);
+  override use(module: RecordedModule): void {
+    this.gradientsOf(module);
+  }
+
+  override remember(data: Float32Array, entry: Entry): void {
+    super.remember(data, entry);
+    tapes.set(data, this);
+    collected?.register(data, { graph: this, entry });
+  }
+
+  /** Rejects a result of layers in training that were made through another load(): here it would be a constant. */
+  requireOwn(name: string, data: Float32Array): void {
+    const tape = tapes.get(data);
+    if (!tape || tape === this || !tape.entries.get(data)?.variable) return;
+    throw invalid(name, 'results of layers of the same load()', 'a result of another load()', 'INVALID_ARGUMENT', {
+      hint: 'Make all layers through one load(), or call eval() on those whose results are constants',
+    });
+  }
+
+  gradientsOf(module: RecordedModule): RawGradients {
+    if (!module.gradients) {
+      module.gradients = new this.core.Gradients(module.inner);
+      this.raw.add(module.gradients);
     }
-    return state.gradients;
+    return module.gradients;
   }
 
   /** Deletes a layer's object by calling `free`, and frees the graphs that use it. */
-  release(state: ModuleState, free: () => void): void {
-    state.deleted = true;
+  release(module: RecordedModule, free: () => void): void {
+    module.deleted = true;
     whenIdle(() => {
-      if (state.gradients) {
-        if (!this.#isFreed) this.#losses.graph.forget(state.gradients);
-        state.gradients.delete();
+      if (module.gradients) {
+        if (!this.#isFreed) this.raw.forget(module.gradients);
+        module.gradients.delete();
       }
       free();
     });
   }
 
   /** Whether a call with these arguments must be recorded. */
-  records(state: ModuleState | null, args: readonly unknown[]): boolean {
-    return this.#capture !== null || state?.training === true || args.some((value) => this.#isVariable(value));
+  records(module: RecordedModule | null, args: readonly unknown[]): boolean {
+    return this.#callGraph !== null || module?.training === true || args.some((value) => this.#isVariable(value));
   }
 
   #isVariable(value: unknown): boolean {
     if (typeof value !== 'object' || value === null) return false;
     if (ArrayBuffer.isView(value)) return false;
-    if ('data' in value) return this.#losses.knows(value.data as Float32Array);
+    if ('data' in value) {
+      this.requireOwn('tensor', value.data as Float32Array);
+      return this.entries.has(value.data as Float32Array);
+    }
     return Object.values(value).some((part) => this.#isVariable(part));
   }
 
@@ -125,75 +149,67 @@ export class Tape {
     if (this.#isFreed) throw new HeedError('DISPOSED', 'heed: used after dispose(). Call load() again');
   }
 
-  /** Runs a call that takes only variables. It is recorded if `records` returns true, or if `always` is true. */
-  run<T>(
-    state: ModuleState,
-    body: (recording: Recording) => T,
-    others: readonly ModuleState[] = [],
-    args: readonly unknown[] = [],
-    always = false,
-  ): T {
-    if (always || this.records(state, args)) return this.record(state, body, others);
-    this.requireAlive();
-    const scope = new Unrecorded(new this.core.Graph());
-    try {
-      return this.#call(new Recording(this.core, scope, this.#losses, null, null), body);
-    } finally {
-      scope.graph.delete();
-    }
-  }
-
-  /**
-   * Runs a call to its end. Calls that its callbacks make are not a part of a call with `backward: true`, and objects
-   * that they dispose of are freed after this call.
-   */
-  #call<T>(recording: Recording, body: (recording: Recording) => T): T {
-    const { owner } = this;
-    const capture = this.#capture;
-    this.owner = this.#capture = null;
-    try {
-      return inCall(() => {
-        try {
-          return body(recording);
-        } finally {
-          recording.end();
-        }
-      });
-    } finally {
-      this.owner = owner;
-      this.#capture = capture;
-    }
-  }
-
   /** See PartRecorder. A part of a result whose graph has been freed counts as such a result, too. */
   readonly #part: PartRecorder = (whole, first, count) => {
-    const scope = this.#capture ?? this.#losses;
-    const entry = scope.entries.get(whole.data);
+    const graph = this.#callGraph ?? this;
+    const entry = graph.entries.get(whole.data);
     if (!entry || this.#isFreed) return null;
     if (entry.variable)
       return calling('Tensor', () =>
-        this.record(null, (call) => {
-          const { graph } = call;
-          return call.output(this.core.recordSlice(graph, call.input('x', whole), 0, first, count)).data;
-        }),
+        this.record(
+          null,
+          (call) => call.output(this.core.recordSlice(call.graph, call.input('x', whole), 0, first, count)).data,
+        ),
       );
     const size = whole.shape[1]!;
     const part = whole.data.slice(first * size, (first + count) * size);
-    scope.remember(part, { ...entry, shape: [count, size] });
+    graph.remember(part, { ...entry, shape: [count, size] });
     return part;
   };
 
-  /** Records a call. `others`: further modules whose parameters it uses. */
-  record<T>(state: ModuleState | null, body: (recording: Recording) => T, others: readonly ModuleState[] = []): T {
+  /**
+   * Records a call of `module`. `others`: further modules whose parameters it uses. Calls that its callbacks make are not
+   * a part of a call with `backward: true`, and objects that they dispose of are freed after this call.
+   */
+  record<T>(
+    module: RecordedModule | null,
+    body: (call: Recording) => T,
+    others: readonly RecordedModule[] = [],
+    graph: Graph = this.#callGraph ?? this,
+  ): T {
     this.requireAlive();
-    const scope = this.#capture ?? this.#losses;
-    for (const used of state ? [state, ...others] : others) scope.use(used);
-    const isOfLosses = scope === this.#losses;
-    if (isOfLosses) this.#recording++;
+    for (const used of module ? [module, ...others] : others) graph.use(used);
+    const { owner } = this;
+    const callGraph = this.#callGraph;
+    const call = new Recording(this, graph, module, owner);
+    this.owner = this.#callGraph = null;
+    if (graph === this) this.#recording++;
+    enterCall();
     try {
-      return this.#call(new Recording(this.core, scope, this.#losses, state, this.owner), body);
+      return body(call);
     } finally {
-      if (isOfLosses) this.#recording--;
+      try {
+        call.end();
+      } finally {
+        try {
+          leaveCall();
+        } finally {
+          if (graph === this) this.#recording--;
+          this.owner = owner;
+          this.#callGraph = callGraph;
+        }
+      }
+    }
+  }
+
+  /** Runs a call that can only run on variables, in a graph that is freed at its end. */
+  compute<T>(body: (call: Recording) => T): T {
+    this.requireAlive();
+    const graph = new Graph(new this.core.Graph());
+    try {
+      return this.record(null, body, [], graph);
+    } finally {
+      graph.raw.delete();
     }
   }
 
@@ -208,19 +224,18 @@ export class Tape {
     body: () => T,
   ): (T extends Tensor ? { output: T } : T) & { backward(cotangent: TensorInput): Gradients } {
     this.requireAlive();
-    const capture = new Capture(this.core, this.owned, inputs === null);
-    capture.recorder = this.#part;
-    const outer = this.#capture;
-    this.#capture = capture;
+    const graph = new CallGraph(this.core, this.owned, inputs === null, this.#part);
+    const outer = this.#callGraph;
+    this.#callGraph = graph;
     let result: T;
     try {
-      for (const [key, tensor] of Object.entries(inputs ?? {})) capture.addInput(key, tensor);
+      for (const [key, tensor] of Object.entries(inputs ?? {})) graph.addInput(key, tensor);
       result = body();
     } catch (error) {
-      capture.delete();
+      graph.delete();
       throw error;
     } finally {
-      this.#capture = outer;
+      this.#callGraph = outer;
     }
     const parts: { output: Tensor } = 'output' in result ? result : { output: result };
     const { data, shape } = parts.output;
@@ -228,56 +243,57 @@ export class Tape {
     const backward = (cotangent: TensorInput): Gradients => {
       void owner;
       const seed = readTensor(`${name}: cotangent`, cotangent);
-      if (formatShape(seed.shape) !== formatShape(shape))
-        throw invalid(
-          `${name}: cotangent`,
-          `the shape of the output, ${formatShape(shape)}`,
-          formatShape(seed.shape),
-          'SHAPE_MISMATCH',
-        );
+      const [expected, got] = [formatShape(shape), formatShape(seed.shape)];
+      if (got !== expected)
+        throw invalid(`${name}: cotangent`, `the shape of the output, ${expected}`, got, 'SHAPE_MISMATCH');
       this.requireAlive();
-      if (capture.deleted)
+      if (graph.deleted)
         throw invalid(`${name}: backward`, 'one call per forward pass', 'a second call', 'INVALID_ARGUMENT', {
           hint: ENDED,
         });
-      for (const [state, { version }] of capture.modules) this.#requireCurrent(name, state, version);
+      for (const [module, { version }] of graph.modules) this.#requireCurrent(name, module, version);
+      enterCall();
       try {
-        return inCall(() => this.#gradients(`${name}: backward`, capture, data, seed, parameters()));
+        return this.#gradients(`${name}: backward`, graph, data, seed, parameters());
       } finally {
-        dropped?.unregister(backward);
-        capture.delete();
+        try {
+          leaveCall();
+        } finally {
+          dropped?.unregister(backward);
+          graph.delete();
+        }
       }
     };
-    dropped?.register(backward, capture, backward);
+    dropped?.register(backward, graph, backward);
     return { ...parts, backward } as never;
   }
 
   #gradients(
     name: string,
-    capture: Capture,
+    graph: CallGraph,
     data: Float32Array,
     seed: RawTensor,
     parameters: readonly Located[],
   ): Gradients {
-    const output = capture.entries.get(data)?.variable;
-    if (output) this.#run(name, capture.graph, output, seed, () => capture.endAll());
+    const output = graph.entries.get(data)?.variable;
+    if (output) this.#run(name, graph.raw, output, seed, () => graph.endAll());
     const gradients: Gradients = { inputs: {}, parameters: {} };
-    const { sites } = capture;
+    const { sites } = graph;
     if (sites) {
       gradients.activations = sites.all();
       gradients.edits = new Array<Tensor | null>(sites.edits).fill(null);
     }
-    for (const { name: key, variable, kind } of capture.leaves.values()) {
+    for (const { name: key, variable, kind } of graph.leaves.values()) {
       const { data, shape } = calling(name, () => variable.gradient());
       const gradient = new Tensor(data, shape);
       if (kind === 'edits') gradients.edits![Number(key)] = gradient;
       else gradients[kind][key] = gradient;
     }
     for (const { name: key, shape, state, index } of parameters) {
-      const found = capture.modules.get(state)?.gradients;
+      const found = graph.modules.get(state)?.gradients;
       if (!found?.requiresGradient(index)) continue;
-      const size = shape.reduce((a, b) => a * b, 1);
-      gradients.parameters[key] = new Tensor(calling(name, () => found.read(index)) ?? new Float32Array(size), shape);
+      const read = calling(name, () => found.read(index)) ?? new Float32Array(elementCount(shape));
+      gradients.parameters[key] = new Tensor(read, shape);
     }
     return gradients;
   }
@@ -285,9 +301,8 @@ export class Tape {
   /** Adds the gradients of a loss to those of the parameters, and frees its graph. */
   backward(loss: Float32Array): void {
     const name = 'backward';
-    const { entries, graph } = this.#losses;
     this.requireAlive();
-    const entry = entries.get(loss);
+    const entry = this.entries.get(loss);
     if (!entry) {
       throw invalid(name, 'a loss that depends on a parameter', 'a constant', 'INVALID_ARGUMENT', {
         hint: 'Call train() on the layers, and do not freeze the parameters to train',
@@ -295,7 +310,7 @@ export class Tape {
     }
     if (!entry.variable)
       throw new HeedError('INVALID_ARGUMENT', `${name}: the graph of the loss has been freed. ${ENDED}`);
-    this.requireIdle();
+    this.requireNoPass();
     if (!loss.every(Number.isFinite))
       throw invalid(name, 'a finite loss', String(loss[0]), 'DIVERGED', {
         hint: 'The parameters are unchanged. A lower learning rate may help',
@@ -306,10 +321,10 @@ export class Tape {
       for (const source of sources) reached.add(source);
     }
     const end = () => {
-      for (const one of reached) this.#losses.end(one);
+      for (const one of reached) this.end(one);
     };
     try {
-      this.#run(name, graph, entry.variable, null, end);
+      this.#run(name, this.raw, entry.variable, null, end);
     } catch (error) {
       this.isIncomplete = true;
       throw error;
@@ -318,10 +333,11 @@ export class Tape {
     }
   }
 
-  #requireCurrent(name: string, state: ModuleState, version: number): void {
-    if (state.deleted) throw new HeedError('DISPOSED', `${name}: the graph uses a ${state.name} that was disposed of`);
-    if (state.version === version) return;
-    const problem = `the parameters of a ${state.name} have changed since the forward pass`;
+  #requireCurrent(name: string, module: RecordedModule, version: number): void {
+    if (module.deleted)
+      throw new HeedError('DISPOSED', `${name}: the graph uses a ${module.name} that was disposed of`);
+    if (module.version === version) return;
+    const problem = `the parameters of a ${module.name} have changed since the forward pass`;
     throw new HeedError('INVALID_ARGUMENT', `${name}: ${problem}. ${ENDED}`);
   }
 
@@ -334,28 +350,31 @@ export class Tape {
     release();
     const proceed = () => calling(name, () => pass.proceed());
     this.#backward++;
+    enterCall();
     try {
-      inCall(() => {
-        try {
-          for (let stop = proceed(); stop; stop = proceed()) {
-            const gradients = (stop.external as ExternalBackward)(stop.gradient);
-            for (const [i, gradient] of gradients.entries())
-              if (gradient && pass.wants(i)) calling(name, () => pass.give(i, gradient));
-          }
-        } finally {
-          pass.delete();
-        }
-      });
+      for (let stop = proceed(); stop; stop = proceed()) {
+        const gradients = (stop.external as ExternalBackward)(stop.gradient);
+        for (const [i, gradient] of gradients.entries())
+          if (gradient && pass.wants(i)) calling(name, () => pass.give(i, gradient));
+      }
     } finally {
-      this.#backward--;
+      try {
+        pass.delete();
+      } finally {
+        try {
+          leaveCall();
+        } finally {
+          this.#backward--;
+        }
+      }
     }
   }
 
   /** Frees the graphs of all losses. */
   endPasses(): void {
-    this.requireIdle();
-    this.#losses.endAll();
-    this.#losses.graph.invalidate();
+    this.requireNoPass();
+    this.endAll();
+    this.raw.invalidate();
   }
 
   /** Requires that no backward pass is running. */
@@ -365,7 +384,7 @@ export class Tape {
   }
 
   /** Requires that no backward pass is running and no call is being recorded. */
-  requireIdle(): void {
+  requireNoPass(): void {
     this.requireNoBackward();
     if (this.#recording === 0) return;
     throw invalid('edit.map', 'a function that only computes', 'a function that trains');

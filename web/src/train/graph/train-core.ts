@@ -165,7 +165,7 @@ export interface TrainCore extends Core {
    */
   recordLoss(graph: RawGraph, name: string, given: object): RawVariable;
 
-  /** See `ModuleState`. */
+  /** See `RecordedModule`. */
   dropoutState(module: RawModule): number[];
   setDropoutState(module: RawModule, words: readonly number[]): void;
 

@@ -93,12 +93,17 @@ export interface Optimizers {
 
 /** A group of parameters in an optimizer. */
 export interface OptimizerGroup {
+  /** The parameters of the group. */
   readonly params: readonly Parameter[];
   /** The learning rate of the group. May be set at any time. */
   lr: number;
 }
 
-const beta = legal<number>('a number in [0, 1)', (value) => typeof value === 'number' && value >= 0 && value < 1);
+/** @internal */
+export const belowOne = legal<number>(
+  'a number in [0, 1)',
+  (value) => typeof value === 'number' && value >= 0 && value < 1,
+);
 const pairOf =
   (reader: Reader<number>): Reader<[number, number]> =>
   (value, name) =>
@@ -125,7 +130,7 @@ type MomentShape = readonly [name: string, shape: readonly number[]];
 const adam = (weightDecay: number): OptimizerKind<AdamOptions> => ({
   options: {
     lr: [notNegative, 1e-3],
-    betas: [pairOf(beta), [0.9, 0.999]],
+    betas: [pairOf(belowOne), [0.9, 0.999]],
     eps: [notNegative, 1e-8],
     weightDecay: [notNegative, weightDecay],
     amsgrad: [flag, false],
@@ -251,7 +256,7 @@ export class Optimizer extends Owned<RawOptimizer> {
   step(): void {
     const { raw, name } = this;
     const tape = this.#tape;
-    tape.requireIdle();
+    tape.requireNoPass();
     const parameters = this.#parameters();
     requireIdle(
       `${name}.step`,

@@ -3,19 +3,9 @@
  * et al. 2017 and of `torch.optim.lr_scheduler`.
  */
 import { describe, invalid } from '../../base/error.js';
-import {
-  count,
-  legal,
-  notNegative,
-  oneOf,
-  optional,
-  type Reader,
-  readOptions,
-  type Schema,
-  size,
-} from '../../base/options.js';
+import { count, notNegative, oneOf, optional, readOptions, type Schema, size } from '../../base/options.js';
 import { Unproxied } from '../../base/unproxied.js';
-import { Optimizer } from './optimizer.js';
+import { belowOne, Optimizer } from './optimizer.js';
 
 /** Options of schedules that end. */
 export interface ScheduleOptions {
@@ -57,50 +47,56 @@ export interface ReduceOnPlateauOptions {
   minLr?: number | undefined;
 }
 
-const schema = { warmup: count, steps: size } satisfies Schema<ScheduleOptions>;
-const constantSchema = { warmup: count } satisfies Schema<ConstantScheduleOptions>;
-const noamSchema = { embedDim: size, warmup: size } satisfies Schema<NoamOptions>;
+/** How a schedule is made: its options, and its factor on the learning rates per step, from 0. */
+interface ScheduleDefinition<Options> {
+  readonly schema: Schema<Options>;
+  readonly factor: ((step: number, options: Options) => number) | null;
+}
 
-const plateauSchema = {
-  mode: optional(oneOf(['min', 'max']), 'min' as const),
-  factor: optional(
-    legal<number>('a number in [0, 1)', (value) => typeof value === 'number' && value >= 0 && value < 1),
-    0.1,
-  ),
-  patience: optional(count, 10),
-  threshold: optional(notNegative, 1e-4),
-  thresholdMode: optional(oneOf(['rel', 'abs']), 'rel' as const),
-  cooldown: optional(count, 0),
-  minLr: optional(notNegative, 0),
-} satisfies Schema<ReduceOnPlateauOptions>;
-type PlateauRead = Required<ReduceOnPlateauOptions>;
+/** Rises from 0 to 1 in `warmup` steps; afterwards, `then` is the factor. */
+const warmedUp =
+  <Options extends { warmup: number }>(then: (step: number, options: Options) => number) =>
+  (step: number, options: Options) =>
+    step < options.warmup ? step / options.warmup : then(step, options);
 
-/** The progress of `step`: 0 at the end of the warmup, 1 at `steps`. */
-const progress = (step: number, { warmup, steps }: ScheduleOptions) => (step - warmup) / Math.max(1, steps - warmup);
+const ending = { warmup: count, steps: size };
 
-const rising = (step: number, warmup: number) => step / Math.max(1, warmup);
-
-/** The factor on the learning rates per step, from 0. */
-const factors = {
-  linear: (options: ScheduleOptions) => (step: number) =>
-    step < options.warmup
-      ? rising(step, options.warmup)
-      : Math.max(0, (options.steps - step) / Math.max(1, options.steps - options.warmup)),
-  cosine: (options: ScheduleOptions) => (step: number) =>
-    step < options.warmup
-      ? rising(step, options.warmup)
-      : Math.max(0, 0.5 * (1 + Math.cos(Math.PI * progress(step, options)))),
-  constant:
-    ({ warmup }: ConstantScheduleOptions) =>
-    (step: number) =>
-      Math.min(1, step < warmup ? rising(step, warmup) : 1),
-  noam:
-    ({ embedDim, warmup }: NoamOptions) =>
-    (step: number) =>
+const definitions = {
+  linear: {
+    schema: ending,
+    factor: warmedUp((step, { warmup, steps }) => Math.max(0, (steps - step) / Math.max(1, steps - warmup))),
+  } satisfies ScheduleDefinition<ScheduleOptions>,
+  cosine: {
+    schema: ending,
+    factor: warmedUp((step, { warmup, steps }) =>
+      Math.max(0, 0.5 * (1 + Math.cos(Math.PI * ((step - warmup) / Math.max(1, steps - warmup))))),
+    ),
+  } satisfies ScheduleDefinition<ScheduleOptions>,
+  constant: {
+    schema: { warmup: count },
+    factor: warmedUp(() => 1),
+  } satisfies ScheduleDefinition<ConstantScheduleOptions>,
+  noam: {
+    schema: { embedDim: size, warmup: size },
+    factor: (step, { embedDim, warmup }) =>
       embedDim ** -0.5 * Math.min((step + 1) ** -0.5, (step + 1) * warmup ** -1.5),
+  } satisfies ScheduleDefinition<NoamOptions>,
+  reduceOnPlateau: {
+    schema: {
+      mode: optional(oneOf(['min', 'max']), 'min' as const),
+      factor: optional(belowOne, 0.1),
+      patience: optional(count, 10),
+      threshold: optional(notNegative, 1e-4),
+      thresholdMode: optional(oneOf(['rel', 'abs']), 'rel' as const),
+      cooldown: optional(count, 0),
+      minLr: optional(notNegative, 0),
+    },
+    factor: null,
+  } satisfies ScheduleDefinition<ReduceOnPlateauOptions>,
 };
 
-export type ScheduleKind = keyof typeof factors | 'custom' | 'reduceOnPlateau';
+export type ScheduleKind = keyof typeof definitions | 'custom';
+type PlateauRead = Required<ReduceOnPlateauOptions>;
 
 /** What a plateau schedule remembers of the metric: the best, the steps without improvement, the remaining cooldown. */
 export interface Plateau {
@@ -111,8 +107,11 @@ export interface Plateau {
 
 /** The position of a schedule, in checkpoints. */
 interface Position {
+  /** The number of calls of `step()`. */
   readonly count: number;
-  readonly rates: readonly number[];
+  /** The rates to which the factor is applied. */
+  readonly rates: number[];
+  /** null for other schedules than `reduceOnPlateau`. */
   readonly plateau: Plateau | null;
 }
 
@@ -130,89 +129,74 @@ export class Schedule extends Unproxied {
   /** @internal For messages and consoles, as minification renames classes. */
   static override readonly name: string = 'Schedule';
 
-  /** @internal */
-  readonly kind: ScheduleKind;
-  /** @internal */
-  readonly options: object;
-  readonly #optimizer: Optimizer;
   readonly #factor: ((count: number) => number) | null;
-  #rates: readonly number[];
-  #count = 0;
-  #plateau: Plateau | null = null;
+  #position: Position;
 
-  /** @internal `factor`: the factor of each step; null for `reduceOnPlateau`. */
-  constructor(optimizer: Optimizer, kind: ScheduleKind, options: object, factor: ((count: number) => number) | null) {
+  /** @internal `options`: after reading. `factor`: the factor of each step; null for `reduceOnPlateau`. */
+  constructor(
+    /** @internal */
+    readonly optimizer: Optimizer,
+    /** @internal */
+    readonly kind: ScheduleKind,
+    /** @internal */
+    readonly options: object,
+    factor: ((count: number) => number) | null,
+  ) {
     super();
     if (!(optimizer instanceof Optimizer)) throw invalid('schedules: optimizer', 'an optimizer', describe(optimizer));
-    this.kind = kind;
-    this.options = options;
-    this.#optimizer = optimizer;
-    this.#rates = optimizer.paramGroups.map(({ lr }) => lr);
     this.#factor = factor;
-    if (!factor) this.#plateau = { best: null, bad: 0, waiting: 0 };
+    const rates = optimizer.paramGroups.map(({ lr }) => lr);
+    this.#position = { count: 0, rates, plateau: factor ? null : { best: null, bad: 0, waiting: 0 } };
     this.#apply();
   }
 
   /** The number of calls of `step()`. */
   get count(): number {
-    return this.#count;
+    return this.#position.count;
   }
 
   /**
    * Advances the schedule. Call it after each `optimizer.step()`; for `reduceOnPlateau`, once per epoch and with the metric.
    */
   step(metric?: number): void {
-    if (this.#plateau) {
+    let { plateau } = this.#position;
+    if (plateau) {
       if (typeof metric !== 'number') throw invalid('reduceOnPlateau.step', 'the metric, a number', describe(metric));
-      this.#follow(this.#plateau, metric);
+      plateau = this.#followed(plateau, metric);
     }
-    this.#count++;
-    this.#apply();
+    this.position = { ...this.#position, count: this.count + 1, plateau };
   }
 
-  /** @internal The rates to which the factor is applied. */
-  get rates(): readonly number[] {
-    return this.#rates;
+  /** @internal Its position. A schedule of the same kind and options continues from it. */
+  get position(): Position {
+    return this.#position;
   }
 
-  /** @internal The state of a plateau schedule; null for other schedules. */
-  get plateau(): Plateau | null {
-    return this.#plateau;
-  }
-
-  /** @internal The optimizer whose rates it sets. */
-  get optimizer(): Optimizer {
-    return this.#optimizer;
-  }
-
-  /** @internal Continues from the position of another schedule. */
-  restore({ count, rates, plateau }: Position): void {
-    this.#count = count;
-    this.#rates = rates;
-    this.#plateau = plateau;
+  set position(position: Position) {
+    this.#position = position;
     this.#apply();
   }
 
   #apply(): void {
-    const factor = this.#factor?.(this.#count);
+    const factor = this.#factor?.(this.count);
     if (factor === undefined) return;
-    for (const [i, group] of this.#optimizer.paramGroups.entries()) group.lr = this.#rates[i]! * factor;
+    for (const [i, group] of this.optimizer.paramGroups.entries()) group.lr = this.#position.rates[i]! * factor;
   }
 
   /** Counts as `torch.optim.lr_scheduler.ReduceLROnPlateau`. */
-  #follow({ best, bad, waiting }: Plateau, metric: number): void {
+  #followed({ best, bad, waiting }: Plateau, metric: number): Plateau {
     const { factor, patience, cooldown, minLr } = this.options as PlateauRead;
     if (isBetter(metric, best, this.options as PlateauRead)) [best, bad] = [metric, 0];
     else bad++;
     if (waiting > 0) [waiting, bad] = [waiting - 1, 0];
     if (bad > patience) {
-      for (const group of this.#optimizer.paramGroups) {
+      for (const group of this.optimizer.paramGroups) {
         const lr = Math.max(group.lr * factor, minLr);
         if (group.lr - lr > LEAST_REDUCTION) group.lr = lr;
       }
       [waiting, bad] = [cooldown, 0];
     }
-    this.#plateau = { best, bad, waiting };
+    return { best, bad, waiting };
   }
 }
 
@@ -277,20 +261,18 @@ export interface Schedules {
 
 /** Makes a schedule from options that have been read. */
 export function makeSchedule(optimizer: Optimizer, kind: ScheduleKind, options: object): Schedule {
-  const factor = kind in factors ? factors[kind as keyof typeof factors](options as never) : null;
-  return new Schedule(optimizer, kind, options, factor);
+  const factor = kind === 'custom' ? null : definitions[kind].factor;
+  return new Schedule(optimizer, kind, options, factor && ((step) => factor(step, options as never)));
 }
 
-const schedule =
-  (kind: ScheduleKind, schema: Record<string, Reader<unknown>>) => (optimizer: Optimizer, options: unknown) =>
-    makeSchedule(optimizer, kind, readOptions(`schedules.${kind}`, schema, options));
-
 export const schedules: Schedules = {
-  linear: schedule('linear', schema),
-  cosine: schedule('cosine', schema),
-  constant: schedule('constant', constantSchema),
-  noam: schedule('noam', noamSchema),
-  reduceOnPlateau: schedule('reduceOnPlateau', plateauSchema),
+  ...(Object.fromEntries(
+    Object.entries(definitions).map(([kind, { schema }]) => [
+      kind,
+      (optimizer: Optimizer, options: unknown) =>
+        makeSchedule(optimizer, kind as ScheduleKind, readOptions(`schedules.${kind}`, schema, options)),
+    ]),
+  ) as unknown as Schedules),
   custom(optimizer, factor) {
     const name = 'schedules.custom: factor';
     if (typeof factor !== 'function') throw invalid(name, 'a function', describe(factor));

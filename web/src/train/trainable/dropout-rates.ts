@@ -1,7 +1,9 @@
 /** The dropout rates in config.json, for the places where each family's published model applies dropout. */
 import { HeedError } from '../../base/error.js';
+import type { Settings } from '../../io/settings.js';
+import { isJinaBert } from '../../models/families/families.js';
+import { STATIC } from '../../models/static-embedding.js';
 import type { RawDropoutRates } from '../graph/train-core.js';
-import { isJinaBert, type Settings, STATIC } from '../inference.js';
 
 /** A key of config.json, and the rate if the key is absent. */
 type Rate = readonly [key: string, fallback: number];
@@ -33,6 +35,16 @@ const jinaBert: Places = {
 const modernAttention: Rate = ['attention_dropout', 0];
 const attentionOnly: Places = { attention: modernAttention, classifier: [] };
 const gated: Places = { ...bert, attention: ['attention_probs_dropout_prob', 0], hidden };
+/** T5 without its dropout after the final norm. */
+const t5Rate: Rate = ['dropout_rate', 0.1];
+const t5: Places = {
+  embedding: t5Rate,
+  attention: t5Rate,
+  attentionOutput: t5Rate,
+  hidden: t5Rate,
+  output: t5Rate,
+  classifier: [['classifier_dropout', 0]],
+};
 const nomicResidual: Rate = ['resid_pdrop', 0.1];
 
 const FAMILIES: Record<string, Places> = {
@@ -41,7 +53,14 @@ const FAMILIES: Record<string, Places> = {
   roberta: bert,
   'xlm-roberta': bert,
   camembert: bert,
+  jina_embeddings_v3: bert,
   electra: bert,
+  ernie: bert,
+  'data2vec-text': bert,
+  roformer: bert,
+  'megatron-bert': { ...bert, classifier: [hidden] },
+  'roberta-prelayernorm': bert,
+  'xlm-roberta-xl': bert,
   mpnet: { ...bert, classifier: [hidden] },
   albert: {
     embedding: ['hidden_dropout_prob', 0],
@@ -58,8 +77,16 @@ const FAMILIES: Record<string, Places> = {
   'deberta-v2': { ...bert, position: hidden, classifier: [['cls_dropout', 0.1], hidden] },
   new: gated,
   gte: gated,
+  t5,
+  mt5: t5,
+  umt5: t5,
   qwen3: attentionOnly,
+  ultrabert: { attention: modernAttention, classifier: [['classifier_dropout', 0]] },
   gemma3_text: attentionOnly,
+  eurobert: attentionOnly,
+  llama: attentionOnly,
+  embedding_gemma2: attentionOnly,
+  embedding_gemma2_text: attentionOnly,
   modernbert: {
     embedding: ['embedding_dropout', 0],
     attention: modernAttention,
@@ -85,7 +112,8 @@ export function dropoutRates(
   settings: Settings,
   given: number | null,
 ): RawDropoutRates & { classifier: number } {
-  const read = ([key, fallback]: Rate) => given ?? settings.between(key, -1e-9, 1, fallback);
+  const own = settings.record('text_config') ?? settings;
+  const read = ([key, fallback]: Rate) => given ?? own.between(key, -1e-9, 1, fallback);
   if (!Object.hasOwn(FAMILIES, type))
     throw new HeedError(
       'UNSUPPORTED',
@@ -94,6 +122,6 @@ export function dropoutRates(
   const { classifier, ...places } = isJinaBert(type, settings) ? jinaBert : FAMILIES[type]!;
   const rates = { embedding: 0, attention: 0, attentionOutput: 0, hidden: 0, output: 0, position: 0 };
   for (const [place, rate] of Object.entries(places)) rates[place as keyof RawDropoutRates] = read(rate as Rate);
-  const own = classifier.find(([key]) => settings.get(key) !== undefined) ?? classifier.at(-1);
-  return { ...rates, classifier: own ? read(own) : 0 };
+  const last = classifier.find(([key]) => own.get(key) !== undefined) ?? classifier.at(-1);
+  return { ...rates, classifier: last ? read(last) : 0 };
 }

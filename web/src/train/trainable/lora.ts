@@ -44,10 +44,15 @@ export interface LoraOptions {
 
 /** The LoRA adapters of a model. */
 export interface Lora {
+  /** The rank of the adapters. */
   readonly rank: number;
+  /** The results of the adapters are multiplied by alpha / rank. */
   readonly alpha: number;
+  /** The dropout rate before the adapters. */
   readonly dropout: number;
+  /** The modules that have adapters. */
   readonly targets: readonly string[];
+  /** The modules that are trained and saved with the adapters. */
   readonly modulesToSave: readonly string[];
   /** The full names of the modules with an adapter. */
   readonly modules: readonly string[];
@@ -91,6 +96,8 @@ export function readLora(
   core: readonly string[],
 ): Read<typeof schema> & { targets: string[]; modules: string[]; chosen: { name: string; parameter: number }[] } {
   const options = readOptions('addLora', schema, given);
+  if (core.some((name) => name.endsWith('.lora_A')))
+    throw invalid('addLora', 'a model without adapters of tasks', 'a model with them', 'UNSUPPORTED');
   const linear = listed.flatMap((rows, parameter) =>
     isLinear(core[rows.parameter]!)
       ? [{ ...rows, name: moduleOf(rows.name), parameter, core: core[rows.parameter]! }]

@@ -3,8 +3,9 @@
  * several tensors.
  */
 import { groupBy } from '../../base/lists.js';
+import { parameterRowsOf } from '../../models/families/families.js';
+import type { LoadedModel } from '../../models/loaded-model.js';
 import type { RawNamedRows } from '../graph/train-core.js';
-import { type LoadedModel, parameterRowsOf } from '../inference.js';
 
 /** The named rows of all tensors of a model's encoder. */
 export function namedRowsOf({ raw, family, config, names }: LoadedModel): RawNamedRows[] {
@@ -13,7 +14,9 @@ export function namedRowsOf({ raw, family, config, names }: LoadedModel): RawNam
   const all = [...parameterRowsOf(family, config)].flatMap(([bare, { parameter, firstRow }]) => {
     const name = names.get(bare);
     const index = indices.get(parameter);
-    return name === undefined || index === undefined ? [] : [{ name, parameter: index, firstRow, rows: 0 }];
+    const copied = family.copies?.[bare];
+    const isCopy = copied !== undefined && names.has(copied);
+    return name === undefined || index === undefined || isCopy ? [] : [{ name, parameter: index, firstRow, rows: 0 }];
   });
   for (const [parameter, parts] of groupBy(all, ({ parameter }) => parameter)) {
     let [end, first] = [parameters[parameter]!.shape[0]!, Infinity];

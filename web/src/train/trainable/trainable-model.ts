@@ -1,25 +1,23 @@
 /**
  * The interface of pretrained encoders that can be trained. Notation: N texts, L tokens of the longest text, E width.
  */
+
+import type { FromPretrainedOptions } from '../../api/from-pretrained.js';
 import { flag, optional, rate, seed } from '../../base/options.js';
 import type { SiteOptions } from '../../base/site-options.js';
 import type { Tensor, TensorInput } from '../../base/tensor.js';
+import type { StateDict } from '../../layers/state-dict.js';
+import type { HeadName } from '../../models/heads/task-heads.js';
+import type { InputOptions, ModelInput } from '../../models/input.js';
+import type { EmbedOptions, PretrainedModel } from '../../models/model.js';
 import type { SiteActivation } from '../graph/recorded-sites.js';
-import type {
-  EmbedOptions,
-  FromPretrainedOptions,
-  HeadName,
-  InputOptions,
-  ModelInput,
-  PretrainedModel,
-  StateDict,
-} from '../inference.js';
 import type { Lora, LoraOptions } from './lora.js';
 import type { Trainable } from './trainable.js';
 
 /** Options of `fromPretrained` with `trainable: true`. */
 export interface TrainableOptions
   extends Omit<FromPretrainedOptions, 'worker' | 'workers' | 'embeddings' | 'device' | 'numLayers'> {
+  /** Loads parameters that can be trained. */
   trainable: true;
   /**
    * Whether to store only the input of each layer for the backward pass, which then repeats the layer's forward pass:
@@ -46,6 +44,7 @@ export interface ForwardResult {
   lastHiddenState: Tensor;
   /** 1 for tokens, 0 for padding, [N,L]. */
   attentionMask: Tensor<Uint8Array>;
+  /** The tokens of each text. */
   tokens: string[][];
   /** The number of tokens that were cut from each text. */
   truncated: number[];
@@ -68,7 +67,9 @@ export interface SentenceVectorOptions extends Omit<EmbedOptions, 'signal' | 'on
 export interface TrainableModel extends PretrainedModel, Trainable {
   /** Whether dropout is active and calls are recorded. */
   readonly training: boolean;
+  /** Switches to training mode, with dropout and gradients. */
   train(): this;
+  /** Switches to evaluation mode. */
   eval(): this;
   /**
    * Returns the hidden states of all tokens. With `read`, the result can be differentiated in evaluation mode, too:

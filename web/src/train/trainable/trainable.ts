@@ -2,26 +2,17 @@
  * The members that layers have in heed/train in addition to those in heed: gradients of single calls, and parameters.
  */
 import { flag, optional, plainOptions } from '../../base/options.js';
-import type { SiteOptions } from '../../base/site-options.js';
 import type { Tensor, TensorInput } from '../../base/tensor.js';
+import { type Composite, layersOf } from '../../layers/composition/composite.js';
+import type { FreeParameter } from '../../layers/composition/parameter.js';
+import type { DecoderCall } from '../../layers/decoder.js';
+import type { Attended } from '../../layers/functions.js';
+import type { Layer, LayerTraits } from '../../layers/layer.js';
+import type { WithActivations } from '../../layers/layer-sites.js';
+import type { MultiHeadAttentionCall } from '../../layers/multi-head-attention.js';
+import type { Transformed, TransformerCall } from '../../layers/transformer.js';
 import { matching, type NamePattern, type Parameter, parametersOf } from '../graph/parameters.js';
 import type { Gradients, Tape } from '../graph/tape.js';
-import type {
-  Attended,
-  DecodedByLayer,
-  DecoderCall,
-  DecoderWeights,
-  EncoderCall,
-  FreeParameter,
-  Layer,
-  LayerTraits,
-  MultiHeadAttentionCall,
-  SelfAttentionCall,
-  Transformed,
-  TransformerCall,
-  WithActivations,
-} from '../inference.js';
-import { type Composite, layersOf } from '../inference.js';
 
 /** The option of calls that can be differentiated by themselves. */
 export interface Differentiate {
@@ -112,11 +103,6 @@ export interface TransformerForward {
   ): Differentiated<Transformed<W> & WithActivations, 'source' | 'target' | 'sourceKeyMask' | 'targetKeyMask'>;
 }
 
-export type EncoderLayerForward = EncoderForward<Omit<SelfAttentionCall, 'returnWeights'> & SiteOptions, Tensor>;
-export type EncoderStackForward = EncoderForward<Omit<EncoderCall, 'returnWeights'>, Tensor[]>;
-export type DecoderLayerForward = DecoderForward<NonNullable<DecodedByLayer['weights']>>;
-export type DecoderStackForward = DecoderForward<DecoderWeights[]>;
-
 const readFlag = optional(flag, false);
 
 /** Separates `backward` from a call's options. */
@@ -131,64 +117,18 @@ export function readBackward<Options extends object>(
 
 type Forward = (...args: unknown[]) => Tensor | { output: Tensor };
 
-/**
- * Runs a call of a layer or function whose options are argument `at`. With `backward: true`, the call can be
- * differentiated by itself.
- */
-export function differentiable(
-  tape: Tape,
-  name: string,
-  args: readonly unknown[],
-  at: number,
-  parameters: () => readonly Parameter[],
-  forward: Forward,
-): Tensor | { output: Tensor } {
-  const { backward, rest } = readBackward(name, args[at] as object | undefined);
-  const given = [...args.slice(0, at), rest];
-  return backward ? tape.capture(name, null, parameters, () => forward(...given)) : forward(...given);
-}
-
 /** The classes that heed itself made, as opposed to their subclasses. */
-const own = new WeakSet<object>();
-
-export function addOwnClass(Class: object): void {
-  own.add(Class);
-}
-
-export function isOwnClass(Class: object): boolean {
-  return own.has(Class);
-}
+export const ownClasses = new WeakSet<object>();
 
 /** Restores the name of a class, which minification removes. */
 export function named<T extends object>(name: string, Class: T): T {
   return Object.defineProperty(Class, 'name', { value: name });
 }
 
-/**
- * Makes a trainable subclass of the layer class `Base`. It has no fields, because pruned layers are made without its
- * constructor.
- */
-export function trainable(tape: Tape, name: string, Base: new (options?: object) => Layer): object {
-  const { inputs: at = 1 } = Base as LayerTraits;
-  const { forward } = Base.prototype as { forward: Forward };
-  const Trained = class extends Base implements Trainable {
-    forward(...args: unknown[]) {
-      const before = tape.owner;
-      tape.owner = this;
-      try {
-        return differentiable(
-          tape,
-          `${name}.forward`,
-          args,
-          at,
-          () => this.parameters(),
-          (...given) => forward.apply(this, given),
-        );
-      } finally {
-        tape.owner = before;
-      }
-    }
-
+/** Adds the members of `Trainable` to the layer class `Base`. */
+// biome-ignore lint/suspicious/noExplicitAny: TypeScript requires it for a class that extends an argument
+function withParameters<Class extends new (...given: any[]) => Layer>(tape: Tape, name: string, Base: Class) {
+  return class extends Base implements Trainable {
     parameters(): Parameter[] {
       return parametersOf(tape, this);
     }
@@ -201,27 +141,45 @@ export function trainable(tape: Tape, name: string, Base: new (options?: object)
       return setRequired(this, `${name}.unfreeze`, pattern, true);
     }
   };
-  addOwnClass(Trained);
-  return named(name, Trained);
 }
 
-/** Members of a `Parameter` in heed/train. */
-export interface TrainableParameter extends Trainable {
-  /** A copy of the sum of the gradients since the last `zeroGrad()`; null before the first `backward()`. */
-  readonly grad: Tensor | null;
-  /** Whether the parameter is trained; false after `freeze`. */
-  requiresGrad: boolean;
-}
+/** A function of its own, so that `backward`, which keeps what it returns, does not keep the arguments of `forward`. */
+const parametersFor = (layer: { parameters(): Parameter[] }) => () => layer.parameters();
 
-type FreeParameterClass = new (...given: unknown[]) => FreeParameter;
+/**
+ * Makes a trainable subclass of the layer class `Base`. It has no fields, because pruned layers are made without its
+ * constructor.
+ */
+export function trainable(tape: Tape, name: string, Base: new (options?: object) => Layer): object {
+  const { inputs: at = 1 } = Base as LayerTraits;
+  const { forward } = Base.prototype as { forward: Forward };
+  const Made = class extends withParameters(tape, name, Base) {
+    forward(...args: unknown[]) {
+      const { owner } = tape;
+      tape.owner = this;
+      try {
+        const { backward, rest } = readBackward(`${name}.forward`, args[at] as object | undefined);
+        const given = [...args.slice(0, at), rest];
+        if (!backward) return forward.apply(this, given);
+        return tape.capture(`${name}.forward`, null, parametersFor(this), () => forward.apply(this, given));
+      } finally {
+        tape.owner = owner;
+      }
+    }
+  };
+  ownClasses.add(Made);
+  return named(name, Made);
+}
 
 /**
  * Makes a trainable subclass of `Parameter`. A parameter follows the mode of the model that has it, and is in training
  * mode if none has. Its constructor cannot know the model, so its first use looks for it among the new models.
  */
-export function trainableParameter(tape: Tape, Base: FreeParameterClass): object {
-  const name = 'Parameter';
-  const Trained = class extends Base implements TrainableParameter {
+export function trainableParameter(tape: Tape, Base: new (...given: unknown[]) => FreeParameter): object {
+  const Made = class
+    extends withParameters(tape, 'Parameter', Base)
+    implements Pick<Parameter, 'grad' | 'requiresGrad'>
+  {
     #hasMode = false;
 
     override train(): this {
@@ -238,7 +196,7 @@ export function trainableParameter(tape: Tape, Base: FreeParameterClass): object
       for (const model of tape.newModels.splice(0)) {
         const found = model.deref() as Composite | undefined;
         for (const [layer] of found ? layersOf(found) : [])
-          if (layer instanceof Trained && !layer.#hasMode) found!.training ? layer.train() : layer.eval();
+          if (layer instanceof Made && !layer.#hasMode) found!.training ? layer.train() : layer.eval();
       }
       if (!this.#hasMode) this.train();
     }
@@ -266,19 +224,11 @@ export function trainableParameter(tape: Tape, Base: FreeParameterClass): object
       this.parameters()[0]!.requiresGrad = required;
     }
 
-    parameters(): Parameter[] {
+    override parameters(): Parameter[] {
       return parametersOf(tape, this, () => 'parameter');
     }
-
-    freeze(pattern?: NamePattern): this {
-      return setRequired(this, `${name}.freeze`, pattern, false);
-    }
-
-    unfreeze(pattern?: NamePattern): this {
-      return setRequired(this, `${name}.unfreeze`, pattern, true);
-    }
   };
-  return named(name, Trained);
+  return named('Parameter', Made);
 }
 
 /** Freezes or unfreezes the parameters of `owner` whose names match. */

@@ -3,6 +3,7 @@ import { batch, computed } from '@preact/signals';
 import { Notice } from '../../../components/controls';
 import { Examples } from '../../../components/examples';
 import { lazy } from '../../../components/lazy';
+import { Readings } from '../../../components/readings';
 import { Waiting } from '../../../components/waiting';
 import '../../../styles/lens.css';
 import { source } from '../../model/choice';
@@ -53,6 +54,7 @@ function Pretrained() {
           <TextField label="First sentence" state={first} />
           <TextField label="Second sentence" state={second} />
         </div>
+        <Readings model={model.value} texts={[first.value, second.value]} />
         <MeasureChoice />
         {hint && <Notice>{hint}</Notice>}
         {failure.value && (

@@ -30,6 +30,9 @@ export function TextField({ label, state }: { label: string; state: Signal<strin
   );
 }
 
+/** In place of a result. */
+const waiting = () => (first.value.trim() === '' ? 'Write a sentence above.' : 'Computing …');
+
 export function MeasureChoice() {
   if (measures.value.length < 2) return null;
   return (
@@ -50,7 +53,7 @@ export function Heads() {
     <section aria-labelledby="lens-heads">
       <h2 id="lens-heads">Switch off heads</h2>
       <p role="status" class="lens-result">
-        {current ? said(current, anyOff(current.off)) : 'Computing … '}{' '}
+        {current && first.value.trim() ? said(current, anyOff(current.off)) : `${waiting()} `}{' '}
         {current && <span class="timing">in {milliseconds(current.milliseconds)}</span>}
       </p>
       {current && current.measure !== 'similarity' && <Candidates {...current} />}
@@ -127,7 +130,7 @@ export function Patching() {
           ]}
         />
       </div>
-      {!found && <p class="hint">Computing …</p>}
+      {!found && <p class="hint">{waiting()}</p>}
       {typeof found === 'string' && <p class="hint">{found}</p>}
       {found && typeof found === 'object' && <PatchTable {...found} />}
     </section>
@@ -210,7 +213,7 @@ export function Words() {
         The word that the model’s output layer gives if it is applied after each layer; stronger colours are larger
         probabilities
       </p>
-      {!found && <p class="hint">Computing …</p>}
+      {!found && <p class="hint">{waiting()}</p>}
       {found && (
         <Table
           label="Logit lens"
@@ -251,7 +254,7 @@ export function Steering() {
       <p role="status" class="lens-result">
         {current && first.value.trim()
           ? `Similarity to “${from.value}”: ${decimal(current.from)}, to “${to.value}”: ${decimal(current.to)}`
-          : 'Computing …'}
+          : waiting()}
       </p>
       <p class="hint">
         The difference of the two texts’ mean activations after layer {layer}, times the strength, is added to every

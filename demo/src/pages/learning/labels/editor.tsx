@@ -5,6 +5,7 @@ import { useDrop } from '../../../components/drop';
 import { plural } from '../../../components/numbers';
 import { type LabelledText, type Remark, readExamples } from '../../../engine/learning/examples';
 import { canHover } from '../../../state/device';
+import { asEntry } from '../../../state/url';
 import { ownExamples } from '../state';
 import { checked, examples, result } from './state';
 
@@ -142,9 +143,7 @@ function FromFile() {
             }}
           />
         </label>
-        <button type="button" disabled={examples.value.length === 0} onClick={() => (ownExamples.value = [])}>
-          Remove all
-        </button>
+        <RemoveAll />
       </div>
       <p class="facts">
         {over
@@ -155,5 +154,30 @@ function FromFile() {
         {said}
       </p>
     </div>
+  );
+}
+
+/** After it, the same button brings the examples back, until others are written; so does the browser's Back button. */
+function RemoveAll() {
+  const [removed, keep] = useState<LabelledText[] | null>(null);
+  const isEmpty = examples.value.length === 0;
+  if (removed && isEmpty)
+    return (
+      <button type="button" onClick={() => (ownExamples.value = removed)}>
+        Undo
+      </button>
+    );
+  return (
+    <button
+      type="button"
+      aria-disabled={isEmpty}
+      onClick={() => {
+        if (isEmpty) return;
+        keep(examples.peek());
+        asEntry(() => (ownExamples.value = []));
+      }}
+    >
+      Remove all
+    </button>
   );
 }

@@ -1,8 +1,9 @@
 /** The shipped model learns the reader's labels. */
 import { batch } from '@preact/signals';
 import { useEffect } from 'preact/hooks';
-import { CopyButton, Notice, RetryNotice } from '../../../components/controls';
+import { CopyButton, Notice } from '../../../components/controls';
 import { Examples } from '../../../components/examples';
+import { Failed } from '../../../components/failed';
 import { recipe } from '../../../engine/learning/examples';
 import { pack } from '../../../engine/learning/shared';
 import { labelsCode } from '../../code/encoder';
@@ -53,9 +54,10 @@ function Teach() {
         otherwise="Write a text and its label in each row. A dozen examples are a good start."
       />
       {unavailable.value && (
-        <RetryNotice
+        <Failed
+          what="The model"
           title="The model could not be loaded for learning. "
-          message={unavailable.value.message}
+          of={unavailable.value}
           retry={retry}
         />
       )}

@@ -136,19 +136,34 @@ export function follow(): void {
 
 const storageKey = 'heed-examples';
 
-/** Examples that are too long for the address are kept in this browser. */
+/**
+ * Examples that are too long for the address are kept in this browser. Only the tab that keeps them replaces or removes them: one that has opened a link with other
+ * examples leaves them alone. The session of that tab says at which address they belong to what is shown.
+ */
 function keepLongExamples(): void {
+  let isOwner = false;
   try {
     const kept = localStorage.getItem(storageKey);
-    if (kept && ownExamples.peek() === null) ownExamples.value = JSON.parse(kept) as LabelledText[];
+    const belongs = ownExamples.peek() === null || sessionStorage.getItem(storageKey) === location.hash;
+    if (kept && belongs) {
+      ownExamples.value = JSON.parse(kept) as LabelledText[];
+      isOwner = true;
+    }
   } catch {
     // Storage may be switched off.
   }
   effect(() => {
     const own = ownExamples.value;
     try {
-      if (own && !fitsLink('teach')) localStorage.setItem(storageKey, JSON.stringify(own));
-      else localStorage.removeItem(storageKey);
+      if (own && !fitsLink('teach')) {
+        localStorage.setItem(storageKey, JSON.stringify(own));
+        sessionStorage.setItem(storageKey, location.hash);
+        isOwner = true;
+      } else if (isOwner) {
+        localStorage.removeItem(storageKey);
+        sessionStorage.removeItem(storageKey);
+        isOwner = false;
+      }
     } catch {
       // As above, or full.
     }

@@ -1,8 +1,9 @@
 /** A small transformer learns a task before the reader's eyes. */
 import { computed } from '@preact/signals';
 import { useEffect } from 'preact/hooks';
-import { Notice, RetryNotice } from '../../../components/controls';
+import { Notice } from '../../../components/controls';
 import { Examples } from '../../../components/examples';
+import { Failed } from '../../../components/failed';
 import { count, percent } from '../../../components/numbers';
 import { openingSettings } from '../../../engine/learning/recording';
 import { taskCode } from '../../code/task';
@@ -54,7 +55,7 @@ export function Lesson() {
 
 function Views() {
   if (unavailable.value)
-    return <RetryNotice title="Training could not start. " message={unavailable.value.message} retry={retry} />;
+    return <Failed what="The training" title="Training could not start. " of={unavailable.value} retry={retry} />;
   if (isRecorded.value) return <Arriving />;
   if (!frame.value || !measured.value)
     return (

@@ -4,14 +4,19 @@ import type { ComponentChildren } from 'preact';
 import { Notice } from '../../../components/controls';
 import { useDrop } from '../../../components/drop';
 import { count, milliseconds, plural } from '../../../components/numbers';
+import { Readings } from '../../../components/readings';
 import { canHover } from '../../../state/device';
 import { asEntry } from '../../../state/url';
+import { opened } from '../../model/choice';
 import { mostText } from './file';
 import { answers, sampleText } from './sample';
 import type { DocumentSearch, Found } from './state';
 
 /** Characters from which on text is inserted without the browser's editing, which takes a second for 200 KB. */
 const longPaste = 20_000;
+
+/** The characters of a document that are looked through for what the model cannot read. */
+const readingNoted = 4000;
 
 interface SectionProps {
   search: DocumentSearch;
@@ -38,6 +43,7 @@ export function DocumentSection({ search, takesDrops = false, children }: Sectio
           <TextInput search={search} takesDrops={takesDrops} />
           {problem.value && <Notice kind="alert">{problem.value}</Notice>}
           <Reading search={search} />
+          <Readings model={opened.value?.model} texts={[written.value.slice(0, readingNoted)]} inParts />
         </div>
         <div class="document">
           <label class="field">
@@ -65,6 +71,7 @@ export function DocumentSection({ search, takesDrops = false, children }: Sectio
             </div>
           )}
           {failure.value && <Notice kind="alert">{failure.value.message}</Notice>}
+          <Readings model={opened.value?.model} texts={[question.value]} />
           {!question.value.trim() && <Notice>Ask a question to search the document.</Notice>}
           {found.value && <Results found={found.value.passages} />}
         </div>

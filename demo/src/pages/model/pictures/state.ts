@@ -63,7 +63,7 @@ export async function addPictures(files: readonly File[]): Promise<void> {
     for (const [done, file] of chosen.entries()) {
       reading.value = { done, total: chosen.length };
       try {
-        const { data } = await inTurn(() => running.embedImage(file, { normalize: true, signal }));
+        const { data } = await inTurn(() => running.embedImages(file, { normalize: true, signal }));
         pictures.value = [...pictures.value, { name: file.name, url: URL.createObjectURL(file), file, vector: data }];
       } catch (reason) {
         if (signal.aborted) return;

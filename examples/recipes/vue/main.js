@@ -1,0 +1,4 @@
+import { createApp } from 'vue';
+import NoteSearch from './NoteSearch.vue';
+
+createApp(NoteSearch).mount('#root');

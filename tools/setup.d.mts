@@ -1,0 +1,1 @@
+export function ensurePackages(name?: string): Promise<void>;

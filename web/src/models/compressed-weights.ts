@@ -1,0 +1,18 @@
+/** Opens quantized weights of other programs that have to be converted. */
+import { importing } from '../base/error.js';
+import type { Settings } from '../io/settings.js';
+import type { CompressedOptions, CompressedTensors } from './compressed-tensors.js';
+import { mayBeConverted } from './families/quantization.js';
+
+/**
+ * Opens the reader of weights that config.json describes; null if they are read as they are.
+ * @throws HeedError UNSUPPORTED, INVALID_FILE
+ */
+export async function openCompressedWeights(
+  settings: Settings,
+  options: CompressedOptions,
+): Promise<CompressedTensors | null> {
+  if (!mayBeConverted(settings)) return null;
+  const { openCompressed } = await importing('compressed-tensors', () => import('./compressed-tensors.js'));
+  return openCompressed(settings, options);
+}
