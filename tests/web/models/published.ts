@@ -4,6 +4,21 @@
  * description of the families.
  */
 
+import {
+  bertConfig,
+  deberta,
+  ernie,
+  euroBert,
+  gemma3,
+  gte,
+  jina,
+  modernBert,
+  nomic,
+  qwen3,
+  roFormer,
+  t5,
+} from './published-configs.js';
+
 export type Shapes = Record<string, number[]>;
 
 export interface Published {
@@ -12,6 +27,7 @@ export interface Published {
   config: { model_type: string; vocab_size: number; layer_types?: string[] } & (
     | { num_hidden_layers: number }
     | { n_layer: number }
+    | { num_layers: number }
   );
   /** Name of the token embeddings, which have one row per vocabulary entry. */
   words: string;
@@ -53,181 +69,6 @@ const gatedMlp = (width: number, inner: number): Shapes => ({
   ...dense('mlp.up_proj', inner, width, false),
   ...dense('mlp.down_proj', width, inner, false),
 });
-
-const qwen3 = {
-  model_type: 'qwen3',
-  attention_bias: false,
-  head_dim: 128,
-  hidden_act: 'silu',
-  hidden_size: 1024,
-  intermediate_size: 3072,
-  max_position_embeddings: 32768,
-  max_window_layers: 28,
-  num_attention_heads: 16,
-  num_hidden_layers: 28,
-  num_key_value_heads: 8,
-  rms_norm_eps: 1e-6,
-  rope_scaling: null,
-  rope_theta: 1000000,
-  sliding_window: null,
-  tie_word_embeddings: true,
-  use_sliding_window: false,
-  vocab_size: 151669,
-};
-
-const gemma3 = {
-  model_type: 'gemma3_text',
-  _sliding_window_pattern: 6,
-  attention_bias: false,
-  attn_logit_softcapping: null,
-  final_logit_softcapping: null,
-  head_dim: 256,
-  hidden_activation: 'gelu_pytorch_tanh',
-  hidden_size: 768,
-  intermediate_size: 1152,
-  layer_types: Array.from({ length: 24 }, (_, i) => (i % 6 === 5 ? 'full_attention' : 'sliding_attention')),
-  max_position_embeddings: 2048,
-  num_attention_heads: 3,
-  num_hidden_layers: 24,
-  num_key_value_heads: 1,
-  query_pre_attn_scalar: 256,
-  rms_norm_eps: 1e-6,
-  rope_local_base_freq: 10000,
-  rope_scaling: null,
-  rope_theta: 1000000,
-  sliding_window: 512,
-  use_bidirectional_attention: true,
-  vocab_size: 262144,
-};
-
-const deberta = {
-  model_type: 'deberta-v2',
-  attention_head_size: 64,
-  hidden_act: 'gelu',
-  hidden_size: 768,
-  intermediate_size: 3072,
-  layer_norm_eps: 1e-7,
-  max_position_embeddings: 512,
-  max_relative_positions: -1,
-  norm_rel_ebd: 'layer_norm',
-  num_attention_heads: 12,
-  num_hidden_layers: 12,
-  pos_att_type: 'p2c|c2p',
-  position_biased_input: false,
-  position_buckets: 256,
-  relative_attention: true,
-  share_att_key: true,
-  type_vocab_size: 0,
-  vocab_size: 128100,
-};
-
-const ernie = {
-  model_type: 'ernie',
-  hidden_act: 'gelu',
-  hidden_size: 768,
-  intermediate_size: 3072,
-  max_position_embeddings: 2048,
-  num_attention_heads: 12,
-  num_hidden_layers: 12,
-  task_type_vocab_size: 3,
-  type_vocab_size: 4,
-  use_task_id: true,
-  vocab_size: 40000,
-};
-
-const jina = {
-  model_type: 'bert',
-  emb_pooler: 'mean',
-  feed_forward_type: 'geglu',
-  hidden_act: 'gelu',
-  hidden_size: 768,
-  intermediate_size: 3072,
-  layer_norm_eps: 1e-12,
-  max_position_embeddings: 8192,
-  num_attention_heads: 12,
-  num_hidden_layers: 12,
-  position_embedding_type: 'alibi',
-  type_vocab_size: 2,
-  vocab_size: 30528,
-};
-
-const gte = {
-  model_type: 'new',
-  hidden_act: 'gelu',
-  hidden_size: 768,
-  intermediate_size: 3072,
-  layer_norm_eps: 1e-12,
-  layer_norm_type: 'layer_norm',
-  logn_attention_clip1: false,
-  logn_attention_scale: false,
-  max_position_embeddings: 8192,
-  num_attention_heads: 12,
-  num_hidden_layers: 12,
-  pack_qkv: true,
-  position_embedding_type: 'rope',
-  rope_scaling: { factor: 8, type: 'ntk' },
-  rope_theta: 20000,
-  type_vocab_size: 1,
-  vocab_size: 250048,
-};
-
-/** The configuration of a BERT, without the pooler, on which vectors do not depend. */
-const bertConfig = (layers: number, vocab: number) => ({
-  model_type: 'bert',
-  hidden_act: 'gelu',
-  hidden_size: 384,
-  intermediate_size: 1536,
-  layer_norm_eps: 1e-12,
-  max_position_embeddings: 512,
-  num_attention_heads: 12,
-  num_hidden_layers: layers,
-  type_vocab_size: 2,
-  vocab_size: vocab,
-});
-
-const modernBert = {
-  model_type: 'modernbert',
-  attention_bias: false,
-  global_attn_every_n_layers: 3,
-  global_rope_theta: 160000,
-  hidden_activation: 'gelu',
-  hidden_size: 768,
-  intermediate_size: 1152,
-  layer_norm_eps: 1e-5,
-  local_attention: 128,
-  local_rope_theta: 10000,
-  max_position_embeddings: 8192,
-  mlp_bias: false,
-  norm_bias: false,
-  norm_eps: 1e-5,
-  num_attention_heads: 12,
-  num_hidden_layers: 22,
-  position_embedding_type: 'absolute',
-  vocab_size: 50368,
-};
-
-const nomic = {
-  model_type: 'nomic_bert',
-  activation_function: 'swiglu',
-  causal: false,
-  layer_norm_epsilon: 1e-12,
-  mlp_fc1_bias: false,
-  mlp_fc2_bias: false,
-  n_embd: 768,
-  n_head: 12,
-  n_inner: 3072,
-  n_layer: 12,
-  n_positions: 8192,
-  prenorm: false,
-  qkv_proj_bias: false,
-  rotary_emb_base: 1000,
-  rotary_emb_fraction: 1,
-  rotary_emb_interleaved: false,
-  rotary_emb_scale_base: null,
-  rotary_scaling_factor: null,
-  type_vocab_size: 2,
-  vocab_size: 30528,
-};
 
 const bertAttention = (self: string[], width: number): Shapes => ({
   ...Object.assign({}, ...self.map((name) => dense(`attention.self.${name}`, width, width))),
@@ -389,10 +230,56 @@ export const PUBLISHED: Record<string, Published> = {
       ...norm('mlp_ln', 768),
     },
   },
+  'sentence-t5-base': {
+    millions: 110,
+    config: t5,
+    words: 'shared.weight',
+    width: 768,
+    others: {
+      'encoder.block.0.layer.0.SelfAttention.relative_attention_bias.weight': [32, 12],
+      ...rms(['encoder.final_layer_norm'], 768),
+    },
+    layerPrefix: 'encoder.block.{i}.',
+    layer: {
+      ...Object.assign({}, ...['q', 'k', 'v', 'o'].map((n) => dense(`layer.0.SelfAttention.${n}`, 768, 768, false))),
+      ...dense('layer.1.DenseReluDense.wi', 3072, 768, false),
+      ...dense('layer.1.DenseReluDense.wo', 768, 3072, false),
+      ...rms(['layer.0.layer_norm', 'layer.1.layer_norm'], 768),
+    },
+  },
+  'EuroBERT-210m': {
+    millions: 212, // 310 with the head that predicts tokens
+    config: euroBert,
+    words: 'model.embed_tokens.weight',
+    width: 768,
+    others: rms(['model.norm'], 768),
+    layerPrefix: 'model.layers.{i}.',
+    layer: {
+      ...rms(['input_layernorm', 'post_attention_layernorm'], 768),
+      ...selfAttention(768, 12, 12, 64),
+      ...gatedMlp(768, 3072),
+    },
+  },
+  roformer_chinese_base: {
+    millions: 123, // 124 with its pooler
+    config: roFormer,
+    words: 'roformer.embeddings.word_embeddings.weight',
+    width: 768,
+    others: {
+      'roformer.embeddings.token_type_embeddings.weight': [2, 768],
+      ...norm('roformer.embeddings.LayerNorm', 768),
+    },
+    layerPrefix: 'roformer.encoder.layer.{i}.',
+    layer: bertLayer(768),
+  },
 };
 
+/** The setting of config.json that is the number of layers. */
+export const layersKeyOf = (config: Published['config']) =>
+  (['n_layer', 'num_layers', 'num_hidden_layers'] as const).find((key) => key in config)!;
+
 export const layersOf = (config: Published['config']): number =>
-  'n_layer' in config ? config.n_layer : config.num_hidden_layers;
+  (config as unknown as Record<string, number>)[layersKeyOf(config)]!;
 
 /** The shapes of all tensors, optionally with another number of layers and another vocabulary size. */
 export function shapesOf(

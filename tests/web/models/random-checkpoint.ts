@@ -1,5 +1,5 @@
 /** Checkpoints of published shapes with random weights. */
-import { type Published, type Shapes, shapesOf } from './published.js';
+import { layersKeyOf, type Published, type Shapes, shapesOf } from './published.js';
 
 let state = 12345;
 /** 32 random bits; the upper ones are better. */
@@ -52,7 +52,7 @@ export function filesOf(model: Published, layers: number, vocab: number): Record
     'config.json': JSON.stringify({
       ...config,
       vocab_size: vocab,
-      ['n_layer' in config ? 'n_layer' : 'num_hidden_layers']: layers,
+      [layersKeyOf(config)]: layers,
       ...(types && { layer_types: types.slice(-layers) }),
     }),
     'model.safetensors': randomTensors(shapesOf(model, { layers, vocab }), family !== 'gemma3_text'),

@@ -165,7 +165,13 @@ const FAMILIES: Record<string, Table> = {
   gte: table({ [STORAGE]: 'pack_qkv', 'rope_parameters takes precedence': 'rope_theta' }),
   qwen3: DECODER,
   llama: DECODER,
-  eurobert: DECODER,
+  eurobert: {
+    ...DECODER,
+    ...table({
+      'the tokenizer has them': 'bos_token eos_token mask_token pad_token',
+      'only for the published code; transformers reads classifier_pooling': 'clf_pooling',
+    }),
+  },
   gemma3_text: table({
     [GENERATION]: 'final_logit_softcapping',
     [OLD]: '_sliding_window_pattern hidden_act',
