@@ -2,6 +2,7 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { brotliCompressSync } from 'node:zlib';
 import { expect, it } from 'vitest';
 import { filesBelow } from '../../tools/files.mjs';
 import { coursePages, groups } from '../../tools/site/menu.mjs';
@@ -144,4 +145,28 @@ it.each(documents)('%s names commands that exist', (document) => {
   const text = readFileSync(join(root, document), 'utf8');
   const commands = [...text.matchAll(/\bnpm run ([\w:-]+)/g)].map(([, name]) => name!);
   expect(commands.filter((name) => !(name in scripts))).toEqual([]);
+});
+
+it('the documents state the sizes of the scripts that are loaded later', () => {
+  const dist = (file: string) => readFileSync(join(root, 'dist', file));
+  const kilobytes = (files: Iterable<string>) =>
+    [...files].reduce((sum, file) => sum + brotliCompressSync(dist(file)).length, 0) / 1000;
+  /** A script and those that it imports when it is loaded. */
+  const withImports = (file: string, found = new Set<string>()): Set<string> => {
+    if (found.has(file)) return found;
+    found.add(file);
+    for (const [, name] of dist(file)
+      .toString()
+      .matchAll(/(?:from|import)\s*["'`]\.\/([^"'`]+\.js)["'`]/g))
+      withImports(name!, found);
+    return found;
+  };
+  const entry = withImports('index.js');
+  const more = [...withImports('service-worker.js')].filter((file) => !entry.has(file));
+  const stated = (document: string, pattern: RegExp) =>
+    Number(pattern.exec(readFileSync(join(root, document), 'utf8'))![1]);
+  const serviceWorkers = stated('docs/workers.md', /includes all these parts \(about (\d+) KB more/);
+  expect(Math.abs(kilobytes(more) / serviceWorkers - 1)).toBeLessThan(0.06);
+  const workerParts = stated('docs/bundlers.md', /`worker-parts\.js` \(about (\d+) KB\)/);
+  expect(Math.abs(kilobytes(['worker-parts.js']) / workerParts - 1)).toBeLessThan(0.06);
 });
