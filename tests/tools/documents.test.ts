@@ -170,3 +170,24 @@ it('the documents state the sizes of the scripts that are loaded later', () => {
   const workerParts = stated('docs/bundlers.md', /`worker-parts\.js` \(about (\d+) KB\)/);
   expect(Math.abs(kilobytes(['worker-parts.js']) / workerParts - 1)).toBeLessThan(0.06);
 });
+
+it('what Inspection and the model card say about heads is what was measured', () => {
+  const stories = JSON.parse(readFileSync(join(root, 'tools/model/stories.json'), 'utf8'));
+  const page = readFileSync(join(root, 'docs/inspection.md'), 'utf8');
+  const shares: number[] = stories.special.both.flat().sort((a: number, b: number) => a - b);
+  const percent = (share: number) => Math.round(100 * share);
+  const mean = shares.reduce((sum, share) => sum + share, 0) / shares.length;
+  const [, average, low, high] = /: (\d+) % on average, and between (\d+) and (\d+) % in eight of ten heads/.exec(
+    page,
+  )!;
+  expect([average, low, high].map(Number)).toEqual(
+    [mean, shares[Math.floor(shares.length / 10)]!, shares[Math.ceil(0.9 * shares.length) - 1]!].map(percent),
+  );
+  for (const { layer, head } of Object.values<{ layer: number; head: number }>(stories.heads))
+    expect(page).toContain(`| \`attentions[${layer}]\`, head ${head} |`);
+  const card = readFileSync(join(root, 'web/model/README.md'), 'utf8');
+  for (const { word, within, between, nearest } of stories.senses)
+    expect(card).toMatch(
+      new RegExp(`\\| ${word} \\| .* \\| ${within.toFixed(2)} \\| ${between.toFixed(2)} \\| ${nearest} \\|`),
+    );
+});
