@@ -10,7 +10,7 @@ import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { chapters, jupyter } from '../../tools/course.mjs';
-import { ensurePackages } from '../../tools/setup.mjs';
+import { ensureDebianPackages, ensurePackages } from '../../tools/setup.mjs';
 
 const root = fileURLToPath(new URL('../../', import.meta.url));
 const tools = join(root, 'tests/tools/notebooks');
@@ -41,7 +41,13 @@ function registryOf(tarball: string): Server {
 
 beforeAll(async () => {
   await ensurePackages('tests/tools/notebooks');
-  if (!existsSync(python)) check('python3', ['-m', 'venv', join(root, 'build/jupyter')]);
+  if (!existsSync(join(root, 'build/jupyter/bin/pip'))) {
+    const venv = ['-m', 'venv', join(root, 'build/jupyter')];
+    if (spawnSync('python3', venv).status !== 0) {
+      await ensureDebianPackages(['python3-venv']); // Debian's python3 comes without it
+      check('python3', venv);
+    }
+  }
   check(python, ['-m', 'pip', 'install', '-q', '-r', join(tools, 'requirements.txt')]);
   folder = mkdtempSync(join(tmpdir(), 'heed-jupyter-')); // outside of the repository, whose package.json Deno would follow
   check('npm', ['pack', '--silent', '--ignore-scripts', '--pack-destination', folder]);
