@@ -1,4 +1,5 @@
 /** What the tour of “Compute” says, computed by the library. */
+import { existsSync } from 'node:fs';
 import { type Heed, load } from 'heed';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { computeSteps, type Matrix, type StepsInput, type StepsResult } from '../../demo/src/engine/hand';
@@ -55,6 +56,11 @@ const largest = (row: number[]) => row.indexOf(Math.max(...row));
 const apple = 2;
 
 describe('the tour', () => {
+  it('leads to chapters of the course', () => {
+    for (const { chapter } of steps)
+      expect(existsSync(new URL(`../../docs/course/${chapter}.md`, import.meta.url)), chapter).toBe(true);
+  });
+
   it('projections: without them the scores are symmetric', () => {
     const [before, after] = both(0);
     const isSymmetric = ({ heads: [head] }: StepsResult) =>

@@ -98,7 +98,7 @@ test("Observable's notebook kit builds the notebooks, which show formulas and pr
   const root = fileURLToPath(new URL('../../', import.meta.url));
   const apps = join(root, 'tests/tools/notebooks/apps'); // from where the kit is found
   mkdirSync(apps, { recursive: true });
-  const tried = decks.filter(({ name }) => /^0[2467]/.test(name));
+  const tried = decks.filter(({ name }) => !/^1[134]/.test(name)); // the others train for a while; tests/web/docs.test.ts runs their code
   for (const { name, text } of tried) writeFileSync(join(apps, `${name}.html`), observable(text));
   const kit = join(root, 'tests/tools/notebooks/node_modules/@observablehq/notebook-kit/dist/bin/notebooks.js');
   const files = tried.map(({ name }) => join(apps, `${name}.html`));
@@ -144,4 +144,4 @@ test("Observable's notebook kit builds the notebooks, which show formulas and pr
     expect(await tab.locator('.observablehq--error').allInnerTexts()).toEqual([]);
   }
   await tab.close();
-}, 180_000);
+}, 600_000);

@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { format } from 'node:util';
 import { expect, test } from 'vitest';
+import { words } from '../../demo/src/pages/see/words';
 import { cellsOf, chapters, foldedCellsOf, jupyter, observable, slidesOf } from '../../tools/course.mjs';
 
 const { version } = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8'));
@@ -62,6 +63,32 @@ test.each(withCode)('$name', ({ text }) => {
   for (const slide of slides) expect(slide).toMatch(/^##? .+\n\n[\s\S]+/);
   expect(slides.join('\n')).toContain('$$');
   for (const block of blocks) expect(slides.join('\n')).toContain(block);
+});
+
+test('the plan of a term adds up the minutes of its chapters, and that of an hour has 60', () => {
+  const plan = readFileSync(new URL('../../docs/course/teaching.md', import.meta.url), 'utf8');
+  const minutesOf = ({ text }: { text: string }) => Number(/\*\*Time:\*\* (\d+) minutes/.exec(text)![1]);
+  const weeks = [...plan.matchAll(/^\| \d+ \| ([\d, ]+) \| (\d+) \|/gm)];
+  for (const [, numbers, minutes] of weeks)
+    expect(
+      numbers!.split(', ').reduce((sum, number) => sum + minutesOf(withCode[Number(number) - 1]!), 0),
+      `chapters ${numbers}`,
+    ).toBe(Number(minutes));
+  expect(weeks.flatMap(([, numbers]) => numbers!.split(', '))).toEqual(withCode.map((_, i) => String(i + 1)));
+  const parts = [...plan.matchAll(/^\| (\d+)–(\d+) \|/gm)].map(([, from, to]) => [Number(from), Number(to)]);
+  expect(parts.map(([from]) => from)).toEqual([0, ...parts.slice(0, -1).map(([, to]) => to)]);
+  expect(parts.at(-1)![1]).toBe(60);
+});
+
+test('the star of chapter 4 is an example of the demo, which shows it before its model has arrived', () => {
+  const { sentences } = words.find(({ word }) => word === 'star')!;
+  const plan = readFileSync(new URL('../../docs/course/teaching.md', import.meta.url), 'utf8');
+  for (const text of [withCode[3]!.text, plan]) {
+    const [, query] = /heed\.github\.io\/heed\/#see\?([^)]*)\)/.exec(text)!;
+    const given = new URLSearchParams(query);
+    expect(['a', 'b', 'c'].map((name) => given.get(name))).toEqual(sentences);
+    expect(given.get('word')).toBe('star');
+  }
 });
 
 /** Runs the code of a notebook, and returns what it prints. `imports` are the statements' form there. */

@@ -2,6 +2,7 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { brotliCompressSync } from 'node:zlib';
 import { expect, it } from 'vitest';
 import { filesBelow } from '../../tools/files.mjs';
 import { coursePages, groups } from '../../tools/site/menu.mjs';
@@ -144,4 +145,49 @@ it.each(documents)('%s names commands that exist', (document) => {
   const text = readFileSync(join(root, document), 'utf8');
   const commands = [...text.matchAll(/\bnpm run ([\w:-]+)/g)].map(([, name]) => name!);
   expect(commands.filter((name) => !(name in scripts))).toEqual([]);
+});
+
+it('the documents state the sizes of the scripts that are loaded later', () => {
+  const dist = (file: string) => readFileSync(join(root, 'dist', file));
+  const kilobytes = (files: Iterable<string>) =>
+    [...files].reduce((sum, file) => sum + brotliCompressSync(dist(file)).length, 0) / 1000;
+  /** A script and those that it imports when it is loaded. */
+  const withImports = (file: string, found = new Set<string>()): Set<string> => {
+    if (found.has(file)) return found;
+    found.add(file);
+    for (const [, name] of dist(file)
+      .toString()
+      .matchAll(/(?:from|import)\s*["'`]\.\/([^"'`]+\.js)["'`]/g))
+      withImports(name!, found);
+    return found;
+  };
+  const entry = withImports('index.js');
+  const more = [...withImports('service-worker.js')].filter((file) => !entry.has(file));
+  const stated = (document: string, pattern: RegExp) =>
+    Number(pattern.exec(readFileSync(join(root, document), 'utf8'))![1]);
+  const serviceWorkers = stated('docs/workers.md', /includes all these parts \(about (\d+) KB more/);
+  expect(Math.abs(kilobytes(more) / serviceWorkers - 1)).toBeLessThan(0.06);
+  const workerParts = stated('docs/bundlers.md', /`worker-parts\.js` \(about (\d+) KB\)/);
+  expect(Math.abs(kilobytes(['worker-parts.js']) / workerParts - 1)).toBeLessThan(0.06);
+});
+
+it('what Inspection and the model card say about heads is what was measured', () => {
+  const stories = JSON.parse(readFileSync(join(root, 'tools/model/stories.json'), 'utf8'));
+  const page = readFileSync(join(root, 'docs/inspection.md'), 'utf8');
+  const shares: number[] = stories.special.both.flat().sort((a: number, b: number) => a - b);
+  const percent = (share: number) => Math.round(100 * share);
+  const mean = shares.reduce((sum, share) => sum + share, 0) / shares.length;
+  const [, average, low, high] = /: (\d+) % on average, and between (\d+) and (\d+) % in eight of ten heads/.exec(
+    page,
+  )!;
+  expect([average, low, high].map(Number)).toEqual(
+    [mean, shares[Math.floor(shares.length / 10)]!, shares[Math.ceil(0.9 * shares.length) - 1]!].map(percent),
+  );
+  for (const { layer, head } of Object.values<{ layer: number; head: number }>(stories.heads))
+    expect(page).toContain(`| \`attentions[${layer}]\`, head ${head} |`);
+  const card = readFileSync(join(root, 'web/model/README.md'), 'utf8');
+  for (const { word, within, between, nearest } of stories.senses)
+    expect(card).toMatch(
+      new RegExp(`\\| ${word} \\| .* \\| ${within.toFixed(2)} \\| ${between.toFixed(2)} \\| ${nearest} \\|`),
+    );
 });

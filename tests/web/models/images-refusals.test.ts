@@ -69,9 +69,14 @@ describe('bad input', () => {
   test('models of texts refuse images, and models of images refuse texts', async () => {
     const heed = await load();
     using bert = await heed.fromPretrained(fixture('bert').folder);
-    await expect((bert as unknown as Record<string, () => Promise<never>>).embedImage!()).rejects.toMatchObject({
-      message: 'PretrainedModel: expected embedImages(), got embedImage(), its former name',
-    });
+    for (const [former, present] of [
+      ['embedImage', 'embedImages'],
+      ['encodeQuery', 'embedQuery'],
+      ['encodeDocument', 'embedDocument'],
+    ] as const)
+      await expect((bert as unknown as Record<string, () => Promise<never>>)[former]!()).rejects.toMatchObject({
+        message: `PretrainedModel: expected ${present}(), got ${former}(), its former name`,
+      });
     await expect(bert.embedImages(image)).rejects.toMatchObject({
       code: 'UNSUPPORTED',
       message: "embedImages: expected a model with an image encoder, got 'bert'",

@@ -11,7 +11,7 @@ import { decodeIds, decodeSchema, readCall, requireTexts } from './call-options.
 import { type Device, onCore } from './device.js';
 import { EncodeOutputs, listsOf, sitesOf } from './encode-outputs.js';
 import { outputWidth } from './families/family.js';
-import { modelText, renamedToEmbedImages, withoutImages } from './families/model-config.js';
+import { modelText, renamed, withoutImages } from './families/model-config.js';
 import type { SentenceConfig } from './families/sentence-config.js';
 import { promptOf } from './families/sentence-transformers.js';
 import { isSparseTable, sparseIn } from './families/steps.js';
@@ -309,8 +309,18 @@ export class LocalModel extends RunnableModel implements PretrainedModel {
   }
 
   /** @internal */
+  async encodeQuery(): Promise<never> {
+    throw renamed('embedQuery', 'encodeQuery');
+  }
+
+  /** @internal */
+  async encodeDocument(): Promise<never> {
+    throw renamed('embedDocument', 'encodeDocument');
+  }
+
+  /** @internal */
   async embedImage(): Promise<never> {
-    throw renamedToEmbedImages();
+    throw renamed('embedImages', 'embedImage');
   }
 
   async encodeImage(images: ImagesInput, options?: EncodeImageOptions): Promise<EncodeImageResult> {

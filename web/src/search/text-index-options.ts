@@ -81,7 +81,7 @@ const shared = {
   dimensions: optional(size, null),
   prompt: optional(text, null),
   storage: optional(oneOf(OUTPUTS), null),
-  ...(formerly({ output: 'storage' }) as object),
+  ...(formerly({ dtype: 'storage', output: 'storage' }) as object),
   similarity: optional(oneOf(SIMILARITIES), null),
   metadata: optional(metadataOption, null),
 };

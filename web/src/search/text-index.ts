@@ -90,6 +90,9 @@ const hybrid = () => importing('hybrid-search', () => import('./hybrid-search.js
 const NO_ROWS = { data: new Int8Array(), shape: [0, 0] };
 
 /**
+ * Texts with their vectors, which finds the texts that are nearest to a vector or, with a model, to a text. `heed.TextIndex` of
+ * `const heed = await load()` makes one; the class that the package exports is for types and `instanceof`.
+ *
  * @example
  * const index = heed.TextIndex.of(texts, await model.embed(texts));
  * index.search(await model.embed('a fox'), { topK: 3 }); // [{ index, id, text, score }, ...]
@@ -409,6 +412,7 @@ export class TextIndex<Metadata = unknown> extends Unproxied {
    * @throws HeedError SHAPE_MISMATCH for a query of another width; INVALID_ARGUMENT for NaN, infinities, and options out of range
    */
   search(query: TensorInput | Float32Array, options?: TextSearchOptions<Metadata>): TextHit<Metadata>[];
+  /** The same for a text, which the index's model embeds as a query. */
   search(query: string, options?: TextSearchOptions<Metadata>): Promise<TextHit<Metadata>[]>;
   search(
     query: TensorInput | Float32Array | string,
@@ -471,6 +475,7 @@ export class TextIndex<Metadata = unknown> extends Unproxied {
    * second[0].text; // "east"
    */
   searchAll(queries: TensorInput, options?: TextSearchOptions<Metadata>): TextHit<Metadata>[][];
+  /** The same for texts, which the index's model embeds as queries. */
   searchAll(queries: readonly string[], options?: TextSearchOptions<Metadata>): Promise<TextHit<Metadata>[][]>;
   searchAll(
     queries: TensorInput | readonly string[],

@@ -18,7 +18,7 @@ import {
   type TextMethod,
 } from '../models/call-options.js';
 import { onCore } from '../models/device.js';
-import { modelText, renamedToEmbedImages, withoutImages } from '../models/families/model-config.js';
+import { modelText, renamed, withoutImages } from '../models/families/model-config.js';
 import type { SparseVector } from '../models/heads/sparse.js';
 import { type HeadName, readHead } from '../models/heads/task-heads.js';
 import type { EmbedImageOptions, EncodeImageOptions, EncodeImageResult, ImagesInput } from '../models/image-encoder.js';
@@ -150,8 +150,18 @@ export abstract class RemoteModel extends Unproxied implements PretrainedModel {
   }
 
   /** @internal */
+  async encodeQuery(): Promise<never> {
+    throw renamed('embedQuery', 'encodeQuery');
+  }
+
+  /** @internal */
+  async encodeDocument(): Promise<never> {
+    throw renamed('embedDocument', 'encodeDocument');
+  }
+
+  /** @internal */
   async embedImage(): Promise<never> {
-    throw renamedToEmbedImages();
+    throw renamed('embedImages', 'embedImage');
   }
 
   async encodeImage(images: ImagesInput, options?: EncodeImageOptions): Promise<EncodeImageResult> {

@@ -6,6 +6,8 @@ import type { HandSettings } from './state';
 
 interface TourStep {
   title: string;
+  /** The chapter of the course that says more. */
+  chapter: string;
   why: string;
   /** The focus at the start; default: the third query. */
   at?: Focus;
@@ -33,6 +35,7 @@ const example = (wanted: string): Partial<HandSettings> => presets.find(({ id })
 export const steps: readonly TourStep[] = [
   {
     title: 'Why project?',
+    chapter: '04-self-attention',
     why: 'Here the weight matrices are identity matrices. Each word’s vector is compared as it is, so words attend to similar words, and the scores are symmetric: that of “red” and “apple” equals that of “apple” and “red”. Learned projections separate what a word looks for, its query, from what it is matched by, its key.',
     settings: { width: 3, queryWeight: identity, keyWeight: identity, valueWeight: identity },
     attempt: {
@@ -43,6 +46,7 @@ export const steps: readonly TourStep[] = [
   },
   {
     title: 'Why scale?',
+    chapter: '02-attention-by-hand',
     why: 'The wider the keys, the larger their dot products with queries. The softmax turns large scores into weights near 0 and 1: each output is then almost a single value, and the gradients through the softmax are close to zero. The factor 1/√d keeps scores in the same range for every width.',
     settings: example('unscaled'),
     attempt: {
@@ -53,6 +57,7 @@ export const steps: readonly TourStep[] = [
   },
   {
     title: 'Why several heads?',
+    chapter: '05-heads',
     why: 'A head has one weight per query and key, so each query averages the values in one way only. Two heads have separate projections, so one query can attend to different words for different reasons. Their outputs are concatenated and multiplied by W.',
     settings: example('heads'),
     attempt: {
@@ -63,6 +68,7 @@ export const steps: readonly TourStep[] = [
   },
   {
     title: 'What does a mask do?',
+    chapter: '06-masks',
     why: 'A decoder generates text word by word, so a word must not attend to later ones. The mask adds −∞ to their scores; the exponential of −∞ is 0, and so is the weight. Here no word attends to a later one, and the first one attends only to itself.',
     settings: example('causal'),
     attempt: {
@@ -80,6 +86,7 @@ export const steps: readonly TourStep[] = [
   },
   {
     title: 'What do positions add?',
+    chapter: '10-positions',
     why: 'Attention compares vectors and ignores their order. “red” occurs twice, and both times its output is the same: rows 1 and 3 of H are equal. Information about the word order must be added to the input.',
     at: { query: 0 },
     settings: { ...example('positions'), positions: 'none' },
@@ -91,6 +98,7 @@ export const steps: readonly TourStep[] = [
   },
   {
     title: 'What does the layer norm do?',
+    chapter: '08-normalization',
     why: 'Here the vector of “apple” is ten times as long, as can happen after many layers. Some of its scores exceed 100, and its weights are 0 and 1. Layer norm gives each row mean 0 and variance 1, whatever its length.',
     settings: { x: loud },
     attempt: {

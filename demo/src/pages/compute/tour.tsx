@@ -23,6 +23,8 @@ effect(() => {
 
 tourReady.value = true;
 
+const course = 'https://github.com/heed/heed/blob/main/docs/course';
+
 const go = (by: number): void => {
   tour.value = Math.max(1, Math.min(steps.length, tour.peek() + by));
 };
@@ -47,7 +49,7 @@ function press(event: KeyboardEvent): void {
 
 export function Tour() {
   const step = tour.value || 1;
-  const { title, why, attempt } = steps[step - 1]!;
+  const { title, chapter, why, attempt } = steps[step - 1]!;
   const tried = useSignal(0);
   useEffect(() => {
     addEventListener('keydown', press);
@@ -94,6 +96,9 @@ export function Tour() {
             Try: {attempt.label}
           </button>{' '}
           {tried.value === step && attempt.see}
+        </p>
+        <p class="timing">
+          More: <a href={`${course}/${chapter}.md`}>chapter {Number(chapter.slice(0, 2))} of the course</a>
         </p>
       </div>
       <nav class="buttons" aria-label="Steps of the tour">

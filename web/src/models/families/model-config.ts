@@ -103,9 +103,9 @@ export function modelText({ config, disposed }: PretrainedModel): string {
   return `PretrainedModel '${family}': ${notes.join(', ')}`;
 }
 
-/** Makes the error for a call by a former name. */
-export function renamedToEmbedImages(): HeedError {
-  return invalid('PretrainedModel', 'embedImages()', 'embedImage(), its former name', 'UNSUPPORTED');
+/** Makes the error for a call of a model by a former name. */
+export function renamed(present: string, former: string): HeedError {
+  return invalid('PretrainedModel', `${present}()`, `${former}(), its former name`, 'UNSUPPORTED');
 }
 
 /** Makes the error for an image call of a model without an image encoder. */
