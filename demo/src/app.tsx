@@ -44,6 +44,7 @@ export function followTitle(): void {
 
 export function App() {
   const View = views[page.value];
+  const [isOpen, setOpen] = useState(false);
   return (
     <>
       <header class="masthead">
@@ -60,7 +61,16 @@ export function App() {
             </a>
           ))}
         </nav>
-        <div class="tools">
+        <button
+          type="button"
+          class="menu"
+          aria-expanded={isOpen}
+          aria-controls="tools"
+          onClick={() => setOpen(!isOpen)}
+        >
+          Link, theme
+        </button>
+        <div class="tools" id="tools">
           <CopyButton
             label="Copy link"
             text={() => new URL(currentLink.value, location.href).href}

@@ -114,7 +114,7 @@ export function testFaults(name: string, start: () => Promise<Engine>): void {
       ['#inside', 1],
       ['#learn', 1],
     ] as const)('the heads of %s take %i presses of Tab, and arrow keys move between them', async (hash, stops) => {
-      await open(`${hash}?layer=1&head=0`, '.head button');
+      await open(`${hash}?head=2.1`, '.head button');
       await engine.evaluate(
         async () => document.querySelector<HTMLElement>('.head-grid :is(button, input):not([tabindex="-1"])')!.focus(),
         null,

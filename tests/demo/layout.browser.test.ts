@@ -113,6 +113,22 @@ describe('while the page loads', () => {
     });
     afterAll(() => page?.context().close());
 
+    const shiftsOf = (page: Page) =>
+      page.evaluate(() => (globalThis as unknown as { shifts: { value: number; nodes: string[] }[] }).shifts);
+
+    it('hardly anything moves while one types', async () => {
+      await page.goto(`${site.slowUrl}?typed#see`);
+      await page.locator('.side input').first().focus();
+      await page.keyboard.press('End');
+      await page.keyboard.type(' The bank was closed.', { delay: 20 });
+      await page.getByText('Loaded:').waitFor();
+      await page.locator('.side:not(.outdated)').first().waitFor();
+      await drawn(page);
+      const shifts = await shiftsOf(page);
+      const total = shifts.reduce((sum, { value }) => sum + value, 0);
+      expect(total, JSON.stringify(shifts, null, 1)).toBeLessThanOrEqual(mostShift);
+    });
+
     // Files that arrive late move what is there.
     it.each(['#compute?all=1', ...others].map((hash, n) => [hash, n] as const))(
       'hardly anything moves: %s',
@@ -124,9 +140,7 @@ describe('while the page loads', () => {
           [...document.fonts].some(({ family, status }) => family.includes('Source Serif 4') && status === 'loaded'),
         );
         await drawn(page);
-        const shifts = await page.evaluate(
-          () => (globalThis as unknown as { shifts: { value: number; nodes: string[] }[] }).shifts,
-        );
+        const shifts = await shiftsOf(page);
         const total = shifts.reduce((sum, { value }) => sum + value, 0);
         console.log(`layout shift of ${hash} at ${width} px: ${total.toFixed(3)}`);
         expect(total, JSON.stringify(shifts, null, 1)).toBeLessThanOrEqual(mostShift);

@@ -238,6 +238,29 @@ describe('on one screen', () => {
   });
 });
 
+describe('a reload', () => {
+  it('trains to the step that was shown, with the same numbers', async () => {
+    const { page, context } = await visit(site, '#learn?build=simd128&heads=1', { serviceWorkers: 'block' });
+    await button(page, 'Train').click();
+    await expect.poll(() => shownStep(page)).toBeGreaterThan(12);
+    await button(page, 'Pause').click();
+    await button(page, 'Go on').waitFor();
+    const step = await shownStep(page);
+    // Accuracy and loss are measured now and then, so they may be those of an earlier step.
+    const shown = () => page.locator('.head small, .sequence td').allInnerTexts();
+    const before = await shown();
+    await page.reload();
+    await button(page, 'Go on').waitFor();
+    await expect.poll(() => shownStep(page)).toBe(step);
+    await expect.poll(shown).toEqual(before);
+    // A link without a step begins anew.
+    await page.goto(`${site.url}?anew#learn?build=simd128&heads=1`);
+    await button(page, 'Train').waitFor();
+    expect(await shownStep(page)).toBe(0);
+    await context.close();
+  });
+});
+
 describe('a link to a step', () => {
   it('of a run that is not recorded says that the model is on the way there', async () => {
     const { page } = await site.open('#learn?build=simd128&heads=1&step=300');

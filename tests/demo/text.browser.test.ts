@@ -76,7 +76,7 @@ describe('sentences', () => {
       [0, 0],
       [numLayers - 1, numHeads - 1],
     ] as const) {
-      const { page } = await site.open(`#inside?${written}&layer=${layer}&head=${head}`);
+      const { page } = await site.open(`#inside?${written}&head=${layer + 1}.${head + 1}`);
       const queries = page.locator('.queries .token');
       await queries.first().waitFor();
       expect(await queries.allInnerTexts()).toEqual(tokens[0]);
@@ -93,7 +93,7 @@ describe('sentences', () => {
   it('paints the heat map from the same weights', async () => {
     const { attentions, tokens } = await model.encode([sentences[0]!], { outputAttentions: true });
     const length = tokens[0]!.length;
-    const { page } = await site.open(`#inside?${written}&view=map&layer=0&head=1`);
+    const { page } = await site.open(`#inside?${written}&view=map&head=1.2`);
     await page.locator('.map-area canvas').waitFor();
     const alphas = await page.locator('.map-area canvas').evaluate((canvas: HTMLCanvasElement) => {
       const { data } = canvas.getContext('2d')!.getImageData(0, 0, canvas.width, canvas.height);

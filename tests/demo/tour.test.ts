@@ -96,6 +96,10 @@ describe('the tour', () => {
   it('positions: the same word has the same output without them, another one with them', () => {
     const [before, after] = both(4);
     expect(before.heads[0]!.output[0]).toEqual(before.heads[0]!.output[2]);
+    const { weights } = before.heads[0]!;
+    expect(weights[0]).toEqual(weights[2]);
+    const [first, , third] = after.heads[0]!.weights;
+    expect(Math.max(...first!.map((weight, key) => Math.abs(weight - third![key]!)))).toBeGreaterThan(0.05);
     const difference = after.heads[0]!.output[0]!.map((entry, j) => Math.abs(entry - after.heads[0]!.output[2]![j]!));
     expect(Math.max(...difference)).toBeGreaterThan(0.05);
   });

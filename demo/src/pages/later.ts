@@ -5,6 +5,7 @@ import { loadCarried, loadPositions, loadTour } from './compute/later';
 
 export const loadComputePage = () => import('./compute/page');
 export const loadMeaningPage = () => import('./meaning/page');
+const loadWordsMap = () => import('./meaning/words-map.json');
 export const loadInsidePage = () => import('./inside/page');
 export const loadSpeedPage = () => import('./speed/page');
 /** Only when it is opened. */
@@ -20,6 +21,7 @@ export const laterScripts = (): Promise<unknown>[] => [
   loadCarried(),
   loadDictionary(),
   loadMeaningPage(),
+  loadWordsMap(),
   loadInsidePage(),
   loadSpeedPage(),
   loadTour(),

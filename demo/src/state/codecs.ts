@@ -60,3 +60,17 @@ function within(value: string, min: number, max: number): number | undefined {
   const parsed = Number(value);
   return value.trim() !== '' && parsed >= min && parsed <= max ? parsed : undefined;
 }
+
+export interface HeadPlace {
+  layer: number;
+  head: number;
+}
+
+/** A head, counted from 0; in links as “layer.head”, counted from 1 as on the page. */
+export const headPlace: Codec<HeadPlace> = {
+  read: (value) => {
+    const [, layer, head] = /^([1-9]\d?)\.([1-9]\d?)$/.exec(value) ?? [];
+    return head === undefined ? undefined : { layer: Number(layer) - 1, head: Number(head) - 1 };
+  },
+  write: ({ layer, head }) => `${layer + 1}.${head + 1}`,
+};

@@ -1,5 +1,5 @@
 /**
- * Keeps the state in the URL's fragment, such as `#text?layer=2&head=1`, so that any view can be shared as a link. Each `urlState` is
+ * Keeps the state in the URL's fragment, such as `#see?word=star&layer=2`, so that any view can be shared as a link. Each `urlState` is
  * a signal bound to one parameter of one page. Parameters that have their initial value are left out.
  */
 

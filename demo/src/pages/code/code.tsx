@@ -57,8 +57,8 @@ function ofSentences(): string | null {
     ...chosenModel(),
     texts: texts.value,
     sentence: within(inside.sentence.value, texts.value.length),
-    layer: within(inside.layer.value, numLayers),
-    head: within(inside.head.value, numHeads),
+    layer: within(inside.large.value.layer, numLayers),
+    head: within(inside.large.value.head, numHeads),
   });
 }
 

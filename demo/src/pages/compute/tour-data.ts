@@ -87,13 +87,13 @@ export const steps: readonly TourStep[] = [
   {
     title: 'What do positions add?',
     chapter: '10-positions',
-    why: 'Attention compares vectors and ignores their order. “red” occurs twice, and both times its output is the same: rows 1 and 3 of H are equal. Information about the word order must be added to the input.',
+    why: 'Attention compares vectors and ignores their order. “red” occurs twice, and both times its output is the same: rows 1 and 3 of A are equal, and so are the outputs. Information about the word order must be added to the input.',
     at: { query: 0 },
     settings: { ...example('positions'), positions: 'none' },
     attempt: {
       label: 'Add the positional encoding',
       settings: { positions: 'add' },
-      see: 'A vector of sines and cosines that depends on the position is added to each word, so rows 1 and 3 of H differ.',
+      see: 'A vector of sines and cosines that depends on the position is added to each word, so rows 1 and 3 of A differ, and so do the outputs.',
     },
   },
   {

@@ -66,6 +66,15 @@ export function Tour() {
         <p class="timing">
           Step {step} of {steps.length}
         </p>
+        <nav class="buttons" aria-label="Steps of the tour">
+          <button type="button" aria-disabled={step === 1} onClick={() => go(-1)}>
+            Previous
+          </button>
+          <button type="button" class="first" aria-disabled={step === steps.length} onClick={() => go(1)}>
+            Next
+          </button>
+        </nav>
+        {canHover && <span class="timing">Keys: ← →, Page Up, Page Down</span>}
         <Toggle label="Large type" state={isLarge} />
         {document.fullscreenEnabled && (
           <button
@@ -95,30 +104,21 @@ export function Tour() {
           >
             Try: {attempt.label}
           </button>{' '}
+          <button
+            type="button"
+            onClick={() => {
+              show(step);
+              tried.value = 0;
+            }}
+          >
+            Start this step again
+          </button>{' '}
           {tried.value === step && attempt.see}
         </p>
         <p class="timing">
           More: <a href={`${course}/${chapter}.md`}>chapter {Number(chapter.slice(0, 2))} of the course</a>
         </p>
       </div>
-      <nav class="buttons" aria-label="Steps of the tour">
-        <button type="button" aria-disabled={step === 1} onClick={() => go(-1)}>
-          Previous
-        </button>
-        <button type="button" class="first" aria-disabled={step === steps.length} onClick={() => go(1)}>
-          Next
-        </button>
-        <button
-          type="button"
-          onClick={() => {
-            show(step);
-            tried.value = 0;
-          }}
-        >
-          Start this step again
-        </button>
-        {canHover && <span class="timing">Keys: ← →, Page Up, Page Down</span>}
-      </nav>
     </section>
   );
 }

@@ -7,7 +7,7 @@ import { milliseconds, plural, short } from '../../components/numbers';
 import type { AttentionView } from '../../engine/views';
 import { SentencesBox } from '../sentences/box';
 import { texts, within } from '../sentences/state';
-import { attention, head, layer, sentence, token, view } from './state';
+import { attention, large, sentence, token, view } from './state';
 
 export function Attention() {
   const current = attention.value;
@@ -57,8 +57,8 @@ function AllHeads(current: AttentionView) {
 }
 
 function LargeHead({ tokens, weights }: AttentionView) {
-  const l = within(layer.value, weights.length);
-  const h = within(head.value, weights[l]!.length);
+  const l = within(large.value.layer, weights.length);
+  const h = within(large.value.head, weights[l]!.length);
   return (
     <section aria-label="The selected head">
       <p class="learn">
@@ -81,7 +81,8 @@ function HeadGrid({ view }: { view: AttentionView }) {
         <div class="head-row" key={l} style={{ '--heads': heads.length }}>
           <span class="layer-name">Layer {l + 1}</span>
           {heads.map((weights, h) => {
-            const chosen = l === within(layer.value, view.weights.length) && h === within(head.value, heads.length);
+            const chosen =
+              l === within(large.value.layer, view.weights.length) && h === within(large.value.head, heads.length);
             return (
               <div class="head" key={h}>
                 <button
@@ -90,8 +91,7 @@ function HeadGrid({ view }: { view: AttentionView }) {
                   aria-pressed={chosen}
                   aria-label={`Show layer ${l + 1}, head ${h + 1}`}
                   onClick={() => {
-                    layer.value = l;
-                    head.value = h;
+                    large.value = { layer: l, head: h };
                   }}
                 >
                   <HeatMap weights={weights} length={view.tokens.length} />

@@ -3,7 +3,7 @@ import { effect, signal } from '@preact/signals';
 import type { PretrainedModel } from 'heed';
 import { asFailure, type Failure, heed, inTurn } from '../../engine/heed';
 import { type AttentionView, type ProjectionView, viewAttention, viewProjection } from '../../engine/views';
-import { choice, integer, optional } from '../../state/codecs';
+import { choice, type HeadPlace, headPlace, integer, optional } from '../../state/codecs';
 import { latest } from '../../state/latest';
 import { type Codec, page, urlState } from '../../state/url';
 import { shownHead } from '../meaning/examples';
@@ -15,8 +15,8 @@ const state = <T>(name: string, initial: T, codec: Codec<T>) => urlState('inside
 /** The part of the page that is shown. */
 export const part = state<'heads' | 'states' | 'lens'>('part', 'heads', choice('heads', 'states', 'lens'));
 export const sentence = state('sentence', 0, integer(0, maxSentences - 1));
-export const layer = state('layer', shownHead.layer, integer(0, 99));
-export const head = state('head', shownHead.head, integer(0, 99));
+/** The head that is shown large. */
+export const large = state<HeadPlace>('head', { layer: shownHead.layer, head: shownHead.head }, headPlace);
 export const view = state<'lines' | 'map'>('view', 'lines', choice('lines', 'map'));
 /** The token whose attention is shown; null: all tokens. */
 export const token = state<number | null>('token', shownHead.token, optional(integer(0, 9999)));

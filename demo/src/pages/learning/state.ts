@@ -3,7 +3,7 @@ import { batch, computed, type Signal, signal } from '@preact/signals';
 import { lastStep, type TaskName, taskNames } from '../../engine/learning/constants';
 import type { LabelledText } from '../../engine/learning/examples';
 import type { TrainerSettings } from '../../engine/learning/trainer';
-import { choice, flag, integer, number, optional, text } from '../../state/codecs';
+import { choice, flag, type HeadPlace, headPlace, integer, number, optional, text } from '../../state/codecs';
 import { type Codec, page, reset, urlState } from '../../state/url';
 
 const state = <T>(name: string, initial: T, codec: Codec<T>): Signal<T> => urlState('learn', name, initial, codec);
@@ -40,8 +40,7 @@ export const everyStep = state('every', true, flag);
 
 /** The head that is shown large. */
 export const shownHead = {
-  layer: state('layer', 1, integer(0, 1)),
-  head: state('head', 0, integer(0, 3)),
+  place: state<HeadPlace>('head', { layer: 1, head: 0 }, headPlace),
   view: state<'lines' | 'map'>('view', 'map', choice('lines', 'map')),
   token: state<number | null>('token', null, optional(integer(0, 99))),
 };
@@ -49,7 +48,7 @@ export const shownHead = {
 /** Sets all settings to their initial values, except those given. */
 export function setLesson(settings: Partial<LessonSettings>): void {
   batch(() => {
-    reset([...Object.values(lesson), shownHead.layer, shownHead.head, shownHead.token, ownDigits] as Signal<unknown>[]);
+    reset([...Object.values(lesson), shownHead.place, shownHead.token, ownDigits] as Signal<unknown>[]);
     for (const [name, value] of Object.entries(settings))
       (lesson[name as keyof Lesson] as Signal<unknown>).value = value;
   });

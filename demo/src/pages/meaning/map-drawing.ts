@@ -1,6 +1,7 @@
-/** Draws the map on a canvas. */
+/** Draws the map of the document on a canvas. */
 import { short } from '../../components/numbers';
 import { colour, heatColour } from '../../state/theme';
+import { naming, prepared } from './map-canvas';
 import type { Points } from './map-state';
 
 export interface Scene {
@@ -22,13 +23,7 @@ const minShare = 0.12;
 
 /** `now` has the places of the points and of the query, as map-motion.ts computes them. */
 export function draw(canvas: HTMLCanvasElement, scene: Scene | null, width: number, height: number, now: Float64Array) {
-  const scale = devicePixelRatio;
-  const [pixels, lines] = [Math.round(width * scale), Math.round(height * scale)];
-  if (canvas.width !== pixels) canvas.width = pixels;
-  if (canvas.height !== lines) canvas.height = lines;
-  const context = canvas.getContext('2d')!;
-  context.setTransform(scale, 0, 0, scale, 0, 0);
-  context.clearRect(0, 0, width, height);
+  const context = prepared(canvas, width, height);
   if (!scene) return;
   const { points, order, shares, hovered } = scene;
   const placeOf = (i: number) => [now[2 * i]!, now[2 * i + 1]!] as const;
@@ -76,16 +71,6 @@ export function draw(canvas: HTMLCanvasElement, scene: Scene | null, width: numb
   context.lineWidth = 3;
   context.strokeStyle = paper;
   context.fillStyle = ink;
-  const taken: { left: number; right: number; y: number }[] = [];
-  for (const i of names) {
-    const text = short(points.texts[i]!, 34);
-    const [x, y] = placeOf(i);
-    const size = context.measureText(text).width;
-    const left = Math.max(2, Math.min(width - size - 2, x + 7));
-    const isCovered = taken.some((box) => Math.abs(box.y - y) < 14 && left < box.right && left + size > box.left);
-    if (isCovered && i !== hovered) continue;
-    taken.push({ left, right: left + size, y });
-    context.strokeText(text, left, y + 4);
-    context.fillText(text, left, y + 4);
-  }
+  const name = naming(context, width);
+  for (const i of names) name(short(points.texts[i]!, 34), ...placeOf(i), i === hovered);
 }

@@ -1,13 +1,12 @@
-/** The map: a thousand words of the dictionary, or the reader's own sentences, embedded and laid out in the tab. */
+/** The map of the reader's document: its sentences, embedded and laid out in the tab. */
 import { effect, signal } from '@preact/signals';
 import { type PretrainedModel, semanticSearch, Tensor } from 'heed';
-import { loadDictionary } from '../../engine/dictionary';
-import { asFailure, type Failure, inTurn, shipped } from '../../engine/heed';
+import { asFailure, type Failure, inTurn } from '../../engine/heed';
 import { attemptsAt } from '../../state/attempts';
 import { choice } from '../../state/codecs';
 import { latest } from '../../state/latest';
 import { page, urlState } from '../../state/url';
-import { opened, readsText, source } from '../model/choice';
+import { opened, readsText } from '../model/choice';
 import type { DocumentSearch } from './document/state';
 
 export const mapOf = urlState<'words' | 'document'>('meaning', 'map', 'words', choice('words', 'document'));
@@ -29,15 +28,9 @@ export const embedded = signal<{ done: number; total: number } | null>(null);
 
 export const mostPoints = 1000;
 const batchSize = 50;
-/** The first word on the map. Words before it in the dictionary are the most frequent ones, which say little. */
-const firstWord = 100;
-const everyWord = 4;
 const neighbours = 15;
 /** Milliseconds for which computing may hold the page. */
 const slice = 8;
-
-export const wordsOf = (texts: readonly string[]): string[] =>
-  texts.filter((_, i) => i >= firstWord && (i - firstWord) % everyWord === 0).slice(0, mostPoints);
 
 const pause = () => new Promise((resolve) => setTimeout(resolve));
 
@@ -88,11 +81,11 @@ async function arrange({ nearest }: Points, isCurrent: () => boolean): Promise<v
 
 interface Input {
   model: PretrainedModel;
-  texts: () => Promise<string[]>;
+  texts: string[];
 }
 
 const make = (input: Input, isCurrent: () => boolean) => async (): Promise<void> => {
-  const texts = await input.texts();
+  const { texts } = input;
   if (texts.length < 3) {
     points.value = positions.value = embedded.value = null;
     return;
@@ -128,17 +121,11 @@ export function followMap({ index }: DocumentSearch): void {
     begin();
     const model = opened.value?.model;
     if (page.value !== 'meaning' || !model || !readsText.value) return;
-    const sentences = mapOf.value === 'document' ? index.value.passages.flat().slice(0, mostPoints) : null;
-    if (sentences) {
-      // Once it has been read.
-      if (index.value.passages.length === index.value.total && index.value.total > 0) {
-        current++;
-        run({ model, texts: async () => [...new Set(sentences)] });
-      }
+    // Once it has been read.
+    if (mapOf.value !== 'document' || index.value.passages.length !== index.value.total || index.value.total === 0)
       return;
-    }
-    if (source.value !== 'bundled' || !shipped.value) return;
+    const sentences = index.value.passages.flat().slice(0, mostPoints);
     current++;
-    run({ model, texts: async () => wordsOf((await loadDictionary(shipped.peek()!.model)).texts) });
+    run({ model, texts: [...new Set(sentences)] });
   });
 }

@@ -1,4 +1,4 @@
-/** The map: points near each other have similar vectors. They move towards the query, and are coloured, by their similarity to it. */
+/** The maps: of the dictionary's words, and of the document, whose points move towards the query, and are coloured, by their similarity to it. */
 import { computed, useSignal } from '@preact/signals';
 import { useEffect, useRef } from 'preact/hooks';
 import { Choice } from '../../components/controls';
@@ -9,14 +9,12 @@ import { canHover, pointAt } from '../../state/device';
 import { hasMoved } from '../../state/pointer';
 import { theme } from '../../state/theme';
 import { found } from './dictionary';
+import { height, margin, reach } from './map-canvas';
 import { draw, type Scene } from './map-drawing';
 import { orderOf, placed, scoresOf, sharesOf } from './map-motion';
 import { embedded, failure, mapOf, points, positions, retry } from './map-state';
+import { WordsMap } from './words-map';
 
-const height = 430;
-const margin = 24;
-/** Pixels within which a point is meant. */
-const reach = 24;
 const mostNamed = 5;
 
 /** The points' similarities to the query. */
@@ -28,7 +26,24 @@ const similar = computed(() => {
   return { scores, order, shares: sharesOf(scores, order), description: definition.description };
 });
 
-export function WordMap() {
+export const Maps = () => (
+  <section class="map" aria-labelledby="map-title">
+    <header class="bar">
+      <h2 id="map-title">Map</h2>
+      <Choice
+        label="Of"
+        state={mapOf}
+        options={[
+          ['words', 'words'],
+          ['document', 'your document'],
+        ]}
+      />
+    </header>
+    {mapOf.value === 'words' ? <WordsMap /> : <DocumentMap />}
+  </section>
+);
+
+function DocumentMap() {
   const canvas = useRef<HTMLCanvasElement>(null);
   const glide = useRef<Glide>(null);
   const scene = useRef<Scene | null>(null);
@@ -75,18 +90,7 @@ export function WordMap() {
     at.value = distances[nearest]! < reach ? nearest : null;
   };
   return (
-    <section class="map" aria-labelledby="map-title">
-      <header class="bar">
-        <h2 id="map-title">Map</h2>
-        <Choice
-          label="Of"
-          state={mapOf}
-          options={[
-            ['words', 'words'],
-            ['document', 'your document'],
-          ]}
-        />
-      </header>
+    <>
       {failure.value && <Failed what="The map" of={failure.value} retry={retry} />}
       <canvas
         ref={canvas}
@@ -106,9 +110,9 @@ export function WordMap() {
       </p>
       <p class="facts" id="map-note">
         {laidOut &&
-          `${count(laidOut.length)} ${mapOf.value === 'words' ? 'words' : 'sentences'}, laid out by UMAP in this tab. The more similar one is to your description (the ring), the farther it moves there. ${pointAt} ${canHover ? 'one' : 'it'} to see its nearest.`}
+          `${count(laidOut.length)} sentences, laid out by UMAP in this tab. The more similar one is to your description (the ring), the farther it moves there. ${pointAt} ${canHover ? 'one' : 'it'} to see its nearest.`}
       </p>
-    </section>
+    </>
   );
 }
 

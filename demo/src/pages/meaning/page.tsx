@@ -12,9 +12,10 @@ import { followSentences } from '../sentences/state';
 import { followDictionary, ReverseDictionary } from './dictionary';
 import { DocumentSection } from './document/section';
 import { followDocument, makeDocumentSearch } from './document/state';
-import { WordMap } from './map';
+import { Maps } from './map';
 import { followMap } from './map-state';
 import { followSimilarity, Similarity } from './similarity';
+import { followWords } from './words-map';
 
 const documentSearch = makeDocumentSearch();
 
@@ -25,6 +26,7 @@ followSimilarity();
 followDictionary();
 followDocument(documentSearch, opened);
 followMap(documentSearch);
+followWords();
 
 export function MeaningPage() {
   const config = opened.value?.model.config;
@@ -39,7 +41,7 @@ export function MeaningPage() {
       {(isBundled || readsText.value) && (
         <div class="find">
           {isBundled && <ReverseDictionary />}
-          <WordMap />
+          <Maps />
         </div>
       )}
       {config?.hasImageEncoder && <PicturesSection takesTexts={config.hasTokenizer} />}

@@ -27,7 +27,7 @@ const yOf = (number: number) => (layers - number + 0.5) * step;
 
 /** Where the tokens stand, by the lengths of their names. */
 function placesOf(tokens: readonly string[]) {
-  const widths = tokens.map((token) => Math.max(1.6, (isWord(token) ? 1 : 0.7) * token.length) + 1.3);
+  const widths = tokens.map((token) => Math.max(2.2, (isWord(token) ? 1 : 0.7) * token.length) + 1.3);
   const total = widths.reduce((sum, width) => sum + width, 0);
   let left = 0;
   const centers = widths.map((width) => {

@@ -10,8 +10,8 @@ import { frame, training } from './session';
 export function Attention() {
   const { snapshot, ids } = frame.value!;
   const { weights } = snapshot;
-  const l = Math.min(shownHead.layer.value, weights.length - 1);
-  const h = Math.min(shownHead.head.value, weights[l]!.length - 1);
+  const l = Math.min(shownHead.place.value.layer, weights.length - 1);
+  const h = Math.min(shownHead.place.value.head, weights[l]!.length - 1);
   return (
     <section class="large" aria-labelledby="attention-title">
       <h2 class="unseen" id="attention-title">
@@ -33,8 +33,7 @@ export function Attention() {
                   aria-pressed={layer === l && head === h}
                   aria-label={`Show layer ${layer + 1}, head ${head + 1}`}
                   onClick={() => {
-                    shownHead.layer.value = layer;
-                    shownHead.head.value = head;
+                    shownHead.place.value = { layer, head };
                   }}
                 >
                   <HeatMap weights={map} length={ids.length} />

@@ -34,7 +34,9 @@ export function follow(): void {
   isFollowed = true;
   start();
   // A link names the step to which its settings are trained.
+  linkedStep.value ||= stepBefore();
   const target = linkedStep.peek();
+  addEventListener('pagehide', keepStep);
   let isFirst = true;
   effect(() => {
     const settings = trainerSettings.value;
@@ -50,6 +52,28 @@ export function follow(): void {
     startsTraining.value = false;
     train();
   });
+}
+
+/** Where the tab keeps the step, so that a reload trains to it again: the same settings and seed give the same steps. */
+const kept = 'heed-trained';
+
+function keepStep(): void {
+  try {
+    const step = frame.peek()?.snapshot.step ?? 0;
+    sessionStorage.setItem(kept, JSON.stringify({ step, settings: trainerSettings.peek() }));
+  } catch {} // the reader has forbidden it
+}
+
+/** The step before the page was loaded again; 0 in other cases. */
+function stepBefore(): number {
+  const [navigation] = performance.getEntriesByType('navigation') as PerformanceNavigationTiming[];
+  if (navigation?.type !== 'reload') return 0;
+  try {
+    const { step, settings } = JSON.parse(sessionStorage.getItem(kept) ?? '{}');
+    return JSON.stringify(settings) === JSON.stringify(trainerSettings.peek()) ? step : 0;
+  } catch {
+    return 0;
+  }
 }
 
 /** The reader's digits, if they make an example of the task. */
