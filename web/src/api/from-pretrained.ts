@@ -11,6 +11,7 @@ import { loadSchema } from '../models/call-options.js';
 import { MAX_LAYERS } from '../models/families/family.js';
 import type { LoadModelOptions } from '../models/loaded-model.js';
 import type { PretrainedModel } from '../models/model.js';
+import { takePrefetched } from './prefetch.js';
 
 /** Options of `fromPretrained`. */
 export interface FromPretrainedOptions extends LoadModelOptions {
@@ -58,6 +59,7 @@ export async function fromPretrained(
   const load = {
     ...rest,
     dtype: rest.dtype ?? defaultDtype(given, rest.device),
+    fetch: (given === undefined && takePrefetched(rest.fetch ?? runtime.hub.fetch)) || rest.fetch,
   };
   if (load.dtype === 'fp16' && load.device === 'wasm')
     throw invalid('fromPretrained.dtype', "'fp32' or 'q8' without `device: 'webgpu'` or 'auto'", "'fp16'");
