@@ -12,12 +12,12 @@ const kLatency = 60;
 const kBytesPerMs = 3000;
 const kTypes = { '.js': 'text/javascript', '.wasm': 'application/wasm', '.html': 'text/html' };
 
-const pageOf = (entry, options, links) => `<!doctype html><link rel="icon" href="data:,">
+const pageOf = (entry, options, links, started = {}) => `<!doctype html><link rel="icon" href="data:,">
 ${links.map((name) => `<link rel="modulepreload" href="/dist/${name}">`).join('\n')}
 <script type="module">
 import { load } from '/dist/${entry}';
 const texts = Array.from({ length: 120 }, (_, i) => 'A short text about the subject number ' + i + ', and what follows from it.');
-const heed = await load();
+const heed = await load(${JSON.stringify(started)});
 const model = await heed.fromPretrained(undefined, ${JSON.stringify(options)});
 const index = await heed.TextIndex.of(model, texts);
 const hits = await index.search('subject 17');
@@ -29,6 +29,13 @@ const kCases = {
   'index.js, worker': ['index.js', { dtype: 'q8', worker: true }, []],
   'heed.min.js': ['heed.min.js', { dtype: 'q8' }, []],
   'heed.min.js, worker': ['heed.min.js', { dtype: 'q8', worker: true }, ['worker.js']],
+  'heed.min.js, prefetch': ['heed.min.js', { dtype: 'q8' }, ['heed.min.js'], { prefetch: true }],
+  'heed.min.js, worker, prefetch': [
+    'heed.min.js',
+    { dtype: 'q8', worker: true },
+    ['heed.min.js', 'worker.js'],
+    { prefetch: true },
+  ],
 };
 
 /** Serves dist/ and the pages. All responses share the line's bandwidth; each begins after the latency. */

@@ -32,7 +32,7 @@ const { words } = await importing('pages/see/words');
 const { recordedRun } = await importing('engine/learning/recording');
 
 const heed = await load({ build: 'simd128' });
-const model = await heed.fromPretrained();
+const model = await heed.fromPretrained(undefined, { dtype: 'fp32' });
 const dictionary = await heed.TextIndex.load(here('../web/model/dictionary'), { embedder: model });
 const known = new Map();
 const { numLayers, numHeads, embedDim, parameterCount } = model.config;

@@ -14,7 +14,7 @@ let model: PretrainedModel;
 let folder: string;
 beforeAll(async () => {
   site = await openSite();
-  model = await (await load()).fromPretrained();
+  model = await (await load()).fromPretrained(undefined, { dtype: 'fp32' });
   folder = await mkdtemp(join(tmpdir(), 'heed-'));
 });
 afterAll(async () => {

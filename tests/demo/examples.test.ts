@@ -20,7 +20,7 @@ let heed: Heed;
 let model: PretrainedModel;
 beforeAll(async () => {
   heed = await load();
-  model = await heed.fromPretrained();
+  model = await heed.fromPretrained(undefined, { dtype: 'fp32' });
 });
 afterAll(() => heed?.dispose());
 

@@ -16,7 +16,7 @@ let folder: string;
 beforeAll(async () => {
   site = await openSite();
   const heed = await load();
-  model = await heed.fromPretrained();
+  model = await heed.fromPretrained(undefined, { dtype: 'fp32' });
   tiny = await heed.fromPretrained(tinyModel());
   folder = await mkdtemp(join(tmpdir(), 'heed-'));
   for (const [name, content] of Object.entries(tinyModel())) await writeFile(join(folder, name), content);

@@ -24,7 +24,7 @@ let model: PretrainedModel;
 let tiny: PretrainedModel;
 beforeAll(async () => {
   heed = await load();
-  model = await heed.fromPretrained();
+  model = await heed.fromPretrained(undefined, { dtype: 'fp32' });
   tiny = await heed.fromPretrained(tinyModel());
 });
 afterAll(() => heed?.dispose());

@@ -18,7 +18,7 @@ const here = (path: string) => fileURLToPath(new URL(path, import.meta.url));
 
 beforeAll(async () => {
   [site, heed] = await Promise.all([openSite(), load()]);
-  model = await heed.fromPretrained();
+  model = await heed.fromPretrained(undefined, { dtype: 'fp32' });
   index = await heed.TextIndex.load(here('../../web/model/dictionary'), { embedder: model });
   words = index.texts.filter(offered);
   const file = JSON.parse(await readFile(here('../../demo/src/pages/meaning/words-map.json'), 'utf8'));

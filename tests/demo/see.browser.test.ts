@@ -106,7 +106,7 @@ describe('the first page', () => {
     const pair: [string, string] = ['The bank closed early.', 'A muddy bank of the river.'];
     for (const [at, sentence] of pair.entries()) await field(page, at).fill(sentence);
     const heed = await load();
-    const model = await heed.fromPretrained();
+    const model = await heed.fromPretrained(undefined, { dtype: 'fp32' });
     for (const off of [[], [1, 6]]) {
       for (const number of off)
         await page.getByRole('group', { name: 'Attention, layer by layer' }).getByText(String(number)).click();
@@ -138,7 +138,7 @@ describe('the first page', () => {
     await page.getByText('The first of 6 layers is here and computes.').waitFor();
     await page.getByLabel('Up to layer').fill('1');
     const heed = await load();
-    const first = await heed.fromPretrained(undefined, { numLayers: 1 });
+    const first = await heed.fromPretrained(undefined, { numLayers: 1, dtype: 'fp32' });
     for (const [at, sentence] of pair.entries()) {
       const { tokens, means } = await trace(first, sentence, [], described);
       for (const [i, share] of (await shares(page, at)).entries())
@@ -194,7 +194,12 @@ describe('the first page', () => {
     await page.getByRole('button', { name: /^Layer 3, head 5:/ }).click();
     await page.getByText('The ribbons of layer 3 are those of head 5').waitFor();
     const heed = await load();
-    const { all, tokens: names } = await trace(await heed.fromPretrained(), words[0]!.sentences[1], [], described);
+    const { all, tokens: names } = await trace(
+      await heed.fromPretrained(undefined, { dtype: 'fp32' }),
+      words[0]!.sentences[1],
+      [],
+      described,
+    );
     const row = all![2]![4]![names.indexOf('bank')]!;
     for (const [i, share] of (await shares(page, 1)).entries())
       expect(Math.abs(share / 100 - row[i]!)).toBeLessThan(0.0101);
@@ -220,7 +225,7 @@ describe('the first page', () => {
     const { page } = await site.open('#see');
     await page.locator('.status-line').getByText('Loaded:').waitFor();
     const heed = await load();
-    const { parameterCount } = (await heed.fromPretrained()).config;
+    const { parameterCount } = (await heed.fromPretrained(undefined, { dtype: 'fp32' })).config;
     heed.dispose();
     expect(await page.locator('.see .lede').innerText()).toContain(`${(parameterCount / 1e6).toFixed(1)} million`);
     const model = (

@@ -9,7 +9,7 @@ let heed: Heed;
 let model: PretrainedModel;
 beforeAll(async () => {
   [site, heed] = await Promise.all([openSite(), load()]);
-  model = await heed.fromPretrained();
+  model = await heed.fromPretrained(undefined, { dtype: 'fp32' });
 });
 afterAll(async () => {
   model?.dispose();

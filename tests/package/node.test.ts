@@ -105,7 +105,7 @@ test('console.log says what objects are', async () => {
   expect(lines).toEqual([
     expect.stringMatching(/^heed \d+\.\d+\.\d+ \(simd128\)$/),
     expect.stringMatching(
-      /^PretrainedModel 'bert': \d+ layers of width \d+, [\d,]+ parameters, fp32, texts up to \d+ tokens$/,
+      /^PretrainedModel 'bert': \d+ layers of width \d+, [\d,]+ parameters, q8, texts up to \d+ tokens$/,
     ),
     expect.stringMatching(/^TextIndex: 2 texts, \d+ dimensions, int8$/),
     "MultiHeadAttention { embedDim: 8, numHeads: 2, keyDim: 4, valueDim: 4, keyInputDim: 8, valueInputDim: 8, bias: true, activation: 'identity', dropout: 0 }, 288 parameters",

@@ -111,6 +111,7 @@ const CALLS: Record<string, Call> = {
   'index: rerank': (o) => heedModule.rerank(model, 'a', texts, o),
   'index: embedLong': (o) => heedModule.embedLong(model, 'a', o),
   'index: splitPassages': (o) => heedModule.splitPassages(model, 'a', o),
+  'index: vocabularyCoverage': (o) => heedModule.vocabularyCoverage(model, 'a', o),
   'index: load': (o) => heedModule.load(o),
   'index: Heed.fromPretrained': (o) => heed.fromPretrained(tinyModel(), o),
   'index: Heed.inspect': (o) => heed.inspect(tinyModel(), o),

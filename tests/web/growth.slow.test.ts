@@ -182,6 +182,10 @@ const calls: Record<string, Prepare> = {
     const text = list(n / 8, (i) => `the quick fox ${i % 10}.`).join(' ');
     return () => heedIndex.splitPassages(tokenizer, text, { maxTokens: 20 });
   },
+  'index: vocabularyCoverage': (n) => {
+    const text = list(n, (i) => `the quick fox ${i % 10}.`).join(' ');
+    return () => heedIndex.vocabularyCoverage(tokenizer, text);
+  },
   'index: embedLong': (n) => {
     const text = texts(n / 16).join(' ');
     return () => heedIndex.embedLong(model, text);

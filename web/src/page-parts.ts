@@ -20,6 +20,7 @@ import {
 } from './search/text-index-changes.js';
 import { extractEntities } from './tasks/entities.js';
 import { embedLong, splitPassages } from './tasks/split-passages.js';
+import { vocabularyCoverage } from './tasks/vocabulary-coverage.js';
 import { loadInWorker, loadPool, loadWorkers } from './worker/index.js';
 
 export const pageParts = {
@@ -35,6 +36,7 @@ export const pageParts = {
   quantize: { isSettings, quantize, quantizedBytes } satisfies typeof import('./folders/quantize.js'),
   'quantize-index': { quantizeIndex } satisfies typeof import('./folders/quantize-index.js'),
   'split-passages': { embedLong, splitPassages } satisfies typeof import('./tasks/split-passages.js'),
+  'vocabulary-coverage': { vocabularyCoverage } satisfies typeof import('./tasks/vocabulary-coverage.js'),
   'text-index-changes': {
     addTexts,
     fillIndex,

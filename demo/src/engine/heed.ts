@@ -80,6 +80,7 @@ async function loadShipped(later: () => Promise<unknown>[]): Promise<void> {
     firstLayer.value ??= await openFirstLayer();
     shipped.value = await untilStalled((signal, moved) =>
       openModel(undefined, {
+        dtype: 'fp32', // what the pages show
         signal,
         onProgress: (progress) => {
           moved();
@@ -135,7 +136,8 @@ async function openFirstLayer(): Promise<PretrainedModel | undefined> {
     isComing.value = true;
     if (done > firstLayerBytes) tooLarge.abort();
   };
-  const options = { numLayers: 1, embeddings: 'paged', worker: true, signal: tooLarge.signal, onProgress } as const;
+  const given = { numLayers: 1, embeddings: 'paged', dtype: 'fp32' } as const;
+  const options = { ...given, worker: true, signal: tooLarge.signal, onProgress };
   // Without it, the page waits for the whole model, which reports what is wrong.
   return heed
     .peek()!
@@ -162,7 +164,7 @@ export async function openThreaded(threads: number | 'auto'): Promise<{ runtime:
   const { load } = await library();
   const runtime = await load({ build: build.peek(), threads });
   try {
-    return { runtime, model: await runtime.fromPretrained(undefined, { worker: true }) };
+    return { runtime, model: await runtime.fromPretrained(undefined, { dtype: 'fp32', worker: true }) };
   } catch (error) {
     runtime.dispose();
     throw error;

@@ -4,7 +4,8 @@ export async function smoke(heed, { worker = true } = {}) {
   const runtime = await heed.load();
   const { output } = runtime.attention([[1, 0]], [[1, 0], [0, 1]], [[1, 2], [3, 4]]); // biome-ignore format: a matrix per argument
   const texts = ['A quiet street.', 'A silent road at night, with nobody on it.', 'Boiled eggs'];
-  const model = await runtime.fromPretrained();
+  const fp32 = { dtype: 'fp32' }; // in q8, vectors depend on the build
+  const model = await runtime.fromPretrained(undefined, fp32);
   const vectors = await model.embed(texts);
   model.dispose();
   const result = { build: runtime.info.build, output: output.toArray(), vectors: vectors.toArray() };
@@ -14,7 +15,7 @@ export async function smoke(heed, { worker = true } = {}) {
     result.error = error instanceof heed.HeedError && error.code;
   }
   if (worker) {
-    const remote = await runtime.fromPretrained(undefined, { worker: true });
+    const remote = await runtime.fromPretrained(undefined, { ...fp32, worker: true });
     result.workerVectors = (await remote.embed(texts)).toArray();
     await remote.dispose();
   }

@@ -120,6 +120,7 @@ const functions = {
   fillMask: ['bert', (model) => api.fillMask(model, 'the [MASK] fox')],
   rerank: ['one-label', (model) => api.rerank(model, 'the fox', texts)],
   splitPassages: ['bert', (model) => api.splitPassages(model, 'the quick brown fox. '.repeat(20), { maxTokens: 12 })],
+  vocabularyCoverage: ['bert', (model) => api.vocabularyCoverage(model, 'the quick brown fox')],
   zeroShotClassify: ['zero-shot', (model) => api.zeroShotClassify(model, texts, labels)],
   'static TextIndex.of': ['bert', (model) => indexOf(model, texts)],
   logitLens: ['bert', (model) => lens.logitLens(model, 'the fox')],

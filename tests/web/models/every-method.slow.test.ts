@@ -244,6 +244,7 @@ const tasks: Record<Task, (model: PretrainedModel) => Promise<unknown>> = {
     ),
   rerank: (model) => api.rerank(model, 'the fox', many, { activation: 'sigmoid' }),
   splitPassages: (model) => api.splitPassages(model, 'the quick brown fox. '.repeat(20), { maxTokens: 12 }),
+  vocabularyCoverage: (model) => api.vocabularyCoverage(model, 'the quick brown fox'),
   zeroShotClassify: (model) => api.zeroShotClassify(model, many, labels, { multiLabel: true }),
 };
 

@@ -11,6 +11,7 @@ import { loadSchema } from '../models/call-options.js';
 import { MAX_LAYERS } from '../models/families/family.js';
 import type { LoadModelOptions } from '../models/loaded-model.js';
 import type { PretrainedModel } from '../models/model.js';
+import { takePrefetched } from './prefetch.js';
 
 /** Options of `fromPretrained`. */
 export interface FromPretrainedOptions extends LoadModelOptions {
@@ -32,20 +33,34 @@ const schema = {
   worker: optional(workerOption, null),
   workers: optional(countUpTo(64, 8), null),
   ...loadSchema,
-  dtype: optional(oneOf(['fp32', 'q8', 'fp16']), 'fp32' as const),
+  dtype: optional(oneOf(['fp32', 'q8', 'fp16']), undefined),
   embeddings: optional(oneOf(['whole', 'paged']), undefined),
   device: optional(oneOf(['wasm', 'webgpu', 'auto']), 'wasm' as const),
   numLayers: optional((value: unknown, name: string) => integer(value, name, 1, MAX_LAYERS), undefined),
 };
 
+/**
+ * The bundled model runs in q8: twice as fast, and its searches are as good (docs/quantization.md). Other models run in
+ * fp32, because what q8 costs them is unknown. A GPU computes in fp32.
+ */
+function defaultDtype(source: ModelSource | undefined, device: 'wasm' | 'webgpu' | 'auto'): 'fp32' | 'q8' {
+  return source === undefined && device === 'wasm' ? 'q8' : 'fp32';
+}
+
 const workerModels = () => importing('workers', () => import('../worker/index.js'));
 
 export async function fromPretrained(
   runtime: PageRuntime,
-  source: ModelSource = shippedModel(),
+  given: ModelSource | undefined,
   options?: FromPretrainedOptions,
 ): Promise<PretrainedModel> {
-  const { worker, workers, ...load } = readOptions('fromPretrained', schema, options);
+  const { worker, workers, ...rest } = readOptions('fromPretrained', schema, options);
+  const source = given === undefined ? shippedModel() : given;
+  const load = {
+    ...rest,
+    dtype: rest.dtype ?? defaultDtype(given, rest.device),
+    fetch: (given === undefined && takePrefetched(rest.fetch ?? runtime.hub.fetch)) || rest.fetch,
+  };
   if (load.dtype === 'fp16' && load.device === 'wasm')
     throw invalid('fromPretrained.dtype', "'fp32' or 'q8' without `device: 'webgpu'` or 'auto'", "'fp16'");
   if (workers) {

@@ -114,6 +114,7 @@ export {
   zeroShotClassify,
 } from '../tasks/index.js';
 export type { EmbedLongOptions, Passage, PassageOptions } from '../tasks/split-passages.js';
+export type { VocabularyCoverage } from '../tasks/vocabulary-coverage.js';
 export type { FromPretrainedOptions } from './from-pretrained.js';
 export type { LoadOptions } from './instances.js';
 export { load } from './load.js';
@@ -125,5 +126,6 @@ export {
   listCache,
   loadTokenizer,
   splitPassages,
+  vocabularyCoverage,
 } from './on-demand.js';
 export type { Heed, Info } from './runtime.js';

@@ -63,6 +63,23 @@ export const splitPassages = later('split-passages', () => import('../tasks/spli
 export const embedLong = later('split-passages', () => import('../tasks/split-passages.js'), 'embedLong');
 
 /**
+ * Returns how well the model's vocabulary covers each text, to recognize queries in a language that the model does not
+ * know: the shares of words that it does not know at all (another script) and of words that it knows only in pieces
+ * (another language of the same script). See docs/embedding.md for the shares of some languages.
+ *
+ * @example
+ * const [query] = await vocabularyCoverage(model, 'the quick brown fox');
+ * query.words; // 4
+ * query.unknown + query.continued > 0.4; // false: it may be English
+ * @throws HeedError UNSUPPORTED for a model without tokenizer.json, and for one with a chat template
+ */
+export const vocabularyCoverage = later(
+  'vocabulary-coverage',
+  () => import('../tasks/vocabulary-coverage.js'),
+  'vocabularyCoverage',
+);
+
+/**
  * Finds the entities of each text with the given labels, using a GLiNER model: ranges of whole words whose score (a
  * sigmoid) exceeds the threshold, in text order.
  *

@@ -208,7 +208,7 @@ export class Heed extends Functions {
 
   /**
    * Loads a pretrained encoder from files in Hugging Face's layout: the URL of a folder, its path in Node, or its
-   * files' bytes. Without a source, loads the model that comes with heed.
+   * files' bytes. Without a source, loads the model that comes with heed, for English, in 'q8'; see `dtype`.
    *
    * @example
    * const model = await heed.fromPretrained();

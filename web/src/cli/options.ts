@@ -79,7 +79,13 @@ export const addModel = (command: Command): Command =>
   );
 
 export const addDtype = (command: Command): Command =>
-  command.addOption(choice('--dtype <type>', 'arithmetic: q8 is int8, smaller and faster (default: fp32)', DTYPES));
+  command.addOption(
+    choice(
+      '--dtype <type>',
+      'arithmetic: q8 is int8, smaller and faster (default: q8 for the model in the package, fp32 for others)',
+      DTYPES,
+    ),
+  );
 
 /** Options of commands that read a model from a hub. */
 export const addRemote = (command: Command): Command =>

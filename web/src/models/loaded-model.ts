@@ -28,9 +28,10 @@ export interface LoadProgress {
 
 export interface LoadModelOptions extends RemoteOptions {
   /**
-   * The type of the weights. 'fp32' (default): fp32 arithmetic. 'q8': int8 weights and activations; smaller, faster and
-   * less accurate. 'fp16', with `device` 'webgpu' or 'auto': the GPU stores weights in fp16, half the memory, and
-   * computes in fp32; in WebAssembly, the same as 'fp32'.
+   * The type of the weights. 'fp32': fp32 arithmetic. 'q8': int8 weights and activations; smaller, faster and less
+   * accurate. 'fp16', with `device` 'webgpu' or 'auto': the GPU stores weights in fp16, half the memory, and computes in
+   * fp32; in WebAssembly, the same as 'fp32'. Default: 'q8' for the bundled model (no `source`) in WebAssembly, whose
+   * searches are as good in 'q8'; 'fp32' for other models, on a GPU and in heed/train.
    */
   dtype?: 'fp32' | 'q8' | 'fp16' | undefined;
   /**

@@ -38,7 +38,7 @@ export interface PlanOptions extends EmbeddingSettings {
    * the model in the package.
    */
   model?: string | undefined;
-  /** Type of the model's weights. Default 'fp32'. */
+  /** Type of the model's weights. Default: 'q8' for the model in the package, 'fp32' for others. */
   dtype?: 'fp32' | 'q8' | undefined;
   /**
    * The build of heed that all workers run. 'simd128' computes the same vectors on every machine. Default 'auto': the
@@ -76,7 +76,7 @@ const schema = {
   role: optional(readRole, undefined),
   out: nonempty,
   model: string,
-  dtype: optional(oneOf(['fp32', 'q8']), 'fp32' as const),
+  dtype: optional(oneOf(['fp32', 'q8']), undefined),
   build: optional(oneOf(['auto', 'simd128', 'relaxed-simd']), 'auto' as const),
   format: optional(oneOf(['lines', 'jsonl']), undefined),
   field: optional(nonempty, 'text'),
@@ -100,7 +100,7 @@ const schema = {
  */
 export async function planEmbedding(files: readonly string[], given: PlanOptions): Promise<Manifest> {
   const options = readOptions('planEmbedding', schema, given);
-  const { out, signal, onProgress, dtype, field, id, parts, output, chunk } = options;
+  const { out, signal, onProgress, field, id, parts, output, chunk } = options;
   const { pooling, dimensions, prompt, role, normalize } = options;
   if (role !== undefined && prompt !== undefined)
     throw invalid('planEmbedding.role', 'only one of role and prompt', 'both');
@@ -109,6 +109,7 @@ export async function planEmbedding(files: readonly string[], given: PlanOptions
   const corpus = corpusOf(files, options.format, root);
   requireNew(out);
   requireWritable(out);
+  const dtype = options.dtype ?? (options.model === undefined ? 'q8' : 'fp32'); // as fromPretrained
   const model = { source: options.model === undefined ? null : resolve(options.model), sha256: '' };
   model.sha256 = hashModel(model.source);
   const heed = await load({ build: options.build });

@@ -14,13 +14,18 @@ export interface EncoderState {
   head: number;
 }
 
+/** The arguments of `fromPretrained`. The bundled model's default is 'q8', that of others 'fp32'. */
+export const openedAs = (source: string | null, dtype: 'fp32' | 'q8'): string =>
+  source === null
+    ? `undefined, ${literal({ dtype })}`
+    : `${literal(source)}${dtype === 'q8' ? ", { dtype: 'q8' }" : ''}`;
+
 export function encoderCode({ source, dtype, texts, sentence, layer, head }: EncoderState): string {
-  const loaded = [source === null ? '' : literal(source), dtype === 'q8' ? literal({ dtype }) : ''].filter(Boolean);
   return program([
     "import { load, similarity } from 'heed';",
     '',
     'const heed = await load();',
-    `const model = await heed.fromPretrained(${loaded.join(', ')});`,
+    `const model = await heed.fromPretrained(${openedAs(source, dtype)});`,
     `const texts = ${literal(texts)};`,
     'const vectors = await model.embed(texts);',
     'console.log(similarity(vectors).toArray());',
@@ -46,7 +51,7 @@ export function stageCode({ texts, word, off, layer, head }: StageState): string
     "import { load, similarity } from 'heed';",
     '',
     'const heed = await load();',
-    'const model = await heed.fromPretrained();',
+    "const model = await heed.fromPretrained(undefined, { dtype: 'fp32' });",
     `const texts = ${literal(texts)};`,
     `const options = ${literal({ outputAttentions: true, outputHiddenStates: true, ...(edit.length > 0 && { edit }) })};`,
     'const both = [];',
@@ -84,7 +89,7 @@ export function sharedCode(classifier: string, text: string): string {
     "import { load } from 'heed';",
     '',
     'const heed = await load();',
-    'const model = await heed.fromPretrained();',
+    "const model = await heed.fromPretrained(undefined, { dtype: 'fp32' });",
     `const labels = ${literal(labels)};`,
     '// For each label: a scale, a bias and the weights in 8 bits.',
     `const bytes = Uint8Array.from(atob('${weightsOf(classifier)}'), (c) => c.charCodeAt(0));`,
@@ -104,7 +109,7 @@ export function speedCode(length: number): string {
     "import { load } from 'heed';",
     '',
     'const heed = await load();',
-    'const model = await heed.fromPretrained();',
+    "const model = await heed.fromPretrained(undefined, { dtype: 'fp32' });",
     `const inputIds = [Array.from({ length: ${length} }, (_, i) => 200 + i)];`,
     'for (let i = 0; i < 20; i++) await model.encode({ inputIds }); // the engine optimizes the code',
     'const calls = 50;',

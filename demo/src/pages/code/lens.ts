@@ -1,6 +1,7 @@
 /** The program that computes what the lens shows. */
 import type { Measure } from '../inside/lens/measures';
 import type { Over } from '../inside/lens/presets';
+import { openedAs } from './encoder';
 import { literal, program } from './writing';
 
 export interface LensState {
@@ -20,14 +21,13 @@ export function lensCode({ source, dtype, measure, first, second, off, over }: L
     const [layer, head] = name.split('.').map(Number);
     return { site: `layers.${layer}.heads`, heads: [head], scale: 0 };
   });
-  const opened = source === null ? '' : `${literal(source)}${dtype === 'q8' ? ", { dtype: 'q8' }" : ''}`;
   const task = { similarity: 'similarity', word: 'fillMask', label: 'classify' }[measure];
   return program([
     `import { ${['load', task].sort().join(', ')} } from 'heed';`,
     "import { patchGrid } from 'heed/lens';",
     '',
     'const heed = await load();',
-    `const model = await heed.fromPretrained(${opened});`,
+    `const model = await heed.fromPretrained(${openedAs(source, dtype)});`,
     `const [first, second] = ${literal([first, second])};`,
     `const edit = ${literal(edits)};`,
     ...results[measure],

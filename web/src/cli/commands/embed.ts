@@ -33,7 +33,7 @@ export function addEmbed(program: Command): void {
   addExamples(
     command,
     'heed embed texts.txt --out vectors.npy',
-    'heed embed reviews.csv --field review --dtype q8 > vectors.jsonl',
+    'heed embed reviews.csv --field review > vectors.jsonl',
   ).action((files: string[], options: Options) => {
     refuseBothNormalizations();
     return embed(files, options);

@@ -89,7 +89,9 @@ function requireRead(command: Command, task: Options['task']): void {
 async function evaluate(files: string[], options: Options): Promise<void> {
   const task: Task = TASKS[options.task];
   using heed = await load();
-  using model = await loadModel<Model>(heed, options);
+  // heed/train loads in fp32. What is measured is what the other commands compute.
+  const isBundled = options.model === undefined && options.dtype === undefined;
+  using model = await loadModel<Model>(heed, options, isBundled ? { dtype: 'q8' } : {});
   const metrics = await task.measure(heed, model, files, options);
   if (options.json) printJson(metrics);
   else print(task.show(metrics as never));

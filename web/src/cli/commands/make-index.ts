@@ -64,7 +64,7 @@ export function addIndex(program: Command): void {
   addParallel(command);
   addExamples(
     command,
-    'heed index words.txt --dimensions 128 --dtype q8 --out dictionary/index.safetensors',
+    'heed index words.txt --dimensions 128 --out dictionary/index.safetensors',
     'heed index pages.jsonl --id url --out pages/ --update',
     'heed index --out pages/ --remove /old.html /older.html',
   ).action((file: string | undefined, options: Options) => {

@@ -58,7 +58,7 @@ async function loadModel(
   source: ModelSource | undefined,
   { trainable = false, ...options }: TrainingOptions,
 ): Promise<PretrainedModel> {
-  if (!trainable) return fromPretrained(runtime, source, options);
+  if (!trainable) return fromPretrained(runtime, source, { ...options, dtype: options.dtype ?? 'fp32' });
   const given = { ...options, trainable } as TrainableOptions & FromPretrainedOptions;
   if (given.worker) {
     const { worker, ...rest } = readOptions('fromPretrained', workerSchema, given);
