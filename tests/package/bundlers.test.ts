@@ -152,6 +152,16 @@ describe.each([5, 6, 7, 8])('Vite %d', (version) => {
     await build({ ...options, worker: { format: 'es' } });
     await check(join(folder, 'out'), '/', { worker: false });
   });
+
+  // The format of workers that heed itself starts is the default one, `iife`, in the builds without configuration above.
+  test("a worker of the page's own, in the default format of workers", async () => {
+    const folder = installApp('own-worker', `vite-${version}-own-worker-iife`);
+    const { build } = await load();
+    const options = { root: folder, configFile: false, logLevel: 'silent', build: { outDir: 'out' } };
+    if (version < 8) return expect(build(options)).rejects.toThrow('iife');
+    await build(options);
+    await check(join(folder, 'out'), '/', { worker: false });
+  });
 });
 
 /** Next.js builds pages by Turbopack and by webpack. */

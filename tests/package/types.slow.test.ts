@@ -1,6 +1,7 @@
 // Compiles code that uses the packed type declarations, with the strictest compiler settings.
 import * as fs from 'node:fs';
 import { join } from 'node:path';
+import ts from 'typescript';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { install, root, runNode } from './installed.js';
 
@@ -137,11 +138,11 @@ const kResolutions = [
 ];
 const kLibraries = [['es2022', 'dom'], ['es2022'], ['es2022', 'esnext.disposable', 'webworker']];
 
-/** Older versions of TypeScript, which tests/package/bundlers installs; the oldest one that is supported is 5.3. */
-const older = ['typescript-5.3', 'typescript-5.6']
+/** Other versions of TypeScript, which tests/package/bundlers installs; the oldest one that is supported is 5.3. */
+const others = ['typescript-5.3', 'typescript-5.4', 'typescript-5.6', 'typescript-7']
   .map((name) => join(import.meta.dirname, 'bundlers/node_modules', name, 'bin/tsc'))
   .filter((program) => fs.existsSync(program));
-const compilers = [join(root, 'node_modules/typescript/bin/tsc'), ...older];
+const compilers = [join(root, 'node_modules/typescript/bin/tsc'), ...others];
 
 test.each(
   kResolutions.flatMap(([module, moduleResolution]) => kLibraries.map((lib) => ({ module, moduleResolution, lib }))),
@@ -184,5 +185,62 @@ describe('what docs/bundlers.md says does not compile', () => {
     const errors = compile('main.cts', text, { module: 'node16' });
     await expect(errors).rejects.toThrow('TS1479');
     await compile('main.cts', text, { module: 'nodenext' });
+  });
+});
+
+// What an editor shows beside a name that the mouse rests on.
+describe('hovers', () => {
+  const text = `import { load, Tensor, TextIndex } from 'heed';
+  const heed = await load();
+  const model = await heed.fromPretrained();
+  const vectors = await model.embed(['a']);
+  vectors.shape; vectors.data; model.config; model.config.maxLength; model.dimensions;
+  const index = await heed.TextIndex.of(model, ['a']);
+  index.save(); index.size; index.search('a');`;
+  const file = () => join(install('types-hovers'), 'main.mts');
+
+  const hoverOf = (service: ts.LanguageService, path: string, words: string) => {
+    const at = text.indexOf(words) + words.lastIndexOf('.') + 1;
+    const info = service.getQuickInfoAtPosition(path, at)!;
+    return { type: ts.displayPartsToString(info.displayParts), says: ts.displayPartsToString(info.documentation) };
+  };
+
+  test('say what a member is, and name its type as it is written', () => {
+    const path = file();
+    const options = { target: ts.ScriptTarget.ES2022, module: ts.ModuleKind.NodeNext, strict: true, types: [] };
+    const service = ts.createLanguageService({
+      getCompilationSettings: () => options,
+      getScriptFileNames: () => [path],
+      getScriptVersion: () => '1',
+      getScriptSnapshot: (name) => {
+        const content = name === path ? text : ts.sys.readFile(name);
+        return content === undefined ? undefined : ts.ScriptSnapshot.fromString(content);
+      },
+      getCurrentDirectory: () => join(path, '..'),
+      getDefaultLibFileName: ts.getDefaultLibFilePath,
+      fileExists: (name) => name === path || ts.sys.fileExists(name),
+      readFile: (name) => (name === path ? text : ts.sys.readFile(name)),
+      directoryExists: ts.sys.directoryExists,
+      getDirectories: ts.sys.getDirectories,
+    });
+    const hovers = Object.fromEntries(
+      [
+        'vectors.shape',
+        'vectors.data',
+        'model.config',
+        'config.maxLength',
+        'model.dimensions',
+        'index.save',
+        'index.size',
+        'index.search',
+      ].map((words) => [words, hoverOf(service, path, words)]),
+    );
+    for (const [words, { says }] of Object.entries(hovers)) expect(says, words).toMatch(/\w{3}/);
+    expect(hovers['vectors.shape']!.type).toContain('shape: number[]');
+    expect(hovers['vectors.shape']!.says).toContain('each axis');
+    expect(hovers['vectors.data']!.says).toContain('row-major');
+    expect(hovers['model.config']!.type).toContain('ModelConfig');
+    expect(hovers['model.config']!.says).toContain('labels');
+    expect(hovers['index.save']!.type).toContain('Promise<Uint8Array');
   });
 });

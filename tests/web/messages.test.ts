@@ -9,7 +9,7 @@ import { tinyModel } from './models/tiny.js';
 
 const page = readFileSync(new URL('../../docs/troubleshooting.md', import.meta.url), 'utf8');
 const documented = [...page.matchAll(/^\| `(.+?)` \|/gm)].map(([, message]) => message!);
-const [library, commandLine] = [documented.slice(0, 13), documented.slice(13)];
+const [library, commandLine] = [documented.slice(0, 16), documented.slice(16)];
 
 let folder: string;
 const path = (name: string) => join(folder, name);
@@ -42,6 +42,33 @@ const index = () =>
       [1, 0],
     ],
   );
+
+/** Calls with a global function replaced, by what browsers do under a content security policy. */
+async function withGlobal<K extends string>(
+  target: { [name in K]: unknown },
+  name: K,
+  value: unknown,
+  call: () => unknown,
+) {
+  const original = target[name];
+  target[name] = value;
+  try {
+    return await call();
+  } finally {
+    target[name] = original;
+  }
+}
+const refusal = 'violates the following Content Security Policy directive: "script-src \'self\'"';
+const compile = () => Promise.reject(new WebAssembly.CompileError(refusal));
+const fetch = () => Promise.reject(new TypeError('Failed to fetch'));
+/** A worker whose script the browser does not load. */
+class BlockedWorker extends EventTarget {
+  postMessage() {
+    queueMicrotask(() => this.dispatchEvent(new Event('error')));
+  }
+  terminate() {}
+}
+
 const mha = () => new heed.MultiHeadAttention({ embedDim: 2, numHeads: 1 });
 const causes: (() => unknown)[] = [
   async () => (await pipeline('text-classification'))('a'),
@@ -73,6 +100,12 @@ const causes: (() => unknown)[] = [
   () => heed.fromPretrained(tinyModel(), { device: 'webgpu' }),
   async () =>
     (await load({ gpu: { requestAdapter: async () => null } })).fromPretrained(tinyModel(), { device: 'webgpu' }),
+  () => {
+    const wasm = new Uint8Array(readFileSync(new URL('../../dist/heed-simd128.wasm', import.meta.url)));
+    return withGlobal(WebAssembly, 'compile', compile, () => load({ wasm, build: 'simd128' }));
+  },
+  () => withGlobal(globalThis, 'fetch', fetch, () => load({ wasm: 'https://example.com/heed.wasm' })),
+  () => heed.fromPretrained(tinyModel(), { worker: new BlockedWorker() as unknown as Worker }),
   async () => (await heed.fromPretrained(tinyModel())).embed([`${'a '.repeat(60)}`], { truncation: false }),
 ];
 

@@ -305,9 +305,9 @@ async function compile(bytes: Uint8Array<ArrayBuffer>, label: string): Promise<W
   try {
     return await WebAssembly.compile(bytes);
   } catch (cause) {
-    // A content security policy without the directive makes compilation fail, whatever the bytes are.
+    // A content security policy without the directive makes compilation fail, whatever the bytes are. Firefox says "blocked by CSP".
     const message = String((cause as Error | null)?.message);
-    if (/content security policy|unsafe-eval/i.test(message)) {
+    if (/content security policy|unsafe-eval|\bCSP\b/i.test(message)) {
       const text =
         "wasm: the page's Content-Security-Policy forbids WebAssembly. Add 'wasm-unsafe-eval' to its script-src";
       throw new HeedError('LOAD_FAILED', `${text} (${message})`, { cause });

@@ -39,10 +39,19 @@ export function packaged(name: string, url: URL): URL {
   if (
     !fs ||
     /^(https?|blob|data):$/.test(protocol) ||
-    (protocol === 'file:' && pathname.endsWith(`/${name}`) && fs.existsSync(url))
+    (protocol === 'file:' && pathname.endsWith(`/${name}`) && mayExist(fs, url))
   )
     return url;
   return installed(name) ?? url;
+}
+
+/** Whether there is a file at `url`; true if Deno's permissions hide it, because reading it then says which one is missing. */
+function mayExist(fs: typeof import('node:fs'), url: URL): boolean {
+  try {
+    return fs.existsSync(url);
+  } catch {
+    return true;
+  }
 }
 
 /**
