@@ -10,6 +10,7 @@ let site: Site;
 let heed: Heed;
 let model: PretrainedModel;
 let index: TextIndex;
+let vectors: Float32Array;
 /** The words on the map, and two hexadecimal digits for each coordinate of each. */
 let words: string[];
 let places: [x: number, y: number][];
@@ -20,6 +21,7 @@ beforeAll(async () => {
   [site, heed] = await Promise.all([openSite(), load()]);
   model = await heed.fromPretrained(undefined, { dtype: 'fp32' });
   index = await heed.TextIndex.load(here('../../web/model/dictionary'), { embedder: model });
+  vectors = index.toTensor().data;
   words = index.texts.filter(offered);
   const file = JSON.parse(await readFile(here('../../demo/src/pages/meaning/words-map.json'), 'utf8'));
   regions = file.regions;
@@ -39,9 +41,8 @@ const medianOf = (values: number[]) => values.sort((a, b) => a - b)[values.lengt
 
 /** The nearest words of a word, by the dictionary's vectors. */
 function nearestOf(word: string, count: number): string[] {
-  const { data } = index.toTensor();
   const at = index.texts.indexOf(word) * index.dimensions;
-  const hits = index.search(data.slice(at, at + index.dimensions), { topK: 2 * count });
+  const hits = index.search(vectors.slice(at, at + index.dimensions), { topK: 2 * count });
   return hits
     .map(({ text }) => text)
     .filter(offered)

@@ -66,7 +66,7 @@ export function Heads() {
         label="Heads of every layer; arrow keys move between them"
       />
       <p class="hint">
-        The colour of a head shows how {scored(current)} changes if it alone is off: blue where it rises, orange where
+        The colour of a head shows how {scored(current)} changes if it alone is off: orange where it rises, blue where
         it falls, by at most {decimal(largestOf(changes), 4)}.{' '}
         {anyOff(off.value) && (
           <button type="button" onClick={() => (off.value = [])}>

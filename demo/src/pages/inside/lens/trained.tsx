@@ -50,7 +50,7 @@ export function Trained() {
       />
       <AnswerTable ids={ids} labels={labels} answers={answers} label="The sequence and the answers" />
       <p class="hint">
-        The colour of a head shows how the accuracy changes if it alone is off: orange where it falls, by at most{' '}
+        The colour of a head shows how the accuracy changes if it alone is off: blue where it falls, by at most{' '}
         {percent(largestOf(changes), 1)}. {trainedNotice}{' '}
         {anyOff && (
           <button type="button" onClick={() => (off.value = [])}>
