@@ -114,7 +114,6 @@ export {
   zeroShotClassify,
 } from '../tasks/index.js';
 export type { EmbedLongOptions, Passage, PassageOptions } from '../tasks/split-passages.js';
-export type { VocabularyCoverage } from '../tasks/vocabulary-coverage.js';
 export type { FromPretrainedOptions } from './from-pretrained.js';
 export type { LoadOptions } from './instances.js';
 export { load } from './load.js';

@@ -49,14 +49,15 @@ export function takePrefetched(own: FetchLike | undefined): FetchLike | undefine
   prefetched = null;
   const request = fetching(own);
   return async (url, init) => {
-    const { signal, headers = {} } = init as { signal?: SignalLike | null; headers?: object };
+    const { headers = {} } = init;
+    const signal = (init.signal ?? undefined) as SignalLike | undefined;
     // Requests with headers ask for a part, or whether the file has changed.
     if (url !== taken?.href || Object.keys(headers).length > 0) return request(url, init);
     const { response, stop } = taken;
     taken = null;
     signal?.addEventListener('abort', () => stop.abort(signal.reason));
     try {
-      return await abortable(response, signal ?? undefined);
+      return await abortable(response, signal);
     } catch {
       signal?.throwIfAborted();
       return request(url, init);
