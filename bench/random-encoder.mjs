@@ -65,3 +65,50 @@ export function encoderFiles(layers = 6, vocab = 3000, { width = 384, heads = 12
     },
   };
 }
+
+/** config.json and model.safetensors of an encoder of ModernBERT-base's shape with random weights: of three layers, two attend to windows of 128 tokens. */
+export function modernBertFiles(layers, vocab, positions) {
+  const [width, inner] = [768, 1152];
+  let state = 12345;
+  const next = () => {
+    state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
+    return state / 2 ** 32 - 0.5;
+  };
+  const tensors = {};
+  const matrix = (name, rows, columns) => {
+    tensors[name] = { shape: [rows, columns], data: Float32Array.from({ length: rows * columns }, () => 0.1 * next()) };
+  };
+  const norm = (name) => {
+    tensors[name] = { shape: [width], data: new Float32Array(width).fill(1) };
+  };
+  matrix('embeddings.tok_embeddings.weight', vocab, width);
+  norm('embeddings.norm.weight');
+  for (let i = 0; i < layers; i++) {
+    if (i > 0) norm(`layers.${i}.attn_norm.weight`);
+    matrix(`layers.${i}.attn.Wqkv.weight`, 3 * width, width);
+    matrix(`layers.${i}.attn.Wo.weight`, width, width);
+    norm(`layers.${i}.mlp_norm.weight`);
+    matrix(`layers.${i}.mlp.Wi.weight`, 2 * inner, width);
+    matrix(`layers.${i}.mlp.Wo.weight`, width, inner);
+  }
+  norm('final_norm.weight');
+  const config = {
+    architectures: ['ModernBertModel'],
+    model_type: 'modernbert',
+    vocab_size: vocab,
+    hidden_size: width,
+    num_hidden_layers: layers,
+    num_attention_heads: 12,
+    intermediate_size: inner,
+    max_position_embeddings: positions,
+    global_attn_every_n_layers: 3,
+    local_attention: 128,
+    pad_token_id: 0,
+  };
+  return {
+    files: {
+      'config.json': new TextEncoder().encode(JSON.stringify(config)),
+      'model.safetensors': writeSafetensors(tensors),
+    },
+  };
+}

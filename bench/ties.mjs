@@ -64,5 +64,5 @@ for (const storage of ['int8', 'float32']) {
 const other = Float32Array.from({ length: 64 * WIDTH }, random);
 for (const count of [1, 2, 4, 64])
   await compare(`100,000 rows, ${count} queries`, 'int8', base, (index, Tensor) =>
-    index.search(new Tensor(other.slice(0, count * WIDTH), [count, WIDTH])),
+    index.searchAll(new Tensor(other.slice(0, count * WIDTH), [count, WIDTH])),
   );

@@ -100,7 +100,7 @@ class BoundEncoding {
     const RunScope scope(*model_);
     InferenceEvaluator e = evaluator();
     keep(model_->embed(e, input));
-    if (model_->config().layer_input_dim > 0) embeddings_ = hidden_;
+    keepInputs(e);
   }
 
   void setKeyMask(std::vector<float> key_mask) {
@@ -116,6 +116,7 @@ class BoundEncoding {
   void setAngles(ConstMatrixView angles) {
     requireShape("angles", angles, sequences_.maxLength(), model_->config().layer.attention.key_dim / 2);
     rotary_.emplace(angles);
+    inputs_.rotary = &*rotary_;
   }
 
   val runLayer(int i, const val& head_mask, bool return_weights) {
@@ -129,11 +130,8 @@ class BoundEncoding {
           "keyMask", Mask::Kind::kAdditive, key_mask_.data(), {sequences_.count(), sequences_.maxLength()}, true};
       InferenceEvaluator e = evaluator();
       const Value factor_row = factors.empty() ? Value() : view(factors.data(), 1, static_cast<Index>(factors.size()));
-      const Value embeddings = embeddings_.empty() ? Value() : view(embeddings_.data(), sequences_.totalRows(), width_);
-      PassInputs inputs = model_->inputs(e, sequences_, embeddings);
-      if (rotary_) inputs.rotary = &*rotary_;
-      keep(model_->runLayer(e, i, rows(), sequences_, inputs, factor_row, weights, {&mask, key_mask_.empty() ? 0U : 1U},
-                            task_));
+      keep(model_->runLayer(e, i, rows(), sequences_, inputs_, factor_row, weights,
+                            {&mask, key_mask_.empty() ? 0U : 1U}, task_));
       return return_weights ? writeFloats(weights, size) : val::null();
     });
   }
@@ -168,6 +166,20 @@ class BoundEncoding {
     hidden_.assign(result.data(), result.data() + result.rows() * width_);
   }
 
+  /// Computes the inputs that all layers share, and copies those in the arena, whose memory ends with the call.
+  void keepInputs(InferenceEvaluator& e) {
+    inputs_ = model_->inputs(e, sequences_, rows());
+    const auto copy = [](const Value& value, std::vector<float>& to) {
+      to.resize(static_cast<size_t>(value.rows() * value.cols()));
+      MatrixView own = view(to.data(), value.rows(), value.cols());
+      own = value.values();
+      return Value::constant(readOnly(own));
+    };
+    if (model_->config().layer_input_dim > 0) inputs_.embeddings = copy(inputs_.embeddings, embeddings_);
+    // ALiBi's bias belongs to the model.
+    if (model_->config().positions == Positions::kRelative) inputs_.bias = copy(inputs_.bias, bias_);
+  }
+
   std::shared_ptr<EncoderModel> model_;
   Sequences sequences_;
   std::vector<float> key_mask_;        // empty, or (T)
@@ -176,7 +188,8 @@ class BoundEncoding {
   Index width_;                        // of the hidden states: E or, after the output projection, O
   std::vector<float> hidden_;
   Index task_ = -1;
-  std::vector<float> embeddings_;  // (T, E) if the layers read them, or empty
+  PassInputs inputs_;
+  std::vector<float> embeddings_, bias_;  // those of inputs_
 };
 
 class BoundEncoderModel : public BoundModule {

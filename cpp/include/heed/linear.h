@@ -37,6 +37,9 @@ class LinearDecorator {
 
  protected:
   ~LinearDecorator() = default;
+  /// What follows after phi's argument y, which is consumed: phi and the residual, as in Linear::forward().
+  static Value finish(Evaluator& e, const Linear& layer, const Value& y, const Value& x, const Value* residual,
+                      bool consumes_x);
 };
 
 /// torch.nn.Linear followed by an activation phi, applied at every position u: z(x)_u = phi(w_0 + W x_u). Parameters:

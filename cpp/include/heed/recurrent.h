@@ -45,18 +45,26 @@ class Recurrent : public Module {
   Index outputWidth() const { return directions() * options_.hidden_size; }
 
  private:
+  struct Batch;
   struct Direction {
     Linear input;      // W_ih, b_ih
     Linear recurrent;  // W_hh, b_hh
   };
 
   Index directions() const { return options_.bidirectional ? 2 : 1; }
-  /// Runs all_[index], one direction of one layer. Writes the hidden states to its columns of `output` (T, D H); if
-  /// `output` is null, sets states[t] to the hidden states at position t of all sequences (N, H).
-  void run(Evaluator& e, Index index, const Value& x, Index count, Index length, const Value& output,
-           std::span<Value> states) const;
+  /// Overwrites hidden states and gates from step to step. Writes the first layer's output to `first_output` (T, D H).
+  Value infer(Evaluator& e, const Value& x, const Batch& batch, const Value& first_output) const;
+  /// Writes the hidden states of all_[index], one direction of one layer, to its columns of `output`.
+  void inferDirection(Evaluator& e, Index index, const Value& x, const Batch& batch, const Value& output) const;
+  /// Keeps the results of all steps, because they are recorded.
+  Value record(Evaluator& e, const Value& x, const Batch& batch) const;
+  /// Sets states[t] to the hidden states of all_[index] at position t of all sequences (N, H).
+  void recordDirection(Evaluator& e, Index index, const Value& x, const Batch& batch, std::span<Value> states) const;
+  /// One step of all sequences from a (N, G H). Returns the next h; replaces the cell of an LSTM, without writing to
+  /// it.
+  Value step(Evaluator& e, const Direction& direction, const Value& a, const Value& h, Value& cell) const;
   /// The states of all directions as (T, D H).
-  Value ordered(Evaluator& e, std::span<const Value> states, Index count, Index length) const;
+  Value ordered(Evaluator& e, std::span<const Value> states, const Batch& batch) const;
   std::vector<Parameter> ownParameters() override;
 
   RecurrentOptions options_;

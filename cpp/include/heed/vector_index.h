@@ -83,7 +83,8 @@ class VectorIndex {
   std::vector<Block> blocks_;
   std::vector<Block> signs_;  // kInt8 and kFloat32: computed by the first search with candidates
   std::vector<float> factors_;
-  float largest_length_ = 0;  // at least factor_r |r| for every row
+  std::vector<int32_t> sums_;  // kInt8: the sum of each row's entries, which cancels the offset of coarse queries
+  float largest_length_ = 0;   // at least factor_r |r| for every row
 };
 
 }  // namespace heed

@@ -5,7 +5,6 @@
 
 #include "core/check.h"
 #include "core/trellis.h"
-#include "gemm/rotation.h"
 
 namespace heed {
 namespace {
@@ -32,9 +31,23 @@ void decodeInt4(const uint8_t* row, float scale, Index width, float* out) {
   }
 }
 
+std::optional<Rotation> rotationOf(RowCode code) {
+  switch (code) {
+    case RowCode::kInt8:
+      return Rotation::kNone;
+    case RowCode::kHadamardInt8:
+      return Rotation::kWithoutSigns;
+    case RowCode::kRotatedInt8:
+      return Rotation::kWithSigns;
+    default:
+      return std::nullopt;
+  }
+}
+
 Index codedRowBytes(RowCode code, Index width) {
   switch (code) {
     case RowCode::kInt8:
+    case RowCode::kHadamardInt8:
     case RowCode::kRotatedInt8:
       return width;
     case RowCode::kTrellis3:
@@ -49,10 +62,9 @@ Index codedRowBytes(RowCode code, Index width) {
 void CodedRows::decode(Index row, float* out) const {
   const uint8_t* from = bytes + row * codedRowBytes(code, width);
   if (code == RowCode::kInt4) return decodeInt4(from, scales[row], width, out);
-  if (code == RowCode::kInt8 || code == RowCode::kRotatedInt8) {
+  if (const std::optional<Rotation> rotation = rotationOf(code)) {
     for (Index k = 0; k < width; ++k) out[k] = scales[row] * static_cast<float>(static_cast<int8_t>(from[k]));
-    if (code == RowCode::kRotatedInt8) rotate(out, width, out);
-    return;
+    return rotateBack(out, width, *rotation, out);
   }
   decodeTrellis(from, code == RowCode::kTrellis3 ? 3 : 4, width, scales[row], column_scales, nullptr, out);
 }

@@ -1,10 +1,12 @@
 #pragma once
 
+#include <optional>
 #include <vector>
 
+#include "gemm/rotation.h"
 #include "heed/module.h"
 
-/// Rows of weights of 3 or 4 bits.
+/// Rows of weights as integers.
 namespace heed {
 
 /// A row of RowCode::kInt4 has an even width, one scale, and int4RowBytes(width) bytes of numbers from 0 to 15. Each
@@ -21,6 +23,9 @@ inline Index int4RowBytes(Index width) { return int4FactorBytes(width) + width /
 
 /// Writes the values of one row of RowCode::kInt4. Products are exact in fp32 if the scale is a bfloat16 number.
 void decodeInt4(const uint8_t* row, float scale, Index width, float* out);
+
+/// The rotation of rows of int8 (gemm/rotation.h); nothing for other codes.
+std::optional<Rotation> rotationOf(RowCode code);
 
 /// The number of bytes of a row.
 Index codedRowBytes(RowCode code, Index width);

@@ -47,6 +47,7 @@ Format formatNamed(std::string_view type) {
       {"F16", {kHalf}},
       {"BF16", {kBrainFloat}},
       {"I8", {kCoded, RowCode::kInt8}},
+      {"Hadamard I8", {kCoded, RowCode::kHadamardInt8}},
       {"rotated I8", {kCoded, RowCode::kRotatedInt8}},
       {"int4", {kCoded, RowCode::kInt4}},
       {"trellis3", {kCoded, RowCode::kTrellis3}},
@@ -109,7 +110,8 @@ void writeEncodedRows(const Parameter& parameter, int64_t first, const EncodedRo
   }
   if (row_size > std::numeric_limits<Index>::max())
     throwOutOfMemory(parameter.name, parameter.shape, static_cast<double>(encoded.bytes));
-  if (format.code == RowCode::kRotatedInt8 && !parameter.hasStorage()) {
+  const bool is_rotated = format.code == RowCode::kHadamardInt8 || format.code == RowCode::kRotatedInt8;
+  if (is_rotated && !parameter.hasStorage()) {
     throwInvalid(ErrorCode::kUnsupported, parameter.name, "rotated rows as int8, for a matrix",
                  std::string(encoded.type));
   }

@@ -15,7 +15,8 @@ namespace heed {
 /// Rows in one of these types:
 ///
 ///   F32, F16, BF16             little-endian floats
-///   I8, rotated I8             with one scale per row; see RowStorage
+///   I8, rotated I8,            with one scale per row; see RowCode
+///   Hadamard I8
 ///   int4, trellis3, trellis4   coded rows with one scale per row; for trellis3 and trellis4, one per column follows.
 ///                              See core/coded_rows.h and core/trellis.h
 ///   trellis3columns,           the same, with sequences along the columns that begin with the first row. The scales

@@ -24,6 +24,13 @@ LinearOptions checked(const LinearOptions& options) {
 
 }  // namespace
 
+Value LinearDecorator::finish(Evaluator& e, const Linear& layer, const Value& y, const Value& x, const Value* residual,
+                              bool consumes_x) {
+  if (consumes_x) e.release(x);
+  const Value activated = e.activate(y, layer.options().activation);
+  return residual ? e.add(*residual, activated) : activated;
+}
+
 Linear::Linear(const LinearOptions& options)
     : options_(checked(options)),
       weight_(PackedWeight::create(options.out_features, options.in_features, options.precision, options.lookup)),

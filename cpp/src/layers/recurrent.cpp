@@ -1,7 +1,6 @@
 #include "heed/recurrent.h"
 
 #include <algorithm>
-#include <optional>
 
 #include "core/check.h"
 
@@ -56,7 +55,28 @@ Value gruStep(Evaluator& e, const Value& a, const Value& b, Index width, const V
   return e.add(e.add(n, e.multiply(z, h)), forgotten);
 }
 
+Value zeros(Evaluator& e, Index rows, Index columns) {
+  MatrixView matrix = e.context().arena.matrix(rows, columns);
+  matrix.setZero();
+  return e.copy(Value::constant(readOnly(matrix)));
+}
+
 }  // namespace
+
+/// N sequences of L positions, one sequence after the other.
+struct Recurrent::Batch {
+  Index count, length;
+
+  Index rows() const { return count * length; }
+  /// The rows of positions [first, first + size) of each sequence.
+  std::vector<Index> rowsAt(Index first, Index size) const {
+    std::vector<Index> rows;
+    for (Index n = 0; n < count; ++n) {
+      for (Index t = first; t < first + size; ++t) rows.push_back(n * length + t);
+    }
+    return rows;
+  }
+};
 
 Recurrent::Recurrent(const RecurrentOptions& options) : options_(checked(options)) {
   const Index rows = options.gates() * options.hidden_size;
@@ -71,89 +91,96 @@ Recurrent::Recurrent(const RecurrentOptions& options) : options_(checked(options
 
 Value Recurrent::forward(Evaluator& e, const Value& x, const Sequences& sequences) const {
   requireShape("x", x.values(), sequences.totalRows(), options_.input_size);
-  const Index count = sequences.count(), length = sequences.maxLength(), rows = count * length, width = directions();
-  if (rows != sequences.totalRows())
+  const Batch batch{sequences.count(), sequences.maxLength()};
+  if (batch.rows() != sequences.totalRows())
     throwInvalid(ErrorCode::kShapeMismatch, "x", "sequences of equal length", "sequences of different lengths");
-  if (rows == 0) return e.reshape(e.gatherRows(x, {}), 0, outputWidth());
+  if (batch.rows() == 0) return e.reshape(e.gatherRows(x, {}), 0, outputWidth());
+  const Value output = e.unwritten(batch.rows(), outputWidth());
+  return output ? infer(e, x, batch, output) : record(e, x, batch);
+}
+
+Value Recurrent::infer(Evaluator& e, const Value& x, const Batch& batch, const Value& first_output) const {
   // A layer's output is written over the input of the layer below it.
-  Value outputs[2];
-  for (Index i = 0; i < std::min<Index>(2, options_.num_layers); ++i) outputs[i] = e.unwritten(rows, outputWidth());
+  Value outputs[2] = {first_output, {}};
+  if (options_.num_layers > 1) outputs[1] = e.unwritten(batch.rows(), outputWidth());
   Value input = x;
   for (Index layer = 0; layer < options_.num_layers; ++layer) {
     const Value& output = outputs[layer % 2];
-    std::vector<Value> states(output ? 0 : static_cast<size_t>(width * length));
-    for (Index d = 0; d < width; ++d) {
-      const std::span<Value> of_direction = output ? std::span<Value>{} : std::span(states).subspan(d * length, length);
-      run(e, layer * width + d, input, count, length, output, of_direction);
-    }
-    input = output ? output : ordered(e, states, count, length);
+    for (Index d = 0; d < directions(); ++d) inferDirection(e, layer * directions() + d, input, batch, output);
+    input = output;
   }
   return input;
 }
 
-Value Recurrent::ordered(Evaluator& e, std::span<const Value> states, Index count, Index length) const {
-  // Reorders the rows (direction, position, sequence) to (sequence, position, direction).
-  const Index width = directions(), rows = count * length;
-  std::vector<Index> order(static_cast<size_t>(rows * width));
-  Index* next = order.data();
-  for (Index n = 0; n < count; ++n) {
-    for (Index t = 0; t < length; ++t) {
-      for (Index d = 0; d < width; ++d) *next++ = (d * length + t) * count + n;
-    }
-  }
-  return e.reshape(e.gatherRows(e.concatenateRows(states), std::move(order)), rows, outputWidth());
-}
-
-void Recurrent::run(Evaluator& e, Index index, const Value& x, Index count, Index length, const Value& output,
-                    std::span<Value> states) const {
+void Recurrent::inferDirection(Evaluator& e, Index index, const Value& x, const Batch& batch,
+                               const Value& output) const {
   const Direction& direction = all_[static_cast<size_t>(index)];
   const Index width = options_.hidden_size, d = index % directions();
   Arena& arena = e.context().arena;
-  std::optional<Arena::Scope> of_run;
-  if (output) of_run.emplace(arena);
-  // The rows of positions [first, first + size) of each sequence.
-  const auto rows_of = [&](Index first, Index size, Index of_length) {
-    std::vector<Index> rows;
-    for (Index n = 0; n < count; ++n) {
-      for (Index t = first; t < first + size; ++t) rows.push_back(n * of_length + t);
-    }
-    return rows;
-  };
-  const auto zeros = [&] {
-    MatrixView matrix = arena.matrix(count, width);
-    matrix.setZero();
-    return e.copy(Value::constant(readOnly(matrix)));
-  };
-  Value h = zeros(), cell = zeros();
+  const Arena::Scope of_direction(arena);
+  const Value h = zeros(e, batch.count, width), cell = zeros(e, batch.count, width);
   // The gates' arguments from x take several times the memory of the output, so they are computed for some positions at
-  // a time, unless operations are recorded.
-  const Index piece = output ? std::clamp<Index>(kPieceRows / count, 1, length) : length;
-  for (Index done = 0; done < length; done += piece) {
-    const Index size = std::min(piece, length - done), first = d == 1 ? length - done - size : done;
-    std::optional<Arena::Scope> of_piece;
-    if (output) of_piece.emplace(arena);
+  // a time.
+  const Index piece = std::clamp<Index>(kPieceRows / batch.count, 1, batch.length);
+  for (Index done = 0; done < batch.length; done += piece) {
+    const Index size = std::min(piece, batch.length - done), first = d == 1 ? batch.length - done - size : done;
+    const Arena::Scope of_piece(arena);
     const Value projected =
-        direction.input.forward(e, size == length ? x : e.gatherRows(x, rows_of(first, size, length)));
-    for (Index step = 0; step < size; ++step) {
-      const Index t = d == 1 ? size - 1 - step : step;
-      std::optional<Arena::Scope> of_step;
-      if (output) of_step.emplace(arena);
-      const Value a = e.gatherRows(projected, rows_of(t, 1, size));
+        direction.input.forward(e, size == batch.length ? x : e.gatherRows(x, batch.rowsAt(first, size)));
+    for (Index i = 0; i < size; ++i) {
+      const Index t = d == 1 ? size - 1 - i : i;
+      const Arena::Scope of_step(arena);
       Value next_cell = cell;
-      const Value next = options_.cell == RecurrentOptions::Cell::kLstm
-                             ? lstmStep(e, direction.recurrent.forward(e, h, &a), width, next_cell)
-                             : gruStep(e, a, direction.recurrent.forward(e, h), width, h);
-      if (!output) {
-        states[static_cast<size_t>(first + t)] = h = next;
-        cell = next_cell;
-        continue;
-      }
+      const Value a = e.gatherRows(projected, Batch{batch.count, size}.rowsAt(t, 1));
+      const Value next = step(e, direction, a, h, next_cell);
       h.view() = next.values();
       cell.view() = next_cell.values();
-      for (Index n = 0; n < count; ++n)
-        output.view().row(n * length + first + t).segment(d * width, width) = h.values().row(n);
+      for (Index n = 0; n < batch.count; ++n)
+        output.view().row(n * batch.length + first + t).segment(d * width, width) = h.values().row(n);
     }
   }
+}
+
+Value Recurrent::record(Evaluator& e, const Value& x, const Batch& batch) const {
+  const Index length = batch.length;
+  Value input = x;
+  for (Index layer = 0; layer < options_.num_layers; ++layer) {
+    std::vector<Value> states(static_cast<size_t>(directions() * length));
+    for (Index d = 0; d < directions(); ++d)
+      recordDirection(e, layer * directions() + d, input, batch, std::span(states).subspan(d * length, length));
+    input = ordered(e, states, batch);
+  }
+  return input;
+}
+
+void Recurrent::recordDirection(Evaluator& e, Index index, const Value& x, const Batch& batch,
+                                std::span<Value> states) const {
+  const Direction& direction = all_[static_cast<size_t>(index)];
+  Value h = zeros(e, batch.count, options_.hidden_size), cell = zeros(e, batch.count, options_.hidden_size);
+  const Value projected = direction.input.forward(e, x);
+  for (Index i = 0; i < batch.length; ++i) {
+    const Index t = index % directions() == 1 ? batch.length - 1 - i : i;
+    states[static_cast<size_t>(t)] = h = step(e, direction, e.gatherRows(projected, batch.rowsAt(t, 1)), h, cell);
+  }
+}
+
+Value Recurrent::step(Evaluator& e, const Direction& direction, const Value& a, const Value& h, Value& cell) const {
+  if (options_.cell == RecurrentOptions::Cell::kLstm)
+    return lstmStep(e, direction.recurrent.forward(e, h, &a), options_.hidden_size, cell);
+  return gruStep(e, a, direction.recurrent.forward(e, h), options_.hidden_size, h);
+}
+
+Value Recurrent::ordered(Evaluator& e, std::span<const Value> states, const Batch& batch) const {
+  // Reorders the rows (direction, position, sequence) to (sequence, position, direction).
+  const Index width = directions(), rows = batch.rows();
+  std::vector<Index> order(static_cast<size_t>(rows * width));
+  Index* next = order.data();
+  for (Index n = 0; n < batch.count; ++n) {
+    for (Index t = 0; t < batch.length; ++t) {
+      for (Index d = 0; d < width; ++d) *next++ = (d * batch.length + t) * batch.count + n;
+    }
+  }
+  return e.reshape(e.gatherRows(e.concatenateRows(states), std::move(order)), rows, outputWidth());
 }
 
 std::vector<Parameter> Recurrent::ownParameters() {

@@ -103,6 +103,8 @@ EncoderModelConfig completed(EncoderModelConfig c) {
     require_pairs("localRotaryFrequencies", c.local_rotary_frequencies,
                   c.local_head_dim > 0 ? c.local_head_dim : layer.attention.key_dim);
     if (c.rotary_frequencies.empty()) require_range("rotaryDim", c.rotary_dim, 2, layer.attention.key_dim);
+    if (c.local_rotary_frequencies.empty() && c.local_head_dim > 0 && c.window >= 0)
+      require_range("rotaryDim", c.rotary_dim, 0, c.local_head_dim);
   }
   require_finite("attentionScale", static_cast<double>(c.attention_scale));
   require_finite("embeddingScale", static_cast<double>(c.embedding_scale));

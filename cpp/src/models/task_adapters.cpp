@@ -79,10 +79,8 @@ Value TaskAdapters::Adapted::forward(Evaluator& e, const Linear& layer, const Va
   const Value a = Value::constant(owner_.a(adapter_, task_));
   const Value b = Value::constant(view(all.data() + first_ * owner_.rank_, layer.options().out_features, owner_.rank_));
   const Value hidden = e.scale(e.linear(x, a, {}, Activation::kIdentity), owner_.scale_);
-  Value y = e.add(e.product(layer, x), e.linear(hidden, b, {}, Activation::kIdentity));
-  if (consumes_x) e.release(x);
-  y = e.activate(y, layer.options().activation);
-  return residual ? e.add(*residual, y) : y;
+  const Value y = e.add(e.product(layer, x), e.linear(hidden, b, {}, Activation::kIdentity));
+  return finish(e, layer, y, x, residual, consumes_x);
 }
 
 TaskAdapters::Scope::Scope(const TaskAdapters& adapters, const Evaluator& e, EncoderLayer& layer, Index i, Index task)

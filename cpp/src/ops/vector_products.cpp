@@ -198,64 +198,82 @@ bool equalBytes(const std::byte* a, const std::byte* b, Index stride) {
 #if defined(HEED_RELAXED_SIMD)
 namespace {
 
-constexpr int kCoarseRows = 2;
-
 /// Adds the products of 32 entries. Without a dot product instruction L is 31, and four products fit into 16 bits:
 /// 4 * 63 * 127 < 2^15.
 template <bool kHasDot>
-v128_t addCoarse(v128_t sums, const v128_t (&x)[2], const v128_t (&y)[2], v128_t ones) {
+v128_t addCoarse(v128_t sums, const v128_t (&x)[2], const uint8_t* query, v128_t ones) {
+  const v128_t y[2] = {simd::load(query), simd::load(query + 16)};
   if constexpr (kHasDot) return simd::dot4Add(x[1], y[1], simd::dot4Add(x[0], y[0], sums));
   const v128_t pairs = wasm_i16x8_add(simd::dot2(x[0], y[0]), simd::dot2(x[1], y[1]));
   return wasm_i32x4_add(sums, wasm_i32x4_dot_i16x8(pairs, ones));
 }
 
+/// One row times all queries. The sums and the row's entries stay in registers.
 template <bool kHasDot>
-[[gnu::noinline]] void coarseTile(const int8_t* row0, const int8_t* row1, Index stride, const uint8_t* queries,
-                                  Index query_stride, int32_t (*sums)[kCoarseQueries], v128_t ones) {
-  v128_t totals[kCoarseRows][kCoarseQueries] = {};
-  for (Index k = 0; k < stride; k += 32) {
-    const v128_t x[kCoarseRows][2] = {{simd::load(row0 + k), simd::load(row0 + k + 16)},
-                                      {simd::load(row1 + k), simd::load(row1 + k + 16)}};
+[[gnu::noinline]] void coarseRow(const int8_t* row, Index stride, const uint8_t* queries, int32_t* sums, v128_t ones) {
+  v128_t totals[kCoarseQueries] = {};
+  for (Index k = 0; k < stride; k += kCoarseStep, queries += kCoarseQueries * kCoarseStep) {
+    const v128_t x[2] = {simd::load(row + k), simd::load(row + k + 16)};
     HEED_UNROLL
-    for (int q = 0; q < kCoarseQueries; ++q) {
-      const uint8_t* query = queries + q * query_stride + k;
-      const v128_t y[2] = {simd::load(query), simd::load(query + 16)};
-      HEED_UNROLL
-      for (int r = 0; r < kCoarseRows; ++r) totals[r][q] = addCoarse<kHasDot>(totals[r][q], x[r], y, ones);
-    }
+    for (int q = 0; q < kCoarseQueries; ++q)
+      totals[q] = addCoarse<kHasDot>(totals[q], x, queries + q * kCoarseStep, ones);
   }
   HEED_UNROLL
-  for (int r = 0; r < kCoarseRows; ++r) simd::store(sums[r], laneSums(totals[r], IntegerProducts::add));
+  for (int q = 0; q < kCoarseQueries; q += 4) {
+    const v128_t four[4] = {totals[q], totals[q + 1], totals[q + 2], totals[q + 3]};
+    simd::store(sums + q, laneSums(four, IntegerProducts::add));
+  }
 }
 
 template <bool kHasDot>
-void multiplyCoarse(const int8_t* rows, Index count, Index stride, const uint8_t* queries, Index query_stride,
-                    const int32_t* offsets, int32_t (*sums)[kRowsPerCall]) {
+void multiplyCoarse(const int8_t* rows, Index count, Index stride, const uint8_t* queries,
+                    int32_t (*sums)[kCoarseQueries]) {
   const v128_t ones = simd::opaqueSplat(0x00010001);
-  for (Index n = 0; n < count; n += kCoarseRows) {
-    const int8_t* row = rows + n * stride;
-    int32_t tile[kCoarseRows][kCoarseQueries];
-    coarseTile<kHasDot>(row, n + 1 < count ? row + stride : row, stride, queries, query_stride, tile, ones);
-    for (Index i = n; i < std::min(count, n + kCoarseRows); ++i) {
-      for (int q = 0; q < kCoarseQueries; ++q) sums[q][i] = offsets[i] + tile[i - n][q];
-    }
-  }
+  for (Index n = 0; n < count; ++n) coarseRow<kHasDot>(rows + n * stride, stride, queries, sums[n], ones);
 }
 
 }  // namespace
 
 int coarseLevels() { return simd::hasDot() ? 63 : 31; }
 
-void coarseProducts(const int8_t* rows, Index count, Index stride, const uint8_t* queries, Index query_stride,
-                    const int32_t* offsets, int32_t (*sums)[kRowsPerCall]) {
-  (simd::hasDot() ? multiplyCoarse<true> : multiplyCoarse<false>)(rows, count, stride, queries, query_stride, offsets,
-                                                                  sums);
+void coarseProducts(const int8_t* rows, Index count, Index stride, const uint8_t* queries,
+                    int32_t (*sums)[kCoarseQueries]) {
+  (simd::hasDot() ? multiplyCoarse<true> : multiplyCoarse<false>)(rows, count, stride, queries, sums);
 }
 #else
 int coarseLevels() { return 0; }
 
-void coarseProducts(const int8_t*, Index, Index, const uint8_t*, Index, const int32_t*, int32_t (*)[kRowsPerCall]) {}
+void coarseProducts(const int8_t*, Index, Index, const uint8_t*, int32_t (*)[kCoarseQueries]) {}
 #endif
+
+Index selectCoarse(const int32_t (*sums)[kCoarseQueries], Index count, const int32_t* offsets, const float* factors,
+                   const float* scales, const float* limits, CoarsePair* selected) {
+  constexpr int kVectors = kCoarseQueries / 4;
+  v128_t scale[kVectors], limit[kVectors];
+  for (int i = 0; i < kVectors; ++i) {
+    scale[i] = simd::load(scales + 4 * i);
+    limit[i] = simd::load(limits + 4 * i);
+  }
+  CoarsePair* to = selected;
+  for (Index n = 0; n < count; ++n) {
+    const v128_t offset = wasm_i32x4_splat(offsets[n]), factor = simd::splat(factors[n]);
+    v128_t reached[kVectors];
+    HEED_UNROLL
+    for (int i = 0; i < kVectors; ++i) {
+      const v128_t sum = wasm_i32x4_add(simd::load(sums[n] + 4 * i), offset);
+      const v128_t score = wasm_f32x4_mul(wasm_f32x4_mul(wasm_f32x4_convert_i32x4(sum), scale[i]), factor);
+      reached[i] = wasm_f32x4_ge(score, limit[i]);
+    }
+    if (!wasm_v128_any_true(wasm_v128_or(reached[0], reached[1]))) continue;
+    for (int i = 0; i < kVectors; ++i) {
+      const int bits = wasm_i32x4_bitmask(reached[i]);
+      for (int q = 0; q < 4; ++q) {
+        if ((bits >> q & 1) != 0) *to++ = {n, 4 * i + q};
+      }
+    }
+  }
+  return static_cast<Index>(to - selected);
+}
 
 void selectScores(const int32_t* sums, Index count, const float* factors, float scale, float limit,
                   Selected<float>& selected) {

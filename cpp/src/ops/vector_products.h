@@ -40,17 +40,33 @@ bool equalBytes(const std::byte* a, const std::byte* b, Index stride);
 /// to L is stored as entry + L + 1. Returns L, or 0 if this build has no such instruction.
 int coarseLevels();
 
-/// Number of coarse queries per call.
-constexpr Index kCoarseQueries = 4;
+/// Number of coarse queries per call. Their entries are interleaved, so that a row is read once for all of
+/// them.
+constexpr Index kCoarseQueries = 8;
 
-/// The stride of coarse queries is a multiple of this. The kernel reads up to this many entries of a row at a time, and
-/// may read beyond the row's stride up to the next multiple.
+/// The number of entries of a query that are adjacent. The kernel reads this many entries of a row at a time, and may
+/// read beyond the row's stride up to the next multiple.
 constexpr Index kCoarseStep = 32;
 
-/// sums[q][n] = offsets[n] + query q . row n, exactly, for n < count <= kRowsPerCall and q < kCoarseQueries. Entries of
-/// queries are at most 2 L + 1.
-void coarseProducts(const int8_t* rows, Index count, Index stride, const uint8_t* queries, Index query_stride,
-                    const int32_t* offsets, int32_t (*sums)[kRowsPerCall]);
+/// The place of entry k of query q < kCoarseQueries among those of a call.
+constexpr Index coarsePlace(Index q, Index k) {
+  return (k / kCoarseStep * kCoarseQueries + q) * kCoarseStep + k % kCoarseStep;
+}
+
+/// sums[n][q] = query q . row n, exactly, for n < count. Entries of queries are at most 2 L + 1, and 0 beyond the rows'
+/// width.
+void coarseProducts(const int8_t* rows, Index count, Index stride, const uint8_t* queries,
+                    int32_t (*sums)[kCoarseQueries]);
+
+/// A row and a query of a call.
+struct CoarsePair {
+  Index row, query;
+};
+
+/// Selects the pairs whose score, scales[q] * factors[n] * (sums[n][q] + offsets[n]), is at least limits[q]. All
+/// kCoarseQueries of scales and limits are read. Returns their number.
+Index selectCoarse(const int32_t (*sums)[kCoarseQueries], Index count, const int32_t* offsets, const float* factors,
+                   const float* scales, const float* limits, CoarsePair* selected);
 
 /// The selected rows of a call in ascending order, with their scores or distances.
 template <class T>

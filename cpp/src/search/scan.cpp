@@ -31,12 +31,11 @@ VectorIndex::Scan::Scan(const VectorIndex& index, const float* queries, Index co
   if (index.form_ == VectorForm::kInt8) integers_ = arena.take<int16_t>(count * step_);
   if (index.form_ == VectorForm::kFloat32) floats_ = arena.take(count * step_);
   if (index.form_ == VectorForm::kInt8 && !by_signs && count >= kLeastCoarse && coarseLevels() > 0) {
-    const Index padded = roundedUp(count, kCoarseQueries) * coarse_step_;
-    coarse_ = arena.take<uint8_t>(padded);
-    std::fill_n(coarse_, padded, uint8_t{0});
-    coarse_offset_ = arena.take<int16_t>(step_);
-    std::fill_n(coarse_offset_, step_, static_cast<int16_t>(-coarseLevels() - 1));
-    coarse_scales_ = arena.take(count);
+    const Index padded = roundedUp(count, kCoarseQueries);
+    coarse_ = arena.take<uint8_t>(padded * coarse_step_);
+    std::fill_n(coarse_, padded * coarse_step_, uint8_t{0});
+    coarse_scales_ = arena.take(padded);
+    std::fill_n(coarse_scales_, padded, 0.0f);
     coarse_errors_ = arena.take(count);
   }
   for (Index q = 0; q < count; ++q) prepare(q);
@@ -71,13 +70,13 @@ void VectorIndex::Scan::prepare(Index q) {
   // Rounds the query to integers from -most to most, and returns a bound on the change of a score: by the
   // Cauchy-Schwarz inequality, the norm of the difference times the norm of a row.
   const float reach = 1.001f * index_.largest_length_;
-  const auto quantize = [&](int most, float& scale, auto* to, int offset) {
+  const auto quantize = [&](int most, float& scale, const auto& write) {
     scale = largest > 0 ? largest / static_cast<float>(most) : 1;
     double error = 0;
     for (Index k = 0; k < width; ++k) {
       const float rounded = std::nearbyint(from[k] / scale);
       const double difference = from[k] - static_cast<double>(rounded) * scale;
-      to[k] = static_cast<std::remove_pointer_t<decltype(to)>>(static_cast<int>(rounded) + offset);
+      write(k, static_cast<int>(rounded));
       error += difference * difference;
     }
     return static_cast<float>(std::sqrt(error)) * reach;
@@ -89,11 +88,16 @@ void VectorIndex::Scan::prepare(Index q) {
     const Index most = std::min<Index>(32767, std::numeric_limits<int32_t>::max() / (127 * width));
     int16_t* integers = integers_ + q * step_;
     std::fill_n(integers, step_, int16_t{0});
-    errors_[q] = quantize(static_cast<int>(most), scales_[q], integers, 0) + 4e-7f * length * reach;
+    const auto write = [&](Index k, int entry) { integers[k] = static_cast<int16_t>(entry); };
+    errors_[q] = quantize(static_cast<int>(most), scales_[q], write) + 4e-7f * length * reach;
   }
   if (coarse_ != nullptr) {
     const int levels = coarseLevels();
-    coarse_errors_[q] = errors_[q] + quantize(levels, coarse_scales_[q], coarse_ + q * coarse_step_, levels + 1);
+    uint8_t* const call = coarse_ + q / kCoarseQueries * kCoarseQueries * coarse_step_;
+    const auto write = [&](Index k, int entry) {
+      call[coarsePlace(q % kCoarseQueries, k)] = static_cast<uint8_t>(entry + levels + 1);
+    };
+    coarse_errors_[q] = errors_[q] + quantize(levels, coarse_scales_[q], write);
   }
   if (floats_ != nullptr) {
     // Scaled by a power of 2, so that products of tiny entries do not underflow.
@@ -173,8 +177,9 @@ void VectorIndex::Scan::scanBlock(Index block, Best* best) const {
 }
 
 void VectorIndex::Scan::scanCoarse(Index block, Best* best) const {
-  int32_t offsets[1][kRowsPerCall], sums[kCoarseQueries][kRowsPerCall];
-  Selected<float> selected;
+  int32_t sums[kRowsPerCall][kCoarseQueries], offsets[kRowsPerCall];
+  float limits[kCoarseQueries];
+  CoarsePair selected[kRowsPerCall * kCoarseQueries];
   // Rows that their coarse scores do not exclude are scored four at a time.
   struct {
     Index rows[4], count = 0;
@@ -182,17 +187,19 @@ void VectorIndex::Scan::scanCoarse(Index block, Best* best) const {
   const Index end = std::min(index_.count(), (block + 1) * kRowsPerBlock);
   for (Index first = block * kRowsPerBlock; first < end; first += kRowsPerCall) {
     const Index count = std::min(kRowsPerCall, end - first);
-    vectorProducts(rows<int8_t>(first), count, step_, coarse_offset_, 1, offsets);
-    for (Index q = 0; q < count_; ++q) {
-      if (q % kCoarseQueries == 0)
-        coarseProducts(rows<int8_t>(first), count, step_, coarse_ + q * coarse_step_, coarse_step_, offsets[0], sums);
-      selectScores(sums[q % kCoarseQueries], count, index_.factors_.data() + first, coarse_scales_[q],
-                   best[q].limit - coarse_errors_[q], selected);
-      auto& own = waiting[q];
-      for (Index i = 0; i < selected.count; ++i) {
-        const Index row = first + selected.rows[i];
+    for (Index n = 0; n < count; ++n) offsets[n] = -(coarseLevels() + 1) * index_.sums_[static_cast<size_t>(first + n)];
+    for (Index q = 0; q < count_; q += kCoarseQueries) {
+      const Index queries = std::min(kCoarseQueries, count_ - q);
+      std::fill_n(limits, kCoarseQueries, std::numeric_limits<float>::infinity());
+      for (Index i = 0; i < queries; ++i) limits[i] = best[q + i].limit - coarse_errors_[q + i];
+      coarseProducts(rows<int8_t>(first), count, step_, coarse_ + q * coarse_step_, sums);
+      const Index pairs =
+          selectCoarse(sums, count, offsets, index_.factors_.data() + first, coarse_scales_ + q, limits, selected);
+      for (Index i = 0; i < pairs; ++i) {
+        const Index query = q + selected[i].query, row = first + selected[i].row;
+        auto& own = waiting[query];
         if (isAllowed(row)) own.rows[own.count++] = row;
-        if (own.count == 4) score(q, own.rows, std::exchange(own.count, 0), best[q]);
+        if (own.count == 4) score(query, own.rows, std::exchange(own.count, 0), best[query]);
       }
     }
   }

@@ -158,9 +158,8 @@ class VectorIndex::Scan {
   float* scales_;
   float* errors_;  // bounds the difference between a score and the score in double precision
   // Coarse queries (see coarseProducts()), whose scores exclude most rows; null if they are not used.
-  uint8_t* coarse_ = nullptr;         // (Q rounded up to a multiple of kCoarseQueries, coarse_step_)
-  int16_t* coarse_offset_ = nullptr;  // cancels the offset of coarse entries: each is -(L + 1)
-  float* coarse_scales_ = nullptr;
+  uint8_t* coarse_ = nullptr;       // (Q rounded up to a multiple of kCoarseQueries, coarse_step_), see coarsePlace()
+  float* coarse_scales_ = nullptr;  // (the same number of queries)
   float* coarse_errors_ = nullptr;  // bounds the difference between a coarse score and the exact one
 };
 

@@ -48,6 +48,7 @@ void VectorIndex::append(const std::byte* rows, std::span<const float> factors) 
   try {
     factors_.insert(factors_.end(), factors.begin(), factors.end());
     resizeRows(blocks_, stride_, after);
+    if (form_ == VectorForm::kInt8) sums_.resize(static_cast<size_t>(after));
     if (!signs_.empty()) resizeRows(signs_, sign_stride_, after);
   } catch (...) {
     truncate(before);
@@ -55,8 +56,13 @@ void VectorIndex::append(const std::byte* rows, std::span<const float> factors) 
   }
   for (Index n = before; n < after; ++n, rows += row_bytes_) {
     std::memcpy(at(blocks_, stride_, n), rows, static_cast<size_t>(row_bytes_));
-    double squares = 0;
-    for (Index k = 0; k < width_; ++k) squares += entry(row(n), k) * entry(row(n), k);
+    double squares = 0, sum = 0;
+    for (Index k = 0; k < width_; ++k) {
+      const double x = entry(row(n), k);
+      squares += x * x;
+      sum += x;
+    }
+    if (form_ == VectorForm::kInt8) sums_[static_cast<size_t>(n)] = static_cast<int32_t>(sum);
     const auto length = static_cast<float>(std::sqrt(squares) * std::abs(factors_[static_cast<size_t>(n)]));
     largest_length_ = std::max(largest_length_, length);
   }
@@ -73,6 +79,7 @@ void VectorIndex::keep(std::span<const uint32_t> rows) {
       move(blocks_, stride_, from, to);
       if (!signs_.empty()) move(signs_, sign_stride_, from, to);
       factors_[static_cast<size_t>(to)] = factors_[static_cast<size_t>(from)];
+      if (form_ == VectorForm::kInt8) sums_[static_cast<size_t>(to)] = sums_[static_cast<size_t>(from)];
     }
     ++to;
   }
@@ -110,6 +117,7 @@ void VectorIndex::search(const float* queries, Index num_queries, const VectorSe
 
 void VectorIndex::truncate(Index count) {
   factors_.resize(static_cast<size_t>(count));
+  if (form_ == VectorForm::kInt8) sums_.resize(static_cast<size_t>(count));
   resizeRows(blocks_, stride_, count);
   if (!signs_.empty()) resizeRows(signs_, sign_stride_, count);
 }

@@ -61,9 +61,7 @@ class Lora::LowRankLinear final : public LinearDecorator {
       const Value hidden = e.scale(update.a.forward(e, in, nullptr, draws), scale_);
       y = e.addColumns(y, part.b.forward(e, hidden, nullptr, true), part.first);
     }
-    if (consumes_x) e.release(x);
-    y = e.activate(y, layer.options().activation);
-    return residual ? e.add(*residual, y) : y;
+    return finish(e, layer, y, x, residual, consumes_x);
   }
 
  private:

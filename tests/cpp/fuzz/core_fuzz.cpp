@@ -255,6 +255,7 @@ void fuzzEncodedRows(Choices& choose, Context& context) {
                                     "BF16",
                                     "I8",
                                     "rotated I8",
+                                    "Hadamard I8",
                                     "int4",
                                     "trellis3",
                                     "trellis4",

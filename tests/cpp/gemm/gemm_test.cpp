@@ -211,10 +211,11 @@ TEST(Int8Matmul, AgreesWithTheSameIntegersInDouble) {
     matmul(o.left(), *weight, {}, o.result(), context);
     std::vector<float> w(o.w.size());
     weight->read(0, c.out, w.data());
-    for (Index j = 0; j < c.out; ++j) rotateWeights(w.data() + j * c.depth, c.depth, w.data() + j * c.depth);
+    for (Index j = 0; j < c.out; ++j)
+      rotateWeights(w.data() + j * c.depth, c.depth, Rotation::kWithSigns, w.data() + j * c.depth);
     RowMajorMatrix rotated = o.left();
     for (Index i = 0; i < c.rows; ++i) {
-      rotate(rotated.data() + i * c.depth, c.depth, rotated.data() + i * c.depth);
+      rotate(rotated.data() + i * c.depth, c.depth, Rotation::kWithSigns, rotated.data() + i * c.depth);
       const auto row = rotated.row(i);
       const float low = row.minCoeff(), scale = (row.maxCoeff() - low) / 127, inverse = scale > 0 ? 1 / scale : 0;
       for (Index j = 0; j < c.out; ++j) {

@@ -6,6 +6,7 @@
 #include <bit>
 #include <cmath>
 #include <limits>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -22,14 +23,25 @@ using test::writeInt8;
 
 constexpr Index kDepths[] = {1, 4, 8, 12, 16, 24, 32, 36, 48, 64, 96, 128, 312, 320, 384, 512, 768, 1536, 3072};
 
+constexpr Rotation kRotations[] = {Rotation::kWithoutSigns, Rotation::kWithSigns};
+
+/// The sign of the value at place j of a block: -1 to the number of pairs of bits that are both 1.
+double signOf(size_t j, size_t block, Rotation rotation) {
+  double sign = 1;
+  for (size_t high = block / 2; rotation == Rotation::kWithSigns && high > 1; high /= 4)
+    if ((j & high) && (j & high / 2)) sign = -sign;
+  return sign;
+}
+
 /// The transform by its definition: entry (i, j) of a Hadamard matrix is -1 to the number of bits that i and j share.
-std::vector<double> referenceOf(const std::vector<float>& x) {
+std::vector<double> referenceOf(const std::vector<float>& x, Rotation rotation) {
   const size_t block = static_cast<size_t>(rotationBlock(static_cast<Index>(x.size()))), apart = x.size() / block;
   std::vector<double> out(x.size());
   for (size_t first = 0; first < apart; ++first) {
     for (size_t i = 0; i < block; ++i) {
       for (size_t j = 0; j < block; ++j)
-        out[first + i * apart] += (std::popcount(i & j) % 2 == 0 ? 1.0 : -1.0) * x[first + j * apart];
+        out[first + i * apart] +=
+            (std::popcount(i & j) % 2 == 0 ? 1.0 : -1.0) * signOf(j, block, rotation) * x[first + j * apart];
     }
   }
   return out;
@@ -43,24 +55,38 @@ TEST(Rotation, HasBlocksThatNeedNoShuffles) {
 }
 
 TEST(Rotation, IsABlockwiseHadamardTransform) {
-  for (const Index depth : kDepths) {
-    const std::vector<float> x = randomFloats(depth, static_cast<unsigned>(depth));
-    const std::vector<double> expected = referenceOf(x);
-    std::vector<float> got(x.size()), in_place = x;
-    rotate(x.data(), depth, got.data());
-    for (size_t k = 0; k < x.size(); ++k) EXPECT_NEAR(got[k], expected[k], 1e-5) << depth << " " << k;
-    rotate(in_place.data(), depth, in_place.data());
-    EXPECT_EQ(in_place, got);
+  for (const Rotation rotation : kRotations) {
+    for (const Index depth : kDepths) {
+      const std::vector<float> x = randomFloats(depth, static_cast<unsigned>(depth));
+      const std::vector<double> expected = referenceOf(x, rotation);
+      std::vector<float> got(x.size()), in_place = x;
+      rotate(x.data(), depth, rotation, got.data());
+      for (size_t k = 0; k < x.size(); ++k) EXPECT_NEAR(got[k], expected[k], 1e-5) << depth << " " << k;
+      rotate(in_place.data(), depth, rotation, in_place.data());
+      EXPECT_EQ(in_place, got);
+    }
   }
 }
 
-TEST(Rotation, IsReversedByItself) {
-  for (const Index depth : kDepths) {
-    const std::vector<float> x = randomFloats(depth, 3);
-    std::vector<float> back(x.size());
-    rotateWeights(x.data(), depth, back.data());
-    rotate(back.data(), depth, back.data());
-    for (size_t k = 0; k < x.size(); ++k) EXPECT_NEAR(back[k], x[k], 2e-6) << depth;
+TEST(Rotation, IsReversed) {
+  for (const Rotation rotation : kRotations) {
+    for (const Index depth : kDepths) {
+      const std::vector<float> x = randomFloats(depth, 3);
+      std::vector<float> back(x.size());
+      rotateWeights(x.data(), depth, rotation, back.data());
+      rotateBack(back.data(), depth, rotation, back.data());
+      for (size_t k = 0; k < x.size(); ++k) EXPECT_NEAR(back[k], x[k], 2e-6) << depth;
+    }
+  }
+}
+
+// Blocks of 16 and 64 values have an even number of bits.
+TEST(Rotation, SpreadsTheMeanEvenly) {
+  for (const Index depth : {64, 512, 768, 1536}) {
+    const std::vector<float> ones(static_cast<size_t>(depth), 1.0f);
+    std::vector<float> got(ones.size());
+    rotate(ones.data(), depth, Rotation::kWithSigns, got.data());
+    for (const float x : got) EXPECT_EQ(std::abs(x), std::sqrt(static_cast<float>(rotationBlock(depth))));
   }
 }
 
@@ -68,7 +94,7 @@ TEST(Rotation, FindsTheRangeOfTheResult) {
   for (const Index depth : kDepths) {
     if (rotationBlock(depth) == 1) continue;
     std::vector<float> x = randomFloats(depth, 4), expected(x.size()), got(x.size());
-    rotate(x.data(), depth, expected.data());
+    rotate(x.data(), depth, Rotation::kWithSigns, expected.data());
     const auto [low, high, finite] = rotateWithRange(x.data(), depth, got.data());
     EXPECT_EQ(got, expected);
     EXPECT_EQ(low, *std::min_element(expected.begin(), expected.end()));
@@ -104,6 +130,41 @@ double errorOf(const PackedWeight& weight, const std::vector<float>& rows, const
   return std::sqrt(error / norm);
 }
 
+/// The values of a weight as integers of rotated rows, with scales that fit the largest of each row.
+struct Int8Rows {
+  std::vector<signed char> integers;
+  std::vector<float> scales;
+
+  explicit Int8Rows(const Int8Weight& weight, Rotation rotation) {
+    std::vector<float> row(static_cast<size_t>(weight.in()));
+    for (Index r = 0; r < weight.out(); ++r) {
+      weight.read(r, 1, row.data());
+      rotateWeights(row.data(), weight.in(), rotation, row.data());
+      float largest = 0;
+      for (const float x : row) largest = std::max(largest, std::abs(x));
+      // The weight's own rotation gives its own integers.
+      const float scale = rotation == Rotation::kWithSigns ? weight.scales()[r] : largest / 127;
+      scales.push_back(scale);
+      for (const float x : row) integers.push_back(static_cast<signed char>(std::nearbyint(x / scale)));
+    }
+  }
+};
+
+// Rows of one sign have a mean, which without signs would become the greatest entry of each block.
+TEST(Rotation, WithSignsBringsInt8ProductsOfRowsOfOneSignCloserToFloat32) {
+  constexpr Index kOut = 20, kRows = 9;
+  for (const Index depth : {384, 768, 1536}) {
+    const std::vector<float> w = randomFloats(kOut * depth, 5, 0.05f);
+    std::vector<float> rows = randomFloats(kRows * depth, 6);
+    for (float& x : rows) x = std::max(x, 0.0f);
+    Int8Weight with_signs(kOut, depth), without(kOut, depth);
+    with_signs.write(0, kOut, w.data());
+    const Int8Rows stored(with_signs, Rotation::kWithoutSigns);
+    writeInt8(without, depth, 0, kOut, stored.integers.data(), stored.scales.data(), RowCode::kHadamardInt8);
+    EXPECT_LT(errorOf(with_signs, rows, w), 0.9 * errorOf(without, rows, w)) << depth;
+  }
+}
+
 TEST(Rotation, BringsInt8ProductsOfRowsWithOutliersCloserToFloat32) {
   constexpr Index kOut = 20, kRows = 9;
   for (const Index depth : {384, 768, 1536}) {
@@ -129,22 +190,6 @@ TEST(Rotation, BringsInt8ProductsOfRowsWithOutliersCloserToFloat32) {
   }
 }
 
-/// The integers and scales of a rotated weight, by rotating its values again.
-struct Int8Rows {
-  std::vector<signed char> integers;
-  std::vector<float> scales;
-
-  explicit Int8Rows(const Int8Weight& weight) : scales(weight.scales(), weight.scales() + weight.out()) {
-    std::vector<float> row(static_cast<size_t>(weight.in()));
-    for (Index r = 0; r < weight.out(); ++r) {
-      weight.read(r, 1, row.data());
-      rotateWeights(row.data(), weight.in(), row.data());
-      for (const float x : row)
-        integers.push_back(static_cast<signed char>(std::nearbyint(x / scales[static_cast<size_t>(r)])));
-    }
-  }
-};
-
 std::vector<float> valuesOf(const PackedWeight& weight) {
   std::vector<float> values(static_cast<size_t>(weight.out() * weight.in()));
   weight.read(0, weight.out(), values.data());
@@ -157,7 +202,7 @@ TEST(Rotation, OfStoredIntegersGivesTheSameWeight) {
     const std::vector<float> w = randomFloats(kOut * in, 7);
     Int8Weight written(kOut, in), stored(kOut, in);
     written.write(0, kOut, w.data());
-    const Int8Rows rows(written);
+    const Int8Rows rows(written, Rotation::kWithSigns);
     for (Index first = 0; first < kOut; first += 4) {
       writeInt8(stored, in, first, std::min<Index>(4, kOut - first), rows.integers.data() + first * in,
                 rows.scales.data() + first, RowCode::kRotatedInt8);
@@ -194,10 +239,36 @@ TEST(Rotation, EndsWhereIntegersThatAreNotRotatedAreStored) {
     // Rotated rows are then rotated back.
     Int8Weight source(kOut, kIn);
     source.write(0, kOut, w.data());
-    const Int8Rows rows(source);
+    const Int8Rows rows(source, Rotation::kWithSigns);
     writeInt8(weight, weight.in(), 0, kOut, rows.integers.data(), rows.scales.data(), RowCode::kRotatedInt8);
     const std::vector<float> back = valuesOf(weight);
     for (size_t i = 0; i < back.size(); ++i) EXPECT_NEAR(back[i], w[i], 0.05f);
+  }
+}
+
+// Folders of earlier builds have rows that are rotated without signs; activations are then rotated in the same way.
+TEST(Rotation, WithoutSignsOfStoredIntegersKeepsThem) {
+  constexpr Index kOut = 11;
+  Context context;
+  for (const Index in : {8, 24, 64, 128, 384, 512}) {
+    std::vector<signed char> integers(static_cast<size_t>(kOut * in));
+    for (size_t i = 0; i < integers.size(); ++i) integers[i] = static_cast<signed char>(i * 37 % 255 - 127);
+    const std::vector<float> scales(static_cast<size_t>(kOut), 0x1p-10f);
+    std::vector<float> expected(integers.begin(), integers.end());  // a sum of at most 64 integers is exact
+    for (Index r = 0; r < kOut; ++r) {
+      const auto row = std::span(expected).subspan(static_cast<size_t>(r * in), static_cast<size_t>(in));
+      const std::vector<double> values = referenceOf({row.begin(), row.end()}, Rotation::kWithoutSigns);
+      for (size_t k = 0; k < row.size(); ++k) row[k] = static_cast<float>(values[k]) * 0x1p-10f;
+    }
+    Int8Weight weight(kOut, in);
+    const std::vector<float> other = randomFloats(kOut * in, 12);
+    weight.write(0, kOut, other.data());  // is replaced
+    writeInt8(weight, in, 0, kOut, integers.data(), scales.data(), RowCode::kHadamardInt8);
+    EXPECT_EQ(valuesOf(weight), expected) << in;
+    Float32Weight floats(kOut, in);
+    writeInt8(floats, in, 0, kOut, integers.data(), scales.data(), RowCode::kHadamardInt8);
+    EXPECT_EQ(valuesOf(floats), expected) << in;
+    EXPECT_LT(errorOf(weight, randomFloats(5 * in, 13), expected), 0.02) << in;
   }
 }
 

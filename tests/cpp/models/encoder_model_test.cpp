@@ -250,6 +250,11 @@ TEST(EncoderModel, RejectsInvalidConfigs) {
   EXPECT_EQ(codeWith([](auto& c) { c.position_offset = 20; }), ErrorCode::kInvalidArgument);
   EXPECT_EQ(codeWith([](auto& c) { c.layer.norm.eps = 0; }), ErrorCode::kInvalidArgument);
   EXPECT_EQ(codeWith([](auto& c) { c.positions = Positions::kRotary; }), ErrorCode::kInvalidArgument);
+  EXPECT_EQ(codeWith([](auto& c) {
+              c.positions = Positions::kRotary, c.rotary_dim = c.layer.attention.key_dim = 6, c.window = 2;
+              c.local_head_dim = 4;
+            }),
+            ErrorCode::kInvalidArgument);
   EXPECT_EQ(codeWith([](auto& c) { c.layer.attention.key_value_heads = 2; }), ErrorCode::kInvalidArgument);
   EXPECT_EQ(codeWith([](auto& c) { c.layer.attention.key_dim = 1 << 20; }), ErrorCode::kInvalidArgument);
   EXPECT_EQ(codeWith([](auto& c) {

@@ -265,7 +265,7 @@ TEST(VectorIndex, AppendsAndRemovesRows) {
     const Corpus all(form, 5000, 20, 11);
     const float least = -kInfinity;
     VectorIndex index(form, 20);
-    const RowMajorMatrix query = randomMatrix(1, 20, 12);
+    const RowMajorMatrix query = randomMatrix(5, 20, 12);
     Index first = 0;
     for (const Index count : {1, 0, 100, 4100, 799}) {
       index.append(all.bytes.data() + first * all.rowBytes(), {all.factors.data() + first, static_cast<size_t>(count)});

@@ -7,6 +7,7 @@ import {
   brainFloats,
   int8Rows,
   rotate,
+  rotateBack,
   rotationBlock,
   roundedBrainFloats,
 } from '../../../web/src/folders/quantize-rows.js';
@@ -26,13 +27,16 @@ test.each(['matrix', 'table'] as const)('int8 rows of a %s', (kind) => {
 });
 
 test('int8 rows that are rotated', () => {
-  for (const { rows, block, transformed, values, scales } of golden.rotated) {
+  for (const { rows, block, transformed, withoutSigns, values, scales } of golden.rotated) {
     const width = rows[0].length;
     expect(rotationBlock(width)).toBe(block);
     for (const [r, row] of rows.entries()) {
-      const once = rotate(Float32Array.from(row), 1 / block);
-      expect([...once]).toEqual(transformed[r]);
-      rotate(once, 1).forEach((value, k) => expect(value).toBeCloseTo(row[k], 6));
+      const once = rotate(Float32Array.from(row));
+      // NumPy applies the signs first, so that zeros may have the other sign.
+      expect(Array.from(once, (value) => value + 0)).toEqual(transformed[r].map((value: number) => value + 0));
+      rotateBack(once, 'signed-strided-hadamard').forEach((value, k) => expect(value).toBeCloseTo(row[k], 6));
+      const old = Float32Array.from(withoutSigns[r] as number[]);
+      rotateBack(old, 'strided-hadamard').forEach((value, k) => expect(value).toBeCloseTo(row[k], 6));
     }
     const found = int8Rows(Float32Array.from(rows.flat()), width, { table: false, rotated: true, tensor });
     expect([...found.data]).toEqual(values.flat());
@@ -44,6 +48,19 @@ test('int8 rows that are rotated', () => {
 const heed = await load();
 using layer = new heed.Linear({ inFeatures: 1, outFeatures: 1 });
 const core = (layer as unknown as { runtime: { core: Core } }).runtime.core;
+
+test('int8 rows of earlier builds, which are rotated without signs', () => {
+  for (const { rows, withoutSigns } of golden.rotated) {
+    const width = rows[0].length;
+    const { data, scales } = int8Rows(Float32Array.from(withoutSigns.flat()), width, { table: false, tensor });
+    const options = { inFeatures: width, outFeatures: rows.length, bias: false, activation: 'identity', name: '' };
+    const linear = new core.Linear(options);
+    linear.writeParameter(0, 0, new Uint8Array(data.buffer), 'Hadamard I8', scales);
+    const expected: number[] = rows.flat();
+    linear.readParameter(0).forEach((value, i) => expect(Math.abs(value - expected[i]!)).toBeLessThan(0.05));
+    linear.delete();
+  }
+});
 
 test('4-bit rows of heed 0.2.0', () => {
   const { bytes, scales, values } = golden.int4 as { bytes: number[][]; scales: number[]; values: number[][] };

@@ -5,7 +5,7 @@
  */
 import { invalidFile } from '../base/error.js';
 import type { RowCode } from '../base/wasm/core.js';
-import { transformConfig } from '../models/families/quantization.js';
+import { type Rotation, transformConfig } from '../models/families/quantization.js';
 
 const { fround } = Math;
 
@@ -54,20 +54,42 @@ export function rotationBlock(width: number): number {
 }
 
 /**
- * Transforms a row of weights: a Hadamard transform of blocks of B = `rotationBlock(width)` entries that are width / B
- * apart, times `factor`, as in cpp/src/gemm/rotation.h and docs/quantization.md. With the factor 1 / B, products with
- * rows of activations that are transformed, too, remain the same; the factor 1 reverses that.
+ * Transforms a row of weights times `factor`: signs, and a Hadamard transform of blocks of B = `rotationBlock(width)`
+ * entries that are width / B apart, as in cpp/src/gemm/rotation.h and docs/quantization.md. The signs are applied by
+ * subtracting where a stage would add, and the reverse. `signs`: false for files of earlier builds.
  */
-export function rotate(row: Float32Array, factor: number): Float32Array<ArrayBuffer> {
+function transform(row: Float32Array, factor: number, signs: boolean): Float32Array<ArrayBuffer> {
   const out = row.map((value) => value * factor);
   const least = row.length / rotationBlock(row.length);
+  let isHigher = true; // of the pair of bits to which the stage belongs
   for (let stride = row.length / 2; stride >= least; stride /= 2) {
+    const isSigned = signs && isHigher && stride / 2 >= least;
     for (let i = 0; i < row.length; i++) {
       if (i % (2 * stride) >= stride) continue;
       const [a, b] = [out[i]!, out[i + stride]!];
-      out[i] = a + b;
-      out[i + stride] = a - b;
+      const isNegative = isSigned && i % stride >= stride / 2;
+      out[i] = isNegative ? a - b : a + b;
+      out[i + stride] = isNegative ? a + b : a - b;
     }
+    isHigher = !isHigher;
+  }
+  return out;
+}
+
+/** Rotates a row of weights. Its products with rotated rows of activations are those of the rows before. */
+export const rotate = (row: Float32Array): Float32Array<ArrayBuffer> =>
+  transform(row, 1 / rotationBlock(row.length), true);
+
+/** Reverses `rotate`, or the rotation of earlier builds, without signs. */
+export function rotateBack(row: Float32Array, rotation: Rotation): Float32Array<ArrayBuffer> {
+  const out = transform(row, 1, false);
+  if (rotation === 'strided-hadamard') return out;
+  const block = rotationBlock(row.length);
+  const apart = row.length / block;
+  for (let j = 0; j < block; j++) {
+    let pairs = 0;
+    for (let low = block / 4; low >= 1; low /= 4) pairs += Math.floor(j / low) % 4 === 3 ? 1 : 0;
+    if (pairs % 2 !== 0) for (let i = j * apart; i < (j + 1) * apart; i++) out[i] = -out[i]!;
   }
   return out;
 }
@@ -92,7 +114,7 @@ export function int8Rows(
     let row = rows.subarray(r * width, (r + 1) * width);
     let largest = largestOf(row, tensor, firstRow + r);
     if (rotated) {
-      row = rotate(row, 1 / rotationBlock(width));
+      row = rotate(row);
       largest = largestOf(row, tensor, firstRow + r);
     }
     const full = fround(largest / 127);
@@ -146,13 +168,13 @@ export type StoredForm = 'int8' | RowCode;
 /**
  * The `quantization_config` for config.json, in the format of compressed-tensors. Embedding tables and matrices form
  * separate groups if their formats differ. `ignore`: modules whose matrices remain floats. `rotated`: modules whose
- * matrices are transformed by `rotate`.
+ * matrices are rotated.
  */
 export function quantizationConfig(
   tables: StoredForm,
   matrices: StoredForm,
   ignore: readonly string[],
-  rotated: readonly string[],
+  rotated: ReadonlyMap<string, Rotation>,
 ): object {
   const trellis = { type: 'trellis', symmetric: true, strategy: 'channel', dynamic: false };
   const weights = {
@@ -173,6 +195,6 @@ export function quantizationConfig(
             group_1: { targets: ['Embedding'], weights: weights[tables] },
           },
     ignore,
-    ...(rotated.length > 0 && { transform_config: transformConfig(rotated) }),
+    ...(rotated.size > 0 && { transform_config: transformConfig(rotated) }),
   };
 }

@@ -15,6 +15,7 @@ import type { Settings } from '../io/settings.js';
 import type { ModelSource } from '../io/source.js';
 import { familyOf } from '../loading/family-of.js';
 import { parameterRowsOf } from '../models/families/families.js';
+import { ROTATION } from '../models/families/quantization.js';
 import { readsTokens } from '../models/families/steps.js';
 import { bareName, isInt8Matrix, isScaleOf, WORD_TABLE } from '../models/families/weights.js';
 import { isHeadTensor, isTied } from '../models/heads/task-heads.js';
@@ -239,7 +240,7 @@ function configOf(settings: Settings, { tables, matrices }: Forms, { tensors }: 
       shape.length === 2 && name.endsWith('.weight') ? [name.slice(0, -'.weight'.length)] : [],
     );
   const floats = modulesOf(tensors.filter(({ form }) => ['copy', 'bf16'].includes(form)));
-  const rotated = modulesOf(tensors.filter((each) => each.rotated));
+  const rotated = new Map(modulesOf(tensors.filter((each) => each.rotated)).map((module) => [module, ROTATION]));
   const quantization = quantizationConfig(STORED[tables], STORED[matrices], floats, rotated);
   const config = { ...Object.fromEntries(settings.entries()), quantization_config: quantization };
   return new TextEncoder().encode(`${JSON.stringify(config, null, 2)}\n`);

@@ -11,7 +11,7 @@ import type { Integrity } from '../io/integrity.js';
 import { Settings } from '../io/settings.js';
 import { openCompressedWeights } from '../models/compressed-weights.js';
 import type { Family } from '../models/families/family.js';
-import { rotatedModules, tableCodeIn } from '../models/families/quantization.js';
+import { type Rotation, rotatedModules, tableCodeIn } from '../models/families/quantization.js';
 import type { SentenceConfig } from '../models/families/sentence-config.js';
 import { readSentenceConfig } from '../models/families/sentence-transformers.js';
 import { addNormalize, isSparseTable, isStaticIn } from '../models/families/steps.js';
@@ -129,7 +129,7 @@ export async function loadModel(
     const isOwn = (name: string) => isHeadTensor(name, tied, family);
     const isHead = weights.onnx ? (name: string) => isHeadTensor(name, false, family) : isOwn;
     // An ONNX file beside the quantized weights has weights of its own.
-    const rotated = weights.onnx ? new Set<string>() : rotatedModules(settings!);
+    const rotated = weights.onnx ? new Map<string, Rotation>() : rotatedModules(settings!);
     const loader = new WeightLoader(
       raw,
       family,

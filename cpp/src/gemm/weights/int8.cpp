@@ -4,7 +4,9 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <optional>
 
+#include "core/coded_rows.h"
 #include "gemm/chunk.h"
 #include "gemm/rotation.h"
 #include "gemm/weights/int8_steps.h"
@@ -101,26 +103,30 @@ void quantizeActivations(const float* x, Index count, const RowQuantization& row
 constexpr Index kRowWords = sizeof(RowQuantization) / sizeof(uint32_t);
 constexpr Index int8Words(Index depth) { return int8Steps(depth) * kInt8StepWords; }
 
-template <bool kRotated>
+template <Rotation kRotation>
 Index quantizedWords(Index rows, Index depth) {
-  return rows * (kRowWords + int8Words(depth)) + (kRotated ? depth : 0);
+  return rows * (kRowWords + int8Words(depth)) + (kRotation == Rotation::kNone ? 0 : depth);
 }
 
-template <bool kRotated>
+template <Rotation kRotation>
 void packQuantizedRows(ConstMatrixView a, const RowBlocks& blocks, uint32_t* to) {
   constexpr Index kVectorWords = 4;
   auto* rows = reinterpret_cast<RowQuantization*>(to);
-  auto* rotated = reinterpret_cast<float*>(to + quantizedWords<false>(blocks.rows, a.cols()));
+  auto* rotated = reinterpret_cast<float*>(to + quantizedWords<Rotation::kNone>(blocks.rows, a.cols()));
   to += kRowWords * blocks.rows;
   for (Index i = 0; i < blocks.count; ++i) {
     const Index begin = blocks.begin(i), height = blocks.height(i);
     for (Index r = 0; r < height; ++r) {
       const float* row = a.data() + (begin + r) * a.outerStride();
-      if constexpr (kRotated) {
+      if constexpr (kRotation == Rotation::kWithSigns) {
         const auto [low, high, finite] = rotateWithRange(row, a.cols(), rotated);
         rows[begin + r] = quantizationOf(low, high, finite);
         row = rotated;
       } else {
+        if constexpr (kRotation == Rotation::kWithoutSigns) {
+          rotate(row, a.cols(), kRotation, rotated);
+          row = rotated;
+        }
         rows[begin + r] = activationRange(row, a.cols());
       }
       quantizeActivations(row, a.cols(), rows[begin + r], kVectorWords * height,
@@ -298,28 +304,29 @@ struct Int8Format {
 Int8Weight::Int8Weight(Index out, Index in, bool full_range)
     : PackedWeight(out, in, int8Steps(in), 8 * kInt8StepValues),
       full_range_(full_range),
-      rotated_(!full_range && rotationBlock(in) > 1),
+      rotation_(!full_range && rotationBlock(in) > 1 ? Rotation::kWithSigns : Rotation::kNone),
       scales_(static_cast<size_t>(8 * panels())),
       sums_(scales_.size()),
       wide_(static_cast<size_t>(panels())),
       padded_(static_cast<size_t>(depth())),
-      rotated_row_(rotated_ ? static_cast<size_t>(in) : 0) {
+      rotated_row_(rotation_ == Rotation::kNone ? 0 : static_cast<size_t>(in)) {
   int8Kernels();
 }
 
 void Int8Weight::write(Index first, Index count, const float* rows) {
   for (Index r = first; r < first + count; ++r, rows += in()) {
-    if (rotated_) rotateWeights(rows, in(), rotated_row_.data());
-    const float scale = quantizeWeightRow(rotated_ ? rotated_row_.data() : rows, in(), full_range_, padded_.data());
+    const bool is_rotated = rotation_ != Rotation::kNone;
+    if (is_rotated) rotateWeights(rows, in(), rotation_, rotated_row_.data());
+    const float scale = quantizeWeightRow(is_rotated ? rotated_row_.data() : rows, in(), full_range_, padded_.data());
     store(r, 1, padded_.data(), &scale);
   }
 }
 
 void Int8Weight::writeCoded(Index first, Index count, const CodedRows& rows, float* row) {
-  const bool is_rotated = rows.code == RowCode::kRotatedInt8;
-  if ((rows.code != RowCode::kInt8 && !is_rotated) || (is_rotated && !rotated_))
-    return RowStorage::writeCoded(first, count, rows, row);
-  if (rotated_ && !is_rotated) stopRotating();
+  const std::optional<Rotation> rotation = rotationOf(rows.code);
+  // A depth without a rotation, an embedding table, or a weight with rows of a code that comes later.
+  if (!rotation || *rotation > rotation_) return RowStorage::writeCoded(first, count, rows, row);
+  if (*rotation < rotation_) changeRotation(*rotation);
   const auto* integers = reinterpret_cast<const signed char*>(rows.bytes);
   if (in() == depth()) return store(first, count, integers, rows.scales);
   for (Index r = 0; r < count; ++r) {
@@ -328,14 +335,15 @@ void Int8Weight::writeCoded(Index first, Index count, const CodedRows& rows, flo
   }
 }
 
-void Int8Weight::stopRotating() {
+void Int8Weight::changeRotation(Rotation rotation) {
   for (Index r = 0; r < out(); ++r) {
     if (scales_[static_cast<size_t>(r)] == 0) continue;  // zeros, such as rows that are not yet written
     read(r, 1, rotated_row_.data());
+    rotateWeights(rotated_row_.data(), in(), rotation, rotated_row_.data());
     const float scale = quantizeWeightRow(rotated_row_.data(), in(), full_range_, padded_.data());
     store(r, 1, padded_.data(), &scale);
   }
-  rotated_ = false;
+  rotation_ = rotation;
 }
 
 void Int8Weight::store(Index first, Index count, const signed char* rows, const float* scales) {
@@ -362,14 +370,18 @@ void Int8Weight::read(Index first, Index count, float* rows) const {
       for (Index i = 0; i < std::min(kInt8StepValues, in() - k); ++i)
         *rows++ = scale * static_cast<float>(static_cast<signed char>(from[i]));
     }
-    if (rotated_) rotate(rows - in(), in(), rows - in());
+    if (rotation_ != Rotation::kNone) rotateBack(rows - in(), in(), rotation_, rows - in());
   }
 }
 
 const LeftForm& Int8Weight::leftForm() const {
-  static constexpr LeftForm kPlain{quantizedWords<false>, packQuantizedRows<false>},
-      kRotated{quantizedWords<true>, packQuantizedRows<true>};
-  return rotated_ ? kRotated : kPlain;
+  using enum Rotation;
+  static constexpr LeftForm kForms[] = {
+      {quantizedWords<kNone>, packQuantizedRows<kNone>},
+      {quantizedWords<kWithoutSigns>, packQuantizedRows<kWithoutSigns>},
+      {quantizedWords<kWithSigns>, packQuantizedRows<kWithSigns>},
+  };
+  return kForms[static_cast<size_t>(rotation_)];
 }
 
 void Int8Weight::multiply(const LeftChunk& left, const Product& product, Range panels, float* sums) const {

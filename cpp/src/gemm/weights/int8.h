@@ -1,5 +1,6 @@
 #pragma once
 
+#include "gemm/rotation.h"
 #include "gemm/weights/packed_weight.h"
 
 namespace heed {
@@ -22,8 +23,9 @@ class Int8Weight final : public PackedWeight {
 
   /// Quantizes the rows.
   void write(Index first, Index count, const float* rows) override;
-  /// Stores the integers and scales of kInt8 and kRotatedInt8 unchanged. kInt8 stops the rotation of this weight: rows
-  /// that are already there are quantized again. If the weight is not rotated, kRotatedInt8 is written as fp32.
+  /// Stores the integers and scales of kRotatedInt8, kHadamardInt8 and kInt8 unchanged. A weight has one rotation: the
+  /// last of these codes that was written decides which, and rows that are already there are quantized again. Rows of
+  /// the codes before it are then written as fp32.
   void writeCoded(Index first, Index count, const CodedRows& rows, float* row) override;
   void read(Index first, Index count, float* rows) const override;
 
@@ -40,11 +42,13 @@ class Int8Weight final : public PackedWeight {
  private:
   /// K padded to whole vectors.
   Index depth() const { return panelBytes() / 8; }
-  void stopRotating();
+  /// Quantizes the rows that are already there again.
+  void changeRotation(Rotation rotation);
   /// Stores rows of depth() integers.
   void store(Index first, Index count, const signed char* rows, const float* scales);
 
-  bool full_range_, rotated_;
+  bool full_range_;
+  Rotation rotation_;
   std::vector<float> scales_, sums_;
   std::vector<uint8_t> wide_;        // per panel: bit r is set if row r is wide
   std::vector<signed char> padded_;  // a row that is being written, (depth()), padded with zeros

@@ -90,13 +90,13 @@ export interface RawModule {
    * Writes rows [firstRow, firstRow + rows) of a parameter. `bytes`: little-endian values of type `dtype`. `scales`:
    * one per row for I8 and int4; for trellises, also one per column after them and, with `columns`, row (among those of
    * `bytes`), column and value of each outlier; else null. 'rotated I8': rows of a matrix that `rotate` of
-   * `folders/quantize-rows.ts` has transformed.
+   * `folders/quantize-rows.ts` has transformed; 'Hadamard I8': the same without signs, in files of earlier builds.
    */
   writeParameter(
     index: number,
     firstRow: number,
     bytes: Uint8Array,
-    dtype: 'F32' | 'F16' | 'BF16' | 'I8' | 'rotated I8' | RowCode | `${RowCode}columns`,
+    dtype: 'F32' | 'F16' | 'BF16' | 'I8' | 'Hadamard I8' | 'rotated I8' | RowCode | `${RowCode}columns`,
     scales: Float32Array | null,
   ): void;
   setTraining(training: boolean): void;

@@ -63,35 +63,51 @@ export function mayBeConverted(settings: Settings): boolean {
 }
 
 /**
- * heed's rotation of the rows of int8 matrices (docs/quantization.md) in a `transform_config`. Only int8 rows are rotated
- * in a file, so that loading as 'q8' takes them over as they are. Rows of 3 and 4 bits are not: error feedback encodes
- * them for the inputs of the fp32 model, and the core rotates the decoded rows when it rounds them to int8.
+ * A rotation of the rows of int8 matrices (docs/quantization.md), by its type in a `transform_config`: the first one is
+ * that of earlier builds, without signs; the second one has signs. Only int8 rows are rotated in a file, so that loading as
+ * 'q8' takes them over as they are. Rows of 3 and 4 bits are not: error feedback encodes them for the inputs of the fp32
+ * model, and the core rotates the decoded rows when it rounds them to int8.
  */
-const ROTATION = { type: 'strided-hadamard', block_size: 64 };
+export type Rotation = 'strided-hadamard' | 'signed-strided-hadamard';
+
+/** The rotation of new files. */
+export const ROTATION: Rotation = 'signed-strided-hadamard';
+const BLOCK_SIZE = 64;
+
+/** The types of rows in which the core reads them. */
+export const ROTATED_DTYPES = { 'strided-hadamard': 'Hadamard I8', [ROTATION]: 'rotated I8' } as const;
 
 /** The `transform_config` for modules whose matrices are rotated. */
-export function transformConfig(modules: readonly string[]): object {
-  return { config_groups: { rotation: { ...ROTATION, apply: [{ targets: modules, location: 'weight_input' }] } } };
+export function transformConfig(modules: ReadonlyMap<string, Rotation>): object {
+  const kinds = [...new Set(modules.values())].sort().reverse();
+  const groups = kinds.map((type, i) => {
+    const targets = [...modules].filter(([, other]) => other === type).map(([module]) => module);
+    const group = { type, block_size: BLOCK_SIZE, apply: [{ targets, location: 'weight_input' }] };
+    return [`rotation${i || ''}`, group];
+  });
+  return { config_groups: Object.fromEntries(groups) };
 }
 
 /**
- * The modules whose matrices are rotated.
+ * The modules whose matrices are rotated, and how.
  * @throws HeedError UNSUPPORTED for transforms of other programs
  */
-export function rotatedModules(settings: Settings): ReadonlySet<string> {
+export function rotatedModules(settings: Settings): ReadonlyMap<string, Rotation> {
   const groups = quantizationIn(settings)?.record('transform_config')?.record('config_groups');
-  const modules = new Set<string>();
+  const modules = new Map<string, Rotation>();
   for (const name of groups?.names() ?? []) {
     const group = groups!.record(name);
     const type = group?.text('type', '');
     const size = group?.count('block_size', 0);
-    if (type !== ROTATION.type || size !== ROTATION.block_size)
-      throw groups!.unsupported(name, `type '${ROTATION.type}' with block_size ${ROTATION.block_size}`, `'${type}'`);
+    if (type === undefined || !Object.hasOwn(ROTATED_DTYPES, type) || size !== BLOCK_SIZE) {
+      const known = Object.keys(ROTATED_DTYPES).map((each) => `'${each}'`);
+      throw groups!.unsupported(name, `type ${known.join(' or ')} with block_size ${BLOCK_SIZE}`, `'${type}'`);
+    }
     const apply = group!.get('apply');
     for (const each of (Array.isArray(apply) ? apply : [null]) as ({ targets?: unknown } | null)[]) {
       const targets = each?.targets;
       if (!Array.isArray(targets)) throw group!.wrong('apply', "objects with 'targets', names of modules", apply);
-      for (const target of targets) modules.add(String(target));
+      for (const target of targets) modules.set(String(target), type as Rotation);
     }
   }
   return modules;

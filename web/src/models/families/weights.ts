@@ -24,6 +24,7 @@ import {
 } from '../../io/safetensors.js';
 import { parameterRowsOf } from './families.js';
 import type { Family, ParameterRows } from './family.js';
+import { ROTATED_DTYPES, type Rotation } from './quantization.js';
 
 export interface LoadedWeights {
   /** The tensors of poolers and task heads, by their names without the family's prefix. */
@@ -193,7 +194,7 @@ export class WeightLoader {
     /** Whether a layer after the encoder may use a tensor, given by its name without the prefix. */
     readonly isHead: (name: string) => boolean,
     /** The modules with rotated matrices, see `rotatedModules`. */
-    readonly rotated: ReadonlySet<string>,
+    readonly rotated: ReadonlyMap<string, Rotation>,
     /** Whether the encoder lacks layers of the checkpoint, so that the end of a file may hold nothing that is needed. */
     readonly isPartial = false,
     /** The decoder of words whose weights are the token embeddings, by its name without the prefix. */
@@ -293,8 +294,8 @@ export class WeightLoader {
     const copied = this.family.copies?.[isScale ? withoutScale(bare) : bare];
     const isCopy = copied !== undefined && names.has(name.slice(0, name.length - bare.length) + copied);
     const target = isCopy || this.family.withoutBiases?.test(bare) ? undefined : this.rows.get(bare);
-    const rotated = name.endsWith('.weight') && this.rotated.has(name.slice(0, -'.weight'.length));
-    if (rotated && (dtype !== 'I8' || !target || !isInt8Matrix(target.parameter)))
+    const rotation = name.endsWith('.weight') ? this.rotated.get(name.slice(0, -'.weight'.length)) : undefined;
+    if (rotation && (dtype !== 'I8' || !target || !isInt8Matrix(target.parameter)))
       throw invalidFile(tensor, "int8 rows of a layer's matrix, because config.json says that it is rotated", dtype);
     if (isScale || !target) {
       const owner = isScale ? withoutScale(bare) : bare;
@@ -349,7 +350,7 @@ export class WeightLoader {
       parameter,
       firstRow,
       rows,
-      dtype: rotated ? 'rotated I8' : known === 'F64' ? 'F32' : known,
+      dtype: rotation ? ROTATED_DTYPES[rotation] : known === 'F64' ? 'F32' : known,
       scales: scales.map((end) => bare + end),
       outliers,
       isWhole,

@@ -1,12 +1,12 @@
 /** The tensors of a saved model: the current values, in the types in which they are stored. */
 import { allocating } from '../../base/error.js';
 import type { Core, RawTensor, RowCode } from '../../base/wasm/core.js';
-import { brainFloats, int8Rows, quantizationConfig, rotate, rotationBlock } from '../../folders/quantize-rows.js';
+import { brainFloats, int8Rows, quantizationConfig, rotateBack, rotationBlock } from '../../folders/quantize-rows.js';
 import { concatenate } from '../../io/files.js';
 import { codedWidth, DTYPE_BYTES, type Dtype, tensorOf, widened, writeSafetensors } from '../../io/safetensors.js';
 import type { Settings } from '../../io/settings.js';
 import { type FamilyConfig, parameterRowsOf } from '../../models/families/families.js';
-import { rotatedModules } from '../../models/families/quantization.js';
+import { ROTATION, type Rotation, rotatedModules } from '../../models/families/quantization.js';
 import { bareName, isInt8Matrix, isScaleOf, WORD_TABLE } from '../../models/families/weights.js';
 import { wordBiasNames } from '../../models/heads/task-heads.js';
 import type { LocalModel } from '../../models/pretrained.js';
@@ -43,7 +43,7 @@ export class WeightWriter {
    */
   readonly #matrices: ReadonlyMap<string, boolean>;
   /** The modules whose matrices are rotated in the file. */
-  readonly #rotated: ReadonlySet<string>;
+  readonly #rotated: ReadonlyMap<string, Rotation>;
   /** Values that differ from those of the file. */
   readonly #changed: Map<string, RawTensor>;
   #tensors: Written[] | null = null;
@@ -102,13 +102,15 @@ export class WeightWriter {
   }
 
   /** The modules whose matrices are rotated in the new file: those of the old one, and those that it quantizes. */
-  get #rotatedNow(): string[] {
-    return this.#all().flatMap(({ name, dtype, shape, data }) => {
+  get #rotatedNow(): ReadonlyMap<string, Rotation> {
+    const modules = this.#all().flatMap(({ name, dtype, shape, data }): [string, Rotation][] => {
       if (dtype !== 'I8' || this.#matrices.get(name) !== false) return [];
       const module = moduleOf(name);
       const isKept = this.#stored.get(name)?.bytes === data;
-      return (isKept ? this.#rotated.has(module) : rotationBlock(shape[1]!) > 1) ? [module] : [];
+      const rotation = isKept ? this.#rotated.get(module) : rotationBlock(shape[1]!) > 1 ? ROTATION : undefined;
+      return rotation ? [[module, rotation]] : [];
     });
+    return new Map(modules);
   }
 
   /** The modules with a matrix that is not in int8. */
@@ -211,8 +213,9 @@ export class WeightWriter {
     if (dtype !== 'I8' || !scales) return { shape, data };
     const columns = data.length / scales.length;
     const values = data.map((value, i) => value * scales[Math.floor(i / columns)]!);
-    if (this.#rotated.has(moduleOf(name)))
-      for (let at = 0; at < values.length; at += columns) values.set(rotate(values.subarray(at, at + columns), 1), at);
+    const rotation = this.#rotated.get(moduleOf(name));
+    for (let at = 0; rotation && at < values.length; at += columns)
+      values.set(rotateBack(values.subarray(at, at + columns), rotation), at);
     return { shape, data: values };
   }
 }
