@@ -97,7 +97,7 @@ describe('the first page', () => {
     },
   );
 
-  it.each(words)('without attention, “$word” ends next to the same word in both meanings', ({ word }) => {
+  it.each(words)('without attention, “$word” ends near the same word in both meanings', ({ word }) => {
     const { sentences } = examples[words.findIndex((each) => each.word === word)]!;
     const [a, b] = (sentences as Measured[]).map(({ without }) => readWords(without)!.at(-1)!) as [string[], string[]];
     expect(a[0]).toBe(b[0]);

@@ -82,7 +82,7 @@ describe('the first page', () => {
     await page.getByRole('button', { name: 'Switch attention off' }).click();
     await expect.poll(() => shownWords(page, 1)).toEqual(readWords(river.without));
     expect(await page.locator('.verdict').innerText()).toContain(
-      `ends next to ${readWords(river.without)!.at(-1)![0]} in one sentence`,
+      `ends near ${readWords(river.without)!.at(-1)![0]} in one sentence`,
     );
     await page.getByRole('button', { name: 'Switch attention on' }).click();
     await side(page, 1).locator('.outcome').getByText('river', { exact: true }).waitFor();

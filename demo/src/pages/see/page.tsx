@@ -51,7 +51,7 @@ export function SeePage() {
           <p class="lede">
             A transformer with {(parameters / 1e6).toFixed(1)} million parameters runs in this tab. Layer by layer,
             attention mixes other words into “{views[0]!.value.trace.tokens[views[0]!.value.at]}”. Beside each layer:
-            the nearest words of a dictionary.
+            the nearest words of a dictionary. Grey ribbons lead to marks such as [CLS], which are no words.
           </p>
         </header>
         <Words />
@@ -135,14 +135,14 @@ function Said() {
         `The first of ${layers} layers is here and computes. The others are being loaded: ${percent(shippedProgress.value)}.`
       ) : isOff ? (
         <>
-          {all ? 'Without attention' : `Without attention in layer ${off.value.join(', ')}`}, “{name}” ends next to{' '}
+          {all ? 'Without attention' : `Without attention in layer ${off.value.join(', ')}`}, “{name}” ends near{' '}
           <strong>{nearestTo(0, layers)}</strong> in one sentence and <strong>{nearestTo(1, layers)}</strong> in the
           other{all && ': no other word can reach it'}.
         </>
       ) : (
         <>
-          “{name}” enters next to <strong>{nearestTo(0, 0)}</strong> and <strong>{nearestTo(1, 0)}</strong>, and leaves
-          next to <strong>{nearestTo(0, layers)}</strong> in one sentence and <strong>{nearestTo(1, layers)}</strong> in
+          “{name}” enters near <strong>{nearestTo(0, 0)}</strong> and <strong>{nearestTo(1, 0)}</strong>, and leaves
+          near <strong>{nearestTo(0, layers)}</strong> in one sentence and <strong>{nearestTo(1, layers)}</strong> in
           the other.
         </>
       )}

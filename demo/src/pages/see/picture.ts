@@ -40,7 +40,7 @@ function draw(context: CanvasRenderingContext2D, view: View, left: number, room:
     context.fillText(what, x, y, most);
   };
   const last = words?.[layers];
-  text(`“${trace.tokens[at] ?? ''}” ends next to`, left, 46, '20px', '--muted');
+  text(`“${trace.tokens[at] ?? ''}” ends near`, left, 46, '20px', '--muted');
   text(last?.join(', ') ?? '…', left, 84, '600 32px', '--ink', room);
   const lengths = trace.tokens.map((token) => Math.max(3, token.length) + 1.4);
   const total = lengths.reduce((sum, length) => sum + length, 0);

@@ -118,7 +118,7 @@ function Outcome({ view: { trace, at, words } }: { view: View }) {
     <p class="outcome">
       <small>
         “{trace.tokens[at] ?? '…'}”{' '}
-        {layer.value === layers ? 'ends' : layer.value === 0 ? 'begins' : `in layer ${layer.value} is`} next to
+        {layer.value === layers ? 'ends' : layer.value === 0 ? 'begins' : `in layer ${layer.value} is`} near
       </small>{' '}
       <strong key={found?.[0] ?? ''}>{found?.[0] ?? '…'}</strong>
       {found && `, ${found.slice(1).join(', ')}`}
