@@ -180,7 +180,7 @@ const removeImports = (names) => ({
 // Scripts of one file each, by name: their sources, and the sources that list the parts which are in a second file.
 const kDivided = {
   worker: { source: 'web/src/worker/worker.ts', parts: ['worker-parts', 'model-parts'] },
-  'heed.min': { source: 'web/src/min.ts', parts: ['min-parts', 'model-parts', 'page-parts'] },
+  'heed.min': { source: 'web/src/min.ts', parts: ['min-parts', 'first-parts', 'model-parts', 'page-parts'] },
 };
 
 /** The names of a list of exports or imports, `a as b,c`. */

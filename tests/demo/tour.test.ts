@@ -1,5 +1,5 @@
 /** What the tour of “Compute” says, computed by the library. */
-import { existsSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { type Heed, load } from 'heed';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { computeSteps, type Matrix, type StepsInput, type StepsResult } from '../../demo/src/engine/hand';
@@ -57,7 +57,13 @@ const apple = 2;
 
 describe('the tour', () => {
   it('leads to chapters of the course', () => {
-    for (const { chapter } of steps)
+    const sources = new URL('../../demo/src/', import.meta.url);
+    const others = readdirSync(sources, { recursive: true, encoding: 'utf8' })
+      .filter((name) => name.endsWith('.tsx'))
+      .flatMap((name) => [...readFileSync(new URL(name, sources), 'utf8').matchAll(/<CourseChapter of="([^"]+)"/g)])
+      .map(([, chapter]) => chapter!);
+    expect(others.length).toBeGreaterThan(0);
+    for (const chapter of [...steps.map((step) => step.chapter), ...others])
       expect(existsSync(new URL(`../../docs/course/${chapter}.md`, import.meta.url)), chapter).toBe(true);
   });
 

@@ -1,4 +1,7 @@
-/** The parts of `heed` that pages import on demand besides those of models (model-parts.ts), linked statically. */
+/**
+ * The parts of `heed` that pages import on demand besides those of models (model-parts.ts) and those that most pages use
+ * (first-parts.ts), linked statically.
+ */
 import { inspect } from './folders/inspect.js';
 import { prune } from './folders/prune.js';
 import { isSettings, quantize, quantizedBytes } from './folders/quantize.js';
@@ -9,19 +12,9 @@ import { fromKeras } from './layers/keras.js';
 import { loadTokenizer, Tokenizer } from './loading/own-tokenizer.js';
 import { openPipeline } from './pipeline/pipelines.js';
 import { hybridSearch, WordIndex } from './search/hybrid-search.js';
-import {
-  addTexts,
-  fillIndex,
-  readIndex,
-  removeTexts,
-  requireRow,
-  saveIndex,
-  setEmbedder,
-} from './search/text-index-changes.js';
 import { extractEntities } from './tasks/entities.js';
 import { embedLong, splitPassages } from './tasks/split-passages.js';
 import { vocabularyCoverage } from './tasks/vocabulary-coverage.js';
-import { loadInWorker, loadPool, loadWorkers } from './worker/index.js';
 
 export const pageParts = {
   gpu: { leastRows, openDevice } satisfies typeof import('./gpu/open.js'),
@@ -37,14 +30,4 @@ export const pageParts = {
   'quantize-index': { quantizeIndex } satisfies typeof import('./folders/quantize-index.js'),
   'split-passages': { embedLong, splitPassages } satisfies typeof import('./tasks/split-passages.js'),
   'vocabulary-coverage': { vocabularyCoverage } satisfies typeof import('./tasks/vocabulary-coverage.js'),
-  'text-index-changes': {
-    addTexts,
-    fillIndex,
-    readIndex,
-    removeTexts,
-    requireRow,
-    saveIndex,
-    setEmbedder,
-  } satisfies typeof import('./search/text-index-changes.js'),
-  workers: { loadInWorker, loadPool, loadWorkers } satisfies typeof import('./worker/index.js'),
 };

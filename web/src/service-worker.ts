@@ -4,9 +4,10 @@
  * errors: a service worker cannot start any.
  */
 import { linked } from './base/error.js';
+import { firstParts } from './first-parts.js';
 import { modelParts } from './model-parts.js';
 import { pageParts } from './page-parts.js';
 
-Object.assign(linked, modelParts, pageParts);
+Object.assign(linked, firstParts, modelParts, pageParts);
 
 export * from './index.js';

@@ -318,3 +318,11 @@ describe('integrity', () => {
     );
   });
 });
+
+test('options in the place of the source are recognized', async () => {
+  const options = { dtype: 'q8' } as unknown as Record<string, Uint8Array>;
+  await expect(heed.fromPretrained(options)).rejects.toThrow(
+    "source: expected 'config.json' among its files, got 'dtype'. Options are the second argument; undefined as the first one is the bundled model",
+  );
+  await expect(heed.fromPretrained({ 'other.json': '{}' })).rejects.toThrow(/got 'other\.json'$/);
+});

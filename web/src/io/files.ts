@@ -88,8 +88,8 @@ export interface Source {
   failed?(error: unknown): Promise<boolean>;
 }
 
-export function missing(argument: string, expected = 'a file', got = 'none'): NoFile {
-  return { status: 'missing', error: invalid(argument, expected, got, 'NOT_FOUND') };
+export function missing(argument: string, expected = 'a file', got = 'none', hint?: string): NoFile {
+  return { status: 'missing', error: invalid(argument, expected, got, 'NOT_FOUND', { hint }) };
 }
 
 export function isFile(found: Found): found is OpenFile {

@@ -217,9 +217,13 @@ export async function openFolder(
     const urlOf: UrlOf = (path) => (isUrl(files[path]) ? new URL(files[path].href) : null);
     const urls = await remote(urlOf, addressOf(files, urlOf));
     const names = Object.keys(files).map((name) => `'${name}'`);
+    const isOptions = names.length > 0 && Object.keys(files).every((name) => /^\w+$/.test(name));
+    const hint = isOptions
+      ? 'Options are the second argument; undefined as the first one is the bundled model'
+      : undefined;
     const open: Source['open'] = async (path, signal) => {
       if (!Object.hasOwn(files, path))
-        return missing('source', `'${path}' among its files`, names.join(', ') || 'none');
+        return missing('source', `'${path}' among its files`, names.join(', ') || 'none', hint);
       const file = files[path];
       if (isUrl(file)) return urls.open(path, signal);
       const opened = guarded(`source['${path}']`, () => memoryFile(path, file));

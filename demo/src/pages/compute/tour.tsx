@@ -2,6 +2,7 @@
 import { effect, useSignal } from '@preact/signals';
 import { useEffect } from 'preact/hooks';
 import { Toggle } from '../../components/controls';
+import { CourseChapter } from '../../components/course-chapter';
 import '../../styles/tour.css';
 import { canHover } from '../../state/device';
 import { hand, setAll } from './state';
@@ -22,8 +23,6 @@ effect(() => {
 });
 
 tourReady.value = true;
-
-const course = 'https://github.com/heed/heed/blob/main/docs/course';
 
 const go = (by: number): void => {
   tour.value = Math.max(1, Math.min(steps.length, tour.peek() + by));
@@ -116,7 +115,7 @@ export function Tour() {
           {tried.value === step && attempt.see}
         </p>
         <p class="timing">
-          More: <a href={`${course}/${chapter}.md`}>chapter {Number(chapter.slice(0, 2))} of the course</a>
+          More: <CourseChapter of={chapter} />
         </p>
       </div>
     </section>

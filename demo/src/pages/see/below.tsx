@@ -1,5 +1,6 @@
 /** Below the stage: all heads at once, the places of the page as chapters, and the tour. */
 import '../../styles/below.css';
+import { CourseChapter } from '../../components/course-chapter';
 import { links } from '../../state/url';
 import { AllHeads } from './heads';
 import { Recorded } from './recorded';
@@ -27,7 +28,10 @@ export function Below() {
         </div>
         <div class="chapter">
           <h2>Compute every number</h2>
-          <p>Queries, keys, values, softmax: attention on matrices that you can edit.</p>
+          <p>
+            Queries, keys, values, softmax: attention on matrices that you can edit; explained in{' '}
+            <CourseChapter of="04-self-attention" />.
+          </p>
           <a class="button" href={links.compute.value}>
             Compute
           </a>
