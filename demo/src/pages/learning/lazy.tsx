@@ -1,5 +1,6 @@
 /** The pages “Watch it learn” and “Teach it” are downloaded when they are first opened. */
-import type { FunctionComponent } from 'preact';
+import type { ComponentChildren, FunctionComponent } from 'preact';
+import { CourseChapter } from '../../components/course-chapter';
 import { lazy } from '../../components/lazy';
 import { Waiting } from '../../components/waiting';
 import { ready } from '../../engine/heed';
@@ -8,7 +9,7 @@ const content = (name: 'Lesson' | 'Labels') => lazy(() => import('./learning').t
 const Lesson = content('Lesson');
 const Labels = content('Labels');
 
-const page = (title: string, lede: string, Content: FunctionComponent) =>
+const page = (title: string, lede: ComponentChildren, Content: FunctionComponent) =>
   function LearningPage() {
     return (
       <>
@@ -23,7 +24,10 @@ const page = (title: string, lede: string, Content: FunctionComponent) =>
 
 export const LearnPage = page(
   'Watch it learn',
-  'A small transformer learns a task in this tab: watch its attention weights find the pattern.',
+  <>
+    A small transformer learns a task in this tab: watch its attention weights find the pattern. How it is built:{' '}
+    <CourseChapter of="11-encoder" />.
+  </>,
   Lesson,
 );
 export const TeachPage = page(

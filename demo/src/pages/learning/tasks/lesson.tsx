@@ -2,7 +2,6 @@
 import { computed } from '@preact/signals';
 import { useEffect } from 'preact/hooks';
 import { Notice } from '../../../components/controls';
-import { CourseChapter } from '../../../components/course-chapter';
 import { Examples } from '../../../components/examples';
 import { Failed } from '../../../components/failed';
 import { count, percent } from '../../../components/numbers';
@@ -80,9 +79,6 @@ function Views() {
         <Progress />
         <Gradients />
       </div>
-      <p>
-        How such an encoder is built: <CourseChapter of="11-encoder" />; a decoder: <CourseChapter of="12-decoder" />.
-      </p>
     </>
   );
 }
