@@ -184,7 +184,7 @@ describe('tasks', () => {
           runtime.TextIndex.of(real(words) as string[], real(vectors) as heed.Tensor),
         );
         if (index) {
-          resultOrError(codes, () => index.search(real(asks) as heed.Tensor, real(o) as object));
+          await resolved(codes, async () => index.search(real(asks) as heed.Tensor, real(o) as object));
           index.toTensor();
           await resolved(codes, () =>
             runtime.TextIndex.load({ 'words.txt': index.texts.join('\n'), 'index.safetensors': index.toSafetensors() }),
