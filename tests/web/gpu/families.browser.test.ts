@@ -266,7 +266,7 @@ test('pipeline() passes its device on', async () => {
   const out = await site.page.evaluate(async () => {
     const vectors: Record<string, { type: string; data: number[] }> = {};
     for (const device of ['cpu', 'webgpu'] as const) {
-      const extract = await heed.pipeline('feature-extraction', null, { device });
+      const extract = await heed.pipeline('feature-extraction', null, { device, dtype: 'fp32' });
       const { data } = await extract('The cat sat on the mat.', { pooling: 'mean', normalize: true });
       vectors[device] = { type: extract.model.device.type, data: Array.from(data as Float32Array) };
       await extract.dispose();
