@@ -55,6 +55,7 @@ Value EncoderModel::LayerInputs::forward(Evaluator& e, Index i, const Value& x, 
 
 std::vector<Linear*> EncoderModel::LayerInputs::linears() {
   std::vector<Linear*> all;
+  all.reserve(signals_.size() + 2 * blocks_.size());
   for (const auto& signal : signals_) all.push_back(signal.get());
   for (const auto& block : blocks_) all.insert(all.end(), {&block->gate_, &block->out_});
   return all;

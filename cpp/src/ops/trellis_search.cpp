@@ -70,7 +70,10 @@ struct IntegerCosts {
   static void transpose(v128_t (&rows)[kLanes]) { simd::transpose8x8(rows); }
   static void convert(Number* costs, Index count, Number least, float ratio) {
     int doublings = 0;
-    for (; ratio > 1; ratio /= 2) ++doublings;
+    while (ratio > 1) {
+      ratio /= 2;
+      ++doublings;
+    }
     const auto factor = static_cast<Number>(std::min(32767L, std::lrint(ratio * 32768)));
     const v128_t leasts = splat(least), factors = splat(factor);
     for (Index i = 0; i < count; i += kLanes) {

@@ -155,6 +155,7 @@ Value TrainableEncoder::recomputedLayer(RecordingEvaluator& e, Index i, const Va
     return with.take(model_.runLayer(with, i, with.value(from[0]), sequences, own));
   };
   std::vector<Variable> values;
+  values.reserve(read.size());
   for (const Variable& v : read) values.push_back(withoutNode(v));
   Graph unrecorded(graph.context());
   RecordingEvaluator plain(unrecorded);
