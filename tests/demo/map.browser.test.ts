@@ -50,7 +50,7 @@ function nearestOf(word: string, count: number): string[] {
 }
 
 describe('the layout of the words', () => {
-  it('has names of regions amid the words nearest to them, half of which are near there', () => {
+  it('puts the name of a region among the words nearest to it, half of them nearby', () => {
     const at = new Map(words.map((word, i) => [word, places[i]!]));
     expect(regions.length).toBeGreaterThan(30);
     for (const [name, ...place] of regions) {

@@ -9,7 +9,7 @@ import type { ModelSource } from '../io/source.js';
 import { loadPretrained } from '../loading/load-pretrained.js';
 import { loadSchema } from '../models/call-options.js';
 import { MAX_LAYERS } from '../models/families/family.js';
-import type { LoadModelOptions } from '../models/loaded-model.js';
+import { type LoadModelOptions, SHIPPED_DTYPE } from '../models/loaded-model.js';
 import type { PretrainedModel } from '../models/model.js';
 import { takePrefetched } from './prefetch.js';
 
@@ -39,14 +39,6 @@ const schema = {
   numLayers: optional((value: unknown, name: string) => integer(value, name, 1, MAX_LAYERS), undefined),
 };
 
-/**
- * The bundled model runs in q8: twice as fast, and its searches are as good (docs/quantization.md). Other models run in
- * fp32, because what q8 costs them is unknown. A GPU computes in fp32.
- */
-function defaultDtype(source: ModelSource | undefined, device: 'wasm' | 'webgpu' | 'auto'): 'fp32' | 'q8' {
-  return source === undefined && device === 'wasm' ? 'q8' : 'fp32';
-}
-
 const workerModels = () => importing('workers', () => import('../worker/index.js'));
 
 export async function fromPretrained(
@@ -58,7 +50,7 @@ export async function fromPretrained(
   const source = given === undefined ? shippedModel() : given;
   const load = {
     ...rest,
-    dtype: rest.dtype ?? defaultDtype(given, rest.device),
+    dtype: rest.dtype ?? (given === undefined && rest.device === 'wasm' ? SHIPPED_DTYPE : ('fp32' as const)),
     fetch: (given === undefined && takePrefetched(rest.fetch ?? runtime.hub.fetch)) || rest.fetch,
   };
   if (load.dtype === 'fp16' && load.device === 'wasm')

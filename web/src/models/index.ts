@@ -4,7 +4,7 @@ export { POOLINGS } from './families/steps.js';
 export { HEADS, type HeadName } from './heads/task-heads.js';
 export type { ImageCallOptions, ImageInput, ImagesInput } from './image-encoder.js';
 export { countTexts, isTexts, type ModelInput, readInput } from './input.js';
-export type { LoadProgress } from './loaded-model.js';
+export { type LoadProgress, SHIPPED_DTYPE } from './loaded-model.js';
 export { type EncodeResult, type ModelConfig, type Prediction, type PretrainedModel, requireModel } from './model.js';
 export { type Role, readRole, withPrompt } from './prompts.js';
 export { bitsOf, int8Of, normalized, OUTPUTS, quantized } from './quantized.js';

@@ -26,6 +26,12 @@ export interface LoadProgress {
   file: { name: string; done: number; total: number | null };
 }
 
+/**
+ * The default `dtype` of the bundled model in WebAssembly: twice as fast as fp32, and its searches are as good
+ * (docs/quantization.md). Other models run in fp32, because what q8 costs them is unknown. A GPU computes in fp32.
+ */
+export const SHIPPED_DTYPE = 'q8';
+
 export interface LoadModelOptions extends RemoteOptions {
   /**
    * The type of the weights. 'fp32': fp32 arithmetic. 'q8': int8 weights and activations; smaller, faster and less

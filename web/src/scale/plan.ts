@@ -13,7 +13,7 @@ import {
 } from '../base/options.js';
 import { version } from '../base/wasm/version.js';
 import { type Build, HeedError, load, type VectorOutput } from '../index.js';
-import { embedSchema, OUTPUTS, readRole } from '../models/index.js';
+import { embedSchema, OUTPUTS, readRole, SHIPPED_DTYPE } from '../models/index.js';
 import {
   encodingOf,
   formatOf,
@@ -109,7 +109,7 @@ export async function planEmbedding(files: readonly string[], given: PlanOptions
   const corpus = corpusOf(files, options.format, root);
   requireNew(out);
   requireWritable(out);
-  const dtype = options.dtype ?? (options.model === undefined ? 'q8' : 'fp32'); // as fromPretrained
+  const dtype = options.dtype ?? (options.model === undefined ? SHIPPED_DTYPE : 'fp32'); // as fromPretrained
   const model = { source: options.model === undefined ? null : resolve(options.model), sha256: '' };
   model.sha256 = hashModel(model.source);
   const heed = await load({ build: options.build });

@@ -31,7 +31,7 @@ export const Maps = () => (
     <header class="bar">
       <h2 id="map-title">Map</h2>
       <Choice
-        label="Of"
+        label="Map of"
         state={mapOf}
         options={[
           ['words', 'words'],

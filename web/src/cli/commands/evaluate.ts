@@ -6,6 +6,7 @@ import {
   evaluateInformationRetrieval,
   type RetrievalMetrics,
 } from '../../evaluation/index.js';
+import { SHIPPED_DTYPE } from '../../models/index.js';
 import { invalid } from '../../node/index.js';
 import { load } from '../../train/index.js';
 import { type ExampleOptions, readExamples, readRelevant, readScored, requireCsv } from '../examples.js';
@@ -91,7 +92,7 @@ async function evaluate(files: string[], options: Options): Promise<void> {
   using heed = await load();
   // heed/train loads in fp32. What is measured is what the other commands compute.
   const isBundled = options.model === undefined && options.dtype === undefined;
-  using model = await loadModel<Model>(heed, options, isBundled ? { dtype: 'q8' } : {});
+  using model = await loadModel<Model>(heed, options, isBundled ? { dtype: SHIPPED_DTYPE } : {});
   const metrics = await task.measure(heed, model, files, options);
   if (options.json) printJson(metrics);
   else print(task.show(metrics as never));
