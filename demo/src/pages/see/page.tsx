@@ -51,7 +51,7 @@ export function SeePage() {
           <p class="lede">
             A transformer with {(parameters / 1e6).toFixed(1)} million parameters runs in this tab. Layer by layer,
             attention mixes other words into “{views[0]!.value.trace.tokens[views[0]!.value.at]}”. Beside each layer:
-            the nearest words of a dictionary. Grey ribbons lead to marks such as [CLS], which are no words.
+            the nearest words of a dictionary. Grey ribbons lead to marks such as [CLS], which are not words.
           </p>
         </header>
         <Words />
