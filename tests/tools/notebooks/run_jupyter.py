@@ -7,8 +7,8 @@ Needs the packages of requirements.txt. tests/tools/course-jupyter.slow.test.ts 
 
 import json
 import pathlib
-import queue
 import sys
+import uuid
 
 import nbformat
 from jupyter_client import KernelManager
@@ -28,37 +28,40 @@ class Deno(KernelManager):
 
 
 def run(sources, folder):
-    """What each of the cells prints."""
+    """What each of the cells prints.
+
+    The kernel reads its standard output from a pipe and may attribute the last lines of a cell to the next one. The
+    order of the lines is kept, so a line of its own after each cell separates them.
+    """
     manager = Deno()
     manager.start_kernel(cwd=folder)
     client = manager.client()
     client.start_channels()
+    end_of_cell = f"{uuid.uuid4()}\n"
     try:
         client.wait_for_ready(timeout=SECONDS)
-        printed, idle = {}, set()
+        output, idle = "", set()
 
-        def read(seconds):
-            message = client.get_iopub_msg(timeout=seconds)
-            cell, kind, content = message["parent_header"].get("msg_id"), message["msg_type"], message["content"]
+        def read():
+            nonlocal output
+            message = client.get_iopub_msg(timeout=SECONDS)
+            kind, content = message["msg_type"], message["content"]
             if kind == "status" and content["execution_state"] == "idle":
-                idle.add(cell)
+                idle.add(message["parent_header"].get("msg_id"))
             elif kind == "stream":
                 assert content["name"] == "stdout", content
-                printed[cell] = printed.get(cell, "") + content["text"]
+                output += content["text"]
             else:
                 assert kind in ("status", "execute_input"), (kind, content)
 
-        cells = []
         for source in sources:
-            cells.append(client.execute(source))
-            while cells[-1] not in idle:
-                read(SECONDS)
-        # The kernel may send the last lines of a cell after it is idle. A page attributes them to the cell, too.
-        try:
-            while True:
-                read(3)
-        except queue.Empty:
-            return [printed.get(cell, "") for cell in cells]
+            for code in (source, f"console.log({json.dumps(end_of_cell.strip())})"):
+                cell = client.execute(code)
+                while cell not in idle:
+                    read()
+        while output.count(end_of_cell) < len(sources):
+            read()
+        return output.split(end_of_cell)[:-1]
     finally:
         client.stop_channels()
         manager.shutdown_kernel(now=True)
