@@ -15,6 +15,7 @@ import { encoderFiles } from './random-encoder.mjs';
  * @param {(number | undefined)[]} options.threads of A and of B
  * @param {number} options.seconds per build, dtype and shape
  * @param {number} [options.warmup] see race()
+ * @param {number} [options.pause] see race()
  * @param {() => number} [options.clock] the clock in Node, if it is not the time of day; see race()
  * @param {string} [options.clockPath] the same in a page: where it is fetched
  * @param {(line: string) => void} options.log
@@ -27,13 +28,14 @@ export async function compareBuilds({
   threads,
   seconds,
   warmup,
+  pause,
   clock,
   clockPath,
   log,
 }) {
   const { files, vocab } = encoderFiles();
   const fetched = clockPath && (async () => Number(await (await fetch(clockPath)).text()));
-  const timing = { seconds, warmup, ...((clock || fetched) && { clock: clock ?? fetched, tick: 0.5 }) };
+  const timing = { seconds, warmup, pause, ...((clock || fetched) && { clock: clock ?? fetched, tick: 0.5 }) };
   for (const build of builds) {
     for (const dtype of dtypes) {
       const contestants = [];

@@ -1,11 +1,11 @@
 /**
  * Compares two builds of heed, which may be a build before a change and one after it:
  *
- *     node bench/compare.mjs DIST_A DIST_B [--engine firefox] [--cpu] [--seconds 4] [--build relaxed-simd] [--dtype q8] [--shape 1x128] [--threads 2]
+ *     node bench/compare.mjs DIST_A DIST_B [--engine firefox] [--cpu] [--seconds 4] [--build relaxed-simd] [--dtype q8] [--shape 1x128] [--threads 2] [--pause 20]
  *
  * Runs an encoder of MiniLM's shape (random weights) of both dist/ folders in this process, A B A B. For each build, dtype and shape it prints A's median time and how many times as
  * fast B is: the median of the ratios taken round by round, with their quartiles, and whether the outputs are bit-identical. --threads gives the number of threads of B, and
- * --base-threads that of A. The Node that runs this file is the one that is measured (Node 20 needs --experimental-wasm-relaxed-simd); with --engine chromium, firefox or webkit, it is
+ * --base-threads that of A. --pause waits so many milliseconds before each call. The Node that runs this file is the one that is measured (Node 20 needs --experimental-wasm-relaxed-simd); with --engine chromium, firefox or webkit, it is
  * a page of that browser. --cpu (Linux) measures the CPU time of the thread instead of the time of day, for a machine that is busy.
  */
 
@@ -28,6 +28,7 @@ const { values, positionals } = parseArgs({
     dtype: { type: 'string', multiple: true, default: ['fp32', 'q8'] },
     threads: { type: 'string' },
     'base-threads': { type: 'string' },
+    pause: { type: 'string', default: '0' },
   },
 });
 if (positionals.length !== 2 || (values.engine && !(values.engine in browsers))) {
@@ -44,6 +45,7 @@ const options = {
   shapes: values.shape.map((text) => text.split('x').map(Number)),
   threads: [values['base-threads'], values.threads].map((count) => (count ? Number(count) : undefined)),
   seconds: Number(values.seconds),
+  pause: Number(values.pause),
 };
 const place = values.engine ?? `Node ${process.versions.node}`;
 console.log(
