@@ -21,16 +21,16 @@ const longText = Array.from(
   (_, i) => `On day ${i} the harbour master wrote that ${i % 7} boats had arrived before noon.${i % 9 ? '' : '\n\n'}`,
 ).join(' ');
 
-/** What one does on the page; keys come at the pace of a fast typist. */
+/** What one does on the page; keys come at a typist's pace. */
 const scenarios = {
   async 'typing a sentence on “Meaning”'(page) {
     await page.getByLabel('Your sentences').click();
     await page.keyboard.press('Control+End');
-    await page.keyboard.type(' It was a bright cold day in April, and the clocks were striking.', { delay: 40 });
+    await page.keyboard.type(' It was a bright cold day in April, and the clocks were striking.', { delay: kKeyPause });
   },
   async 'describing a word there'(page) {
     await page.getByLabel('Describe something').click();
-    await page.keyboard.type(' that one cannot leave', { delay: 40 });
+    await page.keyboard.type(' that one cannot leave', { delay: kKeyPause });
   },
   async 'pasting a document of 200 KB there, until it has been read'(page) {
     await page.getByRole('textbox', { name: 'Your document' }).evaluate((box, text) => {
@@ -46,7 +46,7 @@ const scenarios = {
     await page.getByRole('link', { name: 'Compute', exact: true }).click();
     await page.locator('.all-matrices summary').click();
     await page.locator('#x input').first().click();
-    await page.keyboard.type('-1.25', { delay: 40 });
+    await page.keyboard.type('-1.25', { delay: kKeyPause });
   },
   async 'opening “Watch it learn”, and watching 100 steps of training'(page) {
     await page.getByRole('link', { name: 'Watch it learn' }).click();
@@ -60,31 +60,38 @@ const scenarios = {
     await page.locator('.mattered:not([aria-hidden]) li').first().waitFor({ timeout: 120_000 });
     await page.getByLabel('Text 1', { exact: true }).click();
     await page.keyboard.press('End');
-    await page.keyboard.type(' with salt and butter', { delay: 40 });
+    await page.keyboard.type(' with salt and butter', { delay: kKeyPause });
   },
 };
 
 /** How many times slower the processor is while interactions are measured: a phone of the middle class. */
 const kThrottle = 4;
+/** Milliseconds between keys on a phone, and between clicks. */
+const kKeyPause = 150;
+const kClickPause = 500;
 
 /** What one does on “See” when the model is there. */
 const seeScenarios = {
   async 'typing a sentence on “See”'(page) {
     await page.locator('.side input').first().click();
     await page.keyboard.press('End');
-    await page.keyboard.type(' and then went home', { delay: 60 });
+    await page.keyboard.type(' and then went home', { delay: kKeyPause });
   },
   async 'switching attention off and on'(page) {
     await page.getByRole('button', { name: 'Switch attention off' }).click();
+    await page.waitForTimeout(kClickPause);
     await page.getByRole('button', { name: 'Switch attention on' }).click();
   },
   async 'choosing tokens'(page) {
     const tokens = page.locator('.side').first().locator('.weighted:enabled');
-    for (let i = 0; i < 5; i++) await tokens.nth(i).click();
+    for (let i = 0; i < 5; i++) {
+      await tokens.nth(i).click();
+      await page.waitForTimeout(kClickPause);
+    }
   },
   async 'moving through the layers by keys'(page) {
     await page.getByLabel('Up to layer').focus();
-    for (let i = 0; i < 5; i++) await page.keyboard.press('ArrowLeft', { delay: 60 });
+    for (let i = 0; i < 5; i++) await page.keyboard.press('ArrowLeft', { delay: kKeyPause });
   },
   async 'another example'(page) {
     await page.getByRole('button', { name: 'star', exact: true }).first().click();
