@@ -316,8 +316,8 @@ async function bundleTypes(from, to) {
   await bundled.close();
 }
 
-// Packs the model's folder into one file, which web/src/io/packed.ts reads: the small files move into the header's metadata. The
-// dictionary, which the demo and an example search, is not part of the package.
+// Packs the model's folder into one file, which web/src/io/packed.ts reads: the small files move into the header's metadata. Beside
+// it are the card and the licence, but not the dictionary, which the demo and an example search.
 function packModel(from, to) {
   const weights = fs.readFileSync(join(from, 'model.safetensors'));
   const end = 8 + Number(weights.readBigUInt64LE(0));
@@ -331,8 +331,14 @@ function packModel(from, to) {
   json = Buffer.concat([json, Buffer.alloc(-json.length & 7, ' ')]);
   const length = Buffer.alloc(8);
   length.writeBigUInt64LE(BigInt(json.length));
-  const dictionary = join(from, 'dictionary');
-  fs.cpSync(from, to, { recursive: true, filter: (file) => !small.includes(file) && file !== dictionary });
+  fs.mkdirSync(to, { recursive: true });
+  fs.copyFileSync(join(from, 'LICENSE'), join(to, 'LICENSE'));
+  // The card's links lead into the repository, whose other files are not in the package.
+  const { homepage, version } = JSON.parse(fs.readFileSync(join(root, 'package.json'), 'utf8'));
+  const place = `${homepage.replace('#readme', '')}/blob/v${version}/web/model/`;
+  const card = fs.readFileSync(join(from, 'README.md'), 'utf8').replace(/<!-- \/?figure[^>]*-->/g, '');
+  const linked = card.replace(/\]\((?!LICENSE\))([^)]*)\)/g, (_, path) => `](${new URL(path, place)})`);
+  fs.writeFileSync(join(to, 'README.md'), linked);
   fs.writeFileSync(join(to, 'model.safetensors'), Buffer.concat([length, json, weights.subarray(end)]));
 }
 
