@@ -57,7 +57,7 @@ const slow = ['tests/**/*.slow.test.ts'];
 const notQuick = [
   'tests/web/{cli,scale}/*.test.ts',
   'tests/demo/{learning-labels,lens,recording}.test.ts',
-  'tests/tools/imports.test.ts',
+  'tests/tools/{imports,sbom}.test.ts',
   'tests/web/{api-examples,docs,elsewhere,lens,lens-attribute,load,messages}.test.ts',
   'tests/web/layers/errors/refusals.test.ts',
   'tests/web/models/{bad-files,bounded-pattern,cache,config,encode,file-edges,foreign-cache,http,hub,images,index-model,onnx-cases,paged-embeddings,pool-shares,pool,published,quantize-refusals,quantize,revisions-memory,segments,sites-everywhere,stream,text-index-edges,worker}.test.ts',

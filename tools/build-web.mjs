@@ -12,6 +12,8 @@ const next = join(root, 'build/dist');
 const types = join(root, 'build/types');
 const wasmFolder = join(root, 'build/wasm-release');
 const stamp = join(root, 'build/web.stamp');
+/** The packages whose code is in the scripts, by their keys in package-lock.json, for tools/sbom.mjs. */
+export const bundledFile = join(root, 'build/bundled.json');
 
 // Pairs of builds, without and with relaxed SIMD. A pair is compiled from the same sources and shares one glue script.
 const kGlue = { inference: '', threads: 'threads-', training: 'train-' };
@@ -119,6 +121,16 @@ const kBundling = {
   transform: { target: 'es2022' },
 };
 
+/** The folders of the packages whose code is in bundled scripts. */
+const packagesIn = (output) =>
+  output.flatMap(({ modules = {} }) =>
+    Object.entries(modules).flatMap(([id, { renderedLength }]) => {
+      const found = /^(.*\/)?(node_modules\/(?:@[^/]+\/)?[^/]+)\//.exec(relative(root, id).replaceAll('\\', '/'));
+      return found && renderedLength > 0 ? [`${found[1] ?? ''}${found[2]}`] : [];
+    }),
+  );
+
+/** Bundles the entries. Returns the packages whose code is in them. */
 async function bundle(forCoverage) {
   // Not at the top: this file is loaded before the packages are installed.
   const { rolldown } = await import('rolldown');
@@ -148,7 +160,10 @@ async function bundle(forCoverage) {
   const link = () => {
     for (const name of ['gpu-worker.js', 'train-worker.js']) appendTo(join(next, name), linkLater(name));
   };
-  if (forCoverage) return link();
+  if (forCoverage) {
+    link();
+    return packagesIn(output);
+  }
   const facades = new Map();
   for (const { fileName, isEntry } of output) {
     const facade = !isEntry && fileName.endsWith('.js') && facadeOf(fs.readFileSync(join(next, fileName), 'utf8'));
@@ -160,6 +175,7 @@ async function bundle(forCoverage) {
     fs.rmSync(join(next, `${name}.map`), { force: true });
   }
   link();
+  return packagesIn(output);
 }
 
 /** Removes imports on demand of heed's own modules, and collects the names by which `importing` knows them. */
@@ -193,7 +209,7 @@ const namesIn = (list) =>
 /**
  * Bundles a script in one file, and what it imports on demand in another, NAME-parts.js. The second refers to values of the
  * first by a global object: WebKit would evaluate the script of a worker again for a script that imports it, and a file
- * without imports can be copied by bundlers as it is.
+ * without imports can be copied by bundlers as it is. Returns the packages whose code is in them.
  */
 async function bundleDivided(name, { source, parts }, forCoverage) {
   const { rolldown } = await import('rolldown');
@@ -253,6 +269,7 @@ async function bundleDivided(name, { source, parts }, forCoverage) {
   if (!forCoverage) for (const file of [script, rest]) finishFile(file);
   // After minification, which removes comments: bundlers leave this import as it is.
   edit(script, /\bimport\((?=[\w$]+\)|new URL)/, 'import(/* webpackIgnore: true */ /* @vite-ignore */ ');
+  return packagesIn(output);
 }
 
 /**
@@ -299,8 +316,8 @@ async function bundleTypes(from, to) {
   await bundled.close();
 }
 
-// Packs the model's folder into one file, which web/src/io/packed.ts reads: the small files move into the header's metadata. The
-// dictionary, which the demo and an example search, is not part of the package.
+// Packs the model's folder into one file, which web/src/io/packed.ts reads: the small files move into the header's metadata. Beside
+// it are the card and the licence, but not the dictionary, which the demo and an example search.
 function packModel(from, to) {
   const weights = fs.readFileSync(join(from, 'model.safetensors'));
   const end = 8 + Number(weights.readBigUInt64LE(0));
@@ -314,8 +331,14 @@ function packModel(from, to) {
   json = Buffer.concat([json, Buffer.alloc(-json.length & 7, ' ')]);
   const length = Buffer.alloc(8);
   length.writeBigUInt64LE(BigInt(json.length));
-  const dictionary = join(from, 'dictionary');
-  fs.cpSync(from, to, { recursive: true, filter: (file) => !small.includes(file) && file !== dictionary });
+  fs.mkdirSync(to, { recursive: true });
+  fs.copyFileSync(join(from, 'LICENSE'), join(to, 'LICENSE'));
+  // The card's links lead into the repository, whose other files are not in the package.
+  const { homepage, version } = JSON.parse(fs.readFileSync(join(root, 'package.json'), 'utf8'));
+  const place = `${homepage.replace('#readme', '')}/blob/v${version}/web/model/`;
+  const card = fs.readFileSync(join(from, 'README.md'), 'utf8').replace(/<!-- \/?figure[^>]*-->/g, '');
+  const linked = card.replace(/\]\((?!LICENSE\))([^)]*)\)/g, (_, path) => `](${new URL(path, place)})`);
+  fs.writeFileSync(join(to, 'README.md'), linked);
   fs.writeFileSync(join(to, 'model.safetensors'), Buffer.concat([length, json, weights.subarray(end)]));
 }
 
@@ -334,14 +357,15 @@ function writeOlderTypes(from, to) {
 /** @param {{ forCoverage?: boolean }} options forCoverage: scripts that are not minified, with source maps */
 export async function buildWeb({ forCoverage = false } = {}) {
   const hash = hashOf(inputs()) + (forCoverage ? ' for coverage' : '');
-  if (fs.existsSync(stamp) && fs.readFileSync(stamp, 'utf8') === hash && fs.existsSync(dist)) return;
+  const isBuilt = [stamp, dist, bundledFile].every((path) => fs.existsSync(path));
+  if (isBuilt && fs.readFileSync(stamp, 'utf8') === hash) return;
   const start = Date.now();
   fs.rmSync(stamp, { force: true });
   for (const folder of [next, types]) fs.rmSync(folder, { recursive: true, force: true });
   requireSharedGlue();
   const modules = kModules.map((name) => [name, fs.readFileSync(join(wasmFolder, name, 'heed.wasm'))]);
   const tsc = [process.execPath, 'node_modules/typescript/bin/tsc', '-p', 'tsconfig.build.json', '--outDir', types];
-  const [{ status }] = await Promise.all([
+  const [{ status }, ...bundled] = await Promise.all([
     run(tsc, { allowFailure: true }),
     bundle(forCoverage),
     ...Object.entries(kDivided).map(([name, divided]) => bundleDivided(name, divided, forCoverage)),
@@ -352,6 +376,7 @@ export async function buildWeb({ forCoverage = false } = {}) {
   packModel(join(root, 'web/model'), join(next, 'model'));
   if (fs.existsSync(join(next, 'cli.js'))) fs.chmodSync(join(next, 'cli.js'), 0o755);
   fs.writeFileSync(join(next, 'wasm.json'), `${JSON.stringify(provenance(modules, wasmFolder), null, 2)}\n`);
+  fs.writeFileSync(bundledFile, `${JSON.stringify([...new Set(bundled.flat())].sort(), null, 2)}\n`);
   // Moved into place at the end, so that a program that uses dist/ never sees half of it.
   fs.rmSync(dist, { recursive: true, force: true });
   fs.renameSync(next, dist);

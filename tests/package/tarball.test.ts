@@ -1,10 +1,10 @@
 import { createHash } from 'node:crypto';
 import * as fs from 'node:fs';
-import { tmpdir } from 'node:os';
+import { homedir, tmpdir } from 'node:os';
 import { join, posix } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { beforeAll, describe, expect, inject, test } from 'vitest';
-import { install, runNode } from './installed.js';
+import { install, root, runNode } from './installed.js';
 
 let heed: string;
 let manifest: Record<string, unknown> & { exports: Record<string, unknown>; scripts?: Record<string, string> };
@@ -49,6 +49,10 @@ test('contains the files that its manifest names, but no sources and no native b
   expect(names.filter((name) => /^(cpp|web|tests|tools|demo|bench)\/|\.(node|so|dll|dylib|exe)$/.test(name))).toEqual(
     [],
   );
+  // Every file has a purpose: documents at the root, and in dist/ scripts with maps, modules, declarations and the model.
+  const known =
+    /^((LICENSE|(README|CHANGELOG|THIRD_PARTY)\.md|package\.json)|dist\/((adapters\/)?[\w.-]+\.js(\.map)?|[\w-]+\.wasm|wasm\.json|types(-5\.6)?\/(adapters\/)?[\w-]+\.d\.ts|model\/(LICENSE|README\.md|model\.safetensors)))$/;
+  expect(names.filter((name) => !known.test(name))).toEqual([]);
 
   const targets =
     JSON.stringify([manifest.exports, manifest.main, manifest.types, manifest.bin]).match(/"\.?\/?dist\/[^"*]*"/g) ??
@@ -249,11 +253,28 @@ test('a script that has gone is one clear error', async () => {
   }
 });
 
+// npm resolves the links of README.md in the repository that package.json names.
+test('documents lead to files of the package or to the repository', () => {
+  const linksOf = (path: string) =>
+    [...fs.readFileSync(join(heed, path), 'utf8').matchAll(/\]\(([^)#]+)(?:#[^)]*)?\)/g)].map(([, link]) => link!);
+  for (const name of ['README.md', 'CHANGELOG.md', 'THIRD_PARTY.md'])
+    for (const link of linksOf(name).filter((each) => !/^https:/.test(each)))
+      expect(fs.existsSync(join(root, link)), `${name}: ${link}`).toBe(true);
+  const place = `https://github.com/heed/heed/blob/v${manifest.version}/`;
+  for (const link of linksOf('dist/model/README.md'))
+    if (link.startsWith(place)) expect(fs.existsSync(join(root, link.slice(place.length))), link).toBe(true);
+    else if (link !== 'LICENSE') expect(link).toMatch(/^https:\/\/(?!github\.com\/heed)/);
+});
+
 test('contains no eval, no URL of another host and no path of the build machine', () => {
   for (const file of fs.readdirSync(join(heed, 'dist')).filter((name) => name.endsWith('.js'))) {
     const code = fs.readFileSync(join(heed, 'dist', file), 'utf8');
     expect(code, file).not.toMatch(/\bnew Function\b|[^.\w]eval\((?!\))/);
     expect(code.match(/https?:\/\/(?!www\.w3\.org)[\w.-]+\.\w+[^"'`\s]*/g) ?? [], file).toEqual([]);
-    expect(code, file).not.toContain(process.cwd());
+  }
+  for (const { path } of inject('packed').files) {
+    const content = fs.readFileSync(join(heed, path), 'latin1');
+    for (const place of [process.cwd(), homedir(), '.toolchain', 'file:///'])
+      expect(content.includes(place), `${path}: ${place}`).toBe(false);
   }
 });

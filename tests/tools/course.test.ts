@@ -172,18 +172,3 @@ test('the check of the tasks accepts right functions, names tasks that are not b
   expect(lines).toContain('  expected [0.090031,0.24473,0.66524]');
   expect(lines.join('\n')).toMatch(/got {6}"TypeError: /);
 });
-
-test('the loader of chapter 14 reads the published file, with and without quotation marks', () => {
-  const { text } = chapters().find(({ name }) => name.startsWith('14'))!;
-  const [code] = /const numerical = .*?^}$/ms.exec(text)!;
-  const parse = new Function(`${code}; return parse;`)() as (csv: string) => Record<string, unknown>[];
-  const names = 'IDpol,ClaimNb,Exposure,Area,VehPower,VehAge,DrivAge,BonusMalus,VehBrand,VehGas,Density,Region';
-  const [quoted, plain] = parse(
-    `"${names.replaceAll(',', '","')}"\r\n1,1,0.1,"D",5,0,55,50,"B12","Regular",1217,"R82"\r\n3,5,1.2,D,5,0,55,50,B12,'Regular',1217,R82\r\n`,
-  );
-  expect(quoted).toEqual({
-    ...{ IDpol: '1', ClaimNb: 1, Exposure: 0.1, Area: 'D', VehPower: 5, VehAge: 0, DrivAge: 55, BonusMalus: 50 },
-    ...{ VehBrand: 'B12', VehGas: 'Regular', Density: 1217, Region: 'R82' },
-  });
-  expect(plain).toEqual({ ...quoted, IDpol: '3', ClaimNb: 4, Exposure: 1 });
-});

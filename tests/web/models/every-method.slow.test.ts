@@ -134,7 +134,9 @@ const headMask = [
   ],
   [[1]],
 ];
+const task = ['query', 'document'];
 const sites = {
+  task,
   read: [['layers.*.queries'], ['embeddings', 'output', 'layers.0.keys'], ['layers.9.keys']],
   edit: edits,
 };
@@ -151,7 +153,7 @@ const embed = {
     dimensions: [5, 1000],
     prompt: ['the quick '],
     promptName: ['query', 'nonsense'],
-    task: ['query', 'document'],
+    task,
     output: ['float32', 'int8', 'binary'],
   },
 };
@@ -178,6 +180,7 @@ const examples: { [M in Method]: Example & { options: Record<keyof OptionsOf<M>,
       textPairs: input.textPairs,
       truncation: input.truncation,
       maxLength: input.maxLength,
+      task,
     },
   },
   predict: {
@@ -186,7 +189,7 @@ const examples: { [M in Method]: Example & { options: Record<keyof OptionsOf<M>,
     ),
     options: { ...input, ...sites, headMask, prompt: ['the quick '], promptName: ['query', 'nonsense'] },
   },
-  embedSparse: { args: texts, options: { ...input, ...sites, headMask, promptName: ['query', 'document'] } },
+  embedSparse: { args: texts, options: { ...input, edit: edits, headMask, promptName: ['query', 'document'] } },
   embedTokens: {
     args: texts,
     options: {

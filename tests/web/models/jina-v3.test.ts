@@ -43,6 +43,25 @@ test.each([{}, { worker: true }, { workers: 2 }])(
   },
 );
 
+test('encode adds the adapters of a task, too', async () => {
+  using model = await heed.fromPretrained(folder);
+  for (const task of [undefined, ...TASKS]) {
+    const { lastHiddenState } = await model.encode(input, { task });
+    const [count, length, width] = lastHiddenState.shape as [number, number, number];
+    const first = await model.embed(input, { task, pooling: 'cls', normalize: false });
+    for (let n = 0; n < count; n++) {
+      const row = lastHiddenState.data.subarray(n * length * width, n * length * width + width);
+      expectClose(
+        { data: row, shape: [width] },
+        { data: first.data.subarray(n * width, (n + 1) * width), shape: [width] },
+      );
+    }
+  }
+  await expect(model.encode(input, { task: 'classification' })).rejects.toThrow(
+    'task: expected one of retrieval.query',
+  );
+});
+
 test('adds adapters in int8, and in quantized folders', async () => {
   const { files } = await heed.quantize(bytesOf(folder));
   for (const source of [folder, files]) {

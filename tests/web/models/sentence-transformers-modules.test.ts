@@ -1,7 +1,15 @@
 /** Folders that sentence-transformers made and ran (tests/fixtures/sentence-transformers/generate.py). */
 import { readdirSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
-import { type EmbedOptions, load, type PretrainedModel, rerank } from 'heed';
+import {
+  type EmbedOptions,
+  embedLong,
+  load,
+  type PretrainedModel,
+  rerank,
+  splitPassages,
+  vocabularyCoverage,
+} from 'heed';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 
 type Rows = number[][];
@@ -86,5 +94,42 @@ describe.each(folders.map(({ name }) => name))('%s', (name) => {
     const scores = texts.map((): number[] => []);
     for (const { index, score } of await call) scores[index!] = [score];
     close({ data: scores.flat(), shape: [texts.length, 1] }, rows(activated!), 'default');
+  });
+});
+
+describe('encode, tokenize and predict of a Router', () => {
+  const text = ['the quick fox'];
+  const alone = (route: string) => heed.fromPretrained(`${root}router-strict/${route}_0_Transformer`);
+
+  test.each([{}, { worker: true }])('run the model of the route for the task (%o)', async (options) => {
+    using model = await heed.fromPretrained(`${root}router-strict`, options);
+    const outputs: number[][] = [];
+    for (const task of ['query', 'document']) {
+      using route = await alone(task);
+      const { lastHiddenState, tokens } = await model.encode(text, { task });
+      const expected = await route.encode(text);
+      expect([...lastHiddenState.data]).toEqual([...expected.lastHiddenState.data]);
+      expect(tokens).toEqual(expected.tokens);
+      expect(await model.tokenize(text, { task })).toEqual(await route.tokenize(text));
+      outputs.push([...lastHiddenState.data]);
+    }
+    expect(outputs[0]).not.toEqual(outputs[1]);
+  });
+
+  test('need a task if the Router has no default', async () => {
+    using model = await heed.fromPretrained(`${root}router-strict`);
+    const message = /^task: expected a task with a route: query, document, got no task/;
+    const calls = [
+      model.encode(text),
+      model.tokenize(text),
+      model.predict('token-classification', text),
+      splitPassages(model, text[0]!),
+    ];
+    for (const call of calls) await expect(call).rejects.toMatchObject({ code: 'INVALID_ARGUMENT', message });
+    expect(await splitPassages(model, text[0]!, { task: 'query' })).toHaveLength(1);
+    const [coverage] = await vocabularyCoverage(model, text, { task: 'query' });
+    expect(coverage!.words).toBe(3);
+    const vectors = await embedLong(model, text);
+    expect([...vectors.data]).toEqual([...(await model.embedDocument(text)).data]);
   });
 });

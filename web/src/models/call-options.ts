@@ -51,11 +51,12 @@ export const callSchema = {
   headMask: optional(headMask, null),
   ...editSchema,
 };
+const taskSchema = { task: optional(text, undefined) };
 const promptSchema = { prompt: optional(text, undefined), promptName: optional(text, undefined) };
-const encodeSiteSchema = { ...callSchema, ...siteSchema };
+const encodeSiteSchema = { ...callSchema, ...siteSchema, ...taskSchema };
 const predictSchema = { ...encodeSiteSchema, ...promptSchema };
 const role = oneOf(['query', 'document']);
-const tokenizeSchema = { ...inputSchema, maxLength: optional(sizeOrInfinity, undefined), signal };
+const tokenizeSchema = { ...inputSchema, ...taskSchema, maxLength: optional(sizeOrInfinity, undefined), signal };
 const encodeSchema = {
   ...encodeSiteSchema,
   outputAttentions: optional(flag, false),
@@ -68,7 +69,7 @@ export const embedSchema = {
   normalize: optional(flag, undefined),
   dimensions: optional(size, undefined),
   ...promptSchema,
-  task: optional(text, undefined),
+  ...taskSchema,
   output: optional(oneOf(OUTPUTS), 'float32' as const),
 };
 const embedTokensSchema = {

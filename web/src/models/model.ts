@@ -25,7 +25,7 @@ export interface CallOptions extends EditOptions {
 }
 
 /** Options of `encode`. */
-export interface EncodeOptions extends CallOptions, InputOptions, SiteOptions {
+export interface EncodeOptions extends CallOptions, InputOptions, SiteOptions, Pick<EmbedOptions, 'task'> {
   /** Whether the result has `attentions`. Default false. */
   outputAttentions?: boolean | undefined;
   /** Whether the result has `hiddenStates`. Default false. */
@@ -121,7 +121,7 @@ export interface EmbedOptions extends CallOptions, InputOptions {
 export type EmbedCall<O extends VectorOutput> = EmbedOptions & { output?: O | undefined };
 
 /** Options of `tokenize` of a model. */
-export interface TokenizeOptions extends InputOptions, Pick<CallOptions, 'signal'> {
+export interface TokenizeOptions extends InputOptions, Pick<EmbedOptions, 'task'>, Pick<CallOptions, 'signal'> {
   /**
    * The maximum number of tokens per text. Unlike in other calls, it may exceed the model's limit; `Infinity` returns
    * all tokens.
@@ -161,7 +161,7 @@ export interface DecodeOptions {
 }
 
 /** Options of `predict`. */
-export interface PredictOptions extends CallOptions, InputOptions, SiteOptions {
+export interface PredictOptions extends CallOptions, InputOptions, SiteOptions, Pick<EmbedOptions, 'task'> {
   /**
    * For 'sequence-classification': the text before each text or, if the folder has a chat template, the system message.
    * Default: the folder's default prompt.

@@ -43,7 +43,7 @@ import type {
   TokenizeOptions,
   TokenizeResult,
 } from './model.js';
-import { adaptersFor, embedAs, promptText, withPrompt } from './prompts.js';
+import { embedAs, promptText, withPrompt } from './prompts.js';
 import { type VectorOutput, type VectorsOf, vectorsOf } from './quantized.js';
 import { runRows } from './run.js';
 import { RunnableModel } from './runnable-model.js';
@@ -73,6 +73,8 @@ export class LocalModel extends RunnableModel implements PretrainedModel {
     input: ModelInput,
     options: EncodeCall<A, S, P> = {},
   ): Promise<EncodeResultFor<A, S, P>> {
+    const route = this.#route(options);
+    if (route !== this) return route.encode(input, options);
     const [call, pieceOptions] = this.begin('encode', options);
     const given = readInput(input);
     if (this.config.family === STATIC)
@@ -103,7 +105,6 @@ export class LocalModel extends RunnableModel implements PretrainedModel {
     const given = readInput(input);
     requireTexts(given, call);
     const form = vectorForm('embed', this.sentence, this.encoderConfig, call);
-    pieceOptions.adapters = adaptersFor(call.task, this.tasks);
     const prompt = promptOf(this.sentence, call);
     const skipped = skippedTokens(given, prompt, call, this.sentence, this.context);
     const total = countTexts(given);
@@ -134,6 +135,8 @@ export class LocalModel extends RunnableModel implements PretrainedModel {
   }
 
   async tokenize(input: ModelInput, options: TokenizeOptions = {}): Promise<TokenizeResult> {
+    const route = this.#route(options);
+    if (route !== this) return route.tokenize(input, options);
     const [call, pieceOptions] = this.begin('tokenize', options);
     const rows = await this.allRows(readInput(input), { ...call, anyLength: true }, pieceOptions);
     return {
@@ -146,6 +149,8 @@ export class LocalModel extends RunnableModel implements PretrainedModel {
   }
 
   async predict(head: HeadName, input: ModelInput, options: PredictOptions = {}): Promise<Prediction> {
+    const route = this.#route(options);
+    if (route !== this) return route.predict(head, input, options);
     const [call, pieceOptions] = this.begin('predict', options);
     const name = readHead(head, 'predict: head');
     const given = readInput(input);

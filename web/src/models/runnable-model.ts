@@ -27,6 +27,7 @@ import {
 import type { LoadedModel } from './loaded-model.js';
 import type { ModelConfig } from './model.js';
 import type { Parts } from './parts.js';
+import { adaptersFor } from './prompts.js';
 import type { PieceOptions, RunContext } from './run.js';
 import { STATIC } from './static-embedding.js';
 
@@ -76,11 +77,14 @@ export class RunnableModel extends Owned<Parts> {
   begin<M extends TextMethod>(method: M, options: object): [OptionsOf<M>, PieceOptions] {
     void this.raw;
     const call = readCall(method, options);
-    const { signal, headMask = null } = call as Partial<OptionsOf<'encode'>>;
-    return [
-      call,
-      { yieldToEventLoop: makeYield(signal), headMask: headMaskRows(headMask, this.encoderConfig), sites: null },
-    ];
+    const { signal, headMask = null, task } = call as Partial<OptionsOf<'encode'>>;
+    const pieceOptions = {
+      yieldToEventLoop: makeYield(signal),
+      headMask: headMaskRows(headMask, this.encoderConfig),
+      sites: null,
+      adapters: adaptersFor(task, this.tasks),
+    };
+    return [call, pieceOptions];
   }
 
   /** @internal Plans the sites that a call with these rows reads and edits. */

@@ -36,6 +36,8 @@ export interface PassageOptions {
   locale?: string | undefined;
   /** A prompt that will be prepended to each passage; its tokens count. Default ''. */
   prompt?: string | undefined;
+  /** The task of the passages, as in `embed`, for models whose tokenizer or limit depends on it. Default: none. */
+  task?: string | undefined;
   /** An `AbortSignal` that stops the call, which then rejects with the reason of the signal. */
   signal?: SignalLike | undefined;
 }
@@ -61,6 +63,7 @@ const schema = {
   overlap: optional(count, 0),
   locale: optional(text, undefined),
   prompt: optional(text, ''),
+  task: optional(text, undefined),
 };
 
 /** Implements `splitPassages` of passages.ts. */
@@ -88,6 +91,7 @@ interface SplitOptions {
   overlap: number;
   locale: string | undefined;
   prompt: string;
+  task: string | undefined;
   signal: SignalLike | undefined;
 }
 
@@ -95,9 +99,9 @@ async function split(
   owner: string,
   tokenizer: PassageTokenizer,
   source: string,
-  { maxTokens: given, overlap, locale, prompt, signal }: SplitOptions,
+  { maxTokens: given, overlap, locale, prompt, task, signal }: SplitOptions,
 ): Promise<Passage[]> {
-  const [tokenize, limit] = readTokenizer(owner, tokenizer, signal);
+  const [tokenize, limit] = readTokenizer(owner, tokenizer, task, signal);
   const maxTokens = given ?? limit;
   if (maxTokens > limit) throw invalid(`${owner}.maxTokens`, `at most ${limit}, the model's limit`, `${maxTokens}`);
   const lengthsOf = async (texts: string[]) => {
@@ -135,6 +139,7 @@ async function split(
 function readTokenizer(
   owner: string,
   tokenizer: PassageTokenizer,
+  task: string | undefined,
   signal: SignalLike | undefined,
 ): [tokenize: (texts: string[]) => Promise<{ inputIds: number[][]; truncated: number[] }>, limit: number] {
   return guarded(`${owner}: model`, () => {
@@ -147,7 +152,7 @@ function readTokenizer(
           },
           tokenizer.modelMaxLength,
         ];
-      return [(texts) => tokenizer.tokenize(texts, signal && { signal }), tokenizer.config.maxLength];
+      return [(texts) => tokenizer.tokenize(texts, { task, signal }), tokenizer.config.maxLength];
     }
     throw invalid(`${owner}: model`, 'a model or a tokenizer', describe(tokenizer));
   });
@@ -250,11 +255,11 @@ export async function embedLong(
   options?: EmbedLongOptions,
 ): Promise<Tensor & { readonly passages: Passage[][] }> {
   const owner = 'embedLong';
-  const { maxTokens, overlap, locale, prompt, role: given, ...embed } = plainOptions(owner, options);
+  const { maxTokens, overlap, locale, prompt, role: given, task: ownTask, ...embed } = plainOptions(owner, options);
   const role = optional(readRole, 'document' as const)(given, `${owner}.role`);
-  const read = readOptions(owner, schema, { maxTokens, overlap, locale, prompt });
+  const { task = role, ...read } = readOptions(owner, schema, { maxTokens, overlap, locale, prompt, task: ownTask });
   const list = listOfTexts(texts);
-  const [, limit] = readTokenizer(owner, model, embed.signal);
+  const [, limit] = readTokenizer(owner, model, task, embed.signal);
   const named = withPrompt(model.config.prompts, role, { prompt, promptName: embed.promptName });
   const before = promptText(model.config.prompts, named);
   const normalize = embed.normalize ?? model.config.normalize;
@@ -263,11 +268,11 @@ export async function embedLong(
     const passages: Passage[][] = [];
     for (const each of list)
       passages.push(
-        await split(owner, model, each, { ...read, maxTokens: most, prompt: before, signal: embed.signal }),
+        await split(owner, model, each, { ...read, maxTokens: most, prompt: before, task, signal: embed.signal }),
       );
     // A text of only white space has no passages; embed it as it is.
     const all = passages.flatMap((own, n) => (own.length > 0 ? own.map(({ text }) => text) : [list[n]!]));
-    const call = { task: role, ...embed, ...(named.promptName === undefined ? {} : { promptName: named.promptName }) };
+    const call = { task, ...embed, ...(named.promptName === undefined ? {} : { promptName: named.promptName }) };
     const vectors = await model.embed(all, { ...call, ...(prompt !== undefined && { prompt }) });
     // The folder may prepend a default prompt, which the split did not account for. Split again with a smaller limit.
     const cut = vectors.truncated.reduce((most, each, n) => (all[n]!.trim() === '' ? most : Math.max(most, each)), 0);

@@ -1,8 +1,8 @@
 /** How well the vocabulary of a model covers texts. Imported on demand. */
 import { invalid } from '../base/error.js';
 import { makeYield } from '../base/event-loop.js';
-import { listOfTexts, readOptions, signal } from '../base/options.js';
-import { type PretrainedModel, requireModel, type TokenizeResult } from '../models/model.js';
+import { listOfTexts, optional, readOptions, signal, text } from '../base/options.js';
+import { type EmbedOptions, type PretrainedModel, requireModel, type TokenizeResult } from '../models/model.js';
 import type { TaskOptions } from './task.js';
 
 /** How well a vocabulary covers a text. Shares are numbers from 0 to 1, and 0 for a text without words. */
@@ -31,10 +31,10 @@ type CoverageTokenizer =
 export async function vocabularyCoverage(
   model: CoverageTokenizer,
   texts: string | readonly string[],
-  options?: TaskOptions,
+  options?: TaskOptions & Pick<EmbedOptions, 'task'>,
 ): Promise<VocabularyCoverage[]> {
   requireModel('vocabularyCoverage', model, 'tokenize');
-  const read = readOptions('vocabularyCoverage', { signal }, options);
+  const read = readOptions('vocabularyCoverage', { signal, task: optional(text, undefined) }, options);
   const list = listOfTexts(texts);
   const pause = makeYield(read.signal);
   const isTokenizer = 'modelMaxLength' in model;
