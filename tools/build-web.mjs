@@ -134,7 +134,7 @@ const packagesIn = (output) =>
 async function bundle(forCoverage) {
   // Not at the top: this file is loaded before the packages are installed.
   const { rolldown } = await import('rolldown');
-  const { appendTo, facadeOf, finishFile } = await import('./finish-script.mjs');
+  const { facadeOf, finishFile } = await import('./finish-script.mjs');
   const input = { ...kEntries };
   // Unit tests import modules of web/src. As entries they share the package's chunks, so that what the tests run is counted.
   if (forCoverage) {
@@ -152,13 +152,13 @@ async function bundle(forCoverage) {
     chunkFileNames: '[name]-[hash].js',
     codeSplitting: { groups: chunks.map(([name, test], i) => ({ name, test, priority: chunks.length - i })) },
     comments: false, // THIRD_PARTY.md has the licenses
-    sourcemap: true,
+    sourcemap: forCoverage, // in the package, maps without the sources would only be one more megabyte
     minify: !forCoverage,
   });
   await bundled.close();
   const scripts = output.map(({ fileName }) => join(next, fileName)).filter((file) => file.endsWith('.js'));
   const link = () => {
-    for (const name of ['gpu-worker.js', 'train-worker.js']) appendTo(join(next, name), linkLater(name));
+    for (const name of ['gpu-worker.js', 'train-worker.js']) fs.appendFileSync(join(next, name), linkLater(name));
   };
   if (forCoverage) {
     link();
@@ -170,10 +170,7 @@ async function bundle(forCoverage) {
     if (facade) facades.set(`./${fileName}`, facade);
   }
   for (const file of scripts) finishFile(file, facades);
-  for (const name of facades.keys()) {
-    fs.rmSync(join(next, name));
-    fs.rmSync(join(next, `${name}.map`), { force: true });
-  }
+  for (const name of facades.keys()) fs.rmSync(join(next, name));
   link();
   return packagesIn(output);
 }
@@ -228,7 +225,6 @@ async function bundleDivided(name, { source, parts }, forCoverage) {
     chunkFileNames: '[name].js',
     codeSplitting: { groups: [{ name: `${name}-core`, test: (id) => id === join(root, source) }] },
     comments: false,
-    sourcemap: false, // maps would be twice as large as the scripts, whose sources have maps in the other scripts of dist/
     minify: !forCoverage,
   });
   await bundled.close();
@@ -343,14 +339,18 @@ function packModel(from, to) {
 }
 
 /**
- * Copies declarations for TypeScript before 5.7, in which typed arrays have no type parameter. From 5.7 on, it tells an
- * ArrayBuffer, which a Blob accepts, from a buffer that may be shared.
+ * Writes declarations for TypeScript before 5.7, in which typed arrays have no type parameter. From 5.7 on, it tells an
+ * ArrayBuffer, which a Blob accepts, from a buffer that may be shared. They have no comments, two thirds of the bytes: editors show those of
+ * the declarations for their own, newer TypeScript.
  */
-function writeOlderTypes(from, to) {
+async function writeOlderTypes(from, to) {
+  const { default: ts } = await import('typescript');
+  const printer = ts.createPrinter({ removeComments: true });
   for (const file of filesBelow(from)) {
     const path = join(to, relative(from, file));
     fs.mkdirSync(dirname(path), { recursive: true });
-    fs.writeFileSync(path, fs.readFileSync(file, 'utf8').replace(/\b(\w+Array)<ArrayBuffer(Like)?>/g, '$1'));
+    const text = printer.printFile(ts.createSourceFile(path, fs.readFileSync(file, 'utf8'), ts.ScriptTarget.Latest));
+    fs.writeFileSync(path, text.replace(/\b(\w+Array)<ArrayBuffer(Like)?>/g, '$1'));
   }
 }
 
@@ -371,7 +371,7 @@ export async function buildWeb({ forCoverage = false } = {}) {
     ...Object.entries(kDivided).map(([name, divided]) => bundleDivided(name, divided, forCoverage)),
   ]);
   await bundleTypes(types, join(next, 'types'));
-  writeOlderTypes(join(next, 'types'), join(next, 'types-5.6'));
+  await writeOlderTypes(join(next, 'types'), join(next, 'types-5.6'));
   for (const [name, bytes] of modules) fs.writeFileSync(join(next, `heed-${name}.wasm`), bytes);
   packModel(join(root, 'web/model'), join(next, 'model'));
   if (fs.existsSync(join(next, 'cli.js'))) fs.chmodSync(join(next, 'cli.js'), 0o755);

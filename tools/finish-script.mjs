@@ -1,5 +1,5 @@
 // What is done to the scripts of dist/ after minification.
-import { readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { parseAst } from 'rolldown/parseAst';
 
 /** Node prints the line of the script that threw an error: it should not be a page long. */
@@ -58,12 +58,11 @@ function quotes(code) {
   }));
 }
 
-const kComment = /\/\/# sourceMappingURL=.*\s*$/;
 const kFacade = /^export\{([^}]*)\}from["'`](\.\/[^"'`]+)["'`];\s*$/;
 
 /** If a script only passes on what one other script exports: that script, and the names of each export there and here. */
 export function facadeOf(code) {
-  const [, list, script] = kFacade.exec(code.replace(kComment, '')) ?? [];
+  const [, list, script] = kFacade.exec(code) ?? [];
   if (!script) return null;
   return { script, exports: list.split(',').map((pair) => pair.split(' as ')) };
 }
@@ -78,126 +77,28 @@ function shortcuts(code, facades) {
   });
 }
 
-/** Where a line and column of a script are after these edits, as a function to be called with ascending positions. */
-function mover(code, edits) {
-  const starts = [0];
-  for (let at = code.indexOf('\n'); at >= 0; at = code.indexOf('\n', at + 1)) starts.push(at + 1);
-  let next = 0;
-  let added = 0; // lines
-  let line = -1;
-  let shift = 0; // of columns in the current line
-  return (oldLine, column) => {
-    if (oldLine !== line) [line, shift] = [oldLine, 0];
-    const offset = starts[oldLine] + column;
-    for (; next < edits.length && edits[next].start <= offset; next++) {
-      const { start, end, text } = edits[next];
-      if (start < starts[oldLine]) {
-        if (text === '\n') added++;
-        continue;
-      }
-      if (text === '\n') {
-        added++;
-        shift = starts[oldLine] - start;
-      } else if (end <= offset) shift += text.length - (end - start);
-      else break;
-    }
-    return [oldLine + added, column + shift];
-  };
-}
-
-const kDigits = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/';
-
-/** The numbers of a segment of a source map, in base 64 with variable lengths. */
-function decode(segment) {
-  const numbers = [];
-  let value = 0;
-  let shift = 0;
-  for (const char of segment) {
-    const digit = kDigits.indexOf(char);
-    value += (digit & 31) * 2 ** shift;
-    shift += 5;
-    if (digit & 32) continue;
-    numbers.push(value % 2 ? -(value - 1) / 2 : value / 2);
-    [value, shift] = [0, 0];
-  }
-  return numbers;
-}
-
-function encode(number) {
-  let rest = number < 0 ? -2 * number + 1 : 2 * number;
-  let text = '';
-  do {
-    const digit = rest % 32;
-    rest = Math.floor(rest / 32);
-    text += kDigits[rest > 0 ? digit + 32 : digit];
-  } while (rest > 0);
-  return text;
-}
-
-/** The mappings of a source map after `edits` of the script. Only generated columns change; the other numbers are differences that stay. */
-function moveMappings(mappings, code, edits) {
-  const move = mover(code, edits);
-  const lines = [];
-  mappings.split(';').forEach((segments, oldLine) => {
-    let column = 0;
-    for (const segment of segments.split(',').filter(Boolean)) {
-      const [by, ...rest] = decode(segment);
-      column += by;
-      const [line, moved] = move(oldLine, column);
-      lines[line] ??= { column: 0, segments: [] };
-      // Without the index of a name: names of variables would be a fifth of the map.
-      lines[line].segments.push([moved - lines[line].column, ...rest.slice(0, 3)].map(encode).join(''));
-      lines[line].column = moved;
-    }
-  });
-  return Array.from(lines, (line) => line?.segments.join(',') ?? '').join(';');
-}
-
-/** Applies edits to a script and its source map, if it has one. */
-function edited({ code, map }, edits) {
+/** Applies edits, which ascend, to a script. */
+function edited(code, edits) {
   let text = '';
   let at = 0;
   for (const edit of edits) {
     text += code.slice(at, edit.start) + edit.text;
     at = edit.end;
   }
-  text += code.slice(at);
-  return { code: text, map: map && { ...map, mappings: moveMappings(map.mappings, code, edits) } };
+  return text + code.slice(at);
 }
 
-/** Finishes a minified script and its source map: escapes what is not ASCII, imports no facades on demand, and breaks it into lines. */
-export function finished(script, facades = new Map()) {
-  const edits = [...escapes(script.code), ...quotes(script.code), ...shortcuts(script.code, facades)];
+/** Finishes a minified script: escapes what is not ASCII, imports no facades on demand, and breaks it into lines. */
+export function finished(code, facades = new Map()) {
+  const edits = [...escapes(code), ...quotes(code), ...shortcuts(code, facades)];
   const ascii = edited(
-    script,
+    code,
     edits.sort((a, b) => a.start - b.start),
   );
-  return edited(ascii, lineBreaks(ascii.code));
-}
-
-/** A script of at most this length has no source map: an error in it needs none. */
-const kSmall = 1500;
-
-/** A source map without the text of the sources, which would be a seventh of the package. Tools that miss it would look for the files. */
-function withoutSources(map) {
-  return { ...map, names: [], sourcesContent: map.sources.map(() => '// not included') };
+  return edited(ascii, lineBreaks(ascii));
 }
 
 /** Finishes a script file. `facades`: by the names that scripts import. */
 export function finishFile(path, facades = new Map()) {
-  const text = readFileSync(path, 'utf8');
-  const [comment = ''] = kComment.exec(text) ?? [];
-  const map = comment && JSON.parse(readFileSync(`${path}.map`, 'utf8'));
-  const { code, map: moved } = finished({ code: text.replace(kComment, ''), map }, facades);
-  const keepsMap = moved && code.length > kSmall;
-  writeFileSync(path, `${code.trimEnd()}\n${keepsMap ? comment : ''}`);
-  if (keepsMap) writeFileSync(`${path}.map`, JSON.stringify(withoutSources(moved)));
-  else rmSync(`${path}.map`, { force: true });
-}
-
-/** Appends code to a finished script file. */
-export function appendTo(path, more) {
-  const text = readFileSync(path, 'utf8');
-  const [comment = ''] = kComment.exec(text) ?? [];
-  writeFileSync(path, `${text.slice(0, text.length - comment.length)}${more}${comment}`);
+  writeFileSync(path, `${finished(readFileSync(path, 'utf8'), facades).trimEnd()}\n`);
 }

@@ -336,9 +336,9 @@ export function testFaults(name: string, start: () => Promise<Engine>): void {
           return { unreachable, offline: alert.innerText, footer: document.querySelector('footer')!.innerText };
         }, null);
         expect(said.unreachable).toMatch(
-          /^This page could not be loaded\.\s+Parts of it could not be downloaded\. Check your connection/,
+          /^This page could not be loaded\.\s+A file could not be downloaded, or is damaged\. Check your connection/,
         );
-        expect(said.offline).toContain('You are offline, and this page is downloaded when it is first opened.');
+        expect(said.offline).toContain('You are offline. It is tried again when you are connected to the network.');
         expect(said.footer).toContain(
           'the page still works, except “Watch it learn” and “Teach it” if they were not opened before',
         );

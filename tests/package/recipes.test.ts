@@ -67,27 +67,77 @@ test('React: a build finds by meaning, and reads the index from IndexedDB on the
   await page.close();
 });
 
-test('React in development: StrictMode runs effects twice, and one model is loaded in one worker', async () => {
-  const folder = recipe('react');
+/** Serves a recipe with Vite's development server. `models`: the number of requests for the model so far. */
+async function develop(folder: string) {
   const entry = createRequire(join(bundlers, 'package.json')).resolve('vite/package.json');
   const { createServer } = await import(pathToFileURL(join(entry, '../dist/node/index.js')).href);
+  const site = { url: '', models: 0, [Symbol.asyncDispose]: async () => server.close() };
+  const counting = {
+    name: 'counting',
+    configureServer({ middlewares }: { middlewares: { use(each: unknown): void } }) {
+      middlewares.use((request: { url: string }, _: unknown, next: () => void) => {
+        if (request.url.includes('model.safetensors')) site.models++;
+        next();
+      });
+    },
+  };
   const server = await createServer({
     root: folder,
     logLevel: 'error',
-    server: { port: 0, host: '127.0.0.1', hmr: false },
+    plugins: [counting],
+    server: { port: 0, host: '127.0.0.1' },
   });
-  try {
-    await server.listen();
-    const { page, errors } = await open(server.resolvedUrls.local[0]);
-    await page.getByText('The index was built and stored.').waitFor();
+  await server.listen();
+  site.url = server.resolvedUrls.local[0];
+  return site;
+}
+
+// React's StrictMode runs effects twice.
+test.each([
+  ['React', 'react', 'The index was built and stored.', 'search.jsx', 'use-search.js', 'open-index.js'],
+  ['Svelte', 'svelte', 'Ready', 'Search.svelte', 'Search.svelte', 'open-index.svelte.js'],
+  ['Vue', 'vue', 'Ready', 'NoteSearch.vue', 'NoteSearch.vue', 'open-index.js'],
+])(
+  '%s in development: edits of components keep the model and its worker',
+  async (_, name, ready, view, code, opens) => {
+    const folder = recipe(name);
+    await using site = await develop(folder);
+    const { page, errors } = await open(site.url);
+    const first = page.locator('li').first();
+    const edit = (file: string, from: string, to: string) => {
+      const text = fs.readFileSync(join(folder, file), 'utf8');
+      expect(text, file).toContain(from);
+      fs.writeFileSync(join(folder, file), text.replace(from, to));
+    };
+    await page.getByText(ready).waitFor();
     await typeAndFind(page);
-    expect(page.workers()).toHaveLength(1);
+
+    edit(view, 'Search by meaning', 'Find by meaning');
+    const field = page.getByLabel('Find by meaning');
+    await field.fill('preparing a meal');
+    await first.filter({ hasText: 'onions' }).waitFor();
+    edit(code, 'topK: 3', 'topK: 2');
+    await expect
+      .poll(async () => {
+        await field.fill('classical music');
+        await field.fill('classical music concert');
+        await first.filter({ hasText: 'orchestra' }).waitFor();
+        return page.locator('li').count();
+      })
+      .toBe(2);
+    expect([site.models, page.workers().length]).toEqual([1, 1]);
+
+    edit(opens, 'worker: true', "worker: true, dtype: 'q8'");
+    let n = 0;
+    const reopened = async () => {
+      await field.fill(`music ${n++}`); // React opens the index again when it is next needed
+      return [site.models, page.workers().length];
+    };
+    await expect.poll(reopened).toEqual([2, 1]);
     expect(errors).toEqual([]);
     await page.close();
-  } finally {
-    await server.close();
-  }
-});
+  },
+);
 
 test.each(['svelte', 'vue'])('%s: a build finds by meaning', async (name) => {
   const folder = recipe(name);

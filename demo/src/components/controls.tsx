@@ -139,18 +139,6 @@ export function CopyButton({ label, text, disabled = false, title }: CopyProps) 
   );
 }
 
-/** Says what failed, with a button that tries again. */
-export const RetryNotice = ({ title, message, retry }: { title: string; message: string; retry: () => void }) => (
-  <Notice kind="alert" title={title}>
-    <p>{message}</p>
-    <p>
-      <button type="button" onClick={retry}>
-        Try again
-      </button>
-    </p>
-  </Notice>
-);
-
 /** A message; `alert` if the reader has to act. */
 export function Notice({
   kind = 'note',

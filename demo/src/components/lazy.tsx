@@ -2,20 +2,20 @@
 import { signal } from '@preact/signals';
 import type { FunctionComponent } from 'preact';
 import { useEffect } from 'preact/hooks';
-import { online } from '../offline/offline';
-import { RetryNotice } from './controls';
+import { asFailure, type Failure } from '../engine/failure';
+import { Failed } from './failed';
 
 /** The component that `load` downloads, when it is first shown. */
 export function lazy(load: () => Promise<FunctionComponent>): FunctionComponent {
   const loaded = signal<{ Content: FunctionComponent } | undefined>(undefined);
-  const hasFailed = signal(false);
+  const failure = signal<Failure | null>(null);
   const start = () =>
     load().then(
       (Content) => {
         loaded.value = { Content };
       },
-      () => {
-        hasFailed.value = true;
+      (error) => {
+        failure.value = asFailure(error);
       },
     );
   return function Lazy() {
@@ -23,25 +23,14 @@ export function lazy(load: () => Promise<FunctionComponent>): FunctionComponent 
       if (!loaded.peek()) void start();
     }, []);
     useEffect(() => {
-      if (!hasFailed.value) return undefined;
+      if (!failure.value) return undefined;
       const again = () => location.reload();
       addEventListener('online', again);
       return () => removeEventListener('online', again);
-    }, [hasFailed.value]);
+    }, [failure.value]);
     const { Content } = loaded.value ?? {};
     if (Content) return <Content />;
-    if (hasFailed.value)
-      return (
-        <RetryNotice
-          title="This page could not be loaded. "
-          message={
-            online.value
-              ? 'Parts of it could not be downloaded. Check your connection to the network, then try again.'
-              : 'You are offline, and this page is downloaded when it is first opened. Connect to the network, then try again.'
-          }
-          retry={() => location.reload()}
-        />
-      );
+    if (failure.value) return <Failed what="This page" of={failure.value} retry={() => location.reload()} />;
     return (
       <p class="waiting" role="status">
         Loading the page …

@@ -1,4 +1,5 @@
-// The index of the page: built by a model in a worker on the first visit, then read from IndexedDB.
+// The index of the page: built by a model in a worker on the first visit, then read from IndexedDB. Here and not in a component: Vite
+// replaces a component that is edited, and keeps this module and its model.
 import { load } from 'heed';
 import { get, set } from 'idb-keyval';
 import notes from './notes.json';
@@ -8,8 +9,11 @@ const KEY = `notes-${notes.version}`; // change the version with the notes
 let opening;
 let model;
 
-// In development, an edit of this file replaces the module; the previous one ends its worker.
-import.meta.hot?.dispose(() => model?.dispose());
+// In development, an edit of this file runs it again, with the same `data`: the worker of the run before ends.
+if (import.meta.hot) {
+  import.meta.hot.data.end?.();
+  import.meta.hot.data.end = () => model?.dispose();
+}
 
 /** -> { index, source }, the same for all callers. After an error, the next call tries again. */
 export function openIndex() {

@@ -66,6 +66,43 @@ describe('words', () => {
   });
 });
 
+describe('in a search for a text', () => {
+  const texts = ['The cat sleeps on the sofa.', 'Fry the onions, then add the rice.'];
+  const english = 'how to prepare a meal with rice';
+  const german = 'Wie koche ich ein Gericht mit Reis?';
+
+  test('is that of the query: German is in pieces, English is not', async () => {
+    using index = await heed.TextIndex.of(bundled, texts);
+    const of = await vocabularyCoverage(bundled, [english, german]);
+    for (const hybrid of [false, true]) {
+      const found = [await index.search(english, { hybrid }), await index.search(german, { hybrid })];
+      expect(found.map(({ coverage }) => coverage)).toEqual(of);
+      expect(found.map(({ coverage }) => coverage!.unknown + coverage!.continued > 0.4)).toEqual([false, true]);
+    }
+    const all = await index.searchAll([german, ' ', english]);
+    expect(all.map(({ coverage }) => coverage)).toEqual([of[1], undefined, of[0]]);
+    let latest: unknown;
+    await index.searchLatest(({ coverage }) => {
+      latest = coverage;
+    })(german);
+    expect(latest).toEqual(of[1]);
+  });
+
+  test('is the same for a model in a worker, and not among the hits', async () => {
+    using remote = await heed.fromPretrained(undefined, { worker: true });
+    using index = await heed.TextIndex.of(remote, texts);
+    const hits = await index.search(german);
+    expect(hits.coverage).toEqual((await vocabularyCoverage(bundled, german))[0]);
+    expect(Object.keys(hits)).toEqual(['0', '1']);
+  });
+
+  test('is absent for vectors and for functions that embed', async () => {
+    using index = await heed.TextIndex.of((given) => bundled.embed(given), texts);
+    expect(await index.search(german)).not.toHaveProperty('coverage');
+    expect(index.search(await bundled.embedQuery(german))).not.toHaveProperty('coverage');
+  });
+});
+
 test('refuses what it cannot read', async () => {
   await expect(vocabularyCoverage({} as never, 'a')).rejects.toThrow('vocabularyCoverage: model');
   await expect(vocabularyCoverage(bundled, 3 as never)).rejects.toThrow('texts');

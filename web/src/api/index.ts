@@ -87,7 +87,7 @@ export {
 } from '../models/stream.js';
 export { type Corpus, type Hit, type SemanticSearchOptions, semanticSearch, similarity } from '../search/index.js';
 export type { EmbedFunction } from '../search/index-model.js';
-export type { TextHit, TextSearchOptions } from '../search/index-search.js';
+export type { TextHit, TextHits, TextSearchOptions } from '../search/index-search.js';
 export { type EmbeddedIndexOptions, TextIndex } from '../search/text-index.js';
 export type {
   AddOptions,

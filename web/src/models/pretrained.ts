@@ -11,7 +11,7 @@ import { decodeIds, decodeSchema, readCall, requireTexts } from './call-options.
 import { type Device, onCore } from './device.js';
 import { EncodeOutputs, listsOf, sitesOf } from './encode-outputs.js';
 import { outputWidth } from './families/family.js';
-import { modelText, renamed, withoutImages } from './families/model-config.js';
+import { modelText, refuseFormerNames, withoutImages } from './families/model-config.js';
 import type { SentenceConfig } from './families/sentence-config.js';
 import { promptOf } from './families/sentence-transformers.js';
 import { isSparseTable, sparseIn } from './families/steps.js';
@@ -313,21 +313,6 @@ export class LocalModel extends RunnableModel implements PretrainedModel {
     return this.#images('embedImages').embed(images, options, this.config.normalize, () => void this.raw);
   }
 
-  /** @internal */
-  async encodeQuery(): Promise<never> {
-    throw renamed('embedQuery', 'encodeQuery');
-  }
-
-  /** @internal */
-  async encodeDocument(): Promise<never> {
-    throw renamed('embedDocument', 'encodeDocument');
-  }
-
-  /** @internal */
-  async embedImage(): Promise<never> {
-    throw renamed('embedImages', 'embedImage');
-  }
-
   async encodeImage(images: ImagesInput, options?: EncodeImageOptions): Promise<EncodeImageResult> {
     return this.#images('encodeImage').encode(images, options, () => void this.raw);
   }
@@ -353,6 +338,7 @@ export class LocalModel extends RunnableModel implements PretrainedModel {
   }
 }
 
+refuseFormerNames(LocalModel.prototype);
 heldByCalls(LocalModel.prototype);
 
 /** The number of entries of a sparse vector that the folder keeps. */

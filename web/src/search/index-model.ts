@@ -9,6 +9,7 @@ import type { Reader } from '../base/options.js';
 import type { SignalLike } from '../base/platform.js';
 import type { TensorInput } from '../base/tensor.js';
 import { concatenate } from '../io/files.js';
+import { coverageOf, type VocabularyCoverage } from '../models/coverage.js';
 import type { ModelConfig, PretrainedModel } from '../models/model.js';
 import { PROBE } from '../models/probe.js';
 import { promptText, type Role, withPrompt } from '../models/prompts.js';
@@ -143,6 +144,20 @@ export async function embedFor(
   });
   requireOwnWidth(dimensionsOf(rows), dimensionsOf(store) || dimensions);
   return rows;
+}
+
+/**
+ * How well the vocabulary of an index's model covers queries. null for an embedder without `tokenize`, such as a function, and for each query
+ * that a chat template has put into a message.
+ */
+export async function coverageOfQueries(
+  embedder: IndexEmbedder,
+  queries: readonly string[],
+  signal: SignalLike | undefined,
+): Promise<(VocabularyCoverage | null)[] | null> {
+  if (typeof embedder === 'function' || typeof embedder.tokenize !== 'function') return null;
+  const found = await embedder.tokenize(queries, { maxLength: Infinity, signal });
+  return coverageOf(queries, found, makeYield(signal));
 }
 
 /** Embeds documents for the store of an index, and computes the data that identify its model. */

@@ -15,6 +15,7 @@ import {
 } from '../base/options.js';
 import type { SignalLike } from '../base/platform.js';
 import type { Hit } from '../base/scores.js';
+import type { VocabularyCoverage } from '../models/coverage.js';
 import { normsOf } from '../models/quantized.js';
 import type { IndexState } from './index-model.js';
 import type { Matrix } from './pair-products.js';
@@ -27,6 +28,16 @@ import { type IndexedText, idOption, type TextFilter, type TextId, type TextRows
 export interface TextHit<Metadata = unknown> extends IndexedText<Metadata> {
   /** The cosine or the dot product; with `hybrid`, the sum over both rankings. */
   score: number;
+}
+
+/** The hits of a search for a text, best first. */
+export interface TextHits<Metadata = unknown> extends Array<TextHit<Metadata>> {
+  /**
+   * How well the vocabulary of the index's model covers the query. If many words are unknown or continued, the query may
+   * be in a language that the model does not know, and the hits wrong; see docs/embedding.md for limits and their error
+   * rates. Not enumerable; absent for an empty query, and if the embedder is a function or its folder has a chat template.
+   */
+  readonly coverage?: VocabularyCoverage | undefined;
 }
 
 /** Options of `TextIndex.search`. */

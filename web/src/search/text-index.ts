@@ -13,6 +13,7 @@ import { Unproxied } from '../base/unproxied.js';
 import { writeSafetensors } from '../io/safetensors.js';
 import type { PretrainedModel } from '../models/model.js';
 import {
+  coverageOfQueries,
   type EmbedFunction,
   type EmbedFunctionOptions,
   embedFor,
@@ -28,6 +29,7 @@ import {
   type CheckedSearch,
   searchIndex,
   type TextHit,
+  type TextHits,
   type TextSearchOptions,
   textSearchSchema,
 } from './index-search.js';
@@ -407,17 +409,18 @@ export class TextIndex<Metadata = unknown> extends Unproxied {
    * index of more than 200,000 texts, only the texts nearest by Hamming distance of the signs: `candidates * topK`,
    * where the multiplier defaults to 4 for bits and 256 otherwise. This is faster and may miss some texts.
    * An index with a model also accepts a text, embeds it as a query (`embedQuery`), and returns a promise, which rejects
-   * with every error. An empty text has no hits. With `hybrid`, texts are also found by the words of the query.
+   * with every error. Its hits have `coverage`, which tells queries in a language that the model does not know. An empty
+   * text has no hits. With `hybrid`, texts are also found by the words of the query.
    *
    * @throws HeedError SHAPE_MISMATCH for a query of another width; INVALID_ARGUMENT for NaN, infinities, and options out of range
    */
   search(query: TensorInput | Float32Array, options?: TextSearchOptions<Metadata>): TextHit<Metadata>[];
   /** The same for a text, which the index's model embeds as a query. */
-  search(query: string, options?: TextSearchOptions<Metadata>): Promise<TextHit<Metadata>[]>;
+  search(query: string, options?: TextSearchOptions<Metadata>): Promise<TextHits<Metadata>>;
   search(
     query: TensorInput | Float32Array | string,
     options?: TextSearchOptions<Metadata>,
-  ): TextHit<Metadata>[] | Promise<TextHit<Metadata>[]> {
+  ): TextHit<Metadata>[] | Promise<TextHits<Metadata>> {
     if (typeof query === 'string') return this.#embedded('query', [query], options).then(([hits]) => hits!);
     const isVector = kindOf(query) === 'Float32Array';
     const { data, shape } = isVector
@@ -443,7 +446,7 @@ export class TextIndex<Metadata = unknown> extends Unproxied {
    * @throws HeedError as `search`; INVALID_ARGUMENT if the index has no model
    */
   searchLatest(
-    onHits: (hits: TextHit<Metadata>[], text: string) => void,
+    onHits: (hits: TextHits<Metadata>, text: string) => void,
     options?: Omit<TextSearchOptions<Metadata>, 'signal'>,
   ): (text: string) => Promise<void> {
     this.#requireEmbedder('searchLatest', 'an index without a model');
@@ -476,11 +479,11 @@ export class TextIndex<Metadata = unknown> extends Unproxied {
    */
   searchAll(queries: TensorInput, options?: TextSearchOptions<Metadata>): TextHit<Metadata>[][];
   /** The same for texts, which the index's model embeds as queries. */
-  searchAll(queries: readonly string[], options?: TextSearchOptions<Metadata>): Promise<TextHit<Metadata>[][]>;
+  searchAll(queries: readonly string[], options?: TextSearchOptions<Metadata>): Promise<TextHits<Metadata>[]>;
   searchAll(
     queries: TensorInput | readonly string[],
     options?: TextSearchOptions<Metadata>,
-  ): TextHit<Metadata>[][] | Promise<TextHit<Metadata>[][]> {
+  ): TextHit<Metadata>[][] | Promise<TextHits<Metadata>[]> {
     const first = guarded('queries', () => (Array.isArray(queries) ? (queries[0] as unknown) : null));
     if (typeof first === 'string' || (first === undefined && this.#state.embedder))
       return this.#embedded('queries', queries as readonly string[], options);
@@ -493,21 +496,26 @@ export class TextIndex<Metadata = unknown> extends Unproxied {
     name: string,
     queries: readonly string[],
     options: object | undefined,
-  ): Promise<TextHit<Metadata>[][]> {
+  ): Promise<TextHits<Metadata>[]> {
     this.#requireEmbedder(name, name === 'query' ? 'a text' : 'texts');
     return this.#found(name, strings(queries, name), readOptions('search', textSearchSchema, options));
   }
 
-  async #found(name: string, queries: readonly string[], call: CheckedSearch): Promise<TextHit<Metadata>[][]> {
+  async #found(name: string, queries: readonly string[], call: CheckedSearch): Promise<TextHits<Metadata>[]> {
     const asked = queries.filter((query) => query.trim() !== '');
     if (asked.length === 0) return queries.map(() => []);
-    const rows = await embedFor(this.#state, 'query', asked, call);
+    const [rows, coverage] = await Promise.all([
+      embedFor(this.#state, 'query', asked, call),
+      coverageOfQueries(this.#state.embedder!, asked, call.signal),
+    ]);
     const vectors = { ...rows, data: Float32Array.from(rows.data) };
     const found = call.hybrid
       ? await (await hybrid()).hybridSearch(this.#state, name, asked, vectors, call)
       : searchIndex(this.#state, name, vectors, call);
+    for (const [i, hits] of found.entries())
+      if (coverage?.[i]) Object.defineProperty(hits, 'coverage', { value: coverage[i] });
     let n = 0;
-    return queries.map((query) => (query.trim() === '' ? [] : found[n++]!)) as TextHit<Metadata>[][];
+    return queries.map((query) => (query.trim() === '' ? [] : found[n++]!)) as TextHits<Metadata>[];
   }
 
   #ofVectors(name: string, queries: Matrix, options: object | undefined): TextHit<Metadata>[][] {

@@ -18,7 +18,7 @@ import {
   type TextMethod,
 } from '../models/call-options.js';
 import { onCore } from '../models/device.js';
-import { modelText, renamed, withoutImages } from '../models/families/model-config.js';
+import { modelText, refuseFormerNames, withoutImages } from '../models/families/model-config.js';
 import type { SparseVector } from '../models/heads/sparse.js';
 import { type HeadName, readHead } from '../models/heads/task-heads.js';
 import type { EmbedImageOptions, EncodeImageOptions, EncodeImageResult, ImagesInput } from '../models/image-encoder.js';
@@ -149,21 +149,6 @@ export abstract class RemoteModel extends Unproxied implements PretrainedModel {
     return (await this.#images('embedImages')).embedRemotely(this, images, options);
   }
 
-  /** @internal */
-  async encodeQuery(): Promise<never> {
-    throw renamed('embedQuery', 'encodeQuery');
-  }
-
-  /** @internal */
-  async encodeDocument(): Promise<never> {
-    throw renamed('embedDocument', 'encodeDocument');
-  }
-
-  /** @internal */
-  async embedImage(): Promise<never> {
-    throw renamed('embedImages', 'embedImage');
-  }
-
   async encodeImage(images: ImagesInput, options?: EncodeImageOptions): Promise<EncodeImageResult> {
     return (await this.#images('encodeImage')).encodeRemotely(this, images, options);
   }
@@ -205,4 +190,5 @@ export abstract class RemoteModel extends Unproxied implements PretrainedModel {
   }
 }
 
+refuseFormerNames(RemoteModel.prototype);
 heldByCalls(RemoteModel.prototype);

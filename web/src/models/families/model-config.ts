@@ -103,9 +103,17 @@ export function modelText({ config, disposed }: PretrainedModel): string {
   return `PretrainedModel '${family}': ${notes.join(', ')}`;
 }
 
-/** Makes the error for a call of a model by a former name. */
-export function renamed(present: string, former: string): HeedError {
-  return invalid('PretrainedModel', `${present}()`, `${former}(), its former name`, 'UNSUPPORTED');
+/** Former names of a model's methods, and the present ones. */
+const FORMER_NAMES = { encodeQuery: 'embedQuery', encodeDocument: 'embedDocument', embedImage: 'embedImages' };
+
+/** Makes calls of a class's methods by former names errors that give the present ones. `prototype`: that of a class of models. */
+export function refuseFormerNames(prototype: object): void {
+  for (const [former, present] of Object.entries(FORMER_NAMES)) {
+    const value = async () => {
+      throw invalid('PretrainedModel', `${present}()`, `${former}(), its former name`, 'UNSUPPORTED');
+    };
+    Object.defineProperty(prototype, former, { value, configurable: true, writable: true });
+  }
 }
 
 /** Makes the error for an image call of a model without an image encoder. */
