@@ -35,6 +35,7 @@ const floats = (rows) => ({ data: Float32Array.from(bytes(rows * width)), shape:
 const frame = () => new Promise((resolve) => requestAnimationFrame(resolve));
 let index;
 let file;
+let input;
 Object.assign(window, {
   async fill(count, worker) {
     index = await heed.TextIndex.of(model, [], worker ? { worker } : {});
@@ -59,16 +60,13 @@ Object.assign(window, {
       }
     },
     async many() {
-      await index.searchAll(floats(64), { exact: true });
+      await index.searchAll(input, { exact: true });
     },
     async text() {
       for (let i = 0; i < 10; i++) await index.search('a text with the number ' + i);
     },
     async add() {
-      const texts = Array.from({ length: 10_000 }, (_, i) => 'new ' + i);
-      const vectors = floats(10_000);
-      window.start();
-      await index.add(texts, { vectors });
+      await index.add(input.texts, { vectors: input });
     },
     async save() {
       file = await index.save();
@@ -79,23 +77,21 @@ Object.assign(window, {
       file = undefined;
     },
   },
+  prepare(name) {
+    input = { ...floats(name === 'add' ? 10_000 : 64), texts: Array.from({ length: 10_000 }, (_, i) => 'new ' + i) };
+  },
   async measure(name, worker) {
-    let last = performance.now();
+    await frame();
+    const begin = performance.now();
+    let last = begin;
     let longest = 0;
     let isDone = false;
-    let begin = last;
-    window.start = () => {
-      begin = last = performance.now();
-      longest = 0;
-    };
     const onFrame = () => {
       longest = Math.max(longest, performance.now() - last);
       last = performance.now();
       if (!isDone) requestAnimationFrame(onFrame);
     };
-    await frame();
     requestAnimationFrame(onFrame);
-    window.start();
     await window.actions[name](worker);
     const took = performance.now() - begin;
     await new Promise((resolve) => setTimeout(resolve, 100)); // the frames behind the last task
@@ -136,6 +132,7 @@ for (let round = 0; round < rounds; round++)
     await page.waitForFunction(() => window.ready);
     await page.evaluate(([count, worker]) => window.fill(count, worker), [count, worker]);
     for (const name of Object.keys(kActions)) {
+      await page.evaluate((name) => window.prepare(name), name);
       await browser.startTracing(page, {
         categories: ['toplevel', 'disabled-by-default-devtools.timeline', '__metadata'],
       });
