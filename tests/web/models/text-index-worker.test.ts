@@ -212,6 +212,15 @@ describe('calls at the same time', () => {
     expect([...(await there.entries())]).toEqual([...whole.entries()]);
   });
 
+  test('a search does not wait for texts that are being embedded', async () => {
+    const there = await heed.TextIndex.of(model, texts, { worker: true });
+    const ended: string[] = [];
+    const embedded = model.embed(Array(20_000).fill('the quick brown fox')).then(() => ended.push('embed'));
+    const searched = there.search(matrix(1, 24, 1)).then(() => ended.push('search'));
+    await Promise.all([embedded, searched]);
+    expect(ended).toEqual(['search', 'embed']);
+  });
+
   test('a call that is stopped leaves the index as it was', async () => {
     const there = await heed.TextIndex.of(model, texts, { worker: true });
     const before = await there.save();

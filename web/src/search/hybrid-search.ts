@@ -60,9 +60,10 @@ export async function hybridSearch(
       const best = [...scores].sort(([, a], [, b]) => b - a).slice(0, topK);
       return best.map(([row, score]) => ({ ...rows.at(row), score }));
     });
-  return store.inTurn(() => {
-    const allowed = allowedRows(rows, call);
-    const nearest = nearestRows(state, name, vectors, { ...call, topK: depth }, allowed);
-    return after(nearest, (found) => joined(allowed, found));
-  });
+  const search = { ...call, topK: depth };
+  return store.inTurn(() =>
+    after(allowedRows(state, call), (allowed) =>
+      after(nearestRows(state, name, vectors, search, allowed), (found) => joined(allowed, found)),
+    ),
+  );
 }

@@ -1,5 +1,6 @@
 /** How a TextIndex is searched: options, hits, and which texts are compared in full. */
 import { invalid } from '../base/error.js';
+import { completed, inTurns, makeYield, STEP, type Steps } from '../base/event-loop.js';
 import {
   callback,
   finite,
@@ -109,10 +110,10 @@ export function searchIndex(
   call: CheckedSearch,
 ): Answer<TextHit[][]> {
   const { rows, store } = state;
+  const hitsOf = (found: Hit[][]) =>
+    found.map((hits) => hits.map(({ index, score }) => ({ ...rows.at(index), score })));
   return store.inTurn(() =>
-    after(nearestRows(state, name, queries, call, allowedRows(rows, call)), (found) =>
-      found.map((hits) => hits.map(({ index, score }) => ({ ...rows.at(index), score }))),
-    ),
+    after(allowedRows(state, call), (allowed) => after(nearestRows(state, name, queries, call, allowed), hitsOf)),
   );
 }
 
@@ -154,12 +155,22 @@ export interface AllowedRows {
   size: number;
 }
 
-/** The rows that the options `ids` and `filter` allow; null: all. */
-export function allowedRows(rows: TextRows, { ids: wanted, filter }: CheckedSearch): AllowedRows | null {
+/**
+ * The rows that the options `ids` and `filter` allow; null: all. In a turn of the store. If the search waits for a worker
+ * anyway, yields to the event loop between calls of `filter`.
+ */
+export function allowedRows({ rows, store }: IndexState, call: CheckedSearch): Answer<AllowedRows | null> {
+  const steps = allowedInSteps(rows, call);
+  return store.isRemote ? inTurns(steps, makeYield(call.signal)) : completed(steps);
+}
+
+function* allowedInSteps(rows: TextRows, { ids: wanted, filter }: CheckedSearch): Steps<AllowedRows | null> {
   if (!wanted && !filter) return null;
   const bits = new Uint32Array(Math.ceil(rows.count / 32));
   let size = 0;
+  let seen = 0;
   for (const row of wanted ? rowsOf(rows, wanted) : (rows.usedRows() ?? Array(rows.count).keys())) {
+    if (++seen % STEP === 0) yield null;
     if (filter && !filter(rows.at(row))) continue;
     bits[row >> 5]! |= 1 << (row & 31);
     size++;

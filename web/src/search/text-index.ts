@@ -250,9 +250,9 @@ export class TextIndex<Metadata = unknown, Worker extends boolean = false> exten
     texts: readonly (string | TextItem<Metadata>)[],
     options?: EmbeddedIndexOptions<Metadata>,
   ): Promise<TextIndex<Metadata>>;
-  /** The same with the vectors in the worker of the model, which was loaded with `worker: true`. */
+  /** The same for an index with its vectors in the worker of a model, which was loaded with `worker: true`. */
   static of<Metadata = unknown>(
-    model: PretrainedModel,
+    model: PretrainedModel | EmbedFunction,
     texts: readonly (string | TextItem<Metadata>)[],
     options: EmbeddedIndexOptions<Metadata, true>,
   ): Promise<TextIndex<Metadata, true>>;

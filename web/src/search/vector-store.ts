@@ -42,7 +42,7 @@ export interface StoreSearch {
 export type Answer<T> = T | Promise<T>;
 
 /** Continues with an answer, at once unless it is a promise. */
-export const after = <T, R>(answer: Answer<T>, next: (value: T) => R): Answer<R> =>
+export const after = <T, R>(answer: Answer<T>, next: (value: T) => Answer<R>): Answer<R> =>
   answer instanceof Promise ? answer.then(next) : next(answer);
 
 /** Tensors of a safetensors file. */
