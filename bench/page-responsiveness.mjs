@@ -135,7 +135,7 @@ async function measureInteractions(browser, origin, rounds) {
 }
 
 /** Milliseconds of the tasks of pages' main threads, longest first: their own time, without what other processes took. */
-function longestTasks(trace) {
+export function longestTasks(trace) {
   const { traceEvents } = JSON.parse(trace.toString());
   const thread = ({ pid, tid }) => `${pid} ${tid}`;
   const main = new Set(

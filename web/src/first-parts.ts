@@ -7,6 +7,7 @@ import {
   requireRow,
   saveIndex,
   setEmbedder,
+  workerStores,
 } from './search/text-index-changes.js';
 import { loadInWorker, loadPool, loadWorkers } from './worker/index.js';
 
@@ -19,6 +20,7 @@ export const firstParts = {
     requireRow,
     saveIndex,
     setEmbedder,
+    workerStores,
   } satisfies typeof import('./search/text-index-changes.js'),
   workers: { loadInWorker, loadPool, loadWorkers } satisfies typeof import('./worker/index.js'),
 };

@@ -15,6 +15,7 @@ import { hybridSearch, WordIndex } from './search/hybrid-search.js';
 import { extractEntities } from './tasks/entities.js';
 import { embedLong, splitPassages } from './tasks/split-passages.js';
 import { vocabularyCoverage } from './tasks/vocabulary-coverage.js';
+import { openStore } from './worker/remote-store.js';
 
 export const pageParts = {
   gpu: { leastRows, openDevice } satisfies typeof import('./gpu/open.js'),
@@ -28,6 +29,7 @@ export const pageParts = {
   prune: { prune } satisfies typeof import('./folders/prune.js'),
   quantize: { isSettings, quantize, quantizedBytes } satisfies typeof import('./folders/quantize.js'),
   'quantize-index': { quantizeIndex } satisfies typeof import('./folders/quantize-index.js'),
+  'remote-store': { openStore } satisfies typeof import('./worker/remote-store.js'),
   'split-passages': { embedLong, splitPassages } satisfies typeof import('./tasks/split-passages.js'),
   'vocabulary-coverage': { vocabularyCoverage } satisfies typeof import('./tasks/vocabulary-coverage.js'),
 };

@@ -84,6 +84,41 @@ test('a worker does all the work, and calls can be cancelled', async () => {
   expect(seen.rows).toBe(3);
 });
 
+test.each(['/index.js', '/heed.min.js'])(
+  "an index in a model's worker has the hits of one in the page: %s",
+  async (script) => {
+    const seen = await page.evaluate(async (script) => {
+      const { load } = (await new Function('script', 'return import(script)')(script)) as typeof import('heed');
+      const wasm = await (await fetch('/heed-simd128.wasm')).arrayBuffer();
+      const heed = await load({ build: 'simd128', wasm }); // a separate instance
+      const model = await heed.fromPretrained('/models/bert', { worker: true });
+      const [count, width] = [20_000, 64];
+      const data = Float32Array.from({ length: count * width }, (_, i) => Math.sin(i * 1.37) + Math.cos(i * i));
+      const vectors = { data, shape: [count, width] };
+      const texts = Array.from({ length: count }, (_, i) => `text ${i}`);
+      const empty = heed.info.memoryBytes;
+      const there = await heed.TextIndex.of(model, [], { worker: true });
+      await there.add(texts, { vectors });
+      await there.remove(({ index }) => index % 3 === 0);
+      const query = data.slice(0, width);
+      const hits = [await there.search(query), await there.search(query, { filter: ({ index }) => index % 2 === 0 })];
+      const file = await there.toSafetensors();
+      const grown = heed.info.memoryBytes - empty;
+      const here = heed.TextIndex.of();
+      await here.add(texts, { vectors });
+      await here.remove(({ index }) => index % 3 === 0);
+      const expected = [here.search(query), here.search(query, { filter: ({ index }) => index % 2 === 0 })];
+      const other = here.toSafetensors();
+      const isSame = file.length === other.length && file.every((byte, i) => byte === other[i]);
+      heed.dispose();
+      return { hits, expected, isSame, grown };
+    }, script);
+    expect(seen.hits).toEqual(seen.expected);
+    expect(seen.hits[0]).toHaveLength(10);
+    expect([seen.isSame, seen.grown]).toEqual([true, 0]);
+  },
+);
+
 test('a pool reads each file once, and a Worker of the page keeps its handlers', async () => {
   served.length = 0;
   const { input } = fixture('bert');

@@ -171,7 +171,7 @@ export class Heed extends Functions {
     this.#loadModel = loadModel;
     this.#choice = choice;
     this.masks = masksOf(runtime);
-    this.TextIndex = class<Metadata = unknown> extends TextIndex<Metadata> {
+    this.TextIndex = class<Metadata = unknown, Worker extends boolean = false> extends TextIndex<Metadata, Worker> {
       static override readonly name = 'TextIndex';
       static override get runtime(): Runtime {
         return runtime;
@@ -278,7 +278,10 @@ export class Heed extends Functions {
    * (await heed.TextIndex.load(bytes, { embedder: model })).texts; // ["the quick fox", "a dog"]
    * @throws HeedError INVALID_ARGUMENT for an index without texts; UNSUPPORTED for one with the similarity 'dot'
    */
-  async quantizeIndex(index: TextIndex, options?: QuantizeIndexOptions): Promise<Uint8Array<ArrayBuffer>> {
+  async quantizeIndex(
+    index: TextIndex<unknown, boolean>,
+    options?: QuantizeIndexOptions,
+  ): Promise<Uint8Array<ArrayBuffer>> {
     void this.#runtime.core;
     const { quantizeIndex } = await importing('quantize-index', () => import('../folders/quantize-index.js'));
     return quantizeIndex(this.#runtime, index, options);

@@ -38,7 +38,7 @@ const schema = {
 /** Implements `Heed.quantizeIndex`. */
 export async function quantizeIndex(
   { core }: Runtime,
-  index: TextIndex,
+  index: TextIndex<unknown, boolean>,
   options?: QuantizeIndexOptions,
 ): Promise<Uint8Array<ArrayBuffer>> {
   const { components: wanted, bits, texts, signal } = readOptions('quantizeIndex', schema, options);

@@ -1,6 +1,7 @@
 /** Reads pieces of requested sizes from a file's stream of chunks. */
 import { allocating, invalidFile } from '../base/error.js';
-import { concatenate, type OpenFile } from './files.js';
+import { makeYield } from '../base/event-loop.js';
+import type { OpenFile } from './files.js';
 
 export class ByteReader {
   readonly file: OpenFile;
@@ -59,9 +60,16 @@ export class ByteReader {
       this.#kept ||= !borrowed;
       parts.push(borrowed && left > 0 ? part.slice() : part);
     }
-    return allocating(tensor?.name ?? this.file.name, tensor?.shape ?? [size], size, () =>
-      concatenate(Uint8Array, parts),
-    );
+    if (parts.length === 1) return parts[0]!;
+    const whole = allocating(tensor?.name ?? this.file.name, tensor?.shape ?? [size], size, () => new Uint8Array(size));
+    const pause = makeYield(undefined);
+    let at = 0;
+    for (const part of parts) {
+      await pause();
+      whole.set(part, at);
+      at += part.length;
+    }
+    return whole;
   }
 
   /**

@@ -3,10 +3,12 @@
  */
 import { invalid } from '../base/error.js';
 import { makeYield } from '../base/event-loop.js';
+import type { Hit } from '../base/scores.js';
 import type { IndexState } from './index-model.js';
-import { allowedRows, type CheckedSearch, nearestRows, type TextHit } from './index-search.js';
+import { type AllowedRows, allowedRows, type CheckedSearch, nearestRows, type TextHit } from './index-search.js';
 import type { Matrix } from './pair-products.js';
 import { hasRow } from './row-bits.js';
+import { after } from './vector-store.js';
 import { WordIndex } from './word-index.js';
 
 export { WordIndex };
@@ -38,25 +40,30 @@ export async function hybridSearch(
     throw invalid('search.threshold', expected, `${call.threshold}`);
   }
   state.words ??= WordIndex.empty();
-  const { rows, words } = state;
+  const { rows, store, words } = state;
   await words.update(rows, makeYield(call.signal));
   const topK = call.topK ?? 10;
   const depth = Math.max(MIN_DEPTH, DEPTH_PER_HIT * topK);
-  const allowed = allowedRows(rows, call);
-  const nearest = nearestRows(state, name, vectors, { ...call, topK: depth }, allowed);
-  return queries.map((query, n) => {
-    const byWords: number[] = [];
-    for (const id of words.ranked(query)) {
-      const row = rows.rowOf(id);
-      // A text may have been removed since its words were read.
-      if (row >= 0 && (!allowed || hasRow(allowed.bits, row))) byWords.push(row);
-      if (byWords.length === depth) break;
-    }
-    const scores = new Map<number, number>();
-    // Words first: if two texts have the same score, the one that has the words comes first.
-    for (const ranking of [byWords, nearest[n]!.map(({ index }) => index)])
-      for (const [i, row] of ranking.entries()) scores.set(row, (scores.get(row) ?? 0) + 1 / (RANK_CONSTANT + i + 1));
-    const best = [...scores].sort(([, a], [, b]) => b - a).slice(0, topK);
-    return best.map(([row, score]) => ({ ...rows.at(row), score }));
-  });
+  const joined = (allowed: AllowedRows | null, nearest: Hit[][]) =>
+    queries.map((query, n) => {
+      const byWords: number[] = [];
+      for (const id of words.ranked(query)) {
+        const row = rows.rowOf(id);
+        // A text may have been removed since its words were read.
+        if (row >= 0 && (!allowed || hasRow(allowed.bits, row))) byWords.push(row);
+        if (byWords.length === depth) break;
+      }
+      const scores = new Map<number, number>();
+      // Words first: if two texts have the same score, the one that has the words comes first.
+      for (const ranking of [byWords, nearest[n]!.map(({ index }) => index)])
+        for (const [i, row] of ranking.entries()) scores.set(row, (scores.get(row) ?? 0) + 1 / (RANK_CONSTANT + i + 1));
+      const best = [...scores].sort(([, a], [, b]) => b - a).slice(0, topK);
+      return best.map(([row, score]) => ({ ...rows.at(row), score }));
+    });
+  const search = { ...call, topK: depth };
+  return store.inTurn(() =>
+    after(allowedRows(state, call), (allowed) =>
+      after(nearestRows(state, name, vectors, search, allowed), (found) => joined(allowed, found)),
+    ),
+  );
 }

@@ -4,7 +4,7 @@
  * such as an int8 version.
  */
 import { describe, formatShape, guarded, invalid } from '../base/error.js';
-import { abortable, makeYield } from '../base/event-loop.js';
+import { abortable } from '../base/event-loop.js';
 import type { Reader } from '../base/options.js';
 import type { SignalLike } from '../base/platform.js';
 import type { TensorInput } from '../base/tensor.js';
@@ -15,9 +15,9 @@ import { PROBE } from '../models/probe.js';
 import { promptText, type Role, withPrompt } from '../models/prompts.js';
 import type { Rows } from '../models/quantized.js';
 import { type Corpus, readCorpus, requireFinite } from './rows.js';
-import { dimensionsOf, inBlocks, inForm, SIMILARITIES, type Similarity, type StoredVectors } from './stored-vectors.js';
+import { dimensionsOf, SIMILARITIES, type Similarity, type StoredVectors } from './stored-vectors.js';
 import type { TextRows } from './text-rows.js';
-import type { VectorStore } from './vector-store.js';
+import type { Answer, Store } from './vector-store.js';
 import type { WordIndex } from './word-index.js';
 
 /** The options with which an index calls a function that embeds its texts. */
@@ -56,7 +56,7 @@ export interface Probe {
 export interface IndexState {
   /** The texts, one per row of the vectors. Rows whose text has been removed must not be hits. */
   readonly rows: TextRows;
-  readonly store: VectorStore;
+  readonly store: Store;
   /** The text before each document; null: the document prompt of the model's folder. */
   prompt: string | null;
   /** The embedder of texts that are added or searched for. */
@@ -160,15 +160,18 @@ export async function coverageOfQueries(
   return coverageOf(queries, found, makeYield(signal));
 }
 
-/** Embeds documents for the store of an index, and computes the data that identify its model. */
+/**
+ * Embeds documents for the store of an index, and computes the data that identify its model. Returns a function that
+ * appends the vectors.
+ */
 export async function embedRows(
   state: IndexState,
   texts: readonly string[],
   { signal, onProgress }: Pick<EmbedFunctionOptions, 'signal' | 'onProgress'>,
-): Promise<Rows> {
+): Promise<() => Answer<void>> {
   await knownProbe(state, signal);
   const vectors = await embedFor(state, 'document', texts, { signal, onProgress });
-  return inBlocks(vectors, (block, first) => inForm(state.store, block, first), makeYield(signal));
+  return state.store.prepare(vectors, signal);
 }
 
 /** Rejects a model whose vectors differ in width from those of the index. */
@@ -224,8 +227,8 @@ function bitsOf({ storage, dtype }: Partial<ModelConfig>): number {
 }
 
 /** The vectors of the texts in use. */
-export function usedVectors({ rows, store }: IndexState): StoredVectors {
-  return store.vectors(rows.usedRows());
+export function usedVectors({ rows, store }: IndexState): Answer<StoredVectors> {
+  return store.inTurn(() => store.vectors(rows.usedRows()));
 }
 
 /** How the vectors are made and compared, as tensors and metadata to store in a file; see same-model.ts. */

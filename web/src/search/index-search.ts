@@ -1,5 +1,6 @@
 /** How a TextIndex is searched: options, hits, and which texts are compared in full. */
 import { invalid } from '../base/error.js';
+import { completed, inTurns, makeYield, STEP, type Steps } from '../base/event-loop.js';
 import {
   callback,
   finite,
@@ -23,6 +24,7 @@ import { requireFinite } from './rows.js';
 import { type SearchOptions, searchSchema } from './similarity.js';
 import { dimensionsOf, requireLengths } from './stored-vectors.js';
 import { type IndexedText, idOption, type TextFilter, type TextId, type TextRows } from './text-rows.js';
+import { type Answer, after } from './vector-store.js';
 
 /** A hit of a search in a `TextIndex`. */
 export interface TextHit<Metadata = unknown> extends IndexedText<Metadata> {
@@ -68,8 +70,8 @@ export interface TextSearchOptions<Metadata = unknown> extends SearchOptions {
    */
   prompt?: string | undefined;
   /**
-   * Stops a search for a text while the model embeds it. The search rejects with the signal's reason. A search for a
-   * vector throws it if the signal has fired before.
+   * Stops a search for a text while the model embeds it, and in an index with `worker: true` any search. The search
+   * rejects with the signal's reason. Another search for a vector throws it if the signal has fired before.
    */
   signal?: SignalLike | undefined;
 }
@@ -112,20 +114,31 @@ function requireQueryWidth(state: IndexState, name: string, got: number): void {
 }
 
 /** Searches for several vectors [N,D]. `name`: the argument that has them, for messages. */
-export function searchIndex(state: IndexState, name: string, queries: Matrix, call: CheckedSearch): TextHit[][] {
-  const { rows } = state;
-  const found = nearestRows(state, name, queries, call, allowedRows(rows, call));
-  return found.map((hits) => hits.map(({ index, score }) => ({ ...rows.at(index), score })));
+export function searchIndex(
+  state: IndexState,
+  name: string,
+  queries: Matrix,
+  call: CheckedSearch,
+): Answer<TextHit[][]> {
+  const { rows, store } = state;
+  const hitsOf = (found: Hit[][]) =>
+    found.map((hits) => hits.map(({ index, score }) => ({ ...rows.at(index), score })));
+  return store.inTurn(() =>
+    after(allowedRows(state, call), (allowed) => after(nearestRows(state, name, queries, call, allowed), hitsOf)),
+  );
 }
 
-/** Finds the rows nearest to several vectors [N,D]. `allowed`: the rows that may be found; null: all. */
+/**
+ * Finds the rows nearest to several vectors [N,D], in a turn of the store. `allowed`: the rows that may be found; null:
+ * all.
+ */
 export function nearestRows(
   state: IndexState,
   name: string,
   { data, count: queries, width }: Matrix,
   { topK, candidates, threshold, exact, signal: stop }: CheckedSearch,
   allowed: AllowedRows | null,
-): Hit[][] {
+): Answer<Hit[][]> {
   stop?.throwIfAborted();
   const { rows, store } = state;
   if (queries > 0) requireQueryWidth(state, name, width);
@@ -138,12 +151,13 @@ export function nearestRows(
   const selected = multiplier === 0 ? 0 : count * multiplier; // not Infinity * 0
   // A multiplier that the caller gives applies to small indexes, too, but not to the few texts of a filter.
   const isSmall = (allowed !== null || candidates === 0) && (allowed ?? rows).size <= Math.max(selected, SMALL);
-  return store.search(data, {
+  const search = {
     topK: count,
     threshold: threshold ?? -Infinity,
     candidates: isSmall ? 0 : selected,
     allowed: allowed ? allowed.bits : rows.used,
-  });
+  };
+  return store.search(data, search, stop);
 }
 
 /** A bitmap of the rows whose texts may be hits, and their number. */
@@ -152,12 +166,22 @@ export interface AllowedRows {
   size: number;
 }
 
-/** The rows that the options `ids` and `filter` allow; null: all. */
-export function allowedRows(rows: TextRows, { ids: wanted, filter }: CheckedSearch): AllowedRows | null {
+/**
+ * The rows that the options `ids` and `filter` allow; null: all. In a turn of the store. If the search waits for a worker
+ * anyway, yields to the event loop between calls of `filter`.
+ */
+export function allowedRows({ rows, store }: IndexState, call: CheckedSearch): Answer<AllowedRows | null> {
+  const steps = allowedInSteps(rows, call);
+  return store.isRemote ? inTurns(steps, makeYield(call.signal)) : completed(steps);
+}
+
+function* allowedInSteps(rows: TextRows, { ids: wanted, filter }: CheckedSearch): Steps<AllowedRows | null> {
   if (!wanted && !filter) return null;
   const bits = new Uint32Array(Math.ceil(rows.count / 32));
   let size = 0;
+  let seen = 0;
   for (const row of wanted ? rowsOf(rows, wanted) : (rows.usedRows() ?? Array(rows.count).keys())) {
+    if (++seen % STEP === 0) yield null;
     if (filter && !filter(rows.at(row))) continue;
     bits[row >> 5]! |= 1 << (row & 31);
     size++;

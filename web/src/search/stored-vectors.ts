@@ -61,6 +61,16 @@ export function requireLengths(
 /** The number of rows to convert before yielding to the event loop: some milliseconds' work. */
 const BLOCK = 4096;
 
+/** Divides rows into blocks, which are views of them; no rows are one block. `first`: the number of a block's first row. */
+export function* blocksOf(rows: Rows): Generator<{ block: Rows; first: number }, void> {
+  const { data, count, width, scales } = rows;
+  for (let first = 0; first === 0 || first < count; first += BLOCK) {
+    const end = Math.min(first + BLOCK, count);
+    const block = { ...rows, data: data.subarray(first * width, end * width), count: end - first };
+    yield { block: scales ? { ...block, scales: scales.subarray(first, end) } : block, first };
+  }
+}
+
 /**
  * Converts rows in blocks and joins the results. `first` is the number of a block's first row. Calls `pause` before
  * each block.
@@ -70,26 +80,23 @@ export async function inBlocks(
   convert: (block: Rows, first: number) => Rows,
   pause: () => Promise<void>,
 ): Promise<Rows> {
-  const { data, count, width, scales } = rows;
   const parts: Rows[] = [];
-  for (let first = 0; first === 0 || first < count; first += BLOCK) {
+  for (const { block, first } of blocksOf(rows)) {
     await pause();
-    const end = Math.min(first + BLOCK, count);
-    const block = { ...rows, data: data.subarray(first * width, end * width), count: end - first };
-    parts.push(convert(scales ? { ...block, scales: scales.subarray(first, end) } : block, first));
+    parts.push(convert(block, first));
   }
   const [one] = parts as [Rows, ...Rows[]];
   if (parts.length === 1) return one;
   const joined = <A extends Rows['data']>(each: A[]) =>
     concatenate(each[0]!.constructor as new (length: number) => A, each);
-  const whole = { ...one, count, data: joined(parts.map((part) => part.data)) };
+  const whole = { ...one, count: rows.count, data: joined(parts.map((part) => part.data)) };
   return one.factors ? { ...whole, factors: joined(parts.map((part) => part.factors!)) } : whole;
 }
 
 /** Converts rows to the form of those in a store. `first`: the number of the first row, for messages. */
 export function inForm(store: Omit<StoredVectors, 'data' | 'factors'>, given: Rows, first = 0): Rows {
   const { data, count, width, bits, scales } = given;
-  requireFinite('vectors', data, first * width);
+  if (isFloat(data)) requireFinite('vectors', data, first * width);
   const { storage, similarity } = store.options;
   const dimensions = dimensionsOf(store) || dimensionsOf(given);
   if (count > 0 && dimensionsOf(given) !== dimensions)

@@ -1,7 +1,7 @@
 /** Loads and changes a TextIndex. text-index-file.ts has the format of its file. */
 import { describe, guarded, invalid } from '../base/error.js';
 import { makeYield, STEP } from '../base/event-loop.js';
-import { optional, readOptions, type Schema, signal, size } from '../base/options.js';
+import { flag, optional, readOptions, type Schema, signal, size } from '../base/options.js';
 import type { Runtime } from '../base/owned.js';
 import type { SignalLike, UrlLike } from '../base/platform.js';
 import { bytesOf, isBlob } from '../io/bytes.js';
@@ -19,19 +19,21 @@ import {
   requireOwnWidth,
 } from './index-model.js';
 import { requireSameModel } from './same-model.js';
-import { dimensionsOf, inBlocks, inForm } from './stored-vectors.js';
+import { dimensionsOf, type StoreOptions } from './stored-vectors.js';
 import { readState } from './text-index-file.js';
 import type { CheckedAdd, CheckedEmbedding, IndexSource, LoadIndexOptions } from './text-index-options.js';
 import type { Items, TextFilter, TextId, TextRows } from './text-rows.js';
+import { type Store, VectorStore } from './vector-store.js';
 
 export { saveIndex } from './text-index-file.js';
 
 const loadSchema = {
   embedder: optional(embedderOption, null),
   dimensions: optional(size, null),
+  worker: optional(flag, false),
   signal,
   ...remoteSchema,
-} satisfies Schema<LoadIndexOptions>;
+} satisfies Schema<LoadIndexOptions<boolean>>;
 
 const FILE = 'index.safetensors';
 
@@ -46,20 +48,59 @@ function splitSource(source: IndexSource): [folder: ModelSource, path: string] {
   return path === undefined ? [source as ModelSource, FILE] : [folder + query, path];
 }
 
-/** Reads an index, with its vectors in the memory of a runtime. */
-export async function readIndex(source: IndexSource, options: LoadIndexOptions, runtime: Runtime): Promise<IndexState> {
-  const { integrity: digests, embedder, dimensions, ...remote } = readOptions('TextIndex.load', loadSchema, options);
+/** A model in one worker, which can also have the vectors of indexes. */
+interface WithStores {
+  openStore(options: StoreOptions): Promise<Store>;
+}
+
+/** Returns a function that opens a store in the worker of a model. `name`: the option that asks for it. */
+export function workerStores(embedder: IndexEmbedder | null, name: string): (options: StoreOptions) => Promise<Store> {
+  const model = embedder as Partial<WithStores & PretrainedModel> | null;
+  if (typeof model?.openStore === 'function') return (options) => model.openStore!(options);
+  const got = !model
+    ? 'no `embedder`'
+    : typeof model === 'function'
+      ? 'a function'
+      : (model.workers?.count ?? 0) > 0
+        ? 'a pool of workers'
+        : 'a model without a worker';
+  const expected = 'a model that was loaded with `worker: true`, as its worker has the vectors';
+  const hint = 'Load it by `fromPretrained(source, { worker: true })`';
+  throw invalid(name, expected, got, 'INVALID_ARGUMENT', { hint });
+}
+
+/** Reads an index, with its vectors in the memory of a runtime or, with `worker`, in the model's worker. */
+export async function readIndex(
+  source: IndexSource,
+  options: LoadIndexOptions<boolean>,
+  runtime: Runtime,
+): Promise<IndexState> {
+  const {
+    integrity: digests,
+    embedder,
+    dimensions,
+    worker,
+    ...remote
+  } = readOptions('TextIndex.load', loadSchema, options);
+  const open = worker
+    ? workerStores(embedder, 'TextIndex.load.worker')
+    : async (form: StoreOptions) => new VectorStore(runtime, form);
   const integrity = new Integrity(digests);
   const [outer, path] = splitSource(source);
   return withFolder(outer, { ...remote, hub: runtime.hub, integrity }, async (folder, signal) => {
-    const state = await readState(folder, path, runtime, signal);
+    let store: Store | null = null;
+    const newStore = async (form: StoreOptions) => {
+      store = await open(form);
+      return store;
+    };
     try {
+      const state = await readState(folder, path, newStore, signal);
       integrity.requireAllFound();
       if (embedder) await setEmbedder(state, path, embedder, dimensions, signal);
       await folder.complete?.(signal);
       return state;
     } catch (error) {
-      state.store.dispose();
+      (store as Store | null)?.dispose();
       throw error;
     }
   });
@@ -96,19 +137,17 @@ export async function addTexts(
   const { rows, store } = state;
   if (!wanted && replace) throw invalid('add.replace', '`ids`, which say what to replace', 'no `ids`');
   const ids = rows.idsFor(wanted, texts.length, replace);
-  const more = given
-    ? await inBlocks(given, (block, first) => inForm(store, block, first), makeYield(stop))
-    : await embedRows(state, texts, { signal: stop });
+  const append = given ? await store.prepare(given, stop) : await embedRows(state, texts, { signal: stop });
   if (texts.length === 0) return [];
   const replaced = replace ? ids.map((id) => rows.rowOf(id)).filter((row) => row >= 0) : [];
-  guarded('vectors', () => store.append(more));
-  rows.append(texts, ids, metadata);
-  rows.remove(replaced, null);
-  try {
-    rows.removeUnused(store);
-  } catch {
-    // The texts have been added. The unused rows only take memory, and a later call tries again.
-  }
+  await store.inTurn(async () => {
+    // Waits for a worker only: without one, no search may come between.
+    const appending = append();
+    if (appending) await appending;
+    rows.append(texts, ids, metadata);
+    rows.remove(replaced);
+    await rows.removeUnused(store);
+  });
   return ids;
 }
 
@@ -180,7 +219,10 @@ export async function removeTexts(state: IndexState, given: readonly TextId[] | 
     }
   }
   void store.count; // throws after dispose()
-  rows.remove([...found], store);
+  await store.inTurn(() => {
+    rows.remove([...found]);
+    return rows.removeUnused(store);
+  });
   // An empty index may next get vectors of another model.
   if (rows.size === 0 && !state.embedder) Object.assign(state, { probe: null, prompt: null });
 }

@@ -22,18 +22,17 @@
  */
 import { formatShape, guarded, type HeedError, importing, invalidFile } from '../base/error.js';
 import { makeYield } from '../base/event-loop.js';
-import type { Runtime } from '../base/owned.js';
 import type { SignalLike } from '../base/platform.js';
 import { concatenate, type ModelFolder, readAll } from '../io/files.js';
-import { readTensors, tensorOf, trellisPlaneBytes, widen, writeSafetensors } from '../io/safetensors.js';
+import { readTensors, tensorOf, trellisPlaneBytes, widen } from '../io/safetensors.js';
 import { decodeTrellisRows } from '../io/trellis.js';
 import { normsOf, type Rows } from '../models/quantized.js';
-import { type IndexState, knownProbe, usedVectors, writtenModel } from './index-model.js';
+import { type IndexState, knownProbe, writtenModel } from './index-model.js';
 import { Projection } from './projection.js';
 import { readProbe } from './same-model.js';
-import { inBlocks, int8Rows, requireLengths, type StoreOptions, stored, vectorTensors } from './stored-vectors.js';
+import { inBlocks, int8Rows, requireLengths, type StoreOptions } from './stored-vectors.js';
 import { isId, parsedMetadata, type TextId, TextRows } from './text-rows.js';
-import { VectorStore } from './vector-store.js';
+import type { Store } from './vector-store.js';
 import type { WordIndex } from './word-index.js';
 
 /** A file whose parts are read. */
@@ -42,13 +41,17 @@ interface IndexFile {
   tensors: Awaited<ReturnType<typeof readTensors>>;
   /** Yields to the event loop if it is time. */
   pause: () => Promise<void>;
+  signal: SignalLike;
 }
+
+/** Makes the store for the vectors of a file. */
+type NewStore = (options: StoreOptions) => Promise<Store>;
 
 /** Reads the file of an index, with its vectors in a new store. */
 export async function readState(
   folder: ModelFolder,
   path: string,
-  runtime: Runtime,
+  newStore: NewStore,
   signal: SignalLike,
 ): Promise<IndexState> {
   const opened = await folder.open(path, { required: true, signal });
@@ -57,7 +60,7 @@ export async function readState(
     metadata = given;
   });
   const { name } = opened;
-  const file: IndexFile = { name, tensors, pause: makeYield(signal) };
+  const file: IndexFile = { name, tensors, pause: makeYield(signal), signal };
   const { heed_index: version = '1', prompt = null, next_id: next = '0', similarity = 'cosine' } = metadata;
   if (!['1', '2', '3'].includes(version))
     throw invalidFile(name, 'an index of version 1, 2 or 3', `version ${version.slice(0, 20)}`);
@@ -71,8 +74,8 @@ export async function readState(
   const probe = readProbe(tensors.get('probe'), metadata, name);
   const stored = await storedMetadata(file, count);
   const store = tensors.has('components')
-    ? await readProjected(file, count, runtime)
-    : await readVectors(file, count, similarity, runtime);
+    ? await readProjected(file, count, newStore)
+    : await readVectors(file, count, similarity, newStore);
   const rows = new TextRows(texts, ids, stored, ids ? Number(next) : Math.max(count, Number(next)));
   const words = tensors.has('words') ? await storedWords(file, rows) : undefined;
   return { rows, store, embedder: null, dimensions: null, prompt, probe, words };
@@ -80,11 +83,11 @@ export async function readState(
 
 /** Reads vectors in fp32, int8 or bits. */
 async function readVectors(
-  { name, tensors, pause }: IndexFile,
+  { name, tensors, signal }: IndexFile,
   count: number,
   similarity: StoreOptions['similarity'],
-  runtime: Runtime,
-): Promise<VectorStore> {
+  newStore: NewStore,
+): Promise<Store> {
   const vectors = tensors.get('vectors');
   const scales = tensors.get('vectors_scale');
   const bits = vectors?.dtype === 'U8';
@@ -109,8 +112,8 @@ async function readVectors(
     rows.scales = floatsOf(scales.bytes);
     requireLengths(tensorOf(name, 'vectors_scale'), rows.scales, similarity, 'INVALID_FILE');
   }
-  const store = new VectorStore(runtime, { storage: isFloat ? 'float32' : bits ? 'binary' : null, similarity });
-  if (count > 0) store.append(await inBlocks(rows, (block) => stored(block, store.options), pause));
+  const store = await newStore({ storage: isFloat ? 'float32' : bits ? 'binary' : null, similarity });
+  if (count > 0) await (await store.prepare(rows, signal))();
   return store;
 }
 
@@ -119,10 +122,10 @@ async function readVectors(
  * with scales of rows and columns.
  */
 async function readProjected(
-  { name: file, tensors, pause }: IndexFile,
+  { name: file, tensors, pause, signal }: IndexFile,
   count: number,
-  runtime: Runtime,
-): Promise<VectorStore> {
+  newStore: NewStore,
+): Promise<Store> {
   const floats = (name: string, shape: readonly number[]) => {
     const tensor = tensors.get(name);
     const isSame = tensor?.dtype === 'BF16' && String(tensor.shape) === String(shape);
@@ -144,14 +147,14 @@ async function readProjected(
     );
   floats('vectors_scale', [count, 1]); // The cosine does not depend on the rows' scales.
   const columnScales = floats('vectors_column_scale', [1, components]);
-  const store = new VectorStore(runtime, { storage: null, similarity: 'cosine' });
+  const store = await newStore({ storage: null, similarity: 'cosine' });
   const given = { data: codes.bytes, count, width: bits * trellisPlaneBytes(components), bits: false };
   const decoded = (block: Rows): Rows => {
     const values = decodeTrellisRows(block.data as Uint8Array, bits, columnScales);
-    return stored(int8Rows(values, block.count, components), store.options);
+    return { ...int8Rows(values, block.count, components), scales: undefined };
   };
-  if (count > 0) store.append(await inBlocks(given, decoded, pause));
-  store.project(new Projection(rows, width));
+  if (count > 0) await (await store.prepare(await inBlocks(given, decoded, pause), signal))();
+  await store.project(new Projection(rows, width));
   return store;
 }
 
@@ -325,10 +328,9 @@ const BLOCK = 1024;
 /** The file of an index; see `TextIndex.save`. Must not run while the index changes. */
 export async function saveIndex(state: IndexState): Promise<Uint8Array<ArrayBuffer>> {
   await knownProbe(state);
-  const { rows } = state;
+  const { rows, store } = state;
   const { texts } = rows;
   const [ids, values] = [rows.ids(), rows.metadata()];
-  const vectors = vectorTensors(usedVectors(state));
   const pause = makeYield(undefined);
   const lengths = new Uint32Array(texts.length);
   const surrogates: number[] = [];
@@ -351,27 +353,28 @@ export async function saveIndex(state: IndexState): Promise<Uint8Array<ArrayBuff
       return `${JSON.stringify(values[n] ?? null)}\n`;
     }));
   const postings = await storedPostings(state, pause);
-  return guarded('save', () => {
-    const model = writtenModel(state);
-    const integers = (name: string, data: Uint32Array, shape: number[]) =>
-      data.length > 0 ? [{ name, dtype: 'U32', shape, data: data as ArrayBufferView }] : [];
-    // Sorted by decreasing alignment.
-    const tensors = [
-      ...(ids && !named
-        ? [{ name: 'ids', dtype: 'F64', shape: [ids.length], data: Float64Array.from(ids as number[]) }]
-        : []),
-      ...model.tensors,
-      { name: 'text_lengths', dtype: 'U32', shape: [texts.length], data: lengths as ArrayBufferView },
-      ...integers('surrogates', Uint32Array.from(surrogates), [surrogates.length / 3, 3]),
-      ...integers('without_metadata', Uint32Array.from(without), [without.length]),
-      ...vectors,
-      ...(named ? [{ name: 'ids', dtype: 'U8', shape: [named.length], data: named }] : []),
-      { name: 'texts', dtype: 'U8', shape: [bytes.length], data: bytes },
-      ...(lines ? [{ name: 'metadata', dtype: 'U8', shape: [lines.length], data: lines }] : []),
-      ...(postings ? [{ name: 'words', dtype: 'U8', shape: [postings.length], data: postings }] : []),
-    ];
-    return writeSafetensors(tensors, { next_id: `${rows.nextId}`, ...model.metadata });
-  });
+  const model = writtenModel(state);
+  const integers = (name: string, data: Uint32Array, shape: number[]) =>
+    data.length > 0 ? [{ name, dtype: 'U32', shape, data: data as ArrayBufferView }] : [];
+  // Sorted by decreasing alignment; the vectors come between both lists.
+  const wide = guarded('save', () => [
+    ...(ids && !named
+      ? [{ name: 'ids', dtype: 'F64', shape: [ids.length], data: Float64Array.from(ids as number[]) }]
+      : []),
+    ...model.tensors,
+    { name: 'text_lengths', dtype: 'U32', shape: [texts.length], data: lengths as ArrayBufferView },
+    ...integers('surrogates', Uint32Array.from(surrogates), [surrogates.length / 3, 3]),
+    ...integers('without_metadata', Uint32Array.from(without), [without.length]),
+  ]);
+  const narrow = [
+    ...(named ? [{ name: 'ids', dtype: 'U8', shape: [named.length], data: named }] : []),
+    { name: 'texts', dtype: 'U8', shape: [bytes.length], data: bytes },
+    ...(lines ? [{ name: 'metadata', dtype: 'U8', shape: [lines.length], data: lines }] : []),
+    ...(postings ? [{ name: 'words', dtype: 'U8', shape: [postings.length], data: postings }] : []),
+  ];
+  return store.inTurn(() =>
+    store.write(rows.usedRows(), wide, narrow, { next_id: `${rows.nextId}`, ...model.metadata }),
+  );
 }
 
 /** The words of the texts for the file; null if the index has none. */

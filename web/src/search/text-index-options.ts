@@ -21,7 +21,7 @@ import { SIMILARITIES } from './stored-vectors.js';
 import { idOption, metadataOption, metadataValue, type TextId } from './text-rows.js';
 
 /** Options of `TextIndex.load`. */
-export interface LoadIndexOptions extends RemoteOptions {
+export interface LoadIndexOptions<Worker extends boolean = false> extends RemoteOptions {
   /**
    * The model, or function, that embeds texts which are added or searched for. `load` rejects a model other than the
    * one the index was made with; the same model with another weight type or from another place is accepted.
@@ -32,6 +32,11 @@ export interface LoadIndexOptions extends RemoteOptions {
    * needs it only for files that heed before 0.3.0 wrote.
    */
   dimensions?: number | undefined;
+  /**
+   * For `load` only: true puts the vectors into the worker of the embedder, a model that was loaded with `worker: true`.
+   * Searches, changes and `save` then leave this thread free. Default false. See docs/search.md.
+   */
+  worker?: Worker | undefined;
   /** For `load` only: stops the call, which rejects with the signal's reason. */
   signal?: SignalLike | undefined;
 }
@@ -89,10 +94,12 @@ const shared = {
 export const embeddedSchema = {
   into: (value) => value, // read by TextIndex.of
   ...shared,
+  worker: optional(flag, null),
   onProgress: callback<NonNullable<EmbedFunctionOptions['onProgress']>>,
   signal,
 } satisfies Schema<
-  Omit<TextIndexOptions, 'embedder'> & Pick<EmbedFunctionOptions, 'onProgress' | 'signal'> & { into?: unknown }
+  Omit<TextIndexOptions, 'embedder'> &
+    Pick<EmbedFunctionOptions, 'onProgress' | 'signal'> & { into?: unknown; worker?: boolean | undefined }
 >;
 
 export const ofSchema = { ...shared, embedder: optional(embedderOption, null) } satisfies Schema<TextIndexOptions>;

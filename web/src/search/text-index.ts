@@ -10,7 +10,6 @@ import { heldByCalls } from '../base/pending.js';
 import { dispose, inspected, type SignalLike } from '../base/platform.js';
 import { kindOf, readTensor, type Tensor, type TensorInput } from '../base/tensor.js';
 import { Unproxied } from '../base/unproxied.js';
-import { writeSafetensors } from '../io/safetensors.js';
 import type { PretrainedModel } from '../models/model.js';
 import {
   coverageOfQueries,
@@ -43,7 +42,6 @@ import {
   type StoredVectors,
   type StoreOptions,
   vectorTensor,
-  vectorTensors,
 } from './stored-vectors.js';
 import {
   type AddOptions,
@@ -68,17 +66,23 @@ import {
   type TextItem,
   TextRows,
 } from './text-rows.js';
-import { VectorStore } from './vector-store.js';
+import { type Answer, after, type Store, VectorStore } from './vector-store.js';
 
 /** Options of an index that embeds its texts. */
-export interface EmbeddedIndexOptions<Metadata = unknown> extends Omit<TextIndexOptions<Metadata>, 'embedder'> {
+export interface EmbeddedIndexOptions<Metadata = unknown, Worker extends boolean = false>
+  extends Omit<TextIndexOptions<Metadata>, 'embedder'> {
+  /**
+   * true: puts the vectors into the worker of the model, which was loaded with `worker: true`. Searches, changes and
+   * `save` then leave this thread free. Default false. See docs/search.md.
+   */
+  worker?: Worker | undefined;
   /**
    * The index that gets the texts, in batches, instead of a new one. It can be searched and saved after each batch. A
    * text that it has, by its id (default: its position in the list) and with the same words, is not embedded again, so
    * that an interrupted call can be repeated with a saved index; a text with an id that is in use replaces the one
-   * before. `dimensions`, `prompt`, `storage` and `similarity` are those of the index.
+   * before. `dimensions`, `prompt`, `storage`, `similarity` and `worker` are those of the index.
    */
-  into?: TextIndex<Metadata> | undefined;
+  into?: TextIndex<Metadata, Worker> | undefined;
   /** Called with the number of texts done so far and in total. */
   onProgress?: EmbedFunctionOptions['onProgress'] | undefined;
   /** Stops the call, which rejects with the signal's reason. */
@@ -88,6 +92,9 @@ export interface EmbeddedIndexOptions<Metadata = unknown> extends Omit<TextIndex
 const changes = () => importing('text-index-changes', () => import('./text-index-changes.js'));
 
 const hybrid = () => importing('hybrid-search', () => import('./hybrid-search.js'));
+
+/** What a method of an index returns: a promise if the vectors are in a worker. */
+export type FromIndex<Worker extends boolean, T> = Worker extends true ? Promise<T> : T;
 
 const NO_ROWS = { data: new Int8Array(), shape: [0, 0] };
 
@@ -100,8 +107,9 @@ const NO_ROWS = { data: new Int8Array(), shape: [0, 0] };
  * index.search(await model.embed('a fox'), { topK: 3 }); // [{ index, id, text, score }, ...]
  *
  * @typeParam Metadata The type of what is stored with texts.
+ * @typeParam Worker Whether the vectors are in a worker. If so, methods that read vectors return promises.
  */
-export class TextIndex<Metadata = unknown> extends Unproxied {
+export class TextIndex<Metadata = unknown, Worker extends boolean = false> extends Unproxied {
   /** @internal For messages and consoles, as minification renames classes. */
   static override readonly name: string = 'TextIndex';
 
@@ -133,8 +141,9 @@ export class TextIndex<Metadata = unknown> extends Unproxied {
   /** @internal */
   [inspected](): string {
     const { store } = this.#state;
+    const place = store.isRemote ? ', in a worker' : '';
     const form = store.bits ? 'binary' : (store.options.storage ?? 'int8');
-    return `TextIndex: ${this.size} texts, ${this.dimensions} dimensions, ${form}`;
+    return `TextIndex: ${this.size} texts, ${this.dimensions} dimensions, ${form}${place}`;
   }
 
   /** The number of texts. */
@@ -167,7 +176,7 @@ export class TextIndex<Metadata = unknown> extends Unproxied {
 
   /**
    * Iterates over the texts in their order, with their ids, metadata and vectors as they are stored. The entries are
-   * those at the time of the call; later changes of the index do not affect them.
+   * those at the time of the call; later changes of the index do not affect them. With `worker: true`, returns a promise.
    *
    * @example
    * const index = heed.TextIndex.of(['north', 'east'], [[0, 2], [1, 0]]);
@@ -175,14 +184,20 @@ export class TextIndex<Metadata = unknown> extends Unproxied {
    * first.text; // "north"
    * [...first.vector]; // [0, 1]
    */
-  entries(): IterableIterator<IndexEntry<Metadata>> {
-    const { rows } = this.#state;
-    const used = rows.usedRows();
-    const texts = Array.from({ length: rows.size }, (_, n) => rows.at(used?.[n] ?? n));
-    const vectors = usedVectors(this.#state);
-    // Copies, because removing texts moves the rows of a store.
-    const copied = { ...vectors, data: vectors.data.slice(), factors: vectors.factors.slice() };
-    return eachEntry(texts as IndexedText<Metadata>[], copied);
+  entries(): FromIndex<Worker, IterableIterator<IndexEntry<Metadata>>> {
+    const { rows, store } = this.#state;
+    return this.#answer(() =>
+      store.inTurn(() => {
+        const used = rows.usedRows();
+        const texts = Array.from({ length: rows.size }, (_, n) => rows.at(used?.[n] ?? n));
+        return after(store.vectors(used), (vectors) => eachEntry(texts as IndexedText<Metadata>[], vectors));
+      }),
+    );
+  }
+
+  /** The answer of `body`; if the vectors are in a worker, a promise, which also rejects with what `body` throws. */
+  #answer<T>(body: () => Answer<T>): FromIndex<Worker, T> {
+    return (this.#state.store.isRemote ? (async () => body())() : body()) as FromIndex<Worker, T>;
   }
 
   /** The texts, in the order of their vectors. A frozen copy, which later changes of the index do not affect. */
@@ -237,11 +252,17 @@ export class TextIndex<Metadata = unknown> extends Unproxied {
     texts: readonly (string | TextItem<Metadata>)[],
     options?: EmbeddedIndexOptions<Metadata>,
   ): Promise<TextIndex<Metadata>>;
+  /** The same for an index with its vectors in the worker of a model, which was loaded with `worker: true`. */
+  static of<Metadata = unknown>(
+    model: PretrainedModel | EmbedFunction,
+    texts: readonly (string | TextItem<Metadata>)[],
+    options: EmbeddedIndexOptions<Metadata, true>,
+  ): Promise<TextIndex<Metadata, true>>;
   static of(
     first: readonly unknown[] | IndexEmbedder = [],
     second: Corpus | readonly unknown[] = NO_ROWS,
-    options?: TextIndexOptions | EmbeddedIndexOptions,
-  ): TextIndex | Promise<TextIndex> {
+    options?: TextIndexOptions | EmbeddedIndexOptions<unknown, boolean>,
+  ): TextIndex | Promise<TextIndex<unknown, boolean>> {
     // biome-ignore-start lint/complexity/noThisInStatic: subclasses override `runtime`
     if (isEmbedder(first)) return TextIndex.#ofModel(this, first, second, options);
     const { metadata, ...form } = readOptions('TextIndex.of', ofSchema, options);
@@ -255,13 +276,13 @@ export class TextIndex<Metadata = unknown> extends Unproxied {
         `${dimensionsOf(rows)}`,
         'SHAPE_MISMATCH',
       );
-    const state = newState(this, items, form);
-    if (rows.count > 0) state.store.append(inForm(state.store, rows));
-    return new this(state);
+    const store = this.newStore(storeOptions(form));
+    if (rows.count > 0) store.append(inForm(store, rows));
+    return new this(newState(store, items, form));
     // biome-ignore-end lint/complexity/noThisInStatic: see the start
   }
 
-  static #isOne(value: unknown): value is TextIndex {
+  static #isOne(value: unknown): value is TextIndex<unknown, boolean> {
     return guarded('into', () => #state in Object(value));
   }
 
@@ -271,7 +292,7 @@ export class TextIndex<Metadata = unknown> extends Unproxied {
     embedder: IndexEmbedder,
     texts: unknown,
     given: object | undefined,
-  ): Promise<TextIndex> {
+  ): Promise<TextIndex<unknown, boolean>> {
     const { into, metadata, ...read } = readOptions('TextIndex.of', embeddedSchema, given);
     const items = readItems(texts, { metadata });
     if (into !== undefined) {
@@ -280,9 +301,19 @@ export class TextIndex<Metadata = unknown> extends Unproxied {
       await (await changes()).fillIndex(into.#state, embedder, items, read, (call) => into.#inTurn(call));
       return into;
     }
-    const state = newState(Index, items, { embedder, ...read });
-    if (items.texts.length > 0) state.store.append(await embedRows(state, items.texts, read));
-    return new Index(state);
+    const form = { embedder, ...read };
+    const options = storeOptions(form);
+    const store = read.worker
+      ? await (await changes()).workerStores(embedder, 'TextIndex.of.worker')(options)
+      : Index.newStore(options);
+    try {
+      const state = newState(store, items, form);
+      if (items.texts.length > 0) await (await embedRows(state, items.texts, read))();
+      return new Index(state);
+    } catch (error) {
+      store.dispose();
+      throw error;
+    }
   }
 
   /**
@@ -296,7 +327,13 @@ export class TextIndex<Metadata = unknown> extends Unproxied {
    * index.texts; // ["north", "east"]
    * @throws HeedError INVALID_FILE for files that are damaged, do not match each other, or belong to another model
    */
-  static async load<Metadata = unknown>(source: IndexSource, options?: LoadIndexOptions): Promise<TextIndex<Metadata>> {
+  static async load<Metadata = unknown>(source: IndexSource, options?: LoadIndexOptions): Promise<TextIndex<Metadata>>;
+  /** The same with the vectors in the worker of the embedder, a model that was loaded with `worker: true`. */
+  static async load<Metadata = unknown>(
+    source: IndexSource,
+    options: LoadIndexOptions<true>,
+  ): Promise<TextIndex<Metadata, true>>;
+  static async load(source: IndexSource, options?: LoadIndexOptions<boolean>): Promise<TextIndex<unknown, boolean>> {
     const given = plainOptions('TextIndex.load', options);
     // biome-ignore lint/complexity/noThisInStatic: subclasses override `runtime`
     const { runtime } = this;
@@ -381,7 +418,10 @@ export class TextIndex<Metadata = unknown> extends Unproxied {
 
   /** @internal The file of `save` and the vectors in it, as `toTensor` returns them. */
   async snapshot(): Promise<{ file: Uint8Array<ArrayBuffer>; vectors: Tensor }> {
-    return this.#inTurn(async ({ saveIndex }) => ({ file: await saveIndex(this.#state), vectors: this.toTensor() }));
+    return this.#inTurn(async ({ saveIndex }) => ({
+      file: await saveIndex(this.#state),
+      vectors: await this.toTensor(),
+    }));
   }
 
   /** Runs `call` after all earlier calls, which may still wait for the event loop or a model. */
@@ -392,15 +432,16 @@ export class TextIndex<Metadata = unknown> extends Unproxied {
   }
 
   /**
-   * Returns the file `index.safetensors` with the vectors only, without the texts.
+   * Returns the file `index.safetensors` with the vectors only, without the texts. With `worker: true`, returns a promise.
    *
    * @example
    * const bytes = heed.TextIndex.of(['north', 'east'], [[0, 1], [1, 0]]).toSafetensors();
    * await writeFile('index.safetensors', bytes); // with the texts in words.txt, `load` reads it
    */
-  toSafetensors(): Uint8Array<ArrayBuffer> {
+  toSafetensors(): FromIndex<Worker, Uint8Array<ArrayBuffer>> {
+    const { rows, store } = this.#state;
     const { tensors, metadata } = writtenModel(this.#state);
-    return writeSafetensors([...tensors, ...vectorTensors(usedVectors(this.#state))], metadata);
+    return this.#answer(() => store.inTurn(() => store.write(rows.usedRows(), tensors, [], metadata)));
   }
 
   /**
@@ -410,28 +451,34 @@ export class TextIndex<Metadata = unknown> extends Unproxied {
    * where the multiplier defaults to 4 for bits and 256 otherwise. This is faster and may miss some texts.
    * An index with a model also accepts a text, embeds it as a query (`embedQuery`), and returns a promise, which rejects
    * with every error. Its hits have `coverage`, which tells queries in a language that the model does not know. An empty
-   * text has no hits. With `hybrid`, texts are also found by the words of the query.
+   * text has no hits. With `hybrid`, texts are also found by the words of the query. An index with `worker: true` always
+   * returns a promise.
    *
    * @throws HeedError SHAPE_MISMATCH for a query of another width; INVALID_ARGUMENT for NaN, infinities, and options out of range
    */
-  search(query: TensorInput | Float32Array, options?: TextSearchOptions<Metadata>): TextHit<Metadata>[];
+  search(
+    query: TensorInput | Float32Array,
+    options?: TextSearchOptions<Metadata>,
+  ): FromIndex<Worker, TextHit<Metadata>[]>;
   /** The same for a text, which the index's model embeds as a query. */
   search(query: string, options?: TextSearchOptions<Metadata>): Promise<TextHits<Metadata>>;
   search(
     query: TensorInput | Float32Array | string,
     options?: TextSearchOptions<Metadata>,
-  ): TextHit<Metadata>[] | Promise<TextHits<Metadata>> {
+  ): FromIndex<Worker, TextHit<Metadata>[]> | Promise<TextHits<Metadata>> {
     if (typeof query === 'string') return this.#embedded('query', [query], options).then(([hits]) => hits!);
-    const isVector = kindOf(query) === 'Float32Array';
-    const { data, shape } = isVector
-      ? { data: query as Float32Array, shape: [] }
-      : readTensor('query', query as TensorInput);
-    if (shape.length > 1 && shape[0] !== 1) {
-      const hint = 'Search with several vectors by searchAll';
-      throw invalid('query', 'one vector, [D] or [1, D]', `shape ${formatShape(shape)}`, 'SHAPE_MISMATCH', { hint });
-    }
-    const row = { data, count: 1, width: data.length };
-    return this.#ofVectors('query', row, options)[0]!;
+    return this.#answer(() => {
+      const isVector = kindOf(query) === 'Float32Array';
+      const { data, shape } = isVector
+        ? { data: query as Float32Array, shape: [] }
+        : readTensor('query', query as TensorInput);
+      if (shape.length > 1 && shape[0] !== 1) {
+        const hint = 'Search with several vectors by searchAll';
+        throw invalid('query', 'one vector, [D] or [1, D]', `shape ${formatShape(shape)}`, 'SHAPE_MISMATCH', { hint });
+      }
+      const row = { data, count: 1, width: data.length };
+      return after(this.#ofVectors('query', row, options), ([hits]) => hits!);
+    });
   }
 
   /**
@@ -470,25 +517,24 @@ export class TextIndex<Metadata = unknown> extends Unproxied {
 
   /**
    * Searches for several vectors [N,D] or texts at once, as `search` does for one. Reads the vectors of the index only
-   * once. For an empty array, an index with a model returns a promise.
+   * once. For an empty array, an index with a model returns a promise, and an index with `worker: true` always does.
    *
    * @example
    * const index = heed.TextIndex.of(['north', 'east'], [[0, 1], [1, 0]]);
    * const [first, second] = index.searchAll([[0.1, 1], [1, 0.1]], { topK: 1 });
    * second[0].text; // "east"
    */
-  searchAll(queries: TensorInput, options?: TextSearchOptions<Metadata>): TextHit<Metadata>[][];
+  searchAll(queries: TensorInput, options?: TextSearchOptions<Metadata>): FromIndex<Worker, TextHit<Metadata>[][]>;
   /** The same for texts, which the index's model embeds as queries. */
   searchAll(queries: readonly string[], options?: TextSearchOptions<Metadata>): Promise<TextHits<Metadata>[]>;
   searchAll(
     queries: TensorInput | readonly string[],
     options?: TextSearchOptions<Metadata>,
-  ): TextHit<Metadata>[][] | Promise<TextHits<Metadata>[]> {
+  ): FromIndex<Worker, TextHit<Metadata>[][]> | Promise<TextHits<Metadata>[]> {
     const first = guarded('queries', () => (Array.isArray(queries) ? (queries[0] as unknown) : null));
     if (typeof first === 'string' || (first === undefined && this.#state.embedder))
       return this.#embedded('queries', queries as readonly string[], options);
-    const { data, count, width } = readFloatRows('queries', queries);
-    return this.#ofVectors('queries', { data, count, width }, options);
+    return this.#answer(() => this.#ofVectors('queries', readFloatRows('queries', queries), options));
   }
 
   /** Embeds the queries and searches for them. `name`: the argument that has them. */
@@ -511,18 +557,20 @@ export class TextIndex<Metadata = unknown> extends Unproxied {
     const vectors = { ...rows, data: Float32Array.from(rows.data) };
     const found = call.hybrid
       ? await (await hybrid()).hybridSearch(this.#state, name, asked, vectors, call)
-      : searchIndex(this.#state, name, vectors, call);
+      : await searchIndex(this.#state, name, vectors, call);
     for (const [i, hits] of found.entries())
       if (coverage?.[i]) Object.defineProperty(hits, 'coverage', { value: coverage[i] });
     let n = 0;
     return queries.map((query) => (query.trim() === '' ? [] : found[n++]!)) as TextHits<Metadata>[];
   }
 
-  #ofVectors(name: string, queries: Matrix, options: object | undefined): TextHit<Metadata>[][] {
+  #ofVectors(name: string, { data, count, width }: Matrix, options: object | undefined): Answer<TextHit<Metadata>[][]> {
     const call = readOptions('search', textSearchSchema, options);
     const forTexts = call.hybrid ? 'hybrid' : call.prompt !== null ? 'prompt' : null;
     if (forTexts) throw invalid(`search.${forTexts}`, 'a query that is a text', 'a query that is a vector');
-    return searchIndex(this.#state, name, queries, call) as TextHit<Metadata>[][];
+    // A copy, because the caller may reuse the buffer before this call's turn.
+    const queries = { data: data.slice(), count, width };
+    return searchIndex(this.#state, name, queries, call) as Answer<TextHit<Metadata>[][]>;
   }
 
   #requireEmbedder(name: string, got: string): void {
@@ -533,8 +581,8 @@ export class TextIndex<Metadata = unknown> extends Unproxied {
   }
 
   /**
-   * Frees the vectors of an index that `heed.TextIndex` made; any use afterwards throws `DISPOSED`. The vectors of
-   * other indexes are garbage-collected.
+   * Frees the vectors of an index that `heed.TextIndex` made, also those in a worker; any use afterwards throws
+   * `DISPOSED`. The vectors of other indexes are garbage-collected.
    *
    * @example
    * const index = heed.TextIndex.of(['north', 'east'], [[0, 1], [1, 0]]);
@@ -550,13 +598,14 @@ export class TextIndex<Metadata = unknown> extends Unproxied {
   }
 
   /**
-   * Returns the vectors [N,D] as stored: rounded and, for the cosine, scaled to unit norm.
+   * Returns the vectors [N,D] as stored: rounded and, for the cosine, scaled to unit norm. With `worker: true`, returns a
+   * promise.
    *
    * @example
    * heed.TextIndex.of(['north', 'east'], [[0, 2], [1, 0]]).toTensor().toArray(); // [[0, 1], [1, 0]]
    */
-  toTensor(): Tensor {
-    return vectorTensor(usedVectors(this.#state));
+  toTensor(): FromIndex<Worker, Tensor> {
+    return this.#answer(() => after(usedVectors(this.#state), vectorTensor));
   }
 }
 
@@ -573,19 +622,21 @@ function* eachEntry<Metadata>(
   }
 }
 
-/** The state of a new index of a class, without vectors. */
-function newState(
-  Index: typeof TextIndex,
-  { texts, ids, metadata }: Items,
-  { embedder, dimensions, prompt, storage, similarity }: Omit<Read<typeof ofSchema>, 'metadata'>,
-): IndexState {
+type Form = Omit<Read<typeof ofSchema>, 'metadata'>;
+
+const storeOptions = ({ embedder, storage, similarity }: Form): StoreOptions => ({
+  storage,
+  similarity: similarity ?? similarityOf(embedder),
+});
+
+/** The state of a new index. */
+function newState(store: Store, { texts, ids, metadata }: Items, { embedder, dimensions, prompt }: Form): IndexState {
   const rows = new TextRows(
     texts,
     ids && new TextRows().idsFor(ids, texts.length, false),
     metadata,
     ids ? 0 : undefined,
   );
-  const store = Index.newStore({ storage, similarity: similarity ?? similarityOf(embedder) });
   return { rows, store, embedder, dimensions, prompt, probe: null };
 }
 

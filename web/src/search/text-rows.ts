@@ -5,7 +5,7 @@
 import { describe, guarded, invalid } from '../base/error.js';
 import { legal, listOf, optional, type Reader, readOptions, type Schema, text } from '../base/options.js';
 import { hasRow, rankOf, ranksOf, rowsIn, withRows } from './row-bits.js';
-import type { VectorStore } from './vector-store.js';
+import type { Store } from './vector-store.js';
 
 /** An integer from 0 to 2^53 - 1, or a string. */
 export type TextId = number | string;
@@ -230,32 +230,35 @@ export class TextRows {
     this.#changed();
   }
 
-  /**
-   * Removes the texts of `rows`. With `store`, also removes unused rows if they are many, there and here; if that throws,
-   * nothing has changed.
-   */
-  remove(rows: readonly number[], store: VectorStore | null): void {
-    this.#mark(rows, false);
-    try {
-      if (store) this.removeUnused(store);
-    } catch (error) {
-      this.#mark(rows, true);
-      throw error;
-    }
-    if (!this.#used) return;
+  /** Removes the texts of `rows`, which remain unused. */
+  remove(rows: readonly number[]): void {
+    if (rows.length === 0) return;
+    this.#used ??= withRows(new Uint32Array(), 0, this.#texts.length);
     for (const row of rows) {
+      this.#used[row >> 5]! &= ~(1 << (row & 31));
       // Frees the memory of the text.
       this.#texts[row] = '';
       if (this.#metadata) this.#metadata[row] = undefined;
     }
+    this.#size -= rows.length;
+    this.#changed();
   }
 
-  /** Removes the unused rows, here and in the store of vectors, if they are more than a quarter of all. */
-  removeUnused(store: VectorStore): void {
+  /**
+   * Removes the unused rows, here and in the store of vectors, if they are more than a quarter of all. If that fails, they
+   * only take memory, and a later call tries again.
+   */
+  async removeUnused(store: Store): Promise<void> {
     const [texts, ids] = [this.#texts, this.#ids];
     if (UNUSED * (texts.length - this.#size) <= texts.length) return;
     const kept = this.usedRows()!;
-    store.keep(kept);
+    try {
+      // Waits for a worker only: without one, no search may come between the store's change and that of the texts.
+      const keeping = store.keep(kept);
+      if (keeping) await keeping;
+    } catch {
+      return;
+    }
     const isPrefix = kept.length === 0 || kept[kept.length - 1] === kept.length - 1;
     if (ids) keepEntries(ids, kept);
     else if (!isPrefix) this.#ids = Array.from(kept);
@@ -264,17 +267,6 @@ export class TextRows {
     if (kept.length === 0) this.#metadata = null;
     this.#used = null;
     this.#rowOf = null;
-    this.#changed();
-  }
-
-  #mark(rows: readonly number[], isUsed: boolean): void {
-    if (rows.length === 0) return;
-    this.#used ??= withRows(new Uint32Array(), 0, this.#texts.length);
-    for (const row of rows) {
-      if (isUsed) this.#used[row >> 5]! |= 1 << (row & 31);
-      else this.#used[row >> 5]! &= ~(1 << (row & 31));
-    }
-    this.#size += isUsed ? rows.length : -rows.length;
     this.#changed();
   }
 

@@ -2,20 +2,26 @@
  * The vectors of a TextIndex in WebAssembly memory. They are searched with SIMD by all threads of the runtime, and
  * copied to JavaScript only when they are read, for example to be saved.
  */
-import { HeedError } from '../base/error.js';
+import { guarded, HeedError } from '../base/error.js';
+import { makeYield } from '../base/event-loop.js';
 import { Owned, type Runtime } from '../base/owned.js';
+import type { SignalLike } from '../base/platform.js';
 import type { Hit } from '../base/scores.js';
 import type { RawVectorIndex } from '../base/wasm/core.js';
+import { writeSafetensors } from '../io/safetensors.js';
 import { normsOf, type Rows } from '../models/quantized.js';
 import type { Projection } from './projection.js';
 import {
   dimensionsOf,
   type FactoredRows,
+  inBlocks,
+  inForm,
   int8Rows,
   powerFor,
   type StoredVectors,
   type StoreOptions,
   stored,
+  vectorTensors,
 } from './stored-vectors.js';
 
 /** Options of a store's search. */
@@ -32,6 +38,53 @@ export interface StoreSearch {
   allowed: Uint32Array | null;
 }
 
+/** A result, or a promise of it if the vectors are in a worker. */
+export type Answer<T> = T | Promise<T>;
+
+/** Continues with an answer, at once unless it is a promise. */
+export const after = <T, R>(answer: Answer<T>, next: (value: T) => Answer<R>): Answer<R> =>
+  answer instanceof Promise ? answer.then(next) : next(answer);
+
+/** Tensors of a safetensors file. */
+export type FileTensors = Parameters<typeof writeSafetensors>[0];
+
+/**
+ * A growable list of vectors, all of one width and type: in the memory of this thread (`VectorStore`) or of a model's
+ * worker (worker/remote-store.ts).
+ */
+export interface Store {
+  readonly options: StoreOptions;
+  /** Whether answers are promises. */
+  readonly isRemote: boolean;
+  readonly count: number;
+  /** The number of stored entries per row: D, or D / 8 for bits. 0 without rows. */
+  readonly width: number;
+  readonly bits: boolean;
+  /**
+   * Runs `body`, whose calls of the store belong together: rows have the same numbers in all of them. With a remote
+   * store, it waits for the turns before.
+   */
+  inTurn<T>(body: () => Answer<T>): Answer<T>;
+  /** Converts rows to the store's form, and returns a function that appends them. If that throws, the store is unchanged. */
+  prepare(rows: Rows, signal: SignalLike | undefined): Promise<() => Answer<void>>;
+  /** Makes the rows, which are int8, those of a projection. Rows that are appended later are projected. */
+  project(projection: Projection): Answer<void>;
+  /** Removes all rows except `kept`, in ascending order. */
+  keep(kept: Uint32Array): Answer<void>;
+  /** A copy of the vectors of `rows` as they are stored; null: of all. */
+  vectors(rows: Uint32Array | null): Answer<StoredVectors>;
+  /** Writes a safetensors file with the vectors of `rows` (null: of all), behind `before` and in front of `behind`. */
+  write(
+    rows: Uint32Array | null,
+    before: FileTensors,
+    behind: FileTensors,
+    metadata: Record<string, string>,
+  ): Answer<Uint8Array<ArrayBuffer>>;
+  /** Finds the best rows for each query [N,D]. The signal stops waiting for a worker. */
+  search(queries: Float32Array, search: StoreSearch, signal?: SignalLike): Answer<Hit[][]>;
+  dispose(): void;
+}
+
 /** The number of rows that are copied into WebAssembly memory at a time, which limits the memory for copies. */
 const BLOCK = 8192;
 
@@ -40,8 +93,9 @@ const MAX_HITS = 2 ** 20;
 
 class Resident extends Owned<RawVectorIndex> {}
 
-/** A growable list of vectors, all of one width and type. */
-export class VectorStore {
+/** The vectors of an index in WebAssembly memory of this thread. */
+export class VectorStore implements Store {
+  readonly isRemote = false;
   readonly #runtime: Runtime;
   /** null before the first rows are added, which determine the storage type. */
   #resident: Resident | null = null;
@@ -64,7 +118,6 @@ export class VectorStore {
     return this.#raw?.count() ?? 0;
   }
 
-  /** The number of stored entries per row: D, or D / 8 for bits. 0 without rows. */
   get width(): number {
     return this.count === 0 ? 0 : (this.#projection?.width ?? this.#form.width);
   }
@@ -78,7 +131,15 @@ export class VectorStore {
     return this.#resident?.raw;
   }
 
-  /** Makes the rows, which are int8, those of a projection. Rows that are appended later are projected. */
+  inTurn<T>(body: () => Answer<T>): Answer<T> {
+    return body();
+  }
+
+  async prepare(rows: Rows, signal: SignalLike | undefined): Promise<() => void> {
+    const more = await inBlocks(rows, (block, first) => inForm(this, block, first), makeYield(signal));
+    return () => guarded('vectors', () => this.append(more));
+  }
+
   project(projection: Projection): void {
     this.#projection = projection;
   }
@@ -119,7 +180,6 @@ export class VectorStore {
     return int8Rows(values, given.count, values.length / (given.count || 1));
   }
 
-  /** Removes all rows except `kept`, in ascending order. */
   keep(kept: Uint32Array): void {
     this.#raw?.keep(kept); // first, because it may fail
     if (!this.bits)
@@ -130,12 +190,14 @@ export class VectorStore {
     if (kept.length === 0) this.#projection = null;
   }
 
-  /** The vectors of `rows` as they are stored; null: of all. */
   vectors(rows: Uint32Array | null): StoredVectors {
     const { bits, options, width } = this;
     if (this.#projection) this.#whole ??= stored(this.#projection.restore(this.#rows().data, this.count), options);
     const { data, factors } = this.#whole ?? this.#rows();
-    if (!rows) return { options, data, count: this.count, width, bits, factors };
+    if (!rows) {
+      const own = this.#whole ? data.slice() : data;
+      return { options, data: own, count: this.count, width, bits, factors: factors.slice() };
+    }
     const [some, own] = [data.slice(0, rows.length * width), new Float32Array(bits ? 0 : rows.length)];
     rows.forEach((row, n) => {
       some.set(data.subarray(row * width, (row + 1) * width), n * width);
@@ -144,7 +206,13 @@ export class VectorStore {
     return { options, data: some, count: rows.length, width, bits, factors: own };
   }
 
-  /** The rows in memory. */
+  write(rows: Uint32Array | null, before: FileTensors, behind: FileTensors, metadata: Record<string, string>) {
+    return guarded('save', () =>
+      writeSafetensors([...before, ...vectorTensors(this.vectors(rows)), ...behind], metadata),
+    );
+  }
+
+  /** A copy of the rows in memory. */
   #rows(): Pick<FactoredRows, 'data' | 'factors'> {
     const bytes = this.#raw?.rows(0, this.count) ?? new Uint8Array();
     const { bits, isFloat } = this.#form;
@@ -152,7 +220,6 @@ export class VectorStore {
     return { data, factors: this.#factors.subarray(0, bits ? 0 : this.count) };
   }
 
-  /** Finds the best rows for each query [N,D]. */
   search(queries: Float32Array, { topK, threshold, candidates, allowed }: StoreSearch): Hit[][] {
     const raw = this.#raw!;
     const limited = { topK: Math.min(topK, this.count), candidates: Math.min(candidates, this.count), allowed };

@@ -1,5 +1,5 @@
 /** A pretrained encoder in a worker: each method sends a call to the worker. */
-import { HeedError, invalid } from '../base/error.js';
+import { HeedError, importing, invalid } from '../base/error.js';
 import type { PageRuntime } from '../base/owned.js';
 import { heldByCalls } from '../base/pending.js';
 import { registry, type WorkerLike } from '../base/platform.js';
@@ -8,6 +8,8 @@ import { packaged } from '../base/wasm/packaged.js';
 import { type ModelSource, sourceForWorker } from '../io/source.js';
 import type { LoadModelOptions } from '../models/loaded-model.js';
 import type { ModelConfig } from '../models/model.js';
+import type { StoreOptions } from '../search/stored-vectors.js';
+import type { Store } from '../search/vector-store.js';
 import { Connection } from './connection.js';
 import type { Method } from './protocol.js';
 import { type RemoteCall, RemoteModel } from './remote.js';
@@ -100,6 +102,11 @@ export class WorkerModel extends RemoteModel {
   call<T>(method: Method, args: unknown[], options?: Control): Promise<T> {
     const { signal, onProgress, ...rest } = options ?? {};
     return this.#connection.call(method, args, options ? rest : null, signal, onProgress);
+  }
+
+  /** @internal Opens a store for the vectors of an index in the worker. */
+  async openStore(options: StoreOptions): Promise<Store> {
+    return (await importing('remote-store', () => import('./remote-store.js'))).openStore(this, options);
   }
 
   protected run<T>({ method, input, args = (each) => [each], options }: RemoteCall<T>): Promise<T> {

@@ -1,5 +1,7 @@
 /** The worker's side: loads one model and runs its methods. */
+import { importing } from '../base/error.js';
 import type { HubOptions } from '../base/hub-options.js';
+import type { Runtime } from '../base/owned.js';
 import { type Glue, instantiate, locate, type WasmModule } from '../base/wasm/module.js';
 import type { ModelFolder, OpenFile, OpenOptions } from '../io/files.js';
 import { loadPretrained } from '../loading/load-pretrained.js';
@@ -20,6 +22,7 @@ export function makeHandler(
   setParts: (url: string) => void = () => {},
 ): (message: Message) => void {
   let model: PretrainedModel;
+  let runtime: Runtime;
 
   async function load(
     source: Parameters<typeof loadPretrained>[1] | null,
@@ -32,13 +35,16 @@ export function makeHandler(
     // Not `load`, which can start workers: Turbopack does not terminate if a worker's script refers to itself.
     const core = await instantiate(glue, locate(wasm, 'wasm'), { count: threads, reason: '' });
     const folder = source === null ? servedFolder(channel) : undefined;
-    model = await loadModel({ core, calls: core, owned: new Set(), hub }, source ?? '', options, folder);
+    runtime = { core, calls: core, owned: new Set(), hub };
+    model = await loadModel(runtime, source ?? '', options, folder);
     return model.config;
   }
 
   const own: Record<string, (...args: never[]) => Promise<unknown>> = {
     ...others,
     load,
+    store: async (...call: [number, string, ...never[]]) =>
+      (await importing('worker-store', () => import('./worker-store.js'))).callStore(runtime, ...call),
     [GREETING]: async () => Object.keys(own),
   };
   const channel = new Channel(

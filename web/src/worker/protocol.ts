@@ -29,8 +29,8 @@ export type Message =
  */
 export const GREETING = 'hello';
 
-/** The methods of a model that run in a worker. */
-export type Method = TextMethod | 'embedImages' | 'encodeImage' | 'decode';
+/** The methods of a model that run in a worker; `store`: those of an index's vectors there (remote-store.ts). */
+export type Method = TextMethod | 'embedImages' | 'encodeImage' | 'decode' | 'store';
 
 /** The argument of `file`: asks for a file's name and size, or for one chunk of its bytes. */
 export interface FileRequest {
